@@ -26,7 +26,7 @@
 namespace lectern {
 namespace {
 
-// A path that means the same from any working directory; empty: none.
+// The path in a form that means the same from any working directory; empty stays empty.
 std::string Absolute(const std::string& path) {
   if (path.empty()) return path;
   std::error_code error;
@@ -37,8 +37,8 @@ std::string Absolute(const std::string& path) {
   return text;
 }
 
-// A model at `path`: its files are opened by the first who looks into them, for all who do before
-// it is loaded.
+// A model at `path`. The first caller who looks into it opens its files, for all who look before it
+// is loaded.
 class FoundModel {
  public:
   FoundModel(Env& env, std::string path, Io io) : env_(env), path_(std::move(path)), io_(io) {}
@@ -87,7 +87,7 @@ class LocalEngine : public Engine {
     }
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path, io_);
-    // Packed weights are kept in the store, also in one that is made just now.
+    // Packed weights are kept in the store, so a new store is created before the model is loaded.
     if (WillPack(found)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
     LECTERN_ASSIGN(const auto model,
                    ModelFor(found, WeightsType::kStored, std::nullopt, options.cancel));
@@ -127,7 +127,8 @@ class LocalEngine : public Engine {
     const auto start = std::chrono::steady_clock::now();
     LECTERN_ASSIGN(DocumentRow row, Find(name));
     auto opened = OpenDocument(row);
-    // Between the two steps another process may have replaced or removed it: then the row says so.
+    // Between the two steps another process may have replaced or removed the document: then it is
+    // looked up again.
     for (int attempt = 0; !opened.ok() && attempt < 3; ++attempt) {
       const uint64_t generation = row.generation;
       LECTERN_ASSIGN(row, Find(name));
@@ -144,7 +145,8 @@ class LocalEngine : public Engine {
     };
     auto session = create();
     if (!session.ok() && is_device_left_to_us_ && placed.device.transformer) {
-      // The device is full or lost. Alone: those who share steps take them there.
+      // The device is full or lost. This session goes alone, because sessions that share steps take
+      // them on the device.
       placed = {{nullptr, nullptr, AnsweredOnTheCpu(session.status().message())}, nullptr};
       session = create();
     }
@@ -195,12 +197,12 @@ class LocalEngine : public Engine {
       if (row.state != DocumentState::kReady) continue;
       Status status = VerifyOne(row, full);
       if (status.ok()) continue;
-      if (status.code() == Code::kOutOfMemory) return status;  // it could not be looked at
+      if (status.code() == Code::kOutOfMemory) return status;  // it could not be checked
       LECTERN_ASSIGN(const std::vector<DocumentRow> now, List());
       const bool is_there = std::any_of(now.begin(), now.end(), [&](const DocumentRow& other) {
         return other.generation == row.generation && other.state == DocumentState::kReady;
       });
-      // Else it was removed or replaced while it was read, and its files with it.
+      // Otherwise it was removed or replaced while it was read, together with its files.
       if (is_there) damages.push_back({ToHex(row.id), row.name, std::move(status)});
     }
     return damages;
@@ -233,7 +235,7 @@ class LocalEngine : public Engine {
   Result<Collected> Collect() override {
     LECTERN_RETURN_IF_ERROR(CheckStoreExists());
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
-    // A store without catalog has one now, which knows nothing: whole documents are `unknown`.
+    // A store that lost its catalog gets an empty one here: whole documents are then `unknown`.
     LECTERN_ASSIGN(const auto catalog,
                    Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
     LECTERN_ASSIGN(Collected collected, CollectGarbage(env_, store_, *catalog));
@@ -282,9 +284,9 @@ class LocalEngine : public Engine {
   struct OpenModel {
     std::shared_ptr<const Model> model;
     RamLimit::Share ram;
-    // From its first session or document on.
+    // Set by its first session or document.
     std::shared_ptr<const DeviceTransformer> device;
-    std::string fallback;  // why not, where it was asked for
+    std::string fallback;  // why it is not on the device that was asked for
     std::shared_ptr<StepBatch> batch;
   };
 
@@ -299,7 +301,7 @@ class LocalEngine : public Engine {
             .ram = ram_};
   }
 
-  // Of a model that ModelFor returned. Its weights go to the device with the first document or
+  // For a model that ModelFor returned. Its weights go to the device with the first document or
   // session.
   Result<IndexDevice> IndexDeviceFor(const std::shared_ptr<const Model>& model) {
     const std::lock_guard lock(mutex_);
@@ -314,7 +316,7 @@ class LocalEngine : public Engine {
     return device;
   }
 
-  // Of a store whose catalog may be lost.
+  // For a store whose catalog may be lost.
   Status CheckStoreExists() {
     LECTERN_ASSIGN(const bool exists, env_.Exists(store_ + "/docs"));
     if (exists) return {};
@@ -358,7 +360,7 @@ class LocalEngine : public Engine {
     return {};
   }
 
-  // Of this engine, or what the document was indexed with.
+  // The engine's model, or else the one that the document was indexed with.
   Result<std::shared_ptr<const Model>> ModelOf(const Document& document,
                                                const CancelFlag* cancel) {
     LECTERN_ASSIGN(const std::string path, ModelPath());
@@ -367,8 +369,8 @@ class LocalEngine : public Engine {
     return ModelFor(found, document.weights(), chat_source, cancel);
   }
 
-  // Of the model that was given: a path, or, where nothing is there, what Ollama calls it. Empty:
-  // none was given.
+  // The path of the model that was given: a path, or, if nothing is there, one that Ollama knows by
+  // this name. Empty: none was given.
   Result<std::string> ModelPath() {
     if (model_.empty() || !IsOllamaName(given_model_)) return model_;
     LECTERN_ASSIGN(const bool is_path, env_.Exists(model_));
@@ -383,7 +385,8 @@ class LocalEngine : public Engine {
     return FindOllamaModel(env_, ollama_models_, given_model_);
   }
 
-  // Whether matrices of the model will not be used as they lie; false where Load will fail.
+  // Whether some matrices of the model will be packed instead of used as stored; false if loading
+  // will fail.
   bool WillPack(FoundModel& found) {
     if (weights_.value_or(WeightsType::kStored) != WeightsType::kStored) return true;
     const auto source = found.Source();
@@ -392,9 +395,9 @@ class LocalEngine : public Engine {
     return files.ok() && (*files)->HasBlocks();
   }
 
-  // `otherwise`, `template_otherwise`: its weights and template where the engine has no say; no
-  // template: the model's own. Who waits for a model that another call reads goes on when that call
-  // ends.
+  // Loads a model, or returns the loaded one. `otherwise` and `template_otherwise` are its weights
+  // and template if the engine does not prescribe them; no template: the model's own. A caller who
+  // waits for a model that another call reads goes on when that call ends.
   Result<std::shared_ptr<const Model>> ModelFor(FoundModel& found, WeightsType otherwise,
                                                 const std::optional<ChatSource>& template_otherwise,
                                                 const CancelFlag* cancel) {
@@ -406,7 +409,7 @@ class LocalEngine : public Engine {
     const WeightsType type = weights_.value_or(otherwise);
     LECTERN_ASSIGN(const std::string own, OwnTemplate(found));
     std::optional<ChatSource> chat = chat_template_ ? chat_template_ : template_otherwise;
-    // A document of a model without a template: the same as none given.
+    // A document of a model without a template stores "plain", which is the same as none given.
     const bool is_plain = chat && chat->name == kPlainTemplate;
     if (is_plain && !chat_template_ && own.empty()) chat.reset();
     OpenModel& cached = models_[{folder, type, chat ? chat->jinja : own}];
@@ -426,8 +429,8 @@ class LocalEngine : public Engine {
     return cached.model;
   }
 
-  // The Jinja program of the model's own chat template, which is looked for once; empty: it has
-  // none. With mutex_ held.
+  // The Jinja program of the model's own chat template, looked for once; empty: it has none. With
+  // mutex_ held.
   Result<std::string> OwnTemplate(FoundModel& found) {
     auto at = own_templates_.find(found.path());
     if (at == own_templates_.end()) {
@@ -443,7 +446,9 @@ class LocalEngine : public Engine {
     SessionDevice device;
     std::shared_ptr<StepBatch> batch;
   };
-  // Of a model that ModelFor returned.
+  // Decides where a session on this document works: on the device if the model is there and its
+  // kernels can read the document's rows, which sessions then share (DeviceDocument); else on the
+  // CPU, with the reason in `fallback`. `model` is one that ModelFor returned.
   Result<Placed> PlacedOf(const std::shared_ptr<const Document>& document,
                           const std::shared_ptr<const Model>& model) {
     std::lock_guard lock(mutex_);
@@ -470,7 +475,7 @@ class LocalEngine : public Engine {
     return placed;
   }
 
-  // Of a model that ModelFor returned. With mutex_ held.
+  // For a model that ModelFor returned; the caller holds mutex_.
   OpenModel& OpenOf(const std::shared_ptr<const Model>& model) {
     const auto found = std::ranges::find_if(
         models_, [&](const auto& other) { return other.second.model == model; });
@@ -485,7 +490,8 @@ class LocalEngine : public Engine {
     return "indexed on the CPU: " + why;
   }
 
-  // To the device, if there is one and it is not there. With mutex_ held.
+  // Brings the model to the device, if there is one and the model is not there yet. With mutex_
+  // held.
   Status BringModel(OpenModel& open) {
     if (open.batch) return {};
     open.fallback = device_.fallback;
@@ -506,7 +512,7 @@ class LocalEngine : public Engine {
     return {};
   }
 
-  // Every layer uses its weights in every step: all of them stay.
+  // Every layer uses its weights in every step, so memory is reserved for all of them.
   Result<RamLimit::Share> ReserveWeights(const std::string& folder, ModelSource& source,
                                          WeightsType type) {
     if (!ram_) return RamLimit::Share();
@@ -529,20 +535,22 @@ class LocalEngine : public Engine {
   const DeviceChoice device_;
   const bool is_device_left_to_us_;  // "auto"
   std::mutex index_mutex_;
-  std::mutex mutex_;  // guards what follows
-  // By folder, weights and Jinja program of the chat template (empty: the model has none and none
-  // was given).
+  std::mutex mutex_;  // guards the members below, except where they say otherwise
+  // By folder, weights, and Jinja program of the chat template (empty: none was given and the model
+  // has none).
   std::map<std::tuple<std::string, WeightsType, std::string>, OpenModel> models_;
   std::map<std::string, std::string> own_templates_;  // of folders; under mutex_
   std::map<uint64_t, std::weak_ptr<const Document>> documents_;     // by generation
-  // Of sessions that are open.
+  // For open sessions.
   std::map<const Document*, std::weak_ptr<DeviceDocument>> device_documents_;
-  std::mutex batches_mutex_;  // the other one is held while a model is loaded
+  std::mutex batches_mutex_;  // apart, because mutex_ is held while a model is loaded
   std::vector<std::shared_ptr<const StepBatch>> batches_;  // of models_
 };
 
 }  // namespace
 
+// Checks the options that need no model, and finds backend and GPU. Models and documents are opened
+// when they are first used.
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try {
   if (options.store.empty()) {
     return Status(Code::kInvalidArgument, "no store given").WithParam("store");

@@ -1,14 +1,16 @@
-// The C++ API of Lectern: inline over the C functions of lectern_c.h, so that it works with the
-// shared and the static library and any compiler. Embedders include this header and no other;
-// namespace lectern::api, because the engine's insides (engine.h, no stable ABI) are in lectern.
+// The C++ API of Lectern: indexes documents and answers questions about them. It is inline over the
+// C functions of lectern_c.h, so it works with the shared and the static library and with any
+// compiler. Embedders include this header and no other. Everything is in namespace lectern::api,
+// because the engine's insides (engine.h, no stable ABI) are in lectern.
 //
-// Rules, once for every call. Any thread may call anything at any time; callbacks come on the
-// calling thread. Strings are UTF-8, spans and views are not kept after the call, offsets count
-// bytes. Handles are move-only; a moved-from one answers kInvalidHandle. Errors are values: kCamel
-// stands for LECTERN_CAMEL of lectern_c.h, and unless a call says otherwise everything is as before
-// it. Nothing throws, except what your callbacks throw, which ends the call and comes through it,
-// and std::bad_alloc of the strings and vectors made here. Options that are empty or 0 are the
-// defaults; what is named after a struct of lectern_c.h is explained there, field by field.
+// Rules for every call. Any thread may call anything at any time; callbacks come on the calling
+// thread. Strings are UTF-8, spans and views are not kept after the call, offsets count bytes.
+// Handles are move-only; a moved-from one answers kInvalidHandle. Errors are values: kCamel stands
+// for LECTERN_CAMEL of lectern_c.h, and unless a call says otherwise everything is as it was before
+// the call. Nothing throws, except your callbacks (an exception ends the call and passes through
+// it) and std::bad_alloc of strings and vectors made here. An option that is empty or 0 has its
+// default. Where a struct names its counterpart in lectern_c.h, that one explains it field by
+// field.
 #ifndef LECTERN_ENGINE_LECTERN_H_
 #define LECTERN_ENGINE_LECTERN_H_
 
@@ -96,7 +98,7 @@ struct IndexOptions {          // lectern_index_options
   bool keep_versions = false;  // the version before stays, reachable by its id
 };
 
-// What an Index did. Views are valid until the report is destroyed.
+// The results of an Index call. Views are valid until the report is destroyed.
 class IndexReport {
  public:
   std::string_view document() const;  // id, 32 hex digits
@@ -136,7 +138,8 @@ struct AskOptions {           // lectern_ask_options
   std::function<bool(std::string_view)> on_text = {};
   uint64_t max_session_rows = 0;  // of the conversation stay after the answer, at least 64; 0: all
   std::stop_token stop = {};      // as Session::Cancel, at the next piece of text at the latest
-  // With a session's first question: what was said before, elsewhere, as the chat template has it.
+  // What was said elsewhere before a session's first question, as the chat template has it; only
+  // with that question.
   std::vector<Turn> turns = {};
   std::string instructions = {};
   std::function<bool(std::string_view)> on_reasoning = {};  // as on_text: what the model thinks
@@ -161,7 +164,8 @@ class Answer {
   std::vector<std::string_view> warnings() const;  // lectern_answer_warning; the note has words
   std::vector<lectern_evidence> evidence() const;  // passages, by share of the attention
   lectern_receipt receipt() const;                 // what was read and how long it took
-  // What `ask-document --json` prints, offsets in `unit`. kInvalidArgument: no such unit.
+  // Returns the JSON that `ask-document --json` prints, offsets in `unit`. kInvalidArgument: no
+  // such unit.
   Result<std::string> Json(lectern_offset_unit unit = LECTERN_OFFSET_UTF8) const;
 
  private:
@@ -180,8 +184,9 @@ class Session {
   void Cancel();  // ends the ask that runs now, within 250 ms
   // The indexed text, into which all offsets point. Valid until the session is destroyed.
   std::string_view text() const;
-  // As the document's model reads `text` alone, without template and control tokens; also while the
-  // session answers. kInvalidArgument (not UTF-8), kLimitExceeded (16 MiB).
+  // Returns the tokens that the document's model reads `text` as, by itself, without template and
+  // control tokens; also while the session answers. kInvalidArgument (not UTF-8), kLimitExceeded
+  // (16 MiB).
   Result<std::vector<lectern_token>> Tokenize(std::string_view text) const;
 
  private:
@@ -302,7 +307,7 @@ class Engine {
   // The same of a text file, which is read here: kNotFound, kInvalidArgument (a folder, a PDF),
   // kEmptyDocument, kIoError say which it is. It is its own source.
   Result<IndexReport> IndexFile(std::string_view path, const IndexOptions& options = {});
-  // What Index would cost. Changes nothing. Codes as Index.
+  // Estimates what Index would cost, and changes nothing. Codes as Index.
   Result<lectern_index_estimate> Estimate(std::string_view bytes, const IndexOptions& options = {});
   void Cancel();  // ends the Index, Estimate and Open calls that run now, within 250 ms
 
@@ -324,8 +329,9 @@ class Engine {
   enum class Depth { kHeaders, kEveryByte };
   Result<DamageList> Verify(std::string_view document, Depth depth);
 
-  // What changes the store, as lectern_engine_*: kReadOnly, kLocked.
-  // By id the document with all its names, by name the name; a document goes with its last one.
+  // These change the store, as lectern_engine_* do: kReadOnly, kLocked.
+  // Remove removes the document with all its names if it is called by its id, and else the name; a
+  // document goes with its last name.
   Result<Removed> Remove(std::string_view document);
   Result<Collected> Collect();                     // files that no reader can reach
   Result<Recovered> Recover();                     // the catalog, from the documents' shards

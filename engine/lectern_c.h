@@ -43,8 +43,8 @@ extern "C" {
 
 /* --- codes ----------------------------------------------------------------------------------- */
 
-/* Same numbers and meaning as Code in store/status.h. New ones may come: treat an unknown one as a
- * failure. */
+/* Same numbers and meaning as Code in store/status.h. Later versions may add codes: treat an
+ * unknown one as a failure. */
 typedef int32_t lectern_code;
 enum lectern_codes {
   LECTERN_OK = 0,
@@ -83,10 +83,11 @@ LECTERN_API int32_t lectern_exit_status(lectern_code code);
 /* LECTERN_VERSION and LECTERN_ABI_VERSION of the library that is running. Static. */
 LECTERN_API const char* lectern_version(void);
 LECTERN_API uint32_t lectern_abi_version(void);
-/* How it was built, as a JSON object of strings; more members may come: "version", "abi" (a number),
- * "commit" ("": not known), "compiler", "build_type", "instruction_sets" (an array: those that it has
- * code for), "instruction_set" (the one of them that this machine runs), "faiss", "sentencepiece" (a
- * version: the system's; "private": built in). Static; "{}" when there is no memory for it. */
+/* How the library was built, as a JSON object of strings; members may be added: "version", "abi" (a
+ * number), "commit" ("": not known), "compiler", "build_type", "instruction_sets" (an array: those
+ * that it has code for), "instruction_set" (the one that this machine uses), "faiss",
+ * "sentencepiece" (a version: the system's; "private": built in). Static; "{}" when there is no
+ * memory for it. */
 LECTERN_API const char* lectern_build_info(void);
 
 /* --- handles --------------------------------------------------------------------------------- */
@@ -110,91 +111,96 @@ LECTERN_API lectern_code lectern_text_free(lectern_text* text);
 
 /* --- the engine ------------------------------------------------------------------------------ */
 
-/* How documents and weights are read. MMAP: as mapped files; where one is cut, or its disk fails,
- * under the running process, the system ends the process with SIGBUS (sizes are checked when a file
- * is opened; no signal is ever handled here). PREAD: the same is an error of the call that reads,
- * with file and offset; documents are copied to memory as far as they are read, weights whole. Files
- * that are written while a document is indexed are mapped in both. */
+/* How documents and weights are read. MMAP maps the files: if one is cut, or its disk fails, under
+ * the running process, the system ends the process with SIGBUS (sizes are checked when a file is
+ * opened; no signal is ever handled here). PREAD makes the same an error of the call that reads,
+ * with file and offset; documents are copied to memory as far as they are read, weights whole.
+ * Files that are written while a document is indexed are mapped in both. */
 typedef int32_t lectern_io;
 enum lectern_ios { LECTERN_IO_DEFAULT = 0 /* mmap */, LECTERN_IO_MMAP = 1, LECTERN_IO_PREAD = 2 };
 
 typedef struct lectern_engine_options {
   size_t struct_size;
-  /* Directory, created by the first index. Required. Of its own: one that holds other things and no
-   * store is left as it is, LECTERN_INVALID_ARGUMENT. Here and below, what a path without a leading
-   * slash means is settled when the engine is created. */
+  /* Directory of the store, created by the first index. Required. It must be a directory of its
+   * own: one that holds other things and no store is left alone, LECTERN_INVALID_ARGUMENT. A path
+   * without a leading slash, here and below, is resolved when the engine is created. */
   const char* store;
   size_t store_len;
-  /* A folder as transformers saves it, a .gguf file (any part of one that is split), a folder that
-   * holds one GGUF model, or a name of Ollama's; empty: the one a document was indexed with. */
+  /* A folder as transformers saves it, a .gguf file (any part of a split one), a folder that holds
+   * one GGUF model, or a name that Ollama knows; empty: the one that a document was indexed
+   * with. */
   const char* model;
   size_t model_len;
-  /* 0: one for each physical core that the process may run on, but no more than the whole cores that
-   * the CPU quota of its control groups grants. */
+  /* Threads that the engine works with; 0: one for each physical core that the process may run on,
+   * but no more than the whole cores that the CPU quota of its control groups grants. */
   uint64_t num_threads;
-  /* Bytes that the store's files may come to; 0: any. What would exceed it (index, plan, import) is
-   * refused before it begins: LECTERN_NO_SPACE says what is used, needed and allowed. */
+  /* Limit on the total size of the store's files; 0: none. An operation that would exceed it
+   * (index, plan, import) is refused before it begins: LECTERN_NO_SPACE says what is used, needed
+   * and allowed. */
   uint64_t quota_bytes;
   lectern_io io;
-  /* Memory that indexing and asking may take beside the program itself: weights, activations, KV of
-   * conversations, pages of documents in use; 0: any. Not counted: the tokenizer, and what malloc
-   * keeps of memory that was freed. Pages go when there is no room for them, and are read again.
-   * What cannot be done within it is refused before it begins: LECTERN_OUT_OF_MEMORY says what is
-   * needed, taken and allowed. */
+  /* Limit on the memory that indexing and asking take beside the program itself: weights,
+   * activations, keys and values of conversations, pages of documents in use; 0: none. Not counted:
+   * the tokenizer, and freed memory that malloc keeps. Pages are dropped when there is no room for
+   * them, and read again. Work that cannot be done within the limit is refused before it begins:
+   * LECTERN_OUT_OF_MEMORY says what is needed, taken and allowed. */
   uint64_t max_ram_bytes;
-  /* 1: a model's weights are hashed although their files have the sizes, times and inodes that they
-   * had when they were hashed last; 0: then the identity found last time, kept in the store, holds. */
+  /* 1: a model's weights are hashed even if their files have the same sizes, times and inodes as
+   * when they were hashed last. 0: in that case the identity found last time, kept in the store, is
+   * used. */
   int32_t rehash_model;
-  /* What the model's matrices are multiplied as: "stored"; quantised in groups of 32, "q8" or "q4",
-   * made when they are first needed and kept in the store. A document is asked with the weights
-   * that it was indexed with, others are LECTERN_MODEL_MISMATCH. Empty: the document's; for
+  /* The type that the model's matrices are multiplied as: "stored"; or quantised in groups of 32,
+   * "q8" or "q4", made when first needed and kept in the store. A document is asked with the
+   * weights that it was indexed with; others are LECTERN_MODEL_MISMATCH. Empty: the document's; for
    * indexing "stored". */
   const char* weights;
   size_t weights_len;
-  /* [0, 19]: added to the niceness of the threads that the engine starts, so that what else runs comes
-   * first. The calling thread, which works along, keeps its own. */
+  /* [0, 19]: added to the niceness of the threads that the engine starts, so that other programs
+   * come first. The calling thread, which works along, keeps its own. */
   int32_t nice;
   int32_t reserved; /* 0 */
   /* Ollama's folder of models ("manifests" and "blobs"), in which names are looked up without the
-   * network; empty: they are not. */
+   * network; empty: names are not looked up. */
   const char* ollama_models;
   size_t ollama_models_len;
   /* The chat template, which writes the text around document, question and answer: a built-in name
-   * ("llama3", "chatml" and so on), a Jinja program as models carry them, or the path of a file with one; else
-   * LECTERN_INVALID_ARGUMENT, whose message lists the names. A document is asked with the template
-   * that it was indexed with; one that begins otherwise is LECTERN_MODEL_MISMATCH. Empty: the
-   * document's; for indexing the model's own ("plain" where it has none, which the report's note
-   * says; LECTERN_UNSUPPORTED_MODEL where it cannot be run). */
+   * ("llama3", "chatml" and so on), a Jinja program as models carry them, or the path of a file
+   * with one; anything else is LECTERN_INVALID_ARGUMENT, whose message lists the names. A document
+   * is asked with the template that it was indexed with; a template that begins differently is
+   * LECTERN_MODEL_MISMATCH. Empty: the document's; for indexing the model's own ("plain" if it has
+   * none, which the report's note says; LECTERN_UNSUPPORTED_MODEL if it cannot be run). */
   const char* chat_template;
   size_t chat_template_len;
   /* Where documents are indexed and questions are answered: "cpu" or empty; "cuda", the first
    * NVIDIA GPU of compute capability 8.0 or later; "cuda:N"; "auto", the first such GPU, or the CPU
-   * where there is none or the model does not fit: answers and reports then have the warning
-   * "cpu_fallback", and their note says why. A GPU that was named and cannot be had is
+   * if there is none or the model does not fit: answers and reports then have the warning
+   * "cpu_fallback", and their note says why. A named GPU that cannot be used is
    * LECTERN_INVALID_ARGUMENT, param "device". Needs liblectern_cuda.so.1 beside this library. An
-   * interrupted run goes on where the same kind of device began it, else it begins anew. */
+   * interrupted run continues on the kind of device that began it; on another kind it begins
+   * anew. */
   const char* device;
   size_t device_len;
-  /* Of the GPU's memory; 0: what is free when the engine is made, but for a reserve. What does not
-   * fit is LECTERN_OUT_OF_MEMORY, param "device_memory", but for the documents' keys and values: of
-   * those that do not fit a cache stays on the GPU, and what it lacks is brought when it is read.
-   */
+  /* Limit on the GPU's memory; 0: what is free when the engine is made, less a reserve. Work that
+   * does not fit is LECTERN_OUT_OF_MEMORY, param "device_memory". Documents' keys and values are an
+   * exception: if they do not fit, the GPU keeps a cache of them and fetches the rest when it is
+   * read. */
   uint64_t device_memory_bytes;
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */
 LECTERN_API lectern_code lectern_engine_create(const lectern_engine_options* options,
                                                lectern_engine** engine, lectern_error** error);
-/* Sessions and calls that still use the engine keep it; it goes with the last of them. */
+/* Sessions and calls that still use the engine keep it alive; it is destroyed with the last of
+ * them. */
 LECTERN_API lectern_code lectern_engine_free(lectern_engine* engine);
 /* Ends every lectern_engine_index, lectern_engine_estimate and lectern_session_open of this engine
- * that runs now, within 250 ms, with LECTERN_CANCELLED. Any thread. Does nothing to calls that
- * begin later. */
+ * that runs now, within 250 ms, with LECTERN_CANCELLED. Any thread. Calls that begin later are not
+ * affected. */
 LECTERN_API lectern_code lectern_engine_cancel(lectern_engine* engine);
 
-/* What an engine did since it was made; numbers only grow. Sessions of one model that generate at
- * the same time share passes over its weights: step_tokens / step_passes is how many did in the
- * mean, 1 where each was alone. Questions are read outside of these passes. */
+/* Counters of an engine since it was made; they only grow. Sessions of one model that generate at
+ * the same time share passes over its weights: step_tokens / step_passes is the mean number of
+ * sessions in a pass, 1 if each was alone. Questions are read outside of these passes. */
 typedef struct lectern_counts {
   size_t struct_size;
   uint64_t step_passes; /* over weights, each for a token of one or more sessions */
@@ -248,42 +254,47 @@ typedef struct lectern_index_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
-  /* What keys are put into clusters by: "unrotated", without their positions; "stored", as they are;
-   * "queries", without their positions, and their codes are those that the document's queries can
-   * tell most by. Empty or "auto": "queries", but "stored" where a GPU indexes the document. */
+  /* How keys are assigned to clusters, and coded: "unrotated", assigned without their positions;
+   * "queries", likewise, and coded so that the document's own queries can tell most by the codes;
+   * "stored", by the keys as they are. Empty or "auto": "queries", but "stored" if a GPU indexes
+   * the document. */
   const char* cluster_keys;
   size_t cluster_keys_len;
   /* Share of the document's rows (keys and values) that is stored, in (0, 1]; 0: 1, all. Below 1
-   * `retention` chooses them: "kv-compress" (or empty), "pyramid", "snapkv", "kvcrush", …; an
-   * unknown name: LECTERN_INVALID_ARGUMENT, the message lists all. Both are part of the document:
-   * the same text kept otherwise is another one. What is not stored is never attended to. Documents
-   * of under 2,048 tokens keep everything. */
+   * `retention` chooses the rows: "kv-compress" (or empty), "pyramid", "snapkv", "kvcrush", …; an
+   * unknown name is LECTERN_INVALID_ARGUMENT, whose message lists all. Both are part of the
+   * document: the same text kept differently is another document. Rows that are not stored are
+   * never attended to. Documents of under 2,048 tokens keep everything. */
   double keep;
   const char* retention;
   size_t retention_len;
   double representatives; /* of what is kept, stand in for what goes, in (0, 1]; 0: the method's */
-  /* What policies will know: "window" (or empty), the attention of the last tokens; "full", of all
-   * tokens too, for the policy kv-compress-full: the prefill takes longer. */
+  /* Statistics that are gathered for policies: "window" (or empty), the attention of the last
+   * tokens; "full", also that of all tokens, for the policy kv-compress-full: the prefill then
+   * takes longer. */
   const char* stats;
   size_t stats_len;
-  /* "exact" (or empty): every token of the document attends to all before it. "sparse": those from
-   * the 16,384th on to a share of what lies further back, in [0.02, 1] (0: 0.1), chosen by clusters,
-   * and to stand-ins for the rest: for very long documents. Keys and values are others then: the
-   * document is another one than the same text prefilled exactly. A share of 1 is exact. */
+  /* "exact" (or empty): every token of the document attends to all tokens before it. "sparse", for
+   * very long documents: tokens from the 16,384th on attend to a share of the keys that lie further
+   * back, in [0.02, 1] (0: 0.1), chosen by clusters, and to stand-ins for the rest. This changes
+   * keys and values, so the document is another one than the same text prefilled exactly. A share
+   * of 1 is exact. */
   const char* prefill;
   size_t prefill_len;
   double prefill_budget;
-  /* Of a text that came from pages, which must then be valid UTF-8 without a byte order mark: where
+  /* For a text that came from pages (it must then be valid UTF-8 without a byte order mark): where
    * they begin. Pages and places ascend; a page without text has no entry. Passages then say their
-   * page. No part of what the document is, as the name: one that is there with other pages is
-   * indexed once more, taking over its own rows; without any given it keeps its own. */
+   * page. Pages, like the name, are not part of the document's identity: indexing it again with
+   * other pages indexes it once more, taking over its own rows; without pages given it keeps its
+   * own. */
   const lectern_page* pages;
   size_t num_pages;
   /* Where the text comes from, the same each time: a file's real path (any bytes); empty: `name`. A
    * text from the same source is the next version of the same document: it takes over that one's
-   * names, and that one goes when nobody reads it and no name is left to it. A file without `name` is
-   * named after its base name; where another source has that, after as many of its folders as tell
-   * the two apart, which the note says. Names are stored and compared in Unicode's form NFC. */
+   * names, and the older version is removed when nobody reads it and no name is left to it. A file
+   * without `name` gets its base name; if another source has that, as many of its folders are added
+   * as tell the two apart, which the note says. Names are stored and compared in Unicode's form
+   * NFC. */
   const char* source;
   size_t source_len;
   const char* path; /* that the user gave, absolute, where it is a link to the source; empty: none */
@@ -317,16 +328,17 @@ typedef struct lectern_index_estimate {
 } lectern_index_estimate;
 
 /* Prefills the text, clusters its keys and commits its shards. All or nothing: on error the store
- * is as before, except for a checkpoint from which the same call goes on. The same document again
- * does nothing (`existed`); with `again` it is indexed anew and replaced when that is done:
- * sessions that are open keep what they have. One at a time: a second call gets LECTERN_LOCKED. */
+ * is as before, except for a checkpoint from which the same call continues. Indexing the same
+ * document again does nothing (`existed`); with `again` it is indexed anew and replaced when that
+ * is done: open sessions keep the old generation. One at a time: a second call gets
+ * LECTERN_LOCKED. */
 LECTERN_API lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,
                                               const lectern_index_options* options,
                                               lectern_index_report** report, lectern_error** error);
-/* The same of a text file, in UTF-8 or near it, which is read here: LECTERN_NOT_FOUND (it is not
+/* The same for a text file, in UTF-8 or near it, which is read here: LECTERN_NOT_FOUND (it is not
  * there), LECTERN_INVALID_ARGUMENT (a folder, or a PDF, whose text the program has to give),
- * LECTERN_EMPTY_DOCUMENT, LECTERN_IO_ERROR (it may not be read), each with param "path". `source` and
- * `path` of the options are set here, from the file's. */
+ * LECTERN_EMPTY_DOCUMENT, LECTERN_IO_ERROR (it may not be read), each with param "path". `source`
+ * and `path` of the options are set from the file. */
 LECTERN_API lectern_code lectern_engine_index_file(lectern_engine* engine, const char* path,
                                                    size_t path_len,
                                                    const lectern_index_options* options,
@@ -345,11 +357,11 @@ LECTERN_API lectern_code lectern_index_estimate_json(const lectern_index_estimat
 LECTERN_API const char* lectern_index_report_document(const lectern_index_report* report,
                                                       size_t* len);
 LECTERN_API const char* lectern_index_report_name(const lectern_index_report* report, size_t* len);
-/* lectern_index_options; "": none was given. */
+/* The source, as lectern_index_options explains it; "": none was given. */
 LECTERN_API const char* lectern_index_report_source(const lectern_index_report* report,
                                                     size_t* len);
-/* Id of the version before, whose names this one has now; "": there was none. The note says where it
- * stays. */
+/* Id of the previous version, whose names this one has now; "": there was none. The note says where
+ * it remains. */
 LECTERN_API const char* lectern_index_report_replaced(const lectern_index_report* report,
                                                       size_t* len);
 /* The object that `index-document --json` prints. */
@@ -357,8 +369,8 @@ LECTERN_API const char* lectern_index_report_json(const lectern_index_report* re
 /* *numbers: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_index_report_numbers(const lectern_index_report* report,
                                                       lectern_index_numbers* numbers);
-/* Sentences for the user, or empty: what became of names, the CPU did the work of a GPU, an interrupted run began anew, and
- * the assumptions that were made where the model's files do not say. */
+/* Sentences for the user, or empty: changes of names, that the CPU did the work of a GPU, that an
+ * interrupted run began anew, and assumptions that were made where the model's files do not say. */
 LECTERN_API const char* lectern_index_report_note(const lectern_index_report* report, size_t* len);
 LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report);
 
@@ -427,52 +439,53 @@ typedef struct lectern_ask_options {
   lectern_fallback fallback;
   float max_missed; /* (0, 1): every step reads on, past the budget, until at most this share of the
                        attention lies on what it did not read (see the receipt); 0: no limit */
-  /* What is read below a kv_budget of 1: "default"; whole clusters alone, by "threshold" (kv_budget
-   * in the mean over questions), "cap" (never above kv_budget) or "top-p" (those that hold the
-   * share `mass` of the attention, whatever kv_budget says). Empty: "default". */
+  /* How rows are chosen below a kv_budget of 1: "default"; or whole clusters only, by "threshold"
+   * (kv_budget in the mean over questions), "cap" (never above kv_budget) or "top-p" (clusters that
+   * hold the share `mass` of the attention, whatever kv_budget says). Empty: "default". */
   const char* rule;
   size_t rule_len;
   double mass; /* (0, 1), of "top-p" alone; 0: 0.95 */
-  /* Policies that share kv_budget out over layers: "uniform", "pyramid", "squeeze", "kv-compress",
+  /* Policies that share kv_budget over layers: "uniform", "pyramid", "squeeze", "kv-compress",
    * "dense-first"; and over the kv heads of a layer: "global" (they compete for it), "uniform",
-   * "kv-compress". Empty: the document's. An unknown name: LECTERN_INVALID_ARGUMENT, the message
-   * lists all. */
+   * "kv-compress". Empty: the document's. An unknown name is LECTERN_INVALID_ARGUMENT, whose
+   * message lists all. */
   const char* layer_budget;
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
-  /* After the answer at most this many rows of the conversation stay for each layer and kv head, in
-   * the mean: those that later tokens attended to least go. At least 64; 0: all stay. */
+  /* After the answer at most this many rows of the conversation are kept for each layer and kv
+   * head, in the mean; those that later tokens attended to least are dropped. At least 64; 0: all
+   * are kept. */
   uint64_t max_session_rows;
-  /* With the first question of a session: what was asked and answered before, elsewhere, oldest
-   * first, and what holds for all of it. They stand before the question as the chat template has
-   * turns; text in them is text, whatever it looks like. With a later question, which has what was
-   * said before anyhow: LECTERN_INVALID_ARGUMENT. */
+  /* With the first question of a session: questions and answers from before, elsewhere, oldest
+   * first, and instructions for all of it. They stand before the question in the chat template's
+   * form; text in them is plain text, whatever it looks like. With a later question, which knows
+   * the conversation anyway: LECTERN_INVALID_ARGUMENT. */
   const lectern_turn* turns;
   size_t num_turns;
   const char* instructions;
   size_t instructions_len;
-  /* Pieces of what the model thinks before it answers, as on_text. May be NULL. */
+  /* Pieces of the model's thoughts before it answers, as on_text. May be NULL. */
   lectern_answer_fn on_reasoning;
   void* reasoning_user;
-  /* A token is drawn so: the model's logits, plus logit_bias, less the penalties; the softmax of
-   * their quotient by the temperature; of that the tokens that min_p, then top_k, then top_p leave.
-   * The penalties, [-2, 2], are taken from the logit of a token that the answer has already: the
-   * first for each time that it has it, the second once. */
+  /* A token is drawn in these steps: the model's logits, plus logit_bias, minus the penalties,
+   * divided by the temperature; softmax; then min_p, then top_k, then top_p select tokens. The
+   * penalties, [-2, 2], lower the logit of tokens that the answer has already: frequency_penalty
+   * once for each occurrence, presence_penalty once. */
   float frequency_penalty;
   float presence_penalty;
   float min_p;    /* [0, 1]: tokens at least this times as likely as the likeliest one */
   uint32_t top_k; /* this many of the likeliest tokens; 0: all */
   const lectern_logit_bias* logit_bias;
   size_t num_logit_bias;
-  /* Texts that end the answer, also where they lie across tokens: it stops before the first of
-   * them, of which no part is shown. The model's thoughts may hold them. None is empty; all
+  /* Texts that end the answer, even if they span tokens: it stops before the first of them, and no
+   * part of that text is shown. The model's thoughts may contain them. None may be empty; all
    * together have at most 8,192 bytes. */
   const lectern_string* stop_texts;
   size_t num_stop_texts;
-  /* Each token of the answer, before on_text gets the last part of its text; with `top_logprobs` of
-   * the likeliest tokens in its place. Thoughts, control tokens and what a stop text cut off are
-   * not told. May be NULL. */
+  /* Called for each token of the answer, before on_text gets the last part of its text, with the
+   * `top_logprobs` likeliest tokens in its place. Not called for thoughts, control tokens and text
+   * that a stop text cut off. May be NULL. */
   lectern_sampled_fn on_token;
   void* token_user;
   uint64_t top_logprobs;
@@ -523,12 +536,12 @@ enum lectern_offset_units {
   LECTERN_OFFSET_CODEPOINT = 2
 };
 
-/* `document`: id; name; the end of a source's path, with a folder in it, that fits one document ("b/x.txt"
- * of "/a/b/x.txt"); or empty: the only one (LECTERN_AMBIGUOUS lists them). One that is just being
- * indexed is LECTERN_NOT_READY, whose message says what to wait for. The first session of
- * a model takes as long as opening it does, and, where it is new to the store, hashing it. A document
- * stays open, verified where it was read and on its GPU, while one of its sessions lives: where each
- * question has a session of its own, another one that is never asked keeps it. */
+/* `document`: an id; a name; the end of a source's path that includes a folder and fits one
+ * document ("b/x.txt" of "/a/b/x.txt"); or empty: the only one (LECTERN_AMBIGUOUS lists them). One
+ * that is being indexed is LECTERN_NOT_READY, whose message says what to wait for. The first
+ * session of a model takes as long as opening it, and, if it is new to the store, hashing it. A
+ * document stays open, with its verified parts in memory and on its GPU, while one of its sessions
+ * lives: if each question has a session of its own, keep another one that is never asked. */
 LECTERN_API lectern_code lectern_session_open(lectern_engine* engine, const char* document,
                                               size_t document_len, lectern_session** session,
                                               lectern_error** error);
@@ -542,17 +555,17 @@ typedef struct lectern_token { /* never grows: it comes in arrays */
   int32_t reserved; /* 0 */
 } lectern_token;
 typedef void (*lectern_tokens_fn)(const lectern_token* tokens, size_t num_tokens, void* user);
-/* As the document's model reads `text` alone: no template and no control tokens, whatever it holds.
- * Ranges ascend; pieces of one character that are bytes all have that character's, and a mark of the
- * beginning by itself an empty one. Calls back once.
+/* Tokenizes `text` alone as the document's model reads it: no template and no control tokens,
+ * whatever it contains. Ranges ascend. Byte pieces of one character all have that character's
+ * range; a separate mark of the beginning has an empty one. Calls back once.
  * LECTERN_INVALID_ARGUMENT: not UTF-8. LECTERN_LIMIT_EXCEEDED: more than 16 MiB. Any thread, also
  * while the session answers. */
 LECTERN_API lectern_code lectern_session_tokenize(const lectern_session* session, const char* text,
                                                   size_t text_len, lectern_tokens_fn on_tokens,
                                                   void* user, lectern_error** error);
-/* Follow-ups see what was said before, also of answers that were cut short. LECTERN_CANCELLED only
- * when nothing was decoded yet. One ask at a time: a second one gets LECTERN_LOCKED. After an error
- * the session stands where it stood. */
+/* Asks a question. Follow-ups see what was said before, including answers that were cut short.
+ * LECTERN_CANCELLED only when nothing was decoded yet. One ask at a time: a second one gets
+ * LECTERN_LOCKED. After an error the session stands where it stood. */
 LECTERN_API lectern_code lectern_session_ask(lectern_session* session, const char* question,
                                              size_t question_len,
                                              const lectern_ask_options* options,
@@ -561,7 +574,7 @@ LECTERN_API lectern_code lectern_session_ask(lectern_session* session, const cha
 LECTERN_API lectern_code lectern_session_cancel(lectern_session* session);
 LECTERN_API lectern_code lectern_session_free(lectern_session* session);
 
-/* Without white space at its end. */
+/* The answer, without white space at its end. */
 LECTERN_API const char* lectern_answer_text(const lectern_answer* answer, size_t* len);
 /* The model's thoughts before its answer: the text between marks such as "<think>" and "</think>";
  * or "". No part of lectern_answer_text. */
@@ -572,14 +585,14 @@ LECTERN_API const char* lectern_answer_reasoning(const lectern_answer* answer, s
 LECTERN_API const char* lectern_answer_stopped_by(const lectern_answer* answer, size_t* len);
 /* "stop", "length" or "cancelled". */
 LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* len);
-/* What to tell the user: a short document that was read densely, a fallback, the warnings in words;
- * or "". */
+/* Text for the user: a short document that was read densely, a fallback, the warnings in words; or
+ * "". */
 LECTERN_API const char* lectern_answer_note(const lectern_answer* answer, size_t* len);
-/* Names that do not change; more may come:
- *   "whole_document"  the question draws on much of the document, and the budget on little
- *   "no_evidence"     no passage stands out: there is no evidence for the answer
- *   "cpu_fallback"    the CPU did what was left to choose or what the GPU's kernels do not do
- *   "repetition"      the answer went round in a loop and was ended */
+/* Warnings by stable names; more may be added:
+ *  "whole_document"  the question draws on much of the document, and the budget on little
+ *  "no_evidence"     no passage stands out: there is no evidence for the answer
+ *  "cpu_fallback"    the CPU did work that was left to choose or that the GPU's kernels lack
+ *  "repetition"      the answer went round in a loop and was ended */
 LECTERN_API size_t lectern_answer_warning_count(const lectern_answer* answer);
 /* NULL: no such index. */
 LECTERN_API const char* lectern_answer_warning(const lectern_answer* answer, size_t index,
@@ -664,7 +677,7 @@ LECTERN_API lectern_code lectern_engine_show(lectern_engine* engine, const char*
                                              size_t document_len, lectern_document_fn on_document,
                                              lectern_shard_fn on_shard, void* user,
                                              lectern_text** json, lectern_error** error);
-/* How asks that name nothing share out the document's budget, and what policies know of it. */
+/* The plan of asks that name no policies, and the statistics that policies use. */
 typedef struct lectern_document_plan {
   size_t struct_size;
   const char* layer_budget; /* names of the policies */
@@ -692,7 +705,7 @@ LECTERN_API lectern_code lectern_engine_verify(lectern_engine* engine, const cha
                                                size_t document_len, int32_t full,
                                                lectern_damage_fn on_damage, void* user,
                                                lectern_text** json, lectern_error** error);
-/* What to change of a document's plan; empty and 0: as it is. */
+/* Changes to a document's plan; empty and 0 fields stay as they are. */
 typedef struct lectern_plan_options {
   size_t struct_size;
   const char* layer_budget; /* as in lectern_ask_options */
@@ -702,14 +715,14 @@ typedef struct lectern_plan_options {
   float kv_budget;   /* (0, 1]: of asks that name none */
   uint32_t reserved; /* 0 */
 } lectern_plan_options;
-/* Makes another plan the one of asks that name none. The document is copied to a new generation,
- * not indexed again, and its model asked a few questions. All or nothing. */
+/* Changes the plan of asks that name none. The document is copied to a new generation, not indexed
+ * again, and its model answers a few questions to calibrate it. All or nothing. */
 LECTERN_API lectern_code lectern_engine_plan(lectern_engine* engine, const char* document,
                                              size_t document_len,
                                              const lectern_plan_options* options,
                                              lectern_error** error);
-/* By id: the document with all its names. By name: this name alone; the document goes with its last
- * one. What goes is gone for readers at once; files are deleted when nobody reads them. */
+/* Removes by id the document with all its names, or by name this name alone; the document goes with
+ * its last name. Readers no longer find it at once; files are deleted when nobody reads them. */
 LECTERN_API lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
                                                size_t document_len, lectern_error** error);
 typedef struct lectern_removed {
@@ -718,8 +731,9 @@ typedef struct lectern_removed {
   uint64_t is_document_gone; /* 1: the document is */
   uint64_t left;             /* names that it has still */
 } lectern_removed;
-/* The same, and says what it did. *removed: may be NULL, else set its struct_size before; unchanged on
- * failure. `json`, may be NULL: {"removed":id,"names":[…],"document_gone","left":[…]}. */
+/* The same, and reports what was removed. *removed: may be NULL, else set its struct_size before;
+ * unchanged on failure. `json`, may be NULL:
+ * {"removed":id,"names":[…],"document_gone","left":[…]}. */
 LECTERN_API lectern_code lectern_engine_remove_named(lectern_engine* engine, const char* document,
                                                      size_t document_len, lectern_removed* removed,
                                                      lectern_text** json, lectern_error** error);
@@ -731,10 +745,10 @@ typedef struct lectern_collected {
   uint64_t in_use;      /* generations that are still being read: a later collection's */
   uint64_t unknown;     /* directories with documents that the catalog does not know; left alone */
 } lectern_collected;
-/* Removes what no reader can reach: generations that were removed or replaced, what interrupted
- * writers left. Unknown directories are for lectern_engine_recover. *collected: may be NULL, else
- * set its struct_size before; unchanged on failure. `json`, may be NULL: {"generations","files",
- * "in_use","unknown":[directories]}. */
+/* Removes files that no reader can reach: generations that were removed or replaced, and leftovers
+ * of interrupted writers. Unknown directories are for lectern_engine_recover. *collected: may be
+ * NULL, else set its struct_size before; unchanged on failure. `json`, may be NULL:
+ * {"generations","files", "in_use","unknown":[directories]}. */
 LECTERN_API lectern_code lectern_engine_collect(lectern_engine* engine,
                                                 lectern_collected* collected, lectern_text** json,
                                                 lectern_error** error);
@@ -748,25 +762,25 @@ typedef struct lectern_refused {
   size_t message_len;
 } lectern_refused;
 typedef void (*lectern_refused_fn)(const lectern_refused* refused, void* user);
-/* Rebuilds the catalog from the documents' shards where it is damaged, and adds what it lacks.
- * Calls back per document taken up and per directory refused, which stays as it is: LECTERN_OK also
- * then. *replaced, may be NULL: 1 when the catalog itself was damaged and is a new one now. `json`,
- * may be NULL: {"documents":[…],"refused":[{"directory","code","message"}],"replaced"}. */
+/* Rebuilds the catalog from the documents' shards if it is damaged, and adds what it lacks. Calls
+ * back for each document adopted and each directory refused, which stays as it is: LECTERN_OK also
+ * then. *replaced, may be NULL: 1 if the catalog was damaged and has been replaced. `json`, may be
+ * NULL: {"documents":[…],"refused":[{"directory","code","message"}],"replaced"}. */
 LECTERN_API lectern_code lectern_engine_recover(lectern_engine* engine,
                                                 lectern_document_fn on_document,
                                                 lectern_refused_fn on_refused, void* user,
                                                 int32_t* replaced, lectern_text** json,
                                                 lectern_error** error);
-/* Refuses changes from here on and leaves no journal: ready for a medium that cannot be written.
- * Removing the file SEALED in the store undoes it. */
+/* Refuses changes from now on and leaves no journal: ready for a read-only medium. Removing the
+ * file SEALED in the store undoes it. */
 LECTERN_API lectern_code lectern_engine_seal(lectern_engine* engine, lectern_error** error);
 /* One document as a single checksummed file, which must not be there yet. */
 LECTERN_API lectern_code lectern_engine_export(lectern_engine* engine, const char* document,
                                                size_t document_len, const char* path,
                                                size_t path_len, lectern_error** error);
-/* Takes such a file in and calls back with the document; `name` empty: the name it had, with a number
- * where another document has that. The file is its source. All or nothing. The store is made where
- * there is none. *existed, may be NULL: 1 when the document was there. `json`, may be NULL:
+/* Takes such a file into the store and calls back with the document. `name` empty: the name it had,
+ * with a number if another document has that. The file is its source. All or nothing. Creates the
+ * store if there is none. *existed, may be NULL: 1 if the document was there. `json`, may be NULL:
  * {"document","name","existed","note"}. */
 LECTERN_API lectern_code lectern_engine_import(lectern_engine* engine, const char* path,
                                                size_t path_len, const char* name, size_t name_len,

@@ -1,4 +1,4 @@
-// How lectern.h, which includes it, is made of C functions. Nothing here is for callers.
+// Implements lectern.h, which includes it, by the C functions. Nothing here is for callers.
 #ifndef LECTERN_ENGINE_LECTERN_INLINE_H_
 #define LECTERN_ENGINE_LECTERN_INLINE_H_
 
@@ -21,7 +21,7 @@ void Free::operator()(Handle* handle) const {
   FreeHandle(handle);
 }
 
-// A string that belongs to `handle`, read by one of the C accessors.
+// A string that belongs to `handle`, read through one of the C accessors.
 template <typename Handle>
 std::string_view View(const char* (*read)(const Handle*, size_t*), const Handle* handle) {
   size_t len = 0;
@@ -46,7 +46,7 @@ Result<Owned<Handle>> Take(Call call) {
   return Owned<Handle>(handle);
 }
 
-// One whose last parameter is the error.
+// Runs a C call whose last parameter is the error.
 template <typename Call>
 Result<Done> Run(Call call) {
   lectern_error* error = nullptr;
@@ -64,7 +64,7 @@ Result<std::string> TakeText(Call call) {
 
 inline Error Stopped() { return {LECTERN_CANCELLED, "stopped before it began", {}}; }
 
-// A callback on its way through C: keeps what it throws until the C call has returned, and ends the
+// Carries a C++ callback through C: keeps an exception until the C call has returned, and ends the
 // call when `stop` is requested.
 template <typename Function>
 struct Callback {
@@ -93,20 +93,20 @@ struct Callback {
   }
 };
 
-// The C callback that hands an Item to `callback`, a Callback for functions that return nothing.
+// The C callback that passes an Item to `callback`, a Callback of a function that returns nothing.
 template <typename Item, typename Callback>
 auto ItemFunction(Callback&) -> void (*)(const Item*, void*) {
   return [](const Item* item, void* user) { static_cast<Callback*>(user)->StopAfter(*item); };
 }
 
-// The C struct T, ready to be filled.
+// A C struct T with its size set, ready to be filled.
 template <typename T>
 T Sized() {
   T value{};
   value.struct_size = sizeof(T);
   return value;
 }
-// What a C function writes into it, of a handle.
+// The value that a C function writes for a handle.
 template <typename T, typename Handle>
 T Read(lectern_code (*read)(const Handle*, T*), const Handle* handle) {
   T value = Sized<T>();
@@ -191,7 +191,7 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
   return c;
 }
 
-// What comes back per item of a list.
+// Conversions of the items that C calls report one by one.
 inline std::vector<DocumentName> NamesOf(const lectern_document& item) {
   std::vector<DocumentName> names;
   for (size_t i = 0; i < item.num_names; ++i) {
@@ -255,7 +255,7 @@ inline void Append(DamageList& list, const lectern_damage& item) {
                           {item.code, {item.message, item.message_len}, {}}});
 }
 
-// Runs a C call that calls back per item and gives everything as JSON.
+// Runs a C call that reports items by callback and everything as JSON; returns both.
 template <typename Value, typename Call>
 Result<Value> Collect(Call call) {
   Value value;

@@ -8,15 +8,17 @@
 namespace lectern {
 namespace {
 
-// What a stream's cuBLAS is given, and as much for what it keeps besides.
+// Memory that a stream's cuBLAS is given, counted twice to cover what cuBLAS keeps besides. The
+// factor was chosen without measurement.
 constexpr uint64_t kStreamBytes = 2 * uint64_t{kCudaMatMulBytes};
 
 uint64_t Aligned(uint64_t bytes) {
   return (bytes + kAssignAlign - 1) / kAssignAlign * kAssignAlign;
 }
 
-// faiss/gpu/impl/Distance.cu multiplies up to 1,024 points with all centroids, two such tiles at a
-// time; labels of 8 bytes and products leave through temporary memory too.
+// FAISS's temporary memory for one call. faiss/gpu/impl/Distance.cu multiplies up to 1,024 points
+// with all centroids, two such tiles at a time; labels of 8 bytes and products also leave through
+// temporary memory. kSmall is slack for its smaller arrays.
 uint64_t FaissTempBytes(size_t num_points, size_t num_centroids) {
   constexpr uint64_t kTileRows = 1024, kSmall = uint64_t{1} << 20;
   const uint64_t rows = std::min(num_points, kMostAssignRows);
@@ -24,6 +26,8 @@ uint64_t FaissTempBytes(size_t num_points, size_t num_centroids) {
          Aligned(rows * sizeof(float)) + kSmall;
 }
 
+// Prefers that every head holds all its points on the device, for as many heads as fit. If not even
+// one fits, one head gets all the memory and its points are copied in blocks.
 Result<AssignPlan> Plan(const AssignShape& shape, uint64_t device_bytes, uint64_t temp_bytes) {
   const uint64_t other_bytes = kStreamBytes + temp_bytes;
   const auto rows_bytes = [&](size_t num_points) {

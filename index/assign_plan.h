@@ -1,4 +1,5 @@
-// How many heads are clustered on a GPU at the same time, and in how much of its memory.
+// Plans the clustering of kv heads on a GPU: how many heads at the same time, and how much device
+// memory each gets. For index building (engine/indexing).
 #ifndef LECTERN_INDEX_ASSIGN_PLAN_H_
 #define LECTERN_INDEX_ASSIGN_PLAN_H_
 
@@ -12,32 +13,35 @@ namespace lectern {
 struct AssignShape {
   size_t num_points = 0;     // keys of a head, >= 1
   size_t num_centroids = 0;  // the most that are expected (MostCentroids); with more it is slower
-  size_t dim = 0;            // >= 1
+  size_t dim = 0;            // expected at most (MostCentroids); more of them run slower
   size_t num_heads = 1;      // that are wanted at the same time: threads of the host
-};
+};                           // heads wanted at the same time: the host's threads
 
 struct AssignPlan {
   size_t dim = 0;
-  size_t num_heads = 0;      // at the same time, >= 1
-  size_t block_rows = 0;     // points that are assigned at a time, >= 1
-  bool holds_points = true;  // false: a head's points do not fit; blocks of them are copied
-  uint64_t head_bytes = 0;   // of device memory, for each head
-  uint64_t rows_bytes = 0;   // of these, for points, centroids and results
-  uint64_t temp_bytes = 0;   // of the rest, FAISS's
+  size_t num_heads = 0;      // heads clustered at the same time, >= 1
+  size_t block_rows = 0;     // points assigned by one call, >= 1
+  bool holds_points = true;  // false: a head's points do not fit and are copied in blocks
+  uint64_t head_bytes = 0;   // device memory of each head
+  uint64_t rows_bytes = 0;   // part of head_bytes for points, centroids and results
+  uint64_t temp_bytes = 0;   // part of head_bytes for FAISS's temporary memory
   uint64_t total_bytes() const { return num_heads * head_bytes; }
 };
 
-// Points, centroids and results of a head, and what a stream and cuBLAS take. kOutOfMemory, param
-// "device_memory": `device_bytes` do not hold all centroids and a block of points.
+// Plans memory for Lectern's own kernel: points, centroids and results of a head, and what a stream
+// and cuBLAS take. kOutOfMemory (param "device_memory") if `device_bytes` cannot hold all centroids
+// and one block of points.
 Result<AssignPlan> PlanCudaAssign(const AssignShape& shape, uint64_t device_bytes);
 // The same for FAISS's own index on a GPU, with its temporary memory (faiss_gpu.h).
 Result<AssignPlan> PlanFaissGpuAssign(const AssignShape& shape, uint64_t device_bytes);
 
-// Of device memory, for a head: points, labels and products, centroids, each aligned.
+// Bytes of device memory that a head's points, labels, products and centroids take, each array
+// aligned.
 inline constexpr size_t kAssignAlign = 256;
 uint64_t AssignRowsBytes(size_t num_points, size_t num_centroids, size_t dim);
-inline constexpr size_t kLeastAssignRows = 1024;  // points that a plan has room for at least
-inline constexpr size_t kMostAssignRows = 65536;  // that are assigned at a time: milliseconds
+inline constexpr size_t kLeastAssignRows = 1024;  // a plan has room for at least so many points
+// A call for so many takes milliseconds, so that cancelling is prompt.
+inline constexpr size_t kMostAssignRows = 65536;  // the most points of one call
 
 }  // namespace lectern
 

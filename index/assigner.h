@@ -1,5 +1,6 @@
-// Who does the assignment step of K-means: the CPU's kernels (kmeans.cc, the default), our kernel
-// on a CUDA device (cuda_assigner.h) or FAISS on one (faiss_gpu.h).
+// The interface of K-means' assignment step, with three implementations: the CPU's kernels
+// (kmeans.cc, the default), our kernel on a CUDA device (cuda_assigner.h) and FAISS on a GPU
+// (faiss_gpu.h).
 #ifndef LECTERN_INDEX_ASSIGNER_H_
 #define LECTERN_INDEX_ASSIGNER_H_
 
@@ -13,29 +14,30 @@
 
 namespace lectern {
 
-// Of one head at a time. Rows are packed: stride == num_cols. One thread at a time; different ones
-// by different threads. After an error it takes other points and centroids as before.
+// Assigns points of one head at a time to their nearest centroids. Rows are packed: stride ==
+// num_cols. An assigner serves one thread at a time; different assigners may run in parallel. After
+// an error it accepts other points and centroids as before.
 class Assigner {
  public:
   virtual ~Assigner() = default;
 
-  // The points of most calls of Assign from now on, which stay where and as they are until the next
-  // Hold: a device copies them once. No rows: nothing is held.
+  // Announces the points of most calls of Assign from now on. They must stay in place and unchanged
+  // until the next Hold, so that a device copies them only once. No rows: nothing is held.
   virtual void Hold(Rows<const float> points) = 0;
 
-  // Those of the calls of Assign from now on, at least one; not kept after the call.
+  // Sets the centroids for the calls of Assign from now on; at least one. They are copied.
   virtual Status SetCentroids(Rows<const float> centroids) = 0;
 
-  // labels[i] = argmax_j points_i . c_j, dots[i] that product. Any rows; those of a range that is
-  // held are not copied again. Among equal products a label is the lowest, but for FAISS's.
+  // labels[i] = argmax_j points_i . c_j, dots[i] = that product. Accepts any rows; a range of held
+  // rows is not copied again. Among equal products the label is the lowest, except with FAISS.
   virtual Status Assign(Rows<const float> points, std::span<uint32_t> labels,
                         std::span<float> dots) = 0;
 
-  // Rows of one call after which a caller may want to see whether it was cancelled: milliseconds.
+  // Rows after which a caller should check whether it was cancelled; a block takes milliseconds.
   virtual size_t block_rows() const = 0;
 };
 
-// Points that an assigner holds while this lives.
+// Makes an assigner hold points as long as this object lives.
 class HeldPoints {
  public:
   HeldPoints(Assigner& assigner, Rows<const float> points) : assigner_(assigner) {
@@ -47,7 +49,7 @@ class HeldPoints {
   Assigner& assigner_;
 };
 
-// How many rows of those that are held come before these points; kNotHeld: these are others.
+// Number of held rows before these points, or kNotHeld if the points are not among the held rows.
 inline constexpr size_t kNotHeld = SIZE_MAX;
 inline size_t HeldBefore(Rows<const float> held, Rows<const float> points) {
   const auto begin = reinterpret_cast<uintptr_t>(held.data);
@@ -59,7 +61,7 @@ inline size_t HeldBefore(Rows<const float> held, Rows<const float> points) {
   return rows;
 }
 
-// One for each head that is clustered at the same time, at least one.
+// One assigner for each head that is clustered at the same time; at least one.
 using Assigners = std::vector<std::unique_ptr<Assigner>>;
 
 }  // namespace lectern

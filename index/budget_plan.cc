@@ -11,6 +11,8 @@ namespace {
 
 enum class Decides { kLayers, kHeads };
 
+// The policy of this name if it can decide over layers (heads); otherwise an error that lists those
+// that can.
 Result<const Policy*> FindPolicy(std::string_view name, Decides decides) {
   const bool layers = decides == Decides::kLayers;
   std::string names;
@@ -40,7 +42,7 @@ Status CheckStatistics(const Policy& policy, const PolicyInput& input, const cha
       .WithParam(param);
 }
 
-// Rows that `shares` come to in each layer.
+// Rows of each layer when every kv head reads its share of `shares`.
 std::vector<double> LayerRows(const PolicyInput& input, const std::vector<double>& shares) {
   std::vector<double> rows(input.num_layers, 0.0);
   for (size_t i = 0; i < shares.size(); ++i) {
@@ -49,7 +51,7 @@ std::vector<double> LayerRows(const PolicyInput& input, const std::vector<double
   return rows;
 }
 
-// Rows that the floors of MakePlan come to in each layer.
+// Rows of each layer that the floors of MakePlan demand, rounded up for each head.
 std::vector<double> LayerFloors(const PolicyInput& input, const std::vector<double>& layer_rows,
                                 std::span<const double> floors, bool compete) {
   std::vector<double> rows(input.num_layers, 0.0);
@@ -63,13 +65,14 @@ std::vector<double> LayerFloors(const PolicyInput& input, const std::vector<doub
   return rows;
 }
 
+// Rows of a part at a water level.
 double Wanted(const PlanPart& part, double level) {
   return std::clamp(level * part.wanted, static_cast<double>(part.floor),
                     static_cast<double>(part.rows));
 }
 
 Status TooSmall(double smallest) {
-  char number[32];
+  char number[32];  // rounded up: a budget of this figure is then accepted
   std::snprintf(number, sizeof number, "%.4f", std::ceil(smallest * 1e4) / 1e4);
   return Status(Code::kBudgetTooSmall,
                 "kv_budget is below what sinks, window and the top level of this document cost; "
@@ -104,6 +107,7 @@ Result<BudgetPlan> MakePlan(const PlanPolicies& policies, PolicyInput input,
   const std::vector<double> head_shares = of_heads->shares(input);
   const std::vector<double> head_rows = LayerRows(input, head_shares);
 
+  // Parts are layers where heads compete, otherwise kv heads, in the order of `floors`.
   std::vector<PlanPart> parts;
   const auto add = [&](double wanted, double rows) {
     const double floor = std::ceil(floors[parts.size()] * rows);
@@ -115,17 +119,21 @@ Result<BudgetPlan> MakePlan(const PlanPolicies& policies, PolicyInput input,
     for (size_t i = layer * input.num_kv_heads; !compete && i < (layer + 1) * input.num_kv_heads;
          ++i) {
       const auto rows = static_cast<double>(input.rows[i]);
+      // A head's part of its layer's rows, in proportion to the head policy; equal shares if that
+      // gives the whole layer nothing.
       const double of_layer =
           head_rows[layer] > 0 ? head_shares[i] * rows / head_rows[layer] : rows / all_rows[layer];
       add(layer_rows[layer] * of_layer, rows);
     }
   }
   const double sum = std::accumulate(all_rows.begin(), all_rows.end(), 0.0);
+  // The factor keeps a budget such as 0.1 * 1000 from losing a row to binary rounding.
   const auto total = static_cast<uint64_t>(std::floor(input.kv_budget * sum * (1 + 1e-12)));
   uint64_t least = 0;
   for (const PlanPart& part : parts) least += part.floor;
   if (least > total) return TooSmall(static_cast<double>(least) / sum * input.kept_share);
 
+  // From here on: back from whole rows to shares.
   const std::vector<uint64_t> filled = FillRows(parts, total);
   BudgetPlan plan;
   std::vector<double> shares;
@@ -143,7 +151,8 @@ Result<BudgetPlan> MakePlan(const PlanPolicies& policies, PolicyInput input,
 }
 
 std::vector<uint64_t> FillRows(std::span<const PlanPart> parts, uint64_t total) {
-  // A part that wants nothing is filled last, not never.
+  // A part that wants nothing is filled last instead of never: it gets a tiny wish, so a level high
+  // enough fills it.
   std::vector<PlanPart> filling(parts.begin(), parts.end());
   double highest = 1;
   for (PlanPart& part : filling) {
@@ -155,7 +164,8 @@ std::vector<uint64_t> FillRows(std::span<const PlanPart> parts, uint64_t total) 
     for (const PlanPart& part : filling) sum += Wanted(part, level);
     return sum;
   };
-  // The greatest water level that does not exceed the total.
+  // The greatest water level that does not exceed the total, found by bisection down to
+  // neighbouring doubles.
   double low = 0, high = highest;
   if (sum_at(high) <= static_cast<double>(total)) low = high;
   while (low < high) {
@@ -164,7 +174,8 @@ std::vector<uint64_t> FillRows(std::span<const PlanPart> parts, uint64_t total) 
     (sum_at(middle) <= static_cast<double>(total) ? low : high) = middle;
   }
   std::vector<uint64_t> rows;
-  std::vector<std::pair<double, size_t>> remainders;  // negative: the largest first
+  // Negated, so that sorting puts the largest first.
+  std::vector<std::pair<double, size_t>> remainders;
   uint64_t used = 0;
   for (size_t i = 0; i < filling.size(); ++i) {
     const double wanted = Wanted(filling[i], low);
@@ -174,6 +185,7 @@ std::vector<uint64_t> FillRows(std::span<const PlanPart> parts, uint64_t total) 
   }
   assert(used <= total);
   std::sort(remainders.begin(), remainders.end());
+  // One more row to each part in the order of remainders, repeated while parts have room.
   for (uint64_t before = used; used < total;) {
     for (const auto& [remainder, i] : remainders) {
       if (used == total) break;
@@ -181,7 +193,7 @@ std::vector<uint64_t> FillRows(std::span<const PlanPart> parts, uint64_t total) 
       ++rows[i];
       ++used;
     }
-    if (used == before) break;  // the precondition does not hold
+    if (used == before) break;  // the precondition is violated
     before = used;
   }
   return rows;

@@ -1,4 +1,5 @@
-// A plan: which share of its rows each layer, or each kv head, reads in a step.
+// Makes a budget plan: the share of its rows that each layer, or each kv head, reads in a step.
+// Turns the shares of two policies (index/policies/policy.h) into whole rows that meet the budget.
 #ifndef LECTERN_INDEX_BUDGET_PLAN_H_
 #define LECTERN_INDEX_BUDGET_PLAN_H_
 
@@ -17,31 +18,34 @@ struct PlanPolicies {
 
 struct BudgetPlan {
   std::vector<double> layers;  // [layers]: share of the layer's rows, in (0, 1]
-  // [layers][kv heads]: of the head's rows; empty where the heads of a layer compete for its share.
+  // [layers][kv heads]: share of the head's rows. Empty where the heads of a layer compete for its
+  // share.
   std::vector<double> heads;
 };
 
-// kInvalidArgument (param layer_budget or head_budget): no policy of this name; the message lists
-// those that there are.
+// kInvalidArgument (param layer_budget or head_budget) if there is no policy of this name; the
+// message lists the known ones.
 Status CheckPolicies(const PlanPolicies& policies);
 
-// The shares of the layers, by the one policy, times how heads share a layer, by the other; none
-// below its floor or above 1; in the mean, by rows, kv_budget to the row (never above it).
-// `floors`: the least share that can be read, [layers][kv heads], or [layers] where heads compete
-// (as HeadsCompete says). kInvalidArgument also when the document lacks the statistics of a policy;
-// kBudgetTooSmall (param kv_budget) when the floors alone exceed the budget.
+// Multiplies the layer policy's shares with the head policy's shares of a layer. No share is below
+// its floor or above 1, and their mean over rows is kv_budget to the row (never above it).
+// `floors` are the least shares that can be read: [layers][kv heads], or [layers] where heads
+// compete (as HeadsCompete says). kInvalidArgument also when the document lacks the statistics that
+// a policy needs; kBudgetTooSmall (param kv_budget) when the floors alone exceed the budget.
 Result<BudgetPlan> MakePlan(const PlanPolicies& policies, PolicyInput input,
                             std::span<const double> floors);
+// Whether the heads of a layer share its bytes anew in every step instead of by a fixed plan. False
+// for an unknown policy.
 bool HeadsCompete(const PlanPolicies& policies);
 
-// One part of what is shared out, in rows.
+// One recipient of rows in FillRows.
 struct PlanPart {
   double wanted;         // >= 0
   uint64_t floor, rows;  // floor <= rows
 };
-// `total` rows, in proportion to what is wanted but within [floor, rows] of each part: water is
-// filled in until it is used up. Whole rows by largest remainder, among equals the first parts.
-// Precondition: total between the sums of floors and of rows.
+// Shares `total` rows in proportion to `wanted`, but within [floor, rows] of each part, by raising
+// a common water level until the total is used up. Rounds to whole rows by largest remainder; among
+// equal remainders the first parts win. `total` must lie between the sums of floors and of rows.
 std::vector<uint64_t> FillRows(std::span<const PlanPart> parts, uint64_t total);
 
 }  // namespace lectern

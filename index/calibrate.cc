@@ -8,9 +8,10 @@
 namespace lectern {
 namespace {
 
+// Windows that each threshold is averaged over, at most. Chosen without measurement.
 constexpr size_t kMaxWindows = 12;
 
-// Mean scores of all clusters of a level for the query rows of one window.
+// Mean scores S of all clusters of a level for the query rows of one window.
 std::vector<float> WindowScores(const Backend& backend, const TreeLevel& level,
                                 Rows<const float> queries, float scale, float softcap,
                                 std::span<const float> log_counts) {
@@ -31,7 +32,8 @@ std::vector<float> WindowScores(const Backend& backend, const TreeLevel& level,
   return scores;
 }
 
-// Log score of the cluster at which each kept share of the keys is reached, best first.
+// For each kept share, the log score of the cluster at which that share of the keys is reached when
+// clusters are taken best first.
 std::array<double, kKeptShares.size()> LogScoresAtShares(const std::vector<float>& scores,
                                                          const TreeLevel& level) {
   std::vector<uint32_t> by_score(scores.size());
@@ -49,6 +51,7 @@ std::array<double, kKeptShares.size()> LogScoresAtShares(const std::vector<float
       kept += level.key_counts[cluster];
       if (kept >= kKeptShares[s] * num_keys) break;
     }
+    // The least normal float stands in for a score of 0, whose logarithm is not finite.
     result[s] = std::log(std::max(score, std::numeric_limits<float>::min()));
   }
   return result;
@@ -70,7 +73,7 @@ std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTre
       const size_t num_windows = std::min(kMaxWindows, queries.num_rows / rows);
       std::array<double, kKeptShares.size()> sum{};
       for (size_t w = 0; w < num_windows; ++w) {
-        // Windows spread evenly, the last one ends with the document.
+        // Windows are spread evenly; the last one ends with the document.
         const size_t last = queries.num_rows - rows;
         const size_t begin = num_windows == 1 ? last : last * w / (num_windows - 1);
         const std::vector<float> scores = WindowScores(
@@ -88,6 +91,7 @@ std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTre
 
 float LogThreshold(std::span<const float> thresholds, uint32_t level_index, size_t num_rows,
                    double kept_share) {
+  // Nearest by ratio: thresholds change with the logarithm of the row count.
   size_t nearest = 0;
   for (size_t i = 1; i < kRowCounts.size(); ++i) {
     const auto distance = [&](size_t j) {

@@ -1,4 +1,5 @@
-// kv budget -> score threshold, from queries that the document itself asked.
+// Calibrates the lookup when a document is indexed: finds the score thresholds that keep a given
+// share of the keys, from queries that the document's own last tokens asked.
 #ifndef LECTERN_INDEX_CALIBRATE_H_
 #define LECTERN_INDEX_CALIBRATE_H_
 
@@ -11,24 +12,29 @@
 namespace lectern {
 
 // A mean score over fewer query rows is peakier, so thresholds are kept for several row counts
-// (rows = tokens * query heads of the group), and for several shares of keys to keep.
+// (rows = tokens * query heads of the group) and for several shares of keys to keep. Both grids
+// were chosen without measurement; LogThreshold interpolates.
 inline constexpr std::array<uint32_t, 4> kRowCounts = {1, 8, 32, 128};
 inline constexpr std::array<float, 8> kKeptShares = {0.5f, 0.3f,  0.2f,  0.125f,
                                                      0.1f, 0.05f, 0.02f, 0.01f};
 inline constexpr size_t kThresholdsPerLevel = kRowCounts.size() * kKeptShares.size();
 
-// T of every level of one kv head: [levels][row counts][kept shares], natural logarithms of S.
+// Thresholds T of every level of one kv head: [levels][row counts][kept shares], as natural
+// logarithms of S (kernels/centroid_scores.h).
 //
-// Of each window of that many consecutive query rows the clusters are ranked by S; T is the score
-// at which the share is reached, averaged (as logarithm) over the windows. Hooper et al. take one
-// quantile over all layers and heads; ours is per layer, kv head, level and row count.
-// `queries` [rows, head_dim]: post-RoPE rows of this head's query group of the last tokens of the
+// For each window of consecutive query rows the clusters are ranked by S. T is the score at which
+// the wanted share of keys is reached, averaged as logarithm over the windows. Hooper et al. take
+// one quantile over all layers and heads; here there is one per layer, kv head, level and row
+// count.
+//
+// `queries` [rows, head_dim]: post-RoPE query rows of this head's group from the last tokens of the
 // document, token by token; at least 1 row.
 std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTree& tree,
                                        Rows<const float> queries, float scale, float softcap = 0);
 
-// Log threshold for a row count and a kept share: nearest row count by ratio, linear in the
-// logarithm of the share between the stored ones, clamped at the ends.
+// The log threshold for a row count and a kept share. Takes the stored row count that is nearest by
+// ratio, and interpolates linearly in the logarithm of the share; shares outside the grid get its
+// end.
 float LogThreshold(std::span<const float> thresholds, uint32_t level_index, size_t num_rows,
                    double kept_share);
 

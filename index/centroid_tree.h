@@ -1,4 +1,4 @@
-// The clusters of one kv head, as they are built and written.
+// The clusters of one kv head as BuildTree makes them and the shard writer stores them.
 #ifndef LECTERN_INDEX_CENTROID_TREE_H_
 #define LECTERN_INDEX_CENTROID_TREE_H_
 
@@ -12,15 +12,16 @@
 
 namespace lectern {
 
-// Element type of stored centroids and mean values. Measured: what q8 saves over f16 in bytes finds
-// more than its rounding loses.
+// Element type of stored centroids and mean values. q8 was measured against f16: the bytes that it
+// saves find more than its rounding loses.
 constexpr Dtype CentroidDtype(size_t head_dim) {
   return head_dim % kQ8Block == 0 ? Dtype::kQ8 : Dtype::kF16;
 }
 
-// One level. Every count, mean, radius and variance is over keys, at every level, and radius and
-// variance are against the centroid as stored (rounded to CentroidDtype), by the head's metric where it
-// has one: |A (k - C)| then stands for |k - C|.
+// One level of the tree. Every count, mean, radius and variance is over keys, at every level.
+// Radius and variance are taken against the centroid as stored (rounded to CentroidDtype), because
+// that is what a lookup sees, and in the head's metric if it has one: |A (k - C)| in the place of
+// |k - C|.
 struct TreeLevel {
   // [clusters][RowBytes(CentroidDtype(head_dim), head_dim)]
   std::vector<std::byte> centroids;    // means of the raw post-RoPE keys
@@ -40,7 +41,8 @@ struct TreeLevel {
 
 struct CentroidTree {
   std::vector<TreeLevel> levels;  // level 1, the coarsest, first (as in arXiv:2411.09688)
-  std::vector<uint32_t> order;    // permutation of the clustered keys: clusters are contiguous
+  // Permutation of the clustered keys that makes each cluster contiguous.
+  std::vector<uint32_t> order;
   // [keys in order][RowCodeBytes(head_dim)] and [FineCodeBytes(head_dim)]; both may be empty
   std::vector<std::byte> row_codes, fine_codes;
   std::optional<QueryMetric> metric;  // what codes, radii and variances are measured by; none: plain

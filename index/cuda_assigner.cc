@@ -11,9 +11,9 @@
 namespace lectern {
 namespace {
 
-// All of a head's device memory is one piece of floats: points from the front, results after them,
-// centroids at the end. It is cut anew when the number of centroids changes; where what is held no
-// longer fits beside them, points are copied block by block.
+// An assigner whose device memory is one piece of floats: points at the front, results behind them,
+// centroids at the end. The piece is divided anew when the number of centroids changes; if the held
+// points no longer fit beside them, points are copied block by block.
 class CudaAssigner : public Assigner {
  public:
   static Status Create(const CudaKernels& kernels, int device, const AssignPlan& plan,
@@ -47,14 +47,14 @@ class CudaAssigner : public Assigner {
     std::memcpy(centroids_.data(), centroids.data, floats * sizeof(float));
     LECTERN_RETURN_IF_ERROR(
         FromCuda(memory_.Upload(stream_, centroids_.data(), floats, CentroidsAt())));
-    return Wait();  // whoever sets others next may do so at once
+    return Wait();  // the caller may set other centroids at once
   }
 
   Status Assign(Rows<const float> points, std::span<uint32_t> labels,
                 std::span<float> dots) override {
     assert(points.num_cols == dim_ && points.stride == dim_ && num_centroids_ > 0);
     Status status = AssignRows(points, labels, dots);
-    if (!status.ok()) (void)stream_.Wait();  // for what still reads the caller's rows
+    if (!status.ok()) (void)stream_.Wait();  // until nothing reads the caller's rows any more
     return status;
   }
 
@@ -84,12 +84,13 @@ class CudaAssigner : public Assigner {
     return {};
   }
 
-  // Cuts the memory for so many centroids.
+  // Divides the memory for so many centroids.
   Status MakeRoom(size_t num_centroids) {
     num_centroids_ = 0;
     const size_t size = memory_.size() / kAlign * kAlign;
     const size_t of_centroids = Aligned(num_centroids * dim_);
-    // Three pieces are aligned beside them: points, labels and products.
+    // Points, labels and products are aligned beside the centroids, each at the cost of at most
+    // kAlign floats.
     const size_t least = of_centroids + 3 * kAlign + (dim_ + 2);
     if (size < least) {
       return Status(Code::kOutOfMemory,
@@ -102,7 +103,8 @@ class CudaAssigner : public Assigner {
     }
     num_centroids_ = num_centroids;
     room_ = (size - of_centroids - 3 * kAlign) / (dim_ + 2);
-    is_uploaded_ = is_uploaded_ && held_.num_rows <= room_;  // they lie where they lay
+    // Held points keep their place at the front.
+    is_uploaded_ = is_uploaded_ && held_.num_rows <= room_;
     return {};
   }
 
@@ -113,14 +115,15 @@ class CudaAssigner : public Assigner {
     return {};
   }
   Status UploadOthers(Rows<const float> points) {
-    is_uploaded_ = false;  // they take the place of what is held
+    is_uploaded_ = false;  // these points overwrite the held ones
     return UploadRows(points);
   }
   Status UploadRows(Rows<const float> points) {
     return FromCuda(memory_.Upload(stream_, points.data, points.num_rows * dim_));
   }
 
-  // Points from row `at` of the device's memory on, into labels_ and dots_.
+  // Assigns points from row `at` of the device's memory on and copies the results into labels_ and
+  // dots_.
   Status AssignBlock(size_t at, size_t num_points) {
     float* const dots = memory_.data() + Aligned(room_ * dim_);
     auto* const labels = reinterpret_cast<uint32_t*>(dots + Aligned(room_));
@@ -148,7 +151,7 @@ class CudaAssigner : public Assigner {
   HostBuffer<float> dots_, centroids_;
   size_t dim_ = 0;
   size_t num_centroids_ = 0;
-  size_t room_ = 0;  // points beside the centroids
+  size_t room_ = 0;  // points that fit beside the centroids
   Rows<const float> held_;
   bool is_uploaded_ = false;
 };

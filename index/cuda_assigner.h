@@ -1,4 +1,4 @@
-// The assignment step of K-means on a CUDA device, by kernels/cuda/assign.h.
+// Runs the assignment step of K-means on a CUDA device, by the kernel of kernels/cuda/assign.h.
 #ifndef LECTERN_INDEX_CUDA_ASSIGNER_H_
 #define LECTERN_INDEX_CUDA_ASSIGNER_H_
 
@@ -10,11 +10,12 @@ namespace lectern {
 struct CudaKernels;
 struct CudaStatus;
 
-// One for each head of a plan of PlanCudaAssign, with a stream and device memory of its own, taken
-// once: nothing is allocated on the device while they work. Where there is less memory than was
-// planned with, fewer than planned. kOutOfMemory, param "device_memory", where there is none for
-// even one, with the bytes; kIoError where the device fails, kInternal for what a kernel refuses.
-// Labels are those of AssignNearestScalar but for products that differ by rounding.
+// Makes one assigner for each head of a plan by PlanCudaAssign. Each has a stream and device memory
+// of its own, taken once, so nothing is allocated on the device while they work. Makes fewer than
+// planned if the device has less memory than the plan assumed. kOutOfMemory (param "device_memory",
+// with the bytes) if there is not enough for one; kIoError if the device fails, kInternal if a
+// kernel refuses its arguments. Labels equal those of AssignNearestScalar except where products
+// differ by rounding only.
 Result<Assigners> MakeCudaAssigners(const CudaKernels& kernels, int device, const AssignPlan& plan);
 
 }  // namespace lectern

@@ -1,4 +1,4 @@
-// What a CUDA call says, as a Status. Here and not in kernels/, which knows no Status.
+// Turns the result of a CUDA call into a Status. It lives here because kernels/ knows no Status.
 #ifndef LECTERN_INDEX_CUDA_STATUS_H_
 #define LECTERN_INDEX_CUDA_STATUS_H_
 
@@ -7,8 +7,8 @@
 
 namespace lectern {
 
-// kOutOfMemory, param "device_memory"; kInternal for what a kernel refuses; kIoError for what the
-// device can do nothing after.
+// kOutOfMemory (param "device_memory"); kInternal if a kernel refused its arguments; kIoError if
+// the device failed and cannot be used any more.
 inline Status FromCuda(const CudaStatus& status) {
   switch (status.code) {
     case CudaCode::kOk:

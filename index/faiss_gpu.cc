@@ -22,7 +22,7 @@ Status OutOfMemory(const std::string& what) {
 
 Status FromCuda(cudaError_t error) {
   if (error == cudaSuccess) return {};
-  (void)cudaGetLastError();  // it is not the next call's
+  (void)cudaGetLastError();  // clears it, or the next call would report it again
   const std::string message = std::string("CUDA: ") + cudaGetErrorString(error);
   if (error == cudaErrorMemoryAllocation) return OutOfMemory(message);
   return {Code::kIoError, message};
@@ -42,7 +42,7 @@ class FaissGpuAssigner : public Assigner {
  public:
   // Throws FaissException.
   FaissGpuAssigner(int device, const AssignPlan& plan) : plan_(plan), labels_(plan.block_rows) {
-    resources_.setPinnedMemory(0);  // pages that FAISS would move through it are ours to cut
+    resources_.setPinnedMemory(0);  // points are copied in our own blocks
     resources_.setTempMemory(plan.temp_bytes);
     faiss::gpu::GpuIndexFlatConfig config;
     config.device = device;
@@ -50,6 +50,7 @@ class FaissGpuAssigner : public Assigner {
                                                         faiss::METRIC_INNER_PRODUCT, config);
   }
 
+  // FAISS's index needs no hold; only the points are kept on the device.
   void Hold(Rows<const float> points) override {
     held_ = points;
     is_uploaded_ = false;
@@ -75,7 +76,7 @@ class FaissGpuAssigner : public Assigner {
       const float* const from =
           is_held ? on_device_.get() + (skipped + begin) * plan_.dim : points[begin];
       index_->search(static_cast<idx_t>(rows), from, 1, dots.data() + begin, labels_.data());
-      for (size_t i = 0; i < rows; ++i) {  // -1: no product was a number
+      for (size_t i = 0; i < rows; ++i) {  // FAISS gives -1 where no product was a number
         labels[begin + i] = static_cast<uint32_t>(std::max<idx_t>(labels_[i], 0));
       }
     }
@@ -107,7 +108,7 @@ class FaissGpuAssigner : public Assigner {
   const AssignPlan plan_;
   faiss::gpu::StandardGpuResources resources_;  // a stream and cuBLAS's handle of its own
   std::unique_ptr<faiss::gpu::GpuIndexFlat> index_;
-  std::unique_ptr<float, FreeOnDevice> on_device_;  // what is held
+  std::unique_ptr<float, FreeOnDevice> on_device_;  // the held points
   size_t size_ = 0;
   std::vector<idx_t> labels_;
   Rows<const float> held_;
@@ -125,7 +126,8 @@ Status CheckDevice(int device) {
       .WithParam("device");
 }
 
-// FAISS ends the process where cuBLAS finds no memory for itself.
+// Checks free memory before FAISS takes any, because FAISS ends the process where cuBLAS finds no
+// memory for itself.
 Status CheckMemory(int device, uint64_t bytes) {
   const faiss::gpu::DeviceScope scope(device);
   size_t free_bytes = 0, total = 0;

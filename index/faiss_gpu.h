@@ -1,7 +1,8 @@
-// The assignment step of K-means by FAISS itself on a GPU: GpuIndexFlat with StandardGpuResources,
-// where CMake found a FAISS that was built with GPU support (LECTERN_FAISS_GPU). Our own kernel
-// (cuda_assigner.h) needs no such FAISS, and turns every failure of a device into an error: FAISS
-// ends the process at those that it does not throw, so memory is asked for here before it is taken.
+// Runs the assignment step of K-means by FAISS itself on a GPU: GpuIndexFlat with
+// StandardGpuResources, available where CMake found a FAISS with GPU support (LECTERN_FAISS_GPU).
+// Our own kernel (cuda_assigner.h) needs no such FAISS and turns every failure of a device into an
+// error. FAISS ends the process on failures that it does not throw, so the memory that it will need
+// is checked here before FAISS takes it.
 #ifndef LECTERN_INDEX_FAISS_GPU_H_
 #define LECTERN_INDEX_FAISS_GPU_H_
 
@@ -10,11 +11,12 @@
 
 namespace lectern {
 
+// Whether this build has a FAISS with GPU support.
 bool HasFaissGpu();
 
-// As MakeCudaAssigners, of a plan of PlanFaissGpuAssign. Products within 1e-5 of
-// AssignNearestScalar's; among equal ones the label is any. kInvalidArgument, param "device": this
-// build has no such FAISS, or the machine no such GPU.
+// Like MakeCudaAssigners, for a plan by PlanFaissGpuAssign. Products are within 1e-5 of
+// AssignNearestScalar's; among equal ones the label may be any. kInvalidArgument (param "device")
+// if this build has no such FAISS or the machine no such GPU.
 Result<Assigners> MakeFaissGpuAssigners(int device, const AssignPlan& plan);
 
 }  // namespace lectern

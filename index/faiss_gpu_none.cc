@@ -1,4 +1,5 @@
-// In the place of faiss_gpu.cc, where FAISS was built without GPU support.
+// Replaces faiss_gpu.cc in builds whose FAISS has no GPU support: every call fails with an error
+// that says so.
 #include "index/faiss_gpu.h"
 #include "index/kmeans.h"
 

@@ -11,7 +11,8 @@ void AddSquaredAttention(const FullAttentionArgs& args, FullAttentionBuffers& bu
   assert(args.lse.size() == rows && sums.size() == num_keys);
   buffers.logits.resize(rows * num_keys);
   buffers.scratch.resize(AttendScratch(rows, args.queries.num_cols));
-  // (exp(s - lse))^2 = exp(2 s - 2 lse)
+  // Squares come from doubling the exponent: (exp(s - lse))^2 = exp(2 s - 2 lse). So scale, softcap
+  // and lse are doubled; 2 softcap(s) = softcap of 2 s with twice the cap.
   buffers.lse.assign(args.lse.begin(), args.lse.end());
   for (float& lse : buffers.lse) lse *= 2;
   const Rows<float> logits(buffers.logits.data(), rows, num_keys);
@@ -22,7 +23,9 @@ void AddSquaredAttention(const FullAttentionArgs& args, FullAttentionBuffers& bu
                            .scratch = buffers.scratch});
   Softcap(args.backend, logits, 2 * args.softcap);
   for (size_t r = 0; r < rows; ++r) {
-    const uint64_t end = args.first_token + r / args.group + 1;  // of the keys that count
+    // Keys before it are visible to the token.
+    const uint64_t end = args.first_token + r / args.group + 1;
+    // Keys within kExcludedTokens of the token, and those after it, get no share.
     const uint64_t counted = end - std::min<uint64_t>(end, args.first_key + kExcludedTokens);
     const size_t first_ignored = std::min<uint64_t>(counted, num_keys);
     std::fill(logits[r] + first_ignored, logits[r] + num_keys, -INFINITY);

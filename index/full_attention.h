@@ -1,4 +1,5 @@
-// The attention that all tokens of a document pay to it: KVC-full of KV-Compress.
+// Sums the attention that all tokens of a document pay to each of its keys, for the policy
+// kv-compress-full (KVC-full of KV-Compress, arXiv:2410.00161).
 #ifndef LECTERN_INDEX_FULL_ATTENTION_H_
 #define LECTERN_INDEX_FULL_ATTENTION_H_
 
@@ -9,9 +10,10 @@
 
 namespace lectern {
 
-inline constexpr size_t kExcludedTokens = 10;  // v of KV-Compress
+// V of KV-Compress: a token's nearest keys do not count.
+inline constexpr size_t kExcludedTokens = 10;
 
-// A block of tokens and a block of keys of one kv head.
+// One block of tokens against one block of keys of one kv head.
 struct FullAttentionArgs {
   const Backend& backend;
   Rows<const float> queries;   // [tokens * group, head_dim], token by token; after RoPE
@@ -21,17 +23,17 @@ struct FullAttentionArgs {
   TypedRows keys;              // [n, head_dim] in document order
   uint64_t first_key;          // position of the first key
   float scale;
-  float softcap = 0;  // of the model's logits; 0: none
+  float softcap = 0;  // the model's bound of logits; 0: none
 };
 // Buffers of one thread, kept from call to call.
 struct FullAttentionBuffers {
   std::vector<float> logits, lse, scratch;
 };
-// sums[j] += the squared attention probabilities of key j, over the query heads and those of the
-// tokens that lie kExcludedTokens or more behind it: what is near looks at everything near
-// (arXiv:2410.00161, eq. 19; as there nothing is pooled). The log-sum-exps are known, so that this
-// is a second pass over the logits and nothing else. One thread; a sum depends on the blocks of
-// tokens only.
+// sums[j] += the squared attention probabilities of key j, over the query heads and over the tokens
+// that lie kExcludedTokens or more behind the key. Nearer tokens are left out because every token
+// attends strongly to its neighbours (arXiv:2410.00161, eq. 19; like there, nothing is pooled). The
+// log-sum-exps are given, so this is a second pass over the logits only. One thread; a sum depends
+// only on how tokens are cut into blocks.
 void AddSquaredAttention(const FullAttentionArgs& args, FullAttentionBuffers& buffers,
                          std::span<float> sums);
 

@@ -19,12 +19,14 @@ Status Contradiction(const ShardReader& shard, uint32_t kv_head, const char* wha
                               "; index the document again"};
 }
 
-// Of q8 rows: a scale that is infinite or no number would make all of the step's results none.
+// Whether all scales of these q8 rows are numbers. An infinite or NaN scale would spoil all results
+// of a step, though its checksum is right.
 bool HasScales(const TypedRows& rows, IndexRange range) {
   if (rows.dtype != Dtype::kQ8) return true;
-  constexpr uint16_t kExponent = 0x7C00;  // all of its bits: no number
+  constexpr uint16_t kExponent = 0x7C00;  // all exponent bits set: infinity or NaN
   constexpr size_t kBlockBytes = kQ8Block + sizeof(f16);
-  const std::byte* const data = rows.row(range.begin);  // blocks follow one another
+  // Rows are whole blocks, so all blocks follow one another.
+  const std::byte* const data = rows.row(range.begin);
   const size_t num_blocks = range.size() * (rows.num_cols / kQ8Block);
   bool all_are = true;
   for (size_t block = 0; block < num_blocks; ++block) {
@@ -35,7 +37,7 @@ bool HasScales(const TypedRows& rows, IndexRange range) {
   return all_are;
 }
 
-// children must start at `first`, never fall, leave no cluster empty and end at `last`.
+// Whether `children` starts at `first`, ascends, leaves no cluster empty and ends at `last`.
 bool IsPartition(std::span<const uint32_t> children, size_t num_clusters, uint32_t first,
                  uint32_t last) {
   if (children.size() != num_clusters + 1 || children.front() != first || children.back() != last) {
@@ -47,7 +49,8 @@ bool IsPartition(std::span<const uint32_t> children, size_t num_clusters, uint32
   return true;
 }
 
-// The rows of a windowed layer: of the last tokens, those that a token after them sees.
+// Whether these are the rows of a windowed layer: the last tokens that a token after the document
+// still sees.
 bool IsEndOfDocument(std::span<const uint32_t> positions, const ShardHeader& header) {
   const uint64_t count = std::min<uint64_t>(header.num_tokens, header.window_size - 1);
   if (count == 0 || positions.size() != count) return false;
@@ -57,6 +60,7 @@ bool IsEndOfDocument(std::span<const uint32_t> positions, const ShardHeader& hea
   return true;
 }
 
+// Whether the scores ascend and are all numbers.
 bool Ascend(std::span<const float> scores) {
   for (size_t i = 0; i < scores.size(); ++i) {
     if (std::isnan(scores[i]) || (i > 0 && scores[i] < scores[i - 1])) return false;
@@ -75,6 +79,8 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
   head.row_bytes_ = RowBytes(head.dtype_, header.head_dim);
   const auto corrupt = [&](const char* what) { return Contradiction(shard, kv_head, what); };
 
+  // A shard may come from anywhere, so everything that lookups index by is checked here once: sizes
+  // of sections, then levels, then that levels fit each other.
   const SectionEntry* rows = shard.Find(SectionKind::kRows, kv_head, 0);
   if (rows == nullptr) return corrupt("no rows");
   if (rows->bytes % (2 * head.row_bytes_) != 0) return corrupt("rows are cut");
@@ -137,7 +143,7 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
     if (!IsPartition(level.children, level.num_clusters(), first, last)) {
       return corrupt("clusters do not partition the level below");
     }
-    // A count is the number of keys below, at every level.
+    // A count is the number of keys below the cluster, at every level.
     const std::span<const uint32_t> below =
         finest ? std::span<const uint32_t>() : head.levels_[l + 1].key_counts;
     for (size_t i = 0; i < level.num_clusters(); ++i) {
@@ -148,6 +154,7 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
       if (keys != level.key_counts[i]) return corrupt("a key count is not that of its keys");
     }
   }
+  // The optional sections follow: row codes, thresholds, block scores.
   const SectionEntry* codes = shard.Find(SectionKind::kRowCodes, kv_head, 0);
   const SectionEntry* fine_codes = shard.Find(SectionKind::kFineCodes, kv_head, 0);
   if ((codes == nullptr) != (fine_codes == nullptr)) {
@@ -221,10 +228,12 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::vector<std::by
 
 Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::byte* keys,
                              std::byte* values) const {
+  // Copies rows with a pipeline of kAhead rows: row i is prefetched when row i - kAhead is copied.
   if (rows.empty()) return {};
   const std::span<const uint32_t> blocks = levels_.back().children;
   auto block = std::upper_bound(blocks.begin(), blocks.end(), rows.front()) - 1;
-  // Rows lie apart, so what comes soon is asked for while others are copied.
+  // Chosen rows lie apart in memory, so rows needed soon are prefetched while others are copied. No
+  // measurement of other distances is on record.
   constexpr size_t kAhead = 32;
   struct Place {
     uint64_t key, value;
@@ -256,7 +265,8 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::byte* keys,
 
 void HeadIndex::ReadAheadRows(std::span<const uint32_t> rows) const {
   if (rows.empty() || shard_->verified_share() == 1) return;
-  // Of the clusters that have some, K rows and then V rows; those close to each other in one go.
+  // Clusters that hold some of the rows are read whole (their K rows, then their V rows); clusters
+  // less than kClose bytes apart are read in one go. Chosen without measurement.
   constexpr uint64_t kClose = 64 << 10;
   const std::span<const uint32_t> clusters = levels_.back().children;
   uint64_t begin = 0, end = 0;
@@ -282,6 +292,8 @@ Result<uint32_t> HeadIndex::VerifyFineCodesFrom(uint32_t row) const {
   const auto begin = static_cast<uint64_t>(FineCodes(row) - shard_->data());
   LECTERN_RETURN_IF_ERROR(shard_->Verify(begin, fine_code_bytes_));
   const uint64_t last = begin + fine_code_bytes_ - 1;
+  // The code may end in the next block of the file; rows up to the end of that block are then
+  // verified too.
   const uint64_t block_end = (last / kBlockBytes + 1) * kBlockBytes;
   return row + static_cast<uint32_t>((block_end - begin) / fine_code_bytes_);
 }
@@ -294,6 +306,7 @@ Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {
   LECTERN_RETURN_IF_ERROR(shard_->Verify(view.variances_offset + clusters.begin * sizeof(float),
                                          clusters.size() * sizeof(float)));
   if (view.are_numbers->load(std::memory_order_relaxed)) return {};
+  // Numbers are checked only until the whole level was found to be sound.
   LECTERN_RETURN_IF_ERROR(CheckScales(view.centroids, level, clusters));
   bool all_are = true;
   for (const float variance : view.variances.subspan(clusters.begin, clusters.size())) {

@@ -1,4 +1,5 @@
-// One kv head of a layer shard as the lookup and the attention see it: clusters, thresholds, rows.
+// One kv head of a layer shard as the lookup and the attention see it: clusters, thresholds and
+// rows, read in place from the shard.
 #ifndef LECTERN_INDEX_HEAD_INDEX_H_
 #define LECTERN_INDEX_HEAD_INDEX_H_
 
@@ -14,7 +15,7 @@
 
 namespace lectern {
 
-// Clusters [begin, end) of a level, or rows, or keys.
+// A range [begin, end) of clusters of a level, of rows, or of keys.
 struct IndexRange {
   uint32_t begin, end;
   uint32_t size() const { return end - begin; }
@@ -27,51 +28,53 @@ class HeadIndex {
   struct Level {
     TypedRows centroids;                   // [clusters, head_dim]; verify before reading
     TypedRows mean_values;                 // [clusters, head_dim]; verify before reading
-    // [clusters], by the head's metric; verify before reading: max |A (k - centroid)|, and the mean of
-    // |A (k - centroid)|^2 / head_dim.
+    // [clusters] each, in the head's metric; verify before reading. Radii: max |A (k - centroid)|.
+    // Variances: mean |A (k - centroid)|^2 / head_dim.
     std::span<const float> radii;
     std::span<const float> variances;
     std::span<const uint32_t> key_counts;  // [clusters], verified and checked
-    std::span<const uint32_t> children;    // [clusters + 1], verified and checked; finest: rows
+    // [clusters + 1], verified and checked; at the finest level: rows.
+    std::span<const uint32_t> children;
     std::vector<float> log_counts;         // [clusters]
-    // In the file.
+    // Offsets in the file, for verifying.
     uint64_t centroids_offset = 0, mean_values_offset = 0, radii_offset = 0, variances_offset = 0;
-    // Every centroid's scale and every variance was found to be a number.
+    // Set once every centroid's scale and every variance was found to be a number; later lookups
+    // skip the check.
     std::shared_ptr<std::atomic<bool>> are_numbers = std::make_shared<std::atomic<bool>>(false);
     size_t num_clusters() const { return key_counts.size(); }
-    // Centroid, variance and count of a cluster: what looking it up reads.
+    // Bytes that looking up a cluster reads: centroid, variance and count.
     uint64_t cluster_bytes() const {
       return centroids.row_bytes() + sizeof(float) + sizeof(uint32_t);
     }
   };
 
-  // Reads counts, children, thresholds and positions, and checks them against each other and the
+  // Reads counts, children, thresholds and positions and checks them against each other and the
   // header; touches no centroid and no row. kCorrupt, kChecksumMismatch.
   static Result<HeadIndex> Load(const ShardReader& shard, uint32_t kv_head);
 
   uint32_t num_rows() const { return num_rows_; }
-  // Sinks and window: rows [0, num_exact), in document order, in one block. All rows when there are
-  // no clusters.
+  // Sinks and window: rows [0, num_exact), in document order, stored as one block. All rows if
+  // there are no clusters.
   uint32_t num_exact() const { return num_exact_; }
   const std::vector<Level>& levels() const { return levels_; }  // coarse first; may be empty
   std::span<const float> thresholds() const { return thresholds_; }
-  // The same head with others, borrowed, of as many levels: for evaluations.
+  // A copy of the head with other thresholds for as many levels, borrowed. For evaluations.
   HeadIndex WithThresholds(std::span<const float> thresholds) const {
     HeadIndex head = *this;
     head.thresholds_ = thresholds;
     return head;
   }
   std::span<const uint32_t> positions() const { return positions_; }  // [num_rows]
-  // K and V of all rows that are stored.
+  // Bytes of K and V of all stored rows.
   uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }
 
-  // In which order blocks of the rows matter least (index/policies/kv_compress.h); verified,
-  // ascending. Empty: the document has no such statistics.
+  // Scores of the head's blocks of rows, in ascending order of importance
+  // (index/policies/kv_compress.h); verified. Empty if the document has no such statistics.
   std::span<const float> block_scores() const { return block_scores_; }
   std::span<const float> plain_block_scores() const { return plain_block_scores_; }
   std::span<const float> full_block_scores() const { return full_block_scores_; }
 
-  // What codes, radii and variances of the head are measured by; nullptr: plain coordinates.
+  // The metric in which the head's codes, radii and variances are taken; nullptr: it has none, A = 1.
   const QueryMetric* metric() const { return metric_.get(); }
   // Its stored bytes, which every lookup reads.
   uint64_t metric_bytes() const { return metric_ ? metric_->stored().size_bytes() : 0; }
@@ -82,36 +85,37 @@ class HeadIndex {
   bool has_row_codes() const { return row_codes_ != nullptr; }
   uint64_t row_code_bytes() const { return row_code_bytes_; }    // of one row
   uint64_t fine_code_bytes() const { return fine_code_bytes_; }  // of one row
-  // Codes of stored rows [row, …), all of clusters. Verify first.
+  // Row codes of stored rows from `row` on; the row must lie in a cluster. Verify first.
   const std::byte* RowCodes(uint32_t row) const {
     return row_codes_ + (row - num_exact_) * row_code_bytes_;
   }
   const std::byte* FineCodes(uint32_t row) const {
     return fine_codes_ + (row - num_exact_) * fine_code_bytes_;
   }
-  // Copies the K and V rows of some clustered rows (ascending) side by side, verifying them.
+  // Copies the K and V rows of some clustered rows (ascending) side by side and verifies them.
   Status GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
                     std::vector<std::byte>& values) const;
-  // To where there is room for them.
+  // The same into memory of the caller's.
   Status GatherRows(std::span<const uint32_t> rows, std::byte* keys, std::byte* values) const;
-  // A hint that these rows will be gathered: what is not yet in memory of them is read meanwhile,
-  // all of it at a time.
+  // Hints that these rows will be gathered soon: the parts of their clusters that are not in memory
+  // yet are read in the background, all at once.
   void ReadAheadRows(std::span<const uint32_t> rows) const;
   TypedRows AsRows(const std::vector<std::byte>& gathered) const {
     return {gathered.data(), dtype_, gathered.size() / row_bytes_, head_dim_};
   }
 
-  // The block of rows [begin, end): the exact rows or one finest cluster. Verify first.
+  // Keys of the block of rows [begin, end): the exact rows, or one finest cluster. Verify first.
   TypedRows Keys(IndexRange block) const;
   TypedRows Values(IndexRange block) const;
   uint64_t BlockBytes(IndexRange rows) const { return uint64_t{rows.size()} * 2 * row_bytes_; }
+  // Stored rows of a finest cluster.
   IndexRange ClusterRows(uint32_t finest_cluster) const {
     const auto& rows = levels_.back().children;
     return {rows[finest_cluster], rows[finest_cluster + 1]};
   }
 
-  // Calls body(block) for the blocks of rows [begin, end): the exact rows, or whole finest
-  // clusters.
+  // Calls body(block) for the blocks that rows [begin, end) consist of: the exact rows, or whole
+  // finest clusters.
   template <typename Body>
   void ForEachBlock(IndexRange rows, const Body& body) const {
     if (rows.begin < num_exact_) return body(rows);
@@ -121,14 +125,14 @@ class HeadIndex {
     }
   }
 
-  // Checksums of what is about to be read.
+  // Each checks the checksums of the data that is about to be read.
   Status VerifyRows(IndexRange rows) const;
   Status VerifyRowCodes(IndexRange rows) const;
-  // The fine code of a row, and with it those behind it that end in the same block of the file;
-  // the first row past these.
+  // Verifies the fine code of a row, and with it those of the rows behind it whose codes end in the
+  // same block of the file. Returns the first row past these.
   Result<uint32_t> VerifyFineCodesFrom(uint32_t row) const;
-  // And their variances: kCorrupt where one is negative or no number, and, also of mean values,
-  // where a scale of q8 is none.
+  // Verifies centroids and variances. kCorrupt where a variance is negative or no number, or where
+  // a q8 scale is none (mean values: likewise).
   Status VerifyCentroids(size_t level, IndexRange clusters) const;
   Status VerifyMeanValues(size_t level, IndexRange clusters) const;
   Status VerifyRadii(size_t level, IndexRange clusters) const;

@@ -35,6 +35,7 @@ ArenaVector<uint32_t> ColumnsOf(std::span<const IndexRange> ranges,
 
 namespace {
 
+// Resets the arena before the members that use it are made.
 Arena* Fresh(HeadBuffers& buffers) {
   buffers.arena.Reset();
   return &buffers.arena;
@@ -51,22 +52,25 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
       all_queries_(args.queries[head]),
       selection_(selection) {
   const size_t dim = all_queries_.num_cols;
+  // Only rows that count are scored; a bound needs all of them.
   for (uint32_t r = 0; r < all_queries_.num_rows; ++r) {
     const float weight = args.row_weights.empty() ? 1 / static_cast<float>(all_queries_.num_rows)
                                                   : args.row_weights[r];
     if (weight == 0 && !args.bound) continue;
     scored_.push_back(r);
-    weights_.push_back(std::max(weight, kNoMass));  // logarithms are taken of it
+    weights_.push_back(std::max(weight, kNoMass));  // its logarithm is taken
     if (!args.known_lse.empty()) known_lse_.push_back(args.known_lse[head][r]);
   }
   queries_ = all_queries_;
   if (scored_.size() < all_queries_.num_rows) {
+    // The scored rows are copied side by side, so that kernels see one matrix.
     float* const rows = buffers.scored.Resize(scored_.size() * dim).data();
     for (size_t i = 0; i < scored_.size(); ++i) {
       std::copy_n(all_queries_[scored_[i]], dim, rows + i * dim);
     }
     queries_ = {rows, scored_.size(), dim};
   }
+  // The known mass (sinks, window, question) is in every denominator from the start.
   rejected_lse_ = known_lse_;
   rejected_lse_.resize(queries_.num_rows, -INFINITY);
   open_.push_back({0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())});
@@ -121,6 +125,8 @@ Status HeadLookup::Score(size_t level) {
   ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
     const std::span<float> lse = Tile(reference_, begin, end);
     args_.backend.add_row_lse({.logits = logits, .bias = log_counts_, .lse = lse});
+    // S weighs each row by its weight, which goes into the log-sum-exp: w exp(s - lse) = exp(s -
+    // (lse - log w)).
     const std::span<float> weighted = buffers_.lse.Resize(end - begin);
     for (size_t r = 0; r < weighted.size(); ++r) {
       weighted[r] = lse[r] - std::log(weights_[begin + r]);
@@ -133,18 +139,20 @@ Status HeadLookup::Score(size_t level) {
 double HeadLookup::KnownMass() const {
   double mass = 0;
   for (size_t r = 0; r < known_lse_.size(); ++r) {
+    // Share of attention on what is known: its mass over the mass of everything.
     mass += weights_[r] * std::exp(double{known_lse_[r]} - reference_[r]);
   }
   return mass;
 }
 
-// Estimated mass of open clusters that are neither in `read` nor looked into further.
+// Adds the estimated mass of open clusters that are neither in `read` nor looked into further.
 void HeadLookup::AddMissed(size_t level, std::span<const uint32_t> read) {
   const auto& counts = head_.levels()[level].key_counts;
   double mass = 0;
   const float* score = scores_.data();
   for (const IndexRange& range : open_) {
     for (uint32_t i = range.begin; i < range.end; ++i) mass += double{*score++} * counts[i];
+    // All open clusters' mass, less the mass of those that are read.
   }
   const ArenaVector<uint32_t> columns = ColumnsOf(open_, read, arena_);
   for (size_t i = 0; i < read.size(); ++i) mass -= double{scores_[columns[i]]} * counts[read[i]];
@@ -155,6 +163,8 @@ Status HeadLookup::Descend(size_t level, std::span<const uint32_t> opened) {
   AddMissed(level, opened);
   const ArenaVector<uint32_t> rejected = Without(open_, opened, arena_);
   LECTERN_RETURN_IF_ERROR(AddClusterBound(level, rejected));
+  // Rejected clusters go into the log-sum-exp; opened ones are masked by -inf, because their
+  // children replace them.
   ArenaVector<float> bias(log_counts_, arena_);
   for (const uint32_t column : ColumnsOf(open_, opened, arena_)) bias[column] = -INFINITY;
   if (!rejected.empty()) {
@@ -169,6 +179,7 @@ Status HeadLookup::Descend(size_t level, std::span<const uint32_t> opened) {
   ToRanges(opened, open_);
   const auto& children = head_.levels()[level].children;
   for (IndexRange& range : open_) range = {children[range.begin], children[range.end]};
+  // The kept logits belong to the clusters of the old level.
   has_logits_ = false;
   return {};
 }
@@ -186,7 +197,8 @@ Status HeadLookup::FinishClusters(std::span<const uint32_t> chosen) {
   return {};
 }
 
-// A key of cluster i has q . k <= q . C_i + |M q| r_i.
+// Adds to the bound the clusters that are not read. A key of cluster i has q . k <= q . C_i +
+// |M q| r_i, where r_i is the cluster's radius and M the head's metric.
 Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_read) {
   if (!args_.bound || not_read.empty()) return {};
   ToRanges(not_read, selection_.bounded[level]);

@@ -1,5 +1,6 @@
-// The lookup of one kv head: level after level (head_lookup.cc), then row after row (head_rows.cc).
-// index/lookup.cc decides what is opened and read.
+// Looks up one kv head: scores its clusters level after level (head_lookup.cc), then its rows by
+// their codes (head_rows.cc). The choice of what to open and to read is made by index/lookup.cc,
+// over all heads of a layer.
 #ifndef LECTERN_INDEX_HEAD_LOOKUP_H_
 #define LECTERN_INDEX_HEAD_LOOKUP_H_
 
@@ -14,81 +15,93 @@
 
 namespace lectern {
 
-// What the lookup of one kv head fills and forgets.
+// Buffers of one head's lookup. They keep their memory from step to step and are overwritten by
+// each lookup.
 struct HeadBuffers {
-  Arena arena;  // all else
-  // Of a tile of query rows: logits of open clusters, by centroids alone and second order included.
+  Arena arena;  // for every other array of the lookup
+  // Logits of the open clusters for one tile of query rows: `centroid_logits` uses centroids only,
+  // `logits` adds the variance term.
   Reused<float> centroid_logits, logits;
-  Reused<float> row_masses;  // of a part of it: of a block of coded rows
-  Reused<float> group_masses, read_masses, fine_masses;  // of all that are scored
-  Reused<float> changes, sums;                           // of a part
+  Reused<float> row_masses;  // for one part of a tile: masses of a block of coded rows
+  Reused<float> group_masses, read_masses, fine_masses;  // for all scored query rows
+  Reused<float> changes, sums;                           // for one part of a tile
   Reused<float> lse, weights, scratch, rotated;
-  Reused<float> scored;  // query rows
-  Reused<float> measured;  // these in the head's metric
-  Reused<float> bounds;  // of the coded rows that are not read, for a tile of query rows
+  Reused<float> scored;    // the query rows that are scored, side by side
+  Reused<float> measured;  // the same rows in the head's metric
+  Reused<float> bounds;    // for a tile of query rows: bounds of the coded rows that are not read
   Reused<uint8_t> tables;
   Reused<SignScale> scales;
-  // Of the coded rows and, with three planes, of those refined.
-  Reused<std::byte> codes, fine_codes;  // of a block, as stored; as planes
+  // Codes of the coded rows and, in three planes, of the refined rows: first a block as stored,
+  // then packed planes.
+  Reused<std::byte> codes, fine_codes;  // as stored
   Reused<std::byte> planes;
   std::array<Reused<std::byte>, 3> fine_planes;
   Reused<float> factors, fine_factors;
-  Reused<float> refined_factors;  // of row codes
-  // HeadLookup's, of the same names, and what index/lookup.cc finds.
+  Reused<float> refined_factors;  // row-code factors of the refined rows
+  // Arrays behind HeadLookup's spans of the same names, and the indices that index/lookup.cc finds.
   Reused<uint32_t> coded_rows, begins, found;
   Reused<float> row_scores, refined_scores;
-  HeadSelection ranked;  // of a lookup that only ranks
+  HeadSelection ranked;  // result of a lookup that only ranks
 };
 
-// One thread at a time. Call order: Score(first), Descend(first), … Score(finest), then either
-// FinishClusters, or ScoreRows, RefineRows and FinishRows.
+// Looks up one kv head, driven by index/lookup.cc. One thread at a time. Order of calls:
+// Score(first), Descend(first), … Score(finest), then either FinishClusters, or ScoreRows,
+// RefineRows and FinishRows.
 class HeadLookup {
  public:
-  // Begins at `first_level`, with all its clusters open; levels above it are not read. Borrows the
+  // Begins at `first_level` with all its clusters open; levels above it are not read. Borrows the
   // buffers, whose arena it resets, and writes `selection`, which keeps its memory.
   HeadLookup(const LookupArgs& args, size_t head, size_t first_level, HeadBuffers& buffers,
              HeadSelection& selection);
 
   const HeadIndex& head() const { return head_; }
-  size_t num_scored() const { return scored_.size(); }        // query rows
+  size_t num_scored() const { return scored_.size(); }  // number of query rows that are scored
   std::span<const IndexRange> open() const { return open_; }  // clusters of the current level
   std::span<const float> scores() const { return scores_; }   // S, in the order of open()
 
-  // S of every open cluster of the level.
+  // Computes the score S of every open cluster of the level.
   Status Score(size_t level);
-  // Share of what is known, in the same total as scores().
+  // Share of attention that goes to what is attended besides (LookupArgs::known_lse), in the same
+  // total as scores().
   double KnownMass() const;
-  // Goes on with the children of `opened` (ascending); the rest stays as tail and denominator.
+  // Goes on with the children of the clusters `opened` (ascending). The other clusters stay in the
+  // tail and in the denominator.
   Status Descend(size_t level, std::span<const uint32_t> opened);
-  // Finest level: reads all rows of `chosen` (ascending).
+  // At the finest level: reads all rows of the clusters `chosen` (ascending).
   Status FinishClusters(std::span<const uint32_t> chosen);
 
-  // Finest level: reads the row codes of `coded` (ascending) and scores each of their rows.
+  // At the finest level: reads the row codes of the clusters `coded` (ascending) and scores each of
+  // their rows.
   Status ScoreRows(std::span<const uint32_t> coded);
   std::span<const float> row_scores() const { return row_scores_; }
-  // Reads the fine codes of rows `refined` (indices into row_scores(), ascending) and scores these
-  // again.
+  // Reads the fine codes of the rows `refined` (indices into row_scores(), ascending) and scores
+  // these rows again.
   Status RefineRows(std::span<const uint32_t> refined);
-  std::span<const float> refined_scores() const { return refined_scores_; }  // of `refined`
-  uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }      // of row_scores()
-  // Reads rows chosen[i] (indices into refined_scores(), ascending).
+  // One for each of `refined`.
+  std::span<const float> refined_scores() const { return refined_scores_; }
+  uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }  // index: into row_scores()
+  // Reads the rows chosen[i] (indices into refined_scores(), ascending).
   Status FinishRows(std::span<const uint32_t> chosen);
 
  private:
-  static constexpr float kNoMass = 1e-30f;  // of everything: less cannot be told from none
-  // Logits are sums in float, and the rotation rounds: what exact values may exceed them by.
+  static constexpr float kNoMass = 1e-30f;  // share of all mass; less cannot be told from none
+  // Upper bound on the rounding error of a logit (float sums, rotated queries). Exact logits exceed
+  // computed ones by at most this. Only bounds (LookupArgs::bound) add it.
   static constexpr float kLogitSlack = 4e-3f;
 
-  // scale * q . C of open clusters.
+  // logits = scale * q . C for the open clusters.
   void CentroidLogits(size_t level, Rows<const float> queries, Rows<float> logits);
-  // What their variances add, for queries of these norms.
+  // Adds the variance term (kernels/second_order.h) for queries of these norms.
   void AddSecondOrder(std::span<const float> norms, Rows<float> logits) const;
-  // Calls body(logits [rows, open clusters], begin, end) for tiles of query rows; with what the
-  // variances add.
+  // Calls body(logits [rows, open clusters], begin, end) for tiles of query rows [begin, end). The
+  // logits include the variance term and the softcap.
   template <typename Body>
   void ForEachTile(size_t level, const Body& body);
+  // Calls body(first query row, number of rows) for parts of each tile (see kPartRows).
   template <typename Body>
   void ForEachPart(const Body& body);
+  // Part of a list of segments: `begins` has one entry more than there are segments, `first` is the
+  // number of its first segment.
   struct Segments {
     size_t first;
     std::span<const uint32_t> begins;  // one more than there are
@@ -100,11 +113,13 @@ class HeadLookup {
   void SpreadCentroidLogits(std::span<const uint32_t> begins, size_t first,
                             Rows<float> logits) const;
   std::span<float> RowWeights(size_t begin, size_t num_rows);
-  // Of row `row` of the part that ForEachPart, or else of the tile that ForEachTile is at.
+  // Centroid logits of row `row`, counted from the part of ForEachPart or, outside it, from the
+  // tile of ForEachTile.
   const float* CentroidLogitsOf(size_t row) const {
     return buffers_.centroid_logits.data() + (part_begin_ + row) * log_counts_.size();
   }
-  // exp(logit - reference) of a query row: per group, of what is read of it, per refined row.
+  // Arrays of exp(logit - reference) for a query row: sums over each group's coded rows, over its
+  // rows that are read, and one value per refined row.
   float* GroupMasses(size_t row) const {
     return buffers_.group_masses.data() + row * groups_.size();
   }
@@ -122,8 +137,9 @@ class HeadLookup {
   void AddToGroups(std::span<const uint32_t> begins, size_t begin, size_t first,
                    Rows<const float> masses);
   void ScoreRefinedRows();
-  // Open finest clusters by which the tail stands for them: those of one parent, or where there
-  // are no parents one that is coded. Their columns in open_.
+  // Open finest clusters that one tail entry stands for: the clusters of one parent, or a single
+  // coded cluster where there is no level above. begin_column and end_column are their columns in
+  // open_.
   struct Group {
     uint32_t cluster, begin_column, end_column;
     bool all_coded;
@@ -154,44 +170,49 @@ class HeadLookup {
   HeadBuffers& buffers_;
   Arena* const arena_;
   const Rows<const float> all_queries_;
-  // Those that count: [R] below is their number.
+  // The query rows that are scored; [R] below is their number. Rows of weight 0 are skipped unless
+  // a bound is wanted.
   Rows<const float> queries_;
-  ArenaVector<uint32_t> scored_{arena_};                    // their places among all
-  ArenaVector<float> weights_{arena_}, known_lse_{arena_};  // [R]; the second may be empty
+  ArenaVector<uint32_t> scored_{arena_};                    // their places in all_queries_
+  ArenaVector<float> weights_{arena_}, known_lse_{arena_};  // [R]; known_lse_ may be empty
   ArenaVector<IndexRange> open_{arena_};
-  // What codes, radii and variances meet: M q of each of queries_, or q without a metric; [R].
+  // [R]: queries_ in the head's metric, M q, which codes, radii and variances are met with.
   Rows<const float> measured_;
   ArenaVector<float> norms_{arena_};  // [R]: scale * |M q|
   ArenaVector<float> log_counts_{arena_}, scores_{arena_};  // of open_
   ArenaVector<float> variances_{arena_};                    // of open_
-  // [R]: log mass of clusters rejected so far, and what is known; with that of all clusters of the
-  // current level; of the first with that of open clusters that are not coded.
+  // [R] each. rejected_lse_: log mass of what is known plus all clusters rejected so far.
+  // reference_: that plus all clusters of the current level, the denominator of S. rest_lse_:
+  // rejected_lse_ plus the open clusters that are not coded.
   ArenaVector<float> rejected_lse_{arena_}, reference_{arena_}, rest_lse_{arena_};
 
-  ArenaVector<uint32_t> coded_{arena_};                // clusters, ascending
-  ArenaVector<uint32_t> coded_columns_{arena_};        // of coded clusters, in open_
-  ArenaVector<uint32_t> coded_begin_{arena_};          // [coded + 1]: their rows, in coded_rows_
-  std::span<uint32_t> coded_rows_;                     // stored rows
+  ArenaVector<uint32_t> coded_{arena_};          // coded clusters, ascending
+  ArenaVector<uint32_t> coded_columns_{arena_};  // their columns in open_
+  // [coded + 1]: where each coded cluster's rows begin in coded_rows_.
+  ArenaVector<uint32_t> coded_begin_{arena_};
+  std::span<uint32_t> coded_rows_;                     // stored rows of the coded clusters
   std::span<float> row_scores_;                        // S of each coded row, by its row code
-  ArenaVector<uint32_t> refined_{arena_};              // coded rows whose fine codes were read
-  ArenaVector<uint32_t> refined_begin_{arena_};        // [coded + 1]: those of each coded cluster
-  ArenaVector<uint32_t> refined_group_begin_{arena_};  // [groups + 1]: and of each group
-  std::span<float> refined_scores_;                    // S of them, by fine codes
-  ArenaVector<Group> groups_{arena_};                  // that partition the coded rows
-  ArenaVector<uint32_t> group_coded_{arena_};          // [groups + 1]: their coded clusters
-  ArenaVector<uint32_t> group_begin_{arena_};          // [groups + 1]: and those' rows
-  ArenaVector<double> coded_mass_{arena_};  // [R], exp(logit - reference) of all coded rows
+  ArenaVector<uint32_t> refined_{arena_};  // indices into coded_rows_ whose fine codes were read
+  // [coded + 1]: where each coded cluster's refined rows begin.
+  ArenaVector<uint32_t> refined_begin_{arena_};
+  ArenaVector<uint32_t> refined_group_begin_{arena_};  // [groups + 1]: likewise for groups
+  std::span<float> refined_scores_;                    // S of the refined rows, by fine codes
+  ArenaVector<Group> groups_{arena_};                  // they partition the coded rows
+  // [groups + 1]: where each group's coded clusters begin.
+  ArenaVector<uint32_t> group_coded_{arena_};
+  ArenaVector<uint32_t> group_begin_{arena_};  // [groups + 1]: where each group's coded rows begin
+  ArenaVector<double> coded_mass_{arena_};     // [R]: exp(logit - reference) summed over coded rows
 
   bool has_logits_ =
-      false;               // one tile of query rows is all of them, and what it holds still stands
-  size_t part_begin_ = 0;  // in the tile
+      false;  // the buffers hold the logits of all query rows, and they are still valid
+  size_t part_begin_ = 0;  // first row of the current part, in its tile
   double missed_mass_ = 0;
   HeadSelection& selection_;
 };
 
 // ---- Ascending numbers
 
-// Into `ranges`, any vector of IndexRange.
+// Writes ascending numbers as ranges into `ranges`, any vector of IndexRange.
 template <typename Ranges>
 void ToRanges(std::span<const uint32_t> ascending, Ranges& ranges) {
   ranges.clear();
@@ -203,10 +224,11 @@ void ToRanges(std::span<const uint32_t> ascending, Ranges& ranges) {
     }
   }
 }
-// Members of `ranges` that are not in `chosen`.
+// Members of `ranges` that are not in `chosen` (ascending).
 ArenaVector<uint32_t> Without(std::span<const IndexRange> ranges, std::span<const uint32_t> chosen,
                               Arena* arena);
-// Positions, in the order of `ranges`, of those members that are in `chosen`.
+// Columns of those members of `ranges` that are in `chosen`, where members are counted in the order
+// of `ranges`.
 ArenaVector<uint32_t> ColumnsOf(std::span<const IndexRange> ranges,
                                 std::span<const uint32_t> chosen, Arena* arena);
 
@@ -214,7 +236,8 @@ ArenaVector<uint32_t> ColumnsOf(std::span<const IndexRange> ranges,
 
 template <typename Body>
 void HeadLookup::ForEachTile(size_t level, const Body& body) {
-  // All query rows, where their logits fit into so many floats.
+  // A tile is all query rows if their logits fit into 4 Mi floats (16 MiB), otherwise as many as
+  // fit, but at least 16 rows. Chosen without measurement.
   constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
   const size_t num_open = log_counts_.size();
   const size_t tile = std::min(

@@ -1,5 +1,5 @@
-// Below the finest clusters: rows that are scored by their codes, chosen one by one, and what
-// stands for the others.
+// The second half of HeadLookup, below the finest clusters: scores rows by their codes and makes
+// the tail that stands for the rows that are not read.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,14 +11,15 @@
 namespace lectern {
 namespace {
 
-// Of a tile of query rows so many meet all coded rows at a time, whose logits become masses in
-// blocks of so many: what is met again is still in a cache.
+// Query rows that meet all coded rows together, and coded rows of a block. Masses of such a part
+// and block (32 KiB) are used again while they are still in a cache. Chosen without a recorded
+// measurement.
 constexpr size_t kPartRows = 8, kBlockRows = 1024;
 static_assert(kBlockRows % kSignBlock == 0);
-// Less of a sum of floats, from which most was taken away, is what was rounded.
+// When most of a float sum has been taken away, a rest below this share of it is rounding error.
 constexpr double kRounding = 1e-5;
 
-// A few bytes, whose number is almost always that of head_dim 64 or 128.
+// Copies a few bytes. Head sizes 64 and 128 give 8 and 16, which become single moves.
 inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
   switch (bytes) {
     case 8:
@@ -34,7 +35,8 @@ inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
 
 }  // namespace
 
-// A coded row has q . k <= q . C + (f <M q, s> + f |s| |M q|) / 2: index/row_codes.h.
+// Adds to the bound the coded rows that are not read. A coded row has q . k <= q . C + (f <M q, u> +
+// f |u| |M q|) / 2 (index/row_codes.h).
 void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
   const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
   if (num_rows == 0) return;
@@ -60,7 +62,8 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
                                of_u.size());
       SpreadCentroidLogits(begins, 0, logits);
       for (size_t r = begin; r < end; ++r) {
-        // Tables may be off by half a step for each group of each plane.
+        // A table entry may be off by half a step for each group of each plane, two groups per
+        // byte.
         const float weights = IsOneBit(planes) ? 1 : 7;
         const float slack =
             weights * static_cast<float>(PlaneBytes(dim)) * buffers_.scales.data()[r].step;
@@ -73,6 +76,7 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
     };
     const Rows<float> logits =
         bounds_of(buffers_.bounds, {buffers_.planes.data()}, coded_begin_, times_norm, times_u);
+    // Rows with fine codes have two bounds; the smaller one holds.
     if (!refined_.empty()) {
       const Rows<float> fine = bounds_of(buffers_.row_masses, FinePlanes(), refined_begin_,
                                          fine_times_norm, fine_times_u);
@@ -91,8 +95,9 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
 
 // --- row codes --------------------------------------------------------------------------------
 
-// What signs, or numbers of three bits, of rows [first, first + n) add to their centroids' logits,
-// for the query rows from `begin` on. `planes` of all rows; first is a multiple of kSignBlock.
+// Arguments of the kernels that add what signs, or numbers of three bits, of rows [first, first +
+// n) add to the logits of their centroids, for query rows from `begin` on. `planes` are those of
+// all rows; `first` is a multiple of kSignBlock.
 AddSignLogitsArgs HeadLookup::Codes(SignPlanes planes, std::span<const float> factors, size_t first,
                                     size_t begin, Rows<float> logits) const {
   const size_t table_bytes = SignTableBytes(queries_.num_cols);
@@ -114,6 +119,7 @@ AddSignLogitsArgs HeadLookup::Codes(SignPlanes planes, std::span<const float> fa
 void HeadLookup::PackBlock(size_t first, size_t count) {
   const size_t code_bytes = head_.row_code_bytes(), plane_bytes = PlaneBytes(queries_.num_cols);
   std::byte* const codes = buffers_.codes.Resize(kBlockRows * code_bytes).data();
+  // The coded clusters lie apart in the file: each cluster's codes are copied in one piece.
   const Segments clusters = SegmentsWithin(coded_begin_, first, count);
   for (size_t i = 0; i + 1 < clusters.begins.size(); ++i) {
     const size_t begin = clusters.begins[i], size = clusters.begins[i + 1] - begin;
@@ -129,8 +135,9 @@ void HeadLookup::PackBlock(size_t first, size_t count) {
              .packed = buffers_.planes.data() + first * plane_bytes});
 }
 
-// Segments, of which the i-th begins at begins[i] and the last ends at begins.back(), as far as
-// they lie in [first, first + count): `begins` less `first`, and the number of the first one.
+// The segments that lie at least partly in [first, first + count), cut to it: their begins less
+// `first`, and the number of the first of them. Segment i begins at begins[i]; the last one ends at
+// begins.back().
 HeadLookup::Segments HeadLookup::SegmentsWithin(std::span<const uint32_t> begins, size_t first,
                                                 size_t count) const {
   const auto from = static_cast<uint32_t>(first), to = static_cast<uint32_t>(first + count);
@@ -143,8 +150,8 @@ HeadLookup::Segments HeadLookup::SegmentsWithin(std::span<const uint32_t> begins
   return {begin, within};
 }
 
-// The centroids' logits of rows [first, first + logits.num_cols), those of each coded cluster at
-// `begins`, for the query rows of the part.
+// Gives each of rows [first, first + logits.num_cols) the logit of its cluster's centroid, for the
+// query rows of the part. The coded clusters' rows begin at `begins`.
 void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> begins, size_t first,
                                       Rows<float> logits) const {
   const Segments clusters = SegmentsWithin(begins, first, logits.num_cols);
@@ -156,7 +163,8 @@ void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> begins, size_t f
        .out = logits});
 }
 
-// What query rows from `begin` on count, by the mass of everything: the rest and coded rows.
+// Weights of query rows from `begin` on, each divided by the mass of everything: the rest and the
+// coded rows. A mass times this weight is a share of attention.
 std::span<float> HeadLookup::RowWeights(size_t begin, size_t num_rows) {
   const std::span<float> weights = buffers_.weights.Resize(num_rows);
   for (size_t r = 0; r < num_rows; ++r) {
@@ -167,7 +175,8 @@ std::span<float> HeadLookup::RowWeights(size_t begin, size_t num_rows) {
   return weights;
 }
 
-// Calls body(first query row, how many) for the parts of all that meet the coded rows at a time.
+// Calls body(first query row, count) for parts of kPartRows query rows, each of which meets all
+// coded rows before the next one does.
 template <typename Body>
 void HeadLookup::ForEachPart(const Body& body) {
   ForEachTile(finest(), [&](Rows<float>, size_t begin, size_t end) {
@@ -179,8 +188,8 @@ void HeadLookup::ForEachPart(const Body& body) {
   });
 }
 
-// Masses of all coded rows: their sums, and what each row draws. (Of what the centroids make of
-// everything: this only orders the rows.)
+// Computes the masses of all coded rows: their sums per group, and each row's score. These scores
+// use the denominator that centroids gave; they only order the rows.
 void HeadLookup::ScoreCodedRows() {
   const size_t num_rows = coded_rows_.size(), num_groups = groups_.size();
   row_scores_ = buffers_.row_scores.Resize(num_rows);
@@ -196,6 +205,7 @@ void HeadLookup::ScoreCodedRows() {
     for (size_t first = 0; first < num_rows; first += kBlockRows) {
       const size_t size = std::min(kBlockRows, num_rows - first);
       const Rows<float> masses(data, count, size);
+      // The packed codes are made for the first part and used by all.
       if (row == 0) PackBlock(first, size);
       SpreadCentroidLogits(coded_begin_, first, masses);
       args_.backend.sign_masses(
@@ -209,8 +219,8 @@ void HeadLookup::ScoreCodedRows() {
   });
 }
 
-// Masses of rows [first, first + masses.num_cols), those of each group at `begins`, for query rows
-// from `begin` on.
+// Adds the masses of rows [first, first + masses.num_cols) to the sums of their groups, for query
+// rows from `begin` on. Each group's rows begin at `begins`.
 void HeadLookup::AddToGroups(std::span<const uint32_t> begins, size_t begin, size_t first,
                              Rows<const float> masses) {
   const Segments groups = SegmentsWithin(begins, first, masses.num_cols);
@@ -224,8 +234,8 @@ void HeadLookup::AddToGroups(std::span<const uint32_t> begins, size_t begin, siz
   }
 }
 
-// Of the refined rows the masses by fine codes take the place of those by row codes, in the sums
-// and as what they draw. (What the others draw stays as it was: only refined rows are chosen from.)
+// Replaces the refined rows' masses by those of their fine codes, in the group sums and as scores.
+// Scores of other rows stay as they are, because only refined rows are chosen from.
 void HeadLookup::ScoreRefinedRows() {
   const size_t num_refined = refined_.size();
   refined_scores_ = buffers_.refined_scores.Resize(num_refined);
@@ -249,7 +259,8 @@ void HeadLookup::ScoreRefinedRows() {
       AddToGroups(refined_group_begin_, row, first, changes);
     }
     for (size_t r = row; r < row + count; ++r) {
-      // A row that its row code took for all there is leaves a rounding error of that behind.
+      // If row codes had given one row nearly all mass, subtracting that leaves only rounding
+      // error; then the refined rows' masses are the sum.
       if (coded_mass_[r] > kRounding * mass_before[r]) continue;
       coded_mass_[r] = std::accumulate(FineMasses(r), FineMasses(r) + num_refined, 0.0);
     }
@@ -259,7 +270,7 @@ void HeadLookup::ScoreRefinedRows() {
   });
 }
 
-// Where segments begin among the ascending `members`, by where they begin among all.
+// Where segments begin among the ascending `members`, given where they begin among all.
 ArenaVector<uint32_t> HeadLookup::BeginsAmong(std::span<const uint32_t> members,
                                               std::span<const uint32_t> begins) const {
   auto among = Make<uint32_t>();
@@ -272,7 +283,8 @@ ArenaVector<uint32_t> HeadLookup::BeginsAmong(std::span<const uint32_t> members,
   return among;
 }
 
-// Once the coded clusters are known.
+// Divides the open finest clusters into groups, once the coded clusters are known: one group per
+// parent, or per coded cluster if there is only one level.
 void HeadLookup::MakeGroups() {
   size_t last = 0;  // of coded_columns_
   const auto add = [&](uint32_t cluster, uint32_t begin_column, uint32_t end_column) {
@@ -290,6 +302,7 @@ void HeadLookup::MakeGroups() {
   } else {
     const auto& children = head_.levels()[finest() - 1].children;
     uint32_t column = 0;
+    // Open ranges are whole families, so the parents of a range follow one another.
     for (const IndexRange& range : open_) {
       auto parent = static_cast<uint32_t>(
           std::upper_bound(children.begin(), children.end(), range.begin) - children.begin() - 1);
@@ -310,10 +323,11 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
   ToRanges(coded, selection_.coded);
   coded_columns_ = ColumnsOf(open_, coded, arena_);
   coded_begin_.push_back(0);
+  // 1. Codes are verified and prefetched, because those of different clusters lie apart.
   for (const uint32_t cluster : coded) {
     const IndexRange rows = head_.ClusterRows(cluster);
     LECTERN_RETURN_IF_ERROR(head_.VerifyRowCodes(rows));
-    const std::byte* const codes = head_.RowCodes(rows.begin);  // those of clusters lie apart
+    const std::byte* const codes = head_.RowCodes(rows.begin);
     for (size_t i = 0; i < rows.size() * head_.row_code_bytes(); i += 64) {
       __builtin_prefetch(codes + i);
     }
@@ -324,6 +338,7 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
     std::iota(coded_rows_.begin() + coded_begin_[i], coded_rows_.begin() + coded_begin_[i + 1],
               head_.ClusterRows(coded[i]).begin);
   }
+  // 2. Queries are scaled and rotated as the codes were, and become tables (kernels/sign_logits.h).
   const Rows<float> rotated(buffers_.rotated.Resize(num_queries * dim).data(), num_queries, dim);
   for (size_t r = 0; r < num_queries; ++r) {
     for (size_t c = 0; c < dim; ++c) rotated[r][c] = args_.scale * measured_[r][c];
@@ -332,7 +347,8 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
   MakeSignTables(rotated, buffers_.tables.Resize(num_queries * SignTableBytes(dim)),
                  buffers_.scales.Resize(num_queries));
   AddMissed(finest(), coded);
-  // What is not coded: opened clusters by their centroids, and what was known or rejected before.
+  // 3. The log mass of the rest: opened clusters without codes, by their centroids, and all that
+  // was known or rejected before.
   ArenaVector<float> bias(log_counts_, arena_);
   for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
   rest_lse_ = rejected_lse_;
@@ -351,6 +367,8 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   refined_group_begin_.clear();
   for (const uint32_t i : group_coded_) refined_group_begin_.push_back(refined_begin_[i]);
   const size_t num_refined = refined_.size();
+  // Collects three planes for every refined row, side by side: its signs, and the two planes of its
+  // fine code.
   if (num_refined == 0) return {};
   const size_t all_bytes = num_refined * plane_bytes;
   const std::span<std::byte> codes = buffers_.fine_codes.Resize(3 * all_bytes);
@@ -364,7 +382,7 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   const size_t row_bytes = head_.row_code_bytes(), fine_bytes = head_.fine_code_bytes();
   uint32_t verified_end = 0;  // stored row
   for (size_t i = 0; i < num_refined; ++i) {
-    constexpr size_t kAhead = 48;  // they lie apart
+    constexpr size_t kAhead = 48;  // rows lie apart, hence the prefetches
     if (i + kAhead < num_refined) {
       const size_t next = coded_rows_[refined_[i + kAhead]] - first_row;
       __builtin_prefetch(row_codes + next * row_bytes);
@@ -372,6 +390,7 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
       __builtin_prefetch(fine_codes + (next + 1) * fine_bytes - 1);
     }
     const uint32_t index = refined_[i], row = coded_rows_[index];
+    // One checksum covers several codes: the next check is due past verified_end.
     if (row >= verified_end) {
       LECTERN_ASSIGN(verified_end, head_.VerifyFineCodesFrom(row));
     }
@@ -383,6 +402,7 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
     factors[i] = FineFactor(fine_code, dim);
     selection_.refined[i] = row;
   }
+  // The kernels read planes in packed blocks.
   MakeFinePlanes(planes[0], planes[1], planes[2]);
   for (size_t p = 0; p < 3; ++p) {
     const size_t bytes = PackedSignBytes(num_refined, plane_bytes);
@@ -403,6 +423,7 @@ Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
   }
   selection_.rows.reserve(chosen.size());
   for (const uint32_t i : chosen) selection_.rows.push_back(selection_.refined[i]);
+  // Unread mass is what the coded rows hold together less the rows that are read.
   const ArenaVector<uint32_t> begins = BeginsAmong(chosen, refined_group_begin_);
   SumReadMasses(chosen, begins);
   const std::span<const float> weights = RowWeights(0, queries_.num_rows);
@@ -419,7 +440,8 @@ Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
   return {};
 }
 
-// Per query row and group the mass of rows `read` (of those refined; those of each at `begins`).
+// Sums, per query row and group, the masses of the rows `read` (indices among the refined rows;
+// each group's begin at `begins`).
 void HeadLookup::SumReadMasses(std::span<const uint32_t> read, std::span<const uint32_t> begins) {
   const size_t num_groups = groups_.size();
   buffers_.read_masses.Resize(queries_.num_rows * num_groups);
@@ -437,8 +459,9 @@ void HeadLookup::SumReadMasses(std::span<const uint32_t> read, std::span<const u
   }
 }
 
-// Per query row and group: log mass of what is not read of it; `read_begin`: where the rows of each
-// begin among those that are read. Groups of which everything is read are left out.
+// Makes the tail's log masses, per query row and group: the mass of the group that is not read.
+// `read_begin` tells where each group's rows begin among those that are read. Groups that are read
+// whole are left out.
 void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
   auto kept = Make<Group>();
   auto kept_groups = Make<uint32_t>(), clusters = Make<uint32_t>();
@@ -457,10 +480,10 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
   tail.level = finest() == 0 ? 0 : finest() - 1;
   ToRanges(clusters, tail.clusters);
   tail.logits.resize(all_queries_.num_rows * kept.size());
-  // Of each group's mass, by the rows that are scored: all, and what is not read.
+  // Each group's mass over the scored rows: all of it, and the part that is not read.
   auto all = Make<double>(kept.size()), left = Make<double>(kept.size());
   ForEachTile(finest(), [&](Rows<float> centroids, size_t begin, size_t end) {
-    Rows<const float> uncoded;  // of the part of r
+    Rows<const float> uncoded;  // for the part that r lies in
     for (size_t r = begin; r < end; ++r) {
       const size_t in_part = (r - begin) % kPartRows;
       if (in_part == 0) {
@@ -471,7 +494,8 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
       float* const logits = tail.logits.data() + scored_[r] * kept.size();
       for (size_t i = 0; i < kept.size(); ++i) {
         const uint32_t g = kept_groups[i];
-        // Sums of all less those that are read: never less than their rounding, never nothing.
+        // A difference of float sums: at least as large as its rounding error, and never zero, so
+        // that its logarithm is finite.
         const float coded_left = std::max({coded[g] - read[g], 0x1p-24f * coded[g], kNoMass});
         logits[i] = coded_left + uncoded[in_part][g];
         if (scores_all()) continue;
@@ -483,14 +507,16 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
     }
   });
   if (scores_all()) return;
+  // Query rows that are not scored get the scored rows' share of unread mass, group by group.
   for (size_t i = 0; i < kept.size(); ++i) {
     left[i] = all[i] > 0 ? std::min(1.0, left[i] / all[i]) : 1;
   }
   FillLogitTail(kept, left);
 }
 
-// exp(logit - reference) of the clusters of each group that are not coded, by centroid and
-// variance, for query rows from `begin` on; of these clusters `bias` is ln N, of the others -inf.
+// Sums of exp(logit - reference) over each group's clusters that are not coded, by centroid and
+// variance, for query rows from `begin` on. `bias` is ln N for these clusters and -inf for the
+// coded ones.
 Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
                                             std::span<const float> bias, size_t begin) {
   const size_t rows = centroids.num_rows, num_open = centroids.num_cols;
@@ -503,7 +529,7 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
   for (size_t r = 0; r < rows; ++r) {
     for (size_t i = 0; i < num_open; ++i) masses[r][i] = centroids[r][i] + bias[i];
   }
-  auto begins = Make<uint32_t>();  // of groups, which follow one another
+  auto begins = Make<uint32_t>();  // of groups, which are adjacent
   for (const Group& group : groups_) begins.push_back(group.begin_column);
   begins.push_back(static_cast<uint32_t>(num_open));
   args_.backend.exp_rows({.logits = masses, .reference = Tile(reference_, begin, begin + rows)});
@@ -511,11 +537,14 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
   return sums;
 }
 
-// For the rows that are not scored: the mass that centroids tell, of which the share `left` is not
-// read.
+// Makes the tail of the query rows that are not scored: each group's mass by centroids, times the
+// share `left` of it that the scored rows found to be unread.
 void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const double> left) {
+  // Query rows at a time, which bounds the memory. Chosen without measurement.
   constexpr size_t kTileRows = 64;
   const size_t num_open = log_counts_.size(), dim = all_queries_.num_cols;
+  // The kernels sum between any two borders, so every second sum is a gap between groups and is
+  // ignored.
   auto segments = Make<uint32_t>();
   for (const Group& group : groups) {
     segments.push_back(group.begin_column);
@@ -538,6 +567,7 @@ void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const do
     CentroidLogits(finest(), queries, logits);
     AddSecondOrder(std::span(norms).first(count), logits);
     Softcap(args_.backend, logits, args_.softcap);
+    // Each row's largest term is its reference, so that no exponential overflows.
     for (size_t r = 0; r < count; ++r) {
       for (size_t i = 0; i < num_open; ++i) logits[r][i] += log_counts_[i];
       lse[r] = *std::max_element(logits[r], logits[r] + num_open);

@@ -13,14 +13,15 @@
 namespace lectern {
 namespace {
 
-// FAISS is left by throwing: cancelled, or what the assigner said.
+// Thrown to leave FAISS early, with the reason: cancelled, or an error of the assigner.
 struct Stopped {
   Status status;
 };
 
 using idx_t = decltype(faiss::Index::ntotal);  // nested up to FAISS 1.7.3, faiss::idx_t after it
 
-// A stock IndexFlatIP would start OpenMP and BLAS threads inside each of ours.
+// Assigns by the backend's kernel. A stock IndexFlatIP would start OpenMP and BLAS threads inside
+// each of ours.
 class CpuAssigner : public Assigner {
  public:
   explicit CpuAssigner(const Backend& backend) : backend_(backend) {}
@@ -48,7 +49,8 @@ class CpuAssigner : public Assigner {
   std::vector<float> centroids_, scratch_;
 };
 
-// What faiss::Clustering asks of an index: take centroids, find the best one of each point.
+// The index that faiss::Clustering works with: add() takes centroids, search() finds the best one
+// for each point.
 class AssignIndex : public faiss::Index {
  public:
   AssignIndex(Assigner& assigner, int dim, const KMeansOptions& options)
@@ -89,7 +91,8 @@ class AssignIndex : public faiss::Index {
   mutable std::vector<uint32_t> block_labels_;
 };
 
-// The update step of faiss::Clustering is an OpenMP region; the setting is this thread's own.
+// The update step of faiss::Clustering is an OpenMP region. The setting is local to this thread, so
+// other threads of the host keep theirs.
 class SingleOpenMpThread {
  public:
   SingleOpenMpThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -106,8 +109,9 @@ std::vector<uint32_t> Train(const Backend& backend, Rows<const float> points,
   parameters.niter = static_cast<int>(options.num_iterations);
   parameters.seed = static_cast<int>(options.seed & 0x3FFFFFFF);
   parameters.spherical = true;
-  parameters.min_points_per_centroid = 1;                                    // no warning to stderr
-  parameters.max_points_per_centroid = std::numeric_limits<int>::max() / 2;  // no subsampling
+  parameters.min_points_per_centroid = 1;  // FAISS would warn on stderr about fewer
+  // More would make FAISS subsample.
+  parameters.max_points_per_centroid = std::numeric_limits<int>::max() / 2;
   const int d = static_cast<int>(points.num_cols);
   CpuAssigner cpu(backend);
   Assigner& assigner = options.assigner == nullptr ? cpu : *options.assigner;
@@ -117,10 +121,11 @@ std::vector<uint32_t> Train(const Backend& backend, Rows<const float> points,
   const auto n = static_cast<idx_t>(points.num_rows);
   clustering.train(n, points.data, index);
 
+  // One more assignment, to the last centroids, which train() left in the index: it returns no
+  // labels.
   std::vector<float> dots(points.num_rows);
   std::vector<idx_t> labels(points.num_rows);
-  index.search(n, points.data, 1, dots.data(),
-               labels.data());  // train left its last centroids there
+  index.search(n, points.data, 1, dots.data(), labels.data());
   return {labels.begin(), labels.end()};
 }
 

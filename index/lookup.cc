@@ -14,25 +14,28 @@
 namespace lectern {
 namespace {
 
-constexpr double kLookupShare = 0.25;  // of the budget, for centroids and their mean values
-constexpr double kFlatShare = 0.32;    // of the budget: where all finest centroids cost less, upper
-                                       // levels are not worth their bytes
-// At most these parts of what is left may go to opening clusters and to codes, to leave room for
-// rows.
+// The design gives lookup and tail at most a quarter, so that most of the budget is left to rows.
+// No measurement of other shares is on record.
+constexpr double kLookupShare = 0.25;  // share of the budget for centroids and their mean values
+// If all finest centroids cost less than this share, upper levels are not worth their bytes: then
+// 76 instead of 64 of 80 answers equalled exact mode's (8K tokens, budget 0.1).
+constexpr double kFlatShare = 0.32;  // share of the budget
+// At most these shares of the budget's rest may go to opening clusters and to codes, so that room
+// for rows remains.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
 
 // A cluster or row of one head that may be opened or read.
 struct Candidate {
-  float score;  // S, or what else the rule orders by
-  bool wanted;  // the rule reads it while the budget allows, the others only to fill the budget
+  float score;  // S, or S times N where the rule orders by mass
+  bool wanted;  // true: the rule reads it while the budget allows; false: only to fill the budget
   uint16_t head;
   uint32_t index;     // cluster
   uint32_t num_keys;  // in it
 };
 
-// Candidates one after another: wanted ones first, then by score (>= 0); equal ones in the order
-// that they have. Of thousands a step wants the first few: they are dealt into buckets, and a
-// bucket is sorted when it is reached.
+// Delivers candidates best first: wanted ones before others, then by score (>= 0), equal ones in
+// their given order. A step uses only the first few of thousands, so candidates are dealt into
+// buckets and a bucket is sorted when it is reached.
 class BestFirst {
  public:
   BestFirst(ArenaVector<Candidate> candidates, Arena* arena)
@@ -45,7 +48,7 @@ class BestFirst {
     }
   }
 
-  const Candidate* Next() {  // nullptr: that was all
+  const Candidate* Next() {  // nullptr: there are no more
     if (next_ == keys_.size()) return nullptr;
     if (next_ == sorted_) {
       sorted_ = ends_[keys_[next_] >> (32 + kLowBits)];
@@ -55,27 +58,29 @@ class BestFirst {
   }
 
  private:
-  static constexpr uint32_t kLowBits = 20;  // left are whether it is wanted, exponent and 3 bits
+  // Above them: `wanted`, the exponent and 3 bits of mantissa.
+  static constexpr uint32_t kLowBits = 20;
+  // Ascending keys mean descending scores: the bits of a float >= 0 are ordered as the float is.
   static uint32_t KeyOf(const Candidate& candidate) {
     const uint32_t score = std::bit_cast<uint32_t>(candidate.score) & 0x7FFFFFFF;
     return (candidate.wanted ? 0x7FFFFFFF : 0xFFFFFFFF) - score;
   }
 
   ArenaVector<Candidate> candidates_;
-  ArenaVector<uint64_t> keys_;  // and the place among candidates_
+  ArenaVector<uint64_t> keys_;  // key, and the place among candidates_
   std::array<uint32_t, 1 << (32 - kLowBits)> ends_{};
   uint32_t next_ = 0, sorted_ = 0;
 };
 
-// What a rule is: which clusters it wants, and what it makes of the byte budget.
+// How a rule selects: which clusters it wants, and how it treats the byte budget.
 struct RuleTerms {
   enum class Wants {
     kAboveThreshold,  // S > T; in the order of S
     kAll,             // in the order of S
     kMass,            // of each head, in the order of N * S, until they hold the share
   } wants;
-  // Shares of the byte budget: up to the first also what is not wanted is read, above the second
-  // nothing.
+  // Shares of the byte budget: below fill_to clusters are read even if not wanted; above cut_at
+  // none is read.
   double fill_to, cut_at;
 };
 
@@ -93,18 +98,20 @@ RuleTerms TermsOf(Rule rule) {
   return {RuleTerms::Wants::kAboveThreshold, kFillTo, kCutAt};
 }
 
-using PerHead = ArenaVector<ArenaVector<uint32_t>>;  // ascending numbers of each kv head
+using PerHead = ArenaVector<ArenaVector<uint32_t>>;  // for each kv head ascending indices
 
-// Scores (>= 0) that share their exponent and four more bits; more in later buckets.
+// Buckets of scores (>= 0) that share their exponent and the four upper bits of their mantissa;
+// larger scores are in later buckets.
 constexpr size_t kScoreBuckets = 0x1000;
 inline size_t BucketOf(float score) { return std::bit_cast<uint32_t>(score) >> 19 & 0xFFF; }
 inline float LeastOf(size_t bucket) {
   return std::bit_cast<float>(static_cast<uint32_t>(bucket) << 19);
 }
-// Two sets: neighbours that share a bucket would wait for each other.
+// Counts in two sets, used by turns: consecutive scores often share a bucket, and incrementing the
+// same counter would make each wait for the one before.
 using ScoreCounts = std::array<std::array<uint32_t, kScoreBuckets>, 2>;
 
-// The lookup of a layer: all heads share its budget.
+// The lookup of one layer, whose heads share its budget.
 class LayerLookup {
  public:
   // Selections: one per head.
@@ -117,7 +124,7 @@ class LayerLookup {
         buffers_(workspace.heads()),
         arena_(&workspace.arena()) {
     use_codes_ = args.row_codes && args.rule.kind == Rule::kDefault;
-    num_levels_ = args.heads.front().levels().size();  // the same in every head of a shard
+    num_levels_ = args.heads.front().levels().size();  // equal in all heads of a shard
     uint64_t exact_bytes = 0;
     for (const HeadIndex& head : args.heads) {
       dense_bytes_ += static_cast<double>(head.dense_bytes());
@@ -125,6 +132,8 @@ class LayerLookup {
       num_rows_ += head.num_rows() - head.num_exact();
       use_codes_ = use_codes_ && head.has_row_codes();
     }
+    // With row codes and enough budget upper levels are not worth their bytes: all finest clusters
+    // are looked up at once.
     row_bytes_ = static_cast<double>(args.heads.front().BlockBytes({0, 1}));
     limits_ = LimitsOf(args.kv_budget, num_rows_, args.heads.size(), args.queries.front().num_rows);
     budget_ = args.kv_budget * dense_bytes_;
@@ -138,7 +147,8 @@ class LayerLookup {
     lookups_.reserve(2 * args.heads.size());
     for (size_t h = 0; h < args.heads.size(); ++h) AddLookup(args, h, selections[h]);
     if (args.rule.kind == Rule::kThreshold) {
-      // What is known, what a row counts and variances are no part of T, so they must not be of S.
+      // T was calibrated without known masses, row weights and variances, so S is computed without
+      // them here, by a second set of lookups that only ranks.
       calibrated_args_.known_lse = {};
       calibrated_args_.row_weights = {};
       calibrated_args_.second_order = false;
@@ -150,6 +160,9 @@ class LayerLookup {
     }
   }
 
+  // Goes down the tree: at each level all heads score their open nodes, then the nodes to open are
+  // chosen among all heads at once, then each head descends. Rows are scored by their codes at the
+  // end, if there are any.
   Status Run() {
     for (size_t level = first_level_; level + 1 < num_levels_; ++level) {
       LECTERN_RETURN_IF_ERROR(ForAll([&](HeadLookup& head, size_t) { return head.Score(level); }));
@@ -181,6 +194,7 @@ class LayerLookup {
     lookups_.emplace_back(args, head, first_level_, buffers_[lookups_.size()], selection);
   }
 
+  // Runs the body for every head on the pool; returns the first error.
   template <typename Body>
   Status ForAll(const Body& body) {
     std::mutex mutex;
@@ -194,7 +208,7 @@ class LayerLookup {
     return first;
   }
 
-  // Looking up every finest cluster, and the mean values of their parents.
+  // Bytes of looking up every finest cluster, and of the mean values of their parents.
   double FlatBytes() const {
     double bytes = 0;
     for (const HeadIndex& head : args_.heads) {
@@ -208,13 +222,13 @@ class LayerLookup {
 
   bool IsFinest(size_t level) const { return level + 1 == num_levels_; }
 
-  // A mean value of the level, should the cluster end in the tail.
+  // Bytes of one mean value of the level, which is read if the cluster ends in the tail.
   double ValueBytes(const HeadIndex::Level& level) const {
     return args_.tail ? static_cast<double>(level.mean_values.row_bytes()) : 0.0;
   }
 
-  // Looking a cluster up. With row codes the finest mean values are not read, where there are
-  // others.
+  // Bytes of looking a cluster up. With row codes the mean values of the finest level are not read,
+  // unless it is the only level.
   double ClusterBytes(const HeadIndex& head, size_t level) const {
     const HeadIndex::Level& view = head.levels()[level];
     const auto bytes = static_cast<double>(view.cluster_bytes());
@@ -224,19 +238,20 @@ class LayerLookup {
 
   bool has_budget() const { return HasByteBudget(args_.rule.kind); }
 
+  // The lookups whose scores decide: the second set if there is one.
   std::span<const HeadLookup> RankedLookups() const {
     return std::span<const HeadLookup>(lookups_).subspan(first_ranked_, args_.heads.size());
   }
 
-  // T of a head, calibrated for the share, where the rule has one.
+  // T of a head for this share of keys; -infinity if the rule has no threshold.
   float Threshold(size_t head, size_t level, double kept_share) const {
     if (terms_.wants != RuleTerms::Wants::kAboveThreshold) return -INFINITY;
     return std::exp(LogThreshold(args_.heads[head].thresholds(), static_cast<uint32_t>(level),
                                  RankedLookups()[head].num_scored(), kept_share));
   }
 
-  // All open clusters of the layer, best first, equal ones by head and place; `kept_share` picks
-  // the threshold.
+  // Ranks all open clusters of the layer, best first, equal ones by head and place; `kept_share`
+  // picks the threshold.
   BestFirst Rank(size_t level, double kept_share) const {
     const bool by_mass = terms_.wants == RuleTerms::Wants::kMass;
     size_t num_open = 0;
@@ -260,7 +275,8 @@ class LayerLookup {
     return BestFirst(std::move(candidates), arena_);
   }
 
-  // Of each head the first (of most mass) until they hold the share of what is not known.
+  // Marks as wanted the first clusters of each head (those of most mass) until they hold the rule's
+  // share of the mass that is not known.
   BestFirst WantMass(size_t level, BestFirst by_mass) const {
     const double part = static_cast<double>(level + 1) / static_cast<double>(num_levels_);
     const double share = 1 - (1 - args_.rule.mass) * part;
@@ -275,7 +291,7 @@ class LayerLookup {
     return BestFirst(std::move(candidates), arena_);
   }
 
-  // Of different numbers: through a set of bits.
+  // Sorts lists of different numbers through a set of bits, in time linear in their largest number.
   PerHead Sorted(PerHead lists) const {
     ArenaVector<uint64_t> bits(arena_);
     for (ArenaVector<uint32_t>& list : lists) {
@@ -292,15 +308,17 @@ class LayerLookup {
     return lists;
   }
 
-  // Which clusters of an upper level to open: the best, until this level's part of the lookup bytes
-  // is spent and what lies below can fill the budget; without a budget those that the rule wants.
+  // Chooses clusters of an upper level to open: the best ones, until this level's part of the
+  // lookup bytes is spent and the rows below can fill the budget. Without a budget: those that the
+  // rule wants.
   PerHead ChooseOpened(size_t level) {
     double below_bytes = 0;  // of everything that could be opened
     for (const HeadIndex& head : args_.heads) {
       below_bytes += ClusterBytes(head, level + 1) *
                      static_cast<double>(head.levels()[level + 1].num_clusters());
     }
-    // The levels below share what is left in proportion to their usual sizes: finer takes more.
+    // This level may spend 1 / (2 * levels_below - 1) of the lookup's rest: each finer level has
+    // several times the clusters and is left more. Chosen without measurement.
     const size_t levels_below = num_levels_ - 1 - level;
     const double most = kMostForOpening * (budget_ - spent_);
     const double allowed =
@@ -316,7 +334,8 @@ class LayerLookup {
       const bool can_fill = opened_row_bytes > kSpareRows * (budget_ - spent_ - opened_bytes);
       double bytes = ClusterBytes(head, level + 1) *
                      (view.children[candidate->index + 1] - view.children[candidate->index]);
-      // An opened cluster needs its own mean value only where it stands for the finest ones.
+      // The cost replaces the cluster's own mean value by those of its children, except where it
+      // stands for finest clusters, whose mean values are not read.
       if (!(use_codes_ && IsFinest(level + 1))) bytes -= ValueBytes(view);
       if (has_budget() ? can_fill && opened_bytes + bytes > allowed : !candidate->wanted) break;
       if (has_budget() && opened_bytes + bytes > most) continue;
@@ -329,8 +348,8 @@ class LayerLookup {
     return Sorted(std::move(opened));
   }
 
-  // Whose row codes to read: the best opened clusters, until their share of the budget, or of all
-  // rows, is spent and their rows can fill what is left.
+  // Chooses clusters whose row codes to read: the best opened ones, until their share of the budget
+  // (or limit of rows) is spent and their rows can fill the rest.
   PerHead ChooseCoded() {
     const double most = kMostForCodes * (budget_ - spent_);
     const auto row_code_bytes = static_cast<double>(args_.heads.front().row_code_bytes());
@@ -338,6 +357,8 @@ class LayerLookup {
         std::min(kCodesShare * (budget_ - spent_), limits_.coded * row_code_bytes);
     double code_bytes = 0, coded_row_bytes = 0;
     PerHead coded(lookups_.size(), arena_);
+    // 0.3 picks the threshold that was calibrated for 30 % of the keys; it only orders. Chosen
+    // without a recorded measurement.
     BestFirst ranked = Rank(num_levels_ - 1, 0.3);
     while (const Candidate* candidate = ranked.Next()) {
       const double rows = candidate->num_keys, bytes = rows * row_code_bytes;
@@ -353,8 +374,9 @@ class LayerLookup {
     return Sorted(std::move(coded));
   }
 
-  // The `count` largest scores, all heads together; among equals those of the first heads and rows.
-  // Indices into the scores of each head, ascending.
+  // Indices of the `count` largest scores, all heads together, ascending for each head. Among equal
+  // scores the first heads and rows win. A histogram finds the bucket of the least kept score, so
+  // only that bucket's surplus has to be sorted out.
   template <typename ScoresOf>
   PerHead Best(double count, const ScoresOf& scores_of) {
     ArenaVector<ScoreCounts> counts(lookups_.size(), arena_);
@@ -364,7 +386,8 @@ class LayerLookup {
     const auto kept = std::min(total, static_cast<size_t>(std::max(0.0, count)));
     PerHead chosen(lookups_.size(), arena_);
     if (kept == 0) return chosen;
-    size_t last = kScoreBuckets, reached = 0;  // the bucket of the least kept; those from it on
+    // Last: bucket of the least kept score; reached: scores in it and above.
+    size_t last = kScoreBuckets, reached = 0;
     while (reached < kept) {
       --last;
       for (const ScoreCounts& of : counts) reached += of[0][last] + of[1][last];
@@ -380,7 +403,8 @@ class LayerLookup {
     return chosen;
   }
 
-  // The `surplus` least of `chosen`, all of them below `above`; of equals the last ones.
+  // Drops the `surplus` least of `chosen`, all of which are below `above`; among equals the last
+  // ones go.
   template <typename ScoresOf>
   void DropLeast(size_t surplus, float above, const ScoresOf& scores_of, PerHead& chosen) {
     size_t count = 0;
@@ -396,8 +420,8 @@ class LayerLookup {
     edge.resize(count);
     const auto cut = edge.begin() + static_cast<ptrdiff_t>(surplus - 1);
     std::nth_element(edge.begin(), cut, edge.end());
-    const float most = *cut;                                // of those that go
-    auto equals = std::count(edge.begin(), cut + 1, most);  // of it as many go
+    const float most = *cut;                                // the largest score that goes
+    auto equals = std::count(edge.begin(), cut + 1, most);  // how many of those equal to it go
     for (size_t h = chosen.size(); h-- > 0;) {
       const std::span<const float> scores = scores_of(h);
       auto end = chosen[h].end();
@@ -407,7 +431,8 @@ class LayerLookup {
         --equals;
       }
       auto kept = chosen[h].begin();
-      for (auto i = kept; i != end; ++i) {  // without a branch, which would be a coin's toss
+      // Without a branch, which would be mispredicted half of the time.
+      for (auto i = kept; i != end; ++i) {
         const uint32_t index = *i;
         *kept = index;
         kept += scores[index] >= most;
@@ -421,7 +446,7 @@ class LayerLookup {
     for (size_t i = 0; i < scores.size(); ++i) ++counts[i % 2][BucketOf(scores[i])];
   }
 
-  // Indices of scores of at least `least`.
+  // Indices of the scores that are at least `least`. Without a branch, as above.
   static void FindFrom(float least, std::span<const float> scores, Reused<uint32_t>& indices) {
     const std::span<uint32_t> found = indices.Resize(scores.size() + 1);
     size_t count = 0;
@@ -437,7 +462,8 @@ class LayerLookup {
     threads_.ParallelFor(lookups_.size(), [&](size_t h, size_t) { body(h); });
   }
 
-  // Coded rows whose fine codes to read: the best of the layer, leaving room for one row at least.
+  // Chooses coded rows whose fine codes to read: the best of the layer, leaving room for at least
+  // one row.
   PerHead ChooseRefined() {
     const auto fine_bytes = static_cast<double>(args_.heads.front().fine_code_bytes());
     const double left = budget_ - spent_;
@@ -449,14 +475,15 @@ class LayerLookup {
     return refined;
   }
 
-  // Of those, the rows to read: the best by their fine codes.
+  // Chooses among the refined rows those to read: the best by their fine codes.
   PerHead ChooseRows() {
     const double count = std::min((budget_ - spent_) / row_bytes_, limits_.read);
     return Best(count,
                 [&](size_t h) { return std::span<const float>(lookups_[h].refined_scores()); });
   }
 
-  // Whole clusters: wanted ones while the cap allows, others until the floor is reached.
+  // Chooses whole clusters to read: wanted ones while the cap allows, others until the budget is
+  // filled as far as the rule asks.
   PerHead ChooseClusters() {
     const double kept_share =
         has_budget() ? std::max(0.01, (budget_ - spent_) / dense_bytes_) : args_.kv_budget;
@@ -465,6 +492,7 @@ class LayerLookup {
     while (const Candidate* candidate = ranked.Next()) {
       const HeadIndex& head = args_.heads[candidate->head];
       double bytes = static_cast<double>(head.BlockBytes(head.ClusterRows(candidate->index)));
+      // A cluster that is read does not need its mean value, which was paid for.
       bytes -= ValueBytes(head.levels().back());
       if (!candidate->wanted && spent_ >= terms_.fill_to * budget_) break;
       if (spent_ + bytes > terms_.cut_at * budget_) continue;
@@ -480,7 +508,8 @@ class LayerLookup {
   const RuleTerms terms_;
   std::vector<HeadBuffers>& buffers_;  // one for each of lookups_
   Arena* const arena_;
-  // Of each kv head; the scores of those from `first_ranked_` on are ranked.
+  // One for each kv head; with kThreshold a second set, from `first_ranked_` on, whose scores are
+  // ranked.
   ArenaVector<HeadLookup> lookups_{arena_};
   size_t first_ranked_ = 0;
   bool use_codes_ = false;
@@ -490,11 +519,12 @@ class LayerLookup {
   double num_rows_ = 0;     // in clusters, of all heads
   double dense_bytes_ = 0;  // of the layer
   double budget_ = 0;       // bytes of the layer
-  double spent_ = 0;        // bytes so far
-  double lookup_left_ = 0;  // of the quarter for looking up
+  double spent_ = 0;        // bytes spent so far
+  double lookup_left_ = 0;  // bytes left of the quarter for looking up
 };
 
-// Every row. `bounded`: query rows that a bound of what is not read is wanted for.
+// Selects every row. `bounded`: number of query rows that want a bound on unread mass, which is
+// zero here.
 void SelectAll(const HeadIndex& head, size_t bounded, HeadSelection& selection) {
   selection.Clear(head.levels().size());
   selection.rows.resize(head.num_rows() - head.num_exact());
@@ -503,21 +533,21 @@ void SelectAll(const HeadIndex& head, size_t bounded, HeadSelection& selection) 
   selection.bytes = head.dense_bytes();
 }
 
-// `threads`: in the place of the arguments' own.
+// Looks up all heads of `args` with a shared budget. `threads` replaces the arguments' own pool.
 Status LookupTogether(const LookupArgs& args, ThreadPool& threads, LookupWorkspace& workspace,
                       std::span<HeadSelection> selections) {
   workspace.arena().Reset();
   return LayerLookup(args, threads, workspace, selections).Run();
 }
 
-// One head, by its own budget, on the calling thread.
+// Looks up one head with its own budget, on the calling thread.
 Status LookupAlone(const LookupArgs& args, size_t head, LookupWorkspace& workspace,
                    HeadSelection& selection) {
   if (args.head_budgets[head] >= 1) {
     SelectAll(args.heads[head], args.bound ? args.queries[head].num_rows : 0, selection);
     return {};
   }
-  LookupArgs alone = args;  // so that a new field counts here, too
+  LookupArgs alone = args;  // a copy, so that new fields of LookupArgs reach it too
   alone.heads = args.heads.subspan(head, 1);
   alone.queries = args.queries.subspan(head, 1);
   alone.kv_budget = args.head_budgets[head];
@@ -548,7 +578,8 @@ double SmallestBudget(std::span<const HeadIndex> heads, bool tail) {
       largest = std::max(largest, head.BlockBytes(head.ClusterRows(i)));
     }
   }
-  // Room for the largest cluster beside the fixed cost, so that filling never overshoots.
+  // Room for the largest cluster beside the fixed cost, so that reading it never exceeds the
+  // budget.
   return static_cast<double>(FixedBytes(heads, tail) + largest) / static_cast<double>(dense);
 }
 

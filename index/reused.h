@@ -1,4 +1,5 @@
-// Memory of a step that is kept for the next one: in the steady state a step allocates nothing.
+// Memory that a step leaves for the next one, so that in the steady state a step allocates nothing:
+// an array (Reused) and an arena.
 #ifndef LECTERN_INDEX_REUSED_H_
 #define LECTERN_INDEX_REUSED_H_
 
@@ -11,11 +12,11 @@
 
 namespace lectern {
 
-// An array that keeps its memory.
+// An array that keeps its memory when it shrinks.
 template <typename T>
 class Reused {
  public:
-  // The first `size` elements are there; those that were not before hold anything.
+  // Makes the array `size` long. Elements that were there before stay; new ones hold anything.
   std::span<T> Resize(size_t size) {
     if (size > capacity_) {
       const size_t capacity = std::max(size, capacity_ + capacity_ / 2);
@@ -37,16 +38,18 @@ class Reused {
   size_t size_ = 0, capacity_ = 0;
 };
 
-// Gives out memory that is all taken back at once, as std::pmr::monotonic_buffer_resource, but
-// keeps it: after a few rounds as one block of what the largest of them needed. Not moved while
-// anything of it is in use. One thread at a time.
+// Gives out memory that is taken back all at once, like std::pmr::monotonic_buffer_resource, but
+// keeps it: after a few rounds it has one block as large as the largest round needed. Must not be
+// moved while anything that it gave out is in use. One thread at a time.
 class Arena final : public std::pmr::memory_resource {
  public:
   Arena() = default;
   Arena(Arena&&) noexcept = default;
 
-  // Nothing that was given out is used any more.
+  // Takes back everything that was given out; nothing of it may be used any more.
   void Reset() {
+    // Several blocks mean that the last round needed more than one block had: the next one has room
+    // for all of it.
     if (blocks_.size() > 1) {
       size_t size = 0;
       for (const Block& block : blocks_) size += block.size;
@@ -68,7 +71,7 @@ class Arena final : public std::pmr::memory_resource {
     blocks_.push_back({std::make_unique_for_overwrite<std::byte[]>(size), size});
     used_ = 0;
   }
-  // From the last block.
+  // Takes from the last block; nullptr if it has no room.
   void* Take(size_t bytes, size_t alignment) {
     if (blocks_.empty()) return nullptr;
     Block& block = blocks_.back();
@@ -90,10 +93,10 @@ class Arena final : public std::pmr::memory_resource {
   }
 
   std::vector<Block> blocks_;
-  size_t used_ = 0;  // of the last one
+  size_t used_ = 0;  // bytes of the last block that are given out
 };
 
-// Of an Arena.
+// A vector whose memory comes from an Arena.
 template <typename T>
 using ArenaVector = std::pmr::vector<T>;
 

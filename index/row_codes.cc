@@ -10,7 +10,8 @@
 namespace lectern {
 namespace {
 
-// Sign bits of round `round`, 64 dimensions at a time (splitmix64).
+// 64 sign bits of a round, from the splitmix64 generator: cheap, the same everywhere, and part of
+// the format.
 uint64_t SignWord(uint64_t round, uint64_t word) {
   uint64_t z = (round * 1024 + word + 1) * 0x9E3779B97F4A7C15u;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -20,6 +21,8 @@ uint64_t SignWord(uint64_t round, uint64_t word) {
 
 bool IsNegated(uint64_t round, size_t c) { return SignWord(round, c / 64) >> (c % 64) & 1; }
 
+// One round of the rotation: random signs, then an orthonormal Walsh-Hadamard transform. x.size()
+// is a power of two.
 void SignsAndHadamard(std::span<float> x, uint64_t round) {
   const size_t n = x.size();
   for (size_t c = 0; c < n; ++c) {
@@ -40,13 +43,15 @@ void SignsAndHadamard(std::span<float> x, uint64_t round) {
 
 void SetBit(std::byte* plane, size_t c) { plane[c / 8] |= std::byte{1} << (c % 8); }
 
-constexpr uint32_t kLargestFactor = 0xF7;  // 61440; above it f16 has infinity and NaN
+constexpr uint32_t kLargestFactor = 0xF7;  // 61440; larger codes would be f16's infinity and NaN
 
+// Adding half of the last kept bit (0x40) rounds to nearest.
 std::byte EncodeFactor(double factor) {
   const uint32_t bits = ToF16(static_cast<float>(std::min(factor, 61440.0))).bits;
   return static_cast<std::byte>(std::min((bits + 0x40) >> 7, kLargestFactor));
 }
 
+// All 256 factors, decoded once.
 const std::array<float, 256>& Factors() {
   static const std::array<float, 256> factors = [] {
     std::array<float, 256> table;
@@ -58,18 +63,22 @@ const std::array<float, 256>& Factors() {
 
 float DecodeFactor(std::byte code) { return Factors()[std::to_integer<size_t>(code)]; }
 
-// m of a residual's dimension for cells of this width.
+// The magnitude m of one dimension of a residual, in cells of this width; values beyond the last
+// cell get 3.
 uint32_t Magnitude(float residual, float width) {
   return static_cast<uint32_t>(std::min(3.0f, std::floor(std::abs(residual) / width)));
 }
 
-// The width of cells for which u points most nearly along the residual.
+// The cell width for which u points most nearly along the residual (largest cosine). Cells end at 4
+// widths, and 3.5 is the centre of the last one; smaller shares clip the largest values for finer
+// cells.
 float BestWidth(std::span<const float> residual) {
   float largest = 0;
   for (const float x : residual) largest = std::max(largest, std::abs(x));
   float best = 0;
   double best_cosine = 0;
-  for (const float share : {1.0f, 0.85f, 0.7f, 0.6f}) {  // of 3.5 cells for the largest
+  // Share of the width that puts the largest value at 3.5.
+  for (const float share : {1.0f, 0.85f, 0.7f, 0.6f}) {
     const float width = largest * share / 3.5f;
     double dot = 0, squares = 0;
     for (const float x : residual) {

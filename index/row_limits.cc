@@ -7,17 +7,19 @@
 namespace lectern {
 namespace {
 
-// For one row of the budget.
+// Limits in rows, for each row of the budget. With 6 and 1.8 errors at a budget of 0.1 stayed as
+// they were without limits (0.068 -> 0.067 at 8K tokens, 0.037 -> 0.038 at 32K). The limits for few
+// query rows kept the same answers and took a token at 131,072 tokens from 44 to 26 ms of CPU time.
 constexpr double kMostCoded = 6, kMostRefined = 1.8;
 constexpr size_t kFewQueryRows = 8;
 constexpr double kMostCodedByFew = 3, kMostRefinedByFew = 0.5;
 constexpr double kMostReadByFew = 1;  // of all rows, times the square of the budget
-// All three up to twice as many below kLongDocument.
+// Below kLongDocument all three are up to twice as large.
 
 }  // namespace
 
 RowLimits LimitsOf(double kv_budget, double num_rows, size_t num_heads, size_t num_query_rows) {
-  const double budget = std::max(0.1, kv_budget);  // at small ones the rows of one of 0.1
+  const double budget = std::max(0.1, kv_budget);  // small budgets score as many rows as one of 0.1
   const double of_budget = budget * num_rows;
   if (num_query_rows > kFewQueryRows) {
     return {kMostCoded * of_budget, kMostRefined * of_budget, num_rows};

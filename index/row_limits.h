@@ -1,8 +1,10 @@
-// How many rows a lookup by row codes draws on.
+// How many rows a lookup by row codes scores and reads, beside its byte budget. Used by the lookups
+// of the CPU and of the GPU.
 //
-// For few query rows, as of a token's step, less of all kinds: choosing and gathering take most of
-// its time, and most of its errors come from codes that are not read. Errors of answers' steps stay
-// at or below those of the questions before them (tools/evaluate/RESULTS.md).
+// A few query rows, such as a token's, score and read fewer rows of all kinds, because choosing and
+// gathering take most of such a step's time, and most of its errors come from codes that are not
+// read. Errors of an answer's tokens stay at or below those of the question before them
+// (tools/evaluate/RESULTS.md).
 #ifndef LECTERN_INDEX_ROW_LIMITS_H_
 #define LECTERN_INDEX_ROW_LIMITS_H_
 
@@ -10,21 +12,25 @@
 
 namespace lectern {
 
-// Of the bytes of a budget that centroids and sinks leave at most this share goes to row codes, and
-// of what is left then at most this one to fine codes.
+// At most kCodesShare of the budget's bytes that centroids and sinks leave goes to row codes; at
+// most kFineShare of the bytes left then goes to fine codes. They were 0.65 and 0.45 before
+// clusters were ranked by their variance too; ranking better, the lookup needs fewer codes.
 inline constexpr double kCodesShare = 0.5, kFineShare = 0.35;
-// Rows that compete, for each that can be read, at least.
+// At least so many rows compete for each row that can be read. Chosen without a recorded
+// measurement.
 inline constexpr double kSpareRows = 1.2;
 
-// At most so many rows of a layer, all kv heads together: whose row codes are read, whose fine
-// codes, and that are read, beside sinks and window. More takes longer and finds no better ones.
+// The most rows of a layer, all kv heads together, whose row codes are read, whose fine codes are
+// read, and that are read themselves, beside sinks and window. More rows take longer and were not
+// found to be better.
 struct RowLimits {
   double coded, refined, read;
 };
-// `num_rows`: clustered ones of all heads; `num_query_rows`: of a kv head.
+// `num_rows`: clustered rows of all heads; `num_query_rows`: query rows of one kv head.
 RowLimits LimitsOf(double kv_budget, double num_rows, size_t num_heads, size_t num_query_rows);
 
-// How many of each kind such a lookup of a budget's rest takes, where nothing else decides.
+// How many rows of each kind such a lookup takes from the rest of a budget, where nothing but bytes
+// and limits decides, as in the GPU's lookup.
 struct RowCosts {
   double row_code, fine_code, row;  // bytes
 };

@@ -6,7 +6,7 @@
 namespace lectern {
 namespace {
 
-// Probabilities of one query head to this power: sums over its tokens, [L].
+// Sums over the tokens of one query head's attention probabilities, raised to this power: [L].
 std::vector<double> PowerSums(const WindowAttentionArgs& args, size_t head, int power,
                               std::vector<float>& logits, std::span<float> scratch) {
   const size_t tokens = args.queries.num_rows / args.group, num_keys = args.keys.num_rows;
@@ -21,6 +21,7 @@ std::vector<double> PowerSums(const WindowAttentionArgs& args, size_t head, int 
   std::vector<double> sums(num_keys, 0.0);
   for (size_t t = 0; t < tokens; ++t) {
     const float* row = logits.data() + t * num_keys;
+    // Token t is at position num_keys - tokens + t and sees keys up to itself.
     const size_t visible = num_keys - tokens + t + 1;
     const double largest = *std::max_element(row, row + visible);
     double sum = 0;
@@ -42,7 +43,7 @@ std::vector<double> MaxPooled(const std::vector<double>& sums) {
   return pooled;
 }
 
-// Over the query heads.
+// Log of the sums over the query heads.
 std::vector<float> LogOfSums(const std::vector<std::vector<double>>& of_heads) {
   std::vector<float> logs;
   for (size_t i = 0; i < of_heads.front().size(); ++i) {

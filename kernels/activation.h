@@ -1,4 +1,5 @@
-// Activations of gated linear units: glu.h defines them. C++17, for device code too.
+// Names the activations of gated linear units that models use; glu.h defines them. Valid C++17,
+// because device code includes it too.
 #ifndef LECTERN_KERNELS_ACTIVATION_H_
 #define LECTERN_KERNELS_ACTIVATION_H_
 

@@ -1,4 +1,4 @@
-// What every backend shares: empty, joined and finished attention states.
+// Empties, joins and finishes attention states; every backend shares this code.
 #include "kernels/attention.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ void ResetState(const AttentionState& state) {
 void MergeStates(const AttentionState& into, const AttentionState& from) {
   assert(into.num_rows() == from.num_rows() && into.out.num_cols == from.out.num_cols);
   for (size_t r = 0; r < into.num_rows(); ++r) {
-    if (from.sum[r] == 0) continue;  // also keeps -inf - -inf out of exp
+    if (from.sum[r] == 0) continue;  // also avoids exp(-inf + inf), which is NaN
+    // Both sides are rescaled to the larger maximum, so that their sums can be added.
     const float max = std::max(into.max[r], from.max[r]);
     const float into_weight = std::exp(into.max[r] - max),
                 from_weight = std::exp(from.max[r] - max);

@@ -20,17 +20,19 @@ double Logit(const AttendArgs& args, size_t r, size_t j) {
   return Softcapped(args.scale * dot, args.softcap);
 }
 
-// Logits are computed anew wherever they are needed: the definition has nowhere to keep n of them.
+// Attends one row. The logits are computed anew wherever they are needed, because the definition
+// has no memory to keep n of them.
 void AttendRow(const AttendArgs& args, size_t r, size_t first, size_t num_visible) {
   double max = args.state.max[r];
   for (size_t j = first; j < num_visible; ++j) max = std::max(max, Logit(args, r, j));
-  if (max == kNothing) return;  // nothing seen, now or before
+  if (max == kNothing) return;  // no key is seen, now or before
 
+  // Rescales the sums from before to the new maximum.
   const double before = std::exp(args.state.max[r] - max);
   double sum = before * args.state.sum[r];
   for (size_t j = first; j < num_visible; ++j) sum += std::exp(Logit(args, r, j) - max);
 
-  constexpr size_t kBlock = 128;  // columns of `out` summed in double at a time
+  constexpr size_t kBlock = 128;  // columns of `out` that are summed in double at a time
   for (size_t begin = 0; begin < args.values.num_cols; begin += kBlock) {
     const size_t end = std::min(begin + kBlock, args.values.num_cols);
     double out[kBlock];

@@ -1,8 +1,8 @@
-// Online softmax over tiles of keys. A tile's keys and values are converted once (for few query
-// rows they are used as they are stored), then blocks of query rows pass over it: logits, weights,
-// weighted values. Every product is a tile of tile-inl.h, so that a row's bits do not depend on
-// which rows it shares a call with (but for a few rows that see everything: DotFewRows). A query
-// group meets blocks that lie apart in one tile.
+// Online softmax over tiles of keys. The keys and values of a tile are converted to float once (a
+// few query rows use them as stored), then blocks of query rows pass over the tile: dots, weights,
+// weighted values. Every product is a tile of tile-inl.h, so a row's bits do not depend on which
+// rows it shares a call with; the exception is a few rows that see everything (DotFewRows). For a
+// query group, blocks that lie apart in memory are gathered into one tile.
 #include "kernels/attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,9 +20,11 @@
 #include <limits>
 
 namespace lectern {
-// Keys a tile: keys and values of head_dim 64 take 16 KiB each as float.
+// Keys of a tile. Its keys and values of head_dim 64 take 16 KiB each as float, 32 KiB together,
+// the usual size of a first-level data cache.
 constexpr size_t kTileKeys = 64;
-constexpr size_t kMaxPanel = 32;  // kPanel of the widest target
+constexpr size_t kMaxPanel = 32;  // kPanel of the widest target (AVX-512)
+// kMaxRows of the targets with 32 registers.
 constexpr size_t kMaxTileRows = 12;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 }  // namespace lectern
@@ -39,7 +41,7 @@ void AttendLogits(const AttendLogitsArgs& args) { AttendLogitsScalar(args); }
 static_assert(kPanel <= kMaxPanel && kMaxRows <= kMaxTileRows && kTileKeys % kPanel == 0);
 static_assert(kMostGroupRows <= kMaxTileRows);
 
-// Keys [begin, begin + num_keys) and where their floats lie in scratch.
+// One tile: keys [begin, begin + num_keys), and where their floats lie in scratch.
 struct KeyTile {
   size_t begin, num_keys;
   float* keys;     // panels of [head_dim][kPanel]; unused when keys are read as stored
@@ -47,19 +49,20 @@ struct KeyTile {
   float* weights;  // [kMaxRows][kTileKeys]: logits, then weights, of one block of rows
 };
 
+// Number of keys that this query row may see.
 size_t NumVisible(const AttendArgs& args, size_t row) {
   return args.visible.empty() ? args.keys.num_rows
                               : std::min<size_t>(args.visible[row], args.keys.num_rows);
 }
 
-// Of [begin, end) rows, the most keys one of them sees.
+// The largest number of keys that any of rows [begin, end) sees.
 size_t MaxVisible(const AttendArgs& args, size_t begin, size_t end) {
   size_t max = 0;
   for (size_t r = begin; r < end; ++r) max = std::max(max, NumVisible(args, r));
   return max;
 }
 
-// The largest of dots[j], j < num_visible.
+// The largest of dots[j], j < num_visible; -inf if there is none.
 HWY_INLINE float Largest(const float* dots, size_t num_visible) {
   const FloatTag d;
   FloatVector max = hn::Set(d, kNothing);
@@ -72,7 +75,8 @@ HWY_INLINE float Largest(const float* dots, size_t num_visible) {
   return LargestLane(max);
 }
 
-// dots[j] <- exp(scale * dots[j] - max) for j < num_visible, 0 up to kTileKeys. Returns their sum.
+// dots[j] <- exp(scale * dots[j] - max) for j < num_visible, 0 up to kTileKeys. Returns the sum of
+// these weights. The zeros let the product with the values run over a whole tile.
 HWY_INLINE float Exponentiate(float* dots, size_t num_visible, float scale, float max) {
   const FloatTag d;
   const FloatVector factor = hn::Set(d, scale), shift = hn::Set(d, max);
@@ -103,12 +107,13 @@ void ScaleRow(float* row, size_t num_cols, float factor) {
   for (; c < num_cols; ++c) row[c] *= factor;
 }
 
-// Dots of row r with the tile's keys -> weights, and the state rescaled to the new maximum.
-// A row that sees nothing keeps its state and gets weights of 0.
+// Turns the dots of row r with the tile's keys into softmax weights, and rescales the row's state
+// when the tile raises its maximum. A row that sees nothing keeps its state and gets weights of 0.
 HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r, float* weights) {
   const size_t seen = NumVisible(args, r);
   const size_t num_visible = seen <= tile.begin ? 0 : std::min(seen - tile.begin, tile.num_keys);
   if (args.softcap > 0) {
+    // The dots are not scaled yet, so the factors move scale into and out of the tanh.
     SoftcapRow(weights, num_visible, args.scale / args.softcap, args.softcap / args.scale);
   }
   if (!args.first.empty() && args.first[r] > tile.begin) {
@@ -121,7 +126,7 @@ HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r,
     std::fill_n(logits + num_visible, tile.num_keys - num_visible, kNothing);
   }
   float& max = args.state.max[r];
-  if (!(tile_max > kNothing)) {  // also keeps -inf - -inf out of exp
+  if (!(tile_max > kNothing)) {  // also avoids exp(-inf + inf), which is NaN
     std::fill_n(weights, kTileKeys, 0.0f);
     return;
   }
@@ -135,6 +140,8 @@ HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r,
   args.state.sum[r] += Exponentiate(weights, num_visible, args.scale, max);
 }
 
+// out += weights * values for values of one dtype as they are stored. Only the first block of rows
+// prefetches; afterwards the data is on its way.
 template <Dtype kDtype>
 void AddStoredValues(Product<PanelSource> p, const TypedRows& values, size_t num_rows,
                      ptrdiff_t ahead) {
@@ -150,8 +157,8 @@ void AddStoredValues(Product<PanelSource> p, const TypedRows& values, size_t num
   }
 }
 
-// The same whatever they are stored as. `next`: what is read after these values. (Documents are
-// stored as the keys of a run, its values, then those of the next.)
+// The same for values of any dtype. `next` points at the data that is read after these values.
+// (Documents store the keys of a run, then its values, then the keys of the next run.)
 void AddStoredValues(const Product<PanelSource>& p, const TypedRows& values, size_t num_rows,
                      const std::byte* next) {
   const ptrdiff_t ahead = next - values.data;
@@ -167,7 +174,7 @@ void AddStoredValues(const Product<PanelSource>& p, const TypedRows& values, siz
   }
 }
 
-// out += weights * values, from the packed values or, when they are needed once, as stored.
+// out += weights * values. Uses the packed values, or the stored ones if they are needed once.
 void AddValues(const AttendArgs& args, const KeyTile& tile, size_t row, size_t num_rows,
                size_t depth, bool as_stored) {
   const Rows<float>& out = args.state.out;
@@ -181,17 +188,19 @@ void AddValues(const AttendArgs& args, const KeyTile& tile, size_t row, size_t n
                                   .accumulate = true};
   if (!as_stored) return MultiplyBlock(p, num_rows);
   const TypedRows values = args.values.Slice(tile.begin, tile.begin + tile.num_keys);
-  // The next keys: of the next tile, or behind the last value.
+  // The next keys: those of the next tile, or what lies behind the last value (the next run).
   const std::byte* const next = tile.begin + tile.num_keys < args.keys.num_rows
                                     ? args.keys.row(tile.begin + tile.num_keys)
                                     : values.row(values.num_rows);
   AddStoredValues(p, values, num_rows, next);
 }
 
-// Dots of rows [row, row + num_rows) with the tile's first `depth` keys -> weights.
+// Dots of rows [row, row + num_rows) with the tile's first `depth` keys, stored as weights.
 void MultiplyKeys(const AttendArgs& args, const KeyTile& tile, size_t row, size_t num_rows,
                   size_t depth) {
   const size_t head_dim = args.queries.num_cols;
+  // Few rows use the stored keys directly. With `visible` the order of summation must not depend on
+  // the number of rows, so DotFewRows is out.
   if (args.queries.num_rows <= kFewRows) {
     const FewRowsProduct product = {.a = args.queries[row],
                                     .a_stride = args.queries.stride,
@@ -215,7 +224,7 @@ void MultiplyKeys(const AttendArgs& args, const KeyTile& tile, size_t row, size_
                 num_rows);
 }
 
-// Rows [row, row + num_rows) over one tile; num_rows <= kMaxRows.
+// Attends rows [row, row + num_rows), at most kMaxRows, to one tile.
 void AttendBlock(const AttendArgs& args, const KeyTile& tile, size_t row, size_t num_rows,
                  bool as_stored) {
   const size_t visible = MaxVisible(args, row, row + num_rows);
@@ -231,7 +240,8 @@ void AttendBlock(const AttendArgs& args, const KeyTile& tile, size_t row, size_t
 void Attend(const AttendArgs& args) {
   const size_t num_rows = args.queries.num_rows, head_dim = args.queries.num_cols;
   const size_t num_visible = MaxVisible(args, 0, num_rows);
-  // No key or value past this is read; the loop goes on when logits of -inf are wanted.
+  // No key or value past num_visible is read. The loop goes on to the last key only when logits are
+  // wanted, to write -inf.
   const size_t num_keys = args.logits.data != nullptr ? args.keys.num_rows : num_visible;
   const bool as_stored = num_rows <= kMaxRows && args.values.num_cols % kPanel == 0;
   KeyTile tile = {};
@@ -257,21 +267,22 @@ void Attend(const AttendArgs& args) {
   }
 }
 
-// Some rows of a block, and their first column in a tile.
+// A run of rows of one block, and the column of the tile where it begins.
 struct BlockPiece {
   TypedRows keys, values;
   size_t column;
 };
 
-// Blocks mostly follow one another in memory, and keys and values are all met once: what lies so
-// many bytes behind is asked for early.
+// Blocks mostly follow one another in memory, and each key and value is read once, so the data this
+// many bytes ahead is prefetched. 8 KiB is one or two clusters (20 rows of f16 keys and values at
+// head_dim 64 are 5 KiB). No measurement of other distances is on record.
 constexpr ptrdiff_t kBlocksAhead = 8192;
 
-// For a query group: tiles of pieces that lie apart, used as they are stored, by kFewRows query
-// rows at a time.
+// Attends a query group to blocks: gathers pieces of blocks that lie apart into tiles of kTileKeys
+// columns, uses them as stored, and takes kFewRows query rows at a time.
 void AttendGroupToBlocks(const AttendBlocksArgs& args) {
   const size_t num_rows = args.queries.num_rows;
-  AttendArgs attend = {};  // what UpdateRow looks at
+  AttendArgs attend = {};  // only the fields that UpdateRow reads are set
   attend.keys.num_rows = SIZE_MAX;
   attend.scale = args.scale;
   attend.softcap = args.softcap;
@@ -301,6 +312,7 @@ void AttendGroupToBlocks(const AttendBlocksArgs& args) {
     tile.begin += tile.num_keys;
     tile.num_keys = num_pieces = 0;
   };
+  // Fills a tile piece by piece; a block that is longer than the rest of the tile is cut.
   for (const KvBlock& block : args.blocks) {
     for (size_t begin = 0, end; begin < block.keys.num_rows; begin = end) {
       end = std::min(block.keys.num_rows, begin + kTileKeys - tile.num_keys);
@@ -339,6 +351,7 @@ void AttendBlocks(const AttendBlocksArgs& args) {
                        .logits = {},
                        .scratch = args.scratch};
   size_t column = 0;
+  // More rows than a group: one Attend for each block.
   for (const KvBlock& block : args.blocks) {
     attend.keys = block.keys;
     attend.values = block.values;
@@ -351,7 +364,8 @@ void AttendBlocks(const AttendBlocksArgs& args) {
   }
 }
 
-// The second half of Attend: the weights come from given logits.
+// The second half of Attend: the weights come from given logits, so no keys are read. A scale of 1
+// makes UpdateRow take the logits as they are.
 void AttendLogits(const AttendLogitsArgs& args) {
   const size_t num_rows = args.logits.num_rows, num_keys = args.values.num_rows;
   const bool as_stored = num_rows <= kMaxRows && args.values.num_cols % kPanel == 0;
@@ -395,6 +409,7 @@ HWY_EXPORT(AttendBlocks);
 HWY_EXPORT(AttendLogits);
 
 size_t AttendScratch(size_t /*num_queries*/, size_t head_dim) {
+  // Room for a tile's keys, its values padded to whole panels, and the weights of a block of rows.
   const size_t padded_dim = (head_dim + kMaxPanel - 1) / kMaxPanel * kMaxPanel;
   return kTileKeys * (head_dim + padded_dim + kMaxTileRows) + 16;  // kAlignFloats
 }

@@ -1,4 +1,5 @@
-// The table of kernels a machine can run.
+// The table of kernels that this machine can run: one struct of function pointers for each backend,
+// and the choice of the default one. Rooms above reach the fast versions through it.
 #ifndef LECTERN_KERNELS_BACKEND_H_
 #define LECTERN_KERNELS_BACKEND_H_
 
@@ -17,6 +18,8 @@
 
 namespace lectern {
 
+// One entry per operation; the operation's Args struct says shapes and preconditions. "scalar" is
+// the definition, "simd" its fast version within the error that the operation's header states.
 struct Backend {
   const char* name;  // "scalar", "simd"
   void (*to_float_rows)(TypedRows, Rows<float>);
@@ -46,17 +49,20 @@ struct Backend {
   void (*assign_nearest)(const AssignNearestArgs&);
 };
 
-// Bounds logits where the model does: `cap` of 0 leaves them.
+// Bounds logits as the model does (softcap.h). A cap of 0 means that the model has none; the logits
+// then stay as they are.
 inline void Softcap(const Backend& backend, Rows<float> logits, float cap) {
   if (cap > 0) backend.softcap({.logits = logits, .cap = cap});
 }
 
-// What this machine can run, slowest ("scalar") first. Thread-safe; the spans live forever.
+// All backends that this machine can run, slowest ("scalar") first. Thread-safe; the span lives
+// forever.
 std::span<const Backend> AvailableBackends();
-// The fastest, or the one that LECTERN_BACKEND names; nullptr when it names none of them.
+// The fastest backend, or the one that LECTERN_BACKEND names; nullptr when it names an unknown one.
 const Backend* DefaultBackend();
+// The backend of this name, or nullptr.
 const Backend* FindBackend(std::string_view name);
-// The instruction set that "simd" dispatches to here, e.g. "AVX2".
+// The instruction set that "simd" dispatches to on this machine, e.g. "AVX2".
 const char* SimdTarget();
 
 }  // namespace lectern

@@ -10,6 +10,7 @@ HWY_BEFORE_NAMESPACE();
 namespace lectern {
 namespace HWY_NAMESPACE {
 
+// Compiled once for every instruction set; HWY_DYNAMIC_DISPATCH picks the best one that runs here.
 const char* ThisTarget() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace HWY_NAMESPACE

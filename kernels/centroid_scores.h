@@ -1,12 +1,14 @@
-// The steps of the centroid lookup: how much attention will each cluster of one kv head draw?
+// The numeric steps of the centroid lookup, for index/lookup.h: how much attention will each
+// cluster of one kv head draw?
 //
 //   S_i = mean_r  exp(s_ri - LSE_r),   s_ri = scale * q_r . C_i,   LSE_r = log sum_j N_j exp(s_rj)
 //
-// Every key is stood in for by its centroid, so S_i estimates the softmax weight of one key of
-// cluster i and sum_i N_i S_i == 1. Source: Hooper et al. 2024, arXiv:2411.09688, section 3.
-// Ours differs: query rows span the whole query group (GQA), everything goes through log-sum-exp,
-// and the denominator may hold mass of keys outside these clusters (a rejected parent level).
-// The steps are separate because a hierarchical lookup needs them for parts of a level.
+// Each key is represented by its centroid, so S_i estimates the softmax weight of one key of
+// cluster i, and sum_i N_i S_i == 1. Source: Hooper et al. 2024 (Squeezed Attention),
+// arXiv:2411.09688, section 3. Three differences: the query rows span the whole query group (GQA);
+// everything goes through log-sum-exp, because exp of a raw logit may overflow; and the denominator
+// may hold mass of keys outside these clusters (a rejected parent level). The steps are separate
+// functions because a hierarchical lookup needs them for parts of a level.
 #ifndef LECTERN_KERNELS_CENTROID_SCORES_H_
 #define LECTERN_KERNELS_CENTROID_SCORES_H_
 
@@ -22,20 +24,24 @@ struct KeyLogitsArgs {
   Rows<float> logits;        // out [R, n]: scale * q_r . k_j; its stride may exceed n
   std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats
 };
-// Each logit is one sum over head_dim, independent of the other rows and keys.
+// Logits of keys or centroids, without softcap. Each one is a sum over head_dim, independent of the
+// other rows and keys.
 void KeyLogitsScalar(const KeyLogitsArgs& args);  // the definition; sums in double
 void KeyLogitsSimd(const KeyLogitsArgs& args);    // within 1e-5 * scale * |q||k| of it
 
-// What the clusters' spread adds to their centroids' logits: kernels/second_order.h.
+// Adds to centroids' logits the mass that comes from the spread of their keys
+// (kernels/second_order.h).
 struct AddSecondOrderArgs {
   Rows<float> logits;            // in/out [R, n]: += LogMeanExp(norm_r sqrt(variance_j), ln N_j)
   std::span<const float> norms;  // [R]: scale * |q_r|
-  std::span<const float> variances;   // [n], >= 0: of a key around its centroid, per dimension
+  // [n], >= 0: mean squared distance of a key to its centroid, per dimension.
+  std::span<const float> variances;
   std::span<const float> log_counts;  // [n], >= 0: ln N_j
 };
 void AddSecondOrderScalar(const AddSecondOrderArgs& args);
 void AddSecondOrderSimd(const AddSecondOrderArgs& args);  // within 1e-5 relative of what it adds
 
+// Adds the clusters' masses to the denominators LSE_r.
 struct AddRowLseArgs {
   Rows<const float> logits;     // [R, n]
   std::span<const float> bias;  // [n]: log N_j; -inf leaves j out
@@ -44,6 +50,7 @@ struct AddRowLseArgs {
 void AddRowLseScalar(const AddRowLseArgs& args);
 void AddRowLseSimd(const AddRowLseArgs& args);  // within 1e-5 of it
 
+// Sums each cluster's share of attention over the query rows.
 struct AddScoresArgs {
   Rows<const float> logits;    // [R, n]
   std::span<const float> lse;  // [R], finite
@@ -52,15 +59,18 @@ struct AddScoresArgs {
 void AddScoresScalar(const AddScoresArgs& args);
 void AddScoresSimd(const AddScoresArgs& args);  // within 1e-5 relative of it
 
-// The same for many keys whose logits are met more than once: an exponential each, then sums.
+// AddScores split in two steps (this one, then AddWeightedRows), for keys whose exponentials are
+// needed more than once.
 struct ExpRowsArgs {
   Rows<float> logits;                // in/out [R, n]: -> exp(logits_rj - reference_r)
-  std::span<const float> reference;  // [R], finite; where a logit lies 80 above it, 80 are taken
+  // [R], finite; a logit more than 80 above it counts as 80, to stay finite.
+  std::span<const float> reference;
 };
 void ExpRowsScalar(const ExpRowsArgs& args);
 void ExpRowsSimd(const ExpRowsArgs& args);  // within 1e-5 relative of it, and 1e-30
 
-// Whether one of a row's logits is its limit or more: whether their exponentials matter at all.
+// Whether any logit reaches the limit of its row. If none does, their exponentials are too small to
+// matter and need not be computed.
 struct AnyAtLeastArgs {
   Rows<const float> logits;       // [R, n]
   std::span<const float> limits;  // [R]
@@ -68,13 +78,14 @@ struct AnyAtLeastArgs {
 bool AnyAtLeastScalar(const AnyAtLeastArgs& args);
 bool AnyAtLeastSimd(const AnyAtLeastArgs& args);  // the same
 
-// And back.
+// The inverse of ExpRows: masses back to logits.
 struct LogRowsArgs {
   Rows<float> masses;                // in/out [R, n], > 0: -> reference_r + log(mass_rj)
   std::span<const float> reference;  // [R]
 };
 void LogRowsScalar(const LogRowsArgs& args);
 void LogRowsSimd(const LogRowsArgs& args);  // within 1e-6 of it, and an ulp
+// Sums of masses over ranges of columns, for example over the rows of each cluster.
 
 struct SumSegmentsArgs {
   Rows<const float> masses;         // [R, n]
@@ -84,7 +95,7 @@ struct SumSegmentsArgs {
 void SumSegmentsScalar(const SumSegmentsArgs& args);  // the definition; sums in double
 void SumSegmentsSimd(const SumSegmentsArgs& args);    // within 1e-5 relative, masses >= 0
 
-// And back: what holds for all of a segment.
+// The inverse direction: copies one value per segment to all columns of the segment.
 struct SpreadSegmentsArgs {
   Rows<const float> values;           // [R, m]
   std::span<const uint32_t> columns;  // [segments], < m
@@ -94,6 +105,7 @@ struct SpreadSegmentsArgs {
 };
 void SpreadSegmentsScalar(const SpreadSegmentsArgs& args);  // the definition
 void SpreadSegmentsSimd(const SpreadSegmentsArgs& args);    // the same
+// Adds the rows of `masses`, each times its weight, to `scores`.
 
 struct AddWeightedRowsArgs {
   Rows<const float> masses;        // [R, n]
@@ -110,7 +122,8 @@ struct AssignNearestArgs {
   std::span<float> dots;        // out [n]: that product
   std::span<float> scratch;     // >= AssignScratch(k, d) floats
 };
-// The assignment step of K-means on unit-length keys. Each product is one ascending sum over d.
+// The assignment step of K-means on unit-length keys: the nearest centroid is the one with the
+// largest product. Each product is one ascending sum over d.
 size_t AssignScratch(size_t num_centroids, size_t num_cols);
 void AssignNearestScalar(const AssignNearestArgs& args);
 void AssignNearestSimd(const AssignNearestArgs& args);  // dots within 1e-5; labels of equal dots

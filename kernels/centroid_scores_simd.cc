@@ -16,8 +16,10 @@
 #include <limits>
 
 namespace lectern {
+// Sizes of blocks; they change the speed, never a result. 96 points are whole tiles of 6 and of 12
+// rows. No measurement of other sizes is on record.
 constexpr size_t kTileColumns = 64;  // keys or centroids that a block of rows meets at a time
-constexpr size_t kPointBlock = 96;   // points that meet all centroids before the next ones do
+constexpr size_t kPointBlock = 96;   // points that meet all centroids before the next points do
 constexpr size_t kWidestPanel = 32;  // kPanel and kMaxRows of the largest targets
 constexpr size_t kMostRows = 12;
 constexpr float kNoMass = -std::numeric_limits<float>::infinity();
@@ -49,6 +51,7 @@ void KeyLogits(const KeyLogitsArgs& args) {
   float* packed = AlignScratch(scratch.data());
   for (size_t key = 0; key < keys.num_rows; key += kTileColumns) {
     const size_t end = std::min(key + kTileColumns, keys.num_rows);
+    // Few query rows use the stored keys directly: packing would cost more than the product.
     if (queries.num_rows <= kFewRows) {
       MultiplyFewRows({.a = queries.data,
                        .a_stride = queries.stride,
@@ -82,7 +85,7 @@ void KeyLogits(const KeyLogitsArgs& args) {
   }
 }
 
-// x[0, kLanes), padded with `fill` from `count` on.
+// x[0, kLanes) as a vector; lanes from `count` on hold `fill`.
 HWY_INLINE FloatVector LoadFilled(const float* x, size_t count, float fill) {
   const FloatTag d;
   if (count >= kLanes) return hn::LoadU(d, x);
@@ -96,7 +99,8 @@ HWY_INLINE FloatVector LoadFilled(const float* x, size_t count, float fill) {
   return hn::LoadU(d, padded);
 }
 
-// x[0, count), 1 <= count <= kLanes, padded with zeros; `mask`: the first `count` lanes.
+// x[0, count) as a vector padded with zeros, 1 <= count <= kLanes. `mask` holds the first `count`
+// lanes. Masked loads are used only where the target guarantees that masked lanes cannot fault.
 HWY_INLINE FloatVector LoadMasked(hn::Mask<FloatTag> mask, const float* x, size_t count) {
 #if !HWY_MEM_OPS_MIGHT_FAULT
   (void)count;
@@ -107,13 +111,14 @@ HWY_INLINE FloatVector LoadMasked(hn::Mask<FloatTag> mask, const float* x, size_
 #endif
 }
 
-// And back: x[0, count), count <= kLanes.
+// Stores the first `count` <= kLanes lanes at x.
 HWY_INLINE void StoreSome(FloatVector values, size_t count, float* x) {
   float stored[kLanes];
   hn::StoreU(values, FloatTag(), stored);
   std::memcpy(x, stored, count * sizeof(float));
 }
 
+// LogMeanExp of second_order.h in vector form: `many` is its first branch, `one` its second.
 void AddSecondOrder(const AddSecondOrderArgs& args) {
   const FloatTag d;
   const size_t n = args.logits.num_cols;
@@ -134,13 +139,14 @@ void AddSecondOrder(const AddSecondOrderArgs& args) {
   }
 }
 
-// logits_j + bias_j of one vector; -inf past the end.
+// logits_j + bias_j of one vector; -inf past the end, so that these lanes add no mass.
 HWY_INLINE FloatVector Biased(const float* logits, std::span<const float> bias, size_t j) {
   const size_t count = bias.size() - j;
   return hn::Add(LoadFilled(logits + j, count, 0), LoadFilled(&bias[j], count, kNoMass));
 }
 
-// Float sums of 1024 terms at a time, joined in double: millions of keys lose no digits.
+// sum_j exp(logits_j + bias_j - max). Sums 1024 terms at a time in float and joins these sums in
+// double, so that millions of keys lose no digits.
 double SumExp(const float* logits, std::span<const float> bias, float max) {
   const FloatTag d;
   double sum = 0;
@@ -159,6 +165,7 @@ void AddRowLse(const AddRowLseArgs& args) {
   const auto& [logits, bias, lse] = args;
   const FloatTag d;
   for (size_t r = 0; r < logits.num_rows; ++r) {
+    // The largest term goes into the shift, so that no exponential overflows.
     FloatVector largest = hn::Set(d, lse[r]);
     for (size_t j = 0; j < bias.size(); j += kLanes) {
       largest = hn::Max(largest, Biased(logits[r], bias, j));
@@ -229,7 +236,8 @@ void LogRows(const LogRowsArgs& args) {
   }
 }
 
-// Float sums of 1024 terms at a time, joined in double.
+// Sum of count floats: 1024 terms at a time in float, these sums joined in double. Two chains hide
+// the latency of the addition.
 HWY_INLINE double SumOf(const float* x, size_t count) {
   const FloatTag d;
   double sum = 0;
@@ -247,7 +255,8 @@ HWY_INLINE double SumOf(const float* x, size_t count) {
   return sum;
 }
 
-// The sums of four vectors' lanes.
+// sums[0 … 3] = the lane sums of a, b, c and e: halves the vectors until they have four lanes, then
+// transposes and adds.
 template <class D, class V>
 HWY_INLINE void SumLanes(D d, V a, V b, V c, V e, float* sums) {
   if constexpr (hn::MaxLanes(d) > 4) {
@@ -268,10 +277,10 @@ HWY_INLINE void SumLanes(D d, V a, V b, V c, V e, float* sums) {
   }
 }
 
-// Of rows [row, row + 4). A segment's last vector, or only one, is read with a mask: a branch on
-// where it ends would often be mistaken.
+// Segment sums of rows [row, row + 4). The last vector of a segment, often its only one, is read
+// with a mask: a branch on where it ends would often be mispredicted.
 HWY_INLINE void SumSegmentsOfFour(const SumSegmentsArgs& args, size_t row) {
-  constexpr size_t kLong = 1024;  // more terms are joined in double
+  constexpr size_t kLong = 1024;  // terms; longer segments are summed by SumOf, in double
   const FloatTag d;
   const float* const masses[4] = {args.masses[row], args.masses[row + 1], args.masses[row + 2],
                                   args.masses[row + 3]};
@@ -320,7 +329,7 @@ void SpreadSegments(const SpreadSegmentsArgs& args) {
       const size_t end = args.begin[i + 1];
       const float value = args.values[r][args.columns[i]];
       size_t j = args.begin[i];
-      // Past its end as well: the next segment writes over that.
+      // Whole vectors may write past the segment's end; the next segment overwrites that part.
       for (; j < end && j + kLanes <= n; j += kLanes) hn::StoreU(hn::Set(d, value), d, out + j);
       for (; j < end; ++j) out[j] = value;
     }
@@ -350,8 +359,8 @@ void AddWeightedRows(const AddWeightedRowsArgs& args) {
   }
 }
 
-// Takes over what is larger among the dots of centroids first + [0, num_columns). Strictly larger
-// and searched from the left: equal dots go to the lowest index.
+// Updates label and best if one of the dots of centroids first + [0, num_columns) is larger.
+// Strictly larger and searched from the left, so equal dots go to the lowest index.
 HWY_INLINE void UpdateNearest(const float* dots, size_t first, size_t num_columns, uint32_t& label,
                               float& best) {
   const FloatTag d;
@@ -366,8 +375,9 @@ HWY_INLINE void UpdateNearest(const float* dots, size_t first, size_t num_column
       first + static_cast<size_t>(std::find(dots, dots + num_columns, max) - dots));
 }
 
-// Points [row, row + num_rows) against centroids [first, first + num_columns) in `packed`.
-// num_columns is whole panels: the padding repeats the last centroid, which then never wins.
+// Compares points [row, row + num_rows) with centroids [first, first + num_columns) in `packed`.
+// num_columns is whole panels: the padding repeats the last centroid, whose copies never win,
+// because they are not strictly larger.
 void NearestInTile(const AssignNearestArgs& args, size_t row, size_t num_rows, size_t first,
                    size_t num_columns, const float* packed, float* dots) {
   const size_t depth = args.points.num_cols;
@@ -394,6 +404,7 @@ void AssignNearest(const AssignNearestArgs& args) {
   PackPanels(args.centroids, Dtype::kF32, 0, depth, packed);
   std::fill(args.labels.begin(), args.labels.end(), 0u);
   std::fill(args.dots.begin(), args.dots.end(), kNoMass);
+  // A block of points passes over all centroids while it is still in cache.
   for (size_t block = 0; block < num_points; block += kPointBlock) {
     const size_t block_end = std::min(block + kPointBlock, num_points);
     for (size_t first = 0; first < num_columns; first += kTileColumns) {

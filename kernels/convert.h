@@ -1,4 +1,5 @@
-// Between float rows and stored rows. Rounding happens here and nowhere else.
+// Converts between float rows and stored rows of any dtype. Values are rounded here and nowhere
+// else.
 #ifndef LECTERN_KERNELS_CONVERT_H_
 #define LECTERN_KERNELS_CONVERT_H_
 
@@ -10,14 +11,15 @@ namespace lectern {
 void ToFloatRowsScalar(TypedRows rows, Rows<float> out);
 void ToFloatRowsSimd(TypedRows rows, Rows<float> out);  // bit-identical
 
-// Scale of a q8 block: largest / 127 as f16, at most the largest finite one.
+// Scale of a q8 block: its largest magnitude / 127, rounded to f16. It is capped at the largest
+// finite f16; values beyond 127 times that are clamped.
 inline f16 Q8Scale(float largest) {
   return ToF16(largest < 127 * 65504.0f ? largest / 127 : 65504.0f);
 }
 
-// Rounds rows[r, :] to `dtype` at out + r * RowBytes(dtype, num_cols). To nearest, ties to even.
+// Rounds rows[r, :] to `dtype` at out + r * RowBytes(dtype, num_cols), to nearest, ties to even.
 //   q8: scale = Q8Scale(max|x|), int8 = nearest(x / scale) clamped to [-127, 127], all 0 when the
-//   scale is 0. Its input must be finite: a block with NaN or infinity holds unspecified values.
+//   scale is 0. The input must be finite: a block with NaN or infinity holds unspecified values.
 void FromFloatRowsScalar(Rows<const float> rows, Dtype dtype, std::byte* out);
 void FromFloatRowsSimd(Rows<const float> rows, Dtype dtype, std::byte* out);  // bit-identical
 

@@ -22,7 +22,8 @@ void Store(T value, std::byte* to) {
   std::memcpy(to, &value, sizeof value);
 }
 
-// 32 floats -> f16 scale, 32 int8.
+// Turns 32 floats into an f16 scale and 32 int8. Divides by the scale as stored, not by the exact
+// one, so that rounding the scale adds no error to the steps.
 void QuantizeBlock(const float* x, std::byte* out) {
   float largest = 0;
   for (size_t i = 0; i < kQ8Block; ++i) largest = std::max(largest, std::abs(x[i]));

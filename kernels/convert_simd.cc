@@ -45,7 +45,7 @@ HWY_INLINE void StoreBytes(V v, std::byte* to) {
   hn::StoreU(hn::BitCast(bytes, v), bytes, reinterpret_cast<uint8_t*>(to));
 }
 
-// The low halves of `bits`, all below 65536, to 2 * kLanes bytes.
+// Stores the low halves of `bits`, all below 65536, as 2 * kLanes bytes.
 HWY_INLINE void StoreLow16(hn::Vec<Bits> bits, std::byte* to) {
   uint32_t wide[kLanes];
   uint16_t narrow[kLanes];
@@ -54,7 +54,8 @@ HWY_INLINE void StoreLow16(hn::Vec<Bits> bits, std::byte* to) {
   std::memcpy(to, narrow, sizeof narrow);
 }
 
-// ToF16 in vector form, step by step.
+// ToF16 (types.h) in vector form, step by step: all four cases are computed and the right one is
+// selected.
 HWY_INLINE hn::Vec<Bits> F16Bits(FloatVector x) {
   const FloatTag d;
   const Bits du;
@@ -85,6 +86,8 @@ HWY_INLINE hn::Vec<Bits> Bf16Bits(FloatVector x) {
   return hn::IfThenElse(is_nan, hn::Or(high, hn::Set(du, 0x40u)), rounded);
 }
 
+// The scalar QuantizeBlock in vector form. Clamping before rounding gives the same int8, because
+// the bounds are whole numbers.
 HWY_INLINE void QuantizeBlock(const float* x, std::byte* out) {
   const FloatTag d;
   FloatVector largest = hn::Zero(d);
@@ -104,6 +107,7 @@ HWY_INLINE void QuantizeBlock(const float* x, std::byte* out) {
   }
 }
 
+// Rounds a row to f16 or bf16; the rest that fills no vector goes through the scalar definition.
 void RoundRow16(const float* x, size_t num_cols, Dtype dtype, std::byte* out) {
   const FloatTag d;
   size_t c = 0;

@@ -1,4 +1,5 @@
-// Element types of stored numbers. C++17, for device code too.
+// Element types of stored numbers and the bytes that a row of them takes. Valid C++17, because
+// device code includes it too.
 #ifndef LECTERN_KERNELS_DTYPE_H_
 #define LECTERN_KERNELS_DTYPE_H_
 
@@ -19,6 +20,7 @@ struct bf16 {
 //   q8: blocks of 32 elements, an f16 scale then 32 int8 (34 bytes); num_cols % 32 == 0.
 enum class Dtype : uint8_t { kF32 = 0, kF16 = 1, kBf16 = 2, kQ8 = 3 };
 
+// Elements of a q8 block that share one scale. The layout is that of ggml's q8_0.
 inline constexpr size_t kQ8Block = 32;
 
 constexpr size_t RowBytes(Dtype dtype, size_t num_cols) {

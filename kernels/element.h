@@ -1,4 +1,5 @@
-// One element of stored rows, for scalar code. Rows promise no alignment, hence the memcpy.
+// Reads one element of a stored row as float, for scalar code. Rows promise no alignment, hence the
+// memcpy.
 #ifndef LECTERN_KERNELS_ELEMENT_H_
 #define LECTERN_KERNELS_ELEMENT_H_
 

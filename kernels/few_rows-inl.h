@@ -1,8 +1,8 @@
-// The product of tile-inl.h for few rows of A: C[rows, columns] (+)= A[rows, depth] * stored^T.
-// Where each stored row is needed once or twice, the way through packed scratch costs more than the
-// product.
+// The product of tile-inl.h for a few rows of A: C[rows, columns] (+)= A[rows, depth] * stored^T,
+// straight from stored rows. When each stored row is needed once or twice, packing it into scratch
+// first costs more than the product.
 //
-// Per-target header of Highway, included as tile-inl.h is; few_rows_simd.cc has what it declares.
+// Per-target header of Highway, included as tile-inl.h is; few_rows_simd.cc defines the functions.
 #include "kernels/tile-inl.h"
 
 #if defined(LECTERN_KERNELS_FEW_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -17,6 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace lectern {
 namespace HWY_NAMESPACE {
 
+// Most rows of A that these functions take. Query groups of four, as in Llama 3 8B, should not need
+// packing. No measurement of other limits is on record.
 constexpr size_t kFewRows = 4;
 
 struct FewRowsProduct {
@@ -27,17 +29,18 @@ struct FewRowsProduct {
   float* c;  // [num_rows, columns]
   size_t c_stride;
   bool accumulate;
-  // What lies so many bytes behind is asked for early, into the second cache: a few rows take less
-  // time than their way from memory. 0, of DotFewRows: nothing.
+  // Distance in bytes to the data that is prefetched while this is used, into the second-level
+  // cache: a few rows take less time than their data's way from memory. For DotFewRows 0 means no
+  // prefetch.
   ptrdiff_t ahead = 0;
 };
 
-// 1 <= num_rows <= kFewRows. Each element of C is the same chain of multiply-adds as in tile-inl.h:
-// the same bits.
+// C (+)= A * stored^T for 1 <= num_rows <= kFewRows. Each element of C is the same chain of
+// multiply-adds as in tile-inl.h, hence the same bits.
 void MultiplyFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows);
 
-// C = A * stored^T, but with kLanes partial sums for each element: other bits, and fewer
-// instructions, as no stored row has to be turned.
+// C = A * stored^T, but with kLanes partial sums for each element: other bits than MultiplyFewRows,
+// and fewer instructions, because no stored row has to be transposed.
 void DotFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows);
 
 }  // namespace HWY_NAMESPACE

@@ -1,5 +1,6 @@
-// kLanes stored rows of kLanes elements are converted, transposed within registers and used at
-// once; or dots along stored rows. In a file of their own, because they take long to compile.
+// Products of a few rows with stored rows, in two ways. MultiplyFewRows converts kLanes rows of
+// kLanes elements, transposes them within registers and uses them at once. DotFewRows takes dot
+// products along the stored rows. They have a file of their own because they take long to compile.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace lectern {
 namespace HWY_NAMESPACE {
 
-// out[j], of 128-bit block b: element 4 * b + j of four rows.
+// Transposes four rows within 128-bit blocks: block b of out[j] holds element 4 * b + j of the four
+// rows.
 HWY_INLINE void TransposeFour(const FloatVector* rows, FloatVector* out) {
   const FloatTag d;
   const hn::Repartition<uint64_t, FloatTag> pairs;
@@ -29,7 +31,7 @@ HWY_INLINE void TransposeFour(const FloatVector* rows, FloatVector* out) {
   out[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
 }
 
-// rows[i][j] <-> rows[j][i], of kLanes vectors.
+// Transposes kLanes vectors in place: rows[i][j] <-> rows[j][i].
 HWY_INLINE void Transpose(FloatVector* rows) {
   const FloatTag d;
   FloatVector quads[kLanes];
@@ -44,6 +46,8 @@ HWY_INLINE void Transpose(FloatVector* rows) {
       rows[4 + j] = hn::ConcatUpperUpper(d, quads[4 + j], quads[j]);
     } else {
       static_assert(kLanes == 16 || kLanes == 4 || kLanes == 8);
+      // 16 lanes: the quads' 128-bit blocks are a 4 x 4 matrix of blocks, transposed in two steps
+      // of pairs.
       const auto even01 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(quads[4 + j]), quads[j]);
       const auto odd01 = hn::OddEvenBlocks(quads[4 + j], hn::SwapAdjacentBlocks(quads[j]));
       const auto even23 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(quads[12 + j]), quads[8 + j]);
@@ -56,14 +60,16 @@ HWY_INLINE void Transpose(FloatVector* rows) {
   }
 }
 
-// What is asked for when elements from k on of these columns are met.
+// The address to prefetch while elements from k on of these columns are used. Spread over k, so
+// that the whole of the next data has been asked for when these columns end.
 template <size_t kGroups>
 HWY_INLINE const std::byte* Ahead(const FewRowsProduct& p, const std::byte* const* columns,
                                   size_t k) {
   return columns[0] + p.ahead + k * (p.b.stride * kGroups * kLanes / p.depth);
 }
 
-// sum[g][r] += A[r, k … k + count) * the columns first + g * kLanes … of B. count <= kLanes.
+// sum[g][r] += A[r, k … k + count) * columns [g * kLanes, (g + 1) * kLanes) of B, for count <=
+// kLanes. kWhole says at compile time that count == kLanes.
 template <Dtype kDtype, size_t kRows, size_t kGroups, bool kWhole>
 HWY_INLINE void AddBlock(const FewRowsProduct& p, const std::byte* const* columns, size_t k,
                          size_t count, FloatVector (*sum)[kRows]) {
@@ -88,8 +94,8 @@ HWY_INLINE void AddBlock(const FewRowsProduct& p, const std::byte* const* column
   }
 }
 
-// ---- Elements of 16 bits are turned before they are converted: half as many vectors. Where there
-// are 16 registers only, it takes more of them and gains nothing.
+// ---- Elements of 16 bits are transposed before they are converted: half as many vectors to move.
+// Not where there are 16 registers: it takes more of them and gains nothing there.
 
 template <Dtype kDtype>
 constexpr bool kTurnsFirst = kLanes == 16 && (kDtype == Dtype::kF16 || kDtype == Dtype::kBf16);
@@ -97,7 +103,8 @@ constexpr bool kTurnsFirst = kLanes == 16 && (kDtype == Dtype::kF16 || kDtype ==
 using HalfTag = hn::Repartition<uint16_t, FloatTag>;
 using HalfVector = hn::Vec<HalfTag>;
 
-// out[i], of 128-bit block b: element 8 * b + i of eight rows.
+// Transposes eight rows of 16-bit elements within 128-bit blocks: block b of out[i] holds element 8
+// * b + i of the eight rows.
 HWY_INLINE void TransposeEight(const HalfVector* rows, HalfVector* out) {
   const HalfTag d;
   const hn::Repartition<uint32_t, HalfTag> twos;
@@ -126,7 +133,8 @@ HWY_INLINE void TransposeEight(const HalfVector* rows, HalfVector* out) {
   }
 }
 
-// Calls add(j, element k + j of the kLanes columns), ascending, for 2 * kLanes elements.
+// Calls add(j, elements k + j of the kLanes columns) for 2 * kLanes values of j. For bf16 pairs of
+// elements are transposed as floats, then each pair is split into its two values.
 template <Dtype kDtype, class Add>
 HWY_INLINE void ForEachTurned(const std::byte* const* columns, size_t k, const Add& add) {
   const FloatTag d;
@@ -151,7 +159,8 @@ HWY_INLINE void ForEachTurned(const std::byte* const* columns, size_t k, const A
     LECTERN_UNROLL_TILE
     for (size_t i = 0; i < kLanes; i += 8) TransposeEight(rows + i, turned + i);
     LECTERN_UNROLL_TILE
-    for (size_t i = 0; i < 8; ++i) {  // those of the second eight columns beside the first's
+    // Puts the blocks of the second eight columns beside those of the first eight.
+    for (size_t i = 0; i < 8; ++i) {
       const HalfVector first = turned[i], second = turned[8 + i];
       turned[i] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(second), first);
       turned[8 + i] = hn::OddEvenBlocks(second, hn::SwapAdjacentBlocks(first));
@@ -165,7 +174,8 @@ HWY_INLINE void ForEachTurned(const std::byte* const* columns, size_t k, const A
   }
 }
 
-// Columns [column, column + kGroups * kLanes), written at c. Past the last one it is repeated.
+// Computes columns [column, column + kGroups * kLanes) and writes them at c. If there are fewer
+// columns, the last one is repeated.
 template <Dtype kDtype, size_t kRows, size_t kGroups>
 HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c, size_t c_stride) {
   const FloatTag d;
@@ -184,7 +194,7 @@ HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c
   size_t k = 0;
   if constexpr (kTurnsFirst<kDtype>) {
     for (; k + 2 * kLanes <= p.depth; k += 2 * kLanes) {
-      // One by one, as all at once they would wait for each other.
+      // One prefetch per two elements: all at once they would wait for each other.
       constexpr size_t kLines = 4 * kLanes * kLanes / 64;  // of a group
       const std::byte* const next = Ahead<kGroups>(p, columns, k);
       LECTERN_UNROLL_TILE
@@ -213,6 +223,7 @@ HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, size_t column, float* c
   }
 }
 
+// Computes all columns; the last few go through a padded copy of C.
 template <Dtype kDtype, size_t kRows, size_t kGroups>
 HWY_NOINLINE void MultiplyFewRowsOf(const FewRowsProduct& p) {
   size_t column = 0;
@@ -228,15 +239,16 @@ HWY_NOINLINE void MultiplyFewRowsOf(const FewRowsProduct& p) {
   }
 }
 
-// A single chain of multiply-adds waits for itself, so one row takes two groups of columns at once;
-// but rows of B that lie a multiple of 2 KiB apart fall into the same few lines of L1, which hold
-// one group only.
+// Picks how many groups of columns are computed together. A single chain of multiply-adds waits for
+// its own latency, so one row takes two groups at once. But rows of B that lie a multiple of 2 KiB
+// apart fall into the same few sets of the first-level cache, which then hold one group only.
 template <Dtype kDtype, size_t kRows>
 HWY_INLINE void MultiplyFewRowsOf(const FewRowsProduct& p) {
   if (kRows == 1 && p.b.stride % 2048 != 0) return MultiplyFewRowsOf<kDtype, kRows, 2>(p);
   MultiplyFewRowsOf<kDtype, kRows, 1>(p);
 }
 
+// Picks the instantiation for `num_rows` <= kRows at run time.
 template <Dtype kDtype, size_t kRows = kFewRows>
 HWY_INLINE void MultiplySomeFewRows(const FewRowsProduct& p, size_t num_rows) {
   if (num_rows == kRows) return MultiplyFewRowsOf<kDtype, kRows>(p);
@@ -256,12 +268,12 @@ void MultiplyFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows) {
   }
 }
 
-// ---- The same by dots
+// ---- The same by dot products
 
-// totals[i] = the sum of sums[i]'s lanes, i < 8.
+// totals[i] = the sum of the lanes of sums[i], i < 8.
 HWY_INLINE void SumLanesOfEight(const FloatVector* sums, float* totals) {
   const FloatTag d;
-  FloatVector quads[2];  // lane j of block b: what block b of sums[4 * q + j] adds up to
+  FloatVector quads[2];  // lane j of block b: the sum of block b of sums[4 * q + j]
   LECTERN_UNROLL_TILE
   for (size_t q = 0; q < 2; ++q) {
     FloatVector parts[4];
@@ -282,7 +294,8 @@ HWY_INLINE void SumLanesOfEight(const FloatVector* sums, float* totals) {
   }
 }
 
-// Columns [column, column + kColumns).
+// Dot products of kRows rows with columns [column, column + kColumns). kRows * kColumns <= 8 sums
+// fit in registers.
 template <Dtype kDtype, size_t kRows, size_t kColumns>
 HWY_INLINE void DotColumns(const FewRowsProduct& p, size_t column) {
   const FloatTag d;
@@ -311,7 +324,8 @@ HWY_INLINE void DotColumns(const FewRowsProduct& p, size_t column) {
       }
     }
   }
-  if (k < p.depth) {  // apart: loops that are not unrolled keep what they add to in memory
+  // Kept apart: in loops that are not unrolled the compiler keeps the sums in memory.
+  if (k < p.depth) {
     FloatVector rest[8] = {};
     for (size_t j = 0; j < kColumns; ++j) {
       const FloatVector column_rest = LoadPartial<kDtype>(columns[j], k, p.depth - k);

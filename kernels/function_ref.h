@@ -1,5 +1,5 @@
-// A callable that is borrowed for the duration of a call: std::function_ref of C++26, which never
-// allocates.
+// Borrows a callable for the duration of a call, without allocating: std::function_ref of C++26,
+// for functions here that take a body (ThreadPool::ParallelFor).
 #ifndef LECTERN_KERNELS_FUNCTION_REF_H_
 #define LECTERN_KERNELS_FUNCTION_REF_H_
 
@@ -14,7 +14,7 @@ namespace lectern {
 template <typename Signature>
 class FunctionRef;
 
-// Never empty. What it was made from must live as long as it is called.
+// Never empty. The callable that it was made from must outlive every call.
 template <typename R, typename... Args>
 class FunctionRef<R(Args...)> {
  public:

@@ -1,6 +1,9 @@
-// Gated linear units (Shazeer 2020, arXiv:2002.05202): output[r, c] = a(gate[r, c]) * up[r, c],
+// Gated linear units of feed-forward layers (Shazeer 2020, arXiv:2002.05202): output[r, c] =
+// a(gate[r, c]) * up[r, c], with
 //   SwiGLU  a(x) = x / (1 + exp(-x))
-//   GeGLU   a(x) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): GELU by tanh
+//   GeGLU   a(x) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
+// The second is GELU's tanh approximation (Hendrycks and Gimpel, arXiv:1606.08415), which has the
+// constant 0.044715; x / 2 (1 + tanh u) is rewritten as a sigmoid, so that both need one exp.
 #ifndef LECTERN_KERNELS_GLU_H_
 #define LECTERN_KERNELS_GLU_H_
 

@@ -14,7 +14,7 @@ namespace HWY_NAMESPACE {
 void Glu(const GluArgs& args) { GluScalar(args); }
 #else
 
-// What the sigmoid is taken of.
+// The argument t of the sigmoid in a(x) = x / (1 + exp(-t)).
 template <Activation kActivation>
 HWY_INLINE FloatVector SigmoidInput(FloatVector x) {
   if constexpr (kActivation == Activation::kSilu) return x;
@@ -25,7 +25,8 @@ HWY_INLINE FloatVector SigmoidInput(FloatVector x) {
   return hn::Mul(x, cubic);
 }
 
-// exp overflows past 88, where the sigmoid is below 1e-36: the clamp keeps it finite.
+// a(x) * up. exp overflows past 88, where the sigmoid is below 1e-36: the clamp keeps the quotient
+// finite.
 template <Activation kActivation>
 HWY_INLINE FloatVector GatedUp(FloatVector x, FloatVector up) {
   const FloatTag d;
@@ -42,6 +43,7 @@ void GluRow(const float* gate, const float* up, size_t num_cols, float* output) 
     const FloatVector gated = GatedUp<kActivation>(hn::LoadU(d, gate + c), hn::LoadU(d, up + c));
     hn::StoreU(gated, d, output + c);
   }
+  // The last columns, fewer than a vector, go through a padded copy.
   if (c == num_cols) return;
   const size_t bytes = (num_cols - c) * sizeof(float);
   float rest[2][kLanes] = {};

@@ -1,6 +1,5 @@
-// Few input rows meet the weights as they are stored. More: columns in groups; a block of the
-// group's weights is converted and transposed into scratch once, then every input row passes over
-// it.
+// A few input rows meet the weights as they are stored. For more rows, a block of the weights is
+// converted and transposed into scratch once, then every input row passes over it.
 #include "kernels/matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,14 +14,16 @@
 namespace lectern {
 #ifndef LECTERN_MATMUL_BLOCKS
 #define LECTERN_MATMUL_BLOCKS
-// Weights packed at a time. They change the speed only: sums go on from block to block.
+// Size of the block of weights packed at a time. It changes the speed only: sums go on from block
+// to block in the same order.
 struct MatMulBlock {
   size_t columns, depth;
 };
 constexpr MatMulBlock kMatMulLargest = {64, 256};
 
-// Few rows do not pay for the way to L2 and back: 16 KiB stay in L1. Otherwise half of a small L2,
-// where a block of rows meets four panels at a time.
+// For few rows a block of 16 KiB stays in the first-level cache; a larger one would not pay for its
+// way to the second level and back. For many rows 64 KiB are packed at a time, so that a block of
+// rows meets several panels. Chosen without a recorded measurement.
 constexpr MatMulBlock BlockFor(size_t num_rows) {
   return num_rows < 64 ? MatMulBlock{16, 256} : kMatMulLargest;
 }
@@ -36,6 +37,8 @@ namespace HWY_NAMESPACE {
 void MatMul(const MatMulArgs& args) { MatMulScalar(args); }
 #else
 
+// Multiplies few rows straight from the weights; more rows in blocks, whose weights are packed once
+// and then used for every row.
 void MatMul(const MatMulArgs& args) {
   const auto& [input, weight, output, column_begin, column_end, accumulate, scratch] = args;
   if (input.num_rows <= kFewRows) {

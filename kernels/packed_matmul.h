@@ -1,9 +1,9 @@
-// Matrix product with packed weights: output = input * weight^T, summed in integers.
+// Matrix product with packed weights: output = input * weight^T, with the inner sums in integers.
 //
-// Inputs are rounded to int8 first: 32 values of a row, as many as share a scale in the weights,
-// share one, and their products are whole numbers. That is what llama.cpp does with its q8_0
-// (https://github.com/ggml-org/llama.cpp); what it changes beside rounding the weights alone is in
-// tools/reader/README.md.
+// The inputs are rounded to int8 first: 32 values of a row share a scale, as 32 weights do, so the
+// products within a group are sums of whole numbers. llama.cpp does the same with its q8_0
+// (https://github.com/ggml-org/llama.cpp). tools/reader/README.md tells what this changes in
+// answers beside rounding the weights alone.
 #ifndef LECTERN_KERNELS_PACKED_MATMUL_H_
 #define LECTERN_KERNELS_PACKED_MATMUL_H_
 
@@ -12,11 +12,12 @@
 
 namespace lectern {
 
-// Borrowed: rows in groups of kPackedGroup values, each worth scale * step.
+// Borrowed rows of int8 in groups of kPackedGroup values; each value is scale * step.
 struct Int8Rows {
   const int8_t* steps = nullptr;  // [num_rows, num_cols], -127 .. 127
   const float* scales = nullptr;  // [num_rows, num_cols / kPackedGroup]
-  const float* sums = nullptr;    // as scales: of a group's values, for weights that have mins
+  // Laid out as scales: sum of a group's values, for weights that have mins.
+  const float* sums = nullptr;
   size_t num_rows = 0;
   size_t num_cols = 0;
 };
@@ -27,11 +28,10 @@ struct QuantiseRowsArgs {
   std::span<float> scales;  // out [M, K / kPackedGroup]
   std::span<float> sums;    // out [M, K / kPackedGroup]
 };
-// scale = max|x| / 127, or 0 where that is below the least normal float; step = nearest(x * (1 /
-// scale)), ties to even; sum = scale * the sum of the steps, rounded once. A group that holds
-// infinity or NaN gets steps of 0, the scale NaN and the sum NaN, so that no product with it looks
-// right.
-// Preconditions (asserted): sizes. Cannot fail. Does not allocate, block or log.
+// Rounds rows to int8. scale = max|x| / 127, or 0 where that is below the least normal float; step
+// = nearest(x * (1 / scale)), ties to even; sum = scale * the sum of the steps, rounded once. A
+// group that holds infinity or NaN gets steps of 0 and NaN as scale and sum, so that every product
+// with it is NaN and no wrong result looks right.
 void QuantiseRowsScalar(const QuantiseRowsArgs& args);
 void QuantiseRowsSimd(const QuantiseRowsArgs& args);  // bit-identical
 
@@ -43,11 +43,11 @@ struct PackedMatMulArgs {
   size_t column_end = 0;    //   parallel work. begin is a multiple of kPackedColumns
   bool accumulate = false;  // the sum starts from the output's value instead of 0
 };
-// An element is the sum over the groups, in ascending order, of (input scale * weight scale) * (sum
-// of 32 products of steps), for weights with two scales a group once for each half, and then of
-// (input sum * weight min). The inner sums are exact, and the outer ones are what matmul.h
-// promises: the same bits for any chunking of the rows and the columns and for any number of
-// threads; other instruction sets may round otherwise.
+// Each element is the sum over the groups, in ascending order, of (input scale * weight scale) *
+// (sum of 32 products of steps) and then of (input sum * weight min). Weights with two scales a
+// group add one such term for each half. The inner sums are exact. The outer ones keep the promise
+// of matmul.h: the same bits for any chunking of rows and columns and for any number of threads;
+// other instruction sets may round otherwise.
 // Preconditions (asserted): matching shapes. Cannot fail. Does not allocate, block or log.
 void PackedMatMulScalar(const PackedMatMulArgs& args);  // the definition
 void PackedMatMulSimd(const PackedMatMulArgs& args);    // within 1e-5 * sum|group| of it

@@ -7,6 +7,8 @@
 namespace lectern {
 namespace {
 
+// Rounds one group as QuantiseRowsArgs says. A scale below the normal numbers would make 1 / scale
+// overflow, so it becomes 0.
 void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum) {
   float largest = 0;
   bool is_finite = true;

@@ -1,5 +1,5 @@
-// Every row of input meets the weights as they lie: a tile of rows and the 16 columns of a panel
-// sums its products of a group in int32, then adds them, scaled, to the output.
+// Every input row meets the weights as they are packed: a tile of rows and the 16 columns of a
+// panel sums the products of a group in int32, then adds them, scaled, to the output.
 #include "kernels/packed_matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lectern {
 namespace HWY_NAMESPACE {
-// Other targets than these have no version of AddDots.
+// Only these targets have a version of AddDots below; all others run the definition.
 #if HWY_TARGET > HWY_AVX2 && HWY_TARGET != HWY_SSE4 && HWY_TARGET != HWY_NEON
 void QuantiseRows(const QuantiseRowsArgs& args) { QuantiseRowsScalar(args); }
 void PackedMatMul(const PackedMatMulArgs& args) { PackedMatMulScalar(args); }
@@ -30,7 +30,8 @@ using Int8Vector = hn::Vec<Int8Tag>;
 HWY_INLINE void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum) {
   const FloatTag d;
   const Int32Tag di;
-  // Bits of magnitudes are ordered as they are, and what is not finite comes last.
+  // The bits of magnitudes, taken as integers, are ordered as the magnitudes are, and infinity and
+  // NaN come last. So one maximum finds the scale and everything that is not finite.
   Int32Vector magnitudes = hn::Zero(di);
   for (size_t i = 0; i < kPackedGroup; i += kLanes) {
     magnitudes = hn::Max(magnitudes, hn::BitCast(di, hn::Abs(hn::LoadU(d, x + i))));
@@ -71,8 +72,9 @@ void QuantiseRows(const QuantiseRowsArgs& args) {
 
 // ---- Sums of four products: lane i gets sum[i] + w[4i] x[4i] + … + w[4i+3] x[4i+3]
 //
-// Steps of x are within -127 .. 127, those of w within -128 .. 127, so two products fit int16. x86
-// multiplies unsigned by signed: the magnitude of w by x with the sign of w.
+// Steps of x are within -127 … 127, steps of w within -128 … 127, so the sum of two products fits
+// int16. x86 multiplies unsigned by signed bytes, so the magnitude of w is multiplied by x with the
+// sign of w.
 
 #if HWY_TARGET == HWY_AVX3_DL
 struct Weights {
@@ -83,7 +85,8 @@ HWY_INLINE Weights Prepare(Int8Vector w) { return {hn::Abs(w).raw, _mm512_movepi
 HWY_INLINE Int32Vector AddDots(Int32Vector sum, const Weights& w, Int8Vector x) {
   const __m512i with_sign =
       _mm512_mask_sub_epi8(x.raw, w.is_negative, _mm512_setzero_si512(), x.raw);
-  // Such machines have AVX512_VNNI, but Highway 1.0.3 does not tell the compiler.
+  // Machines of this target have AVX512_VNNI, but Highway 1.0.3 does not enable it for the
+  // compiler.
   asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.magnitude), "v"(with_sign));
   return sum;
 }
@@ -122,16 +125,17 @@ HWY_INLINE Int32Vector AddDots(Int32Vector sum, Weights w, Int8Vector x) {
 // ---- The product
 
 constexpr size_t kPanelVectors = kPackedColumns / kLanes;
-// Rows of the largest tile, a power of two: eight sums in 16 registers, or 16 in 32 (8 of AVX-512,
-// whose vectors hold a whole panel).
+// Rows of the largest tile, a power of two so that MultiplyRows can halve it: as many rows as give
+// 8 sums where there are 16 registers, 16 sums on NEON; AVX-512 has 8 rows, as one vector holds a
+// whole panel.
 #if HWY_TARGET == HWY_NEON
 constexpr size_t kTileRows = 4;
 #else
 constexpr size_t kTileRows = std::max<size_t>(kLanes / 2, 1);
 #endif
 
-// Four steps each of columns [column, column + kLanes) of a panel, whose steps of these four k
-// begin at `steps`.
+// Four consecutive k for each of columns [column, column + kLanes) of a panel. `steps` points at
+// the panel's steps for these four k.
 template <PackedType kType>
 HWY_INLINE Int8Vector LoadSteps(const std::byte* steps, size_t column) {
   const Int8Tag d;
@@ -156,7 +160,7 @@ HWY_INLINE Int8Vector LoadSteps(const std::byte* steps, size_t column) {
   }
 }
 
-// Items [column, column + kLanes) of an array of kPackedColumns, as floats.
+// Items [column, column + kLanes) of array number `array` (kPackedColumns items each), as floats.
 HWY_INLINE FloatVector LoadF16s(const std::byte* from, size_t array, size_t column) {
   const hn::Rebind<uint16_t, FloatTag> du16;
   return F16ToFloat(LoadBytes(du16, from + (array * kPackedColumns + column) * sizeof(f16)));
@@ -168,7 +172,8 @@ HWY_INLINE FloatVector LoadBytesAsFloats(const std::byte* from, size_t array, si
   return hn::ConvertTo(FloatTag(), hn::PromoteTo(Int32Tag(), bytes));
 }
 
-// Scales of part `part` of a group, and its mins, of columns [column, column + kLanes).
+// Scales of part `part` of a group for columns [column, column + kLanes), and below the mins. Super
+// types multiply the group's small integer by the f16 in the head.
 template <PackedType kType>
 HWY_INLINE FloatVector LoadScales(const std::byte* head, const std::byte* group, size_t part,
                                   size_t column) {
@@ -190,7 +195,7 @@ HWY_INLINE FloatVector LoadMins(const std::byte* head, const std::byte* group, s
   }
 }
 
-// Rows [row, row + kRows) and the columns of one panel, of which `count` are wanted.
+// Multiplies rows [row, row + kRows) with one panel, whose first `count` columns are wanted.
 template <PackedType kType, size_t kRows>
 HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t column,
                                size_t count) {
@@ -211,7 +216,9 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
       head = group;
       group += kHead;
     }
-    if constexpr (kRows == 1) {  // the machine itself looks ahead up to the end of a page
+    if constexpr (kRows == 1) {  // the hardware prefetcher stops at the end of a 4 KiB page
+      // One page and 512 bytes ahead: far enough to cross into the next page in time. A token of
+      // model M took 37.2 instead of 41.8 ms with it (tests/bench/RESULTS.md).
       constexpr size_t kAhead = 4608;
       for (size_t i = 0; i < PackedGroupBytes(kType); i += 64) {
         __builtin_prefetch(group + kAhead + i);
@@ -270,7 +277,8 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
   }
 }
 
-// Rows from `row` on, in tiles of kRows and then of half as many.
+// Multiplies the rows from `row` on, in tiles of kRows rows, then the rest in tiles of half as
+// many.
 template <PackedType kType, size_t kRows>
 HWY_INLINE void MultiplyRows(const PackedMatMulArgs& args, size_t row) {
   for (; row + kRows <= args.input.num_rows; row += kRows) {
@@ -282,22 +290,29 @@ HWY_INLINE void MultiplyRows(const PackedMatMulArgs& args, size_t row) {
   if constexpr (kRows > 1) MultiplyRows<kType, kRows / 2>(args, row);
 }
 
-// ---- Many rows, where a sum of four products takes three instructions
+// ---- Many rows, on targets where a sum of four products takes three instructions
 //
-// Two products of int16 and their sum are one instruction. So steps of so many k are widened, those
-// of 64 columns for all rows, those of a tile of rows for all of these columns; as pairs of k and
-// k + 2, then of k + 1 and k + 3, which takes no shuffles. The sums are the same whole numbers, and
-// they are scaled and added in the same order.
+// A product of two pairs of int16 and their sum is one instruction (pmaddwd). So steps are widened
+// to int16 in blocks of kWideDepth k: the weights of 64 columns once for all rows, the input of a
+// tile of rows once for all of these columns. Widening a vector of bytes by shifts gives pairs (k,
+// k + 2), then (k + 1, k + 3), without any shuffle; both sides use that order, so the products
+// match. The sums are the same whole numbers, and they are scaled and added in the same order as
+// above.
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
 using Int16Tag = hn::Repartition<int16_t, FloatTag>;
-constexpr size_t kWideRows = kLanes == 8 ? 6 : 3;  // all but four of 16 registers are sums
+constexpr size_t kWideRows = kLanes == 8 ? 6 : 3;  // 12 of 16 registers hold sums
+// 256 k are one super block, so a block needs one head at most. Block sizes change the speed only;
+// 76 -> 105 GFLOP/s when they were introduced. No measurement of other sizes is on record.
 constexpr size_t kWideDepth = 256, kWideColumns = 64, kWideBlockRows = 96;
 static_assert(kWideBlockRows % kWideRows == 0);
+// With fewer rows the widening is not worth its cost; the limit was chosen without a recorded
+// measurement.
 constexpr size_t kLeastWideRows = 12;
 constexpr size_t kGroupPairs = kPackedGroup / 2;
 
-// Pairs of one vector of steps: kLanes of k and k + 2, then at `to_odd` those of k + 1 and k + 3.
+// Widens one vector of steps: pairs (k, k + 2) of kLanes columns go to `to_even`, pairs (k + 1, k +
+// 3) to `to_odd`.
 HWY_INLINE void Widen(Int8Vector steps, int16_t* to_even, int16_t* to_odd) {
   const Int16Tag d;
   const auto both = hn::BitCast(d, steps);
@@ -307,7 +322,7 @@ HWY_INLINE void Widen(Int8Vector steps, int16_t* to_even, int16_t* to_odd) {
 
 // Lane i gets sum[i] + w[2i] x[2i] + w[2i+1] x[2i+1].
 HWY_INLINE Int32Vector AddPairs(Int32Vector sum, hn::Vec<Int16Tag> w, hn::Vec<Int16Tag> x) {
-  // As instructions: what GCC 12 makes of the sum reorders it and runs out of registers.
+  // Written as instructions: GCC 12 reorders the sums of the intrinsics and runs out of registers.
 #if HWY_TARGET == HWY_AVX2
   asm("vpaddd %1, %0, %0" : "+x"(sum.raw) : "x"(_mm256_madd_epi16(w.raw, x.raw)));
 #else
@@ -316,7 +331,8 @@ HWY_INLINE Int32Vector AddPairs(Int32Vector sum, hn::Vec<Int16Tag> w, hn::Vec<In
   return sum;
 }
 
-// A block of k of some panels. Of each group 16 steps over pairs of k, in the order of WidenRows.
+// A block of k of some panels, widened. Each group holds 16 steps over pairs of k, in the order
+// that Widen gives.
 template <PackedType kType>
 struct WideWeights {
   static constexpr size_t kPanels = kWideColumns / kPackedColumns;
@@ -328,7 +344,7 @@ struct WideWeights {
 };
 static_assert(kWideDepth == kPackedGroup * kPackedSuper);  // one head at most
 
-// `head`: of num_groups groups of a panel.
+// Widens num_groups groups of a panel; `head` points at the first group's head.
 template <PackedType kType>
 HWY_INLINE void WidenWeights(const std::byte* head, size_t num_groups, size_t panel,
                              WideWeights<kType>& weights) {
@@ -357,6 +373,7 @@ HWY_INLINE void WidenWeights(const std::byte* head, size_t num_groups, size_t pa
   }
 }
 
+// Widens one input row of `depth` steps, in the order of the weights.
 HWY_INLINE void WidenRow(const int8_t* steps, size_t depth, int32_t* pairs) {
   auto* to = reinterpret_cast<int16_t*>(pairs);
   for (size_t k = 0; k < depth; k += 4 * kLanes, to += 4 * kLanes) {
@@ -364,22 +381,23 @@ HWY_INLINE void WidenRow(const int8_t* steps, size_t depth, int32_t* pairs) {
   }
 }
 
-// The i-th of those pairs of a group whose k are in half `half`: they come as kLanes of even and
-// kLanes of odd ones, which is a half each time or both halves.
+// Index within a group of the i-th pair whose k lie in half `half`. Pairs come as kLanes even ones,
+// then kLanes odd ones; depending on kLanes such a run covers one half of the group or both.
 HWY_INLINE size_t PairOfHalf(size_t half, size_t i) {
   constexpr size_t kFours = kPackedGroup / 4 / 2;  // of a half
   if constexpr (kLanes == kFours) return half * 2 * kFours + i;
   return i / kFours * kLanes + half * kFours + i % kFours;
 }
 
-// Of the input: kWideRows rows as pairs, and the first one's scales and sums of groups.
+// One tile of the input: kWideRows rows as pairs, and where the first row's scales and sums of
+// groups begin.
 struct WideInput {
   const int32_t (*pairs)[kWideDepth / 2];
   const float *scales, *sums;
   size_t stride;  // of scales and sums
 };
 
-// The rows and a panel: adds the block's products to those of output.
+// Adds the products of the tile's rows with one panel, over this block of k, to `output`.
 template <PackedType kType>
 HWY_NOINLINE void MultiplyWideTile(const WideInput& x, const WideWeights<kType>& weights,
                                    size_t panel, size_t num_groups, float (*output)[kWideColumns]) {
@@ -440,8 +458,9 @@ HWY_NOINLINE void MultiplyWideTile(const WideInput& x, const WideWeights<kType>&
   }
 }
 
-// Rows [row_begin, row_begin + num_rows), at most kWideBlockRows, a multiple of kWideRows; columns
-// [begin, end), at most kWideColumns.
+// Rows [row_begin, row_begin + num_rows), at most kWideBlockRows and a multiple of kWideRows, times
+// columns [begin, end), at most kWideColumns. The output is summed in a local array, block of k
+// after block of k.
 template <PackedType kType>
 void MultiplyWideBlock(const PackedMatMulArgs& args, size_t row_begin, size_t num_rows,
                        size_t begin, size_t end) {
@@ -475,7 +494,7 @@ void MultiplyWideBlock(const PackedMatMulArgs& args, size_t row_begin, size_t nu
   }
 }
 
-// Rows [0, num_rows), a multiple of kWideRows.
+// The first num_rows rows, a multiple of kWideRows.
 template <PackedType kType>
 void MultiplyWide(const PackedMatMulArgs& args, size_t num_rows) {
   for (size_t begin = args.column_begin; begin < args.column_end; begin += kWideColumns) {
@@ -487,6 +506,7 @@ void MultiplyWide(const PackedMatMulArgs& args, size_t num_rows) {
 }
 #endif
 
+// Many rows go through the wide path as far as they fill its tiles; the rest uses the plain tiles.
 template <PackedType kType>
 void MultiplyBy(const PackedMatMulArgs& args) {
   size_t row = 0;

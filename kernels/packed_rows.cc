@@ -9,12 +9,12 @@
 namespace lectern {
 namespace {
 
-constexpr float kLargestScale = 65504;  // of f16
-constexpr float kNibbleSteps = 8;
+constexpr float kLargestScale = 65504;  // the largest finite f16
+constexpr float kNibbleSteps = 8;       // the largest magnitude of a q4 step
 
-// What x is nearest to in steps of which `per_unit` make 1, ties to even, within bounds; |x *
-// per_unit| < 2^22. In a form that compilers turn into vector code: adding 1.5 * 2^23 rounds, and
-// minimum and maximum of whole numbers are exact by absolute values.
+// The whole number nearest to x * per_unit (ties to even), within [least, most]. Needs |x *
+// per_unit| < 2^22. Written so that compilers turn it into vector code: adding 1.5 * 2^23 rounds,
+// and minimum and maximum are expressed by absolute values, which are exact for whole numbers.
 inline float Steps(float x, float per_unit, float least, float most) {
   constexpr float kRounds = 0x1.8p23f;
   float steps = x * per_unit + kRounds - kRounds;
@@ -27,6 +27,7 @@ struct Quantised {
   int8_t steps[kPackedGroup];
 };
 
+// Rounds a group to steps of the given scale. A scale of 0 gives steps of 0.
 void Quantise(const float* x, f16 scale, float least, float most, Quantised& out) {
   out.scale = scale;
   const float per_unit = ToFloat(scale) != 0 ? 1 / ToFloat(scale) : 0;
@@ -35,8 +36,9 @@ void Quantise(const float* x, f16 scale, float least, float most, Quantised& out
   }
 }
 
-// Of steps that are `per_unit` to 1: the scale that fits them best, sum(x * n) / sum(n * n), and
-// how much of the squares it explains, sum(x * n)^2 / sum(n * n).
+// For steps n = nearest(x * per_unit): `scale` is the factor that fits x = scale * n best, sum(x *
+// n) / sum(n * n); `explained` is the part of sum(x * x) that this fit explains, sum(x * n)^2 /
+// sum(n * n). The best scale has the largest `explained`.
 struct Fit {
   float scale, explained;
 };
@@ -47,7 +49,8 @@ Fit FitTo(const float* x, float per_unit) {
     products[i] = x[i] * n;
     squares[i] = n * n;
   }
-  for (size_t half = kPackedGroup / 2; half > 0; half /= 2) {  // sums in pairs: vectors, too
+  // Pairwise sums, which compilers turn into vectors.
+  for (size_t half = kPackedGroup / 2; half > 0; half /= 2) {
     for (size_t i = 0; i < half; ++i) {
       products[i] += products[i + half];
       squares[i] += squares[i + half];
@@ -57,9 +60,10 @@ Fit FitTo(const float* x, float per_unit) {
   return square > 0 ? Fit{product / square, product * product / square} : Fit{0, 0};
 }
 
-// The scale of least squared error among those that give the largest value about -8 steps, its
-// sign included: one step more than on the other side. Idea: llama.cpp's make_qx_quants, which
-// tries three times as many for 0.1 % less error.
+// The scale with the least squared error among seven candidates. Each candidate maps the largest
+// value (with its sign) to about -8 steps, the side of the int4 range that has one step more. The
+// idea is that of llama.cpp's make_qx_quants, which tries three times as many candidates for 0.1 %
+// less error.
 float NibbleScale(const float* x) {
   float largest = 0;
   for (size_t i = 0; i < kPackedGroup; ++i) {
@@ -84,7 +88,8 @@ Quantised QuantiseGroup(const float* x, float largest, PackedType type) {
   return group;
 }
 
-// Where the step of a column and of k is in its group; two of 4 bits are there.
+// Offset of a step of column `column` at k in its group. Types with nibbles have two columns at the
+// same byte.
 size_t StepAt(PackedType type, size_t column, size_t k) {
   const size_t bytes = PackedFourBytes(type);
   return PackedScaleBytes(type) + k / 4 * bytes + 4 * column % bytes + k % 4;
@@ -102,7 +107,7 @@ void StoreSteps(const int8_t* steps, PackedType type, size_t column, std::byte* 
   }
 }
 
-// Item `column` of an array of `T`, of which there are kPackedColumns each.
+// Stores item `column` of array number `array`; an array has kPackedColumns items of T.
 template <typename T>
 void StoreItem(T value, size_t array, size_t column, std::byte* out) {
   std::memcpy(out + (array * kPackedColumns + column) * sizeof value, &value, sizeof value);
@@ -112,7 +117,8 @@ T LoadItem(const std::byte* from, size_t array, size_t column) {
   return LoadUnaligned<T>(from + (array * kPackedColumns + column) * sizeof(T));
 }
 
-// A group of blocks: what the type keeps of its scales, at the head and at the group.
+// Stores the scales of one block's group where the type keeps them: in the shared head and in the
+// group.
 void StoreScales(const BlockGroup& block, PackedType type, size_t column, std::byte* head,
                  std::byte* group) {
   switch (type) {
@@ -154,7 +160,9 @@ bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out) {
       const float* x = rows[column] + k;
       float largest = 0;
       for (size_t i = 0; i < kPackedGroup; ++i) {
-        if (!(std::abs(x[i]) <= 7 * kLargestScale)) return false;  // a NaN is not
+        // q4 divides the largest value by at least 7.1 steps, so below this bound its scale fits
+        // f16. A NaN fails the test too.
+        if (!(std::abs(x[i]) <= 7 * kLargestScale)) return false;
         largest = std::max(largest, std::abs(x[i]));
       }
       const Quantised group = QuantiseGroup(x, largest, type);
@@ -165,6 +173,7 @@ bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out) {
   return true;
 }
 
+// Chooses a form that holds the blocks' values exactly: 5-bit and 6-bit values take a byte each.
 PackedType PackedTypeOf(TensorType blocks) {
   switch (blocks) {
     case TensorType::kQ4_0:

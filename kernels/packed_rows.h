@@ -1,8 +1,9 @@
-// Weights that are quantised, packed for matrix products: when their model was loaded (q8, q4), or
-// in the model's file, whose blocks are laid out anew (kernels/quant_blocks.h).
+// Weights packed for matrix products in integers: the layout, and the functions that pack rows into
+// it. They are quantised when the model is loaded (q8, q4), or come quantised in the model's file
+// and are only laid out anew (kernels/quant_blocks.h).
 //
-// Groups of 32 inputs (k) of one row share a scale, perhaps also a min; a value is scale * step +
-// min. Steps, scales and mins are exact: nothing is rounded but sums.
+// Groups of 32 inputs (k) of one row share a scale and perhaps a min; a value is scale * step +
+// min. Steps, scales and mins are exact: only sums are rounded.
 //   q8        steps of 8 bits, f16 scale; quantised here, -127 .. 127, the scale is the group's
 //             largest magnitude over 127. Also Q8_0 and Q5_0
 //   q4        steps of 4 bits, -8 .. 7, f16 scale; quantised here, the scale is searched for the
@@ -15,8 +16,8 @@
 //   q8 halves 8 groups share f16 d; the 16 k of a half have the scale d * their int8; steps of 8
 //             bits: Q6_K
 //
-// 16 rows (output columns of the product) are a panel; what a step of the product over k needs of
-// them lies together:
+// 16 rows (output columns of the product) form a panel. The data that one step of the product over
+// k needs of them lies together:
 //
 //   panel | group 0 | group 1 | …             of k; super, halves: before each 8 groups their head
 //   head  | 16 f16 d | super: 16 f16 dmin
@@ -27,8 +28,9 @@
 //         | steps of 4 bits: four bytes of columns 0 and 8, of columns 1 and 9, …; the lower
 //         |     column's in the low bits; q4: step + 8
 //
-// Four k of a column together are what instructions for int8 add up in a lane of int32: vpdpbusd,
-// SDOT, vpmaddubsw with vpmaddwd. The last panel is filled up with columns of scale 0.
+// Four k of a column lie together because instructions for int8 add four products in a lane of
+// int32: vpdpbusd, SDOT, or vpmaddubsw followed by vpmaddwd. The last panel is filled up with
+// columns of scale 0.
 #ifndef LECTERN_KERNELS_PACKED_ROWS_H_
 #define LECTERN_KERNELS_PACKED_ROWS_H_
 
@@ -59,29 +61,32 @@ constexpr bool PackedHasMin(PackedType type) {
   return type == PackedType::kQ8Min || type == PackedType::kQ4Min || type == PackedType::kQ8Super ||
          type == PackedType::kQ4Super;
 }
-// What a step of 0 is stored as.
+// The stored value of a step of 0: unsigned nibbles of q4 are shifted by 8.
 constexpr int8_t PackedZero(PackedType type) { return type == PackedType::kQ4 ? 8 : 0; }
-// Scales of a group; its k are divided evenly.
+// Number of scales of a group; its k are divided evenly among them.
 constexpr size_t PackedScales(PackedType type) { return type == PackedType::kQ8Halves ? 2 : 1; }
 
-// Of what kPackedSuper groups of a panel share; 0: nothing.
+// Bytes of the head that kPackedSuper groups of a panel share; 0 for types without one.
 constexpr size_t PackedHeadBytes(PackedType type) {
   const bool is_super = type == PackedType::kQ8Super || type == PackedType::kQ4Super;
   return (is_super ? 2 : type == PackedType::kQ8Halves ? 1 : 0) * kPackedColumns * sizeof(f16);
 }
+// Bytes of a group's scales (and mins) for all columns of a panel.
 constexpr size_t PackedScaleBytes(PackedType type) {
   const bool has_two = type == PackedType::kQ8Min || type == PackedType::kQ4Min;
   return (has_two ? 2 : 1) * kPackedColumns * sizeof(f16);
 }
-// Of four k of a panel.
+// Bytes of four k for all columns of a panel.
 constexpr size_t PackedFourBytes(PackedType type) {
   return (PackedHasNibbles(type) ? 2 : 4) * kPackedColumns;
 }
+// Bytes of one group of a panel: scales, then steps.
 constexpr size_t PackedGroupBytes(PackedType type) {
   return PackedScaleBytes(type) + kPackedGroup / 4 * PackedFourBytes(type);
 }
 
-// Borrowed. No alignment is promised; panels that begin at multiples of 64 are read fastest.
+// Borrowed packed rows. No alignment is promised; panels that begin at multiples of 64 are read
+// fastest.
 struct PackedRows {
   const std::byte* data = nullptr;
   PackedType type = PackedType::kQ8;
@@ -100,12 +105,14 @@ struct PackedRows {
     assert(end % kPackedColumns == 0 || end == num_rows);
     return {data + begin / kPackedColumns * panel_bytes(), type, end - begin, num_cols};
   }
-  // What the groups around column `col` share, in the panel that holds row `row`; followed by them.
+  // The head that the groups around column `col` share, in the panel that holds row `row`; the
+  // groups follow it.
   const std::byte* head(size_t row, size_t col) const {
     const size_t super_bytes = PackedHeadBytes(type) + kPackedSuper * PackedGroupBytes(type);
     return data + row / kPackedColumns * panel_bytes() +
            col / (kPackedGroup * kPackedSuper) * super_bytes;
   }
+  // The group that holds column `col`, in the panel that holds row `row`.
   const std::byte* group(size_t row, size_t col) const {
     return head(row, col) + PackedHeadBytes(type) +
            col / kPackedGroup % kPackedSuper * PackedGroupBytes(type);
@@ -125,22 +132,22 @@ struct WeightMatrix {
     return rows.Slice(begin, end);
   }
 
-  TypedRows rows;  // one of the two
+  TypedRows rows;  // exactly one of the two is set
   PackedRows packed;
 };
 
-// Quantises 1 .. 16 rows into the one panel at `out`. num_cols must be a multiple of kPackedGroup.
-// False, with `out` undefined: a value is not finite or too large for an f16 scale.
-// Type: kQ8 or kQ4.
+// Quantises 1 … 16 rows into the one panel at `out`; type kQ8 or kQ4. num_cols must be a multiple
+// of kPackedGroup. Returns false, with `out` undefined, if a value is not finite or too large for
+// an f16 scale.
 bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out);
 
-// What blocks of this type are packed as; not for plain values.
+// The type that blocks of this type are packed as. Not for plain values.
 PackedType PackedTypeOf(TensorType blocks);
-// Lays 1 .. 16 rows of blocks out as the one panel at `out`, type PackedTypeOf. No value changes.
-// False, with `out` undefined: a scale is not finite.
+// Lays 1 … 16 rows of blocks out as the one panel at `out`, of type PackedTypeOf. No value changes.
+// Returns false, with `out` undefined, if a scale is not finite.
 bool PackBlocks(const TensorRows& rows, std::byte* out);
 
-// Of row `row` at column `col`, for scalar code: step, scale, min, and the value, as in
+// Step, scale, min and value of row `row` at column `col`, for scalar code; computed as in
 // quant_blocks.h.
 int PackedStep(const PackedRows& rows, size_t row, size_t col);
 float PackedScale(const PackedRows& rows, size_t row, size_t col);

@@ -23,6 +23,7 @@ std::string FirstLine(const std::string& path) {
   return line;
 }
 
+// The whole text as a number; nothing for "max", an empty file and anything else.
 std::optional<int64_t> Number(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -41,7 +42,7 @@ bool Has(const std::vector<std::string>& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-// Paths in mountinfo have \040 for a space, and so on.
+// mountinfo writes a space in a path as \040, and other odd characters likewise in octal.
 std::string Unescaped(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -56,14 +57,15 @@ std::string Unescaped(const std::string& text) {
   return out;
 }
 
-// A hierarchy of control groups that is mounted.
+// One mounted hierarchy of control groups.
 struct Mount {
   std::string root, point;  // the group that is shown at the folder `point`
   bool is_v2;
   std::vector<std::string> controllers;  // of version 1
 };
 
-// "36 25 0:31 /root /point rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct"
+// Reads lines such as "36 25 0:31 /root /point rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct".
+// The number of optional fields before " - " varies, so the line is split there first.
 std::vector<Mount> Mounts(const std::string& root) {
   std::vector<Mount> mounts;
   std::ifstream file(root + "/proc/self/mountinfo");
@@ -78,7 +80,8 @@ std::vector<Mount> Mounts(const std::string& root) {
   return mounts;
 }
 
-// The group of this process in the hierarchy of `controller`: "4:cpu,cpuacct:/a/b", "0::/a/b".
+// The group of this process in the hierarchy of `controller`. The file has lines such as
+// "4:cpu,cpuacct:/a/b" (version 1) and "0::/a/b" (version 2).
 std::optional<std::string> GroupOf(const std::string& root, const Mount& mount,
                                    std::string_view controller) {
   std::ifstream file(root + "/proc/self/cgroup");
@@ -92,8 +95,9 @@ std::optional<std::string> GroupOf(const std::string& root, const Mount& mount,
   return std::nullopt;
 }
 
-// Folders of the group and of those above it, as far as they can be seen: in a container the
-// hierarchy may begin at its own group, whose path /proc may give as the host sees it.
+// Folders of the process's group and of all groups above it that are visible. In a container the
+// mounted hierarchy may begin at the container's own group, while /proc gives the group's path as
+// the host sees it; the part that the mount hides is then cut off.
 std::vector<std::string> GroupFolders(const std::string& root, const Mount& mount,
                                       std::string_view controller) {
   const auto group = GroupOf(root, mount, controller);
@@ -103,7 +107,7 @@ std::vector<std::string> GroupFolders(const std::string& root, const Mount& moun
     const bool is_inside = below == mount.root || below.starts_with(mount.root + "/");
     below = is_inside ? below.substr(mount.root.size()) : "";
   }
-  if (below.find("/..") != below.npos) below.clear();  // beyond what is shown
+  if (below.find("/..") != below.npos) below.clear();  // the group lies outside the mounted part
   std::vector<std::string> folders;
   for (;;) {
     while (below.ends_with('/')) below.pop_back();
@@ -113,7 +117,8 @@ std::vector<std::string> GroupFolders(const std::string& root, const Mount& moun
   }
 }
 
-// The least limit that `read` finds in the folders of the process's groups.
+// The smallest limit that `read` finds in the folders of the process's groups. A parent may be
+// stricter than its child, hence all of them are asked.
 template <typename Limit, typename Read>
 std::optional<Limit> LeastLimit(const std::string& root, std::string_view controller, Read read) {
   std::optional<Limit> least;
@@ -127,6 +132,7 @@ std::optional<Limit> LeastLimit(const std::string& root, std::string_view contro
   return least;
 }
 
+// Reads the CPU quota of one group: time granted per period gives cores.
 std::optional<double> CoresIn(const std::string& folder, bool is_v2) {
   std::optional<int64_t> quota, period;  // microseconds
   if (is_v2) {
@@ -141,22 +147,23 @@ std::optional<double> CoresIn(const std::string& folder, bool is_v2) {
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
+// Reads the memory limits of one group and returns the smaller one.
 std::optional<uint64_t> BytesIn(const std::string& folder, bool is_v2) {
-  constexpr int64_t kNone = int64_t{1} << 62;  // version 1 writes as much where there is no limit
+  constexpr int64_t kNone = int64_t{1} << 62;  // version 1 writes about 2^63 for "no limit"
   std::optional<uint64_t> least;
-  const auto take = [&](std::optional<int64_t> bytes) {  // nothing of "max"
+  const auto take = [&](std::optional<int64_t> bytes) {  // empty for "max"
     if (!bytes || *bytes < 0 || *bytes >= kNone) return;
     least = std::min(least.value_or(UINT64_MAX), static_cast<uint64_t>(*bytes));
   };
   if (is_v2) {
     take(Number(FirstLine(folder + "/memory.max")));
-    take(Number(FirstLine(
-        folder + "/memory.high")));  // beyond it the process is slowed down until it stands still
+    take(Number(
+        FirstLine(folder + "/memory.high")));  // past it the kernel throttles the process to a halt
     return least;
   }
   take(Number(FirstLine(folder + "/memory.limit_in_bytes")));
-  // This line counts groups above, which a container does not see, too: "hierarchical_memory_limit
-  // 268435456".
+  // A container cannot see its parents' folders, but this line of memory.stat includes their
+  // limits: "hierarchical_memory_limit 268435456".
   std::ifstream statistics(folder + "/memory.stat");
   for (std::string name, value; statistics >> name >> value;) {
     if (name == "hierarchical_memory_limit") take(Number(value));
@@ -164,7 +171,8 @@ std::optional<uint64_t> BytesIn(const std::string& folder, bool is_v2) {
   return least;
 }
 
-// -1 where it is not told (containers, other kernels).
+// A number from the CPU's topology folder, or -1 where the system has none (containers, other
+// kernels).
 int64_t Topology(const std::string& root, int cpu, const char* name) {
   const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
   return Number(FirstLine(root + folder + name)).value_or(-1);
@@ -209,7 +217,8 @@ std::vector<int> AllowedCpus() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {  // more than a cpu_set_t names
+  // Fails when the machine has more CPUs than cpu_set_t.
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
     cpus.resize(std::max(1u, std::thread::hardware_concurrency()));
     for (size_t i = 0; i < cpus.size(); ++i) cpus[i] = static_cast<int>(i);
     return cpus;
@@ -223,6 +232,7 @@ std::vector<int> AllowedCpus() {
 size_t UsableCores(const std::vector<int>& cpus, const std::string& root) {
   size_t cores = PhysicalCores(cpus, root);
   if (const auto granted = GroupCores(root)) {
+    // The cap of 1e6 keeps the conversion defined for absurd quotas.
     cores = std::min(cores, static_cast<size_t>(std::min(*granted, 1e6)));
   }
   return std::max<size_t>(1, cores);

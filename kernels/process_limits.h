@@ -1,5 +1,6 @@
-// How many cores and how much memory this process may use: what its CPU affinity and its control
-// groups (containers, systemd units, batch jobs; version 1 and 2) leave of the machine's.
+// Tells how many cores and how much memory this process may use: the machine's, less what its CPU
+// affinity and its control groups (containers, systemd units, batch jobs; version 1 and 2)
+// withhold.
 #ifndef LECTERN_KERNELS_PROCESS_LIMITS_H_
 #define LECTERN_KERNELS_PROCESS_LIMITS_H_
 
@@ -11,30 +12,33 @@
 
 namespace lectern {
 
-// `root` is put before /proc and /sys: tests give a folder with files of their own. Nothing here
-// fails; a file that is missing or cannot be understood sets no limit. Any thread.
+// Every function takes `root`, a folder put before /proc and /sys, so that tests can supply files
+// of their own. None of them fails: a file that is missing or cannot be understood sets no limit.
+// Any thread may call them.
 
-// Cores' worth of time that the control group and those above it grant, the least of them, such as
-// 1.5; nothing where none limits it.
+// Cores' worth of CPU time that the process's control group and its parents grant: the smallest of
+// their limits, such as 1.5. Nothing where none of them sets a limit.
 std::optional<double> GroupCores(const std::string& root = "");
 
-// Bytes of memory likewise (memory.max and memory.high; memory.limit_in_bytes of version 1). Page
-// cache counts in it, but is given back when it is needed.
+// The smallest memory limit of the same groups, in bytes (memory.max and memory.high; in version 1
+// memory.limit_in_bytes). Page cache counts towards it, but the kernel gives that back when memory
+// runs short.
 std::optional<uint64_t> GroupMemoryBytes(const std::string& root = "");
 
-// Memory that a plan may use: seven eighths of GroupMemoryBytes. The last eighth is for memory that
-// no plan counts (code, stacks, the allocator); it is a guess. Nothing where no group limits
-// memory, or to more than the machine has.
+// Memory that a plan may use: seven eighths of GroupMemoryBytes. The last eighth is left for memory
+// that no plan counts (code, stacks, the allocator); the share is a guess, chosen without
+// measurement. Nothing where no group limits memory, or the limit exceeds the machine's memory.
 std::optional<uint64_t> PlannedMemoryBytes(const std::string& root = "");
 
-// Physical cores that the CPUs with these numbers belong to; a CPU whose core is not told counts as
-// one.
+// Number of physical cores that the CPUs with these numbers belong to. A CPU whose core the system
+// does not name counts as a core.
 size_t PhysicalCores(const std::vector<int>& cpus, const std::string& root = "");
 
 // CPUs that this process may run on (sched_getaffinity).
 std::vector<int> AllowedCpus();
 
-// Physical cores among `cpus`, no more than whole cores of the control group's, at least 1.
+// Cores to use by default: the physical cores among `cpus`, at most the whole cores that the
+// control group grants, at least 1.
 size_t UsableCores(const std::vector<int>& cpus, const std::string& root = "");
 
 }  // namespace lectern

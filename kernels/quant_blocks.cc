@@ -17,11 +17,12 @@ constexpr Traits kTraits[kNumTensorTypes] = {
 
 int ByteAt(const std::byte* block, size_t at) { return std::to_integer<int>(block[at]); }
 
-// Four bits of each of 32 values: 16 bytes, the first half of the values in the low bits.
+// The four low bits of value i of 32: 16 bytes hold them, the first 16 values in the low nibbles.
 int NibbleOf(const std::byte* nibbles, size_t i) {
   return i < 16 ? ByteAt(nibbles, i) & 15 : ByteAt(nibbles, i - 16) >> 4;
 }
 
+// A group with one scale and no min.
 BlockGroup Plain(f16 scale) { return {scale, {0}, {1, 1}, 0, {}}; }
 
 BlockGroup ReadQ8(const std::byte* block) {
@@ -30,7 +31,8 @@ BlockGroup ReadQ8(const std::byte* block) {
   return group;
 }
 
-// Q4_0, Q4_1, Q5_0, Q5_1: d, perhaps m, perhaps the fifth bits, the other four.
+// Q4_0, Q4_1, Q5_0, Q5_1: d, then m (types _1), then the fifth bits (types Q5), then the four low
+// bits.
 BlockGroup ReadSmall(const std::byte* block, bool has_min, bool has_fifth) {
   BlockGroup group = Plain(LoadUnaligned<f16>(block));
   block += 2;
@@ -49,12 +51,15 @@ BlockGroup ReadSmall(const std::byte* block, bool has_min, bool has_fifth) {
   return group;
 }
 
-// Q4_K, Q5_K: d, dmin, 12 bytes of scales and mins, perhaps 32 of fifth bits, 128 of four bits.
+// Group j of a Q4_K or Q5_K block: d, dmin, 12 bytes of scales and mins, for Q5_K 32 bytes of fifth
+// bits, then 128 bytes of four bits.
 BlockGroup ReadK(const std::byte* block, size_t j, bool has_fifth) {
   BlockGroup group = Plain(LoadUnaligned<f16>(block));
   group.min = LoadUnaligned<f16>(block + 2);
-  const std::byte* packed = block + 4;  // 6 bits of 8 scales and 8 mins
+  const std::byte* packed = block + 4;  // 6 bits each of 8 scales and 8 mins
   int scale, min;
+  // Groups 0 … 3 have their 6 bits in one byte each; groups 4 … 7 take 4 bits from one byte and
+  // their upper 2 bits from the spare ones of groups 0 … 3.
   if (j < 4) {
     scale = ByteAt(packed, j) & 63;
     min = ByteAt(packed, j + 4) & 63;
@@ -74,8 +79,9 @@ BlockGroup ReadK(const std::byte* block, size_t j, bool has_fifth) {
   return group;
 }
 
-// 128 bytes of four bits, 64 of two more, 16 scales, d. Of 128 values, group 0 and 2 share bytes of
-// four bits, group 1 and 3 the next 32; all four share those of two.
+// Group j of a Q6_K block: 128 bytes of four low bits, 64 bytes of two high bits, 16 scales, d.
+// Within 128 values, groups 0 and 2 share the bytes of four bits, groups 1 and 3 the next 32 bytes;
+// all four groups share the bytes of two bits.
 BlockGroup ReadQ6(const std::byte* block, size_t j) {
   BlockGroup group = Plain(LoadUnaligned<f16>(block + 208));
   const std::byte* fours = block + j / 4 * 64 + j % 2 * 32;
@@ -97,6 +103,8 @@ const char* TensorTypeName(TensorType type) { return kTraits[static_cast<size_t>
 size_t BlockValues(TensorType type) { return kTraits[static_cast<size_t>(type)].values; }
 size_t BlockBytes(TensorType type) { return kTraits[static_cast<size_t>(type)].bytes; }
 
+// Finds the block of a group, since some types have several groups of 32 in a block, and reads the
+// group by its type.
 BlockGroup ReadBlockGroup(TensorType type, const std::byte* row, size_t group) {
   const size_t groups = BlockValues(type) / kBlockGroup;
   const std::byte* block = row + group / groups * BlockBytes(type);

@@ -1,4 +1,5 @@
-// Element types of the tensors of models, blocks of quantised values among them, as in GGUF files.
+// Element types of the tensors in model files, including GGUF's blocks of quantised values, and the
+// functions that read them.
 //
 //   Q8_0            32 values: f16 d, 32 int8                       d * q
 //   Q4_0, Q5_0      32 values: f16 d, 4 or 5 bits                   d * (q - 8), d * (q - 16)
@@ -7,7 +8,7 @@
 //                   m, 4 or 5 bits                                  (d * s) * q - dmin * m
 //   Q6_K            256 values in groups of 16: int8 s of each, f16 d, 6 bits  (d * s) * (q - 32)
 //
-// Source of layouts: ggml-common.h and ggml-quants.c of github.com/ggml-org/ggml.
+// Source of the layouts: ggml-common.h and ggml-quants.c of github.com/ggml-org/ggml.
 #ifndef LECTERN_KERNELS_QUANT_BLOCKS_H_
 #define LECTERN_KERNELS_QUANT_BLOCKS_H_
 
@@ -34,9 +35,9 @@ enum class TensorType : uint8_t {
 inline constexpr size_t kNumTensorTypes = 11;
 
 const char* TensorTypeName(TensorType type);  // "F32", "Q4_K"
-size_t BlockValues(TensorType type);          // 1, 32 or 256
+size_t BlockValues(TensorType type);          // values of a block: 1, 32 or 256
 size_t BlockBytes(TensorType type);
-// The type of plain values; none: blocks.
+// The dtype of plain values; nothing for types of blocks.
 constexpr std::optional<Dtype> PlainDtype(TensorType type) {
   if (type == TensorType::kF32) return Dtype::kF32;
   if (type == TensorType::kF16) return Dtype::kF16;
@@ -44,7 +45,7 @@ constexpr std::optional<Dtype> PlainDtype(TensorType type) {
   return std::nullopt;
 }
 
-// Borrowed rows of a tensor. Rows are whole blocks; no alignment is promised.
+// Borrowed rows of a tensor. A row is whole blocks; no alignment is promised.
 struct TensorRows {
   const std::byte* data = nullptr;
   TensorType type = TensorType::kF32;
@@ -59,9 +60,9 @@ struct TensorRows {
   }
 };
 
-inline constexpr size_t kBlockGroup = 32;  // values that BlockGroup has
+inline constexpr size_t kBlockGroup = 32;  // values of a BlockGroup
 
-// 32 values of a row in whole numbers: value i is
+// 32 values of a row in whole numbers. Value i is
 //   (scale * parts[i / 16]) * steps[i] + min * min_part.
 struct BlockGroup {
   f16 scale, min;
@@ -73,11 +74,11 @@ struct BlockGroup {
   float Min() const { return min_part == 0 ? 0.0f : ToFloat(min) * static_cast<float>(min_part); }
   float Value(size_t i) const { return Scale(i) * static_cast<float>(steps[i]) + Min(); }
 };
-// Values [32 * group, 32 * group + 32) of a row of blocks.
+// Reads values [32 * group, 32 * group + 32) of a row of blocks.
 BlockGroup ReadBlockGroup(TensorType type, const std::byte* row, size_t group);
 
-// out[r, c] = the value of rows at (r, c), of any type: the definition of what a file says, in
-// ggml's order of float operations.
+// out[r, c] = the value of rows at (r, c), for every type. This is the definition of a file's
+// values, in ggml's order of float operations.
 void TensorToFloats(const TensorRows& rows, Rows<float> out);
 
 }  // namespace lectern

@@ -1,4 +1,4 @@
-// output[r, c] = weight[c] * input[r, c] / sqrt(mean_c(input[r, c]^2) + epsilon)   (LLaMA's RMSNorm)
+// LLaMA's RMSNorm: output[r, c] = weight[c] * input[r, c] / sqrt(mean_c(input[r, c]^2) + epsilon).
 #ifndef LECTERN_KERNELS_RMS_NORM_H_
 #define LECTERN_KERNELS_RMS_NORM_H_
 

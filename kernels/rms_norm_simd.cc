@@ -15,7 +15,8 @@ namespace HWY_NAMESPACE {
 void RmsNorm(const RmsNormArgs& args) { RmsNormScalar(args); }
 #else
 
-// Four chains: the row is short and the latency of one would be most of the time.
+// Sum of squares in four independent chains: a row is short, and a single chain would spend most of
+// its time waiting for the latency of its own additions.
 float SumSquares(const float* x, size_t num_cols) {
   const FloatTag d;
   FloatVector sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};

@@ -1,6 +1,7 @@
-// Rotary position embedding, rotate-half form, of the first D dimensions of a head, in place:
+// Rotates heads by their position (rotary position embedding, rotate-half form), in place, over the
+// first D dimensions of each head:
 //   (x[i], x[i + D/2]) <- (x[i] cos - x[i + D/2] sin,  x[i + D/2] cos + x[i] sin),  i < D/2
-// Each row of `heads` holds several heads side by side, all turned by the same angles.
+// Each row of `heads` holds several heads side by side, all turned by the angles of that row.
 #ifndef LECTERN_KERNELS_ROPE_H_
 #define LECTERN_KERNELS_ROPE_H_
 
@@ -11,7 +12,7 @@ namespace lectern {
 struct RopeArgs {
   Rows<float> heads;        // [M, num_heads * head_dim], turned in place
   size_t head_dim;          // even
-  Rows<const float> cosine; // [M, D / 2], D <= head_dim; times the recipe's attention factor
+  Rows<const float> cosine;  // [M, D / 2], D <= head_dim; scaled by the attention factor
   Rows<const float> sine;   // [M, D / 2]
 };
 void RopeScalar(const RopeArgs& args);  // the definition

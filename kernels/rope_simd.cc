@@ -13,6 +13,7 @@ namespace HWY_NAMESPACE {
 void Rope(const RopeArgs& args) { RopeScalar(args); }
 #else
 
+// Rotates the first 2 * half dimensions of one head.
 void TurnHead(float* x, size_t half, const float* cosine, const float* sine) {
   const FloatTag d;
   size_t i = 0;

@@ -7,10 +7,12 @@ namespace lectern {
 namespace {
 
 constexpr size_t kGroup = 4;           // dimensions of a table
-constexpr size_t kLargestEntry = 63;   // the sum of four fits into a byte
-constexpr size_t kLargestSum = 65535;  // of all groups, seven times: 4 s + p + 2 p'
+constexpr size_t kLargestEntry = 63;   // four entries add up to at most 252, which fits a byte
+// Uint16 holds all groups' entries, times the weights 4 + 1 + 2.
+constexpr size_t kLargestSum = 65535;
 
-// Largest table entry for which no sum overflows.
+// The largest table entry for which no sum overflows: neither four entries in a byte, nor all
+// groups' in uint16.
 float LargestEntry(size_t plane_bytes) {
   return static_cast<float>(std::min(kLargestEntry, kLargestSum / (7 * 2 * plane_bytes)));
 }
@@ -24,6 +26,8 @@ void MakeSignTables(Rows<const float> queries, std::span<uint8_t> tables,
   assert(scales.size() == queries.num_rows);
   for (size_t r = 0; r < queries.num_rows; ++r) {
     const auto at = [&](size_t c) { return c < dim ? queries[r][c] : 0.0f; };
+    // Half of the range that a group's sums span is its sum of |q|. The widest group sets the step,
+    // so that its largest sum gets the largest entry.
     float widest = 0, total = 0;  // of sum |q| over a group
     for (size_t g = 0; g < num_groups; ++g) {
       float width = 0;

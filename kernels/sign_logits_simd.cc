@@ -24,7 +24,7 @@ void PackSigns(const PackSignsArgs& args) { PackSignsScalar(args); }
 #else
 namespace hn = hwy::HWY_NAMESPACE;
 
-using ByteTag = hn::CappedTag<uint8_t, kSignBlock>;  // rows that are met at a time
+using ByteTag = hn::CappedTag<uint8_t, kSignBlock>;  // rows that are handled at a time
 using SumTag = hn::Repartition<uint16_t, ByteTag>;
 using LogitTag = hn::Repartition<float, ByteTag>;
 using Sums = hn::Vec<SumTag>;
@@ -32,7 +32,9 @@ using Logits = hn::Vec<LogitTag>;
 constexpr size_t kByteLanes = HWY_MIN(HWY_LANES(uint8_t), kSignBlock);
 constexpr size_t kQuarter = kByteLanes / 4;  // rows whose logits are a vector
 
-// Sums of a plane's tables for kByteLanes rows and some queries: rows 0, 2, … and rows 1, 3, ….
+// Adds up the table entries of one plane for kByteLanes rows and kQueries queries; `even` gets the
+// sums of rows 0, 2, …, `odd` those of rows 1, 3, …. Four entries (two bytes of a plane) are added
+// in a byte, which they fit (kLargestEntry), before the sum is widened to 16 bits.
 template <size_t kQueries>
 HWY_INLINE void SumTables(const std::byte* plane, size_t plane_bytes, const uint8_t* tables,
                           Sums (&even)[kQueries], Sums (&odd)[kQueries]) {
@@ -49,7 +51,9 @@ HWY_INLINE void SumTables(const std::byte* plane, size_t plane_bytes, const uint
   };
   HWY_UNROLL(4)
   for (size_t q = 0; q < kQueries; ++q) even[q] = odd[q] = hn::Zero(d16);
-  // Both rows of 16 bits are added to `even`; what is the odd one's is taken out at the end.
+  // Two rows share each lane of 16 bits. The whole lane is added to `even`, its upper byte to
+  // `odd`; the last loop takes the odd row's part out of `even`. This saves a mask for every
+  // addition.
   const auto add = [&](size_t q, auto sum) {
     even[q] = hn::Add(even[q], hn::BitCast(d16, sum));
     odd[q] = hn::Add(odd[q], hn::ShiftRight<8>(hn::BitCast(d16, sum)));
@@ -80,7 +84,8 @@ HWY_INLINE void SumTables(const std::byte* plane, size_t plane_bytes, const uint
   for (size_t q = 0; q < kQueries; ++q) even[q] = hn::Sub(even[q], hn::ShiftLeft<8>(odd[q]));
 }
 
-// In: sums of the signs of kByteLanes rows from `place` on; out: of their numbers of three bits.
+// Turns the sums of the signs of kByteLanes rows (from `place` on) into sums of their numbers of
+// three bits, 4 s + p + 2 p'.
 template <size_t kQueries>
 HWY_INLINE void AddFinePlanes(const AddSignLogitsArgs& args, size_t place, const uint8_t* tables,
                               Sums (&even)[kQueries], Sums (&odd)[kQueries]) {
@@ -97,7 +102,7 @@ HWY_INLINE void AddFinePlanes(const AddSignLogitsArgs& args, size_t place, const
   }
 }
 
-// Calls body(first row, sums of kQuarter rows) for the four quarters of kByteLanes rows.
+// Calls body(first row, sums of kQuarter rows) for each of the four quarters of kByteLanes rows.
 template <class Body>
 HWY_INLINE void ForEachQuarter(Sums even, Sums odd, const Body& body) {
   const SumTag d16;
@@ -107,7 +112,8 @@ HWY_INLINE void ForEachQuarter(Sums even, Sums odd, const Body& body) {
   const auto quarter = [&](size_t row, auto sums) {
     body(row, hn::ConvertTo(d, hn::PromoteTo(d32, sums)));
   };
-  // Interleaving works within blocks of 16 bytes: of 16 rows their first and their last 8.
+  // Interleaving works within 128-bit blocks: the first vector gets the first 8 of each 16 rows,
+  // the second the last 8.
   const Sums first = hn::InterleaveLower(d16, even, odd);
   const Sums last = hn::InterleaveUpper(d16, even, odd);
   constexpr size_t kUpper = kByteLanes == 32 ? 16 : kQuarter;  // rows of the upper halves
@@ -117,8 +123,9 @@ HWY_INLINE void ForEachQuarter(Sums even, Sums odd, const Body& body) {
   quarter(8 + kUpper, hn::UpperHalf(half, last));
 }
 
-// exp(x) for x within [-87, 80], others as the nearest of these; within 1e-5 relative. FastExp
-// (fast_exp-inl.h) with a polynomial of degree 4, the best one for |f| <= ln 2 / 2.
+// exp(x) for x in [-87, 80], within 1e-5 relative; x outside counts as the nearest end. FastExp
+// (fast_exp-inl.h) with a polynomial of degree 4: the coefficients of the best one for |f| <= ln(2)
+// / 2.
 HWY_INLINE Logits CoarseExp(Logits x) {
   const LogitTag d;
   const hn::RebindToSigned<LogitTag> di;
@@ -133,8 +140,8 @@ HWY_INLINE Logits CoarseExp(Logits x) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, rounded))));
 }
 
-// kByteLanes rows of those that a kernel is given; of the first query, the next ones `stride`
-// floats apart.
+// Pointers to kByteLanes of the rows that a kernel is given, for its first query. The next queries
+// follow `stride` floats apart.
 struct RowsOfBlock {
   const float *factors, *sign_factors;
   float *logits, *changes;
@@ -142,7 +149,7 @@ struct RowsOfBlock {
   float* scores;
 };
 
-// Calls body(query, first row, logits) for the quarters of each of some queries.
+// Calls body(query, first row, logits) for the quarters of the rows of each query.
 template <size_t kQueries, class Body>
 HWY_INLINE void ForEachLogits(const AddSignLogitsArgs& codes, const RowsOfBlock& rows, size_t query,
                               const Sums (&even)[kQueries], const Sums (&odd)[kQueries],
@@ -160,9 +167,12 @@ HWY_INLINE void ForEachLogits(const AddSignLogitsArgs& codes, const RowsOfBlock&
   }
 }
 
-// What becomes of logits: nothing but that, or masses.
+// The result wanted: logits, masses, masses that also add to scores, or masses with their changes
+// from those of the signs alone.
 enum class Finish { kLogits, kMasses, kScores, kChanges };
 
+// Computes kByteLanes rows for kQueries queries, from the codes to the result, without leaving the
+// registers.
 template <Finish kFinish, size_t kQueries>
 HWY_INLINE void AddRows(const SignMassesArgs& args, size_t query, size_t place,
                         const RowsOfBlock& rows) {
@@ -174,6 +184,8 @@ HWY_INLINE void AddRows(const SignMassesArgs& args, size_t query, size_t place,
   const auto mass = [&](size_t q, Logits logit) HWY_ATTR {
     return CoarseExp(hn::Sub(logit, hn::Set(d, args.reference[query + q])));
   };
+  // With kChanges the masses of the signs alone are stored first; `finish` then subtracts them from
+  // the final masses.
   if constexpr (kFinish == Finish::kChanges) {
     ForEachLogits(codes, rows, query, even, odd, rows.sign_factors, 1,
                   [&](size_t q, size_t row, Logits logit) HWY_ATTR {
@@ -199,6 +211,7 @@ HWY_INLINE void AddRows(const SignMassesArgs& args, size_t query, size_t place,
   ForEachLogits(codes, rows, query, even, odd, rows.factors, is_fine ? 7 : 1, finish);
 }
 
+// All rows for kQueries queries. The last rows, fewer than kByteLanes, go through padded copies.
 template <Finish kFinish, size_t kQueries>
 HWY_NOINLINE void AddQueries(const SignMassesArgs& args, size_t query) {
   constexpr bool kScores = kFinish == Finish::kScores, kChanges = kFinish == Finish::kChanges;
@@ -242,6 +255,7 @@ HWY_NOINLINE void AddQueries(const SignMassesArgs& args, size_t query) {
   }
 }
 
+// Queries go in fours, which share every load of the codes.
 template <Finish kFinish>
 void AddAllQueries(const SignMassesArgs& args) {
   const size_t num_queries = args.codes.logits.num_rows;
@@ -263,7 +277,7 @@ void AddSignLogits(const AddSignLogitsArgs& args) {
   AddAllQueries<Finish::kLogits>({.codes = args, .reference = {}});
 }
 
-// Without a cap.
+// Without a softcap; SignMassesSimd handles one.
 void SignMasses(const SignMassesArgs& args) {
   if (!args.weights.empty()) return AddAllQueries<Finish::kScores>(args);
   if (!args.sign_factors.empty()) return AddAllQueries<Finish::kChanges>(args);
@@ -276,7 +290,7 @@ template <typename T>
 using Lanes128 = hn::Full128<T>;
 using Bytes = hn::Vec<Lanes128<uint8_t> >;
 
-// As lanes of T: the lower or the upper halves of a and b by turns.
+// Interleaves the lower (or upper) halves of a and b, as lanes of T.
 template <typename T>
 HWY_INLINE Bytes Lower(Bytes a, Bytes b) {
   const Lanes128<T> d;
@@ -290,12 +304,13 @@ HWY_INLINE Bytes Upper(Bytes a, Bytes b) {
   return hn::BitCast(d8, hn::InterleaveUpper(d, hn::BitCast(d, a), hn::BitCast(d, b)));
 }
 
-// to[c * kSignBlock + r] = from[r * stride + c], r < 16, c < 8.
+// Transposes a block of bytes: to[c * kSignBlock + r] = from[r * stride + c], r < 16, c < 8. Each
+// step doubles the width of the lanes that are interleaved.
 HWY_INLINE void TransposeBytes(const std::byte* from, size_t stride, std::byte* to) {
   const Lanes128<uint8_t> d8;
   const hn::Half<Lanes128<uint8_t> > half;
   const auto* rows = reinterpret_cast<const uint8_t*>(from);
-  Bytes pairs[2][4];  // [rows 0 … 7, 8 … 15][two of them]
+  Bytes pairs[2][4];  // [rows 0 … 7 or 8 … 15][two of these rows]
   HWY_UNROLL(4)
   for (size_t i = 0; i < 4; ++i) {
     const auto row = [&](size_t r) {
@@ -306,7 +321,7 @@ HWY_INLINE void TransposeBytes(const std::byte* from, size_t stride, std::byte* 
     pairs[0][i] = Lower<uint8_t>(even, odd);
     pairs[1][i] = Upper<uint8_t>(even, odd);
   }
-  Bytes columns[2][4];  // [rows][two columns of theirs]
+  Bytes columns[2][4];  // [the same rows][two columns]
   HWY_UNROLL(2)
   for (size_t h = 0; h < 2; ++h) {
     const Bytes* const p = pairs[h];
@@ -367,6 +382,8 @@ void AddSignLogitsSimd(const AddSignLogitsArgs& args) {
   HWY_DYNAMIC_DISPATCH(AddSignLogits)(args);
 }
 
+// A soft cap changes logits between the sum over signs and the exponential, so with one the fused
+// kernel cannot be used: the steps are then done one after another.
 void SignMassesSimd(const SignMassesArgs& args) {
   assert(AreShapesRight(args.codes));
   assert(args.reference.size() == args.codes.logits.num_rows);

@@ -1,4 +1,5 @@
-// Per-target header of Highway, included as tile-inl.h is.
+// tanh bound of a row of logits in float vectors. Per-target header of Highway, included as
+// tile-inl.h is.
 #include "hwy/contrib/math/math-inl.h"
 #include "kernels/tile-inl.h"
 
@@ -19,7 +20,8 @@ HWY_INLINE void SoftcapRow(float* row, size_t count, float in, float out) {
   const FloatTag d;
   const FloatVector inner = hn::Set(d, in), outer = hn::Set(d, out);
   const auto cap = [&](FloatVector x) {
-    // Past 10 tanh is 1 in float; hn::Tanh needs finite arguments.
+    // tanh(x) is 1 in float beyond x = 10, and hn::Tanh needs finite arguments, so both ends are
+    // clamped.
     const FloatVector ten = hn::Set(d, 10.0f);
     const FloatVector u = hn::Clamp(hn::Mul(x, inner), hn::Neg(ten), ten);
     return hn::Mul(outer, hn::Tanh(d, u));

@@ -1,4 +1,4 @@
-// Logits that a model bounds before softmax (Gemma 2): s <- cap * tanh(s / cap), in place.
+// Bounds logits before softmax, as Gemma 2 does: s <- cap * tanh(s / cap), in place.
 #ifndef LECTERN_KERNELS_SOFTCAP_H_
 #define LECTERN_KERNELS_SOFTCAP_H_
 
@@ -8,7 +8,8 @@
 
 namespace lectern {
 
-// Of one logit; as it is where cap is 0. Ascending in s, never steeper than 1.
+// The bounded value of one logit; a cap of 0 leaves it as it is. Ascending in s and never steeper
+// than 1, so an upper bound on the error of s is one on the error of the result.
 inline double Softcapped(double s, double cap) { return cap > 0 ? cap * std::tanh(s / cap) : s; }
 
 struct SoftcapArgs {

@@ -15,11 +15,14 @@
 namespace lectern {
 namespace {
 
-// A token has some hundred jobs of a few microseconds each: waking a thread for one takes longer.
-// So whoever waits looks for so long before it sleeps; never longer, as the one it waits for may
-// have to share its core with another process.
+// How long a thread spins before it sleeps. A token has some hundred jobs of a few microseconds
+// each, and waking a sleeping thread takes longer than that, so spinning pays: 10.3 instead of 15.7
+// ms a token with two threads (when introduced). It never spins longer, because the thread it waits
+// for may have to share its core with another process.
 constexpr std::chrono::microseconds kLooksFor(50);
 
+// Spins until the condition holds or kLooksFor has passed. Reading the clock is dearer than the
+// condition, hence 32 tries between two looks at it.
 template <typename Condition>
 void LookFor(const Condition& is_true) {
   const auto end = std::chrono::steady_clock::now() + kLooksFor;
@@ -31,8 +34,9 @@ void LookFor(const Condition& is_true) {
   } while (std::chrono::steady_clock::now() < end);
 }
 
-// While it lives, threads that are begun get none of the signals that are meant for the process:
-// its own threads handle these. What a thread brings on itself, and what profilers send, it gets.
+// While it lives, threads that are started block the signals meant for the whole process, so that
+// the host's own threads handle these. They still receive faults that they cause themselves, and
+// SIGPROF, which profilers send to every thread.
 class WithoutSignals {
  public:
   WithoutSignals() {
@@ -50,7 +54,8 @@ class WithoutSignals {
   sigset_t before_;
 };
 
-// Of the calling thread alone, as Linux has it. Less than asked for is no failure.
+// Raises the niceness of the calling thread alone, as Linux counts it. If the system refuses, the
+// thread simply runs at its old priority.
 void AddNice(int nice) {
   if (nice > 0) setpriority(PRIO_PROCESS, 0, std::min(getpriority(PRIO_PROCESS, 0) + nice, 19));
 }
@@ -67,7 +72,7 @@ ThreadPool::ThreadPool(size_t num_threads, int nice) {
       });
     }
   } catch (...) {
-    Stop();  // those that did start
+    Stop();  // joins the threads that did start
     throw;
   }
 }
@@ -75,13 +80,14 @@ ThreadPool::ThreadPool(size_t num_threads, int nice) {
 ThreadPool::~ThreadPool() { Stop(); }
 
 void ThreadPool::Stop() {
+  // The count changes, so that workers that wait on it wake and see stop_.
   stop_ = true;
   ++num_posted_;
   num_posted_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
-// Takes items until none is left; after one that throws, the rest are taken but not run.
+// Takes items until none is left. After an item has thrown, the rest are taken but not run.
 void ThreadPool::RunItems(Job& job, size_t slot) {
   for (size_t item; (item = job.next.fetch_add(1, std::memory_order_relaxed)) < job.num_items;) {
     if (job.has_thrown.load(std::memory_order_relaxed)) continue;
@@ -93,8 +99,8 @@ void ThreadPool::RunItems(Job& job, size_t slot) {
   }
 }
 
-// True: it was open and had items. A worker that has left never comes back, as it leaves when no
-// item is left: so every worker takes at most one slot.
+// Joins the job if it is open. Returns true if it had items left. A worker leaves only when no item
+// is left and then never joins the same job again, so each worker takes at most one slot.
 bool ThreadPool::Help(Job& job) {
   uint32_t state = job.state.load(std::memory_order_relaxed);
   do {
@@ -104,6 +110,7 @@ bool ThreadPool::Help(Job& job) {
   const bool has_items = job.next.load(std::memory_order_relaxed) < job.num_items;
   if (has_items) RunItems(job, job.next_slot.fetch_add(1, std::memory_order_relaxed));
   const uint32_t before = job.state.fetch_sub(1);
+  // The last worker to leave a closed job wakes its caller.
   if ((before & kOpen) == 0 && (before & kInside) == 1) job.state.notify_one();  // its caller
   return has_items;
 }
@@ -113,7 +120,8 @@ void ThreadPool::WorkerLoop() {
     const uint32_t seen = num_posted_;
     if (stop_) return;
     bool has_helped = false;
-    // From where it helped last: a caller with one job after the other is not the only one helped.
+    // Starts behind the job it helped last, so that a caller that posts one job after the other
+    // does not keep all workers to itself.
     for (size_t i = 1; i <= jobs_.size() && !has_helped; ++i) {
       const size_t job = (first + i) % jobs_.size();
       has_helped = Help(jobs_[job]);
@@ -125,7 +133,7 @@ void ThreadPool::WorkerLoop() {
   }
 }
 
-// nullptr: all are taken.
+// An unused job, or nullptr if all are taken.
 ThreadPool::Job* ThreadPool::TakeJob() {
   for (Job& job : jobs_) {
     uint32_t expected = 0;
@@ -137,8 +145,11 @@ ThreadPool::Job* ThreadPool::TakeJob() {
   return nullptr;
 }
 
+// Posts a job, works on its items like a worker (as slot 0), closes the job when no item is left,
+// and waits for the workers that are still inside. The first exception of an item is thrown here.
 void ThreadPool::ParallelFor(size_t num_items, Body body) {
   if (num_items == 0) return;
+  // One item, a pool without workers, or no free job: the caller runs everything itself.
   Job* const job = num_items == 1 || workers_.empty() ? nullptr : TakeJob();
   if (job == nullptr) {
     for (size_t item = 0; item < num_items; ++item) body(item, 0);
@@ -149,15 +160,19 @@ void ThreadPool::ParallelFor(size_t num_items, Body body) {
   job->num_items = num_items;
   job->body = &body;
   job->has_thrown.store(false, std::memory_order_relaxed);
+  // Everything above is published by this store; workers that see kOpen see it too.
   job->state.store(kTaken | kOpen, std::memory_order_release);
   ++num_posted_;
+  // The caller takes one of two items, so that one worker is enough.
   if (num_items > 2) {
     num_posted_.notify_all();
   } else {
     num_posted_.notify_one();
   }
   RunItems(*job, 0);
-  // Nobody joins any more; who is inside has the last items.
+  // The job is closed: nobody joins any more. Workers still inside are running its last items.
+  // From here on only workers inside can change the state; the caller waits until it is kTaken
+  // alone.
   uint32_t state = job->state.fetch_and(~kOpen) & ~kOpen;
   const auto is_done = [&] {
     state = job->state.load(std::memory_order_acquire);

@@ -1,4 +1,5 @@
-// The engine's own threads. The host's pools, OpenMP's included, are never touched.
+// The engine's own threads: a pool that runs numbered items of work in parallel. It never touches
+// the host's pools, OpenMP's included.
 #ifndef LECTERN_KERNELS_THREAD_POOL_H_
 #define LECTERN_KERNELS_THREAD_POOL_H_
 
@@ -14,13 +15,13 @@
 
 namespace lectern {
 
-// Runs items of work on `num_threads` threads, the calling one included.
-// Thread-safe: several threads may call ParallelFor at once; workers help whichever has items.
-// Takes no lock and allocates nothing but for its threads.
+// Runs items of work on `num_threads` threads, the calling one included. Thread-safe: several
+// threads may call ParallelFor at once, and workers help whichever call has items left. Takes no
+// lock, and allocates only when it starts its threads.
 class ThreadPool {
  public:
-  // >= 1; 1 starts no thread. `nice`, in [0, 19]: added to the niceness of the threads that it starts.
-  // Throws system_error where the system gives no more threads.
+  // `num_threads` >= 1; 1 starts no thread. `nice`, in [0, 19], is added to the niceness of the
+  // threads that the pool starts. Throws system_error where the system gives no more threads.
   explicit ThreadPool(size_t num_threads, int nice = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -30,25 +31,28 @@ class ThreadPool {
 
   using Body = FunctionRef<void(size_t item, size_t slot)>;
   // Calls body(item, slot) once for each item < num_items and returns when all are done. Items run
-  // in any order; slot < num_threads() is distinct among calls that run at the same time, so it
-  // may index scratch. `body` must not call ParallelFor of the same pool. What it throws
-  // (bad_alloc) is thrown here, the first of several, when no item runs any more; items may then
-  // not have run. Of more than kMostJobs calls at once the rest run on their own threads alone.
+  // in any order; slot < num_threads() is distinct among calls that run at the same time, so it may
+  // index scratch. `body` must not call ParallelFor of the same pool. If a call throws (bad_alloc),
+  // ParallelFor waits until no item runs and rethrows the first exception; later items may then not
+  // have run. When more than kMostJobs calls run at once, the excess ones run on their own threads
+  // alone.
   void ParallelFor(size_t num_items, Body body);
+  // A worker scans all of them for work, so they should be few. Chosen without measurement.
   static constexpr size_t kMostJobs = 16;
 
  private:
-  // One call of ParallelFor. Workers join it while it is open; what is not atomic is written by the
-  // caller, before it opens and after all have left.
+  // One call of ParallelFor. Workers join it while it is open. The members that are not atomic are
+  // written by the caller only: before it opens the job, and after all workers have left.
   struct alignas(64) Job {
-    // kOpen or not, kTaken or not, and how many workers are inside.
+    // Two flags, kOpen (workers may join) and kTaken (a caller owns the job), and below them the
+    // number of workers inside. One word, so that joining and closing cannot interleave.
     std::atomic<uint32_t> state = 0;
     std::atomic<uint32_t> next_slot;  // the caller has slot 0
-    std::atomic<size_t> next;         // item
+    std::atomic<size_t> next;         // the next item that nobody has taken
     size_t num_items;
     const Body* body;
     std::atomic<bool> has_thrown;
-    std::exception_ptr thrown;  // of the first that set has_thrown
+    std::exception_ptr thrown;  // the exception of whoever set has_thrown first
   };
   static constexpr uint32_t kOpen = 1u << 31, kTaken = 1u << 30, kInside = kTaken - 1;
 
@@ -59,13 +63,15 @@ class ThreadPool {
   static void RunItems(Job& job, size_t slot);
 
   std::array<Job, kMostJobs> jobs_;
-  std::atomic<uint32_t> num_posted_ = 0;  // jobs ever, and one for the end
+  // Jobs posted so far, plus one when the pool stops; idle workers wait on it.
+  std::atomic<uint32_t> num_posted_ = 0;
   std::atomic<bool> stop_ = false;
   std::vector<std::thread> workers_;
 };
 
-// Physical cores that this process may run on, as far as its control groups grant them whole; at
-// least 1. A thread more than they grant would stall all of them again and again.
+// Default number of threads: physical cores that this process may run on, no more than its control
+// groups grant in whole cores, at least 1. One thread more than the quota allows would make the
+// kernel stall all of them again and again.
 size_t DefaultThreads();
 
 }  // namespace lectern

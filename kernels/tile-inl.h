@@ -1,14 +1,17 @@
-// The register tile under every product in this room: matmul, attention, centroid lookup, K-means.
+// The register tile under every float product in this room (matmul, attention, centroid lookup,
+// K-means): packs stored rows into panels and multiplies them.
 //
 //   C[rows, columns] (+)= A[rows, depth] * B[depth, columns],   all float
 //
 // A and C are row major. B is read in panels of kPanel columns, [depth][kPanel] each; PackPanels
-// makes them from stored rows of any dtype (B = rows^T) and ConvertPanels from values (B = rows).
+// makes them from stored rows of any dtype (B = rows^T), ConvertPanels from values (B = rows).
 // Every element of C is one chain of multiply-adds over ascending depth. So its bits depend on its
-// own row of A and column of B only: not on the neighbours, on the blocking or on the thread.
+// own row of A and column of B only: not on neighbours, blocking or thread. Answers are the same
+// for any number of threads because of this.
 //
 // Per-target header of Highway: included once for each instruction set, from *_simd.cc only.
-// HWY_SCALAR stands for machines without a vector unit; there the *_simd.cc run the definition.
+// HWY_SCALAR stands for machines without a vector unit; there the *_simd.cc call the scalar
+// definition.
 #include "kernels/element.h"
 #include "kernels/types.h"
 
@@ -25,8 +28,8 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
-// For loops over the registers of a tile. Where a sanitizer checks every step, unrolled ones take
-// minutes to compile.
+// Unrolls loops over the registers of a tile. Not under a sanitizer, which checks every step:
+// unrolled loops then take minutes to compile.
 #undef LECTERN_UNROLL_TILE
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LECTERN_UNROLL_TILE
@@ -34,7 +37,8 @@
 #define LECTERN_UNROLL_TILE HWY_UNROLL(16)
 #endif
 
-// A vector that GCC would load anew for each of its uses, of which every one costs a load.
+// Keeps a vector in its register. GCC would otherwise load it anew for each of its uses, and every
+// load costs.
 #undef LECTERN_LOAD_ONCE
 #if HWY_COMPILER_GCC_ACTUAL && HWY_ARCH_X86
 #define LECTERN_LOAD_ONCE(vector) asm("" : "+x"((vector).raw))
@@ -51,10 +55,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 using FloatTag = hn::ScalableTag<float>;
 using FloatVector = hn::Vec<FloatTag>;
 
+// Floats in a vector of this target, and columns of a panel: two vectors of B per row of A.
 constexpr size_t kLanes = HWY_LANES(float);
 constexpr size_t kPanel = 2 * kLanes;
 
-// Highway's emulated target takes no lane for less than the lowest finite number.
+// The largest lane. Highway's emulated target ignores lanes below the lowest finite number, so -inf
+// needs a search of its own there.
 HWY_INLINE float LargestLane(FloatVector v) {
   const FloatTag d;
 #if HWY_TARGET == HWY_EMU128
@@ -66,14 +72,16 @@ HWY_INLINE float LargestLane(FloatVector v) {
 #endif
 }
 
-// Rows of the tile: with two vectors of B and one of A, 6 rows fill 16 registers, 12 fill 32.
+// Rows of the tile. With two vectors of B and one of A, 6 rows (12 sums) fill 16 registers, 12 rows
+// (24 sums) fill most of 32.
 #if HWY_TARGET == HWY_NEON || HWY_TARGET <= HWY_AVX3
 constexpr size_t kMaxRows = 12;
 #else
 constexpr size_t kMaxRows = 6;
 #endif
 
-// Rows of `dtype` that begin `stride` bytes apart.
+// A view of rows of any element type that begin `stride` bytes apart: TypedRows and Rows<float>
+// alike.
 struct StoredRows {
   StoredRows(TypedRows rows)  // NOLINT: a TypedRows is stored rows
       : data(rows.data), stride(rows.row_bytes()), num_rows(rows.num_rows) {}
@@ -97,16 +105,18 @@ HWY_INLINE hn::Vec<D> LoadBytes(D d, const std::byte* from) {
   return hn::BitCast(d, hn::LoadU(bytes, reinterpret_cast<const uint8_t*>(from)));
 }
 
+// f16 to float. Uses the hardware conversion where the target has one.
 HWY_INLINE FloatVector F16ToFloat(hn::Vec<hn::Rebind<uint16_t, FloatTag>> half) {
   const FloatTag d;
 #if HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_NEON
   return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, FloatTag>(), half));
-#else  // ToFloat(f16) in vector form; Highway's own emulation knows neither infinity nor NaN
+#else  // ToFloat(f16) in vector form: Highway's emulation handles neither infinity nor NaN
   const hn::Rebind<uint32_t, FloatTag> du;
   const auto bits = hn::PromoteTo(du, half);
   const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
   const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFu));
   const auto shifted = hn::ShiftLeft<13>(magnitude);
+  // Multiplying by 2^112 corrects the exponent bias and normalises subnormals at the same time.
   const auto finite = hn::BitCast(du, hn::Mul(hn::BitCast(d, shifted), hn::Set(d, 0x1p112f)));
   const auto quiet =
       hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(du, 0x7C00u)), hn::Set(du, 0x400000u));
@@ -116,7 +126,8 @@ HWY_INLINE FloatVector F16ToFloat(hn::Vec<hn::Rebind<uint16_t, FloatTag>> half) 
 #endif
 }
 
-// Elements [col, col + kLanes) of a row; col % kLanes == 0.
+// Elements [col, col + kLanes) of a row as floats. Needs col % kLanes == 0, so that a vector of q8
+// lies in one block.
 template <Dtype kDtype>
 HWY_INLINE FloatVector LoadVector(const std::byte* row, size_t col) {
   const FloatTag d;
@@ -140,7 +151,7 @@ HWY_INLINE FloatVector LoadVector(const std::byte* row, size_t col) {
   }
 }
 
-// Elements [col, col + count) and zeros, for count < kLanes; reads nothing past them.
+// Elements [col, col + count) and zeros, for count < kLanes. Reads nothing past the last element.
 template <Dtype kDtype>
 HWY_INLINE FloatVector LoadPartial(const std::byte* row, size_t col, size_t count) {
   if constexpr (kDtype == Dtype::kQ8) {
@@ -155,7 +166,7 @@ HWY_INLINE FloatVector LoadPartial(const std::byte* row, size_t col, size_t coun
 
 // ---- Packing
 
-// Writes 128-bit block b of `v` at out + b * step.
+// Writes 128-bit block b of `v` at out + b * step, for every block, by halving the vector.
 template <class D>
 HWY_INLINE void StoreBlocks(D d, hn::Vec<D> v, float* out, size_t step) {
   if constexpr (hn::MaxLanes(D()) == 4) {
@@ -167,7 +178,7 @@ HWY_INLINE void StoreBlocks(D d, hn::Vec<D> v, float* out, size_t step) {
   }
 }
 
-// out[k * stride + i] = v_i[k], for i < 4 and k < kLanes.
+// Transposes four vectors: out[k * stride + i] = v_i[k], for i < 4 and k < kLanes.
 HWY_INLINE void StoreTransposed(FloatVector v0, FloatVector v1, FloatVector v2, FloatVector v3,
                                 float* out, size_t stride) {
   const FloatTag d;
@@ -185,8 +196,8 @@ HWY_INLINE void StoreTransposed(FloatVector v0, FloatVector v1, FloatVector v2, 
               step);
 }
 
-// One panel: packed[k - k_begin][i] = rows[i][k], i < kPanel. Past the last row it is repeated:
-// those columns of the product are computed and dropped.
+// Packs one panel: packed[k - k_begin][i] = rows[i][k], i < kPanel. If there are fewer rows, the
+// last one is repeated; those columns of the product are computed and dropped.
 template <Dtype kDtype>
 HWY_INLINE void PackPanel(const StoredRows& rows, size_t k_begin, size_t k_end, float* packed) {
   for (size_t i = 0; i < kPanel; i += 4, packed += 4) {
@@ -210,7 +221,8 @@ HWY_INLINE void PackPanel(const StoredRows& rows, size_t k_begin, size_t k_end, 
   }
 }
 
-// B = rows[:, k_begin:k_end]^T, in panels of (k_end - k_begin) * kPanel floats. num_rows >= 1.
+// Packs B = rows[:, k_begin:k_end]^T, in panels of (k_end - k_begin) * kPanel floats. Needs
+// num_rows >= 1.
 template <Dtype kDtype>
 void PackPanelsOf(StoredRows rows, size_t k_begin, size_t k_end, float* packed) {
   for (;;) {
@@ -235,7 +247,7 @@ inline void PackPanels(const StoredRows& rows, Dtype dtype, size_t k_begin, size
   }
 }
 
-// B = rows, in panels of panel_stride floats; the last one is padded with zeros.
+// Converts B = rows, in panels of panel_stride floats each. The last panel is padded with zeros.
 template <Dtype kDtype>
 void ConvertPanelsOf(TypedRows rows, float* packed, size_t panel_stride) {
   const FloatTag d;
@@ -267,8 +279,9 @@ inline void ConvertPanels(TypedRows rows, float* packed, size_t panel_stride) {
 
 // ---- The product
 
-// Two sources of B's vectors: panels, or the stored rows themselves (B = rows), converted on the
-// way. The second pays when each is read once, and needs num_columns % kPanel == 0.
+// Two sources of B's vectors. PanelSource reads packed panels. StoredSource reads the stored rows
+// themselves (B = rows) and converts on the way; it pays when each row is read once, and needs
+// num_columns % kPanel == 0.
 struct PanelSource {
   const float* data;
   size_t panel_stride;
@@ -278,19 +291,22 @@ struct PanelSource {
   }
   HWY_INLINE void Prefetch(size_t, size_t) const {}
 };
-// For what is read once, soon but not next: into the second cache, as what is on its way into the
-// first one keeps loads waiting (a token that reads 131,072 keys took a tenth longer).
+// Prefetches data that is read once, soon but not next. Into the second-level cache, because lines
+// on their way into the first one keep loads waiting: a token that reads 131,072 keys took a tenth
+// longer.
 HWY_INLINE void AskFor(const std::byte* data) { __builtin_prefetch(data, 0, 2); }
 
 template <Dtype kDtype>
 struct StoredSource {
   const std::byte* data;
   size_t stride;
-  // As many bytes as there are, that lie so far behind them, are asked for evenly over the product,
-  // as all at once they would wait for each other; 0: nothing.
+  // Distance in bytes from each element to the data to prefetch while that element is used; 0:
+  // none. The product spreads the prefetches evenly, because all at once they would wait for each
+  // other.
   ptrdiff_t ahead;
   size_t element_bytes;
-  // Of elements [begin, begin + count), in the order in which they are met.
+  // Prefetches the counterpart of elements [begin, begin + count), counted in the order in which
+  // the product reads them.
   HWY_INLINE void Prefetch(size_t begin, size_t count) const {
     if (ahead == 0) return;
     const std::byte* const next = data + ahead + begin * element_bytes;
@@ -313,7 +329,8 @@ struct Product {
   bool accumulate;  // start from c, not from zero
 };
 
-// The tile: columns [column, column + kVectors * kLanes) of kRows rows, written at c.
+// One tile: columns [column, column + kVectors * kLanes) of kRows rows, written at c. All sums stay
+// in registers over the whole depth.
 template <size_t kRows, size_t kVectors, class Source>
 HWY_INLINE void MultiplyTile(const Product<Source>& p, size_t column, float* c, size_t c_stride) {
   const FloatTag d;
@@ -347,7 +364,7 @@ HWY_INLINE void MultiplyTile(const Product<Source>& p, size_t column, float* c, 
   }
 }
 
-// Columns past the last full panel go through a padded copy of C.
+// Multiplies the columns past the last full panel through a padded copy of C.
 template <size_t kRows, class Source>
 HWY_INLINE void MultiplyEdge(const Product<Source>& p, size_t column) {
   const size_t bytes = (p.num_columns - column) * sizeof(float);
@@ -359,7 +376,8 @@ HWY_INLINE void MultiplyEdge(const Product<Source>& p, size_t column) {
   for (size_t r = 0; r < kRows; ++r) std::memcpy(p.c + r * p.c_stride + column, c[r], bytes);
 }
 
-// Few rows leave registers for more columns, which hide the latency of the multiply-add.
+// Multiplies kRows rows with all columns. Few rows leave registers free for more columns at once,
+// which hide the latency of the multiply-add: one row takes 8 vectors, three take 4.
 template <size_t kRows, class Source>
 HWY_NOINLINE void MultiplyRows(const Product<Source>& p) {
   constexpr size_t kVectors = kRows == 1 ? 8 : kRows <= 3 ? 4 : 2;
@@ -375,19 +393,20 @@ HWY_NOINLINE void MultiplyRows(const Product<Source>& p) {
   }
 }
 
+// Picks the instantiation for `num_rows` <= kRows at run time.
 template <size_t kRows, class Source>
 HWY_INLINE void MultiplySomeRows(const Product<Source>& p, size_t num_rows) {
   if (num_rows == kRows) return MultiplyRows<kRows>(p);
   if constexpr (kRows > 1) MultiplySomeRows<kRows - 1>(p, num_rows);
 }
 
-// 1 <= num_rows <= kMaxRows.
+// Multiplies 1 to kMaxRows rows.
 template <class Source>
 HWY_INLINE void MultiplyBlock(const Product<Source>& p, size_t num_rows) {
   MultiplySomeRows<kMaxRows>(p, num_rows);
 }
 
-// Any number of rows.
+// Multiplies any number of rows.
 HWY_INLINE void Multiply(Product<PanelSource> p, size_t num_rows) {
   for (size_t row = 0; row < num_rows; row += kMaxRows) {
     MultiplyBlock(p, std::min(kMaxRows, num_rows - row));
@@ -396,7 +415,8 @@ HWY_INLINE void Multiply(Product<PanelSource> p, size_t num_rows) {
   }
 }
 
-// Scratch may begin anywhere; tiles want whole cache lines.
+// Scratch may begin anywhere, while tiles read whole cache lines of 64 bytes: returns the first
+// aligned float.
 constexpr size_t kAlignFloats = 16;  // slack to ask for
 HWY_INLINE float* AlignScratch(float* scratch) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(scratch);

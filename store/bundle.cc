@@ -13,6 +13,7 @@
 namespace lectern {
 namespace {
 
+// A head larger than this is not believed; it bounds what a damaged file can make us allocate.
 constexpr uint64_t kMaxHeadBytes = uint64_t{64} << 20;
 constexpr size_t kCopyBytes = size_t{1} << 20;
 
@@ -69,7 +70,7 @@ class Exporter {
                    kBundleAlignment);
   }
 
-  // The end of the copy, zeros included.
+  // Copies a shard and its padding; returns where the padding ends.
   Result<uint64_t> CopyFile(const std::string& file, uint64_t at) {
     LECTERN_ASSIGN(const auto from, env_.Mirror(directory_ + "/" + file));
     BundleEntry entry{at, from->size(), 0, 0};
@@ -122,7 +123,7 @@ class Exporter {
 
 // ---- Reading ----
 
-// A part of a mapped file.
+// A part of a mapped file, seen as a file of its own.
 class MappedPart : public MappedFile {
  public:
   MappedPart(std::shared_ptr<const MappedFile> file, uint64_t offset, uint64_t size)
@@ -164,7 +165,7 @@ class Importer {
     LECTERN_RETURN_IF_ERROR(OpenShards());
     LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
     if (Status written = WriteShards(); !written.ok()) {
-      (void)DiscardGeneration(env_, store_, catalog_, row_);  // else a collection does
+      (void)DiscardGeneration(env_, store_, catalog_, row_);  // else a collection removes it
       return written;
     }
     return Imported{row_, /*existed=*/false, names_.note};
@@ -175,7 +176,8 @@ class Importer {
     return Status(code, path_ + ": " + what + "; export the document again");
   }
 
-  // Nothing is believed before the head's CRC; then every number against the file's size.
+  // Reads the head. Nothing in it is used before its CRC is checked, then every number is checked
+  // against the file's size.
   Status ReadHead() {
     LECTERN_ASSIGN(auto file, env_.Map(path_));
     file_ = std::move(file);
@@ -217,6 +219,7 @@ class Importer {
     entries_.resize(header_.num_files);
     std::memcpy(entries_.data(), head.data() + sizeof header_,
                 entries_.size() * sizeof(BundleEntry));
+    // The files must follow each other without gaps, so that each byte is covered by one checksum.
     uint64_t at = header_.head_bytes;
     for (const BundleEntry& entry : entries_) {
       if (entry.offset != at || entry.bytes > header_.file_bytes - at || entry.reserved != 0) {
@@ -238,6 +241,8 @@ class Importer {
     return {};
   }
 
+  // Checks every shard of the bundle, by checksum first and then by its own header: it must be of
+  // this document.
   Status OpenShards() {
     for (uint32_t i = 0; i < entries_.size(); ++i) {
       const BundleEntry& entry = entries_[i];
@@ -264,7 +269,7 @@ class Importer {
     return {};
   }
 
-  // Written anew: the generation is part of every block's checksum.
+  // The shards are written anew, because their generation is part of every block's checksum.
   Status WriteShards() {
     const std::string directory = DocumentDirectory(store_, row_.id, row_.generation);
     LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory));

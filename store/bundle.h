@@ -1,4 +1,4 @@
-// One document as a single file, to be carried to another store.
+// Exports one document as a single file (a bundle), and imports a bundle into another store.
 #ifndef LECTERN_STORE_BUNDLE_H_
 #define LECTERN_STORE_BUNDLE_H_
 
@@ -11,8 +11,8 @@
 
 namespace lectern {
 
-// The bytes of a bundle: a head of whole 4096s, then the document shard and the layers' shards in
-// order, each filled up with zeros to a multiple of 4096. Normative text: FORMAT.md.
+// The bytes of a bundle: a head whose size is a multiple of 4096, then the document shard and the
+// layers' shards in order, each padded with zeros to a multiple of 4096. Normative text: FORMAT.md.
 inline constexpr char kBundleMagic[8] = {'L', 'E', 'C', 'T', 'B', 'N', 'D', 'L'};
 inline constexpr uint16_t kBundleMajor = 1;
 inline constexpr uint64_t kBundleAlignment = 4096;
@@ -22,12 +22,12 @@ struct BundleHeader {
   uint16_t major;
   uint16_t minor;
   uint32_t head_crc;    // CRC-32C of the head with this field 0
-  uint64_t file_bytes;  // of the bundle
+  uint64_t file_bytes;  // size of the bundle
   uint32_t head_bytes;  // header, entries, strings and zeros
   uint32_t num_files;   // 1 + layers; an entry each follows
   uint8_t document_id[16];
   uint8_t fingerprint[32];
-  uint64_t generation;  // of the shards inside; an import gives them a new one
+  uint64_t generation;  // generation of the shards inside; an import gives them a new one
   uint64_t num_tokens;
   uint64_t text_bytes;
   uint64_t replaced_bytes;
@@ -40,31 +40,35 @@ static_assert(sizeof(BundleHeader) == 128);
 
 struct BundleEntry {
   uint64_t offset;
-  uint64_t bytes;     // of the shard, without its zeros
-  uint32_t crc;       // CRC-32C of the shard and its zeros
+  uint64_t bytes;     // size of the shard without its padding
+  uint32_t crc;       // CRC-32C of the shard with its padding
   uint32_t reserved;  // 0
 };
 static_assert(sizeof(BundleEntry) == 24);
 
-// Writes the document as a new file; every byte of it is verified on the way. Needs no lock: the
-// generation is leased. kInvalidArgument: `path` is taken. Codes of ReadGeneration, kNoSpace.
+// Writes the document as a new file and verifies every byte of it on the way. Needs no lock,
+// because it leases the generation. kInvalidArgument: `path` is taken. Codes of ReadGeneration,
+// kNoSpace.
 Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
                       const std::string& path);
 
 struct Imported {
   DocumentRow row;
-  bool existed = false;  // nothing was done: the same document was there
+  bool existed = false;  // true: the same document was there, and nothing was written
   std::string note;      // ImportNames::note
 };
+// How an import names its document.
 struct ImportNames {
   NameChange change;
-  std::string name;  // that the document has then; empty: none
+  std::string name;  // the document's name afterwards; empty: none
   std::string note;
 };
-// Names the document of this row, whose `name` is the one that it was exported with.
+// Decides the names of a document that is being imported. The row's `name` is the name that it was
+// exported with.
 using NameImport = std::function<Result<ImportNames>(const DocumentRow&)>;
 
-// Takes the document of a bundle into the store. All or nothing, names included. For the one who holds the store's lock. `quota_bytes` of the store; 0: none. kTruncated,
+// Takes the document of a bundle into the store: all or nothing, names included. The caller must
+// hold the store's lock. `quota_bytes` limits the size of the store; 0: no limit. kTruncated,
 // kChecksumMismatch, kCorrupt, kUnsupportedVersion, kLimitExceeded, kNoSpace.
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
                                 const std::string& path, const NameImport& names,

@@ -1,4 +1,4 @@
-// How a call is told to end early.
+// The flag by which any thread tells a running call to end early.
 #ifndef LECTERN_STORE_CANCEL_FLAG_H_
 #define LECTERN_STORE_CANCEL_FLAG_H_
 
@@ -6,10 +6,11 @@
 
 namespace lectern {
 
-// Set from any thread to make the call that was given it end early with kCancelled. Polled at
-// least once per layer and block of work, so that a call ends within 250 ms.
+// Set it from any thread to make the call that was given it end early with kCancelled. Long calls
+// poll it at least once per layer and block of work, so that they end within 250 ms.
 using CancelFlag = std::atomic<bool>;
 
+// nullptr means that the call cannot be cancelled.
 inline bool IsSet(const CancelFlag* flag) {
   return flag != nullptr && flag->load(std::memory_order_relaxed);
 }

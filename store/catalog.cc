@@ -34,6 +34,7 @@ std::optional<DocumentId> ParseDocumentId(std::string_view text) {
 }
 
 struct Catalog::Impl {
+  // How long a statement waits for another process's transaction.
   static constexpr int kBusyTimeoutMs = 5000;
   std::string path;
   bool writes = false;
@@ -81,7 +82,7 @@ struct Catalog::Impl {
     return writes ? Status() : Execute("PRAGMA query_only=ON");
   }
 
-  // Only for a file known to be ours: leaving WAL would change it.
+  // Only for a file that is known to be Lectern's: leaving WAL mode would change it.
   Status SetJournalMode() const {
     Statement s = Prepare("PRAGMA journal_mode=TRUNCATE");
     const std::string mode(s.Step() ? s.Bytes(0) : "");
@@ -90,7 +91,7 @@ struct Catalog::Impl {
     return {};
   }
 
-  // SQLite keeps no page checksums. Row CRCs find changed values; this finds lost rows.
+  // SQLite has no page checksums. Row CRCs find changed values; this check finds lost rows.
   Status QuickCheck() const {
     Statement s = Prepare("PRAGMA quick_check(1)");
     const std::string found(s.Step() ? s.Bytes(0) : "nothing was checked");
@@ -110,7 +111,7 @@ struct Catalog::Impl {
     return documents;
   }
 
-  // A reader's file may be of version 1, and may be brought up to date while it is open.
+  // A reader's file may have schema version 1, and another process may upgrade it while it is open.
   Result<std::vector<StoredName>> Names() const {
     LECTERN_ASSIGN(const int64_t version, Number("PRAGMA user_version"));
     std::vector<StoredName> names;
@@ -168,8 +169,8 @@ struct Catalog::Impl {
     return CorruptRow("names", "\"" + name.name + "\"");
   }
 
-  // A damaged row hides no intact one: it counts only where nothing else was found, because then it
-  // may be what was looked for.
+  // A damaged row does not hide an intact one. It is an error only if nothing else was found,
+  // because then it may be the row that was looked for.
   Result<std::optional<DocumentRow>> FindReady(const DocumentId& id) const {
     LECTERN_ASSIGN(const auto documents, Documents());
     const StoredDocument* found = nullptr;
@@ -207,7 +208,8 @@ struct Catalog::Impl {
     return std::optional<DocumentId>();
   }
 
-  // As FindReady. Damage is an error where no name is left: one of the damaged may be its own.
+  // As FindReady: damage is an error only if no intact name was found, because a damaged one may be
+  // this document's.
   Result<std::vector<DocumentName>> NamesOfId(const DocumentId& id) const {
     LECTERN_ASSIGN(const auto names, Names());
     std::vector<DocumentName> of_id = NamesOf(names, id);
@@ -284,7 +286,7 @@ struct Catalog::Impl {
     return s.Int(0) + 1;
   }
 
-  // Marks generations of `id` below `end` dead. The number of those that were alive.
+  // Marks generations of `id` below `end` dead. Returns how many were alive.
   Result<int> MarkDead(const DocumentId& id, uint64_t end) const {
     LECTERN_ASSIGN(auto documents, Documents());
     int num_marked = 0;
@@ -299,7 +301,7 @@ struct Catalog::Impl {
     return num_marked;
   }
 
-  // Within a transaction. `id` has its new generation already.
+  // Makes a change of names, within a transaction. `id` already has its new generation.
   Status MakeChange(const DocumentId& id, const NameChange& change) const {
     for (const DocumentName& name : change.names) {
       if (name.name.empty()) {
@@ -308,6 +310,7 @@ struct Catalog::Impl {
       LECTERN_RETURN_IF_ERROR(PutName(name, id));
     }
     for (const auto& [name, other] : change.others) LECTERN_RETURN_IF_ERROR(PutName(name, other));
+    // Replaced documents go only if no name is left to them after the changes above.
     for (const DocumentId& replaced : change.replaced) {
       LECTERN_ASSIGN(const auto names, NamesOfId(replaced));
       if (replaced == id || !names.empty()) continue;
@@ -322,7 +325,7 @@ struct Catalog::Impl {
     return {};
   }
 
-  // The row must be there and being built, or someone removed the document meanwhile.
+  // The row must still be in state `building`; otherwise somebody removed the document meanwhile.
   Status CheckBuilding(const DocumentRow& row) const {
     LECTERN_ASSIGN(const StoredDocument document, ByGeneration(row.generation));
     if (document.row.id == row.id && document.row.state == DocumentState::kBuilding) return {};
@@ -425,7 +428,7 @@ Status Catalog::MarkDead(const DocumentId& id) {
   LECTERN_RETURN_IF_ERROR(transaction.begun());
   LECTERN_ASSIGN(const int num_marked, impl_->MarkDead(id, std::numeric_limits<uint64_t>::max()));
   if (num_marked == 0) {
-    LECTERN_RETURN_IF_ERROR(impl_->FindReady(id).status());  // a damaged row may be the one
+    LECTERN_RETURN_IF_ERROR(impl_->FindReady(id).status());  // a damaged row may be the document
     return Status(Code::kNotFound, ToHex(id) + ": no such document");
   }
   LECTERN_RETURN_IF_ERROR(impl_->Prepare("DELETE FROM names WHERE id=?").Bind(id).Run());
@@ -479,7 +482,7 @@ Status Catalog::Settle() {
   LECTERN_RETURN_IF_ERROR(impl_->CheckWritable());
   Transaction transaction(impl_->db, impl_->path, Transaction::Kind::kWrite);
   LECTERN_RETURN_IF_ERROR(transaction.begun());
-  // A row with the values that it has would write nothing; the header is always written.
+  // Setting a row to the values that it has would write nothing; the header is always written.
   LECTERN_RETURN_IF_ERROR(
       impl_->Execute(("PRAGMA user_version=" + std::to_string(kSchemaVersion)).c_str()));
   return transaction.Commit();

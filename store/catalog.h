@@ -1,4 +1,4 @@
-// The SQLite file that tracks documents and their shards.
+// The catalog: the SQLite file that knows every document of a store, its names and its shards.
 #ifndef LECTERN_STORE_CATALOG_H_
 #define LECTERN_STORE_CATALOG_H_
 
@@ -18,6 +18,7 @@ namespace lectern {
 
 using DocumentId = std::array<uint8_t, 16>;  // first half of a SHA-256; see FORMAT.md
 using Fingerprint = std::array<uint8_t, 32>;
+// Lower-case hexadecimal digits.
 std::string ToHex(std::span<const uint8_t> bytes);
 // 32 lower-case hex digits, else nullopt.
 std::optional<DocumentId> ParseDocumentId(std::string_view text);
@@ -35,8 +36,9 @@ struct DocumentName {
 struct DocumentRow {
   DocumentId id{};
   uint64_t generation = 0;  // unique in the store, growing
-  std::string name;         // the name it was found by, else the first; empty: reachable by id only
-  std::vector<DocumentName> names = {};  // all that point here, by byte order; of ready documents
+  std::string name;         // the name it was found by, else its first name; empty: has an id only
+  // All names that point here, in byte order; for ready documents.
+  std::vector<DocumentName> names = {};
   DocumentState state = DocumentState::kBuilding;
   Fingerprint fingerprint{};
   std::string model_path;  // absolute, as given when it was indexed; informative
@@ -44,70 +46,70 @@ struct DocumentRow {
   uint64_t text_bytes = 0;
   uint64_t replaced_bytes = 0;  // invalid UTF-8 bytes replaced while reading
   uint64_t bytes_on_disk = 0;   // all shards
-  std::string report_json;      // the result of index-document, for `existed` runs; informative
+  std::string report_json;  // result of index-document, for runs that find `existed`; informative
 };
 
-// How a transaction changes names, and the documents that it takes them from.
+// How a transaction changes names, and which documents lose theirs.
 struct NameChange {
-  std::vector<DocumentName> names;      // point to the document afterwards, whoever had them
-  std::vector<DocumentId> replaced;     // documents that go, unless a name is left to them
-  std::vector<uint64_t> abandoned;      // unfinished generations that go
-  // Names that others have afterwards instead of one that was taken from them.
+  std::vector<DocumentName> names;   // names of the document afterwards, whoever had them
+  std::vector<DocumentId> replaced;  // documents to remove, unless they still have a name
+  std::vector<uint64_t> abandoned;   // unfinished generations to remove
+  // Names that other documents get instead of one that was taken from them.
   std::vector<std::pair<DocumentName, DocumentId>> others;
 };
 
-// A generation with its shards, as Adopt and Salvage move them.
+// A generation and its shards, as Adopt and Salvage move them.
 struct CatalogEntry {
   DocumentRow row;
   std::vector<ShardSummary> shards;
 };
 
-// One connection; one thread at a time (callers lock). Readers in other processes are fine.
+// One connection to the catalog; one thread at a time (callers lock). Other processes may read at
+// the same time.
 class Catalog {
  public:
   enum class Mode { kReadOnly, kReadWrite };
-  // kReadWrite creates file and schema where missing, and brings an older schema up to date in one
-  // transaction; kReadOnly reads older ones as they are. Read-only media without journal: opened
-  // immutable. kNotFound (read-only, no file), kCorrupt (not ours, schema or row CRC wrong),
-  // kUnsupportedVersion, kReadOnly, kLocked, kNoSpace, kIoError.
+  // kReadWrite creates file and schema if they are missing, and upgrades an older schema in one
+  // transaction; kReadOnly reads older ones as they are. On read-only media without a journal the
+  // file is opened as immutable. kNotFound (read-only, no file), kCorrupt (not Lectern's, schema or
+  // row CRC wrong), kUnsupportedVersion, kReadOnly, kLocked, kNoSpace, kIoError.
   static Result<std::unique_ptr<Catalog>> Open(Env& env, const std::string& path, Mode mode);
   ~Catalog();
 
-  // A new `building` row with the next generation; `row.generation` is ignored.
+  // Adds a `building` row with the next generation and returns that; `row.generation` is ignored.
   Result<uint64_t> BeginDocument(const DocumentRow& row);
   // The visibility transaction: adds the shard rows, records sizes and report, makes the row
-  // `ready`, marks older generations of the same id dead, and makes the change of names. `row` is
-  // the building row with its final fields; its own names are not looked at.
+  // `ready`, marks older generations of the same id dead, and changes names. `row` is the building
+  // row with its final fields; its own names are ignored.
   Status CommitDocument(const DocumentRow& row, const std::vector<ShardSummary>& shards,
                         const NameChange& change = {});
-  // Makes the change of names for a document that is ready. kNotFound, kInvalidArgument (an empty
-  // name).
+  // Changes the names of a ready document. kNotFound, kInvalidArgument (an empty name).
   Status ChangeNames(const DocumentId& id, const NameChange& change);
-  // Takes the name away; the document goes, as MarkDead has it, when this was its last one: true.
-  // kNotFound.
+  // Removes the name. If it was the document's last one, the document goes too, as by MarkDead, and
+  // the result is true. kNotFound.
   Result<bool> RemoveName(const std::string& name);
-  // Marks every generation of the id dead: it is gone for readers from here on.
+  // Marks every generation of the id dead: readers no longer find it.
   Status MarkDead(const DocumentId& id);
-  // When this returns, what calls have read is durable, also of a commit that failed after it had
-  // happened: a transaction that changes nothing, and whose commit is whole.
+  // Makes everything durable that calls have read so far, including a commit that reported a
+  // failure after it had happened. (It commits a transaction that changes nothing.)
   Status Settle();
-  // Forgets a row of a generation (its files are gone).
+  // Deletes the row of a generation whose files are gone.
   Status Forget(uint64_t generation);
 
   // In one transaction: adds these generations as they are, state and number included, replacing
-  // rows of the same number; points each of their names at its id unless the name is taken; makes
-  // the counter of generations at least the greatest of them.
+  // rows of the same number; gives each its names unless they are taken; raises the counter of
+  // generations to the greatest of them.
   Status Adopt(const std::vector<CatalogEntry>& entries);
 
-  // The intact part of a catalog: documents whose row verifies, with the names that point to each
-  // (shards are left out). `damaged`: some row of any table does not verify.
+  // The intact part of a catalog: documents whose row verifies, with the names that point to them
+  // (without shards). `damaged`: some row of any table does not verify.
   struct Salvaged {
     std::vector<DocumentRow> documents;
     bool damaged = false;
   };
   Result<Salvaged> Salvage() const;
 
-  // Every call checks the CRC of each row that it returns: kCorrupt names the row.
+  // Every call checks the CRC of each row that it returns; kCorrupt names the damaged row.
   Result<std::vector<DocumentRow>> List() const;  // all states, by generation
   Result<std::optional<DocumentRow>> FindReady(const DocumentId& id) const;
   Result<std::optional<DocumentRow>> FindReadyByName(const std::string& name) const;

@@ -7,6 +7,8 @@
 namespace lectern {
 namespace {
 
+// A CRC-32C over columns, each with its length, so that bytes cannot move from one column to the
+// next.
 class RowCrc {
  public:
   explicit RowCrc(std::string_view table) { Add(table); }

@@ -1,4 +1,4 @@
-// The rows of the catalog's tables: FORMAT.md. Internal to store/.
+// Reads and checksums the rows of the catalog's tables (FORMAT.md). Internal to store/.
 #ifndef LECTERN_STORE_CATALOG_ROWS_H_
 #define LECTERN_STORE_CATALOG_ROWS_H_
 
@@ -21,7 +21,7 @@ void CopyTo(std::string_view from, std::array<uint8_t, N>& to) {
   if (!from.empty()) std::memcpy(to.data(), from.data(), std::min(N, from.size()));
 }
 
-// A document with what only the catalog knows.
+// A document's row with the columns that only the catalog uses.
 struct StoredDocument {
   DocumentRow row;
   int64_t num_shards = 0;
@@ -34,12 +34,13 @@ struct StoredName {
   bool intact = false;
 };
 
-// CRC-32C over the table's name and the columns in order: text and blobs as u64 length + bytes,
+// CRC-32C over the table's name and the columns in order: text and blobs as u64 length and bytes,
 // integers as i64, little-endian.
 uint32_t DocumentCrc(const DocumentRow& row, std::string_view id, std::string_view fingerprint,
                      int64_t num_shards);
 uint32_t NameCrc(std::string_view name, std::string_view id, std::string_view source);
-uint32_t NameCrc1(std::string_view name, std::string_view id);  // of version 1
+// As schema version 1 had it, without source.
+uint32_t NameCrc1(std::string_view name, std::string_view id);
 uint32_t CounterCrc(std::string_view name, int64_t value);
 uint32_t ShardCrc(int64_t generation, const ShardSummary& shard);
 
@@ -48,12 +49,12 @@ inline constexpr char kSelectDocuments[] =
     "replaced_bytes, bytes_on_disk, report_json, num_shards, crc FROM documents "
     "ORDER BY generation";
 
-// A row of kSelectDocuments.
+// Reads a row of kSelectDocuments.
 StoredDocument ReadDocument(const Statement& s);
-// A row of file, bytes, table_crc, header_crc, crc. False: the CRC does not fit, or the file would
-// lie elsewhere.
+// Reads a row of (file, bytes, table_crc, header_crc, crc). False: the CRC does not fit, or the
+// file name leads outside the document's folder.
 bool ReadShard(const Statement& s, int64_t generation, ShardSummary& shard);
-// SQLite's integers are signed. kLimitExceeded.
+// kLimitExceeded if a number does not fit SQLite's signed integers.
 Status CheckRange(const DocumentRow& row);
 
 }  // namespace lectern

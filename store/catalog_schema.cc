@@ -9,7 +9,7 @@
 namespace lectern {
 namespace {
 
-// The text is normative (FORMAT.md) and compared with what a file holds.
+// The SQL is normative (FORMAT.md) and is compared with the text that a file holds.
 constexpr int kApplicationId = 0x4C454354;  // "LECT"
 
 struct Table {
@@ -18,7 +18,7 @@ struct Table {
 };
 
 constexpr Table kTables[] = {
-    // by name
+    // In the order of names.
     {"counters",
      "CREATE TABLE counters(name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL, "
      "crc INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
@@ -39,7 +39,7 @@ constexpr Table kTables[] = {
 };
 
 constexpr size_t kNamesTable = 2;
-// Version 1 knew no sources; its other tables are the same.
+// Version 1 had no sources; its other tables are the same.
 constexpr Table kNamesTable1 = {
     "names",
     "CREATE TABLE names(name TEXT PRIMARY KEY NOT NULL, id BLOB NOT NULL, "
@@ -53,10 +53,10 @@ Status PutVersion(sqlite3* db, const std::string& path) {
   return Execute(db, path, "PRAGMA user_version=" + std::to_string(kSchemaVersion));
 }
 
-// A row of the table names as the newer version has it: of version 1 nobody knows the source.
+// A row of table `names` for the newer version. Rows of version 1 have no source.
 struct NewerName {
   std::string name, id;
-  int64_t crc;  // fits where the older one's did
+  int64_t crc;  // fits only if the older one did
 };
 
 Result<std::vector<NewerName>> ReadOlderNames(sqlite3* db, const std::string& path) {
@@ -116,7 +116,8 @@ Status CheckIsOurs(sqlite3* db, const std::string& path) {
 }
 
 Status CheckSchema(sqlite3* db, const std::string& path) {
-  // In one transaction with what it goes by: another process may bring the file up to date.
+  // The version is read in the same transaction as the tables, because another process may upgrade
+  // the file.
   Transaction transaction(db, path, Transaction::Kind::kRead);
   LECTERN_RETURN_IF_ERROR(transaction.begun());
   LECTERN_ASSIGN(const int64_t version, NumberOf(db, path, "PRAGMA user_version"));
@@ -139,7 +140,7 @@ Status UpgradeSchema(sqlite3* db, const std::string& path) {
   Transaction transaction(db, path, Transaction::Kind::kWrite);
   LECTERN_RETURN_IF_ERROR(transaction.begun());
   LECTERN_ASSIGN(const int64_t version, NumberOf(db, path, "PRAGMA user_version"));
-  if (version == kSchemaVersion) return {};  // another process was faster
+  if (version == kSchemaVersion) return {};  // another process upgraded it meanwhile
   LECTERN_ASSIGN(const auto names, ReadOlderNames(db, path));
   LECTERN_RETURN_IF_ERROR(Execute(db, path, "DROP TABLE names"));
   LECTERN_RETURN_IF_ERROR(Execute(db, path, kTables[kNamesTable].sql));

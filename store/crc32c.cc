@@ -25,19 +25,21 @@ constexpr std::array<uint32_t, 256> MakeTable() {
 }
 constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
-// Polynomials of degree < 32 over GF(2) modulo the CRC's, bits reversed as it has them.
+// One in the ring of polynomials over GF(2) modulo the CRC's polynomial, with bits reversed as in
+// the CRC.
 constexpr uint32_t kOne = 0x80000000;
 
+// The product of two polynomials modulo the CRC's: shift and add.
 constexpr uint32_t Product(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
     product ^= (a & bit) != 0 ? b : 0;
-    b = (b >> 1) ^ ((b & 1) != 0 ? kPolynomial : 0);  // times x
+    b = (b >> 1) ^ ((b & 1) != 0 ? kPolynomial : 0);  // b times x
   }
   return product;
 }
 
-// x to the power of 8 * bytes: what so many bytes after it multiply a checksum by.
+// x to the power of 8 * bytes: appending so many bytes multiplies a checksum by this.
 constexpr uint32_t Shift(size_t bytes) {
   uint32_t power = kOne, square = kOne >> 8;  // x^8
   for (; bytes > 0; bytes /= 2) {
@@ -83,8 +85,9 @@ inline uint64_t Word(const uint8_t* data) {
   return word;
 }
 
-// As long as there are three parts of kPart bytes: one instruction waits three cycles for the one
-// before it, so that three checksums take as long as one.
+// Processes the data in triples of kPart bytes. The instruction takes three cycles, and a chain of
+// them waits for each; three independent checksums take the same time as one. They are then
+// combined by Shift.
 template <size_t kPart>
 LECTERN_CRC_TARGET uint32_t AddThrees(uint32_t crc, const uint8_t*& data, size_t& size) {
   constexpr uint32_t kShift = Shift(kPart);
@@ -100,6 +103,8 @@ LECTERN_CRC_TARGET uint32_t AddThrees(uint32_t crc, const uint8_t*& data, size_t
   return crc;
 }
 
+// Large triples first, because each combination costs a product; the rest word by word, then byte
+// by byte.
 LECTERN_CRC_TARGET uint32_t Extend(uint32_t crc, const uint8_t* data, size_t size) {
   crc = AddThrees<16384>(crc, data, size);
   crc = AddThrees<4096>(crc, data, size);
@@ -109,7 +114,7 @@ LECTERN_CRC_TARGET uint32_t Extend(uint32_t crc, const uint8_t* data, size_t siz
   return crc;
 }
 
-// One byte a step: the definition.
+// Byte by byte with a table: the definition.
 uint32_t ByTable(uint32_t crc, const void* data, size_t size) {
   const uint8_t* bytes = static_cast<const uint8_t*>(data);
   crc = ~crc;

@@ -1,4 +1,5 @@
-// Every file call of the store goes through here, so that tests can inject faults.
+// The file system as the store sees it. Every file call of the store goes through Env, so that
+// tests can inject faults.
 #ifndef LECTERN_STORE_ENV_H_
 #define LECTERN_STORE_ENV_H_
 
@@ -18,94 +19,98 @@ namespace lectern {
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
-  // All of it or an error; continues after EINTR and short writes.
+  // Writes everything or fails; continues after EINTR and short writes.
   virtual Status WriteAt(uint64_t offset, const void* data, size_t bytes) = 0;
   virtual Status ReadAt(uint64_t offset, void* data, size_t bytes) const = 0;  // short: kTruncated
-  virtual Status Allocate(uint64_t bytes) = 0;  // reserves space; kNoSpace before any write
-  virtual Status Sync() = 0;                    // after a failure the file must be thrown away
-  virtual Status Close() = 0;                   // reports what a deferred write did
+  // Reserves space, so that kNoSpace comes before any write.
+  virtual Status Allocate(uint64_t bytes) = 0;
+  virtual Status Sync() = 0;   // after a failure the file must be discarded
+  virtual Status Close() = 0;  // reports failures of deferred writes
 };
 
-// How the bytes of a file that stays open come to memory. kMmap: the file's pages themselves; where
-// the file is cut or its disk fails behind our back, the process gets SIGBUS. kPread: copies; the
-// same is an error of the call that copies.
+// How the bytes of an open file come to memory. kMmap maps the file's own pages: if the file is cut
+// or its disk fails meanwhile, the process gets SIGBUS. kPread copies them: the same failures are
+// errors of the call that copies.
 enum class Io { kMmap, kPread };
 
-// Read-only bytes of a whole file at one address: the file's pages (Env::Map) or copies of them
+// The read-only bytes of a whole file at one address: mapped pages (Env::Map) or copies
 // (Env::Mirror). Unmaps on destruction. Thread-safe, except as Load and DontNeed say.
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
   virtual const std::byte* data() const = 0;
-  virtual uint64_t size() const = 0;  // as fstat said when it was opened
-  // Before [offset, offset + bytes) of data() is read: a mirror copies it there from the file as it
-  // is now; a mapping has it. One thread at a time for the same bytes. kTruncated, kIoError with
-  // file and offset.
+  virtual uint64_t size() const = 0;  // as fstat said on opening
+  // Must be called before [offset, offset + bytes) of data() is read: a mirror copies the range
+  // from the file as it is now; a mapping does nothing. One thread at a time for the same bytes.
+  // kTruncated, kIoError with file and offset.
   virtual Status Load(uint64_t offset, uint64_t bytes) const {
     (void)offset, (void)bytes;
     return {};
   }
-  // Copies bytes of the file as it is now, whatever Load brought. Codes of Load.
+  // Copies bytes of the file as it is now, independent of Load. Codes of Load.
   virtual Status ReadAt(uint64_t offset, void* to, size_t bytes) const {
     if (bytes > 0) std::memcpy(to, data() + offset, bytes);
     return {};
   }
-  // A hint that a range will be read soon: it is fetched into the page cache meanwhile.
+  // Hints that a range will be read soon: it is fetched into the page cache in the background.
   virtual void WillNeed(uint64_t offset, uint64_t bytes) const = 0;
-  // A hint that it is not needed any more. What a mirror has of it is gone then (whole pages), until
-  // Load brings it again: nobody may be reading it.
+  // Hints that a range is not needed any more. A mirror drops its whole pages of the range until
+  // Load brings them back, so nobody may be reading them.
   virtual void DontNeed(uint64_t offset, uint64_t bytes) const = 0;
 };
 
-// An advisory lock on a file or directory, released on destruction and when its process ends.
+// An advisory lock on a file or directory. Released on destruction and when the process ends.
 class FileLock {
  public:
   virtual ~FileLock() = default;
 };
 
+// The identity and state of a path.
 struct FileInfo {
   enum class Type { kNone, kRegular, kDirectory, kOther };  // a symbolic link is kOther
   Type type = Type::kNone;
-  uint64_t bytes = 0;  // of a regular file
-  // What changes when the file is another one or was written to.
+  uint64_t bytes = 0;  // size of a regular file
+  // These change when the file is replaced or written to.
   uint64_t device = 0, inode = 0;
-  int64_t modified_ns = 0, changed_ns = 0;  // since 1970; of its bytes, of its inode
+  int64_t modified_ns = 0, changed_ns = 0;  // nanoseconds since 1970: of its content, of its inode
 
   bool operator==(const FileInfo&) const = default;
 };
 
-// What a directory lets us do: kNotWritable to this user, kReadOnlyMedia to nobody.
+// Whether a directory can be written: kNotWritable by this user, kReadOnlyMedia by nobody.
 enum class Access { kWritable, kNotWritable, kReadOnlyMedia };
 
-// Readers of a generation share its directory's lease; who removes it holds it alone.
+// Readers of a generation share its directory's lease; whoever removes the generation must hold it
+// alone.
 enum class Lease { kShared, kExclusive };
 
-// Thread-safe. Paths are plain strings; files are 0600, directories 0700; descriptors are
-// close-on-exec. Files are never opened or removed through a symbolic link in the last component; a
-// directory may be one (a store on another disk), except for RemoveTree.
+// Thread-safe. Paths are plain strings; files get mode 0600, directories 0700; descriptors are
+// close-on-exec. A symbolic link in the last component is never followed to open or remove a file.
+// A directory may be a link (a store on another disk), except in RemoveTree.
 class Env {
  public:
   virtual ~Env() = default;
   static Env& Default();  // POSIX
 
-  // `exclusive`: fails when it exists; else opens what is there (created when missing).
+  // `exclusive`: fails if the file exists. Otherwise opens the file, creating it if it is missing.
   virtual Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
                                                              bool exclusive) = 0;
   virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;  // regular files
-  // As Map, by Io::kPread: holds a descriptor, and memory for what was loaded. An Env whose files
-  // are memory of ours has nothing to copy.
+  // As Map, for Io::kPread: holds a descriptor and memory for the loaded ranges. An Env whose files
+  // are in memory anyway need not copy.
   virtual Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) { return Map(path); }
-  // The file that a path leads to through symbolic links, for files that are not ours: models are
-  // often links into a cache. The path itself when it leads nowhere.
+  // Follows symbolic links of files that are not the store's: models are often links into a cache.
+  // Returns the path itself if it leads nowhere.
   virtual std::string Resolve(const std::string& path) { return path; }
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;           // kMissingFile when not there
   virtual Status RemoveTree(const std::string& directory) = 0;  // ok when not there
-  // With parents; ok when there. What it made is durable: it syncs the parents.
+  // Creates the directory and its parents; ok if it exists. Durable on return: it syncs the
+  // parents.
   virtual Status MakeDirectory(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;
   virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // sorted names
-  // Of the path itself: no link is followed. kNone when nothing is there.
+  // Describes the path itself without following a link; kNone if nothing is there.
   virtual Result<FileInfo> Info(const std::string& path) = 0;
   Result<bool> Exists(const std::string& path) {
     LECTERN_ASSIGN(const FileInfo info, Info(path));
@@ -113,21 +118,21 @@ class Env {
   }
   virtual Result<uint64_t> FreeBytes(const std::string& directory) = 0;
   virtual Access AccessTo(const std::string& directory) = 0;
-  // Waits up to timeout_ms. kLocked then.
+  // Waits up to timeout_ms for the lock, then fails with kLocked.
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) = 0;
   // Does not wait. kLocked, kMissingFile.
   virtual Result<std::unique_ptr<FileLock>> LockDirectory(const std::string& directory,
                                                           Lease lease) = 0;
-  // The name of the SQLite VFS over the same files; nullptr: SQLite's own.
+  // The name of the SQLite VFS for the same files; nullptr: SQLite's own.
   virtual const char* sqlite_vfs() const { return nullptr; }
 };
 
-// The whole file by `io`: all of it loaded.
+// Opens a file and loads all of it, by `io`.
 Result<std::unique_ptr<MappedFile>> OpenWhole(Env& env, const std::string& path, Io io);
 
-// "/a" of "/a/b" and of "/a/b/"; "." of "b".
+// The parent of a path: "/a" of "/a/b" and of "/a/b/"; "." of "b".
 std::string ParentDirectory(const std::string& path);
-// One component: not empty, ".", "..", and without '/' or NUL.
+// Whether a name is one plain component: not empty, ".", "..", and without '/' or NUL.
 bool IsPlainName(std::string_view name);
 
 }  // namespace lectern

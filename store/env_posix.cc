@@ -1,4 +1,4 @@
-// Env::Default(): the file calls of POSIX, retried after EINTR and typed.
+// Env::Default(): POSIX file calls, retried after EINTR, with errors as Status.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -50,7 +50,7 @@ class Fd {
   int fd_ = -1;
 };
 
-// A NUL inside would make the system see another, shorter path.
+// A NUL inside would make the system see a shorter path.
 Status CheckPath(const std::string& path) {
   if (!path.empty() && path.find('\0') == std::string::npos) return {};
   return Status(Code::kInvalidArgument, "a path is empty or holds a NUL byte");
@@ -74,8 +74,8 @@ Result<uint64_t> RegularFileSize(int fd, const std::string& path, const char* ac
   return static_cast<uint64_t>(info.st_size);
 }
 
-// Whether a lock of flock on this file is this process's own, by the kernel's list of locks; false
-// where that cannot be read. "1: FLOCK  ADVISORY  WRITE 4711 08:02:1311 0 EOF"
+// Whether this process itself holds the flock on the file, according to the kernel's list of locks;
+// false if that cannot be read. Lines look like "1: FLOCK  ADVISORY  WRITE 4711 08:02:1311 0 EOF".
 bool IsLockedHere(int fd) {
   struct stat info;
   std::FILE* const list = ::fstat(fd, &info) == 0 ? std::fopen("/proc/locks", "re") : nullptr;
@@ -101,6 +101,7 @@ Status TooLarge(const std::string& path) {
   return Status(Code::kLimitExceeded, path + ": offset beyond what files can have");
 }
 
+// pread until everything is there; it may return less than was asked for.
 Status ReadFully(int fd, const std::string& path, uint64_t offset, void* data, size_t bytes) {
   if (!FitsOffset(offset, bytes)) return TooLarge(path);
   char* to = static_cast<char*>(data);
@@ -151,7 +152,7 @@ class PosixWritableFile : public WritableFile {
     if (error != EOPNOTSUPP && error != EINVAL) {
       return ErrnoStatus(error, "reserve space for", path_);
     }
-    // This file system reserves nothing; the length is all that can be had.
+    // This file system cannot reserve space; setting the length is all that is possible.
     LECTERN_ASSIGN(const uint64_t size, RegularFileSize(fd_.get(), path_, "reserve space for"));
     if (size >= bytes) return {};
     if (Retry([&] { return ::ftruncate(fd_.get(), static_cast<off_t>(bytes)); }) != 0) {
@@ -167,7 +168,8 @@ class PosixWritableFile : public WritableFile {
 
   Status Close() override {
     const int fd = fd_.Release();
-    // Never retried: after EINTR the descriptor is gone, and its number may be someone else's.
+    // Never retried: after EINTR the descriptor is closed, and its number may belong to another
+    // file.
     if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return ErrnoStatus(errno, "close", path_);
     return {};
   }
@@ -177,7 +179,8 @@ class PosixWritableFile : public WritableFile {
   std::string path_;
 };
 
-// Linux reads no more at one hint than a disk takes at once: often 128 KiB.
+// Splits a hint into parts, because Linux reads no more per hint than the disk takes at once, often
+// 128 KiB.
 template <typename Advise>
 void ForEachAdvised(uint64_t offset, uint64_t bytes, const Advise& advise) {
   constexpr uint64_t kAtOnce = 128 << 10;
@@ -207,7 +210,7 @@ class PosixMappedFile : public MappedFile {
   }
 
  private:
-  // A hint: what it returns is of no interest.
+  // Passes a hint on; its result does not matter.
   void Advise(uint64_t offset, uint64_t bytes, int advice) const {
     if (offset >= size_) return;
     const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -220,7 +223,7 @@ class PosixMappedFile : public MappedFile {
   uint64_t size_ = 0;
 };
 
-// Anonymous memory of the file's size, of which only pages that were loaded take any.
+// Anonymous memory of the file's size. Only pages that were loaded take memory.
 class PosixMirror : public MappedFile {
  public:
   PosixMirror(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -246,6 +249,7 @@ class PosixMirror : public MappedFile {
     });
   }
   void DontNeed(uint64_t offset, uint64_t bytes) const override {
+    // Only whole pages inside the range may go; their neighbours may be in use.
     const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const uint64_t begin = (offset + page - 1) / page * page, end = (offset + bytes) / page * page;
     if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
@@ -261,7 +265,8 @@ class PosixMirror : public MappedFile {
 class PosixFileLock : public FileLock {
  public:
   explicit PosixFileLock(Fd fd) : fd_(std::move(fd)) {}
-  // Closing it would not do where a child of fork has a copy of the descriptor.
+  // Unlocks explicitly, since closing would not release the lock while a child of fork has a copy
+  // of the descriptor.
   ~PosixFileLock() override { ::flock(fd_.get(), LOCK_UN); }
   PosixFileLock(const PosixFileLock&) = delete;
 
@@ -281,7 +286,7 @@ class DirectoryStream {
   DIR* dir_;
 };
 
-// The names in an open directory, without "." and "..".
+// The names in an open directory, sorted, without "." and "..".
 Result<std::vector<std::string>> ReadNames(Fd fd, const std::string& path, const char* action) {
   DIR* dir = ::fdopendir(fd.get());
   if (dir == nullptr) return ErrnoStatus(errno, action, path);
@@ -300,7 +305,8 @@ Result<std::vector<std::string>> ReadNames(Fd fd, const std::string& path, const
   return names;
 }
 
-// Removes what `name` in `parent` is, without following links. `path` is for messages.
+// Removes `name` in `parent`, a file or a whole tree, without following links. `path` is for
+// messages.
 Status RemoveAt(int parent, const std::string& name, const std::string& path) {
   if (::unlinkat(parent, name.c_str(), 0) == 0 || errno == ENOENT) return {};
   if (errno != EISDIR && errno != EPERM) return ErrnoStatus(errno, "remove", path);
@@ -342,7 +348,8 @@ class PosixEnv : public Env {
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
     LECTERN_ASSIGN(Fd fd, Open(path, O_RDONLY | O_NOFOLLOW, "read"));
     LECTERN_ASSIGN(const uint64_t size, RegularFileSize(fd.get(), path, "read"));
-    auto file = std::make_unique<PosixMappedFile>();  // first: a mapping without one would stay
+    // Made first: if this failed later, a mapping would stay.
+    auto file = std::make_unique<PosixMappedFile>();
     if (size > 0) {
       void* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
       if (data == MAP_FAILED) return ErrnoStatus(errno, "map", path);
@@ -398,7 +405,7 @@ class PosixEnv : public Env {
 
   Status SyncDirectory(const std::string& path) override {
     LECTERN_ASSIGN(const Fd fd, Open(path, O_RDONLY | O_DIRECTORY, "sync"));
-    // EINVAL: this file system has no such thing as a directory's fsync.
+    // EINVAL: this file system has no fsync for directories.
     if (Retry([&] { return ::fsync(fd.get()); }) != 0 && errno != EINVAL) {
       return ErrnoStatus(errno, "sync", path);
     }
@@ -457,6 +464,7 @@ class PosixEnv : public Env {
     LECTERN_ASSIGN(Fd fd, Open(path, O_RDWR | O_CREAT | O_NOFOLLOW, "lock"));
     LECTERN_RETURN_IF_ERROR(RegularFileSize(fd.get(), path, "lock").status());
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+    // flock has no timeout, so the lock is polled.
     while (Retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
       if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "lock", path);
       if (std::chrono::steady_clock::now() >= deadline) {

@@ -14,9 +14,9 @@ Result<RamLimit::Share> RamLimit::Reserve(uint64_t bytes, const std::string& wha
 Status RamLimit::Change(Share& share, uint64_t bytes, const std::string& what,
                         const std::string& way_out) {
   const std::lock_guard lock(mutex_);
-  uint64_t taken = reserved_ - share.bytes_;  // by others
+  uint64_t taken = reserved_ - share.bytes_;  // of the other shares
   const auto fits = [&] { return bytes <= bytes_ && taken <= bytes_ - bytes; };
-  if (!fits()) {  // layers of documents on a device are shares
+  if (!fits()) {  // documents' layers on a device are shares that can be dropped
     for (const auto& [owner, drop] : owners_) drop();
     taken = reserved_ - share.bytes_;
   }
@@ -33,6 +33,7 @@ Status RamLimit::Change(Share& share, uint64_t bytes, const std::string& what,
   reserved_ += bytes - share.bytes_;
   share.limit_ = shared_from_this();
   share.bytes_ = bytes;
+  // The reservation stands; pages must go until they fit beside it.
   if (IsExceeded()) {
     for (const auto& [owner, drop] : owners_) drop();
   }

@@ -1,5 +1,5 @@
-// How much memory an engine may take: shares that are set aside before they are needed, and pages
-// of documents that stay only while there is room for them.
+// Limits how much memory an engine takes: parts of the program reserve shares before they allocate,
+// and pages of documents stay only while there is room for them.
 #ifndef LECTERN_STORE_RAM_LIMIT_H_
 #define LECTERN_STORE_RAM_LIMIT_H_
 
@@ -16,19 +16,20 @@
 
 namespace lectern {
 
-std::string Mebibytes(uint64_t bytes);  // rounded up, for messages
+std::string Mebibytes(uint64_t bytes);  // as text, rounded up, for messages
 
-// Counts what Lectern itself allocates or maps and uses: weights, texts, activations, KV of
-// conversations, pages of shards and spills. Not counted: the program and its libraries, what the
-// host allocates, allocator overhead, the page cache. Thread-safe; made by std::make_shared.
+// Counts the memory that Lectern itself allocates or maps and uses: weights, texts, activations,
+// keys and values of conversations, pages of shards and spills. Does not count the program and its
+// libraries, the host's own allocations, allocator overhead, or the page cache. Thread-safe; create
+// it with std::make_shared.
 class RamLimit : public std::enable_shared_from_this<RamLimit> {
  public:
-  // Which memory: the option that limits it is named "max_ram", or "device_memory".
+  // Which memory is limited; the option is named "max_ram" or "device_memory".
   enum class Kind { kHost, kDevice };
   explicit RamLimit(uint64_t bytes, Kind kind = Kind::kHost) : bytes_(bytes), kind_(kind) {}
   uint64_t bytes() const { return bytes_; }
 
-  // Bytes that are set aside until it goes.
+  // Bytes that are reserved as long as this object lives.
   class Share {
    public:
     Share() = default;
@@ -48,20 +49,21 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
     std::shared_ptr<RamLimit> limit_;
     uint64_t bytes_ = 0;
   };
-  // kOutOfMemory, param the option's name: says what is needed for `what`, what is set aside already, what
-  // the limit is, and `way_out`. Pages that can go make room.
+  // Reserves bytes. kOutOfMemory (param: the option's name) says what `what` needs, what is
+  // reserved already, what the limit is, and `way_out`. Droppable pages make room.
   Result<Share> Reserve(uint64_t bytes, const std::string& what, const std::string& way_out);
-  // The same in the place of a share of this limit (or an empty one), which stays after an error.
+  // The same in exchange for an existing (or empty) share, which stays as it was after an error.
   Status Change(Share& share, uint64_t bytes, const std::string& what, const std::string& way_out);
   uint64_t reserved() const { return reserved_.load(); }
 
-  // Of pages that can go: their number of bytes changed. `drop` lets all of them go that are not in
-  // use, and shares of what can be had again; it must not reserve.
+  // AddPages reports that the number of bytes in droppable pages changed. `drop` lets go of all
+  // such pages that are not in use, and of shares whose content can be restored; it must not
+  // reserve.
   void AddPages(int64_t bytes) { pages_ += bytes; }
   int64_t pages() const { return pages_.load(); }
   void Register(const void* owner, std::function<void()> drop);
   void Unregister(const void* owner);
-  // No room is left for pages that can go.
+  // Whether there is no room left for droppable pages.
   bool IsExceeded() const {
     return static_cast<int64_t>(reserved_.load()) + pages_.load() > static_cast<int64_t>(bytes_);
   }
@@ -71,7 +73,7 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
   const Kind kind_;
   std::atomic<uint64_t> reserved_ = 0;
   std::atomic<int64_t> pages_ = 0;
-  std::mutex mutex_;  // guards what follows, and that reservations come one at a time
+  std::mutex mutex_;  // guards owners_ and serialises reservations
   std::map<const void*, std::function<void()>> owners_;
 };
 

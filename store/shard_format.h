@@ -25,8 +25,8 @@ inline constexpr size_t kMaxSections = 1u << 20;
 // Never renumber.
 enum class ShardKind : uint32_t { kDocument = 1, kLayer = 2 };
 
-// What a section holds. Never renumber; a reader ignores kinds >= kFirstOptional that it does not
-// know and refuses unknown ones below.
+// The content of a section. Never renumber. A reader ignores unknown kinds >= kFirstOptional and
+// refuses unknown ones below.
 enum class SectionKind : uint32_t {
   // document.shard (kv_head and level are 0)
   kText = 1,         // UTF-8 bytes of the document
@@ -49,16 +49,16 @@ enum class SectionKind : uint32_t {
   kThresholds = 32,   // see FORMAT.md "Thresholds"
   kQueryMetric = 33,  // f16[head_dim (head_dim + 1) / 2]; may be absent. See FORMAT.md "Metric"
   kFirstOptional = 1024,
-  kStatistics = 1025,  // what budget policies need; JSON in document.shard
+  kStatistics = 1025,  // statistics for budget policies; JSON in document.shard
   kPageMap = 1027,     // PageMapEntry[pages that have text]
   // one of each per kv head: codes per clustered row; see FORMAT.md "Row codes"
   kRowCodes = 1028,
   kFineCodes = 1029,
   kBlockScores = 1030,  // f32[blocks of 16 rows], one of each per kv head, by squared attention
   kPlainBlockScores = 1031,  // the same by plain attention
-  kFullBlockScores = 1032,   // by squared attention of all tokens, where they were asked for
+  kFullBlockScores = 1032,   // by squared attention of all tokens, if requested
   kCosineSums = 1040,        // f64[whole chunks of 512 tokens][layers], in document.shard
-  kSource = 1041,            // bytes: where the text under the name of kName came from
+  kSource = 1041,            // bytes: source of the text that kName names
 };
 
 struct ShardHeader {
@@ -86,7 +86,7 @@ struct ShardHeader {
   uint64_t payload_bytes;      // multiple of block_bytes; the block table begins here
   uint64_t num_blocks;         // payload_bytes / block_bytes
   uint64_t required_features;  // a reader refuses bits that it does not know
-  uint64_t optional_features;  // ignored where unknown
+  uint64_t optional_features;  // unknown bits are ignored
   // zero up to kHeaderBytes
 };
 static_assert(sizeof(ShardHeader) <= kHeaderBytes);

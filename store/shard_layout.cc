@@ -19,12 +19,12 @@ bool IsDocumentKind(SectionKind kind) {
   return kind >= SectionKind::kText && kind <= SectionKind::kModel;
 }
 
-// Per kv head and level.
+// Kinds that exist once per kv head and level.
 bool IsLevelKind(SectionKind kind) {
   return kind >= SectionKind::kCentroids && kind <= SectionKind::kChildren;
 }
 
-// Per kv head; level 0.
+// Kinds that exist once per kv head, at level 0.
 bool IsHeadKind(SectionKind kind) {
   return kind == SectionKind::kRows || kind == SectionKind::kPositions ||
          kind == SectionKind::kThresholds || kind == SectionKind::kQueryMetric;

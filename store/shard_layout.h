@@ -1,4 +1,5 @@
-// What writer and reader must agree on beyond the structs: limits, seeds, checks.
+// Rules that shard writer and reader share beyond the structs: limits, checksum seeds, validity
+// checks.
 #ifndef LECTERN_STORE_SHARD_LAYOUT_H_
 #define LECTERN_STORE_SHARD_LAYOUT_H_
 
@@ -23,14 +24,16 @@ constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
 // CRC-32C of the kHeaderBytes at `block`, with ShardHeader::header_crc read as 0.
 uint32_t HeaderCrc(const void* block);
 
-// Where the CRC of block `i` starts. It depends on which shard and which place this is, so that a
-// block from elsewhere, or an old one, does not verify.
+// The initial value of block i's CRC. It depends on the shard and on the block's place, so that a
+// block from elsewhere, or an older one, does not verify.
 uint32_t BlockSeed(const ShardHeader& header, uint64_t block);
 
-// What is wrong with the identity and shape fields ("head_dim is 0"); empty: nothing.
+// Describes the first error in the identity and shape fields ("head_dim is 0"); empty: there is
+// none.
 std::string HeaderError(const ShardHeader& header);
 
-// What is wrong with kind, kv_head, level and reserved of a section of this shard; empty: nothing.
+// Describes the first error in kind, kv_head, level or reserved of a section of this shard; empty:
+// there is none.
 std::string SectionError(const ShardHeader& header, const SectionEntry& entry);
 
 }  // namespace lectern

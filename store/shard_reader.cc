@@ -23,11 +23,11 @@ auto Key(const SectionEntry& s) { return std::tuple(s.kind, s.kv_head, s.level);
 
 using Bits = std::vector<std::atomic<uint64_t>>;
 uint64_t Bit(uint64_t i) { return uint64_t{1} << (i % 64); }
-// Who sees the bit sees what was written before it was set.
+// Whoever sees the bit also sees everything that was written before it was set.
 bool HasBit(const Bits& bits, uint64_t i) {
   return (bits[i / 64].load(std::memory_order_acquire) & Bit(i)) != 0;
 }
-// False: it was set.
+// Sets the bit; false if it was set already.
 bool SetBit(Bits& bits, uint64_t i) {
   return (bits[i / 64].fetch_or(Bit(i), std::memory_order_release) & Bit(i)) == 0;
 }
@@ -41,10 +41,12 @@ struct ShardReader::Impl {
   std::vector<uint32_t> block_crcs;
   std::vector<SectionEntry> sections;  // in file order
   std::vector<uint32_t> by_key;        // indexes of sections, by (kind, kv_head, level)
-  // A bit per block: loaded and verified; and of a section that was read whole.
+  // One bit per block: `verified` blocks are loaded and checked, `kept` blocks belong to sections
+  // that were read whole.
   mutable Bits verified, kept;
   mutable std::atomic<uint64_t> num_droppable = 0;  // verified and not kept
-  mutable std::array<std::mutex, 16> loading;       // of block number i % 16: one thread loads it
+  // One thread loads a block: lock i guards block numbers i % 16.
+  mutable std::array<std::mutex, 16> loading;
 
   Impl(std::string p, std::unique_ptr<MappedFile> f) : path(std::move(p)), file(std::move(f)) {}
 
@@ -52,8 +54,8 @@ struct ShardReader::Impl {
     return Status(code, path + ": " + what + kWayOut);
   }
 
-  // In this order a cut file is kTruncated, a changed byte of the header kChecksumMismatch, and
-  // nothing is believed before the header's CRC.
+  // The checks come in an order such that a cut file is kTruncated and a changed byte of the header
+  // is kChecksumMismatch. Nothing is used before the header's CRC is checked.
   Status CheckHeaderBlock() {
     const uint64_t size = file->size();
     if (size < sizeof kShardMagic) return Error(Code::kTruncated, "the file is cut short");
@@ -86,7 +88,7 @@ struct ShardReader::Impl {
     return {};
   }
 
-  // The sizes that the header gives against the size that the file has.
+  // Compares the sizes that the header claims with the file's size.
   Status CheckSizes() const {
     const uint64_t size = file->size();
     if (header.block_bytes != kBlockBytes) return Error(Code::kCorrupt, "wrong block size");
@@ -105,7 +107,8 @@ struct ShardReader::Impl {
   const std::byte* table() const { return file->data() + header.payload_bytes; }
   uint64_t table_bytes() const { return header.num_blocks * sizeof(uint32_t); }
 
-  // Every bit of the footer behind the table is determined by the rest: a difference is damage.
+  // Every bit of the footer behind the table is determined by the rest of the file, so any
+  // difference is damage.
   Status CheckFooter(const std::byte* at) const {
     ShardFooter wanted{};
     wanted.file_bytes = file->size();
@@ -162,8 +165,9 @@ struct ShardReader::Impl {
     return IndexSections();
   }
 
+  // Sections must ascend without overlap and end before the section table.
   Status CheckSections() const {
-    uint64_t end = kHeaderBytes;  // of the section before
+    uint64_t end = kHeaderBytes;  // where the section before ends
     for (const SectionEntry& s : sections) {
       const std::string name = "section " + std::to_string(&s - sections.data());
       if (const std::string error = SectionError(header, s); !error.empty()) {
@@ -199,7 +203,7 @@ struct ShardReader::Impl {
     return it != by_key.end() && Key(sections[*it]) == key ? &sections[*it] : nullptr;
   }
 
-  // `bytes`: the block's.
+  // Checks the CRC of a block whose content is `bytes`.
   Status CheckBlock(uint64_t block, const std::byte* bytes) const {
     if (Crc32c(BlockSeed(header, block), bytes, kBlockBytes) == block_crcs[block]) return {};
     return Error(Code::kChecksumMismatch,
@@ -220,6 +224,7 @@ struct ShardReader::Impl {
   }
 
   Status LoadBlock(uint64_t block) const {
+    // Another thread may have loaded it while this one waited.
     const std::lock_guard lock(loading[block % loading.size()]);
     if (HasBit(verified, block)) return {};
     LECTERN_RETURN_IF_ERROR(file->Load(block * kBlockBytes, kBlockBytes));
@@ -255,7 +260,7 @@ struct ShardReader::Impl {
     }
   }
 
-  // The file as it is now, block by block, through a buffer.
+  // Checks the file as it is now, block by block, through a buffer of its own.
   Status VerifyAll() const {
     std::vector<std::byte> bytes(
         std::max<uint64_t>(kBlockBytes, table_bytes() + sizeof(ShardFooter)));
@@ -296,7 +301,7 @@ Result<std::unique_ptr<ShardReader>> ShardReader::Open(Env& env, const std::stri
 Result<std::unique_ptr<MappedFile>> ShardReader::Map(Env& env, const std::string& path, Io io) {
   LECTERN_ASSIGN(std::unique_ptr<MappedFile> file,
                  io == Io::kMmap ? env.Map(path) : env.Mirror(path));
-  // The header; section table, block table and footer.
+  // Needed first: the header, and at the end the section table, block table and footer.
   const uint64_t size = file->size();
   const uint64_t tables = 2 * kBlockBytes + size / kBlockBytes * sizeof(uint32_t);
   file->WillNeed(0, std::min<uint64_t>(kHeaderBytes, size));

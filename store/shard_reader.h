@@ -1,4 +1,4 @@
-// Reads one shard, mapped or copied; every byte is verified before it is first used.
+// Reads one shard, mapped or copied, and verifies every byte before it is first used.
 #ifndef LECTERN_STORE_SHARD_READER_H_
 #define LECTERN_STORE_SHARD_READER_H_
 
@@ -22,19 +22,21 @@ class ShardReader {
   // field by field where it is set (kind, layer, document id, fingerprint, generation).
   // kMissingFile, kTruncated (also: longer than it says), kChecksumMismatch, kCorrupt,
   // kUnsupportedVersion, kIoError.
+  // The identity that the file must have; unset fields are not compared.
   struct Expected {
     ShardKind kind;
     uint32_t layer = 0;
     const uint8_t* document_id = nullptr;  // [16]
     const uint8_t* fingerprint = nullptr;  // [32]
     uint64_t generation = 0;
-    std::optional<uint32_t> table_crc;  // of the catalog
+    std::optional<uint32_t> table_crc;  // as the catalog lists it
   };
   static Result<std::unique_ptr<ShardReader>> Open(Env& env, const std::string& path,
                                                    const Expected& expected, Io io = Io::kMmap);
-  // The file, with a hint that Open comes to it: of several files all are then read at a time.
+  // Opens the file and hints that Open will read it. If several files are mapped before the first
+  // Open, the system reads all of them at once.
   static Result<std::unique_ptr<MappedFile>> Map(Env& env, const std::string& path, Io io);
-  // The same over a file that is open already; `path` is for messages.
+  // The same for a file that is open already; `path` is for messages.
   static Result<std::unique_ptr<ShardReader>> Open(std::unique_ptr<MappedFile> file,
                                                    const std::string& path,
                                                    const Expected& expected);
@@ -44,14 +46,15 @@ class ShardReader {
   const ShardHeader& header() const;
   std::span<const SectionEntry> sections() const;  // in file order
 
-  // A section's place without verifying its bytes: for the caller that verifies ranges itself.
-  // nullptr when there is none.
+  // Finds a section without verifying its bytes, for callers that verify ranges themselves. nullptr
+  // if there is none.
   const SectionEntry* Find(SectionKind kind, uint32_t kv_head, uint32_t level) const;
-  // The whole section, verified: it stays while the reader lives. kNotFound when there is none,
-  // kChecksumMismatch with file and block offset; by Io::kPread also kTruncated and kIoError.
+  // The whole section, verified; it stays in memory while the reader lives. kNotFound if there is
+  // none, kChecksumMismatch with file and block offset; with Io::kPread also kTruncated and
+  // kIoError.
   Result<std::span<const std::byte>> Section(SectionKind kind, uint32_t kv_head,
                                              uint32_t level) const;
-  // The same as elements. kCorrupt when the size is no multiple of sizeof(T).
+  // The same as an array. kCorrupt if the size is no multiple of sizeof(T).
   template <typename T>
   Result<std::span<const T>> Array(SectionKind kind, uint32_t kv_head, uint32_t level) const {
     LECTERN_ASSIGN(const std::span<const std::byte> bytes, Section(kind, kv_head, level));
@@ -63,22 +66,24 @@ class ShardReader {
     return std::span<const T>(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
   }
 
-  // The bytes of the file; there and verified only where Verify or Section said so.
+  // The bytes of the file; readable only where Verify or Section succeeded.
   const std::byte* data() const;
-  // Loads and checks the blocks that [offset, offset + bytes) of the file touches and remembers
-  // them: the first touch pays, later ones are one atomic load per block. The header's block is
-  // included. Codes of Section.
+  // Loads and checks the blocks that [offset, offset + bytes) touches, header included, and
+  // remembers them: the first touch pays, later ones cost one atomic load per block. Codes of
+  // Section.
   Status Verify(uint64_t offset, uint64_t bytes) const;
-  // A hint that [offset, offset + bytes) will be verified soon: what is not yet is read meanwhile.
+  // Hints that [offset, offset + bytes) will be verified soon: its unverified blocks are read in
+  // the background.
   void ReadAhead(uint64_t offset, uint64_t bytes) const;
-  // Of the file's blocks, those that are verified now: [0, 1].
+  // Share of the file's blocks that are verified now, in [0, 1].
   double verified_share() const;
-  // Bytes of blocks that Drop would let go: verified, and no section's that was read whole.
+  // Bytes that Drop would free: verified blocks, except those of sections that were read whole.
   uint64_t droppable_bytes() const;
-  // Lets go of them, so that they take no memory; the next Verify loads and checks them again. By
-  // Io::kPread nobody may be reading them.
+  // Frees these blocks; the next Verify loads and checks them again. With Io::kPread nobody may be
+  // reading them.
   void Drop() const;
-  // Every block of the file as it is now, also those verified before; keeps none of them.
+  // Checks every block of the file as it is now, also those verified before; keeps none of them in
+  // memory.
   Status VerifyAll() const;
 
  private:
@@ -87,8 +92,8 @@ class ShardReader {
   std::unique_ptr<Impl> impl_;
 };
 
-// Verify for many small ranges that often lie in the block of the one before, on one thread, while
-// nothing is dropped.
+// Verify for many small ranges that often lie in the same block as the one before. One thread, and
+// only while nothing is dropped.
 class VerifiedBlock {
  public:
   explicit VerifiedBlock(const ShardReader& shard) : shard_(shard) {}

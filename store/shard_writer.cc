@@ -14,7 +14,7 @@
 namespace lectern {
 namespace {
 
-// Random, so that nothing that was left behind or that runs beside us has it.
+// A random name, so that no leftover and no process at the same time has it.
 std::string TempName(const std::string& file) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::random_device random;
@@ -35,11 +35,11 @@ struct ShardWriter::Impl {
   Status first_error;
   bool finished = false;
 
-  // The block being filled. Block 0 waits in first_block for its header, which is made last.
+  // The block that is being filled. Block 0 waits in first_block, because its header is known last.
   std::vector<std::byte> block = std::vector<std::byte>(kBlockBytes);
   std::vector<std::byte> first_block;
   size_t block_fill = kHeaderBytes;  // bytes of `block` that are set
-  std::vector<uint32_t> block_crcs;  // of the blocks before it; [0] is set by Finish
+  std::vector<uint32_t> block_crcs;  // checksums of the blocks before it; Finish sets [0]
   std::vector<SectionEntry> sections;
   std::set<std::array<uint32_t, 3>> keys;  // kind, kv_head, level of every section
 
@@ -55,7 +55,7 @@ struct ShardWriter::Impl {
   ~Impl() {
     try {
       if (!finished) Discard();
-    } catch (const std::bad_alloc&) {  // of a message; what stays is swept as below
+    } catch (const std::bad_alloc&) {  // a message could not be built; the leftover is swept later
     }
   }
 
@@ -64,10 +64,10 @@ struct ShardWriter::Impl {
   void Discard() {
     if (out == nullptr) return;
     out.reset();
-    (void)env.Remove(temp_path);  // what stays is swept from the temp directory at recovery
+    (void)env.Remove(temp_path);  // leftovers in the temp directory are swept by a collection
   }
 
-  // Keeps the first error and throws the file away.
+  // Remembers the first error and discards the file.
   Status Guard(Status status) {
     if (status.ok()) return status;
     first_error = status;
@@ -92,7 +92,7 @@ struct ShardWriter::Impl {
     return {};
   }
 
-  // Whole blocks, straight from where they lie.
+  // Writes whole blocks straight from the caller's memory.
   Status WriteBlocks(const std::byte* data, size_t count) {
     const uint64_t offset = block_crcs.size() * kBlockBytes;
     for (size_t i = 0; i < count; ++i) {
@@ -104,7 +104,7 @@ struct ShardWriter::Impl {
 
   Status Put(const std::byte* data, size_t bytes) {
     while (bytes > 0) {
-      size_t taken;  // block_fill is not 0 in block 0, which begins with the header
+      size_t taken;  // block 0 begins with the header, so there block_fill is not 0
       if (block_fill == 0 && bytes >= kBlockBytes) {
         taken = bytes / kBlockBytes * kBlockBytes;
         LECTERN_RETURN_IF_ERROR(WriteBlocks(data, taken / kBlockBytes));
@@ -159,7 +159,7 @@ struct ShardWriter::Impl {
     return {};
   }
 
-  // Block 0 with its header, now that everything that the header says is known.
+  // Completes block 0 with its header, now that all its fields are known.
   void SealFirstBlock() {
     std::memset(first_block.data(), 0, kHeaderBytes);
     std::memcpy(first_block.data(), &header, sizeof header);
@@ -168,7 +168,7 @@ struct ShardWriter::Impl {
     block_crcs[0] = Crc32c(BlockSeed(header, 0), first_block.data(), kBlockBytes);
   }
 
-  // The header's block comes last: a file that lacks it is no shard.
+  // The header's block is written last: without it a file is no shard.
   Result<ShardSummary> WriteTables() {
     LECTERN_RETURN_IF_ERROR(PutSectionTable());
     SealFirstBlock();
@@ -190,7 +190,7 @@ struct ShardWriter::Impl {
     LECTERN_RETURN_IF_ERROR(out->Close());
     LECTERN_RETURN_IF_ERROR(env.Rename(temp_path, final_path));
     Status synced = env.SyncDirectory(directory);
-    if (!synced.ok()) (void)env.Remove(final_path);  // perhaps not durable: not there at all
+    if (!synced.ok()) (void)env.Remove(final_path);  // perhaps not durable: rather not there at all
     return synced;
   }
 

@@ -1,4 +1,5 @@
-// Writes one shard: temp file, sections in order, fsync, rename, fsync of the directory.
+// Writes one shard: into a temporary file, section by section, then fsync, rename, and fsync of the
+// directory.
 #ifndef LECTERN_STORE_SHARD_WRITER_H_
 #define LECTERN_STORE_SHARD_WRITER_H_
 
@@ -12,35 +13,36 @@
 
 namespace lectern {
 
-// What Finish committed; goes into the catalog.
+// The summary of a finished shard that the catalog stores.
 struct ShardSummary {
   std::string file;    // plain name, "layer-003.shard"
-  uint64_t bytes = 0;  // of the file
+  uint64_t bytes = 0;  // size of the file
   uint32_t table_crc = 0;
   uint32_t header_crc = 0;
 };
 
 // One thread at a time. Until Finish succeeds nothing is visible under the final name; a writer
-// that is destroyed or failed removes its temp file.
+// that fails or is destroyed removes its temporary file.
 class ShardWriter {
  public:
-  // `header`: the identity and shape fields; the writer fills magic, version, offsets and CRCs.
-  // `temp_dir` and `directory` are on one file system.
+  // `header` gives the identity and shape fields; the writer fills in magic, version, offsets and
+  // CRCs. `temp_dir` and `directory` must be on one file system.
   static Result<std::unique_ptr<ShardWriter>> Create(Env& env, const std::string& temp_dir,
                                                      const std::string& directory,
                                                      const std::string& file,
                                                      const ShardHeader& header);
   ~ShardWriter();
 
-  // Begins a section at the next aligned offset; a (kind, kv_head, level) may come once.
+  // Begins a section at the next aligned offset. A (kind, kv_head, level) may occur once.
   Status BeginSection(SectionKind kind, uint32_t kv_head = 0, uint32_t level = 0);
-  // Appends to the section begun last.
+  // Appends to the section that was begun last.
   Status Append(const void* data, size_t bytes);
-  // A whole section in one call.
+  // Writes a whole section in one call.
   Status AddSection(SectionKind kind, uint32_t kv_head, uint32_t level, const void* data,
                     size_t bytes);
-  // Writes tables and footer, fsyncs, renames, fsyncs the directory. kNoSpace, kIoError, kReadOnly.
-  // A failed fsync is never retried: the file is thrown away.
+  // Writes tables and footer, syncs, renames, and syncs the directory. kNoSpace, kIoError,
+  // kReadOnly. A failed fsync is never retried, because the system may have dropped the data: the
+  // file is discarded.
   Result<ShardSummary> Finish();
 
  private:

@@ -5,7 +5,7 @@
 namespace lectern {
 namespace {
 
-// "file:" with every byte escaped that has a meaning in a URI.
+// A "file:" URI for read-only immutable access; bytes with a meaning in URIs are escaped.
 std::string ImmutableUri(const std::string& path) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
   std::string uri = path[0] == '/' ? "file://" : "file:";
@@ -23,7 +23,7 @@ std::string ImmutableUri(const std::string& path) {
   return uri + "?mode=ro&immutable=1";
 }
 
-// A link, directory or FIFO in place of the catalog is refused.
+// A link, directory or FIFO in the catalog's place is refused.
 Result<bool> CatalogExists(Env& env, const std::string& path) {
   LECTERN_ASSIGN(const FileInfo info, env.Info(path));
   if (info.type == FileInfo::Type::kNone || info.type == FileInfo::Type::kRegular) {
@@ -32,7 +32,7 @@ Result<bool> CatalogExists(Env& env, const std::string& path) {
   return Status(Code::kCorrupt, path + ": not a regular file; move it away and try again");
 }
 
-// Ours alone, before SQLite makes it readable for others.
+// Creates the file with our permissions before SQLite would create it readable for others.
 Status CreateFile(Env& env, const std::string& path) {
   LECTERN_ASSIGN(const auto file, env.OpenWritable(path, /*exclusive=*/true));
   LECTERN_RETURN_IF_ERROR(file->Close());
@@ -57,7 +57,7 @@ Code SqliteCode(sqlite3* db, int rc) {
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
     case SQLITE_CORRUPT:
-    case SQLITE_ERROR:  // our SQL is fixed: what does not fit it is the file
+    case SQLITE_ERROR:  // our SQL is fixed, so the file must be wrong
     case SQLITE_SCHEMA:
       return Code::kCorrupt;
     case SQLITE_NOMEM:
@@ -104,10 +104,10 @@ Result<OpenPlan> PlanOpen(Env& env, const std::string& path, bool writes) {
   if (writes && access != Access::kWritable) {
     return Status(Code::kReadOnly, path + ": the store cannot be written");
   }
-  // "./": neither ":memory:" nor "file:…" may mean something else than a file.
+  // "./" ensures that names like ":memory:" or "file:…" mean plain files.
   OpenPlan plan{path[0] == '/' ? path : "./" + path, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE};
   if (access == Access::kReadOnlyMedia) {
-    // `immutable` ignores journals, so there must not be one.
+    // `immutable` ignores journals, so there must not be any.
     for (const char* journal : {"-journal", "-wal"}) {
       LECTERN_ASSIGN(const FileInfo info, env.Info(path + journal));
       if (info.bytes == 0) continue;
@@ -120,7 +120,7 @@ Result<OpenPlan> PlanOpen(Env& env, const std::string& path, bool writes) {
     plan.flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
   } else if (access == Access::kNotWritable) {
     plan.flags |= SQLITE_OPEN_READONLY;
-  } else {  // a reader may have to roll back what a killed writer left
+  } else {  // even a reader may have to roll back what a killed writer left
     plan.flags |= SQLITE_OPEN_READWRITE;
     if (!exists) LECTERN_RETURN_IF_ERROR(CreateFile(env, path));
   }

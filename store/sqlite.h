@@ -1,5 +1,5 @@
-// SQLite as the catalog uses it: errors as Status, values bound, files of strangers refused.
-// Internal to store/.
+// SQLite for the catalog: errors as Status, bound values, and refusal of files that are not
+// Lectern's. Internal to store/.
 #ifndef LECTERN_STORE_SQLITE_H_
 #define LECTERN_STORE_SQLITE_H_
 
@@ -14,13 +14,13 @@
 
 namespace lectern {
 
-// Of what a call on `db` (may be nullptr) returned.
+// The code for the result of a call on `db` (may be nullptr).
 Code SqliteCode(sqlite3* db, int rc);
-// What the user can do about it, to be put behind the message; may be empty.
+// Advice for the user, to be appended to the message; may be empty.
 const char* WayOut(Code code, int rc);
 
-// A prepared statement: every value is bound, none is pasted into SQL. Ask for status() at the end:
-// errors of any step are kept.
+// A prepared statement: every value is bound, none is pasted into SQL. Errors of any step are kept;
+// ask for status() at the end.
 class Statement {
  public:
   Statement(sqlite3* db, const std::string& path, const char* sql) : db_(db), path_(path) {
@@ -50,7 +50,7 @@ class Statement {
     return *this;
   }
 
-  // True: a row is there. False: no more rows, or an error.
+  // True: there is a row. False: no more rows, or an error.
   bool Step() {
     if (rc_ != SQLITE_OK && rc_ != SQLITE_ROW) return false;
     rc_ = sqlite3_step(statement_);
@@ -84,7 +84,7 @@ class Statement {
   int bound_ = 0;
 };
 
-// Rolls back unless committed.
+// A transaction that rolls back unless it was committed.
 class Transaction {
  public:
   enum class Kind { kRead, kWrite };
@@ -108,13 +108,14 @@ class Transaction {
   Status begun_;
 };
 
-// How to open a file that may be anything, or nothing.
+// How SQLite should open a path where there may be anything, or nothing.
 struct OpenPlan {
   std::string name;  // for sqlite3_open_v2
   int flags = 0;
 };
-// Makes the file where it is missing and is to be written. kNotFound, kReadOnly, kCorrupt (no
-// regular file), kLocked (a journal that cannot be rolled back), kInvalidArgument.
+// Decides how to open the catalog; creates the file if it is missing and to be written. kNotFound,
+// kReadOnly, kCorrupt (no regular file), kLocked (a journal that cannot be rolled back),
+// kInvalidArgument.
 Result<OpenPlan> PlanOpen(Env& env, const std::string& path, bool writes);
 
 }  // namespace lectern

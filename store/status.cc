@@ -13,7 +13,7 @@ struct CodeRow {
   int http_status;
 };
 
-// By code, without gaps: checked below.
+// Sorted by code without gaps, as checked below.
 constexpr CodeRow kCodes[] = {
     {Code::kOk, "ok", 0, 200},
     {Code::kInvalidArgument, "invalid_argument", 2, 400},

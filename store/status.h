@@ -1,4 +1,5 @@
-// What can go wrong outside our code. Here because store/ is the lowest room that can fail.
+// Error codes, Status and Result for all rooms from here up. They live in store/ because it is the
+// lowest room whose calls can fail.
 #ifndef LECTERN_STORE_STATUS_H_
 #define LECTERN_STORE_STATUS_H_
 
@@ -11,7 +12,7 @@
 
 namespace lectern {
 
-// One table: kCamelCase = LECTERN_UPPER_CASE in C = snake_case in JSON (CodeName).
+// The one table of codes: kCamelCase here, LECTERN_UPPER_CASE in C, snake_case in JSON (CodeName).
 // The numbers are part of the ABI: never renumber, only append.
 enum class Code : int32_t {
   kOk = 0,
@@ -43,7 +44,7 @@ enum class Code : int32_t {
 };
 inline constexpr int kNumCodes = 26;
 
-// "model_mismatch"; "internal" for a number that is no code.
+// "model_mismatch" and so on; "internal" for a number that is no code.
 std::string_view CodeName(Code code);
 // Exit status of the tools: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch,
 // 5 disk or memory, 6 corrupt store, 130 cancelled.
@@ -51,7 +52,7 @@ int ExitStatus(Code code);
 // HTTP status of the REST endpoint.
 int HttpStatus(Code code);
 
-// A code and what a user needs: what is wrong, with which thing, and the way out.
+// A code, and a message for the user: what is wrong, with which thing, and the way out.
 class [[nodiscard]] Status {
  public:
   Status() = default;  // ok
@@ -62,7 +63,7 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
-  // The option or field that is wrong ("kv_budget"); may be empty.
+  // The option or field that is wrong, such as "kv_budget"; may be empty.
   const std::string& param() const { return param_; }
 
   Status&& WithParam(std::string param) && {
@@ -76,14 +77,14 @@ class [[nodiscard]] Status {
   std::string param_;
 };
 
-// The status of the last failed system call, from `error` (an errno value): ENOSPC and EDQUOT are
-// kNoSpace, EROFS kReadOnly, EACCES and EPERM kReadOnly or, where the action begins with "read",
-// "map" or "list", kIoError; ENOENT kMissingFile, ENOMEM kOutOfMemory, EMFILE and ENFILE
-// kLimitExceeded, the rest kIoError.
-// The message reads "<action> <path>: <system text>".
+// The status of a failed system call from `error`, an errno value. ENOSPC and EDQUOT become
+// kNoSpace, EROFS kReadOnly, ENOENT kMissingFile, ENOMEM kOutOfMemory, EMFILE and ENFILE
+// kLimitExceeded. EACCES and EPERM become kReadOnly, but kIoError if the action begins with "read",
+// "map" or "list". Everything else becomes kIoError. The message reads "<action> <path>: <system
+// text>".
 Status ErrnoStatus(int error, std::string_view action, std::string_view path);
 
-// A value or a failed Status.
+// A value, or the Status that explains why there is none.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -116,13 +117,13 @@ class [[nodiscard]] Result {
   std::optional<T> value_;
 };
 
-// Leaves the calling function with the status of `expr` unless it is ok.
+// Returns the status of `expr` from the calling function unless it is ok.
 #define LECTERN_RETURN_IF_ERROR(expr)                                                              \
   do {                                                                                             \
     if (::lectern::Status lectern_status_ = (expr); !lectern_status_.ok()) return lectern_status_; \
   } while (false)
 
-// LECTERN_ASSIGN(auto x, Call()): x is the value, or the calling function returns the status.
+// LECTERN_ASSIGN(auto x, Call()): x becomes the value, or the calling function returns the status.
 #define LECTERN_ASSIGN(declaration, expr) \
   LECTERN_ASSIGN_(LECTERN_CONCAT_(lectern_result_, __LINE__), declaration, expr)
 #define LECTERN_ASSIGN_(result, declaration, expr)     \

@@ -13,6 +13,8 @@
 namespace lectern {
 namespace {
 
+// How long LockStore waits for another writer, and the space that must stay free on the disk. Both
+// were chosen without measurement.
 constexpr int kLockTimeoutMs = 2000;
 constexpr uint64_t kSpareBytes = uint64_t{16} << 20;
 
@@ -20,7 +22,7 @@ constexpr char kLockFile[] = "writer.lock";
 
 std::string SealPath(const std::string& store) { return store + "/SEALED"; }
 
-// Nothing there is what was wanted.
+// Removes a file; ok if it was not there.
 Status RemoveIfThere(Env& env, const std::string& path) {
   const Status removed = env.Remove(path);
   return removed.code() == Code::kMissingFile ? Status() : removed;
@@ -34,7 +36,7 @@ std::optional<uint64_t> ParseGeneration(const std::string& name) {
   return generation;
 }
 
-// The names in a directory; none when it is not there.
+// The names in a directory; none if the directory does not exist.
 Result<std::vector<std::string>> ListIfThere(Env& env, const std::string& directory) {
   auto names = env.List(directory);
   if (names.status().code() == Code::kMissingFile) return std::vector<std::string>();
@@ -47,7 +49,7 @@ struct GenerationDirectory {
   std::string path;
 };
 
-// What looks like ours in `docs`; other things are left alone.
+// Directories in `docs` that look like generations; everything else is left alone.
 Result<std::vector<GenerationDirectory>> ListGenerations(Env& env, const std::string& store) {
   std::vector<GenerationDirectory> found;
   LECTERN_ASSIGN(const auto ids, ListIfThere(env, store + "/docs"));
@@ -65,7 +67,7 @@ Result<std::vector<GenerationDirectory>> ListGenerations(Env& env, const std::st
   return found;
 }
 
-// Of the files in a directory, not of those in directories in it.
+// Total size of the files in a directory, not counting its subdirectories.
 Result<uint64_t> FileBytes(Env& env, const std::string& directory) {
   uint64_t bytes = 0;
   LECTERN_ASSIGN(const auto names, ListIfThere(env, directory));
@@ -76,8 +78,9 @@ Result<uint64_t> FileBytes(Env& env, const std::string& directory) {
   return bytes;
 }
 
-// False: someone reads it. The removal is durable before the caller forgets the row: a crash must
-// not bring back the files of a document that no row calls dead any more.
+// Removes a generation's directory. False: somebody reads it. The removal is durable before the
+// caller deletes the row; otherwise a crash could bring back the files of a document that no row
+// calls dead any more.
 Result<bool> RemoveGeneration(Env& env, const std::string& directory) {
   auto alone = env.LockDirectory(directory, Lease::kExclusive);
   if (alone.status().code() == Code::kLocked) return false;
@@ -88,19 +91,19 @@ Result<bool> RemoveGeneration(Env& env, const std::string& directory) {
   return true;
 }
 
-// What Lectern makes in `tmp`; other things are left alone.
+// Whether the name is one that Lectern makes in `tmp`; everything else is left alone.
 bool IsTemporary(const std::string& name) {
   return name.ends_with(".part") || name.starts_with("catalog.db") || name == "SEALED";
 }
 
-// A store has a directory of its own: whoever gives another one by mistake loses nothing there.
+// A store needs a directory of its own, so that a wrong path given by mistake destroys nothing.
 // False: there is no store yet.
 Result<bool> CheckDirectory(Env& env, const std::string& store) {
   LECTERN_ASSIGN(const auto names, ListIfThere(env, store));
   bool has_others = false;
   for (const std::string& name : names) {
     if (name == kLockFile || name == "catalog.db") return true;
-    has_others = has_others || name != "lost+found";  // of a file system's root
+    has_others = has_others || name != "lost+found";  // at the root of a file system
   }
   if (!has_others) return false;
   return Status(Code::kInvalidArgument,
@@ -110,14 +113,15 @@ Result<bool> CheckDirectory(Env& env, const std::string& store) {
       .WithParam("store");
 }
 
-// An unfinished generation is worth what its checkpoint holds.
+// An unfinished generation is worth keeping only while it has a checkpoint.
 Result<bool> IsGarbage(Env& env, const std::string& directory, DocumentState state) {
   if (state == DocumentState::kDead) return true;
   LECTERN_ASSIGN(const bool resumable, env.Exists(directory + "/" + kCheckpointFile));
   return !resumable;
 }
 
-// Of a document whose indexing ended between its commit and this.
+// Removes the checkpoint of a document whose indexing was interrupted between its commit and its
+// own removal of the checkpoint.
 Status RemoveCheckpoint(Env& env, const std::string& directory, Collected& collected) {
   const Status removed = env.Remove(directory + "/" + kCheckpointFile);
   if (removed.code() == Code::kMissingFile) return {};
@@ -125,6 +129,8 @@ Status RemoveCheckpoint(Env& env, const std::string& directory, Collected& colle
   return removed;
 }
 
+// Handles generations on disk that the catalog does not know: whole ones are reported, others
+// removed.
 Status RemoveLeftovers(Env& env, const std::string& store, const std::vector<DocumentRow>& rows,
                        Collected& collected) {
   std::set<std::pair<DocumentId, uint64_t>> known;
@@ -180,7 +186,8 @@ Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) 
   const auto lock = [&]() -> Result<std::unique_ptr<FileLock>> {
     LECTERN_ASSIGN(const bool is_store, CheckDirectory(env, store));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store));
-    // First of all, and durable before anything lies beside it: by this file a store is known.
+    // The lock file comes first and must be durable before other files, because it marks the
+    // directory as a store.
     LECTERN_ASSIGN(auto held, env.Lock(store + "/" + kLockFile, kLockTimeoutMs));
     if (!is_store) LECTERN_RETURN_IF_ERROR(env.SyncDirectory(store));
     LECTERN_RETURN_IF_ERROR(env.MakeDirectory(store + "/tmp"));
@@ -260,6 +267,8 @@ Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& ca
     }
     LECTERN_ASSIGN(const bool garbage, IsGarbage(env, directory, row.state));
     if (!garbage) continue;
+    // Before the first removal: what the catalog says must be durable, or a crash could bring a
+    // document back without its files.
     if (!settled) LECTERN_RETURN_IF_ERROR(catalog.Settle());
     settled = true;
     LECTERN_ASSIGN(const bool removed, RemoveGeneration(env, directory));
@@ -306,7 +315,7 @@ Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,
 
 Status RemoveDocument(Env& env, const std::string& store, Catalog& catalog, const DocumentId& id) {
   LECTERN_RETURN_IF_ERROR(catalog.MarkDead(id));
-  (void)CollectGarbage(env, store, catalog);  // what fails now, a later collection finishes
+  (void)CollectGarbage(env, store, catalog);  // a later collection finishes what fails now
   return {};
 }
 
@@ -344,7 +353,7 @@ Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, cons
     LECTERN_ASSIGN(source, TextOf(*document, SectionKind::kSource));
   }
   if (!entry.row.name.empty()) entry.row.names = {{entry.row.name, std::move(source)}};
-  // What it was made by; what index-document printed is lost.
+  // The options of indexing stand in; what index-document reported is lost.
   LECTERN_ASSIGN(entry.row.report_json, TextOf(*document, SectionKind::kModel));
   entry.row.id = id;
   entry.row.generation = generation;
@@ -369,7 +378,8 @@ Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, cons
 
 namespace {
 
-// Every generation on disk that the catalog should have but lacks or, where it is replaced, all.
+// Collects every generation on disk that the catalog lacks, or all of them if the catalog is
+// replaced.
 class Recovery {
  public:
   Recovery(Env& env, const std::string& store,
@@ -386,7 +396,7 @@ class Recovery {
   }
 
  private:
-  // Leaves catalog_ open when everything in it is intact. Rows of a damaged one are kept.
+  // Leaves catalog_ open if everything in it is intact. Intact rows of a damaged catalog are kept.
   Status ReadCatalog() {
     auto catalog = Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite);
     if (catalog.status().code() == Code::kCorrupt) return {};
@@ -399,6 +409,8 @@ class Recovery {
     return {};
   }
 
+  // Decides for each generation on disk: a number that another document has is refused, known ones
+  // are kept, others are adopted.
   Status ReadShards() {
     LECTERN_ASSIGN(const auto directories, ListGenerations(env_, store_));
     for (const GenerationDirectory& directory : directories) {
@@ -422,12 +434,14 @@ class Recovery {
     return {};
   }
 
+  // Reads a generation's shards and adds it; a damaged one is refused, with the reason.
   Status TakeUp(const GenerationDirectory& directory, const DocumentRow* row) {
     LECTERN_ASSIGN(const bool whole, env_.Exists(directory.path + "/" + kDocumentFile));
-    if (!whole) return {};  // was never finished
+    if (!whole) return {};  // it was never finished
     auto entry = ReadGeneration(env_, directory.path, directory.id, directory.generation);
     if (!entry.ok()) {
-      // Without descriptors or memory we know nothing of the document.
+      // Without descriptors or memory nothing can be said about the document, so recovery must
+      // stop.
       const Code code = entry.status().code();
       if (code == Code::kLimitExceeded || code == Code::kOutOfMemory) return entry.status();
       recovered_.refused.push_back({directory.path, entry.status()});
@@ -457,12 +471,13 @@ class Recovery {
     return {};
   }
 
-  // Of several whole generations of one id the last one counts. Newest first: it gets the name.
+  // Marks all but the last of several whole generations of one id as dead. The entries are sorted
+  // newest first, so that the newest gets the name.
   void MarkOlderDead() {
     std::sort(entries_.begin(), entries_.end(), [](const CatalogEntry& a, const CatalogEntry& b) {
       return a.row.generation > b.row.generation;
     });
-    std::map<DocumentId, uint64_t> newest;  // that a reader sees
+    std::map<DocumentId, uint64_t> newest;  // generations that readers see
     for (const auto& [generation, row] : rows_) {
       if (catalog_ != nullptr && row.state == DocumentState::kReady) newest[row.id] = generation;
     }
@@ -479,7 +494,7 @@ class Recovery {
     }
   }
 
-  // A journal of the old catalog would be rolled back into the new one: it goes first.
+  // The old catalog's journal must go first: SQLite would roll it back into the new catalog.
   Status Replace() {
     const std::string path = CatalogPath(store_), temp = store_ + "/tmp/catalog.db";
     LECTERN_RETURN_IF_ERROR(RemoveIfThere(env_, temp));
@@ -497,10 +512,10 @@ class Recovery {
   Env& env_;
   const std::string& store_;
   const std::function<std::string(std::string_view)>& model_path_;
-  std::unique_ptr<Catalog> catalog_;      // null: to be replaced
-  std::map<uint64_t, DocumentRow> rows_;  // intact ones, by generation
-  std::set<uint64_t> numbers_;            // of generations seen
-  std::vector<CatalogEntry> entries_;     // to be added
+  std::unique_ptr<Catalog> catalog_;      // null: the catalog is to be replaced
+  std::map<uint64_t, DocumentRow> rows_;  // intact rows, by generation
+  std::set<uint64_t> numbers_;            // generations seen so far
+  std::vector<CatalogEntry> entries_;     // generations to add
   Recovered recovered_;
 };
 
@@ -520,7 +535,7 @@ Status SealStore(Env& env, const std::string& store) {
     LECTERN_ASSIGN(const auto catalog, Catalog::Open(env, catalog_path, Catalog::Mode::kReadWrite));
     LECTERN_RETURN_IF_ERROR(CollectGarbage(env, store, *catalog).status());
   }
-  // Closed and empty now, or it would not have been rolled back.
+  // The catalog is closed and its journal empty; a non-empty one would have been rolled back.
   LECTERN_RETURN_IF_ERROR(RemoveIfThere(env, catalog_path + "-journal"));
   LECTERN_ASSIGN(const auto file, env.OpenWritable(temp, /*exclusive=*/true));
   LECTERN_RETURN_IF_ERROR(file->Sync());

@@ -171,7 +171,7 @@ std::string PassagesText(const api::Answer& answer) {
   return text;
 }
 
-// What was read of the document, and how long it took.
+// Writes how much was read of the document, and how long it took.
 std::string ReceiptText(const api::Answer& answer) {
   const lectern_receipt receipt = answer.receipt();
   std::string text = "read " + Percent(receipt.read_fraction_prefill) + " of the document";

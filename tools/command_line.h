@@ -1,4 +1,5 @@
-// What the command lines of all tools share: flags, environment variables, defaults, exit status.
+// Parses the command lines of all tools in the same way: flags, environment variables, defaults,
+// exit status.
 #ifndef LECTERN_TOOLS_COMMAND_LINE_H_
 #define LECTERN_TOOLS_COMMAND_LINE_H_
 
@@ -20,7 +21,7 @@ class Option;
 
 namespace lectern::tools {
 
-// What is wrong with the text of a value; empty: nothing.
+// Returns what is wrong with the text of a value; empty: nothing.
 using Check = std::function<std::string(const std::string& text)>;
 
 // An option or flag of a command line, which it does not outlive.
@@ -37,22 +38,23 @@ class Option {
   CLI::Option* option_;
 };
 
-// What a tool, or a command of it, can be told.
+// The options and commands of a tool, or of a command of it.
 class CommandLine {
  public:
   CommandLine(const std::string& description, const std::string& tool,
               const std::string& footer = "");
   ~CommandLine();
 
-  // Of the types that command_line.cc instantiates it for. A name without dashes is a position.
-  // Both keep `value`, which what is parsed goes to.
+  // Value is one of the types that command_line.cc instantiates it for. A name without dashes is a
+  // position. Both keep `value`, which receives what is parsed.
   template <typename Value>
   Option AddOption(const std::string& name, Value& value, const std::string& help);
   Option AddFlag(const std::string& name, bool& value, const std::string& help);
   Option AddFlag(const std::string& name, std::function<void()> when_given,
                  const std::string& help);
 
-  // Of which one must be given. Flags of this one may come behind it, too. Belongs to this one.
+  // Adds a command; one of the commands must be given. This object's own flags may come behind it,
+  // too. The result belongs to this object.
   CommandLine* AddCommand(const std::string& name, const std::string& description);
   bool parsed() const;  // that it was the command given
 

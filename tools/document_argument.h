@@ -1,4 +1,5 @@
-// The document that a command line means: a name, an id, or the path of a file that was indexed.
+// Finds the document that a command line means: a name, an id, or the path of a file that was
+// indexed.
 #ifndef LECTERN_TOOLS_DOCUMENT_ARGUMENT_H_
 #define LECTERN_TOOLS_DOCUMENT_ARGUMENT_H_
 

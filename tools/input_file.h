@@ -1,4 +1,4 @@
-// The file that a user names, or stdin.
+// Reads the file that a user names, or stdin.
 #ifndef LECTERN_TOOLS_INPUT_FILE_H_
 #define LECTERN_TOOLS_INPUT_FILE_H_
 

@@ -35,8 +35,8 @@ class Interrupts {
     Interrupts& interrupts_;
   };
 
-  // Of the scope that is open or was the last: did a signal come, and the exit status that it asks
-  // for (130, 143; 0: none came).
+  // These speak of the scope that is open or was the last: whether a signal came, and the exit
+  // status that it asks for (130, 143; 0: none came).
   bool requested() const { return signal_ != 0; }
   int exit_status() const { return requested() ? 128 + signal_ : 0; }
 

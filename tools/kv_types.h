@@ -1,4 +1,4 @@
-// What keys and values can be stored as, by the names that users give them.
+// The types that keys and values can be stored as, by the names that users give them.
 #ifndef LECTERN_TOOLS_KV_TYPES_H_
 #define LECTERN_TOOLS_KV_TYPES_H_
 

@@ -1,4 +1,4 @@
-// How far indexing is, on stderr.
+// Shows how far indexing is, on stderr.
 #ifndef LECTERN_TOOLS_PROGRESS_H_
 #define LECTERN_TOOLS_PROGRESS_H_
 

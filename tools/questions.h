@@ -1,4 +1,4 @@
-// The file of --questions: one JSON object per line.
+// Reads the file of --questions: one JSON object per line.
 #ifndef LECTERN_TOOLS_QUESTIONS_H_
 #define LECTERN_TOOLS_QUESTIONS_H_
 

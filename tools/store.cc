@@ -1,4 +1,5 @@
-// lectern-store: what is in the store, whether it is whole, its plans, and how to be rid of it.
+// lectern-store shows, checks, changes and removes the documents of a store, and copies them to and
+// from single files.
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -116,7 +117,7 @@ std::string PrefillText(const api::Document& document) {
   return std::string("sparse, reading ") + percent + " %";
 }
 
-// All of them, or the one that it will have.
+// Lists all names of a document, or the one that it will have.
 std::string NamesText(const api::Document& document) {
   if (document.names.empty()) return document.name;
   std::string text;
@@ -247,7 +248,7 @@ class Store {
   int Show() {
     auto details = engine_.Show(flags_.document);
     if (!details.ok()) return Fail(details.error());
-    // Of a damaged document the rest is shown all the same.
+    // If a document is damaged, the rest is shown all the same.
     auto plan = engine_.ShowPlan(details->document.id);
     const std::string how =
         plan.ok() ? PlanText(*plan) : "plan         " + plan.error().message + "\n";

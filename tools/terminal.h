@@ -1,4 +1,4 @@
-// What the tools say: results on stdout, everything else on stderr.
+// Prints what the tools say: results on stdout, everything else on stderr.
 #ifndef LECTERN_TOOLS_TERMINAL_H_
 #define LECTERN_TOOLS_TERMINAL_H_
 

@@ -1,4 +1,5 @@
-// LECTERN_BUILD_… are of engine/CMakeLists.txt, which also hands on what the kernels tell Highway.
+// engine/CMakeLists.txt defines LECTERN_BUILD_…, and gives this file the same settings of Highway
+// that the kernels have, so that HWY_TARGETS is theirs.
 #include "engine/api/build_info.h"
 
 #include <hwy/targets.h>
@@ -9,6 +10,8 @@
 
 namespace lectern {
 
+// Instruction sets are those that the kernels were compiled for; `instruction_set` is the one that
+// runs on this machine. Every bit of HWY_TARGETS is one set.
 std::string BuildInfoJson() {
   Json::Array instruction_sets;
   for (int64_t left = HWY_TARGETS; left != 0; left &= left - 1) {

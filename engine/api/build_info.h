@@ -1,4 +1,4 @@
-// What this library was built of.
+// Tells, as JSON, how this library was built.
 #ifndef LECTERN_ENGINE_API_BUILD_INFO_H_
 #define LECTERN_ENGINE_API_BUILD_INFO_H_
 

@@ -146,6 +146,8 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   return options;
 }
 
+// Turns the caller's options into the engine's, field by field; a value that is none names its
+// field.
 Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   LECTERN_ASSIGN(const lectern_index_options read, ReadStruct(given));
   IndexOptions options;
@@ -371,6 +373,7 @@ void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user) 
   on_shard(&item, user);
 }
 
+// Hands a plan to the caller's function; the views are valid during the call.
 void CallBack(const DocumentPlan& plan, lectern_plan_fn on_plan, void* user) {
   if (!on_plan) return;
   const auto array = [](const std::vector<double>& all) {

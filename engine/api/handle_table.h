@@ -12,7 +12,8 @@
 
 namespace lectern {
 
-// What a ticket stands for. Never 0, so that an aligned pointer is no ticket.
+// The kind of object that a ticket stands for. It is never 0, so that an aligned pointer is no
+// ticket.
 enum class HandleKind : uint8_t { kEngine = 1, kSession, kAnswer, kIndexReport, kText, kError };
 
 // Gives out tickets of (generation: 32 bits, slot: 28 bits, kind: 4 bits) and looks them up.

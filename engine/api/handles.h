@@ -1,5 +1,5 @@
-// What every function of the C API does: tickets to objects, results to codes, structs by their
-// size.
+// Shared by all functions of the C API: turns tickets into objects, results into codes, and reads
+// structs by the size that the caller gives.
 #ifndef LECTERN_ENGINE_API_HANDLES_H_
 #define LECTERN_ENGINE_API_HANDLES_H_
 

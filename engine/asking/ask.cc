@@ -23,15 +23,17 @@ double Since(Clock::time_point start) {
 
 std::string Percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
 
-// What the user is told, one clause after the other.
+// Adds a clause to the note that the user sees.
 void AddNote(Answer& answer, const std::string& note) {
   answer.note += (answer.note.empty() ? "" : "; ") + note;
 }
 
-// Of an answer, so many tokens have their place before it begins, each with so much text.
+// Memory is taken before an answer begins for so many of its tokens, with so many bytes of text
+// each; longer answers take more later. Chosen without measurement.
 constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
 
-// All stop texts are compared with the end of the answer at each token.
+// All stop texts are compared with the end of the answer at each token, so their total length is
+// limited.
 constexpr size_t kMaxStopBytes = 8192;
 
 Status InvalidOption(const char* param, const std::string& message) {
@@ -60,6 +62,8 @@ Result<SelectionRule> ReadRule(const AskOptions& options) {
 
 bool IsIn(float value, float least, float most) { return value >= least && value <= most; }
 
+// Checks the options that decide how a token is drawn and where an answer stops, each against its
+// range.
 Status CheckSampling(const AskOptions& options, uint32_t vocab_size) {
   const SamplingOptions& sampling = options.sampling;
   if (!IsIn(sampling.temperature, 0, 10)) {
@@ -95,7 +99,7 @@ Status CheckSampling(const AskOptions& options, uint32_t vocab_size) {
                                          " bytes; give shorter ones");
 }
 
-// What the budget means to a rule that does not keep it.
+// Tells the user what the budget means for a rule that does not keep it.
 void AddRuleNote(const SelectionRule& rule, Answer& answer) {
   if (rule.kind == Rule::kThreshold) {
     AddNote(answer,
@@ -120,6 +124,9 @@ Status Mismatch(const Document& document, const Model& model) {
 
 }  // namespace
 
+// Makes the parts of a session in the order in which they depend on one another: the conversation's
+// rows live on the device, too, if the document does. Only documents' rows are quantised, so the
+// conversation of a q8 document has f16 rows.
 DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                                  std::shared_ptr<const Model> model, const Backend& backend,
                                  std::shared_ptr<ThreadPool> threads, const SessionDevice& device,
@@ -148,6 +155,8 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                                           device_attention_.get());
 }
 
+// Checks that the document and the model belong together before anything is computed: shards that
+// pass their checksums may still be of another model's shape.
 Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
     const Backend& backend, std::shared_ptr<ThreadPool> threads, double open_ms,
@@ -194,6 +203,7 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
   return CheckSampling(options, model_->config().vocab_size);
 }
 
+// Counts what the question will use and reserves it in the limit on memory, if there is one.
 Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double kv_budget) {
   reserved_tokens_ = num_tokens, reserved_rows_ = num_rows;
   if (!document_->ram()) return {};
@@ -204,10 +214,11 @@ Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double 
   const bool looks_up = kv_budget < 1 && document_->has_clusters();
   const uint64_t num_document_tokens = document_->tokens().size();
   const uint64_t lookups = looks_up ? LookupBytes(config, num_tokens, num_document_tokens) : 0;
-  // Sums, and the layer's logits with the last token.
+  // Sums of masses and squares per token, and the running layer's logits with the last token.
   const uint64_t evidence =
       num_document_tokens * (2 * sizeof(double) + config.num_heads * sizeof(float));
-  // And its row of shared steps.
+  // The activations hold one token more, because steps of one token that sessions share need a row
+  // there.
   const uint64_t activations =
       ActivationBytes(config, num_tokens + 1) + config.vocab_size * sizeof(float);
   const uint64_t bytes = document_->layer_ram() + conversation + activations + lookups + evidence;
@@ -230,6 +241,9 @@ bool DocumentSession::ReserveNextRow(double kv_budget) {
          ReserveRam(reserved_tokens_, reserved_rows_ + kReservedTokens, kv_budget).ok();
 }
 
+// Runs the question as one step and sees how its attention spreads over the document: sums_.masses
+// is the attention on each token, document_mass all of it. If it spreads widely, a sparse reading
+// may miss much, and AnswerWideQuestion warns or repeats the step with everything read.
 Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t> ids,
                                                         const AskOptions& options, double& budget,
                                                         Answer& answer) {
@@ -239,7 +253,8 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
   sums_.document_mass = 0;
   auto logits = Step(ids, budget, options.tail, options.cancel);
   if (logits.ok() && !exact) {
-    // The tail tells what was not read; without it the lookup does, for all rows of the question.
+    // Unread mass is part of document_mass through the tail; without a tail the lookup's estimate
+    // stands in, over all rows of the question.
     if (!options.tail) {
       sums_.document_mass +=
           totals_.all.missed * document_->num_full_layers() * model_->config().num_heads;
@@ -254,7 +269,7 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
   return logits;
 }
 
-// Warns, or repeats the prefill with everything read.
+// The question draws on much of the document: warns, or repeats the prefill with everything read.
 Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread& spread,
                                                                    std::span<const int32_t> ids,
                                                                    const AskOptions& options,
@@ -288,6 +303,7 @@ void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) con
 
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
   ReleaseDevice();
+  // Allocation may fail anywhere below; either way the session returns to where it stood.
   try {
     auto answer = Generate(question, options);
     if (!answer.ok()) GiveUpTurn();
@@ -306,8 +322,8 @@ Result<DocumentSession::NextPrompt> DocumentSession::PrepareNext(const ChatHisto
   const ChatTemplate& chat = model_->chat_template();
   LECTERN_ASSIGN(const jinja::Rendered rendered,
                  chat.Render(history, question, document_->template_date()));
-  // A template may render an earlier turn otherwise than when it was the last one: without what the
-  // model thought, for example. From there on the rows are computed again.
+  // A template may render an earlier turn differently than when it was the last one, for example
+  // without the model's thinking. From the first difference on, rows are computed again.
   NextPrompt next;
   next.num_kept = said_.fed.TokensBefore(rendered.text);
   const size_t begin = next.num_kept > 0 ? said_.fed.ends[next.num_kept - 1] : 0;
@@ -351,6 +367,7 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     return tell(options.on_reasoning, shown.reasoning) && tell(options.on_text, shown.answer);
   };
   answer.finish_reason = "length", answer.stopped_by = "max_tokens";
+  // Each round draws a token, shows its text, and stops or runs the next step.
   for (uint64_t i = 0; i < room; ++i) {
     const int32_t id = sampler.Sample(logits);
     if (i == 0) answer.timings_ms.first_token = answer.timings_ms.prefill + Since(start);
@@ -399,6 +416,7 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
 void DocumentSession::KeepTurn(Prompt prompt, std::span<const int32_t> sampled,
                                std::string_view question, const AskOptions& options,
                                const Answer& answer) {
+  // All drawn tokens join `fed`; the last one may not have a row yet.
   Prompt fed{.text = std::move(prompt.text), .ids = said_.fed.ids, .ends = said_.fed.ends};
   fed.ids.insert(fed.ids.end(), prompt.ids.begin(), prompt.ids.end());
   fed.ends.insert(fed.ends.end(), prompt.ends.begin(), prompt.ends.end());
@@ -409,12 +427,13 @@ void DocumentSession::KeepTurn(Prompt prompt, std::span<const int32_t> sampled,
   }
   ChatHistory history = said_.history.is_empty() ? options.history : said_.history;
   history.turns.push_back({std::string(question), answer.text, answer.reasoning});
-  // Memory may have run out before, but not from here on: both are kept or none is.
+  // Copying may run out of memory, moving cannot: both members change or none does.
   said_.fed = std::move(fed);
   said_.history = std::move(history);
 }
 
 Result<Answer> DocumentSession::Generate(std::string_view question, const AskOptions& options) {
+  // 1. Check options, choose rule and plan.
   const auto start = Clock::now();
   LECTERN_RETURN_IF_ERROR(CheckOptions(options));
   LECTERN_ASSIGN(settings_.rule, ReadRule(options));
@@ -430,6 +449,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     return InvalidOption("turns",
                          "earlier turns and instructions come with a session's first question");
   }
+  // 2. Render and tokenize the question, and see which rows of the conversation it can use.
   LECTERN_ASSIGN(NextPrompt next,
                  PrepareNext(is_first ? options.history : said_.history, question));
   const size_t num_rows_kept = std::min(next.num_kept, num_past());
@@ -446,6 +466,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
             " tokens; shorten the question or begin a new conversation");
   }
   const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
+  // 3. Reserve memory and places, then prefill.
   LECTERN_RETURN_IF_ERROR(
       ReserveRam(num_new, num_past() + num_new + std::min(room, kReservedTokens), budget));
   const std::vector<int32_t> ids = BeginTurn(next);
@@ -460,7 +481,8 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   Answer answer;
   answer.document = ToHex(document_->row().id);
   answer.document_tokens = document_->shape().num_tokens;
-  // Without the last one of the answer before.
+  // Tokens of the question itself; the last token of the answer before, fed now too, is not among
+  // them.
   answer.question_tokens = next.rest.ids.size();
   answer.timings_ms.open = open_ms_;
   auto logits = Prefill(ids, options, budget, answer);
@@ -468,6 +490,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (probe_.on_first_logits) probe_.on_first_logits(logits.value());
   answer.timings_ms.prefill = Since(start);
 
+  // 4. Decode the answer.
   std::vector<int32_t> sampled;
   sampled.reserve(std::min(room, kReservedTokens));
   Status decoded = Decode(logits.value(), next, room, budget, options, answer, &sampled);
@@ -479,6 +502,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.kv.session_rows =
       conversation_.is_there() ? num_past() : (rows().total_rows() + heads - 1) / heads;
 
+  // 5. Fill the receipt.
   answer.timings_ms.total = Since(start);
   const double steps = static_cast<double>(totals_.decode_steps);
   if (totals_.decode_steps > 0) {
@@ -523,7 +547,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     answer.warnings.push_back("cpu_fallback");
     AddNote(answer, device_.fallback);
   }
-  // Last, as memory may run out before: then nothing was said.
+  // Last, because memory may run out before; then nothing counts as said.
   KeepTurn(std::move(next.rest), sampled, question, options, answer);
   return answer;
 }

@@ -1,4 +1,5 @@
-// The second flow: a question to an indexed document.
+// The second flow: asks a question to an indexed document. DocumentSession holds one conversation
+// and leads it from question to answer.
 #ifndef LECTERN_ENGINE_ASKING_ASK_H_
 #define LECTERN_ENGINE_ASKING_ASK_H_
 
@@ -21,21 +22,25 @@
 
 namespace lectern {
 
-// A question of up to this many tokens goes through a layer at once: one selection for all of it.
+// A question of up to this many tokens goes through a layer at once, so that one selection serves
+// all of it.
 inline constexpr size_t kMaxQuestionTokens = 8192;
 
-// Where a session's work is done; empty: on the CPU.
+// Where a session's work is done; all empty: on the CPU.
 struct SessionDevice {
   std::shared_ptr<const DeviceTransformer> transformer;
-  // nullptr: attention is the CPU's, as kernels do not take the document's rows.
+  // Attends there too; nullptr: attention is the CPU's, because the kernels do not support the
+  // document's rows.
   std::shared_ptr<DeviceDocument> document;
-  std::string fallback;  // why the CPU does what was left to choose; said with each answer
+  std::string fallback;  // why the CPU was chosen; every answer repeats it
 };
 
+// A conversation about one document: Session plus what calibration, evaluation and tests need. One
+// thread at a time.
 class DocumentSession : public Session {
  public:
   // Borrows `backend`; shares everything else, so that a session may outlive its engine.
-  // kModelMismatch when model and document do not belong together.
+  // kModelMismatch if model and document do not belong together, kCorrupt.
   static Result<std::unique_ptr<DocumentSession>> Create(std::shared_ptr<const Document> document,
                                                          std::shared_ptr<const Model> model,
                                                          const Backend& backend,
@@ -43,8 +48,8 @@ class DocumentSession : public Session {
                                                          double open_ms,
                                                          const SessionDevice& device = {});
 
-  // Steps of one token are taken with those of other sessions of the same model; nullptr, as at
-  // first: alone. Not while it asks.
+  // From now on takes steps of one token together with other sessions of the same model; nullptr
+  // (the default): alone. Not while it asks.
   void ShareSteps(std::shared_ptr<StepBatch> batch) { batch_ = std::move(batch); }
   const std::shared_ptr<StepBatch>& step_batch() const { return batch_; }
 
@@ -56,14 +61,14 @@ class DocumentSession : public Session {
   }
   uint64_t dense_bytes() const override { return document_->LayerBytes(); }
 
-  // One forward pass at this share of the document's bytes: `ids` follow what the session has seen.
-  // Returns the logits of the last one. On error the session stands where it stood.
+  // Runs one forward pass, reading this share of the document's bytes: `ids` follow what the
+  // session has seen. Returns the logits of the last one. After an error the session stands where
+  // it stood.
   Result<std::span<const float>> Step(std::span<const int32_t> ids, double kv_budget, bool tail,
                                       const CancelFlag* cancel);
-  // Watches these passes.
+  // The probe that watches these passes.
   Probe& probe() { return probe_; }
-  // How passes choose what they read; at first as the document says. Ask sets them from its
-  // options.
+  // How passes choose what they read; first as the document says. Ask sets them from its options.
   struct Settings {
     SelectionRule rule = {};
     PlanPolicies policies = {};
@@ -73,15 +78,16 @@ class DocumentSession : public Session {
   };
   Settings& settings() { return settings_; }
   // Attention of the running pass and layer at another budget, into `output` [kv heads][R,
-  // head_dim] (only from within Probe::on_layer). `bound`: also finds DocumentRead::missed_bound.
+  // head_dim]. Callable only from within Probe::on_layer. `bound`: also finds
+  // DocumentRead::missed_bound.
   Result<DocumentRead> AttendAgain(double kv_budget, bool tail, std::vector<float>& output,
                                    bool bound = false);
   // The smallest budget that every layer can serve; 0 without clusters.
   Result<double> SmallestServed(bool tail) const;
-  // Ask compresses after the answer.
+  // Holds the conversation to settings().max_session_rows. Ask calls it after the answer.
   void CompressRows();
   const SessionRows& rows() const { return conversation_.rows(); }
-  void Forget();  // everything after the fixed context
+  void Forget();  // forgets everything after the fixed context
   size_t num_past() const { return conversation_.num_tokens(); }  // tokens after the fixed context
   const Document& indexed() const { return *document_; }
   const Backend& backend() const { return transformer_.backend(); }
@@ -96,28 +102,30 @@ class DocumentSession : public Session {
 
   Result<Answer> Generate(std::string_view question, const AskOptions& options);  // may throw
   Status CheckOptions(const AskOptions& options) const;
-  // A question that was rendered, and what of it is to be fed.
+  // A question rendered by the chat template, and the part of it that must be fed.
   struct NextPrompt {
-    size_t num_kept = 0;       // tokens of what was fed that it begins with
-    Prompt rest;               // its other tokens; the text is all of it
+    size_t num_kept = 0;       // leading tokens that have been fed already
+    Prompt rest;               // tokens to feed; its text is the whole rendered text
     bool is_thinking = false;  // the answer begins inside the marks of thinking
   };
   Result<NextPrompt> PrepareNext(const ChatHistory& history, std::string_view question) const;
-  // The question's tokens that have no rows; then only those of what was fed that it begins with
-  // have.
+  // Begins a turn: forgets rows that the question does not begin with, and returns the tokens that
+  // need rows.
   std::vector<int32_t> BeginTurn(const NextPrompt& next);
-  // Rows and tokens as they were after BeginTurn, or before it.
+  // Returns rows and tokens to where they were after BeginTurn, or before it.
   void GiveUpTurn();
+  // Draws tokens and shows them until the answer ends; fills text, tokens and finish reason.
   Status Decode(std::span<const float> logits, const NextPrompt& next, uint64_t room, double budget,
                 const AskOptions& options, Answer& answer, std::vector<int32_t>* sampled);
+  // Adds question and answer to the conversation, after everything else succeeded.
   void KeepTurn(Prompt prompt, std::span<const int32_t> sampled, std::string_view question,
                 const AskOptions& options, const Answer& answer);
-  // Memory for a step of so many tokens, and so many rows of the conversation.
+  // Reserves memory for a step of so many tokens and so many rows of the conversation.
   Status ReserveRam(size_t num_tokens, uint64_t num_rows, double kv_budget);
-  // For the answer's next token, where the rows that are reserved are full. False: there is none.
+  // Reserves more rows when the answer's next token needs them. False: there is no memory left.
   bool ReserveNextRow(double kv_budget);
-  // The shares at a budget below 1; nullptr: everything is read. Kept in `kept` until others are
-  // asked for.
+  // The plan at a budget below 1; nullptr: everything is read. `kept` caches it until other
+  // settings are asked for.
   struct KeptPlan {
     const Document* document;
     PlanPolicies policies;
@@ -127,19 +135,19 @@ class DocumentSession : public Session {
   };
   Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail,
                                     std::optional<KeptPlan>& kept) const;
-  // Whether estimates of what these settings miss are measured ones.
+  // Whether estimates of missed attention were measured with these settings.
   bool IsMeasured(const Document& document, bool tail) const;
-  // The attention of a pass, begun: the device's where it can, else the host's.
+  // Begins the attention of a pass: the device's if it can do it, else the host's.
   Result<StepAttention*> BeginStep(const StepPlan& plan);
   Status RunLayers(std::span<const int32_t> ids, StepAttention& attention,
                    const CancelFlag* cancel);
-  // Adds all that is known of evidence to sums_, and lets go of the document on the device.
+  // Adds evidence that is still on the device to sums_.
   Status CollectSums() { return device_step_ ? device_step_->CollectSums() : Status(); }
   void ReleaseDevice() {
     if (device_step_) device_step_->Release();
   }
-  // The question's prefill. Where it draws on much of the document it warns in `answer`, or, as
-  // options.fallback says, is repeated with everything read: `budget` is 1 then.
+  // Prefills the question. If it draws on much of the document, warns in `answer` or, as
+  // options.fallback says, repeats the prefill with everything read and sets `budget` to 1.
   Result<std::span<const float>> Prefill(std::span<const int32_t> ids, const AskOptions& options,
                                          double& budget, Answer& answer);
   Result<std::span<const float>> AnswerWideQuestion(const Spread& spread,
@@ -153,30 +161,31 @@ class DocumentSession : public Session {
   const std::shared_ptr<ThreadPool> threads_;
   const SessionDevice device_;
   const Transformer transformer_;
-  const std::shared_ptr<DeviceStream> stream_;  // with a device; shared by what is made of it
-  Arena arena_;                                 // of the running layer
+  const std::shared_ptr<DeviceStream> stream_;  // with a device; everything made of it shares this
+  Arena arena_;                                 // for the running layer
   SessionConversation conversation_;
   Probe probe_;
   Settings settings_;
-  std::unique_ptr<DeviceAttention> device_attention_;  // with a device that has the document's rows
+  // Set if a device holds the document's rows.
+  std::unique_ptr<DeviceAttention> device_attention_;
   std::unique_ptr<DeviceStep> device_step_;            // likewise
   std::unique_ptr<HostStep> host_step_;
   std::shared_ptr<StepBatch> batch_;
   StepBatch::Seat seat_;
   const double open_ms_;
-  RamLimit::Share ram_share_;  // of the conversation and a step
-  uint64_t reserved_tokens_ = 0, reserved_rows_ = 0;  // what it is for
+  RamLimit::Share ram_share_;                         // memory for the conversation and a step
+  uint64_t reserved_tokens_ = 0, reserved_rows_ = 0;  // what the share was reserved for
 
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;
-  // The conversation so far. `fed` has its text and its token ids; the first num_past() of them
-  // have rows, because the last token of the last answer may not have been fed.
+  // The conversation so far. `fed` has its text and token ids. The first num_past() ids have rows;
+  // the last token of the last answer may not have been fed.
   struct Transcript {
     Prompt fed;
     ChatHistory history;
   } said_;
 
-  // Counts of the Ask that is running.
+  // Counts over the passes of the running Ask.
   struct Totals {
     bool in_prefill = true;
     double prefill_fraction = 0, decode_fraction = 0;
@@ -184,7 +193,7 @@ class DocumentSession : public Session {
     StepRead all;  // sums over passes; `fraction` is not used
     void Add(const StepRead& read);
   } totals_;
-  std::optional<KeptPlan> plan_, plan_beside_;  // of the running pass, and of AttendAgain
+  std::optional<KeptPlan> plan_, plan_beside_;  // for the running pass, and for AttendAgain
   AttentionSums sums_;
 };
 

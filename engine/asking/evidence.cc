@@ -6,7 +6,8 @@
 namespace lectern {
 namespace {
 
-constexpr uint32_t kSpreadSentences = 8;  // neighbours among the best of these are one passage
+// Neighbours among this many best sentences are one passage.
+constexpr uint32_t kSpreadSentences = 8;
 
 struct Passage {
   size_t begin, end;  // bytes
@@ -16,8 +17,9 @@ struct Passage {
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool IsContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// End of the sentence that starts at `begin`: after . ! or ? before a space, or at a line end; at
-// most kMaxPassageBytes away, then at the last space before (never inside a character).
+// End of the sentence that starts at `begin`: after . ! or ? before a space, or at the end of a
+// line. At most kMaxPassageBytes away, and then after the last space before (never inside a
+// character).
 size_t SentenceEnd(std::string_view text, size_t begin) {
   const size_t limit = std::min(text.size(), begin + kMaxPassageBytes);
   size_t last_space = 0;
@@ -35,6 +37,7 @@ size_t SentenceEnd(std::string_view text, size_t begin) {
   return end;
 }
 
+// The text's sentences, without surrounding space.
 std::vector<Passage> Sentences(std::string_view text) {
   std::vector<Passage> sentences;
   for (size_t begin = 0; begin < text.size();) {
@@ -51,7 +54,8 @@ std::vector<Passage> Sentences(std::string_view text) {
   return sentences;
 }
 
-// Gives each token's mass to the sentence that holds its last byte (tokens begin with their space).
+// Gives each token's mass to the sentence that holds its last byte, because tokens begin with their
+// space. Returns the mass of all tokens that have text.
 double Distribute(std::span<const TokenizedText::Range> ranges, std::span<const double> mass,
                   std::vector<Passage>& sentences) {
   double total = 0;
@@ -67,7 +71,7 @@ double Distribute(std::span<const TokenizedText::Range> ranges, std::span<const 
   return total;
 }
 
-// The best sentences, neighbours joined, largest mass first.
+// The best sentences, neighbours joined, in the order of mass.
 std::vector<Passage> BestPassages(const std::vector<Passage>& sentences, uint32_t max_passages,
                                   std::span<const PageMapEntry> pages) {
   std::vector<size_t> best(sentences.size());
@@ -103,7 +107,7 @@ std::vector<Evidence> FindEvidence(std::string_view text,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages,
                                    std::span<const PageMapEntry> pages) {
-  if (max_passages == 0) return {};  // `mass` was not collected
+  if (max_passages == 0) return {};  // the caller collected no masses
   std::vector<Passage> sentences = Sentences(text);
   const double total = Distribute(ranges, mass, sentences);
   std::vector<Evidence> evidence;
@@ -126,9 +130,10 @@ Spread FindSpread(std::string_view text, std::span<const TokenizedText::Range> r
   std::vector<Passage> sentences = Sentences(text);
   const double read_text = Distribute(ranges, mass, sentences);
   const double read = std::accumulate(mass.begin(), mass.end(), 0.0);
-  const double missed = std::max(0.0, document_mass - read);  // clustered rows: all of the text
+  // Only clustered rows go unread, and these are all text.
+  const double missed = std::max(0.0, document_mass - read);
   const double total = read_text + missed;
-  if (!(total > 0)) return {.best_passage = 1};  // nothing of the text was asked for
+  if (!(total > 0)) return {.best_passage = 1};  // no attention went to the text
   const std::vector<Passage> best = BestPassages(sentences, kSpreadSentences, {});
   return {.best_passage = best.empty() ? 0 : best.front().mass / total, .missed = missed / total};
 }

@@ -1,4 +1,4 @@
-// A conversation about one document, as the engine gives it out.
+// The interface of a conversation about one document, as the engine hands it out.
 #ifndef LECTERN_ENGINE_ASKING_SESSION_H_
 #define LECTERN_ENGINE_ASKING_SESSION_H_
 
@@ -11,23 +11,23 @@
 
 namespace lectern {
 
-// One conversation about one document: follow-ups see what was said before.
-// One thread at a time. May outlive its engine.
+// One conversation about one document: follow-up questions see what was said before. One thread at
+// a time. May outlive its engine.
 class Session {
  public:
   virtual ~Session() = default;
-  // kInvalidArgument, kBudgetTooSmall (message has the smallest), kContextTooLong (numbers in the
-  // message), kCancelled only when nothing was decoded yet, kChecksumMismatch. After an error the
-  // session stands where it stood before the call.
+  // Answers a question. kInvalidArgument, kBudgetTooSmall (the message has the smallest),
+  // kContextTooLong (numbers in the message), kCancelled only if nothing was decoded yet,
+  // kChecksumMismatch. After an error the session stands where it stood before the call.
   virtual Result<Answer> Ask(std::string_view question, const AskOptions& options) = 0;
   virtual const DocumentRow& document() const = 0;
-  virtual std::string_view text() const = 0;  // of the document
-  // As the document's model reads `text` alone: no template, no control tokens, and a dummy prefix
-  // where its tokenizer has one. Ranges as in TokenizedText. kInvalidArgument: not UTF-8.
-  // kLimitExceeded: more than 16 MiB. Thread-safe.
+  virtual std::string_view text() const = 0;  // the document's text
+  // Tokenizes `text` alone as the document's model reads it: no template, no control tokens, a
+  // dummy prefix where its tokenizer has one. Ranges as in TokenizedText. kInvalidArgument: not
+  // UTF-8. kLimitExceeded: more than 16 MiB. Thread-safe.
   virtual Result<TokenizedText> Tokenize(std::string_view text) const = 0;
-  // Bytes of K and V that a step of the whole document would read, per layer; also where only a
-  // part of it is stored.
+  // Bytes of K and V that a step reading the whole document would read, per layer; all rows count,
+  // stored or not.
   virtual uint64_t dense_bytes() const = 0;
 };
 

@@ -1,4 +1,5 @@
-// A session's conversation, which is in memory or on a device, and moves home where it has to.
+// A session's conversation: keeps its rows on a device while they fit, else in memory, and moves
+// them to memory when they must.
 #ifndef LECTERN_ENGINE_ASKING_SESSION_CONVERSATION_H_
 #define LECTERN_ENGINE_ASKING_SESSION_CONVERSATION_H_
 
@@ -13,34 +14,35 @@ namespace lectern {
 // One thread at a time.
 class SessionConversation {
  public:
-  // Borrows all of them, as HostConversation does.
+  // Borrows all arguments, as HostConversation does.
   SessionConversation(const ModelConfig& config, const Backend& backend, ThreadPool& threads,
                       Arena& arena, Dtype dtype)
       : here_(config, backend, threads, arena, dtype) {}
 
-  // Rows may be there from the next Place on. `step`: gathers sums there.
+  // From the next Place on rows may be on the device. `step` gathers sums there.
   void UseDevice(std::shared_ptr<DeviceConversation> there, StepAttention* step) {
     there_ = std::move(there);
     step_ = step;
   }
 
-  // Says where the rows are, and makes room for `num_tokens` tokens on the device: rows are there
-  // while they fit and `is_wanted_there`. Errors of the device but for want of memory.
+  // Decides where the rows are and makes room for `num_tokens` tokens: on the device while they fit
+  // and `is_wanted_there`, else in memory. Errors of the device, except for lack of memory.
   Status Place(size_t num_tokens, bool is_wanted_there);
   bool is_there() const { return is_there_; }
   Conversation& current() {
     return is_there_ ? static_cast<Conversation&>(*there_) : static_cast<Conversation&>(here_);
   }
-  SessionRows& rows() { return here_.rows(); }  // empty where they are on the device
+  SessionRows& rows() { return here_.rows(); }  // empty while the rows are on the device
   const SessionRows& rows() const { return here_.rows(); }
 
-  // Tokens after the fixed context that have rows.
+  // Number of tokens after the fixed context that have rows.
   size_t num_tokens() const { return num_tokens_; }
   void Add(size_t num_tokens) { num_tokens_ += num_tokens; }
-  // Forgets the rows of all tokens from this one on.
+  // Forgets the rows of token `num_tokens` and of all later ones.
   void Truncate(size_t num_tokens);
 
  private:
+  // Moves the rows from the device to memory.
   Status BringHere();
 
   HostConversation here_;

@@ -1,10 +1,12 @@
-// One forward pass of a session.
+// Runs one forward pass of a session: chooses who attends, embeds, runs the layers, and counts.
 #include <cassert>
 
 #include "engine/asking/ask.h"
 
 namespace lectern {
 
+// Runs the model over `ids`, which follow the conversation so far, and returns the logits of the
+// last one. If the step fails, the conversation is as it was before.
 Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> ids, double kv_budget,
                                                      bool tail, const CancelFlag* cancel) {
   assert(!ids.empty() && ids.size() <= kMaxQuestionTokens);
@@ -45,7 +47,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   return std::span<const float>(logits_);
 }
 
-// All layers with this attention, and the last token's logits into logits_.
+// Runs all layers with this attention and writes the last token's logits into logits_.
 Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& attention,
                                   const CancelFlag* cancel) {
   Activations& a = *activations_;
@@ -67,6 +69,7 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
 }
 
 Result<StepAttention*> DocumentSession::BeginStep(const StepPlan& plan) {
+  // A probe that leads layers needs the host; the device lets go of what it prepared.
   if (device_step_ && probe_.leads_layers()) {
     device_step_->Release();
   } else if (device_step_) {
@@ -77,6 +80,7 @@ Result<StepAttention*> DocumentSession::BeginStep(const StepPlan& plan) {
   return host_step_.get();
 }
 
+// Calibration holds only for the settings that it was measured with.
 bool DocumentSession::IsMeasured(const Document& document, bool tail) const {
   return settings_.rule.kind == Rule::kDefault && settings_.policies == document.policies() &&
          tail && !probe_.selector && document.missed_calibration().is_measured();

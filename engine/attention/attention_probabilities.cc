@@ -7,22 +7,25 @@
 namespace lectern {
 namespace {
 
+// Columns that are tested and exponentiated together. No measurement of other sizes is on record.
 constexpr size_t kProbabilityTile = 64;
 
-// Logits below which, in all rows, a column cannot be more than that.
+// limits[r] is the logit below which, if no row reaches its limit, a column's sum of squares stays
+// below kNegligibleSquares: squares sum to at most lse.size() * exp(2 (limit - lse)).
 void FindLimits(std::span<const float> lse, std::vector<float>& limits) {
   const float least = 0.5f * std::log(kNegligibleSquares / static_cast<float>(lse.size()));
   limits.resize(lse.size());
   for (size_t r = 0; r < lse.size(); ++r) limits[r] = lse[r] + least;
 }
 
-// Adds a tile's attention: columns [begin, begin + logits.num_cols) of a head's.
+// Adds a tile's attention. Its columns are [begin, begin + logits.num_cols) of all that a head
+// observed.
 template <typename RowOf>
 void AddTile(const Backend& backend, const HeadIndex& head, Rows<float> logits,
              std::span<const float> lse, std::span<const float> limits, size_t begin,
              const RowOf& row_of, std::span<double> mass, std::span<double> squared_mass) {
-  // Of most of a long document's rows not even the exponential is wanted, and looking up where they
-  // belong would take longest of all.
+  // In a long document most tiles hold nothing above the limits. They are skipped before the
+  // exponential, and before looking up their positions, which would cost most.
   if (mass.empty() && !backend.any_at_least({.logits = logits, .limits = limits})) return;
   backend.exp_rows({.logits = logits, .reference = lse});
   std::array<float, kProbabilityTile> squares{};
@@ -37,7 +40,7 @@ void AddTile(const Backend& backend, const HeadIndex& head, Rows<float> logits,
   }
 }
 
-// Of the rows whose logits these are; row_of(i): the stored row of column i.
+// Adds the attention of the rows whose logits these are; row_of(i) is the stored row of column i.
 template <typename RowOf>
 void AddRows(const Backend& backend, const HeadIndex& head, std::span<float> logits,
              std::span<const float> lse, std::span<const float> limits, const RowOf& row_of,

@@ -1,4 +1,5 @@
-// What a step's last query rows attend to, by position: what evidence is made of.
+// Turns the logits that a step observed into attention probabilities per position of the document,
+// from which evidence is made.
 #ifndef LECTERN_ENGINE_ATTENTION_ATTENTION_PROBABILITIES_H_
 #define LECTERN_ENGINE_ATTENTION_ATTENTION_PROBABILITIES_H_
 
@@ -6,13 +7,14 @@
 
 namespace lectern {
 
-// Of attention squared, summed over a query group: a hundred thousand rows of less are no evidence,
-// and may be left out of `squared_mass`.
+// Sums of squared attention (over a query group) below this are no evidence even for a hundred
+// thousand rows, and may be left out of `squared_mass`.
 constexpr float kNegligibleSquares = 1e-8f;
 
-// Adds to mass[position] the attention probability that the observed queries of a kv head give to
-// every row that was read, given each query's total log-sum-exp over everything attended, and to
-// squared_mass[position] its square. Either may be empty: not wanted. The logits are used up.
+// For every row that was read, adds to mass[position] the attention probability that the observed
+// queries of a kv head give it, and to squared_mass[position] the square of that probability. `lse`
+// is each query's log-sum-exp over everything that it attends to. An empty `mass` or `squared_mass`
+// is not wanted. Overwrites the observed logits.
 void AddProbabilities(const Backend& backend, const HeadIndex& head, const DocumentRead& read,
                       uint32_t kv_head, ObservedLogits& observed, std::span<const float> lse,
                       std::span<double> mass, std::span<double> squared_mass);

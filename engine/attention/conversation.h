@@ -1,5 +1,6 @@
-// Keys and values of a conversation (the tokens after the fixed context), wherever they are kept:
-// the host (engine/attention/host_conversation.h) or a device (engine/gpu/conversation.h).
+// The interface to a conversation's keys and values (those of the tokens after the fixed context),
+// wherever they are kept: on the host (engine/attention/host_conversation.h) or on a device
+// (engine/gpu/conversation.h).
 #ifndef LECTERN_ENGINE_ATTENTION_CONVERSATION_H_
 #define LECTERN_ENGINE_ATTENTION_CONVERSATION_H_
 
@@ -12,26 +13,26 @@
 
 namespace lectern {
 
-// Query rows of one layer, and the attention states that they add to.
+// The query rows of one layer, and the attention states that attention to them is added to.
 struct RowQuery {
   std::span<const Rows<const float>> queries;  // per kv head: [R, head_dim]
   size_t num_tokens;                           // R = num_tokens * query group
-  float softcap;                               // of the model's logits; 0: none
+  float softcap;                               // the model's bound of logits; 0: none
   std::span<const AttentionState> states;      // per kv head, R rows; in/out
 };
 
-// One session's; one thread at a time.
+// The rows of one session. One thread at a time.
 class Conversation {
  public:
   virtual ~Conversation() = default;
 
-  // Adds the rows of tokens `first` and after to a layer, rounded to the stored type: [tokens, kv
-  // heads * head_dim] each. Errors of the device.
+  // Appends the keys and values of tokens `first` and after to a layer, rounded to the stored type;
+  // [tokens, kv heads * head_dim] each. Fails with errors of the device only.
   virtual Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
                         uint32_t first) = 0;
-  // Adds causal attention of tokens `first` to first + query.num_tokens, whose rows are there, over
-  // all rows up to themselves; with a `window` > 0 over those of the last `window` tokens. Errors
-  // of the device; the states then hold anything.
+  // Adds causal attention of tokens [first, first + query.num_tokens), whose rows were appended
+  // before, over all rows up to each token; with a `window` > 0, over the rows of the last `window`
+  // tokens. Fails with errors of the device only, after which the states hold anything.
   virtual Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) = 0;
 };
 

@@ -9,10 +9,11 @@
 namespace lectern {
 namespace {
 
-// A budget from which on reading everything is as good.
+// From this budget on everything is read instead of looking up once more. Chosen without
+// measurement.
 constexpr double kReadAllFrom = 0.6;
 
-// Per kv head [R]: log-sum-exp of what is attended besides and of what is in the states.
+// Per kv head [R]: log-sum-exp of everything in the states plus what is attended besides.
 void FindKnownLse(std::span<const AttentionState> states,
                   std::span<const std::span<float>> other_lse,
                   std::vector<std::vector<float>>& known) {
@@ -24,17 +25,18 @@ void FindKnownLse(std::span<const AttentionState> states,
       const float document = state.max[r] + std::log(state.sum[r]);
       const float other = other_lse.empty() ? -INFINITY : other_lse[h][r];
       const float larger = std::max(document, other);
-      known[h].push_back(larger == -INFINITY ? larger
+      known[h].push_back(larger == -INFINITY ? larger  // both empty: avoids exp(-inf + inf)
                                              : larger + std::log(std::exp(document - larger) +
                                                                  std::exp(other - larger)));
     }
   }
 }
 
+// Smallest estimate of missed attention: calibration takes logarithms of odds.
 constexpr double kLeastShare = 1e-6;
 
-// Of the attention of all heads, the share that the tail stands for: of all that is in the states
-// and attended besides, what was not `read` (log masses).
+// The share of all heads' attention that the tail stands for: 1 minus the mass that was `read` (as
+// log masses) over the mass of everything, tail included.
 double TailShare(const DocumentAttentionArgs& args, const std::vector<std::vector<float>>& read) {
   std::vector<std::vector<float>>& all = args.query.workspace.all_lse;
   FindKnownLse(args.query.rows.states, args.other_lse, all);
@@ -43,19 +45,21 @@ double TailShare(const DocumentAttentionArgs& args, const std::vector<std::vecto
     for (size_t r = 0; r < all[h].size(); ++r) {
       const double weight = args.query.row_weights.empty() ? 1 / static_cast<double>(all[h].size())
                                                      : double{args.query.row_weights[r]};
+      // 1 - exp(read - all) by expm1, which keeps small shares exact.
       sum -= weight * std::expm1(std::min(0.0, double{read[h][r]} - all[h][r]));
     }
   }
   return std::max(kLeastShare, sum / static_cast<double>(all.size()));
 }
 
-// Of the attention of all heads, at most this share lies on the rows that were not read. `read`:
-// log mass of all that was.
+// Upper bound on the share of all heads' attention on rows that were not read. `read`: log mass of
+// all that was read.
 double MissedBound(const DocumentAttentionArgs& args, std::span<const HeadSelection> selections,
                    const std::vector<std::vector<float>>& read) {
   double sum = 0;
   for (size_t h = 0; h < selections.size(); ++h) {
     for (size_t r = 0; r < read[h].size(); ++r) {
+      // share = u / (u + r) with log odds log(u / r); NaN (both zero) counts as all.
       const double log_odds = double{selections[h].unread_bound[r]} - read[h][r];
       const double share = 1 / (1 + std::exp(-log_odds));
       const double weight = args.query.row_weights.empty() ? 1 / static_cast<double>(read[h].size())
@@ -63,7 +67,7 @@ double MissedBound(const DocumentAttentionArgs& args, std::span<const HeadSelect
       sum += weight * (std::isnan(share) ? 1 : share);
     }
   }
-  // Weights sum to 1 but for their rounding.
+  // The weights sum to 1 only up to rounding.
   return std::min(1.0, sum / static_cast<double>(selections.size()));
 }
 
@@ -72,7 +76,7 @@ LayerArgs PartsOf(const DocumentAttentionArgs& args) {
 }
 LayerArgs PartsOf(const ClusterAttentionArgs& args) { return {args.query}; }
 
-// The states of all heads as they were.
+// Copies of the states, to begin again from after an attempt that missed too much.
 class SavedStates {
  public:
   SavedStates(std::span<const AttentionState> states, Arena* arena)
@@ -103,7 +107,7 @@ class SavedStates {
   ArenaVector<float> numbers_;
 };
 
-// Room for the logits of the rows that will be read besides sinks and window.
+// Makes room for the logits of sinks and window and of num_rest(head) other rows per head.
 void ResizeObserved(ObservedLogits* observed, std::span<const HeadIndex> heads,
                     FunctionRef<size_t(size_t head)> num_rest) {
   if (observed == nullptr) return;
@@ -115,6 +119,7 @@ void ResizeObserved(ObservedLogits* observed, std::span<const HeadIndex> heads,
   }
 }
 
+// Exact reading of a layer that is not windowed.
 Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                  DocumentRead& read) {
   read.exact = true;
@@ -127,7 +132,8 @@ Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> h
   return AttendEveryRow(PartsOf(args), heads);
 }
 
-// A windowed layer: all its rows, of which each query row sees those of its window.
+// Attends to a windowed layer: all its stored rows are read, and each query row sees those of its
+// window.
 Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                     DocumentRead& read) {
   const size_t num_rows = args.query.rows.queries.front().num_rows,
@@ -138,7 +144,7 @@ Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex
   const auto num_stored_rows = static_cast<uint32_t>(num_stored);
   ArenaVector<uint32_t> first(&args.query.workspace.arena);
   for (size_t r = 0; r < num_rows; ++r) {
-    const uint64_t end = args.first_position + r / group + 1;  // of what it sees
+    const uint64_t end = args.first_position + r / group + 1;  // of the positions that it sees
     const uint64_t begin = end - std::min(end, window);
     first.push_back(static_cast<uint32_t>(
         std::min<uint64_t>(begin - std::min(begin, first_token), num_stored)));
@@ -176,7 +182,7 @@ Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex
   return {};
 }
 
-// One lookup, and attention to what it chose; `read.bytes` grow.
+// Does one lookup and attends to the rows that it chose, then to the tail. Adds to `read.bytes`.
 Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                       const LookupArgs& lookup, DocumentRead& read) {
   bool is_found = false, has_tail_there = false;
@@ -188,9 +194,10 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
     has_tail_there = is_found;
   }
   if (!is_found) LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
-  if (args.query.rows.num_tokens > 1) {  // of an answer's token most was read before
+  if (args.query.rows.num_tokens > 1) {  // a later token's rows were mostly read before
     for (size_t h = 0; h < heads.size(); ++h) heads[h].ReadAheadRows(read.heads[h].rows);
   }
+  // Missed shares are estimated from the masses of what was read, before the tail is added.
   read.uncalibrated_missed = 0;
   for (const HeadSelection& selection : read.heads) {
     read.bytes += selection.bytes;
@@ -246,6 +253,8 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
   if (args.kv_budget >= 1 || !args.document.has_clusters()) return AttendAll(args, heads, read);
   const bool is_limited = args.max_missed >= 0;
   ResizeObserved(args.observed, heads, [](size_t) { return 0; });
+  // Sinks and window come first: their mass is known before the lookup, so heads that look there
+  // get a smaller budget.
   LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads));
   FindKnownLse(args.query.rows.states, args.other_lse, workspace.known_lse);
   ArenaVector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end(),
@@ -267,6 +276,7 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
       .rule = args.rule};
   const SavedStates saved(is_limited ? args.query.rows.states : std::span<const AttentionState>(),
                           &workspace.arena);
+  // Without a limit one attempt is enough; with one, the budget doubles until the limit holds.
   for (double nominal = args.nominal_budget;; nominal *= 2, ++read.attempts) {
     LECTERN_RETURN_IF_ERROR(AttendSelected(args, heads, lookup, read));
     read.missed_mass = read.uncalibrated_missed;
@@ -279,8 +289,10 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
     saved.Restore();
     lookup.kv_budget *= 2;
     for (double& budget : head_budgets) budget = std::min(1.0, 2 * budget);
-    lookup.rule.mass += (1 - lookup.rule.mass) / 2;  // what reading on is to top-p
+    // For top-p reading on means to halve the mass that may be left.
+    lookup.rule.mass += (1 - lookup.rule.mass) / 2;
     if (lookup.kv_budget < kReadAllFrom) continue;
+    // Reading everything starts from empty states, because it includes sinks and window.
     for (const AttentionState& state : args.query.rows.states) ResetState(state);
     ++read.attempts;
     return AttendAll(args, heads, read);

@@ -1,4 +1,5 @@
-// Attention of a step's queries over the document: exact or by selected clusters and their tail.
+// Attention of a step's queries to the document: exact, or to selected rows plus a tail that stands
+// for the rest. The entry points of one layer, for the host.
 #ifndef LECTERN_ENGINE_ATTENTION_DOCUMENT_ATTENTION_H_
 #define LECTERN_ENGINE_ATTENTION_DOCUMENT_ATTENTION_H_
 
@@ -13,110 +14,122 @@
 
 namespace lectern {
 
-// What a step of one layer read of the document, one entry per kv head. `exact`: every row, and the
-// selections are empty (of a windowed layer every row that is in a window).
+// The amounts that a step read of one layer of the document, with one entry per kv head. If
+// `exact`, every row was read and the selections are empty (in a windowed layer: every row that
+// lies in a window).
 struct DocumentRead {
   bool exact = false;
   std::vector<HeadSelection> heads;
-  uint64_t bytes = 0;        // of K, V, centroids, mean values, counts; 0 of a windowed layer
-  uint64_t window_bytes = 0;  // of K and V of a windowed layer
-  // K and V of the layer, all rows, also those that are not stored; 0 of a windowed layer.
+  uint64_t bytes = 0;         // of K, V, centroids, mean values, counts; 0 in a windowed layer
+  uint64_t window_bytes = 0;  // K and V of a windowed layer
+  // K and V of the layer over all rows, stored or not; 0 in a windowed layer.
   uint64_t dense_bytes = 0;
-  // Share of the attention that lies on rows not read, mean over kv heads and rows (by their
-  // weights); 0 when exact. An estimate, and where `bounded` what it cannot exceed.
+  // Share of the attention that lies on rows not read: mean over kv heads and query rows (by their
+  // weights); 0 when exact. missed_mass is an estimate, missed_bound (if `bounded`) an upper bound.
   double missed_mass = 0, missed_bound = 0;
-  // The estimate before it is calibrated: what the tail stands for beside what was read; without a
-  // tail the lookup's own sum.
+  // The estimate before calibration: the tail's share of all mass; without a tail, the sum that the
+  // lookup found.
   double uncalibrated_missed = 0;
   bool bounded = false;
-  // Per kv head [R]: log mass of what was read and of what is attended besides.
+  // Per kv head [R]: log mass of the rows that were read plus everything attended besides.
   std::vector<std::vector<float>> read_lse;
-  uint32_t attempts = 1;  // lookups, each of twice the budget of the one before; bytes are of all
+  // Number of lookups, each with twice the budget of the one before. Bytes are summed over all of
+  // them.
+  uint32_t attempts = 1;
 };
 
-// Logits of a step's last query rows with all document rows that it read, for evidence. Buffers
-// that are kept from step to step.
+// Logits of a step's last query rows with all document rows that it read, for evidence. The buffers
+// are kept from step to step.
 struct ObservedLogits {
   size_t num_queries = 0;  // the last rows of each kv head
-  // Per kv head [num_queries][n]: of sinks and window, and of what was read besides: where the step
-  // was exact all other stored rows, else the selection's.
+  // Per kv head [num_queries][n]. exact: sinks and window. rest: the other rows that were read,
+  // which are all other stored rows if the step was exact, else the selected ones.
   std::vector<std::vector<float>> exact, rest;
-  std::vector<float> limits;  // a buffer of AddProbabilities
+  std::vector<float> limits;  // buffer of AddProbabilities
 };
 
-// Buffers of AttendDocument and AttendClusters, kept from step to step. One call at a time.
+// Buffers of AttendDocument and AttendClusters, kept from step to step. Serves one call at a time.
 struct AttentionWorkspace {
-  struct Slot {  // of a thread
+  struct Slot {  // one for each thread
     std::vector<float> scratch;
-    std::vector<std::byte> keys, values;  // gathered rows
-    std::vector<KvBlock> blocks;          // of a run
-    std::vector<float> logits;            // of a run of the tail
+    std::vector<std::byte> keys, values;  // gathered rows, side by side
+    std::vector<KvBlock> blocks;          // blocks of a run
+    std::vector<float> logits;            // logits of a run of the tail
   };
-  // One for each thread. What one needed once all have room for, as any may get the same work.
+  // Makes one slot per thread. All slots get as much room as the largest has needed, because any
+  // thread may get any piece of work next; so a steady state allocates nothing.
   void PrepareSlots(size_t num_threads, size_t scratch);
-  Arena arena;  // all else
+  Arena arena;  // for everything that lives for one call
   std::vector<Slot> slots;
-  Reused<float> partial;  // states of items of work that are merged
-  std::vector<std::vector<float>> observed;  // by a device, per kv head
+  Reused<float> partial;  // attention states of work items, before they are merged
+  std::vector<std::vector<float>> observed;  // logits from a device, per kv head
   LookupWorkspace lookup;
-  std::vector<HeadSelection> selections;               // of AttendClusters
+  std::vector<HeadSelection> selections;               // AttendClusters' own
   std::vector<std::vector<float>> known_lse, all_lse;  // per kv head [R]
 };
 
-// Chooses what a step of a layer reads, in the place of Lookup: for evaluations of other methods.
+// Chooses what a step reads of a layer, instead of Lookup. Evaluations of other methods set it.
 using Selector =
     std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
 
-// The queries of one layer's attention, and what each part of it works with.
+// The queries of one layer's attention, and the resources that every part of it works with.
 struct LayerQuery {
   const Backend& backend;
   ThreadPool& threads;
-  RowQuery rows;  // its states are those of AttendDocument or AttendClusters
-  std::span<const float> row_weights = {};  // as LookupArgs'
+  RowQuery rows;  // its states are the ones that the called function adds to
+  std::span<const float> row_weights = {};  // as in LookupArgs
   std::function<bool()> is_cancelled;       // polled between items of work; may be empty
   AttentionWorkspace& workspace;
 };
 
 struct DocumentAttentionArgs {
-  LayerQuery query;  // states, in: reset; out: the document's
+  LayerQuery query;  // its states: in, reset; out, the document's
   const Document& document;
   uint32_t layer;
-  uint64_t first_position = 0;  // for windowed layers: of the first token
-  double kv_budget;             // (0, 1], of the layer's stored rows; 1: exact
-  bool tail;
-  std::span<const double> head_budgets = {};  // as LookupArgs'
-  // Calibrates estimates at `nominal_budget`; nullptr: they are not calibrated.
+  uint64_t first_position = 0;                // position of the first token, for windowed layers
+  double kv_budget;                           // (0, 1]: share of the layer's stored rows; 1: exact
+  bool tail;                                  // whether mean values stand for what is not read
+  std::span<const double> head_budgets = {};  // as in LookupArgs
+  // Calibrates the estimates, for a budget of `nominal_budget`; nullptr: they stay uncalibrated.
   const MissedCalibration* calibration = nullptr;
-  double nominal_budget = 0;  // (0, 1], of the ask, whatever the plan makes of it here
-  // Read on, with twice the budget, until less than this is missed: by missed_bound, or else by
-  // the calibrated estimate's limit. Below 0: no such limit.
+  // (0, 1]: the budget that was asked for, before the plan shared it out.
+  double nominal_budget = 0;
+  // If >= 0: read again with twice the budget until less than this share is missed, judged by
+  // missed_bound or by the calibrated estimate's limit, whichever is smaller. Below 0: no such
+  // limit.
   double max_missed = -1;
-  // Find missed_bound (which a limit needs): it reads radii and looks at every code again.
+  // Also find missed_bound (a limit needs it anyway). This reads radii and looks at every code
+  // again.
   bool bound = false;
-  // Per kv head, [R]: log-sum-exp of what the queries attend to besides; empty: not known.
+  // Per kv head, [R]: log-sum-exp of what the queries attend to besides the document; empty: not
+  // known.
   std::span<const std::span<float>> other_lse = {};
-  const Selector* selector = nullptr;  // where the pass is not exact; nullptr: Lookup
-  SelectionRule rule = {};             // of Lookup
-  ObservedLogits* observed = nullptr;  // out; nullptr: not wanted
-  // Where stored rows are attended to, and looked up for a few query rows: of this document;
-  // nullptr: here. Other lookups, tails and observed logits are the host's all the same.
+  // Replaces Lookup where the pass is not exact; nullptr: Lookup.
+  const Selector* selector = nullptr;
+  SelectionRule rule = {};             // Lookup's rule
+  ObservedLogits* observed = nullptr;  // out: logits for evidence; nullptr: not wanted
+  // Attends to this document's stored rows, and looks them up for a few query rows, on a device;
+  // nullptr: the host does. Other lookups, tails and observed logits are the host's in either case.
   StoredRows* device = nullptr;
 };
 
-// A windowed layer is read whole whatever the budget, and not observed.
-// Work is cut by the data alone (bytes of rows, or blocks of query rows) and merged in a fixed
-// order: the same bits for any number of threads. `read` keeps its memory; after an error it holds
-// anything. kChecksumMismatch, kCancelled, errors of StoredRows.
+// Attends to one layer of the document. A windowed layer is read whole whatever the budget, and not
+// observed.
+// Work is cut into items by the data alone (bytes of rows, or blocks of query rows) and the items'
+// states are merged in a fixed order, so the bits are the same for any number of threads. `read`
+// keeps its memory; after an error it holds anything. kChecksumMismatch, kCancelled, errors of
+// StoredRows.
 Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read);
 
 struct ClusterAttentionArgs {
   LayerQuery query;                  // states: in/out
-  std::span<const HeadIndex> heads;  // of one layer, all with clusters
+  std::span<const HeadIndex> heads;  // of one layer; each has clusters
   double kv_budget;                  // (0, 1]; 1: every row
 };
-// Adds to states, which may hold what is attended besides: sinks and window of the heads, the rows
-// that one lookup chooses by the default rule, and the tail. Bits as of AttendDocument.
-// kChecksumMismatch, kCancelled.
+// Attends to heads that belong to no finished document (the prefill uses it). Adds to states, which
+// may hold other rows already: sinks and window of the heads, the rows that one lookup chooses by
+// the default rule, and the tail. Same bits for any number of threads. kChecksumMismatch,
+// kCancelled.
 Status AttendClusters(const ClusterAttentionArgs& args);
 
 }  // namespace lectern

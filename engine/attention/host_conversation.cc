@@ -27,7 +27,8 @@ Status HostConversation::Append(uint32_t layer, size_t num_tokens, const float* 
   return {};
 }
 
-// The first row of a windowed layer's head that the token of row `end` - 1 sees.
+// The first row, in a windowed layer, that the token of row `end` - 1 sees. Searched by token,
+// since compression leaves gaps in the rows.
 uint32_t HostConversation::FirstInWindow(size_t head, size_t end) const {
   const std::span<const uint32_t> tokens = rows_.tokens(head).first(end);
   const uint32_t seen = tokens.back() + 1;
@@ -37,6 +38,7 @@ uint32_t HostConversation::FirstInWindow(size_t head, size_t end) const {
 
 Status HostConversation::Attend(const RowQuery& query, uint32_t layer, uint32_t /*first*/,
                                 uint32_t window) {
+  // Items are blocks of query rows of one head, so all threads share a long question.
   const size_t group = config_.query_group(), rows = query.num_tokens * group;
   const size_t blocks = (rows + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
   const size_t scratch_size = AttendScratch(std::min(rows, kQueryRowsPerItem), config_.head_dim);
@@ -73,6 +75,7 @@ Status HostConversation::Attend(const RowQuery& query, uint32_t layer, uint32_t 
   return {};
 }
 
+// (exp(s - lse))^2 = exp(2 (s - lse)), for the visible rows of each observed token.
 void HostConversation::AddSquaredAttention(const RowQuery& query, uint32_t layer,
                                            std::span<const std::span<float>> lse) {
   const size_t group = config_.query_group();

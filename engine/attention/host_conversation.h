@@ -1,4 +1,4 @@
-// A conversation's keys and values in memory, and attention to them.
+// Keeps a conversation's keys and values in memory and attends to them on the CPU.
 #ifndef LECTERN_ENGINE_ATTENTION_HOST_CONVERSATION_H_
 #define LECTERN_ENGINE_ATTENTION_HOST_CONVERSATION_H_
 
@@ -11,10 +11,10 @@
 
 namespace lectern {
 
-// One session's; one thread at a time.
+// The rows of one session. One thread at a time.
 class HostConversation : public Conversation {
  public:
-  // Borrows all of them; `arena` holds what a call needs while it runs.
+  // Borrows all arguments. A call takes its temporary memory from `arena`.
   HostConversation(const ModelConfig& config, const Backend& backend, ThreadPool& threads,
                    Arena& arena, Dtype dtype);
 
@@ -24,8 +24,8 @@ class HostConversation : public Conversation {
   Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
                 uint32_t first) override;
   Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) override;
-  // Adds the squared attention of the pass's last tokens, as many as KV-Compress observes
-  // (arXiv:2410.00161), to SessionRows::squared_attention. `lse`: per kv head [R], of everything
+  // Adds the squared attention of the pass's last tokens (as many as KV-Compress observes,
+  // arXiv:2410.00161) to SessionRows::squared_attention. `lse`, per kv head [R], is over everything
   // that the rows attend to.
   void AddSquaredAttention(const RowQuery& query, uint32_t layer,
                            std::span<const std::span<float>> lse);

@@ -8,18 +8,19 @@
 namespace lectern {
 namespace {
 
-// The query rows of a pass's last token have this share of the weight in its selection; the rows of
-// the tokens before it share the rest. The next token is drawn from the last one's output, but that
-// output also depends on what the tokens before it found in lower layers. Measured at a budget of
-// 0.1 on real text (SmolLM2-135M at 6.5K tokens, Gemma 3 270M at 14K, 8 questions each): the KL of
-// the first token is 0.014 and 0.0115 with a share of 0.8, 0.010 and 0.0114 with 0.4, 0.008 and
-// 0.015 with 0.2; errors of attention outputs are a sixth smaller with 0.4 than with 0.8.
+// Weight of the pass's last token in the selection of what the pass reads; earlier tokens share the
+// rest. The next token is drawn from the last token's output, but that output also depends on what
+// the tokens before it found in lower layers.
+// Measured at a budget of 0.1 on real text (SmolLM2-135M at 6.5K tokens, Gemma 3 270M at 14K; 8
+// questions each). KL of the first token: 0.014 and 0.0115 with a share of 0.8, 0.010 and 0.0114
+// with 0.4, 0.008 and 0.015 with 0.2. Errors of attention outputs are a sixth smaller with 0.4 than
+// with 0.8.
 constexpr float kLastTokenShare = 0.4f;
-// At most so many of the tokens before the last one choose, evenly spread: scoring every row of a
-// long question takes longer than attending to the whole document. Measured with 31, 15 and 7
-// (tools/evaluate/RESULTS.md): a question of 64 tokens to 131,072 takes 820, 550 and 420 ms, as
-// many of 122 answers are those of exact mode, and the first token's KL begins to grow at 7.
-constexpr size_t kChoosingTokens = 15;  // and up to 31 of documents below kLongDocument
+// The most tokens before the last one whose rows choose, evenly spread: scoring every row of a long
+// question takes longer than attending to the whole document. Measured with 31, 15 and 7
+// (tools/evaluate/RESULTS.md): a question of 64 tokens to 131,072 takes 820, 550 and 420 ms; as
+// many of 122 answers equal exact mode's, and the first token's KL begins to grow at 7.
+constexpr size_t kChoosingTokens = 15;  // up to 31 for documents below kLongDocument
 
 }  // namespace
 
@@ -33,6 +34,7 @@ std::vector<float> RowWeights(size_t num_tokens, size_t group, size_t document_t
     std::fill_n(weights.begin() + static_cast<ptrdiff_t>(token * group), group,
                 weight / static_cast<float>(group));
   };
+  // The middle of each of `choosing` equal stretches of the earlier tokens.
   for (size_t i = 0; i < choosing; ++i) {
     count((2 * i + 1) * before / (2 * choosing),
           (1 - kLastTokenShare) / static_cast<float>(choosing));
@@ -41,7 +43,7 @@ std::vector<float> RowWeights(size_t num_tokens, size_t group, size_t document_t
   return weights;
 }
 
-// Attention states of all kv heads of a layer, R = tokens * group rows each.
+// Attention states of all kv heads of a layer, with R = tokens * group rows each.
 struct HostStep::LayerStates {
   LayerStates(const ModelConfig& config, size_t num_tokens, float* output, Arena* arena)
       : numbers(arena), all(arena), lse(arena), document_lse(arena), outputs(arena) {
@@ -74,7 +76,8 @@ Result<bool> HostStep::Begin(const StepPlan& plan) {
   return true;
 }
 
-// A layer's attention, and what is counted of it.
+// Attends in one layer: appends the conversation's rows, attends, then counts and observes what was
+// read.
 Status HostStep::Attend(uint32_t layer, Activations& a, size_t /*row*/) {
   if (IsSet(plan_.cancel)) return {Code::kCancelled, "the answer was cancelled"};
   const ModelConfig& config = transformer_.model().config();
@@ -90,6 +93,7 @@ Status HostStep::Attend(uint32_t layer, Activations& a, size_t /*row*/) {
   LECTERN_RETURN_IF_ERROR(plan_.conversation->Append(layer, plan_.num_tokens, a.keys.data(),
                                                      a.values.data(), plan_.num_past));
   arena_.Reset();
+  // Memory of a layer: output states, their log-sum-exps, and the queries grouped by kv head.
   LayerStates states(config, plan_.num_tokens, a.attended.data(), &arena_);
   LECTERN_RETURN_IF_ERROR(AttendLayer(document_, plan_, layer, /*bound=*/false,
                                       is_observed ? &observed_ : nullptr, states, document_read_));
@@ -119,7 +123,7 @@ RowQuery HostStep::QueryOf(const LayerStates& states,
           .states = states.all};
 }
 
-// The document and the conversation are two attention states, joined exactly.
+// The document and the conversation are two attention states, which are joined exactly.
 Status HostStep::AttendLayer(const Document& document, const StepPlan& plan, uint32_t layer,
                              bool bound, ObservedLogits* observed, LayerStates& states,
                              DocumentRead& read) {
@@ -198,12 +202,12 @@ Result<DocumentRead> HostStep::AttendBeside(const Document& document, const Budg
   return read;
 }
 
-// The last token's attention, which chooses the next one.
+// Adds the last token's attention to the sums, because the last token chooses the next one.
 void HostStep::CollectEvidence(uint32_t layer, const LayerStates& states) {
   const ModelConfig& config = transformer_.model().config();
   const size_t group = config.query_group(), first = (plan_.num_tokens - 1) * group;
   const auto heads = document_.Heads(layer);
-  if (!heads.ok()) return;  // it was readable a moment ago; no evidence then
+  if (!heads.ok()) return;  // it was readable a moment ago; give no evidence
   for (uint32_t head = 0; head < config.num_kv_heads; ++head) {
     const std::span<const float> lse = states.lse[head].subspan(first, group);
     AddProbabilities(transformer_.backend(), heads.value()[head], document_read_, head, observed_,
@@ -215,6 +219,7 @@ void HostStep::CollectEvidence(uint32_t layer, const LayerStates& states) {
   }
 }
 
+// Counts what the layer read.
 void HostStep::Count(uint32_t layer) {
   const DocumentRead& read = document_read_;
   read_.window_bytes += read.window_bytes;

@@ -1,5 +1,6 @@
-// A forward pass whose attention the host leads, layer by layer. Stored rows, and the
-// conversation's, may be on a device all the same; the parts that read them are then done there.
+// A forward pass whose attention the host leads, layer by layer (the counterpart on a device is
+// engine/gpu/step.h). The document's or the conversation's rows may still be on a device, which
+// then does the parts that read them.
 #ifndef LECTERN_ENGINE_ATTENTION_HOST_STEP_H_
 #define LECTERN_ENGINE_ATTENTION_HOST_STEP_H_
 
@@ -13,10 +14,11 @@
 
 namespace lectern {
 
+// One session's; serves one pass at a time, from Begin to Finish.
 class HostStep final : public StepAttention {
  public:
-  // Borrows all of them. `arena` is reset in every layer. `device`: attends to the document's rows;
-  // nullptr: they are attended to here.
+  // Borrows all arguments. `arena` is reset in every layer. `device` attends to the document's
+  // rows; nullptr: the host does.
   HostStep(const Document& document, const Transformer& transformer, const Probe& probe,
            Arena& arena, StoredRows* device)
       : document_(document),
@@ -25,14 +27,15 @@ class HostStep final : public StepAttention {
         arena_(arena),
         device_(device) {}
 
-  Result<bool> Begin(const StepPlan& plan) override;  // true
+  Result<bool> Begin(const StepPlan& plan) override;  // always true
   Status Attend(uint32_t layer, Activations& a, size_t row) override;
   Result<StepRead> Finish() override { return read_; }
-  Status CollectSums() override { return {}; }  // Attend adds to them
+  Status CollectSums() override { return {}; }  // Attend has added to them already
 
-  // The attention of the layer that is running at another budget of `document`, which has the shape
-  // of the session's. Writes `output` [kv heads][R, head_dim]. `bound`: also finds
-  // DocumentRead::missed_bound. Only from within Probe::on_layer. Errors of Attend.
+  // Computes the attention of the running layer once more, at another budget of `document`, which
+  // has the shape of the session's document. Writes `output` [kv heads][R, head_dim]. With `bound`
+  // it also finds DocumentRead::missed_bound. Callable only from within Probe::on_layer. Errors of
+  // Attend.
   Result<DocumentRead> AttendBeside(const Document& document, const BudgetPlan* budgets,
                                     double kv_budget, bool tail, bool is_measured,
                                     const SelectionRule& rule, std::vector<float>& output,

@@ -11,21 +11,23 @@
 namespace lectern {
 namespace {
 
-// Up to this many query rows an item is some runs for all rows, and items are merged; with more, an
-// item is a block of query rows over all runs, so that states stay small.
+// Up to this many query rows an item is some runs of a head for all rows, and the items' states are
+// merged. With more rows an item is a block of query rows over all runs, so that states stay small.
+// Chosen without measurement, like the bytes per item.
 constexpr size_t kSplitRunsUpTo = 256;
 constexpr uint64_t kBytesPerItem = 128 << 10;
 
-constexpr size_t kRowsPerRun = 256;  // at least, or at most where they are gathered
+// At least this many stored rows, or at most this many gathered ones.
+constexpr size_t kRowsPerRun = 256;
 
-// What is attended in one call: a block of rows as stored, some chosen rows gathered side by side,
-// or clusters that stand in for keys that are not read.
+// Rows that one call attends to: a block of rows as stored, some chosen rows gathered side by side,
+// or clusters that stand for keys that are not read.
 struct Run {
   enum class Kind {
-    kBlock,      // rows `range`: the exact block, or some finest clusters
+    kBlock,      // rows `range`: the exact block, or whole finest clusters
     kGathered,   // selection.rows [range.begin, range.end)
     kTail,       // clusters `range` of `level`, by centroid and mean value
-    kLogitTail,  // clusters `range` of `tail`, by its logits [column, …) and mean value
+    kLogitTail,  // clusters `range` of `tail`, by its logits from `column` on and mean value
   } kind;
   IndexRange range;
   uint32_t level = 0;
@@ -36,13 +38,15 @@ struct Run {
 
 using Runs = ArenaVector<Run>;
 
+// Each function below appends one kind of runs.
 void AddBlock(const HeadIndex& head, IndexRange rows, Runs& runs) {
   if (rows.size() > 0) runs.push_back({Run::Kind::kBlock, rows, 0, head.BlockBytes(rows)});
 }
 
-// Sinks and window.
+// The block of sinks and window.
 void AddExact(const HeadIndex& head, Runs& runs) { AddBlock(head, {0, head.num_exact()}, runs); }
 
+// All stored rows; neighbouring clusters are joined into runs of at least kRowsPerRun rows.
 void AddAll(const HeadIndex& head, Runs& runs) {
   AddExact(head, runs);
   if (head.levels().empty()) return;
@@ -81,7 +85,8 @@ void AddGathered(const HeadIndex& head, const HeadSelection& selection, Runs& ru
 
 using Workspace = AttentionWorkspace::Slot;
 
-// The blocks of a run of rows (kTail and kLogitTail are none), for so many query rows.
+// Finds the blocks of a run of rows (not of a tail), gathering or copying where needed, for so many
+// query rows.
 Status ReadBlocks(const HeadIndex& head, const HeadSelection* selection, const Run& run,
                   size_t num_queries, Workspace& workspace) {
   workspace.blocks.clear();
@@ -97,7 +102,7 @@ Status ReadBlocks(const HeadIndex& head, const HeadSelection* selection, const R
     workspace.blocks.push_back({head.Keys(block), head.Values(block)});
   });
   if (num_queries <= kMostGroupRows || workspace.blocks.size() == 1) return {};
-  // Many query rows: what is copied once is used often.
+  // Many query rows use each row often, so copying the blocks side by side pays.
   workspace.keys.clear();
   workspace.values.clear();
   for (const KvBlock& block : workspace.blocks) {
@@ -109,18 +114,20 @@ Status ReadBlocks(const HeadIndex& head, const HeadSelection* selection, const R
   return {};
 }
 
-// Part of one kv head's work: runs [run_begin, run_end) for query rows [row_begin, row_end).
+// A part of one kv head's work: runs [run_begin, run_end) for query rows [row_begin, row_end).
 struct Item {
   uint32_t head;
   size_t run_begin = 0, run_end = 0;
   size_t row_begin = 0, row_end = 0;
-  size_t state = 0;  // index into the partial states, or npos: straight into the caller's
+  size_t state = 0;  // offset among the partial states, or kDirect: writes into the caller's
 };
 constexpr size_t kDirect = static_cast<size_t>(-1);
 
+// One kind of runs of all heads, cut into items for the threads.
 class LayerAttention {
  public:
-  // add_runs(kv head, its runs). `selections`: where they have gathered rows.
+  // add_runs(kv head, runs) appends the head's runs. `selections` are needed where runs gather
+  // rows.
   template <typename AddRuns>
   LayerAttention(const LayerArgs& args, std::span<const HeadIndex> heads,
                  std::span<const HeadSelection> selections, const AddRuns& add_runs)
@@ -153,6 +160,7 @@ class LayerAttention {
       failed.store(true, std::memory_order_relaxed);
     });
     LECTERN_RETURN_IF_ERROR(first);
+    // In the order of items, whichever thread did them: the bits do not depend on the threads.
     for (const Item& item : items_) {
       if (item.state != kDirect)
         MergeStates(args_.query.rows.states[item.head], PartialState(item));
@@ -160,7 +168,8 @@ class LayerAttention {
     return {};
   }
 
-  // The same of stored rows, by the device; what is observed of them is found here.
+  // The same for stored rows by the device. Logits that the device did not observe are computed
+  // here.
   Status AttendOnDevice() {
     if (args_.query.is_cancelled && args_.query.is_cancelled()) {
       return {Code::kCancelled, "the answer was cancelled"};
@@ -187,14 +196,14 @@ class LayerAttention {
   }
 
  private:
-  // Where the device puts what is observed: of one token's rows; nullptr: that is not wanted.
+  // Where the device puts observed logits of one token's rows; nullptr: they are not wanted.
   std::vector<std::vector<float>>* FromDevice() {
     const bool is_wanted = args_.observed != nullptr &&
                            args_.observed->num_queries * args_.query.rows.num_tokens == NumRows();
     return is_wanted ? &args_.query.workspace.observed : nullptr;
   }
 
-  // Of the columns of all runs, each to its own place.
+  // Copies the device's logits, which lie side by side for all runs, to the runs' own places.
   void TakeObserved() {
     const size_t num_queries = args_.observed->num_queries;
     for (uint32_t h = 0; h < heads_.size(); ++h) {
@@ -217,6 +226,7 @@ class LayerAttention {
     return selections_.empty() ? nullptr : &selections_[head];
   }
 
+  // Cuts a head's runs into items of about kBytesPerItem, or its query rows into blocks.
   void CutItems(uint32_t head) {
     const Runs& runs = runs_[head];
     if (NumRows() > kSplitRunsUpTo) {
@@ -261,7 +271,7 @@ class LayerAttention {
     return {};
   }
 
-  // Where a run's observed logits go; no data where they are not wanted of the item's rows.
+  // Where a run's observed logits go. Has no data if the logits of this item's rows are not wanted.
   Rows<float> Observed(const Item& item, const Run& run) {
     if (args_.observed == nullptr || item.row_end != NumRows()) return {};
     const uint32_t num_exact = heads_[item.head].num_exact();
@@ -285,6 +295,8 @@ class LayerAttention {
     const Rows<float> observed = Observed(item, run);
     if (only_observes_ && observed.data == nullptr) return {};
     LECTERN_RETURN_IF_ERROR(ReadBlocks(head, Selection(item.head), run, num_rows, workspace));
+    // The kernel writes logits of all its query rows; if only the last ones are wanted, they are
+    // computed separately below.
     const bool all_observed = !only_observes_ && observed.num_rows == num_rows;
     if (!only_observes_) {
       args_.query.backend.attend_blocks({.queries = queries,
@@ -311,6 +323,8 @@ class LayerAttention {
     return {};
   }
 
+  // Attends to clusters by their centroids: logits, variance term, softcap, then the logarithm of
+  // the count, because a cluster stands for that many keys.
   Status AttendTail(const Item& item, const Run& run, const AttentionState& state,
                     Workspace& workspace) {
     const HeadIndex& head = heads_[item.head];
@@ -320,7 +334,7 @@ class LayerAttention {
         args_.query.rows.queries[item.head].Slice(item.row_begin, item.row_end);
     workspace.logits.resize(queries.num_rows * run.range.size());
     const Rows<float> logits(workspace.logits.data(), queries.num_rows, run.range.size());
-    // Centroids and variances were verified when they were looked up.
+    // Centroids and variances were verified when the lookup read them.
     args_.query.backend.key_logits({.queries = queries,
                               .keys = level.centroids.Slice(run.range.begin, run.range.end),
                               .scale = scale_,
@@ -348,6 +362,7 @@ class LayerAttention {
     return {};
   }
 
+  // Attends to clusters with logits that the lookup estimated.
   Status AttendLogitTail(const Item& item, const Run& run, const AttentionState& state,
                          Workspace& workspace) {
     const HeadIndex& head = heads_[item.head];
@@ -368,19 +383,19 @@ class LayerAttention {
   const float scale_;
   ArenaVector<Runs> runs_;  // per kv head
   ArenaVector<Item> items_;
-  std::span<float> partial_;  // states of items that are merged
+  std::span<float> partial_;  // states of items, before they are merged
   size_t num_partial_floats_ = 0;
-  bool only_observes_ = false;  // states are left as they are
+  bool only_observes_ = false;  // computes observed logits only; the states stay as they are
 };
 
-// One call of LayerAttention each: what add_runs says.
+// Attends to the runs that add_runs makes, on the host.
 template <typename AddRuns>
 Status AttendRuns(const LayerArgs& args, std::span<const HeadIndex> heads,
                   std::span<const HeadSelection> selections, const AddRuns& add_runs) {
   return LayerAttention(args, heads, selections, add_runs).Attend();
 }
 
-// Of stored rows alone, wherever they are.
+// Attends to runs of stored rows, on the device if there is one.
 template <typename AddRuns>
 Status AttendStored(const LayerArgs& args, std::span<const HeadIndex> heads,
                     std::span<const HeadSelection> selections, const AddRuns& add_runs) {

@@ -1,5 +1,5 @@
-// Attention of one layer to rows that are known, by one list of runs: a part of AttendDocument and
-// AttendClusters.
+// Attention of one layer to rows that are already chosen: four kinds of work, each as a list of
+// runs that threads share. AttendDocument and AttendClusters are made of these.
 #ifndef LECTERN_ENGINE_ATTENTION_LAYER_ATTENTION_H_
 #define LECTERN_ENGINE_ATTENTION_LAYER_ATTENTION_H_
 
@@ -14,17 +14,18 @@ struct LayerArgs {
   uint32_t layer = 0;  // with a device
 };
 
-// Each adds to the states of all kv heads, and leaves the logits of what it attends to in
-// `observed`. Errors are those of AttendDocument.
+// Each function adds to the states of all kv heads and leaves the logits of the rows that it
+// attends to in `observed`. Errors are those of AttendDocument.
 
-// Sinks and window.
+// Attends to sinks and window.
 Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads);
-// All stored rows.
+// Attends to all stored rows.
 Status AttendEveryRow(const LayerArgs& args, std::span<const HeadIndex> heads);
-// The rows that were selected.
+// Attends to the selected rows.
 Status AttendRows(const LayerArgs& args, std::span<const HeadIndex> heads,
                   std::span<const HeadSelection> selections);
-// The clusters that stand for what was not, as far as the selections name them; not by the device.
+// Attends to the mean value of each unread cluster, weighted by its estimated mass. The selections
+// name these clusters. The host does this also for device documents.
 Status AttendTails(const LayerArgs& args, std::span<const HeadIndex> heads,
                    std::span<const HeadSelection> selections);
 

@@ -1,4 +1,5 @@
-// Watches and steers a session's forward passes: for calibration, evaluation and tests.
+// A session's probe: watches and steers its forward passes, for calibration, evaluation and tests,
+// on the path that users take.
 #ifndef LECTERN_ENGINE_ATTENTION_PROBE_H_
 #define LECTERN_ENGINE_ATTENTION_PROBE_H_
 
@@ -9,7 +10,8 @@
 
 namespace lectern {
 
-// The attention of one layer in one forward pass, when it is done.
+// The data that a watcher sees of one layer's attention in one forward pass, when the layer is
+// done.
 struct LayerStep {
   uint32_t layer;
   size_t num_tokens;
@@ -17,22 +19,23 @@ struct LayerStep {
   // Per kv head [R, head_dim] and [R]: the finished output and its log-sum-exp.
   std::span<const Rows<float>> attended;
   std::span<const std::span<float>> lse;
-  // Log-sum-exp of the document's part alone: exp(document_lse - lse) is its share of the mass.
+  // Log-sum-exp over the document alone: exp(document_lse - lse) is the document's share of the
+  // mass.
   std::span<const std::span<float>> document_lse;
-  std::span<const float> weights;  // as LookupArgs::row_weights
+  std::span<const float> weights;  // as in LookupArgs::row_weights
 };
 
-// Members that are empty change nothing. A pass that is watched layer by layer, or whose rows are
-// chosen by `selector`, is led by the host; a device then does the parts that it has rows for.
+// Empty members change nothing. If on_layer or selector is set, the host leads the pass layer by
+// layer; a device then does only the parts that it has rows for.
 struct Probe {
-  // Called in each layer that is not windowed, by the thread that leads a shared step.
+  // Called after each layer that is not windowed, by the thread that leads a shared step.
   std::function<void(const LayerStep&)> on_layer;
-  // Called in Ask with the logits [vocab] that the first token of the answer is drawn from.
+  // Called by Ask with the logits [vocab] from which the first token of the answer is drawn.
   std::function<void(std::span<const float>)> on_first_logits;
-  // Chooses the rows that are read in the place of Lookup, where the budget is below 1.
+  // Chooses the rows to read instead of Lookup, where the budget is below 1.
   Selector selector;
-  // The document that AttendAgain attends to in the place of the session's: one of the same text,
-  // model and shape. Borrowed.
+  // The document that AttendAgain attends to instead of the session's: one of the same text, model
+  // and shape. Borrowed.
   const Document* attended_again = nullptr;
 
   bool leads_layers() const { return on_layer || selector; }

@@ -76,6 +76,7 @@ uint64_t SessionRows::total_rows() const {
   return rows;
 }
 
+// Eviction by KV-Compress's competition (index/policies/kv_compress.h), over all heads.
 void SessionRows::Compress(uint32_t max_rows) {
   assert(max_rows >= kLeastSessionRows);
   const uint64_t allowed = uint64_t{max_rows} * heads_.size();
@@ -85,12 +86,13 @@ void SessionRows::Compress(uint32_t max_rows) {
   uint64_t blocks = 0;
   for (const Head& head : heads_) {
     std::vector<float> scores = head.squared_attention;
+    // The latest rows are never evicted: nothing has attended to them yet.
     std::fill_n(scores.rbegin(), std::min<size_t>(kProtectedSessionRows, scores.size()), INFINITY);
     orders.push_back(BlockScores(std::move(scores)));
     blocks += orders.back().size();
   }
   for (const std::vector<float>& order : orders) spans.emplace_back(order);
-  // A head's rows never exceed its blocks, so that what is left is within the cap.
+  // A head's rows never exceed its blocks, so what is left stays within the limit.
   const uint64_t kept = std::min(blocks, allowed / kCompressBlock);
   const std::vector<uint64_t> evicted = EvictBlocks(spans, blocks - kept);
   for (size_t h = 0; h < heads_.size(); ++h) {
@@ -100,6 +102,7 @@ void SessionRows::Compress(uint32_t max_rows) {
     const uint64_t gone = RowsOfBlocks(rows.size(), evicted[h]);
     const auto open =
         rows.end() - static_cast<ptrdiff_t>(std::min<size_t>(kProtectedSessionRows, rows.size()));
+    // The rows of the evicted blocks are those of least attention, as BlockScores ordered them.
     std::stable_sort(rows.begin(), open, [&](uint32_t a, uint32_t b) {
       return head.squared_attention[a] < head.squared_attention[b];
     });
@@ -109,6 +112,8 @@ void SessionRows::Compress(uint32_t max_rows) {
   }
 }
 
+// Moves the kept rows to the front and drops the others. `rows` ascends, so that no row is
+// overwritten before it has moved.
 void SessionRows::Keep(Head& head, std::span<const uint32_t> rows) {
   for (size_t to = 0; to < rows.size(); ++to) {
     const size_t from = rows[to];  // >= to

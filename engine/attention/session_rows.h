@@ -1,4 +1,5 @@
-// Keys and values of a conversation: the tokens after the fixed context, exact, in memory.
+// Keys and values of a conversation (the tokens after the fixed context), exact and in memory,
+// optionally compressed.
 //
 // A long conversation can be compressed as KV-Compress (arXiv:2410.00161) does while it decodes:
 // blocks of rows of all layers and kv heads compete by the squared attention that later tokens paid
@@ -16,38 +17,40 @@
 
 namespace lectern {
 
-// The last rows of a head, which Compress leaves, and how many rows it can be told to leave at
-// least.
+// Compress always leaves the last kProtectedSessionRows rows of a head, and cannot be told to leave
+// fewer than kLeastSessionRows per head. Both were chosen without measurement.
 inline constexpr uint32_t kProtectedSessionRows = 32, kLeastSessionRows = 64;
 
-// A head is one of layers * kv heads. One thread at a time, except that Keys, Values and num_rows
-// may be read from many.
+// Rows of heads; a head is one of layers * kv heads. One thread at a time, except that Keys, Values
+// and num_rows may be read from many.
 class SessionRows {
  public:
   SessionRows(size_t num_heads, Dtype dtype, size_t head_dim);
 
   Dtype dtype() const { return dtype_; }
-  // Room for so many rows of each head: Append up to there allocates nothing.
+  // Makes room for so many rows of each head; until then Append allocates nothing.
   void Reserve(size_t num_rows);
-  // Rows of the tokens that follow all those before, rounded to the type: [tokens, head_dim] each.
+  // Appends rows of the tokens that follow all earlier ones, rounded to the stored type: [tokens,
+  // head_dim] each.
   void Append(const Backend& backend, size_t head, Rows<const float> keys,
               Rows<const float> values);
-  // The same of rows that are of the type.
+  // The same for rows that have the stored type already.
   void AppendStored(size_t head, const TypedRows& keys, const TypedRows& values);
   size_t num_rows(size_t head) const { return heads_[head].tokens.size(); }
   TypedRows Keys(size_t head, size_t num_rows) const;
   TypedRows Values(size_t head, size_t num_rows) const;
-  // [num_rows]: the token of each row, ascending; 0: the first one after the fixed context.
+  // [num_rows]: the token of each row, ascending; 0 is the first token after the fixed context.
   std::span<const uint32_t> tokens(size_t head) const { return heads_[head].tokens; }
-  // [num_rows]: the squared attention so far, for others to add to.
+  // [num_rows]: squared attention that each row has drawn so far; callers add to it.
   std::span<float> squared_attention(size_t head) { return heads_[head].squared_attention; }
 
-  // Forgets the rows of all tokens from this one on.
+  // Forgets the rows of token `num_tokens` and of all later ones.
   void Truncate(uint32_t num_tokens);
-  // At most `max_rows` (>= kLeastSessionRows) for each head in the mean: evicts the blocks of least
-  // attention, whole ones but for each head's first.
+  // Leaves at most `max_rows` (>= kLeastSessionRows) rows per head in the mean: evicts the blocks
+  // of least attention over all heads. Whole blocks go, except for the first block of a head, which
+  // holds the remainder.
   void Compress(uint32_t max_rows);
-  // Over all heads.
+  // Number of rows over all heads.
   uint64_t total_rows() const;
 
  private:
@@ -56,7 +59,7 @@ class SessionRows {
     std::vector<uint32_t> tokens;
     std::vector<float> squared_attention;
   };
-  // So many more tokens: where their keys and values go.
+  // Adds rows for so many more tokens; returns where their keys and values go.
   std::pair<std::byte*, std::byte*> Grow(Head& rows, size_t num_rows);
   void Keep(Head& head, std::span<const uint32_t> rows);
 

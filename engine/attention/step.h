@@ -1,5 +1,5 @@
-// The attention of a session's forward passes: one interface for the host (host_step.h) and a
-// device (engine/gpu/step.h). A session picks one of them for each pass.
+// The interface of a forward pass's attention, with one implementation for the host (host_step.h)
+// and one for a device (engine/gpu/step.h). A session picks one of them for each pass.
 #ifndef LECTERN_ENGINE_ATTENTION_STEP_H_
 #define LECTERN_ENGINE_ATTENTION_STEP_H_
 
@@ -15,52 +15,55 @@
 
 namespace lectern {
 
-// Attention paid to the document by the last token of each pass, summed over query heads, layers
+// Attention that the last token of each pass paid to the document, summed over query heads, layers
 // and passes.
 struct AttentionSums {
   std::vector<double> masses;   // [tokens of the fixed context]; empty: not wanted
-  std::vector<double> squares;  // the same of its squares
-  // The sum that `masses` would have, had everything been read: the tail stands for the rest.
+  std::vector<double> squares;  // the same sums over squared probabilities
+  // The sum that `masses` would have if everything had been read; unread rows count with their
+  // estimate.
   double document_mass = 0;
 };
 
-// One forward pass. Everything is borrowed until Finish.
+// The inputs of one forward pass. Everything is borrowed until Finish.
 struct StepPlan {
-  size_t num_tokens = 1;   // of the pass; R = num_tokens * query group
+  size_t num_tokens = 1;   // tokens of the pass; R = num_tokens * query group
   uint32_t num_past = 0;   // tokens of the conversation before it
-  double kv_budget = 1;    // (0, 1]: of the ask
+  double kv_budget = 1;    // (0, 1]: the budget that was asked for
   // Shares of layers and heads at this budget; nullptr: everything is read.
   const BudgetPlan* budgets = nullptr;
   bool tail = true;
   SelectionRule rule = {};
-  // Missed attention was measured with this rule and these policies: estimates are calibrated.
+  // Whether missed attention was measured with this rule and these policies, so that estimates can
+  // be calibrated.
   bool is_measured = false;
-  // As DocumentAttentionArgs::max_missed. Below 0: no limit.
+  // As DocumentAttentionArgs::max_missed; below 0: no limit.
   double max_missed = -1;
-  std::span<const float> weights = {};  // [R], as LookupArgs::row_weights
+  std::span<const float> weights = {};  // [R], as in LookupArgs::row_weights
   Conversation* conversation = nullptr;
   AttentionSums* sums = nullptr;
-  bool observes_conversation = false;  // also sums the squares of attention to the conversation
+  bool observes_conversation = false;  // also sums squared attention to the conversation
   const CancelFlag* cancel = nullptr;
 };
 
-// The share and the bytes of the document that a pass read: means over layers that are not
-// windowed.
+// The amounts that a pass read of the document. Fraction and missed shares are means over the
+// layers that are not windowed.
 struct StepRead {
-  double fraction = 0;                // of the document's K and V bytes
-  uint64_t bytes = 0;                 // as DocumentRead's, of all layers
+  double fraction = 0;                // share of the document's K and V bytes
+  uint64_t bytes = 0;                 // as in DocumentRead, summed over layers
   uint64_t window_bytes = 0;          // likewise
   double missed = 0;                  // DocumentRead::missed_mass
   double missed_bound = 0;            // likewise
-  bool bound_holds = true;            // StepPlan::max_missed, in every layer, by the bound
+  bool bound_holds = true;            // every layer kept StepPlan::max_missed by its bound
 };
 
-// Counts of one layer that is not windowed; a model has `num_layers` such layers.
+// Counts of one layer that is not windowed. num_layers is the model's number of such layers.
 struct LayerCount {
   size_t num_layers;
   uint64_t bytes, dense_bytes;
   double missed, missed_bound = 0;
 };
+// Adds a layer's counts to a step's.
 inline void AddLayer(const LayerCount& layer, StepRead& step) {
   const auto num_layers = static_cast<double>(layer.num_layers);
   step.fraction +=
@@ -70,28 +73,30 @@ inline void AddLayer(const LayerCount& layer, StepRead& step) {
   step.missed_bound += layer.missed_bound / num_layers;
 }
 
-// One session's; one thread at a time.
+// Serves one session; one thread at a time.
 class StepAttention {
  public:
   virtual ~StepAttention() = default;
 
-  // Makes ready for a pass. false: the pass is the host's to attend. Errors leave nothing begun.
+  // Prepares a pass. False: this implementation cannot do the pass, the host must. After an error
+  // nothing has begun.
   virtual Result<bool> Begin(const StepPlan& plan) = 0;
-  // Queries, keys and values of a layer -> its attention output: in `a`, or, of a device, in row
-  // `row` of what the device has of `a`. kCancelled, kChecksumMismatch, errors of the device.
+  // Attends in one layer: queries, keys and values in, attention output out. The output goes to
+  // `a`, or, on a device, to row `row` of the device's part of `a`. kCancelled, kChecksumMismatch,
+  // errors of the device.
   virtual Status Attend(uint32_t layer, Activations& a, size_t row) = 0;
-  // After the last layer. Errors of the device.
+  // Ends the pass after its last layer. Errors of the device.
   virtual Result<StepRead> Finish() = 0;
-  // In the place of Finish, after an error: nothing of the pass runs any more.
+  // Called instead of Finish after an error: returns when nothing of the pass runs any more.
   virtual void GiveUp() {}
-  // As Activations::graph_key: > 0 where the attention's output stays on a device.
+  // As Activations::graph_key: above 0 if the attention's output stays on a device.
   virtual uint64_t graph_key() const { return 0; }
-  // Brings home what was gathered for StepPlan::sums and is not in them yet.
+  // Adds to StepPlan::sums whatever was gathered for them elsewhere.
   virtual Status CollectSums() = 0;
 };
 
-// How much each row of a pass counts in the selection of what it reads: [num_tokens * group], of
-// sum 1; empty where all count the same.
+// Weight of each query row in the selection of what a pass reads: [num_tokens * group], summing to
+// 1. Empty: all rows count the same.
 std::vector<float> RowWeights(size_t num_tokens, size_t group, size_t document_tokens);
 
 }  // namespace lectern

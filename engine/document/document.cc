@@ -24,7 +24,7 @@ bool RangesFit(std::span<const TokenizedText::Range> ranges, size_t text_bytes) 
   return true;
 }
 
-// What Heads reads once and keeps.
+// Sections that Heads reads once and that stay in memory.
 bool IsKept(const SectionEntry& section) {
   switch (SectionKind{section.kind}) {
     case SectionKind::kPositions:
@@ -41,7 +41,7 @@ bool IsKept(const SectionEntry& section) {
   }
 }
 
-// Of the blocks that it lies in.
+// Bytes of the blocks that kept sections lie in, since blocks are read and verified whole.
 uint64_t KeptBytes(const ShardReader& shard) {
   std::vector<bool> is_kept(shard.header().num_blocks);
   for (const SectionEntry& section : shard.sections()) {
@@ -54,7 +54,8 @@ uint64_t KeptBytes(const ShardReader& shard) {
   return static_cast<uint64_t>(std::count(is_kept.begin(), is_kept.end(), true)) * kBlockBytes;
 }
 
-// A windowed layer has no clusters, whatever the document has.
+// Whether the layer's header fits the document's. A windowed layer has no clusters, whatever the
+// document has.
 bool IsLayerOf(const ShardHeader& layer, const ShardHeader& document) {
   const bool clusters = layer.window_size == 0;
   return layer.num_tokens == document.num_tokens && layer.num_layers == document.num_layers &&
@@ -73,6 +74,8 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
                                                        const DocumentOptions& options) {
   auto document = std::make_shared<Document>();
   document->row_ = row;
+  // Opens one shard and checks it against the catalog: kind, document, generation, and checksum of
+  // its table.
   LECTERN_ASSIGN(document->lease_, env.LockDirectory(directory, Lease::kShared));
   const auto open = [&](std::unique_ptr<MappedFile> map, const std::string& file, ShardKind kind,
                         uint32_t layer) -> Result<std::unique_ptr<ShardReader>> {
@@ -112,6 +115,8 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       return Corrupt(shard.path(), "its page map is damaged");
     }
   }
+  // The model section is JSON with the options of indexing; each one that is absent keeps its
+  // default.
   LECTERN_ASSIGN(const auto model, shard.Section(SectionKind::kModel, 0, 0));
   const Result<Json> json = ParseJson({reinterpret_cast<const char*>(model.data()), model.size()});
   const Json* budget = json.ok() ? json->Find("kv_budget") : nullptr;
@@ -152,7 +157,8 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
   if (!prefill_budget) return Corrupt(shard.path(), "how it was prefilled is damaged");
   document->prefill_budget_ = *prefill_budget;
   LECTERN_RETURN_IF_ERROR(document->ReadStatistics());
-  std::vector<std::unique_ptr<MappedFile>> files;  // all are read ahead before one is waited for
+  // All files are mapped before the first is waited for.
+  std::vector<std::unique_ptr<MappedFile>> files;
   for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
     LECTERN_ASSIGN(files.emplace_back(),
                    ShardReader::Map(env, directory + "/" + LayerFile(layer), options.io));
@@ -202,7 +208,8 @@ Status Document::ReserveRam() {
   return {};
 }
 
-// Tells the limit what the layer has by now.
+// Tells the memory limit how many bytes of the layer's pages are in memory, and drops them if the
+// limit is exceeded.
 void Document::CountPages(uint32_t layer) const {
   if (!ram_) return;
   const Layer& entry = *layers_[layer];
@@ -215,12 +222,12 @@ void Document::DropPages(uint32_t layer) const {
   const Layer& entry = *layers_[layer];
   const std::unique_lock alone(entry.use, std::try_to_lock);
   if (!alone) return;
-  const std::lock_guard lock(entry.mutex);  // nobody reads the heads in for the first time
+  const std::lock_guard lock(entry.mutex);  // nobody is loading the heads
   entry.shard->Drop();
   ram_->AddPages(-static_cast<int64_t>(entry.pages.exchange(0)));
 }
 
-// {"cosine": [layers]}, where there are any.
+// Reads {"cosine": [layers]}, if the shard has it.
 Status Document::ReadStatistics() {
   const ShardReader& shard = *document_shard_;
   if (shard.Find(SectionKind::kStatistics, 0, 0) == nullptr) return {};
@@ -238,7 +245,7 @@ Status Document::ReadStatistics() {
   return {};
 }
 
-// `keep`, and how many rows came of it.
+// Reads `keep`, and how many rows it left.
 Status Document::ReadRetention(const Json& options) {
   const Result<Retention> retention = lectern::ReadRetention(options);
   const double all =
@@ -288,6 +295,8 @@ Result<std::vector<double>> Document::Floors(const PlanPolicies& policies, bool 
   return floors;
 }
 
+// Collects the policies' input from all layers that are not windowed, makes the plan, then inserts
+// the windowed layers.
 Result<BudgetPlan> Document::Plan(const PlanPolicies& policies, double kv_budget, bool tail,
                                   bool has_floors) const {
   ReadHeadsAhead();
@@ -316,7 +325,7 @@ Result<BudgetPlan> Document::Plan(const PlanPolicies& policies, double kv_budget
   LECTERN_ASSIGN(std::vector<double> floors, Floors(policies, tail));
   if (!has_floors) std::fill(floors.begin(), floors.end(), 0.0);
   LECTERN_ASSIGN(BudgetPlan plan, MakePlan(policies, input, floors));
-  // What is windowed is read whole.
+  // Windowed layers are read whole: they get a share of 1.
   for (uint32_t layer = 0; layer < num_layers(); ++layer) {
     if (!is_windowed(layer)) continue;
     plan.layers.insert(plan.layers.begin() + layer, 1.0);
@@ -343,6 +352,7 @@ Result<DocumentPlan> Document::StoredPlan() const {
   LECTERN_ASSIGN(BudgetPlan plan, Plan(policies_, stored.kv_budget, true, true));
   stored.layers = std::move(plan.layers);
   stored.heads = std::move(plan.heads);
+  // The report also shows what KV-Compress's competition would give each layer.
   if (auto competed = Plan({"kv-compress", "global"}, stored.kv_budget, true, true);
       competed.ok()) {
     stored.competed = std::move(competed->layers);
@@ -398,7 +408,8 @@ void Document::ReadAhead(uint32_t layer, bool rows) const {
 void Document::ReadAheadCodes(uint32_t layer) const { ReadAhead(layer, false); }
 
 void Document::ReadAheadRows(uint32_t layer) const {
-  // What is asked for before it is known to be needed must be little beside what is.
+  // Reading ahead before the need is known must cost little beside what is surely needed. The share
+  // was chosen without measurement.
   constexpr double kMost = 0.75;
   if (is_windowed(layer) || (layer > 0 && layers_[layer - 1]->shard->verified_share() > kMost)) {
     ReadAhead(layer, true);

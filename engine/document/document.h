@@ -1,4 +1,5 @@
-// An indexed document, open for reading.
+// An indexed document, open for reading: its text, tokens and plan, and for each layer the kv heads
+// that lookup and attention read.
 #ifndef LECTERN_ENGINE_DOCUMENT_DOCUMENT_H_
 #define LECTERN_ENGINE_DOCUMENT_DOCUMENT_H_
 
@@ -26,17 +27,18 @@
 
 namespace lectern {
 
+// How a document is opened.
 struct DocumentOptions {
-  Io io = Io::kMmap;  // of layers; text and tokens are always read
-  // Shards' pages beyond it are let go of between layers; nullptr: none ever is.
+  Io io = Io::kMmap;  // for layers; text and tokens are always read into memory
+  // Shards' pages beyond this limit are let go of between layers; nullptr: they stay.
   std::shared_ptr<RamLimit> ram = nullptr;
 };
 
-// Immutable and thread-safe; shared by any number of sessions. Shards stay open while it lives,
-// also after the document was removed from the store, and the files stay for as long.
+// Immutable and thread-safe; shared by any number of sessions. Shards stay open while it lives, and
+// their files stay as long, even if the document is removed from the store.
 class Document {
  public:
-  // Opens every shard's header and the text; layers' clusters are read when they are first used.
+  // Opens every shard's header and the text; a layer's clusters are read at first use.
   // kMissingFile, kTruncated, kChecksumMismatch, kCorrupt, kUnsupportedVersion, kOutOfMemory.
   static Result<std::shared_ptr<const Document>> Open(Env& env, const std::string& directory,
                                                       const DocumentRow& row,
@@ -47,39 +49,44 @@ class Document {
   const DocumentRow& row() const { return row_; }
   std::string_view text() const { return text_; }
   std::span<const int32_t> tokens() const { return tokens_; }  // of the fixed context
+  // The byte ranges in the text, one for each token of it.
   std::span<const TokenizedText::Range> ranges() const { return ranges_; }
-  std::span<const PageMapEntry> pages() const { return pages_; }  // empty: it has none
+  std::span<const PageMapEntry> pages() const { return pages_; }  // empty: it has no pages
   const ShardHeader& shape() const { return document_shard_->header(); }
   uint32_t num_layers() const { return shape().num_layers; }
   Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }
-  // The kv budget of asks that name none.
+  // The kv budget of asks that do not name one.
   float default_kv_budget() const { return default_kv_budget_; }
-  // Measured while indexing, by the document's plan and the default rule.
+  // Calibration of missed attention, measured while indexing with the document's plan and the
+  // default rule.
   const MissedCalibration& missed_calibration() const { return missed_calibration_; }
   bool has_clusters() const { return shape().num_levels > 0; }
-  // Of a sliding-window layer W, else 0. Its rows are read whole, outside of budget and plan.
+  // W of a sliding-window layer, else 0. Such a layer's rows are read whole, outside of budget and
+  // plan.
   uint32_t window(uint32_t layer) const { return layers_[layer]->shard->header().window_size; }
   bool is_windowed(uint32_t layer) const { return window(layer) > 0; }
+  // Number of layers that are not windowed.
   uint32_t num_full_layers() const { return num_full_layers_; }
-  // What its model's matrices were multiplied as when it was indexed.
+  // The type that the model's matrices were multiplied as while indexing.
   WeightsType weights() const { return weights_; }
-  // The chat template that it was indexed with; none: the model's own. kCorrupt.
+  // The chat template that it was indexed with; nothing: the model's own. kCorrupt.
   Result<std::optional<ChatSource>> chat_source() const;
-  // The day that the template was told while indexing, "2026-11-25"; empty: it asks for none.
+  // The date that the template was told while indexing, such as "2026-11-25"; empty: it uses none.
   const std::string& template_date() const { return template_date_; }
-  // The plan of asks that name no policies.
+  // The policies of asks that do not name any.
   const PlanPolicies& policies() const { return policies_; }
 
-  // Which rows are stored, and their share of all: in (0, 1], 1 where everything is kept. A kv
-  // budget is a share of all, so that figures compare; one of kept_share() reads what there is.
+  // Which rows are stored, and their share of all rows in (0, 1]; 1 where everything is kept. A kv
+  // budget is a share of all rows, so that figures compare; from kept_share() on it reads all that
+  // is stored.
   const Retention& retention() const { return retention_; }
-  // How its keys and values were computed: IndexOptions::prefill_budget; below 1: sparsely.
+  // IndexOptions::prefill_budget of the run that computed its keys and values; below 1: sparsely.
   double prefill_budget() const { return prefill_budget_; }
   double kept_share() const { return kept_share_; }
   bool ReadsAll(double kv_budget) const { return !has_clusters() || kv_budget >= kept_share_; }
-  // What is verified of a layer's rows, codes and centroids stays while one of these lives. Then
-  // pages go if there are too many: those of the layer that was read last, because a step comes to
-  // it last again.
+  // While one of these lives, the verified parts of a layer's rows, codes and centroids stay in
+  // memory. Afterwards pages are dropped if there are too many: those of the layer that was just
+  // read, because a step comes back to it last.
   class LayerUse {
    public:
     LayerUse(const Document& document, uint32_t layer)
@@ -95,61 +102,60 @@ class Document {
     const uint32_t layer_;
     std::shared_lock<std::shared_mutex> lock_;
   };
-  // What a step needs of memory for shards at least: all of the largest layer.
+  // The least memory for shards that a step needs: all of the largest layer.
   uint64_t layer_ram() const { return layer_ram_; }
   const std::shared_ptr<RamLimit>& ram() const { return ram_; }
 
-  // The kv heads of a layer: read and checked at first use. Thread-safe.
+  // The kv heads of a layer, read and checked at first use. Thread-safe.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
-  // Hints that a step of many tokens comes to `layer` next, so that it is read while there is other
-  // work: clusters and codes, which a lookup wants first; and rows, where the layer has a window,
-  // or where most of the layer before was read, as of a first question.
+  // Hints that a step of many tokens comes to `layer` next, so that it is read in the background.
+  // ReadAheadCodes reads clusters and codes, which a lookup needs first. ReadAheadRows reads rows,
+  // but only if the layer is windowed or most of the layer before was read, as in a first question.
   void ReadAheadCodes(uint32_t layer) const;
   void ReadAheadRows(uint32_t layer) const;
-  // K and V bytes of one layer that is not windowed, all kv heads and rows, stored or not.
+  // Bytes of K and V of one layer that is not windowed, over all kv heads and rows, stored or not.
   uint64_t LayerBytes() const;
 
-  // The plan by `policies` at a budget that does not read all: its shares are of stored rows.
-  // `has_floors`: no share is below what a lookup of the layer or head costs at least. Reads the
-  // clusters of all layers.
-  // kInvalidArgument, kBudgetTooSmall, as MakePlan.
+  // The plan by `policies` at a budget that does not read everything; its shares are of stored
+  // rows. With `has_floors` no share is below the least cost of a lookup of the layer or head.
+  // Reads the clusters of all layers. kInvalidArgument and kBudgetTooSmall as MakePlan.
   Result<BudgetPlan> Plan(const PlanPolicies& policies, double kv_budget, bool tail,
                           bool has_floors) const;
-  // The stored plan at the stored budget. kBudgetTooSmall.
+  // The plan of the stored policies at the stored budget, as reports show it. kBudgetTooSmall.
   Result<DocumentPlan> StoredPlan() const;
-  // The smallest budget that there is such a plan with floors for.
+  // The smallest budget for which there is such a plan with floors.
   Result<double> SmallestBudget(const PlanPolicies& policies, bool tail) const;
 
-  // [chunks of the prefill][layers]: running sums of cosines, for texts that begin as this one
-  // (engine/indexing/reuse_kv.h); empty: there are none. kCorrupt, kChecksumMismatch.
+  // [chunks of the prefill][layers]: running sums of cosines, for texts that begin like this one
+  // (engine/indexing/reuse_kv.h). Empty: it has none. kCorrupt, kChecksumMismatch.
   Result<std::span<const double>> CosineSums() const;
 
-  // Every block of every shard.
+  // Verifies every block of every shard.
   Status VerifyAll() const;
 
  private:
   void ReadAhead(uint32_t layer, bool rows) const;
   Status ReadStatistics();
   Status ReadRetention(const Json& options);
-  void ReadHeadsAhead() const;  // a hint that Heads of all layers follow
+  void ReadHeadsAhead() const;  // hints that Heads of all layers follow
   Result<std::vector<double>> Floors(const PlanPolicies& policies, bool tail) const;
   struct Layer {
     std::unique_ptr<ShardReader> shard;
-    mutable std::shared_mutex use;  // shared: someone reads; alone: pages may go
+    mutable std::shared_mutex use;  // shared: someone reads; exclusive: pages may be dropped
     mutable std::mutex mutex;
     mutable std::vector<HeadIndex> heads;     // filled once, under mutex
     mutable std::atomic<bool> is_loaded = false;
     mutable std::atomic<uint64_t> pages = 0;  // bytes as the limit was told
-  };
+  };                                          // bytes that the limit was told of
   Status ReserveRam();
   void CountPages(uint32_t layer) const;
-  void DropPages(uint32_t layer) const;  // unless someone reads them
+  void DropPages(uint32_t layer) const;  // unless someone reads the layer
   DocumentRow row_;
-  std::unique_ptr<FileLock> lease_;  // nobody removes the files while they are read
+  std::unique_ptr<FileLock> lease_;  // keeps others from removing the files
   std::unique_ptr<ShardReader> document_shard_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::shared_ptr<RamLimit> ram_;
-  RamLimit::Share ram_share_;  // of what stays as long as the document is open
+  RamLimit::Share ram_share_;  // for everything that stays as long as the document is open
   uint64_t layer_ram_ = 0;
   uint32_t num_full_layers_ = 0;
   std::string_view text_;

@@ -14,7 +14,7 @@ constexpr size_t kMaxNameBytes = 1024;
 
 std::string Quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
 
-// A name of a ready document.
+// One name of a ready document.
 struct Named {
   std::string name, source;
   const DocumentRow* row;
@@ -30,8 +30,8 @@ std::vector<Named> NamesOf(const std::vector<DocumentRow>& rows) {
   return all;
 }
 
-// The last parts of an absolute path, shortest first: "x", "b/x", "a/b/x". Of anything else only
-// the whole.
+// The last parts of an absolute path, shortest first: "x", "b/x", "a/b/x". Anything else is
+// returned whole.
 std::vector<std::string> EndsOf(const std::string& path) {
   if (!path.starts_with('/')) return {path};
   std::vector<std::string> ends;
@@ -43,6 +43,8 @@ std::vector<std::string> EndsOf(const std::string& path) {
   return ends;
 }
 
+// Decides the names of one document (see the header's rules). Called "ours" below: the document
+// that is being indexed, and names from its source.
 class Planner {
  public:
   Planner(const std::vector<DocumentRow>& rows, const NameWish& wish, const DocumentId& id)
@@ -61,7 +63,9 @@ class Planner {
     if (source_.empty()) return Unnamed();
     const Named* const holder = HolderOf(wanted_.empty() ? EndsOf(path_).front() : wanted_);
     const bool is_ours = holder != nullptr && holder->source == source_;
-    const bool is_name_alone = source_ == wanted_;  // there is no path: no one may be pushed aside
+    const bool is_name_alone = source_ == wanted_;  // without a path nobody may be pushed aside
+    // Who has the wanted name decides: nobody known, an earlier version of ours, this very
+    // document, or somebody else.
     if (holder != nullptr && holder->source.empty() && (own_.empty() || !wanted_.empty())) {
       TakeOverUnknown(*holder);
     } else if (is_ours && !wanted_.empty()) {
@@ -98,7 +102,8 @@ class Planner {
     plan_.name = name;
   }
 
-  // The next version of the document that has this name of ours: all our names of it move.
+  // Ours is the next version of the document that has this name: all names of ours that it has
+  // move.
   void Continue(const Named& before) {
     plan_.name = before.name;
     if (before.id() == id_) return;
@@ -109,8 +114,9 @@ class Planner {
     plan_.change.replaced.push_back(before.id());
   }
 
-  // A name from before sources were known, or of a catalog that was recovered: it moves, as it did
-  // then. A document of another text stays, as it may have come from elsewhere.
+  // The name's source is unknown (it is older than sources, or the catalog was recovered): the name
+  // moves, as it did then. A document of another text stays, because it may have come from
+  // elsewhere.
   void TakeOverUnknown(const Named& holder) {
     Give(holder.name);
     if (holder.id() == id_) return;
@@ -120,8 +126,8 @@ class Planner {
         ToHex(holder.id()));
   }
 
-  // The name of ours to go by: one of the same bytes, else one made from the path, else the newest
-  // document's.
+  // The name of ours to continue: one of the same bytes, else one made from the path, else the
+  // newest document's.
   const Named* BestOwn() const {
     const auto rank = [&](const Named* own) {
       return std::tuple(own->id() == id_, IsEndOfPath(own->name, path_), own->row->generation);
@@ -145,7 +151,8 @@ class Planner {
     }
   }
 
-  // Whether the name tells us apart from every other source.
+  // Whether nobody else has the name, so that it tells the document apart from every other
+  // source's.
   bool IsFree(const std::string& name, const DocumentName* taken) const {
     if (name.empty() || name.size() > kMaxNameBytes || ParseDocumentId(name)) return false;
     return HolderOf(name) == nullptr && (taken == nullptr || taken->name != name);
@@ -156,8 +163,8 @@ class Planner {
     });
   }
 
-  // For a document from `source`, made from `path`, beside what is there and a name that is just
-  // being taken.
+  // A free name for a document from `source`, made from `path`: distinct from all names, and from
+  // `taken`, which is just being given away.
   std::string FreeName(const std::string& path, const std::string& source,
                        const DocumentName* taken) const {
     const std::vector<std::string> ends = EndsOf(path);
@@ -167,7 +174,7 @@ class Planner {
     });
     std::string name = found == ends.end() ? "" : *found;
     for (int number = 2; name.empty(); ++number) {
-      // A base name that is too long is cut, with room for the number.
+      // A base name that is too long is cut, leaving room for the number.
       const std::string base = NameForm(ends.front().substr(0, kMaxNameBytes - 32));
       const std::string numbered = base + " (" + std::to_string(number) + ")";
       if (IsFree(numbered, taken)) name = numbered;
@@ -175,6 +182,7 @@ class Planner {
     return name;
   }
 
+  // Explains to the user why the base name was not used.
   void SayWhyNot(const std::string& base) {
     const Named* const holder = HolderOf(base);
     if (holder == nullptr || plan_.name == base) return;
@@ -182,11 +190,12 @@ class Planner {
         (holder->source == holder->name ? "another document" : NameForm(holder->source)));
   }
 
-  // A name that was asked for. Whoever has it is named after its source if it has no other name.
+  // Takes a name that was asked for. Its holder is named after its source, unless it has another
+  // name.
   void TakeName(const Named* holder) {
     Give(wanted_);
     if (holder == nullptr) return;
-    plan_.change.names.back().name = holder->name;  // its key
+    plan_.change.names.back().name = holder->name;  // the catalog's own spelling is the key
     plan_.name = holder->name;
     std::string now;
     for (const DocumentName& name : holder->row->names) {
@@ -248,6 +257,8 @@ std::string NameAndSource(const DocumentRow& row) {
   return Quoted(name.name) + (has_path ? " (" + NameForm(name.source) + ")" : "");
 }
 
+// Finds a document by its name first, then by the end of the path of its source. A text without a
+// folder finds nothing by a path; where it ends several paths the message lists them.
 Result<std::optional<DocumentRow>> FindByName(const std::vector<DocumentRow>& rows,
                                               std::string_view text) {
   const std::vector<Named> all = NamesOf(rows);

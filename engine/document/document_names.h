@@ -1,10 +1,10 @@
-// How documents are named: the names that a run gives, the version that it replaces, and the
-// document that a text stands for.
+// How documents are named: which names an index run gives, which version it replaces, and which
+// document a user's text means.
 //
-// A document comes from a source: the real path of a file, or, where there is none, the name that
-// it was given. The same source again is the next version of the same document: it takes over that
-// one's names. A file is named after its base name, or, where another source has that name, after
-// as many of its folders as tell the two apart. Names are stored in NFC and compared in it.
+// A document comes from a source: the real path of a file, or, without one, the name that it was
+// given. Indexing the same source again makes the next version of the same document, which takes
+// over its names. A file gets its base name; if another source has that name, as many of its
+// folders are added as tell the two apart. Names are stored and compared in NFC.
 #ifndef LECTERN_ENGINE_DOCUMENT_DOCUMENT_NAMES_H_
 #define LECTERN_ENGINE_DOCUMENT_DOCUMENT_NAMES_H_
 
@@ -17,38 +17,41 @@
 
 namespace lectern {
 
-// As names are stored and compared: NFC, and U+FFFD for what is not UTF-8.
+// A name as it is stored and compared: in NFC, with U+FFFD for bytes that are not UTF-8.
 std::string NameForm(std::string_view name);
-// kInvalidArgument: it is no valid UTF-8, longer than 1024 bytes, or would look like an id. Empty
-// is good: no name.
+// kInvalidArgument if a name is not valid UTF-8, is longer than 1024 bytes, or looks like an id. An
+// empty name is fine: it means none.
 Status CheckName(const std::string& name);
-// Whether `name` is `path` or its last parts: "b/x.txt" of "/a/b/x.txt". Compared as names.
+// Whether `name` is `path` or its last parts, such as "b/x.txt" of "/a/b/x.txt". Compared as names.
 bool IsEndOfPath(std::string_view name, std::string_view path);
 
+// The names that an index run wishes for.
 struct NameWish {
-  std::string name;    // asked for; empty: one is made from `path`
-  std::string source;  // empty: `name`
-  // An absolute path, whose last parts make names, or a name to be taken whole. Empty: `source`.
+  std::string name;    // the requested name; empty: one is made from `path`
+  std::string source;  // empty: `name` serves as source
+  // An absolute path, whose last parts make names, or a name to use whole. Empty: `source`.
   std::string path;
 };
 
+// The changes of names that fulfil a wish.
 struct NamePlan {
-  NameChange change;  // empty: the names are as they shall be. Without `abandoned`
-  std::string name;   // that the document has then; empty: none
-  std::string source;  // of NameWish, or what stands for it; empty: none
-  // The version before, whose names moved. It is in change.replaced.
+  NameChange change;   // empty: no name changes. `abandoned` is not filled in
+  std::string name;    // the document's name afterwards; empty: none
+  std::string source;  // the wish's source, or what replaces it; empty: none
+  // The previous version, whose names moved. It is in change.replaced too.
   std::optional<DocumentRow> before;
-  std::string note;  // what the user should know; or empty
+  std::string note;  // to tell the user; may be empty
   bool IsChange() const { return !change.names.empty(); }
 };
 
-// `rows`: of the catalog. `id`: of the document that gets the names; it need not be there yet.
+// `rows` is the catalog's content; `id` names the document that gets the names and need not be in
+// it.
 NamePlan PlanNames(const std::vector<DocumentRow>& rows, const NameWish& wish,
                    const DocumentId& id);
 
-// Which ready document a text stands for: a name; or the end of a source's path, with a folder in
-// it, that fits one document only. The row's `name` is the name that was found. kAmbiguous: the
-// text is the end of several paths, which the message lists; nothing: of none.
+// The ready document that a text means: one of that name, else the only one whose source's path
+// ends with the text (which must include a folder). The row's `name` is the name that was found.
+// kAmbiguous if the text ends several paths, which the message lists; nothing if it ends none.
 Result<std::optional<DocumentRow>> FindByName(const std::vector<DocumentRow>& rows,
                                               std::string_view text);
 

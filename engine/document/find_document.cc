@@ -9,9 +9,10 @@
 namespace lectern {
 namespace {
 
+// More names than this would hide the message that lists them.
 constexpr size_t kMaxListed = 20;
 
-// "it has "a", "b"", or "it has none".
+// The store's documents for messages: "it has "a", "b"", or "it has none".
 std::string Listing(const std::vector<DocumentRow>& rows) {
   std::string names;
   size_t count = 0;
@@ -45,7 +46,7 @@ const DocumentRow* FindBuilding(const std::vector<DocumentRow>& rows, std::strin
   return found == rows.end() ? nullptr : &*found;
 }
 
-// Whoever indexes holds the store's lock.
+// Whoever indexes holds the store's lock, so the lock tells a running job from an interrupted one.
 Status NotReady(Env& env, const std::string& store, std::string_view text) {
   const bool is_running = IsLocked(env, store);
   return Status(
@@ -57,7 +58,7 @@ Status NotReady(Env& env, const std::string& store, std::string_view text) {
       .WithParam("document");
 }
 
-// By an exact name or an id, else as FindByName has it.
+// Finds by an exact name or an id, else by FindByName.
 Result<std::optional<DocumentRow>> FindReady(const Catalog& catalog, std::string_view text) {
   LECTERN_ASSIGN(auto row, catalog.FindReadyByName(std::string(text)));
   if (row) return row;
@@ -77,7 +78,7 @@ Status NotFound(const std::vector<DocumentRow>& rows, std::string_view text) {
 
 }  // namespace
 
-// In the report, as the catalog's names are of ready documents.
+// The name is in the report, because the catalog has names of ready documents only.
 std::string BuildingName(const DocumentRow& row) {
   const Result<Json> json = ParseJson(row.report_json);
   const Json* name = json.ok() ? json->Find("name") : nullptr;
@@ -109,7 +110,8 @@ Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog
   LECTERN_ASSIGN(const DocumentRow row, std::move(found));
   removed.document = ToHex(row.id);
   const bool is_by_id = text.empty() || removed.document == text;
-  // The end of a path is good for asking only: said again, it would be that of the next name.
+  // The end of a path is good for asking only: given a second time, it would remove the next
+  // document that it fits.
   if (!is_by_id && NameForm(row.name) != NameForm(text)) {
     LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
     return NotFound(rows, text);
@@ -119,7 +121,7 @@ Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog
     removed.is_document_gone = true;
   } else {
     LECTERN_ASSIGN(removed.is_document_gone, catalog.RemoveName(row.name));
-    (void)CollectGarbage(env, store, catalog);  // what fails now, a later collection finishes
+    (void)CollectGarbage(env, store, catalog);  // a later collection finishes what fails now
   }
   for (const DocumentName& name : row.names) {
     const bool is_gone = is_by_id || name.name == row.name;

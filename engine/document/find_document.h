@@ -1,4 +1,4 @@
-// Which document a text stands for, for those who ask and those who remove.
+// Finds the document that a user's text means, for asking and for removing.
 #ifndef LECTERN_ENGINE_DOCUMENT_FIND_DOCUMENT_H_
 #define LECTERN_ENGINE_DOCUMENT_FIND_DOCUMENT_H_
 
@@ -14,13 +14,14 @@ namespace lectern {
 // The name that a document which is being indexed will have; empty: none.
 std::string BuildingName(const DocumentRow& row);
 
-// As Engine::Open has `text`. kNotFound and kAmbiguous list what there is; kNotReady: it is being
-// indexed, or that was interrupted.
+// Finds the ready document that `text` means, as Engine::Open explains. kNotFound and kAmbiguous
+// list the documents; kNotReady: it is being indexed, or its indexing was interrupted.
 Result<DocumentRow> FindDocument(Env& env, const std::string& store, const Catalog& catalog,
                                  std::string_view text);
 
-// As Engine::Remove, in one transaction, with its collection. By a name as it stands, or an id. For
-// the one who holds the store's lock. Codes of FindDocument but kNotReady.
+// Removes a document or one of its names in one transaction, as Engine::Remove explains, and
+// collects its files. `text` is an exact name or an id. The caller must hold the store's lock.
+// Codes of FindDocument except kNotReady.
 Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog,
                             std::string_view text);
 

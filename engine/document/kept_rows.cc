@@ -10,7 +10,7 @@
 namespace lectern {
 namespace {
 
-// The attention of the last tokens by the query heads of one kv head.
+// The queries of the last tokens of one kv head's group, ready for index/window_attention.h.
 class HeadWindow {
  public:
   HeadWindow(const Backend& backend, const KvSpill& spill, uint32_t layer, uint32_t kv_head)
@@ -34,6 +34,7 @@ class HeadWindow {
   WindowAttentionArgs args_;
 };
 
+// For each row of a layer, which query heads would keep it (KVCrush).
 Signatures LayerSignatures(const Backend& backend, const KvSpill& spill, uint32_t layer,
                            double keep) {
   Signatures signatures;
@@ -72,6 +73,8 @@ std::vector<float> GroupQueries(const KvSpill& spill, uint32_t layer, uint32_t k
   return rows;
 }
 
+// Scores and orders the rows of every head in parallel, then lets the method share the budget
+// between heads, which needs all orders at once.
 Result<std::vector<uint64_t>> AllotKeptRows(const Backend& backend, ThreadPool& threads,
                                             const KvSpill& spill, const RetentionShape& shape,
                                             const Retention& retention,

@@ -10,9 +10,9 @@
 namespace lectern {
 namespace {
 
-// The head of `checkpoint`; CRCs, sums of cosines, the same after each chunk, queries, sums of
-// squared attention (or none) and numbers of kept rows (or none) follow, then a CRC-32C of
-// everything before it.
+// The beginning of `checkpoint`. After it come CRCs, sums of cosines, these sums after each chunk,
+// queries, sums of squared attention (if any) and numbers of kept rows (if decided); last a CRC-32C
+// of everything before it.
 struct CheckpointHeader {
   char magic[8] = {'L', 'E', 'C', 'T', 'C', 'K', 'P', '3'};
   DocumentId document{};
@@ -56,6 +56,7 @@ Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& dire
   return spill;
 }
 
+// Creates the spills at full size first, so that a lack of space shows before anything is computed.
 Status KvSpill::Create() {
   LECTERN_RETURN_IF_ERROR(env_.RemoveTree(directory_));
   LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory_));
@@ -75,7 +76,8 @@ Status KvSpill::Create() {
   return env_.SyncDirectory(directory_);
 }
 
-// A layer without spill has been clustered already: its shard is checked by the caller.
+// A layer without a spill has been clustered already; the caller checks its shard. Every other
+// layer's rows are verified against the checkpoint.
 Result<bool> KvSpill::Resume() {
   LECTERN_ASSIGN(const bool exists, env_.Exists(CheckpointPath()));
   if (!exists) return false;
@@ -102,6 +104,7 @@ Result<bool> KvSpill::Resume() {
   return true;
 }
 
+// Reads a checkpoint of exactly this shape; anything else means to start anew.
 bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   const size_t crc_bytes = sums_.crcs.size() * sizeof(uint32_t);
   const size_t cosine_bytes = sums_.cosines.size() * sizeof(CosineSum);
@@ -187,6 +190,7 @@ void KvSpill::Advance(uint64_t tokens_done) {
   }
 }
 
+// In the last layer only part of each chunk is counted (see kUnsampledTokens).
 void KvSpill::TakeSums(std::span<const double> sums) {
   std::copy(sums.begin(), sums.end(), chunk_sums_.begin());
   const size_t num_chunks = sums.size() / shape_.num_layers;
@@ -208,6 +212,7 @@ void KvSpill::KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> quer
 }
 
 Status KvSpill::Checkpoint() {
+  // The spills must be durable before the checkpoint that vouches for them.
   for (Layer& layer : layers_) {
     if (layer.file) LECTERN_RETURN_IF_ERROR(layer.file->Sync());
   }
@@ -227,6 +232,7 @@ Status KvSpill::Checkpoint() {
   const uint32_t crc = Crc32c(0, bytes.data(), bytes.size());
   append(&crc, sizeof crc);
 
+  // Written elsewhere and renamed, so that a crash leaves the old checkpoint or the new one.
   const std::string temp = temp_dir_ + "/checkpoint-" + ToHex(shape_.document) + ".part";
   if (const Status removed = env_.Remove(temp);
       !removed.ok() && removed.code() != Code::kMissingFile) {

@@ -1,8 +1,10 @@
-// Keys and values in token order while a document is being prefilled, with checkpoints.
+// Stores keys and values in token order while a document is being prefilled, with checkpoints, so
+// that an interrupted run can go on.
 //
-// One file a layer, spill-NNN: per kv head the K rows of all tokens, then their V rows. The rows
-// live in the page cache, not in anonymous memory. `checkpoint` says how many tokens are safe and
-// holds the CRC-32C of every region so far; it is replaced by rename after the spills are synced.
+// Each layer has a file spill-NNN with, per kv head, the K rows of all tokens, then their V rows.
+// The rows live in the page cache, not in anonymous memory. The file `checkpoint` says how many
+// tokens are safe and holds the CRC-32C of every region so far; it is replaced by rename after the
+// spills are synced.
 #ifndef LECTERN_ENGINE_DOCUMENT_KV_SPILL_H_
 #define LECTERN_ENGINE_DOCUMENT_KV_SPILL_H_
 
@@ -17,12 +19,14 @@
 
 namespace lectern {
 
-// The prefill goes on by chunks of so many tokens: boundaries are multiples, whatever happened
-// before. Of the last layer only the tokens of a chunk from kUnsampledTokens on are counted in
-// sums.
+// The prefill proceeds in chunks of so many tokens. Chunk boundaries are multiples of it, whatever
+// happened before, so that an interrupted run gives the same bits. In the last layer only tokens
+// from kUnsampledTokens on within a chunk count in the sums of cosines. Both were chosen without
+// measurement.
 inline constexpr size_t kChunkTokens = 512;
 inline constexpr size_t kUnsampledTokens = 480;
 
+// Identity and sizes of the document that is being prefilled.
 struct SpillShape {
   DocumentId document{};
   uint64_t generation = 0;
@@ -30,9 +34,9 @@ struct SpillShape {
   uint32_t num_layers = 0, num_kv_heads = 0, head_dim = 0;
   uint32_t query_cols = 0;  // heads * head_dim
   Dtype dtype = Dtype::kF16;
-  uint32_t num_calibration = 0;  // last tokens whose queries are kept
-  bool squared_sums = false;     // also sums of squared attention, of every key
-  float softcap = 0;             // of the model's logits: for statistics of them; not kept
+  uint32_t num_calibration = 0;  // number of last tokens whose queries are kept
+  bool squared_sums = false;     // whether squared attention of every key is summed too
+  float softcap = 0;             // the model's bound of logits, for statistics; not stored
 
   uint64_t layer_bytes() const {
     return uint64_t{2} * num_kv_heads * num_tokens * RowBytes(dtype, head_dim);
@@ -42,8 +46,8 @@ struct SpillShape {
 // One thread at a time, except that Keys and Values may be read from many.
 class KvSpill {
  public:
-  // Takes up a checkpoint of the same shape whose bytes verify; otherwise starts anew, removing
-  // what is there. `temp_dir` is where checkpoints are written before their rename. kNoSpace before
+  // Resumes from a checkpoint of the same shape whose bytes verify; otherwise removes what is there
+  // and starts anew. Checkpoints are written in `temp_dir` before their rename. kNoSpace before
   // anything is computed, kIoError, kReadOnly.
   static Result<std::unique_ptr<KvSpill>> Open(Env& env, const std::string& directory,
                                                const std::string& temp_dir,
@@ -52,64 +56,67 @@ class KvSpill {
   uint64_t tokens_done() const { return tokens_done_; }
   const SpillShape& shape() const { return shape_; }
 
-  // Rounds keys and values [tokens, kv heads * head_dim] of tokens [begin, …) into the layer.
+  // Rounds keys and values [tokens, kv heads * head_dim] of tokens from `begin` on and appends them
+  // to the layer.
   Status Append(const Backend& backend, uint32_t layer, uint64_t begin, Rows<const float> keys,
                 Rows<const float> values);
-  // The same, of rows that are rounded already: [kv heads][tokens, head_dim].
+  // The same for rows that are rounded already: [kv heads][tokens, head_dim].
   Status AppendRounded(uint32_t layer, uint64_t begin, const TypedRows& keys,
                        const TypedRows& values);
-  // Rows of all tokens [0, …) as they are in another spill or shard of the same dtype.
+  // Appends rows of all tokens from 0 on as they are in another spill or shard of the same dtype.
   Status AppendStored(uint32_t layer, uint32_t kv_head, bool is_values,
                       std::span<const std::byte> rows);
-  // Keeps those of the queries [tokens, query_cols] that calibration needs.
+  // Keeps those of the queries [tokens, query_cols] that calibration will need.
   void KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> queries);
-  // One token's cosine between the layer's residual stream before and after attention.
+  // Counts one token's cosine between the layer's residual stream before and after attention.
   void AddCosine(uint32_t layer, double cosine) {
     sums_.cosines[layer].sum += cosine;
     ++sums_.cosines[layer].count;
   }
-  // [layers], over the tokens that were counted; 0 where none was.
+  // [layers]: means over the tokens that were counted; 0 where none was.
   std::vector<double> MeanCosines() const;
-  // Squared attention that every key of a kv head has drawn so far, [L]; empty where the shape has
-  // none. They are part of what a checkpoint holds: 4 bytes per layer, kv head and token.
+  // Squared attention that every key of a kv head has drawn so far, [L]; empty if the shape has no
+  // such sums. A checkpoint holds them too: 4 bytes per layer, kv head and token.
   std::span<float> SquaredSums(uint32_t layer, uint32_t kv_head) {
     return SumsOf(std::span(sums_.squared), layer, kv_head);
   }
   std::span<const float> SquaredSums(uint32_t layer, uint32_t kv_head) const {
     return SumsOf(std::span(sums_.squared), layer, kv_head);
   }
-  // [whole chunks so far][layers]: the sums of cosines after each.
+  // [whole chunks so far][layers]: the sum of cosines after each chunk.
   std::span<const double> CosineSums() const {
     return std::span<const double>(chunk_sums_)
         .first(tokens_done_ / kChunkTokens * shape_.num_layers);
   }
-  // Sums after the chunks that Advance will say are done; empty: no tokens are counted.
+  // Takes over the sums of chunks that are done elsewhere; Advance must follow. Empty: no tokens
+  // are counted.
   void TakeSums(std::span<const double> sums);
-  // A chunk that is abandoned half way leaves checksums and sums as they were before it.
+  // Abandoning a chunk half way restores checksums and sums to what they were at its beginning.
   void BeginChunk() { sums_before_chunk_ = sums_; }
   void AbandonChunk() { sums_ = sums_before_chunk_; }
-  // How many rows of each kv head will be stored, [layers][kv heads]; empty: not decided. Durable
-  // with the next checkpoint, because it takes the rows of all layers to decide.
+  // Stores how many rows of each kv head will be kept, [layers][kv heads]; empty: not decided.
+  // Durable with the next checkpoint; it is stored because deciding takes the rows of all layers.
   void DecideKeptRows(std::vector<uint64_t> kept) { kept_rows_ = std::move(kept); }
   std::span<const uint64_t> kept_rows() const { return kept_rows_; }
-  // All layers have tokens [0, tokens_done). Not yet durable.
+  // All layers now have tokens [0, tokens_done). Not yet durable.
   void Advance(uint64_t tokens_done);
-  // As after Open where nothing was to be taken up.
+  // Discards everything, as Open does when there is nothing to resume.
   Status StartOver() { return Create(); }
   // Makes everything so far survive a crash.
   Status Checkpoint();
 
-  // Rows of tokens [0, num_tokens) as rounded.
+  // Rows of tokens [0, num_tokens), as rounded.
   TypedRows Keys(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const;
   TypedRows Values(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const;
-  // [calibration tokens, query_cols] of the layer.
+  // The kept queries of the layer: [calibration tokens, query_cols].
   Rows<const float> Queries(uint32_t layer) const;
 
-  // The layer's rows leave our memory, not the page cache, until they are read again.
+  // Drops the layer's rows from this process's memory, not from the page cache, until they are read
+  // again.
   void LetGo(uint32_t layer) { layers_[layer].map->DontNeed(0, layers_[layer].map->size()); }
-  // The layer is in its shard: deletes the spill.
+  // Deletes the layer's spill, once the layer is in its shard.
   Status RemoveLayer(uint32_t layer);
-  // Everything is committed: deletes the checkpoint.
+  // Deletes the checkpoint, once everything is committed.
   Status RemoveCheckpoint();
 
  private:
@@ -124,13 +131,13 @@ class KvSpill {
   std::string LayerPath(uint32_t layer) const;
   std::string CheckpointPath() const { return directory_ + "/checkpoint"; }
   uint64_t RegionOffset(uint32_t kv_head, bool values) const;
-  // The next bytes of a region, from `offset` in it on.
+  // Writes the next bytes of a region, at `offset` within it.
   Status Write(uint32_t layer, uint32_t kv_head, bool values, uint64_t offset,
                std::span<const std::byte> bytes);
   uint32_t& Crc(uint32_t layer, uint32_t kv_head, bool values) {
     return sums_.crcs[(size_t{layer} * shape_.num_kv_heads + kv_head) * 2 + values];
   }
-  // Of [layers][kv heads][L].
+  // The part of one kv head in an array of [layers][kv heads][L].
   template <typename Span>
   Span SumsOf(Span all, uint32_t layer, uint32_t kv_head) const {
     if (all.empty()) return all;
@@ -147,7 +154,7 @@ class KvSpill {
   const SpillShape shape_;
   uint64_t tokens_done_ = 0;
   std::vector<Layer> layers_;
-  // Of the rows so far.
+  // Sums over the rows so far.
   struct CosineSum {
     double sum = 0;
     uint64_t count = 0;
@@ -158,7 +165,8 @@ class KvSpill {
     std::vector<float> squared;      // [layers][kv heads][L], or empty
   } sums_, sums_before_chunk_;
   std::vector<uint64_t> kept_rows_;
-  std::vector<double> chunk_sums_;  // [chunks][layers], of cosines; as far as chunks are done
+  // [chunks][layers]: sums of cosines, for the chunks that are done.
+  std::vector<double> chunk_sums_;
   std::vector<float> queries_;      // [layers][calibration tokens][query_cols]
   std::vector<std::byte> rounded_;
 };

@@ -17,7 +17,7 @@
 namespace lectern {
 namespace {
 
-// Spill rows as the shard will hold them.
+// Rounds spill rows to the type in which the shard stores them.
 std::vector<std::byte> StoredRows(const Backend& backend, TypedRows rows, Dtype dtype) {
   std::vector<std::byte> stored(rows.num_rows * RowBytes(dtype, rows.num_cols));
   if (rows.dtype == dtype) {
@@ -31,7 +31,8 @@ std::vector<std::byte> StoredRows(const Backend& backend, TypedRows rows, Dtype 
   return stored;
 }
 
-// Keys [n, head_dim] of these positions with RoPE undone, but for a factor.
+// Keys [n, head_dim] of these positions with RoPE undone by the opposite rotation. RoPE's attention
+// factor remains, which does not change directions.
 std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys, size_t dim,
                              std::span<const uint32_t> positions,
                              std::span<const float> frequencies) {
@@ -51,8 +52,8 @@ std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys, si
   return keys;
 }
 
-// The order in which KV-Compress would evict the head's stored rows by these scores of all. Sinks
-// and window stay.
+// The order in which KV-Compress would evict the head's stored rows, from scores of all rows. Sinks
+// and window come last.
 std::vector<float> ScoreBlocks(std::vector<float> scores, const RowLayout& layout,
                                std::span<const uint32_t> stored) {
   std::fill_n(scores.begin(), layout.num_sinks, INFINITY);
@@ -75,6 +76,7 @@ std::vector<uint32_t> StoredPositions(const Backend& backend, const KvSpill& spi
   return KeptRows(backend, spill, layer, kv_head, shape, layout.retention, count, seed);
 }
 
+// The rows at these positions, side by side.
 std::vector<std::byte> Gathered(const TypedRows& all, std::span<const uint32_t> positions) {
   std::vector<std::byte> rows(positions.size() * all.row_bytes());
   for (size_t row = 0; row < positions.size(); ++row) {
@@ -83,7 +85,8 @@ std::vector<std::byte> Gathered(const TypedRows& all, std::span<const uint32_t> 
   return rows;
 }
 
-// These rows as the shard will hold them.
+// The rows at these positions as floats, rounded as the shard will store them: clusters must fit
+// what is read later.
 std::vector<float> FloatRows(const Backend& backend, const TypedRows& all,
                              std::span<const uint32_t> positions, Dtype dtype) {
   const std::vector<std::byte> gathered = Gathered(all, positions);
@@ -96,7 +99,7 @@ std::vector<float> FloatRows(const Backend& backend, const TypedRows& all,
   return wide;
 }
 
-// The queries of the last tokens against all keys.
+// The queries of the last kObservedTokens tokens against all keys.
 WindowAttentionArgs ObservedWindow(const Backend& backend, TypedRows keys,
                                    Rows<const float> queries, size_t group, float softcap) {
   const size_t last = std::min(queries.num_rows, kObservedTokens * group);
@@ -108,7 +111,7 @@ WindowAttentionArgs ObservedWindow(const Backend& backend, TypedRows keys,
           .softcap = softcap};
 }
 
-// Of the sums over all tokens, where they were taken.
+// Block scores from the sums over all tokens, if the spill has them.
 std::vector<float> ScoreFullBlocks(std::span<const float> sums, const RowLayout& layout,
                                    std::span<const uint32_t> stored) {
   if (sums.empty()) return {};
@@ -117,14 +120,15 @@ std::vector<float> ScoreFullBlocks(std::span<const float> sums, const RowLayout&
   return ScoreBlocks(std::move(logs), layout, stored);
 }
 
-// Second moments of query rows [n, dim], ready for a metric. nullopt: they are all 0, or no numbers.
+// Second moments of query rows [n, dim], shrunk, for a metric. nullopt: there are none, or they are
+// all 0, or not all are numbers.
 std::optional<SquareMatrix> QueryMoments(const std::vector<float>& queries, size_t dim) {
   const size_t num_rows = queries.size() / dim;
   if (num_rows == 0) return std::nullopt;
   return Shrunk(SecondMoments({queries.data(), num_rows, dim}), dim, ShrinkageOf(num_rows, dim));
 }
 
-// The clusters of a head's `stored` rows but sinks and window.
+// Builds the clusters of a head's `stored` rows, without sinks and window.
 Result<HeadClusters> BuildClusters(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                    uint32_t kv_head, const RowLayout& layout,
                                    std::span<const uint32_t> stored, const BuildOptions& options,
@@ -151,12 +155,16 @@ Result<HeadClusters> BuildClusters(const Backend& backend, const KvSpill& spill,
   return clusters;
 }
 
+// Writes the sections of one layer's shard.
 class LayerShard {
  public:
   LayerShard(ShardWriter& writer, const Backend& backend, const KvSpill& spill, uint32_t layer,
              const RowLayout& layout)
       : writer_(writer), backend_(backend), spill_(spill), layer_(layer), layout_(layout) {}
 
+  // Writes one kv head's sections. Its rows are the positions that are always read exactly, then
+  // those of the clusters in the order of the tree, so that each cluster is one stretch of the
+  // file.
   Status WriteHead(uint32_t kv_head, const HeadClusters* clusters) {
     std::vector<uint32_t> positions = ExactPositions();
     std::vector<uint32_t> block_ends = {static_cast<uint32_t>(positions.size())};
@@ -194,7 +202,8 @@ class LayerShard {
     return writer_.AddSection(kind, kv_head, level, data.data(), data.size() * sizeof(T));
   }
 
-  // Sinks, then window; the whole document when nothing is clustered.
+  // Positions of the rows that are not clustered: sinks, then window; the whole document (or
+  // window) if nothing is clustered.
   std::vector<uint32_t> ExactPositions() const {
     const auto num_tokens = static_cast<uint32_t>(layout_.num_tokens);
     std::vector<uint32_t> positions;
@@ -208,7 +217,7 @@ class LayerShard {
     return positions;
   }
 
-  // Blocks of rows: K rows, then V rows.
+  // Writes the rows in blocks: first the block's K rows, then its V rows.
   Status WriteRows(uint32_t kv_head, const std::vector<uint32_t>& positions,
                    const std::vector<uint32_t>& block_ends) {
     LECTERN_RETURN_IF_ERROR(writer_.BeginSection(SectionKind::kRows, kv_head, 0));
@@ -231,6 +240,7 @@ class LayerShard {
   Status WriteLevel(uint32_t kv_head, uint32_t number, const CentroidTree& tree) {
     const TreeLevel& level = tree.levels[number - 1];
     std::vector<uint32_t> children = level.children;
+    // In the file finest clusters count stored rows, which begin with sinks and window.
     if (number == layout_.num_levels) {
       for (uint32_t& row : children) row += layout_.num_sinks + layout_.num_window;
     }
@@ -267,6 +277,7 @@ RowLayout LayoutOfLayer(const RowLayout& document, const ModelConfig& config, ui
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
                                  const BuildOptions& options, const ClusterBy& by) try {
+  // Clustering and calibration are timed separately, for reports.
   auto start = std::chrono::steady_clock::now();
   const std::vector<uint32_t> stored =
       StoredPositions(backend, spill, layer, kv_head, layout, options.seed);
@@ -296,7 +307,7 @@ Result<HeadClusters> ClusterUnfinishedHead(const Backend& backend, const KvSpill
                                            uint32_t layer, uint32_t kv_head,
                                            const RowLayout& layout,
                                            const BuildOptions& options) try {
-  constexpr float kLetsPass = -1000;  // of a logarithm: less than any score has
+  constexpr float kLetsPass = -1000;  // below the logarithm of every score
   std::vector<uint32_t> all(layout.num_tokens);
   std::iota(all.begin(), all.end(), 0u);
   LECTERN_ASSIGN(HeadClusters clusters,

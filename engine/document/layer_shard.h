@@ -1,4 +1,4 @@
-// One layer's spill -> clusters -> shard.
+// Turns one layer's spill into clusters, and these into the layer's shard. Used by indexing.
 #ifndef LECTERN_ENGINE_DOCUMENT_LAYER_SHARD_H_
 #define LECTERN_ENGINE_DOCUMENT_LAYER_SHARD_H_
 
@@ -12,60 +12,60 @@
 
 namespace lectern {
 
-// How the rows of a document are laid out, the same in every layer but windowed ones.
+// How a document's rows are laid out; equal in every layer except windowed ones.
 struct RowLayout {
   uint64_t num_tokens;
   uint32_t num_sinks, num_window;  // both 0 when nothing is clustered
   uint32_t num_levels;             // 0: nothing is clustered
-  Dtype dtype;                     // of stored rows; the spill may be wider (q8)
-  Retention retention = {};        // which rows are stored; all when nothing is clustered
-  // Of a sliding-window layer: W, and the first token that one after the document sees. Its rows
-  // from there on are stored, as they are.
+  Dtype dtype;                     // dtype of stored rows; the spill may be wider (q8)
+  Retention retention = {};        // which rows are stored; all if nothing is clustered
+  // In a sliding-window layer: W, and the first token that a token after the document sees. Rows
+  // from there on are stored unclustered.
   uint32_t window = 0, first_token = 0;
 };
 
-// Of a layer of a document that is laid out like this: itself, or where the layer has a window that
-// window's rows.
+// The layout of a layer: the document's, or in a windowed layer the rows of its window.
 RowLayout LayoutOfLayer(const RowLayout& document, const ModelConfig& config, uint32_t layer);
 
-// The clusters of one kv head and what its lookup needs.
+// The clusters of one kv head and all that its lookup needs.
 struct HeadClusters {
   CentroidTree tree;
-  // Of its keys, ascending: those of tokens [num_sinks, num_tokens - num_window) that are stored.
+  // Positions of its keys, ascending: stored tokens of [num_sinks, num_tokens - num_window).
   std::vector<uint32_t> positions;
   std::vector<float> thresholds;
-  // Of all stored rows: index/policies/kv_compress.h. Empty where there are no statistics; the last
-  // also unless the spill has sums for it.
+  // Scores of blocks over all stored rows (index/policies/kv_compress.h). Empty without statistics;
+  // full_block_scores also unless the spill has sums for it.
   std::vector<float> block_scores, plain_block_scores, full_block_scores;
   double cluster_seconds = 0, calibrate_seconds = 0;
 };
 
 // How a head's keys are put into clusters, and coded.
 struct ClusterBy {
-  // Of RoPE, [head_dim / 2]: keys are put into clusters by what they are without it; empty: as they
-  // are.
+  // Frequencies of RoPE, [head_dim / 2]: keys are assigned to clusters by their direction without
+  // RoPE. Empty: by the keys as they are.
   std::span<const float> frequencies = {};
-  // Codes, radii and variances are taken in the metric of the head's queries (index/query_metric.h).
-  // The spill has those of the last tokens; a question is asked from there, so they stand for its
-  // own. (Clusters made in that metric too are better on Gemma 3 and worse on the bundled reader:
-  // tools/evaluate/RESULTS.md.)
+  // Whether codes, radii and variances are taken in the metric of the head's queries
+  // (index/query_metric.h). The spill kept the queries of the last tokens. A question is asked from
+  // there, so they stand for its queries. (Clusters made in that metric, too, are better on Gemma 3
+  // and worse on the bundled reader: tools/evaluate/RESULTS.md.)
   bool queries = false;
 };
 
-// Clusters the head's keys as they will be stored and calibrates with the spill's queries of its
-// group. Where not all rows are kept the spill must know how many. Single-threaded.
+// Clusters the head's keys as they will be stored, and calibrates thresholds with the queries of
+// its group that the spill kept. If not all rows are kept, the spill must know how many.
+// Single-threaded.
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
                                  const BuildOptions& options, const ClusterBy& by = {});
 
-// The same without what the lookups of a finished document know of its last tokens: every threshold
-// lets everything pass, and blocks have no scores. For a document that is still being prefilled, of
-// whose tokens the spill has layout.num_tokens at least.
+// The same for a document that is still being prefilled, of which the spill has at least
+// layout.num_tokens tokens. Without the last tokens' queries every threshold lets everything pass,
+// and blocks have no scores.
 Result<HeadClusters> ClusterUnfinishedHead(const Backend& backend, const KvSpill& spill,
                                            uint32_t layer, uint32_t kv_head,
                                            const RowLayout& layout, const BuildOptions& options);
 
-// Writes layer-NNN.shard. `heads`: one per kv head, empty when layout.num_levels is 0.
+// Writes layer-NNN.shard. `heads`: one per kv head, or empty if layout.num_levels is 0.
 Result<ShardSummary> WriteLayerShard(Env& env, const std::string& temp_dir,
                                      const std::string& directory, const Backend& backend,
                                      const KvSpill& spill, uint32_t layer, const RowLayout& layout,

@@ -7,7 +7,7 @@
 namespace lectern {
 namespace {
 
-constexpr double kSmallest = 1e-6;  // shares below it are not told apart
+constexpr double kSmallest = 1e-6;  // smaller shares are not told apart
 constexpr size_t kMostBudgets = 64;
 
 double LogOdds(double share) {
@@ -15,10 +15,10 @@ double LogOdds(double share) {
   return std::log(p / (1 - p));
 }
 
-// What a factor of 1 adds to an estimate.
+// Returns what a factor of 1 adds to an estimate p: p^(2/3) (1 - p).
 double Addend(double estimate) { return std::cbrt(estimate * estimate) * (1 - estimate); }
 
-// At `budget`, of `values` at `budgets` (ascending).
+// The value at `budget`, from `values` at `budgets` (ascending), linear in log budget.
 double Interpolate(std::span<const double> budgets, std::span<const double> values, double budget) {
   const auto above = static_cast<size_t>(std::upper_bound(budgets.begin(), budgets.end(), budget) -
                                          budgets.begin());
@@ -29,8 +29,8 @@ double Interpolate(std::span<const double> budgets, std::span<const double> valu
   return (1 - t) * values[above - 1] + t * values[above];
 }
 
-// Least squares of what is missed beyond the estimate; a residual's deviation is taken to grow with
-// the root of the estimate.
+// Weighted least squares for c in truth - p = c p^(2/3) (1 - p). Residuals are taken to have a
+// deviation that grows with the root of p, hence the weight 1 / p.
 class FactorFit {
  public:
   void Add(const MissedSample& sample) {
@@ -46,7 +46,7 @@ class FactorFit {
 
 constexpr size_t kNone = static_cast<size_t>(-1);
 
-// [layers][budgets], of all questions but one.
+// Factors [layers][budgets], fitted to all questions but one.
 std::vector<double> FitFactors(std::span<const MissedSample> samples, size_t num_layers,
                                std::span<const double> budgets, size_t left_out) {
   std::vector<FactorFit> fits(num_layers * budgets.size());
@@ -65,7 +65,7 @@ Json NumbersJson(std::span<const double> numbers) {
   return Json(std::move(array));
 }
 
-// `count` numbers of at least 0; false: they are not that.
+// Reads `count` numbers of at least 0. False: the JSON is something else.
 bool ParseNumbers(const Json* json, size_t count, std::vector<double>& numbers) {
   if (json == nullptr || json->array() == nullptr || json->array()->size() != count) return false;
   for (const Json& item : *json->array()) {
@@ -97,7 +97,8 @@ double MissedScore(double truth, double estimate) { return LogOdds(truth) - LogO
 
 double ConformalMargin(std::vector<double> scores, double coverage) {
   const auto rank =
-      static_cast<size_t>(std::ceil(coverage * static_cast<double>(scores.size() + 1)));  // from 1
+      // Counted from 1.
+      static_cast<size_t>(std::ceil(coverage * static_cast<double>(scores.size() + 1)));
   const auto at = scores.begin() + static_cast<ptrdiff_t>(std::min(rank, scores.size()) - 1);
   std::nth_element(scores.begin(), at, scores.end());
   return std::max(0.0, *at);
@@ -113,6 +114,7 @@ MissedCalibration CalibrateMissed(std::span<const MissedSample> samples, size_t 
   MissedCalibration calibration;
   calibration.budgets.assign(budgets.begin(), budgets.end());
   std::vector<std::vector<double>> scores(budgets.size());
+  // Each question is scored with factors that have not seen it, so that margins are honest.
   for (const size_t question : questions) {
     calibration.factors = FitFactors(samples, num_layers, calibration.budgets,
                                      questions.size() > 1 ? question : kNone);
@@ -123,6 +125,7 @@ MissedCalibration CalibrateMissed(std::span<const MissedSample> samples, size_t 
       scores[static_cast<size_t>(budget)].push_back(MissedScore(sample.truth, estimate));
     }
   }
+  // The factors that are kept use all questions.
   calibration.factors = FitFactors(samples, num_layers, calibration.budgets, kNone);
   for (std::vector<double>& of_budget : scores) {
     calibration.margins.push_back(ConformalMargin(std::move(of_budget), kMissedCoverage));

@@ -1,5 +1,5 @@
-// The parts of a transformer's layers that do not depend on what is attended to, done by a device
-// in the place of engine/forward/transformer.h.
+// The interface of a transformer's linear parts on a device: everything in a layer but the
+// attention. engine/forward/transformer.h uses it instead of its own products.
 #ifndef LECTERN_ENGINE_FORWARD_LINEAR_LAYERS_H_
 #define LECTERN_ENGINE_FORWARD_LINEAR_LAYERS_H_
 
@@ -15,35 +15,39 @@ namespace lectern {
 class Device;
 struct Activations;
 
-// Immutable; thread-safe, with Activations of their own each. Every call has the errors of the
-// device, and of its memory.
+// Immutable; thread-safe as long as every thread has its own Activations. Every call may fail with
+// errors of the device and of its memory.
 class LinearLayers {
  public:
   virtual ~LinearLayers() = default;
 
   virtual const std::shared_ptr<Device>& device() const = 0;
 
-  // Takes the stream and the device memory of `a`, where it has none: the first step would.
+  // Takes the stream and the device memory of `a` if it has none yet; otherwise the first step
+  // would.
   virtual Status Prepare(Activations& a) const = 0;
-  // The same, and what AddAttention measures cosines with.
+  // The same, and the memory with which AddAttention measures cosines.
   virtual Status PrepareCosines(Activations& a) const = 0;
-  // Activations::residual and angles, where they are new, -> projected (after RoPE, scaled), keys,
-  // values, on the host; but for what Activations::keeps_queries and keeps_rows, or
-  // attends_on_device, leave to the device, and where that is all, nothing waits.
+  // Computes projected (queries after RoPE, scaled), keys and values from Activations::residual and
+  // angles, copying these to the device if they are newer. Results come to the host, except for
+  // those that Activations::keeps_queries, keeps_rows or attends_on_device leave on the device; if
+  // all stay there, nothing waits.
   virtual Status Project(size_t layer, size_t num_tokens, Activations& a) const = 0;
-  // The attention's output, in the order of query heads -> the residual stream. It is `projected`
-  // of the host, or, with Activations::is_attended or attends_on_device, of the device. `cosines`:
-  // as Transformer::AddAttention.
+  // Adds the attention's output (in the order of query heads) to the residual stream. It is
+  // `projected` of the host, or of the device with Activations::is_attended or attends_on_device.
+  // `cosines`: as in Transformer::AddAttention.
   virtual Status AddAttention(size_t layer, size_t num_tokens, Activations& a,
                               std::span<double> cosines) const = 0;
+  // Adds the MLP's output to the residual stream.
   virtual Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const = 0;
+  // Logits [num_tokens, vocab] of the residual rows from `first` on.
   virtual Status Logits(size_t first, size_t num_tokens, Activations& a,
                         Rows<float> logits) const = 0;
-  // The layers of a token that attends on the device: what `layers` enqueues, which is recorded at
-  // the second token of the same Activations::graph_key, and from then on is one launch. Where that
-  // cannot be recorded, it is enqueued for each token.
+  // Runs the layers of a token whose attention is on the device. `layers` enqueues them. At the
+  // second token with the same Activations::graph_key they are recorded as a graph, and from then
+  // on they are one launch. If they cannot be recorded, they are enqueued for each token.
   virtual Status RunRecorded(Activations& a, FunctionRef<Status()> layers) const = 0;
-  // Nothing that was enqueued for `a` runs any more.
+  // Returns when nothing that was enqueued for `a` runs any more.
   virtual Status Wait(Activations& a) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Greedy and random sampling, with a random stream of our own.
+// Greedy and random sampling with Lectern's own random stream, the same on every machine.
 #include "engine/forward/sampler.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace lectern {
 namespace {
 
-// Steele, Lea, Flood 2014; the seeding that the authors of xoshiro recommend.
+// The generator of Steele, Lea and Flood 2014, which the authors of xoshiro recommend for seeding.
 uint64_t SplitMix64(uint64_t& state) {
   uint64_t z = (state += 0x9E3779B97F4A7C15u);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -17,7 +17,7 @@ uint64_t SplitMix64(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-// Lowest id of the largest logit; 0 when all are NaN.
+// Lowest id of the largest logit; 0 if all are NaN.
 size_t Greedy(std::span<const float> logits) {
   size_t best = logits.size();
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -27,7 +27,7 @@ size_t Greedy(std::span<const float> logits) {
   return best == logits.size() ? 0 : best;
 }
 
-// The likelier one first; among equals the lower id.
+// Orders likelier tokens first; among equals the lower id.
 bool IsLikelier(const std::pair<double, int32_t>& a, const std::pair<double, int32_t>& b) {
   return a.first != b.first ? a.first > b.first : a.second < b.second;
 }
@@ -78,7 +78,7 @@ int32_t Sampler::Draw(std::span<const float> logits) {
   if (!(options_.temperature > 0) || logits.empty() || !std::isfinite(logits[best])) {
     return static_cast<int32_t>(best);
   }
-  // Unnormalised probabilities; the largest is exactly 1.
+  // Unnormalised probabilities; the largest is exactly 1, so min_p compares with it directly.
   order_.clear();
   double total = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -97,7 +97,7 @@ int32_t Sampler::Draw(std::span<const float> logits) {
     if (left < p) return id;
     left -= p;
   }
-  return order_.back().second;  // rounding carried us past the end
+  return order_.back().second;  // rounding carried the sum past the end
 }
 
 // Cuts order_ to the top_k most probable tokens; returns their sum.
@@ -112,8 +112,8 @@ double Sampler::KeepLikeliest() {
 
 // Cuts order_ to the most probable tokens whose sum first reaches top_p * total; returns that sum.
 double Sampler::KeepNucleus(double total) {
-  // All tokens below this floor together are less than what may be cut, so the nucleus is above it:
-  // sorting the few that remain is enough.
+  // All tokens below this floor together hold less than the share that is cut, so the nucleus lies
+  // above it and only the few that remain need sorting.
   const double floor =
       (1.0 - static_cast<double>(options_.top_p)) * total / static_cast<double>(order_.size());
   std::erase_if(order_, [floor](const auto& entry) { return entry.first < floor; });

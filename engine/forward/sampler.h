@@ -1,4 +1,5 @@
-// The next token from logits.
+// Draws an answer's next token from the model's logits: greedy, or random by temperature, top-k,
+// top-p, min-p, penalties and biases.
 #ifndef LECTERN_ENGINE_FORWARD_SAMPLER_H_
 #define LECTERN_ENGINE_FORWARD_SAMPLER_H_
 
@@ -12,25 +13,28 @@
 
 namespace lectern {
 
-// One answer's random stream. Same seed and same logits give the same tokens on every machine:
-// the generator (xoshiro256**) and the draw are ours, not the standard library's.
+// The random stream of one answer. The same seed and the same logits give the same tokens on every
+// machine: the generator (xoshiro256**) and the draw are Lectern's own, not the standard library's.
 class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options);
-  // Greedy takes the lowest id among equals. NaN logits are never chosen; all NaN gives token 0.
-  // The token counts as one of the answer from here on.
+  // Draws a token. Greedy takes the lowest id among equal logits. NaN logits are never chosen; if
+  // all are NaN, the result is token 0. Later penalties count the token as part of the answer.
   int32_t Sample(std::span<const float> logits);
 
  private:
+  // Logits with biases and penalties applied; the given ones if there are none.
   std::span<const float> Adjust(std::span<const float> logits);
   int32_t Draw(std::span<const float> logits);
+  // Top-k: cuts order_; returns the probability that is left.
   double KeepLikeliest();
   double NextUniform();  // [0, 1)
+  // Top-p: cuts order_; returns the probability that is left.
   double KeepNucleus(double total);
   SamplingOptions options_;
   uint64_t state_[4];
   std::vector<std::pair<double, int32_t>> order_;  // probability, id; reused
-  std::map<int32_t, uint32_t> counts_;             // of the answer's tokens, for penalties
+  std::map<int32_t, uint32_t> counts_;             // tokens of the answer so far, for penalties
   std::vector<float> adjusted_;                    // reused
 };
 

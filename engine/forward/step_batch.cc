@@ -6,12 +6,13 @@
 namespace lectern {
 namespace {
 
-constexpr int kPatience = 8;  // this part of a step
+constexpr int kPatience = 8;  // waits for an eighth of a step's duration
+// How often a waiting session looks at its cancel flag.
 constexpr auto kPoll = std::chrono::milliseconds(100);
 
 }  // namespace
 
-// On the stack of its session's thread.
+// One session's step. It lives on the stack of the session's thread, which waits until is_done.
 struct StepBatch::Step {
   Seat& seat;
   Activations& own;
@@ -41,7 +42,7 @@ void StepBatch::Seat::Took(Clock::duration time) {
   attention = std::min(time, std::exchange(last, time));
 }
 
-// With mutex_ held.
+// The seat is no longer waited for. With mutex_ held.
 void StepBatch::Return(Seat& seat) {
   if (std::exchange(seat.due, 0) == round_) --num_due_;
 }
@@ -57,11 +58,12 @@ Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> log
   Step step{seat, activations, logits, attend};
   std::unique_lock lock(mutex_);
   Return(seat);
+  // A session whose attention takes much longer than the others' would hold them up: it goes alone.
   const std::chrono::duration<double> lag = seat.attention - shortest_attention_;
   if (!IsEmpty() && lag > limits_.max_lag * std::chrono::duration<double>(linear_)) {
     ++counts_.passes;
     ++counts_.tokens;
-    changed_.notify_all();  // perhaps somebody waited for this one
+    changed_.notify_all();  // somebody may have waited for this session
     lock.unlock();
     return RunAlone(step);
   }
@@ -69,6 +71,8 @@ Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> log
   while (!step.is_done) {
     const bool is_over = running_.empty();
     const auto now = Clock::now();
+    // The first thread that finds the last step over and nobody to wait for leads the next one; a
+    // running step whose leader left is taken over by one of its members.
     if (is_over ? num_due_ == 0 || now >= deadline_ : !is_led_ && step.is_running) {
       Lead(step, lock);
     } else if (step.is_running) {
@@ -98,7 +102,7 @@ Status StepBatch::RunAlone(Step& step) {
   return {};
 }
 
-// Begins the next step, or goes on with one that its leader left.
+// Starts the next step, or goes on with one whose leader left.
 void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
   is_led_ = true;
   if (running_.empty()) {
@@ -129,7 +133,8 @@ void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
-// False: the leader's own step was given up, and others of them go on.
+// Runs the remaining layers. False: the leader's own step was given up while others go on, so
+// another thread must lead.
 bool StepBatch::RunLayers(const Step& leader) {
   const size_t num_rows = running_.size();
   if (num_rows > 1 && layer_ == 0) Embedded();
@@ -160,12 +165,12 @@ bool StepBatch::RunLayers(const Step& leader) {
   return true;
 }
 
-// Of the running step.
+// The activations of the running step: shared ones, or its only session's own.
 Activations& StepBatch::activations() {
   return running_.size() > 1 ? *together_ : running_.front()->own;
 }
 
-// Rows of their own -> together.
+// Copies the sessions' embedded rows and angles into the shared activations.
 void StepBatch::Embedded() {
   const size_t num_rows = running_.size();
   if (!together_ || together_->max_tokens < num_rows) {
@@ -188,6 +193,7 @@ void StepBatch::Embedded() {
   together_->attends_on_device = attends_on_device_;
 }
 
+// Attends for each session in turn, timing it. An error ends that session's step only.
 void StepBatch::AttendAll() {
   const bool is_together = running_.size() > 1 && !attends_on_device_;
   Activations& a = activations();
@@ -216,7 +222,7 @@ void StepBatch::AttendAll() {
 }
 
 void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
-  // What it enqueued uses memory that it may let go of.
+  // Work that was enqueued for the session may use memory that it lets go of now.
   Activations* const a = running_.size() > 1 ? together_.get() : &running_.front()->own;
   if (attends_on_device_ && a != nullptr && a->stream) (void)device_->Wait(*a);
   const std::lock_guard lock(mutex_);
@@ -227,14 +233,14 @@ void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
   changed_.notify_all();
 }
 
-// What they have in common went wrong.
+// Gives up all steps, because something that they share failed.
 void StepBatch::GiveUpAll(const Status& status, const std::exception_ptr& thrown) {
   for (Step*& step : running_) {
     if (step != nullptr) GiveUp(step, status, thrown);
   }
 }
 
-// Queries, keys and values: together -> its own.
+// Copies a row's queries, keys and values from the shared activations to the session's own.
 void StepBatch::Scatter(size_t row) {
   const ModelConfig& config = model_->config();
   const size_t num_rows = running_.size(), group = config.query_group(), dim = config.head_dim;
@@ -248,7 +254,7 @@ void StepBatch::Scatter(size_t row) {
   std::copy_n(together_->values.data() + row * kv_cols, kv_cols, own.values.data());
 }
 
-// Attended: its own -> together.
+// Copies a session's attention output back to the shared activations.
 void StepBatch::Gather(size_t row) {
   const ModelConfig& config = model_->config();
   const size_t num_rows = running_.size(), group = config.query_group();
@@ -273,7 +279,7 @@ Status StepBatch::GiveLogits() {
   return {};
 }
 
-// With mutex_ held.
+// Ends the running step: counts, times, and marks its sessions as waited for. With mutex_ held.
 void StepBatch::End() {
   const auto now = Clock::now();
   ++counts_.passes;

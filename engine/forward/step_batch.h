@@ -1,14 +1,15 @@
-// Decode steps that sessions of one model take at the same time are taken as one: the weights are
-// read once for all of them. A product gives the same bits for any number of rows
-// (kernels/matmul.h), so that a session's tokens are those that it generates alone.
+// Shares decode steps: when several sessions of one model generate at the same time, their steps
+// are taken as one, so that the weights are read once for all. A product gives the same bits for
+// any number of rows (kernels/matmul.h), so each session gets the same tokens as it would alone.
 //
-// The thread of one of the sessions leads a step while the others sleep: layer by layer the linear
+// The thread of one session leads a step while the others sleep. It goes layer by layer: the linear
 // part of all rows, then the attention of one session after the other, each with all threads of the
-// pool. They meet once a token, at its end, and not at every product: a model of 22 layers would
-// have some 90 meetings of all threads in a token.
+// pool. Sessions meet once per token, at its end, and not at every product: with 22 layers there
+// would be some 90 meetings of all threads in a token.
 //
-// Who comes while a step runs takes part in the next one. Who took part in the last step and is not
-// back (its client is slow) is waited for a short while, once. Question prefills stay outside.
+// A session that comes while a step runs takes part in the next one. A session of the last step
+// that is not back (its client is slow) is waited for once, for a short while. Question prefills
+// stay outside.
 #ifndef LECTERN_ENGINE_FORWARD_STEP_BATCH_H_
 #define LECTERN_ENGINE_FORWARD_STEP_BATCH_H_
 
@@ -24,55 +25,60 @@
 
 namespace lectern {
 
-// Thread-safe. Of one model, all of its documents.
+// Thread-safe. One batch serves one model and all of its documents.
 class StepBatch {
  public:
   using Clock = std::chrono::steady_clock;
   struct Limits {
-    // For members of the last step that are not back: an eighth of its time, but at least this.
+    // Time to wait for members of the last step that are not back: an eighth of its duration, but
+    // at least this. Both were chosen without measurement.
     Clock::duration least_patience = std::chrono::milliseconds(1);
-    // How much longer than the shortest attention of a step another's may take, in times of its
-    // linear part; whose attention takes longer takes its steps alone. At 1 nobody's tokens take
-    // longer than if every session had its share of the machine: of N, the one with the shortest
-    // attention a waits at most linear + N a + (N - 1) linear = N (linear + a).
+    // How much longer than the shortest attention of a step another's may take, in multiples of the
+    // linear part. A session whose attention takes longer takes its steps alone. With 1 no token
+    // takes longer than if every session had its share of the machine: of N sessions, the one with
+    // the shortest attention a waits at most linear + N a + (N - 1) linear = N (linear + a).
     double max_lag = 1;
   };
   // Borrows `backend`.
   StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
             std::shared_ptr<ThreadPool> threads)
       : StepBatch(std::move(model), backend, std::move(threads), Limits()) {}
-  // `device`: where the linear part is done; nullptr: here.
+  // `device` does the linear part; nullptr: the CPU does.
   StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
             std::shared_ptr<ThreadPool> threads, const Limits& limits,
             std::shared_ptr<const LinearLayers> device = nullptr);
 
-  // What the batch knows of a session between its steps.
+  // The batch's notes on a session between its steps.
   class Seat {
    private:
     friend class StepBatch;
     void Took(Clock::duration attention);
-    uint64_t due = 0;  // in this round: it is waited for
-    // Of its last step, and the lesser of its last two: one may have waited for a core or a disk.
+    uint64_t due = 0;  // the round in which it is waited for
+    // Duration of its last step's attention, and the shorter one of its last two: a single step may
+    // have waited for a core or a disk.
     Clock::duration last{}, attention{};
   };
 
-  // Projected queries, keys and values of a layer -> attended: in the session's own activations,
-  // or, with Activations::attends_on_device, in row `row` of what the device has of `a`.
+  // Attends in one layer: projected queries, keys and values in, `attended` out. The output goes to
+  // the session's own activations, or, with Activations::attends_on_device, to row `row` of the
+  // device's part of `a`.
   using Attend = FunctionRef<Status(uint32_t layer, Activations& a, size_t row)>;
-  // The layers of one token that is embedded in row 0 of `activations`, and its logits [vocab].
-  // Returns what `attend` says or throws first, within a layer of its saying so; the others' steps
-  // go on. `attend` is called by the thread of some session of the batch while this one waits. It
-  // polls `cancel` (may be nullptr); before its first call that is done here, every 100 ms, and
-  // gives kCancelled. After an error the logits are as they were. Sessions that attend on the
-  // device (activations.attends_on_device) take their steps together, and the others theirs.
+  // Runs all layers of one token, whose embedding is in row 0 of `activations`, and writes its
+  // logits [vocab].
+  // Returns the first error or rethrows the first exception of `attend`, within that layer; the
+  // other sessions' steps go on. `attend` may be called by the thread of another session of the
+  // batch while this one waits, and polls `cancel` (may be nullptr) itself. Before its first call
+  // Run polls it every 100 ms and returns kCancelled. After an error the logits are unchanged.
+  // Sessions that attend on the device (activations.attends_on_device) share steps among
+  // themselves, and so do the others.
   Status Run(Seat& seat, Activations& activations, std::span<float> logits, Attend attend,
              const CancelFlag* cancel);
-  // There is no next step for now: nobody waits for it.
+  // Tells the batch that this session has no next step for now, so that nobody waits for it.
   void Leave(Seat& seat);
 
   struct Counts {
-    uint64_t passes = 0;  // over the weights
-    uint64_t tokens = 0;  // steps of sessions that were taken in them
+    uint64_t passes = 0;  // passes over the weights
+    uint64_t tokens = 0;  // sessions' steps that these passes took
   };
   Counts counts() const;
 
@@ -99,23 +105,23 @@ class StepBatch {
   const Transformer transformer_;
   const Limits limits_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::vector<Step*> waiting_;  // for the next step
+  std::vector<Step*> waiting_;  // steps that wait for the next pass
   bool is_led_ = false;
   uint64_t round_ = 1;
-  size_t num_due_ = 0;  // seats that are due in this round
+  size_t num_due_ = 0;  // sessions that are waited for in this round
   Clock::time_point deadline_;
-  Clock::duration linear_{}, shortest_attention_{};  // of the last step
+  Clock::duration linear_{}, shortest_attention_{};  // durations in the last step
   Counts counts_;
 
-  // Of the running step. Written by its leader alone, under mutex_ where others may look.
-  std::vector<Step*> running_;  // a row each; nullptr: it was given up
+  // State of the running step. Only its leader writes it, under mutex_ where others may look.
+  std::vector<Step*> running_;  // one row each; nullptr: that step was given up
   bool attends_on_device_ = false;
   uint32_t layer_ = 0;
   Clock::time_point start_;
   Clock::duration attention_{};
-  std::unique_ptr<Activations> together_;  // of more than one row
+  std::unique_ptr<Activations> together_;  // activations of a step of several rows
   std::vector<float> logits_;              // [rows, vocab]
 };
 

@@ -1,4 +1,4 @@
-// How much memory a forward pass takes.
+// Estimates how much memory a forward pass takes, for limits on memory and for --estimate.
 #ifndef LECTERN_ENGINE_FORWARD_STEP_MEMORY_H_
 #define LECTERN_ENGINE_FORWARD_STEP_MEMORY_H_
 
@@ -8,8 +8,8 @@
 
 namespace lectern {
 
-// Bytes of a pass over `num_tokens` tokens, and of what its lookups fill in a document of
-// `document_tokens`. Upper estimates.
+// Bytes of the activations of a pass over `num_tokens` tokens, and of the buffers that its lookups
+// fill in a document of `document_tokens`. Upper estimates.
 uint64_t ActivationBytes(const ModelConfig& config, uint64_t num_tokens);
 uint64_t LookupBytes(const ModelConfig& config, uint64_t num_tokens, uint64_t document_tokens);
 

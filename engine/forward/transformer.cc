@@ -6,10 +6,13 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kColumnsPerItem = 64;   // of a matrix product: whole panels of packed weights
-constexpr size_t kTokensPerItem = 32;    // of a row-wise operation
-constexpr size_t kInlineWork = 1 << 16;  // multiplications below which waking a thread costs more
+// Sizes of work items for the threads; they change the speed only. Chosen without measurement.
+// Columns of a matrix product: whole panels of packed weights.
+constexpr size_t kColumnsPerItem = 64;
+constexpr size_t kTokensPerItem = 32;    // tokens of an operation on rows
+constexpr size_t kInlineWork = 1 << 16;  // multiplications; for fewer, waking a thread costs more
 
+// The embedding of one token as floats, from stored or packed rows.
 void EmbeddingOf(const Backend& backend, const WeightMatrix& embedding, size_t id,
                  Rows<float> out) {
   if (!embedding.is_packed()) {
@@ -31,12 +34,13 @@ void AddRows(Rows<const float> from, Rows<float> to) {
   }
 }
 
-// 2 where windowed layers turn keys by other angles.
+// 2 if windowed layers rotate keys by other angles, else 1.
 size_t NumRopeTables(const ModelConfig& config) {
   return config.window > 0 && config.local_rope != config.rope ? 2 : 1;
 }
 
-// Heads whose pairs are neighbours become such whose pairs are (i, i + half).
+// Reorders heads whose rotated pairs are neighbours (2i, 2i + 1) into the order (i, i + half) that
+// the RoPE kernel expects.
 void SeparatePairs(Rows<float> heads, size_t head_dim) {
   float head[kWidestHead];
   const size_t half = head_dim / 2;
@@ -51,6 +55,8 @@ void SeparatePairs(Rows<float> heads, size_t head_dim) {
 
 }  // namespace
 
+// Allocates the buffers of a pass over `tokens` tokens. `steps`, `scales` and `sums` hold
+// activations that are rounded to int8, for the widest of the matrices.
 Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_threads)
     : max_tokens(tokens) {
   const size_t heads = size_t{config.num_heads} * config.head_dim;
@@ -103,7 +109,7 @@ void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Act
     const size_t half = table.frequencies.size();
     Activations::Angles& angles = a.angles[kind];
     for (size_t i = 0; i < ids.size() * half; ++i) {
-      // In float32, as transformers does: the model was trained with these very angles.
+      // In float32, as transformers computes it: the model was trained with exactly these angles.
       const float angle =
           static_cast<float>(first_position + i / half) * table.frequencies[i % half];
       angles.cosine[i] = std::cos(angle) * table.attention_factor;
@@ -136,6 +142,7 @@ void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, Ro
                      .scratch = std::span<float>(a.scratch).subspan(slot * a.scratch_per_thread,
                                                                     a.scratch_per_thread)});
   };
+  // Small products run on the calling thread.
   if (input.num_rows * columns * weight.num_cols() <= kInlineWork) return run(0, columns, 0);
   const size_t items = (columns + kColumnsPerItem - 1) / kColumnsPerItem;
   threads_.ParallelFor(items, [&](size_t item, size_t slot) {
@@ -201,7 +208,7 @@ void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight,
   AddRows(part, residual);
 }
 
-// In a.projected, a.keys and a.values.
+// Computes a.projected, a.keys and a.values on the CPU.
 void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) const {
   const ModelConfig& config = model_.config();
   const LayerWeights& weights = model_.weights().layer(layer);
@@ -219,6 +226,8 @@ void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) c
   AddBias(weights.q_bias, q);
   AddBias(weights.k_bias, k);
   AddBias(weights.v_bias, v);
+  // Biases come before reordering and head norms, as in the models' definition; norms come before
+  // RoPE.
   if (config.rope.has_neighbours) {
     SeparatePairs(q, dim);
     SeparatePairs(k, dim);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kUse = "attention to the document";
 
-// What lies side by side is read as one.
+// Adds a range of rows; ranges that lie side by side become one.
 void AddRange(uint32_t head, uint32_t begin, uint32_t end, std::vector<AttentionRange>& ranges) {
   if (!ranges.empty() && ranges.back().kv_head == head && ranges.back().end == begin) {
     ranges.back().end = end;
@@ -53,6 +53,9 @@ Status DeviceAttention::AttendTail(const Args& args, const LookupArgs& lookup,
   return rows_attention_.Attend(args.query, means, ranges);
 }
 
+// Attends to the rows that stay on the device, or else brings them: whole stretches for this call
+// alone, chosen rows by way of the cache. A part that reaches beyond the exact rows without a
+// choice reads all.
 Status DeviceAttention::Attend(const Args& args, std::span<const Part> parts) {
   const WaitsForStream wait(*stream_);
   if (args.observed != nullptr) args.observed->clear();
@@ -70,6 +73,8 @@ Status DeviceAttention::Attend(const Args& args, std::span<const Part> parts) {
   return reads_all ? AttendStaged(args, parts) : AttendCached(args, parts);
 }
 
+// Attends to rows of a layer that stays on the device. A part is either a range of rows or a list
+// of chosen ones; lists go into one array of row numbers, which the kernel follows.
 Status DeviceAttention::AttendResident(const Args& args, const DeviceDocument::Layer& layer,
                                        std::span<const Part> parts) {
   DeviceKv rows = layer.rows.view();
@@ -145,9 +150,10 @@ Status DeviceAttention::FindLogits(const Args& args, const DeviceKv& rows,
   return stream_->Wait();
 }
 
-// As many rows at a time as the cache has slots. Where it would be filled anew again and again, and
-// where there is none, rows are brought for this call alone.
+// Attends to chosen rows by way of the cache, as many rows at a time as it has slots. If there is
+// no cache, or if it would be filled anew again and again, rows are brought for this call alone.
 Status DeviceAttention::AttendCached(const Args& args, std::span<const Part> parts) {
+  // A call that would fill the cache more often than this goes past it. Chosen without measurement.
   constexpr size_t kMostTurns = 8;
   entries_.clear();
   for (const Part& part : parts) {
@@ -164,7 +170,8 @@ Status DeviceAttention::AttendCached(const Args& args, std::span<const Part> par
     while (done < entries_.size() && entries_.size() <= kMostTurns * room) {
       const size_t end = std::min(entries_.size(), done + room);
       const Status status = AttendCachedRows(args, *use.cache(), done, end);
-      // Nothing was added then: memory is taken before.
+      // If memory did not suffice, nothing was added to the states yet, because memory is taken
+      // first.
       if (status.code() == Code::kOutOfMemory) {
         (void)stream_->Wait();
         use.GiveBack();
@@ -200,7 +207,8 @@ Status DeviceAttention::AttendCachedRows(const Args& args, DeviceDocument::Cache
     layer_rows_.push_back(first_row[entry.head] + entry.row);
     AddRange(entry.head, at, at + 1, ranges);
   }
-  // What is placed and does not come is nobody's.
+  // Takes the slots back from rows that were placed and did not come, if this function returns
+  // early.
   struct Placed {
     RowSlots& of;
     uint32_t layer;
@@ -234,7 +242,7 @@ Status DeviceAttention::AttendCachedRows(const Args& args, DeviceDocument::Cache
   return entries.size() == entries_.size() ? Observe(args, rows, ranges) : Status();
 }
 
-// What is missing, to its places.
+// Brings the missing rows to the slots that were chosen for them.
 Status DeviceAttention::Bring(const Args& args, const DeviceKvRows& to) {
   const Dtype dtype = document_->document().kv_dtype();
   const size_t dim = args.query.queries.front().num_cols;
@@ -269,7 +277,7 @@ Status DeviceAttention::Bring(const Args& args, const DeviceKvRows& to) {
   return {};
 }
 
-// As many rows at a time as there is room for.
+// Attends to rows that are brought for this call alone, as many at a time as there is room for.
 Status DeviceAttention::AttendStaged(const Args& args, std::span<const Part> parts) {
   const Dtype dtype = document_->document().kv_dtype();
   const size_t dim = args.query.queries.front().num_cols;
@@ -318,6 +326,8 @@ Status DeviceAttention::AttendStaged(const Args& args, std::span<const Part> par
   return attend();
 }
 
+// Attends to a windowed layer: each token sees its own window, so all rows of the layer are given,
+// with the first one's position and the window. Rows that do not stay are brought first.
 Status DeviceAttention::AttendWindow(const Args& args, uint64_t first_position,
                                      uint32_t window) {
   const WaitsForStream wait(*stream_);

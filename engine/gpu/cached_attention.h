@@ -1,8 +1,9 @@
-// Attention of a step's query rows over rows of the document on a device: the part of
-// engine/attention/document_attention.h that reads keys and values, for steps that are not there as
-// a whole (engine/gpu/step.h): of documents whose rows do not stay, or where something looks at a
-// layer. What they read is chosen there, too (engine/gpu/lookup.h), and the tail of that attended
-// to, as far as there is room.
+// Lets a step's query rows attend to rows of the document on a device. It is the part of
+// engine/attention/document_attention.h that reads keys and values, for steps of which only parts
+// run on the device (engine/gpu/step.h runs whole ones): when not all rows of the document stay
+// there, or when something watches a layer. The rows to read are chosen on the device, too
+// (engine/gpu/lookup.h), and the mean values that stand for the others are attended to, as far as
+// there is room.
 #ifndef LECTERN_ENGINE_GPU_CACHED_ATTENTION_H_
 #define LECTERN_ENGINE_GPU_CACHED_ATTENTION_H_
 

@@ -1,5 +1,5 @@
-// The assignment step of a document's clustering on a device: as many heads at a time as there is
-// memory for, in what the prefill has given back.
+// Runs the assignment step of a document's clustering on a device: as many heads at a time as fit
+// into the memory that the prefill has given back.
 #ifndef LECTERN_ENGINE_GPU_CLUSTERING_H_
 #define LECTERN_ENGINE_GPU_CLUSTERING_H_
 
@@ -16,7 +16,8 @@ struct DeviceClustering {
 // kOutOfMemory, param "device_memory", where there is none for one head; errors of Device::Check.
 Result<DeviceClustering> MakeDeviceClustering(const Device& device, const AssignShape& shape);
 
-// Of the host, for a head: what is copied from and to the device at full speed.
+// Bytes of host memory for one head: the copies from and to the device run at full speed only from
+// memory that is pinned.
 uint64_t PinnedAssignBytes(const AssignShape& shape);
 
 }  // namespace lectern

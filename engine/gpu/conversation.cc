@@ -7,6 +7,8 @@ namespace lectern {
 namespace {
 
 constexpr const char* kConversation = "the conversation";
+// Memory grows by so many tokens, so that it does not grow at each token. Chosen without
+// measurement.
 constexpr size_t kCapacityStep = 256;
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Keys and values of a conversation on a device (on the host: engine/attention/session_rows.h): the
-// tokens after the fixed context, exact, of all layers, in their order.
+// Holds the keys and values of a conversation on a device (on the host:
+// engine/attention/session_rows.h): the tokens after the fixed context, exact, of all layers, in
+// their order.
 #ifndef LECTERN_ENGINE_GPU_CONVERSATION_H_
 #define LECTERN_ENGINE_GPU_CONVERSATION_H_
 
@@ -14,7 +15,7 @@
 
 namespace lectern {
 
-// Of one session; one thread at a time. Rows are f16 or bf16.
+// Belongs to one session; one thread at a time. Rows are f16 or bf16.
 class DeviceConversation final : public Conversation {
  public:
   // Shares the stream, borrows the backend, which rounds, and the model's config.
@@ -33,7 +34,7 @@ class DeviceConversation final : public Conversation {
   Status Store(CudaStream& stream, uint32_t layer, size_t num_tokens, const float* keys,
                const float* values, uint32_t first, const uint32_t* step = nullptr) const;
 
-  // The same of floats of the host. Waits.
+  // Does the same with floats of the host. Waits.
   Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
                 uint32_t first);
   // Waits. Errors as DeviceRowAttention's.

@@ -10,7 +10,8 @@
 namespace lectern {
 namespace {
 
-// What is left of a GPU's free memory where no limit is given: for what the driver and others take.
+// Where no limit is given, at least so much of a GPU's free memory is left for the driver and for
+// others. Chosen without measurement.
 constexpr uint64_t kLeastReserve = uint64_t{256} << 20;
 
 Status NoDevice(const std::string& message) {

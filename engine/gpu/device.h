@@ -1,6 +1,7 @@
-// The GPU of an engine: which one, how much of its memory, and its errors as Lectern's.
+// Opens the GPU of an engine, counts the memory that is taken of it, and turns its errors into
+// Lectern's.
 //
-// Everything on it is met through the table of kernels/cuda/kernels.h, so that the engine has no
+// Everything on the GPU goes through the table of kernels/cuda/kernels.h, so that the engine has no
 // part of CUDA in it and tests can put an emulated device in its place.
 #ifndef LECTERN_ENGINE_GPU_DEVICE_H_
 #define LECTERN_ENGINE_GPU_DEVICE_H_
@@ -33,7 +34,7 @@ class Device {
   // every later call; kInternal for what a kernel refuses.
   Status Check(const CudaStatus& status) const;
   Status Check(Status status) const;  // of what FromCuda made of one
-  // Of a device that was lost before.
+  // The error of a device that was lost before; ok if it was not.
   Status CheckAlive() const;
 
  private:
@@ -45,7 +46,8 @@ class Device {
   mutable std::atomic<bool> is_lost_ = false;
 };
 
-// What cuBLAS is given (kernels/cuda/matmul_cublas.cu), and as much for what it keeps besides.
+// Bytes that a stream takes: half is given to cuBLAS as its workspace
+// (kernels/cuda/matmul_cublas.cu), and half is for what cuBLAS keeps besides.
 inline constexpr uint64_t kDeviceStreamBytes = uint64_t{64} << 20;
 
 // A queue of work, and what it takes of the device's memory. One thread at a time.
@@ -59,8 +61,8 @@ class DeviceStream {
   Status Check(const CudaStatus& status) const;
   Status Wait() { return Check(stream_.Wait()); }
 
-  // What `enqueue` enqueues becomes `graph`; nothing of it runs. Errors of `enqueue`; kIoError,
-  // kOutOfMemory where it cannot be recorded: the device is as before.
+  // Records everything that `enqueue` enqueues into `graph`; nothing of it runs. Returns errors of
+  // `enqueue`; kIoError, kOutOfMemory where it cannot be recorded: the device is then as before.
   Status Record(CudaGraph& graph, FunctionRef<Status()> enqueue);
   bool is_recording() const { return is_recording_; }
 
@@ -124,10 +126,10 @@ class DeviceArray {
   DeviceBuffer<T> buffer_;
 };
 
-// What queries are rounded to that meet rows of this type on a device.
+// The type that queries are rounded to before they meet rows of this type on a device.
 inline Dtype QueryDtype(Dtype rows) { return rows == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF16; }
 
-// Of what the device's memory, not the host's, is too small for.
+// Whether a call failed because the device's memory, not the host's, is too small.
 inline bool IsForWantOfDeviceMemory(const Status& status) {
   return status.code() == Code::kOutOfMemory && status.param() == "device_memory";
 }

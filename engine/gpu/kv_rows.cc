@@ -67,7 +67,8 @@ std::byte* KvStaging::Half(DeviceStream& stream) {
   return half.data();
 }
 
-// What is filled now is the other half, to be copied from; this one is free.
+// Swaps the halves: the one that was filled is copied from now on, and the other is free to be
+// filled.
 Status KvStaging::Turn(DeviceStream& stream) {
   if (is_copying_) LECTERN_RETURN_IF_ERROR(stream.Wait());
   is_copying_ = true;
@@ -147,6 +148,8 @@ Status KvStaging::End(DeviceStream& stream) {
   return num_filled_ > 0 ? EnqueueRows(stream) : Status();
 }
 
+// Swaps the halves and enqueues the copy of the filled one: its keys, values and, for q8, scales go
+// behind the rows that were copied before.
 Status KvStaging::EnqueueRows(DeviceStream& stream) {
   LECTERN_RETURN_IF_ERROR(Turn(stream));
   const std::byte* const half = Filled();

@@ -1,4 +1,4 @@
-// Stored rows on their way to a device, and there.
+// Brings stored rows of keys and values to a device, and holds them there.
 #ifndef LECTERN_ENGINE_GPU_KV_ROWS_H_
 #define LECTERN_ENGINE_GPU_KV_ROWS_H_
 
@@ -56,9 +56,10 @@ class DeviceKvRows {
   DeviceArray<f16> key_scales_, value_scales_;  // of q8
 };
 
-// What is on its way to a device, in memory of the host that it copies from at full speed (pinned;
-// where that cannot be had, pageable): one half is filled while the device copies the other. Of one
-// stream; it must be waited for before this goes.
+// Holds rows on their way to a device, in memory of the host that the device copies from at full
+// speed (pinned; where that cannot be had, pageable). It has two halves: one is filled while the
+// device copies the other. Belongs to one stream, which must be waited for before this is
+// destroyed.
 class KvStaging {
  public:
   // Halves of so many bytes: a few rows, and numbers, at least.
@@ -71,7 +72,7 @@ class KvStaging {
   // Copies rows of the type and width of Begin's; enqueues a half that is full. Errors of
   // Device::Check.
   Status Add(DeviceStream& stream, const TypedRows& keys, const TypedRows& values);
-  // Of a head, some clustered rows, ascending; kChecksumMismatch too.
+  // Adds some clustered rows of a head, ascending; kChecksumMismatch too.
   Status AddGathered(DeviceStream& stream, const HeadIndex& head, std::span<const uint32_t> rows);
   // Enqueues the rest.
   Status End(DeviceStream& stream);

@@ -27,7 +27,8 @@ Result<std::shared_ptr<const DeviceTransformer>> DeviceTransformer::Load(
   return std::shared_ptr<const DeviceTransformer>(std::move(transformer));
 }
 
-// Of one call. The first error of what it enqueues is kept, and nothing is enqueued after it.
+// The work of one call. The first error of what it enqueues is kept, and nothing is enqueued after
+// it.
 class DeviceTransformer::Step {
  public:
   Step(const DeviceTransformer& transformer, size_t num_tokens, Activations& a)
@@ -45,7 +46,7 @@ class DeviceTransformer::Step {
   Step(const Step&) = delete;
   Status status() { return std::move(status_); }
 
-  // What Embed left on the host, if it is newer.
+  // Uploads what Embed left on the host (residuals and angles), if that is newer.
   void BringResidual() {
     if (!a_.is_embedded) return;
     Upload(a_.residual.data(), num_tokens_ * config_.hidden_size, d().residual);
@@ -57,6 +58,9 @@ class DeviceTransformer::Step {
     a_.is_embedded = false;
   }
 
+  // Norms the residuals and multiplies them to queries, keys and values. For one token the three
+  // lie side by side, so that one product makes them all, and one launch rotates queries and keys
+  // if queries need no scale of their own. What the host needs is downloaded.
   void Project(size_t layer) {
     const DeviceWeights::Layer& w = weights_.layer(layer);
     BringResidual();
@@ -149,7 +153,7 @@ class DeviceTransformer::Step {
     AddPart(ffn, w.down, {}, w.mlp_post_norm);
   }
 
-  // Of as many tokens as the step has, from row `first` of the residuals on.
+  // Computes the logits of the step's tokens from row `first` of the residuals on.
   void Logits(size_t first, Rows<float> logits) {
     const size_t hidden = config_.hidden_size, vocab = config_.vocab_size;
     assert(logits.num_cols == vocab && logits.stride == vocab);
@@ -209,7 +213,7 @@ class DeviceTransformer::Step {
   DeviceRows On(const DeviceArray<float>& array, size_t cols) const {
     return On(array.data(), cols);
   }
-  // What the next matrix is multiplied by.
+  // The rows that the next matrix is multiplied by.
   DeviceRows Input(size_t cols) {
     return {d().input.data(), weights_.dtype(), num_tokens_, cols, cols};
   }
@@ -223,7 +227,7 @@ class DeviceTransformer::Step {
     });
   }
 
-  // Of heads that lie side by side in rows; none where there is no weight.
+  // Normalises heads that lie side by side in rows; does nothing where there is no weight.
   void NormHeads(const DeviceRows& rows, const DeviceArray<float>& weight) {
     if (weight.empty()) return;
     const size_t dim = config_.head_dim;

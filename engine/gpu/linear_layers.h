@@ -1,13 +1,13 @@
-// The steps of engine/forward/transformer.h on a device. What depends on positions is the host's:
-// embeddings are looked up and angles found there, by the same code for both. Where the attention
-// is the host's to lead, queries, keys and values come back to it; where all of it is the device's
-// (engine/gpu/step.h) nothing does before the logits.
+// Runs the steps of engine/forward/transformer.h on a device. The host does what depends on
+// positions: it looks embeddings up and finds the angles, by the same code for both. If the host
+// leads the attention, queries, keys and values come back to it; if the device does all of it
+// (engine/gpu/step.h), nothing comes back before the logits.
 //
 // Matrices are multiplied in f16 or bf16 with float sums; the residual stream stays in f32, on the
-// device from a step's first layer to its last. The tests hold logits to those of the CPU: where
-// everything is read within 1.5e-2 of their spread (4e-2 with bf16). Below that some rows that are
-// read are others than the CPU's (engine/gpu/lookup.h), of a question most; logits lie as close
-// to those of all rows.
+// device from a step's first layer to its last. The tests compare logits with those of the CPU:
+// where everything is read they lie within 1.5e-2 of their spread (4e-2 with bf16). With a smaller
+// budget some of the rows that are read differ from the CPU's (engine/gpu/lookup.h), most of all
+// for a question; the logits are then as close to those of all rows.
 #ifndef LECTERN_ENGINE_GPU_LINEAR_LAYERS_H_
 #define LECTERN_ENGINE_GPU_LINEAR_LAYERS_H_
 
@@ -24,7 +24,8 @@
 
 namespace lectern {
 
-// Of up to so many tokens; made by a step for Activations that have none. One thread at a time.
+// The buffers for up to so many tokens; a step makes them for Activations that have none. One
+// thread at a time.
 struct DeviceActivations {
   size_t max_tokens = 0;
   DeviceArray<float> residual;            // [tokens, hidden]
@@ -32,9 +33,9 @@ struct DeviceActivations {
   // [tokens, hidden] and [tokens], where cosines are measured: see PrepareCosines.
   DeviceArray<float> before, similarities;
   DeviceArray<uint16_t> input;            // [tokens, …], of the weights' type
-  // Of the last Project: queries [tokens, heads * head_dim], then keys and values [tokens, kv heads
-  // * head_dim], so that those of one token are one product. The attention's output takes the place
-  // of the queries.
+  // The result of the last Project: queries [tokens, heads * head_dim], then keys and values
+  // [tokens, kv heads * head_dim], so that those of one token are one product. The attention's
+  // output takes the place of the queries.
   DeviceArray<float> projected;
   float *keys = nullptr, *values = nullptr;  // in it
   DeviceArray<float> gate_up;                // [tokens, 2 * intermediate]

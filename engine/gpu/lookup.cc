@@ -15,9 +15,11 @@ namespace {
 
 constexpr const char* kLookupUse = "a lookup";
 
-// Of the budget so much is left to rows and their fine codes at least.
+// At least this share of the budget is left to rows and their fine codes. No measurement of it is
+// on record.
 constexpr double kLeastForRows = 0.25;
-// Fine codes for each row that is read.
+// So many rows are scored by fine codes for each row that is read. No measurement of it is on
+// record.
 constexpr double kRefinedRows = 4;
 
 uint32_t NumClustered(const HeadIndex& head) { return head.num_rows() - head.num_exact(); }
@@ -54,7 +56,7 @@ std::vector<uint32_t> GroupClusters(const HeadIndex& head) {
   return begins;
 }
 
-// What is read whatever is chosen.
+// The bytes of a head that are read whatever the lookup chooses.
 uint64_t FixedBytesOf(const HeadIndex& head, bool tail) {
   const HeadIndex::Level& finest = head.levels().back();
   const HeadIndex::Level& of_tail = head.levels()[TailLevel(head)];
@@ -62,7 +64,7 @@ uint64_t FixedBytesOf(const HeadIndex& head, bool tail) {
          (tail ? of_tail.num_clusters() * of_tail.mean_values.row_bytes() : 0);
 }
 
-// What kernels read mean values as beside rows of this type: q8 ones of q8 rows as they are.
+// The type in which kernels read mean values beside rows of this type: those of q8 rows stay q8.
 Dtype TailDtype(Dtype rows) { return rows == Dtype::kQ8 ? rows : QueryDtype(rows); }
 
 // Mean values of a head, as kernels read them (DeviceKv), and zeros up to `num_rows`.
@@ -88,7 +90,8 @@ void AddMeanValues(const TypedRows& from, size_t num_rows, Dtype dtype, const Ba
   scales.resize(num_scales);
 }
 
-// Of all heads, what stands for rows that are not read, and the clusters that tell how much.
+// The mean values of all heads, which stand for rows that are not read, and the clusters that tell
+// how many rows each stands for.
 struct Tails {
   std::vector<std::byte> mean_values;  // as AddMeanValues leaves them, a head after the other
   std::vector<f16> scales;
@@ -291,7 +294,7 @@ uint64_t DeviceLookup::MostBytes(std::span<const HeadIndex> heads) {
     codes.most_clusters =
         std::max(codes.most_clusters, static_cast<uint32_t>(head.levels().back().num_clusters()));
   }
-  // Of tails no more than of clusters.
+  // There are no more tails than clusters.
   const auto all_rows = static_cast<uint32_t>(codes.all_rows);
   return sizeof(float) * (CudaRowLookupScratch(codes, kMostLookupQueries, all_rows, all_rows) +
                           heads.size() * kMostLookupQueries * codes.most_clusters);
@@ -309,7 +312,8 @@ Result<bool> DeviceLookup::LookUp(const DeviceCodes& codes, const LookupArgs& ar
 
 namespace {
 
-// What a layer's budget buys, and what is left of it beside what is read whatever is chosen.
+// The number of rows that a layer's budget buys, and what is left of the budget beside the bytes
+// that are read whatever is chosen.
 struct Budget {
   double rows = 0, left = 0;  // clustered rows of all heads; bytes
   uint64_t fixed = 0;         // bytes
@@ -493,7 +497,7 @@ void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, cons
     selection.rows.assign(row, row + count);
     row += count;
     for (uint32_t& at : selection.rows) at += head.num_exact();
-    // Of codes its part by its rows.
+    // Codes are read for all heads together; a head is charged in proportion to its rows.
     const uint64_t code_bytes =
         share.num_coded * head.row_code_bytes() + share.num_refined * head.fine_code_bytes();
     selection.bytes = FixedBytesOf(head, args.tail) + head.BlockBytes({0, count}) +
@@ -506,6 +510,8 @@ void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, cons
   }
 }
 
+// Downloads the tail's log masses. Groups whose rows are all listed have none left (-infinity for
+// every query row) and are dropped; the others become ranges of clusters.
 Status DeviceLookup::BringTail(const DeviceCodes& codes, const LookupArgs& args,
                                std::vector<HeadSelection>& selections) {
   const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;

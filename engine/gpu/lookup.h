@@ -1,6 +1,6 @@
-// Lookups on a device, of a few query rows, as a token of an answer has them
-// (kernels/cuda/row_lookup.h), or of a question's (question_lookup.h), and how their budgets are
-// spent there.
+// Finds the rows that a few query rows should read, on a device: for a token of an answer
+// (kernels/cuda/row_lookup.h), or for a question (question_lookup.h), and spends the budget of
+// bytes there.
 #ifndef LECTERN_ENGINE_GPU_LOOKUP_H_
 #define LECTERN_ENGINE_GPU_LOOKUP_H_
 
@@ -19,8 +19,8 @@ namespace lectern {
 // Row codes and finest centroids of a layer's heads. Immutable; thread-safe.
 class DeviceCodes {
  public:
-  // Of heads that all have clusters and row codes, and no metric, which kernels do not apply: the
-  // host looks such a document up.
+  // Whether all heads have clusters and row codes, so that codes can be brought, and none a metric
+  // (index/query_metric.h), which the kernels do not apply: the host looks such documents up.
   static bool Has(std::span<const HeadIndex> heads);
   static uint64_t Bytes(std::span<const HeadIndex> heads);
   // Verifies and brings them, through `staging` where it is given. nullptr: a centroid that dtype()
@@ -64,12 +64,14 @@ class DeviceLookup {
     uint32_t num_coded, num_refined, num_wanted;  // of all heads
     uint64_t bytes;                               // that are read in all, exact rows included
   };
-  // By so many query rows of a head, at most kMostLookupQueries: as index/lookup.h's.
+  // Finds the share for so many query rows of a head, at most kMostLookupQueries, by the rules of
+  // index/lookup.h.
   static std::optional<Share> ShareOfToken(std::span<const HeadIndex> heads, double kv_budget,
                                            bool tail, size_t num_query_rows);
-  // Every row code is read, as products of a question's many rows hide that, and what is left goes
-  // to rows and to four times as many fine codes; where too little would be left, row codes of the
-  // best clusters, as index/lookup.h's.
+  // Finds the share for a question. Every row code is read, because the products with a question's
+  // many rows hide that time; the rest of the budget goes to rows and to four times as many fine
+  // codes. Where too little would be left, row codes of the best clusters alone are read, by the
+  // rules of index/lookup.h.
   static std::optional<Share> ShareOfQuestion(std::span<const HeadIndex> heads, double kv_budget,
                                               bool tail, size_t num_query_rows);
 
@@ -82,13 +84,14 @@ class DeviceLookup {
   // hold stays there until the next one.
   Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
-  // Of what was found last: as CudaCodesLookupArgs::tail of these codes, and into the selections.
+  // The tail of what was found last, as CudaCodesLookupArgs::tail of these codes; BringTail brings
+  // it into the selections.
   const float* tail() const { return masses_.data() + num_masses_; }
   Status BringTail(const DeviceCodes& codes, const LookupArgs& args,
                    std::vector<HeadSelection>& selections);
 
-  // Of device memory that it takes at most for tokens of such heads. Questions of some hundred
-  // tokens, whose masses by row codes are not kept, take less.
+  // Bytes of device memory that a lookup takes at most for tokens of such heads. Questions of some
+  // hundred tokens, whose masses by row codes are not kept, take less.
   static uint64_t MostBytes(std::span<const HeadIndex> heads);
 
  private:

@@ -44,7 +44,7 @@ uint64_t DeviceActivationBytes(const ModelConfig& c, uint64_t num_tokens) {
          c.vocab_size * sizeof(float);
 }
 
-// Of a head one item more than AttentionRowsPerItem wants, that is not full.
+// Each head may have one item more than AttentionRowsPerItem wants, which is not full.
 uint64_t DeviceAttentionBytes(uint32_t num_kv_heads, uint32_t head_dim,
                               uint32_t num_multiprocessors) {
   const uint64_t items = MostAttentionItems(num_multiprocessors) + num_kv_heads;
@@ -76,6 +76,7 @@ Status CheckDevicePlan(const ModelConfig& config, const RamLimit& memory,
 
 DevicePrefillShape PlanDevicePrefill(const ModelConfig& c, Dtype dtype, uint64_t num_tokens,
                                      uint32_t num_multiprocessors, uint64_t block_bytes) {
+  // More blocks would make more partial states to join. Chosen without measurement.
   constexpr uint64_t kMostBlocks = 16;
   const uint64_t token_bytes = TokenBytes(c, dtype);
   const uint64_t tokens =
@@ -120,6 +121,7 @@ uint64_t DevicePrefillBytes(const ModelConfig& c, const DevicePrefillShape& shap
 }
 
 uint64_t DeviceRoomForAsking(const ModelConfig& c) {
+  // A long answer, for which room is left. Chosen without measurement.
   constexpr uint64_t kAnswerTokens = 1024;
   return kDeviceStreamBytes + kDeviceStagingBytes + DeviceActivationBytes(c, kPlannedTokens) +
          (kPlannedTokens + kAnswerTokens) * c.num_layers * TokenBytes(c, Dtype::kF16);

@@ -1,7 +1,8 @@
-// What a model, its conversations and the documents that it indexes take of a GPU's memory:
-// arithmetic on the host. In this order: weights; of each conversation its stream and activations,
-// and what attention takes; codes of documents that are asked; their rows, all or a cache of them,
-// which leave room for one more conversation (engine/gpu/resident_document.h).
+// Computes, on the host, how much of a GPU's memory a model, its conversations and the documents
+// that it indexes will take. Memory is given out in this order: weights; for each conversation its
+// stream and activations, and what attention takes; codes of documents that are asked; their rows,
+// all or a cache of them, which leave room for one more conversation
+// (engine/gpu/resident_document.h).
 #ifndef LECTERN_ENGINE_GPU_MEMORY_PLAN_H_
 #define LECTERN_ENGINE_GPU_MEMORY_PLAN_H_
 
@@ -17,7 +18,7 @@ namespace lectern {
 // All weights, as DeviceWeights has them: the output matrix too, the embedding not (rows of it are
 // looked up on the host).
 uint64_t DeviceWeightBytes(const ModelConfig& config);
-// Of a step over so many tokens: activations, and the logits of one of them.
+// Bytes of a step over so many tokens: activations, and the logits of one of them.
 uint64_t DeviceActivationBytes(const ModelConfig& config, uint64_t num_tokens);
 
 // How many rows of the document are brought to the device at a time where its layers do not stay
@@ -27,12 +28,13 @@ inline constexpr uint64_t kDeviceStagingBytes = uint64_t{64} << 20;
 // Query rows of a launch of a session's attention to the document: so many that states of items
 // stay small beside what is read.
 inline constexpr uint32_t kMostDeviceQueryRows = 2048;
-// What a session takes for it at most, but for a question's queries and lists of rows: rows that
-// are brought, states, outputs.
+// Bytes that a session takes for attention at most, without a question's queries and lists of rows:
+// rows that are brought, states, outputs.
 uint64_t DeviceAttentionBytes(uint32_t num_kv_heads, uint32_t head_dim,
                               uint32_t num_multiprocessors);
 
-// What the least of work needs at once: the weights, and a question of kPlannedTokens tokens.
+// Bytes that the least piece of work needs at once: the weights, and a question of kPlannedTokens
+// tokens.
 inline constexpr uint64_t kPlannedTokens = 256;
 uint64_t LeastDeviceBytes(const ModelConfig& config);
 // kOutOfMemory, param "device_memory": says what is needed, and what there is.
@@ -54,19 +56,19 @@ struct DevicePrefillShape {
 DevicePrefillShape PlanDevicePrefill(const ModelConfig& config, Dtype dtype, uint64_t num_tokens,
                                      uint32_t num_multiprocessors,
                                      uint64_t block_bytes = kDeviceStagingBytes);
-// Of a chunk's attention at most: items, and query rows of all their states.
+// The numbers of items of a chunk's attention, and of query rows of all their states, at most.
 uint64_t MostPrefillItems(const ModelConfig& config, const DevicePrefillShape& shape);
 uint64_t MostPrefillStates(const ModelConfig& config, const DevicePrefillShape& shape);
 // A layer's keys and values of all tokens.
 uint64_t PrefillLayerBytes(const ModelConfig& config, const DevicePrefillShape& shape);
-// Of the host: a chunk's keys and values on their way to the spill.
+// Bytes of host memory for a chunk's keys and values on their way to the spill.
 uint64_t PrefillHostBytes(const ModelConfig& config, Dtype dtype, uint64_t num_tokens);
-// Beside the weights, where no layer stays.
+// Bytes that a prefill takes beside the weights if no layer stays.
 uint64_t DevicePrefillBytes(const ModelConfig& config, const DevicePrefillShape& shape);
-// What indexing, and rows of documents that are asked, leave: a session that is opened meanwhile
-// can ask, and has a question and a long answer there.
+// Bytes that indexing, and rows of documents that are asked, leave free: a session that is opened
+// meanwhile can ask, and has room there for a question and a long answer.
 uint64_t DeviceRoomForAsking(const ModelConfig& config);
-// As CheckDevicePlan.
+// Checks that a prefill fits, as CheckDevicePlan does for asking.
 Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,
                         const RamLimit& memory);
 

@@ -45,7 +45,7 @@ Status DevicePrefill::TakeMemory() {
   return lse_.Reserve(stream, a_.max_tokens * config_.num_heads, kJob);
 }
 
-// Of layers that see everything, as long as there is room.
+// Keeps the rows of layers that see everything on the device, as long as there is room.
 Status DevicePrefill::TakeLayers() {
   if (shape_.num_tokens * config_.num_kv_heads > UINT32_MAX) return {};
   const RamLimit& memory = *transformer_.device()->device()->memory();
@@ -61,7 +61,7 @@ Status DevicePrefill::TakeLayers() {
   return {};
 }
 
-// With the rows that an interrupted run left in the spill.
+// Takes memory for a layer's rows, and uploads the rows that an interrupted run left in the spill.
 Result<DeviceKvRows> DevicePrefill::TakeLayer(uint32_t layer) {
   DeviceStream& stream = *a_.stream;
   const WaitsForStream wait(stream);

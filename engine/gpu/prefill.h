@@ -1,24 +1,24 @@
-// Attention of a document's chunks on a device while it is prefilled: every token over all
-// before it, exactly.
+// Computes the attention of a document's chunks on a device while the document is prefilled: every
+// token attends to all before it, exactly.
 //
-// Keys and values come to it as the spill rounds them. Layers stay there, the first ones, as
-// long as there is room for all rows that they will have, and for a question beside; the rows of
-// others are brought from the spill, block by block, for every chunk, as are those of windowed
-// layers, which are few. What a layer's attention is cut into follows from the shapes and the
-// kind of device alone, so that where its rows are, and how much memory there is, changes no
-// bit.
+// Keys and values are those that the spill holds, rounded as there. The rows of the first layers
+// stay on the device, as long as there is room for all rows that they will have and for a question
+// beside; the rows of other layers are brought from the spill, block by block, for every chunk, and
+// so are those of windowed layers, which are few. Shapes and the kind of device alone decide how a
+// layer's attention is cut into items: no bit changes with where its rows are, or with how much
+// memory there is.
 //
-// Rows come to the spill as the device rounds them, through pinned memory; of a layer that stays
-// they are written while the device attends. What is the CPU's: sums of squared attention, the
-// spill itself, and of a sparse prefill its clusters and all attention to them.
+// The device rounds rows and the spill gets them through pinned memory; rows of a layer that stays
+// are written while the device attends. The CPU keeps this work: sums of squared attention, the
+// spill itself, and for a sparse prefill its clusters and all attention to them.
 //
-// Queries are rounded to the type of the rows (f16 or bf16), products are summed in float:
-// outputs lie within 2^-8 (bf16: 2^-5) of the largest value of those of the CPU. Every product
-// of a layer rounds what it multiplies by 2^-12 in the mean (bf16: 2^-9), some ten of them come
-// before the keys of a third layer: the tests hold keys and values to 5e-3 of their spread in
-// the mean square, eight times that at most (with rows or weights of bf16 4e-2). With packed
-// weights (--weights q8, q4) they are further from the CPU's, which rounds what it multiplies
-// those by to 8 bits.
+// Queries are rounded to the type of the rows (f16 or bf16), products are summed in float: outputs
+// lie within 2^-8 (bf16: 2^-5) of the largest value of the CPU's. Every product of a layer rounds
+// its input by 2^-12 in the mean (bf16: 2^-9), and some ten products come before the keys of a
+// third layer: the tests hold keys and values to 5e-3 of their spread in the mean square, and to
+// eight times that at most (with rows or weights of bf16 4e-2). With packed weights (--weights q8,
+// q4) they are further from the CPU's, because the CPU rounds the inputs of packed matrices to 8
+// bits.
 #ifndef LECTERN_ENGINE_GPU_PREFILL_H_
 #define LECTERN_ENGINE_GPU_PREFILL_H_
 
@@ -59,7 +59,8 @@ class DevicePrefill {
   // Stores them and attends: the output becomes the device's `projected`
   // (Activations::is_attended). kCancelled too.
   Status Attend(const Args& args);
-  // Of the last Attend, [kv heads][query rows of the tokens that attended]. Waits.
+  // Reads the log-sum-exps of the last Attend, [kv heads][query rows of the tokens that attended].
+  // Waits.
   Status ReadLse(std::span<float> lse);
   // The output of the last Attend, which was of all tokens -> Activations::attended, and its
   // states' [kv heads][query rows] maximum, a log-sum-exp, and sum, 1. It is the host's from now

@@ -39,7 +39,8 @@ Result<DeviceDocument::UseOf<T>> DeviceDocument::UseSlot(Slot<T>& slot, const Br
   arrived_.wait(lock, [&slot] { return !slot.is_coming; });
   if (slot.item == nullptr) {
     if (slot.is_refused) return UseOf<T>();
-    // Those who wait go on whatever happens, also where the host has no memory (std::bad_alloc).
+    // Wakes the threads that wait, whatever happens, also if the host has no memory
+    // (std::bad_alloc).
     struct Coming {
       std::unique_lock<std::mutex>& held;
       Slot<T>& of;
@@ -148,7 +149,8 @@ Status DeviceDocument::Measure() {
   return {};
 }
 
-// With the lock held, and of what lookups take.
+// Bytes of codes that are not on the device yet, and of the memory that lookups take. The caller
+// holds the lock.
 uint64_t DeviceDocument::MissingCodes() const {
   uint64_t bytes = sizes_->lookup;
   for (size_t layer = 0; layer < codes_.size(); ++layer) {
@@ -158,7 +160,7 @@ uint64_t DeviceDocument::MissingCodes() const {
   return bytes;
 }
 
-// With the lock held.
+// Bytes of rows that are not on the device yet. The caller holds the lock.
 uint64_t DeviceDocument::MissingRows(bool only_windowed) const {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < layers_.size(); ++layer) {
@@ -215,7 +217,7 @@ uint64_t DeviceDocument::RoomForCache(uint64_t& num_rows) {
   return room() >> std::min(num_given_back_, 63u);
 }
 
-// By who uses it.
+// Takes memory for the cache; the thread that uses the cache calls this.
 Status DeviceDocument::TakeCache(DeviceStream& stream) {
   uint64_t num_rows = 0;
   const uint64_t room = RoomForCache(num_rows) / sizes_->row;  // in rows

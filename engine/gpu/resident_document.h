@@ -1,13 +1,14 @@
-// A document on a device: codes and rows of its layers, each apart, that stay there as long as
-// there is room for them; what does not is brought when it is read.
+// Keeps a document on a device: the codes and the rows of its layers, each apart, stay there as
+// long as there is room for them; those that do not fit are brought when they are read.
 //
-// Codes come first: they say which rows are read, and take a fraction of their room. Rows stay
-// layer by layer where all of the document's fit. Where they do not, a cache of rows of all layers
-// takes what codes and those who ask leave: of the rows that a step chose, the next one chooses
-// most. Layers that are read whole (all the budget, or a window) are no work for a cache, which
-// they would sweep: while there is no cache the first that come stay, as a step comes to every
-// layer in turn and what was used longest ago is needed next; a cache leaves them half of the room
-// at most, and those with a window always theirs. What has no place is brought for each step.
+// Codes come first: they say which rows are read, and take a fraction of the rows' room. If all
+// rows of the document fit, they stay layer by layer. If they do not, a cache of rows of all layers
+// takes the room that codes and sessions leave, because most rows that a step chose are chosen by
+// the next one, too. Layers that are read whole (all the budget, or a window) would sweep such a
+// cache, and do not use it. While there is no cache, the first of these layers that come stay: a
+// step visits the layers in turn, so the one that was used longest ago is needed next. A cache
+// leaves them half of the room at most, and windowed layers always have theirs. Whatever has no
+// place is brought for each step.
 #ifndef LECTERN_ENGINE_GPU_RESIDENT_DOCUMENT_H_
 #define LECTERN_ENGINE_GPU_RESIDENT_DOCUMENT_H_
 
@@ -47,7 +48,7 @@ class DeviceDocument {
   };
 
  private:
-  // What there is of a layer on the device.
+  // The state of a layer's rows, or of its codes, on the device.
   template <typename T>
   struct Slot {
     std::unique_ptr<const T> item;
@@ -85,14 +86,14 @@ class DeviceDocument {
   using Use = UseOf<Layer>;
   using CodesUse = UseOf<DeviceCodes>;
 
-  // Of a layer's rows: those that were chosen, or all.
+  // Which of a layer's rows a step reads: those that were chosen, or all.
   enum class Reads { kSome, kAll };
-  // Each brings what it hands out, verified, where there is room and it is not there, and waits
-  // where another thread brings it. kChecksumMismatch, kCorrupt, errors of Device::Check but for
-  // want of memory.
+  // UseLayer and UseCodes bring rows or codes that are not on the device, verified, if there is
+  // room, and wait while another thread brings them. kChecksumMismatch, kCorrupt, errors of
+  // Device::Check except for lack of memory.
   Result<Use> UseLayer(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                        KvStaging& staging, Reads reads = Reads::kSome);
-  // None where the document has no codes, or one that its queries' type does not hold.
+  // The result is empty if the document has no codes, or one that its queries' type does not hold.
   Result<CodesUse> UseCodes(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                             KvStaging& staging);
 
@@ -188,7 +189,8 @@ class DeviceDocument {
   // [layers]; what is in use stays as it is.
   std::vector<Slot<Layer>> layers_;
   std::vector<Slot<DeviceCodes>> codes_;
-  // What room was left for codes, windows and those who ask by: all rows stay, or a cache is there.
+  // The plan that the room left for codes, windows and sessions allows: all rows stay, or there is
+  // a cache.
   enum class Plan { kNone, kWhole, kCache } plan_ = Plan::kNone;
   std::unique_ptr<Cache> cache_;                          // stays as it is while it is used
   bool is_cache_used_ = false, is_cache_wanted_ = false;  // the second: back, by others

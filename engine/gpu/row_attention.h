@@ -1,7 +1,7 @@
-// Attention of a step's query rows, which are the host's, over rows that a device has.
+// Lets a step's query rows, which are the host's, attend to rows that a device has.
 //
 // Queries are rounded to the type of the rows (f16 or bf16), products are summed in float: outputs
-// lie within 2^-8 (bf16: 2^-5) of the largest value of those of the CPU.
+// lie within 2^-8 (bf16: 2^-5) of the largest value of the CPU's.
 #ifndef LECTERN_ENGINE_GPU_ROW_ATTENTION_H_
 #define LECTERN_ENGINE_GPU_ROW_ATTENTION_H_
 
@@ -25,7 +25,7 @@ class DeviceRowAttention {
 
   // Rounds the queries for rows of this type, and brings them. Enqueued: the next Attend waits.
   Status BringQueries(const RowQuery& args, Dtype rows);
-  // Those that were brought, from token `first` on.
+  // The queries that were brought, from token `first` on.
   DeviceQueries queries(size_t first, size_t num_tokens) const;
   // Adds attention over the ranges of `rows`, each head's in their order; source 0 of them. Waits.
   // Where rows are causal, `rows.first_position` is that of the first token. Errors of DeviceArray

@@ -24,6 +24,7 @@ uint32_t RowSlots::Find(uint32_t row) {
 }
 
 void RowSlots::Find(std::span<const uint32_t> rows, std::vector<uint32_t>& found) {
+  // Slots are prefetched so many rows ahead, and entries twice as far. Chosen without measurement.
   constexpr size_t kAhead = 16;
   const std::vector<uint32_t>& slot_of = slot_of_[layer_];
   found.clear();

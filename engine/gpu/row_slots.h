@@ -1,9 +1,10 @@
-// Which rows of a document lie in which slots of a cache.
+// Decides which rows of a document lie in which slots of a cache on the device, and which row gives
+// its slot to a new one.
 //
-// A clock with chances (CLOCK, Corbató 1968, counting): a hand goes round the slots; one whose row
-// was found since loses a chance for each time the hand comes by, one without chances gives its
-// slot. A row that was found never has none, so what a step reads once makes room for what many
-// steps read.
+// The rule is a clock with chances (CLOCK, Corbató 1968, here with counts). A hand goes round the
+// slots: a slot whose row was found since loses one chance each time the hand comes by, and a slot
+// without chances is given away. A new row has no chances until it is found again, so rows that one
+// step reads once make room for rows that many steps read.
 #ifndef LECTERN_ENGINE_GPU_ROW_SLOTS_H_
 #define LECTERN_ENGINE_GPU_ROW_SLOTS_H_
 
@@ -20,7 +21,7 @@ class RowSlots {
 
   RowSlots(uint32_t num_layers, uint32_t num_slots) : slot_of_(num_layers), slots_(num_slots) {}
   uint32_t num_slots() const { return static_cast<uint32_t>(slots_.size()); }
-  // Of the host's memory, with all rows of the layers that it is for.
+  // Bytes of host memory, including the entries of all rows of the layers that it is for.
   static uint64_t Bytes(uint64_t num_rows, uint64_t num_slots) {
     return num_rows * sizeof(uint32_t) + num_slots * sizeof(Slot);
   }
@@ -28,16 +29,19 @@ class RowSlots {
   // Begins a group of rows of a layer of so many: whose slots are the group's, once they were found
   // or placed, until the next begins.
   void BeginGroup(uint32_t layer, uint32_t num_rows);
-  // A row's slot, which is then the group's; kNone: it has none.
+  // Finds a row's slot, which then belongs to the group; kNone: it has none.
   uint32_t Find(uint32_t row);
-  // The same of many, to `found`: what lies apart is asked for ahead.
+  // Finds the slots of many rows, into `found`; the entries of later rows are prefetched, because
+  // they lie apart in memory.
   void Find(std::span<const uint32_t> rows, std::vector<uint32_t>& found);
-  // One for a row that has none; kNone: all are the group's.
+  // Places a row that has no slot; kNone: all slots belong to the group.
   uint32_t Place(uint32_t row);
-  // What was placed did not come. Any layer that had a group.
+  // Frees the slot of a row that was placed and did not come, in any layer that had a group.
   void Forget(uint32_t layer, uint32_t row);
 
  private:
+  // A slot keeps a row that is not found any more for at most so many turns of the hand. Chosen
+  // without measurement.
   static constexpr uint8_t kMostChances = 3;
   struct Slot {
     uint32_t layer = 0, row = kNone;

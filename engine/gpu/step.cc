@@ -16,8 +16,8 @@ namespace {
 constexpr const char* kStepUse = "a step's attention";
 
 enum PartOf : size_t { kConversation, kExact, kSelected };
-// Of lse_: of all, and of the conversation alone, [kv heads][R]; of the tail, and of all that the
-// lookup knew, [kv heads][rows that choose].
+// The log-sum-exps that lse_ holds: of all keys, and of the conversation's alone, [kv heads][R]; of
+// the tail, and of everything that the lookup knew, [kv heads][rows that choose].
 enum LseOf : size_t { kOfAll, kOfConversation, kOfTail, kOfLookup, kNumLse };
 
 }  // namespace
@@ -28,19 +28,19 @@ struct DeviceStep::Layer {
   DeviceDocument::CodesUse codes_use;  // of sparse ones
   bool is_windowed = false, is_sparse = false;
   uint64_t bytes = 0;
-  // Of windowed ones: rows of each head, and where the first token of the conversation would stand
-  // among them.
+  // In windowed layers: the rows of each head, and where the first token of the conversation would
+  // stand among them.
   uint32_t num_rows = 0, end_position = 0;
-  // What is read whatever the lookup chooses: in exact_items_, and in places_ where each head's
-  // items begin [kv heads + 1].
+  // The rows that are read whatever the lookup chooses: their items in exact_items_, and in places_
+  // where each head's items begin [kv heads + 1].
   uint32_t first_item = 0, num_items = 0;
   size_t item_begin = 0;
   // For evidence, in places_: how many of these rows each head has [kv heads], and, where the layer
   // is sparse, which.
   size_t exact_counts = 0, exact_rows = 0;
   uint32_t most_exact = 0;
-  // Of sparse ones: in places_ the first row of each head that has codes [kv heads]; in extra_ the
-  // entries of its tail [kv heads].
+  // In sparse layers: in places_ the first row of each head that has codes [kv heads]; in extra_
+  // the entries of its tail [kv heads].
   size_t first_coded = 0, extra = 0;
   DeviceLookup::Share share;
   uint32_t rows_per_item = 0, most_items = 0;
@@ -75,6 +75,9 @@ void DeviceStep::Release() {
   refused_.reset();
 }
 
+// Gets the device ready for a step, and says whether it can run there. It cannot if the caller
+// wants another rule, a bound on missed mass or budgets by head, or if memory does not suffice; a
+// plan that was refused once is not tried again.
 Result<bool> DeviceStep::Begin(const StepPlan& plan) {
   const bool is_plain = plan.rule.kind == Rule::kDefault && plan.max_missed < 0;
   if (!is_plain || plan.conversation != conversation_.get()) {
@@ -121,6 +124,9 @@ Result<bool> DeviceStep::Prepare(const Plan& plan) {
   return is_ready;
 }
 
+// Prepares everything that does not change while the plan stands: the query rows that choose, with
+// their weights, and the places and items of every layer. False: a layer's rows or codes are not on
+// the device.
 Result<bool> DeviceStep::TryPrepare() {
   host_places_.clear();
   host_items_.clear();
@@ -147,6 +153,9 @@ Result<bool> DeviceStep::TryPrepare() {
   return true;
 }
 
+// Adds the places and items of a layer: for all of its rows, or for the exact ones if it is sparse;
+// then also its share of the budget, its exact rows one by one (for evidence), and room for the
+// items of rows that the lookup will choose.
 Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> heads) {
   const Document& document = document_->document();
   Layer& layer = layers_.emplace_back();
@@ -322,6 +331,9 @@ Status DeviceStep::FollowConversation() {
   return {};
 }
 
+// Enqueues one layer's attention. With codes: conversation and exact rows first, whose joined
+// log-sum-exp the lookup needs, then the lookup and the rows it chose; at the end all parts are
+// joined into the output.
 Status DeviceStep::Attend(uint32_t number, Activations& a, size_t row) {
   DeviceStream& stream = *a.stream;
   const Layer& layer = layers_[number];
@@ -419,6 +431,8 @@ Status DeviceStep::AttendExact(DeviceStream& stream, const Layer& layer) {
   return stream.Check(CudaAttend(stream.stream(), args));
 }
 
+// Enqueues the lookup of a sparse layer, which writes the chosen rows and cuts them into items for
+// the attention that follows, so that the host need not wait for them.
 Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
   const Layer& layer = layers_[number];
   const DeviceCodes& codes = *layer.codes_use.codes();
@@ -456,6 +470,8 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
                                          {args, chosen_.data(), weights_.data(), num_chosen()}));
 }
 
+// Attends to the rows that the lookup listed (source 0) and, with a tail, to the mean values of the
+// groups, whose logits the lookup has found already (source 1).
 Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {
   const Part& part = parts_[kSelected];
   const DeviceCodes& codes = *layer.codes_use.codes();
@@ -474,7 +490,7 @@ Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {
   return stream.Check(CudaAttend(stream.stream(), args));
 }
 
-// Of the first `num_parts` parts.
+// Joins the first `num_parts` parts into one output.
 Status DeviceStep::Join(DeviceStream& stream, const Layer& layer, size_t num_parts, float* output,
                         float* lse) {
   CudaJoinArgs args = {};

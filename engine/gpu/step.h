@@ -1,13 +1,14 @@
-// The attention of a step with nothing between projection and output on the host: what
-// engine/attention/document_attention.h and the session do, enqueued layer by layer on a device.
+// Runs the attention of a step on a device with nothing between projection and output on the host:
+// it enqueues, layer by layer, what engine/attention/document_attention.h and the session do.
 //
-// Of a layer, in turn: keys and values of the step's tokens join the conversation's; attention to
-// the conversation, and to the sinks and the window of the document (or all of it); the log-sum-exp
-// of both is what the lookup knows (kernels/cuda/row_lookup.h for a token of an answer,
-// question_lookup.h for a question); then attention to the rows that it lists and to the mean
-// values that stand for the others; and the join of all three. Evidence is summed on the device,
-// what was missed comes back once a step. All of the document's rows have to be on the device, and
-// their codes where a layer is not read whole.
+// Each layer goes through these stages. Keys and values of the step's tokens join the
+// conversation's. The queries attend to the conversation, and to the sinks and the window of the
+// document (or to all of it). The log-sum-exp of both is given to the lookup
+// (kernels/cuda/row_lookup.h for a token of an answer, question_lookup.h for a question). The
+// queries attend to the rows that the lookup lists, and to the mean values that stand for the
+// others. The three results are joined. Evidence is summed on the device, and the missed mass comes
+// back once a step. All of the document's rows have to be on the device, and its codes where a
+// layer is not read whole.
 #ifndef LECTERN_ENGINE_GPU_STEP_H_
 #define LECTERN_ENGINE_GPU_STEP_H_
 
@@ -118,7 +119,7 @@ class DeviceStep final : public StepAttention {
   uint64_t key_ = 0;
   std::vector<Layer> layers_;
 
-  // What does not change while the plan stands, of all layers: see Layer.
+  // Places and items that do not change while the plan stands, for all layers: see Layer.
   std::vector<uint32_t> host_places_;
   std::vector<AttentionItem> host_items_;
   std::vector<ExtraRange> host_extra_;
@@ -126,7 +127,7 @@ class DeviceStep final : public StepAttention {
   DeviceArray<AttentionItem> exact_items_;
   DeviceArray<ExtraRange> extra_;
   DeviceArray<HeadRows> conversation_heads_;
-  // What these and the items are for; 0: for nothing yet.
+  // The conversation that these and the items were made for; 0: none yet.
   uint32_t conversation_capacity_ = 0, conversation_rows_per_item_ = 0;
   // Rows that choose, and what they count; empty: all, equally.
   std::vector<uint32_t> host_chosen_;
@@ -134,7 +135,7 @@ class DeviceStep final : public StepAttention {
   DeviceArray<uint32_t> chosen_;
   DeviceArray<float> weights_;
 
-  // Of a step.
+  // The state of the running step.
   DeviceArray<uint32_t> step_;  // tokens before it; then of each kv head how many there are with it
   DeviceQueries queries_;
   DeviceArray<uint16_t> query_rows_;

@@ -9,8 +9,10 @@
 namespace lectern {
 namespace {
 
+// Rows that a thread converts at a time. Chosen without measurement.
 constexpr size_t kRowsPerItem = 64;
-// Of a matrix, so many bytes are converted before they are uploaded.
+// A matrix is converted in pieces of so many bytes before these are uploaded. Chosen without
+// measurement.
 constexpr size_t kStagingBytes = size_t{32} << 20;
 
 bool IsFinite(uint16_t bits, Dtype dtype) {
@@ -114,7 +116,7 @@ class DeviceWeightsLoader {
     const WeightMatrix& from;
     std::vector<size_t> order = {};
   };
-  // One below the other.
+  // Uploads several matrices as one, one below the other.
   Status Upload(const std::vector<Part>& parts, DeviceWeights::Matrix& to) {
     to.num_cols = parts.front().from.num_cols();
     for (const Part& part : parts) to.num_rows += part.from.num_rows();

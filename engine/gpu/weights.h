@@ -1,4 +1,4 @@
-// A model's weights on a device: matrices as f16 or bf16, everything else in f32.
+// Holds a model's weights on a device: matrices as f16 or bf16, everything else in f32.
 #ifndef LECTERN_ENGINE_GPU_WEIGHTS_H_
 #define LECTERN_ENGINE_GPU_WEIGHTS_H_
 
@@ -22,9 +22,10 @@ class DeviceWeights {
     DeviceArray<uint16_t> data;
     size_t num_rows = 0, num_cols = 0;
   };
-  // As LayerWeights; empty vectors are not there. Those of q, k and v, and of gate and up, are one
-  // matrix, one below the other: so many products less. Rows of q and k whose pairs are neighbours
-  // in the file (RopeRecipe::has_neighbours) are in the order in which they are not.
+  // The weights of a layer, as LayerWeights; vectors that the layer lacks are empty. The matrices
+  // of q, k and v are one matrix, one below the other, and so are those of gate and up, which saves
+  // products. Rows of q and k whose pairs are neighbours in the file (RopeRecipe::has_neighbours)
+  // are put into the order in which they are not.
   struct Layer {
     Matrix qkv, o, gate_up, down;
     DeviceArray<float> attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;

@@ -29,8 +29,8 @@ class PlanChanger {
     directory_ = DocumentDirectory(context_.store, row_.id, row_.generation);
     Status status = WriteAll();
     if (status.ok()) status = Commit();
-    // What cannot be removed now, the next writer removes: the old generation, unless it is being
-    // read, or what could not be finished of the new one.
+    // If something cannot be removed now, the next writer removes it: the old generation if it is
+    // being read, or the unfinished new one.
     if (status.ok()) {
       (void)CollectGarbage(context_.env, context_.store, catalog_);
     } else {
@@ -104,7 +104,7 @@ class PlanChanger {
     LECTERN_RETURN_IF_ERROR(Copy(*document, kDocumentFile));
     layer_ram_ = {};
     if (!has_clusters_) return {};
-    // What estimates by the new plan are worth; then the document with that.
+    // Measures what estimates by the new plan are worth, then writes the document with that.
     LECTERN_ASSIGN(auto changed,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
     LECTERN_ASSIGN(const MissedCalibration calibration,
@@ -117,7 +117,7 @@ class PlanChanger {
     return Copy(*document, kDocumentFile);
   }
 
-  // The same sections, but for the options, under the new generation.
+  // Writes the same sections, except the options, under the new generation.
   Status Copy(const ShardReader& from, const std::string& file) {
     ShardHeader header = from.header();
     header.generation = row_.generation;

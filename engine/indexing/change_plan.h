@@ -1,4 +1,4 @@
-// Another plan for a document that is indexed: nothing is prefilled or clustered again.
+// Gives an indexed document another plan; nothing is prefilled or clustered again.
 #ifndef LECTERN_ENGINE_INDEXING_CHANGE_PLAN_H_
 #define LECTERN_ENGINE_INDEXING_CHANGE_PLAN_H_
 

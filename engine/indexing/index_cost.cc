@@ -15,16 +15,18 @@
 
 namespace lectern {
 
-// Of a key that a query reads sparsely: its part of looking up, in reads of a key. Measured.
+// The cost of looking a key up, as a part of the cost of reading it, for a query that reads
+// sparsely. Measured.
 constexpr double kLookupReads = 0.15;
-// Clustering takes so many times as long as attention with as many products does: 7.5 times with 28
-// and 5.5 with 116 thousand tokens.
+// Clustering takes so many times as long as attention with as many products does: measured were 7.5
+// times with 28 and 5.5 with 116 thousand tokens.
 constexpr double kClusteringCost = 6;
 
 // Keys that the first `tokens` queries attend to, summed.
 static double KeysAttended(double tokens, double budget) {
   const double dense = std::min<double>(tokens, kDenseTokens), sparse = tokens - dense;
-  // Of the keys further back a share, and densely the window and half of a growth by an eighth.
+  // A share of the keys further back is read. The window is read densely, and so is, on average,
+  // half of a growth by an eighth, because clusters are made anew only then.
   const double share = budget < 1 ? budget + kLookupReads + 1.0 / 16 : 1;
   const double window = budget < 1 ? sparse * kDenseWindow : 0;
   return (dense * dense + share * (tokens * tokens - dense * dense)) / 2 + window;
@@ -95,13 +97,14 @@ uint64_t IndexingBytes(const ModelConfig& c, uint64_t tokens, size_t num_threads
 }
 
 uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens) {
-  // As given, cleaned, tokenised; ids and ranges.
+  // The text is held as it was given, cleaned and tokenised; then there are ids and ranges.
   return 8 * text_bytes + 2 * document_tokens * 20;
 }
 
 Dtype SpillDtype(Dtype dtype) { return dtype == Dtype::kQ8 ? Dtype::kF16 : dtype; }
 
 double TrialFlopsPerSecond(const Backend& backend) {
+  // A product of a prefill's shape in small: many rows, and a weight that fits a cache.
   constexpr size_t kRows = 128, kCols = 512;
   std::vector<float> input(kRows * kCols, 0.5f), weight(kCols * kCols, 0.25f);
   std::vector<float> output(kRows * kCols), scratch(MatMulScratch(kCols));

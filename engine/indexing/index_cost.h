@@ -1,4 +1,4 @@
-// What indexing a document costs, before it is done.
+// Estimates what indexing a document costs (time, disk, memory) before it is done.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_COST_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_COST_H_
 
@@ -15,7 +15,7 @@ inline constexpr uint64_t kMinClusteredTokens = 2048;
 // their square. `full_stats`: with the second pass over the logits. `budget` below 1: of a sparse
 // one (engine/indexing/prefill_clusters.h), with its clustering.
 double PrefillFlops(const ModelConfig& config, double tokens, bool full_stats, double budget = 1);
-// Of clustering them, 10 iterations of the tree of index/build.h.
+// Operations of clustering these tokens, with 10 iterations for the tree of index/build.h.
 double ClusterFlops(const ModelConfig& config, double tokens);
 // One layer's shard, the document's, and all spills together. Upper estimates within a few percent,
 // or one block.
@@ -26,13 +26,13 @@ uint64_t SpillBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens);
 // estimates.
 uint64_t ClusterHeadBytes(const ModelConfig& config, uint64_t document_tokens);
 uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens);
-// Of the spill of a shard of this dtype: the prefill sees f16 when the shard is q8.
+// The type of the spill of a shard of this type: the prefill sees f16 when the shard is q8.
 Dtype SpillDtype(Dtype dtype);
 // Memory of indexing a document of `tokens` tokens: one chunk's activations, or one layer's
 // clustering. Upper estimate.
 uint64_t IndexingBytes(const ModelConfig& config, uint64_t tokens, size_t num_threads,
                        double prefill_budget = 1);
-// What one thread of this machine does: a matrix product is run for 50 ms.
+// Operations a second of one thread of this machine: a matrix product is run for 50 ms.
 double TrialFlopsPerSecond(const Backend& backend);
 
 }  // namespace lectern

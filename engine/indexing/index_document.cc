@@ -274,7 +274,7 @@ class Indexer {
     return catalog_.FindReadyByName(name.substr(name.find_last_of('/') + 1));
   }
 
-  // Of what is clustered of a head at most.
+  // The shape of the largest clustering of a head.
   AssignShape HeadShape() const {
     return {.num_points = layout_.num_tokens,
             .num_centroids = MostCentroids(layout_.num_tokens, LevelFractions(layout_.num_levels)),
@@ -440,8 +440,8 @@ class Indexer {
     return {};
   }
 
-  // Lookups on a device know no metric (engine/gpu/lookup.h), so that a document that a device
-  // prefills, and will answer, has none unless it is asked for.
+  // How keys are grouped and coded. Lookups on a device apply no metric (engine/gpu/lookup.h), so a
+  // document that a device prefills, and will answer, has none unless it is asked for.
   std::string ClusterKeys() const {
     if (options_.cluster_keys != "auto") return options_.cluster_keys;
     return device_.transformer ? "stored" : "queries";

@@ -1,4 +1,4 @@
-// The first flow: bytes -> text -> tokens -> prefill -> clusters -> shards -> catalog.
+// Indexes a document: bytes -> text -> tokens -> prefill -> clusters -> shards -> catalog.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_DOCUMENT_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_DOCUMENT_H_
 

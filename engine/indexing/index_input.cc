@@ -18,8 +18,10 @@
 namespace lectern {
 namespace {
 
+// The smallest budget of a sparse prefill. Chosen without measurement.
 constexpr double kLeastPrefillBudget = 0.02;
 
+// Checks every option that can be wrong by itself or with this model.
 Status CheckOptions(const Model& model, const IndexOptions& options) {
   const auto wrong = [](const char* param, const std::string& message) {
     return Status(Code::kInvalidArgument, message).WithParam(param);
@@ -63,6 +65,8 @@ std::string Grouped(uint64_t number) {
   return text;
 }
 
+// Refuses a document that leaves no room in the model's positions for a question and a short
+// answer.
 Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date) {
   constexpr char kWayOut[] =
       "; nothing is cut off: split the document or use a model with more positions";
@@ -81,7 +85,7 @@ Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date) {
                     Grouped(least) + kWayOut);
 }
 
-// Of the shards that a sparse prefill reads, and of one that takes the place of another.
+// Bytes of the shards that a sparse prefill reads, and of one that takes the place of another.
 uint64_t ClustersBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens, double budget) {
   if (budget >= 1) return 0;
   return (config.num_layers + 1) * ShardBytes(config, SpillDtype(dtype), tokens);
@@ -99,7 +103,8 @@ std::string RetentionText(const Retention& retention, uint64_t seed) {
   return all + text;
 }
 
-// Nothing of an exact one: what it says of a document came before there were others.
+// Describes a sparse prefill for a document's id. An exact one adds nothing, so that ids from
+// before there were others stay.
 std::string PrefillText(double budget) {
   if (budget >= 1) return "";
   char text[64];
@@ -121,6 +126,9 @@ Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
   return least;
 }
 
+// Cleans the text, checks it and the options, and encodes it; then fixes the settings that depend
+// on its length, such as retention: short documents are never clustered, so nothing of them is
+// evicted. The identity comes last, since it depends on all of these.
 Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
                                          const IndexOptions& options) {
   LECTERN_RETURN_IF_ERROR(CheckOptions(model, options));

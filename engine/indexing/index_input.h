@@ -1,5 +1,5 @@
-// What a document is indexed from, checked before anything is written: text, tokens, identity and
-// what it will take on disk.
+// Prepares what a document is indexed from, and checks it before anything is written: text, tokens,
+// identity, and the room that it will take on disk.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_INPUT_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_INPUT_H_
 

@@ -1,4 +1,4 @@
-// How far an indexing run is, and whether it shall stop.
+// Reports how far an indexing run is, and asks whether it shall stop.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_PROGRESS_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_PROGRESS_H_
 
@@ -41,7 +41,7 @@ class IndexProgressMeter {
     Report();
   }
 
-  // From any thread.
+  // Whether to stop. May be called from any thread.
   bool Stopped() {
     if (std::this_thread::get_id() == thread_ && Seconds(last_report_) > kReportSeconds) {
       if (now_.stage == IndexProgress::Stage::kCluster) {
@@ -58,6 +58,7 @@ class IndexProgressMeter {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // Well within the 250 ms that IndexOptions promises between two calls of the callback.
   static constexpr double kReportSeconds = 0.1;
   static double Seconds(Clock::time_point since) {
     return std::chrono::duration<double>(Clock::now() - since).count();

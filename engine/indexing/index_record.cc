@@ -12,7 +12,7 @@
 namespace lectern {
 namespace {
 
-// What must be equal for an interrupted run to go on.
+// Returns everything that must be equal for an interrupted run to go on.
 std::string OptionsSignature(const IndexOptions& options, const std::string& gpu,
                              const std::string& date) {
   Json::Object object = {{"levels", Json(int64_t{options.num_levels})},
@@ -115,6 +115,7 @@ void AddNames(const NamePlan& names, bool keeps, IndexReport* report) {
       (keeps ? "" : ": it is of the same text, indexed with another model or other options"));
 }
 
+// The report of a document that was there already, from its row of the catalog.
 IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
                            const IndexOptions& options) {
   IndexReport report;

@@ -1,4 +1,4 @@
-// What the catalog says of a document that is indexed, or was begun.
+// Writes and reads what the catalog says of a document that is indexed, or was begun.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_RECORD_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_RECORD_H_
 
@@ -13,8 +13,8 @@
 
 namespace lectern {
 
-// Of a building row: how it is built, and under which name it will be found. `gpu`: the name of the
-// device, or empty: the bits of keys are those of the kind of device.
+// The report of a building row: how it is built, and under which name it will be found. `gpu`: the
+// name of the device, or empty: the bits of keys depend on the kind of device.
 std::string BuildingReport(const IndexOptions& options, const Model& model,
                            const PreparedDocument& prepared, const std::string& device,
                            const std::string& gpu);
@@ -31,17 +31,18 @@ void AddNames(const NamePlan& names, bool keeps, IndexReport* report);
 // the same source. The caller holds the store's lock.
 Result<NamePlan> PlanNamesIn(const IndexContext& context, const Catalog& catalog,
                              const PreparedDocument& prepared, const IndexOptions& options);
-// The same without the lock. Only IsChange() may be relied on: another process may be writing.
+// Does the same without the lock. Only IsChange() may be relied on, because another process may be
+// writing.
 Result<NamePlan> PlanNamesOf(const IndexContext& context, const PreparedDocument& prepared,
                              const IndexOptions& options);
 
 IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
                            const IndexOptions& options);
-// Without the store's lock, and where there is no store yet.
+// Finds a ready document; needs no lock, and no store that is there already.
 Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const DocumentId& id);
-// Of a ready document; empty: it has none, or they cannot be read.
+// The page map of a ready document; empty: it has none, or it cannot be read.
 std::vector<PageMapEntry> StoredPages(const IndexContext& context, const DocumentRow& row);
-// Whether it has those of the options, if any.
+// Whether the document has the pages that the options ask for, if any.
 bool HasPages(const IndexContext& context, const DocumentRow& row, const IndexOptions& options);
 
 }  // namespace lectern

@@ -56,6 +56,8 @@ Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_
   return asked.ok() ? failed : asked;
 }
 
+// Asks the document the generic questions and compares, at every layer and several budgets, the
+// estimate of missed attention with the truth, which an exact reading beside it gives.
 Result<MissedCalibration> MeasureMissed(std::shared_ptr<const Document> document,
                                         const Model& model, const Backend& backend,
                                         ThreadPool& threads, const std::function<bool()>& stopped,

@@ -25,7 +25,7 @@ using LookedUp = std::function<void(double kv_budget, const LayerStep& step,
 Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_t max_tokens,
                     bool bound, const LookedUp& body);
 
-// Of the kinds that documents are asked, but about none of them.
+// Questions of the kinds that documents are asked, but about none of them.
 std::span<const char* const> GenericQuestions();
 inline constexpr uint32_t kGenericAnswerTokens = 8;  // of the answers to them that are measured
 

@@ -13,7 +13,7 @@ namespace lectern {
 namespace {
 
 constexpr size_t kKeysPerItem = 512;  // of the second pass
-// Of a sparse prefill: tokens for which rows are chosen together, and those of them that choose.
+// In a sparse prefill rows are chosen together for so many tokens, and so many of these choose.
 constexpr size_t kBlockTokens = 128, kChoosingOfBlock = 16;
 
 // [tokens * group]: what each query row counts where `choosing` of the tokens choose.
@@ -62,7 +62,7 @@ class DocumentPrefill {
       const uint64_t end = std::min<uint64_t>(begin + kChunkTokens, tokens_.size());
       const Status chunk = Chunk(begin, end);
       if (chunk.code() == Code::kCancelled) {
-        // What is done stays done. The chunk that was cut runs again, from the same bytes.
+        // Finished chunks stay. The chunk that was cut runs again, from the same bytes.
         spill_.AbandonChunk();
         LECTERN_RETURN_IF_ERROR(spill_.Checkpoint());
         return chunk;
@@ -155,7 +155,7 @@ class DocumentPrefill {
     return {};
   }
 
-  // What each row of the chunk sees in windowed layers.
+  // Finds how many rows each row of the chunk sees in windowed layers.
   void FindWindows(uint64_t begin) {
     const auto first_of = [&](uint64_t token) {
       return token + 1 - std::min<uint64_t>(token + 1, config_.window);
@@ -178,7 +178,7 @@ class DocumentPrefill {
            end + shape.num_calibration > shape.num_tokens;
   }
 
-  // Of the chunk's tokens from `first_token` on.
+  // Lets the chunk's tokens from `first_token` on attend.
   Status Attend(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
     const size_t rows = (end - begin) * config_.query_group();
     const size_t skipped = first_token * config_.query_group();
@@ -201,8 +201,9 @@ class DocumentPrefill {
     return {};
   }
 
-  // To what is not in clusters. The output comes here where something is added to it, of the rest
-  // what sums of squares need.
+  // Lets the device attend to keys that are not in clusters. The output comes back to the host if
+  // attention to clusters is added to it; for other layers only the log-sum-exps come that sums of
+  // squares need.
   Status AttendOnDevice(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
     const bool is_windowed = config_.is_windowed(layer), adds_clusters = ReadsClusters(layer);
     const std::function<bool()> is_cancelled = [this] { return IsCancelled(); };
@@ -253,6 +254,8 @@ class DocumentPrefill {
     return !cancelled;
   }
 
+  // Adds a chunk's squared attention to keys [first_key, last_key), a block of query rows at a
+  // time, so that buffers stay small.
   void SumSquaresOfKeys(uint32_t layer, uint32_t head, uint64_t begin, size_t num_tokens,
                         size_t first_key, size_t last_key, size_t slot) {
     const size_t group = config_.query_group(), rows = num_tokens * group;
@@ -275,7 +278,7 @@ class DocumentPrefill {
     }
   }
 
-  // Of query rows [first, last) of the chunk.
+  // The attention state of query rows [first, last) of the chunk.
   AttentionState State(uint32_t head, size_t first, size_t last) {
     const Rows<float> output = transformer_.Grouped(activations_.attended, head, num_tokens_);
     const size_t rows = output.num_rows;
@@ -283,7 +286,7 @@ class DocumentPrefill {
             std::span(sum_).subspan(head * rows + first, last - first)};
   }
 
-  // What is not in clusters.
+  // Attends to the keys that are not in clusters.
   void AttendBlock(uint32_t layer, uint32_t head, size_t first, size_t last, size_t slot) {
     const Rows<float> queries = transformer_.Grouped(activations_.queries, head, num_tokens_);
     const AttentionState state = State(head, first, last);
@@ -307,7 +310,7 @@ class DocumentPrefill {
          .scratch = {scratch_.data() + slot * scratch_size_, scratch_size_}});
   }
 
-  // What is, for tokens [first, last) of the chunk.
+  // Attends to the keys that are in clusters, for tokens [first, last) of the chunk.
   Status AddClusters(uint32_t layer, size_t first, size_t last) {
     const size_t group = config_.query_group();
     const std::vector<float> weights = BlockWeights(last - first, group);
@@ -344,7 +347,7 @@ class DocumentPrefill {
   Activations activations_;
   std::unique_ptr<DevicePrefill> device_;  // nullptr: attention is here
   std::vector<uint32_t> visible_;  // [chunk tokens * group], from first_key_ on
-  // The same of windowed layers, from first_window_key_ on, and where each row's window begins.
+  // The same for windowed layers, from first_window_key_ on, and where each row's window begins.
   std::vector<uint32_t> window_visible_, window_first_;
   uint64_t first_window_key_ = 0;
   std::vector<double> cosines_;                // [chunk tokens]
@@ -354,7 +357,7 @@ class DocumentPrefill {
   std::vector<float> scratch_;                 // [threads][attention scratch]
   size_t scratch_size_;
   size_t num_tokens_ = 0;  // of the chunk
-  // Of a sparse prefill; keys before the first are in clusters.
+  // The clusters of a sparse prefill; keys before first_key_ are in them.
   std::optional<PrefillClusters> clusters_;
   uint64_t first_key_ = 0;
   AttentionWorkspace workspace_;

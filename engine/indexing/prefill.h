@@ -16,7 +16,7 @@ struct PrefillOptions {
   double checkpoint_seconds = 30;  // at least this between two checkpoints, and one chunk
   bool keeps_spills = true;        // false: a layer's spill leaves our memory when a chunk had it
   std::optional<SparsePrefill> sparse;  // none: exact
-  // Of the rows that are brought to a device at a time (PlanDevicePrefill).
+  // Bytes of the rows that are brought to a device at a time (PlanDevicePrefill).
   uint64_t device_block_bytes = kDeviceStagingBytes;
   // Called after each chunk with the tokens done.
   std::function<void(uint64_t tokens_done)> on_chunk;

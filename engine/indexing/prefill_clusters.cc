@@ -8,6 +8,7 @@
 namespace lectern {
 namespace {
 
+// Clusters are made anew after so much growth (prefill_clusters.h). Chosen without measurement.
 constexpr uint64_t kLeastGrowth = 8192;  // or an eighth
 constexpr uint32_t kNumLevels = 2;
 constexpr uint32_t kNumSinks = 4;
@@ -60,6 +61,9 @@ Status PrefillClusters::MoveTo(uint64_t begin, const std::function<bool()>& is_c
   return {};
 }
 
+// Clusters all heads of some layers, `num_clustering` at a time, and writes each layer as a shard,
+// from which the heads are then loaded like those of a finished document. Each head has a seed of
+// its own; the distance of the seeds, 7919, was chosen without measurement.
 Status PrefillClusters::MakeLayers(uint32_t begin, uint32_t end, const RowLayout& layout,
                                    size_t num_clustering,
                                    const std::function<bool()>& is_cancelled) {

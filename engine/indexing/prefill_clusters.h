@@ -1,4 +1,5 @@
-// Clusters of what a document's prefill has behind it, for chunks that do not read all of it.
+// Keeps clusters of the part of a document that a prefill has behind it, for chunks that do not
+// read all of it.
 #ifndef LECTERN_ENGINE_INDEXING_PREFILL_CLUSTERS_H_
 #define LECTERN_ENGINE_INDEXING_PREFILL_CLUSTERS_H_
 
@@ -26,11 +27,12 @@ struct SparsePrefill {
   size_t num_clustering = SIZE_MAX;  // kv heads at a time, at most; or one a thread
 };
 
-// One shard a layer, as documents have them, of the tokens [0, end()): made anew, all of it, each
-// time that the prefill has grown by an eighth. So one lookup weighs all that is behind, whatever
-// its age, and all that is ever clustered is nine times the last. (Shards that are only added to
-// would share the budget evenly between old and new; made at doubled sizes they would leave a third
-// of the tokens to be read densely.) One thread at a time but for Heads.
+// Keeps one shard for each layer, as documents have them, of the tokens [0, end()). All of it is
+// made anew each time that the prefill has grown by an eighth. So one lookup weighs all earlier
+// tokens, whatever their age, and all clustering together is nine times the last one. (Shards that
+// are only added to would share the budget evenly between old and new ones; shards made at doubled
+// sizes would leave a third of the tokens to be read densely.) One thread at a time except for
+// Heads.
 class PrefillClusters {
  public:
   // Borrows all; `options.directory` is made when it is needed.

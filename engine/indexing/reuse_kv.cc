@@ -17,7 +17,7 @@ bool HasSameShape(const Document& older, const SpillShape& shape) {
          header.num_kv_heads == shape.num_kv_heads && header.head_dim == shape.head_dim;
 }
 
-// Of tokens [0, num_tokens), in token order.
+// Keys and values of tokens [0, num_tokens), in token order.
 struct PrefixRows {
   std::vector<std::byte> keys, values;
 };

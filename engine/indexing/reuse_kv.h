@@ -1,5 +1,5 @@
-// KV of an older text that begins with the same tokens: what an edit did not change is not computed
-// again.
+// Reuses the keys and values of an older text that begins with the same tokens, so that the part
+// before an edit is not computed again.
 #ifndef LECTERN_ENGINE_INDEXING_REUSE_KV_H_
 #define LECTERN_ENGINE_INDEXING_REUSE_KV_H_
 

@@ -6,6 +6,8 @@
 
 namespace lectern {
 
+// Checks the file before it reads it, so that folders, devices and files of more than 1 GiB have
+// messages of their own.
 Result<TextFile> ReadTextFile(Env& env, const std::string& path) {
   const auto wrong = [&](Code code, const char* what) {
     return Status(code, "\"" + path + "\" " + what).WithParam("path");

@@ -1,4 +1,4 @@
-// A text file that a program gives by its path.
+// Reads a text file that a program gives by its path.
 #ifndef LECTERN_ENGINE_INDEXING_TEXT_FILE_H_
 #define LECTERN_ENGINE_INDEXING_TEXT_FILE_H_
 

@@ -1,4 +1,5 @@
-// Fingerprints of models whose files have not changed since they were hashed: 14 GB take a minute.
+// Remembers the fingerprints of models whose weight files have not changed since they were hashed,
+// because hashing 14 GB takes a minute. Model::Load uses it.
 #ifndef LECTERN_ENGINE_MODEL_DIGEST_CACHE_H_
 #define LECTERN_ENGINE_MODEL_DIGEST_CACHE_H_
 
@@ -11,11 +12,12 @@
 
 namespace lectern {
 
-// One small file per model folder in `<store>/digests`, 0600, replaced by rename. It holds what the
-// fingerprint was made from (a hash over sizes, times and inodes of the weights' files and over
-// everything else, Model::Load) and the fingerprint. A file that is missing, damaged or of other
-// weights costs hashing them again, never a wrong answer; whoever can write to the store could
-// change its documents as well.
+// The cache is one small file per model folder in `<store>/digests`, 0600, replaced by rename. The
+// file holds the fingerprint and the key that it was found under (a hash over sizes, times and
+// inodes of the weights' files and over everything else that the fingerprint covers, Model::Load).
+// A file that is missing, damaged or of other weights means that the weights are hashed again,
+// never a wrong answer. The file is not signed: whoever can write to the store could change its
+// documents as well.
 class DigestCache {
  public:
   using Key = std::array<uint8_t, 32>;
@@ -23,7 +25,7 @@ class DigestCache {
   DigestCache(Env& env, std::string store) : env_(env), store_(std::move(store)) {}
 
   std::optional<Fingerprint> Find(const std::string& folder, const Key& key) const;
-  // Best effort: where the store cannot be written the next Open hashes again.
+  // Keeps a fingerprint if it can: where the store cannot be written, the next Load hashes again.
   void Keep(const std::string& folder, const Key& key, const Fingerprint& fingerprint) const;
 
  private:

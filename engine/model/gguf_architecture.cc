@@ -100,7 +100,7 @@ std::span<const GgufArchitecture> GgufArchitectures() { return kGgufArchitecture
 
 std::span<const Renamed> CommonGgufKeys() { return kKeys; }
 
-// A name is prefix, layer, words, ending.
+// Translates a name part by part: it is made of prefix, layer, words and ending.
 std::string RenameTensor(std::string_view name, const GgufArchitecture& architecture,
                          bool from_gguf) {
   const auto translate = [&](std::span<const Renamed> words, std::string_view text) {

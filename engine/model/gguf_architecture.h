@@ -30,7 +30,7 @@ struct GgufArchitecture {
   bool has_pattern = false, needs_window = false;
 };
 
-// In the order in which messages name them.
+// The rows are in the order in which messages name them.
 std::span<const GgufArchitecture> GgufArchitectures();
 // Keys that all of them have: "<architecture>.<gguf>" is field `ours` of config.json.
 std::span<const Renamed> CommonGgufKeys();

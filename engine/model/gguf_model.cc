@@ -41,7 +41,7 @@ constexpr RestrictedKey kRestrictedKeys[] = {
 };
 constexpr double kRounding = 1e-3;  // of numbers that a file gives beside those they follow from
 
-// What frequencies are divided by: of Llama 3, and of longrope.
+// Tensors whose values frequencies are divided by: the first for Llama 3, the others for longrope.
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
 constexpr std::string_view kShortFactors = "rope_factors_short.weight";
 constexpr std::string_view kLongFactors = "rope_factors_long.weight";
@@ -115,7 +115,7 @@ class GgufModel : public ModelSource {
   }
 
  private:
-  // The piece whose id is the value of `key`; empty: there is none.
+  // Returns the text of the piece whose id is the value of `key`; empty: there is none.
   std::string PieceOf(const std::string& key) const {
     const std::optional<uint64_t> id = keys().Whole(key);
     const auto* pieces = keys().Find<GgufArray>("tokenizer.ggml.tokens");
@@ -160,7 +160,8 @@ class GgufModel : public ModelSource {
     return Status(code, path() + ": \"" + key + "\" " + what).WithParam(key);
   }
 
-  // The parts are those that the first one speaks of, and each tensor is in one of them.
+  // Checks that the parts are those that the first one speaks of, and that each tensor is in one of
+  // them only.
   Status CheckParts() const {
     uint64_t num_tensors = 0;
     for (size_t i = 0; i < parts_.size(); ++i) {
@@ -242,7 +243,7 @@ class GgufModel : public ModelSource {
                 "language model");
   }
 
-  // Numbers that follow from others, where a file gives them all the same.
+  // Checks numbers that follow from others, where a file gives them all the same.
   Status CheckScales() const {
     // YaRN multiplies the scale that follows from its factor by this number; other recipes have
     // this number alone.
@@ -263,7 +264,7 @@ class GgufModel : public ModelSource {
     return {};
   }
 
-  // Sizes that are given a second time.
+  // Checks sizes that are given a second time.
   Status CheckHeadDim() const {
     for (const auto& [name, wanted] : {std::pair("attention.value_length", config_.head_dim),
                                        std::pair("attention.key_length_swa", config_.head_dim),
@@ -288,7 +289,8 @@ class GgufModel : public ModelSource {
     return nullptr;
   }
 
-  // The keys as fields of config.json, which config.cc judges.
+  // Builds config.json's fields from the keys; config.cc judges them, as it judges a real
+  // config.json.
   Status MakeConfig() {
     Json::Object fields, rope;
     ConfigFile file = {.path = path(),
@@ -318,22 +320,22 @@ class GgufModel : public ModelSource {
     config_.rope.has_neighbours = architecture_->has_neighbours;
     config_.local_rope.has_neighbours = architecture_->has_neighbours;
     config_.norms_from_one = false;  // the file's norms are what is multiplied with
-    // The tensors say what has a bias, and what is one matrix.
+    // The tensors, and no key, tell which matrices have a bias and whether several are one.
     config_.fused_qkv = FindTensor("blk.0.attn_qkv.weight") != nullptr;
     config_.qkv_bias = FindTensor("blk.0.attn_q.bias") != nullptr;
     config_.output_bias = FindTensor("blk.0.attn_output.bias") != nullptr;
     return CheckHeadDim();
   }
 
-  // Layers that are run, of all that the file has.
+  // Returns the number of layers that are run, of all that the file has.
   uint64_t NumLayers() const {
     const uint64_t all = keys().Whole(KeyOf("block_count")).value_or(0);
     const uint64_t further = keys().Whole(KeyOf("nextn_predict_layers")).value_or(0);
     return all - std::min(all, further);
   }
 
-  // The value of a key as config.json would have it: one that is given for each layer must be the
-  // same in all that are run.
+  // Returns the value of a key as config.json would have it: one that is given for each layer must
+  // be the same in all that are run.
   Result<std::optional<Json>> FieldOf(const std::string& key) const {
     const auto at = keys().keys.find(key);
     if (at == keys().keys.end()) return std::optional<Json>();
@@ -353,7 +355,8 @@ class GgufModel : public ModelSource {
     return std::optional(is_whole ? Json(static_cast<uint64_t>(number)) : Json(number));
   }
 
-  // Which layers are windowed, where a key says it: every how many one is not, or each of them.
+  // Reads which layers are windowed, where a key says it: either the period of those that are not,
+  // or a value for each layer.
   void AddPattern(Json::Object& fields) const {
     if (!architecture_->has_pattern) return;
     if (architecture_->needs_window) fields.try_emplace("sliding_window", Json());
@@ -369,7 +372,7 @@ class GgufModel : public ModelSource {
     if (!fields["sliding_window"].is_null()) fields["layer_types"] = Json(std::move(types));
   }
 
-  // "rope_scaling", of its keys and of tensors.
+  // Builds "rope_scaling" from its keys and from tensors.
   Status AddRope(Json::Object rope, Json::Object& fields) const {
     const auto type = rope.find("rope_type");
     if (type != rope.end() && type->second.string() != nullptr &&
@@ -413,7 +416,7 @@ class GgufModel : public ModelSource {
     return Json(std::move(items));
   }
 
-  // Fields of config.json that follow from others.
+  // Adds fields of config.json that follow from others.
   void AddUnsaid(Json::Object& fields) const {
     const GgufTensor* embedding = FindTensor("token_embd.weight");
     if (embedding != nullptr) fields["vocab_size"] = Json(embedding->shape[0]);
@@ -467,7 +470,7 @@ class GgufModel : public ModelSource {
                   path() + ": tensor \"" + std::string(tensor) + "\" " + what);
   }
 
-  // A tensor that frequencies are divided by.
+  // Reads a tensor that frequencies are divided by.
   Result<std::vector<float>> ReadFloats(std::string_view name) const {
     const Part* part = nullptr;
     const GgufTensor* tensor = FindTensor(name, &part);
@@ -490,7 +493,7 @@ class GgufModel : public ModelSource {
   ModelConfig config_;
 };
 
-// "-00002-of-00003.gguf" at the end: 2 and 3.
+// Reads "-00002-of-00003.gguf" at the end of a name as 2 and 3.
 constexpr std::string_view kEnding = ".gguf";
 constexpr size_t kDigits = 5;
 constexpr std::string_view kOf = "-of-";

@@ -1,8 +1,9 @@
-// A model in GGUF files: what its keys say, in the terms of transformers.
+// Opens a model in GGUF files and translates what their keys say into the terms of transformers, in
+// which the rest of the engine knows models.
 //
-// What an architecture calls its tensors and keys is in one table (gguf_model.cc). Files of
-// architecture "llama" have the rows of the query and key matrices in another order than
-// transformers (RopeRecipe::has_neighbours) and scale RoPE by a tensor, "rope_freqs.weight".
+// One table (gguf_architecture.h) has the names that each architecture gives its tensors and keys.
+// Files of architecture "llama" have the rows of the query and key matrices in another order than
+// transformers (RopeRecipe::has_neighbours), and scale RoPE by a tensor, "rope_freqs.weight".
 #ifndef LECTERN_ENGINE_MODEL_GGUF_MODEL_H_
 #define LECTERN_ENGINE_MODEL_GGUF_MODEL_H_
 
@@ -21,12 +22,13 @@ namespace lectern {
 Result<std::unique_ptr<ModelSource>> OpenGgufModel(Env& env, const std::vector<std::string>& paths,
                                                    Io io);
 
-// The parts of the split set that `path` is of ("m-00002-of-00003.gguf"), in order; else `path`.
+// Returns the parts of the split set that `path` belongs to ("m-00002-of-00003.gguf"), in order; a
+// path that is in no such set is returned alone.
 std::vector<std::string> GgufParts(const std::string& path);
 
-// The vocabulary of tokenizer.ggml.*, by the name of its kind, as llama.cpp reads it; what the keys
-// leave open is in Tokenizer::assumptions. kUnsupportedModel: a kind, or a way to cut words, that
-// is not known; kMalformedModel.
+// Makes the tokenizer that the keys tokenizer.ggml.* describe, as llama.cpp reads them;
+// Tokenizer::assumptions says what the keys leave open. kUnsupportedModel: a kind of vocabulary, or
+// a way to cut words, that is not known; kMalformedModel.
 Result<std::unique_ptr<Tokenizer>> MakeGgufTokenizer(const GgufTable& table,
                                                      const std::string& path);
 

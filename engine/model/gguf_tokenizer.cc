@@ -49,6 +49,8 @@ class TokenizerReader {
   }
 
  private:
+  // Makes a vocabulary of SentencePiece's ("llama", or "t5" if `is_unigram`). The defaults are
+  // llama.cpp's where the file has no key.
   Result<std::unique_ptr<Tokenizer>> MakePieces(bool is_unigram) {
     TokenizerModel model;
     model.rules = TokenizerModel::Rules::kLlamaCpp;
@@ -76,6 +78,8 @@ class TokenizerReader {
     return Tokenizer::Make(std::move(model), path_);
   }
 
+  // Makes a vocabulary of byte pairs ("gpt2", or "gemma4"). The identity is made before marks are
+  // looked for, which changes types of pieces, so that it depends on the file alone.
   Result<std::unique_ptr<Tokenizer>> MakeBytePairs(bool is_gemma4) {
     LECTERN_ASSIGN(const WordPattern* words, ReadWords(is_gemma4));
     LECTERN_RETURN_IF_ERROR(ReadTokens());
@@ -116,7 +120,7 @@ class TokenizerReader {
   }
   void Assume(std::string sentence) { assumptions_.push_back(std::move(sentence)); }
 
-  // The pattern that "tokenizer.ggml.pre" names; llama.cpp's default where there is no name.
+  // Finds the pattern that "tokenizer.ggml.pre" names; llama.cpp's default where there is no name.
   Result<const WordPattern*> ReadWords(bool is_gemma4) {
     if (is_gemma4) return &WordPatternNamed("gemma4");
     const std::string key = "tokenizer.ggml.pre";
@@ -137,7 +141,7 @@ class TokenizerReader {
                     "gguf-new-metadata --pre-tokenizer NAME IN.gguf OUT.gguf");
   }
 
-  // The array `key`, of at least as many items as there are tokens; nullptr: it is missing.
+  // Finds the array `key`, of at least as many items as there are tokens; nullptr: it is missing.
   Result<const GgufArray*> Array(const std::string& key, bool is_text) const {
     if (!table_.keys.contains(key)) return static_cast<const GgufArray*>(nullptr);
     const auto* array = table_.Find<GgufArray>(key);
@@ -153,7 +157,7 @@ class TokenizerReader {
                     std::to_string(tokens_.size()) + " tokens");
   }
 
-  // Pieces and their types; a type that does not exist, or none, is that of plain text.
+  // Reads the pieces and their types; a type that does not exist, or none, is that of plain text.
   Status ReadTokens() {
     const std::string key = "tokenizer.ggml.tokens";
     LECTERN_ASSIGN(const GgufArray* texts, Array(key, true));
@@ -273,7 +277,8 @@ class TokenizerReader {
     }
   }
 
-  // Marks that the file takes for text: those that a key names, and those that are known.
+  // Makes control pieces of the marks that the file takes for text: those that a key names, and
+  // those that are known.
   void FindMarks() {
     const auto is_text = [&](size_t id) {
       return types_[id] == PieceType::kNormal || types_[id] == PieceType::kUnused ||
@@ -288,7 +293,7 @@ class TokenizerReader {
     }
   }
 
-  // All that changes how text is encoded, as the file has it.
+  // Returns all that changes how text is encoded, as the file has it.
   std::string Identity(const BpeArrays& arrays, std::string_view words) const {
     std::string identity = "byte pairs\n" + std::string(words) + '\n' +
                            std::to_string(arrays.bos_id) + ' ' + std::to_string(arrays.eos_id) +

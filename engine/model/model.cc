@@ -10,11 +10,12 @@ namespace lectern {
 namespace {
 
 constexpr std::string_view kComputePrecision = "f32 activations, weights as stored";
-// Before the type's name; the number is that of the way in which PackPanel finds scales and steps
-// and packed_matmul.h multiplies with them.
+// This version stands before the type's name in a fingerprint. It is raised when PackPanel finds
+// scales and steps, or packed_matmul.h multiplies with them, in another way: documents of the old
+// way are not used any more then.
 constexpr std::string_view kQuantised = "weights quantised 2: ";
 
-// Where matrices are blocks; the number is that of the way in which they are multiplied.
+// The same for blocks: the number is that of the way in which they are multiplied.
 constexpr std::string_view kBlocks = "blocks by int8 1";
 
 // Control tokens that end an answer wherever a vocabulary has them, as llama.cpp knows them
@@ -48,14 +49,16 @@ void AddRope(Sha256& hash, const RopeRecipe& rope) {
   for (const auto* factors : {&rope.short_factors, &rope.long_factors}) {
     for (const double factor : *factors) Add(hash, factor);
   }
-  // Where they are not, nothing: documents of older builds keep their model.
+  // Where pairs are not neighbours nothing is added, so that documents of older builds keep their
+  // model.
   if (rope.has_neighbours) hash.UpdateText("neighbouring pairs");
   if (rope.divisors.empty()) return;
   hash.UpdateText("divided frequencies");
   for (const float divisor : rope.divisors) Add(hash, divisor);
 }
 
-// What a plain Llama has not: of one that is, nothing, so that its documents stay its own.
+// Adds to a fingerprint the properties that a plain Llama lacks. For a plain Llama this adds
+// nothing, so that documents from before these properties existed keep their model.
 void AddParts(Sha256& hash, const ModelConfig& config) {
   const ModelConfig plain;
   const auto add = [&](std::string_view name, auto value, auto usual) {
@@ -102,6 +105,9 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   return Load(env, folder, *source, options);
 }
 
+// Loads the parts, then finds the fingerprint: from the DigestCache if the files are those that it
+// knows, else by hashing every weight. Weights are packed last, because the file that keeps them is
+// named by the fingerprint.
 Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& folder,
                                                  ModelSource& source, const ModelOptions& options) {
   auto model = std::make_shared<Model>();
@@ -149,7 +155,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   return std::shared_ptr<const Model>(std::move(model));
 }
 
-// All but the weights.
+// Adds all but the weights to the fingerprint.
 void Model::AddRest(Sha256& hash) const {
   hash.UpdateText(kComputePrecision);
   tokenizer_->AddTo(hash);
@@ -203,7 +209,8 @@ void Model::FindEnds() {
   ends_ = config_.eos_ids;
   ends_.push_back(tokenizer_->eos_id());
   for (const std::string_view text : kEndTokens) ends_.push_back(id_of(text));
-  // In some vocabularies a token of these names ends a part of an answer, or nothing.
+  // Where a vocabulary has these further tokens, "<|end|>" or "</s>" ends only a part of an answer,
+  // or nothing.
   const bool ends_parts = has("<|call|>") || has("<|calls|>");
   if (ends_parts && (has("<|return|>") || has("<|flush|>"))) std::erase(ends_, id_of("<|end|>"));
   if (has("<|tool_response>") || has("<|plamo:eos|>")) std::erase(ends_, id_of("</s>"));

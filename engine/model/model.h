@@ -1,4 +1,5 @@
-// A model, opened and identified: config, weights, tokenizer, template, fingerprint.
+// Loads a model from its files and identifies it: config, weights, tokenizer, chat template and
+// fingerprint in one object that documents and sessions share.
 #ifndef LECTERN_ENGINE_MODEL_MODEL_H_
 #define LECTERN_ENGINE_MODEL_MODEL_H_
 
@@ -26,7 +27,7 @@ struct ModelOptions {
   uint64_t quota_bytes = 0;       // of the store, where quantised weights are kept
   ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
   const CancelFlag* cancel = nullptr;  // polled while weights are read, hashed and quantised
-  // Empty: the model's own.
+  // Used instead of the model's own template; empty: the model's own.
   std::optional<ChatSource> chat_template = {};
   uint32_t first_layers = 0;  // only these many are loaded, for trials; 0: all
 };
@@ -42,7 +43,8 @@ class Model {
   // template; kCancelled.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    const ModelOptions& options = {});
-  // Of a source that was found there with options.io; its tensors are moved away.
+  // Loads from a source that somebody found at `folder` with options.io; the tensors are moved out
+  // of it.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    ModelSource& source,
                                                    const ModelOptions& options);
@@ -57,8 +59,9 @@ class Model {
   const Fingerprint& fingerprint() const { return fingerprint_; }
   // Bytes of weights that were hashed for it; 0: a DigestCache knew it.
   uint64_t hashed_bytes() const { return hashed_bytes_; }
-  // For a later Load, in a store that was perhaps not there yet. Does nothing where the weights are
-  // not what they were or so new that a change would not show.
+  // Puts the fingerprint into the DigestCache of a store that was perhaps not there yet when the
+  // model was loaded, for a later Load. Does nothing where the weights are not what they were, or
+  // are so new that a change would not show in their times.
   void KeepDigest(Env& env, const std::string& store) const;
   // Whether a token ends an answer: those that the model's files name, and control tokens that end
   // an answer in every published vocabulary that has them, such as "<|im_end|>".
@@ -77,7 +80,8 @@ class Model {
   void FindEnds();
   void AddAssumptions(const std::vector<std::string>& more);
   void AddRest(Sha256& hash) const;
-  // What the fingerprint is made from, by the files' places and times; none: they changed just now.
+  // Hashes what the fingerprint depends on, but files by place, size and time instead of by
+  // content; none: they changed just now, so that their times prove nothing.
   std::optional<std::array<uint8_t, 32>> DigestKey(Env& env) const;
 
   std::string folder_;

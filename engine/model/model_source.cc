@@ -18,8 +18,9 @@ Status NotFound(const std::string& message) {
 
 constexpr uint64_t kMaxGenerationConfig = uint64_t{1} << 20;  // bytes
 
-// The name that a tensor of a language model has when it is saved alone: another model that wraps
-// it puts a prefix before it, and one that was saved without its head (`is_body`) leaves one out.
+// Returns the name that a tensor of a language model has when the model is saved alone. Another
+// model that wraps it puts a prefix before the name, and a model that was saved without its head
+// (`is_body`) leaves one out.
 std::string ModelName(std::string_view name, bool is_body) {
   constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
       {"language_model.model.", "model."},
@@ -35,7 +36,7 @@ std::string ModelName(std::string_view name, bool is_body) {
   return (is_of_body ? "model." : "") + std::string(name);
 }
 
-// Gives the tensors those names; messages keep the files' own.
+// Gives the tensors those names; messages keep the names of the files.
 void UseModelNames(TensorFiles& files) {
   const bool is_body = files.tensors.contains("embed_tokens.weight");
   const auto own_names = std::make_shared<std::map<std::string, std::string, std::less<>>>();
@@ -68,8 +69,9 @@ class FolderSource : public ModelSource {
                                         path));
     return ReadGenerationConfig();
   }
-  // Ends of answers that generation_config.json names beside config.json's. It tells how the model
-  // is used and not what it is: where it cannot be read, it is left out, and said.
+  // Adds the ends of answers that generation_config.json names beside config.json's. That file
+  // tells how the model is used and not what it is: where it cannot be read it is left out, and an
+  // assumption says so.
   Status ReadGenerationConfig() {
     const std::string path = folder_ + "/generation_config.json";
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
@@ -114,7 +116,7 @@ class FolderSource : public ModelSource {
   }
 
  private:
-  // The text of a file of the folder; none: it is not there.
+  // Reads the text of a file of the folder; none: it is not there.
   Result<std::optional<std::string>> Read(const char* file) const {
     const std::string path = folder_ + file;
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
@@ -135,7 +137,7 @@ class FolderSource : public ModelSource {
   ModelConfig config_;
 };
 
-// The first bytes of a file, at most so many.
+// Reads the first bytes of a file, at most so many.
 Result<std::string> BeginOf(Env& env, const std::string& path, uint64_t most) {
   LECTERN_ASSIGN(const auto file, env.Mirror(path));
   std::string bytes(static_cast<size_t>(std::min(file->size(), most)), '\0');
@@ -151,8 +153,8 @@ Status NoModel(const std::string& path) {
 
 constexpr std::string_view kGguf = ".gguf";
 
-// The error for a file that does not begin like GGUF, with the kind of file that it is by its
-// first bytes: names say nothing, as Ollama's blobs have none.
+// The error for a file that does not begin like GGUF. It names the kind of file by the first bytes,
+// because names say nothing: Ollama's blobs have none.
 Status NoGguf(const std::string& path, std::string_view begin) {
   if (begin.starts_with("version https://git-lfs.github.com/")) {
     return NotFound(path + " is a note of Git LFS in the place of the file; \"git lfs pull\" "
@@ -171,8 +173,8 @@ Status NoGguf(const std::string& path, std::string_view begin) {
   return NoModel(path);
 }
 
-// The models of a folder that are GGUF files: their first parts. What a model sees or hears with is
-// one only where there is nothing else.
+// Finds the models in a folder that are GGUF files, each by its first part. An "mmproj" file, with
+// which a model sees or hears, counts as a model only where there is nothing else.
 Result<std::set<std::string>> GgufModelsIn(Env& env, const std::string& folder) {
   std::set<std::string> models, others;
   LECTERN_ASSIGN(const std::vector<std::string> names, env.List(folder));
@@ -184,7 +186,7 @@ Result<std::set<std::string>> GgufModelsIn(Env& env, const std::string& folder) 
   return models.empty() ? others : models;
 }
 
-// GGUF files, all parts of them.
+// Opens a GGUF model after checking that all its parts are there.
 Result<std::unique_ptr<ModelSource>> OpenParts(Env& env, const std::string& path, Io io) {
   const std::vector<std::string> parts = GgufParts(path);
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -205,7 +207,8 @@ Result<std::unique_ptr<ModelSource>> OpenGgufIn(Env& env, const std::string& fol
       .WithParam("model");
 }
 
-// A folder without config.json and GGUF files.
+// The error for a folder that has neither config.json nor GGUF files: it says what the folder
+// holds instead, and the way out.
 Status NoModelIn(Env& env, const std::string& folder) {
   LECTERN_ASSIGN(const bool is_adapter, env.Exists(folder + "/adapter_config.json"));
   if (is_adapter) {
@@ -269,7 +272,7 @@ Result<std::unique_ptr<ModelSource>> OpenModelSource(Env& env, const std::string
 
   LECTERN_ASSIGN(const bool has_config, env.Exists(path + "/config.json"));
   LECTERN_ASSIGN(const bool has_safetensors, HasSafetensors(env, path));
-  // A folder of GGUF files often has the configuration of the model that they were made from.
+  // A folder of GGUF files often also has the config.json of the model that they were made from.
   if (!has_config || !has_safetensors) {
     LECTERN_ASSIGN(const auto models, GgufModelsIn(env, path));
     if (!models.empty()) return OpenGgufIn(env, path, models, io);

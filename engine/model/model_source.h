@@ -1,4 +1,5 @@
-// Where a model's parts come from: a folder of transformers, or GGUF files.
+// Finds a model's parts (configuration, tensors, tokenizer, chat template) in a folder of
+// transformers or in GGUF files, so that Model::Load need not know which it was.
 #ifndef LECTERN_ENGINE_MODEL_MODEL_SOURCE_H_
 #define LECTERN_ENGINE_MODEL_MODEL_SOURCE_H_
 
@@ -26,11 +27,13 @@ class ModelSource {
   // The model's own chat template, with the texts of the tokens that begin and end a text; `jinja`
   // is empty where it has none. Codes of ChatTemplateOf.
   virtual Result<ChatSource> FindChatTemplate() const = 0;
-  // Opened by the first call and kept, without tensors that a text model does not need. Who moves
-  // them away needs the source no more. Codes of OpenSafetensors and Weights::DropUnneeded.
+  // Opens the tensors at the first call and keeps them, without those that a text model does not
+  // need. A caller that moves the tensors away cannot ask for them again. Codes of OpenSafetensors
+  // and Weights::DropUnneeded.
   Result<TensorFiles*> Tensors();
-  // Sentences: what was taken for granted because the files do not say it, and after Tensors() also
-  // what was skipped in them. To be shown once to who indexes with the model.
+  // Sentences about what was taken for granted because the files do not say it, and after Tensors()
+  // also about what was skipped in them. They are to be shown once to the user who indexes with the
+  // model.
   virtual std::vector<std::string> assumptions() const;
 
  private:

@@ -23,7 +23,8 @@ bool IsPart(std::string_view text) {
          std::all_of(text.begin(), text.end(), is_fine);
 }
 
-// Host, namespace, model, tag; empty: no name.
+// Splits a name into host, namespace, model and tag, with Ollama's defaults for missing ones;
+// empty: it is no name.
 std::vector<std::string> Parts(std::string_view name) {
   std::vector<std::string> parts = {"registry.ollama.ai", "library"};
   const size_t colon = name.rfind(':');
@@ -45,7 +46,7 @@ std::vector<std::string> Parts(std::string_view name) {
   return parts;
 }
 
-// "blobs/sha256-<hex>" of a manifest.
+// Reads the blob's path, "blobs/sha256-<hex>", from a manifest.
 Result<std::string> BlobOf(std::string_view manifest, const std::string& path) {
   const auto malformed = [&](const std::string& what) {
     return Status(Code::kMalformedModel, path + ": no manifest of Ollama: " + what);
@@ -85,6 +86,7 @@ Result<std::string> BlobOf(std::string_view manifest, const std::string& path) {
 
 bool IsOllamaName(std::string_view text) { return !Parts(text).empty(); }
 
+// Goes from the name to the manifest, and from the manifest to the blob; either may be missing.
 Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::string_view name) {
   const std::vector<std::string> parts = Parts(name);
   if (parts.empty()) {

@@ -1,4 +1,5 @@
-// Models by the names that Ollama gives them, found offline in its folder.
+// Finds the GGUF file of a model that Ollama has downloaded, by the name that Ollama gives it and
+// without asking Ollama.
 //
 //   <models>/manifests/<host>/<namespace>/<model>/<tag>   JSON: layers by media type and digest
 //   <models>/blobs/sha256-<64 hex digits>                 a layer: the GGUF file
@@ -17,9 +18,10 @@ namespace lectern {
 // "hf.co/someone/model:Q4_K_M".
 bool IsOllamaName(std::string_view text);
 
-// The file of the model's weights. Without host and namespace those of Ollama's library, without a
-// tag "latest". kNotFound (param "model"; says where it looked), kMalformedModel (a manifest that
-// is none), kNotFound (its blob), kUnsupportedModel (an adapter, or weights in several layers).
+// Returns the path of the weights' file. A name without host and namespace means those of Ollama's
+// library; one without a tag means "latest". kNotFound (param "model"; says where it looked),
+// kMalformedModel (the manifest is not one), kNotFound (its blob), kUnsupportedModel (an adapter,
+// or weights in several layers).
 Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::string_view name);
 
 }  // namespace lectern

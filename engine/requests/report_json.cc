@@ -395,6 +395,7 @@ std::string ImportedJson(const Imported& imported) {
       .Dump();
 }
 
+// Writes an error in the shape of OpenAI's API, with two members more: request_id and retryable.
 std::string ErrorJson(const Status& status, std::string_view request_id) {
   const bool is_callers = HttpStatus(status.code()) < 500;
   return Json(Json::Object{

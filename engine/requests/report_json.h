@@ -1,4 +1,4 @@
-// The JSON of results and errors: one writer for the tools, the C API and REST.
+// Writes the JSON of results and errors: one writer for the tools, the C API and REST.
 #ifndef LECTERN_ENGINE_REQUESTS_REPORT_JSON_H_
 #define LECTERN_ENGINE_REQUESTS_REPORT_JSON_H_
 

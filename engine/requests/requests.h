@@ -58,10 +58,10 @@ struct EngineOptions {
   std::string chat_template = {};
   // Where documents are indexed and questions are answered: "cpu" or empty, "cuda" (the first GPU),
   // "cuda:N", or "auto": the first GPU, or, where there is none that will do, the CPU; reports and
-  // answers then warn "cpu_fallback". What a GPU computes lies within a stated tolerance of what
-  // the CPU does (engine/gpu/linear_layers.h, engine/gpu/prefill.h). It is no part of what a
-  // document is: one that is there is not indexed again because of it. But keys of two of them are
-  // never mixed: a run that was interrupted on another one begins anew.
+  // answers then warn "cpu_fallback". The results of a GPU lie within a stated tolerance of the
+  // CPU's (engine/gpu/linear_layers.h, engine/gpu/prefill.h). The device is no part of a document's
+  // identity: a document that is there is not indexed again because of it. But keys of two devices
+  // are never mixed: a run that was interrupted on another one begins anew.
   std::string device = {};
   uint64_t device_memory_bytes = 0;  // of the GPU; 0: what is free when the engine is made, nearly
   const CudaKernels* cuda_kernels = nullptr;  // for tests; nullptr: those of liblectern_cuda.so.1
@@ -104,7 +104,8 @@ struct IndexOptions {
   // exact.
   std::string prefill = "exact";
   double prefill_budget = 0.1;
-  // Also when it is there: a new generation, seen when it is ready. Everything is computed anew.
+  // Indexes also a document that is there: everything is computed anew, and the new generation is
+  // seen when it is ready.
   bool again = false;
   double checkpoint_seconds = 30;  // a checkpoint per chunk or this, whichever is later
   // Called on the indexing thread at least every 250 ms of work. Returning false cancels: the
@@ -258,7 +259,7 @@ struct AskOptions {
   // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
   // false ends the answer early; what there is is returned with finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;
-  // The same of what the model thinks before it answers.
+  // Receives what the model thinks before it answers, in the same way.
   std::function<bool(std::string_view)> on_reasoning;
   // Texts that end the answer, across tokens, too: it stops before the first of them, of which no
   // part is shown. The model's thoughts may hold them. None is empty.

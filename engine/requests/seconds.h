@@ -1,4 +1,4 @@
-// Durations for reports.
+// Measures durations for reports.
 #ifndef LECTERN_ENGINE_REQUESTS_SECONDS_H_
 #define LECTERN_ENGINE_REQUESTS_SECONDS_H_
 

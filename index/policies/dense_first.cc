@@ -1,16 +1,19 @@
-// The first two layers are read whole, as Quest (arXiv:2406.10774) and others leave them, and the
-// others share what is left alike.
+// Policy dense-first: the first two layers are read whole, as Quest (arXiv:2406.10774) and others
+// do, and the other layers share the rest equally.
 //
-// Of the two as many as the budget pays beside the floors of the other layers. Where it does not
-// pay one, all layers are alike: of a model of n layers below a budget of about 1 / n.
+// Fewer than two layers are read whole if the budget cannot pay for them beside the floors of the
+// other layers. If it cannot pay for one, all layers get equal shares: in a model of n layers that
+// happens below a budget of about 1 / n.
 #include <numeric>
 
 #include "index/policies/policy.h"
 
 namespace lectern {
 
+// As in Quest (arXiv:2406.10774), whose lookup skips the first two layers.
 constexpr uint32_t kMostDense = 2;
-constexpr double kFirst = 1e9;  // wanted this much more, a layer is full before another rises
+// Wanted so much more, a layer fills up before the others rise above their floors.
+constexpr double kFirst = 1e9;
 
 std::vector<double> DenseFirstShares(const PolicyInput& input) {
   std::vector<double> layer_rows(input.num_layers, 0.0);

@@ -12,6 +12,7 @@ std::vector<float> BlockScores(std::vector<float> row_scores, uint32_t block) {
   std::vector<float> scores;
   const uint64_t rows = row_scores.size();
   for (uint64_t end = 0; end < rows;) {
+    // Sorted ascending, the last row of a block has its largest score.
     end = RowsOfBlocks(rows, scores.size() + 1, block);
     scores.push_back(row_scores[end - 1]);
   }
@@ -37,6 +38,7 @@ std::vector<uint64_t> EvictBlocks(std::span<const std::span<const float>> block_
       if (block_scores[head][place] == INFINITY) break;
       candidates.push_back({block_scores[head][place], place, head});
     }
+    // Blocks of infinite score come last in a head, so the rest of the head stays.
   }
   std::sort(candidates.begin(), candidates.end());
   std::vector<uint64_t> blocks(block_scores.size(), 0);
@@ -48,7 +50,8 @@ std::vector<uint64_t> EvictBlocks(std::span<const std::span<const float>> block_
 
 namespace {
 
-// The rows that each head would be left with, were the rest evicted down to the budget.
+// Share of its rows that each head would keep if blocks were evicted down to the budget. A read
+// budget takes the eviction's result, without evicting anything.
 std::vector<double> SharesBy(std::span<const std::span<const float>> block_scores,
                              const PolicyInput& input) {
   uint64_t rows = 0, blocks = 0;

@@ -1,7 +1,7 @@
-// KV-Compress (arXiv:2410.00161): blocks of rows of all layers and heads compete by the squared
-// attention that the last tokens of the document pay to them (kv-compress, the paper's KVC-w8-L2);
-// or by plain attention (kv-compress-plain, L1), or by that of all tokens (kv-compress-full,
-// KVC-full, for documents indexed with `--stats full`).
+// The KV-Compress policies (arXiv:2410.00161): blocks of rows of all layers and heads compete by
+// the attention that they get. `kv-compress` counts squared attention of the document's last tokens
+// (the paper's KVC-w8-L2), `kv-compress-plain` plain attention (L1), `kv-compress-full` squared
+// attention of all tokens (KVC-full, for documents indexed with `--stats full`).
 #ifndef LECTERN_INDEX_POLICIES_KV_COMPRESS_H_
 #define LECTERN_INDEX_POLICIES_KV_COMPRESS_H_
 
@@ -11,20 +11,21 @@
 
 namespace lectern {
 
-inline constexpr uint32_t kCompressBlock = 16;  // rows, of one kv head
+// Rows of a block, of one kv head; 16 as in the paper's code.
+inline constexpr uint32_t kCompressBlock = 16;
 
-// The rows of a head in the order in which they would go, in blocks: entry e is the largest score
-// of the rows that leave with block e, m(h, e + 1) of the paper's eq. 17. `row_scores`: infinite
-// where a row never goes. The first block holds what exceeds whole blocks, if anything does: its
-// place in the last block allocated is free once these few rows are gone.
+// Scores of a head's blocks in the order in which they would be evicted. Entry e is the largest
+// score of the rows that leave with block e, m(h, e + 1) in the paper's eq. 17. `row_scores` is
+// infinite where a row never leaves. The first block holds the rows that exceed whole blocks, if
+// any: once these few rows are gone, the last allocated block is free.
 std::vector<float> BlockScores(std::vector<float> row_scores, uint32_t block = kCompressBlock);
 
-// Rows of the first `blocks` blocks of a head.
+// Number of rows in the first `blocks` blocks of a head.
 uint64_t RowsOfBlocks(uint64_t rows, uint64_t blocks, uint32_t block = kCompressBlock);
 
-// How many blocks of each head go when `evicted` of all go, those of least score first; among
-// equals those that leave less of their head gone, then of the first heads. Blocks of infinite
-// score stay.
+// How many blocks each head loses when `evicted` blocks go in all, those of least score first.
+// Among equal scores the head that has lost fewer blocks loses first, then the first head. Blocks
+// of infinite score stay.
 std::vector<uint64_t> EvictBlocks(std::span<const std::span<const float>> block_scores,
                                   uint64_t evicted);
 

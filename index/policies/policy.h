@@ -1,7 +1,8 @@
-// Budget policies: statistics of a document -> how the rows that a step may read are shared out.
+// The interface of budget policies: they turn statistics of a document into shares of rows that a
+// step may read.
 //
 // A policy for layers says how much each layer reads, a policy for heads how the kv heads of a
-// layer share that. index/budget_plan.h puts one of each together, with floors, exact to the row.
+// layer share that. index/budget_plan.h combines one of each, with floors, exact to the row.
 #ifndef LECTERN_INDEX_POLICIES_POLICY_H_
 #define LECTERN_INDEX_POLICIES_POLICY_H_
 
@@ -13,19 +14,21 @@
 
 namespace lectern {
 
-// A document and a budget.
+// The document and budget that a policy decides for.
 struct PolicyInput {
   uint32_t num_layers = 0, num_kv_heads = 0;
   std::vector<uint64_t> rows;  // [layers][kv heads]: stored rows, > 0
   uint32_t num_protected = 0;  // sinks and window of each kv head, which are always read
   double kv_budget = 1;        // (0, 1]: share of all stored rows
-  double kept_share = 1;       // of the document's rows, those that are stored
-  std::vector<double> floors;  // [layers]: rows that each reads at least; MakePlan fills them in
+  double kept_share = 1;       // share of the document's rows that is stored
+  // [layers]: rows that each layer reads at least; MakePlan fills this in.
+  std::vector<double> floors;
 
   // Statistics. Empty where the document has none.
-  std::vector<double> cosine;  // [layers]: residual stream before and after attention, mean
-  // [layers][kv heads]: index/policies/kv_compress.h; by squared and by plain attention of the last
-  // tokens, and by squared attention of all.
+  // [layers]: mean cosine of the residual stream before and after attention.
+  std::vector<double> cosine;
+  // [layers][kv heads]: block scores (index/policies/kv_compress.h) by squared and by plain
+  // attention of the last tokens, and by squared attention of all tokens.
   std::vector<std::span<const float>> block_scores, plain_block_scores, full_block_scores;
 };
 
@@ -33,22 +36,23 @@ enum class Statistic { kNone, kCosine, kBlockScores, kPlainBlockScores, kFullBlo
 
 struct Policy {
   std::string_view name;
-  bool for_layers, for_heads;  // what it can decide
-  // Heads of a layer share its bytes question by question, all together: nothing is decided.
+  bool for_layers, for_heads;  // whether it can decide over layers, over heads
+  // True: the heads of a layer share its bytes anew in every step, so the policy decides nothing.
   bool heads_compete;
   Statistic needs;
-  // [layers][kv heads]: the share of its rows that each kv head would read, >= 0. The plan makes
-  // them kv_budget in the mean (by rows), none below a floor or above 1: their ratios count.
+  // [layers][kv heads]: the share of its rows that each kv head should read, >= 0. Only ratios
+  // count: the plan scales the shares so that their mean over rows is kv_budget, none below a floor
+  // or above 1.
   std::vector<double> (*shares)(const PolicyInput&);
 };
 
-// Every policy there is: a new one is a file, a declaration and an entry.
+// All policies. To add one, add a file, a declaration and an entry in policy.cc.
 std::span<const Policy> Policies();
 
 std::vector<double> UniformShares(const PolicyInput& input);
 std::vector<double> PyramidShares(const PolicyInput& input);
 std::vector<double> SqueezeShares(const PolicyInput& input);
-// The same with the share that the third group keeps of its budget, the paper's p.
+// The same with another p, the share of its budget that the third group keeps.
 std::vector<double> SqueezeShares(const PolicyInput& input, double kept);
 std::vector<double> KvCompressShares(const PolicyInput& input);
 std::vector<double> DenseFirstShares(const PolicyInput& input);

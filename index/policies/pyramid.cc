@@ -1,18 +1,19 @@
-// PyramidKV (arXiv:2406.02069): low layers look at much, high layers at little, along an arithmetic
-// sequence.
+// Policy pyramid, PyramidKV (arXiv:2406.02069): low layers look at many rows, high layers at few,
+// so shares fall along an arithmetic sequence.
 //
-// The window is read in every layer. Of what is left, B rows a layer in the mean, the last layer
-// gets B / beta, the first 2 B less that, those between lie on the line. Where the first would get
-// more than there is it gets all, and the last 2 B less that. Published code rounds the step down,
-// by which the last layer gets more than meant and the total grows (B = 120, 32 layers: 4016 rows
-// for 3840); here the numbers stay as in the paper and the plan rounds.
+// The window is read in every layer. The rest is B rows per layer in the mean. The last layer gets
+// B / beta and the first 2 B - B / beta; the layers between lie on the line. If the first layer
+// would get more rows than there are, it gets all, and the last gets 2 B less that. The published
+// code rounds the step down, which gives the last layer more than intended and lets the total grow
+// (B = 120, 32 layers: 4016 rows instead of 3840); here the numbers stay as in the paper and the
+// plan rounds.
 #include <algorithm>
 
 #include "index/policies/policy.h"
 
 namespace lectern {
 
-constexpr double kBeta = 20;
+constexpr double kBeta = 20;  // as in the paper and its code
 
 std::vector<double> PyramidShares(const PolicyInput& input) {
   std::vector<double> shares;

@@ -1,9 +1,10 @@
-// SqueezeAttention (arXiv:2404.04793): layers whose attention changes the residual stream least
-// give up most of their budget, and the others share it.
+// Policy squeeze, SqueezeAttention (arXiv:2404.04793): layers whose attention changes the residual
+// stream least give up most of their budget, and the others share it.
 //
-// Layers are put into three groups by cosine similarity, by 3-means in one dimension: solved
-// exactly, where the published code begins at random. The group of the greatest similarity keeps p
-// of its budget; what it gave up is divided among all other layers alike.
+// Layers are divided into three groups by cosine similarity, by 3-means in one dimension. It is
+// solved exactly, while the published code starts at random and may give another result each time.
+// The group of greatest similarity keeps the share p of its budget; all other layers share equally
+// what it gave up.
 #include <algorithm>
 #include <cmath>
 
@@ -14,24 +15,27 @@ namespace {
 
 constexpr double kKept = 0.4;  // p: 0.3 to 0.4 in the paper, 0.4 best in its Table 6
 
-// The least similarity of the third group, for the three groups of least squares; infinite where
-// there are fewer than three different values.
+// The least similarity in the third group, for the three groups of least squared error. Infinite
+// where there are fewer than three different values.
 double ThirdGroupFrom(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
-  // Of values [0, i), about the first one: numbers near 1 would lose their digits.
+  // Prefix sums over values [0, i), relative to the first value: cosines near 1 would otherwise
+  // lose their digits in the squares.
   std::vector<double> sums(n + 1, 0.0), squares(n + 1, 0.0);
   for (size_t i = 0; i < n; ++i) {
     const double x = values[i] - values.front();
     sums[i + 1] = sums[i] + x;
     squares[i + 1] = squares[i] + x * x;
   }
+  // Squared error of values [begin, end) around their mean.
   const auto spread = [&](size_t begin, size_t end) {
     const double sum = sums[end] - sums[begin];
     return squares[end] - squares[begin] - sum * sum / static_cast<double>(end - begin);
   };
   const auto splits = [&](size_t i) { return values[i - 1] != values[i]; };
   double least = INFINITY, from = INFINITY;
+  // All pairs of borders between different values: a model has few enough layers to try each.
   for (size_t second = 1; second + 1 < n; ++second) {
     if (!splits(second)) continue;
     for (size_t third = second + 1; third < n; ++third) {

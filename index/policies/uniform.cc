@@ -1,4 +1,4 @@
-// Equal shares.
+// Policy uniform: every layer and head reads the same share.
 #include "index/policies/policy.h"
 
 namespace lectern {

@@ -9,7 +9,7 @@
 namespace lectern {
 namespace {
 
-// One page's signature after the other, [pages][page rows * query heads].
+// Signatures of pages, one after the other: [pages][page rows * query heads].
 class PageSignatures {
  public:
   PageSignatures(const Signatures& signatures, std::span<const uint32_t> pages, uint32_t page)
@@ -41,7 +41,7 @@ class PageSignatures {
     return anchor;
   }
 
-  // Of Hamming, of the i-th page.
+  // Hamming distance of the i-th page to the anchor.
   uint32_t Distance(size_t i, const std::vector<uint8_t>& anchor) const {
     uint32_t distance = 0;
     for (size_t bit = 0; bit < num_bits_; ++bit) {
@@ -81,6 +81,8 @@ std::vector<uint32_t> Representatives(const KvCrush& crush, const Signatures& si
   assert(count <= pages.size());
   if (count == 0) return {};
   std::mt19937_64 random(seed);
+  // Sorting pairs puts equal distances in document order, so the result does not depend on the
+  // sorting algorithm.
   const PageSignatures of_pages(signatures, pages, crush.page);
   const std::vector<uint8_t> anchor = of_pages.MakeAnchor(crush.anchor, random);
   std::vector<std::pair<uint32_t, uint32_t>> by_distance;

@@ -1,5 +1,5 @@
-// KVCrush (arXiv:2503.00022): rows that go leave representatives, found by which heads attend to
-// them.
+// KVCrush (arXiv:2503.00022): chooses representatives among the rows that are about to be evicted,
+// by which heads attend to them.
 #ifndef LECTERN_INDEX_RETENTION_KVCRUSH_H_
 #define LECTERN_INDEX_RETENTION_KVCRUSH_H_
 
@@ -15,31 +15,31 @@ struct Signatures {
   size_t num_heads = 0;
   std::vector<uint8_t> bits;  // [rows][num_heads], 0 or 1
   size_t num_rows() const { return num_heads == 0 ? 0 : bits.size() / num_heads; }
-  // From the attention [rows] of a query head, of whose rows the share `keep` is kept: its
-  // threshold is that of its round(keep * rows) best rows (at least one); what equals it is above.
+  // Sets the bits of one query head from its attention [rows]. The threshold is the attention of
+  // its round(keep * rows)-th best row (at least the first); rows equal to it get a 1.
   void SetHead(size_t head, std::span<const double> attention, double keep);
 };
 
-// What distances are measured from.
+// The signature that distances are measured from.
 enum class Anchor {
   kRandom,       // each bit by the seed
-  kMean,         // each bit that of more than half of all
+  kMean,         // each bit as in more than half of all pages
   kAlternating,  // 0, 1, 0, 1, …
 };
 
 struct KvCrush {
-  double share = 0;  // of what is kept, representatives; 0.25 in the paper
+  double share = 0;  // representatives' share of the kept rows; 0.25 in the paper
   Anchor anchor = Anchor::kMean;
-  uint32_t page = 1;  // rows that stay or go together
+  uint32_t page = 1;  // rows that stay or leave together
 };
 
-// Of the pages that go, [begin, begin + page) for each of `pages` (ascending first rows; the rows
-// after the last one of `signatures` count as 0): `count` representatives, ascending.
+// Chooses `count` representatives, ascending, among the pages that leave. `pages` are the first
+// rows of these pages, ascending; rows past the end of `signatures` count as 0.
 //
-// Pages are ordered by the Hamming distance of their signatures, those of their rows one after the
-// other, to the anchor, among equals as in the document, and cut into `count` buckets alike in size
-// but for one; of each bucket one page is drawn. (The paper has one bucket per distance in the
-// figures and B of them in the text, where there are no more distances than heads; this is B.)
+// Pages are ordered by the Hamming distance between their signature (those of their rows in
+// sequence) and the anchor, equal ones in document order, and cut into `count` buckets whose sizes
+// differ by at most one. One page is drawn from each bucket. (The paper's figures have one bucket
+// per distance, its text B buckets, although there are no more distances than heads; this is B.)
 // Precondition: count <= pages.
 std::vector<uint32_t> Representatives(const KvCrush& crush, const Signatures& signatures,
                                       std::span<const uint32_t> pages, size_t count, uint64_t seed);

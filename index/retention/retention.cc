@@ -18,7 +18,7 @@ std::vector<float> SquaredScore(const RetentionShape&, const RowStatistics& rows
   return rows.squared;
 }
 
-// SnapKV and PyramidKV: attention of the last tokens.
+// SnapKV and PyramidKV: attention of the last tokens, summed over the query heads.
 std::vector<float> AttentionScore(const RetentionShape& shape, const RowStatistics& rows) {
   std::vector<float> scores(shape.num_rows);
   for (size_t row = 0; row < scores.size(); ++row) {
@@ -29,14 +29,15 @@ std::vector<float> AttentionScore(const RetentionShape& shape, const RowStatisti
   return scores;
 }
 
-// StreamingLLM: the last rows.
+// StreamingLLM: the last rows win.
 std::vector<float> PositionScore(const RetentionShape& shape, const RowStatistics&) {
   std::vector<float> scores(shape.num_rows);
   for (size_t row = 0; row < scores.size(); ++row) scores[row] = static_cast<float>(row);
   return scores;
 }
 
-// Rows of odd multiples of high powers of two first: what is kept lies evenly, however much it is.
+// Spreads kept rows evenly, whatever their number: the score is the row number with its bits
+// reversed, so multiples of high powers of two come first. A float holds the 24 bits exactly.
 std::vector<float> SpacingScore(const RetentionShape& shape, const RowStatistics&) {
   std::vector<float> scores(shape.num_rows);
   for (size_t row = 0; row < scores.size(); ++row) {
@@ -49,6 +50,7 @@ std::vector<float> SpacingScore(const RetentionShape& shape, const RowStatistics
 
 // --- shares of the heads ---
 
+// Shares `total` rows in proportion to `wanted`, with the shape's floor for each head.
 std::vector<uint64_t> Fill(const RetentionShape& shape, const std::vector<double>& wanted,
                            uint64_t total) {
   std::vector<PlanPart> parts;
@@ -63,7 +65,7 @@ std::vector<uint64_t> AllotEqually(const RetentionShape& shape, std::span<const 
   return Fill(shape, std::vector<double>(shape.num_layers * shape.num_kv_heads, 1.0), total);
 }
 
-// PyramidKV: an arithmetic sequence of layers, equal heads.
+// PyramidKV: an arithmetic sequence over layers, equal heads.
 std::vector<uint64_t> AllotPyramid(const RetentionShape& shape, std::span<const std::vector<float>>,
                                    uint64_t total) {
   PolicyInput input;
@@ -76,7 +78,7 @@ std::vector<uint64_t> AllotPyramid(const RetentionShape& shape, std::span<const 
   return Fill(shape, PyramidShares(input), total);
 }
 
-// KV-Compress: blocks of all layers and heads compete. The total is met to a block.
+// KV-Compress: blocks of all layers and heads compete. Meets the total to within a block.
 std::vector<uint64_t> AllotByCompetition(const RetentionShape& shape,
                                          std::span<const std::vector<float>> block_scores,
                                          uint64_t total) {
@@ -84,6 +86,7 @@ std::vector<uint64_t> AllotByCompetition(const RetentionShape& shape,
   const size_t least_blocks = (shape.least_kept() + kCompressBlock - 1) / kCompressBlock;
   std::vector<std::vector<float>> finite(block_scores.begin(), block_scores.end());
   std::vector<std::span<const float>> heads;
+  // The last blocks of a head are its best: making them infinite keeps its floor.
   uint64_t blocks = 0;
   for (std::vector<float>& head : finite) {
     std::fill_n(head.rbegin(), std::min(least_blocks, head.size()), INFINITY);
@@ -98,6 +101,7 @@ std::vector<uint64_t> AllotByCompetition(const RetentionShape& shape,
   return rows;
 }
 
+// The paper's share of representatives: 25 % of what is kept.
 constexpr KvCrush Crush(Anchor anchor, uint32_t page = 1) { return {0.25, anchor, page}; }
 
 constexpr RetentionMethod kMethods[] = {
@@ -162,6 +166,7 @@ RetentionMethod MethodOf(const Retention& retention) {
 
 uint64_t RowsToKeep(const Retention& retention, const RetentionShape& shape) {
   const double all = double{1} * shape.num_layers * shape.num_kv_heads * shape.num_rows;
+  // The factor keeps a product such as 0.1 * 1000 from being rounded up by a binary remainder.
   return static_cast<uint64_t>(std::ceil(retention.keep * all * (1 - 1e-12)));
 }
 
@@ -179,7 +184,7 @@ std::vector<uint32_t> ChooseRows(const RetentionMethod& method, const RetentionS
   const uint32_t first = shape.num_sinks, last = shape.num_rows - shape.num_window;
   const uint32_t page = method.crush.page;
   const std::vector<float> scores = method.score(shape, rows);
-  // Whole pages, best first; among equals as in the document.
+  // Whole pages, best first; among equals in document order.
   std::vector<std::pair<float, uint32_t>> pages;
   for (uint32_t begin = first; begin + page <= last; begin += page) {
     float sum = 0;
@@ -190,7 +195,8 @@ std::vector<uint32_t> ChooseRows(const RetentionMethod& method, const RetentionS
   const uint64_t open = count - shape.num_sinks - shape.num_window;
   const size_t kept = std::min<size_t>(open / page, pages.size());
   const auto wanted = static_cast<size_t>(method.crush.share * static_cast<double>(count) / page);
-  // Each representative stands for at least one page that goes.
+  // Each representative stands for at least one evicted page, so there are no more of them than
+  // evicted pages.
   const size_t crushed = std::min({wanted, kept, pages.size() - kept});
   std::vector<uint32_t> gone;
   for (size_t i = kept - crushed; i < pages.size(); ++i) gone.push_back(pages[i].second);
@@ -206,7 +212,8 @@ std::vector<uint32_t> ChooseRows(const RetentionMethod& method, const RetentionS
   for (const uint32_t begin : Representatives(method.crush, rows.signatures, gone, crushed, seed)) {
     keep(begin, begin + page);
   }
-  // What is left of the count is less than a page, or the rest of the document is.
+  // The rest of the count is less than a page, or what is left of the document is: filled row by
+  // row, best first.
   uint64_t left = open - kept * page;
   std::vector<std::pair<float, uint32_t>> singles;
   for (uint32_t row = first; left > 0 && row < last; ++row) {

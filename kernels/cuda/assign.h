@@ -1,5 +1,6 @@
-// The assignment step of K-means on a CUDA device: a matrix product of which only the best of each
-// row is kept, found tile by tile, so that the product itself is never written.
+// Runs the assignment step of K-means on a CUDA device. It is a matrix product of which only the
+// best of each row is kept; this is found tile by tile, so that the product itself is never
+// written.
 #ifndef LECTERN_KERNELS_CUDA_ASSIGN_H_
 #define LECTERN_KERNELS_CUDA_ASSIGN_H_
 

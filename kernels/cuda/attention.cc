@@ -10,6 +10,8 @@
 namespace lectern {
 namespace {
 
+// Says what is wrong with keys and values for these queries; nullptr: nothing. Logits may stand in
+// for the keys (the tail), and then need no keys and no scales of them.
 const char* WrongKv(const DeviceKv& kv, const DeviceQueries& queries) {
   const bool has_keys = kv.logits == nullptr;
   if ((has_keys && kv.keys == nullptr) || kv.values == nullptr) return "no keys or values";
@@ -137,7 +139,7 @@ uint32_t AttentionRowsPerItem(uint64_t num_rows, uint64_t num_ranges, uint32_t n
   constexpr uint32_t kNarrow = 64;  // wide heads have smaller tiles: more blocks then
   const uint32_t tile_rows = QueryTileRows(num_query_rows, kNarrow);
   const uint64_t query_tiles = std::max(1u, (num_query_rows + tile_rows - 1) / tile_rows);
-  // One item more, a round of a single block, would take as long as a whole round.
+  // With one item more, a round of a single block would take as long as a whole round.
   const auto tiles_of = [&](uint64_t num_blocks) {
     const uint64_t blocks = std::max<uint64_t>(1, num_blocks / query_tiles);
     const uint64_t full = blocks > 2 * num_ranges ? blocks - num_ranges : (blocks + 1) / 2;

@@ -4,7 +4,8 @@
 namespace lectern {
 namespace {
 
-// What a lane holds of 16 of a warp's rows: rows lane / 4 and + 8, of every 8 columns two.
+// The part of 16 of a warp's query rows that a lane holds: rows lane / 4 and lane / 4 + 8, and two
+// of every 8 columns.
 template <uint32_t kHeadDim>
 struct RowState {
   float out[kHeadDim / 8][4];
@@ -21,8 +22,9 @@ struct RowState {
   }
 };
 
-// Four warps: kRowWarps of kRowTiles times 16 query rows each, times as many shares of a tile's
-// keys as are left. What a warp loads of keys and values from shared memory serves all of its rows.
+// A block has four warps: kRowWarps of them share the query rows, kRowTiles times 16 each, and what
+// is left of the four divides a tile's keys. Keys and values that a warp loads from shared memory
+// serve all of its rows.
 template <typename T, uint32_t kHeadDim, uint32_t kRowWarps, uint32_t kRowTiles, bool kIsQ8>
 class Attention {
  public:
@@ -178,7 +180,7 @@ class Attention {
     return position <= token && (kv_.window == 0 || token - position < kv_.window);
   }
 
-  // Of 16 rows from `first_row` of the block on, as below.
+  // Turns products into logits, for 16 rows from `first_row` of the block on, as below.
   __device__ void ToLogits(uint32_t key, uint32_t first_row, Products& s) const {
     const LogitScale scale{args_.scale, args_.softcap};
 #pragma unroll
@@ -227,7 +229,8 @@ class Attention {
       }
       // The four lanes of a row.
       most = fmaxf(state.max[half], LaneMax<4>(most) * scale);
-      // Of a row that has seen nothing: any finite number, so that no infinities are subtracted.
+      // For a row that has seen nothing this may be any finite number, so that no infinities are
+      // subtracted.
       const float base = most == NegativeInfinity() ? 0 : most;
       factors[half] = Exp2(state.max[half] - base);
       state.max[half] = most;

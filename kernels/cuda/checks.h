@@ -1,4 +1,4 @@
-// What launches refuse, in one place.
+// The checks of launches' arguments, in one place.
 #ifndef LECTERN_KERNELS_CUDA_CHECKS_H_
 #define LECTERN_KERNELS_CUDA_CHECKS_H_
 
@@ -25,7 +25,7 @@ inline bool AreRows(const DeviceRows& rows) {
 
 constexpr uint32_t kMostGridY = 65535;
 
-// What is wrong with queries; nullptr: nothing.
+// Says what is wrong with queries; nullptr: nothing.
 inline const char* WrongQueries(const DeviceQueries& q) {
   if (q.data == nullptr || !IsAligned(q.data, 16)) return "queries that are not aligned";
   if (q.dtype != Dtype::kF16 && q.dtype != Dtype::kBf16) return "queries of neither f16 nor bf16";

@@ -11,7 +11,8 @@ __device__ __forceinline__ uint32_t ItemsOf(uint32_t begin, uint32_t end, uint32
   return begin < end ? (end - begin + rows_per_item - 1) / rows_per_item : 0;
 }
 
-// By one block, a thread a kv head. `of_warps`: [warps] of shared memory.
+// Cuts the items in one block, with a thread for each kv head. `of_warps`: [warps] of shared
+// memory.
 __device__ __forceinline__ void CutItems(const CudaCutItemsArgs& args, uint32_t* of_warps) {
   const uint32_t size = args.rows_per_item;
   uint32_t num_listed = 0, num_items = 0;  // of the heads before

@@ -1,9 +1,9 @@
 // A CUDA device as the rest of Lectern sees it: memory, streams, graphs and errors, in plain C++.
 //
-// What runs on the device lies in a library of its own, liblectern_cuda.so.1, which is loaded when
-// a device is asked for: liblectern starts on machines that have neither a GPU nor a driver, and
-// has no part of the CUDA toolkit in it. The library is met through one table of functions
-// (kernels.h), so that tests can put an emulation in its place.
+// The code that runs on the device lies in a library of its own, liblectern_cuda.so.1, which is
+// loaded when a device is asked for: liblectern starts on machines that have neither a GPU nor a
+// driver, and has no part of the CUDA toolkit in it. The library is met through one table of
+// functions (kernels.h), so that tests can put an emulation in its place.
 //
 // Thread rule: a stream is used by one thread at a time; different streams by different threads.
 // Work of a stream runs in the order it was enqueued, and errors of it may show up at any later
@@ -157,8 +157,9 @@ class HostBuffer {
   size_t size_ = 0;
 };
 
-// What was enqueued on a stream between Begin and End, to be enqueued again by one call: a decode
-// step is some hundred small kernels, each a few microseconds of launching.
+// Records what is enqueued on a stream between Begin and End, so that one call can enqueue it
+// again: a decode step is some hundred small kernels, and launching each one takes a few
+// microseconds.
 class CudaGraph {
  public:
   static CudaStatus Begin(CudaStream& stream) {
@@ -175,7 +176,8 @@ class CudaGraph {
     return *this;
   }
   ~CudaGraph();
-  // With the pointers and sizes it was recorded with; the buffers must be there still.
+  // Enqueues the recorded work again, with the pointers and sizes of the recording; the buffers
+  // must still be there.
   CudaStatus Launch(CudaStream& stream) const {
     if (handle_ != nullptr) return kernels_->launch_graph(stream.handle(), handle_);
     return {CudaCode::kInvalidArgument, "launch a graph", "none was recorded"};

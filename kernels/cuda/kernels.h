@@ -1,5 +1,6 @@
-// The table through which liblectern_cuda.so.1 is met, and what is in it. C++17 and plain data
-// only: one side is compiled by nvcc, or by the tests' emulation.
+// The table of functions through which liblectern calls liblectern_cuda.so.1, with the types of
+// their arguments. C++17 and plain data only: one side is compiled by nvcc, or by the tests'
+// emulation.
 #ifndef LECTERN_KERNELS_CUDA_KERNELS_H_
 #define LECTERN_KERNELS_CUDA_KERNELS_H_
 
@@ -43,7 +44,7 @@ struct CudaDeviceInfo {
   uint32_t shared_bytes_per_block = 0;  // the most that one can ask for
 };
 
-// What a launch looks like: found by host code (*.cc), checked by tests without a GPU.
+// The shape of a launch. Host code (*.cc) computes it, so that tests check it without a GPU.
 struct CudaGrid {
   uint32_t x = 1, y = 1, z = 1;  // blocks
   uint32_t threads = 0;          // of a block
@@ -67,7 +68,7 @@ struct CudaKernels {
   CudaStatus (*measure_memory)(int device, uint64_t* free_bytes);  // takes the device into use
   CudaStatus (*allocate)(int device, size_t bytes, void** data);
   void (*release)(int device, void* data);
-  // Of the host, for fast copies.
+  // Memory of the host that the device copies from and to fast.
   CudaStatus (*allocate_pinned)(int device, size_t bytes, void** data);
   void (*release_pinned)(void* data);
   CudaStatus (*create_stream)(int device, CudaStreamHandle** stream);

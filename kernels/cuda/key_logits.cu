@@ -26,6 +26,8 @@ __device__ void LoadKey(const DeviceKv& kv, uint32_t dim, size_t row, uint32_t l
   }
 }
 
+// A warp takes kKeysPerWarp keys, one after another: it keeps a key in registers, spread over its
+// lanes, and multiplies it with every query row.
 template <typename T>
 __global__ __launch_bounds__(kKeyLogitsThreads) void KeyLogitsKernel(const CudaKeyLogitsArgs args) {
   WaitForEarlierKernels();

@@ -7,7 +7,8 @@
 
 namespace lectern {
 
-// Of one kv head: entries [begin, end) of the source, and where its [R, end - begin] logits begin.
+// The work for one kv head: entries [begin, end) of the source, and where its [R, end - begin]
+// logits begin.
 struct KeyLogitsHead {
   uint32_t begin, end;
   uint64_t out;

@@ -32,7 +32,7 @@ struct HeadTiles {
     }
     __syncthreads();
   }
-  // Of those with rows.
+  // Finds the head of a tile, among those that have rows.
   __device__ __forceinline__ uint32_t HeadOf(uint32_t tile, uint32_t num_heads) const {
     uint32_t head = 0;
     for (uint32_t end = num_heads; end - head > 1;) {

@@ -1,5 +1,5 @@
-// The attention that chosen keys get of query rows, and its square, summed by position on a CUDA
-// device: what the evidence of an answer is made of. Logits are kept nowhere.
+// Sums, by position on a CUDA device, the attention that chosen keys get from query rows, and its
+// square; the evidence of an answer is made from these sums. No logits are stored.
 //
 //   masses[position(j)] += sum_r exp(s_rj - lse_r),   s_rj = softcap(scale * q_r . k_j)
 //   squares[position(j)] += sum_r exp(2 (s_rj - lse_r))

@@ -1,4 +1,4 @@
-// How kernels are enqueued, and the launches that the table holds.
+// Enqueues kernels on streams, for the launches that the table of kernels.h holds.
 #ifndef LECTERN_KERNELS_CUDA_LAUNCH_CUH_
 #define LECTERN_KERNELS_CUDA_LAUNCH_CUH_
 
@@ -46,11 +46,12 @@ inline CudaStatus ToStatus(cudaError_t error, const char* during) {
   }
 }
 
-// Kernels take their arguments as one struct. A block's shared memory is all dynamic. Where a
-// stream overlaps (compute capability 9.0 on, "programmatic dependent launch"), a kernel's blocks
-// are brought while the one before ends, and wait (WaitForEarlierKernels): a decode step is
-// hundreds of short kernels, and a start waits for the end before it no longer. In a graph it stays
-// so. What it saves is not measured yet (tests/GPU-PENDING.md).
+// Kernels take their arguments as one struct. A block's shared memory is all dynamic. On devices
+// that can (compute capability 9.0 on, "programmatic dependent launch") launches of a stream
+// overlap: a kernel's blocks are brought while the kernel before it ends, and then wait
+// (WaitForEarlierKernels). A decode step is hundreds of short kernels, and the start of one need
+// not wait for the end of the one before. A graph keeps this. How much time it saves is not
+// measured yet (tests/GPU-PENDING.md).
 template <typename Args>
 CudaStatus Launch(CudaStreamHandle* stream, const CudaGrid& grid, const char* name,
                   void (*kernel)(Args), const Args& args) {

@@ -108,6 +108,7 @@ CudaStatus CudaLookup(const CudaStream& stream, const CudaLookupArgs& args) {
   return few ? LookUpToken(stream, pass) : LookUpQuestion(stream, pass);
 }
 
+// Checks the arguments; a block then lists the rows of one head.
 CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& args) {
   constexpr const char* kName = "select_rows";
   if (args.selected == nullptr || args.row_begin == nullptr || args.row_end == nullptr ||

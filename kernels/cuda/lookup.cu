@@ -141,8 +141,9 @@ __global__ __launch_bounds__(kTileThreads) void MassesKernel(const CudaLookupPas
   }
 }
 
-// What a mass of each of kScoreTiles tiles counts in S, per row: w_r exp(max of tile - LSE_r). The
-// denominators are found again by every block: few numbers, and all blocks in the same order.
+// Finds what a mass of each of kScoreTiles tiles counts in S, per row: w_r exp(max of tile -
+// LSE_r). Every block computes the denominators again: they are few numbers, and all blocks add
+// them in the same order.
 __global__ __launch_bounds__(kScoreThreads) void ScoresKernel(const CudaLookupPass pass) {
   WaitForEarlierKernels();
   const CudaLookupArgs& args = pass.lookup;
@@ -280,7 +281,7 @@ __global__ __launch_bounds__(kTileThreads) void LseKernel(const CudaLookupPass p
     sum += exp2f(pass.partial_max[at + size_t{part} * num_rows] - base) *
            pass.partial_sum[at + size_t{part} * num_rows];
   }
-  // Of nothing at all: such that every share of it is 0.
+  // If the sum is 0, the log-sum-exp is such that every share of it is 0.
   pass.lse[size_t{head} * num_rows + row] = sum > 0 ? base + log2f(sum) : -NegativeInfinity();
 }
 

@@ -63,7 +63,8 @@ struct CudaSelectRowsArgs {
   const float* log_counts = nullptr;
   float* tail_bias = nullptr;  // out [num_clusters]
 };
-// Ascending as the clusters' rows are, whatever ran when: no atomic appends.
+// Lists the rows of the selected clusters, ascending as the clusters' rows are. The order does not
+// depend on what ran when: there are no atomic appends.
 CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& args);
 
 // ---- What launches are given
@@ -71,8 +72,8 @@ CudaStatus CudaSelectRows(const CudaStream& stream, const CudaSelectRowsArgs& ar
 struct CudaLookupPass {
   CudaLookupArgs lookup;
   uint32_t num_tiles;  // of the largest head: of kTokenTileKeys clusters; a question: parts
-  // Of few rows: masses [kFewRows][num_clusters]; [heads][tiles][kFewRows]. Of many: [heads][parts]
-  // [R], and lse [heads][R] times log2(e), the known included.
+  // For few rows: masses [kFewRows][num_clusters]; [heads][tiles][kFewRows]. For many:
+  // [heads][parts][R], and lse [heads][R] times log2(e), the known included.
   float* masses;
   float* partial_max;
   float* partial_sum;

@@ -36,7 +36,7 @@ CudaStatus Prepare(CudaStreamHandle* handle) {
   }
   cublasHandle_t blas = nullptr;
   cublasStatus_t status = cublasCreate(&blas);
-  // What it says, too, where it finds no memory.
+  // cuBLAS reports NOT_INITIALIZED also if it finds no memory.
   size_t free = 0, total = 0;
   if (status == CUBLAS_STATUS_NOT_INITIALIZED && cudaMemGetInfo(&free, &total) == cudaSuccess &&
       free < kCudaMatMulBytes) {

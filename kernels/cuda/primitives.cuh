@@ -1,9 +1,9 @@
-// What device code needs beyond C++: conversions, warp sums, and the instructions that have no C++
-// name (tensor cores, ldmatrix, cp.async), as PTX; the tests' emulation has the same functions,
-// lane by lane, in a header that it puts before this one. Scans and sums of a block are ours, not
-// CUB's, for the same reason: the tests run them without a GPU. Nothing here is scanned or sorted by
-// a launch of its own, which is what CUB is best at: lists are made while they are chosen
-// (row_select.h).
+// The functions that device code needs beyond C++: conversions, warp sums, and the instructions
+// that have no C++ name (tensor cores, ldmatrix, cp.async), as PTX. The tests' emulation has the
+// same functions, lane by lane, in a header that it puts before this one. Scans and sums of a block
+// are ours, not CUB's, for the same reason: the tests run them without a GPU. Nothing here is
+// scanned or sorted by a launch of its own, which is what CUB is best at: lists are made while they
+// are chosen (row_select.h).
 #ifndef LECTERN_KERNELS_CUDA_PRIMITIVES_CUH_
 #define LECTERN_KERNELS_CUDA_PRIMITIVES_CUH_
 
@@ -45,10 +45,10 @@ __device__ __forceinline__ bf16 FromFloat<bf16>(float x) {
   return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
 }
 
-// ---- griddepcontrol (9.7.13.13): a launch that may overlap (launch.cuh) has its blocks come while
-// those of the kernel before it still run, one kernel ahead at most: as soon as all of those have
-// begun. What kernels before this one wrote is there after the wait, nothing of it earlier. The
-// first thing that every kernel does.
+// ---- griddepcontrol (9.7.13.13): every kernel does this first. The blocks of a launch that may
+// overlap (launch.cuh) come while those of the kernel before it still run: as soon as all of those
+// have begun, and one kernel ahead at most. Memory that earlier kernels wrote can be read after the
+// wait, and not before it.
 __device__ __forceinline__ void WaitForEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -73,8 +73,8 @@ __device__ __forceinline__ void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
 }
 
-// ---- ld.relaxed, st.relaxed (9.7.9.8, 9.7.9.11): a word by which blocks of a kernel tell each
-// other all there is to tell. What StoreLate stores others may see at any later time, or not.
+// ---- ld.relaxed, st.relaxed (9.7.9.8, 9.7.9.11): for a word that holds everything that blocks of
+// a kernel tell each other. Others may see a stored value at any later time, or never.
 __device__ __forceinline__ uint64_t LoadRelaxed(const uint64_t* from) {
   uint64_t value;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
@@ -110,8 +110,8 @@ __device__ __forceinline__ void LoadTransposedMatrices(uint32_t (&r)[4], const v
                : "memory");
 }
 
-// ---- mma.sync m16n8k16 (9.7.15.5.8): d += a b, a [16, 16], b [16, 8], d [16, 8] in float. Of lane
-// l, g = l / 4, t = l % 4:
+// ---- mma.sync m16n8k16 (9.7.15.5.8): d += a b, a [16, 16], b [16, 8], d [16, 8] in float. In lane
+// l, with g = l / 4 and t = l % 4:
 //   a: (g, 2t..), (g + 8, 2t..), (g, 2t + 8..), (g + 8, 2t + 8..)     two elements a register
 //   b: (2t.., g), (2t + 8.., g)
 //   d: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
@@ -196,8 +196,8 @@ __device__ __forceinline__ float LaneMax(float x) {
   return x;
 }
 
-// Of a block: sum of `value` over the threads before this one; `total` over all. [warps] of shared
-// memory, free again when all have passed.
+// Returns the sum of `value` over the threads of the block before this one; `total` is that over
+// all. Takes [warps] of shared memory, which are free again when all threads have passed.
 __device__ __forceinline__ uint32_t BlockScan(uint32_t value, uint32_t* of_warps, uint32_t& total) {
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   uint32_t sum = value;
@@ -218,7 +218,8 @@ __device__ __forceinline__ uint32_t BlockScan(uint32_t value, uint32_t* of_warps
   return before + sum - value;
 }
 
-// The largest `value` of the threads before this one; of the first thread 0. As BlockScan.
+// Returns the largest `value` of the threads of the block before this one; in the first thread 0.
+// Shared memory as BlockScan.
 __device__ __forceinline__ uint32_t BlockMaxBefore(uint32_t value, uint32_t* of_warps) {
   const uint32_t lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   uint32_t most = value;
@@ -235,7 +236,8 @@ __device__ __forceinline__ uint32_t BlockMaxBefore(uint32_t value, uint32_t* of_
   return most;
 }
 
-// Of a block, in a fixed order; every thread gets the result. As BlockScan.
+// Sums x over the threads of a block in a fixed order; every thread gets the result. Shared memory
+// as BlockScan.
 __device__ __forceinline__ float BlockSum(float x, float* of_warps) {
   x = LaneSum<kWarpSize>(x);
   if (threadIdx.x % kWarpSize == 0) of_warps[threadIdx.x / kWarpSize] = x;

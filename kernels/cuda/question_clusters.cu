@@ -1,4 +1,5 @@
-// What a question's lookup begins with: its queries as codes meet them, and clusters.
+// The first kernels of a question's lookup: they turn its queries into the form that codes are
+// compared with, and score the clusters.
 #include "kernels/cuda/question_lookup.cuh"
 #include "kernels/cuda/row_rotation.cuh"
 
@@ -17,7 +18,8 @@ __device__ __forceinline__ uint32_t DimensionAt(uint32_t column) {
   return 8 * byte + 2 * (step % 4) + half;
 }
 
-// Of a column the scaled norm of its query, by the first warp. Rotated it is as long.
+// Stores the scaled norm of a column's query; the first warp does it. Rotation does not change a
+// norm.
 __device__ __forceinline__ void StoreNorm(const QuestionPass& pass, uint32_t head, uint32_t column,
                                           bool is_query, const float* rotated) {
   if (pass.norms == nullptr || threadIdx.x >= kWarpSize) return;
@@ -53,7 +55,7 @@ __global__ __launch_bounds__(kTileThreads) void QuestionQueriesKernel(const Ques
 
 // ---- Clusters: log masses of groups for all queries; logits, and references, of those that choose
 
-// What a lane knows of its two query rows' current group: times log2(e).
+// The maximum and sum that a lane has of its two query rows' current group, times log2(e).
 struct GroupState {
   float most[2], sum[2];
   __device__ __forceinline__ void Clear() {

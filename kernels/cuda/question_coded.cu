@@ -1,10 +1,11 @@
-// Whose rows a question's lookup codes, where these are not all: as row_clusters.cu of a token.
+// Chooses the clusters whose rows a question's lookup codes, where not all rows are coded;
+// row_clusters.cu does the same for a token.
 #include "kernels/cuda/question_lookup.cuh"
 
 namespace lectern {
 namespace {
 
-// Scores of a head's clusters, each by a warp, and how many rows have which.
+// Scores a head's clusters, each by a warp, and counts by score how many rows they have.
 __global__ __launch_bounds__(kRowThreads,
                              kRowBlocks) void ClusterScoresKernel(const QuestionPass pass) {
   WaitForEarlierKernels();
@@ -40,7 +41,8 @@ __global__ __launch_bounds__(kRowThreads,
   AddCounts(pass.clusters, gridDim.x * gridDim.y, counts);
 }
 
-// Tiles of clusters, head after head: the first rows of each that are coded.
+// Finds, tile by tile of clusters and head after head, the first rows of each cluster that are
+// coded.
 __global__ __launch_bounds__(kRowThreads, kRowBlocks) void CodedKernel(const QuestionPass pass) {
   WaitForEarlierKernels();
   const DeviceRowCodes& codes = pass.lookup.codes;

@@ -1,4 +1,4 @@
-// What a question's lookup draws of each row, by row codes and fine codes.
+// The kernels of a question's lookup that find each row's mass, by row codes and by fine codes.
 #include "kernels/cuda/question_lookup.cuh"
 
 namespace lectern {
@@ -10,7 +10,7 @@ constexpr float kQuestionRounding = 1e-5f;
 
 // ---- Codes as what tensor cores multiply
 
-// Of two elements, side by side.
+// The constants by which two signs become two numbers, side by side in one register.
 template <typename T>
 struct SignPair;
 template <>
@@ -135,7 +135,7 @@ __device__ __forceinline__ void LoadPairs(const uint8_t* plane, uint32_t first, 
 
 // ---- Row codes: what each row draws of the queries that choose, and how much each group
 
-// What a group's rows that are not coded draw at a column, by their clusters.
+// The mass at a column of a group's rows that are not coded, by their clusters.
 __device__ __forceinline__ float UncodedMass(const QuestionPass& pass, uint32_t head,
                                              uint32_t group, uint32_t column, float reference) {
   if (pass.coded_end == nullptr) return 0;
@@ -410,8 +410,8 @@ __device__ __forceinline__ void AddFineCodes(const QuestionPass& pass, uint32_t 
   }
 }
 
-// Of values first, first + stride, … below `count`, which lie `apart` from each other, the sum at
-// each column of a tile; of the first kColumns threads. All threads of a block take part.
+// Sums the values first, first + stride, … below `count`, which lie `apart` from each other, at
+// each column of a tile; the first kColumns threads get the sums. All threads of a block take part.
 template <uint32_t kColumns, typename T>
 __device__ __forceinline__ double SumColumns(const T* values, size_t apart, uint32_t first,
                                              uint32_t count, uint32_t stride, double* parts) {
@@ -521,6 +521,8 @@ __global__ __launch_bounds__(
 
 // ---- What refined rows draw, by their fine codes: four lanes a row
 
+// Four lanes add up a row's weighted masses, 16 columns at a time. Scores are stored and counted in
+// buckets, from which the cut of the list is found.
 __global__ __launch_bounds__(kRowThreads) void QuestionScoresKernel(const QuestionPass pass) {
   WaitForEarlierKernels();
   constexpr uint32_t kRows = kRowThreads / 4;

@@ -1,4 +1,5 @@
-// What the kernels of question_lookup.h share, and how they are chosen by type, width and columns.
+// The code that the kernels of question_lookup.h share, and how they are chosen by type, width and
+// columns.
 #ifndef LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_CUH_
 #define LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_CUH_
 
@@ -31,12 +32,13 @@ __device__ __forceinline__ float* ScoresOf(const QuestionPass& pass, uint32_t he
   return pass.scores + size_t{head} * pass.num_tiles * kRowTile;
 }
 
-// Of a logit's row at a column, whose reference is times log2(e).
+// The mass of a row at a column, by its logit; the column's reference is times log2(e).
 constexpr float kMostExponent = 80 * kLog2E;  // as in kernels/sign_logits.h
 __device__ __forceinline__ float MassOf(float logit, float reference) {
   return exp2f(fminf(logit * kLog2E - reference, kMostExponent));
 }
-// Of a key of a cluster, by the logit of its centroid. `norm`: scaled, of the column's query.
+// The mass of a key of a cluster, by the logit of its centroid. `norm`: scaled, of the column's
+// query.
 __device__ __forceinline__ float KeyMass(const QuestionPass& pass, const ClusterKeys& keys,
                                          float logit, float norm, float reference) {
   const float cap = pass.lookup.softcap;

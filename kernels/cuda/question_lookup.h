@@ -1,30 +1,33 @@
-// The best rows of a layer for the tokens of a question, on a CUDA device: the sister of
-// row_lookup.h for many query rows, of which some choose (as index/lookup.h's row_weights), by
-// tensor cores.
+// Finds the best rows of a layer for the tokens of a question, on a CUDA device, with tensor cores.
+// It is the sister of row_lookup.h for many query rows, some of which choose (as index/lookup.h's
+// row_weights).
 //
 //   ref_r = log(exp(known_r) + sum_i N_i exp(s_ri))            of all clusters i
 //   S_i   = sum_r w_r exp(s_ri - ref_r)                        of the rows r that choose
 //   m_rt  = exp(softcap(q_r . C_cluster(t) + f_t <H q_r, s_t>) - ref_r)
 //   S_t   = sum_r w_r m_rt
 //
-// s_ri is the logit of a centroid with what its spread adds (kernels/second_order.h), softcapped.
-// The row codes of the `num_coded` rows of the clusters of the largest S_i, of all kv heads
-// together, are read (of the last such cluster the first ones; where that is all rows S_i is not
-// looked at); of any other row m_rt = exp(s_ri - ref_r). The fine codes of the `num_refined` coded
-// rows of the largest S_t make better m and
-// LSE_r = ref_r + log(exp(known_r - ref_r) + sum_t m_rt), and the `num_wanted` of the largest
-// sum_r w_r m_rt exp(ref_r - LSE_r) are listed. Of the others a group of rows that follow one
-// another keeps its log mass for the tail: of a row that chooses by m_rt; of another one by its
-// clusters, less the share that is listed as rows that choose see it.
+// s_ri is the logit of a centroid with the correction for its spread (kernels/second_order.h),
+// softcapped. The steps:
+//   1. The `num_coded` rows of the clusters of the largest S_i, of all kv heads together, get their
+//      m_rt from their row codes; only the first rows of the last such cluster do. Where all rows
+//      are coded, S_i is not computed. Any other row has m_rt = exp(s_ri - ref_r).
+//   2. The `num_refined` coded rows of the largest S_t get a better m_rt from their fine codes, and
+//      LSE_r = ref_r + log(exp(known_r - ref_r) + sum_t m_rt).
+//   3. The `num_wanted` rows of the largest sum_r w_r m_rt exp(ref_r - LSE_r) are listed.
+//   4. Each group of rows that follow one another keeps the log mass of its other rows for the
+//      tail. For a query row that chooses this is by m_rt; for another one by the clusters, less
+//      the share that is listed as the rows that choose see it.
 //
-// Rows are taken as vectors of +-1, and of 4 s + p + 2 p', which f16 and bf16 hold exactly, and met
-// with rotated queries rounded to their own type. One pass over the row codes, one over the fine
-// codes of refined rows; no logit of a row that is not refined is kept. A reference that is known
-// beforehand takes the place of an online softmax: masses only need sums. Ours.
+// Rows are vectors of +-1, or of 4 s + p + 2 p', which f16 and bf16 hold exactly; they are
+// multiplied with rotated queries that are rounded to their own type. The row codes are read in one
+// pass, and the fine codes of refined rows in another; no logit of a row that is not refined is
+// kept. The reference ref_r is known beforehand and takes the place of an online softmax, because
+// masses only need sums. The method is ours.
 //
-// In 8 launches: queries, centroids, row codes, which rows are refined; fine codes, their scores,
-// the list, the tail and the items. In two more where not all rows are coded: scores of clusters,
-// and which of their rows are.
+// There are 8 launches: queries, centroids, row codes, which rows are refined; fine codes, their
+// scores, the list, the tail and the items. There are two more where not all rows are coded: scores
+// of clusters, and which of their rows are coded.
 #ifndef LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_QUESTION_LOOKUP_H_
 

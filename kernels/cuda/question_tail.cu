@@ -1,14 +1,17 @@
-// What a question's lookup leaves: of each group the mass of the rows that are not listed.
+// The last kernels of a question's lookup: they find for each group the mass of the rows that are
+// not listed.
 #include "kernels/cuda/question_lookup.cuh"
 
 namespace lectern {
 namespace {
 
-// Of refined rows [begin, end) those that are listed: how many, and their masses at two columns.
+// The listed ones among refined rows [begin, end): their number, and their masses at two columns.
 struct ReadRows {
   uint32_t count;
   float masses[2];
 };
+// A warp looks at 32 refined rows at a time and finds the listed ones by their scores, which are
+// below 0. Masses are loaded four rows at a time, so that loads overlap.
 __device__ __forceinline__ ReadRows SumListed(const QuestionPass& pass, uint32_t head,
                                               uint32_t begin, uint32_t end, uint32_t column) {
   constexpr uint32_t kAtOnce = 4;

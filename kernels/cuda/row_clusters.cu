@@ -1,4 +1,5 @@
-// Whose rows a row lookup codes: scores of clusters, and slots for the rows of the best.
+// Chooses the clusters whose rows a row lookup codes: scores them, and gives slots to the rows of
+// the best.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/row_clusters.cuh"
 #include "kernels/cuda/row_lookup.cuh"

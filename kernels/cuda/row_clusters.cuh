@@ -1,4 +1,4 @@
-// What lookups know of a cluster's keys together: by its centroid, its spread and their number.
+// Estimates the masses of a cluster's keys together, by its centroid, its spread and their number.
 #ifndef LECTERN_KERNELS_CUDA_ROW_CLUSTERS_CUH_
 #define LECTERN_KERNELS_CUDA_ROW_CLUSTERS_CUH_
 
@@ -29,8 +29,9 @@ __device__ __forceinline__ float KeysLogit(const DeviceRowCodes& codes, float lo
                       : deviation * keys.most_deviations - fmaxf(keys.log_count, 0.0f));
 }
 
-// Of a thread's clusters of a head, those from `first` on, how many rows are taken; `sizes`: of how
-// many. `scores`: of the head's clusters. All threads of a block come here.
+// Finds how many rows are taken from each of a thread's clusters of a head, those from `first` on;
+// `sizes`: how many rows each has. `scores`: of the head's clusters. All threads of a block come
+// here.
 __device__ __forceinline__ BestRows FindBestClusters(const DeviceRowCodes& codes,
                                                      const RowSelection& selection, uint32_t tile,
                                                      uint32_t head, uint32_t first,

@@ -1,4 +1,5 @@
-// How much rows turned, on a CUDA device: what a layer's attention does to the residual stream.
+// Measures how much rows turned, on a CUDA device: how a layer's attention changes the residual
+// stream.
 #ifndef LECTERN_KERNELS_CUDA_ROW_COSINES_H_
 #define LECTERN_KERNELS_CUDA_ROW_COSINES_H_
 
@@ -10,8 +11,9 @@ struct CudaRowCosinesArgs {
   DeviceRows before, after;  // [M, C] f32, finite
   float* cosines;            // out [M]
 };
-// Of the angle between rows: <before, after> / (|before| |after|), 1 where a row is zero. Within
-// 1e-5 of the same in double; each is a sum in one order, whatever ran when.
+// Finds the cosine of the angle between rows: <before, after> / (|before| |after|), 1 where a row
+// is zero. The result is within 1e-5 of the same in double; each is a sum in one order, whatever
+// ran when.
 CudaStatus CudaRowCosines(const CudaStream& stream, const CudaRowCosinesArgs& args);
 
 }  // namespace lectern

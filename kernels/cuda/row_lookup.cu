@@ -1,4 +1,4 @@
-// Logits, scores and masses of the rows that have slots, by row codes and fine codes.
+// Finds logits, scores and masses of the rows that have slots, by row codes and fine codes.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/row_lookup.cuh"
 
@@ -9,7 +9,7 @@ __device__ __forceinline__ float* LogitsOf(const CudaRowLookupPass& pass, uint32
   return pass.logits + query * SlotStride(pass);
 }
 
-// Of the slots of a tile that are one head's, with some query rows.
+// Stores the states of the slots of a tile that belong to one head, with some query rows.
 template <uint32_t kQueries>
 __device__ void StoreStates(const CudaRowLookupPass& pass, uint32_t head, uint32_t tile,
                             uint32_t first_query, uint32_t num_queries,
@@ -72,7 +72,7 @@ struct Nibbles {
   uint32_t low, high;
   __device__ __forceinline__ explicit Nibbles(uint32_t bytes)
       : low(bytes << 2 & 0x3C3C3C3C), high(bytes >> 2 & 0x3C3C3C3C) {}
-  // Of byte i: of each query row a byte.
+  // The table entries of byte i, one byte for each query row.
   __device__ __forceinline__ uint32_t Entries(const unsigned char* table, uint32_t i) const {
     const unsigned char* const lower = table + (low >> (8 * i) & 0xFF);
     const unsigned char* const upper = table + kTableWords / 2 * 4 + (high >> (8 * i) & 0xFF);
@@ -145,8 +145,8 @@ __device__ __forceinline__ void AddChunk(const uint4& chunk, uint32_t first, uin
 
 // ---- Which row a slot is
 
-// Of the slots of a tile that are one head's, to shared memory: their clusters. `cluster`: of the
-// first of them, or one before it.
+// Finds the clusters of the slots of a tile that belong to one head, into shared memory. `cluster`:
+// that of the first of them, or one before it.
 __device__ __forceinline__ void FindClusters(const CudaRowLookupPass& pass, uint32_t head,
                                              const HeadSlots& slots, uint32_t tile,
                                              uint32_t cluster, uint32_t* clusters) {
@@ -291,7 +291,8 @@ __global__ __launch_bounds__(kRowThreads,
 
 // ---- The best of them get the logits of their fine codes
 
-// Of one slot of a head, entry `at` of those that are refined, with all query rows.
+// Stores the logits by fine codes of one slot of a head, entry `at` of those that are refined, with
+// all query rows.
 template <uint32_t kPlaneBytes>
 __device__ __forceinline__ void StoreFineLogits(const CudaRowLookupPass& pass, uint32_t head,
                                                 uint32_t slot, uint32_t of_head, uint32_t at,
@@ -355,7 +356,8 @@ __device__ __forceinline__ void StoreStatesAnew(const CudaRowLookupPass& pass, u
   }
 }
 
-// Of a head, by a block: what is known, what is coded, and the clusters of what is not.
+// Finds the log-sum-exps of a head, by a block: of what is known, of the coded rows, and of the
+// clusters of the others.
 __device__ __forceinline__ void StoreLses(const CudaRowLookupPass& pass, uint32_t head) {
   const DeviceRowCodes& codes = pass.lookup.codes;
   const uint32_t num_rests = ClusterTiles(codes.most_clusters);
@@ -373,8 +375,8 @@ __device__ __forceinline__ void StoreLses(const CudaRowLookupPass& pass, uint32_
   }
 }
 
-// Of each tile the best slots are numbered, then shared out to the threads; where there are any,
-// its states are made anew. After the tiles a head each, for those that have no slots.
+// Numbers the best slots of each tile and shares them out to the threads; a tile that has any makes
+// its states anew. Behind the tiles comes a block for each head, for heads that have no slots.
 template <uint32_t kPlaneBytes>
 __global__ __launch_bounds__(kRowThreads, 3) void RefineKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
@@ -423,6 +425,8 @@ __global__ __launch_bounds__(kRowThreads, 3) void RefineKernel(const CudaRowLook
 
 // ---- Scores of the rows that are refined
 
+// Each thread scores kRowsPerThread refined rows over all query rows that choose. Scores are stored
+// and counted in buckets, from which the cut of the list is found.
 __global__ __launch_bounds__(kRowThreads,
                              kRowBlocks) void ScoresKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();
@@ -462,7 +466,8 @@ __global__ __launch_bounds__(kRowThreads,
 
 // ---- What is left
 
-// By the last block of a head: of all groups, which other blocks wrote.
+// Finds a head's log-sum-exps of the tail, in the last block of the head, from the groups that all
+// blocks wrote.
 __device__ void StoreTailLses(const CudaRowLookupPass& pass, uint32_t head) {
   const uint32_t num_groups = pass.lookup.codes.most_groups;
   for (uint32_t q = threadIdx.x / kWarpSize; q < pass.num_queries; q += kRowWarps) {

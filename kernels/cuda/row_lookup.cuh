@@ -1,4 +1,4 @@
-// What the kernels of row_lookup.h share.
+// The code that the kernels of row_lookup.h share.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_CUH_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_CUH_
 
@@ -14,7 +14,7 @@ __device__ __forceinline__ size_t QueryOf(const CudaRowLookupPass& pass, uint32_
                                           uint32_t query) {
   return size_t{head} * pass.num_queries + query;
 }
-// Of a query row; where it is 0 its scores are not looked at.
+// The weight of a query row; where it is 0 the row's scores are not looked at.
 __device__ __forceinline__ float WeightOf(const CudaRowLookupPass& pass, uint32_t query) {
   const float* const weights = pass.lookup.row_weights;
   return weights != nullptr ? weights[query] : 1.0f / static_cast<float>(pass.num_queries);
@@ -80,7 +80,7 @@ __device__ __forceinline__ void ForEachHeadOf(const CudaRowLookupPass& pass, uin
 __device__ __forceinline__ size_t SlotStride(const CudaRowLookupPass& pass) {
   return size_t{SlotTiles(pass.lookup.num_coded)} * kRowTile;
 }
-// Of a query row: of what each tile has of each head.
+// The number of states of a query row: one for each tile, and one for each head.
 __device__ __forceinline__ size_t NumStates(const CudaRowLookupPass& pass) {
   return SlotTiles(pass.lookup.num_coded) + size_t{pass.lookup.codes.num_kv_heads};
 }

@@ -1,24 +1,27 @@
-// The best rows of a layer for the query rows of a token, on a CUDA device: what index/lookup.h
-// does, whose finest clusters are all looked up here.
+// Finds the best rows of a layer for the query rows of a token, on a CUDA device. It does what
+// index/lookup.h does, except that all finest clusters are looked up here.
 //
 //   S_i  = sum_r w_r exp(s_ri - LSE_r),   LSE_r = log(exp(known_r) + sum_i N_i exp(s_ri))
 //   l_rt = softcap(q_r . C_cluster(t) + f_t <H q_r, s_t>)       (index/row_codes.h; q scaled)
 //   S_t  = sum_r w_r exp(l_rt - LSE_r)
 //
-// s_ri is the logit of a centroid with what its spread adds (kernels/second_order.h), softcapped.
-// The `num_coded` rows of the clusters of the largest S_i, of all kv heads together, are met by
-// their row codes (of the last such cluster the first ones). The fine codes of the `num_refined`
-// rows of the largest S_t are read, which make better l_rt of these; of them the `num_wanted` best
-// are listed, by S_t with an LSE_r of the best that is known of each row: its fine code, its row
-// code, its cluster. Of all others a group of rows that follow one another keeps its log mass by
-// that, for the tail.
+// s_ri is the logit of a centroid with the correction for its spread (kernels/second_order.h),
+// softcapped. The steps:
+//   1. The `num_coded` rows of the clusters of the largest S_i, of all kv heads together, get their
+//      logits l_rt from their row codes; only the first rows of the last such cluster do.
+//   2. The `num_refined` rows of the largest S_t get better l_rt from their fine codes.
+//   3. The `num_wanted` best of these are listed, by S_t with an LSE_r of the best estimate of each
+//      row: by its fine code, else by its row code, else by its cluster.
+//   4. Each group of rows that follow one another keeps the log mass of its other rows, by the same
+//      estimates, for the tail.
 //
 // Queries are as attention takes them. They are scaled, rotated and made into tables of sums
 // (kernels/sign_logits.h) here, and the logits of the centroids are products of tiles. Rows that
-// are coded get slots, one after the other, so that what follows is about nothing else. Ours.
+// are coded get slots, one after the other, so that later steps touch these rows alone. The method
+// is ours.
 //
-// In 8 launches: queries and centroids, scores of clusters, slots; row codes; fine codes, their
-// scores, the list, the tail and the items.
+// There are 8 launches: queries and centroids, scores of clusters, slots; row codes; fine codes,
+// their scores, the list, the tail and the items.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_H_
 

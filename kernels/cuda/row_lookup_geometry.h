@@ -1,4 +1,4 @@
-// What host and device code of row_select.h and row_lookup.h agree on.
+// Sizes that host and device code of row_select.h and row_lookup.h agree on.
 #ifndef LECTERN_KERNELS_CUDA_ROW_LOOKUP_GEOMETRY_H_
 #define LECTERN_KERNELS_CUDA_ROW_LOOKUP_GEOMETRY_H_
 
@@ -14,8 +14,8 @@ constexpr uint32_t kRowTileCentroids = 128;
 constexpr uint32_t kRowSharedBytes = 512;  // of a block, for sums
 // So many blocks a multiprocessor runs at once: as many are started.
 constexpr uint32_t kRowLogitsBlocks = 3, kRowTailBlocks = 3;
-// Of others: for twice as many the compiler has too few registers to load more than one thing at a
-// time.
+// Blocks of the other kernels: for twice as many the compiler has too few registers to load more
+// than one thing at a time.
 constexpr uint32_t kRowBlocks = 4;
 
 // Scores are counted in buckets: 64 for each power of two from 2^-62 on, below 4.
@@ -30,7 +30,7 @@ constexpr uint32_t RowTableBytes(uint32_t num_queries, uint32_t plane_bytes) {
   return (num_queries + kRowQueries - 1) / kRowQueries * plane_bytes * kTableWords * 4;
 }
 
-// What is known of a cluster's keys together. Of none of them the log is that of 0.
+// The data about a cluster's keys together. If it has none, the log of their count is that of 0.
 struct ClusterKeys {
   float log_count, deviation, most_deviations, unused;  // 16 bytes
 };

@@ -1,5 +1,5 @@
-// What a row lookup makes of queries before it meets a row: tables of sums of their signs, and
-// logits of the centroids.
+// The first kernels of a row lookup: they make, of the queries, tables of sums of their signs, and
+// the logits of the centroids.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/row_clusters.cuh"
 #include "kernels/cuda/row_lookup.cuh"
@@ -127,7 +127,7 @@ __device__ void MakeCentroidLogits(const CudaRowLookupPass& pass, uint32_t head,
   }
 }
 
-// Of each head first a block for each query row, then one for each tile of centroids.
+// A head has first a block for each query row, then one for each tile of centroids.
 template <typename T, uint32_t kHeadDim>
 __global__ __launch_bounds__(kTileThreads) void QueriesKernel(const CudaRowLookupPass pass) {
   WaitForEarlierKernels();

@@ -1,4 +1,4 @@
-// The last list of row_select.h.
+// Lists the rows that a lookup has chosen (row_select.h).
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/row_select.cuh"
 

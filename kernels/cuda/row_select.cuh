@@ -1,4 +1,5 @@
-// Device code of row_select.h: entries in tiles, counts of their scores, and which are the best.
+// The device code of row_select.h: it counts entries by their scores, tile by tile, and finds the
+// best of them.
 #ifndef LECTERN_KERNELS_CUDA_ROW_SELECT_CUH_
 #define LECTERN_KERNELS_CUDA_ROW_SELECT_CUH_
 
@@ -11,7 +12,7 @@ namespace lectern {
 
 constexpr uint32_t kRowWarps = kRowThreads / kWarpSize;
 
-// What blocks sum by lies first in their shared memory.
+// The memory that a block's sums need, which lies first in its shared memory.
 struct RowShared {
   uint64_t said[kRowWarps];
   uint32_t is_last, tile, first;
@@ -32,7 +33,7 @@ __device__ __forceinline__ ThreadRows RowsOf(uint32_t tile, uint32_t num_rows) {
   const uint32_t first = tile * kRowTile + threadIdx.x * kRowsPerThread;
   return {first, first < num_rows ? min(kRowsPerThread, num_rows - first) : 0};
 }
-// One access.
+// Loads four floats in one access.
 __device__ __forceinline__ void LoadFour(const float* from, float (&to)[kRowsPerThread]) {
   const float4 four = *reinterpret_cast<const float4*>(from);
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
@@ -93,7 +94,8 @@ __device__ __forceinline__ void AddStates(const float* maxima, const float* sums
   }
 }
 
-// To 0, by all blocks of a launch before those that count, of so many threads.
+// Clears words that a later launch counts in; all blocks of this launch take part, with so many
+// threads.
 __device__ __forceinline__ void ClearWords(uint32_t* words, uint32_t count, uint32_t block,
                                            uint32_t num_blocks) {
   for (uint32_t i = block * blockDim.x + threadIdx.x; i < count; i += num_blocks * blockDim.x) {
@@ -105,7 +107,7 @@ __device__ __forceinline__ void ClearWords(uint32_t* words, uint32_t count, uint
 
 // Never -0, and 0 where it is no number.
 __device__ __forceinline__ float ToScore(float sum) { return fmaxf(sum, 0.0f); }
-// Of a score, which is not below 0.
+// The bucket of a score, which is not below 0.
 __device__ __forceinline__ uint32_t BucketOf(float score) {
   constexpr uint32_t kBits = 23 - 6, kLeast = (127 - 62) << 6;
   const uint32_t bucket = static_cast<uint32_t>(__float_as_int(score)) >> kBits;
@@ -171,9 +173,10 @@ constexpr uint64_t kOfTile = uint64_t{1} << 62, kWithAllBefore = uint64_t{2} << 
 __device__ __forceinline__ uint64_t Packed(const RowCounts& counts, uint64_t kind) {
   return kind | uint64_t{counts.equal} << 31 | counts.above;
 }
-// Of all tiles before `tile`, which holds `own`. A tile says first what it holds, then what it
-// holds with all before it; a block looks back at as many of them at a time as it has threads,
-// until one has said the latter. All threads of a block come here, each of which gets the result.
+// Sums the counts of all tiles before `tile`, which itself holds `own`. A tile publishes first its
+// own counts, then the counts of itself and all before it. A block looks back at as many tiles at a
+// time as it has threads, until one of them has published the latter. All threads of a block come
+// here, and each gets the result.
 __device__ __forceinline__ RowCounts CountsBefore(uint64_t* tiles, uint32_t tile,
                                                   const RowCounts& own) {
   const auto above_of = [](uint64_t said) { return static_cast<uint32_t>(said & 0x7FFFFFFF); };
@@ -217,12 +220,16 @@ __device__ __forceinline__ RowCounts CountsBefore(uint64_t* tiles, uint32_t tile
   return before;
 }
 
-// Of a thread's entries, of `sizes` rows each (0: no entry), how many of each are taken: of the
-// cut's bucket the first ones. `at`: how many are before them. All threads of a block come here.
+// Says how many rows of each of a thread's entries are taken (an entry has `sizes` rows; 0: no
+// entry); in the cut's bucket the first ones. `at`: how many rows are taken before them. All
+// threads of a block come here.
 struct BestRows {
   uint32_t taken[kRowsPerThread];
   uint32_t at;
 };
+// Rows of buckets above the cut are all taken; of the cut's own bucket the first ones are, as many
+// as are still wanted. For that each thread must know how many such rows lie before its own, in its
+// block (BlockScan) and in earlier blocks (CountsBefore).
 __device__ __forceinline__ BestRows FindBest(const RowSelection& selection, uint32_t tile,
                                              const uint32_t (&buckets)[kRowsPerThread],
                                              const uint32_t (&sizes)[kRowsPerThread]) {
@@ -248,7 +255,8 @@ __device__ __forceinline__ BestRows FindBest(const RowSelection& selection, uint
   }
   return best;
 }
-// Of a thread's rows by their scores; one below 0 is of none.
+// Finds the taken ones of a thread's rows by their scores; a score below 0 means that there is no
+// row.
 __device__ __forceinline__ BestRows FindBestRows(const RowSelection& selection, uint32_t tile,
                                                  const float* scores, uint32_t count) {
   uint32_t buckets[kRowsPerThread], sizes[kRowsPerThread];

@@ -13,9 +13,9 @@
 
 namespace lectern {
 
-// Of the rows of one layer. Those of kv head h are [row_begin[h], row_begin[h] + num_rows[h]) of
-// what is per row, in the order of their clusters and groups; row_begin[h] % 32 == 0, and the
-// arrays reach to the next 32 rows after a head's last. All arrays are the device's.
+// The codes of the rows of one layer. Entries of kv head h in arrays per row are [row_begin[h],
+// row_begin[h] + num_rows[h]), in the order of their clusters and groups; row_begin[h] % 32 == 0,
+// and the arrays reach to the next 32 rows after a head's last. All arrays are the device's.
 struct DeviceRowCodes {
   const uint8_t* planes = nullptr;  // [rows][plane_bytes]: signs; 4-byte aligned, fastest: 16-byte
   const float* factors = nullptr;   // per row; 16-byte aligned
@@ -46,8 +46,8 @@ struct DeviceRowCodes {
   uint32_t plane_bytes = 0;                                    // head_dim / 8, at most 32
 };
 
-// What lookups by row codes have in common. R: num_tokens * group query rows of a kv head, of which
-// some choose.
+// The arguments that all lookups by row codes have. R: num_tokens * group query rows of a kv head,
+// some of which choose.
 struct CudaCodesLookupArgs {
   DeviceRowCodes codes;
   DeviceQueries queries;
@@ -71,7 +71,7 @@ struct CudaCodesLookupArgs {
   // wanted.
   CudaCutItemsArgs cut;
 };
-// What is wrong with them; nullptr: nothing.
+// Says what is wrong with the arguments; nullptr: nothing.
 const char* WrongCodesLookup(const CudaCodesLookupArgs& args);
 
 // Memory in parts, each aligned to 16 bytes.

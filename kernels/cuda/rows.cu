@@ -326,7 +326,7 @@ CudaStatus LaunchSoftcap(CudaStreamHandle* stream, const CudaGrid& grid,
                          const CudaSoftcapArgs& args) {
   return Launch(stream, grid, "softcap", SoftcapKernel, args);
 }
-// Of machine code from PTX below 9.0 it cannot, whatever the device: there is no wait in it.
+// Machine code from PTX below 9.0 cannot overlap, whatever the device: there is no wait in it.
 bool KernelsCanOverlap() {
   cudaFuncAttributes attributes;
   if (cudaFuncGetAttributes(&attributes, AddKernel) == cudaSuccess) {

@@ -1,4 +1,4 @@
-// What host and device code of rows.h agree on.
+// Sizes that host and device code of rows.h agree on.
 #ifndef LECTERN_KERNELS_CUDA_ROWS_GEOMETRY_H_
 #define LECTERN_KERNELS_CUDA_ROWS_GEOMETRY_H_
 

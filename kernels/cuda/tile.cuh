@@ -51,7 +51,8 @@ struct HeldRows {
   static constexpr uint32_t kOfPass = kWarpSize / (kHeadDim / kChunk);  // rows of a warp
   static constexpr uint32_t kPasses = kWarpRows / kOfPass;
   static constexpr uint32_t kRowsPerPass = kTileKeys / kPasses;
-  // Which row of the tile the lane holds; which one this thread copies in a pass.
+  // OfLane is the row of the tile that the lane holds; the other is the row that this thread copies
+  // in a pass.
   static __device__ __forceinline__ uint32_t OfLane() {
     const uint32_t held = threadIdx.x % kWarpRows;
     return held / kOfPass * kRowsPerPass + threadIdx.x / kWarpSize * kOfPass + held % kOfPass;

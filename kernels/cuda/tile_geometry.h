@@ -1,4 +1,4 @@
-// What host and device code agree on about tiles.
+// The sizes of tiles, on which host and device code agree.
 #ifndef LECTERN_KERNELS_CUDA_TILE_GEOMETRY_H_
 #define LECTERN_KERNELS_CUDA_TILE_GEOMETRY_H_
 

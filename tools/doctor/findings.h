@@ -1,4 +1,4 @@
-// What the doctor found: one line of text each, or one object of JSON.
+// Prints what the doctor found: one line of text for each finding, or one object of JSON.
 #ifndef LECTERN_TOOLS_DOCTOR_FINDINGS_H_
 #define LECTERN_TOOLS_DOCTOR_FINDINGS_H_
 

@@ -80,8 +80,8 @@ class LayerComparison {
  private:
   static ptrdiff_t Count(size_t count) { return static_cast<ptrdiff_t>(count); }
 
-  // The definition's outputs and the kernel's. What is not finite is the weights' fault where both
-  // have it.
+  // Compares the definition's outputs with the kernel's. Where both have a value that is not
+  // finite, the weights are at fault.
   void Compare(const Floats& defined, const Floats& fast, size_t num_rows, const char* kernel,
                const std::string& of) {
     if (!damaged_.empty()) return;

@@ -1,4 +1,4 @@
-// Whether this machine multiplies right, with this model's weights.
+// Tests whether this machine multiplies right, with this model's weights.
 #ifndef LECTERN_TOOLS_DOCTOR_KERNEL_TEST_H_
 #define LECTERN_TOOLS_DOCTOR_KERNEL_TEST_H_
 

@@ -1,4 +1,4 @@
-// What this machine can do, whatever the model.
+// Finds what this machine can do, whatever the model.
 #ifndef LECTERN_TOOLS_DOCTOR_MACHINE_H_
 #define LECTERN_TOOLS_DOCTOR_MACHINE_H_
 
@@ -16,7 +16,7 @@ Finding CheckGpu();
 Finding CheckThreads(uint64_t num_threads);  // 0: as many as the engine would take
 Finding CheckBlas();
 
-// What this process may still take: of the machine, its control group and its limits.
+// The memory that this process may still take: of the machine, its control group and its limits.
 struct Memory {
   uint64_t total = 0, available = 0;  // bytes
   std::string limited_by;  // "the machine", "its container or control group", "ulimit -v"

@@ -133,7 +133,7 @@ Finding DescribeAssumptions(const std::vector<std::string>& sentences) {
   return finding;
 }
 
-// What a document needs beside the weights.
+// Checks what a document needs beside the weights.
 Finding CheckNeeds(const ModelConfig& config, const ModelQuestion& question, uint64_t weights_bytes,
                    size_t num_threads) {
   const uint64_t n = question.tokens, layer = ShardBytes(config, Dtype::kF16, n);
@@ -323,7 +323,7 @@ class ModelChecks {
     return {};
   }
 
-  // Of the first layer's matrices, as they are multiplied.
+  // Bytes of the first layer's matrices, in the form in which they are multiplied.
   static double LayerBytes(const Model& model) {
     const LayerWeights& layer = model.weights().layer(0);
     double bytes = 0;

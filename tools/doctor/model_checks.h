@@ -1,4 +1,4 @@
-// What one model is, what it needs, and how fast it will be here.
+// Finds what one model is, what it needs, and how fast it will be here.
 #ifndef LECTERN_TOOLS_DOCTOR_MODEL_CHECKS_H_
 #define LECTERN_TOOLS_DOCTOR_MODEL_CHECKS_H_
 

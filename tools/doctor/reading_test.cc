@@ -53,7 +53,7 @@ constexpr double kMostPerplexity = 100, kLeastGain = 8, kMostTokensPerWord = 1.4
 
 constexpr size_t kLogitRows = 16;  // at a time: vocabularies are large
 
-// The same words, every seventh after another.
+// Puts the same words into another order, every seventh after another.
 std::string InAnotherOrder(std::string_view text) {
   std::vector<std::string_view> words;
   for (size_t begin = 0; begin < text.size();) {

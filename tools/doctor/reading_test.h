@@ -1,4 +1,4 @@
-// Whether a model reads plain English, as one whose file is what it should be does.
+// Tests whether a model reads plain English, as a model does whose file is not damaged.
 #ifndef LECTERN_TOOLS_DOCTOR_READING_TEST_H_
 #define LECTERN_TOOLS_DOCTOR_READING_TEST_H_
 

@@ -15,7 +15,7 @@ constexpr std::string_view kTexts[] = {
 
 std::string Excerpt(std::string_view text) { return Json(text).Dump(); }
 
-// What is wrong with the tokens of a text; empty: nothing.
+// Returns what is wrong with the tokens of a text; empty: nothing.
 std::string FaultOf(const TokenizedText& tokens, std::string_view text,
                     const Tokenizer& tokenizer) {
   if (tokens.ids.size() != tokens.ranges.size() || tokens.ids.empty()) return "no place of a token";

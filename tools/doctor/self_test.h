@@ -1,4 +1,4 @@
-// Whether text comes out right with this model.
+// Tests whether a model's tokenizer turns text into tokens and back without a fault.
 #ifndef LECTERN_TOOLS_DOCTOR_SELF_TEST_H_
 #define LECTERN_TOOLS_DOCTOR_SELF_TEST_H_
 
@@ -7,8 +7,9 @@
 
 namespace lectern::doctor {
 
-// Built-in texts to tokens and back. Fails where places in the text are wrong or a control token is
-// made; warns where text comes back changed, as by vocabularies that normalise or lack characters.
+// Turns built-in texts into tokens and back. Fails where places in the text are wrong or a control
+// token is made; warns where text comes back changed, as by vocabularies that normalise or lack
+// characters.
 Finding TestTokenizer(const Tokenizer& tokenizer);
 
 }  // namespace lectern::doctor

@@ -1,4 +1,4 @@
-// How fast a model will be here: a trial with some of its layers, and what follows from it.
+// Estimates how fast a model will be here, from a trial with some of its layers.
 #ifndef LECTERN_TOOLS_DOCTOR_SPEED_TRIAL_H_
 #define LECTERN_TOOLS_DOCTOR_SPEED_TRIAL_H_
 

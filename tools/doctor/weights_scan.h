@@ -1,4 +1,4 @@
-// Whether the values of a model's weights are those of weights, row by row.
+// Checks, row by row, whether the values of a model's weights look like weights.
 #ifndef LECTERN_TOOLS_DOCTOR_WEIGHTS_SCAN_H_
 #define LECTERN_TOOLS_DOCTOR_WEIGHTS_SCAN_H_
 

@@ -33,6 +33,8 @@ std::vector<float> ChooseRows(const HeadIndex& head, std::span<const uint32_t> p
   return log_gone;
 }
 
+// Adds a tail in which each finest cluster stands for its evicted keys: the logit of its centroid,
+// with the correction for their spread, softcapped, plus the log of their number.
 Status AddTail(const LookupArgs& args, size_t h, std::span<const float> log_gone,
                HeadSelection& selection) {
   const HeadIndex& head = args.heads[h];

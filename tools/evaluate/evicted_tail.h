@@ -1,4 +1,5 @@
-// Retention with a tail: what a document does not keep stands in through clusters of the whole one.
+// Evaluates retention with a tail: rows that a document does not keep are represented by clusters
+// of the whole document.
 #ifndef LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
 #define LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
 
@@ -11,10 +12,10 @@ namespace lectern::evaluate {
 // document. kInvalidArgument where clusters alone cost as much.
 Result<double> KeepBesideClusters(const Document& whole, double keep);
 
-// Of the whole document reads all rows that `kept`, the same document, keeps, whatever the budget.
-// Each finest cluster stands in for those of its keys that are gone, with their number, its mean
-// value, centroid and, as LookupArgs::second_order says, variance; a head that keeps every row
-// needs none. `kept` outlives the selector.
+// Makes a selector that reads, of the whole document, all rows that `kept`, the same document,
+// keeps, whatever the budget. Each finest cluster stands in for those of its keys that are gone,
+// with their number, its mean value, centroid and, as LookupArgs::second_order says, variance; a
+// head that keeps every row needs none. `kept` outlives the selector.
 Selector SelectKeptRows(const Document& kept);
 
 }  // namespace lectern::evaluate

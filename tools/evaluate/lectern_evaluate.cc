@@ -1,10 +1,10 @@
-// lectern-evaluate: how close answers at a budget come to exact ones, over many questions, for
-// Lectern's own lookup, its parts, an oracle, and the lookup of the Squeezed Attention paper.
+// lectern-evaluate measures how close answers at a budget come to exact ones, over many questions,
+// for Lectern's own lookup, its parts, an oracle, and the lookup of the Squeezed Attention paper.
 //
 // Every method sees the same document, model, questions and byte budget. Attention errors are
 // measured inside an exact run: each layer is fed with the exact run's input and attends a second
-// time by each method. Answers are measured by running each method on its own. What is measured is
-// written as it comes; tables are made of it by table.py.
+// time by each method. Answers are measured by running each method on its own. Each measurement is
+// written as it comes; table.py makes tables of them.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -44,7 +44,7 @@ struct Flags {
   std::string raw;
 };
 
-// That there is such a mode; `answers`: one that can answer.
+// Checks that there is such a mode; `answers`: one that can answer.
 tools::Check KnownMode(bool answers) {
   return [answers](const std::string& mode) { return CheckMode(mode, answers); };
 }
@@ -146,7 +146,7 @@ class DocumentEvaluation {
     uint32_t num_levels() const { return mode == "paper-1" ? 1 : 2; }
   };
 
-  // Of the document that a mode attends to.
+  // Opens a session on the document that a mode attends to.
   Result<std::unique_ptr<DocumentSession>> Open(const std::string& mode = "") {
     if (RetentionOfMode(mode) && !HasEvictedTail(mode)) return OpenKept(mode);
     return OpenByName(name_);
@@ -157,8 +157,8 @@ class DocumentEvaluation {
     return std::unique_ptr<DocumentSession>(static_cast<DocumentSession*>(session.release()));
   }
 
-  // Of what the document is by a mode's retention, "NAME METHOD@KEEP", made when it is first asked
-  // for.
+  // Opens a session on the document as a mode's retention leaves it, "NAME METHOD@KEEP", which is
+  // made when it is first asked for.
   Result<std::unique_ptr<DocumentSession>> OpenKept(const std::string& mode) {
     IndexOptions options;
     options.retention = *RetentionOfMode(mode);
@@ -177,7 +177,7 @@ class DocumentEvaluation {
     return OpenByName(options.name);
   }
 
-  // What the document is by a mode's retention; nullptr where it has none.
+  // The document as a mode's retention leaves it; nullptr where it has none.
   Result<const Document*> Kept(const Method& method) {
     if (!RetentionOfMode(method.mode)) return nullptr;
     std::unique_ptr<DocumentSession>& kept = kept_[KeptName(method.mode)];
@@ -187,7 +187,7 @@ class DocumentEvaluation {
     return &kept->indexed();
   }
 
-  // The same where the selector of the whole document needs it.
+  // Returns the evicted document, if the selector of the whole document needs it.
   Result<const Document*> Evicted(const Method& method) {
     return HasEvictedTail(method.mode) ? Kept(method) : nullptr;
   }
@@ -503,7 +503,8 @@ class DocumentEvaluation {
     return {};
   }
 
-  // Of all query heads of one token together, where the document draws some of the mass.
+  // Adds the errors of all query heads of one token together, where the document draws some of the
+  // mass.
   static void AddErrors(const LayerStep& step, const std::vector<float>& output,
                         std::vector<double>& errors) {
     const size_t rows = step.attended[0].num_rows, dim = step.attended[0].num_cols;

@@ -108,7 +108,8 @@ std::optional<std::pair<std::string, std::string>> PhasesOf(const std::string& m
   return std::pair(mode.substr(0, slash), mode.substr(slash + 1));
 }
 
-// What can stand in PREFILL/DECODING: only what is chosen differs, not what is made of it.
+// Whether a mode can stand in PREFILL/DECODING: it changes only which rows are chosen, not how they
+// are used.
 bool IsPhase(const std::string& mode) {
   double number;
   const Mode* const found = FindMode(mode, number);

@@ -13,7 +13,7 @@
 
 namespace lectern::evaluate {
 
-// What the selector of one question is made from. Pointers outlive the selector.
+// The parts that the selector of one question is made from. Pointers outlive the selector.
 struct SelectorInputs {
   size_t group;                     // query heads of a kv head
   const TrueMass* truth = nullptr;  // of the running step and layer; the oracle's alone
@@ -45,8 +45,9 @@ std::optional<Retention> RetentionOfMode(const std::string& mode);
 std::string KeptName(const std::string& mode);
 // Whether it is METHOD+tail@KEEP (tools/evaluate/evicted_tail.h).
 bool HasEvictedTail(const std::string& mode);
-// What chooses in the place of Lookup while one question is answered: it may keep what it chose
-// from step to step. Empty: Lookup itself, or the paper's lookup, which is not made here.
+// Makes the selector that takes the place of Lookup while one question is answered: it may keep
+// what it chose from step to step. Empty: Lookup itself, or the paper's lookup, which is not made
+// here.
 Selector MakeSelector(const std::string& mode, SelectorInputs inputs);
 
 }  // namespace lectern::evaluate

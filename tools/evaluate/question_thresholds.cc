@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kOneTokenRows = 2;  // of kRowCounts: what one token has in models of few groups
 
-// What calibration reads of a tree.
+// Reads the parts of a tree that calibration needs.
 Result<CentroidTree> TreeOf(const HeadIndex& head) {
   CentroidTree tree;
   for (size_t l = 0; l < head.levels().size(); ++l) {

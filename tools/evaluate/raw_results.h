@@ -1,5 +1,5 @@
-// What was measured: one JSON object a line, appended as it is measured, so that a run that was
-// killed goes on where it stopped. tools/evaluate/table.py makes the tables.
+// Keeps measurements in a file: one JSON object a line, appended as it is measured, so that a run
+// that was killed goes on where it stopped. tools/evaluate/table.py makes the tables.
 #ifndef LECTERN_TOOLS_EVALUATE_RAW_RESULTS_H_
 #define LECTERN_TOOLS_EVALUATE_RAW_RESULTS_H_
 
@@ -14,8 +14,8 @@
 
 namespace lectern::evaluate {
 
-// What a line measures: the answer to a question of a document, or attention errors while an exact
-// run answers it, by a method at a budget.
+// The thing that a line measures: the answer to a question of a document, or attention errors while
+// an exact run answers it, by a method at a budget.
 struct Measurement {
   enum class What { kErrors, kAnswer };
   What what;
@@ -43,7 +43,7 @@ class RawResults {
   Status Add(const Measurement& measurement, Json::Object figures);
   Status AddErrors(const Measurement& measurement, const Errors& errors, Json::Object figures);
 
-  // Of all errors of a document by a method; NaN when there are none.
+  // The mean of all errors of a document by a method; NaN when there are none.
   double MeanError(const std::string& document, const std::string& mode, uint64_t seed,
                    double budget) const;
 

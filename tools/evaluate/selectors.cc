@@ -14,7 +14,7 @@ using Selections = std::vector<HeadSelection>;
 
 // --- what a selection reads, for other queries than those that chose it -------------------------
 
-// Of one kv head, all ascending.
+// The choice of one kv head; all lists ascend.
 struct Choice {
   std::vector<std::vector<uint32_t>> looked_up;  // [levels]: clusters
   std::vector<uint32_t> coded;                   // finest clusters
@@ -102,7 +102,7 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
 
 // --- a question's prefill by blocks of rows -----------------------------------------------------
 
-// What a block of query rows would choose if it were alone, with the whole budget.
+// Looks up what a block of query rows would choose if it were alone, with the whole budget.
 Result<Selections> LookUpBlock(const LookupArgs& args, size_t begin, size_t end) {
   std::vector<Rows<const float>> queries;
   std::vector<std::vector<float>> known_lse;
@@ -212,7 +212,7 @@ class Reuse {
     return least;
   }
 
-  // Of a selection without its rows.
+  // Bytes of a selection without its rows.
   static uint64_t LookupBytes(const HeadIndex& head, const HeadSelection& selection) {
     return selection.bytes - head.BlockBytes({0, head.num_exact()}) -
            selection.rows.size() * head.BlockBytes({0, 1});

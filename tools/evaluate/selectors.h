@@ -1,4 +1,4 @@
-// Selectors: what chooses, in the place of Lookup, what a step reads.
+// Makes selectors: functions that choose, in the place of Lookup, the rows that a step reads.
 #ifndef LECTERN_TOOLS_EVALUATE_SELECTORS_H_
 #define LECTERN_TOOLS_EVALUATE_SELECTORS_H_
 
@@ -6,19 +6,19 @@
 
 namespace lectern::evaluate {
 
-// Of a question what any block of `rows` of its query rows would choose if it were alone, each with
-// the whole budget and its rows' weights; every row then attends to all of it. kInvalidArgument
-// where there are no row codes, also below.
+// For a question, selects what any block of `rows` of its query rows would choose if it were alone,
+// each with the whole budget and its rows' weights; every row then attends to all of it.
+// kInvalidArgument where there are no row codes, also below.
 Selector SelectByBlocks(size_t rows);
 
 // How many steps of layers could have kept a choice, and how many did.
 struct KeptSteps {
   uint64_t all = 0, kept = 0;
 };
-// Of a question what Lookup chooses. A step of the answer keeps the layer's choice of the step
-// before while, since it was made, no query head has moved to a cosine below `least_cosine` and the
-// estimate says that hardly more is missed. Where it does not say so, bytes are of both lookups.
-// For one question. `count`: may be nullptr; outlives the selector.
+// For a question, selects what Lookup chooses. A step of the answer keeps the layer's choice of the
+// step before as long as no query head has moved to a cosine below `least_cosine` since it was
+// made, and the estimate says that hardly more is missed. If the estimate says otherwise, bytes are
+// those of both lookups. Made for one question. `count`: may be nullptr; outlives the selector.
 Selector KeepChoices(double least_cosine, KeptSteps* count);
 
 }  // namespace lectern::evaluate

@@ -20,6 +20,8 @@ std::vector<IndexRange> BlocksOf(const HeadIndex& head) {
   return blocks;
 }
 
+// Returns the share of the exact attention that each stored row of a head gets, in the mean over
+// the query rows.
 Result<std::vector<float>> HeadMass(const LookupArgs& args, size_t h, std::span<const float> lse) {
   const HeadIndex& head = args.heads[h];
   const Rows<const float> queries = args.queries[h];

@@ -1,4 +1,5 @@
-// What every row of the document would get from exact attention, in one step of one layer.
+// Finds the mass that every row of the document would get from exact attention, in one step of one
+// layer.
 #ifndef LECTERN_TOOLS_EVALUATE_TRUE_MASS_H_
 #define LECTERN_TOOLS_EVALUATE_TRUE_MASS_H_
 

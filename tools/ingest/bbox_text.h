@@ -1,4 +1,4 @@
-// What `pdftotext -bbox-layout` prints -> text and where its pages begin.
+// Turns the output of `pdftotext -bbox-layout` into text, and finds where its pages begin.
 #ifndef LECTERN_TOOLS_INGEST_BBOX_TEXT_H_
 #define LECTERN_TOOLS_INGEST_BBOX_TEXT_H_
 

@@ -14,7 +14,7 @@ inline bool IsHtmlSpace(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f';
 }
 
-// `character` up to U+10FFFF. Of a surrogate the bytes are no valid UTF-8.
+// Appends `character`, up to U+10FFFF, as UTF-8. The bytes of a surrogate are not valid UTF-8.
 inline void AppendUtf8(uint32_t character, std::string& out) {
   if (character < 0x80) {
     out += static_cast<char>(character);

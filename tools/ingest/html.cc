@@ -138,7 +138,7 @@ const TagSet& Lines() {
                               GUMBO_TAG_BR,      GUMBO_TAG_FIGCAPTION, GUMBO_TAG_FIELDSET};
   return tags;
 }
-// What the main content may be one of.
+// The elements that may hold the main content.
 const TagSet& Containers() {
   static const TagSet tags = {
       GUMBO_TAG_BODY,  GUMBO_TAG_DIV, GUMBO_TAG_SECTION, GUMBO_TAG_ARTICLE, GUMBO_TAG_TABLE,
@@ -177,7 +177,7 @@ bool IsText(const GumboNode* node) {
 
 // --- the main content ---------------------------------------------------------------------------
 
-// What is shown of a page, in its order: an item's descendants are those up to its end.
+// An item that is shown of a page, in its order: an item's descendants are those up to its end.
 struct Item {
   const GumboNode* node;
   size_t parent, end;  // indexes of items; the first item's parent is itself
@@ -189,7 +189,7 @@ struct Item {
   uint64_t prose = 0;           // of these neither boilerplate nor links
 };
 
-// Without recursion: a page may be as deep as it is long.
+// Lists the items that are shown, without recursion, because a page may be as deep as it is long.
 std::vector<Item> ShownItems(const GumboNode* body) {
   std::vector<Item> items;
   struct Open {

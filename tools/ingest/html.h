@@ -1,4 +1,4 @@
-// HTML -> the text of its main content.
+// Extracts the text of a page's main content from HTML.
 #ifndef LECTERN_TOOLS_INGEST_HTML_H_
 #define LECTERN_TOOLS_INGEST_HTML_H_
 
@@ -19,18 +19,19 @@ struct HtmlOptions {
   double seconds = 30;                        // and some takes long
 };
 
-// HTML in UTF-8. By its byte order mark, its first 4,096 bytes' declaration, or else by its bytes:
-// UTF-8 where they are, windows-1252 where not. Declared latin-1 is windows-1252, as everywhere;
-// other encodings are INVALID_ARGUMENT by name. What is no UTF-8 becomes U+FFFD.
+// Returns HTML in UTF-8. The encoding is told by the byte order mark, by the declaration in the
+// first 4,096 bytes, or else by the bytes: UTF-8 if they are that, windows-1252 if not. Declared
+// latin-1 is windows-1252, as everywhere; other encodings are INVALID_ARGUMENT by name. Bytes that
+// are no UTF-8 become U+FFFD.
 api::Result<std::string> DecodeHtml(std::string_view bytes, const HtmlOptions& options);
 
-// What a reader came for. Without scripts, styles and hidden elements; without nav, aside, header
-// and footer (those of an article stay) and forms, unless these hold most of the page. Of the rest
-// the main element, else the article that has half of it, else the innermost block that has four
-// fifths of what is no link. Blocks are lines, paragraphs, headings, lists and tables stand between
-// empty lines, list items begin with "- " or their number, cells are parted by " | ", pre is kept.
-// Valid UTF-8. EMPTY_DOCUMENT, INVALID_ARGUMENT (DecodeHtml), LIMIT_EXCEEDED, CANCELLED; param
-// "file".
+// Returns the part of a page that a reader came for. Scripts, styles and hidden elements are left
+// out; so are nav, aside, header and footer (those of an article stay) and forms, unless these hold
+// most of the page. The main element of the rest is taken, else the article that has half of it,
+// else the innermost block that has four fifths of the text outside links. Blocks are lines,
+// paragraphs, headings, lists and tables stand between empty lines, list items begin with "- " or
+// their number, cells are parted by " | ", pre is kept. Valid UTF-8. EMPTY_DOCUMENT,
+// INVALID_ARGUMENT (DecodeHtml), LIMIT_EXCEEDED, CANCELLED; param "file".
 api::Result<std::string> ReadHtml(std::string_view bytes, const HtmlOptions& options);
 
 }  // namespace lectern::tools

@@ -36,7 +36,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// What stands after `key` and "=" in `tag`, bare or in quotes.
+// Returns the value after `key` and "=" in `tag`, bare or in quotes.
 std::optional<std::string> ValueOf(std::string_view tag, std::string_view key) {
   for (size_t at = tag.find(key); at != std::string_view::npos; at = tag.find(key, at + 1)) {
     std::string_view rest = tag.substr(at + key.size());

@@ -16,11 +16,12 @@ namespace lectern::tools {
 enum class Format { kText, kMarkdown, kHtml, kPdf };
 inline constexpr std::string_view kFormatNames = "auto, text, markdown, html or pdf";
 
-// Of "text", "markdown", "html", "pdf".
+// Returns the format of this name: "text", "markdown", "html" or "pdf".
 std::optional<Format> ParseFormat(std::string_view name);
 
-// What the bytes are: PDF by its magic, HTML by a doctype or <html at its start, behind spaces,
-// comments and an XML declaration; where they do not tell, by the ending of `file_name`; else text.
+// Detects the format: PDF by its magic, HTML by a doctype or <html at its start, behind spaces,
+// comments and an XML declaration; where the bytes do not tell, by the ending of `file_name`; else
+// text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {
@@ -28,8 +29,8 @@ struct IngestOptions {
   std::string file_name = {};   // its ending may tell the format; may be empty
   std::function<bool()> is_cancelled =
       {};  // asked at least every 50 ms while it takes long; may be empty
-  // Of an HTML page's tree at most; 0: 1 GiB. pdftotext has its own limit (ChildLimits) in a
-  // process of its own.
+  // At most so much for an HTML page's tree; 0: 1 GiB. pdftotext has its own limit (ChildLimits) in
+  // a process of its own.
   uint64_t memory_bytes = 0;
 };
 

@@ -123,6 +123,8 @@ class Child {
     err_.write_end.Close();
   }
 
+  // Reads the child's output until it ends, or until a limit, the caller or a cancellation ends it;
+  // Reap then kills it if it still runs.
   ChildEnd Watch(const ChildLimits& limits, const std::function<bool(std::string_view)>& on_output,
                  const std::function<bool()>& is_cancelled) {
     const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(

@@ -1,5 +1,5 @@
-// A program that reads foreign bytes, run so that it can do little harm: a process of its own with
-// limits, which ends when it must.
+// Runs a program that reads foreign bytes so that it can do little harm: in a process of its own,
+// with limits, which is killed when it exceeds them.
 #ifndef LECTERN_TOOLS_INGEST_LIMITED_CHILD_H_
 #define LECTERN_TOOLS_INGEST_LIMITED_CHILD_H_
 

@@ -22,7 +22,7 @@ std::string Said(const ChildEnd& end) {
   return line.empty() ? "" : ": " + CleanUtf8(line).text;
 }
 
-// Nothing: it ran to its end.
+// Returns the error of pdftotext's end; nothing: it ran to its end.
 std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options) {
   const std::string& name = options.name;
   switch (end.how) {

@@ -1,4 +1,4 @@
-// PDF -> text and pages, by poppler's pdftotext in a process of its own.
+// Extracts text and pages from a PDF, with poppler's pdftotext in a process of its own.
 #ifndef LECTERN_TOOLS_INGEST_PDF_H_
 #define LECTERN_TOOLS_INGEST_PDF_H_
 

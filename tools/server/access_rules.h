@@ -26,8 +26,8 @@ struct AccessRules {
       "/health", "/ready", "/", "/page.css", "/page.js"};
 };
 
-// Nothing: let in. 401 unauthorized, 403 host_not_allowed and origin_not_allowed, 415 for a POST
-// that a form of another site may have sent.
+// Judges a request; nothing: it is let in. 401 unauthorized, 403 host_not_allowed and
+// origin_not_allowed, 415 for a POST that a form of another site may have sent.
 std::optional<Refusal> CheckAccess(const RequestHead& head, const AccessRules& rules);
 
 // Headers that let a page of an allowed origin read the answer to `head`, whatever its status;

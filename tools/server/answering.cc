@@ -210,7 +210,8 @@ void Answering::Turn::GiveBack(bool is_answered) {
     const std::lock_guard lock(session_mutex_);  // Cancel must not meet its next question
     session = std::move(session_);
   }
-  // Of a new one nobody would learn the id otherwise. An old one goes on from what was said.
+  // If the answer failed, nobody would learn a new session's id, so only sessions that answered are
+  // kept. An old one goes on from what was said.
   if (lease_ && is_answered) lease_->Keep(std::move(session));
   if (!lease_ && is_answered) answering_.KeepOpen(document_, *session);
   session.reset();

@@ -1,4 +1,5 @@
-// A question on its way: document opened, slot taken, generated under watch.
+// Answers a question for a client: opens the document, takes a slot, and generates the answer while
+// it watches whether the client is still there.
 #ifndef LECTERN_TOOLS_SERVER_ANSWERING_H_
 #define LECTERN_TOOLS_SERVER_ANSWERING_H_
 
@@ -99,10 +100,12 @@ class Answering {
                                                           const std::string& session = {});
   static constexpr char kNewSession[] = "new";  // no id: those are hex digits
 
-  // As Engine::Open, but idle sessions go where there is no memory.
+  // Opens a document as Engine::Open does; if memory does not suffice, idle sessions are ended for
+  // it.
   api::Result<api::Session> Open(const std::string& document);
 
-  // Of a document by name or id; `document` itself where it has none.
+  // Returns the name of a document that is given by name or id; `document` itself where it has
+  // none.
   std::string DocumentName(const std::string& document);
 
   HttpResponse ErrorResponse(const api::Error& error, const HttpRequest& request) const;

@@ -1,4 +1,4 @@
-// Text of HTTP headers, which is ASCII whatever the locale: case, blanks, lists.
+// Handles the text of HTTP headers, which is ASCII whatever the locale: case, blanks, lists.
 #ifndef LECTERN_TOOLS_SERVER_ASCII_H_
 #define LECTERN_TOOLS_SERVER_ASCII_H_
 
@@ -15,7 +15,7 @@ inline std::string Lower(std::string_view text) {
   return lower;
 }
 
-// Without the spaces and tabs at both ends.
+// Removes the spaces and tabs at both ends.
 inline std::string_view Trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == text.npos) return {};

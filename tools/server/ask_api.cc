@@ -59,7 +59,8 @@ Result<AskRequest> ReadAsk(const std::string& body) {
   return ask;
 }
 
-// As ask-document prints it, the request's id, and the session's where there is one.
+// Writes the answer as ask-document prints it, with the request's id, and the session's if there is
+// one.
 std::string AnswerBody(const api::Answer& answer, lectern_offset_unit unit,
                        const std::string& request_id, const std::string& session_id) {
   auto json = answer.Json(unit);

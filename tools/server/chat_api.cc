@@ -146,7 +146,7 @@ class Completion {
   Json::Object base_;
 };
 
-// One choice's chunks. False: it failed, and the client was told.
+// Streams the chunks of one choice. False: it failed, and the client was told.
 bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, EventStream& events,
                   const Completion& completion, Usage& usage, Json& receipt) {
   events.Send("", completion.Chunk(index, {{"role", "assistant"}, {"content", ""}}));

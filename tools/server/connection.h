@@ -1,4 +1,4 @@
-// One client's socket, and the list of all that are open.
+// Reads from and writes to one client's socket, and keeps the list of all that are open.
 #ifndef LECTERN_TOOLS_SERVER_CONNECTION_H_
 #define LECTERN_TOOLS_SERVER_CONNECTION_H_
 
@@ -15,8 +15,8 @@ namespace lectern::server {
 
 using Clock = std::chrono::steady_clock;
 
-// Reads into a buffer with deadlines; writes end when the client takes nothing for a while. Of one
-// thread, but for IsGone.
+// Reads into a buffer with deadlines; writes end when the client takes nothing for a while. Used by
+// one thread, except IsGone.
 class Connection : public Peer {
  public:
   // Owns `fd`. `write_ms`: how long a client may take nothing.
@@ -76,8 +76,8 @@ class OpenConnections {
   };
 
   uint32_t count() const;
-  // Ends the one that has waited longest. What it sends in this moment is still answered. False:
-  // none waits.
+  // Ends the connection that has waited longest. A request that it sends in this moment is still
+  // answered. False: none waits.
   bool EndOldestIdle();
   void EndIdle();  // all of them, and what becomes idle later
   void EndAll();   // also those whose request is being answered, at once

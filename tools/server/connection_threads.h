@@ -1,4 +1,4 @@
-// A thread for each connection that is open; some are kept for the next ones.
+// Runs a thread for each connection that is open, and keeps some of them for the next connections.
 #ifndef LECTERN_TOOLS_SERVER_CONNECTION_THREADS_H_
 #define LECTERN_TOOLS_SERVER_CONNECTION_THREADS_H_
 

@@ -1,4 +1,4 @@
-// What OpenAI's request formats have in common: messages, receipts to usage.
+// Shared by OpenAI's request formats: reads messages, and writes receipts as usage.
 #ifndef LECTERN_TOOLS_SERVER_CONVERSATION_H_
 #define LECTERN_TOOLS_SERVER_CONVERSATION_H_
 
@@ -27,7 +27,7 @@ struct Conversation {
 // cannot be read as text, no question.
 Result<Conversation> ReadConversation(const Json& messages, const char* param);
 
-// What Lectern says beyond a format: the object of /v1/ask.
+// Writes what Lectern says beyond a format: the object of /v1/ask.
 Json ReceiptJson(const api::Answer& answer);
 
 // Seconds since 1970.

@@ -1,4 +1,5 @@
-// What the server sends as it is: the page and the description of the API, built into the program.
+// The files that the server sends as they are, built into the program: the page and the description
+// of the API.
 #ifndef LECTERN_TOOLS_SERVER_EMBEDDED_FILES_H_
 #define LECTERN_TOOLS_SERVER_EMBEDDED_FILES_H_
 

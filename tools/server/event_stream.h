@@ -1,5 +1,5 @@
-// Server-sent events on a response stream, from two threads: the one that answers, and the watch,
-// which keeps silent connections alive.
+// Sends server-sent events on a response stream, from two threads: the one that answers, and the
+// watch, which keeps silent connections alive.
 #ifndef LECTERN_TOOLS_SERVER_EVENT_STREAM_H_
 #define LECTERN_TOOLS_SERVER_EVENT_STREAM_H_
 

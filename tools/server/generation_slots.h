@@ -1,4 +1,4 @@
-// So many answers are generated at a time; who comes later waits in order.
+// Limits how many answers are generated at a time; requests beyond that wait in order.
 #ifndef LECTERN_TOOLS_SERVER_GENERATION_SLOTS_H_
 #define LECTERN_TOOLS_SERVER_GENERATION_SLOTS_H_
 

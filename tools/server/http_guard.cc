@@ -167,7 +167,8 @@ class HttpGuard::Server {
   uint32_t num_connections() const { return connections_.count(); }
 
  private:
-  // Those that are too many are told so, each by a thread too, as long as these are not too many.
+  // Accepts a connection. Connections beyond the limit are told so, each by a thread too, as long
+  // as there are not too many of these.
   void Accept(int fd, ConnectionThreads& threads) {
     const uint64_t most = options_.max_connections;
     if (connections_.count() >= most + std::max(most, kMostTooMany)) {
@@ -253,7 +254,7 @@ class HttpGuard::Server {
     }
   }
 
-  // Nothing: the head is in `request`.
+  // Reads a request's head; nothing: it is in `request`.
   std::optional<Refusal> ReadHead(Connection& connection, HttpRequest& request) const {
     const auto deadline = Clock::now() + std::chrono::milliseconds(options_.head_ms);
     std::string& buffer = connection.buffer();

@@ -168,6 +168,8 @@ void IndexJobs::Work() {
   }
 }
 
+// Runs one job: reads its file, extracts the text, and indexes it. Progress and warnings are
+// written under the lock, because clients ask for them meanwhile.
 void IndexJobs::Run(Job& job) {
   const auto fail = [&](const api::Error& error) {
     api::Result<api::IndexReport> failed = error;

@@ -136,7 +136,7 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
       .Check(tools::NumberBetween(1, 100000));
 }
 
-// That no other machine can reach.
+// Whether a host's name means this machine alone, so that no other machine can reach it.
 bool IsLoopback(const std::string& host) {
   in_addr address;
   return host == "localhost" || host == "::1" ||
@@ -355,7 +355,8 @@ int Main(int argc, char** argv) {
   // One for each of eight threads a core keeps more of what was freed: at most 26 MB of anonymous
   // memory where four ask at a time, 14 with two arenas.
   mallopt(M_ARENA_MAX, 2);
-  // What a session had goes back to the system with it; else gaps between others' grow with the hours.
+  // Memory of a session goes back to the system when the session ends; else gaps between others'
+  // grow with the hours.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   tools::CommandLine app("Answers questions about indexed documents over HTTP.", kTool, kExamples);
   Flags flags;

@@ -1,4 +1,4 @@
-// What clients are told of errors: no path of this machine.
+// Writes the messages of errors that clients get: without paths of this machine.
 #ifndef LECTERN_TOOLS_SERVER_MESSAGES_H_
 #define LECTERN_TOOLS_SERVER_MESSAGES_H_
 
@@ -10,8 +10,9 @@
 
 namespace lectern::server {
 
-// Absolute paths become their last part: "/srv/models/tiny.gguf" is "tiny.gguf", as a document's
-// own model may lie anywhere. What the server serves ("/v1/…") is no path of the machine.
+// Shortens absolute paths to their last part: "/srv/models/tiny.gguf" is "tiny.gguf", because a
+// document's own model may lie anywhere. Paths that the server serves ("/v1/…") are no paths of the
+// machine and stay.
 inline std::string WithLastParts(std::string_view text) {
   constexpr std::string_view kEnds = " \t\n\"'`,;:()[]{}<>|";
   std::string out;

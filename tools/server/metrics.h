@@ -1,4 +1,4 @@
-// What the server did since it started, as Prometheus reads it.
+// Counts what the server did since it started, in the form that Prometheus reads.
 #ifndef LECTERN_TOOLS_SERVER_METRICS_H_
 #define LECTERN_TOOLS_SERVER_METRICS_H_
 

@@ -67,7 +67,7 @@ bool IsNeutral(const Json& value, Neutral neutral) {
   return value.object() && value.object()->empty();
 }
 
-// {"id": bias}. What is beyond 100 bans a token, or takes no other, as 100 does.
+// Reads {"id": bias}. A value beyond 100 bans a token, or allows no other, as 100 does.
 std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields) {
   const Json* const given = fields.Any("logit_bias");
   if (!given) return {};

@@ -1,5 +1,5 @@
-// The fields that chat completions and responses share: how tokens are drawn, how likely they were,
-// and what Lectern does not do. OPENAI.md has all of them.
+// Reads the fields that chat completions and responses share: how tokens are drawn, how likely they
+// were, and features that Lectern does not have. OPENAI.md has all of them.
 #ifndef LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
 
@@ -24,7 +24,7 @@ uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*>
 // pass.
 void RefuseWhatIsNotDone(RequestFields& fields);
 void RefuseFunctions(RequestFields& fields);  // as tools were called before
-// As above, a field that may be null, false or empty.
+// Refuses a field as above, unless it is null, false or empty.
 void RefuseUnlessEmpty(RequestFields& fields, const char* name, const char* way_out);
 // {"type": "text"}, or nothing.
 bool IsTextFormat(const Json* format);

@@ -1,4 +1,4 @@
-// The members of a JSON request body, read once each; what is wrong is kept, the first of it.
+// Reads the members of a JSON request body, each once, and remembers the first error.
 #ifndef LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
 
@@ -17,10 +17,11 @@ class RequestFields {
  public:
   // INVALID_ARGUMENT: not a JSON object, or too deep.
   static Result<RequestFields> Parse(std::string_view body);
-  // Of a request's query, whose values are all texts: Number reads one, Boolean and Whole none.
+  // Reads the fields of a request's query, whose values are all texts: Number reads one, Boolean
+  // and Whole none.
   static RequestFields OfQuery(const std::map<std::string, std::string, std::less<>>& query);
 
-  // Nothing where the member is missing or null. A wrong type or range is an error of Finish.
+  // Returns nothing if the member is missing or null. A wrong type or range is an error of Finish.
   std::optional<std::string> String(const char* name);
   std::optional<bool> Boolean(const char* name);
   std::optional<double> Number(const char* name, double least, double most);
@@ -29,13 +30,13 @@ class RequestFields {
   std::optional<uint64_t> Whole(const char* name, uint64_t least, uint64_t most);
   std::optional<std::string> OneOf(const char* name, const std::vector<std::string>& values);
   const Json* Any(const char* name);
-  // As String, but missing or empty is an error.
+  // Reads a text as String does, but missing or empty is an error.
   std::string RequiredString(const char* name);
   void Fail(const char* name, std::string message);
 
   // The first thing that was wrong.
   const Status& failed() const { return failed_; }
-  // The same, and a member that nothing read is wrong, too.
+  // Does the same; a member that nothing read is wrong, too.
   Status Finish() const;
 
  private:

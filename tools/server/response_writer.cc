@@ -9,7 +9,7 @@ struct StatusName {
   int status;
   const char* name;
 };
-// Those that the server answers with.
+// The status codes that the server answers with.
 constexpr StatusName kStatusNames[] = {
     {200, "OK"},
     {202, "Accepted"},

@@ -180,7 +180,7 @@ class ResponseEvents {
     fields["sequence_number"] = number_++;
     return events_.Send(type, Json(std::move(fields)).Dump());
   }
-  // Of the only part of the only message.
+  // Sends an event about the only part of the only message.
   bool SendPart(const std::string& type, Json::Object fields) {
     fields["item_id"] = response_.message_id();
     fields["output_index"] = 0;
@@ -217,7 +217,7 @@ class ResponseEvents {
   }
 
  private:
-  // Those that came since the last call; all of them stay in taken_.
+  // Takes the log-probabilities that came since the last call; all of them stay in taken_.
   Json::Array TakeLogprobs() {
     Json::Array more = logprobs_ ? logprobs_->Take() : Json::Array();
     taken_.insert(taken_.end(), more.begin(), more.end());

@@ -1,4 +1,4 @@
-// The REST endpoint: routes to handlers. Requests have passed the guard.
+// Serves the REST endpoint: finds the handler of a request's route. Requests have passed the guard.
 #ifndef LECTERN_TOOLS_SERVER_SERVICE_H_
 #define LECTERN_TOOLS_SERVER_SERVICE_H_
 

@@ -67,8 +67,8 @@ class Sessions {
   // 404: none has this id, any more. 409: another request uses it.
   std::variant<Lease, Refusal> Take(const std::string& id);
 
-  // What is in use ends when it is given back; its id is unknown at once. End: false, it was so
-  // already.
+  // A session that is in use ends when it is given back; its id is unknown at once. End returns
+  // false if it was so already.
   bool End(const std::string& id);
   void EndOf(const std::string& document);
   void EndAll();

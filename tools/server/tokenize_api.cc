@@ -1,5 +1,5 @@
-// POST /tokenize: how a document's model reads a text; the shape that llama.cpp's server has, and
-// where each token lies.
+// POST /tokenize shows how a document's model reads a text. The answer has the shape of llama.cpp's
+// server, and also where each token lies.
 #include "tools/server/request_fields.h"
 #include "tools/server/service.h"
 

@@ -43,7 +43,7 @@ class Watch {
     std::list<Scope*>::iterator place_;
   };
 
-  // From now on everything that is watched ends.
+  // Ends everything that is watched, from now on.
   void EndAll() { is_ending_all_ = true; }
   bool is_ending_all() const { return is_ending_all_; }
 

@@ -44,7 +44,7 @@ const TypeInfo* FindType(uint32_t type) {
   return nullptr;
 }
 
-// Bytes of an item; 0 for strings and arrays, which have no fixed size.
+// Returns the bytes of an item; 0 for strings and arrays, which have no fixed size.
 uint64_t ItemBytes(GgufKind kind) {
   switch (kind) {
     case GgufKind::kU8:
@@ -76,6 +76,7 @@ T LoadAt(const char* at) {
   return value;
 }
 
+// Reads a number or a bool of this kind from the file.
 GgufValue ScalarAt(const char* at, GgufKind kind) {
   switch (kind) {
     case GgufKind::kU8:
@@ -137,12 +138,13 @@ class GgufReader {
   }
   Status Malformed(const std::string& what) const { return Fail(Code::kMalformedModel, what); }
 
-  // What is being read: "the header", or a kind of thing and its name.
+  // Names the thing that is being read, for messages: "the header", or a kind of thing and its
+  // name.
   std::string What() const {
     return std::string(item_) + (name_.empty() ? "" : " " + QuotedName(name_));
   }
 
-  // The next `bytes` are there.
+  // Checks that the next `bytes` are there, and loads them.
   Status Need(uint64_t bytes) {
     if (bytes > left()) {
       return Fail(Code::kTruncated, "the file ends within " + What() + "; download it again");
@@ -252,7 +254,7 @@ class GgufReader {
     return Malformed(What() + " has a bool that is neither 0 nor 1");
   }
 
-  // Arrays in an array are walked over; there are none in those.
+  // Arrays in an array are walked over and not kept; those must hold no arrays themselves.
   Status ReadArray(GgufArray* array, int depth) {
     LECTERN_RETURN_IF_ERROR(ReadKind(&array->kind));
     LECTERN_RETURN_IF_ERROR(Number(&array->count));
@@ -338,8 +340,8 @@ class GgufReader {
 
   uint64_t Aligned(uint64_t at) const { return (at + alignment_ - 1) & ~(alignment_ - 1); }
 
-  // In order of offset each tensor begins where the one before it ends, aligned. Turns offsets into
-  // positions in the file.
+  // Sorts the tensors by offset and checks that each begins where the one before it ends, aligned.
+  // Turns offsets into positions in the file.
   Status PlaceTensors() {
     const uint64_t data = std::min<uint64_t>(Aligned(at_), file_.size());
     std::vector<std::pair<const std::string, GgufTensor>*> order;

@@ -1,4 +1,5 @@
-// The GGUF format, versions 2 and 3: untrusted bytes in, a checked table of keys and tensors out.
+// Parses a file in the GGUF format, version 2 or 3: the caller gives untrusted bytes and gets a
+// checked table of keys and tensors.
 //
 //   "GGUF" | u32 version | u64 tensors | u64 keys | keys | tensor infos | zeros | data
 //
@@ -24,7 +25,7 @@
 
 namespace lectern {
 
-// Of values; the numbers of the file.
+// The kinds of values of keys, with the numbers that the file has for them.
 enum class GgufKind : uint32_t {
   kU8 = 0,
   kI8 = 1,
@@ -41,7 +42,7 @@ enum class GgufKind : uint32_t {
   kF64 = 12,
 };
 
-// Items of one kind, as they lie in the file; checked.
+// A value that is an array: items of one kind, as they lie in the file; their lengths are checked.
 struct GgufArray {
   GgufKind kind = GgufKind::kU8;  // kArray: what is in those is not kept, only counted
   uint64_t count = 0;
@@ -76,7 +77,8 @@ struct GgufTable {
   std::optional<uint64_t> Whole(std::string_view key) const;
 };
 
-// Before bytes [offset, offset + bytes) of a file are read (MappedFile::Load).
+// Is called before bytes [offset, offset + bytes) of a file are read, so that they can be loaded
+// (MappedFile::Load).
 using LoadBytesFunction = FunctionRef<Status(uint64_t offset, uint64_t bytes)>;
 
 // `file` is the whole file, of which keys and tensor infos are read; `path` only names it. All
@@ -89,7 +91,7 @@ using LoadBytesFunction = FunctionRef<Status(uint64_t offset, uint64_t bytes)>;
 Result<GgufTable> ParseGguf(std::span<const std::byte> file, const std::string& path,
                             LoadBytesFunction load);
 
-// "Q4_K"; "type 77" for a number that is none.
+// The name of a tensor type, such as "Q4_K"; "type 77" for a number that has no name.
 std::string GgufTypeName(uint32_t type);
 // A value for a message: `"llama"`, `32`, `[…]`.
 std::string Shown(const GgufValue& value);

@@ -188,7 +188,7 @@ Result<Json> ParseOrThrow(std::string_view text, const JsonLimits& limits,
   return builder.TakeRoot();
 }
 
-// A whole number of `value` that T holds exactly.
+// Returns `value` as a whole number if T holds it exactly.
 template <typename T>
 std::optional<T> WholeNumber(double value) {
   constexpr double kEnd = std::numeric_limits<T>::digits == 63 ? 0x1p63 : 0x1p64;

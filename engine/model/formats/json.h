@@ -1,4 +1,5 @@
-// JSON, in the one file that includes nlohmann: untrusted files are read with limits through SAX.
+// Parses and writes JSON for everybody else: this is the one place that uses nlohmann's library.
+// Files are untrusted, so they are read through its event interface (SAX), with limits.
 #ifndef LECTERN_ENGINE_MODEL_FORMATS_JSON_H_
 #define LECTERN_ENGINE_MODEL_FORMATS_JSON_H_
 
@@ -35,7 +36,7 @@ class Json {
   Json(Object members) : value_(std::move(members)) {}
 
   bool is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
-  // nullptr when it is something else.
+  // The getters return nullptr when the value is something else.
   const bool* boolean() const { return std::get_if<bool>(&value_); }
   const std::string* string() const { return std::get_if<std::string>(&value_); }
   const Array* array() const { return std::get_if<Array>(&value_); }
@@ -45,7 +46,7 @@ class Json {
   std::optional<double> number() const;
   std::optional<int64_t> integer() const;
   std::optional<uint64_t> unsigned_integer() const;
-  // Member of an object; nullptr when missing or not an object.
+  // Finds a member of an object; nullptr: it is missing, or this is no object.
   const Json* Find(std::string_view key) const;
 
   // Compact; keys in sorted order; invalid UTF-8 in strings is replaced; non-finite numbers: null.
@@ -60,22 +61,23 @@ struct JsonLimits {
   size_t max_values = 1u << 20;  // members and items in total
   size_t max_string = 1u << 20;  // bytes of one string or key
 };
-// A large object or list whose members or items are handed over one after another as they are read,
-// with an empty key for items; in the tree it is empty. Which of its keys appear twice is for
-// `take` to notice, whose error ends the parsing.
+// A large object or list whose members or items are handed over one after another as they are read
+// (items with an empty key); in the parsed tree it is empty, so that a vocabulary does not take a
+// tree's memory. The parser does not notice keys of it that appear twice: `take` must, and an error
+// of `take` ends the parsing.
 struct JsonStream {
   std::string path;  // keys from the root: "model.vocab"
   bool is_object;
   std::function<Status(std::string& key, const Json& value)> take;  // may move the key
 };
-// Duplicate keys, trailing text, NaN and numbers out of double's range are errors.
-// kMalformedModel (message has the byte offset) or kLimitExceeded. Throws bad_alloc: "is this
-// JSON?" must not be answered with no because memory ran out.
+// Parses `text`. Duplicate keys, trailing text, NaN and numbers out of double's range are errors.
+// kMalformedModel (message has the byte offset) or kLimitExceeded. Throws bad_alloc: a caller who
+// asks "is this JSON?" must not be told no because memory ran out.
 Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {},
                        const std::vector<JsonStream>& streams = {});
 
-// Takes a text's values one after another, in their order: for what must keep the order of keys. A
-// status that is not ok ends the reading.
+// Takes a text's values one after another, in their order, for callers that must keep the order of
+// keys (Json sorts them). A status that is not ok ends the reading.
 class JsonEvents {
  public:
   virtual ~JsonEvents() = default;

@@ -40,8 +40,8 @@ uint64_t ReadLength(std::span<const std::byte> file) {
   return length;
 }
 
-// Python's pickle protocols 2..5, or a zip file. A small valid header may begin with the same two
-// bytes as a pickle, but then has its JSON at byte 8.
+// Whether the file begins like Python's pickle protocols 2..5, or like a zip file. A small valid
+// header may begin with the same two bytes as a pickle, but then has its JSON at byte 8.
 bool LooksLikePickle(std::span<const std::byte> file) {
   if (file.size() < 4) return false;
   if (std::memcmp(file.data(), "PK\3\4", 4) == 0) return true;
@@ -133,8 +133,8 @@ Status CheckMetadata(const Json& metadata, const std::string& path) {
   return Status();
 }
 
-// In order of offset, each tensor begins where the one before it ends, and the last one ends with
-// the data. Turns offsets into positions in the file.
+// Checks that in order of offset each tensor begins where the one before it ends, and the last one
+// ends with the data. Turns offsets into positions in the file.
 Status CheckCover(SafetensorsTable* table, uint64_t data_begin, uint64_t file_size,
                   const std::string& path) {
   std::vector<SafetensorsTable::value_type*> order;
@@ -168,6 +168,8 @@ Status CheckCover(SafetensorsTable* table, uint64_t data_begin, uint64_t file_si
   return Status();
 }
 
+// Finds the JSON header and parses it. Lengths are checked before anything is read, because the
+// first 8 bytes of a file that is no safetensors can be any number.
 Result<Json> ParseHeader(std::span<const std::byte> file, const std::string& path) {
   if (LooksLikePickle(file)) return UnsafeFormat(path);
   if (file.size() < kLengthBytes) {

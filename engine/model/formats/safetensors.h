@@ -1,4 +1,5 @@
-// The safetensors format: untrusted header bytes in, a checked table of tensors out.
+// Parses the header of a safetensors file: the caller gives untrusted bytes and gets a checked
+// table of tensors.
 //
 //   u64 little-endian n | n bytes of JSON | data
 //
@@ -40,11 +41,12 @@ Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file, const
 using SafetensorsIndex = std::map<std::string, std::string, std::less<>>;
 Result<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json, const std::string& path);
 
-// A name out of a file, cut and escaped to be fit for a message.
+// Prepares a name that came out of a file for a message: it is cut and escaped.
 std::string QuotedName(std::string_view name);
 // Whether a file of this name holds pickled Python objects: *.bin, *.pt, *.pth, *.ckpt, *.pkl.
 bool IsPickleName(std::string_view name);
-// kUnsafeFormat with the way out.
+// The error for a pickle file, which could run code when it is opened; the message says how to
+// convert it.
 Status UnsafeFormat(const std::string& path);
 
 }  // namespace lectern

@@ -1,4 +1,4 @@
-// SHA-256 by OpenSSL EVP.
+// Computes SHA-256 hashes (with OpenSSL's EVP), for fingerprints of models and documents.
 #ifndef LECTERN_ENGINE_MODEL_FORMATS_SHA256_H_
 #define LECTERN_ENGINE_MODEL_FORMATS_SHA256_H_
 
@@ -15,7 +15,7 @@ class Sha256 {
   Sha256();
   ~Sha256();
   void Update(const void* data, size_t bytes);
-  // Length-prefixed, so that a sequence of texts has one reading only.
+  // Adds the text's length before the text, so that a sequence of texts has one reading only.
   void UpdateText(std::string_view text);
   std::array<uint8_t, 32> Finish();  // once
 

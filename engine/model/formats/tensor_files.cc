@@ -49,7 +49,7 @@ Status AddFile(Env& env, const std::string& path, Io io, TensorFiles* all) {
   return Status();
 }
 
-// The index and the headers must tell the same story.
+// Checks that the index and the headers of the files name the same tensors in the same files.
 Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder,
                         const TensorFiles& all) {
   for (const auto& [name, file] : index) {
@@ -68,6 +68,8 @@ Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder
   return Status();
 }
 
+// Opens the files that the index names, each once, and checks that they hold the tensors which the
+// index places in them.
 Status AddIndexed(Env& env, const std::string& folder, Io io, TensorFiles* all) {
   const std::string index_path = Join(folder, kIndexFile);
   LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(index_path), Io::kPread));

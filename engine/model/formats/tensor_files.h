@@ -1,5 +1,5 @@
-// The tensors of a model and the files that hold them: opened, headers checked, nothing else read.
-// Where they come from, safetensors or GGUF, is forgotten here.
+// Opens the files that hold a model's tensors: headers are checked, the data is not read yet.
+// Whoever uses a TensorFiles need not know whether it came from safetensors or GGUF.
 #ifndef LECTERN_ENGINE_MODEL_FORMATS_TENSOR_FILES_H_
 #define LECTERN_ENGINE_MODEL_FORMATS_TENSOR_FILES_H_
 
@@ -32,24 +32,24 @@ struct TensorFiles {
   };
 
   std::vector<File> files;
-  // By the names of transformers ("model.layers.0.self_attn.q_proj.weight"); what has no such name
-  // has its own.
+  // Keys are the names of transformers ("model.layers.0.self_attn.q_proj.weight"); a tensor that
+  // has no such name has the name of its file.
   std::map<std::string, Tensor, std::less<>> tensors;
-  // What says which shapes there are: "config.json".
+  // The file that says which shapes the tensors must have, for messages.
   std::string config_name = "config.json";
-  // What the files call a tensor; empty: as transformers does.
+  // Gives the files' own name of a tensor, for messages; empty: they use the names of transformers.
   std::function<std::string(std::string_view)> own_name;
 
   std::string Shown(std::string_view name) const;  // quoted
   bool HasBlocks() const;
 };
 
-// A file of a model, opened without reading it; links are followed. The codes of Env.
+// Opens a file of a model without reading it; links are followed. Returns the codes of Env.
 Result<TensorFiles::File> OpenModelFile(Env& env, const std::string& path, Io io);
 
 // `folder` holds model.safetensors, or model.safetensors.index.json with its files. A folder with
-// only pytorch_model*.bin or *.pt files: kUnsafeFormat with how to convert. kNotFound (param
-// "model") where files are missing, and the codes of ParseSafetensors.
+// only pytorch_model*.bin or *.pt files is kUnsafeFormat, and the message says how to convert them.
+// kNotFound (param "model") where files are missing, and the codes of ParseSafetensors.
 Result<TensorFiles> OpenSafetensors(Env& env, const std::string& folder, Io io);
 
 }  // namespace lectern

@@ -8,8 +8,9 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// What may follow a lead byte: how many bytes, and the range of the first of them. Later ones are
-// always 80..BF. The narrowed ranges keep out overlong forms, surrogates and values past U+10FFFF.
+// The bytes that may follow a lead byte: how many, and the range of the first of them. Later ones
+// are always 80..BF. The narrowed ranges keep out overlong forms, surrogates and values past
+// U+10FFFF.
 struct Lead {
   int length;  // of the whole character; 0: not a lead byte
   uint8_t low, high;

@@ -1,4 +1,5 @@
-// Documents as they come in: bytes to valid UTF-8.
+// Turns bytes that are meant to be text, such as a document's file, into valid UTF-8, and measures
+// UTF-8 characters.
 #ifndef LECTERN_ENGINE_MODEL_FORMATS_TEXT_H_
 #define LECTERN_ENGINE_MODEL_FORMATS_TEXT_H_
 
@@ -26,7 +27,8 @@ int Utf8CharLength(std::string_view bytes);
 
 bool IsValidUtf8(std::string_view text);
 
-// Without the white space at both ends, as Python's str.strip: also U+0085, U+00A0, U+2003 …
+// Returns the text without the white space at both ends, as Python's str.strip: also U+0085,
+// U+00A0, U+2003 …
 std::string_view TrimWhiteSpace(std::string_view text);
 
 }  // namespace lectern

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n\v\f";
 
-// The longest end of `text` that `mark` begins with, but for all of it.
+// Returns the length of the longest end of `text` that `mark` begins with, short of the whole mark:
+// these bytes may yet become the mark and must wait.
 size_t PartOfMark(std::string_view text, std::string_view mark) {
   size_t length = std::min(text.size(), mark.empty() ? 0 : mark.size() - 1);
   while (length > 0 && !mark.starts_with(text.substr(text.size() - length))) --length;
@@ -95,7 +96,8 @@ void AnswerText::Take(std::string_view text, bool is_control, ShownText* shown) 
   if (state_ == State::kThinking) TakeThinking(shown);
 }
 
-// Before the first character of an answer that is no white space, thinking may begin.
+// Decides at the first character that is no white space whether the model begins with a thought or
+// with its answer; until then, and while a mark is incomplete, everything waits.
 void AnswerText::TakeBeginning(ShownText* shown) {
   const size_t begin = pending_.find_first_not_of(kBlanks);
   if (begin == std::string::npos) return;

@@ -14,7 +14,7 @@
 
 namespace lectern {
 
-// Text that can be shown now, valid UTF-8.
+// Text that can be shown to the user now, valid UTF-8.
 struct ShownText {
   std::string answer, reasoning;
 };
@@ -83,7 +83,7 @@ class AnswerText {
 // run of tokens, and at least kLeastTokens in all.
 class LoopDetector {
  public:
-  // Longer runs are not found: each costs a comparison a token.
+  // Longer runs are not found, because each length of a run costs a comparison for every token.
   static constexpr size_t kLongestRun = 64;
   // By these numbers real text (documentation, translations, programs) hardly ever looks like a
   // loop:

@@ -9,7 +9,7 @@
 namespace lectern {
 namespace {
 
-// Which messages lose the white space around them.
+// Says which messages lose the white space around them.
 enum class Trims { kNothing, kAnswers, kAll };
 
 // Texts in which "{name}" is the control token `name`, and "{bos}" and "{eos}" are the tokens that
@@ -24,8 +24,8 @@ struct ChatFormat {
   Trims trims = Trims::kNothing;
 };
 
-// The published templates without a system message. Llama 3.1's says a date: the one that it has
-// where no clock is.
+// The published templates without a system message, unless they put one there themselves. Llama
+// 3.1's says a date: here it is the one that the template says where there is no clock.
 constexpr ChatFormat kFormats[] = {
     {"llama3", "{bos}{<|start_header_id|>}user{<|end_header_id|>}\n\n",
      "{<|eot_id|>}{<|start_header_id|>}assistant{<|end_header_id|>}\n\n",
@@ -70,8 +70,8 @@ constexpr ChatFormat kFormats[] = {
      "{bos}A chat between a curious user and an artificial intelligence assistant. The assistant "
      "gives helpful, detailed, and polite answers to the user's questions. USER: ",
      " ASSISTANT:", "{</s>}USER: ", " "},
-    // The bundled reader's, and of models that have no template. After an answer the end token,
-    // which the model made, stays.
+    // The template of the bundled reader, and of models that have none. After an answer the end
+    // token, which the model made, stays.
     {"plain", "{bos}", "\nAnswer:", "\n\nQuestion: ", " ", "{eos}", Trims::kAnswers},
 };
 constexpr const ChatFormat& kPlain = kFormats[std::size(kFormats) - 1];
@@ -81,12 +81,13 @@ constexpr const ChatFormat& kPlain = kFormats[std::size(kFormats) - 1];
 constexpr std::string_view kSuggested[] = {"llama3", "chatml", "gemma", "phi3",
                                            "mistral-v3-tekken"};
 
-// Part of the identity of documents; another number is another way to render the table.
+// This is part of the identity of documents; it is raised when the table is rendered in another
+// way.
 constexpr std::string_view kBuiltInVersion = " 1: ";
-// A document of a version that knew no other template has this one.
+// The identity of "plain" in documents of versions that knew no other template.
 constexpr std::string_view kPlainIdentity = "plain 1: <bos>";
 
-// A text, or the name of a token: "{a}b" is the token "a" and the text "b".
+// A part of a format: a text, or the name of a token. "{a}b" is the token "a" and the text "b".
 struct FormatPart {
   std::string_view text;
   bool is_token;
@@ -102,7 +103,7 @@ std::vector<FormatPart> SplitFormat(std::string_view format) {
   return parts;
 }
 
-// "{bos}[INST] " as an expression of Jinja: bos_token ~ "[INST] ".
+// Writes a format as an expression of Jinja: "{bos}[INST] " is bos_token ~ "[INST] ".
 std::string Expression(std::string_view format) {
   std::string expression = "\"\"";
   for (const FormatPart& part : SplitFormat(format)) {

@@ -1,4 +1,5 @@
-// What was said before a question.
+// Holds a conversation that took place before a session's first question, so that a template can
+// render it in front of that question.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_CHAT_HISTORY_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_CHAT_HISTORY_H_
 
@@ -7,7 +8,7 @@
 
 namespace lectern {
 
-// Before a session's first question: by others, or in another session.
+// The conversation may have been led by others, or in another session.
 struct ChatHistory {
   struct Turn {
     std::string question, answer;

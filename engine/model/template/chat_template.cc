@@ -19,8 +19,8 @@ constexpr std::string_view kQuestion = "\n\nQuestion: ";
 constexpr std::string_view kMark = "LecternDocument7f3a91",
                            kOtherMark = "A: 2nd\n\n# stand-in (0c5e), <b>";
 
-// Begins the identity of a template that is not built in. Another number makes every such model
-// another one: for a change in how the prefix is rendered.
+// This begins the identity of a template that is not built in. It is raised when the text before a
+// document is rendered in another way, which makes every such model another one.
 constexpr std::string_view kTemplateVersion = "template 1: ";
 
 // The marks of published models, the most special first: in some templates a later one is text.
@@ -42,7 +42,8 @@ Status Refused(const std::string& path, const std::string& what) {
       .WithParam("chat_template");
 }
 
-// "2026-11-25"; else the day that a template without a clock says.
+// Reads a date such as "2026-11-25"; for any other text it is the day that published templates say
+// where there is no clock.
 std::tm ParseDate(std::string_view date) {
   std::tm day{};
   day.tm_year = 2024 - 1900, day.tm_mon = 6, day.tm_mday = 26;
@@ -88,7 +89,7 @@ class PromptEncoder {
   PromptEncoder(const Tokenizer& tokenizer, bool is_beginning, size_t offset)
       : tokenizer_(tokenizer), is_beginning_(is_beginning), at_(offset) {}
 
-  // From the byte `begin` on.
+  // Encodes a rendering from the byte `begin` on.
   Status Add(const jinja::Rendered& rendered, size_t begin) {
     size_t at = begin;
     for (const jinja::Run& run : rendered.runs) {
@@ -283,6 +284,9 @@ Result<ChatTemplate> ChatTemplate::Make(ChatSource source, const Tokenizer& toke
   return made;
 }
 
+// Renders short conversations with a mark in the document's place, to learn where the template
+// cuts. Two different marks show whether the text around the document depends on it, and a longer
+// conversation whether the text before it depends on what follows; if so, an assumption says it.
 Status ChatTemplate::Learn() {
   const std::string mark(kMark), other_mark(kOtherMark);
   const auto render = [&](const std::string& document, const ChatHistory& history) -> Result<Cut> {

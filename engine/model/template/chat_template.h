@@ -35,7 +35,7 @@ struct FixedContext {
   uint64_t dropped_bytes = 0;  // of the document, for which the vocabulary has no piece
 };
 
-// Text that was read as tokens, and where in it each token ends.
+// Text that was read as tokens, with the place in it where each token ends.
 struct Prompt {
   std::string text;
   std::vector<int32_t> ids;
@@ -43,8 +43,9 @@ struct Prompt {
 
   void Add(int32_t id, std::string_view token_text);
   void Truncate(size_t num_tokens);
-  // How many of its tokens also begin a text that begins like `other`. At most size - 1 of a prompt
-  // that `other` begins with whole and adds nothing to.
+  // Returns how many of the prompt's tokens also begin a text that begins like `other`; these need
+  // not be computed again. It is at most size - 1 of a prompt that `other` begins with whole and
+  // adds nothing to, so that a token is left to run.
   size_t TokensBefore(std::string_view other) const;
 };
 
@@ -77,19 +78,19 @@ class ChatTemplate {
   // Codes of Tokenizer::Encode.
   Result<FixedContext> EncodeDocument(const Tokenizer& tokenizer, std::string_view text,
                                       std::string_view date = "") const;
-  // All that follows the document, up to where the answer to `question` begins.
+  // Renders all that follows the document, up to where the answer to `question` begins.
   Result<jinja::Rendered> Render(const ChatHistory& history, std::string_view question,
                                  std::string_view date = "") const;
   // The tokens of `rendered` from the byte `begin` on; ends count from the rendering's first byte.
   // Text before the first control token continues what came before.
   Result<Prompt> Encode(const Tokenizer& tokenizer, const jinja::Rendered& rendered,
                         size_t begin = 0) const;
-  // Both.
+  // Renders and encodes.
   Result<std::vector<int32_t>> EncodeQuestion(const Tokenizer& tokenizer, std::string_view question,
                                               const ChatHistory& history = {},
                                               std::string_view date = "") const;
-  // Whether what the answer to a rendered question begins with is thinking: the rendering ends with
-  // the mark that begins it.
+  // Whether the answer to a rendered question begins with thinking: the rendering ends with the
+  // mark that begins it.
   bool BeginsThinking(std::string_view rendered) const;
 
  private:
@@ -110,12 +111,12 @@ class ChatTemplate {
   std::vector<std::string> assumptions_;
 };
 
-// The `chat_template` of a tokenizer_config.json: a string, or of a list the one called "default",
-// else the first; empty: it has none. kMalformedModel.
+// Finds the `chat_template` of a tokenizer_config.json: a string, or in a list the one called
+// "default", else the first; empty: it has none. kMalformedModel.
 Result<std::string> ChatTemplateOf(std::string_view tokenizer_config, const std::string& path);
 
-// The text of a token that a tokenizer_config.json names by `key` ("bos_token"): a string, or an
-// object's "content"; empty: it names none.
+// Finds the text of a token that a tokenizer_config.json names by `key` ("bos_token"): a string, or
+// an object's "content"; empty: it names none.
 std::string TokenTextOf(std::string_view tokenizer_config, std::string_view key);
 
 // Today's date here, "2026-11-25".

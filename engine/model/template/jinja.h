@@ -24,13 +24,14 @@
 
 namespace lectern::jinja {
 
-// Bytes up to `end`, from the end of the run before.
+// A stretch of a text whose bytes have one origin: it reaches from the end of the run before to
+// `end`.
 struct Run {
   size_t end;
   bool is_input;
 };
 
-// A text with the origin of its bytes.
+// A text that knows of each byte whether the template or a user wrote it.
 struct Rendered {
   std::string text;
   // Ends ascend, the last is text.size(); neighbours differ in is_input. None: the text is empty.
@@ -52,7 +53,7 @@ class Value {
     kList,
     kTuple,
     kDict,
-    // Those that only a program makes.
+    // The kinds from here on are made by a program only.
     kView,
     kRange,
     kIterator,
@@ -72,7 +73,7 @@ class Value {
   static Value Template(std::string text);  // a string of the template's own, such as bos_token
   static Value Input(std::string text);     // a string of a user's
   static Value List(std::vector<Value> items);
-  // Keys, in order, are text of a user's. Of two equal ones the last value counts.
+  // Keys, in order, count as text of a user's. If two are equal, the last value is kept.
   static Value Dict(std::vector<std::pair<std::string, Value>> members);
   // Strings and keys become text of a user's. Integers of more than 64 bits are kLimitExceeded.
   // kMalformedModel or kLimitExceeded; the message has the byte offset.

@@ -106,6 +106,8 @@ Value Unsafe(Runtime& run, const Value& value, std::string_view name) {
                        std::string(TypeName(value)) + "' object is unsafe.");
 }
 
+// Finds a method of a dict. Methods that would change it, and names with underscores, are those
+// that jinja2's sandbox refuses.
 std::optional<Value> DictAttribute(Runtime& run, const Value& value, std::string_view name) {
   static constexpr std::pair<std::string_view, Function> kMethods[] = {
       {"get", GetOfDict},        {"items", ViewOfDict<2>}, {"keys", ViewOfDict<0>},
@@ -337,6 +339,7 @@ Value RaiseException(Runtime& run, const Value&, CallArguments& arguments) {
 
 }  // namespace
 
+// Finds an attribute by the kind of the value: each kind has the attributes of its Python class.
 std::optional<Value> FindAttribute(Runtime& run, const Value& value, std::string_view name) {
   switch (value.kind()) {
     case Kind::kDict:

@@ -1,4 +1,4 @@
-// Expressions of Jinja templates.
+// Evaluates the expressions of Jinja templates.
 #include "engine/model/template/jinja_interpreter.h"
 
 namespace lectern::jinja {
@@ -12,6 +12,8 @@ Value Interpreter::Evaluate(const Expression& expression, const ScopePtr& scope)
   return failed() ? Value() : value;
 }
 
+// Evaluates an expression, whose nesting Evaluate has counted. After an error the value does not
+// count.
 Value Interpreter::EvaluateNested(const Expression& expression, const ScopePtr& scope) {
   using Type = Expression::Kind;
   const std::vector<ExpressionPtr>& items = expression.items;
@@ -145,6 +147,8 @@ Value Interpreter::EvaluateComparison(const Expression& expression, const ScopeP
   return Value::Bool(true);
 }
 
+// Evaluates the arguments of a call in this order: positional ones, named ones, *x, **x. A name
+// that is given twice is an error, as in Python.
 bool Interpreter::EvaluateArguments(const Arguments& arguments, const ScopePtr& scope,
                                     CallArguments* given) {
   for (const ExpressionPtr& argument : arguments.positional) {
@@ -182,7 +186,7 @@ Value Interpreter::EvaluateCall(const Expression& expression, const ScopePtr& sc
   return Call(callee, arguments);
 }
 
-// A filter or a test.
+// Evaluates a filter or a test.
 Value Interpreter::EvaluateFilter(const Expression& expression, const ScopePtr& scope) {
   const Value value = expression.items[0] != nullptr ? Evaluate(*expression.items[0], scope)
                                                      : std::exchange(captured_, Value());

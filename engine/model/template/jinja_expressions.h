@@ -11,15 +11,16 @@
 
 namespace lectern::jinja {
 
-// After the first error the current token is kEnd, so that every loop over tokens ends; what is
-// parsed then does not count.
+// The recursive-descent parser of expressions, with one function for each level of precedence
+// (Parse…). After the first error the current token is kEnd, so that every loop over tokens ends;
+// what is parsed from then on is thrown away.
 class ExpressionParser {
  public:
   ExpressionParser(std::vector<Token> tokens, size_t max_depth)
       : tokens_(std::move(tokens)), max_depth_(max_depth) {}
 
  protected:
-  // Counts a level of what is parsed within something else.
+  // Counts how deep the parser is in nested expressions, and fails beyond the limit.
   class Nesting {
    public:
     explicit Nesting(ExpressionParser& parser) : parser_(parser) {

@@ -124,6 +124,8 @@ Value Indent(Runtime& run, const Value& value, CallArguments& arguments) {
   return out.TakeString(IsMarkup(value));
 }
 
+// jinja2's int: a value that is no number gives the default, and so does the text "inf". A float
+// infinity is an error, because Python's int(inf) raises one that jinja2 does not catch.
 Value Int(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "int", arguments, {"default", "base"}, 0, &bound)) return Value();
@@ -404,6 +406,7 @@ Value XmlAttributes(Runtime& run, const Value& value, CallArguments& arguments) 
 
 }  // namespace
 
+// Finds a filter that takes one value and not a sequence.
 Function TextFilter(std::string_view name) {
   static constexpr std::pair<std::string_view, Function> kFilters[] = {
       {"abs", Abs},

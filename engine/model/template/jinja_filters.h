@@ -1,4 +1,4 @@
-// The tables of Jinja's filters. For jinja_tests.cc, which looks names up in them.
+// The tables of Jinja's filters, in which jinja_tests.cc looks names up.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_FILTERS_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_FILTERS_H_
 

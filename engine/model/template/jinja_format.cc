@@ -25,7 +25,7 @@ struct Spec {
 
 bool IsAlign(char c) { return c == '<' || c == '>' || c == '^' || c == '='; }
 
-// Digits at the front of `text`, which it takes away; -1: there are none.
+// Takes the digits at the front of `text` away and returns their value; -1: there are none.
 int64_t TakeNumber(std::string_view* text) {
   int64_t number = -1;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
@@ -34,6 +34,8 @@ int64_t TakeNumber(std::string_view* text) {
   return error == std::errc() ? number : INT64_MAX;
 }
 
+// Parses Python's format specification:
+// [[fill]align][sign][#][0][width][grouping][.precision][type].
 bool ParseSpec(Runtime& run, std::string_view text, Spec* spec) {
   if (!text.empty()) {
     const size_t size = FirstCharacter(text).size;
@@ -130,6 +132,8 @@ Value FinishNumber(Runtime& run, bool is_negative, std::string prefix, std::stri
   return Pad(run, run.String(head + digits + rest), head.size(), spec, '>');
 }
 
+// Formats a float as Python does, with C's printf: NaN has no sign, and a float without a type
+// keeps its ".0".
 Value FormatReal(Runtime& run, double value, Spec spec) {
   const bool is_percent = spec.type == '%';
   if (is_percent) value *= 100;
@@ -209,6 +213,8 @@ class PercentFormatter {
   PercentFormatter(Runtime& run, const Value& format, const Value& arguments)
       : run_(run), format_(format), arguments_(arguments), out_(run) {}
 
+  // Walks over the format string: text is copied, each "%…" takes its argument. Arguments that are
+  // left over are an error, as in Python.
   Value Format() {
     const Text& text = TextOf(format_);
     const std::string_view bytes = text.text;
@@ -242,6 +248,8 @@ class PercentFormatter {
            arguments_.Is(Kind::kUndefined);
   }
 
+  // Parses one conversion behind its "%": (key), flags, width, .precision, a length modifier that
+  // means nothing, and the type.
   bool Parse(std::string_view* rest, Conversion* conversion) {
     if (rest->starts_with('(')) {
       size_t depth = 0, end = 0;
@@ -306,6 +314,8 @@ class PercentFormatter {
     return run_.Fail("not enough arguments for format string");
   }
 
+  // Finds the argument of a conversion, by key or the next one, and appends it. Width and precision
+  // given as "*" are arguments, too, and come before it.
   void Convert(Conversion& conversion) {
     Spec& spec = conversion.spec;
     if (conversion.takes_width) {
@@ -332,6 +342,7 @@ class PercentFormatter {
     if (!run_.failed()) out_.Append(Converted(conversion.type, value, spec));
   }
 
+  // Converts one argument by the letter of the conversion, with Python's errors.
   Value Converted(char type, const Value& value, Spec& spec) {
     if (type == 's' || type == 'r' || type == 'a') {
       Value text = type == 's' ? run_.ToString(value) : run_.Repr(value);
@@ -416,6 +427,8 @@ Value FormatSpec(Runtime& run, const Value& value, const Text& text) {
   return run.Fail("unsupported format string passed to " + std::string(TypeName(value)));
 }
 
+// Parses an integer as Python's int(text, base) does: white space around it, a sign, the mark of
+// the base (0x, 0o, 0b) and single underscores between digits are allowed.
 std::optional<int64_t> ParseInteger(Runtime& run, std::string_view text, int64_t base) {
   text = WithoutTrailingSpace(text.substr(LeadingSpace(text)));
   const bool is_negative = text.starts_with('-');

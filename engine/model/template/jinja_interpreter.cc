@@ -41,6 +41,7 @@ Interpreter::Flow Interpreter::Run(const Body& body, const ScopePtr& scope) {
   return Flow::kNext;
 }
 
+// Runs one statement.
 Interpreter::Flow Interpreter::Run(const Statement& statement, const ScopePtr& scope) {
   line = statement.line;
   switch (statement.kind) {
@@ -109,7 +110,7 @@ Value Interpreter::Capture(const Body& body, const ScopePtr& scope, Flow* flow) 
   return text.TakeString();
 }
 
-// A block that is set or filtered.
+// Runs a block whose output is set to a variable or filtered.
 Interpreter::Flow Interpreter::RunCaptured(const Statement& statement, const ScopePtr& scope) {
   Flow flow = Flow::kNext;
   const ScopePtr inner = NewScope(scope);

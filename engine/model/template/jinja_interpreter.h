@@ -1,4 +1,4 @@
-// Runs the tree of a Jinja template. For jinja.h's Program.
+// Runs the syntax tree of a Jinja template and renders its text; jinja.h's Program uses it.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_INTERPRETER_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_INTERPRETER_H_
 
@@ -19,7 +19,7 @@ class Interpreter : public Runtime {
   using ScopePtr = std::shared_ptr<Scope>;
   // How a statement ended.
   enum class Flow { kNext, kBreak, kContinue };
-  // Counts what runs within something else.
+  // Counts how deep calls and expressions are nested, and fails beyond the limit.
   class Nesting {
    public:
     explicit Nesting(Interpreter& interpreter) : interpreter_(interpreter) {
@@ -47,7 +47,7 @@ class Interpreter : public Runtime {
   void Output(const Value& value);
   void Assign(const Expression& target, const Value& value, const ScopePtr& scope);
   void AssignMember(const Expression& target, const Value& value, const ScopePtr& scope);
-  // Runs a body whose output is a text.
+  // Runs a body and returns its output as a string value.
   Value Capture(const Body& body, const ScopePtr& scope, Flow* flow);
 
   Flow RunFor(const Statement& statement, const ScopePtr& scope);

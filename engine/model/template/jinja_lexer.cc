@@ -189,7 +189,7 @@ class Lexer {
     }
   }
 
-  // Digits with single '_' between them, from `at` on.
+  // Returns the end of the digits, with single '_' between them, from `at` on.
   size_t Digits(size_t at) const {
     const std::string_view text = source_;
     size_t end = at;
@@ -200,7 +200,7 @@ class Lexer {
     return end;
   }
 
-  // The end of a float that begins here; 0: there is none.
+  // Returns the end of a float that begins here; 0: there is none.
   size_t FloatEnd() const {
     if (position_ > 0 && source_[position_ - 1] == '.') return 0;
     size_t end = Digits(position_);
@@ -247,7 +247,7 @@ class Lexer {
     Pass(end - position_);
   }
 
-  // The end of a number that begins with 0: 0x1F, 0o17, 0b11, or zeros alone.
+  // Returns the end of a number that begins with 0: 0x1F, 0o17, 0b11, or zeros alone.
   size_t ZeroEnd(int* base) const {
     const char mark =
         position_ + 1 < source_.size() ? static_cast<char>(source_[position_ + 1] | 0x20) : '\0';
@@ -325,7 +325,8 @@ class Lexer {
     Pass(end + 1);
   }
 
-  // As Python's codec "unicode-escape" of the text in which characters beyond ASCII are escapes.
+  // Decodes escapes as Python's codec "unicode-escape" does for a text in which characters beyond
+  // ASCII are escapes.
   bool Unescape(std::string_view text, std::string* meant) {
     for (size_t at = 0; at < text.size();) {
       if (text[at] != '\\') {

@@ -1,4 +1,4 @@
-// Loops of Jinja templates, and the variable `loop`.
+// Runs the loops of Jinja templates, and finds the attributes of the variable `loop`.
 #include "engine/model/template/jinja_interpreter.h"
 
 namespace lectern::jinja {

@@ -78,6 +78,7 @@ Value CalculateIntegers(Runtime& run, Operator op, int64_t a, int64_t b) {
   return Value::Integer(a / b - is_below);
 }
 
+// Computes with floats as Python does, with Python's errors where C++ would return infinity or NaN.
 Value CalculateReals(Runtime& run, Operator op, double a, double b) {
   switch (op) {
     case Operator::kAdd:
@@ -146,7 +147,8 @@ Value AddSequences(Runtime& run, const Value& a, const Value& b) {
   return run.List(std::move(items), a.kind());
 }
 
-// Whether a < b (or a <= b, …): -1, 0, 1 and, for NaN, 2. False: they have no order.
+// Finds the order of two values: `order` is -1, 0 or 1, and 2 where one is NaN. False: they have no
+// order.
 bool Order(Runtime& run, const Value& a, const Value& b, int* order);
 
 bool OrderItems(Runtime& run, const std::vector<Value>& a, const std::vector<Value>& b,
@@ -178,6 +180,8 @@ bool Order(Runtime& run, const Value& a, const Value& b, int* order) {
   return OrderItems(run, As<ListObject>(a).items, As<ListObject>(b).items, order);
 }
 
+// Python's `item in container`: a part of a string, a key of a dict, or an item that equals this
+// one.
 bool IsIn(Runtime& run, const Value& item, const Value& container) {
   if (container.Is(Kind::kString)) {
     if (!item.Is(Kind::kString)) {
@@ -208,7 +212,7 @@ bool IsIn(Runtime& run, const Value& item, const Value& container) {
   return false;
 }
 
-// The byte range of the character or the item `index`, which may count from the end.
+// Returns the byte range of the character or the item `index`, which may count from the end.
 bool ResolveIndex(int64_t index, int64_t size, size_t* place) {
   if (index < 0) index += size;
   if (index < 0 || index >= size) return false;
@@ -323,6 +327,8 @@ Value Negate(Runtime& run, const Value& value) {
   return run.Fail("bad operand type for unary -: '" + std::string(TypeName(value)) + "'");
 }
 
+// Compares as Python does. Values without an order (`order` is 2: NaN) are neither less nor
+// greater.
 bool Compare(Runtime& run, Operator op, const Value& a, const Value& b) {
   if (!run.Step()) return false;
   if (op == Operator::kIn || op == Operator::kNotIn) {
@@ -377,6 +383,7 @@ Value GetAttribute(Runtime& run, const Value& value, std::string_view name) {
   return run.failed() ? Value() : MissingItem(run, value, Value::Template(std::string(name)));
 }
 
+// Python's value[begin:end:step] for strings, lists, tuples and ranges.
 Value GetSlice(Runtime& run, const Value& value, const Value& begin, const Value& end,
                const Value& step) {
   if (!run.Step()) return Value();

@@ -1,4 +1,4 @@
-// Statements of a Jinja template; its expressions are parsed in jinja_expressions.cc.
+// Parses the statements of a Jinja template; its expressions are parsed in jinja_expressions.cc.
 #include "engine/model/template/jinja_parser.h"
 
 #include "engine/model/formats/text.h"
@@ -31,8 +31,8 @@ class StatementParser : public ExpressionParser {
     return statement;
   }
 
-  // Up to a tag of one of these names, which is then the current token; without names, to the end.
-  // `begin`: the line of the tag that it belongs to.
+  // Parses statements up to a tag of one of these names, which is then the current token; without
+  // names, up to the end. `begin`: the line of the tag that the body belongs to.
   Body ParseBody(Ends ends, uint32_t begin) {
     const Nesting nesting(*this);
     Body body;

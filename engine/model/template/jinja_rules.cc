@@ -68,6 +68,7 @@ class Checker {
     for (auto& statement : body) Visit(*statement, place);
   }
 
+  // Checks a statement and all within it. `place` says what surrounds it.
   void Visit(Statement& statement, Place place) {
     const Place inner = {
         .is_soft = false, .can_break = place.can_break, .has_loop = place.has_loop};
@@ -109,7 +110,7 @@ class Checker {
     Visit(statement.bodies[1], inner);
   }
 
-  // A macro, or the caller that a call block is.
+  // Checks a macro, or the caller that a call block is.
   void VisitMacro(Statement& statement, Place place) {
     for (const ExpressionPtr& value : statement.values) Visit(value, place);
     const Names outside = names_;

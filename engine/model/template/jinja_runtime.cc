@@ -8,11 +8,12 @@
 namespace lectern::jinja {
 namespace {
 
-// str() and repr() of values within values.
+// Writes the texts of values within values, as Python's str() and repr() do.
 class ReprWriter {
  public:
   ReprWriter(Runtime& run, TextBuilder& out) : run_(run), out_(out) {}
 
+  // Writes a value as Python's repr() does.
   void Write(const Value& value) {
     if (!run_.Step()) return;
     switch (value.kind()) {

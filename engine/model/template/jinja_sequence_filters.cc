@@ -10,7 +10,7 @@ namespace {
 
 using Bound = std::vector<std::optional<Value>>;
 
-// The path "a.b.0" of an attribute, or a key.
+// Splits the path "a.b.0" of an attribute into its keys; a value that is no string is the only key.
 std::vector<Value> PathOf(Runtime& run, const Value& attribute) {
   if (attribute.Is(Kind::kNone)) return {};
   if (!attribute.Is(Kind::kString)) return {attribute};
@@ -47,7 +47,8 @@ std::vector<Value> Picked(const std::vector<Value>& items, const std::vector<siz
   return picked;
 }
 
-// Runs what finds the items of a generator: an error is the generator's.
+// Makes a generator of the items that `find` appends. All are found at once, and an error on the
+// way becomes the generator's: it is reported when the program gets there.
 Value Generate(Runtime& run, const std::function<void(std::vector<Value>*)>& find) {
   if (run.failed()) return Value();
   std::vector<Value> items;
@@ -60,6 +61,8 @@ Value Generate(Runtime& run, const std::function<void(std::vector<Value>*)>& fin
   return run.Iterator(std::move(items), std::move(error));
 }
 
+// jinja2's batch: lists of `linecount` items, the last one filled up with `fill_with`. A count that
+// is no number never equals a size, so all items are in one list.
 Value Batch(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "batch", arguments, {"linecount", "fill_with"}, 1, &bound)) return Value();
@@ -169,6 +172,8 @@ Value Last(Runtime& run, const Value& value, CallArguments& arguments) {
   return items->items.back();
 }
 
+// jinja2's groupby: sorts by the attribute and joins neighbours with equal keys. If letter case is
+// ignored, a group is named by its first member's attribute.
 Value GroupBy(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "groupby", arguments, {"attribute", "default", "case_sensitive"}, 1, &bound)) {
@@ -234,6 +239,8 @@ Value ToList(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.List(items->items);
 }
 
+// jinja2's map: takes an attribute of every item, or applies the filter named by the first argument
+// to it.
 Value Map(Runtime& run, const Value& value, CallArguments& arguments) {
   return Generate(run, [&](std::vector<Value>* mapped) {
     if (!IsTrue(value)) return;
@@ -327,6 +334,8 @@ Value Select(Runtime& run, const Value& value, CallArguments& arguments) {
   });
 }
 
+// jinja2's sort: `attribute` may list several paths, separated by commas; an item's key is the list
+// of their values.
 Value Sort(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "sort", arguments, {"reverse", "case_sensitive", "attribute"}, 0, &bound)) {
@@ -396,6 +405,7 @@ Value Unique(Runtime& run, const Value& value, CallArguments& arguments) {
 
 }  // namespace
 
+// Finds a filter that takes a sequence.
 Function SequenceFilter(std::string_view name) {
   static constexpr std::pair<std::string_view, Function> kFilters[] = {
       {"batch", Batch},

@@ -5,7 +5,7 @@
 namespace lectern::jinja {
 namespace {
 
-// Whether the text has characters and each of them passes.
+// Whether the text is not empty and each of its characters passes.
 template <bool (*kTest)(uint32_t)>
 Value AllAre(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "isalpha", arguments, 0, 0)) return Value();

@@ -53,7 +53,7 @@ void AppendLower(std::string* out, std::string_view text, uint32_t code, size_t 
   AppendInCase(out, code, Case::kLower);
 }
 
-// Byte range of the characters [begin, end) of `text`, as s[begin:end] takes them.
+// Returns the byte range of the characters [begin, end) of `text`, as s[begin:end] takes them.
 struct ByteRange {
   size_t begin, end;
   bool is_empty;  // begin is behind end or the text
@@ -69,7 +69,7 @@ ByteRange RangeOf(std::string_view text, int64_t begin, int64_t end) {
           false};
 }
 
-// The arguments from `first` on as a range.
+// Reads the arguments from `first` on as a range.
 ByteRange RangeArgument(Runtime& run, const Value& self, const CallArguments& arguments,
                         size_t first) {
   const auto index = [&](size_t place, int64_t otherwise) {
@@ -131,7 +131,7 @@ Value MethodStrip(Runtime& run, const Value& self, CallArguments& arguments) {
                kRight);
 }
 
-// The byte range of each piece, in order.
+// Returns the byte range of each piece, in order.
 using Pieces = std::vector<std::pair<size_t, size_t>>;
 
 Pieces SplitSpace(Runtime& run, std::string_view text, int64_t limit) {
@@ -489,6 +489,8 @@ Value Strip(Runtime& run, const Value& string, const Value& characters, bool lef
   return run.Slice(string, begin, end);
 }
 
+// Python's str.replace, with the origin of every byte kept. An empty `from` is found before every
+// character and at the end.
 Value Replace(Runtime& run, const Value& string, const Value& from, const Value& to,
               int64_t count) {
   if (run.failed() || count == 0) return string;

@@ -1,5 +1,5 @@
-// Characters as Python sees them: classes, cases and code points of UTF-8. For the Jinja
-// interpreter. A byte that is not part of valid UTF-8 counts as a character by itself.
+// Classifies, counts and converts characters as Python does, on UTF-8, for the Jinja interpreter. A
+// byte that is not part of valid UTF-8 counts as a character by itself.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_UNICODE_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_UNICODE_H_
 
@@ -16,7 +16,7 @@ struct Character {
 };
 inline constexpr uint32_t kInvalid = 0xFFFFFFFF;
 Character FirstCharacter(std::string_view text);
-// The last one.
+// Returns the last character.
 Character LastCharacter(std::string_view text);
 void AppendUtf8(std::string* text, uint32_t code);
 
@@ -40,7 +40,7 @@ bool IsIdentifier(std::string_view text);
 enum class Case { kLower, kUpper, kTitle, kFold };
 // Appends the character in that case: up to three characters.
 void AppendInCase(std::string* text, uint32_t code, Case to);
-// The small letter sigma at `offset` of `text` ends a word, where str.lower gives U+03C2.
+// Whether the small letter sigma at `offset` of `text` ends a word, where str.lower gives U+03C2.
 bool IsFinalSigma(std::string_view text, size_t offset);
 
 size_t LeadingSpace(std::string_view text);  // bytes

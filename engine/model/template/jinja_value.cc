@@ -209,6 +209,7 @@ bool AreEqual(Runtime* run, const Value& a, const Value& b) {
   }
 }
 
+// The name of the value's class in Python, for error messages.
 std::string_view TypeName(const Value& value) {
   switch (value.kind()) {
     case Kind::kNone:
@@ -258,6 +259,8 @@ bool IsHashable(const Value& value) {
   return !value.Is(Kind::kList) && !value.Is(Kind::kDict) && !value.Is(Kind::kView);
 }
 
+// Equal values have equal hashes, whatever their kinds: 1, 1.0 and True are one key in Python. A
+// text's origin is no part of its hash.
 uint64_t HashOf(Runtime* run, const Value& value) {
   if (run != nullptr) run->Step();
   switch (value.kind()) {

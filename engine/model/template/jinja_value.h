@@ -1,5 +1,5 @@
-// The values of the Jinja interpreter, and the Runtime that makes them within limits. For the other
-// jinja_*.cc files.
+// Defines the values of the Jinja interpreter, and the Runtime that makes them within limits, for
+// the other jinja_*.cc files.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_VALUE_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_VALUE_H_
 
@@ -22,7 +22,7 @@ class Runtime;
 struct Expression;
 struct Statement;
 
-// Bytes that the values of a program hold at once.
+// Counts the bytes that the values of a program hold at once.
 struct Memory {
   size_t limit = 0;
   size_t used = 0;
@@ -84,7 +84,8 @@ struct NamespaceObject : Object {
   std::shared_ptr<DictObject> attributes;
 };
 
-// Names of a block of statements. Looked up from the innermost scope outwards.
+// The names that a block of statements defines. A name is looked up from the innermost scope
+// outwards.
 struct Scope {
   std::shared_ptr<Scope> parent;
   std::vector<std::pair<std::string_view, Value>> names;
@@ -163,19 +164,20 @@ inline bool IsListLike(const Value& value) {
   return value.Is(Kind::kList) || value.Is(Kind::kTuple);
 }
 
-// Python's bool(), ==, is and type(value).__name__. `run` counts the steps, if it is given.
+// These are Python's bool(), ==, is and type(value).__name__. `run` counts the steps, if it is
+// given.
 bool IsTrue(const Value& value);
 bool AreEqual(Runtime* run, const Value& a, const Value& b);
 bool AreSame(const Value& a, const Value& b);
 std::string_view TypeName(const Value& value);
-// Whether it can be the key of a dict; equal values have equal hashes.
+// Whether a value can be the key of a dict. Equal values have equal hashes.
 bool IsHashable(const Value& value);
 uint64_t HashOf(Runtime* run, const Value& value);
-// len(), where it has one.
+// Python's len(), for values that have one.
 std::optional<int64_t> LengthOf(const Value& value);
 std::string FloatRepr(double value);
 
-// Appends with the origin of the bytes.
+// Appends bytes and notes their origin.
 void Append(Text* to, std::string_view bytes, bool is_input);
 void Append(Text* to, const Text& from, size_t begin, size_t end);
 inline bool HasInput(const Text& text) {
@@ -225,7 +227,7 @@ class Runtime {
   // Counts an expression, or `bytes` that are worked on. False: the program has failed.
   bool Step();
   bool Work(size_t bytes);
-  // Whether `bytes` more fit; if not, the program has failed.
+  // Whether `bytes` more fit; if they do not, the program has failed.
   bool Fits(size_t bytes);
 
   Value String(Text text, bool is_markup = false);
@@ -238,7 +240,8 @@ class Runtime {
   Value Undefined(std::string message);
   Value View(std::string_view name, const DictObject& dict, int part);  // 0 keys, 1 values, 2 items
   Value Method(std::string_view name, Function function, Value self, Kind kind = Kind::kMethod);
-  // Charges an object, whose size is sizeof and `bytes`.
+  // Charges an object to the program's memory as sizeof + `bytes` + 32; the 32 were chosen without
+  // measurement.
   template <typename T>
   Value Make(Kind kind, std::shared_ptr<T> object, size_t bytes = 0) {
     const size_t size = sizeof(T) + 32 + bytes;
@@ -249,7 +252,8 @@ class Runtime {
     return Value(kind, std::move(object));
   }
 
-  // The items of what can be iterated over: a generator's are gone then. nullptr: it has failed.
+  // Returns the items of a value that can be iterated over; a generator has none left then.
+  // nullptr: the program has failed.
   std::shared_ptr<ListObject> Items(const Value& iterable);
   bool IsIterable(const Value& value) const;
   // Sets a key of a dict that no one else has yet.
@@ -327,7 +331,7 @@ Value Negate(Runtime& run, const Value& value);
 // x[key], x.name, x[begin:end:step].
 Value GetItem(Runtime& run, const Value& value, const Value& key);
 Value GetAttribute(Runtime& run, const Value& value, std::string_view name);
-// Only what Python's getattr() finds; nothing: it has none.
+// Finds only what Python's getattr() finds; nothing: the value has no such attribute.
 std::optional<Value> FindAttribute(Runtime& run, const Value& value, std::string_view name);
 Value GetSlice(Runtime& run, const Value& value, const Value& begin, const Value& end,
                const Value& step);
@@ -351,7 +355,7 @@ std::string FormatTime(std::string_view format, const std::tm& time);
 // JSON (jinja_json.cc).
 Value ToJson(Runtime& run, const Value& value, CallArguments& arguments);
 
-// Filters and tests: jinja2's names, whether or not they are supported.
+// Filters and tests. The names are jinja2's, whether or not they are supported.
 bool IsFilter(std::string_view name);
 bool IsTest(std::string_view name);
 Value CallFilter(Runtime& run, std::string_view name, const Value& value, CallArguments& arguments);
@@ -359,12 +363,13 @@ bool CallTest(Runtime& run, std::string_view name, const Value& value, CallArgum
 // nullptr: there is no such global.
 Function GlobalFunction(std::string_view name);
 
-// Arguments in the order of `names`; those that were not given are empty. The first `required` must
-// be given. False: the program has failed.
+// Puts arguments into the order of `names`; those that were not given are empty. The first
+// `required` must be given. False: the program has failed.
 bool Bind(Runtime& run, std::string_view function, CallArguments& arguments,
           std::initializer_list<std::string_view> names, size_t required,
           std::vector<std::optional<Value>>* bound);
-// The places of the items in ascending order, or in descending; equal ones keep their order.
+// Returns the places of the items in ascending order, or in descending; equal ones keep their
+// order.
 std::vector<size_t> SortedOrder(Runtime& run, const std::vector<Value>& keys, bool reverse);
 // Whether there are between `least` and `most` arguments, none of them by name.
 bool TakesArguments(Runtime& run, std::string_view function, const CallArguments& arguments,
@@ -372,7 +377,7 @@ bool TakesArguments(Runtime& run, std::string_view function, const CallArguments
 inline bool IsTrueArgument(const std::optional<Value>& argument) {
   return argument && IsTrue(*argument);
 }
-// An argument that must be an integer, or `otherwise` if it was not given.
+// Returns an argument that must be an integer, or `otherwise` if it was not given.
 int64_t IntegerArgument(Runtime& run, const std::optional<Value>& argument, int64_t otherwise);
 
 }  // namespace lectern::jinja

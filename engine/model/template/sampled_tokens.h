@@ -1,5 +1,5 @@
-// Tells a caller of the tokens that an answer was made of, and how likely each was, as their text
-// is shown.
+// Tells a caller which tokens an answer was made of, and how likely each was, at the time when the
+// text of each is shown.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_SAMPLED_TOKENS_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_SAMPLED_TOKENS_H_
 
@@ -26,7 +26,7 @@ struct SampledToken : LikelyToken {
   std::span<const LikelyToken> likeliest;  // as many as were asked for, the likeliest first
 };
 
-// Log-probabilities of one step's logits. NaN logits count as impossible.
+// Turns one step's logits into log-probabilities. NaN logits count as impossible.
 class LogProbabilities {
  public:
   explicit LogProbabilities(std::span<const float> logits);

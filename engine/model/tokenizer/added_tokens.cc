@@ -10,7 +10,7 @@
 namespace lectern {
 namespace {
 
-// 1 M tokens of a few members each.
+// Allows for 1 M tokens (kMaxId) of a few members each.
 constexpr JsonLimits kLimits = {.max_values = 1u << 23};
 
 constexpr uint64_t kMaxId = uint64_t{1} << 20;
@@ -62,7 +62,7 @@ class AddedTokensReader {
     return root_.object() != nullptr ? Status() : Malformed("it is not an object");
   }
 
-  // nullptr where it is missing or null.
+  // Finds a member; nullptr: it is missing or null.
   const Json* Member(std::string_view key) const {
     const Json* value = root_.Find(key);
     return value == nullptr || value->is_null() ? nullptr : value;
@@ -85,7 +85,7 @@ class AddedTokensReader {
     return Status();
   }
 
-  // In the order of ids, so that those beyond the vocabulary follow it.
+  // Places the tokens in the order of ids, so that those beyond the vocabulary follow it.
   Status PlaceAll() {
     for (const auto& [id, token] : added_) LECTERN_RETURN_IF_ERROR(Place(id, token));
     added_.clear();

@@ -1,5 +1,5 @@
-// What stands beside a tokenizer.model: tokens added to its vocabulary, and its use as transformers
-// has it.
+// Reads the two files beside a tokenizer.model that change its vocabulary: tokens that were added
+// to it, and how transformers uses it.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_ADDED_TOKENS_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_ADDED_TOKENS_H_
 
@@ -11,17 +11,17 @@
 
 namespace lectern {
 
-// An added_tokens.json, {"<|user|>": 32010, …}: marks of a template become control pieces, other
-// tokens user-defined pieces, which are found in raw text. Ids go on where the vocabulary ends, and
-// may leave some out; an id of it may be named again, or anew where its piece is never made from
-// text. kMalformedModel, kLimitExceeded.
+// Reads an added_tokens.json, {"<|user|>": 32010, …}. Marks of a template become control pieces;
+// other tokens become user-defined pieces, which are found in raw text. Ids go on where the
+// vocabulary ends, and may leave some out; an id of the vocabulary may be named again, or anew
+// where its piece is never made from text. kMalformedModel, kLimitExceeded.
 Status ReadAddedTokens(std::string_view json, const std::string& path, TokenizerModel* model);
 
-// Of a tokenizer_config.json, after that: `added_tokens_decoder`, whose `special` tokens become
-// control pieces; `bos_token` and `eos_token`, which become control pieces, too, and are ignored
-// (see TokenizerModel::assumptions) where the vocabulary lacks them; `add_bos_token`, false: no
-// text begins with it; and `add_prefix_space`. `add_eos_token` changes nothing: a prompt is not the
-// end of a text.
+// Reads a tokenizer_config.json; call it after ReadAddedTokens. It takes `added_tokens_decoder`,
+// whose `special` tokens become control pieces; `bos_token` and `eos_token`, which become control
+// pieces, too, and are ignored (see TokenizerModel::assumptions) where the vocabulary lacks them;
+// `add_bos_token`, which, if false, means that no text begins with the bos token; and
+// `add_prefix_space`. `add_eos_token` changes nothing: a prompt is not the end of a text.
 Status ReadTokenizerConfig(std::string_view json, const std::string& path, TokenizerModel* model);
 
 }  // namespace lectern

@@ -1,5 +1,5 @@
-// A text that was made from another, byte by byte or with changes, and where its bytes come from:
-// tokens are found in the changed text and reported in the original one.
+// Holds a text that was made from another, byte by byte or with changes, and knows where its bytes
+// come from: tokens are found in the changed text and reported in the original one.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_ALIGNED_TEXT_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_ALIGNED_TEXT_H_
 
@@ -19,17 +19,18 @@ class AlignedText {
 
   std::string_view text() const { return text_; }
 
-  // Bytes that are those of the original from `begin` on.
+  // Appends bytes that are those of the original from `begin` on.
   void AppendSame(std::string_view bytes, size_t begin);
-  // Bytes that stand for [begin, end) of the original as a whole; the range may be empty.
+  // Appends bytes that stand for [begin, end) of the original as a whole; the range may be empty.
   void AppendChanged(std::string_view bytes, size_t begin, size_t end);
-  // The bytes [begin, end) of `other`, with their places in the original.
+  // Appends the bytes [begin, end) of `other`, with their places in the original.
   void AppendPart(const AlignedText& other, size_t begin, size_t end);
-  // Bytes that stand for the bytes [begin, end) of `other`.
+  // Appends bytes that stand for the bytes [begin, end) of `other`.
   void AppendReplaced(std::string_view bytes, const AlignedText& other, size_t begin, size_t end);
   void Truncate(size_t size);
 
-  // Where the bytes [begin, end) of text() come from; a part of a change stands for all of it.
+  // These tell where the bytes [begin, end) of text() come from; a part of a change stands for all
+  // of it.
   size_t OriginalBegin(size_t begin) const;
   size_t OriginalEnd(size_t end) const;
 

@@ -14,8 +14,8 @@ constexpr size_t kMaxBpePieces = size_t{1} << 20;
 constexpr size_t kMaxBpeMerges = size_t{1} << 22;
 constexpr size_t kMaxBpePiece = 2048;  // bytes, as the file has it
 
-// The byte that each character of GPT-2's alphabet stands for, -1 elsewhere: printable characters
-// of Latin-1 are their own byte, and the other bytes follow from U+0100 on.
+// Returns the byte that each character of GPT-2's alphabet stands for, -1 elsewhere: printable
+// characters of Latin-1 are their own byte, and the other bytes follow from U+0100 on.
 std::array<int16_t, 0x144> MakeAlphabet() {
   std::array<int16_t, 0x144> byte_of;
   byte_of.fill(-1);
@@ -28,7 +28,7 @@ std::array<int16_t, 0x144> MakeAlphabet() {
   return byte_of;
 }
 
-// The bytes of a piece; nothing when it has a character outside of GPT-2's alphabet.
+// Returns the bytes of a piece; nothing if it has a character outside of GPT-2's alphabet.
 std::optional<std::string> FromAlphabet(std::string_view piece) {
   static const std::array<int16_t, 0x144> alphabet = MakeAlphabet();
   std::string bytes;
@@ -50,7 +50,7 @@ bool HasLaterSpace(std::string_view text) {
   return text.find(kSpaceMark) != std::string_view::npos;
 }
 
-// "▁the" as running text.
+// Returns a piece such as "▁the" as running text.
 std::string WithSpaces(std::string_view piece) {
   std::string bytes;
   for (size_t at = 0; at < piece.size();) {
@@ -146,8 +146,8 @@ class BpeModelMaker {
     return Status();
   }
 
-  // A piece that words are made of; of two with one text the later. Where its characters stand for
-  // no bytes no word is made of it, and it is what it says.
+  // Takes a piece that words are made of; of two with one text the later counts. If its characters
+  // stand for no bytes, no word is made of it, and its bytes are its text.
   void TakeText(size_t id, bool is_normal) {
     const std::string& text = arrays_.tokens[id];
     std::optional<std::string> symbol = arrays_.how.is_byte_level ? FromAlphabet(text) : text;
@@ -180,7 +180,8 @@ class BpeModelMaker {
     }
   }
 
-  // One that does not name two texts of the alphabet joins nothing.
+  // Takes merge `i`. A merge that does not name two texts of the alphabet joins nothing and is
+  // ignored.
   void TakeMerge(size_t i) {
     const std::string_view text = arrays_.merges[i];
     const size_t space = text.find(' ', 1);  // a piece of plain text may begin with a space
@@ -194,7 +195,8 @@ class BpeModelMaker {
         {left_symbol, SymbolOf(*std::move(right)), {static_cast<uint32_t>(i), made}});
   }
 
-  // By pair; of two of one pair the one that counts comes first, and the other goes.
+  // Sorts merges by pair. If a pair has several, the one that counts comes first, and the others
+  // are dropped.
   void SortMerges() {
     auto& pairs = model_.pairs_;
     const bool last_wins = arrays_.how.last_merge_wins;

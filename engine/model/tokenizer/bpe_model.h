@@ -1,4 +1,5 @@
-// A vocabulary of byte pairs, checked: what tokenizer.json and GGUF files hold alike.
+// Checks and holds a vocabulary of byte pairs (BPE), in the form that tokenizer.json and GGUF files
+// have in common.
 //
 // Byte-level files write a piece in GPT-2's alphabet, one printable character for each byte ("Ġthe"
 // is " the"); here pieces are their bytes. Others (Gemma 4, Llama 2's tokenizer.json) write plain
@@ -22,7 +23,7 @@
 
 namespace lectern {
 
-// How a text is merged, where llama.cpp and tokenizers differ or the file says.
+// How a text is merged, where llama.cpp and Hugging Face's tokenizers differ or the file says.
 struct BpeRules {
   bool is_byte_level = true;
   bool ignore_merges = false;    // a word that is a piece is that piece, whatever its merges say
@@ -47,8 +48,8 @@ struct BpeArrays {
   int32_t unknown_id = -1;  // what bytes without a piece become; -1: nothing
 };
 
-// Whether a word can begin at every U+2581 behind another character: no piece and no merge goes on
-// there.
+// Whether a word can begin at every U+2581 that follows another character: no piece and no merge
+// continues across such a place.
 bool WordsAreIndependent(const BpeArrays& arrays);
 
 // Immutable; thread-safe. Moved, never copied: it views itself.
@@ -71,7 +72,7 @@ class BpeModel {
   int32_t unknown_id() const { return unknown_id_; }
 
   size_t size() const { return bytes_.size(); }
-  // What an id stands for in running text; nothing for control and unused ones.
+  // The bytes that an id stands for in running text; none for control and unused ones.
   const std::vector<std::string>& bytes() const { return bytes_; }
   const ControlTokens& controls() const { return controls_; }
 
@@ -82,7 +83,7 @@ class BpeModel {
   bool IsPiece(int32_t symbol) const { return symbol >= 0 && static_cast<size_t>(symbol) < size(); }
   // The piece of one byte; -1: none.
   int32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }
-  // What `left` and `right` become; nullptr: they stay two.
+  // Finds the symbol that `left` and `right` are merged into; nullptr: they stay two.
   const Merge* FindMerge(int32_t left, int32_t right) const;
 
  private:

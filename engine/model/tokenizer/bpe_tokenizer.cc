@@ -35,7 +35,8 @@ class WordMerger : public WordEncoder {
   }
 
  private:
-  // A part of the word.
+  // A part of the word, in a list linked both ways, so that two neighbours become one in constant
+  // time.
   struct Symbol {
     int32_t id;      // of BpeModel's symbols; kUnknown: it is none of them
     uint32_t begin;  // byte of the word
@@ -64,7 +65,7 @@ class WordMerger : public WordEncoder {
     std::make_heap(queue_.begin(), queue_.end(), std::greater());
   }
 
-  // A symbol that is no piece comes apart.
+  // Appends the piece of a symbol. A symbol that is no piece comes apart into bytes or characters.
   void Emit(int32_t symbol, std::string_view text, WordPieces* out) const {
     if (model_.IsPiece(symbol)) {
       out->pieces.push_back({symbol, static_cast<uint32_t>(text.size())});
@@ -83,7 +84,7 @@ class WordMerger : public WordEncoder {
     }
   }
 
-  // By its bytes if they all have a piece, else as unknown.
+  // Appends a character by its bytes if they all have a piece, else as unknown.
   void EmitChar(std::string_view character, WordPieces* out) const {
     const auto id_of = [&](char byte) { return model_.byte_id(static_cast<uint8_t>(byte)); };
     const bool has_all = std::all_of(character.begin(), character.end(),
@@ -95,14 +96,14 @@ class WordMerger : public WordEncoder {
     for (const char byte : character) out->pieces.push_back({id_of(byte), 1});
   }
 
-  // What the symbol at `at` and the next one become; nullptr: nothing.
+  // Finds what the symbol at `at` and the next one merge into; nullptr: nothing.
   const BpeModel::Merge* MergeAt(uint32_t at) const {
     const Symbol& symbol = symbols_[at];
     if (symbol.id < 0 || symbol.next == kNone) return nullptr;
     return model_.FindMerge(symbol.id, symbols_[symbol.next].id);
   }
 
-  // By rank, then from the left.
+  // Queues the merge at `at`, by rank, then from the left.
   bool Offer(uint32_t at) {
     const BpeModel::Merge* merge = MergeAt(at);
     if (merge != nullptr) queue_.push_back(uint64_t{merge->rank} << 32 | at);

@@ -1,4 +1,5 @@
-// Tokenizers of byte-pair vocabularies: text to tokens by merging pairs, the most important first.
+// Makes tokenizers of byte-pair vocabularies, which turn a text into tokens by merging pairs, the
+// most important first.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_BPE_TOKENIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_BPE_TOKENIZER_H_
 

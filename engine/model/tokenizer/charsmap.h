@@ -1,4 +1,5 @@
-// The `precompiled_charsmap` of a SentencePiece normaliser: checked, then searched.
+// Checks and searches the `precompiled_charsmap` of a SentencePiece vocabulary: its table of texts
+// that a normaliser replaces.
 //
 //   u32 little-endian t | t bytes: a Darts double array (u32 units) | NUL-terminated replacements
 //
@@ -16,9 +17,9 @@ namespace lectern {
 
 inline constexpr size_t kMaxReplacement = 100;  // bytes that one key may become
 
-// What is wrong with `charsmap`, or nothing. When it returns nothing then, on any valid UTF-8 text,
-// a search stays inside the array, finds at most 32 keys at a place (as many as SentencePiece has
-// room for), every key ends between characters, and every replacement is valid UTF-8 of at most
+// Returns what is wrong with `charsmap`, or nothing. If it returns nothing, then on any valid UTF-8
+// text a search stays inside the array, finds at most 32 keys at a place (as many as SentencePiece
+// has room for), every key ends between characters, and every replacement is valid UTF-8 of at most
 // kMaxReplacement bytes.
 std::optional<std::string> FindCharsmapFault(std::string_view charsmap);
 
@@ -30,7 +31,8 @@ class Charsmap {
     std::string_view text;
   };
   explicit Charsmap(std::string_view charsmap);
-  // The replacement of the longest (or the shortest) key that `text`, valid UTF-8, begins with.
+  // Finds the replacement of the longest (or the shortest) key that `text`, valid UTF-8, begins
+  // with.
   std::optional<Replacement> Longest(std::string_view text) const;
   std::optional<Replacement> Shortest(std::string_view text) const;
 

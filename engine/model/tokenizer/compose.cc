@@ -38,7 +38,7 @@ bool JoinsPrevious(utf8proc_int32_t c, UnicodeForm form) {
          category == UTF8PROC_CATEGORY_ME;
 }
 
-// Whether the form leaves a character alone that stands alone.
+// Whether the form leaves a character unchanged that stands alone.
 bool IsComposed(utf8proc_int32_t c, UnicodeForm form) {
   if (c < (form == UnicodeForm::kNfc ? 0x300 : 0x80)) return true;
   const bool is_hangul = c >= 0xAC00 && c <= 0xD7A3;  // taken apart by rule, not by table
@@ -61,7 +61,7 @@ void AppendDecomposed(utf8proc_int32_t c, UnicodeForm form, CodePoints* out) {
   }
 }
 
-// Every run of marks by combining class; those of one class stay as they are.
+// Sorts every run of marks by combining class; marks of one class keep their order.
 void OrderMarks(CodePoints* points) {
   for (auto begin = points->begin(); begin != points->end();) {
     begin = std::find_if(begin, points->end(), [](auto c) { return CombiningClass(c) != 0; });
@@ -121,7 +121,7 @@ void ComposedText::Compose(UnicodeForm form) {
   if (copied > 0) composed_.append(original_.substr(copied));
 }
 
-// The last change that begins at `at` or before it.
+// Finds the last change that begins at `at` or before it.
 const ComposedText::Stretch* ComposedText::LastFrom(uint64_t at) const {
   const auto after = std::upper_bound(changes_.begin(), changes_.end(), at,
                                       [](uint64_t a, const Stretch& b) { return a < b.begin; });

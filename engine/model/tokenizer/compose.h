@@ -1,4 +1,4 @@
-// Text in one of Unicode's normalization forms, and where its bytes come from.
+// Brings a text into one of Unicode's normalization forms, and remembers where its bytes come from.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_COMPOSE_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_COMPOSE_H_
 
@@ -24,8 +24,9 @@ class ComposedText {
   const std::vector<Stretch>& changes() const { return changes_; }  // ascending
 
   std::string_view text() const { return changes_.empty() ? original_ : composed_; }
-  // The bytes of the original text that the bytes [begin, end) of text() stand for. Where nothing
-  // changed they are the same ones; a part of a changed stretch stands for all of it. begin < end.
+  // These return the place of the bytes in the original that the bytes [begin, end) of text() stand
+  // for. Where nothing changed the bytes are the same; a part of a changed stretch stands for all
+  // of it. begin < end.
   uint64_t OriginalBegin(uint64_t begin) const;
   uint64_t OriginalEnd(uint64_t end) const;
 

@@ -1,4 +1,5 @@
-// The tokens that a chat template writes and a document's text never becomes, by text and by id.
+// Finds a vocabulary's control tokens by text and by id: the tokens that a chat template writes,
+// and that a document's text never becomes.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_CONTROL_TOKENS_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_CONTROL_TOKENS_H_
 
@@ -30,7 +31,7 @@ class ControlTokens {
 
   int32_t Find(std::string_view text) const;  // -1: none
   std::string_view Text(int32_t id) const;    // "": not a control token
-  // The longest that `text` begins with.
+  // Finds the longest control token that `text` begins with.
   std::optional<ControlToken> FindPrefix(std::string_view text) const;
 
  private:

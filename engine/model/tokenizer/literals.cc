@@ -40,7 +40,8 @@ std::vector<Literals::Match> Literals::Find(std::string_view text, LiteralOrder 
   return order == LiteralOrder::kFromLeft ? FindFromLeft(text) : FindLongest(text);
 }
 
-// As tokenizers does: a literal that is no whole word is passed over with all of its bytes.
+// Finds literals as Hugging Face's tokenizers does: one that is found but is no whole word is
+// passed over with all of its bytes.
 std::vector<Literals::Match> Literals::FindFromLeft(std::string_view text) const {
   std::vector<Match> matches;
   size_t free_from = 0;

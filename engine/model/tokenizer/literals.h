@@ -1,4 +1,4 @@
-// Pieces of a vocabulary that are found in raw text before anything else is done to it: runs of
+// Finds a vocabulary's literal pieces in raw text, before anything else is done to it: runs of
 // spaces, tags of HTML, added words.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_LITERALS_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_LITERALS_H_
@@ -15,11 +15,12 @@ namespace lectern {
 struct Literal {
   std::string text;
   int32_t id;
-  // As in tokenizer.json: the white space beside it is its own; it is not found inside a word.
+  // These are as in tokenizer.json: the white space beside a literal belongs to it; it is not found
+  // inside a word.
   bool takes_left_space = false, takes_right_space = false, is_whole_word = false;
 };
 
-// Which of several literals that overlap are taken.
+// Decides which of several literals that overlap are taken.
 enum class LiteralOrder {
   kFromLeft,  // the longest at the first place, then on behind it (SentencePiece, tokenizers)
   kLongest,   // the longest of the text, then the longest of the rest (llama.cpp)
@@ -38,13 +39,13 @@ class Literals {
   void Finish();  // after the last Add
   bool empty() const { return literals_.empty(); }
 
-  // Bytes of the longest literal that `text` has at `at`; 0: none.
+  // Returns the bytes of the longest literal that `text` has at `at`; 0: none.
   size_t LongestSize(std::string_view text, size_t at) const;
-  // Ascending, without overlaps.
+  // Returns the literals of a text, ascending and without overlaps.
   std::vector<Match> Find(std::string_view text, LiteralOrder order) const;
 
  private:
-  // The longest literal at `at` that ends at `limit` or before it; -1: none.
+  // Returns the longest literal at `at` that ends at `limit` or before it; -1: none.
   int32_t LongestAt(std::string_view text, size_t at, size_t limit) const;
   std::vector<Match> FindFromLeft(std::string_view text) const;
   std::vector<Match> FindLongest(std::string_view text) const;

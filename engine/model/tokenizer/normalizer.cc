@@ -60,7 +60,7 @@ AlignedText Prepend(std::string_view content, const AlignedText& text) {
   return out;
 }
 
-// Each character becomes what `change` makes of it; nullopt: itself.
+// Replaces each character by what `change` makes of it; nullopt: it stays.
 template <typename Change>
 AlignedText ChangeChars(const AlignedText& text, Change change) {
   AlignedText out;
@@ -111,8 +111,8 @@ size_t GraphemeEnd(std::string_view text, size_t at) {
   return at;
 }
 
-// As tokenizers does, which asks for a short grapheme as a whole, then for its characters, and
-// takes the shortest key that either begins with for all of it.
+// Applies a charsmap as Hugging Face's tokenizers does, which asks for a short grapheme as a whole,
+// then for its characters, and takes the shortest key that either begins with for all of it.
 AlignedText ApplyCharsmap(const Charsmap& charsmap, const AlignedText& text) {
   AlignedText out;
   const std::string_view from = text.text();
@@ -184,6 +184,7 @@ Result<AlignedText> Normalizer::Apply(AlignedText text, bool has_prefix) const {
   return text;
 }
 
+// Applies one step.
 Result<AlignedText> Normalizer::Apply(size_t index, const AlignedText& text,
                                       bool has_prefix) const {
   const NormalizerStep& step = steps_[index];
@@ -212,14 +213,14 @@ Result<AlignedText> Normalizer::Apply(size_t index, const AlignedText& text,
   return text;
 }
 
-// Normalizer::Normalize of SentencePiece's normalizer.cc, whose order of steps decides what white
-// space becomes.
+// Does what Normalizer::Normalize of SentencePiece's normalizer.cc does. Its order of steps decides
+// what white space becomes.
 AlignedText Normalizer::ApplySentencePiece(const NormalizerStep& step, const AlignedText& text,
                                            bool has_prefix) const {
   const std::string_view from = text.text();
   const std::string_view space = step.escapes_spaces ? kSpaceMark : std::string_view(" ");
   const Charsmap charsmap(step.charsmap);
-  // The replacement of the next bytes from `at` on; `length`: how many bytes it replaces.
+  // Returns the replacement of the next bytes from `at` on; `length`: how many bytes it replaces.
   const auto next = [&](size_t at, size_t* length) -> std::string_view {
     if (const size_t kept = kept_.LongestSize(from, at); kept > 0) {
       *length = kept;

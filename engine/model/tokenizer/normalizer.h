@@ -45,7 +45,7 @@ class Normalizer {
   // that cannot be used; kMalformedModel: a charsmap that is not well-formed.
   static Result<Normalizer> Make(std::vector<NormalizerStep> steps, Literals kept = {});
 
-  // Whether a text may get something put before.
+  // Whether something may be put before a text.
   bool has_prefix() const;
   // `has_prefix` false: nothing is put before the text, which continues another one.
   // kLimitExceeded: the result has more than 64 MiB. Codes of RegexMatcher::FindAll.

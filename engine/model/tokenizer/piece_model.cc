@@ -17,7 +17,7 @@ size_t LengthOfChar(std::string_view text) {
   return static_cast<size_t>(std::max(1, Utf8CharLength(text)));
 }
 
-// Whether text may become the piece.
+// Whether a document's text may become the piece.
 bool IsText(const TokenizerPiece& piece) {
   if (piece.type == PieceType::kUnused) return !IsTemplateMark(piece.text);
   return piece.type == PieceType::kNormal || piece.type == PieceType::kUserDefined;
@@ -97,7 +97,8 @@ class ScoreMerger : public WordEncoder {
     Push(best.left);
   }
 
-  // An unused piece is what it was made from, down to pieces that are used.
+  // Appends the pieces of a merged text. An unused piece comes apart into what it was made from,
+  // down to pieces that are used.
   void AppendSymbol(std::string_view text, WordPieces* out) const {
     std::vector<std::string_view> rest = {text};
     while (!rest.empty()) {
@@ -127,6 +128,10 @@ class Viterbi : public WordEncoder {
  public:
   explicit Viterbi(const PieceModel& model) : model_(model) {}
 
+  // Viterbi's search: best_[end] is the best way to cut the word's first `end` bytes, found from
+  // left to right; then the pieces are collected from the end backwards. A character that no piece
+  // covers alone may also be unknown, at a score below that of every normal piece, so that there
+  // always is a way.
   void Append(std::string_view word, WordPieces* out) override {
     best_.assign(word.size() + 1, {-std::numeric_limits<double>::infinity(), 0, -1});
     best_[0].score = 0;
@@ -172,6 +177,9 @@ class Viterbi : public WordEncoder {
 
 }  // namespace
 
+// Collects the pieces that can be made from text; of two with the same text the last one counts.
+// The scores' range comes from normal pieces alone. Only unigram models need the trie: merging asks
+// for whole texts.
 PieceModel::PieceModel(TokenizerModel model)
     : model_(std::move(model)),
       has_byte_fallback_(model_.byte_fallback),

@@ -1,4 +1,4 @@
-// Words to pieces by their scores: SentencePiece's two kinds of vocabularies.
+// Cuts words into pieces by the pieces' scores, for SentencePiece's two kinds of vocabularies.
 //
 //   BPE      neighbours are joined while that makes a piece, the one with the best score first
 //   unigram  the pieces of the word whose scores have the greatest sum (Viterbi)
@@ -23,7 +23,7 @@ class PieceModel : public WordModel {
   explicit PieceModel(TokenizerModel model);
   std::unique_ptr<WordEncoder> MakeEncoder() const override;  // one that Viterbi or merging needs
 
-  // The piece of a text; -1: none. Never a control, unknown or byte piece.
+  // Finds the piece that has this text; -1: none. It is never a control, unknown or byte piece.
   int32_t Find(std::string_view text) const;
   const TokenizerPiece& piece(int32_t id) const { return model_.pieces[static_cast<size_t>(id)]; }
   size_t longest_piece() const { return longest_piece_; }  // bytes
@@ -35,7 +35,8 @@ class PieceModel : public WordModel {
   void ForEachPrefix(std::string_view text, Visit visit) const {
     trie_.ForEachPrefix(text, [&](size_t size, size_t index) { visit(size, trie_ids_[index]); });
   }
-  // Log probabilities for the Viterbi search: of a piece, and of a character without a piece.
+  // These are the log probabilities for the Viterbi search: of a piece, and of a character without
+  // one.
   double ScoreOf(int32_t id, size_t bytes) const;
   double unknown_score() const { return min_score_ - 10; }
   bool IsUnused(int32_t id) const { return piece(id).type == PieceType::kUnused; }
@@ -55,7 +56,8 @@ class PieceModel : public WordModel {
   double min_score_ = 0, max_score_ = 0;
 };
 
-// Whether a word can begin at every U+2581 behind another character: no piece goes on there.
+// Whether a word can begin at every U+2581 that follows another character: no piece continues
+// across such a place.
 bool WordsAreIndependent(const TokenizerModel& model);
 
 }  // namespace lectern

@@ -58,8 +58,8 @@ NormalizerStep SentencePieceStep(const TokenizerModel& model) {
 
 }  // namespace
 
-// SentencePiece normalises a text as a whole, all but its user-defined pieces; llama.cpp cuts these
-// out first, and each stretch between them begins as a text does.
+// Builds the rules. SentencePiece normalises a text as a whole, all but its user-defined pieces;
+// llama.cpp cuts these out first, and each stretch between them begins as a text does.
 TextRules RulesOf(const TokenizerModel& model) {
   TextRules rules;
   const bool is_bpe = model.kind == TokenizerModel::Kind::kBpe;
@@ -86,7 +86,8 @@ TextRules RulesOf(const TokenizerModel& model) {
   } else {
     rules.normalizer = {SentencePieceStep(model)};
   }
-  // The best sum of scores is found over the whole text, as rounding decides between equal ones.
+  // Unigram texts are not cut into words: the best sum of scores is found over the whole text,
+  // because rounding decides between equal sums.
   if (is_bpe && WordsAreIndependent(model)) {
     rules.words.push_back({.kind = PreTokenizerStep::Kind::kSpaceMarks});
   }

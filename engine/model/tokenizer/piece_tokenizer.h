@@ -1,4 +1,4 @@
-// Tokenizers of SentencePiece's vocabularies, from whatever file they are.
+// Makes tokenizers of SentencePiece's vocabularies, whatever file they come from.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_PIECE_TOKENIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_PIECE_TOKENIZER_H_
 
@@ -11,7 +11,7 @@
 
 namespace lectern {
 
-// The rules that follow from `model` alone.
+// Returns the rules that follow from `model` alone.
 TextRules RulesOf(const TokenizerModel& model);
 
 // `model`: checked (CheckTokenizerModel); `identity`: what AddTo hashes.

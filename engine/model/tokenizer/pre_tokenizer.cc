@@ -61,8 +61,8 @@ void GroupDigits(std::string_view text, std::vector<Match>* matches) {
   *matches = std::move(groups);
 }
 
-// The stretches of a word in order, matches and what is between them; empty ones are left out,
-// except that an empty match still cuts.
+// Returns the stretches of a word in order, matches and what is between them. Empty ones are left
+// out, except that an empty match still cuts.
 struct Stretch {
   size_t begin, end;
   bool is_match;
@@ -80,6 +80,8 @@ std::vector<Stretch> Stretches(const std::vector<Match>& matches, size_t size, b
   return stretches;
 }
 
+// Joins matches and the stretches between them as `behavior` says. Merging with the next is merging
+// with the previous from the other end.
 std::vector<Stretch> Joined(std::vector<Stretch> stretches, SplitBehavior behavior) {
   const auto join = [](std::vector<Stretch> in, auto joins) {
     std::vector<Stretch> out;
@@ -184,7 +186,7 @@ void WordCutter::Take(const PreTokenizerStep& step, Word word, std::vector<Word>
   }
 }
 
-// Steps that change the text of words.
+// Applies a step that changes the text of words.
 std::vector<Word> WordCutter::Rewrite(const PreTokenizerStep& step, const std::vector<Word>& words,
                                       bool is_beginning, bool has_prefix, AlignedText* text) const {
   AlignedText made;

@@ -1,5 +1,5 @@
-// Text to words, the units inside which pieces are joined: steps one after another, each of which
-// cuts the words of the one before.
+// Cuts a text into words, the units inside which pieces are joined. It takes steps one after
+// another, each of which cuts the words of the one before.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_PRE_TOKENIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_PRE_TOKENIZER_H_
 
@@ -15,7 +15,8 @@
 
 namespace lectern {
 
-// The words of tokenizer.json.
+// How the matches of a split become words, by the names of tokenizer.json: each match is a word, is
+// removed, joins the word before or behind it, or joins neighbouring matches.
 enum class SplitBehavior {
   kIsolated,
   kRemoved,
@@ -51,7 +52,7 @@ class PreTokenizer {
   PreTokenizer(PreTokenizer&&) noexcept = default;
   PreTokenizer& operator=(PreTokenizer&&) noexcept = default;
 
-  // Whether a word may get something put before.
+  // Whether something may be put before a word.
   bool has_prefix() const;
 
  private:

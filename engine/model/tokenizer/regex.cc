@@ -38,7 +38,8 @@ bool IsHex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-// Rewrites an expression for PCRE2. What it does not know it leaves to the compiler.
+// Rewrites an expression of Oniguruma for PCRE2. A construct that it does not know is left to
+// PCRE2's compiler to judge.
 class Translator {
  public:
   explicit Translator(std::string_view pattern) : rest_(pattern) {}
@@ -126,6 +127,9 @@ class Translator {
     }
   }
 
+  // Rewrites an escape whose meaning differs between Oniguruma and PCRE2, and copies every other.
+  // Inside brackets (depth_ > 0) a complement cannot be written as a set: \S and \W keep PCRE2's
+  // meaning there, and \H makes the expression unusable.
   void Escape() {
     if (rest_.size() < 2) return Copy(1);
     const char kind = rest_[1];
@@ -215,7 +219,7 @@ std::string ErrorText(int error) {
   return reinterpret_cast<const char*>(text);
 }
 
-// A PCRE2 object, which knows how to free itself.
+// Frees a PCRE2 object with the function of its kind.
 template <auto kFree>
 struct Free {
   template <typename T>

@@ -1,5 +1,5 @@
-// Regular expressions as tokenizers write them: in Oniguruma's syntax with its meaning of \s, \d,
-// \w and \p{…}, run by PCRE2.
+// Runs regular expressions as tokenizers write them: in Oniguruma's syntax, with its meaning of \s,
+// \d, \w and \p{…}. PCRE2 does the work.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_REGEX_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_REGEX_H_
 
@@ -16,11 +16,11 @@ namespace lectern {
 // A compiled expression. Immutable; thread-safe.
 class Regex {
  public:
-  // kOurs: of a table of the program's, which is known to end soon on every text. kForeign: of a
-  // model's file; steps and memory of a search are limited.
+  // Where an expression is from. kOurs: a table of this program, which is known to end soon on
+  // every text. kForeign: a model's file; steps and memory of a search are limited.
   enum class Origin { kOurs, kForeign };
 
-  // kUnsupportedModel: it does not compile, or says what PCRE2 has no word for.
+  // kUnsupportedModel: the expression does not compile, or uses something that PCRE2 lacks.
   static Result<Regex> Make(std::string_view pattern, Origin origin);
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;

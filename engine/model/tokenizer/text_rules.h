@@ -11,7 +11,8 @@
 
 namespace lectern {
 
-// In this order; each stretch between literals goes through the rest by itself.
+// The members are applied in this order; each stretch between literals goes through the rest by
+// itself.
 struct TextRules {
   std::vector<Literal> literals;
   LiteralOrder literal_order = LiteralOrder::kFromLeft;

@@ -32,7 +32,8 @@ std::string TakeFinished(std::string* pending) {
   return out;
 }
 
-// All that changes what text becomes, and which tokens begin and end it.
+// Returns all that changes what text becomes, and which tokens begin and end it, as bytes to be
+// hashed.
 std::string Describe(const TokenizerModel& model) {
   return model.bos_piece + '\n' + model.eos_piece + '\n' +
          SerializeTokenizerModel(model, model.add_dummy_prefix);
@@ -43,7 +44,7 @@ Result<std::string> ReadSmallFile(Env& env, const std::string& path) {
   return std::string(reinterpret_cast<const char*>(map->data()), static_cast<size_t>(map->size()));
 }
 
-// What the files beside `path` say of it.
+// Reads the files beside `path` that change the vocabulary.
 Status ReadAdditions(Env& env, const std::string& path, TokenizerModel* model) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   for (const auto& [name, read] : {std::pair("added_tokens.json", &ReadAddedTokens),
@@ -64,7 +65,9 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(Env& env, const std::string& 
     return MakeJsonTokenizer(bytes, path);
   }
   LECTERN_ASSIGN(TokenizerModel model, ParseTokenizerModel(bytes, path));
-  // Documents of builds that read no other file keep their model, where it is what it was.
+  // The identity is the file's bytes, as in builds that read no other file. The description is
+  // added only where the other files changed it, so that documents of those builds keep their
+  // model.
   const std::string alone = Describe(model);
   LECTERN_RETURN_IF_ERROR(ReadAdditions(env, path, &model));
   if (std::string whole = Describe(model); whole != alone) bytes += '\n' + whole;

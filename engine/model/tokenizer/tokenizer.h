@@ -1,4 +1,5 @@
-// Text to tokens and back, for vocabularies of every kind (vocabulary_tokenizer.h).
+// Turns text into tokens and back, for vocabularies of every kind (vocabulary_tokenizer.h
+// implements it).
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_H_
 
@@ -39,7 +40,7 @@ class Tokenizer {
   // added_tokens.json and tokenizer_config.json beside it are read (added_tokens.h). kMissingFile,
   // kMalformedModel, kLimitExceeded, kUnsupportedModel.
   static Result<std::unique_ptr<Tokenizer>> Load(Env& env, const std::string& path);
-  // Of a model that is from another file, `path`; judged as above.
+  // Makes a tokenizer of a vocabulary that is from another file, `path`; it is checked as in Load.
   static Result<std::unique_ptr<Tokenizer>> Make(TokenizerModel model, const std::string& path);
   virtual ~Tokenizer() = default;
 
@@ -47,7 +48,7 @@ class Tokenizer {
   virtual size_t vocab_size() const = 0;
   virtual int32_t bos_id() const = 0;  // -1: none is put before a text
   virtual int32_t eos_id() const = 0;  // -1: none
-  // The piece that characters without one become; -1: they become nothing.
+  // The piece that stands for characters that have none; -1: they become nothing.
   virtual int32_t unknown_id() const { return -1; }
   // The control token with this text, such as "<|im_end|>"; -1: none.
   virtual int32_t ControlId(std::string_view text) const = 0;
@@ -55,27 +56,28 @@ class Tokenizer {
   // document's text becomes: those of type control or unknown, and user-defined ones that look like
   // marks of a chat template.
   virtual std::string_view ControlText(int32_t) const { return {}; }
-  // The longest control token that `text` begins with: to read a template's own text into tokens.
+  // Finds the longest control token that `text` begins with, to read a template's own text into
+  // tokens.
   virtual std::optional<ControlToken> FindControl(std::string_view) const { return std::nullopt; }
   virtual bool has_dummy_prefix() const = 0;  // Encode puts a space before a text
 
-  // The beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control pieces such
-  // as "<s>" in the text are ordinary characters: no control or unknown-control id comes back.
-  // Where the normaliser removes white space, or bytes have no piece, the tokens beside them have
-  // these bytes; a text of nothing else has no tokens. kInvalidArgument: not UTF-8.
+  // Encodes the beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control
+  // pieces such as "<s>" in the text are ordinary characters: no control or unknown-control id
+  // comes back. Where the normaliser removes white space, or bytes have no piece, the tokens beside
+  // them have these bytes; a text of nothing else has no tokens. kInvalidArgument: not UTF-8.
   // kLimitExceeded: more than 16 MiB, or too many steps of an expression that the vocabulary
   // brings.
   Result<TokenizedText> Encode(std::string_view text) const;
-  // Text that continues what came before: no dummy prefix.
+  // Encodes text that continues what came before: no dummy prefix.
   Result<TokenizedText> EncodeContinuation(std::string_view text) const;
 
-  // The bytes that a token stands for in running text: "▁" as a space, byte pieces as their byte,
-  // control pieces as nothing.
+  // Returns the bytes that a token stands for in running text: "▁" as a space, byte pieces as their
+  // byte, control pieces as nothing.
   virtual std::string_view TokenBytes(int32_t id) const = 0;
 
   virtual void AddTo(Sha256& hash) const = 0;  // the file's bytes, or all that Make was given
 
-  // Assumptions where the vocabulary's file does not say, a sentence each.
+  // Sentences about what was assumed where the vocabulary's file does not say.
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
  protected:

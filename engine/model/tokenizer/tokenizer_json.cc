@@ -11,7 +11,8 @@
 namespace lectern {
 namespace {
 
-// As long as published files are, several times over: 17 MB, 150K pieces, 440K merges of two items.
+// The limits are published files' sizes several times over: 17 MB, 150K pieces, 440K merges of two
+// items.
 constexpr size_t kMaxTokenizerJson = size_t{64} << 20;
 constexpr JsonLimits kTokenizerLimits = {.max_depth = 16, .max_values = size_t{1} << 23};
 constexpr uint64_t kMaxId = size_t{1} << 20;
@@ -21,7 +22,8 @@ class TokenizerJsonReader {
   explicit TokenizerJsonReader(const std::string& path) : path_(path) {}
 
   Result<std::unique_ptr<Tokenizer>> Read(std::string_view bytes) {
-    // Most of the file; as a tree it takes twice the time and ten times the memory.
+    // Vocabulary and merges are most of the file; as a tree they take twice the time and ten times
+    // the memory.
     const std::vector<JsonStream> streams = {
         {"model.vocab", true,
          [this](std::string& text, const Json& id) {
@@ -57,12 +59,13 @@ class TokenizerJsonReader {
     return Named(MakeBpeTokenizer(std::move(made), std::move(rules_), std::string(bytes)));
   }
 
-  // Says which file it is that has a bad expression.
+  // Adds to the error of a bad expression which file has it.
   Result<std::unique_ptr<Tokenizer>> Named(Result<std::unique_ptr<Tokenizer>> made) const {
     if (made.ok()) return made;
     return Status(made.status().code(), path_ + ": " + made.status().message());
   }
 
+  // Reads the model "BPE". Members that would change results and are not implemented are refused.
   Status ReadBpe(const Json& model) {
     const Json& type = JsonMember(model, "type");
     if (!type.is_null() && JsonType(model) != "BPE") {
@@ -113,7 +116,8 @@ class TokenizerJsonReader {
     }
   }
 
-  // As SentencePiece's unigram vocabularies, whose trainer's files these are made from.
+  // Makes a tokenizer like those of SentencePiece's unigram vocabularies, because these files are
+  // made from its trainer's.
   Result<std::unique_ptr<Tokenizer>> MakeUnigram(std::string identity) {
     TokenizerModel model;
     model.kind = TokenizerModel::Kind::kUnigram;
@@ -163,7 +167,7 @@ class TokenizerJsonReader {
     return Status();
   }
 
-  // A piece of a Unigram vocabulary: [text, score].
+  // Reads a piece of a Unigram vocabulary: [text, score].
   Status Append(const Json& piece) {
     const Json::Array* pair = piece.array();
     if (pair == nullptr || pair->size() != 2 || (*pair)[0].string() == nullptr ||
@@ -180,7 +184,8 @@ class TokenizerJsonReader {
     return Status();
   }
 
-  // An added token may be in the vocabulary, too; holes between ids are unused pieces.
+  // Places an added token, which may be in the vocabulary, too; holes between ids are unused
+  // pieces.
   Status Place(std::string text, const Json& id_value, PieceType type) {
     const auto id = id_value.unsigned_integer();
     if (!id || *id >= kMaxId) {
@@ -204,7 +209,7 @@ class TokenizerJsonReader {
     return Status();
   }
 
-  // "left right", or a list of the two.
+  // Reads a merge: "left right", or a list of the two.
   Status ReadMerge(const Json& merge) {
     const Json::Array* pair = merge.array();
     if (const std::string* text = merge.string()) {
@@ -219,8 +224,8 @@ class TokenizerJsonReader {
     return Status();
   }
 
-  // Puts bos before a text: {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": …}]}, or
-  // {"cls": ["<s>", 0]}.
+  // Reads the post-processor, which may put bos before a text: {"single": [{"SpecialToken": {"id":
+  // "<s>"}}, {"Sequence": …}]}, or {"cls": ["<s>", 0]}.
   Status ReadPostProcessor(const Json& processor) {
     for (const Json* part : JsonParts(processor, "processors")) {
       const std::string_view type = JsonType(*part);

@@ -1,4 +1,4 @@
-// A tokenizer.json (Hugging Face tokenizers): untrusted JSON in, a tokenizer out.
+// Reads a tokenizer.json of Hugging Face's tokenizers, which is untrusted JSON, into a tokenizer.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_JSON_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_JSON_H_
 

@@ -12,7 +12,7 @@
 namespace lectern {
 namespace {
 
-// \w of Rust's expressions, in which Whitespace is written.
+// The characters that \w means in Rust's expressions, in which "Whitespace" is written.
 constexpr std::string_view kRustWordChars =
     R"(\p{L}\p{M}\p{Nl}\p{Nd}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169})"
     R"(\x{1F170}-\x{1F189}\x{200C}\x{200D})";
@@ -20,14 +20,14 @@ constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 
 const Json kNull;
 
-// Unless it is there and false: what the library takes a missing one for.
+// Reads a bool that counts as true where it is missing, as the library takes it.
 bool IsTrueByDefault(const Json& value) { return value.boolean() == nullptr || *value.boolean(); }
 
 Status Malformed(const std::string& path, const std::string& what) {
   return Status(Code::kMalformedModel, path + ": " + what);
 }
 
-// False: a character that base64 does not have.
+// Decodes base64. False: a character that base64 does not have.
 bool DecodeBase64(std::string_view text, std::string* out) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -51,7 +51,7 @@ struct Pattern {
   bool is_literal;
 };
 
-// {"String": …} or {"Regex": …}; an old file has the text itself.
+// Reads a pattern: {"String": …} or {"Regex": …}; an old file has the text itself.
 Result<Pattern> ReadPattern(const Json& value, const std::string& path) {
   if (const std::string* text = value.string()) return Pattern{*text, true};
   if (const std::string* text = JsonMember(value, "String").string()) return Pattern{*text, true};
@@ -82,6 +82,7 @@ Result<NormalizerStep> ReadPrecompiled(const Json& part, const std::string& path
   return step;
 }
 
+// Reads one normalizer of tokenizer.json as a step.
 Result<NormalizerStep> ReadNormalizerPart(const Json& part, const std::string& path) {
   const std::string_view type = JsonType(part);
   constexpr std::pair<std::string_view, UnicodeForm> kForms[] = {{"NFC", UnicodeForm::kNfc},

@@ -1,4 +1,4 @@
-// The normalizer and the pre_tokenizer of a tokenizer.json as steps.
+// Reads the normalizer and the pre_tokenizer of a tokenizer.json into steps of TextRules.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_JSON_RULES_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_JSON_RULES_H_
 
@@ -12,12 +12,13 @@
 
 namespace lectern {
 
-// The value of a member of an object, null where there is none; what "type" says, "?" without one.
+// JsonMember returns a member of an object, null where there is none; JsonType what its "type"
+// says, "?" where it says nothing.
 const Json& JsonMember(const Json& object, std::string_view key);
 std::string_view JsonType(const Json& object);
 bool JsonIsTrue(const Json& value);
 std::string JsonExcerpt(const Json& value);
-// The parts of a Sequence, whose list is called `key`, or the one thing that there is.
+// Returns the parts of a Sequence, whose list is called `key`, or the one thing that there is.
 std::vector<const Json*> JsonParts(const Json& value, std::string_view key);
 
 // `path` only names the file in messages. kUnsupportedModel: a step that is not known or has no

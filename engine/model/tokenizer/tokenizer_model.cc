@@ -104,7 +104,8 @@ class MessageReader {
   size_t offset_;
 };
 
-// "<td>", "</h1>". Not <s>, which ends or begins a text in most vocabularies.
+// Whether a text is a tag of HTML, such as "<td>" or "</h1>". <s> does not count: it ends or begins
+// a text in most vocabularies.
 bool IsHtmlTag(std::string_view text) {
   constexpr std::string_view kNames =
       " a b bbox blockquote body caption code div em footer h1 h2 h3 h4 h5 h6 html i iframe img li "
@@ -118,7 +119,7 @@ bool IsHtmlTag(std::string_view text) {
 
 std::string Shown(std::string_view text) { return Json(text.substr(0, 100)).Dump(); }
 
-// The protobuf into a TokenizerModel, without judging what it says.
+// Reads the protobuf into a TokenizerModel, without judging what it says.
 class ModelReader {
  public:
   explicit ModelReader(const std::string& path) : path_(path) {}
@@ -274,7 +275,7 @@ class ModelReader {
   bool has_trainer_ = false, has_normalizer_ = false;
 };
 
-// Checks that each id of a vocabulary can mean what its trainer meant.
+// Checks that the vocabulary can be used as its trainer meant it.
 class ModelChecker {
  public:
   ModelChecker(const TokenizerModel& model, const std::string& path) : model_(model), path_(path) {}

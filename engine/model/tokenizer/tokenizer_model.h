@@ -1,5 +1,6 @@
-// A SentencePiece vocabulary: the tokenizer.model that holds it, untrusted protobuf, is read and
-// checked here. GGUF files and tokenizer.json have the same vocabularies in other forms.
+// Reads and checks a SentencePiece vocabulary from its tokenizer.model, which is untrusted
+// protobuf. GGUF files and tokenizer.json have the same vocabularies in other forms, and are read
+// into the same TokenizerModel.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_MODEL_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_MODEL_H_
 
@@ -25,7 +26,7 @@ enum class PieceType : uint8_t {
 // Whether a piece reads as a mark of a chat template: <...>, [...] or >>...<<, behind spaces and
 // underscores.
 bool LooksLikeMark(std::string_view text);
-// Whether it is one that a document's text must never become: a mark, and no tag of HTML.
+// Whether a piece is a mark that a document's text must never become: a mark, and no tag of HTML.
 bool IsTemplateMark(std::string_view text);
 
 struct TokenizerPiece {
@@ -39,8 +40,8 @@ struct TokenizerPiece {
 struct TokenizerModel {
   enum class Kind : uint8_t { kUnigram = 1, kBpe = 2 };
   Kind kind = Kind::kUnigram;
-  // Whose reading of the pieces is followed, where they differ: a GGUF file's is llama.cpp.
-  // Those of kTokenizers are llama.cpp's, but user-defined pieces are found in raw text alone.
+  // Says whose reading of the pieces is followed, where they differ: a GGUF file's is llama.cpp.
+  // The rules of kTokenizers are llama.cpp's, but user-defined pieces are found in raw text alone.
   enum class Rules : uint8_t { kSentencePiece, kLlamaCpp, kTokenizers };
   Rules rules = Rules::kSentencePiece;
   std::vector<TokenizerPiece> pieces;  // index is the id
@@ -51,29 +52,30 @@ struct TokenizerModel {
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
   bool treat_whitespace_as_suffix = false;
-  // Not kSentencePiece: ids that the file names, whatever their pieces are; -1: none.
+  // Ids that the file names, whatever their pieces are; -1: none. Not used by kSentencePiece.
   int32_t bos_id = -1, eos_id = -1, unknown_id = -1;
   std::vector<std::string> assumptions;  // Tokenizer::assumptions
 
   // The id that characters without a piece become; -1: none.
   int32_t UnknownId() const;
-  // Id of a control piece with this text, or -1.
+  // Returns the id of a control piece with this text, or -1.
   int32_t ControlId(std::string_view text) const;
 };
 
 // `path` only names the file in messages. kMalformedModel, kLimitExceeded, kUnsupportedModel.
 Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::string& path);
 
-// Makes user-defined pieces that are marks control pieces: user-defined ones match in raw text, and
-// a document's "<start_of_turn>" must stay text. Tags of HTML, which Gemma's vocabulary has as
-// pieces of text, keep matching. Ids stay, and what text without marks becomes.
+// Makes control pieces of the user-defined pieces that are marks: user-defined ones match in raw
+// text, and a document's "<start_of_turn>" must stay text. Tags of HTML, which Gemma's vocabulary
+// has as pieces of text, keep matching. Ids stay, and so do the tokens of text without marks.
 void TakeMarksFromText(TokenizerModel* model);
 
-// Whether the vocabulary is one: of kSentencePiece all that SentencePiece asks of it, else only
-// that it can be used.
+// Checks the vocabulary: for kSentencePiece it must fulfil all that SentencePiece asks of one, else
+// only be usable.
 Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path);
 
-// A ModelProto of `model`, with this add_dummy_prefix instead of its own: what identifies it.
+// Writes `model` as a ModelProto, with this add_dummy_prefix instead of its own; fingerprints are
+// made of these bytes.
 std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_prefix);
 
 }  // namespace lectern

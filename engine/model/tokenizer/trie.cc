@@ -2,7 +2,8 @@
 
 namespace lectern {
 
-// The texts [first, last), which share their first `depth` bytes, are those of `node`.
+// A node that is still to be expanded: the texts [first, last), which share their first `depth`
+// bytes, are those of `node`.
 struct Trie::Part {
   uint32_t node;
   size_t first, last, depth;

@@ -1,4 +1,4 @@
-// Which of many texts does a text begin with? A tree of their bytes.
+// Finds which of many texts a text begins with, in a tree of their bytes.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TRIE_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_TRIE_H_
 

@@ -1,4 +1,5 @@
-// Classes of characters that tokenizers ask for, at the ends of a text. All texts are valid UTF-8.
+// Tells tokenizers the class of a character, and finds white space and word characters at a place
+// of a text. All texts are valid UTF-8.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_UNICODE_CLASSES_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_UNICODE_CLASSES_H_
 
@@ -11,7 +12,7 @@ namespace lectern {
 
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, a space in pieces
 
-// The character at `at`, and its length in bytes.
+// Decodes the character at `at`, and tells its length in bytes.
 uint32_t DecodeChar(std::string_view text, size_t at, size_t* length);
 void AppendChar(uint32_t c, std::string* out);
 
@@ -21,7 +22,8 @@ uint32_t LowerCase(uint32_t c);
 
 bool BeginsWithWordChar(std::string_view text);  // letter, mark, digit or connector, as \w
 bool EndsWithWordChar(std::string_view text);
-// Where the run of white space that ends at `at`, or that begins there, begins or ends.
+// These return where the run of white space that ends at `at`, or that begins there, begins or
+// ends.
 size_t SpaceBefore(std::string_view text, size_t at);
 size_t SpaceAfter(std::string_view text, size_t at);
 

@@ -6,7 +6,8 @@
 namespace lectern {
 namespace {
 
-// Words of a text that came before are known; long ones seldom come again.
+// The pieces of a text's words are remembered, because words come again; long ones seldom do and
+// are not kept. Both limits were chosen without measurement.
 constexpr size_t kMaxKnownWord = 64, kMaxKnownWords = size_t{1} << 18;
 
 bool IsInsideChar(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }

@@ -1,4 +1,5 @@
-// The tokenizer that all kinds of vocabularies share: literals, normaliser, words, pieces.
+// Makes the tokenizer that all kinds of vocabularies share: it finds literals, normalises, cuts
+// words and turns these into pieces.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_VOCABULARY_TOKENIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_VOCABULARY_TOKENIZER_H_
 

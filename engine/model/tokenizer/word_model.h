@@ -1,4 +1,4 @@
-// From a word to the pieces of a vocabulary: what the kinds of vocabularies have in common.
+// The interface that the kinds of vocabularies have in common: it turns a word into pieces.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_WORD_MODEL_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_WORD_MODEL_H_
 

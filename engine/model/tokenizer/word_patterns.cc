@@ -1,6 +1,6 @@
-// Expressions: the pre_tokenizer of the families' published tokenizer.json, with lists of
-// characters where llama.cpp has lists; names: what convert_hf_to_gguf.py writes and llama.cpp
-// reads.
+// The expressions are those of the pre_tokenizer in the families' published tokenizer.json, with
+// lists of characters where llama.cpp has lists. The names are those that convert_hf_to_gguf.py
+// writes and llama.cpp reads.
 #include "engine/model/tokenizer/word_patterns.h"
 
 namespace lectern {

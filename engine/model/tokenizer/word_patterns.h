@@ -1,4 +1,5 @@
-// The published ways to cut a text into words that GGUF files name by `tokenizer.ggml.pre`.
+// The table of published ways to cut a text into words, which GGUF files name by
+// `tokenizer.ggml.pre`.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_WORD_PATTERNS_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_WORD_PATTERNS_H_
 
@@ -11,7 +12,7 @@
 
 namespace lectern {
 
-// A family's way to cut text. Of the rows of one table; never copied.
+// A family's way to cut text. All are rows of one table and are never copied.
 struct WordPattern {
   std::string_view name;        // "llama3"; a part of a document's identity: never changed
   std::string_view gguf_names;  // values of tokenizer.ggml.pre that mean it, each between spaces
@@ -29,7 +30,7 @@ const WordPattern& WordPatternNamed(std::string_view name);
 std::vector<PreTokenizerStep> StepsOf(const WordPattern& pattern);
 // GPT-2's expression, which tokenizer.json's ByteLevel means.
 std::string_view Gpt2Expression();
-// For messages: every name that is known, "gpt-2, phi-2, …".
+// Lists every name that is known, "gpt-2, phi-2, …", for messages.
 std::string KnownWordPatterns();
 
 }  // namespace lectern

@@ -1,4 +1,5 @@
-// What tells one architecture of the Llama family from another: one row of a table each.
+// The table of the architectures of the Llama family that Lectern runs: one row for each, with
+// everything that tells it from the others.
 //
 // Everything else reads these rows or what ReadConfig makes of them: there is no other place that
 // knows a model by its name.

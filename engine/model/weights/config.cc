@@ -1,5 +1,5 @@
-// config.json to ModelConfig: one line a field, absent fields as transformers' LlamaConfig has
-// them.
+// Reads config.json into ModelConfig: one line for a field; absent fields are as transformers'
+// LlamaConfig has them.
 #include "engine/model/weights/config.h"
 
 #include <algorithm>
@@ -22,14 +22,16 @@ std::string LowerCase(std::string text) {
   return text;
 }
 
-// Whether a class of transformers is a language model, whatever its body is.
+// Whether a class of transformers is a language model, whatever its body is: its name has one of
+// these endings.
 bool IsLanguageModel(std::string_view class_name) {
   constexpr std::string_view kEndings[] = {"ForCausalLM", "Model", "ForConditionalGeneration"};
   return std::ranges::any_of(kEndings, [&](auto ending) { return class_name.ends_with(ending); });
 }
 
-// `architectures`, which transformers does not look at where it knows model_type: another name is
-// taken and said. Other heads than a language model's are refused.
+// Checks `architectures`, which transformers does not look at where it knows model_type: another
+// name than the architecture's is accepted with an assumption, a head that is no language model's
+// is refused.
 Status CheckClassNames(const ConfigFields& fields, const Architecture& architecture,
                        std::vector<std::string>* assumptions) {
   const Json* architectures = fields.Find("architectures");
@@ -73,7 +75,8 @@ bool IsFalse(const Json& value) { return value.boolean() != nullptr && !*value.b
 bool IsAtMostOne(const Json& value) { return value.number() && *value.number() <= 1; }
 bool IsNothing(const Json&) { return false; }  // any value but null or absent is refused
 
-// ConfigFields that would change the result in a way that we do not compute.
+// A field that would change the result in a way that we do not compute; it is refused unless its
+// value is one of those `allowed`.
 struct Restriction {
   std::string_view field;
   bool (*allowed)(const Json&);
@@ -100,7 +103,8 @@ Status CheckRestrictions(const ConfigFields& fields) {
   return Status();
 }
 
-// `hidden_activation`, or `hidden_act` where there is no other: what the architecture has.
+// Checks `hidden_activation`, or `hidden_act` where there is no other: it must be the
+// architecture's.
 Status CheckActivation(const ConfigFields& fields, const Architecture& architecture) {
   std::string_view name = "hidden_activation";
   const Json* value = fields.Find(name);
@@ -116,7 +120,7 @@ Status CheckActivation(const ConfigFields& fields, const Architecture& architect
       name, "is " + Shown(*value) + "; supported: \"" + std::string(names[0]) + '"');
 }
 
-// `layer_types` of transformers 5 into config->attention. False: there are none.
+// Reads `layer_types` of transformers 5 into config->attention. False: there are none.
 Result<bool> ReadLayerTypes(const ConfigFields& fields, ModelConfig* config) {
   const Json* layer_types = fields.Find("layer_types");
   if (layer_types == nullptr) return false;
@@ -139,7 +143,7 @@ Result<bool> ReadLayerTypes(const ConfigFields& fields, ModelConfig* config) {
   return true;
 }
 
-// Which layers are windowed by the architecture's rule.
+// Sets which layers are windowed by the architecture's rule.
 Status ApplyWindowRule(const ConfigFields& fields, const Architecture& architecture,
                        ModelConfig* config) {
   uint32_t first = 0, period = 0;
@@ -164,7 +168,8 @@ Status ApplyWindowRule(const ConfigFields& fields, const Architecture& architect
   return {};
 }
 
-// Which layers see a window only, and how wide it is. A window that all positions fit into is none.
+// Reads which layers see a window only, and how wide it is. A window that all positions fit into
+// counts as none.
 Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
                    ModelConfig* config) {
   config->attention.assign(config->num_layers, AttentionKind::kFull);
@@ -198,13 +203,13 @@ Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
   }
   config->window = is_windowed && window < config->max_positions ? window : 0;
   if (config->window > 0) return {};
-  // Their own RoPE they would keep.
+  // Such a window hides nothing, but layers that have a RoPE of their own must still be told apart.
   if (architecture.local_theta > 0 && is_windowed) config->window = window;
   if (config->window == 0) config->attention.assign(config->num_layers, AttentionKind::kFull);
   return {};
 }
 
-// What the table says of this architecture, and the fields that change it.
+// Reads the parts of a layer from the architecture's row, and from the fields that change it.
 Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
                  ModelConfig* config) {
   config->activation = architecture.activation;
@@ -243,7 +248,7 @@ Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
   return {};
 }
 
-// `sizes`: of fields that are not there; nullptr: most must be.
+// `sizes` are the defaults of fields that are not there; nullptr: most must be.
 Status ReadSizes(const ConfigFields& fields, const Architecture& architecture,
                  const DefaultSizes* sizes, ModelConfig* config) {
   const auto whole = [&](std::string_view name, uint64_t most, uint32_t* out,
@@ -290,8 +295,8 @@ Status ReadSizes(const ConfigFields& fields, const Architecture& architecture,
   return Status();
 }
 
-// Adds what is not there yet. An id of no token, as of a vocabulary that was cut, ends nothing: it
-// is left out and said.
+// Adds the ids that are not there yet. An id of no token, as in a vocabulary that was cut, ends
+// nothing: it is left out, and an assumption says so.
 Status ReadEosIds(const ConfigFields& fields, ModelConfig* config) {
   const Json* eos = fields.Find("eos_token_id");
   if (eos == nullptr) return Status();
@@ -315,8 +320,8 @@ Status ReadEosIds(const ConfigFields& fields, ModelConfig* config) {
   return Status();
 }
 
-// The field that holds the configuration of a language model, of a model that also sees or hears;
-// "": `root` is one itself.
+// Returns the field that holds the configuration of the language model, in a model that also sees
+// or hears; "": `root` is that configuration itself.
 std::string FindWrapped(const Json& root) {
   const Json* const type = root.Find("model_type");
   if (type != nullptr && type->string() != nullptr && FindArchitecture(*type->string())) return "";
@@ -360,6 +365,8 @@ Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t
   return std::move(config.eos_ids);
 }
 
+// Reads all fields. In a model that wraps a language model, `fields` are that one's and `all` the
+// outer object's: both may hold restrictions and ends of text.
 Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
   if (root.object() == nullptr) {
     return Status(Code::kMalformedModel, file.path + ": not a JSON object");

@@ -1,4 +1,5 @@
-// What a Llama-family model is, from config.json or what stands for it, checked field by field.
+// Reads config.json, or what stands for it in a GGUF file, into a ModelConfig: every field is
+// checked, and a model that Lectern would compute wrongly is refused by name.
 #ifndef LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_H_
 #define LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_H_
 
@@ -18,7 +19,7 @@ namespace lectern {
 
 inline constexpr uint32_t kWidestHead = 1024;  // head_dim at most
 
-// Which keys a layer attends to.
+// Which keys a layer attends to: all of them, or only the last `window`.
 enum class AttentionKind : uint8_t { kFull = 0, kSlidingWindow = 1 };
 
 struct ModelConfig {
@@ -41,11 +42,12 @@ struct ModelConfig {
   RopeRecipe rope;
   RopeRecipe local_rope;                 // of windowed layers
   std::vector<AttentionKind> attention;  // [num_layers]
-  // Of windowed layers: a token sees itself and the window - 1 before it. 0: no layer is windowed.
+  // In windowed layers a token sees itself and the window - 1 before it. 0: no layer is windowed.
   uint32_t window = 0;
   Activation activation = Activation::kSilu;
   float embedding_scale = 1;  // what embeddings are multiplied with
-  // What queries are multiplied with so that a logit is q . k / sqrt(head_dim).
+  // Queries are multiplied with this, so that the logit of every architecture is q . k /
+  // sqrt(head_dim) for the kernels.
   float query_scale = 1;
   float attention_softcap = 0, logit_softcap = 0;  // kernels/softcap.h; 0: none
   // Tokens that end an answer by the files of the model (config.json, generation_config.json, or
@@ -65,20 +67,20 @@ struct ModelConfig {
 };
 
 // `json` are the bytes of config.json, `path` only names them in messages.
-// Unknown fields that cannot change the result are ignored, and so are images and sound: of a model
-// that wraps a language model of ours ("text_config") that one is taken, absent fields with the
-// defaults of its class. What we do not run is refused by name with kUnsupportedModel:
-// architectures that are not in the table of architecture.h, heads that are no language model's,
-// mlp_bias,
-// windows and activations that theirs has not, RoPE recipes that rope.h does not know,
-// quantization_config, experts, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
-// duplicate keys, missing or out-of-range fields, counts that contradict each other.
+// Parses `json`. Fields that cannot change the result are ignored if they are unknown, and so are
+// images and sound: of a model that wraps a language model of ours ("text_config") that one is
+// taken, and its absent fields have the defaults of its class. kUnsupportedModel refuses by name
+// what Lectern does not run: architectures that are not in the table of architecture.h, heads that
+// are no language model's, mlp_bias, windows and activations that the architecture does not have,
+// RoPE recipes that rope.h does not know, quantization_config, experts, pretraining_tp > 1.
+// kMalformedModel: not JSON, nesting > 16, duplicate keys, missing or out-of-range fields, counts
+// that contradict each other.
 Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path);
 
 // Where a configuration is from, for messages.
 struct ConfigFile {
   std::string path;
-  // What it calls fields that have another name in config.json.
+  // The file's own names of fields that have another name in config.json.
   std::map<std::string, std::string, std::less<>> own_names;
 };
 
@@ -86,7 +88,7 @@ struct ConfigFile {
 // are no token of the model are left out. Codes of ParseJson; kMalformedModel.
 Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t vocab_size);
 
-// The same of fields that somebody else parsed, under config.json's names.
+// Does the same for fields that somebody else parsed, under config.json's names.
 Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file);
 
 }  // namespace lectern

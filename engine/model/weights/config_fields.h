@@ -22,8 +22,9 @@ inline std::string Shown(const Json& value) {
 
 inline std::string Shown(double value) { return Json(value).Dump(); }
 
-// The members of one JSON object. null counts as absent, as in transformers. Borrows both. Errors
-// are kMalformedModel and kUnsupportedModel, with the field as their parameter.
+// Reads the members of one JSON object. A member that is null counts as absent, as in transformers.
+// The object and the file must outlive this. Errors are kMalformedModel and kUnsupportedModel, with
+// the field as their parameter.
 class ConfigFields {
  public:
   ConfigFields(const Json& object, const ConfigFile& file, std::string prefix = "")
@@ -33,7 +34,7 @@ class ConfigFields {
     const Json* value = object_.Find(name);
     return value == nullptr || value->is_null() ? nullptr : value;
   }
-  // Also as null.
+  // Unlike Find, a member that is null counts here.
   bool Has(std::string_view name) const { return object_.Find(name) != nullptr; }
 
   Status Malformed(std::string_view name, const std::string& what) const {
@@ -46,7 +47,7 @@ class ConfigFields {
     return Malformed(name, "is " + Shown(value) + "; it must be " + wanted);
   }
 
-  // Whole number in [low, high]; without a default the field must be there.
+  // Reads a whole number in [low, high]; without a default the field must be there.
   Status Whole(std::string_view name, uint64_t low, uint64_t high, uint32_t* out,
                std::optional<uint32_t> otherwise = std::nullopt) const {
     const Json* value = Find(name);
@@ -64,7 +65,7 @@ class ConfigFields {
     return Status();
   }
 
-  // Number in [low, high]; `out` keeps its value when the field is absent.
+  // Reads a number in [low, high]; `out` keeps its value when the field is absent.
   Status Real(std::string_view name, double low, double high, double* out) const {
     const Json* value = Find(name);
     if (value == nullptr) return Status();

@@ -6,7 +6,7 @@
 namespace lectern {
 namespace {
 
-// The recipe's own object: `rope_parameters`, or `rope_scaling` in older files.
+// Finds the recipe's own object: `rope_parameters`, or `rope_scaling` in older files.
 Result<std::string> FindRopeObject(const ConfigFields& fields) {
   const Json* parameters = fields.Find("rope_parameters");
   const Json* scaling = fields.Find("rope_scaling");
@@ -20,7 +20,7 @@ Result<std::string> FindRopeObject(const ConfigFields& fields) {
   return name;
 }
 
-// A number that may stand at the top level, in the rope object, or alike in both.
+// Reads a number that may stand at the top level, in the rope object, or alike in both.
 Status ReadRopeNumber(const ConfigFields& top, const ConfigFields& rope, std::string_view name,
                       double low, double high, double* out) {
   LECTERN_RETURN_IF_ERROR(top.Real(name, low, high, out));
@@ -39,7 +39,7 @@ Status ReadRequired(const ConfigFields& rope, std::string_view name, double low,
   return rope.Real(name, low, high, out);
 }
 
-// The reader of one kind of recipe: fields of the object, some of which may stand at the top.
+// Reads one kind of recipe from the object, some of whose fields may stand at the top.
 class RopeReader {
  public:
   RopeReader(const ConfigFields& top, const ConfigFields& rope, const ModelConfig& config,
@@ -71,6 +71,8 @@ class RopeReader {
     return ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor);
   }
 
+  // As transformers' _compute_yarn_parameters: unless `attention_factor` is given, it is
+  // 0.1 ln(factor) + 1, or a quotient of two such terms where both mscale fields are there.
   Status Yarn() {
     recipe_->kind = RopeRecipe::Kind::kYarn;
     LECTERN_RETURN_IF_ERROR(OriginalPositions());
@@ -139,7 +141,7 @@ class RopeReader {
   RopeRecipe* const recipe_;
 };
 
-// `type` or `rope_type` of the object.
+// Reads `type` or `rope_type` of the object.
 Result<std::optional<std::string>> ReadRopeType(const ConfigFields& rope) {
   const Json* type = rope.Find("rope_type");
   const Json* old_type = rope.Find("type");
@@ -154,7 +156,7 @@ Result<std::optional<std::string>> ReadRopeType(const ConfigFields& rope) {
   return std::optional(*type->string());
 }
 
-// The recipe that `rope` describes, of which some fields may stand at the top.
+// Reads the recipe that `rope` describes, some of whose fields may stand at the top.
 Status ReadRecipe(const ConfigFields& top, const ConfigFields& rope, const ModelConfig& config,
                   RopeRecipe* recipe) {
   LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "rope_theta", 1, 1e12, &recipe->theta));
@@ -197,7 +199,8 @@ Status ReadRecipe(const ConfigFields& top, const ConfigFields& rope, const Model
 
 }  // namespace
 
-// Recipes that reach further than config.json's positions: that is what they are for.
+// Raises max_positions to what the recipe reaches: reaching further than config.json's positions is
+// what it is for.
 void StretchPositions(ModelConfig* config) {
   const RopeRecipe& rope = config->rope;
   const bool stretches =

@@ -12,7 +12,8 @@ namespace lectern {
 // ConfigFields.
 Status ReadRope(const Json& root, const ConfigFields& top, const ConfigFile& file,
                 const Architecture& architecture, ModelConfig* config);
-// Recipes that reach further than config.json's positions: that is what they are for.
+// Raises max_positions to what the RoPE recipes reach where config.json names less: reaching
+// further is what these recipes are for.
 void StretchPositions(ModelConfig* config);
 
 }  // namespace lectern

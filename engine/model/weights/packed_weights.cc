@@ -34,7 +34,7 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 40);
 
-// Where everything lies; the checksums are filled in by who has the bytes.
+// The places of everything in the file. Whoever has the bytes fills in the checksums.
 struct Layout {
   Header header;
   std::vector<Entry> entries;
@@ -101,7 +101,8 @@ class WeightsPacker {
   }
 
  private:
-  // nullptr: it is not there or cannot be believed, or this was cancelled.
+  // Opens and verifies the file; nullptr: it is not there or is not what we would write, or this
+  // was cancelled.
   std::unique_ptr<PackedWeights> OpenFile() {
     if (path_.empty()) return nullptr;
     auto file = options_.io == Io::kMmap ? env_.Map(path_) : env_.Mirror(path_);
@@ -114,7 +115,7 @@ class WeightsPacker {
     return weights;
   }
 
-  // It begins as we would write it for the matrices that are in it.
+  // Whether header and entries are what we would write for the matrices that are in the file.
   bool IsWanted(const MappedFile& file) const {
     Layout wanted = layout_;
     if (!file.Load(0, sizeof(Header) + wanted.entries_bytes()).ok()) return false;
@@ -136,7 +137,8 @@ class WeightsPacker {
            CheckQuota(env_, options_.store, options_.quota_bytes, layout_.file_bytes).ok();
   }
 
-  // Errors are the source's; where the store does not take the file, there is none afterwards.
+  // Writes the file. An error is one of the source; if the store does not take the file, that is no
+  // error, and there is no file afterwards.
   Status WriteFile() {
     const std::string temp =
         options_.store + "/tmp/weights." + std::to_string(std::random_device()()) + ".part";
@@ -203,7 +205,8 @@ class WeightsPacker {
   const std::string path_;
 };
 
-// A chunk of panels at a time: loaded, quantised by all threads, let go.
+// Packs a matrix chunk by chunk of panels: each is loaded, quantised by all threads, and let go, so
+// that little of the source is in memory at once.
 Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const {
   ThreadPool* const threads = options_.threads;
   const TensorRows& rows = source.rows;

@@ -1,4 +1,5 @@
-// A model's matrices, quantised or laid out once (kernels/packed_rows.h) and kept in the store.
+// Quantises a model's matrices, or lays them out anew (kernels/packed_rows.h), once, and keeps the
+// result in the store, from where the next start maps it.
 //
 //   <store>/weights/<32 hex digits of the fingerprint>.packed, 0600, replaced by rename:
 //   header | an entry per matrix | zeros up to a multiple of 64 | matrices, each at a multiple of

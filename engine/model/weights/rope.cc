@@ -16,8 +16,8 @@ float Power(double base, uint32_t pair, uint32_t dims) {
       std::pow(static_cast<double>(static_cast<float>(base)), static_cast<double>(exponent)));
 }
 
-// _compute_llama3_parameters. torch computes `scalar / tensor` as reciprocal(tensor) * scalar, and
-// so do we.
+// As transformers' _compute_llama3_parameters. torch computes `scalar / tensor` as
+// reciprocal(tensor) * scalar, and so do we.
 float ScaleLlama3(const RopeRecipe& recipe, float frequency) {
   const float factor = static_cast<float>(recipe.factor);
   const float low_wavelen =
@@ -33,14 +33,16 @@ float ScaleLlama3(const RopeRecipe& recipe, float frequency) {
   return (1.0f - smooth) * frequency / factor + smooth * frequency;
 }
 
-// _compute_dynamic_ntk_parameters: the base grows with what is past the original positions.
+// As transformers' _compute_dynamic_ntk_parameters: the base grows with the tokens past the
+// original positions.
 double DynamicBase(const RopeRecipe& recipe, uint64_t length) {
   const double original = recipe.original_max_positions, dims = recipe.dims;
   const double stretch = std::max(static_cast<double>(length), original) / original;
   return recipe.theta * std::pow(recipe.factor * stretch - (recipe.factor - 1), dims / (dims - 2));
 }
 
-// _compute_yarn_parameters: which of the pairs turns so many times within the original positions.
+// As transformers' _compute_yarn_parameters: finds the pair that turns so many times within the
+// original positions.
 double PairOfTurns(const RopeRecipe& recipe, double turns) {
   return recipe.dims * std::log(recipe.original_max_positions / (turns * 2 * std::numbers::pi)) /
          (2 * std::log(recipe.theta));
@@ -67,6 +69,8 @@ struct Ramp {
 
 }  // namespace
 
+// Computes the frequency of each pair i: 1 / base^(2i / dims), changed by the recipe. Everything is
+// in float32 and in the order of transformers' operations, so that results agree.
 RopeTable MakeRopeTable(const RopeRecipe& recipe, uint64_t length) {
   using Kind = RopeRecipe::Kind;
   const double base = recipe.kind == Kind::kDynamic ? DynamicBase(recipe, length) : recipe.theta;

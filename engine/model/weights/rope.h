@@ -1,4 +1,4 @@
-// How the angles of rotary position embedding come from positions: the recipes of transformers.
+// Computes the frequencies of rotary position embedding (RoPE) by the recipes of transformers.
 #ifndef LECTERN_ENGINE_MODEL_WEIGHTS_ROPE_H_
 #define LECTERN_ENGINE_MODEL_WEIGHTS_ROPE_H_
 
@@ -7,8 +7,8 @@
 
 namespace lectern {
 
-// `rope_scaling` (transformers 4) and `rope_parameters` (transformers 5, holds rope_theta too),
-// `type` or `rope_type`.
+// A recipe is `rope_scaling` of config.json (transformers 4) or `rope_parameters` (transformers 5,
+// which holds rope_theta too); its kind is `type` or `rope_type`.
 struct RopeRecipe {
   enum class Kind { kDefault, kLlama3, kLinear, kDynamic, kYarn, kLongRope };
   Kind kind = Kind::kDefault;
@@ -20,13 +20,13 @@ struct RopeRecipe {
   double original_max_positions = 8192.0;  // all but kDefault and kLinear
   double beta_fast = 32, beta_slow = 1;    // kYarn
   bool truncate = true;                    // kYarn: its ramp begins and ends at whole pairs
-  // What cosine and sine are multiplied with (kYarn, kLongRope).
+  // Cosine and sine are multiplied with this (kYarn, kLongRope).
   double attention_factor = 1;
   // [dims / 2]: what frequencies are divided by, up to original_max_positions and past them;
   // kLongRope.
   std::vector<double> short_factors = {}, long_factors = {};
-  // Where the model's file has them ready ("rope_freqs" of a GGUF): what the frequency of each pair
-  // is divided by. [dims / 2] or empty.
+  // The model's file may have the result ready ("rope_freqs" of a GGUF): the frequency of each pair
+  // is divided by these. [dims / 2] or empty.
   std::vector<float> divisors = {};
   // Rows of the query and key matrices are in the order in which pairs of a head are neighbours,
   // (0, 1), (2, 3), …; else a pair is (i, i + dims / 2), as in transformers.
@@ -41,7 +41,8 @@ struct RopeTable {
   std::vector<float> frequencies;  // [dims / 2]: radians per position of each pair
   float attention_factor;
 };
-// For texts of `length` tokens (where that matters), as transformers computes it in float32.
+// Makes the table for texts of `length` tokens (where that matters), as transformers computes it in
+// float32.
 RopeTable MakeRopeTable(const RopeRecipe& recipe, uint64_t length);
 
 }  // namespace lectern

@@ -1,4 +1,5 @@
-// Which tensors a Llama model has, where they lie, and that nothing else changes the result.
+// Plans which tensors a Llama model must have, finds where they lie, and checks that no other
+// tensor changes the result.
 #include "engine/model/weights/weights.h"
 
 #include <algorithm>
@@ -32,11 +33,13 @@ std::string LayerName(size_t layer, std::string_view part, std::string_view kind
          std::string(kind);
 }
 
-// What Gemma calls the norm before the MLP, because the other name is that of one after attention.
+// The name of the norm before the MLP. Gemma calls it by another one, because its norm after
+// attention has the usual name.
 std::string_view MlpNorm(const ModelConfig& config) {
   return config.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
 }
 
+// Lists the tensors that a model of this configuration must have, with their shapes.
 Plan MakePlan(const ModelConfig& c) {
   const uint64_t hidden = c.hidden_size, inner = c.intermediate_size;
   const uint64_t q_size = uint64_t{c.num_heads} * c.head_dim;
@@ -87,7 +90,7 @@ std::string Shown(const Shape& shape) {
   return "[" + text + "]";
 }
 
-// "<file>: tensor "<name>" at byte <begin>"
+// Names a tensor in a message: "<file>: tensor "<name>" at byte <begin>".
 std::string Describe(const TensorFiles& all, std::string_view name,
                      const TensorFiles::Tensor& tensor) {
   return all.files[tensor.file].path + ": tensor " + all.Shown(name) + " at byte " +
@@ -142,7 +145,7 @@ constexpr std::string_view kTables[] = {"rotary_emb.inv_freq", ".attn_rot_embd.w
                                         ".attn.masked_bias",   ".attention.masked_bias",
                                         ".attn.bias",          ".attention.bias"};
 
-// The layer that a name speaks of, in either way of naming them.
+// Returns the layer that a name speaks of, in either way of naming them.
 std::optional<uint64_t> LayerOf(std::string_view name) {
   for (const std::string_view prefix : {"model.layers.", "blk."}) {
     if (!name.starts_with(prefix)) continue;
@@ -173,7 +176,7 @@ bool IsTable(std::string_view name) {
 
 constexpr uint64_t kMostNeutral = uint64_t{1} << 22;  // values of a vector that are looked at
 
-// A bias whose values are all 0, or a scale whose one value is 1: what they change is nothing.
+// Whether a tensor changes nothing: a bias whose values are all 0, or a scale whose one value is 1.
 Result<bool> IsNeutral(std::string_view name, const TensorFiles::Tensor& tensor,
                        const TensorFiles& all) {
   const bool is_bias = name.ends_with(".bias");
@@ -206,7 +209,8 @@ Status CheckUnneeded(const Plan& plan, const TensorFiles& all, const ModelConfig
   return Status();
 }
 
-// How a matrix is packed; none: used as it lies. Blocks keep their values whatever `type` says.
+// Returns how a matrix is packed; none: it is used as it lies. Blocks keep their values whatever
+// `type` says.
 std::optional<PackedType> PackingOf(std::string_view name, TensorType stored, WeightsType type) {
   if (!PlainDtype(stored)) return PackedTypeOf(stored);
   const bool is_vocabulary = name == kEmbedding || name == kOutput;
@@ -221,7 +225,7 @@ std::optional<PackedType> PackingOf(std::string_view name, TensorType stored, We
   return std::nullopt;
 }
 
-// Rows that are packed are groups of 32 that share a scale.
+// Checks that packed rows are whole groups of 32, which share a scale.
 Status CheckGroups(const Plan& plan, const TensorFiles& all, WeightsType type) {
   for (const auto& [name, shape] : plan) {
     const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
@@ -272,7 +276,8 @@ void HashNumber(Sha256& hash, uint64_t number) {
   hash.Update(bytes, sizeof(bytes));
 }
 
-// Calls `use(offset in the bytes, piece)` for each of them.
+// Calls `use(offset in the bytes, piece)` for the bytes piece by piece, so that a cancellation is
+// noticed between two pieces.
 template <typename Use>
 Status InPieces(std::span<const std::byte> bytes, const CancelFlag* cancel, const Use& use) {
   for (uint64_t at = 0; at < bytes.size(); at += kPieceBytes) {
@@ -306,7 +311,7 @@ Result<std::vector<std::string>> Weights::DropUnneeded(TensorFiles& all,
     const bool is_copy = name == kOutput && config.tie_word_embeddings;
     if (!is_needed && !is_copy && !IsOfOtherParts(name, config) && !IsTable(name)) {
       LECTERN_ASSIGN(const bool is_neutral, IsNeutral(name, tensor, all));
-      is_needed = !is_neutral;  // or refused
+      is_needed = !is_neutral;  // else it stays, and Load refuses it by name
     }
     if (is_needed) {
       ++at;
@@ -333,6 +338,8 @@ Result<uint64_t> Weights::BytesInUse(const TensorFiles& all, const ModelConfig& 
   return bytes;
 }
 
+// Checks everything, then takes the tensors that are in the plan. Only those that are used as they
+// lie are loaded now; packed ones are read by Pack, a few rows at a time.
 Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfig& config,
                                                WeightsType type, const CancelFlag* cancel) {
   const Plan plan = MakePlan(config);
@@ -417,6 +424,8 @@ WeightMatrix Weights::Matrix(std::string_view name) const {
                    static_cast<size_t>(tensor.shape[0]), static_cast<size_t>(tensor.shape[1])};
 }
 
+// Copies norms and biases out of the tensors, as f32. A model whose norms multiply with 1 + weight
+// gets the 1 here, once.
 void Weights::BindNorms(const ModelConfig& config) {
   const auto norm = [&](std::string_view name) {
     std::vector<float> weights = Vector(name);
@@ -446,6 +455,7 @@ void Weights::BindNorms(const ModelConfig& config) {
   }
 }
 
+// Makes views of the matrices; one matrix that holds several is cut into slices.
 void Weights::BindMatrices(const ModelConfig& config) {
   embedding_ = Matrix(kEmbedding);
   output_ = config.tie_word_embeddings ? embedding_ : Matrix(kOutput);

@@ -1,5 +1,5 @@
-// The weights of a Llama-family model: tensors of its files, mapped or read, used as they are
-// stored or packed when they are loaded.
+// Loads the weights of a Llama-family model: its tensors are mapped or read from their files, and
+// are used as they are stored or packed when they are loaded.
 #ifndef LECTERN_ENGINE_MODEL_WEIGHTS_WEIGHTS_H_
 #define LECTERN_ENGINE_MODEL_WEIGHTS_WEIGHTS_H_
 
@@ -22,11 +22,11 @@
 
 namespace lectern {
 
-// What matrices are multiplied as. kStored: f32, f16, bf16 or blocks, as in the files. kQ8, kQ4:
-// f32, f16 and bf16 are quantised in groups of 32 (kernels/packed_rows.h); under kQ4 the embedding
-// and the output matrix, which matter most, are q8. Blocks are not rounded a second time: whatever
-// the type, they are packed with the values that they have. What packed matrices are multiplied by
-// is rounded to int8 (kernels/packed_matmul.h).
+// The form in which matrices are multiplied. kStored: f32, f16, bf16 or blocks, as in the files.
+// kQ8, kQ4: f32, f16 and bf16 are quantised in groups of 32 (kernels/packed_rows.h); under kQ4 the
+// embedding and the output matrix, which matter most, are q8. Blocks are not rounded a second time:
+// whatever the type, they are packed with the values that they have. Activations are rounded to
+// int8 before they are multiplied with a packed matrix (kernels/packed_matmul.h).
 enum class WeightsType { kStored, kQ8, kQ4 };
 std::string_view WeightsName(WeightsType type);  // "stored", "q8", "q4"
 std::optional<WeightsType> ParseWeightsName(std::string_view name);
@@ -36,7 +36,7 @@ struct LayerWeights {
   WeightMatrix q, k, v, o;      // [heads * head_dim, hidden] x3, [hidden, heads * head_dim]
   WeightMatrix gate, up, down;  // [intermediate, hidden] x2, [hidden, intermediate]
   std::vector<float> attention_norm, mlp_norm;  // [hidden], before attention and before the MLP
-  // Of what some models have besides; empty: not this one.
+  // The rest is there only in some models; empty: not in this one.
   std::vector<float> attention_post_norm, mlp_post_norm;  // [hidden], of what is added
   std::vector<float> q_norm, k_norm;                      // [head_dim], of each head before RoPE
   std::vector<float> q_bias, k_bias, v_bias, o_bias;      // [out] of its matrix
@@ -45,8 +45,8 @@ struct LayerWeights {
 // Immutable; thread-safe. Views live as long as the object.
 class Weights {
  public:
-  // Every shape is checked against `config` before anything is allocated. What is used as it is
-  // stored is loaded; matrices that are packed are no views of anything until Pack.
+  // Every shape is checked against `config` before anything is allocated. Tensors that are used as
+  // they are stored are loaded; matrices that are to be packed have no values until Pack.
   // kMalformedModel (file, tensor and offset named), kUnsupportedModel (a type, rows that are not
   // whole groups, or a tensor that would change the result and is not in `config`), kTruncated,
   // kCancelled.
@@ -59,12 +59,13 @@ class Weights {
   // -> their names, as the files have them. kTruncated, kIoError.
   static Result<std::vector<std::string>> DropUnneeded(TensorFiles& files,
                                                        const ModelConfig& config);
-  // What they will take: of matrices that are packed, when they are. Codes of Load.
+  // Returns the bytes that the weights will take, of packed matrices those that they take when
+  // packed. Codes of Load.
   static Result<uint64_t> BytesInUse(const TensorFiles& files, const ModelConfig& config,
                                      WeightsType type);
   bool needs_packing() const { return needs_packing_; }
   bool has_blocks() const;  // in its files
-  // Once, where they need it. Codes of PackedWeights::Open.
+  // Packs the matrices; to be called once, where needs_packing(). Codes of PackedWeights::Open.
   Status Pack(Env& env, const ModelConfig& config, const Fingerprint& fingerprint,
               const PackedWeightsOptions& options);
 
@@ -76,12 +77,12 @@ class Weights {
   WeightsType type() const { return type_; }
   const PackedWeights* packed() const { return packed_.get(); }  // nullptr: no Pack
 
-  // Feeds name, type, shape and bytes of every tensor in use, in name order. kTruncated, kIoError
-  // where they are read now; kCancelled.
+  // Feeds name, type, shape and bytes of every tensor in use, in name order. kTruncated and
+  // kIoError where they are read only now; kCancelled.
   Status AddTo(Sha256& hash, const CancelFlag* cancel = nullptr) const;
-  // The same without the bytes; in their place which files hold them, and their sizes, times and
-  // inodes as they were when they were opened. False: they are others by now, or were written to
-  // less than 2 s ago, so that a change need not show in their times.
+  // Does the same without the bytes: in their place are the files that hold them, with their sizes,
+  // times and inodes as they were when they were opened. False: the files are others by now, or
+  // were written to less than 2 s ago, so that a change need not show in their times.
   bool AddOriginsTo(Env& env, Sha256& hash) const;
 
  private:
