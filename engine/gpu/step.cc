@@ -287,7 +287,7 @@ Status DeviceStep::BeginPass(uint32_t num_past) {
   LECTERN_RETURN_IF_ERROR(step_.Upload(*stream_, step.data(), step.size()));
   const Part& part = parts_[kConversation];
   LECTERN_RETURN_IF_ERROR(stream_->Check(
-      CudaCutItems(stream_->stream(), {.heads = conversation_heads_.data(),
+      CudaCutItems(stream_->stream(), {.list_begin = conversation_begin_.data(),
                                        .counts = step_.data() + 1,
                                        .extra = nullptr,
                                        .num_extra = 0,
@@ -309,13 +309,13 @@ Status DeviceStep::FollowConversation() {
   conversation_rows_per_item_ = AttentionRowsPerItem(all_rows, kv_heads, num_rows(),
                                                      stream_->device().info().num_multiprocessors);
   const size_t most_items = MostAttentionItems(all_rows, kv_heads, conversation_rows_per_item_);
-  std::vector<HeadRows> heads;
-  for (uint32_t h = 0; h < kv_heads; ++h) heads.push_back({0, 0, h * capacity, (h + 1) * capacity});
+  std::vector<uint32_t> begin;  // of each head's rows
+  for (uint32_t h = 0; h < kv_heads; ++h) begin.push_back(h * capacity);
   Part& part = parts_[kConversation];
   LECTERN_RETURN_IF_ERROR(part.Reserve(*stream_, most_items, num_rows(), config_.head_dim));
   LECTERN_RETURN_IF_ERROR(part.items.Reserve(*stream_, most_items, kStepUse));
-  LECTERN_RETURN_IF_ERROR(conversation_heads_.Reserve(*stream_, kv_heads, kStepUse));
-  LECTERN_RETURN_IF_ERROR(conversation_heads_.Upload(*stream_, heads.data(), kv_heads));
+  LECTERN_RETURN_IF_ERROR(conversation_begin_.Reserve(*stream_, kv_heads, kStepUse));
+  LECTERN_RETURN_IF_ERROR(conversation_begin_.Upload(*stream_, begin.data(), kv_heads));
   LECTERN_RETURN_IF_ERROR(stream_->Wait());
   conversation_capacity_ = capacity;
   ++key_;
@@ -439,7 +439,7 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
                                     .lse = Lse(number, kOfLookup),
                                     .tail = tail_.data(),
                                     .tail_lse = Lse(number, kOfTail),
-                                    .cut = {.heads = nullptr,
+                                    .cut = {.list_begin = nullptr,
                                             .counts = counts_.data(),
                                             .extra = extra_.data() + layer.extra,
                                             .num_extra = plan_->tail ? 1u : 0u,

@@ -125,7 +125,7 @@ class DeviceStep final : public StepAttention {
   DeviceArray<uint32_t> places_;
   DeviceArray<AttentionItem> exact_items_;
   DeviceArray<ExtraRange> extra_;
-  DeviceArray<HeadRows> conversation_heads_;
+  DeviceArray<uint32_t> conversation_begin_;
   // What these and the items are for; 0: for nothing yet.
   uint32_t conversation_capacity_ = 0, conversation_rows_per_item_ = 0;
   // Rows that choose, and what they count; empty: all, equally.

@@ -113,7 +113,7 @@ struct CudaJoinArgs {
 };
 CudaStatus CudaJoin(const CudaStream& stream, const CudaJoinArgs& args);
 
-// ---- Items, on the host. A device makes them itself from what it selected (lookup.h).
+// ---- Items, on the host. A device makes them itself from the rows that it listed (cut_items.h).
 
 // Entries of one kv head in a source.
 struct AttentionRange {

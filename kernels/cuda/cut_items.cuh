@@ -24,7 +24,7 @@ __device__ __forceinline__ void CutItems(const CudaCutItemsArgs& args, uint32_t*
     num_listed += of_block;
     const ExtraRange* const extra = args.extra + size_t{head} * args.num_extra;
     if (is_head) {
-      begin = args.heads != nullptr ? args.heads[head].list_begin : listed;
+      begin = args.list_begin != nullptr ? args.list_begin[head] : listed;
       end = begin + entries;
       count = ItemsOf(begin, end, size);
       for (uint32_t e = 0; e < args.num_extra; ++e) {

@@ -6,18 +6,14 @@
 
 namespace lectern {
 
-// Where the rows of one kv head are: its exact rows, always listed, and its part of the list.
-struct HeadRows {
-  uint32_t exact_begin, exact_end;
-  uint32_t list_begin;  // of list_end - list_begin entries, as many as the head has rows
-  uint32_t list_end;
-};
 // Entries of a source that a head attends to besides: of the session, of the tail.
 struct ExtraRange {
   uint32_t source, begin, end;
 };
 struct CudaCutItemsArgs {
-  const HeadRows* heads = nullptr;  // [num_kv_heads], of the device; nullptr: lists head after head
+  // [num_kv_heads], of the device: where each head's part of source 0 begins; nullptr: each begins
+  // where the one before it ends.
+  const uint32_t* list_begin = nullptr;
   const uint32_t* counts = nullptr;   // [num_kv_heads]: entries of source 0 from list_begin on
   const ExtraRange* extra = nullptr;  // [num_kv_heads][num_extra], of the device
   uint32_t num_extra = 0;

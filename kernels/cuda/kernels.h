@@ -7,7 +7,6 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/key_logits.h"
 #include "kernels/cuda/key_squares.h"
-#include "kernels/cuda/lookup.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/question_lookup.h"
 #include "kernels/cuda/row_cosines.h"
@@ -57,7 +56,7 @@ template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
 
 // Grows at the end; `version` is that of the whole build, as both sides come from one.
-inline constexpr uint32_t kCudaKernelsVersion = 10;
+inline constexpr uint32_t kCudaKernelsVersion = 11;
 struct CudaKernels {
   uint32_t version;
 
@@ -92,7 +91,6 @@ struct CudaKernels {
   CudaLaunch<CudaMatMulArgs>* matmul;
   CudaLaunch<CudaRmsNormArgs>* rms_norm;
   CudaLaunch<CudaRopeArgs>* rope;
-  CudaLaunch<CudaEmbedArgs>* embed;
   CudaLaunch<CudaGluArgs>* glu;
   CudaLaunch<CudaSoftcapArgs>* softcap;
   CudaLaunch<CudaAddArgs>* add;
@@ -100,12 +98,6 @@ struct CudaKernels {
   CudaLaunch<CudaAssignArgs>* assign;
   CudaLaunch<CudaAttendArgs>* attend;
   CudaLaunch<CudaJoinArgs>* join;
-  CudaLaunch<CudaLookupPass>* lookup_masses;
-  CudaLaunch<CudaLookupPass>* lookup_scores;
-  CudaLaunch<CudaLookupPass>* lookup_parts;
-  CudaLaunch<CudaLookupPass>* lookup_lse;
-  CudaLaunch<CudaLookupPass>* lookup_sums;
-  CudaLaunch<CudaSelectRowsArgs>* select_rows;
   CudaLaunch<CudaCutItemsArgs>* cut_items;
   CudaLaunch<CudaKeyLogitsArgs>* key_logits;
   CudaLaunch<CudaKeySquaresArgs>* key_squares;

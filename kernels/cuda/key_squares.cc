@@ -30,7 +30,7 @@ const char* WrongSquares(const CudaKeySquaresArgs& args) {
                 args.queries.head_dim % kQ8Block != 0)) {
     return "q8 without scales, or of a head_dim that is no multiple of 32";
   }
-  if (args.queries.num_kv_heads > kMostSelectHeads) return "too many kv heads";
+  if (args.queries.num_kv_heads > kMostSquaresHeads) return "too many kv heads";
   return nullptr;
 }
 

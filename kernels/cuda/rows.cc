@@ -57,23 +57,6 @@ CudaStatus CudaRope(const CudaStream& stream, const CudaRopeArgs& args) {
   return status.ok() ? stream.kernels().rope(stream.handle(), grid, args) : status;
 }
 
-CudaStatus CudaEmbed(const CudaStream& stream, const CudaEmbedArgs& args) {
-  constexpr const char* kName = "embed";
-  if (!IsF32(args.output) || args.table == nullptr || args.ids == nullptr) {
-    return Refused(kName, "rows that are none");
-  }
-  if (args.dtype == Dtype::kQ8 && args.output.num_cols % kQ8Block != 0) {
-    return Refused(kName, "q8 of columns that are no multiple of 32");
-  }
-  if (args.dtype != Dtype::kQ8 && !IsAligned(args.table, RowBytes(args.dtype, 1))) {
-    return Refused(kName, "a table that is not aligned");
-  }
-  if (args.output.num_rows == 0) return {};
-  CudaGrid grid{.threads = kRowBlockThreads};
-  if (!SetBlocks(args.output.num_rows, 1, grid.x)) return Refused(kName, "too many rows");
-  return stream.kernels().embed(stream.handle(), grid, args);
-}
-
 CudaStatus CudaGlu(const CudaStream& stream, const CudaGluArgs& args) {
   constexpr const char* kName = "glu";
   if (!IsF32(args.gate) || !IsF32(args.up) || !AreRows(args.output)) {

@@ -116,38 +116,6 @@ __global__ void RopeKernel(const CudaRopeArgs args) {
   *At<Out>(args.output, row, head + high_col) = FromFloat<Out>(new_high * args.scale);
 }
 
-__device__ __forceinline__ float StoredElement(const void* row, Dtype dtype, size_t col) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return static_cast<const float*>(row)[col];
-    case Dtype::kF16:
-      return ToFloat(static_cast<const f16*>(row)[col]);
-    case Dtype::kBf16:
-      return ToFloat(static_cast<const bf16*>(row)[col]);
-    case Dtype::kQ8:
-      break;
-  }
-  const unsigned char* const block =  // of 34 bytes, at any even address
-      static_cast<const unsigned char*>(row) + col / kQ8Block * (kQ8Block + 2);
-  const f16 scale{static_cast<uint16_t>(block[0] | block[1] << 8)};
-  return ToFloat(scale) * static_cast<float>(static_cast<int8_t>(block[2 + col % kQ8Block]));
-}
-
-__global__ void EmbedKernel(const CudaEmbedArgs args) {
-  WaitForEarlierKernels();
-  const size_t row = blockIdx.x;
-  const int32_t id = args.ids[row];
-  const bool is_known = id >= 0 && static_cast<uint32_t>(id) < args.vocabulary;
-  const size_t num_cols = args.output.num_cols;
-  const auto* const from = static_cast<const unsigned char*>(args.table) +
-                           (is_known ? id : 0) * RowBytes(args.dtype, num_cols);
-  for (size_t col = threadIdx.x; col < num_cols; col += blockDim.x) {
-    const float value =
-        is_known ? StoredElement(from, args.dtype, col) : __int_as_float(0x7FC00000);
-    *At<float>(args.output, row, col) = value * args.scale;
-  }
-}
-
 __device__ __forceinline__ float Activated(float x, Activation activation) {
   constexpr float kSlope = 1.5957691216057308f;  // 2 sqrt(2 / pi)
   const float t = activation == Activation::kSilu ? x : kSlope * (x + 0.044715f * x * x * x);
@@ -308,9 +276,6 @@ CudaStatus LaunchRope(CudaStreamHandle* stream, const CudaGrid& grid, const Cuda
     default:
       return Launch(stream, grid, "rope", RopeKernel<bf16>, args);
   }
-}
-CudaStatus LaunchEmbed(CudaStreamHandle* stream, const CudaGrid& grid, const CudaEmbedArgs& args) {
-  return Launch(stream, grid, "embed", EmbedKernel, args);
 }
 CudaStatus LaunchGlu(CudaStreamHandle* stream, const CudaGrid& grid, const CudaGluArgs& args) {
   switch (args.output.dtype) {

@@ -48,16 +48,6 @@ struct CudaRopeArgs {
 // Within 1e-6 * |x| of RopeScalar, and the rounding of the output.
 CudaStatus CudaRope(const CudaStream& stream, const CudaRopeArgs& args);
 
-struct CudaEmbedArgs {
-  const void* table;  // [vocabulary, num_cols], packed as stored: f32, f16, bf16, or q8 blocks
-  Dtype dtype;
-  uint32_t vocabulary;
-  const int32_t* ids;  // [M], of the device; a row of one outside the vocabulary becomes NaN
-  float scale = 1;
-  DeviceRows output;  // [M, num_cols] f32
-};
-CudaStatus CudaEmbed(const CudaStream& stream, const CudaEmbedArgs& args);  // exact, times scale
-
 struct CudaGluArgs {
   DeviceRows gate, up;  // [M, C] f32
   DeviceRows output;    // [M, C] f32, f16 or bf16; may be gate or up

@@ -205,7 +205,6 @@ CudaKernels MakeTable() {
   table.matmul = LaunchMatMul;
   table.rms_norm = LaunchRmsNorm;
   table.rope = LaunchRope;
-  table.embed = LaunchEmbed;
   table.glu = LaunchGlu;
   table.softcap = LaunchSoftcap;
   table.add = LaunchAdd;
@@ -213,12 +212,6 @@ CudaKernels MakeTable() {
   table.assign = LaunchAssign;
   table.attend = LaunchAttend;
   table.join = LaunchJoin;
-  table.lookup_masses = LaunchLookupMasses;
-  table.lookup_scores = LaunchLookupScores;
-  table.lookup_parts = LaunchLookupParts;
-  table.lookup_lse = LaunchLookupLse;
-  table.lookup_sums = LaunchLookupSums;
-  table.select_rows = LaunchSelectRows;
   table.cut_items = LaunchCutItems;
   table.key_logits = LaunchKeyLogits;
   table.key_squares = LaunchKeySquares;

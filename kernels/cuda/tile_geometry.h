@@ -34,14 +34,9 @@ constexpr uint32_t AttendSharedBytes(uint32_t num_query_rows, uint32_t head_dim)
 constexpr uint32_t JoinCols(uint32_t head_dim) { return (head_dim + 31) / 32 * 32; }
 constexpr uint32_t JoinParts(uint32_t num_query_rows) { return num_query_rows <= kFewRows ? 4 : 1; }
 
-// The lookup: clusters of a tile of a token's first pass; tiles that a block of its second pass
-// weighs; tiles of a part of a question's first pass.
-constexpr uint32_t kTokenTileKeys = 128;
-constexpr uint32_t kScoreTiles = 8, kScoreThreads = 256;
-constexpr uint32_t kPartTiles = 8;
+// key_squares: where the tiles of each kv head begin is in shared memory.
+constexpr uint32_t kMostSquaresHeads = 1024;
 
-constexpr uint32_t kSelectThreads = 1024, kSelectClusters = 4;  // that a thread lists at a time
-constexpr uint32_t kMostSelectHeads = 1024;
 constexpr uint32_t kCutThreads = 256;  // of the block that cuts items
 
 }  // namespace lectern

@@ -451,7 +451,7 @@ class Step {
   bool is_question() const { return view_.num_tokens > 1; }
   // What was listed and the tail, as items.
   CudaCutItemsArgs Cut() const {
-    return {.heads = nullptr,
+    return {.list_begin = nullptr,
             .counts = counts_.data(),
             .extra = layer_.tails.data(),
             .num_extra = 1,

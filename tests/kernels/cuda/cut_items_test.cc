@@ -74,7 +74,7 @@ TEST_P(CudaCutItemsTest, ListsHeadAfterHeadAreCutByTheirCountsAlone) {
     const auto extras = Upload(extra);
     const auto items = Make<AttentionItem>(expected.items.size());
     const auto begins = Make<uint32_t>(num_heads + 1), num_items = Make<uint32_t>(1);
-    Expect(CudaCutItems(stream_, {.heads = nullptr,
+    Expect(CudaCutItems(stream_, {.list_begin = nullptr,
                                   .counts = device_counts.data(),
                                   .extra = extras.data(),
                                   .num_extra = 1,
@@ -91,12 +91,49 @@ TEST_P(CudaCutItemsTest, ListsHeadAfterHeadAreCutByTheirCountsAlone) {
   }
 }
 
+// As a layer lists rows that keep their places: gaps between the heads, and two more sources.
+TEST_P(CudaCutItemsTest, ListsBeginWhereTheyAreSaidTo) {
+  const std::vector<uint32_t> list_begin = {0, 20000, 20030, 20030}, counts = {7011, 1, 0, 30517};
+  std::vector<AttentionRange> ranges;
+  std::vector<ExtraRange> extra;
+  for (uint32_t head = 0; head < 4; ++head) {
+    ranges.push_back({head, 0, list_begin[head], list_begin[head] + counts[head]});
+    extra.push_back({2, head * 10, head * 10 + head * 100});  // head 0: empty
+    extra.push_back({1, 3, 4});
+    for (size_t e = 2 * head; e < 2 * head + 2; ++e) {
+      ranges.push_back({head, extra[e].source, extra[e].begin, extra[e].end});
+    }
+  }
+  const AttentionWork expected = CutAttention(ranges, 4, 128);
+  const uint64_t most = MostAttentionItems(7011 + 1 + 30517 + 600 + 4, 12, 128);
+  ASSERT_LE(expected.items.size(), most);
+  const auto begin_of_lists = Upload(list_begin), device_counts = Upload(counts);
+  const auto extras = Upload(extra);
+  const auto items = Make<AttentionItem>(most);
+  const auto begins = Make<uint32_t>(5), num_items = Make<uint32_t>(1);
+  Expect(CudaCutItems(stream_, {.list_begin = begin_of_lists.data(),
+                                .counts = device_counts.data(),
+                                .extra = extras.data(),
+                                .num_extra = 2,
+                                .num_kv_heads = 4,
+                                .rows_per_item = 128,
+                                .max_items = static_cast<uint32_t>(most),
+                                .items = items.data(),
+                                .item_begin = begins.data(),
+                                .num_items = num_items.data()}));
+  EXPECT_EQ(Download(begins), expected.item_begin);
+  ASSERT_EQ(Download(num_items)[0], expected.items.size());
+  const auto got = Download(items);
+  EXPECT_EQ(std::memcmp(got.data(), expected.items.data(), expected.items.size() * sizeof got[0]),
+            0);
+}
+
 TEST_P(CudaCutItemsTest, ItemsNeverPassTheirRoom) {
-  const auto heads = Upload(std::vector<HeadRows>{{0, 0, 0, 1000}, {0, 0, 1000, 2000}});
+  const auto list_begin = Upload(std::vector<uint32_t>{0, 1000});
   const auto counts = Upload(std::vector<uint32_t>{900, 900});
   const auto items = Make<AttentionItem>(9);
   const auto begins = Make<uint32_t>(3), num_items = Make<uint32_t>(1);
-  Expect(CudaCutItems(stream_, {.heads = heads.data(),
+  Expect(CudaCutItems(stream_, {.list_begin = list_begin.data(),
                                 .counts = counts.data(),
                                 .extra = nullptr,
                                 .num_extra = 0,
@@ -113,7 +150,7 @@ TEST_P(CudaCutItemsTest, ItemsNeverPassTheirRoom) {
 TEST_P(CudaCutItemsTest, RefusesWhatItCannotTake) {
   const auto words = Upload(std::vector<uint32_t>(64));
   const auto items = Make<AttentionItem>(4);
-  const CudaCutItemsArgs good = {.heads = nullptr,
+  const CudaCutItemsArgs good = {.list_begin = nullptr,
                                  .counts = words.data(),
                                  .extra = nullptr,
                                  .num_extra = 0,

@@ -25,7 +25,7 @@ class CutOfLookup {
     begins_ = test.Make<uint32_t>(num_heads + 2);
   }
   CudaCutItemsArgs Args(const uint32_t* counts) const {
-    return {.heads = nullptr,
+    return {.list_begin = nullptr,
             .counts = counts,
             .extra = extra_.data(),
             .num_extra = 1,

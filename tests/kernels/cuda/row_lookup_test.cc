@@ -426,7 +426,7 @@ TEST_P(CudaRowLookupTest, RefusesWhatItCannotTake) {
   EXPECT_TRUE(refuses([](auto& a) { a.num_coded = 9; }));
   EXPECT_TRUE(refuses([](auto& a) { a.codes.cluster_end = nullptr; }));
   const auto items = Make<AttentionItem>(4);
-  good.cut = {.heads = nullptr,
+  good.cut = {.list_begin = nullptr,
               .counts = words,
               .extra = nullptr,
               .num_extra = 0,

@@ -144,29 +144,6 @@ TEST_P(CudaRowsTest, RopeMatchesScalar) {
   }
 }
 
-TEST_P(CudaRowsTest, EmbedGivesRowsOfTheTable) {
-  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16, Dtype::kQ8}) {
-    const StoredMatrix table(Matrix::Random(7, 288, 1), dtype);
-    const Matrix expected = table.ToFloats();
-    const auto rows = Upload(table.bytes, 1);
-    const auto ids = Upload(std::vector<int32_t>{6, 0, 3, 3, 7, -1});
-    const auto out = Make<float>(6 * 288);
-    Expect(CudaEmbed(stream_, {.table = rows.data(),
-                               .dtype = dtype,
-                               .vocabulary = 7,
-                               .ids = ids.data(),
-                               .scale = 2,
-                               .output = {out.data(), Dtype::kF32, 6, 288, 288}}));
-    const auto got = Download(out);
-    for (size_t c = 0; c < 288; ++c) {
-      EXPECT_EQ(got[c], 2 * expected[6][c]);
-      EXPECT_EQ(got[288 + c], 2 * expected[0][c]);
-      EXPECT_EQ(got[3 * 288 + c], 2 * expected[3][c]);
-      EXPECT_TRUE(std::isnan(got[4 * 288 + c]) && std::isnan(got[5 * 288 + c]));
-    }
-  }
-}
-
 TEST_P(CudaRowsTest, GluMatchesScalar) {
   for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
     for (const size_t width : {1, 6, 8, 1027}) {
