@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/rows/matmul.h"
 
 namespace lectern {
 namespace {

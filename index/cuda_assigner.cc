@@ -6,7 +6,7 @@
 #include <string>
 
 #include "index/cuda_status.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 
 namespace lectern {
 namespace {

@@ -1,4 +1,4 @@
-// The assignment step of K-means on a CUDA device, by kernels/cuda/assign.h.
+// The assignment step of K-means on a CUDA device, by kernels/cuda/clustering/assign.h.
 #ifndef LECTERN_INDEX_CUDA_ASSIGNER_H_
 #define LECTERN_INDEX_CUDA_ASSIGNER_H_
 

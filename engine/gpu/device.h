@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 #include "kernels/function_ref.h"
 #include "store/ram_limit.h"
 #include "store/status.h"
@@ -45,7 +45,7 @@ class Device {
   mutable std::atomic<bool> is_lost_ = false;
 };
 
-// What cuBLAS is given (kernels/cuda/matmul_cublas.cu), and as much for what it keeps besides.
+// What cuBLAS is given (kernels/cuda/rows/matmul_cublas.cu), and as much for what it keeps besides.
 inline constexpr uint64_t kDeviceStreamBytes = uint64_t{64} << 20;
 
 // A queue of work, and what it takes of the device's memory. One thread at a time.

@@ -1,6 +1,6 @@
 // Lookups on a device, of a few query rows, as a token of an answer has them
-// (kernels/cuda/row_lookup.h), or of a question's (question_lookup.h), and how their budgets are
-// spent there.
+// (kernels/cuda/lookup/row_lookup.h), or of a question's (question_lookup.h), and how their budgets
+// are spent there.
 #ifndef LECTERN_ENGINE_GPU_LOOKUP_H_
 #define LECTERN_ENGINE_GPU_LOOKUP_H_
 
@@ -11,8 +11,8 @@
 
 #include "engine/gpu/kv_rows.h"
 #include "index/lookup.h"
-#include "kernels/cuda/question_lookup.h"
-#include "kernels/cuda/row_lookup.h"
+#include "kernels/cuda/lookup/question_lookup.h"
+#include "kernels/cuda/lookup/row_lookup.h"
 
 namespace lectern {
 

@@ -6,9 +6,9 @@
 
 #include "engine/attention/attention_probabilities.h"
 #include "engine/gpu/linear_layers.h"
-#include "kernels/cuda/key_squares.h"
-#include "kernels/cuda/question_lookup.h"
-#include "kernels/cuda/row_lookup.h"
+#include "kernels/cuda/attention/key_squares.h"
+#include "kernels/cuda/lookup/question_lookup.h"
+#include "kernels/cuda/lookup/row_lookup.h"
 
 namespace lectern {
 namespace {

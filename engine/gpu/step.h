@@ -3,7 +3,7 @@
 //
 // Of a layer, in turn: keys and values of the step's tokens join the conversation's; attention to
 // the conversation, and to the sinks and the window of the document (or all of it); the log-sum-exp
-// of both is what the lookup knows (kernels/cuda/row_lookup.h for a token of an answer,
+// of both is what the lookup knows (kernels/cuda/lookup/row_lookup.h for a token of an answer,
 // question_lookup.h for a question); then attention to the rows that it lists and to the mean
 // values that stand for the others; and the join of all three. Evidence is summed on the device,
 // what was missed comes back once a step. All of the document's rows have to be on the device, and
@@ -21,7 +21,7 @@
 #include "engine/attention/step.h"
 #include "engine/gpu/conversation.h"
 #include "engine/gpu/resident_document.h"
-#include "kernels/cuda/row_lookup.h"
+#include "kernels/cuda/lookup/row_lookup.h"
 
 namespace lectern {
 

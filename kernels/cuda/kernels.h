@@ -3,15 +3,15 @@
 #ifndef LECTERN_KERNELS_CUDA_KERNELS_H_
 #define LECTERN_KERNELS_CUDA_KERNELS_H_
 
-#include "kernels/cuda/assign.h"
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/key_logits.h"
-#include "kernels/cuda/key_squares.h"
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/question_lookup.h"
-#include "kernels/cuda/row_cosines.h"
-#include "kernels/cuda/row_lookup.h"
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/key_logits.h"
+#include "kernels/cuda/attention/key_squares.h"
+#include "kernels/cuda/clustering/assign.h"
+#include "kernels/cuda/lookup/question_lookup.h"
+#include "kernels/cuda/lookup/row_lookup.h"
+#include "kernels/cuda/rows/matmul.h"
+#include "kernels/cuda/rows/row_cosines.h"
+#include "kernels/cuda/rows/rows.h"
 
 namespace lectern {
 

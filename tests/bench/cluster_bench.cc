@@ -23,7 +23,7 @@
 #include "index/cuda_assigner.h"
 #include "index/faiss_gpu.h"
 #include "index/kmeans.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 #include "kernels/thread_pool.h"
 
 namespace lectern {

@@ -33,8 +33,8 @@
 #include <vector>
 
 #include "index/row_limits.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/rows/matmul.h"
+#include "kernels/cuda/runtime/device.h"
 #include "kernels/types.h"
 #include "tests/kernels/cuda_emulation/emulation.h"
 
