@@ -6,6 +6,7 @@
 #include <string>
 
 #include "index/cuda_status.h"
+#include "kernels/cuda/clustering/assign.h"
 #include "kernels/cuda/runtime/device.h"
 
 namespace lectern {

@@ -1,7 +1,7 @@
 // The GPU of an engine: which one, how much of its memory, and its errors as Lectern's.
 //
-// Everything on it is met through the table of kernels/cuda/kernels.h, so that the engine has no
-// part of CUDA in it and tests can put an emulated device in its place.
+// Everything on it is met through the table of kernels/cuda/runtime/kernels.h, so that the engine
+// has no part of CUDA in it and tests can put an emulated device in its place.
 #ifndef LECTERN_ENGINE_GPU_DEVICE_H_
 #define LECTERN_ENGINE_GPU_DEVICE_H_
 
@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/dtype.h"
 #include "kernels/function_ref.h"
 #include "store/ram_limit.h"
 #include "store/status.h"

@@ -33,6 +33,9 @@
 #include <vector>
 
 #include "index/row_limits.h"
+#include "kernels/cuda/attention/key_squares.h"
+#include "kernels/cuda/lookup/question_lookup.h"
+#include "kernels/cuda/lookup/row_lookup.h"
 #include "kernels/cuda/rows/matmul.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/types.h"

@@ -69,6 +69,19 @@ const char* WrongAttend(const CudaAttendArgs& args) {
 
 }  // namespace
 
+const char* WrongQueries(const DeviceQueries& q) {
+  if (q.data == nullptr || !IsAligned(q.data, 16)) return "queries that are not aligned";
+  if (q.dtype != Dtype::kF16 && q.dtype != Dtype::kBf16) return "queries of neither f16 nor bf16";
+  if (q.num_tokens == 0 || q.group == 0 || q.num_kv_heads == 0) return "no queries";
+  if (q.head_dim == 0 || q.head_dim % 8 != 0 || q.head_dim > 256) {
+    return "a head_dim that is no multiple of 8 up to 256";
+  }
+  const uint64_t cols = uint64_t{q.num_kv_heads} * q.group * q.head_dim;
+  if (q.stride < cols || q.stride % 8 != 0) return "a stride that is too small or not aligned";
+  if (uint64_t{q.num_tokens} * q.group > 0x7FFFFFFF) return "too many query rows";
+  return nullptr;
+}
+
 CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args) {
   constexpr const char* kName = "attend";
   if (const char* why = WrongAttend(args)) return Refused(kName, why);

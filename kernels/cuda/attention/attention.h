@@ -32,6 +32,8 @@ struct DeviceQueries {
   uint32_t group = 0;     // query heads of a kv head
   uint32_t head_dim = 0;  // a multiple of 8, at most 256
 };
+// Names the first thing that is wrong with the queries; nullptr: nothing is.
+const char* WrongQueries(const DeviceQueries& queries);
 
 // Keys and values of all kv heads. An item names entries [begin, end): of `rows` where that is
 // given, else rows themselves.

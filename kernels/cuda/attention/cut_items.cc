@@ -2,8 +2,8 @@
 #include "kernels/cuda/attention/cut_items.h"
 
 #include "kernels/cuda/attention/tile_geometry.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/runtime/checks.h"
+#include "kernels/cuda/runtime/kernels.h"
 
 namespace lectern {
 

@@ -24,7 +24,7 @@ struct CudaCutItemsArgs {
   uint32_t* item_begin = nullptr;  // out [num_kv_heads + 1]
   uint32_t* num_items = nullptr;   // out [1]: at most max_items
 };
-// What is wrong with them; nullptr: nothing.
+// Names the first thing that is wrong with the arguments; nullptr: nothing is.
 const char* WrongCutItems(const CudaCutItemsArgs& args);
 CudaStatus CudaCutItems(const CudaStream& stream, const CudaCutItemsArgs& args);
 // The most items that so many entries in so many ranges can make.

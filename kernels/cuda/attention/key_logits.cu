@@ -1,3 +1,4 @@
+#include "kernels/cuda/attention/key_logits.h"
 #include "kernels/cuda/attention/key_logits_geometry.h"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/primitives.cuh"

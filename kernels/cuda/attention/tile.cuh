@@ -10,8 +10,9 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/tile_geometry.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/runtime/kernels.h"
 #include "kernels/cuda/runtime/primitives.cuh"
 
 namespace lectern {

@@ -1,3 +1,4 @@
+#include "kernels/cuda/clustering/assign.h"
 #include "kernels/cuda/clustering/assign_geometry.h"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/primitives.cuh"

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/lookup/question_lookup_geometry.h"
 #include "kernels/cuda/runtime/checks.h"
+#include "kernels/cuda/runtime/kernels.h"
 
 namespace lectern {
 namespace {

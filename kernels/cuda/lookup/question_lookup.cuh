@@ -2,6 +2,7 @@
 #ifndef LECTERN_KERNELS_CUDA_LOOKUP_QUESTION_LOOKUP_CUH_
 #define LECTERN_KERNELS_CUDA_LOOKUP_QUESTION_LOOKUP_CUH_
 
+#include "kernels/cuda/lookup/question_lookup.h"
 #include "kernels/cuda/lookup/question_lookup_geometry.h"
 #include "kernels/cuda/lookup/row_clusters.cuh"
 #include "kernels/cuda/runtime/launch.cuh"

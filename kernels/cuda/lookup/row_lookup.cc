@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "kernels/cuda/attention/tile_geometry.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/lookup/row_lookup_geometry.h"
 #include "kernels/cuda/runtime/checks.h"
+#include "kernels/cuda/runtime/kernels.h"
 
 namespace lectern {
 namespace {

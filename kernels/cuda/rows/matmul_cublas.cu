@@ -1,5 +1,6 @@
 #include <cublas_v2.h>
 
+#include "kernels/cuda/rows/matmul.h"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace lectern {

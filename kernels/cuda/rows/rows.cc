@@ -23,6 +23,12 @@ CudaStatus SetElements(const char* name, size_t count, CudaGrid& grid) {
 
 }  // namespace
 
+bool AreRows(const DeviceRows& rows) {
+  if (rows.dtype == Dtype::kQ8 || rows.num_cols == 0 || rows.stride < rows.num_cols) return false;
+  if (rows.num_rows == 0) return true;
+  return rows.data != nullptr && IsAligned(rows.data, RowBytes(rows.dtype, 1));
+}
+
 CudaStatus CudaRmsNorm(const CudaStream& stream, const CudaRmsNormArgs& args) {
   constexpr const char* kName = "rms_norm";
   const auto& [input, weight, epsilon, output] = args;

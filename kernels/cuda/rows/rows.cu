@@ -1,3 +1,4 @@
+#include "kernels/cuda/rows/rows.h"
 #include "kernels/cuda/rows/rows_geometry.h"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/primitives.cuh"

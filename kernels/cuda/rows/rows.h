@@ -24,6 +24,10 @@ struct DeviceRows {
   size_t stride = 0;
 };
 
+// Whether the view is one of rows: a plain type, columns within the stride, aligned as its
+// elements.
+bool AreRows(const DeviceRows& rows);
+
 // kernels/rms_norm.h
 struct CudaRmsNormArgs {
   DeviceRows input;     // [M, C] f32, C >= 1

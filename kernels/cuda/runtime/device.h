@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/runtime/kernels.h"
 
 namespace lectern {
 

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/runtime/kernels.h"
 
 namespace lectern {
 

@@ -1,4 +1,5 @@
 // In the place of cuBLAS.
+#include "kernels/cuda/rows/matmul.h"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/primitives.cuh"
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/rows/rows.h"
 #include "tests/kernels/cuda/cuda_case.h"
 
 namespace lectern {

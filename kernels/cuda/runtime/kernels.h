@@ -1,17 +1,10 @@
 // The table through which liblectern_cuda.so.1 is met, and what is in it. C++17 and plain data
 // only: one side is compiled by nvcc, or by the tests' emulation.
-#ifndef LECTERN_KERNELS_CUDA_KERNELS_H_
-#define LECTERN_KERNELS_CUDA_KERNELS_H_
+#ifndef LECTERN_KERNELS_CUDA_RUNTIME_KERNELS_H_
+#define LECTERN_KERNELS_CUDA_RUNTIME_KERNELS_H_
 
-#include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/key_logits.h"
-#include "kernels/cuda/attention/key_squares.h"
-#include "kernels/cuda/clustering/assign.h"
-#include "kernels/cuda/lookup/question_lookup.h"
-#include "kernels/cuda/lookup/row_lookup.h"
-#include "kernels/cuda/rows/matmul.h"
-#include "kernels/cuda/rows/row_cosines.h"
-#include "kernels/cuda/rows/rows.h"
+#include <cstddef>
+#include <cstdint>
 
 namespace lectern {
 
@@ -51,6 +44,38 @@ struct CudaGrid {
 
 struct CudaStreamHandle;
 struct CudaGraphHandle;
+
+// Arguments of the launches below, defined in the headers that are named here. The table needs
+// their names alone, so that it, and the device and streams on it, know no operation.
+// rows/matmul.h
+struct CudaMatMulArgs;
+// rows/row_cosines.h
+struct CudaRowCosinesArgs;
+// rows/rows.h
+struct CudaRmsNormArgs;
+struct CudaRopeArgs;
+struct CudaGluArgs;
+struct CudaSoftcapArgs;
+struct CudaAddArgs;
+struct CudaStoreRowsArgs;
+struct CudaPlaceRowsArgs;
+// attention/attention.h
+struct CudaAttendArgs;
+struct CudaJoinArgs;
+// attention/cut_items.h
+struct CudaCutItemsArgs;
+// attention/key_logits.h
+struct CudaKeyLogitsArgs;
+// attention/key_squares.h
+struct CudaKeySquaresArgs;
+// lookup/question_lookup.h
+struct CudaQuestionLookupPass;
+// lookup/row_lookup.h
+struct CudaRowLookupPass;
+// lookup/row_select.h
+struct CudaRowListPass;
+// clustering/assign.h
+struct CudaAssignArgs;
 
 template <typename Args>
 using CudaLaunch = CudaStatus(CudaStreamHandle*, const CudaGrid&, const Args&);
@@ -128,4 +153,4 @@ struct CudaKernels {
 extern "C" __attribute__((visibility("default"))) const lectern::CudaKernels* lectern_cuda_kernels(
     void);
 
-#endif  // LECTERN_KERNELS_CUDA_KERNELS_H_
+#endif  // LECTERN_KERNELS_CUDA_RUNTIME_KERNELS_H_
