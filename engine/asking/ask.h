@@ -9,28 +9,18 @@
 
 #include "engine/asking/evidence.h"
 #include "engine/asking/session.h"
+#include "engine/asking/session_attention.h"
 #include "engine/asking/session_conversation.h"
-#include "engine/attention/host_step.h"
 #include "engine/attention/probe.h"
 #include "engine/forward/step_batch.h"
 #include "engine/forward/transformer.h"
-#include "engine/gpu/cached_attention.h"
-#include "engine/gpu/linear_layers.h"
-#include "engine/gpu/step.h"
+#include "engine/gpu/placement.h"
 #include "engine/model/template/chat_template.h"
 
 namespace lectern {
 
 // A question of up to this many tokens goes through a layer at once: one selection for all of it.
 inline constexpr size_t kMaxQuestionTokens = 8192;
-
-// Where a session's work is done; empty: on the CPU.
-struct SessionDevice {
-  std::shared_ptr<const DeviceTransformer> transformer;
-  // nullptr: attention is the CPU's, as kernels do not take the document's rows.
-  std::shared_ptr<DeviceDocument> document;
-  std::string fallback;  // why the CPU does what was left to choose; said with each answer
-};
 
 class DocumentSession : public Session {
  public:
@@ -41,12 +31,12 @@ class DocumentSession : public Session {
                                                          const Backend& backend,
                                                          std::shared_ptr<ThreadPool> threads,
                                                          double open_ms,
-                                                         const SessionDevice& device = {});
+                                                         const Placement& placement = {});
 
   // Steps of one token are taken with those of other sessions of the same model; nullptr, as at
   // first: alone. Not while it asks.
-  void ShareSteps(std::shared_ptr<StepBatch> batch) { batch_ = std::move(batch); }
-  const std::shared_ptr<StepBatch>& step_batch() const { return batch_; }
+  void ShareSteps(std::shared_ptr<StepBatch> batch) { shared_.batch = std::move(batch); }
+  const std::shared_ptr<StepBatch>& step_batch() const { return shared_.batch; }
 
   Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
   const DocumentRow& document() const override { return document_->row(); }
@@ -91,8 +81,7 @@ class DocumentSession : public Session {
  private:
   DocumentSession(std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
                   const Backend& backend, std::shared_ptr<ThreadPool> threads,
-                  const SessionDevice& device, std::shared_ptr<DeviceStream> stream,
-                  double open_ms);
+                  const Placement& placement, std::shared_ptr<DeviceStream> stream, double open_ms);
 
   Result<Answer> Generate(std::string_view question, const AskOptions& options);  // may throw
   Status CheckOptions(const AskOptions& options) const;
@@ -129,15 +118,8 @@ class DocumentSession : public Session {
                                     std::optional<KeptPlan>& kept) const;
   // Whether estimates of what these settings miss are measured ones.
   bool IsMeasured(const Document& document, bool tail) const;
-  // The attention of a pass, begun: the device's where it can, else the host's.
-  Result<StepAttention*> BeginStep(const StepPlan& plan);
   Status RunLayers(std::span<const int32_t> ids, StepAttention& attention,
                    const CancelFlag* cancel);
-  // Adds all that is known of evidence to sums_, and lets go of the document on the device.
-  Status CollectSums() { return device_step_ ? device_step_->CollectSums() : Status(); }
-  void ReleaseDevice() {
-    if (device_step_) device_step_->Release();
-  }
   // The question's prefill. Where it draws on much of the document it warns in `answer`, or, as
   // options.fallback says, is repeated with everything read: `budget` is 1 then.
   Result<std::span<const float>> Prefill(std::span<const int32_t> ids, const AskOptions& options,
@@ -151,21 +133,25 @@ class DocumentSession : public Session {
   const std::shared_ptr<const Document> document_;
   const std::shared_ptr<const Model> model_;
   const std::shared_ptr<ThreadPool> threads_;
-  const SessionDevice device_;
+  const Placement placement_;
   const Transformer transformer_;
   const std::shared_ptr<DeviceStream> stream_;  // with a device; shared by what is made of it
   Arena arena_;                                 // of the running layer
   SessionConversation conversation_;
   Probe probe_;
   Settings settings_;
-  std::unique_ptr<DeviceAttention> device_attention_;  // with a device that has the document's rows
-  std::unique_ptr<DeviceStep> device_step_;            // likewise
-  std::unique_ptr<HostStep> host_step_;
-  std::shared_ptr<StepBatch> batch_;
-  StepBatch::Seat seat_;
+  SessionAttention attention_;
+  // Steps of one token that are taken with other sessions'.
+  struct SharedSteps {
+    std::shared_ptr<StepBatch> batch;  // nullptr: steps are taken alone
+    StepBatch::Seat seat;
+  } shared_;
   const double open_ms_;
-  RamLimit::Share ram_share_;  // of the conversation and a step
-  uint64_t reserved_tokens_ = 0, reserved_rows_ = 0;  // what it is for
+  // Memory for the conversation and a step, and how many tokens and rows it is for.
+  struct ReservedRam {
+    RamLimit::Share share;
+    uint64_t num_tokens = 0, num_rows = 0;
+  } reserved_;
 
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;
@@ -184,7 +170,9 @@ class DocumentSession : public Session {
     StepRead all;  // sums over passes; `fraction` is not used
     void Add(const StepRead& read);
   } totals_;
-  std::optional<KeptPlan> plan_, plan_beside_;  // of the running pass, and of AttendAgain
+  struct KeptPlans {
+    std::optional<KeptPlan> pass, beside;  // of the running pass, and of AttendAgain
+  } plans_;
   AttentionSums sums_;
 };
 
