@@ -78,7 +78,7 @@ class StepBatch {
 
  private:
   struct Step;
-  bool IsEmpty() const { return running_.empty() && waiting_.empty() && num_due_ == 0; }
+  bool IsEmpty() const { return pass_.steps.empty() && waiting_.empty() && num_due_ == 0; }
   void Return(Seat& seat);
   Status RunAlone(Step& step);
   void GiveUpAll(const Status& status, const std::exception_ptr& thrown);
@@ -109,14 +109,16 @@ class StepBatch {
   Clock::duration linear_{}, shortest_attention_{};  // of the last step
   Counts counts_;
 
-  // Of the running step. Written by its leader alone, under mutex_ where others may look.
-  std::vector<Step*> running_;  // a row each; nullptr: it was given up
-  bool attends_on_device_ = false;
-  uint32_t layer_ = 0;
-  Clock::time_point start_;
-  Clock::duration attention_{};
-  std::unique_ptr<Activations> together_;  // of more than one row
-  std::vector<float> logits_;              // [rows, vocab]
+  // The running step. Written by its leader alone, under mutex_ where others may look.
+  struct Pass {
+    std::vector<Step*> steps;  // a row each; nullptr: it was given up
+    bool attends_on_device = false;
+    uint32_t layer = 0;
+    Clock::time_point start;
+    Clock::duration attention{};
+    std::unique_ptr<Activations> together;  // of more than one row
+    std::vector<float> logits;              // [rows, vocab]
+  } pass_;
 };
 
 }  // namespace lectern

@@ -100,13 +100,14 @@ class DeviceStep final : public StepAttention {
   // Whether more query rows choose than a token has, or not all.
   bool is_question() const { return !plan_->weights.empty() || num_rows() > kMostLookupQueries; }
   uint32_t num_chosen() const {
-    return host_chosen_.empty() ? num_rows() : static_cast<uint32_t>(host_chosen_.size());
+    return choosing_.host_rows.empty() ? num_rows()
+                                       : static_cast<uint32_t>(choosing_.host_rows.size());
   }
   uint32_t group() const { return config_.query_group(); }
   uint32_t num_rows() const { return static_cast<uint32_t>(plan_->num_tokens) * group(); }
   size_t num_queries() const { return size_t{config_.num_kv_heads} * num_rows(); }
   float scale() const { return 1 / std::sqrt(static_cast<float>(config_.head_dim)); }
-  const uint32_t* Place(size_t at) const { return places_.data() + at; }
+  const uint32_t* Place(size_t at) const { return fixed_.places.data() + at; }
 
   const std::shared_ptr<DeviceStream> stream_;
   const std::shared_ptr<DeviceDocument> document_;
@@ -118,32 +119,46 @@ class DeviceStep final : public StepAttention {
   uint64_t key_ = 0;
   std::vector<Layer> layers_;
 
-  // What does not change while the plan stands, of all layers: see Layer.
-  std::vector<uint32_t> host_places_;
-  std::vector<AttentionItem> host_items_;
-  std::vector<ExtraRange> host_extra_;
-  DeviceArray<uint32_t> places_;
-  DeviceArray<AttentionItem> exact_items_;
-  DeviceArray<ExtraRange> extra_;
-  DeviceArray<uint32_t> conversation_begin_;
-  // What these and the items are for; 0: for nothing yet.
-  uint32_t conversation_capacity_ = 0, conversation_rows_per_item_ = 0;
-  // Rows that choose, and what they count; empty: all, equally.
-  std::vector<uint32_t> host_chosen_;
-  std::vector<float> host_weights_;
-  DeviceArray<uint32_t> chosen_;
-  DeviceArray<float> weights_;
+  // Numbers and items of all layers that stay the same while the plan stands: see Layer.
+  struct Fixed {
+    std::vector<uint32_t> host_places;
+    std::vector<AttentionItem> host_items;
+    std::vector<ExtraRange> host_extra;
+    DeviceArray<uint32_t> places;
+    DeviceArray<AttentionItem> exact_items;
+    DeviceArray<ExtraRange> extra;
+  } fixed_;
+  // How the conversation's rows are cut into items.
+  struct Said {
+    DeviceArray<uint32_t> begin;  // [kv heads]: where each head's rows begin
+    // What these and the items are for; 0: for nothing yet.
+    uint32_t capacity = 0, rows_per_item = 0;
+  } said_;
+  // Query rows that choose, and what they count; empty: all, equally.
+  struct Choosing {
+    std::vector<uint32_t> host_rows;
+    std::vector<float> host_weights;
+    DeviceArray<uint32_t> rows;
+    DeviceArray<float> weights;
+  } choosing_;
 
   // Of a step.
   DeviceArray<uint32_t> step_;  // tokens before it; then of each kv head how many there are with it
   DeviceQueries queries_;
   DeviceArray<uint16_t> query_rows_;
   std::array<Part, 3> parts_;  // conversation; sinks and window; what the lookup chose
-  DeviceArray<float> known_lse_, scratch_, tail_;
-  DeviceArray<uint32_t> rows_, counts_;  // that the lookup chose
-  DeviceArray<float> lse_;               // [layers][kinds: see the .cc][kv heads * R]
-  std::vector<float> host_lse_;
-  DeviceArray<uint64_t> masses_, squares_;  // [tokens of the document]
+  // A layer's lookup: what it is told, its working memory, and what it finds.
+  struct Lookup {
+    DeviceArray<float> known_lse, scratch, tail;
+    DeviceArray<uint32_t> rows, counts;  // that it chose
+  } lookup_;
+  struct Lse {
+    DeviceArray<float> device;  // [layers][kinds: see the .cc][kv heads * R]
+    std::vector<float> host;
+  } lse_;
+  struct Observed {
+    DeviceArray<uint64_t> masses, squares;  // [tokens of the document]
+  } observed_;
 };
 
 }  // namespace lectern
