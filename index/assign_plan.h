@@ -23,15 +23,12 @@ struct AssignPlan {
   bool holds_points = true;  // false: a head's points do not fit; blocks of them are copied
   uint64_t head_bytes = 0;   // of device memory, for each head
   uint64_t rows_bytes = 0;   // of these, for points, centroids and results
-  uint64_t temp_bytes = 0;   // of the rest, FAISS's
   uint64_t total_bytes() const { return num_heads * head_bytes; }
 };
 
 // Points, centroids and results of a head, and what a stream and cuBLAS take. kOutOfMemory, param
 // "device_memory": `device_bytes` do not hold all centroids and a block of points.
 Result<AssignPlan> PlanCudaAssign(const AssignShape& shape, uint64_t device_bytes);
-// The same for FAISS's own index on a GPU, with its temporary memory (faiss_gpu.h).
-Result<AssignPlan> PlanFaissGpuAssign(const AssignShape& shape, uint64_t device_bytes);
 
 // Of device memory, for a head: points, labels and products, centroids, each aligned.
 inline constexpr size_t kAssignAlign = 256;

@@ -1,5 +1,5 @@
-// Who does the assignment step of K-means: the CPU's kernels (kmeans.cc, the default), our kernel
-// on a CUDA device (cuda_assigner.h) or FAISS on one (faiss_gpu.h).
+// Who does the assignment step of K-means: the CPU's kernels (kmeans.cc, the default) or a CUDA
+// device (cuda_assigner.h).
 #ifndef LECTERN_INDEX_ASSIGNER_H_
 #define LECTERN_INDEX_ASSIGNER_H_
 

@@ -1,16 +1,16 @@
 // In the place of faiss_gpu.cc, where FAISS was built without GPU support.
-#include "index/faiss_gpu.h"
 #include "index/kmeans.h"
+#include "tests/index/faiss_gpu.h"
 
 namespace lectern {
 
 bool HasFaissGpu() { return false; }
 
-Result<Assigners> MakeFaissGpuAssigners(int, const AssignPlan&) {
+Result<Assigners> MakeFaissGpuAssigners(int, const FaissGpuPlan&) {
   return Status(Code::kInvalidArgument,
                 std::string("FAISS ") + FaissVersion() +
-                    " was built without GPU support: build Lectern with -D LECTERN_FAISS_GPU=ON "
-                    "against one that has it, or cluster with Lectern's own kernels")
+                    " was built without GPU support: configure with -D CMAKE_PREFIX_PATH=… of one "
+                    "that was built with FAISS_ENABLE_GPU=ON")
       .WithParam("device");
 }
 

@@ -1,4 +1,4 @@
-#include "index/faiss_gpu.h"
+#include "tests/index/faiss_gpu.h"
 
 #include <cuda_runtime_api.h>
 #include <faiss/gpu/GpuIndexFlat.h>
@@ -41,12 +41,13 @@ struct FreeOnDevice {
 class FaissGpuAssigner : public Assigner {
  public:
   // Throws FaissException.
-  FaissGpuAssigner(int device, const AssignPlan& plan) : plan_(plan), labels_(plan.block_rows) {
+  FaissGpuAssigner(int device, const FaissGpuPlan& plan)
+      : plan_(plan.assign), labels_(plan.assign.block_rows) {
     resources_.setPinnedMemory(0);  // pages that FAISS would move through it are ours to cut
     resources_.setTempMemory(plan.temp_bytes);
     faiss::gpu::GpuIndexFlatConfig config;
     config.device = device;
-    index_ = std::make_unique<faiss::gpu::GpuIndexFlat>(&resources_, static_cast<int>(plan.dim),
+    index_ = std::make_unique<faiss::gpu::GpuIndexFlat>(&resources_, static_cast<int>(plan_.dim),
                                                         faiss::METRIC_INNER_PRODUCT, config);
   }
 
@@ -139,11 +140,11 @@ Status CheckMemory(int device, uint64_t bytes) {
 
 bool HasFaissGpu() { return true; }
 
-Result<Assigners> MakeFaissGpuAssigners(int device, const AssignPlan& plan) try {
+Result<Assigners> MakeFaissGpuAssigners(int device, const FaissGpuPlan& plan) try {
   LECTERN_RETURN_IF_ERROR(CheckDevice(device));
   Assigners assigners;
-  for (size_t head = 0; head < plan.num_heads; ++head) {
-    const Status memory = CheckMemory(device, plan.head_bytes);
+  for (size_t head = 0; head < plan.assign.num_heads; ++head) {
+    const Status memory = CheckMemory(device, plan.assign.head_bytes);
     if (!memory.ok() && assigners.empty()) return memory;
     if (!memory.ok()) break;
     assigners.push_back(std::make_unique<FaissGpuAssigner>(device, plan));
