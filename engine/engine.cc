@@ -14,7 +14,9 @@
 #include "engine/document/document_names.h"
 #include "engine/document/find_document.h"
 #include "engine/gpu/memory_plan.h"
+#include "engine/gpu/placement.h"
 #include "engine/indexing/change_plan.h"
+#include "engine/indexing/estimate_index.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/text_file.h"
 #include "engine/model/formats/json.h"
@@ -63,15 +65,15 @@ class LocalEngine : public Engine {
               std::optional<ChatSource> chat_template)
       : env_(Env::Default()),
         store_(Absolute(options.store)),
-        model_(Absolute(options.model)),
-        given_model_(options.model),
-        ollama_models_(Absolute(options.ollama_models)),
+        given_({.path = Absolute(options.model),
+                .text = options.model,
+                .ollama_models = Absolute(options.ollama_models),
+                .weights = ParseWeightsName(options.weights),
+                .chat_template = std::move(chat_template),
+                .rehash = options.rehash_model}),
         backend_(backend),
         quota_bytes_(options.quota_bytes),
         io_(options.io),
-        rehash_model_(options.rehash_model),
-        weights_(ParseWeightsName(options.weights)),
-        chat_template_(std::move(chat_template)),
         ram_(options.max_ram_bytes > 0 ? std::make_shared<RamLimit>(options.max_ram_bytes)
                                        : nullptr),
         threads_(std::make_shared<ThreadPool>(
@@ -92,10 +94,10 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const auto model,
                    ModelFor(found, WeightsType::kStored, std::nullopt, options.cancel));
     IndexContext context = Context(*model);
-    context.find_device = [&] { return IndexDeviceFor(model); };
+    context.find_device = [&] { return IndexPlacement(model); };
     auto report = IndexDocument(context, bytes, options);
     if (is_device_left_to_us_ && IsForWantOfDeviceMemory(report.status())) {
-      const IndexDevice here = {nullptr, IndexedOnTheCpu(report.status().message())};
+      const Placement here = {.fallback = IndexedOnTheCpu(report.status().message())};
       context.find_device = [&] { return here; };
       report = IndexDocument(context, bytes, options);
     }
@@ -141,13 +143,13 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(Placed placed, PlacedOf(document, model));
     const auto create = [&] {
       return DocumentSession::Create(document, model, backend_, threads_, open.count(),
-                                     placed.device);
+                                     placed.placement);
     };
     auto session = create();
-    if (!session.ok() && is_device_left_to_us_ && placed.device.transformer) {
+    if (!session.ok() && is_device_left_to_us_ && placed.placement.transformer) {
       // The device is full or lost. This session goes alone, because sessions that share steps take
       // them on the device.
-      placed = {{nullptr, nullptr, AnsweredOnTheCpu(session.status().message())}, nullptr};
+      placed = {{.fallback = AnsweredOnTheCpu(session.status().message())}, nullptr};
       session = create();
     }
     if (!session.ok()) return std::move(session).status();
@@ -281,6 +283,15 @@ class LocalEngine : public Engine {
   }
 
  private:
+  // The model that the options name, if any, and how it is to be read.
+  struct GivenModel {
+    std::string path;                         // absolute; empty: none was given
+    std::string text;                         // as it was given, which may be a name of Ollama's
+    std::string ollama_models;                // Ollama's folder of models; empty: none
+    std::optional<WeightsType> weights;       // none: the document's
+    std::optional<ChatSource> chat_template;  // none: the document's, or the model's own
+    bool rehash = false;
+  };
   struct OpenModel {
     std::shared_ptr<const Model> model;
     RamLimit::Share ram;
@@ -303,17 +314,17 @@ class LocalEngine : public Engine {
 
   // For a model that ModelFor returned. Its weights go to the device with the first document or
   // session.
-  Result<IndexDevice> IndexDeviceFor(const std::shared_ptr<const Model>& model) {
+  Result<Placement> IndexPlacement(const std::shared_ptr<const Model>& model) {
     const std::lock_guard lock(mutex_);
     OpenModel& open = OpenOf(model);
     LECTERN_RETURN_IF_ERROR(BringModel(open));
-    IndexDevice device = {open.device, open.fallback};
+    Placement placement = {.transformer = open.device, .fallback = open.fallback};
     if (const Status alive = open.device ? device_.device->CheckAlive() : Status(); !alive.ok()) {
       if (!is_device_left_to_us_) return alive;
-      device = {nullptr, alive.message()};
+      placement = {.fallback = alive.message()};
     }
-    if (!device.fallback.empty()) device.fallback = IndexedOnTheCpu(device.fallback);
-    return device;
+    if (!placement.fallback.empty()) placement.fallback = IndexedOnTheCpu(placement.fallback);
+    return placement;
   }
 
   // For a store whose catalog may be lost.
@@ -372,23 +383,23 @@ class LocalEngine : public Engine {
   // The path of the model that was given: a path, or, if nothing is there, one that Ollama knows by
   // this name. Empty: none was given.
   Result<std::string> ModelPath() {
-    if (model_.empty() || !IsOllamaName(given_model_)) return model_;
-    LECTERN_ASSIGN(const bool is_path, env_.Exists(model_));
-    if (is_path) return model_;
-    if (ollama_models_.empty()) {
-      return Status(Code::kNotFound, "there is no folder or file " + model_ + "; if \"" +
-                                         given_model_ +
+    if (given_.path.empty() || !IsOllamaName(given_.text)) return given_.path;
+    LECTERN_ASSIGN(const bool is_path, env_.Exists(given_.path));
+    if (is_path) return given_.path;
+    if (given_.ollama_models.empty()) {
+      return Status(Code::kNotFound, "there is no folder or file " + given_.path + "; if \"" +
+                                         given_.text +
                                          "\" is a name of Ollama's, set ollama_models to Ollama's "
                                          "folder of models, in which it is looked up")
           .WithParam("model");
     }
-    return FindOllamaModel(env_, ollama_models_, given_model_);
+    return FindOllamaModel(env_, given_.ollama_models, given_.text);
   }
 
   // Whether some matrices of the model will be packed instead of used as stored; false if loading
   // will fail.
   bool WillPack(FoundModel& found) {
-    if (weights_.value_or(WeightsType::kStored) != WeightsType::kStored) return true;
+    if (given_.weights.value_or(WeightsType::kStored) != WeightsType::kStored) return true;
     const auto source = found.Source();
     if (!source.ok()) return false;
     const auto files = (*source)->Tensors();
@@ -406,12 +417,13 @@ class LocalEngine : public Engine {
       return Status(Code::kInvalidArgument, "no model given").WithParam("model");
     }
     std::lock_guard lock(mutex_);
-    const WeightsType type = weights_.value_or(otherwise);
+    const WeightsType type = given_.weights.value_or(otherwise);
     LECTERN_ASSIGN(const std::string own, OwnTemplate(found));
-    std::optional<ChatSource> chat = chat_template_ ? chat_template_ : template_otherwise;
+    std::optional<ChatSource> chat =
+        given_.chat_template ? given_.chat_template : template_otherwise;
     // A document of a model without a template stores "plain", which is the same as none given.
     const bool is_plain = chat && chat->name == kPlainTemplate;
-    if (is_plain && !chat_template_ && own.empty()) chat.reset();
+    if (is_plain && !given_.chat_template && own.empty()) chat.reset();
     OpenModel& cached = models_[{folder, type, chat ? chat->jinja : own}];
     if (!cached.model) {
       LECTERN_ASSIGN(ModelSource* const source, found.Source());
@@ -419,7 +431,7 @@ class LocalEngine : public Engine {
       LECTERN_ASSIGN(cached.model, Model::Load(env_, folder, *source,
                                                {.io = io_,
                                                 .store = store_,
-                                                .rehash = rehash_model_,
+                                                .rehash = given_.rehash,
                                                 .weights = type,
                                                 .quota_bytes = quota_bytes_,
                                                 .threads = threads_.get(),
@@ -443,7 +455,7 @@ class LocalEngine : public Engine {
 
   // Where a session's work is done, and with whom it shares steps.
   struct Placed {
-    SessionDevice device;
+    Placement placement;
     std::shared_ptr<StepBatch> batch;
   };
   // Decides where a session on this document works: on the device if the model is there and its
@@ -454,23 +466,22 @@ class LocalEngine : public Engine {
     std::lock_guard lock(mutex_);
     OpenModel& open = OpenOf(model);
     LECTERN_RETURN_IF_ERROR(BringModel(open));
-    Placed placed{{open.device, nullptr, open.fallback}, open.batch};
-    if (!open.fallback.empty()) placed.device.fallback = AnsweredOnTheCpu(open.fallback);
+    Placed placed{{.transformer = open.device, .fallback = open.fallback}, open.batch};
+    if (!open.fallback.empty()) placed.placement.fallback = AnsweredOnTheCpu(open.fallback);
     if (!open.device) return placed;
-    if (!HasDeviceAttention(*open.device->device(), document->kv_dtype(),
-                            document->shape().head_dim)) {
-      placed.device.fallback =
-          "the CPU attends to this document, as the GPU's kernels take keys of f16, bf16 and q8 "
-          "and heads of up to 256 numbers (128 where a block has 100 KiB of shared memory)";
+    if (std::string why =
+            WhyCpuAttends(*open.device->device(), document->kv_dtype(), document->shape().head_dim);
+        !why.empty()) {
+      placed.placement.fallback = std::move(why);
       return placed;
     }
     const auto found = device_documents_.find(document.get());
-    if (found != device_documents_.end()) placed.device.document = found->second.lock();
-    if (!placed.device.document) {
+    if (found != device_documents_.end()) placed.placement.document = found->second.lock();
+    if (!placed.placement.document) {
       std::erase_if(device_documents_, [](const auto& other) { return other.second.expired(); });
-      placed.device.document = std::make_shared<DeviceDocument>(
-          device_.device, document, backend_, DeviceRoomForAsking(model->config()));
-      device_documents_[document.get()] = placed.device.document;
+      placed.placement.document =
+          PlaceDocument(device_.device, document, model->config(), backend_);
+      device_documents_[document.get()] = placed.placement.document;
     }
     return placed;
   }
@@ -523,13 +534,11 @@ class LocalEngine : public Engine {
   }
 
   Env& env_;
-  const std::string store_, model_, given_model_, ollama_models_;
+  const std::string store_;
+  const GivenModel given_;
   const Backend& backend_;
   const uint64_t quota_bytes_;
   const Io io_;
-  const bool rehash_model_;
-  const std::optional<WeightsType> weights_;       // none: the document's
-  const std::optional<ChatSource> chat_template_;  // none: the document's, or the model's own
   const std::shared_ptr<RamLimit> ram_;            // nullptr: no limit
   const std::shared_ptr<ThreadPool> threads_;
   const DeviceChoice device_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/rows/matmul.h"
 
 namespace lectern {
 namespace {
@@ -16,34 +16,30 @@ uint64_t Aligned(uint64_t bytes) {
   return (bytes + kAssignAlign - 1) / kAssignAlign * kAssignAlign;
 }
 
-// FAISS's temporary memory for one call. faiss/gpu/impl/Distance.cu multiplies up to 1,024 points
-// with all centroids, two such tiles at a time; labels of 8 bytes and products also leave through
-// temporary memory. kSmall is slack for its smaller arrays.
-uint64_t FaissTempBytes(size_t num_points, size_t num_centroids) {
-  constexpr uint64_t kTileRows = 1024, kSmall = uint64_t{1} << 20;
-  const uint64_t rows = std::min(num_points, kMostAssignRows);
-  return 2 * Aligned(kTileRows * num_centroids * sizeof(float)) + Aligned(rows * sizeof(int64_t)) +
-         Aligned(rows * sizeof(float)) + kSmall;
+}  // namespace
+
+uint64_t AssignRowsBytes(size_t num_points, size_t num_centroids, size_t dim) {
+  const uint64_t row = uint64_t{dim} * sizeof(float);
+  return num_points * (row + sizeof(uint32_t) + sizeof(float)) + Aligned(num_centroids * row) +
+         4 * kAssignAlign;
 }
 
 // Prefers that every head holds all its points on the device, for as many heads as fit. If not even
 // one fits, one head gets all the memory and its points are copied in blocks.
-Result<AssignPlan> Plan(const AssignShape& shape, uint64_t device_bytes, uint64_t temp_bytes) {
-  const uint64_t other_bytes = kStreamBytes + temp_bytes;
+Result<AssignPlan> PlanCudaAssign(const AssignShape& shape, uint64_t device_bytes) {
   const auto rows_bytes = [&](size_t num_points) {
     return AssignRowsBytes(num_points, shape.num_centroids, shape.dim);
   };
   AssignPlan plan;
   plan.dim = shape.dim;
-  plan.temp_bytes = temp_bytes;
   plan.block_rows = std::min(shape.num_points, kMostAssignRows);
   plan.rows_bytes = rows_bytes(shape.num_points);
-  plan.head_bytes = plan.rows_bytes + other_bytes;
+  plan.head_bytes = plan.rows_bytes + kStreamBytes;
   plan.num_heads =
       std::min<uint64_t>(std::max<size_t>(shape.num_heads, 1), device_bytes / plan.head_bytes);
   if (plan.num_heads > 0) return plan;
 
-  const uint64_t least = rows_bytes(std::min(shape.num_points, kLeastAssignRows)) + other_bytes;
+  const uint64_t least = rows_bytes(std::min(shape.num_points, kLeastAssignRows)) + kStreamBytes;
   if (device_bytes < least) {
     return Status(Code::kOutOfMemory, "clustering " + std::to_string(shape.num_points) +
                                           " keys on the GPU needs " + std::to_string(least) +
@@ -54,28 +50,12 @@ Result<AssignPlan> Plan(const AssignShape& shape, uint64_t device_bytes, uint64_
   }
   plan.num_heads = 1;
   plan.holds_points = false;
-  plan.rows_bytes = device_bytes - other_bytes;
+  plan.rows_bytes = device_bytes - kStreamBytes;
   plan.head_bytes = device_bytes;
   const uint64_t row_bytes = rows_bytes(1) - rows_bytes(0);
   plan.block_rows =
       std::min<uint64_t>(plan.block_rows, (plan.rows_bytes - rows_bytes(0)) / row_bytes);
   return plan;
-}
-
-}  // namespace
-
-uint64_t AssignRowsBytes(size_t num_points, size_t num_centroids, size_t dim) {
-  const uint64_t row = uint64_t{dim} * sizeof(float);
-  return num_points * (row + sizeof(uint32_t) + sizeof(float)) + Aligned(num_centroids * row) +
-         4 * kAssignAlign;
-}
-
-Result<AssignPlan> PlanCudaAssign(const AssignShape& shape, uint64_t device_bytes) {
-  return Plan(shape, device_bytes, 0);
-}
-
-Result<AssignPlan> PlanFaissGpuAssign(const AssignShape& shape, uint64_t device_bytes) {
-  return Plan(shape, device_bytes, FaissTempBytes(shape.num_points, shape.num_centroids));
 }
 
 }  // namespace lectern

@@ -12,10 +12,10 @@ namespace lectern {
 
 struct AssignShape {
   size_t num_points = 0;     // keys of a head, >= 1
-  size_t num_centroids = 0;  // the most that are expected (MostCentroids); with more it is slower
-  size_t dim = 0;            // expected at most (MostCentroids); more of them run slower
-  size_t num_heads = 1;      // that are wanted at the same time: threads of the host
-};                           // heads wanted at the same time: the host's threads
+  size_t num_centroids = 0;  // expected at most (MostCentroids); more of them run slower
+  size_t dim = 0;            // >= 1
+  size_t num_heads = 1;      // heads wanted at the same time: the host's threads
+};
 
 struct AssignPlan {
   size_t dim = 0;
@@ -24,7 +24,6 @@ struct AssignPlan {
   bool holds_points = true;  // false: a head's points do not fit and are copied in blocks
   uint64_t head_bytes = 0;   // device memory of each head
   uint64_t rows_bytes = 0;   // part of head_bytes for points, centroids and results
-  uint64_t temp_bytes = 0;   // part of head_bytes for FAISS's temporary memory
   uint64_t total_bytes() const { return num_heads * head_bytes; }
 };
 
@@ -32,8 +31,6 @@ struct AssignPlan {
 // and cuBLAS take. kOutOfMemory (param "device_memory") if `device_bytes` cannot hold all centroids
 // and one block of points.
 Result<AssignPlan> PlanCudaAssign(const AssignShape& shape, uint64_t device_bytes);
-// The same for FAISS's own index on a GPU, with its temporary memory (faiss_gpu.h).
-Result<AssignPlan> PlanFaissGpuAssign(const AssignShape& shape, uint64_t device_bytes);
 
 // Bytes of device memory that a head's points, labels, products and centroids take, each array
 // aligned.

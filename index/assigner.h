@@ -1,6 +1,5 @@
-// The interface of K-means' assignment step, with three implementations: the CPU's kernels
-// (kmeans.cc, the default), our kernel on a CUDA device (cuda_assigner.h) and FAISS on a GPU
-// (faiss_gpu.h).
+// The interface of K-means' assignment step, with two implementations: the CPU's kernels
+// (kmeans.cc, the default) and our kernel on a CUDA device (cuda_assigner.h).
 #ifndef LECTERN_INDEX_ASSIGNER_H_
 #define LECTERN_INDEX_ASSIGNER_H_
 

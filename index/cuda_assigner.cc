@@ -6,7 +6,8 @@
 #include <string>
 
 #include "index/cuda_status.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/clustering/assign.h"
+#include "kernels/cuda/runtime/device.h"
 
 namespace lectern {
 namespace {

@@ -2,7 +2,7 @@
 #ifndef LECTERN_INDEX_CUDA_STATUS_H_
 #define LECTERN_INDEX_CUDA_STATUS_H_
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 #include "store/status.h"
 
 namespace lectern {

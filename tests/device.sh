@@ -37,7 +37,7 @@ build() {
   # shellcheck source=tools/packages.sh
   . tools/packages.sh
   install_packages "${product_packages[@]}" "${test_packages[@]}"
-  cmake --preset cuda -D LECTERN_UNITY_BUILD=ON >/dev/null
+  cmake --preset cuda -D CMAKE_UNITY_BUILD=ON >/dev/null
   cmake --build "$build" --target lectern_cuda "${programs[@]##*/}"
   git describe --always --exclude '*' --dirty --abbrev=12 >"$build/commit"
 }

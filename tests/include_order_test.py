@@ -2,7 +2,9 @@
 """Reads every #include of the product: none may run backwards in the order of rooms and wings.
 
 The order of rooms is below; the order of the engine's wings is the list `engine_wings` of
-engine/CMakeLists.txt. A file may include files of its own room or wing and of earlier ones.
+engine/CMakeLists.txt, and that of the CUDA kernels' folders the list `cuda_folders` of
+kernels/cuda/CMakeLists.txt. A file may include files of its own room, wing or folder and of earlier
+ones.
 
     include_order_test.py SOURCE_FOLDER
 """
@@ -18,9 +20,17 @@ SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".inc"}
 FACE = {"engine/lectern.h", "engine/lectern_c.h", "engine/lectern_inline.h"}
 
 
+def listed(source, name, cmake_file):
+    found = re.search(rf"set\({name}([^)]*)\)", (source / cmake_file).read_text())
+    return found.group(1).split()
+
+
 def wings(source):
-    listed = re.search(r"set\(engine_wings([^)]*)\)", (source / "engine/CMakeLists.txt").read_text())
-    return listed.group(1).split()
+    return listed(source, "engine_wings", "engine/CMakeLists.txt")
+
+
+def cuda_folders(source):
+    return listed(source, "cuda_folders", "kernels/cuda/CMakeLists.txt")
 
 
 def order(source):
@@ -31,6 +41,8 @@ def order(source):
             places += ["engine" if wing == "." else f"engine/{wing}" for wing in wings(source)]
         else:
             places.append(room)
+        if room == "kernels":
+            places += [f"kernels/cuda/{folder}" for folder in cuda_folders(source)]
     return places
 
 
@@ -68,11 +80,15 @@ class IncludeOrderTest(unittest.TestCase):
         self.assertEqual(edges, [])
 
     def test_every_wing_is_there_and_no_other(self):
-        listed = [wing for wing in wings(self.source) if wing != "."]
-        self.assertEqual(len(listed), len(set(listed)))
+        named = [wing for wing in wings(self.source) if wing != "."]
+        self.assertEqual(len(named), len(set(named)))
         found = {path.parent.relative_to(self.source / "engine").as_posix()
                  for path in (self.source / "engine").rglob("*.cc")} - {"."}
-        self.assertEqual(found, set(listed))
+        self.assertEqual(found, set(named))
+
+    def test_every_folder_of_cuda_kernels_is_there_and_no_other(self):
+        folders = {path.name for path in (self.source / "kernels/cuda").iterdir() if path.is_dir()}
+        self.assertEqual(sorted(folders), sorted(cuda_folders(self.source)))
 
     def test_an_edge_backwards_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -80,15 +96,22 @@ class IncludeOrderTest(unittest.TestCase):
             for room in ROOMS:
                 (root / room).mkdir()
             (root / "engine/model").mkdir()
+            (root / "kernels/cuda/rows").mkdir(parents=True)
+            (root / "kernels/cuda/CMakeLists.txt").write_text("set(cuda_folders runtime rows lookup)\n")
             (root / "engine/asking").mkdir()
             (root / "engine/CMakeLists.txt").write_text("set(engine_wings model asking .)\n")
             (root / "engine/asking/ask.h").write_text('#include "engine/model/model.h"\n')
+            (root / "kernels/cuda/rows/rows.cu").write_text('#include "kernels/cuda/runtime/launch.cuh"\n')
             self.assertEqual(backward_edges(root)[0], [])
+            (root / "kernels/cuda/rows/rows.h").write_text('#include "kernels/cuda/lookup/a.h"\n')
+            (root / "kernels/rope.h").write_text('#include "kernels/cuda/rows/rows.h"\n')
             (root / "engine/model/model.cc").write_text('#include "engine/asking/ask.h"\n')
             (root / "store/env.cc").write_text('#include "index/lookup.h"\n')
             (root / "index/a.cc").write_text('#include "engine/engine.h"\n')
             self.assertEqual(backward_edges(root)[0],
-                             ["store/env.cc includes index/lookup.h", "index/a.cc includes engine/engine.h",
+                             ["kernels/cuda/rows/rows.h includes kernels/cuda/lookup/a.h",
+                              "kernels/rope.h includes kernels/cuda/rows/rows.h",
+                              "store/env.cc includes index/lookup.h", "index/a.cc includes engine/engine.h",
                               "engine/model/model.cc includes engine/asking/ask.h"])
 
 

@@ -129,30 +129,22 @@ Status Mismatch(const Document& document, const Model& model) {
 // conversation of a q8 document has f16 rows.
 DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                                  std::shared_ptr<const Model> model, const Backend& backend,
-                                 std::shared_ptr<ThreadPool> threads, const SessionDevice& device,
+                                 std::shared_ptr<ThreadPool> threads, const Placement& placement,
                                  std::shared_ptr<DeviceStream> stream, double open_ms)
     : document_(std::move(document)),
       model_(std::move(model)),
       threads_(std::move(threads)),
-      device_(device),
+      placement_(placement),
       transformer_(*model_, backend, *threads_, document_->shape().num_tokens,
-                   device_.transformer.get()),
+                   placement_.transformer.get()),
       stream_(std::move(stream)),
       conversation_(model_->config(), backend, *threads_, arena_,
                     document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype()),
       settings_{.policies = document_->policies()},
+      attention_(placement_, stream_, *document_, transformer_, model_->config(), arena_, probe_,
+                 conversation_),
       open_ms_(open_ms) {
   logits_.resize(model_->config().vocab_size);
-  if (device_.document) {
-    device_attention_ = std::make_unique<DeviceAttention>(stream_, device_.document, backend);
-    const auto there = std::make_shared<DeviceConversation>(stream_, model_->config(),
-                                                            conversation_.rows().dtype(), backend);
-    device_step_ = std::make_unique<DeviceStep>(stream_, device_.document, there, model_->config(),
-                                                device_attention_->staging());
-    conversation_.UseDevice(there, device_step_.get());
-  }
-  host_step_ = std::make_unique<HostStep>(*document_, transformer_, probe_, arena_,
-                                          device_attention_.get());
 }
 
 // Checks that the document and the model belong together before anything is computed: shards that
@@ -160,7 +152,7 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
 Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
     const Backend& backend, std::shared_ptr<ThreadPool> threads, double open_ms,
-    const SessionDevice& device) {
+    const Placement& placement) {
   const ModelConfig& config = model->config();
   const ShardHeader& shape = document->shape();
   if (model->fingerprint() != document->row().fingerprint) return Mismatch(*document, *model);
@@ -178,12 +170,12 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     }
   }
   std::shared_ptr<DeviceStream> stream;
-  if (device.transformer) {
-    LECTERN_ASSIGN(stream, DeviceStream::Create(device.transformer->device()));
+  if (placement.transformer) {
+    LECTERN_ASSIGN(stream, DeviceStream::Create(placement.transformer->device()));
   }
-  return std::unique_ptr<DocumentSession>(new DocumentSession(std::move(document), std::move(model),
-                                                              backend, std::move(threads), device,
-                                                              std::move(stream), open_ms));
+  return std::unique_ptr<DocumentSession>(
+      new DocumentSession(std::move(document), std::move(model), backend, std::move(threads),
+                          placement, std::move(stream), open_ms));
 }
 
 // --- one question -----------------------------------------------------------------------------
@@ -205,7 +197,7 @@ Status DocumentSession::CheckOptions(const AskOptions& options) const {
 
 // Counts what the question will use and reserves it in the limit on memory, if there is one.
 Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double kv_budget) {
-  reserved_tokens_ = num_tokens, reserved_rows_ = num_rows;
+  reserved_.num_tokens = num_tokens, reserved_.num_rows = num_rows;
   if (!document_->ram()) return {};
   const ModelConfig& config = model_->config();
   const Dtype dtype = document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype();
@@ -222,7 +214,7 @@ Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double 
   const uint64_t activations =
       ActivationBytes(config, num_tokens + 1) + config.vocab_size * sizeof(float);
   const uint64_t bytes = document_->layer_ram() + conversation + activations + lookups + evidence;
-  return document_->ram()->Change(ram_share_, bytes, "the question",
+  return document_->ram()->Change(reserved_.share, bytes, "the question",
                                   "index the document with q8 keys and values");
 }
 
@@ -237,8 +229,8 @@ void DocumentSession::Totals::Add(const StepRead& read) {
 }
 
 bool DocumentSession::ReserveNextRow(double kv_budget) {
-  return num_past() < reserved_rows_ ||
-         ReserveRam(reserved_tokens_, reserved_rows_ + kReservedTokens, kv_budget).ok();
+  return num_past() < reserved_.num_rows ||
+         ReserveRam(reserved_.num_tokens, reserved_.num_rows + kReservedTokens, kv_budget).ok();
 }
 
 // Runs the question as one step and sees how its attention spreads over the document: sums_.masses
@@ -302,15 +294,15 @@ void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) con
 }
 
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
-  ReleaseDevice();
+  attention_.ReleaseDevice();
   // Allocation may fail anywhere below; either way the session returns to where it stood.
   try {
     auto answer = Generate(question, options);
     if (!answer.ok()) GiveUpTurn();
-    ReleaseDevice();
+    attention_.ReleaseDevice();
     return answer;
   } catch (const std::bad_alloc&) {
-    ReleaseDevice();
+    attention_.ReleaseDevice();
     GiveUpTurn();
     return Status(Code::kOutOfMemory,
                   "not enough memory to answer; close other sessions or ask a shorter question");
@@ -443,7 +435,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!options.layer_budget.empty()) policies.layers = options.layer_budget;
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
-  LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plan_).status());
+  LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plans_.pass).status());
   const bool is_first = said_.fed.ids.empty();
   if (!is_first && !options.history.is_empty()) {
     return InvalidOption("turns",
@@ -494,8 +486,8 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   std::vector<int32_t> sampled;
   sampled.reserve(std::min(room, kReservedTokens));
   Status decoded = Decode(logits.value(), next, room, budget, options, answer, &sampled);
-  if (batch_) batch_->Leave(seat_);
-  if (decoded.ok()) decoded = CollectSums();
+  if (shared_.batch) shared_.batch->Leave(shared_.seat);
+  if (decoded.ok()) decoded = attention_.CollectSums();
   if (!decoded.ok()) return decoded;
   CompressRows();
   const uint64_t heads = uint64_t{model_->config().num_layers} * model_->config().num_kv_heads;
@@ -543,9 +535,9 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     answer.warnings.push_back("repetition");
     AddNote(answer, "the answer went round in a loop and was ended");
   }
-  if (!device_.fallback.empty()) {
+  if (!placement_.fallback.empty()) {
     answer.warnings.push_back("cpu_fallback");
-    AddNote(answer, device_.fallback);
+    AddNote(answer, placement_.fallback);
   }
   // Last, because memory may run out before; then nothing counts as said.
   KeepTurn(std::move(next.rest), sampled, question, options, answer);

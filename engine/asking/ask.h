@@ -10,14 +10,12 @@
 
 #include "engine/asking/evidence.h"
 #include "engine/asking/session.h"
+#include "engine/asking/session_attention.h"
 #include "engine/asking/session_conversation.h"
-#include "engine/attention/host_step.h"
 #include "engine/attention/probe.h"
 #include "engine/forward/step_batch.h"
 #include "engine/forward/transformer.h"
-#include "engine/gpu/cached_attention.h"
-#include "engine/gpu/linear_layers.h"
-#include "engine/gpu/step.h"
+#include "engine/gpu/placement.h"
 #include "engine/model/template/chat_template.h"
 
 namespace lectern {
@@ -25,15 +23,6 @@ namespace lectern {
 // A question of up to this many tokens goes through a layer at once, so that one selection serves
 // all of it.
 inline constexpr size_t kMaxQuestionTokens = 8192;
-
-// Where a session's work is done; all empty: on the CPU.
-struct SessionDevice {
-  std::shared_ptr<const DeviceTransformer> transformer;
-  // Attends there too; nullptr: attention is the CPU's, because the kernels do not support the
-  // document's rows.
-  std::shared_ptr<DeviceDocument> document;
-  std::string fallback;  // why the CPU was chosen; every answer repeats it
-};
 
 // A conversation about one document: Session plus what calibration, evaluation and tests need. One
 // thread at a time.
@@ -46,12 +35,12 @@ class DocumentSession : public Session {
                                                          const Backend& backend,
                                                          std::shared_ptr<ThreadPool> threads,
                                                          double open_ms,
-                                                         const SessionDevice& device = {});
+                                                         const Placement& placement = {});
 
   // From now on takes steps of one token together with other sessions of the same model; nullptr
   // (the default): alone. Not while it asks.
-  void ShareSteps(std::shared_ptr<StepBatch> batch) { batch_ = std::move(batch); }
-  const std::shared_ptr<StepBatch>& step_batch() const { return batch_; }
+  void ShareSteps(std::shared_ptr<StepBatch> batch) { shared_.batch = std::move(batch); }
+  const std::shared_ptr<StepBatch>& step_batch() const { return shared_.batch; }
 
   Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
   const DocumentRow& document() const override { return document_->row(); }
@@ -97,8 +86,7 @@ class DocumentSession : public Session {
  private:
   DocumentSession(std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
                   const Backend& backend, std::shared_ptr<ThreadPool> threads,
-                  const SessionDevice& device, std::shared_ptr<DeviceStream> stream,
-                  double open_ms);
+                  const Placement& placement, std::shared_ptr<DeviceStream> stream, double open_ms);
 
   Result<Answer> Generate(std::string_view question, const AskOptions& options);  // may throw
   Status CheckOptions(const AskOptions& options) const;
@@ -137,15 +125,8 @@ class DocumentSession : public Session {
                                     std::optional<KeptPlan>& kept) const;
   // Whether estimates of missed attention were measured with these settings.
   bool IsMeasured(const Document& document, bool tail) const;
-  // Begins the attention of a pass: the device's if it can do it, else the host's.
-  Result<StepAttention*> BeginStep(const StepPlan& plan);
   Status RunLayers(std::span<const int32_t> ids, StepAttention& attention,
                    const CancelFlag* cancel);
-  // Adds evidence that is still on the device to sums_.
-  Status CollectSums() { return device_step_ ? device_step_->CollectSums() : Status(); }
-  void ReleaseDevice() {
-    if (device_step_) device_step_->Release();
-  }
   // Prefills the question. If it draws on much of the document, warns in `answer` or, as
   // options.fallback says, repeats the prefill with everything read and sets `budget` to 1.
   Result<std::span<const float>> Prefill(std::span<const int32_t> ids, const AskOptions& options,
@@ -159,22 +140,26 @@ class DocumentSession : public Session {
   const std::shared_ptr<const Document> document_;
   const std::shared_ptr<const Model> model_;
   const std::shared_ptr<ThreadPool> threads_;
-  const SessionDevice device_;
+  const Placement placement_;
   const Transformer transformer_;
   const std::shared_ptr<DeviceStream> stream_;  // with a device; everything made of it shares this
   Arena arena_;                                 // for the running layer
   SessionConversation conversation_;
   Probe probe_;
   Settings settings_;
-  // Set if a device holds the document's rows.
-  std::unique_ptr<DeviceAttention> device_attention_;
-  std::unique_ptr<DeviceStep> device_step_;            // likewise
-  std::unique_ptr<HostStep> host_step_;
-  std::shared_ptr<StepBatch> batch_;
-  StepBatch::Seat seat_;
+  SessionAttention attention_;
+  // The batch in which this session takes steps of one token together with other sessions.
+  struct SharedSteps {
+    std::shared_ptr<StepBatch> batch;  // nullptr: steps are taken alone
+    StepBatch::Seat seat;
+  } shared_;
   const double open_ms_;
-  RamLimit::Share ram_share_;                         // memory for the conversation and a step
-  uint64_t reserved_tokens_ = 0, reserved_rows_ = 0;  // what the share was reserved for
+  // Memory for the conversation and a step, and the numbers of tokens and rows that it was reserved
+  // for.
+  struct ReservedRam {
+    RamLimit::Share share;
+    uint64_t num_tokens = 0, num_rows = 0;
+  } reserved_;
 
   std::unique_ptr<Activations> activations_;
   std::vector<float> logits_;
@@ -193,7 +178,9 @@ class DocumentSession : public Session {
     StepRead all;  // sums over passes; `fraction` is not used
     void Add(const StepRead& read);
   } totals_;
-  std::optional<KeptPlan> plan_, plan_beside_;  // for the running pass, and for AttendAgain
+  struct KeptPlans {
+    std::optional<KeptPlan> pass, beside;  // for the running pass, and for AttendAgain
+  } plans_;
   AttentionSums sums_;
 };
 

@@ -18,23 +18,24 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   const size_t past = conversation_.num_tokens();
   LECTERN_RETURN_IF_ERROR(
       conversation_.Place(past + ids.size(), settings_.max_session_rows == 0));
-  LECTERN_ASSIGN(const BudgetPlan* const budgets, PlanFor(*document_, kv_budget, tail, plan_));
+  LECTERN_ASSIGN(const BudgetPlan* const budgets,
+                 PlanFor(*document_, kv_budget, tail, plans_.pass));
   const std::vector<float> weights =
       RowWeights(ids.size(), query_group(), document_->shape().num_tokens);
   LECTERN_ASSIGN(StepAttention* const attention,
-                 BeginStep({.num_tokens = ids.size(),
-                            .num_past = static_cast<uint32_t>(past),
-                            .kv_budget = kv_budget,
-                            .budgets = budgets,
-                            .tail = tail,
-                            .rule = settings_.rule,
-                            .is_measured = IsMeasured(*document_, tail),
-                            .max_missed = settings_.max_missed,
-                            .weights = weights,
-                            .conversation = &conversation_.current(),
-                            .sums = &sums_,
-                            .observes_conversation = settings_.max_session_rows > 0,
-                            .cancel = cancel}));
+                 attention_.Begin({.num_tokens = ids.size(),
+                                   .num_past = static_cast<uint32_t>(past),
+                                   .kv_budget = kv_budget,
+                                   .budgets = budgets,
+                                   .tail = tail,
+                                   .rule = settings_.rule,
+                                   .is_measured = IsMeasured(*document_, tail),
+                                   .max_missed = settings_.max_missed,
+                                   .weights = weights,
+                                   .conversation = &conversation_.current(),
+                                   .sums = &sums_,
+                                   .observes_conversation = settings_.max_session_rows > 0,
+                                   .cancel = cancel}));
   const Status status = RunLayers(ids, *attention, cancel);
   Result<StepRead> read = status.ok() ? attention->Finish() : status;
   if (!read.ok()) {
@@ -58,7 +59,9 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
     if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
     return attention.Attend(layer, all, row);
   };
-  if (batch_ && ids.size() == 1) return batch_->Run(seat_, a, logits_, attend, cancel);
+  if (shared_.batch && ids.size() == 1) {
+    return shared_.batch->Run(shared_.seat, a, logits_, attend, cancel);
+  }
   const auto attend_own = [&](uint32_t layer) { return attend(layer, a, 0); };
   if (ids.size() == 1) {
     LECTERN_RETURN_IF_ERROR(transformer_.RunToken(a, attend_own));
@@ -66,18 +69,6 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
     LECTERN_RETURN_IF_ERROR(transformer_.RunLayers(ids.size(), a, attend_own));
   }
   return transformer_.Logits(ids.size() - 1, 1, a, {logits_.data(), 1, logits_.size()});
-}
-
-Result<StepAttention*> DocumentSession::BeginStep(const StepPlan& plan) {
-  // A probe that leads layers needs the host; the device lets go of what it prepared.
-  if (device_step_ && probe_.leads_layers()) {
-    device_step_->Release();
-  } else if (device_step_) {
-    LECTERN_ASSIGN(const bool is_begun, device_step_->Begin(plan));
-    if (is_begun) return device_step_.get();
-  }
-  LECTERN_RETURN_IF_ERROR(host_step_->Begin(plan).status());
-  return host_step_.get();
 }
 
 // Calibration holds only for the settings that it was measured with.
@@ -90,9 +81,9 @@ Result<DocumentRead> DocumentSession::AttendAgain(double kv_budget, bool tail,
                                                   std::vector<float>& output, bool bound) {
   const Document& document = probe_.attended_again != nullptr ? *probe_.attended_again : *document_;
   LECTERN_ASSIGN(const BudgetPlan* const budgets,
-                 PlanFor(document, kv_budget, tail, plan_beside_));
-  return host_step_->AttendBeside(document, budgets, kv_budget, tail, IsMeasured(document, tail),
-                                  settings_.rule, output, bound);
+                 PlanFor(document, kv_budget, tail, plans_.beside));
+  return attention_.host().AttendBeside(document, budgets, kv_budget, tail,
+                                        IsMeasured(document, tail), settings_.rule, output, bound);
 }
 
 Result<const BudgetPlan*> DocumentSession::PlanFor(const Document& document, double kv_budget,

@@ -100,18 +100,19 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
                  open(std::move(text_file), kDocumentFile, ShardKind::kDocument, 0));
   const ShardReader& shard = *document->document_shard_;
   LECTERN_ASSIGN(const auto text, shard.Section(SectionKind::kText, 0, 0));
-  document->text_ = {reinterpret_cast<const char*>(text.data()), text.size()};
-  LECTERN_ASSIGN(document->tokens_, shard.Array<int32_t>(SectionKind::kTokens, 0, 0));
-  LECTERN_ASSIGN(document->ranges_,
+  document->contents_.text = {reinterpret_cast<const char*>(text.data()), text.size()};
+  LECTERN_ASSIGN(document->contents_.tokens, shard.Array<int32_t>(SectionKind::kTokens, 0, 0));
+  LECTERN_ASSIGN(document->contents_.ranges,
                  shard.Array<TokenizedText::Range>(SectionKind::kTokenRanges, 0, 0));
-  if (document->tokens_.size() != shard.header().num_tokens ||
-      document->ranges_.size() != document->tokens_.size() ||
-      !RangesFit(document->ranges_, text.size())) {
+  if (document->contents_.tokens.size() != shard.header().num_tokens ||
+      document->contents_.ranges.size() != document->contents_.tokens.size() ||
+      !RangesFit(document->contents_.ranges, text.size())) {
     return Corrupt(shard.path(), "text, tokens and their ranges contradict each other");
   }
   if (shard.Find(SectionKind::kPageMap, 0, 0) != nullptr) {
-    LECTERN_ASSIGN(document->pages_, shard.Array<PageMapEntry>(SectionKind::kPageMap, 0, 0));
-    if (!IsPageMap(document->pages_, text.size())) {
+    LECTERN_ASSIGN(document->contents_.pages,
+                   shard.Array<PageMapEntry>(SectionKind::kPageMap, 0, 0));
+    if (!IsPageMap(document->contents_.pages, text.size())) {
       return Corrupt(shard.path(), "its page map is damaged");
     }
   }
@@ -265,7 +266,7 @@ Result<std::span<const double>> Document::CosineSums() const {
   const ShardReader& shard = *document_shard_;
   if (shard.Find(SectionKind::kCosineSums, 0, 0) == nullptr) return std::span<const double>();
   LECTERN_ASSIGN(const auto sums, shard.Array<double>(SectionKind::kCosineSums, 0, 0));
-  if (sums.size() == tokens_.size() / kChunkTokens * num_layers()) return sums;
+  if (sums.size() == contents_.tokens.size() / kChunkTokens * num_layers()) return sums;
   return Corrupt(shard.path(), "its sums are not one per chunk and layer");
 }
 

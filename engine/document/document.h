@@ -47,11 +47,12 @@ class Document {
   ~Document();
 
   const DocumentRow& row() const { return row_; }
-  std::string_view text() const { return text_; }
-  std::span<const int32_t> tokens() const { return tokens_; }  // of the fixed context
+  std::string_view text() const { return contents_.text; }
+  std::span<const int32_t> tokens() const { return contents_.tokens; }  // of the fixed context
   // The byte ranges in the text, one for each token of it.
-  std::span<const TokenizedText::Range> ranges() const { return ranges_; }
-  std::span<const PageMapEntry> pages() const { return pages_; }  // empty: it has no pages
+  std::span<const TokenizedText::Range> ranges() const { return contents_.ranges; }
+  // Empty: it has no pages.
+  std::span<const PageMapEntry> pages() const { return contents_.pages; }
   const ShardHeader& shape() const { return document_shard_->header(); }
   uint32_t num_layers() const { return shape().num_layers; }
   Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }
@@ -158,7 +159,6 @@ class Document {
   RamLimit::Share ram_share_;  // for everything that stays as long as the document is open
   uint64_t layer_ram_ = 0;
   uint32_t num_full_layers_ = 0;
-  std::string_view text_;
   WeightsType weights_ = WeightsType::kStored;
   std::string chat_template_ = std::string(kPlainTemplate);  // a name (chat_formats.h)
   std::string template_text_, template_date_;                // where the template needs them
@@ -169,9 +169,13 @@ class Document {
   double kept_share_ = 1;
   double prefill_budget_ = 1;
   std::vector<double> cosines_;  // [layers], or empty
-  std::span<const int32_t> tokens_;
-  std::span<const TokenizedText::Range> ranges_;
-  std::span<const PageMapEntry> pages_;
+  // The text and its tokens, which lie in document_shard_.
+  struct Contents {
+    std::string_view text;
+    std::span<const int32_t> tokens;
+    std::span<const TokenizedText::Range> ranges;
+    std::span<const PageMapEntry> pages;
+  } contents_;
 };
 
 }  // namespace lectern

@@ -69,7 +69,7 @@ Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> log
   }
   waiting_.push_back(&step);
   while (!step.is_done) {
-    const bool is_over = running_.empty();
+    const bool is_over = pass_.steps.empty();
     const auto now = Clock::now();
     // The first thread that finds the last step over and nobody to wait for leads the next one; a
     // running step whose leader left is taken over by one of its members.
@@ -105,20 +105,19 @@ Status StepBatch::RunAlone(Step& step) {
 // Starts the next step, or goes on with one whose leader left.
 void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
   is_led_ = true;
-  if (running_.empty()) {
-    attends_on_device_ = leader.own.attends_on_device;
-    const auto others =
-        std::stable_partition(waiting_.begin(), waiting_.end(), [&](const Step* step) {
-          return step->own.attends_on_device == attends_on_device_;
-        });
-    running_.assign(waiting_.begin(), others);
+  if (pass_.steps.empty()) {
+    pass_.attends_on_device = leader.own.attends_on_device;
+    const auto others = std::stable_partition(
+        waiting_.begin(), waiting_.end(),
+        [&](const Step* step) { return step->own.attends_on_device == pass_.attends_on_device; });
+    pass_.steps.assign(waiting_.begin(), others);
     waiting_.erase(waiting_.begin(), others);
-    for (Step* step : running_) step->is_running = true;
+    for (Step* step : pass_.steps) step->is_running = true;
     ++round_;
     num_due_ = 0;
-    layer_ = 0;
-    start_ = Clock::now();
-    attention_ = {};
+    pass_.layer = 0;
+    pass_.start = Clock::now();
+    pass_.attention = {};
   }
   lock.unlock();
   bool is_over = true;
@@ -136,25 +135,25 @@ void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
 // Runs the remaining layers. False: the leader's own step was given up while others go on, so
 // another thread must lead.
 bool StepBatch::RunLayers(const Step& leader) {
-  const size_t num_rows = running_.size();
-  if (num_rows > 1 && layer_ == 0) Embedded();
+  const size_t num_rows = pass_.steps.size();
+  if (num_rows > 1 && pass_.layer == 0) Embedded();
   Activations& a = activations();
-  if (attends_on_device_ && num_rows == 1) {
+  if (pass_.attends_on_device && num_rows == 1) {
     const Status status = transformer_.RunToken(
-        a, [&](uint32_t layer) { return running_.front()->attend(layer, a, 0); });
+        a, [&](uint32_t layer) { return pass_.steps.front()->attend(layer, a, 0); });
     if (!status.ok()) {
       GiveUpAll(status, nullptr);
       return true;
     }
-    layer_ = model_->config().num_layers;
+    pass_.layer = model_->config().num_layers;
   }
-  for (; layer_ < model_->config().num_layers; ++layer_) {
+  for (; pass_.layer < model_->config().num_layers; ++pass_.layer) {
     if (leader.is_done) return false;
-    Status status = transformer_.Project(layer_, num_rows, a);
+    Status status = transformer_.Project(pass_.layer, num_rows, a);
     if (status.ok()) {
       AttendAll();
-      if (std::ranges::count(running_, nullptr) == std::ssize(running_)) return true;
-      status = transformer_.Finish(layer_, num_rows, a);
+      if (std::ranges::count(pass_.steps, nullptr) == std::ssize(pass_.steps)) return true;
+      status = transformer_.Finish(pass_.layer, num_rows, a);
     }
     if (!status.ok()) {
       GiveUpAll(status, nullptr);
@@ -167,52 +166,53 @@ bool StepBatch::RunLayers(const Step& leader) {
 
 // The activations of the running step: shared ones, or its only session's own.
 Activations& StepBatch::activations() {
-  return running_.size() > 1 ? *together_ : running_.front()->own;
+  return pass_.steps.size() > 1 ? *pass_.together : pass_.steps.front()->own;
 }
 
 // Copies the sessions' embedded rows and angles into the shared activations.
 void StepBatch::Embedded() {
-  const size_t num_rows = running_.size();
-  if (!together_ || together_->max_tokens < num_rows) {
-    together_ = std::make_unique<Activations>(model_->config(), num_rows, threads_->num_threads());
-    logits_.resize(num_rows * model_->config().vocab_size);
+  const size_t num_rows = pass_.steps.size();
+  if (!pass_.together || pass_.together->max_tokens < num_rows) {
+    pass_.together =
+        std::make_unique<Activations>(model_->config(), num_rows, threads_->num_threads());
+    pass_.logits.resize(num_rows * model_->config().vocab_size);
   }
   const size_t hidden = model_->config().hidden_size;
   for (size_t row = 0; row < num_rows; ++row) {
-    const Activations& own = running_[row]->own;
-    std::copy_n(own.residual.data(), hidden, together_->residual.data() + row * hidden);
+    const Activations& own = pass_.steps[row]->own;
+    std::copy_n(own.residual.data(), hidden, pass_.together->residual.data() + row * hidden);
     for (size_t kind = 0; kind < own.angles.size(); ++kind) {
       const Activations::Angles& from = own.angles[kind];
-      Activations::Angles& to = together_->angles[kind];
+      Activations::Angles& to = pass_.together->angles[kind];
       const size_t half = from.cosine.size() / own.max_tokens;
       std::copy_n(from.cosine.data(), half, to.cosine.data() + row * half);
       std::copy_n(from.sine.data(), half, to.sine.data() + row * half);
     }
   }
-  together_->is_embedded = true;
-  together_->attends_on_device = attends_on_device_;
+  pass_.together->is_embedded = true;
+  pass_.together->attends_on_device = pass_.attends_on_device;
 }
 
 // Attends for each session in turn, timing it. An error ends that session's step only.
 void StepBatch::AttendAll() {
-  const bool is_together = running_.size() > 1 && !attends_on_device_;
+  const bool is_together = pass_.steps.size() > 1 && !pass_.attends_on_device;
   Activations& a = activations();
   auto before = Clock::now();
-  for (size_t row = 0; row < running_.size(); ++row) {
-    Step*& step = running_[row];
+  for (size_t row = 0; row < pass_.steps.size(); ++row) {
+    Step*& step = pass_.steps[row];
     if (step == nullptr) continue;
     Status status;
     std::exception_ptr thrown;
     if (is_together) Scatter(row);
     try {
-      status =
-          attends_on_device_ ? step->attend(layer_, a, row) : step->attend(layer_, step->own, 0);
+      status = pass_.attends_on_device ? step->attend(pass_.layer, a, row)
+                                       : step->attend(pass_.layer, step->own, 0);
     } catch (...) {
       thrown = std::current_exception();
     }
     const auto now = Clock::now();
     step->attention += now - before;
-    attention_ += now - std::exchange(before, now);
+    pass_.attention += now - std::exchange(before, now);
     if (thrown || !status.ok()) {
       GiveUp(step, std::move(status), std::move(thrown));
     } else if (is_together) {
@@ -223,8 +223,8 @@ void StepBatch::AttendAll() {
 
 void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
   // Work that was enqueued for the session may use memory that it lets go of now.
-  Activations* const a = running_.size() > 1 ? together_.get() : &running_.front()->own;
-  if (attends_on_device_ && a != nullptr && a->stream) (void)device_->Wait(*a);
+  Activations* const a = pass_.steps.size() > 1 ? pass_.together.get() : &pass_.steps.front()->own;
+  if (pass_.attends_on_device && a != nullptr && a->stream) (void)device_->Wait(*a);
   const std::lock_guard lock(mutex_);
   step->status = std::move(status);
   step->thrown = std::move(thrown);
@@ -235,7 +235,7 @@ void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
 
 // Gives up all steps, because something that they share failed.
 void StepBatch::GiveUpAll(const Status& status, const std::exception_ptr& thrown) {
-  for (Step*& step : running_) {
+  for (Step*& step : pass_.steps) {
     if (step != nullptr) GiveUp(step, status, thrown);
   }
 }
@@ -243,38 +243,39 @@ void StepBatch::GiveUpAll(const Status& status, const std::exception_ptr& thrown
 // Copies a row's queries, keys and values from the shared activations to the session's own.
 void StepBatch::Scatter(size_t row) {
   const ModelConfig& config = model_->config();
-  const size_t num_rows = running_.size(), group = config.query_group(), dim = config.head_dim;
-  Activations& own = running_[row]->own;
+  const size_t num_rows = pass_.steps.size(), group = config.query_group(), dim = config.head_dim;
+  Activations& own = pass_.steps[row]->own;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
-    std::copy_n(transformer_.Grouped(together_->queries, head, num_rows)[row * group], group * dim,
-                transformer_.Grouped(own.queries, head, 1).data);
+    std::copy_n(transformer_.Grouped(pass_.together->queries, head, num_rows)[row * group],
+                group * dim, transformer_.Grouped(own.queries, head, 1).data);
   }
   const size_t kv_cols = config.num_kv_heads * dim;
-  std::copy_n(together_->keys.data() + row * kv_cols, kv_cols, own.keys.data());
-  std::copy_n(together_->values.data() + row * kv_cols, kv_cols, own.values.data());
+  std::copy_n(pass_.together->keys.data() + row * kv_cols, kv_cols, own.keys.data());
+  std::copy_n(pass_.together->values.data() + row * kv_cols, kv_cols, own.values.data());
 }
 
 // Copies a session's attention output back to the shared activations.
 void StepBatch::Gather(size_t row) {
   const ModelConfig& config = model_->config();
-  const size_t num_rows = running_.size(), group = config.query_group();
-  Activations& own = running_[row]->own;
+  const size_t num_rows = pass_.steps.size(), group = config.query_group();
+  Activations& own = pass_.steps[row]->own;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     std::copy_n(transformer_.Grouped(own.attended, head, 1).data, group * config.head_dim,
-                transformer_.Grouped(together_->attended, head, num_rows)[row * group]);
+                transformer_.Grouped(pass_.together->attended, head, num_rows)[row * group]);
   }
 }
 
 Status StepBatch::GiveLogits() {
-  const size_t num_rows = running_.size(), vocab = model_->config().vocab_size;
+  const size_t num_rows = pass_.steps.size(), vocab = model_->config().vocab_size;
   if (num_rows == 1) {
-    Step& step = *running_.front();
+    Step& step = *pass_.steps.front();
     return transformer_.Logits(0, 1, step.own, {step.logits.data(), 1, vocab});
   }
-  const Rows<float> logits(logits_.data(), num_rows, vocab);
-  LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, *together_, logits));
+  const Rows<float> logits(pass_.logits.data(), num_rows, vocab);
+  LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, *pass_.together, logits));
   for (size_t row = 0; row < num_rows; ++row) {
-    if (running_[row] != nullptr) std::copy_n(logits[row], vocab, running_[row]->logits.data());
+    if (pass_.steps[row] != nullptr)
+      std::copy_n(logits[row], vocab, pass_.steps[row]->logits.data());
   }
   return {};
 }
@@ -283,11 +284,12 @@ Status StepBatch::GiveLogits() {
 void StepBatch::End() {
   const auto now = Clock::now();
   ++counts_.passes;
-  counts_.tokens += running_.size();
-  linear_ = now - start_ - attention_;
-  deadline_ = now + std::max<Clock::duration>(limits_.least_patience, (now - start_) / kPatience);
+  counts_.tokens += pass_.steps.size();
+  linear_ = now - pass_.start - pass_.attention;
+  deadline_ =
+      now + std::max<Clock::duration>(limits_.least_patience, (now - pass_.start) / kPatience);
   shortest_attention_ = Clock::duration::max();
-  for (Step* step : running_) {
+  for (Step* step : pass_.steps) {
     if (step == nullptr) continue;
     step->seat.Took(step->attention);
     shortest_attention_ = std::min(shortest_attention_, step->seat.attention);
@@ -295,7 +297,7 @@ void StepBatch::End() {
     ++num_due_;
     step->is_done = true;
   }
-  running_.clear();
+  pass_.steps.clear();
 }
 
 }  // namespace lectern

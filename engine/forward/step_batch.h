@@ -84,7 +84,7 @@ class StepBatch {
 
  private:
   struct Step;
-  bool IsEmpty() const { return running_.empty() && waiting_.empty() && num_due_ == 0; }
+  bool IsEmpty() const { return pass_.steps.empty() && waiting_.empty() && num_due_ == 0; }
   void Return(Seat& seat);
   Status RunAlone(Step& step);
   void GiveUpAll(const Status& status, const std::exception_ptr& thrown);
@@ -116,13 +116,15 @@ class StepBatch {
   Counts counts_;
 
   // State of the running step. Only its leader writes it, under mutex_ where others may look.
-  std::vector<Step*> running_;  // one row each; nullptr: that step was given up
-  bool attends_on_device_ = false;
-  uint32_t layer_ = 0;
-  Clock::time_point start_;
-  Clock::duration attention_{};
-  std::unique_ptr<Activations> together_;  // activations of a step of several rows
-  std::vector<float> logits_;              // [rows, vocab]
+  struct Pass {
+    std::vector<Step*> steps;  // one row each; nullptr: that step was given up
+    bool attends_on_device = false;
+    uint32_t layer = 0;
+    Clock::time_point start;
+    Clock::duration attention{};
+    std::unique_ptr<Activations> together;  // activations of a step of several rows
+    std::vector<float> logits;              // [rows, vocab]
+  } pass_;
 };
 
 }  // namespace lectern

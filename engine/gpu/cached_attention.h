@@ -16,7 +16,7 @@
 #include "engine/gpu/row_attention.h"
 #include "index/lookup.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/key_logits.h"
+#include "kernels/cuda/attention/key_logits.h"
 
 namespace lectern {
 

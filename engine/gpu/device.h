@@ -1,8 +1,8 @@
 // Opens the GPU of an engine, counts the memory that is taken of it, and turns its errors into
 // Lectern's.
 //
-// Everything on the GPU goes through the table of kernels/cuda/kernels.h, so that the engine has no
-// part of CUDA in it and tests can put an emulated device in its place.
+// Everything on the GPU goes through the table of kernels/cuda/runtime/kernels.h, so that the engine
+// has no part of CUDA in it and tests can put an emulated device in its place.
 #ifndef LECTERN_ENGINE_GPU_DEVICE_H_
 #define LECTERN_ENGINE_GPU_DEVICE_H_
 
@@ -11,7 +11,8 @@
 #include <string>
 #include <utility>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/dtype.h"
 #include "kernels/function_ref.h"
 #include "store/ram_limit.h"
 #include "store/status.h"
@@ -47,7 +48,7 @@ class Device {
 };
 
 // Bytes that a stream takes: half is given to cuBLAS as its workspace
-// (kernels/cuda/matmul_cublas.cu), and half is for what cuBLAS keeps besides.
+// (kernels/cuda/rows/matmul_cublas.cu), and half is for what cuBLAS keeps besides.
 inline constexpr uint64_t kDeviceStreamBytes = uint64_t{64} << 20;
 
 // A queue of work, and what it takes of the device's memory. One thread at a time.

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "kernels/cuda/tile_geometry.h"
+#include "kernels/cuda/attention/tile_geometry.h"
 
 namespace lectern {
 

@@ -10,8 +10,8 @@
 
 #include "engine/gpu/device.h"
 #include "index/head_index.h"
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/rows/rows.h"
 #include "kernels/function_ref.h"
 
 namespace lectern {

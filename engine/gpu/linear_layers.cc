@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "engine/forward/transformer.h"
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/row_cosines.h"
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/rows/matmul.h"
+#include "kernels/cuda/rows/row_cosines.h"
+#include "kernels/cuda/rows/rows.h"
 
 namespace lectern {
 namespace {

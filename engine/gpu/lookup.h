@@ -1,6 +1,6 @@
 // Finds the rows that a few query rows should read, on a device: for a token of an answer
-// (kernels/cuda/row_lookup.h), or for a question (question_lookup.h), and spends the budget of
-// bytes there.
+// (kernels/cuda/lookup/row_lookup.h), or for a question (question_lookup.h), and spends the budget
+// of bytes there.
 #ifndef LECTERN_ENGINE_GPU_LOOKUP_H_
 #define LECTERN_ENGINE_GPU_LOOKUP_H_
 
@@ -11,8 +11,8 @@
 
 #include "engine/gpu/kv_rows.h"
 #include "index/lookup.h"
-#include "kernels/cuda/question_lookup.h"
-#include "kernels/cuda/row_lookup.h"
+#include "kernels/cuda/lookup/question_lookup.h"
+#include "kernels/cuda/lookup/row_lookup.h"
 
 namespace lectern {
 

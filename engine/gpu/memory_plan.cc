@@ -4,7 +4,7 @@
 
 #include "engine/document/kv_spill.h"
 #include "engine/gpu/device.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 
 namespace lectern {
 namespace {

@@ -12,7 +12,7 @@
 #include "engine/attention/conversation.h"
 #include "engine/gpu/device.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 
 namespace lectern {
 

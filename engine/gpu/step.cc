@@ -6,9 +6,9 @@
 
 #include "engine/attention/attention_probabilities.h"
 #include "engine/gpu/linear_layers.h"
-#include "kernels/cuda/key_squares.h"
-#include "kernels/cuda/question_lookup.h"
-#include "kernels/cuda/row_lookup.h"
+#include "kernels/cuda/attention/key_squares.h"
+#include "kernels/cuda/lookup/question_lookup.h"
+#include "kernels/cuda/lookup/row_lookup.h"
 
 namespace lectern {
 namespace {
@@ -16,8 +16,9 @@ namespace {
 constexpr const char* kStepUse = "a step's attention";
 
 enum PartOf : size_t { kConversation, kExact, kSelected };
-// The log-sum-exps that lse_ holds: of all keys, and of the conversation's alone, [kv heads][R]; of
-// the tail, and of everything that the lookup knew, [kv heads][rows that choose].
+// The log-sum-exps that lse_ holds of a layer: of all keys, and of the conversation's alone,
+// [kv heads][R]; of the tail, and of everything that the lookup knew,
+// [kv heads][rows that choose].
 enum LseOf : size_t { kOfAll, kOfConversation, kOfTail, kOfLookup, kNumLse };
 
 }  // namespace
@@ -31,16 +32,16 @@ struct DeviceStep::Layer {
   // In windowed layers: the rows of each head, and where the first token of the conversation would
   // stand among them.
   uint32_t num_rows = 0, end_position = 0;
-  // The rows that are read whatever the lookup chooses: their items in exact_items_, and in places_
-  // where each head's items begin [kv heads + 1].
+  // The rows that are read whatever the lookup chooses: their items in fixed_.exact_items, and in
+  // fixed_.places where each head's items begin [kv heads + 1].
   uint32_t first_item = 0, num_items = 0;
   size_t item_begin = 0;
-  // For evidence, in places_: how many of these rows each head has [kv heads], and, where the layer
-  // is sparse, which.
+  // For evidence, in fixed_.places: how many of these rows each head has [kv heads], and, where
+  // the layer is sparse, which.
   size_t exact_counts = 0, exact_rows = 0;
   uint32_t most_exact = 0;
-  // In sparse layers: in places_ the first row of each head that has codes [kv heads]; in extra_
-  // the entries of its tail [kv heads].
+  // In sparse layers: in fixed_.places the first row of each head that has codes [kv heads]; in
+  // fixed_.extra the entries of its tail [kv heads].
   size_t first_coded = 0, extra = 0;
   DeviceLookup::Share share;
   uint32_t rows_per_item = 0, most_items = 0;
@@ -128,20 +129,20 @@ Result<bool> DeviceStep::Prepare(const Plan& plan) {
 // their weights, and the places and items of every layer. False: a layer's rows or codes are not on
 // the device.
 Result<bool> DeviceStep::TryPrepare() {
-  host_places_.clear();
-  host_items_.clear();
-  host_extra_.clear();
-  host_chosen_.clear();
-  host_weights_.clear();
+  fixed_.host_places.clear();
+  fixed_.host_items.clear();
+  fixed_.host_extra.clear();
+  choosing_.host_rows.clear();
+  choosing_.host_weights.clear();
   for (uint32_t r = 0; r < plan_->weights.size(); ++r) {
     if (!(plan_->weights[r] > 0)) continue;
-    host_chosen_.push_back(r);
-    host_weights_.push_back(plan_->weights[r]);
+    choosing_.host_rows.push_back(r);
+    choosing_.host_weights.push_back(plan_->weights[r]);
   }
   if (is_question() && plan_->weights.empty()) {
-    host_chosen_.resize(num_rows());
-    std::iota(host_chosen_.begin(), host_chosen_.end(), 0u);
-    host_weights_.assign(num_rows(), 1 / static_cast<float>(num_rows()));
+    choosing_.host_rows.resize(num_rows());
+    std::iota(choosing_.host_rows.begin(), choosing_.host_rows.end(), 0u);
+    choosing_.host_weights.assign(num_rows(), 1 / static_cast<float>(num_rows()));
   }
   const Document& document = document_->document();
   for (uint32_t number = 0; number < config_.num_layers; ++number) {
@@ -172,11 +173,11 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
   const uint32_t num_multiprocessors = stream_->device().info().num_multiprocessors;
   std::vector<AttentionRange> ranges;
   uint64_t num_exact = 0;
-  layer.exact_counts = host_places_.size();
+  layer.exact_counts = fixed_.host_places.size();
   for (uint32_t h = 0; h < heads.size(); ++h) {
     const uint32_t count = layer.is_sparse ? heads[h].num_exact() : heads[h].num_rows();
     ranges.push_back({h, 0, first_row[h], first_row[h] + count});
-    host_places_.push_back(count);
+    fixed_.host_places.push_back(count);
     layer.most_exact = std::max(layer.most_exact, count);
     num_exact += count;
     if (!layer.is_sparse) layer.bytes += heads[h].dense_bytes();
@@ -184,11 +185,12 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
   const AttentionWork work =
       CutAttention(ranges, config_.num_kv_heads,
                    AttentionRowsPerItem(num_exact, ranges.size(), num_rows(), num_multiprocessors));
-  layer.first_item = static_cast<uint32_t>(host_items_.size());
+  layer.first_item = static_cast<uint32_t>(fixed_.host_items.size());
   layer.num_items = static_cast<uint32_t>(work.items.size());
-  host_items_.insert(host_items_.end(), work.items.begin(), work.items.end());
-  layer.item_begin = host_places_.size();
-  host_places_.insert(host_places_.end(), work.item_begin.begin(), work.item_begin.end());
+  fixed_.host_items.insert(fixed_.host_items.end(), work.items.begin(), work.items.end());
+  layer.item_begin = fixed_.host_places.size();
+  fixed_.host_places.insert(fixed_.host_places.end(), work.item_begin.begin(),
+                            work.item_begin.end());
   if (!layer.is_sparse) return true;
   if (is_question() && num_chosen() > kMostChosenQueries) return false;
 
@@ -201,18 +203,18 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
   if (!share) return false;
   layer.share = *share;
   layer.bytes = share->bytes;
-  layer.exact_rows = host_places_.size();
+  layer.exact_rows = fixed_.host_places.size();
   for (const AttentionRange& range : ranges) {
-    for (uint32_t row = range.begin; row < range.end; ++row) host_places_.push_back(row);
+    for (uint32_t row = range.begin; row < range.end; ++row) fixed_.host_places.push_back(row);
   }
-  layer.first_coded = host_places_.size();
-  layer.extra = host_extra_.size();
+  layer.first_coded = fixed_.host_places.size();
+  layer.extra = fixed_.host_extra.size();
   uint64_t num_entries = share->num_wanted;
   for (uint32_t h = 0; h < heads.size(); ++h) {
-    host_places_.push_back(first_row[h] + heads[h].num_exact());
+    fixed_.host_places.push_back(first_row[h] + heads[h].num_exact());
     if (!plan_->tail) continue;
     const uint32_t first = h * codes->view().most_groups;
-    host_extra_.push_back({1, first, first + codes->num_groups(h)});
+    fixed_.host_extra.push_back({1, first, first + codes->num_groups(h)});
     num_entries += codes->num_groups(h);
   }
   const uint64_t num_ranges = 2 * heads.size();
@@ -252,25 +254,25 @@ Status DeviceStep::TakeMemory() {
   LECTERN_RETURN_IF_ERROR(take(parts_[kConversation].item_begin, kv_heads + 2));
   LECTERN_RETURN_IF_ERROR(take(step_, kv_heads + 1));
   LECTERN_RETURN_IF_ERROR(take(query_rows_, plan_->num_tokens * q_cols));
-  LECTERN_RETURN_IF_ERROR(take(known_lse_, num_queries()));
-  LECTERN_RETURN_IF_ERROR(take(scratch_, scratch));
-  LECTERN_RETURN_IF_ERROR(take(tail_, tail));
-  LECTERN_RETURN_IF_ERROR(take(rows_, num_wanted));
-  LECTERN_RETURN_IF_ERROR(take(counts_, kv_heads));
-  host_lse_.assign(layers_.size() * kNumLse * num_queries(), -INFINITY);
+  LECTERN_RETURN_IF_ERROR(take(lookup_.known_lse, num_queries()));
+  LECTERN_RETURN_IF_ERROR(take(lookup_.scratch, scratch));
+  LECTERN_RETURN_IF_ERROR(take(lookup_.tail, tail));
+  LECTERN_RETURN_IF_ERROR(take(lookup_.rows, num_wanted));
+  LECTERN_RETURN_IF_ERROR(take(lookup_.counts, kv_heads));
+  lse_.host.assign(layers_.size() * kNumLse * num_queries(), -INFINITY);
   const auto upload = [&](const auto& from, auto& to) -> Status {
     LECTERN_RETURN_IF_ERROR(take(to, from.size()));
     return to.Upload(*stream_, from.data(), from.size());
   };
-  LECTERN_RETURN_IF_ERROR(upload(host_lse_, lse_));
-  LECTERN_RETURN_IF_ERROR(upload(host_places_, places_));
-  LECTERN_RETURN_IF_ERROR(upload(host_items_, exact_items_));
-  LECTERN_RETURN_IF_ERROR(upload(host_extra_, extra_));
-  LECTERN_RETURN_IF_ERROR(upload(host_chosen_, chosen_));
-  LECTERN_RETURN_IF_ERROR(upload(host_weights_, weights_));
+  LECTERN_RETURN_IF_ERROR(upload(lse_.host, lse_.device));
+  LECTERN_RETURN_IF_ERROR(upload(fixed_.host_places, fixed_.places));
+  LECTERN_RETURN_IF_ERROR(upload(fixed_.host_items, fixed_.exact_items));
+  LECTERN_RETURN_IF_ERROR(upload(fixed_.host_extra, fixed_.extra));
+  LECTERN_RETURN_IF_ERROR(upload(choosing_.host_rows, choosing_.rows));
+  LECTERN_RETURN_IF_ERROR(upload(choosing_.host_weights, choosing_.weights));
   for (const bool is_squares : {false, true}) {
     if (!(is_squares ? plan_->has_squares : plan_->has_masses)) continue;
-    DeviceArray<uint64_t>& units = is_squares ? squares_ : masses_;
+    DeviceArray<uint64_t>& units = is_squares ? observed_.squares : observed_.masses;
     LECTERN_RETURN_IF_ERROR(take(units, document_->document().tokens().size()));
     LECTERN_RETURN_IF_ERROR(units.Clear(*stream_));
   }
@@ -281,7 +283,7 @@ Status DeviceStep::TakeMemory() {
               .num_kv_heads = config_.num_kv_heads,
               .group = group(),
               .head_dim = config_.head_dim};
-  conversation_capacity_ = 0;
+  said_.capacity = 0;
   return stream_->Wait();
 }
 
@@ -290,18 +292,18 @@ Status DeviceStep::BeginPass(uint32_t num_past) {
   std::vector<uint32_t> step(kv_heads + 1, num_past + static_cast<uint32_t>(plan_->num_tokens));
   step.front() = num_past;
   const WaitsForStream wait(*stream_);  // what is uploaded is read until then
-  if (conversation_capacity_ != conversation_->capacity()) {
+  if (said_.capacity != conversation_->capacity()) {
     LECTERN_RETURN_IF_ERROR(FollowConversation());
   }
   LECTERN_RETURN_IF_ERROR(step_.Upload(*stream_, step.data(), step.size()));
   const Part& part = parts_[kConversation];
   LECTERN_RETURN_IF_ERROR(stream_->Check(
-      CudaCutItems(stream_->stream(), {.heads = conversation_heads_.data(),
+      CudaCutItems(stream_->stream(), {.list_begin = said_.begin.data(),
                                        .counts = step_.data() + 1,
                                        .extra = nullptr,
                                        .num_extra = 0,
                                        .num_kv_heads = config_.num_kv_heads,
-                                       .rows_per_item = conversation_rows_per_item_,
+                                       .rows_per_item = said_.rows_per_item,
                                        .max_items = static_cast<uint32_t>(part.items.size()),
                                        .items = part.items.data(),
                                        .item_begin = part.item_begin.data(),
@@ -314,19 +316,19 @@ Status DeviceStep::FollowConversation() {
   const size_t kv_heads = config_.num_kv_heads;
   const uint32_t capacity = conversation_->capacity();
   const uint64_t all_rows = uint64_t{capacity} * kv_heads;
-  conversation_capacity_ = 0;  // until all of it is there
-  conversation_rows_per_item_ = AttentionRowsPerItem(all_rows, kv_heads, num_rows(),
-                                                     stream_->device().info().num_multiprocessors);
-  const size_t most_items = MostAttentionItems(all_rows, kv_heads, conversation_rows_per_item_);
-  std::vector<HeadRows> heads;
-  for (uint32_t h = 0; h < kv_heads; ++h) heads.push_back({0, 0, h * capacity, (h + 1) * capacity});
+  said_.capacity = 0;  // until all of it is there
+  said_.rows_per_item = AttentionRowsPerItem(all_rows, kv_heads, num_rows(),
+                                             stream_->device().info().num_multiprocessors);
+  const size_t most_items = MostAttentionItems(all_rows, kv_heads, said_.rows_per_item);
+  std::vector<uint32_t> begin;  // of each head's rows
+  for (uint32_t h = 0; h < kv_heads; ++h) begin.push_back(h * capacity);
   Part& part = parts_[kConversation];
   LECTERN_RETURN_IF_ERROR(part.Reserve(*stream_, most_items, num_rows(), config_.head_dim));
   LECTERN_RETURN_IF_ERROR(part.items.Reserve(*stream_, most_items, kStepUse));
-  LECTERN_RETURN_IF_ERROR(conversation_heads_.Reserve(*stream_, kv_heads, kStepUse));
-  LECTERN_RETURN_IF_ERROR(conversation_heads_.Upload(*stream_, heads.data(), kv_heads));
+  LECTERN_RETURN_IF_ERROR(said_.begin.Reserve(*stream_, kv_heads, kStepUse));
+  LECTERN_RETURN_IF_ERROR(said_.begin.Upload(*stream_, begin.data(), kv_heads));
   LECTERN_RETURN_IF_ERROR(stream_->Wait());
-  conversation_capacity_ = capacity;
+  said_.capacity = capacity;
   ++key_;
   return {};
 }
@@ -356,7 +358,7 @@ Status DeviceStep::Attend(uint32_t number, Activations& a, size_t row) {
   LECTERN_RETURN_IF_ERROR(AttendConversation(stream, number));
   LECTERN_RETURN_IF_ERROR(AttendExact(stream, layer));
   if (layer.is_sparse) {
-    LECTERN_RETURN_IF_ERROR(Join(stream, layer, kSelected, nullptr, known_lse_.data()));
+    LECTERN_RETURN_IF_ERROR(Join(stream, layer, kSelected, nullptr, lookup_.known_lse.data()));
     LECTERN_RETURN_IF_ERROR(LookUp(stream, number));
     LECTERN_RETURN_IF_ERROR(AttendSelected(stream, layer));
   }
@@ -368,7 +370,7 @@ Status DeviceStep::Attend(uint32_t number, Activations& a, size_t row) {
 Result<StepRead> DeviceStep::Finish() {
   {
     const WaitsForStream wait(*stream_);
-    LECTERN_RETURN_IF_ERROR(lse_.Download(*stream_, host_lse_.data(), host_lse_.size()));
+    LECTERN_RETURN_IF_ERROR(lse_.device.Download(*stream_, lse_.host.data(), lse_.host.size()));
     LECTERN_RETURN_IF_ERROR(stream_->Wait());
   }
   StepRead read;
@@ -426,7 +428,7 @@ Status DeviceStep::AttendExact(DeviceStream& stream, const Layer& layer) {
     args.sources[0].step = step_.data();
     args.sources[0].window = config_.window;
   }
-  args.items = exact_items_.data() + layer.first_item;
+  args.items = fixed_.exact_items.data() + layer.first_item;
   args.max_items = layer.num_items;
   return stream.Check(CudaAttend(stream.stream(), args));
 }
@@ -442,20 +444,20 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
                                     .queries = queries_,
                                     .scale = scale(),
                                     .softcap = config_.attention_softcap,
-                                    .known_lse = known_lse_.data(),
+                                    .known_lse = lookup_.known_lse.data(),
                                     .num_coded = layer.share.num_coded,
                                     .num_refined = layer.share.num_refined,
                                     .num_wanted = layer.share.num_wanted,
-                                    .scratch = scratch_.data(),
+                                    .scratch = lookup_.scratch.data(),
                                     .first_row = Place(layer.first_coded),
-                                    .rows = rows_.data(),
-                                    .counts = counts_.data(),
+                                    .rows = lookup_.rows.data(),
+                                    .counts = lookup_.counts.data(),
                                     .lse = Lse(number, kOfLookup),
-                                    .tail = tail_.data(),
+                                    .tail = lookup_.tail.data(),
                                     .tail_lse = Lse(number, kOfTail),
-                                    .cut = {.heads = nullptr,
-                                            .counts = counts_.data(),
-                                            .extra = extra_.data() + layer.extra,
+                                    .cut = {.list_begin = nullptr,
+                                            .counts = lookup_.counts.data(),
+                                            .extra = fixed_.extra.data() + layer.extra,
                                             .num_extra = plan_->tail ? 1u : 0u,
                                             .num_kv_heads = config_.num_kv_heads,
                                             .rows_per_item = layer.rows_per_item,
@@ -466,8 +468,8 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
   if (!is_question()) {
     return stream.Check(CudaRowLookup(stream.stream(), {args, nullptr}));
   }
-  return stream.Check(CudaQuestionLookup(stream.stream(),
-                                         {args, chosen_.data(), weights_.data(), num_chosen()}));
+  return stream.Check(CudaQuestionLookup(
+      stream.stream(), {args, choosing_.rows.data(), choosing_.weights.data(), num_chosen()}));
 }
 
 // Attends to the rows that the lookup listed (source 0) and, with a tail, to the mean values of the
@@ -477,10 +479,10 @@ Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {
   const DeviceCodes& codes = *layer.codes_use.codes();
   CudaAttendArgs args = AttendArgs(kSelected);
   args.sources[0] = layer.use.layer()->rows.view();
-  args.sources[0].rows = rows_.data();
+  args.sources[0].rows = lookup_.rows.data();
   if (plan_->tail) {
     args.sources[1] = codes.tail();
-    args.sources[1].logits = tail_.data();
+    args.sources[1].logits = lookup_.tail.data();
     args.sources[1].logits_stride = codes.view().most_groups;
     args.num_sources = 2;
   }
@@ -527,36 +529,36 @@ Status DeviceStep::Observe(DeviceStream& stream, uint32_t number) {
                              .lse = Lse(number, kOfAll) + last * group(),
                              .lse_stride = num_rows(),
                              .positions = document.positions.data(),
-                             .squares = plan_->has_squares ? squares_.data() : nullptr,
-                             .masses = plan_->has_masses ? masses_.data() : nullptr,
+                             .squares = plan_->has_squares ? observed_.squares.data() : nullptr,
+                             .masses = plan_->has_masses ? observed_.masses.data() : nullptr,
                              .least = kNegligibleSquares};
   args.queries.data = query_rows_.data() + last * queries_.stride;
   args.queries.num_tokens = 1;
   if (layer.is_sparse) args.source.rows = Place(layer.exact_rows);
   LECTERN_RETURN_IF_ERROR(stream.Check(CudaKeySquares(stream.stream(), args)));
   if (!layer.is_sparse) return {};
-  args.source.rows = rows_.data();
-  args.counts = counts_.data();
+  args.source.rows = lookup_.rows.data();
+  args.counts = lookup_.counts.data();
   args.most_entries = layer.share.num_wanted;
   return stream.Check(CudaKeySquares(stream.stream(), args));
 }
 
 float* DeviceStep::Lse(uint32_t number, size_t kind) const {
-  return lse_.data() + (number * kNumLse + kind) * num_queries();
+  return lse_.device.data() + (number * kNumLse + kind) * num_queries();
 }
 
 DeviceStep::LayerRead DeviceStep::Read(uint32_t number) const {
   const Layer& layer = layers_[number];
   LayerRead read = {
       .is_windowed = layer.is_windowed, .is_sparse = layer.is_sparse, .bytes = layer.bytes};
-  const float* const lse = host_lse_.data() + number * kNumLse * num_queries();
+  const float* const lse = lse_.host.data() + number * kNumLse * num_queries();
   const auto of = [&](size_t kind) { return lse + kind * num_queries(); };
   const size_t rows = num_rows(), choosing = num_chosen();
   for (size_t h = 0; h < config_.num_kv_heads; ++h) {
     for (size_t i = 0; layer.is_sparse && i < choosing; ++i) {
-      const size_t row = host_chosen_.empty() ? i : host_chosen_[i];
-      const double weight =
-          host_chosen_.empty() ? 1 / static_cast<double>(rows) : double{host_weights_[i]};
+      const size_t row = choosing_.host_rows.empty() ? i : choosing_.host_rows[i];
+      const double weight = choosing_.host_rows.empty() ? 1 / static_cast<double>(rows)
+                                                        : double{choosing_.host_weights[i]};
       const float all = plan_->tail ? of(kOfAll)[h * rows + row] : of(kOfLookup)[h * choosing + i];
       read.uncalibrated_missed +=
           weight * std::exp(double{of(kOfTail)[h * choosing + i]} - all) / config_.num_kv_heads;
@@ -573,8 +575,8 @@ Status DeviceStep::CollectSums() {
   if (!plan_) return {};
   AttentionSums& sums = *step_plan_.sums;
   Status status;
-  if (plan_->has_masses) status = AddUnits(masses_, sums.masses);
-  if (status.ok() && plan_->has_squares) status = AddUnits(squares_, sums.squares);
+  if (plan_->has_masses) status = AddUnits(observed_.masses, sums.masses);
+  if (status.ok() && plan_->has_squares) status = AddUnits(observed_.squares, sums.squares);
   LetGo();
   return status;
 }

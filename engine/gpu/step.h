@@ -4,7 +4,7 @@
 // Each layer goes through these stages. Keys and values of the step's tokens join the
 // conversation's. The queries attend to the conversation, and to the sinks and the window of the
 // document (or to all of it). The log-sum-exp of both is given to the lookup
-// (kernels/cuda/row_lookup.h for a token of an answer, question_lookup.h for a question). The
+// (kernels/cuda/lookup/row_lookup.h for a token of an answer, question_lookup.h for a question). The
 // queries attend to the rows that the lookup lists, and to the mean values that stand for the
 // others. The three results are joined. Evidence is summed on the device, and the missed mass comes
 // back once a step. All of the document's rows have to be on the device, and its codes where a
@@ -22,7 +22,7 @@
 #include "engine/attention/step.h"
 #include "engine/gpu/conversation.h"
 #include "engine/gpu/resident_document.h"
-#include "kernels/cuda/row_lookup.h"
+#include "kernels/cuda/lookup/row_lookup.h"
 
 namespace lectern {
 
@@ -101,13 +101,14 @@ class DeviceStep final : public StepAttention {
   // Whether more query rows choose than a token has, or not all.
   bool is_question() const { return !plan_->weights.empty() || num_rows() > kMostLookupQueries; }
   uint32_t num_chosen() const {
-    return host_chosen_.empty() ? num_rows() : static_cast<uint32_t>(host_chosen_.size());
+    return choosing_.host_rows.empty() ? num_rows()
+                                       : static_cast<uint32_t>(choosing_.host_rows.size());
   }
   uint32_t group() const { return config_.query_group(); }
   uint32_t num_rows() const { return static_cast<uint32_t>(plan_->num_tokens) * group(); }
   size_t num_queries() const { return size_t{config_.num_kv_heads} * num_rows(); }
   float scale() const { return 1 / std::sqrt(static_cast<float>(config_.head_dim)); }
-  const uint32_t* Place(size_t at) const { return places_.data() + at; }
+  const uint32_t* Place(size_t at) const { return fixed_.places.data() + at; }
 
   const std::shared_ptr<DeviceStream> stream_;
   const std::shared_ptr<DeviceDocument> document_;
@@ -120,31 +121,45 @@ class DeviceStep final : public StepAttention {
   std::vector<Layer> layers_;
 
   // Places and items that do not change while the plan stands, for all layers: see Layer.
-  std::vector<uint32_t> host_places_;
-  std::vector<AttentionItem> host_items_;
-  std::vector<ExtraRange> host_extra_;
-  DeviceArray<uint32_t> places_;
-  DeviceArray<AttentionItem> exact_items_;
-  DeviceArray<ExtraRange> extra_;
-  DeviceArray<HeadRows> conversation_heads_;
-  // The conversation that these and the items were made for; 0: none yet.
-  uint32_t conversation_capacity_ = 0, conversation_rows_per_item_ = 0;
-  // Rows that choose, and what they count; empty: all, equally.
-  std::vector<uint32_t> host_chosen_;
-  std::vector<float> host_weights_;
-  DeviceArray<uint32_t> chosen_;
-  DeviceArray<float> weights_;
+  struct Fixed {
+    std::vector<uint32_t> host_places;
+    std::vector<AttentionItem> host_items;
+    std::vector<ExtraRange> host_extra;
+    DeviceArray<uint32_t> places;
+    DeviceArray<AttentionItem> exact_items;
+    DeviceArray<ExtraRange> extra;
+  } fixed_;
+  // How the conversation's rows are cut into items.
+  struct Said {
+    DeviceArray<uint32_t> begin;  // [kv heads]: where each head's rows begin
+    // The conversation that these and the items were made for; 0: none yet.
+    uint32_t capacity = 0, rows_per_item = 0;
+  } said_;
+  // Query rows that choose, and what they count; empty: all, equally.
+  struct Choosing {
+    std::vector<uint32_t> host_rows;
+    std::vector<float> host_weights;
+    DeviceArray<uint32_t> rows;
+    DeviceArray<float> weights;
+  } choosing_;
 
   // The state of the running step.
   DeviceArray<uint32_t> step_;  // tokens before it; then of each kv head how many there are with it
   DeviceQueries queries_;
   DeviceArray<uint16_t> query_rows_;
   std::array<Part, 3> parts_;  // conversation; sinks and window; what the lookup chose
-  DeviceArray<float> known_lse_, scratch_, tail_;
-  DeviceArray<uint32_t> rows_, counts_;  // that the lookup chose
-  DeviceArray<float> lse_;               // [layers][kinds: see the .cc][kv heads * R]
-  std::vector<float> host_lse_;
-  DeviceArray<uint64_t> masses_, squares_;  // [tokens of the document]
+  // A layer's lookup: what it is told, its working memory, and what it finds.
+  struct Lookup {
+    DeviceArray<float> known_lse, scratch, tail;
+    DeviceArray<uint32_t> rows, counts;  // that it chose
+  } lookup_;
+  struct Lse {
+    DeviceArray<float> device;  // [layers][kinds: see the .cc][kv heads * R]
+    std::vector<float> host;
+  } lse_;
+  struct Observed {
+    DeviceArray<uint64_t> masses, squares;  // [tokens of the document]
+  } observed_;
 };
 
 }  // namespace lectern

@@ -7,6 +7,7 @@
 #include "engine/gpu/device.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/rows/rows.h"
 #include "kernels/thread_pool.h"
 
 namespace lectern {

@@ -2,7 +2,7 @@
 #ifndef LECTERN_ENGINE_INDEXING_CHANGE_PLAN_H_
 #define LECTERN_ENGINE_INDEXING_CHANGE_PLAN_H_
 
-#include "engine/indexing/index_document.h"
+#include "engine/indexing/index_context.h"
 
 namespace lectern {
 

@@ -2,30 +2,25 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <new>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "engine/document/document.h"
 #include "engine/document/kept_rows.h"
 #include "engine/document/kv_spill.h"
-#include "engine/document/layer_shard.h"
 #include "engine/gpu/clustering.h"
 #include "engine/gpu/memory_plan.h"
-#include "engine/gpu/resident_document.h"
+#include "engine/indexing/cluster_layers.h"
+#include "engine/indexing/document_shard.h"
 #include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_input.h"
 #include "engine/indexing/index_progress.h"
 #include "engine/indexing/index_record.h"
 #include "engine/indexing/measure_missed.h"
-#include "engine/indexing/prefill.h"
 #include "engine/indexing/reuse_kv.h"
-#include "engine/model/formats/json.h"
 #include "engine/requests/report_json.h"
 #include "engine/requests/seconds.h"
-#include "index/kmeans.h"
 
 namespace lectern {
 namespace {
@@ -39,7 +34,7 @@ std::string Processor(const std::string& gpu) { return gpu.empty() ? "the CPU" :
 
 class Indexer {
  public:
-  Indexer(const IndexContext& context, IndexDevice device, const IndexOptions& options,
+  Indexer(const IndexContext& context, Placement device, const IndexOptions& options,
           const PreparedDocument& prepared, Catalog& catalog, IndexProgressMeter& progress,
           const NamePlan& names)
       : context_(context),
@@ -50,8 +45,7 @@ class Indexer {
         catalog_(catalog),
         progress_(progress),
         names_(names),
-        temp_dir_(context.store + "/tmp"),
-        rope_(MakeRopeTable(config_.rope, prepared.tokens.ids.size())) {
+        temp_dir_(context.store + "/tmp") {
     const uint64_t tokens = prepared.tokens.ids.size();
     const bool clustered = tokens >= kMinClusteredTokens && config_.num_full_layers() > 0;
     layout_ = {.num_tokens = tokens,
@@ -83,14 +77,14 @@ class Indexer {
     LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
     LECTERN_RETURN_IF_ERROR(RunPrefill());
     if (!layout_.retention.keeps_all()) LECTERN_RETURN_IF_ERROR(DecideKeptRows());
-    LECTERN_RETURN_IF_ERROR(RunClustering());
+    LECTERN_RETURN_IF_ERROR(Cluster());
     const auto start = Clock::now();
     progress_.Begin(IndexProgress::Stage::kWrite, 0, 1);
-    LECTERN_RETURN_IF_ERROR(WriteDocumentShard());
+    LECTERN_RETURN_IF_ERROR(WriteDocument());
     if (layout_.num_levels > 0) {
       LECTERN_RETURN_IF_ERROR(Calibrate());
       shards_.pop_back();
-      LECTERN_RETURN_IF_ERROR(WriteDocumentShard());
+      LECTERN_RETURN_IF_ERROR(WriteDocument());
     }
     LECTERN_RETURN_IF_ERROR(Commit());
     report_.seconds.write += SecondsSince(start);
@@ -110,12 +104,10 @@ class Indexer {
 
   void SayWhereItIsDone() {
     if (!device_.fallback.empty()) Warn("cpu_fallback", device_.fallback);
-    if (device_.transformer && !HasDeviceAttention(*device_.transformer->device(),
-                                                   SpillDtype(layout_.dtype), config_.head_dim)) {
-      Warn("cpu_fallback",
-           "the CPU attends, as the GPU's kernels take keys of f16, bf16 and q8 and heads of up to "
-           "256 numbers (128 where a block has 100 KiB of shared memory)");
-    }
+    if (!device_.transformer) return;
+    const std::string why =
+        WhyCpuAttends(*device_.transformer->device(), SpillDtype(layout_.dtype), config_.head_dim);
+    if (!why.empty()) Warn("cpu_fallback", why);
   }
 
   // The prefill needs a chunk's activations, clustering at least one kv head's rows; both one
@@ -139,7 +131,8 @@ class Indexer {
       prefill += PrefillHostBytes(config_, SpillDtype(layout_.dtype), tokens);
     }
     uint64_t head = layout_.num_levels > 0 ? ClusterHeadBytes(config_, tokens) : 0;
-    if (head > 0 && device_.transformer) head += PinnedAssignBytes(HeadShape());
+    if (head > 0 && device_.transformer)
+      head += PinnedAssignBytes(HeadAssignShape(layout_, config_, num_clustering_));
     const uint64_t least = spill + queries + std::max(prefill, head);
     LECTERN_ASSIGN(work_ram_, context_.ram->Reserve(least, "indexing it", kLessText));
     const uint64_t room =
@@ -274,242 +267,48 @@ class Indexer {
     return catalog_.FindReadyByName(name.substr(name.find_last_of('/') + 1));
   }
 
-  // The shape of the largest clustering of a head.
-  AssignShape HeadShape() const {
-    return {.num_points = layout_.num_tokens,
-            .num_centroids = MostCentroids(layout_.num_tokens, LevelFractions(layout_.num_levels)),
-            .dim = config_.head_dim,
-            .num_heads = num_clustering_};
+  // nullptr: the CPU does everything.
+  const Device* device() const {
+    return device_.transformer ? device_.transformer->device().get() : nullptr;
   }
 
-  // On the device, where there is memory for one head.
-  Status FindAssigners() {
-    if (!device_.transformer || layout_.num_levels == 0) return {};
-    auto made = MakeDeviceClustering(*device_.transformer->device(), HeadShape());
-    if (made.ok()) {
-      clustering_ = std::move(made).value();
-      num_clustering_ = std::min(num_clustering_, clustering_.assigners.size());
-      return {};
-    }
-    if (made.status().code() != Code::kOutOfMemory) return std::move(made).status();
-    WarnClusteredHere(made.status());
-    return {};
-  }
-
-  void WarnClusteredHere(const Status& why) {
-    if (std::exchange(says_clustered_here_, true)) return;
-    Warn("cpu_fallback", "keys were clustered on the CPU: " + why.message());
-  }
-
-  // A few layers at a time, so that every thread has a head to cluster.
-  Status RunClustering() {
-    const uint32_t heads = config_.num_kv_heads;
-    centroids_.assign(layout_.num_levels, 0);
-    progress_.Begin(IndexProgress::Stage::kCluster, 0,
-                    uint64_t{config_.num_full_layers()} * heads);
-    LECTERN_RETURN_IF_ERROR(FindAssigners());
-    const auto group = static_cast<uint32_t>((num_clustering_ + heads - 1) / heads);
-    for (uint32_t begin = 0; begin < config_.num_layers; begin += group) {
-      std::vector<uint32_t> layers;
-      for (uint32_t layer = begin; layer < std::min(begin + group, config_.num_layers); ++layer) {
-        LECTERN_ASSIGN(const bool done, TakeFinishedLayer(layer));
-        if (!done) layers.push_back(layer);
-      }
-      LECTERN_RETURN_IF_ERROR(ClusterLayers(layers));
-    }
+  Status Cluster() {
+    const ShardHeader header = ShardHeaderOf(row_, layout_, config_);
+    LECTERN_ASSIGN(ClusteredLayers layers, ClusterLayers({.context = context_,
+                                                          .options = options_,
+                                                          .layout = layout_,
+                                                          .header = header,
+                                                          .directory = directory_,
+                                                          .temp_dir = temp_dir_,
+                                                          .spill = *spill_,
+                                                          .device = device(),
+                                                          .num_heads = num_clustering_,
+                                                          .progress = progress_}));
+    shards_ = std::move(layers.shards);
     for (uint32_t level = 0; level < layout_.num_levels; ++level) {
-      report_.levels.push_back({level + 1, centroids_[level]});
+      report_.levels.push_back({level + 1, layers.centroids[level]});
     }
-    clustering_ = {};
+    if (!layers.fallback.empty()) Warn("cpu_fallback", layers.fallback);
+    report_.seconds.cluster += layers.cluster_seconds;
+    report_.seconds.calibrate += layers.calibrate_seconds;
+    report_.seconds.write += layers.write_seconds;
     return {};
   }
 
-  // An interrupted run may have left this layer's shard complete.
-  Result<bool> TakeFinishedLayer(uint32_t layer) {
-    const std::string path = directory_ + "/" + LayerFile(layer);
-    LECTERN_ASSIGN(const bool exists, context_.env.Exists(path));
-    if (!exists) return false;
-    const auto shard = ShardReader::Open(context_.env, path,
-                                         {.kind = ShardKind::kLayer,
-                                          .layer = layer,
-                                          .document_id = row_.id.data(),
-                                          .fingerprint = row_.fingerprint.data(),
-                                          .generation = row_.generation,
-                                          .table_crc = std::nullopt},
-                                         Io::kPread);
-    if (!shard.ok() || !shard.value()->VerifyAll().ok()) {
-      LECTERN_RETURN_IF_ERROR(context_.env.Remove(path));
-      return false;
-    }
-    for (uint32_t level = 1; level <= LayoutOf(layer).num_levels; ++level) {
-      for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
-        const SectionEntry* counts = shard.value()->Find(SectionKind::kKeyCounts, head, level);
-        centroids_[level - 1] += counts == nullptr ? 0 : counts->bytes / sizeof(uint32_t);
-      }
-    }
-    shards_.push_back(SummaryOf(*shard.value(), LayerFile(layer)));
-    LECTERN_RETURN_IF_ERROR(spill_->RemoveLayer(layer));
-    return true;
-  }
-
-  // By `assigner`, or, where that has no room for all centroids, which `refused` then says, here.
-  Result<HeadClusters> ClusterOne(uint32_t layer, uint32_t head, Assigner* assigner,
-                                  Status& refused) {
-    BuildOptions build;
-    build.fractions = LevelFractions(layout_.num_levels);
-    build.seed = options_.seed + 7919 * (uint64_t{layer} * config_.num_kv_heads + head);
-    build.is_cancelled = [this] { return progress_.Stopped(); };
-    build.assigner = assigner;
-    const auto run = [&] {
-      return ClusterHead(context_.backend, *spill_, layer, head, layout_, build,
-                         ClusteredBy());
-    };
-    auto clusters = run();
-    if (assigner == nullptr || clusters.status().code() != Code::kOutOfMemory) return clusters;
-    refused = clusters.status();
-    build.assigner = nullptr;
-    return run();
-  }
-
-  Status ClusterLayers(std::vector<uint32_t> layers) {
-    const uint32_t heads = config_.num_kv_heads;
-    const auto windowed =
-        std::stable_partition(layers.begin(), layers.end(),
-                              [&](uint32_t layer) { return !config_.is_windowed(layer); });
-    const auto num_full = static_cast<size_t>(windowed - layers.begin());
-    std::vector<HeadClusters> clusters(layout_.num_levels > 0 ? num_full * heads : 0);
-    std::mutex mutex;
-    Status first, too_large;
-    const auto start = Clock::now();
-    double cluster_seconds = 0, calibrate_seconds = 0;
-    const auto cluster = [&](size_t item, Assigner* assigner) {
-      const uint32_t layer = layers[item / heads];
-      const auto head = static_cast<uint32_t>(item % heads);
-      if (progress_.Stopped()) return;
-      Status refused;
-      Result<HeadClusters> result = ClusterOne(layer, head, assigner, refused);
-      progress_.Clustered();
-      std::lock_guard lock(mutex);
-      if (too_large.ok()) too_large = std::move(refused);
-      if (!result.ok()) {
-        if (first.ok()) first = result.status();
-        return;
-      }
-      cluster_seconds += result->cluster_seconds;
-      calibrate_seconds += result->calibrate_seconds;
-      clusters[item] = std::move(result).value();
-    };
-    for (size_t begin = 0; begin < clusters.size(); begin += num_clustering_) {
-      context_.threads.ParallelFor(std::min(num_clustering_, clusters.size() - begin),
-                                   [&](size_t i, size_t) {
-                                     const Assigners& all = clustering_.assigners;
-                                     cluster(begin + i, all.empty() ? nullptr : all[i].get());
-                                   });
-    }
-    if (!too_large.ok()) WarnClusteredHere(too_large);
-    if (progress_.Stopped()) {
-      return {Code::kCancelled, "indexing was cancelled; the same command goes on from here"};
-    }
-    if (!clustering_.assigners.empty()) {
-      first = device_.transformer->device()->Check(std::move(first));
-    }
-    LECTERN_RETURN_IF_ERROR(first);
-    const double wall = SecondsSince(start);
-    const double busy = std::max(cluster_seconds + calibrate_seconds, 1e-9);
-    report_.seconds.cluster += wall * cluster_seconds / busy;
-    report_.seconds.calibrate += wall * calibrate_seconds / busy;
-
-    const auto write_start = Clock::now();
-    for (size_t i = 0; i < layers.size(); ++i) {
-      const std::span<const HeadClusters> of_layer =
-          clusters.empty() || i >= num_full
-              ? std::span<const HeadClusters>()
-              : std::span<const HeadClusters>(clusters).subspan(i * heads, heads);
-      for (const HeadClusters& head : of_layer) {
-        for (size_t level = 0; level < head.tree.levels.size(); ++level) {
-          centroids_[level] += head.tree.levels[level].num_clusters();
-        }
-      }
-      LECTERN_ASSIGN(ShardSummary summary,
-                     WriteLayerShard(context_.env, temp_dir_, directory_, context_.backend, *spill_,
-                                     layers[i], LayoutOf(layers[i]), Header(), of_layer));
-      shards_.push_back(std::move(summary));
-      LECTERN_RETURN_IF_ERROR(spill_->RemoveLayer(layers[i]));
-    }
-    report_.seconds.write += SecondsSince(write_start);
-    return {};
-  }
-
-  // How keys are grouped and coded. Lookups on a device apply no metric (engine/gpu/lookup.h), so a
-  // document that a device prefills, and will answer, has none unless it is asked for.
-  std::string ClusterKeys() const {
-    if (options_.cluster_keys != "auto") return options_.cluster_keys;
-    return device_.transformer ? "stored" : "queries";
-  }
-
-  ClusterBy ClusteredBy() const {
-    const std::string keys = ClusterKeys();
-    if (keys == "stored") return {};
-    return {.frequencies = rope_.frequencies, .queries = keys == "queries"};
-  }
-
-  RowLayout LayoutOf(uint32_t layer) const { return LayoutOfLayer(layout_, config_, layer); }
-
-  ShardHeader Header() const {
-    ShardHeader header{};
-    std::copy(row_.id.begin(), row_.id.end(), header.document_id);
-    std::copy(row_.fingerprint.begin(), row_.fingerprint.end(), header.fingerprint);
-    header.generation = row_.generation;
-    header.num_tokens = layout_.num_tokens;
-    header.num_layers = config_.num_layers;
-    header.num_kv_heads = config_.num_kv_heads;
-    header.head_dim = config_.head_dim;
-    header.kv_dtype = static_cast<uint32_t>(layout_.dtype);
-    header.num_levels = layout_.num_levels;
-    header.num_sinks = layout_.num_sinks;
-    header.num_window = layout_.num_window;
-    return header;
-  }
-
-  Status WriteDocumentShard() {
-    ShardHeader header = Header();
-    header.kind = static_cast<uint32_t>(ShardKind::kDocument);
-    // A leftover of an interrupted run is written again: the name may differ.
-    if (Status removed = context_.env.Remove(directory_ + "/" + kDocumentFile);
-        !removed.ok() && removed.code() != Code::kMissingFile) {
-      return removed;
-    }
-    LECTERN_ASSIGN(const auto writer,
-                   ShardWriter::Create(context_.env, temp_dir_, directory_, kDocumentFile, header));
-    const auto add = [&](SectionKind kind, const void* data, size_t bytes) {
-      return writer->AddSection(kind, 0, 0, data, bytes);
-    };
-    const FixedContext& tokens = prepared_.tokens;
-    const std::string& text = prepared_.clean.text;
-    const std::string model = ModelJson(), chat = context_.model.chat_template().identity();
-    LECTERN_RETURN_IF_ERROR(add(SectionKind::kText, text.data(), text.size()));
-    LECTERN_RETURN_IF_ERROR(
-        add(SectionKind::kTokens, tokens.ids.data(), tokens.ids.size() * sizeof(int32_t)));
-    LECTERN_RETURN_IF_ERROR(add(SectionKind::kTokenRanges, tokens.ranges.data(),
-                                tokens.ranges.size() * sizeof(tokens.ranges[0])));
-    LECTERN_RETURN_IF_ERROR(add(SectionKind::kTemplate, chat.data(), chat.size()));
-    LECTERN_RETURN_IF_ERROR(add(SectionKind::kName, names_.name.data(), names_.name.size()));
-    LECTERN_RETURN_IF_ERROR(add(SectionKind::kModel, model.data(), model.size()));
-    const std::string& source = names_.source;
-    if (!source.empty()) {
-      LECTERN_RETURN_IF_ERROR(add(SectionKind::kSource, source.data(), source.size()));
-    }
-    if (!options_.pages.empty()) {
-      LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageMap, options_.pages.data(),
-                                  options_.pages.size() * sizeof(PageMapEntry)));
-    }
-    if (layout_.num_levels > 0) {
-      const std::string statistics = StatisticsJson();
-      LECTERN_RETURN_IF_ERROR(add(SectionKind::kStatistics, statistics.data(), statistics.size()));
-      const std::span<const double> sums = spill_->CosineSums();
-      LECTERN_RETURN_IF_ERROR(add(SectionKind::kCosineSums, sums.data(), sums.size_bytes()));
-    }
-    LECTERN_ASSIGN(ShardSummary summary, writer->Finish());
+  Status WriteDocument() {
+    const ShardHeader header = ShardHeaderOf(row_, layout_, config_);
+    LECTERN_ASSIGN(ShardSummary summary, WriteDocumentShard({.context = context_,
+                                                             .options = options_,
+                                                             .prepared = prepared_,
+                                                             .names = names_,
+                                                             .layout = layout_,
+                                                             .header = header,
+                                                             .spill = *spill_,
+                                                             .missed = missed_,
+                                                             .report = report_,
+                                                             .cluster_keys = ClusterKeys(
+                                                                 options_, device())},
+                                                            directory_, temp_dir_));
     shards_.push_back(std::move(summary));
     return {};
   }
@@ -520,11 +319,11 @@ class Indexer {
     work_ram_ = {};
     LECTERN_ASSIGN(const std::shared_ptr<const Document> document,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
-    const auto measure = [&](const SessionDevice& device) {
+    const auto measure = [&](const Placement& device) {
       return MeasureMissed(document, context_.model, context_.backend, context_.threads,
                            [this] { return progress_.Stopped(); }, device);
     };
-    auto measured = measure(DeviceOf(document));
+    auto measured = measure(PlacementOf(document));
     if (IsForWantOfDeviceMemory(measured.status())) {
       Warn("cpu_fallback", "estimates were measured on the CPU: " + measured.status().message());
       measured = measure({});
@@ -535,52 +334,14 @@ class Indexer {
   }
 
   // Where this document is asked.
-  SessionDevice DeviceOf(const std::shared_ptr<const Document>& document) const {
-    SessionDevice device = {device_.transformer, nullptr, ""};
-    if (device_.transformer && HasDeviceAttention(*device_.transformer->device(),
-                                                  document->kv_dtype(), config_.head_dim)) {
-      device.document =
-          std::make_shared<DeviceDocument>(device_.transformer->device(), document,
-                                           context_.backend, DeviceRoomForAsking(config_));
+  Placement PlacementOf(const std::shared_ptr<const Document>& document) const {
+    if (!device_.transformer) return {};
+    const std::shared_ptr<const Device>& device = device_.transformer->device();
+    Placement placement = {.transformer = device_.transformer};
+    if (WhyCpuAttends(*device, document->kv_dtype(), config_.head_dim).empty()) {
+      placement.document = PlaceDocument(device, document, config_, context_.backend);
     }
-    return device;
-  }
-
-  std::string ModelJson() const {
-    const ChatTemplate& chat = context_.model.chat_template();
-    Json::Object json = {{"model", Json(context_.model.folder())},
-                         {"template", Json(chat.name())},
-                         {"kv_budget", Json(double{options_.kv_budget})},
-                         {"kv_type", Json(DtypeName(layout_.dtype))},
-                         {"layer_budget", Json(options_.layer_budget)},
-                         {"head_budget", Json(options_.head_budget)},
-                         {"levels", Json(int64_t{layout_.num_levels})},
-                         {"seed", Json(options_.seed)},
-                         {"cluster_keys", Json(ClusterKeys())},
-                         {"stats", Json(options_.stats)},
-                         {"faiss", Json(FaissVersion())}};
-    if (chat.name() == kFileTemplate) json["template_text"] = Json(chat.jinja());
-    if (!prepared_.date.empty()) json["template_date"] = Json(prepared_.date);
-    if (const WeightsType type = context_.model.weights().type(); type != WeightsType::kStored) {
-      json["weights"] = Json(WeightsName(type));
-    }
-    if (prepared_.prefill_budget < 1) AddPrefill(json, prepared_.prefill_budget);
-    if (!report_.gpu.empty()) AddDevice(json, report_.device, report_.gpu);
-    if (missed_.is_measured()) {
-      json["missed"] = MissedCalibrationJson(missed_, config_.num_layers);
-    }
-    if (!layout_.retention.keeps_all()) {
-      const std::span<const uint64_t> kept = spill_->kept_rows();
-      AddRetention(json, layout_.retention);
-      json["kept_rows"] = Json(std::accumulate(kept.begin(), kept.end(), uint64_t{0}));
-    }
-    return Json(std::move(json)).Dump();
-  }
-
-  std::string StatisticsJson() const {
-    Json::Array cosines;
-    for (const double cosine : spill_->MeanCosines()) cosines.emplace_back(cosine);
-    return Json(Json::Object{{"cosine", std::move(cosines)}}).Dump();
+    return placement;
   }
 
   // The only point at which the document becomes visible.
@@ -593,7 +354,7 @@ class Indexer {
   }
 
   const IndexContext& context_;
-  const IndexDevice device_;
+  const Placement device_;
   const ModelConfig& config_;
   const IndexOptions& options_;
   const PreparedDocument& prepared_;
@@ -601,18 +362,14 @@ class Indexer {
   IndexProgressMeter& progress_;
   const NamePlan& names_;
   const std::string temp_dir_;
-  const RopeTable rope_;
   RowLayout layout_{};
   DocumentRow row_;
   std::string directory_;
   std::unique_ptr<KvSpill> spill_;
   std::vector<ShardSummary> shards_;
-  std::vector<uint64_t> centroids_;  // per level
   MissedCalibration missed_;         // once it is measured
   RamLimit::Share text_ram_, work_ram_;
   size_t num_clustering_ = 1;  // kv heads at a time
-  DeviceClustering clustering_;  // without assigners: here
-  bool says_clustered_here_ = false;
   IndexReport report_;
 };
 
@@ -621,36 +378,6 @@ bool HasName(const DocumentRow& row, const std::string& name) {
 }
 
 }  // namespace
-
-std::string_view StageName(IndexProgress::Stage stage) {
-  switch (stage) {
-    case IndexProgress::Stage::kRead:
-      return "read";
-    case IndexProgress::Stage::kPrefill:
-      return "prefill";
-    case IndexProgress::Stage::kCluster:
-      return "cluster";
-    case IndexProgress::Stage::kCalibrate:
-      return "calibrate";
-    case IndexProgress::Stage::kWrite:
-      return "write";
-  }
-  return "";
-}
-
-std::string_view DtypeName(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return "f32";
-    case Dtype::kF16:
-      return "f16";
-    case Dtype::kBf16:
-      return "bf16";
-    case Dtype::kQ8:
-      return "q8";
-  }
-  return "";
-}
 
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
                                   const IndexOptions& options) try {
@@ -693,7 +420,7 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   }
   IndexOptions chosen = options;
   if (existing && chosen.pages.empty()) chosen.pages = StoredPages(context, *existing);
-  IndexDevice device;
+  Placement device;
   if (context.find_device) {
     LECTERN_ASSIGN(device, context.find_device());
   }
@@ -704,41 +431,6 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   return report;
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "not enough memory to index the document; use fewer threads");
-}
-
-Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
-                                    const IndexOptions& options) try {
-  LECTERN_ASSIGN(const PreparedDocument prepared, PrepareDocument(context.model, bytes, options));
-  const ModelConfig& config = context.model.config();
-  const uint64_t tokens = prepared.tokens.ids.size();
-  IndexEstimate estimate;
-  estimate.tokens = tokens;
-  const DiskCost cost = CostOnDisk(config, options, prepared);
-  estimate.bytes_on_disk = cost.finished;
-  estimate.peak_bytes_on_disk = cost.peak;
-  estimate.anonymous_bytes =
-      IndexingBytes(config, tokens, context.threads.num_threads(), prepared.prefill_budget);
-  estimate.flops = PrefillFlops(config, static_cast<double>(tokens), options.stats == "full",
-                                prepared.prefill_budget);
-  const double cluster_flops =
-      tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;
-  // Attention and clustering reach about half the speed of a plain product.
-  estimate.seconds =
-      (estimate.flops + cluster_flops) / (0.5 * TrialFlopsPerSecond(context.backend) *
-                                          static_cast<double>(context.threads.num_threads()));
-  std::string existing = context.store;
-  for (;;) {  // the store need not exist yet: ask the nearest folder that does
-    LECTERN_ASSIGN(const bool there, context.env.Exists(existing));
-    const size_t slash = existing.find_last_of('/');
-    if (there || slash == std::string::npos) break;
-    existing = slash == 0 ? "/" : existing.substr(0, slash);
-  }
-  LECTERN_ASSIGN(estimate.free_bytes, context.env.FreeBytes(existing));
-  LECTERN_ASSIGN(const auto row, FindReady(context, prepared.id));
-  estimate.existed = row.has_value() && !options.again && HasPages(context, *row, options);
-  return estimate;
-} catch (const std::bad_alloc&) {
-  return Status(Code::kOutOfMemory, "not enough memory to read the document");
 }
 
 }  // namespace lectern

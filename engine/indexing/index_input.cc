@@ -9,11 +9,12 @@
 #include "engine/document/kv_spill.h"
 #include "engine/document/layer_shard.h"
 #include "engine/document/page_map.h"
+#include "engine/indexing/index_context.h"
 #include "engine/indexing/index_cost.h"
-#include "engine/indexing/index_document.h"
 #include "engine/indexing/measure_missed.h"
 #include "engine/indexing/prefill.h"
 #include "engine/model/formats/sha256.h"
+#include "engine/requests/report_json.h"
 
 namespace lectern {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/document/document_names.h"
-#include "engine/indexing/index_document.h"
+#include "engine/indexing/index_context.h"
 #include "engine/indexing/index_input.h"
 #include "store/catalog.h"
 

@@ -61,13 +61,13 @@ Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_
 Result<MissedCalibration> MeasureMissed(std::shared_ptr<const Document> document,
                                         const Model& model, const Backend& backend,
                                         ThreadPool& threads, const std::function<bool()>& stopped,
-                                        const SessionDevice& device) {
+                                        const Placement& placement) {
   if (!document->has_clusters()) return MissedCalibration();
   const std::shared_ptr<void> nothing;
-  LECTERN_ASSIGN(
-      const auto session,
-      DocumentSession::Create(std::move(document), std::shared_ptr<const Model>(nothing, &model),
-                              backend, std::shared_ptr<ThreadPool>(nothing, &threads), 0, device));
+  LECTERN_ASSIGN(const auto session,
+                 DocumentSession::Create(
+                     std::move(document), std::shared_ptr<const Model>(nothing, &model), backend,
+                     std::shared_ptr<ThreadPool>(nothing, &threads), 0, placement));
   std::vector<MissedSample> samples;
   for (size_t i = 0; i < std::size(kQuestions); ++i) {
     if (stopped()) return Status(Code::kCancelled, "measuring was cancelled");

@@ -30,12 +30,12 @@ std::span<const char* const> GenericQuestions();
 inline constexpr uint32_t kGenericAnswerTokens = 8;  // of the answers to them that are measured
 
 // Document::missed_calibration of a document, by the plan that it has, on what generic questions
-// miss, which are asked at `device`. Not measured where there are no clusters, or none of the
+// miss, which are asked at `placement`. Not measured where there are no clusters, or none of the
 // budgets can be served. kCancelled when `stopped` says so; errors of DocumentSession.
 Result<MissedCalibration> MeasureMissed(std::shared_ptr<const Document> document,
                                         const Model& model, const Backend& backend,
                                         ThreadPool& threads, const std::function<bool()>& stopped,
-                                        const SessionDevice& device = {});
+                                        const Placement& placement = {});
 
 }  // namespace lectern
 

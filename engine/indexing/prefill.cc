@@ -43,8 +43,8 @@ class DocumentPrefill {
     scratch_size_ = AttendScratch(kQueryRowsPerItem, config_.head_dim);
     scratch_.resize(threads * scratch_size_);
     visible_.resize(activations_.max_tokens * config_.query_group());
-    window_visible_.resize(config_.window > 0 ? visible_.size() : 0);
-    window_first_.resize(window_visible_.size());
+    window_.visible.resize(config_.window > 0 ? visible_.size() : 0);
+    window_.first.resize(window_.visible.size());
     cosines_.resize(activations_.max_tokens);
     lse_.resize(size_t{activations_.max_tokens} * config_.num_heads);
     max_.resize(lse_.size());
@@ -160,11 +160,11 @@ class DocumentPrefill {
     const auto first_of = [&](uint64_t token) {
       return token + 1 - std::min<uint64_t>(token + 1, config_.window);
     };
-    first_window_key_ = first_of(begin);
-    for (size_t row = 0; row < window_visible_.size(); ++row) {
+    window_.first_key = first_of(begin);
+    for (size_t row = 0; row < window_.visible.size(); ++row) {
       const uint64_t token = begin + row / config_.query_group();
-      window_visible_[row] = static_cast<uint32_t>(token + 1 - first_window_key_);
-      window_first_[row] = static_cast<uint32_t>(first_of(token) - first_window_key_);
+      window_.visible[row] = static_cast<uint32_t>(token + 1 - window_.first_key);
+      window_.first[row] = static_cast<uint32_t>(first_of(token) - window_.first_key);
     }
   }
 
@@ -212,7 +212,7 @@ class DocumentPrefill {
                          .begin = begin,
                          .end = end,
                          .first_token = adds_clusters ? 0 : first_token,
-                         .first_key = is_windowed ? first_window_key_ : first_key_,
+                         .first_key = is_windowed ? window_.first_key : first_key_,
                          .is_cancelled = is_cancelled}));
     const size_t num_states = (end - begin) * config_.num_heads;
     if (adds_clusters) {
@@ -291,8 +291,8 @@ class DocumentPrefill {
     const Rows<float> queries = transformer_.Grouped(activations_.queries, head, num_tokens_);
     const AttentionState state = State(head, first, last);
     const bool is_windowed = config_.is_windowed(layer);
-    const uint64_t first_key = is_windowed ? first_window_key_ : first_key_;
-    const std::span<const uint32_t> visible = is_windowed ? window_visible_ : visible_;
+    const uint64_t first_key = is_windowed ? window_.first_key : first_key_;
+    const std::span<const uint32_t> visible = is_windowed ? window_.visible : visible_;
     const uint64_t seen = first_key + visible[last - 1];  // no row of the block sees more
     ResetState(state);
     transformer_.backend().attend(
@@ -303,7 +303,7 @@ class DocumentPrefill {
          .softcap = config_.attention_softcap,
          .visible = visible.subspan(first, last - first),
          .first = is_windowed
-                      ? std::span<const uint32_t>(window_first_).subspan(first, last - first)
+                      ? std::span<const uint32_t>(window_.first).subspan(first, last - first)
                       : std::span<const uint32_t>(),
          .state = state,
          .logits = {},
@@ -347,9 +347,11 @@ class DocumentPrefill {
   Activations activations_;
   std::unique_ptr<DevicePrefill> device_;  // nullptr: attention is here
   std::vector<uint32_t> visible_;  // [chunk tokens * group], from first_key_ on
-  // The same for windowed layers, from first_window_key_ on, and where each row's window begins.
-  std::vector<uint32_t> window_visible_, window_first_;
-  uint64_t first_window_key_ = 0;
+  // The same for windowed layers, from `first_key` on, and where each row's window begins.
+  struct Window {
+    std::vector<uint32_t> visible, first;
+    uint64_t first_key = 0;
+  } window_;
   std::vector<double> cosines_;                // [chunk tokens]
   std::vector<float> lse_;                     // [kv heads][chunk tokens * group], of the layer
   std::vector<FullAttentionBuffers> buffers_;  // [threads]

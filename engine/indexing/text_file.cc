@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "engine/indexing/index_document.h"
+#include "engine/indexing/index_context.h"
 
 namespace lectern {
 

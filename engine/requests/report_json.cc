@@ -412,4 +412,34 @@ std::string ErrorJson(const Status& status, std::string_view request_id) {
       .Dump();
 }
 
+std::string_view StageName(IndexProgress::Stage stage) {
+  switch (stage) {
+    case IndexProgress::Stage::kRead:
+      return "read";
+    case IndexProgress::Stage::kPrefill:
+      return "prefill";
+    case IndexProgress::Stage::kCluster:
+      return "cluster";
+    case IndexProgress::Stage::kCalibrate:
+      return "calibrate";
+    case IndexProgress::Stage::kWrite:
+      return "write";
+  }
+  return "";
+}
+
+std::string_view DtypeName(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return "f32";
+    case Dtype::kF16:
+      return "f16";
+    case Dtype::kBf16:
+      return "bf16";
+    case Dtype::kQ8:
+      return "q8";
+  }
+  return "";
+}
+
 }  // namespace lectern

@@ -55,6 +55,8 @@ std::string_view StateName(DocumentState state);  // "building", "ready", "dead"
 // {"error":{"message","type","param","code","request_id","retryable"}}
 std::string ErrorJson(const Status& status, std::string_view request_id = {});
 
+std::string_view DtypeName(Dtype dtype);  // "f16"
+
 }  // namespace lectern
 
 #endif  // LECTERN_ENGINE_REQUESTS_REPORT_JSON_H_

@@ -21,10 +21,10 @@
 
 #include "index/build.h"
 #include "index/cuda_assigner.h"
-#include "index/faiss_gpu.h"
 #include "index/kmeans.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 #include "kernels/thread_pool.h"
+#include "tests/index/faiss_gpu.h"
 
 namespace lectern {
 namespace {
@@ -201,7 +201,7 @@ int Run(const Options& options) {
   if (!plan.ok()) Die(plan.status().message());
   RunAll(bench, "CUDA", MakeCudaAssigners(*kernels, devices[0].index, *plan));
   if (HasFaissGpu() && !options.is_emulated) {
-    const auto faiss_plan = PlanFaissGpuAssign(shape, bytes);
+    const auto faiss_plan = PlanFaissGpu(shape, bytes);
     if (!faiss_plan.ok()) Die(faiss_plan.status().message());
     RunAll(bench, "FAISS", MakeFaissGpuAssigners(devices[0].index, *faiss_plan));
   }

@@ -33,8 +33,11 @@
 #include <vector>
 
 #include "index/row_limits.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/attention/key_squares.h"
+#include "kernels/cuda/lookup/question_lookup.h"
+#include "kernels/cuda/lookup/row_lookup.h"
+#include "kernels/cuda/rows/matmul.h"
+#include "kernels/cuda/runtime/device.h"
 #include "kernels/types.h"
 #include "tests/kernels/cuda_emulation/emulation.h"
 
@@ -451,7 +454,7 @@ class Step {
   bool is_question() const { return view_.num_tokens > 1; }
   // What was listed and the tail, as items.
   CudaCutItemsArgs Cut() const {
-    return {.heads = nullptr,
+    return {.list_begin = nullptr,
             .counts = counts_.data(),
             .extra = layer_.tails.data(),
             .num_extra = 1,

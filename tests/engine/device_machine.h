@@ -115,8 +115,8 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
     return engine.ok() ? std::move(engine).value() : nullptr;
   }
 
-  Result<SessionDevice> Place(const TokenDocument& indexed, std::shared_ptr<Device> device) {
-    SessionDevice placed;
+  Result<Placement> Place(const TokenDocument& indexed, std::shared_ptr<Device> device) {
+    Placement placed;
     LECTERN_ASSIGN(placed.transformer,
                    DeviceTransformer::Load(device, indexed.model, *DefaultBackend(), *threads_));
     if (HasDeviceAttention(*device, indexed.document->kv_dtype(),
@@ -128,7 +128,7 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
   }
 
   std::unique_ptr<DocumentSession> NewSession(const TokenDocument& indexed,
-                                              const SessionDevice& device = {}) {
+                                              const Placement& device = {}) {
     auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
                                            threads_, 0, device);
     EXPECT_TRUE(session.ok()) << session.status().message();

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "engine/document/layer_shard.h"
+#include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/prefill.h"
 

@@ -10,18 +10,13 @@ namespace {
 constexpr AssignShape kHeads = {
     .num_points = 131072, .num_centroids = 2654, .dim = 128, .num_heads = 16};
 
-using Planner = Result<AssignPlan> (*)(const AssignShape&, uint64_t);
+AssignPlan Plan(const AssignShape& shape, uint64_t bytes) {
+  const auto plan = PlanCudaAssign(shape, bytes);
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  return plan.ok() ? *plan : AssignPlan();
+}
 
-class AssignPlanTest : public testing::TestWithParam<Planner> {
- protected:
-  static AssignPlan Plan(const AssignShape& shape, uint64_t bytes) {
-    const auto plan = GetParam()(shape, bytes);
-    EXPECT_TRUE(plan.ok()) << plan.status().message();
-    return plan.ok() ? *plan : AssignPlan();
-  }
-};
-
-TEST_P(AssignPlanTest, AsManyHeadsAsFitAndAsAreWanted) {
+TEST(AssignPlanTest, AsManyHeadsAsFitAndAsAreWanted) {
   const uint64_t one = Plan(kHeads, uint64_t{1} << 40).head_bytes;
   EXPECT_GE(one, uint64_t{131072 + 2654} * 128 * 4);  // keys and centroids in float
   EXPECT_LE(one, uint64_t{512} << 20);
@@ -40,7 +35,7 @@ TEST_P(AssignPlanTest, AsManyHeadsAsFitAndAsAreWanted) {
             1u);
 }
 
-TEST_P(AssignPlanTest, OneHeadInPartsWhereItDoesNotFitWhole) {
+TEST(AssignPlanTest, OneHeadInPartsWhereItDoesNotFitWhole) {
   const AssignPlan whole = Plan(kHeads, uint64_t{1} << 40);
   const AssignPlan part = Plan(kHeads, whole.head_bytes - 1);
   EXPECT_EQ(part.num_heads, 1u);
@@ -55,27 +50,23 @@ TEST_P(AssignPlanTest, OneHeadInPartsWhereItDoesNotFitWhole) {
   EXPECT_EQ(least.block_rows, 5000u);
 }
 
-TEST_P(AssignPlanTest, TooLittleIsRefusedWithTheBytes) {
+TEST(AssignPlanTest, TooLittleIsRefusedWithTheBytes) {
   uint64_t fits = uint64_t{1} << 40, too_few = 0;
   while (fits - too_few > 1) {
     const uint64_t middle = (fits + too_few) / 2;
-    (GetParam()(kHeads, middle).ok() ? fits : too_few) = middle;
+    (PlanCudaAssign(kHeads, middle).ok() ? fits : too_few) = middle;
   }
   EXPECT_GE(Plan(kHeads, fits).rows_bytes,
             AssignRowsBytes(kLeastAssignRows, kHeads.num_centroids, kHeads.dim));
-  const Status status = GetParam()(kHeads, too_few).status();
+  const Status status = PlanCudaAssign(kHeads, too_few).status();
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
   EXPECT_EQ(status.param(), "device_memory");
   EXPECT_NE(status.message().find(" " + std::to_string(fits) + " bytes"), std::string::npos)
       << status.message();
   EXPECT_NE(status.message().find(" " + std::to_string(too_few) + " may"), std::string::npos)
       << status.message();
-  EXPECT_EQ(GetParam()(kHeads, 0).status().code(), Code::kOutOfMemory);
+  EXPECT_EQ(PlanCudaAssign(kHeads, 0).status().code(), Code::kOutOfMemory);
 }
-
-INSTANTIATE_TEST_SUITE_P(Paths, AssignPlanTest,
-                         testing::Values(&PlanCudaAssign, &PlanFaissGpuAssign),
-                         [](const auto& path) { return path.index == 0 ? "cuda" : "faiss"; });
 
 TEST(MostCentroidsTest, CountsTheFinestClustersAndTheirRounding) {
   EXPECT_EQ(MostCentroids(1000, {0.005, 0.02}), 21u);

@@ -101,8 +101,7 @@ class CudaAssignerTest : public CudaTest {
             .block_rows = rows,
             .holds_points = false,
             .head_bytes = kPlenty,
-            .rows_bytes = AssignRowsBytes(rows, k, d),
-            .temp_bytes = 0};
+            .rows_bytes = AssignRowsBytes(rows, k, d)};
   }
 };
 

@@ -1,11 +1,10 @@
-#include "index/faiss_gpu.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "index/build.h"
 #include "index/kmeans.h"
+#include "tests/index/faiss_gpu.h"
 #include "tests/index/random_keys.h"
 
 namespace lectern {
@@ -16,15 +15,15 @@ using testing::UnitRows;
 
 constexpr uint64_t kPlenty = uint64_t{1} << 30;
 
-AssignPlan Plan(size_t n, size_t k, size_t d, size_t heads = 1) {
-  return *PlanFaissGpuAssign({.num_points = n, .num_centroids = k, .dim = d, .num_heads = heads},
-                             kPlenty * heads);
+FaissGpuPlan Plan(size_t n, size_t k, size_t d, size_t heads = 1) {
+  return *PlanFaissGpu({.num_points = n, .num_centroids = k, .dim = d, .num_heads = heads},
+                       kPlenty * heads);
 }
 
-// Without FAISS on a GPU: says what is missing, by the error that a user would read.
+// Without FAISS on a GPU the tests say what is missing.
 class FaissGpuTest : public ::testing::Test {
  protected:
-  void Make(const AssignPlan& plan) {
+  void Make(const FaissGpuPlan& plan) {
     auto made = MakeFaissGpuAssigners(0, plan);
     if (!made.ok()) {
       EXPECT_EQ(made.status().code(), Code::kInvalidArgument) << made.status().message();
@@ -66,9 +65,9 @@ TEST_F(FaissGpuTest, AssignsAsTheDefinition) {
 }
 
 TEST_F(FaissGpuTest, PointsThatDoNotFitAreAssignedInParts) {
-  AssignPlan plan = Plan(3000, 70, 64);
-  plan.holds_points = false;
-  plan.block_rows = 700;
+  FaissGpuPlan plan = Plan(3000, 70, 64);
+  plan.assign.holds_points = false;
+  plan.assign.block_rows = 700;
   Make(plan);
   if (IsSkipped()) return;
   const OwnRows points = UnitRows(3000, 64, 5);

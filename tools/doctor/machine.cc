@@ -19,7 +19,7 @@
 
 #include "engine/api/build_info.h"
 #include "engine/requests/seconds.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 #include "kernels/process_limits.h"
 #include "tools/quantities.h"
 

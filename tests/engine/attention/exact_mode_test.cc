@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_document.h"
+#include "engine/requests/report_json.h"
 #include "tests/engine/dense_oracle.h"
 #include "tests/engine/test_documents.h"
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "engine/document/find_document.h"
+#include "engine/indexing/estimate_index.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/index_input.h"
 #include "store/store.h"

@@ -83,7 +83,8 @@ TEST_P(DeviceMemoryTest, CodesStayWhereRowsDoNotAndTheDeviceLooksUp) {
     ASSERT_TRUE(Attend(of_none, *document, layer, by_none, 0.3).ok());
     const uint64_t after_none = cuda_emulation::NumLaunches();
     ASSERT_TRUE(Attend(of_host, *document, layer, by_host, 0.3).ok());
-    // Besides attention it has a lookup of eight (kernels/cuda/row_lookup.h, question_lookup.h).
+    // Besides attention it has a lookup of eight (kernels/cuda/lookup/row_lookup.h,
+    // question_lookup.h).
     if (GetParam() == Machine::kEmulated) {
       EXPECT_GE(after_coded - before, after_none - after_coded + 8);
     }

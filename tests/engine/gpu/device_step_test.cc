@@ -55,7 +55,7 @@ class DeviceStepTest : public OnMachine {
 
   // With the host between lookup and attention: what looks at a step's layers needs it there.
   std::unique_ptr<DocumentSession> NewHostDriven(const TokenDocument& indexed,
-                                                 const SessionDevice& placed) {
+                                                 const Placement& placed) {
     auto session = NewSession(indexed, placed);
     session->probe().on_layer = [](const lectern::LayerStep&) {};
     return session;

@@ -43,7 +43,7 @@ constexpr double kSparseTolerance = 6e-2;
 class DeviceTest : public OnMachine {
  protected:
   // The same steps here and there: a question, then tokens one by one.
-  void ExpectTheCpusLogits(const TokenDocument& indexed, const SessionDevice& placed,
+  void ExpectTheCpusLogits(const TokenDocument& indexed, const Placement& placed,
                            std::span<const int32_t> tokens, double budget, double tolerance) {
     const auto here = NewSession(indexed), there = NewSession(indexed, placed);
     for (size_t done = 0, count = tokens.size() - 4; done < tokens.size();
@@ -59,7 +59,7 @@ class DeviceTest : public OnMachine {
   }
 
   // Where the device chooses the rows, its logits are as close to those of all rows as the CPU's.
-  void ExpectLogitsAsCloseToExact(const TokenDocument& indexed, const SessionDevice& placed,
+  void ExpectLogitsAsCloseToExact(const TokenDocument& indexed, const Placement& placed,
                                   std::span<const int32_t> tokens, double budget) {
     const auto here = NewSession(indexed), there = NewSession(indexed, placed);
     const auto exact = NewSession(indexed);

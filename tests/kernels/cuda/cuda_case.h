@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 #include "tests/kernels/cuda_emulation/emulation.h"
 #include "tests/kernels/matrix.h"
 

@@ -1,5 +1,5 @@
-// kernels/cuda/primitives.cuh without PTX: each instruction lane by lane, as the PTX ISA defines
-// it.
+// kernels/cuda/runtime/primitives.cuh without PTX: each instruction lane by lane, as the PTX ISA
+// defines it.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_EMULATION_PRIMITIVES_H_
 #define LECTERN_TESTS_KERNELS_CUDA_EMULATION_PRIMITIVES_H_
 

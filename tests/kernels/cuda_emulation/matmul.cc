@@ -1,6 +1,7 @@
 // In the place of cuBLAS.
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/primitives.cuh"
+#include "kernels/cuda/rows/matmul.h"
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/primitives.cuh"
 
 namespace lectern {
 namespace {

@@ -1,0 +1,46 @@
+// Attends for a session's passes: on the session's device if it can do the pass, else on the host.
+#ifndef LECTERN_ENGINE_ASKING_SESSION_ATTENTION_H_
+#define LECTERN_ENGINE_ASKING_SESSION_ATTENTION_H_
+
+#include <memory>
+
+#include "engine/asking/session_conversation.h"
+#include "engine/attention/host_step.h"
+#include "engine/attention/probe.h"
+#include "engine/gpu/cached_attention.h"
+#include "engine/gpu/placement.h"
+#include "engine/gpu/step.h"
+
+namespace lectern {
+
+// One thread at a time.
+class SessionAttention {
+ public:
+  // Shares the stream, which may be nullptr where `placement` has no document, and the placed
+  // document; borrows the rest, and tells `conversation` of the device.
+  SessionAttention(const Placement& placement, std::shared_ptr<DeviceStream> stream,
+                   const Document& document, const Transformer& transformer,
+                   const ModelConfig& config, Arena& arena, Probe& probe,
+                   SessionConversation& conversation);
+
+  // Begins the attention of a pass: the device's if it can do it, else the host's. Errors of DeviceStep::Begin and HostStep::Begin.
+  Result<StepAttention*> Begin(const StepPlan& plan);
+  HostStep& host() { return *host_step_; }
+  // Adds evidence that is still on the device to the sums of the plans.
+  Status CollectSums() { return device_step_ ? device_step_->CollectSums() : Status(); }
+  // Lets go of the document's rows on the device.
+  void ReleaseDevice() {
+    if (device_step_) device_step_->Release();
+  }
+
+ private:
+  const Probe& probe_;
+  // Set if a device holds the document's rows.
+  std::unique_ptr<DeviceAttention> device_attention_;
+  std::unique_ptr<DeviceStep> device_step_;  // likewise
+  std::unique_ptr<HostStep> host_step_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ASKING_SESSION_ATTENTION_H_

@@ -1,0 +1,220 @@
+#include "engine/indexing/cluster_layers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "engine/gpu/clustering.h"
+#include "engine/model/weights/rope.h"
+#include "engine/requests/seconds.h"
+#include "index/build.h"
+#include "store/shard_reader.h"
+
+namespace lectern {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class LayerClustering {
+ public:
+  explicit LayerClustering(const LayersToCluster& work)
+      : work_(work),
+        config_(work.context.model.config()),
+        layout_(work.layout),
+        rope_(MakeRopeTable(config_.rope, layout_.num_tokens)),
+        num_heads_(work.num_heads) {}
+
+  // A few layers at a time, so that every thread has a head to cluster.
+  Result<ClusteredLayers> Run() {
+    const uint32_t heads = config_.num_kv_heads;
+    done_.centroids.assign(layout_.num_levels, 0);
+    work_.progress.Begin(IndexProgress::Stage::kCluster, 0,
+                         uint64_t{config_.num_full_layers()} * heads);
+    LECTERN_RETURN_IF_ERROR(FindAssigners());
+    const auto group = static_cast<uint32_t>((num_heads_ + heads - 1) / heads);
+    for (uint32_t begin = 0; begin < config_.num_layers; begin += group) {
+      std::vector<uint32_t> layers;
+      for (uint32_t layer = begin; layer < std::min(begin + group, config_.num_layers); ++layer) {
+        LECTERN_ASSIGN(const bool done, TakeFinishedLayer(layer));
+        if (!done) layers.push_back(layer);
+      }
+      LECTERN_RETURN_IF_ERROR(ClusterLayers(layers));
+    }
+    return std::move(done_);
+  }
+
+ private:
+  // On the device, where there is memory for one head.
+  Status FindAssigners() {
+    if (work_.device == nullptr || layout_.num_levels == 0) return {};
+    auto made = MakeDeviceClustering(*work_.device, HeadAssignShape(layout_, config_, num_heads_));
+    if (made.ok()) {
+      clustering_ = std::move(made).value();
+      num_heads_ = std::min(num_heads_, clustering_.assigners.size());
+      return {};
+    }
+    if (made.status().code() != Code::kOutOfMemory) return std::move(made).status();
+    SayClusteredHere(made.status());
+    return {};
+  }
+
+  void SayClusteredHere(const Status& why) {
+    if (!done_.fallback.empty()) return;
+    done_.fallback = "keys were clustered on the CPU: " + why.message();
+  }
+
+  // An interrupted run may have left this layer's shard complete.
+  Result<bool> TakeFinishedLayer(uint32_t layer) {
+    const std::string path = work_.directory + "/" + LayerFile(layer);
+    LECTERN_ASSIGN(const bool exists, work_.context.env.Exists(path));
+    if (!exists) return false;
+    const auto shard = ShardReader::Open(work_.context.env, path,
+                                         {.kind = ShardKind::kLayer,
+                                          .layer = layer,
+                                          .document_id = work_.header.document_id,
+                                          .fingerprint = work_.header.fingerprint,
+                                          .generation = work_.header.generation,
+                                          .table_crc = std::nullopt},
+                                         Io::kPread);
+    if (!shard.ok() || !shard.value()->VerifyAll().ok()) {
+      LECTERN_RETURN_IF_ERROR(work_.context.env.Remove(path));
+      return false;
+    }
+    for (uint32_t level = 1; level <= LayoutOf(layer).num_levels; ++level) {
+      for (uint32_t head = 0; head < config_.num_kv_heads; ++head) {
+        const SectionEntry* counts = shard.value()->Find(SectionKind::kKeyCounts, head, level);
+        done_.centroids[level - 1] += counts == nullptr ? 0 : counts->bytes / sizeof(uint32_t);
+      }
+    }
+    done_.shards.push_back(SummaryOf(*shard.value(), LayerFile(layer)));
+    LECTERN_RETURN_IF_ERROR(work_.spill.RemoveLayer(layer));
+    return true;
+  }
+
+  // By `assigner`; where it has no room for all centroids `refused` says so, and the CPU clusters.
+  Result<HeadClusters> ClusterOne(uint32_t layer, uint32_t head, Assigner* assigner,
+                                  Status& refused) {
+    BuildOptions build;
+    build.fractions = LevelFractions(layout_.num_levels);
+    build.seed = work_.options.seed + 7919 * (uint64_t{layer} * config_.num_kv_heads + head);
+    build.is_cancelled = [this] { return work_.progress.Stopped(); };
+    build.assigner = assigner;
+    const auto run = [&] {
+      return ClusterHead(work_.context.backend, work_.spill, layer, head, layout_, build,
+                         ClusteredBy());
+    };
+    auto clusters = run();
+    if (assigner == nullptr || clusters.status().code() != Code::kOutOfMemory) return clusters;
+    refused = clusters.status();
+    build.assigner = nullptr;
+    return run();
+  }
+
+  Status ClusterLayers(std::vector<uint32_t> layers) {
+    const uint32_t heads = config_.num_kv_heads;
+    const auto windowed = std::stable_partition(
+        layers.begin(), layers.end(), [&](uint32_t layer) { return !config_.is_windowed(layer); });
+    const auto num_full = static_cast<size_t>(windowed - layers.begin());
+    std::vector<HeadClusters> clusters(layout_.num_levels > 0 ? num_full * heads : 0);
+    std::mutex mutex;
+    Status first, too_large;
+    const auto start = Clock::now();
+    double cluster_seconds = 0, calibrate_seconds = 0;
+    const auto cluster = [&](size_t item, Assigner* assigner) {
+      const uint32_t layer = layers[item / heads];
+      const auto head = static_cast<uint32_t>(item % heads);
+      if (work_.progress.Stopped()) return;
+      Status refused;
+      Result<HeadClusters> result = ClusterOne(layer, head, assigner, refused);
+      work_.progress.Clustered();
+      std::lock_guard lock(mutex);
+      if (too_large.ok()) too_large = std::move(refused);
+      if (!result.ok()) {
+        if (first.ok()) first = result.status();
+        return;
+      }
+      cluster_seconds += result->cluster_seconds;
+      calibrate_seconds += result->calibrate_seconds;
+      clusters[item] = std::move(result).value();
+    };
+    for (size_t begin = 0; begin < clusters.size(); begin += num_heads_) {
+      work_.context.threads.ParallelFor(std::min(num_heads_, clusters.size() - begin),
+                                        [&](size_t i, size_t) {
+                                          const Assigners& all = clustering_.assigners;
+                                          cluster(begin + i, all.empty() ? nullptr : all[i].get());
+                                        });
+    }
+    if (!too_large.ok()) SayClusteredHere(too_large);
+    if (work_.progress.Stopped()) {
+      return {Code::kCancelled, "indexing was cancelled; the same command goes on from here"};
+    }
+    if (!clustering_.assigners.empty()) {
+      first = work_.device->Check(std::move(first));
+    }
+    LECTERN_RETURN_IF_ERROR(first);
+    const double wall = SecondsSince(start);
+    const double busy = std::max(cluster_seconds + calibrate_seconds, 1e-9);
+    done_.cluster_seconds += wall * cluster_seconds / busy;
+    done_.calibrate_seconds += wall * calibrate_seconds / busy;
+
+    const auto write_start = Clock::now();
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const std::span<const HeadClusters> of_layer =
+          clusters.empty() || i >= num_full
+              ? std::span<const HeadClusters>()
+              : std::span<const HeadClusters>(clusters).subspan(i * heads, heads);
+      for (const HeadClusters& head : of_layer) {
+        for (size_t level = 0; level < head.tree.levels.size(); ++level) {
+          done_.centroids[level] += head.tree.levels[level].num_clusters();
+        }
+      }
+      LECTERN_ASSIGN(
+          ShardSummary summary,
+          WriteLayerShard(work_.context.env, work_.temp_dir, work_.directory, work_.context.backend,
+                          work_.spill, layers[i], LayoutOf(layers[i]), work_.header, of_layer));
+      done_.shards.push_back(std::move(summary));
+      LECTERN_RETURN_IF_ERROR(work_.spill.RemoveLayer(layers[i]));
+    }
+    done_.write_seconds += SecondsSince(write_start);
+    return {};
+  }
+
+  ClusterBy ClusteredBy() const {
+    const std::string keys = ClusterKeys(work_.options, work_.device);
+    if (keys == "stored") return {};
+    return {.frequencies = rope_.frequencies, .queries = keys == "queries"};
+  }
+
+  RowLayout LayoutOf(uint32_t layer) const { return LayoutOfLayer(layout_, config_, layer); }
+
+  const LayersToCluster& work_;
+  const ModelConfig& config_;
+  const RowLayout& layout_;
+  const RopeTable rope_;
+  size_t num_heads_;             // kv heads at a time
+  DeviceClustering clustering_;  // without assigners: on the CPU
+  ClusteredLayers done_;
+};
+
+}  // namespace
+
+AssignShape HeadAssignShape(const RowLayout& layout, const ModelConfig& config, size_t num_heads) {
+  return {.num_points = layout.num_tokens,
+          .num_centroids = MostCentroids(layout.num_tokens, LevelFractions(layout.num_levels)),
+          .dim = config.head_dim,
+          .num_heads = num_heads};
+}
+
+std::string ClusterKeys(const IndexOptions& options, const Device* device) {
+  if (options.cluster_keys != "auto") return options.cluster_keys;
+  return device != nullptr ? "stored" : "queries";
+}
+
+Result<ClusteredLayers> ClusterLayers(const LayersToCluster& work) {
+  return LayerClustering(work).Run();
+}
+
+}  // namespace lectern
