@@ -1,4 +1,5 @@
-// Runs the assignment step of K-means on a CUDA device, by the kernel of kernels/cuda/assign.h.
+// Runs the assignment step of K-means on a CUDA device, by the kernel of
+// kernels/cuda/clustering/assign.h.
 #ifndef LECTERN_INDEX_CUDA_ASSIGNER_H_
 #define LECTERN_INDEX_CUDA_ASSIGNER_H_
 

@@ -23,7 +23,8 @@ class SessionAttention {
                    const ModelConfig& config, Arena& arena, Probe& probe,
                    SessionConversation& conversation);
 
-  // Begins the attention of a pass: the device's if it can do it, else the host's. Errors of DeviceStep::Begin and HostStep::Begin.
+  // Begins the attention of a pass: the device's if it can do it, else the host's. Errors of
+  // DeviceStep::Begin and HostStep::Begin.
   Result<StepAttention*> Begin(const StepPlan& plan);
   HostStep& host() { return *host_step_; }
   // Adds evidence that is still on the device to the sums of the plans.

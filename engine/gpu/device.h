@@ -1,8 +1,8 @@
 // Opens the GPU of an engine, counts the memory that is taken of it, and turns its errors into
 // Lectern's.
 //
-// Everything on the GPU goes through the table of kernels/cuda/runtime/kernels.h, so that the engine
-// has no part of CUDA in it and tests can put an emulated device in its place.
+// Everything on the GPU goes through the table of kernels/cuda/runtime/kernels.h, so that the
+// engine has no part of CUDA in it and tests can put an emulated device in its place.
 #ifndef LECTERN_ENGINE_GPU_DEVICE_H_
 #define LECTERN_ENGINE_GPU_DEVICE_H_
 

@@ -1,5 +1,5 @@
-// Where the work on a document is done: on the CPU, or how far on a device. A session has one for
-// its answers; indexing has one for its prefill, its clustering and what it measures.
+// Says where the work on a document is done: on the CPU, or which part of it on a device. A session
+// has one for its answers; indexing has one for its prefill, its clustering and its measurements.
 #ifndef LECTERN_ENGINE_GPU_PLACEMENT_H_
 #define LECTERN_ENGINE_GPU_PLACEMENT_H_
 
@@ -13,8 +13,8 @@ namespace lectern {
 
 // All empty: the CPU does everything, as nothing else was asked for.
 struct Placement {
-  std::shared_ptr<const DeviceTransformer> transformer =
-      {};  // nullptr: linear layers are the CPU's
+  // nullptr: the CPU computes the linear layers.
+  std::shared_ptr<const DeviceTransformer> transformer = {};
   // nullptr: the CPU attends to the document, because the kernels do not support its rows, or there
   // is no document yet (while it is indexed).
   std::shared_ptr<DeviceDocument> document = {};
@@ -23,12 +23,12 @@ struct Placement {
   std::string fallback = {};
 };
 
-// Why the CPU attends to a document of such keys though there is this device; empty: the device
-// attends.
+// Tells why the CPU attends to a document of such keys although there is this device; empty: the
+// device attends.
 std::string WhyCpuAttends(const Device& device, Dtype kv_dtype, size_t head_dim);
 
-// The document on the device, whose kernels attend to it (WhyCpuAttends is empty), with room left
-// for those who ask. Borrows `backend`.
+// Places the document on a device whose kernels attend to it (WhyCpuAttends is empty), and leaves
+// room there for sessions that ask. Borrows `backend`.
 std::shared_ptr<DeviceDocument> PlaceDocument(std::shared_ptr<const Device> device,
                                               std::shared_ptr<const Document> document,
                                               const ModelConfig& config, const Backend& backend);

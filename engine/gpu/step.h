@@ -4,8 +4,8 @@
 // Each layer goes through these stages. Keys and values of the step's tokens join the
 // conversation's. The queries attend to the conversation, and to the sinks and the window of the
 // document (or to all of it). The log-sum-exp of both is given to the lookup
-// (kernels/cuda/lookup/row_lookup.h for a token of an answer, question_lookup.h for a question). The
-// queries attend to the rows that the lookup lists, and to the mean values that stand for the
+// (kernels/cuda/lookup/row_lookup.h for a token of an answer, question_lookup.h for a question).
+// The queries attend to the rows that the lookup lists, and to the mean values that stand for the
 // others. The three results are joined. Evidence is summed on the device, and the missed mass comes
 // back once a step. All of the document's rows have to be on the device, and its codes where a
 // layer is not read whole.
@@ -115,7 +115,7 @@ class DeviceStep final : public StepAttention {
   const std::shared_ptr<DeviceConversation> conversation_;
   const ModelConfig& config_;
   KvStaging& staging_;
-  StepPlan step_plan_;                   // of the running pass
+  StepPlan step_plan_;                  // of the running pass
   std::optional<Plan> plan_, refused_;  // what it is ready for; what it could not be
   uint64_t key_ = 0;
   std::vector<Layer> layers_;

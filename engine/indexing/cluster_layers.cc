@@ -94,7 +94,8 @@ class LayerClustering {
     return true;
   }
 
-  // By `assigner`; where it has no room for all centroids `refused` says so, and the CPU clusters.
+  // Clusters a head by `assigner`. If that has no room for all centroids, sets `refused` to its
+  // error, and the CPU clusters.
   Result<HeadClusters> ClusterOne(uint32_t layer, uint32_t head, Assigner* assigner,
                                   Status& refused) {
     BuildOptions build;

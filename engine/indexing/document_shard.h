@@ -1,5 +1,5 @@
-// The document's own shard: its text, tokens and names, how it was indexed, and the statistics that
-// plans are made from.
+// Writes the document's own shard: its text, tokens and names, how it was indexed, and the
+// statistics that plans are made from.
 #ifndef LECTERN_ENGINE_INDEXING_DOCUMENT_SHARD_H_
 #define LECTERN_ENGINE_INDEXING_DOCUMENT_SHARD_H_
 
@@ -33,7 +33,7 @@ struct DocumentShardParts {
   const IndexReport& report;        // names the device
   std::string cluster_keys;         // as ClusterKeys (cluster_layers.h) resolved it
 };
-// In the place of one that is there already.
+// Writes the shard; one that is there already is replaced.
 Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
                                         const std::string& directory, const std::string& temp_dir);
 

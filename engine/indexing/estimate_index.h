@@ -1,4 +1,4 @@
-// What indexing a document would take, before it is indexed.
+// Estimates the time, memory and disk that indexing a document would take.
 #ifndef LECTERN_ENGINE_INDEXING_ESTIMATE_INDEX_H_
 #define LECTERN_ENGINE_INDEXING_ESTIMATE_INDEX_H_
 

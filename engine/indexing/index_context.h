@@ -1,4 +1,4 @@
-// What indexing borrows of its engine, and the limits that all of it knows.
+// The engine's parts that indexing borrows, and the limits that all of indexing shares.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_CONTEXT_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_CONTEXT_H_
 

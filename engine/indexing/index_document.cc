@@ -297,18 +297,18 @@ class Indexer {
 
   Status WriteDocument() {
     const ShardHeader header = ShardHeaderOf(row_, layout_, config_);
-    LECTERN_ASSIGN(ShardSummary summary, WriteDocumentShard({.context = context_,
-                                                             .options = options_,
-                                                             .prepared = prepared_,
-                                                             .names = names_,
-                                                             .layout = layout_,
-                                                             .header = header,
-                                                             .spill = *spill_,
-                                                             .missed = missed_,
-                                                             .report = report_,
-                                                             .cluster_keys = ClusterKeys(
-                                                                 options_, device())},
-                                                            directory_, temp_dir_));
+    LECTERN_ASSIGN(ShardSummary summary,
+                   WriteDocumentShard({.context = context_,
+                                       .options = options_,
+                                       .prepared = prepared_,
+                                       .names = names_,
+                                       .layout = layout_,
+                                       .header = header,
+                                       .spill = *spill_,
+                                       .missed = missed_,
+                                       .report = report_,
+                                       .cluster_keys = ClusterKeys(options_, device())},
+                                      directory_, temp_dir_));
     shards_.push_back(std::move(summary));
     return {};
   }

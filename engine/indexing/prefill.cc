@@ -346,7 +346,7 @@ class DocumentPrefill {
   const PrefillOptions& options_;
   Activations activations_;
   std::unique_ptr<DevicePrefill> device_;  // nullptr: attention is here
-  std::vector<uint32_t> visible_;  // [chunk tokens * group], from first_key_ on
+  std::vector<uint32_t> visible_;          // [chunk tokens * group], from first_key_ on
   // The same for windowed layers, from `first_key` on, and where each row's window begins.
   struct Window {
     std::vector<uint32_t> visible, first;

@@ -1,7 +1,7 @@
-// Runs the assignment step of K-means by FAISS itself on a GPU, so that tests can compare our kernel
-// (index/cuda_assigner.h) with it: GpuIndexFlat with StandardGpuResources, available where CMake
-// found a FAISS with GPU support. FAISS ends the process on failures that it does not throw, so the
-// memory that it will need is checked here before FAISS takes it.
+// Runs the assignment step of K-means by FAISS itself on a GPU, so that tests can compare our
+// kernel (index/cuda_assigner.h) with it: GpuIndexFlat with StandardGpuResources, available where
+// CMake found a FAISS with GPU support. FAISS ends the process on failures that it does not throw,
+// so the memory that it will need is checked here before FAISS takes it.
 #ifndef LECTERN_TESTS_INDEX_FAISS_GPU_H_
 #define LECTERN_TESTS_INDEX_FAISS_GPU_H_
 

@@ -8,8 +8,8 @@ namespace lectern {
 
 constexpr uint32_t kTileThreads = 128;  // four warps
 constexpr uint32_t kTileKeys = 64;
-constexpr uint32_t kFewRows = 16;   // query rows of a tile: of a token's group,
-constexpr uint32_t kManyRows = 64;  // of a question or a document,
+constexpr uint32_t kFewRows = 16;    // query rows of a tile: of a token's group,
+constexpr uint32_t kManyRows = 64;   // of a question or a document,
 constexpr uint32_t kMostRows = 128;  // of a long one where attention's rows are not too wide
 
 // Kernels are made for these widths; others run as the next one, with columns of zeros.

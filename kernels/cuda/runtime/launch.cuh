@@ -15,8 +15,8 @@ struct CudaStreamHandle {
   void* workspace = nullptr;
   bool overlaps = false;  // see Launch
 };
-// For what waits for the whole device, as cublasDestroy and cudaFree do: that is not permitted while
-// any stream of it records a graph, and ends the recording. Not for the thread that records.
+// For what waits for the whole device, as cublasDestroy and cudaFree do: that is not permitted
+// while any stream of it records a graph, and ends the recording. Not for the thread that records.
 class WhileNobodyRecords {
  public:
   WhileNobodyRecords();
