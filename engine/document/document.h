@@ -146,8 +146,8 @@ class Document {
     mutable std::mutex mutex;
     mutable std::vector<HeadIndex> heads;     // filled once, under mutex
     mutable std::atomic<bool> is_loaded = false;
-    mutable std::atomic<uint64_t> pages = 0;  // bytes as the limit was told
-  };                                          // bytes that the limit was told of
+    mutable std::atomic<uint64_t> pages = 0;  // bytes that the limit was told of
+  };
   Status ReserveRam();
   void CountPages(uint32_t layer) const;
   void DropPages(uint32_t layer) const;  // unless someone reads the layer
