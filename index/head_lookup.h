@@ -49,9 +49,11 @@ class HeadLookup {
              HeadSelection& selection);
 
   const HeadIndex& head() const { return head_; }
-  size_t num_scored() const { return scored_.size(); }        // query rows
-  std::span<const IndexRange> open() const { return open_; }  // clusters of the current level
-  std::span<const float> scores() const { return scores_; }   // S, in the order of open()
+  size_t num_scored() const { return scored_.rows.size(); }  // query rows
+  std::span<const IndexRange> open() const {
+    return open_.ranges;
+  }                                                               // clusters of the current level
+  std::span<const float> scores() const { return open_.scores; }  // S, in the order of open()
 
   // S of every open cluster of the level.
   Status Score(size_t level);
@@ -64,12 +66,12 @@ class HeadLookup {
 
   // Finest level: reads the row codes of `coded` (ascending) and scores each of their rows.
   Status ScoreRows(std::span<const uint32_t> coded);
-  std::span<const float> row_scores() const { return row_scores_; }
+  std::span<const float> row_scores() const { return coded_.scores; }
   // Reads the fine codes of rows `refined` (indices into row_scores(), ascending) and scores these
   // again.
   Status RefineRows(std::span<const uint32_t> refined);
-  std::span<const float> refined_scores() const { return refined_scores_; }  // of `refined`
-  uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }      // of row_scores()
+  std::span<const float> refined_scores() const { return refined_.scores; }  // of `refined`
+  uint32_t StoredRow(size_t index) const { return coded_.rows[index]; }      // of row_scores()
   // Reads rows chosen[i] (indices into refined_scores(), ascending).
   Status FinishRows(std::span<const uint32_t> chosen);
 
@@ -101,15 +103,17 @@ class HeadLookup {
   std::span<float> RowWeights(size_t begin, size_t num_rows);
   // Of row `row` of the part that ForEachPart, or else of the tile that ForEachTile is at.
   const float* CentroidLogitsOf(size_t row) const {
-    return buffers_.centroid_logits.data() + (part_begin_ + row) * log_counts_.size();
+    return buffers_.centroid_logits.data() + (part_begin_ + row) * open_.log_counts.size();
   }
   // exp(logit - reference) of a query row: per group, of what is read of it, per refined row.
   float* GroupMasses(size_t row) const {
-    return buffers_.group_masses.data() + row * groups_.size();
+    return buffers_.group_masses.data() + row * groups_.all.size();
   }
-  float* ReadMasses(size_t row) const { return buffers_.read_masses.data() + row * groups_.size(); }
+  float* ReadMasses(size_t row) const {
+    return buffers_.read_masses.data() + row * groups_.all.size();
+  }
   float* FineMasses(size_t row) const {
-    return buffers_.fine_masses.data() + row * refined_.size();
+    return buffers_.fine_masses.data() + row * refined_.rows.size();
   }
   AddSignLogitsArgs Codes(SignPlanes planes, std::span<const float> factors, size_t first,
                           size_t begin, Rows<float> logits) const;
@@ -122,7 +126,7 @@ class HeadLookup {
                    Rows<const float> masses);
   void ScoreRefinedRows();
   // Open finest clusters by which the tail stands for them: those of one parent, or where there
-  // are no parents one that is coded. Their columns in open_.
+  // are no parents one that is coded. Their columns in open_.ranges.
   struct Group {
     uint32_t cluster, begin_column, end_column;
     bool all_coded;
@@ -155,29 +159,49 @@ class HeadLookup {
   const Rows<const float> all_queries_;
   // Those that count: [R] below is their number.
   Rows<const float> queries_;
-  ArenaVector<uint32_t> scored_{arena_};                    // their places among all
-  ArenaVector<float> weights_{arena_}, known_lse_{arena_};  // [R]; the second may be empty
-  ArenaVector<IndexRange> open_{arena_};
-  ArenaVector<float> norms_{arena_};                        // [R]: scale * |q|
-  ArenaVector<float> log_counts_{arena_}, scores_{arena_};  // of open_
-  ArenaVector<float> variances_{arena_};                    // of open_
+  struct Scored {
+    Arena* arena;
+    ArenaVector<uint32_t> rows{arena};                    // their places among all
+    ArenaVector<float> weights{arena}, known_lse{arena};  // [R]; the second may be empty
+  } scored_{arena_};
+  ArenaVector<float> norms_{arena_};  // [R]: scale * |q|
+  // Clusters of the current level that are open, and of each:
+  struct Open {
+    Arena* arena;
+    ArenaVector<IndexRange> ranges{arena};
+    ArenaVector<float> log_counts{arena}, scores{arena}, variances{arena};
+  } open_{arena_};
   // [R]: log mass of clusters rejected so far, and what is known; with that of all clusters of the
   // current level; of the first with that of open clusters that are not coded.
-  ArenaVector<float> rejected_lse_{arena_}, reference_{arena_}, rest_lse_{arena_};
+  struct Lse {
+    Arena* arena;
+    ArenaVector<float> rejected{arena}, reference{arena}, rest{arena};
+  } lse_{arena_};
 
-  ArenaVector<uint32_t> coded_{arena_};                // clusters, ascending
-  ArenaVector<uint32_t> coded_columns_{arena_};        // of coded clusters, in open_
-  ArenaVector<uint32_t> coded_begin_{arena_};          // [coded + 1]: their rows, in coded_rows_
-  std::span<uint32_t> coded_rows_;                     // stored rows
-  std::span<float> row_scores_;                        // S of each coded row, by its row code
-  ArenaVector<uint32_t> refined_{arena_};              // coded rows whose fine codes were read
-  ArenaVector<uint32_t> refined_begin_{arena_};        // [coded + 1]: those of each coded cluster
-  ArenaVector<uint32_t> refined_group_begin_{arena_};  // [groups + 1]: and of each group
-  std::span<float> refined_scores_;                    // S of them, by fine codes
-  ArenaVector<Group> groups_{arena_};                  // that partition the coded rows
-  ArenaVector<uint32_t> group_coded_{arena_};          // [groups + 1]: their coded clusters
-  ArenaVector<uint32_t> group_begin_{arena_};          // [groups + 1]: and those' rows
-  ArenaVector<double> coded_mass_{arena_};  // [R], exp(logit - reference) of all coded rows
+  // Clusters whose row codes were read, and the rows of all of them.
+  struct Coded {
+    Arena* arena;
+    ArenaVector<uint32_t> clusters{arena};  // ascending
+    ArenaVector<uint32_t> columns{arena};   // of these, in open_
+    ArenaVector<uint32_t> begin{arena};     // [coded + 1]: their rows, in `rows`
+    std::span<uint32_t> rows = {};          // stored rows
+    std::span<float> scores = {};           // S of each of these, by its row code
+    ArenaVector<double> mass{arena};        // [R], exp(logit - reference) of all of them
+  } coded_{arena_};
+  // Coded rows whose fine codes were read.
+  struct Refined {
+    Arena* arena;
+    ArenaVector<uint32_t> rows{arena};         // indices into coded_.rows
+    ArenaVector<uint32_t> begin{arena};        // [coded + 1]: those of each coded cluster
+    ArenaVector<uint32_t> group_begin{arena};  // [groups + 1]: and of each group
+    std::span<float> scores = {};              // S of them, by fine codes
+  } refined_{arena_};
+  struct Groups {
+    Arena* arena;
+    ArenaVector<Group> all{arena};       // that partition the coded rows
+    ArenaVector<uint32_t> coded{arena};  // [groups + 1]: their coded clusters
+    ArenaVector<uint32_t> begin{arena};  // [groups + 1]: and those' rows
+  } groups_{arena_};
 
   bool has_logits_ =
       false;               // one tile of query rows is all of them, and what it holds still stands
@@ -213,7 +237,7 @@ template <typename Body>
 void HeadLookup::ForEachTile(size_t level, const Body& body) {
   // All query rows, where their logits fit into so many floats.
   constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
-  const size_t num_open = log_counts_.size();
+  const size_t num_open = open_.log_counts.size();
   const size_t tile = std::min(
       std::max(kFewestTileRows, kTileFloats / std::max<size_t>(1, num_open)), queries_.num_rows);
   float* data = buffers_.logits.Resize(tile * num_open).data();
