@@ -394,7 +394,7 @@ class Builder {
 
   // Appends the mean of some rows, summed in double and rounded for storage.
   void AddMean(Rows<const float> rows, const Members& members,
-                             std::vector<std::byte>& stored) const {
+               std::vector<std::byte>& stored) const {
     std::vector<double> sum(rows.num_cols);
     for (const uint32_t member : members) {
       for (size_t c = 0; c < rows.num_cols; ++c) sum[c] += rows[member][c];
@@ -440,11 +440,12 @@ class Builder {
     for (size_t i = 0; i < num_keys; i += step) {
       while (begins[cluster + 1] <= i) ++cluster;
       const float* const key = keys_[tree.order[i]];
-      for (size_t c = 0; c < dim(); ++c) residuals.push_back(key[c] - centroids[cluster * dim() + c]);
+      for (size_t c = 0; c < dim(); ++c)
+        residuals.push_back(key[c] - centroids[cluster * dim() + c]);
     }
     const size_t num_rows = residuals.size() / dim();
-    const std::optional<SquareMatrix> moments =
-        Shrunk(SecondMoments({residuals.data(), num_rows, dim()}), dim(), ShrinkageOf(num_rows, dim()));
+    const std::optional<SquareMatrix> moments = Shrunk(
+        SecondMoments({residuals.data(), num_rows, dim()}), dim(), ShrinkageOf(num_rows, dim()));
     if (!moments) return std::nullopt;
     return QueryMetric::Make(*options_.query_moments, *moments, dim());
   }

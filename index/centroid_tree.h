@@ -45,7 +45,7 @@ struct CentroidTree {
   std::vector<uint32_t> order;
   // [keys in order][RowCodeBytes(head_dim)] and [FineCodeBytes(head_dim)]; both may be empty
   std::vector<std::byte> row_codes, fine_codes;
-  std::optional<QueryMetric> metric;  // what codes, radii and variances are measured by; none: plain
+  std::optional<QueryMetric> metric;  // codes, radii and variances are in it; none: A = 1
 };
 
 }  // namespace lectern

@@ -74,7 +74,7 @@ class HeadIndex {
   std::span<const float> plain_block_scores() const { return plain_block_scores_; }
   std::span<const float> full_block_scores() const { return full_block_scores_; }
 
-  // The metric in which the head's codes, radii and variances are taken; nullptr: it has none, A = 1.
+  // The metric in which the head's codes, radii and variances are taken; nullptr: none, A = 1.
   const QueryMetric* metric() const { return metric_.get(); }
   // Its stored bytes, which every lookup reads.
   uint64_t metric_bytes() const { return metric_ ? metric_->stored().size_bytes() : 0; }

@@ -57,23 +57,23 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
     const float weight = args.row_weights.empty() ? 1 / static_cast<float>(all_queries_.num_rows)
                                                   : args.row_weights[r];
     if (weight == 0 && !args.bound) continue;
-    scored_.push_back(r);
-    weights_.push_back(std::max(weight, kNoMass));  // its logarithm is taken
-    if (!args.known_lse.empty()) known_lse_.push_back(args.known_lse[head][r]);
+    scored_.rows.push_back(r);
+    scored_.weights.push_back(std::max(weight, kNoMass));  // its logarithm is taken
+    if (!args.known_lse.empty()) scored_.known_lse.push_back(args.known_lse[head][r]);
   }
   queries_ = all_queries_;
-  if (scored_.size() < all_queries_.num_rows) {
+  if (scored_.rows.size() < all_queries_.num_rows) {
     // The scored rows are copied side by side, so that kernels see one matrix.
-    float* const rows = buffers.scored.Resize(scored_.size() * dim).data();
-    for (size_t i = 0; i < scored_.size(); ++i) {
-      std::copy_n(all_queries_[scored_[i]], dim, rows + i * dim);
+    float* const rows = buffers.scored.Resize(scored_.rows.size() * dim).data();
+    for (size_t i = 0; i < scored_.rows.size(); ++i) {
+      std::copy_n(all_queries_[scored_.rows[i]], dim, rows + i * dim);
     }
-    queries_ = {rows, scored_.size(), dim};
+    queries_ = {rows, scored_.rows.size(), dim};
   }
   // The known mass (sinks, window, question) is in every denominator from the start.
-  rejected_lse_ = known_lse_;
-  rejected_lse_.resize(queries_.num_rows, -INFINITY);
-  open_.push_back({0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())});
+  lse_.rejected = scored_.known_lse;
+  lse_.rejected.resize(queries_.num_rows, -INFINITY);
+  open_.ranges.push_back({0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())});
   measured_ = queries_;
   if (const QueryMetric* const metric = head_.metric()) {
     float* const rows = buffers.measured.Resize(queries_.num_rows * dim).data();
@@ -91,7 +91,7 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
 void HeadLookup::CentroidLogits(size_t level, Rows<const float> queries, Rows<float> logits) {
   const HeadIndex::Level& view = head_.levels()[level];
   size_t column = 0;
-  for (const IndexRange& range : open_) {
+  for (const IndexRange& range : open_.ranges) {
     args_.backend.key_logits(
         {.queries = queries,
          .keys = view.centroids.Slice(range.begin, range.end),
@@ -104,43 +104,45 @@ void HeadLookup::CentroidLogits(size_t level, Rows<const float> queries, Rows<fl
 
 void HeadLookup::AddSecondOrder(std::span<const float> norms, Rows<float> logits) const {
   if (!args_.second_order) return;
-  args_.backend.add_second_order(
-      {.logits = logits, .norms = norms, .variances = variances_, .log_counts = log_counts_});
+  args_.backend.add_second_order({.logits = logits,
+                                  .norms = norms,
+                                  .variances = open_.variances,
+                                  .log_counts = open_.log_counts});
 }
 
 Status HeadLookup::Score(size_t level) {
   const HeadIndex::Level& view = head_.levels()[level];
-  log_counts_.clear();
-  variances_.clear();
-  for (const IndexRange& range : open_) {
+  open_.log_counts.clear();
+  open_.variances.clear();
+  for (const IndexRange& range : open_.ranges) {
     LECTERN_RETURN_IF_ERROR(head_.VerifyCentroids(level, range));
-    log_counts_.insert(log_counts_.end(), view.log_counts.begin() + range.begin,
-                       view.log_counts.begin() + range.end);
-    variances_.insert(variances_.end(), view.variances.begin() + range.begin,
-                      view.variances.begin() + range.end);
+    open_.log_counts.insert(open_.log_counts.end(), view.log_counts.begin() + range.begin,
+                            view.log_counts.begin() + range.end);
+    open_.variances.insert(open_.variances.end(), view.variances.begin() + range.begin,
+                           view.variances.begin() + range.end);
   }
-  selection_.looked_up[level].assign(open_.begin(), open_.end());
-  scores_.assign(log_counts_.size(), 0.0f);
-  reference_ = rejected_lse_;
+  selection_.looked_up[level].assign(open_.ranges.begin(), open_.ranges.end());
+  open_.scores.assign(open_.log_counts.size(), 0.0f);
+  lse_.reference = lse_.rejected;
   ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
-    const std::span<float> lse = Tile(reference_, begin, end);
-    args_.backend.add_row_lse({.logits = logits, .bias = log_counts_, .lse = lse});
+    const std::span<float> lse = Tile(lse_.reference, begin, end);
+    args_.backend.add_row_lse({.logits = logits, .bias = open_.log_counts, .lse = lse});
     // S weighs each row by its weight, which goes into the log-sum-exp: w exp(s - lse) = exp(s -
     // (lse - log w)).
     const std::span<float> weighted = buffers_.lse.Resize(end - begin);
     for (size_t r = 0; r < weighted.size(); ++r) {
-      weighted[r] = lse[r] - std::log(weights_[begin + r]);
+      weighted[r] = lse[r] - std::log(scored_.weights[begin + r]);
     }
-    args_.backend.add_scores({.logits = logits, .lse = weighted, .scores = scores_});
+    args_.backend.add_scores({.logits = logits, .lse = weighted, .scores = open_.scores});
   });
   return {};
 }
 
 double HeadLookup::KnownMass() const {
   double mass = 0;
-  for (size_t r = 0; r < known_lse_.size(); ++r) {
+  for (size_t r = 0; r < scored_.known_lse.size(); ++r) {
     // Share of attention on what is known: its mass over the mass of everything.
-    mass += weights_[r] * std::exp(double{known_lse_[r]} - reference_[r]);
+    mass += scored_.weights[r] * std::exp(double{scored_.known_lse[r]} - lse_.reference[r]);
   }
   return mass;
 }
@@ -149,36 +151,37 @@ double HeadLookup::KnownMass() const {
 void HeadLookup::AddMissed(size_t level, std::span<const uint32_t> read) {
   const auto& counts = head_.levels()[level].key_counts;
   double mass = 0;
-  const float* score = scores_.data();
-  for (const IndexRange& range : open_) {
+  const float* score = open_.scores.data();
+  for (const IndexRange& range : open_.ranges) {
     for (uint32_t i = range.begin; i < range.end; ++i) mass += double{*score++} * counts[i];
     // All open clusters' mass, less the mass of those that are read.
   }
-  const ArenaVector<uint32_t> columns = ColumnsOf(open_, read, arena_);
-  for (size_t i = 0; i < read.size(); ++i) mass -= double{scores_[columns[i]]} * counts[read[i]];
+  const ArenaVector<uint32_t> columns = ColumnsOf(open_.ranges, read, arena_);
+  for (size_t i = 0; i < read.size(); ++i)
+    mass -= double{open_.scores[columns[i]]} * counts[read[i]];
   missed_mass_ += std::max(0.0, mass);
 }
 
 Status HeadLookup::Descend(size_t level, std::span<const uint32_t> opened) {
   AddMissed(level, opened);
-  const ArenaVector<uint32_t> rejected = Without(open_, opened, arena_);
+  const ArenaVector<uint32_t> rejected = Without(open_.ranges, opened, arena_);
   LECTERN_RETURN_IF_ERROR(AddClusterBound(level, rejected));
   // Rejected clusters go into the log-sum-exp; opened ones are masked by -inf, because their
   // children replace them.
-  ArenaVector<float> bias(log_counts_, arena_);
-  for (const uint32_t column : ColumnsOf(open_, opened, arena_)) bias[column] = -INFINITY;
+  ArenaVector<float> bias(open_.log_counts, arena_);
+  for (const uint32_t column : ColumnsOf(open_.ranges, opened, arena_)) bias[column] = -INFINITY;
   if (!rejected.empty()) {
     ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
       args_.backend.add_row_lse(
           {.logits = logits,
            .bias = bias,
-           .lse = std::span<float>(rejected_lse_).subspan(begin, end - begin)});
+           .lse = std::span<float>(lse_.rejected).subspan(begin, end - begin)});
     });
   }
   if (args_.tail) ToRanges(rejected, selection_.tail[level]);
-  ToRanges(opened, open_);
+  ToRanges(opened, open_.ranges);
   const auto& children = head_.levels()[level].children;
-  for (IndexRange& range : open_) range = {children[range.begin], children[range.end]};
+  for (IndexRange& range : open_.ranges) range = {children[range.begin], children[range.end]};
   // The kept logits belong to the clusters of the old level.
   has_logits_ = false;
   return {};
@@ -186,7 +189,7 @@ Status HeadLookup::Descend(size_t level, std::span<const uint32_t> opened) {
 
 Status HeadLookup::FinishClusters(std::span<const uint32_t> chosen) {
   AddMissed(finest(), chosen);
-  const ArenaVector<uint32_t> rejected = Without(open_, chosen, arena_);
+  const ArenaVector<uint32_t> rejected = Without(open_.ranges, chosen, arena_);
   LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), rejected));
   if (args_.tail) ToRanges(rejected, selection_.tail[finest()]);
   for (const uint32_t cluster : chosen) {
@@ -206,7 +209,7 @@ Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_r
     LECTERN_RETURN_IF_ERROR(head_.VerifyRadii(level, range));
   }
   const HeadIndex::Level& view = head_.levels()[level];
-  const ArenaVector<uint32_t> columns = ColumnsOf(open_, not_read, arena_);
+  const ArenaVector<uint32_t> columns = ColumnsOf(open_.ranges, not_read, arena_);
   auto logits = Make<float>(not_read.size());
   auto counts = Make<float>(not_read.size());
   ForEachTile(level, [&](Rows<float>, size_t begin, size_t end) {
@@ -215,7 +218,7 @@ Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_r
         const uint32_t column = columns[i];
         logits[i] =
             CentroidLogitsOf(r - begin)[column] + norms_[r] * view.radii[not_read[i]] + kLogitSlack;
-        counts[i] = log_counts_[column];
+        counts[i] = open_.log_counts[column];
       }
       const Rows<float> bounds(logits.data(), 1, logits.size());
       Softcap(args_.backend, bounds, args_.softcap);

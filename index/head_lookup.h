@@ -55,9 +55,11 @@ class HeadLookup {
              HeadSelection& selection);
 
   const HeadIndex& head() const { return head_; }
-  size_t num_scored() const { return scored_.size(); }  // number of query rows that are scored
-  std::span<const IndexRange> open() const { return open_; }  // clusters of the current level
-  std::span<const float> scores() const { return scores_; }   // S, in the order of open()
+  size_t num_scored() const { return scored_.rows.size(); }  // number of query rows that are scored
+  std::span<const IndexRange> open() const {
+    return open_.ranges;
+  }                                                               // clusters of the current level
+  std::span<const float> scores() const { return open_.scores; }  // S, in the order of open()
 
   // Computes the score S of every open cluster of the level.
   Status Score(size_t level);
@@ -73,13 +75,13 @@ class HeadLookup {
   // At the finest level: reads the row codes of the clusters `coded` (ascending) and scores each of
   // their rows.
   Status ScoreRows(std::span<const uint32_t> coded);
-  std::span<const float> row_scores() const { return row_scores_; }
+  std::span<const float> row_scores() const { return coded_.scores; }
   // Reads the fine codes of the rows `refined` (indices into row_scores(), ascending) and scores
   // these rows again.
   Status RefineRows(std::span<const uint32_t> refined);
   // One for each of `refined`.
-  std::span<const float> refined_scores() const { return refined_scores_; }
-  uint32_t StoredRow(size_t index) const { return coded_rows_[index]; }  // index: into row_scores()
+  std::span<const float> refined_scores() const { return refined_.scores; }
+  uint32_t StoredRow(size_t index) const { return coded_.rows[index]; }  // index: into row_scores()
   // Reads the rows chosen[i] (indices into refined_scores(), ascending).
   Status FinishRows(std::span<const uint32_t> chosen);
 
@@ -116,16 +118,18 @@ class HeadLookup {
   // Centroid logits of row `row`, counted from the part of ForEachPart or, outside it, from the
   // tile of ForEachTile.
   const float* CentroidLogitsOf(size_t row) const {
-    return buffers_.centroid_logits.data() + (part_begin_ + row) * log_counts_.size();
+    return buffers_.centroid_logits.data() + (part_begin_ + row) * open_.log_counts.size();
   }
   // Arrays of exp(logit - reference) for a query row: sums over each group's coded rows, over its
   // rows that are read, and one value per refined row.
   float* GroupMasses(size_t row) const {
-    return buffers_.group_masses.data() + row * groups_.size();
+    return buffers_.group_masses.data() + row * groups_.all.size();
   }
-  float* ReadMasses(size_t row) const { return buffers_.read_masses.data() + row * groups_.size(); }
+  float* ReadMasses(size_t row) const {
+    return buffers_.read_masses.data() + row * groups_.all.size();
+  }
   float* FineMasses(size_t row) const {
-    return buffers_.fine_masses.data() + row * refined_.size();
+    return buffers_.fine_masses.data() + row * refined_.rows.size();
   }
   AddSignLogitsArgs Codes(SignPlanes planes, std::span<const float> factors, size_t first,
                           size_t begin, Rows<float> logits) const;
@@ -139,7 +143,7 @@ class HeadLookup {
   void ScoreRefinedRows();
   // Open finest clusters that one tail entry stands for: the clusters of one parent, or a single
   // coded cluster where there is no level above. begin_column and end_column are their columns in
-  // open_.
+  // open_.ranges.
   struct Group {
     uint32_t cluster, begin_column, end_column;
     bool all_coded;
@@ -173,35 +177,53 @@ class HeadLookup {
   // The query rows that are scored; [R] below is their number. Rows of weight 0 are skipped unless
   // a bound is wanted.
   Rows<const float> queries_;
-  ArenaVector<uint32_t> scored_{arena_};                    // their places in all_queries_
-  ArenaVector<float> weights_{arena_}, known_lse_{arena_};  // [R]; known_lse_ may be empty
-  ArenaVector<IndexRange> open_{arena_};
+  // The query rows that are scored.
+  struct Scored {
+    Arena* arena;
+    ArenaVector<uint32_t> rows{arena};                    // their places in all_queries_
+    ArenaVector<float> weights{arena}, known_lse{arena};  // [R]; known_lse may be empty
+  } scored_{arena_};
   // [R]: queries_ in the head's metric, M q, which codes, radii and variances are met with.
   Rows<const float> measured_;
   ArenaVector<float> norms_{arena_};  // [R]: scale * |M q|
-  ArenaVector<float> log_counts_{arena_}, scores_{arena_};  // of open_
-  ArenaVector<float> variances_{arena_};                    // of open_
-  // [R] each. rejected_lse_: log mass of what is known plus all clusters rejected so far.
-  // reference_: that plus all clusters of the current level, the denominator of S. rest_lse_:
-  // rejected_lse_ plus the open clusters that are not coded.
-  ArenaVector<float> rejected_lse_{arena_}, reference_{arena_}, rest_lse_{arena_};
-
-  ArenaVector<uint32_t> coded_{arena_};          // coded clusters, ascending
-  ArenaVector<uint32_t> coded_columns_{arena_};  // their columns in open_
-  // [coded + 1]: where each coded cluster's rows begin in coded_rows_.
-  ArenaVector<uint32_t> coded_begin_{arena_};
-  std::span<uint32_t> coded_rows_;                     // stored rows of the coded clusters
-  std::span<float> row_scores_;                        // S of each coded row, by its row code
-  ArenaVector<uint32_t> refined_{arena_};  // indices into coded_rows_ whose fine codes were read
-  // [coded + 1]: where each coded cluster's refined rows begin.
-  ArenaVector<uint32_t> refined_begin_{arena_};
-  ArenaVector<uint32_t> refined_group_begin_{arena_};  // [groups + 1]: likewise for groups
-  std::span<float> refined_scores_;                    // S of the refined rows, by fine codes
-  ArenaVector<Group> groups_{arena_};                  // they partition the coded rows
-  // [groups + 1]: where each group's coded clusters begin.
-  ArenaVector<uint32_t> group_coded_{arena_};
-  ArenaVector<uint32_t> group_begin_{arena_};  // [groups + 1]: where each group's coded rows begin
-  ArenaVector<double> coded_mass_{arena_};     // [R]: exp(logit - reference) summed over coded rows
+  // The open clusters of the current level: `ranges`, and one number for each cluster of them.
+  struct Open {
+    Arena* arena;
+    ArenaVector<IndexRange> ranges{arena};
+    ArenaVector<float> log_counts{arena}, scores{arena}, variances{arena};
+  } open_{arena_};
+  // [R] each. rejected: log mass of what is known plus all clusters rejected so far. reference:
+  // that plus all clusters of the current level, the denominator of S. rest: rejected plus the open
+  // clusters that are not coded.
+  struct Lse {
+    Arena* arena;
+    ArenaVector<float> rejected{arena}, reference{arena}, rest{arena};
+  } lse_{arena_};
+  // The clusters whose row codes were read, and all their rows.
+  struct Coded {
+    Arena* arena;
+    ArenaVector<uint32_t> clusters{arena};  // ascending
+    ArenaVector<uint32_t> columns{arena};   // their columns in open_
+    ArenaVector<uint32_t> begin{arena};     // [clusters + 1]: where each one's rows begin in `rows`
+    std::span<uint32_t> rows = {};          // stored rows
+    std::span<float> scores = {};           // S of each of `rows`, by its row code
+    ArenaVector<double> mass{arena};        // [R]: exp(logit - reference) summed over `rows`
+  } coded_{arena_};
+  // The coded rows whose fine codes were read.
+  struct Refined {
+    Arena* arena;
+    ArenaVector<uint32_t> rows{arena};         // indices into coded_.rows
+    ArenaVector<uint32_t> begin{arena};        // [coded clusters + 1]: where each one's rows begin
+    ArenaVector<uint32_t> group_begin{arena};  // [groups + 1]: likewise for groups
+    std::span<float> scores = {};              // S of `rows`, by fine codes
+  } refined_{arena_};
+  // The groups that partition the coded rows.
+  struct Groups {
+    Arena* arena;
+    ArenaVector<Group> all{arena};
+    ArenaVector<uint32_t> coded{arena};  // [groups + 1]: where each group's coded clusters begin
+    ArenaVector<uint32_t> begin{arena};  // [groups + 1]: where each group's coded rows begin
+  } groups_{arena_};
 
   bool has_logits_ =
       false;  // the buffers hold the logits of all query rows, and they are still valid
@@ -239,7 +261,7 @@ void HeadLookup::ForEachTile(size_t level, const Body& body) {
   // A tile is all query rows if their logits fit into 4 Mi floats (16 MiB), otherwise as many as
   // fit, but at least 16 rows. Chosen without measurement.
   constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
-  const size_t num_open = log_counts_.size();
+  const size_t num_open = open_.log_counts.size();
   const size_t tile = std::min(
       std::max(kFewestTileRows, kTileFloats / std::max<size_t>(1, num_open)), queries_.num_rows);
   float* data = buffers_.logits.Resize(tile * num_open).data();

@@ -35,25 +35,25 @@ inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
 
 }  // namespace
 
-// Adds to the bound the coded rows that are not read. A coded row has q . k <= q . C + (f <M q, u> +
-// f |u| |M q|) / 2 (index/row_codes.h).
+// Adds to the bound the coded rows that are not read. A coded row has q . k <= q . C + (f <M q, u>
+// + f |u| |M q|) / 2 (index/row_codes.h).
 void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
-  const size_t num_rows = coded_rows_.size(), dim = queries_.num_cols;
+  const size_t num_rows = coded_.rows.size(), dim = queries_.num_cols;
   if (num_rows == 0) return;
   auto times_norm = Make<float>(num_rows), times_u = Make<float>(num_rows);
   ArenaVector<float> bias(num_rows, kLogitSlack, arena_);
   for (size_t t = 0; t < num_rows; ++t) {
-    const ResidualBound bound = RowBound(head_.RowCodes(coded_rows_[t]), dim);
+    const ResidualBound bound = RowBound(head_.RowCodes(coded_.rows[t]), dim);
     times_norm[t] = bound.times_norm;
     times_u[t] = bound.times_u;
   }
   auto fine_times_norm = Make<float>(), fine_times_u = Make<float>();
-  for (const uint32_t index : refined_) {
-    const ResidualBound bound = FineBound(head_.FineCodes(coded_rows_[index]), dim);
+  for (const uint32_t index : refined_.rows) {
+    const ResidualBound bound = FineBound(head_.FineCodes(coded_.rows[index]), dim);
     fine_times_norm.push_back(bound.times_norm);
     fine_times_u.push_back(bound.times_u);
   }
-  for (const uint32_t i : read) bias[refined_[i]] = -INFINITY;
+  for (const uint32_t i : read) bias[refined_.rows[i]] = -INFINITY;
   ForEachTile(finest(), [&](Rows<float>, size_t begin, size_t end) {
     const auto bounds_of = [&](Reused<float>& buffer, const SignPlanes& planes,
                                std::span<const uint32_t> begins, std::span<const float> of_norm,
@@ -75,14 +75,14 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
       return logits;
     };
     const Rows<float> logits =
-        bounds_of(buffers_.bounds, {buffers_.planes.data()}, coded_begin_, times_norm, times_u);
+        bounds_of(buffers_.bounds, {buffers_.planes.data()}, coded_.begin, times_norm, times_u);
     // Rows with fine codes have two bounds; the smaller one holds.
-    if (!refined_.empty()) {
-      const Rows<float> fine = bounds_of(buffers_.row_masses, FinePlanes(), refined_begin_,
+    if (!refined_.rows.empty()) {
+      const Rows<float> fine = bounds_of(buffers_.row_masses, FinePlanes(), refined_.begin,
                                          fine_times_norm, fine_times_u);
       for (size_t r = 0; r < end - begin; ++r) {
-        for (size_t i = 0; i < refined_.size(); ++i) {
-          float& logit = logits[r][refined_[i]];
+        for (size_t i = 0; i < refined_.rows.size(); ++i) {
+          float& logit = logits[r][refined_.rows[i]];
           logit = std::min(logit, fine[r][i]);
         }
       }
@@ -120,11 +120,11 @@ void HeadLookup::PackBlock(size_t first, size_t count) {
   const size_t code_bytes = head_.row_code_bytes(), plane_bytes = PlaneBytes(queries_.num_cols);
   std::byte* const codes = buffers_.codes.Resize(kBlockRows * code_bytes).data();
   // The coded clusters lie apart in the file: each cluster's codes are copied in one piece.
-  const Segments clusters = SegmentsWithin(coded_begin_, first, count);
+  const Segments clusters = SegmentsWithin(coded_.begin, first, count);
   for (size_t i = 0; i + 1 < clusters.begins.size(); ++i) {
     const size_t begin = clusters.begins[i], size = clusters.begins[i + 1] - begin;
     if (size == 0) continue;
-    std::memcpy(codes + begin * code_bytes, head_.RowCodes(coded_rows_[first + begin]),
+    std::memcpy(codes + begin * code_bytes, head_.RowCodes(coded_.rows[first + begin]),
                 size * code_bytes);
   }
   RowFactors(codes, queries_.num_cols, buffers_.factors.span().subspan(first, count));
@@ -156,8 +156,8 @@ void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> begins, size_t f
                                       Rows<float> logits) const {
   const Segments clusters = SegmentsWithin(begins, first, logits.num_cols);
   args_.backend.spread_segments(
-      {.values = {CentroidLogitsOf(0), logits.num_rows, log_counts_.size()},
-       .columns = std::span<const uint32_t>(coded_columns_)
+      {.values = {CentroidLogitsOf(0), logits.num_rows, open_.log_counts.size()},
+       .columns = std::span<const uint32_t>(coded_.columns)
                       .subspan(clusters.first, clusters.begins.size() - 1),
        .begin = clusters.begins,
        .out = logits});
@@ -168,9 +168,9 @@ void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> begins, size_t f
 std::span<float> HeadLookup::RowWeights(size_t begin, size_t num_rows) {
   const std::span<float> weights = buffers_.weights.Resize(num_rows);
   for (size_t r = 0; r < num_rows; ++r) {
-    const double rest = std::exp(double{rest_lse_[begin + r]} - reference_[begin + r]);
-    const double all = std::max(rest + coded_mass_[begin + r], double{kNoMass});
-    weights[r] = static_cast<float>(weights_[begin + r] / all);
+    const double rest = std::exp(double{lse_.rest[begin + r]} - lse_.reference[begin + r]);
+    const double all = std::max(rest + coded_.mass[begin + r], double{kNoMass});
+    weights[r] = static_cast<float>(scored_.weights[begin + r] / all);
   }
   return weights;
 }
@@ -191,10 +191,10 @@ void HeadLookup::ForEachPart(const Body& body) {
 // Computes the masses of all coded rows: their sums per group, and each row's score. These scores
 // use the denominator that centroids gave; they only order the rows.
 void HeadLookup::ScoreCodedRows() {
-  const size_t num_rows = coded_rows_.size(), num_groups = groups_.size();
-  row_scores_ = buffers_.row_scores.Resize(num_rows);
-  std::fill(row_scores_.begin(), row_scores_.end(), 0.0f);
-  coded_mass_.assign(queries_.num_rows, 0.0);
+  const size_t num_rows = coded_.rows.size(), num_groups = groups_.all.size();
+  coded_.scores = buffers_.row_scores.Resize(num_rows);
+  std::fill(coded_.scores.begin(), coded_.scores.end(), 0.0f);
+  coded_.mass.assign(queries_.num_rows, 0.0);
   const std::span<float> all_groups = buffers_.group_masses.Resize(queries_.num_rows * num_groups);
   std::fill(all_groups.begin(), all_groups.end(), 0.0f);
   if (num_rows == 0) return;
@@ -207,14 +207,14 @@ void HeadLookup::ScoreCodedRows() {
       const Rows<float> masses(data, count, size);
       // The packed codes are made for the first part and used by all.
       if (row == 0) PackBlock(first, size);
-      SpreadCentroidLogits(coded_begin_, first, masses);
+      SpreadCentroidLogits(coded_.begin, first, masses);
       args_.backend.sign_masses(
           {.codes = Codes({buffers_.planes.data()}, buffers_.factors.span(), first, row, masses),
-           .reference = Tile(reference_, row, row + count),
+           .reference = Tile(lse_.reference, row, row + count),
            .softcap = args_.softcap,
-           .weights = Tile(weights_, row, row + count),
-           .scores = Tile(row_scores_, first, first + size)});
-      AddToGroups(group_begin_, row, first, masses);
+           .weights = Tile(scored_.weights, row, row + count),
+           .scores = Tile(coded_.scores, first, first + size)});
+      AddToGroups(groups_.begin, row, first, masses);
     }
   });
 }
@@ -230,43 +230,43 @@ void HeadLookup::AddToGroups(std::span<const uint32_t> begins, size_t begin, siz
   for (size_t r = 0; r < rows; ++r) {
     float* const all = GroupMasses(begin + r) + groups.first;
     for (size_t g = 0; g < num_groups; ++g) all[g] += sums[r][g];
-    coded_mass_[begin + r] += std::accumulate(sums[r], sums[r] + num_groups, 0.0);
+    coded_.mass[begin + r] += std::accumulate(sums[r], sums[r] + num_groups, 0.0);
   }
 }
 
 // Replaces the refined rows' masses by those of their fine codes, in the group sums and as scores.
 // Scores of other rows stay as they are, because only refined rows are chosen from.
 void HeadLookup::ScoreRefinedRows() {
-  const size_t num_refined = refined_.size();
-  refined_scores_ = buffers_.refined_scores.Resize(num_refined);
-  std::fill(refined_scores_.begin(), refined_scores_.end(), 0.0f);
+  const size_t num_refined = refined_.rows.size();
+  refined_.scores = buffers_.refined_scores.Resize(num_refined);
+  std::fill(refined_.scores.begin(), refined_.scores.end(), 0.0f);
   const std::span<float> factors = buffers_.refined_factors.Resize(num_refined);
-  for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_[i]];
+  for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_.rows[i]];
   buffers_.fine_masses.Resize(queries_.num_rows * num_refined);
-  const ArenaVector<double> mass_before(coded_mass_, arena_);
+  const ArenaVector<double> mass_before(coded_.mass, arena_);
   ForEachPart([&](size_t row, size_t count) {
     for (size_t first = 0; first < num_refined; first += kBlockRows) {
       const size_t size = std::min(kBlockRows, num_refined - first);
       const Rows<float> fine(FineMasses(row) + first, count, size, num_refined);
       const Rows<float> changes(buffers_.changes.Resize(count * size).data(), count, size);
-      SpreadCentroidLogits(refined_begin_, first, fine);
+      SpreadCentroidLogits(refined_.begin, first, fine);
       args_.backend.sign_masses(
           {.codes = Codes(FinePlanes(), buffers_.fine_factors.span(), first, row, fine),
-           .reference = Tile(reference_, row, row + count),
+           .reference = Tile(lse_.reference, row, row + count),
            .softcap = args_.softcap,
            .sign_factors = factors.subspan(first, size),
            .changes = changes});
-      AddToGroups(refined_group_begin_, row, first, changes);
+      AddToGroups(refined_.group_begin, row, first, changes);
     }
     for (size_t r = row; r < row + count; ++r) {
       // If row codes had given one row nearly all mass, subtracting that leaves only rounding
       // error; then the refined rows' masses are the sum.
-      if (coded_mass_[r] > kRounding * mass_before[r]) continue;
-      coded_mass_[r] = std::accumulate(FineMasses(r), FineMasses(r) + num_refined, 0.0);
+      if (coded_.mass[r] > kRounding * mass_before[r]) continue;
+      coded_.mass[r] = std::accumulate(FineMasses(r), FineMasses(r) + num_refined, 0.0);
     }
     args_.backend.add_weighted_rows({.masses = {FineMasses(row), count, num_refined},
                                      .weights = RowWeights(row, count),
-                                     .scores = refined_scores_});
+                                     .scores = refined_.scores});
   });
 }
 
@@ -286,24 +286,24 @@ ArenaVector<uint32_t> HeadLookup::BeginsAmong(std::span<const uint32_t> members,
 // Divides the open finest clusters into groups, once the coded clusters are known: one group per
 // parent, or per coded cluster if there is only one level.
 void HeadLookup::MakeGroups() {
-  size_t last = 0;  // of coded_columns_
+  size_t last = 0;  // of coded_.columns
   const auto add = [&](uint32_t cluster, uint32_t begin_column, uint32_t end_column) {
     const size_t first = last;
-    while (last < coded_columns_.size() && coded_columns_[last] < end_column) ++last;
-    groups_.push_back(
+    while (last < coded_.columns.size() && coded_.columns[last] < end_column) ++last;
+    groups_.all.push_back(
         {cluster, begin_column, end_column, last - first == end_column - begin_column});
-    group_coded_.push_back(static_cast<uint32_t>(first));
-    group_begin_.push_back(coded_begin_[first]);
+    groups_.coded.push_back(static_cast<uint32_t>(first));
+    groups_.begin.push_back(coded_.begin[first]);
   };
   if (finest() == 0) {
-    for (size_t i = 0; i < coded_.size(); ++i) {
-      add(coded_[i], coded_columns_[i], coded_columns_[i] + 1);
+    for (size_t i = 0; i < coded_.clusters.size(); ++i) {
+      add(coded_.clusters[i], coded_.columns[i], coded_.columns[i] + 1);
     }
   } else {
     const auto& children = head_.levels()[finest() - 1].children;
     uint32_t column = 0;
     // Open ranges are whole families, so the parents of a range follow one another.
-    for (const IndexRange& range : open_) {
+    for (const IndexRange& range : open_.ranges) {
       auto parent = static_cast<uint32_t>(
           std::upper_bound(children.begin(), children.end(), range.begin) - children.begin() - 1);
       for (; children[parent] < range.end; ++parent) {
@@ -313,16 +313,16 @@ void HeadLookup::MakeGroups() {
       }
     }
   }
-  group_coded_.push_back(static_cast<uint32_t>(coded_.size()));
-  group_begin_.push_back(coded_begin_.back());
+  groups_.coded.push_back(static_cast<uint32_t>(coded_.clusters.size()));
+  groups_.begin.push_back(coded_.begin.back());
 }
 
 Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
   const size_t dim = queries_.num_cols, num_queries = queries_.num_rows;
-  coded_.assign(coded.begin(), coded.end());
+  coded_.clusters.assign(coded.begin(), coded.end());
   ToRanges(coded, selection_.coded);
-  coded_columns_ = ColumnsOf(open_, coded, arena_);
-  coded_begin_.push_back(0);
+  coded_.columns = ColumnsOf(open_.ranges, coded, arena_);
+  coded_.begin.push_back(0);
   // 1. Codes are verified and prefetched, because those of different clusters lie apart.
   for (const uint32_t cluster : coded) {
     const IndexRange rows = head_.ClusterRows(cluster);
@@ -331,11 +331,11 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
     for (size_t i = 0; i < rows.size() * head_.row_code_bytes(); i += 64) {
       __builtin_prefetch(codes + i);
     }
-    coded_begin_.push_back(coded_begin_.back() + rows.size());
+    coded_.begin.push_back(coded_.begin.back() + rows.size());
   }
-  coded_rows_ = buffers_.coded_rows.Resize(coded_begin_.back());
+  coded_.rows = buffers_.coded_rows.Resize(coded_.begin.back());
   for (size_t i = 0; i < coded.size(); ++i) {
-    std::iota(coded_rows_.begin() + coded_begin_[i], coded_rows_.begin() + coded_begin_[i + 1],
+    std::iota(coded_.rows.begin() + coded_.begin[i], coded_.rows.begin() + coded_.begin[i + 1],
               head_.ClusterRows(coded[i]).begin);
   }
   // 2. Queries are scaled and rotated as the codes were, and become tables (kernels/sign_logits.h).
@@ -349,11 +349,11 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
   AddMissed(finest(), coded);
   // 3. The log mass of the rest: opened clusters without codes, by their centroids, and all that
   // was known or rejected before.
-  ArenaVector<float> bias(log_counts_, arena_);
-  for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
-  rest_lse_ = rejected_lse_;
+  ArenaVector<float> bias(open_.log_counts, arena_);
+  for (const uint32_t column : coded_.columns) bias[column] = -INFINITY;
+  lse_.rest = lse_.rejected;
   ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
-    args_.backend.add_row_lse({.logits = logits, .bias = bias, .lse = Tile(rest_lse_, begin, end)});
+    args_.backend.add_row_lse({.logits = logits, .bias = bias, .lse = Tile(lse_.rest, begin, end)});
   });
   MakeGroups();
   ScoreCodedRows();
@@ -362,11 +362,11 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
 
 Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   const size_t dim = queries_.num_cols, plane_bytes = PlaneBytes(dim);
-  refined_.assign(refined.begin(), refined.end());
-  refined_begin_ = BeginsAmong(refined_, coded_begin_);
-  refined_group_begin_.clear();
-  for (const uint32_t i : group_coded_) refined_group_begin_.push_back(refined_begin_[i]);
-  const size_t num_refined = refined_.size();
+  refined_.rows.assign(refined.begin(), refined.end());
+  refined_.begin = BeginsAmong(refined_.rows, coded_.begin);
+  refined_.group_begin.clear();
+  for (const uint32_t i : groups_.coded) refined_.group_begin.push_back(refined_.begin[i]);
+  const size_t num_refined = refined_.rows.size();
   // Collects three planes for every refined row, side by side: its signs, and the two planes of its
   // fine code.
   if (num_refined == 0) return {};
@@ -384,12 +384,12 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   for (size_t i = 0; i < num_refined; ++i) {
     constexpr size_t kAhead = 48;  // rows lie apart, hence the prefetches
     if (i + kAhead < num_refined) {
-      const size_t next = coded_rows_[refined_[i + kAhead]] - first_row;
+      const size_t next = coded_.rows[refined_.rows[i + kAhead]] - first_row;
       __builtin_prefetch(row_codes + next * row_bytes);
       __builtin_prefetch(fine_codes + next * fine_bytes);
       __builtin_prefetch(fine_codes + (next + 1) * fine_bytes - 1);
     }
-    const uint32_t index = refined_[i], row = coded_rows_[index];
+    const uint32_t index = refined_.rows[i], row = coded_.rows[index];
     // One checksum covers several codes: the next check is due past verified_end.
     if (row >= verified_end) {
       LECTERN_ASSIGN(verified_end, head_.VerifyFineCodesFrom(row));
@@ -418,22 +418,23 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
 
 Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
   if (args_.bound) {
-    LECTERN_RETURN_IF_ERROR(AddClusterBound(finest(), Without(open_, coded_, arena_)));
+    LECTERN_RETURN_IF_ERROR(
+        AddClusterBound(finest(), Without(open_.ranges, coded_.clusters, arena_)));
     AddRowBound(chosen);
   }
   selection_.rows.reserve(chosen.size());
   for (const uint32_t i : chosen) selection_.rows.push_back(selection_.refined[i]);
   // Unread mass is what the coded rows hold together less the rows that are read.
-  const ArenaVector<uint32_t> begins = BeginsAmong(chosen, refined_group_begin_);
+  const ArenaVector<uint32_t> begins = BeginsAmong(chosen, refined_.group_begin);
   SumReadMasses(chosen, begins);
   const std::span<const float> weights = RowWeights(0, queries_.num_rows);
   for (size_t r = 0; r < queries_.num_rows; ++r) {
     const float* const read = ReadMasses(r);
-    const double unread = coded_mass_[r] - std::accumulate(read, read + groups_.size(), 0.0);
+    const double unread = coded_.mass[r] - std::accumulate(read, read + groups_.all.size(), 0.0);
     missed_mass_ += weights[r] * std::max(0.0, unread);
   }
   if (args_.tail) {
-    if (finest() == 0) ToRanges(Without(open_, coded_, arena_), selection_.tail[0]);
+    if (finest() == 0) ToRanges(Without(open_.ranges, coded_.clusters, arena_), selection_.tail[0]);
     MakeLogitTail(begins);
   }
   CountBytes();
@@ -443,7 +444,7 @@ Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
 // Sums, per query row and group, the masses of the rows `read` (indices among the refined rows;
 // each group's begin at `begins`).
 void HeadLookup::SumReadMasses(std::span<const uint32_t> read, std::span<const uint32_t> begins) {
-  const size_t num_groups = groups_.size();
+  const size_t num_groups = groups_.all.size();
   buffers_.read_masses.Resize(queries_.num_rows * num_groups);
   for (size_t row = 0; row < queries_.num_rows; row += kPartRows) {
     const size_t count = std::min(kPartRows, queries_.num_rows - row);
@@ -465,17 +466,17 @@ void HeadLookup::SumReadMasses(std::span<const uint32_t> read, std::span<const u
 void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
   auto kept = Make<Group>();
   auto kept_groups = Make<uint32_t>(), clusters = Make<uint32_t>();
-  for (uint32_t g = 0; g < groups_.size(); ++g) {
-    const Group& group = groups_[g];
+  for (uint32_t g = 0; g < groups_.all.size(); ++g) {
+    const Group& group = groups_.all[g];
     const uint32_t num_read = read_begin[g + 1] - read_begin[g];
-    if (group.all_coded && num_read == group_begin_[g + 1] - group_begin_[g]) continue;
+    if (group.all_coded && num_read == groups_.begin[g + 1] - groups_.begin[g]) continue;
     kept.push_back(group);
     kept_groups.push_back(g);
     clusters.push_back(group.cluster);
   }
   if (kept.empty()) return;
-  ArenaVector<float> bias(log_counts_, arena_);
-  for (const uint32_t column : coded_columns_) bias[column] = -INFINITY;
+  ArenaVector<float> bias(open_.log_counts, arena_);
+  for (const uint32_t column : coded_.columns) bias[column] = -INFINITY;
   LogitTail& tail = selection_.logit_tail;
   tail.level = finest() == 0 ? 0 : finest() - 1;
   ToRanges(clusters, tail.clusters);
@@ -491,7 +492,7 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
         uncoded = UncodedMasses(centroids.Slice(r - begin, part_end - begin), bias, r);
       }
       const float *const coded = GroupMasses(r), *const read = ReadMasses(r);
-      float* const logits = tail.logits.data() + scored_[r] * kept.size();
+      float* const logits = tail.logits.data() + scored_.rows[r] * kept.size();
       for (size_t i = 0; i < kept.size(); ++i) {
         const uint32_t g = kept_groups[i];
         // A difference of float sums: at least as large as its rounding error, and never zero, so
@@ -499,11 +500,11 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
         const float coded_left = std::max({coded[g] - read[g], 0x1p-24f * coded[g], kNoMass});
         logits[i] = coded_left + uncoded[in_part][g];
         if (scores_all()) continue;
-        left[i] += double{weights_[r]} * logits[i];
-        all[i] += double{weights_[r]} * (logits[i] + std::max(0.0f, coded[g] - coded_left));
+        left[i] += double{scored_.weights[r]} * logits[i];
+        all[i] += double{scored_.weights[r]} * (logits[i] + std::max(0.0f, coded[g] - coded_left));
       }
       args_.backend.log_rows(
-          {.masses = {logits, 1, kept.size()}, .reference = Tile(reference_, r, r + 1)});
+          {.masses = {logits, 1, kept.size()}, .reference = Tile(lse_.reference, r, r + 1)});
     }
   });
   if (scores_all()) return;
@@ -520,9 +521,10 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
 Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
                                             std::span<const float> bias, size_t begin) {
   const size_t rows = centroids.num_rows, num_open = centroids.num_cols;
-  const Rows<float> sums(buffers_.sums.Resize(rows * groups_.size()).data(), rows, groups_.size());
+  const Rows<float> sums(buffers_.sums.Resize(rows * groups_.all.size()).data(), rows,
+                         groups_.all.size());
   if (finest() == 0) {  // every group is a coded cluster
-    std::fill_n(sums.data, rows * groups_.size(), 0.0f);
+    std::fill_n(sums.data, rows * groups_.all.size(), 0.0f);
     return sums;
   }
   const Rows<float> masses(buffers_.changes.Resize(rows * num_open).data(), rows, num_open);
@@ -530,9 +532,10 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
     for (size_t i = 0; i < num_open; ++i) masses[r][i] = centroids[r][i] + bias[i];
   }
   auto begins = Make<uint32_t>();  // of groups, which are adjacent
-  for (const Group& group : groups_) begins.push_back(group.begin_column);
+  for (const Group& group : groups_.all) begins.push_back(group.begin_column);
   begins.push_back(static_cast<uint32_t>(num_open));
-  args_.backend.exp_rows({.logits = masses, .reference = Tile(reference_, begin, begin + rows)});
+  args_.backend.exp_rows(
+      {.logits = masses, .reference = Tile(lse_.reference, begin, begin + rows)});
   args_.backend.sum_segments({.masses = masses, .begin = begins, .sums = sums});
   return sums;
 }
@@ -542,7 +545,7 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
 void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const double> left) {
   // Query rows at a time, which bounds the memory. Chosen without measurement.
   constexpr size_t kTileRows = 64;
-  const size_t num_open = log_counts_.size(), dim = all_queries_.num_cols;
+  const size_t num_open = open_.log_counts.size(), dim = all_queries_.num_cols;
   // The kernels sum between any two borders, so every second sum is a gap between groups and is
   // ignored.
   auto segments = Make<uint32_t>();
@@ -552,7 +555,7 @@ void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const do
   }
   auto unscored = Make<uint32_t>();
   for (uint32_t r = 0; r < all_queries_.num_rows; ++r) {
-    if (!std::binary_search(scored_.begin(), scored_.end(), r)) unscored.push_back(r);
+    if (!std::binary_search(scored_.rows.begin(), scored_.rows.end(), r)) unscored.push_back(r);
   }
   auto lse = Make<float>(kTileRows), norms = Make<float>(kTileRows);
   auto sums = Make<float>(kTileRows * (segments.size() - 1));
@@ -569,7 +572,7 @@ void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const do
     Softcap(args_.backend, logits, args_.softcap);
     // Each row's largest term is its reference, so that no exponential overflows.
     for (size_t r = 0; r < count; ++r) {
-      for (size_t i = 0; i < num_open; ++i) logits[r][i] += log_counts_[i];
+      for (size_t i = 0; i < num_open; ++i) logits[r][i] += open_.log_counts[i];
       lse[r] = *std::max_element(logits[r], logits[r] + num_open);
     }
     const Rows<float> masses(sums.data(), count, segments.size() - 1);

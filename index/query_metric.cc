@@ -75,8 +75,8 @@ double Trace(const SquareMatrix& matrix, size_t dim) {
 }
 
 // The geometric mean of two positive definite matrices, as the common limit of their arithmetic and
-// harmonic means, taken again and again (Ando, 1978). It converges quadratically once both are near:
-// a ratio of eigenvalues of 10^8 takes some 16 steps.
+// harmonic means, taken again and again (Ando, 1978). It converges quadratically once both are
+// near: a ratio of eigenvalues of 10^8 takes some 16 steps.
 std::optional<SquareMatrix> GeometricMean(SquareMatrix a, SquareMatrix b, size_t dim) {
   constexpr int kMostSteps = 60;
   constexpr double kNear = 1e-6;  // f16 has three digits
@@ -164,7 +164,8 @@ std::optional<SquareMatrix> Cholesky(const SquareMatrix& matrix, size_t dim) {
 
 std::optional<QueryMetric> QueryMetric::Make(const SquareMatrix& queries,
                                              const SquareMatrix& residuals, size_t dim) {
-  // Neither size matters: M and A are scaled against each other. At a trace of `dim` both are near 1.
+  // Neither size matters: M and A are scaled against each other. At a trace of `dim` both are
+  // near 1.
   SquareMatrix s = queries, r = residuals;
   const double query_scale = static_cast<double>(dim) / Trace(s, dim);
   const double residual_scale = static_cast<double>(dim) / Trace(r, dim);

@@ -29,13 +29,13 @@ using SquareMatrix = std::vector<double>;
 // sum_i rows_i rows_i^T / n of rows [n, dim], n >= 1.
 SquareMatrix SecondMoments(Rows<const float> rows);
 
-// (1 - share) S + share * (mean eigenvalue of S) * 1: few rows say little about most directions, and
-// some about none. nullopt: S has no positive finite trace, as of rows that are all 0.
+// (1 - share) S + share * (mean eigenvalue of S) * 1: few rows say little about most directions,
+// and some about none. nullopt: S has no positive finite trace, as of rows that are all 0.
 std::optional<SquareMatrix> Shrunk(SquareMatrix moments, size_t dim, double share);
 
-// The share for Shrunk of moments of `num_rows` >= 1 rows: dim / (16 num_rows), within [0.05, 1]. Errors
-// of attention on Gemma 3 and SmolLM2 are flat from 0.02 to 0.15 (tools/evaluate/RESULTS.md), so
-// neither number matters much.
+// The share for Shrunk of moments of `num_rows` >= 1 rows: dim / (16 num_rows), within [0.05, 1].
+// Errors of attention on Gemma 3 and SmolLM2 are flat from 0.02 to 0.15
+// (tools/evaluate/RESULTS.md), so neither number matters much.
 double ShrinkageOf(size_t num_rows, size_t dim);
 
 // Lower triangular L with L L^T = `matrix`, or nullopt where it is not positive definite.

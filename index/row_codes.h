@@ -40,8 +40,9 @@ void Rotate(std::span<float> vector);
 // round transforms.
 std::vector<uint32_t> RotationSigns(size_t head_dim);
 
-// Computes the codes of a key's residual [d]: the key less its stored centroid, in the head's metric
-// if it has one (index/query_metric.h). Overwrites the residual. A residual of 0 gives factors of 0.
+// Computes the codes of a key's residual [d]: the key less its stored centroid, in the head's
+// metric if it has one (index/query_metric.h). Overwrites the residual. A residual of 0 gives
+// factors of 0.
 void EncodeResidual(std::span<float> residual, std::byte* row_code, std::byte* fine_code);
 // Computes the codes of a key [d] against its stored centroid, without a metric.
 void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,

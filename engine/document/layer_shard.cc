@@ -282,8 +282,8 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
   const std::vector<uint32_t> stored =
       StoredPositions(backend, spill, layer, kv_head, layout, options.seed);
   const size_t dim = spill.shape().head_dim;
-  LECTERN_ASSIGN(HeadClusters clusters, BuildClusters(backend, spill, layer, kv_head, layout,
-                                                      stored, options, by));
+  LECTERN_ASSIGN(HeadClusters clusters,
+                 BuildClusters(backend, spill, layer, kv_head, layout, stored, options, by));
   clusters.cluster_seconds = SecondsSince(start);
   start = std::chrono::steady_clock::now();
   const std::vector<float> queries = GroupQueries(spill, layer, kv_head);

@@ -87,10 +87,11 @@ struct IndexOptions {
   uint32_t num_levels = 2;  // 1, 2 or 3
   // The plan of later asks: policies of index/policies/, for layers and for the heads of a layer.
   std::string layer_budget = "uniform", head_budget = "global";
-  // What keys are put into clusters by: "stored", as they are; "unrotated", with RoPE undone, so that
-  // keys that recur at other positions meet; "queries", likewise, and codes of rows are taken in the
-  // metric of the document's queries (index/query_metric.h). "auto": "queries", but "stored" where a
-  // device prefills the document, as lookups there know no metric.
+  // How keys are assigned to clusters, and coded. "stored": by the keys as they are. "unrotated":
+  // with RoPE undone, so that keys that recur at other positions meet. "queries": likewise, and
+  // codes of rows are taken in the metric of the document's queries (index/query_metric.h).
+  // "auto": "queries", but "stored" if a device prefills the document, because lookups there apply
+  // no metric.
   std::string cluster_keys = "auto";
   uint64_t seed = 1234;            // of the clustering, and of a retention's representatives
   // "window": what policies know is the attention of the last tokens. "full": of all tokens too,

@@ -23,7 +23,9 @@ void PrintTo(const LookupCase& c, std::ostream* out) {
 
 class LookupTest : public ::testing::TestWithParam<LookupCase> {
  protected:
-  std::span<const HeadIndex> heads() const { return Heads(GetParam().levels, GetParam().by_queries); }
+  std::span<const HeadIndex> heads() const {
+    return Heads(GetParam().levels, GetParam().by_queries);
+  }
   Result<std::vector<HeadSelection>> Run(const Queries& queries, double budget) {
     return Lookup(Args(queries, budget));
   }

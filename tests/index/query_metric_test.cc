@@ -87,8 +87,7 @@ double Noise(const QueryMetric& metric, const std::vector<float>& queries,
 Vector Deviations(size_t dim, double ratio) {
   Vector deviations;
   for (size_t c = 0; c < dim; ++c) {
-    deviations.push_back(
-        std::pow(ratio, static_cast<double>(c) / static_cast<double>(dim - 1)));
+    deviations.push_back(std::pow(ratio, static_cast<double>(c) / static_cast<double>(dim - 1)));
   }
   return deviations;
 }
@@ -96,16 +95,17 @@ Vector Deviations(size_t dim, double ratio) {
 TEST(SquareMatrixTest, CholeskyIsARoot) {
   for (const size_t dim : {1, 2, 7, 64}) {
     const std::vector<float> rows = TurnedRows(3 * dim, Deviations(dim + 1, 9), 1, 2);
-    const SquareMatrix moments =
-        Moments(std::vector<float>(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(3 * dim * dim)), dim);
+    const SquareMatrix moments = Moments(
+        std::vector<float>(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(3 * dim * dim)),
+        dim);
     const auto lower = Cholesky(moments, dim);
     ASSERT_TRUE(lower);
     for (size_t i = 0; i < dim; ++i) {
       for (size_t j = 0; j < dim; ++j) {
         if (j > i) EXPECT_EQ((*lower)[i * dim + j], 0);
-        EXPECT_NEAR(Dot(std::span(*lower).subspan(i * dim, dim),
-                        std::span(*lower).subspan(j * dim, dim)),
-                    moments[i * dim + j], 1e-9 * std::abs(moments[0]) + 1e-12);
+        EXPECT_NEAR(
+            Dot(std::span(*lower).subspan(i * dim, dim), std::span(*lower).subspan(j * dim, dim)),
+            moments[i * dim + j], 1e-9 * std::abs(moments[0]) + 1e-12);
       }
     }
   }
@@ -131,7 +131,8 @@ TEST(QueryMetricTest, LogitsStayTheSame) {
   for (const size_t dim : {1, 16, 33, 64, 256}) {
     const std::vector<float> queries = TurnedRows(2 * dim, Deviations(dim + 1, 30), 3, 4);
     const std::vector<float> keys = TurnedRows(2 * dim, Deviations(dim + 1, 0.05), 5, 6);
-    const std::vector<float> q(queries.begin(), queries.begin() + static_cast<ptrdiff_t>(dim * dim)),
+    const std::vector<float> q(queries.begin(),
+                               queries.begin() + static_cast<ptrdiff_t>(dim * dim)),
         k(keys.begin(), keys.begin() + static_cast<ptrdiff_t>(dim * dim));
     const auto metric = QueryMetric::Make(Moments(q, dim), Moments(k, dim), dim);
     ASSERT_TRUE(metric);
@@ -154,8 +155,8 @@ TEST(QueryMetricTest, LogitsStayTheSame) {
   }
 }
 
-// Along the same directions the least noise is (sum of the products of both deviations / dim)^2, and
-// in plain coordinates it is the product of the mean squares.
+// Along the same directions the least noise is (sum of the products of both deviations / dim)^2,
+// and in plain coordinates it is the product of the mean squares.
 TEST(QueryMetricTest, NoiseIsTheLeastThereIs) {
   constexpr size_t kDim = 32;
   const Vector of_queries = Deviations(kDim, 30), of_residuals = Deviations(kDim, 1.0 / 30);
@@ -205,9 +206,9 @@ double CodeError(const std::vector<float>& queries, const std::vector<float>& re
   return squares / static_cast<double>(count);
 }
 
-// Heads that are hard for codes: queries that lie where keys hardly vary (as in Gemma 3), dimensions
-// that dwarf all others, keys that vary along one line, and plain ones, where nothing is to be gained
-// and nothing may be lost.
+// Heads that are hard for codes: queries that lie where keys hardly vary (as in Gemma 3),
+// dimensions that dwarf all others, keys that vary along one line, and plain ones, where nothing is
+// to be gained and nothing may be lost.
 TEST(QueryMetricTest, CodesOfHardHeadsAreCloser) {
   constexpr size_t kDim = 64;
   struct Head {
@@ -218,11 +219,11 @@ TEST(QueryMetricTest, CodesOfHardHeadsAreCloser) {
   Vector outliers(kDim, 1), line(kDim, 0.02), even(kDim, 1);
   outliers[3] = outliers[40] = 50;
   line[10] = 10;
-  for (const Head& head : {Head{"queries where keys hardly vary", Deviations(kDim, 0.03), Deviations(kDim, 30), 3},
-                           Head{"outlier dimensions of keys", even, outliers, 3},
-                           Head{"outlier dimensions of queries", outliers, even, 3},
-                           Head{"keys along a line", even, line, 3},
-                           Head{"even", even, even, 0.9}}) {
+  for (const Head& head :
+       {Head{"queries where keys hardly vary", Deviations(kDim, 0.03), Deviations(kDim, 30), 3},
+        Head{"outlier dimensions of keys", even, outliers, 3},
+        Head{"outlier dimensions of queries", outliers, even, 3},
+        Head{"keys along a line", even, line, 3}, Head{"even", even, even, 0.9}}) {
     const std::vector<float> queries = TurnedRows(400, head.of_queries, 11, 12),
                              later = TurnedRows(100, head.of_queries, 11, 13),
                              residuals = TurnedRows(600, head.of_residuals, 11, 14);
