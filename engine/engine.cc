@@ -95,7 +95,7 @@ class LocalEngine : public Engine {
     context.find_device = [&] { return IndexDeviceFor(model); };
     auto report = IndexDocument(context, bytes, options);
     if (is_device_left_to_us_ && IsForWantOfDeviceMemory(report.status())) {
-      const IndexDevice here = {nullptr, IndexedOnTheCpu(report.status().message())};
+      const IndexDevice here = {nullptr, IndexedOnTheCpu(report.status().wordings())};
       context.find_device = [&] { return here; };
       report = IndexDocument(context, bytes, options);
     }
@@ -145,7 +145,7 @@ class LocalEngine : public Engine {
     auto session = create();
     if (!session.ok() && is_device_left_to_us_ && placed.device.transformer) {
       // The device is full or lost. Alone: those who share steps take them there.
-      placed = {{nullptr, nullptr, AnsweredOnTheCpu(session.status().message())}, nullptr};
+      placed = {{nullptr, nullptr, AnsweredOnTheCpu(session.status().wordings())}, nullptr};
       session = create();
     }
     if (!session.ok()) return std::move(session).status();
@@ -284,7 +284,7 @@ class LocalEngine : public Engine {
     RamLimit::Share ram;
     // From its first session or document on.
     std::shared_ptr<const DeviceTransformer> device;
-    std::string fallback;  // why not, where it was asked for
+    Message fallback;  // why not, where it was asked for
     std::shared_ptr<StepBatch> batch;
   };
 
@@ -308,7 +308,7 @@ class LocalEngine : public Engine {
     IndexDevice device = {open.device, open.fallback};
     if (const Status alive = open.device ? device_.device->CheckAlive() : Status(); !alive.ok()) {
       if (!is_device_left_to_us_) return alive;
-      device = {nullptr, alive.message()};
+      device = {nullptr, alive.wordings()};
     }
     if (!device.fallback.empty()) device.fallback = IndexedOnTheCpu(device.fallback);
     return device;
@@ -326,7 +326,7 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) {
       return Status(Code::kNotFound, "there is no store in " + store_ +
-                                         "; index a document first, or give another store")
+                                         "; index a document first, or give another " + OptionName("store"))
           .WithParam("store");
     }
     return Catalog::Open(env_, path, mode);
@@ -478,10 +478,10 @@ class LocalEngine : public Engine {
     return found->second;
   }
 
-  static std::string AnsweredOnTheCpu(const std::string& why) {
+  static Message AnsweredOnTheCpu(const Message& why) {
     return "answered on the CPU: " + why;
   }
-  static std::string IndexedOnTheCpu(const std::string& why) {
+  static Message IndexedOnTheCpu(const Message& why) {
     return "indexed on the CPU: " + why;
   }
 
@@ -494,7 +494,7 @@ class LocalEngine : public Engine {
       if (brought.ok()) {
         open.device = std::move(brought).value();
       } else if (is_device_left_to_us_) {
-        open.fallback = brought.status().message();
+        open.fallback = brought.status().wordings();
       } else {
         return std::move(brought).status();
       }
@@ -513,7 +513,8 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const TensorFiles* const files, source.Tensors());
     LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, source.config(), type));
     return ram_->Reserve(bytes, "the model in " + folder,
-                         "use a smaller model, or weights of fewer bits (weights \"q4\")");
+                         "use a smaller model, or weights of fewer bits (" + OptionName("weights", "q4") +
+                             ")");
   }
 
   Env& env_;
@@ -555,7 +556,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
   }
   if (!options.weights.empty() && !ParseWeightsName(options.weights)) {
     return Status(Code::kInvalidArgument,
-                  "weights \"" + options.weights + "\" are none of stored, q8 and q4")
+                  OptionName("weights", options.weights) + " are none of stored, q8 and q4")
         .WithParam("weights");
   }
   std::optional<ChatSource> chat_template;

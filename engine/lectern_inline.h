@@ -33,7 +33,8 @@ inline Error TakeError(lectern_code code, lectern_error* handle) {
   const Owned<lectern_error> error(handle);
   if (!error) return {code, lectern_code_name(code), {}};
   return {code, std::string(View(lectern_error_message, handle)),
-          std::string(View(lectern_error_param, handle))};
+          std::string(View(lectern_error_param, handle)),
+          std::string(View(lectern_error_cli_message, handle))};
 }
 
 // Runs a C call whose last two parameters are the out handle and the error.
@@ -291,6 +292,9 @@ inline std::string_view IndexReport::json() const {
 inline std::string_view IndexReport::note() const {
   return internal::View(lectern_index_report_note, handle_.get());
 }
+inline std::string_view IndexReport::cli_note() const {
+  return internal::View(lectern_index_report_cli_note, handle_.get());
+}
 inline lectern_index_numbers IndexReport::numbers() const {
   return internal::Read(lectern_index_report_numbers, handle_.get());
 }
@@ -309,6 +313,9 @@ inline std::string_view Answer::finish_reason() const {
 }
 inline std::string_view Answer::note() const {
   return internal::View(lectern_answer_note, handle_.get());
+}
+inline std::string_view Answer::cli_note() const {
+  return internal::View(lectern_answer_cli_note, handle_.get());
 }
 inline std::vector<std::string_view> Answer::warnings() const {
   std::vector<std::string_view> all;

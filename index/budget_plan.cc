@@ -35,7 +35,7 @@ Status CheckStatistics(const Policy& policy, const PolicyInput& input, const cha
   if (!lacks) return {};
   return Status(Code::kInvalidArgument, "the document was indexed without the statistics that " +
                                             std::string(policy.name) + " needs: index it again" +
-                                            (full ? " with stats \"full\"" : "") +
+                                            (full ? " with " + OptionName("stats", "full") : "") +
                                             ", or take uniform for layers and global for heads")
       .WithParam(param);
 }

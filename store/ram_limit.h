@@ -50,9 +50,9 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
   };
   // kOutOfMemory, param the option's name: says what is needed for `what`, what is set aside already, what
   // the limit is, and `way_out`. Pages that can go make room.
-  Result<Share> Reserve(uint64_t bytes, const std::string& what, const std::string& way_out);
+  Result<Share> Reserve(uint64_t bytes, const std::string& what, const Message& way_out);
   // The same in the place of a share of this limit (or an empty one), which stays after an error.
-  Status Change(Share& share, uint64_t bytes, const std::string& what, const std::string& way_out);
+  Status Change(Share& share, uint64_t bytes, const std::string& what, const Message& way_out);
   uint64_t reserved() const { return reserved_.load(); }
 
   // Of pages that can go: their number of bytes changed. `drop` lets all of them go that are not in

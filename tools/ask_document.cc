@@ -183,7 +183,7 @@ std::string ReceiptText(const api::Answer& answer) {
   if (receipt.reasoning_tokens > 0) {
     text += "; thought for " + Grouped(receipt.reasoning_tokens) + " tokens (--json shows them)";
   }
-  if (!answer.note().empty()) text += "; " + WithFlags(std::string(answer.note()));
+  if (!answer.note().empty()) text.append("; ").append(answer.cli_note());
   return text + "\n";
 }
 
@@ -282,7 +282,8 @@ class AskDocument {
 
   int FailQuestion(const Question& question, api::Error error) const {
     if (question.line > 0) {
-      error.message = flags_.questions + ":" + std::to_string(question.line) + ": " + error.message;
+      const std::string where = flags_.questions + ":" + std::to_string(question.line) + ": ";
+      error.cli_message = where + CliMessage(error);
     }
     const int status = Fail(error);
     return interrupts_.requested() ? interrupts_.exit_status() : status;

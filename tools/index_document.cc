@@ -197,7 +197,7 @@ void PrintNotes(const api::IndexReport& report) {
   if (numbers.replaced_bytes > 0) {
     PrintNote(kTool, Grouped(numbers.replaced_bytes) + " bytes were not UTF-8 and were replaced");
   }
-  if (!report.note().empty()) PrintNote(kTool, std::string(report.note()));
+  if (!report.note().empty()) PrintNote(kTool, report.cli_note());
   PrintNote(kTool, "next: ask-document --document " + AskArgument(report) + " \"…\"");
 }
 
@@ -303,7 +303,7 @@ class IndexDocument {
 
   static api::Error Explained(api::Error error) {
     if (error.code == LECTERN_CANCELLED) {
-      error.message = "cancelled; what is done is kept: the same command continues";
+      error.cli_message = "cancelled; what is done is kept: the same command continues";
     }
     return error;
   }

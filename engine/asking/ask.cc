@@ -24,7 +24,7 @@ double Since(Clock::time_point start) {
 std::string Percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
 
 // What the user is told, one clause after the other.
-void AddNote(Answer& answer, const std::string& note) {
+void AddNote(Answer& answer, const Message& note) {
   answer.note += (answer.note.empty() ? "" : "; ") + note;
 }
 

@@ -29,7 +29,7 @@ struct SessionDevice {
   std::shared_ptr<const DeviceTransformer> transformer;
   // nullptr: attention is the CPU's, as kernels do not take the document's rows.
   std::shared_ptr<DeviceDocument> document;
-  std::string fallback;  // why the CPU does what was left to choose; said with each answer
+  Message fallback;  // why the CPU does what was left to choose; said with each answer
 };
 
 class DocumentSession : public Session {

@@ -103,7 +103,7 @@ class Indexer {
   IndexReport& report() { return report_; }
 
  private:
-  void Warn(const std::string& name, const std::string& why) {
+  void Warn(const std::string& name, const Message& why) {
     if (std::ranges::count(report_.warnings, name) == 0) report_.warnings.push_back(name);
     report_.note += (report_.note.empty() ? "" : "; ") + why;
   }
@@ -298,7 +298,7 @@ class Indexer {
 
   void WarnClusteredHere(const Status& why) {
     if (std::exchange(says_clustered_here_, true)) return;
-    Warn("cpu_fallback", "keys were clustered on the CPU: " + why.message());
+    Warn("cpu_fallback", "keys were clustered on the CPU: " + why.wordings());
   }
 
   // A few layers at a time, so that every thread has a head to cluster.
@@ -519,7 +519,7 @@ class Indexer {
     };
     auto measured = measure(DeviceOf(document));
     if (IsForWantOfDeviceMemory(measured.status())) {
-      Warn("cpu_fallback", "estimates were measured on the CPU: " + measured.status().message());
+      Warn("cpu_fallback", "estimates were measured on the CPU: " + measured.status().wordings());
       measured = measure({});
     }
     LECTERN_ASSIGN(missed_, std::move(measured));

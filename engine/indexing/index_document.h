@@ -24,7 +24,7 @@ inline constexpr size_t kMaxDocumentBytes = size_t{1} << 30;
 // their lookup misses. Thresholds, and what engine/gpu/prefill.h leaves to it, are the CPU's.
 struct IndexDevice {
   std::shared_ptr<const DeviceTransformer> transformer = nullptr;  // nullptr: the CPU
-  std::string fallback = {};  // why not there, where that was asked for; else empty
+  Message fallback = {};  // why not there, where that was asked for; else empty
 };
 
 struct IndexContext {
