@@ -38,7 +38,7 @@ class Message {
   std::string cli_text_;  // empty: no option is named, both are `text_`
 };
 
-// "--kv-budget" for "kv_budget".
+// The flag of an option, dashes in the place of underscores: --kv-budget for kv_budget.
 std::string FlagName(std::string_view option);
 // The name of an option: max_ram, for command lines --max-ram.
 Message OptionName(std::string_view option);

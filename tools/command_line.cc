@@ -225,6 +225,32 @@ template Option CommandLine::AddOption(const std::string&, uint16_t&, const std:
 template Option CommandLine::AddOption(const std::string&, uint32_t&, const std::string&);
 template Option CommandLine::AddOption(const std::string&, uint64_t&, const std::string&);
 
+namespace {
+
+// Hands each text that was given to `take`.
+std::function<bool(const CLI::results_t&)> TakeAll(const std::string& name, Take take) {
+  return [name, take = std::move(take)](const CLI::results_t& texts) {
+    for (const std::string& text : texts) {
+      if (const std::string wrong = take(text); !wrong.empty()) {
+        throw CLI::ValidationError(name, wrong);
+      }
+    }
+    return true;
+  };
+}
+
+}  // namespace
+
+Option CommandLine::AddOption(const std::string& name, Take take, const std::string& help) {
+  return Option(app_->add_option(name, TakeAll(name, std::move(take)), help)->type_name("TEXT"));
+}
+
+Option CommandLine::AddRepeatedOption(const std::string& name, Take take, const std::string& help) {
+  const Option option = AddOption(name, std::move(take), help);
+  option.option_->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
+  return option;
+}
+
 Option CommandLine::AddFlag(const std::string& name, bool& value, const std::string& help) {
   return Option(app_->add_flag(name, value, help));
 }
@@ -328,21 +354,11 @@ void AddVersionFlag(CommandLine& app) {
                              "Print the version and exit");
 }
 
-Check Share() {
-  return NumberCheck([](double x) { return x > 0 && x <= 1; }, "a share above 0 and up to 1");
-}
-
-Check ShareBelowOne() {
-  return NumberCheck([](double x) { return x > 0 && x < 1; }, "a share above 0 and below 1");
-}
-
 Check NumberBetween(double low, double high) {
   std::ostringstream range;
   range << "a number from " << low << " to " << high;
   return NumberCheck([=](double x) { return x >= low && x <= high; }, range.str());
 }
-
-Check NonNegativeNumber() { return CLI::NonNegativeNumber; }
 
 Check PositiveNumber() { return CLI::PositiveNumber; }
 

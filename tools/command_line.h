@@ -22,6 +22,8 @@ namespace lectern::tools {
 
 // What is wrong with the text of a value; empty: nothing.
 using Check = std::function<std::string(const std::string& text)>;
+// The same, and keeps the value.
+using Take = std::function<std::string(const std::string& text)>;
 
 // An option or flag of a command line, which it does not outlive.
 class Option {
@@ -34,6 +36,7 @@ class Option {
   const Option& SeparatedBy(char delimiter) const;  // several values in one argument
 
  private:
+  friend class CommandLine;
   CLI::Option* option_;
 };
 
@@ -48,6 +51,9 @@ class CommandLine {
   // Both keep `value`, which what is parsed goes to.
   template <typename Value>
   Option AddOption(const std::string& name, Value& value, const std::string& help);
+  // The same with values that `take` checks and keeps, once or as often as it is given.
+  Option AddOption(const std::string& name, Take take, const std::string& help);
+  Option AddRepeatedOption(const std::string& name, Take take, const std::string& help);
   Option AddFlag(const std::string& name, bool& value, const std::string& help);
   Option AddFlag(const std::string& name, std::function<void()> when_given,
                  const std::string& help);
@@ -125,12 +131,8 @@ void AddModelFlags(CommandLine& app, EngineFlags& flags,
 void AddDeviceFlags(CommandLine& app, EngineFlags& flags);
 void AddVersionFlag(CommandLine& app);
 
-// A number in (0, 1]; in (0, 1); in [low, high]; of 0 and more; above 0; one of `names`; a key of
-// `choices`.
-Check Share();
-Check ShareBelowOne();
+// A number in [low, high]; above 0; one of `names`; a key of `choices`.
 Check NumberBetween(double low, double high);
-Check NonNegativeNumber();
 Check PositiveNumber();
 Check OneOf(const std::vector<std::string>& names);
 template <typename Value>
