@@ -22,6 +22,7 @@
 #include "engine/model/model_source.h"
 #include "engine/model/ollama.h"
 #include "engine/model/template/chat_template.h"
+#include "engine/requests/options.h"
 
 namespace lectern {
 namespace {
@@ -548,17 +549,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
   if (options.store.empty()) {
     return Status(Code::kInvalidArgument, "no store given").WithParam("store");
   }
-  if (options.num_threads > 1024) {
-    return Status(Code::kInvalidArgument, "threads must be at most 1024").WithParam("threads");
-  }
-  if (options.nice < 0 || options.nice > 19) {
-    return Status(Code::kInvalidArgument, "nice must be in [0, 19]").WithParam("nice");
-  }
-  if (!options.weights.empty() && !ParseWeightsName(options.weights)) {
-    return Status(Code::kInvalidArgument,
-                  OptionName("weights", options.weights) + " are none of stored, q8 and q4")
-        .WithParam("weights");
-  }
+  LECTERN_RETURN_IF_ERROR(CheckOptions(EngineOptionRows(), options));
   std::optional<ChatSource> chat_template;
   if (!options.chat_template.empty()) {
     LECTERN_ASSIGN(chat_template, FindChatSource(Env::Default(), options.chat_template));

@@ -283,7 +283,7 @@ int Run(AskFlags flags) {
     if (!read.ok()) return fail(read.error());
     questions = std::move(*read);
   }
-  auto engine = api::Engine::Create(flags.engine.options());
+  auto engine = CreateEngine(flags.engine);
   if (!engine.ok()) return fail(engine.error());
   auto document = FindArgument(*engine, flags.document);
   if (!document.ok()) return fail(document.error());

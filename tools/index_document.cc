@@ -122,7 +122,7 @@ class IndexDocument {
     auto ingested = Read();
     if (!ingested.ok()) return Fail(ingested.error());
     document_ = std::move(*ingested);
-    auto engine = api::Engine::Create(flags_.engine.options());
+    auto engine = CreateEngine(flags_.engine);
     if (!engine.ok()) return Fail(engine.error());
     if (flags_.estimate) return PrintEstimate(*engine);
     if (!flags_.yes && flags_.file != "-" && CanConfirm()) {

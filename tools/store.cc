@@ -341,7 +341,7 @@ class Store {
 
 int Run(StoreFlags flags, const Commands& commands) {
   const Interrupts interrupts;  // no scope: a signal ends any command at once
-  auto engine = api::Engine::Create(flags.engine.options());
+  auto engine = CreateEngine(flags.engine);
   if (!engine.ok()) return PrintError(kTool, engine.error(), flags.engine.style);
   if (!flags.document.empty()) {
     auto document = FindArgument(*engine, flags.document);

@@ -6,19 +6,6 @@
 namespace lectern::c_api {
 namespace {
 
-Result<Io> ReadIo(int32_t io) {
-  switch (io) {
-    case LECTERN_IO_DEFAULT:
-      return EngineOptions().io;
-    case LECTERN_IO_MMAP:
-      return Io::kMmap;
-    case LECTERN_IO_PREAD:
-      return Io::kPread;
-    default:
-      return InvalidArgument("io", "io is not one of lectern_io");
-  }
-}
-
 Result<std::vector<PageMapEntry>> ReadPages(const lectern_page* pages, size_t num_pages) {
   if (num_pages > 0 && !pages) return InvalidArgument("pages", "pages is NULL");
   std::vector<PageMapEntry> read;
@@ -102,21 +89,7 @@ std::function<bool(std::string_view)> TextFunction(lectern_answer_fn on_text, vo
 Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   LECTERN_ASSIGN(const lectern_engine_options read, ReadStruct(given));
   EngineOptions options;
-  LECTERN_ASSIGN(options.store, Copy(read.store, read.store_len, "store"));
-  LECTERN_ASSIGN(options.model, Copy(read.model, read.model_len, "model"));
-  options.num_threads = read.num_threads;
-  options.quota_bytes = read.quota_bytes;
-  LECTERN_ASSIGN(options.io, ReadIo(read.io));
-  options.max_ram_bytes = read.max_ram_bytes;
-  options.rehash_model = read.rehash_model != 0;
-  LECTERN_ASSIGN(options.weights, Copy(read.weights, read.weights_len, "weights"));
-  options.nice = read.nice;
-  LECTERN_ASSIGN(options.ollama_models,
-                 Copy(read.ollama_models, read.ollama_models_len, "ollama_models"));
-  LECTERN_ASSIGN(options.chat_template,
-                 Copy(read.chat_template, read.chat_template_len, "chat_template"));
-  LECTERN_ASSIGN(options.device, Copy(read.device, read.device_len, "device"));
-  options.device_memory_bytes = read.device_memory_bytes;
+  LECTERN_RETURN_IF_ERROR(ReadOptions(EngineOptionRows(), read, options));
   return options;
 }
 

@@ -66,6 +66,13 @@ std::string FlagOf(const Option& option) {
 
 std::string FieldOf(const Option& option) { return option.field ? option.field : option.name; }
 
+std::string VariableOf(const Option& option) {
+  std::string variable = "LECTERN_" + std::string(option.name);
+  std::ranges::transform(variable, variable.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  return variable;
+}
+
 Message NameOf(const Option& option) { return {option.name, FlagOf(option)}; }
 
 std::string Interval(const OptionRange& range) {
@@ -83,8 +90,9 @@ std::string HelpText(const Option& option, std::string_view text,
   }
   help += text;
   const std::string_view default_text = option.default_text;
-  if (!default_text.empty()) help.append(" (default: ").append(default_text).append(")");
-  return help;
+  if (default_text.empty()) return help;
+  const std::string variable = option.has_variable ? "$" + VariableOf(option) + ", else " : "";
+  return help.append(" (default: ").append(variable).append(default_text).append(")");
 }
 
 uint64_t ChoiceNumber(const Option& option, std::string_view name) {
@@ -97,6 +105,7 @@ Status CheckOption(const Option& option, const OptionValue& value) {
   if (!IsGiven(value)) return {};
   switch (option.kind) {
     case OptionKind::kFlag:
+    case OptionKind::kBytes:
     case OptionKind::kText:
       return {};
     case OptionKind::kNumber:

@@ -35,6 +35,7 @@ enum class OptionKind {
   kFlag,         // bool
   kNumber,       // double, in `range`
   kWhole,        // uint64_t, in `range`
+  kBytes,        // uint64_t; command lines take sizes like 500MB
   kText,         // std::string
   kChoice,       // std::string, one of `choices`
   kEnumeration,  // uint64_t, one of `choices`, counted from 1
@@ -59,6 +60,12 @@ enum OptionSurface : unsigned {
   kCommandLine = 1,    // a flag of the request's tool
   kRequest = 2,        // a field of the request's endpoint: POST /v1/ask, POST /v1/documents
   kOpenAiRequest = 4,  // the same field, with the same range, of OpenAI's formats
+  // Options of the engine: flags of every tool, of those that write the store, of those that need a
+  // model, and of those that index or ask.
+  kStoreTool = 8,
+  kWritingTool = 16,
+  kModelTool = 32,
+  kDeviceTool = 64,
 };
 
 struct Option {
@@ -70,7 +77,9 @@ struct Option {
   std::array<std::string_view, 6> choices = {};                       // the last ones may be empty
   // Names for a kText that the engine itself checks; they are shown in the description.
   std::vector<std::string> (*names)() = nullptr;
-  bool is_on = false;  // kFlag: the default; the flag of the tool then is --no-name
+  bool is_on = false;           // kFlag: the default; the flag of the tool then is --no-name
+  bool is_never_empty = false;  // kText
+  bool has_variable = false;    // an environment variable of the tools: VariableOf
   // A sentence for --help and the description, without the default. {name} names another option of
   // the table, as a flag or as a field.
   const char* help = "";
@@ -86,6 +95,7 @@ struct Option {
 
 std::string FlagOf(const Option& option);        // with dashes, as in --kv-budget
 std::string FieldOf(const Option& option);       // of a request, as in kv_budget
+std::string VariableOf(const Option& option);    // LECTERN_MAX_RAM for max_ram
 Message NameOf(const Option& option);            // the name, for command lines the flag
 std::string Interval(const OptionRange& range);  // "(0, 1]"
 // A help text with {names} as `name_of` has them, and the default.
@@ -282,6 +292,15 @@ class GivenOptions {
   // By its name, which is one of the table.
   const Option& option(std::string_view name) const { return rows_[Find(name)].option; }
   OptionValue& operator[](std::string_view name) { return values_[Find(name)]; }
+  // The values that `options` has, the defaults among them.
+  void TakeFrom(const Engine& options) {
+    for (size_t i = 0; i < rows_.size(); ++i) values_[i] = rows_[i].engine.get(options);
+  }
+  void PutIntoEngine(Engine& options) const {
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (IsGiven(values_[i])) rows_[i].engine.set(options, values_[i]);
+    }
+  }
   // Sets what was given. `options` may have views of texts in this.
   void PutInto(Api& options) const {
     for (size_t i = 0; i < rows_.size(); ++i) {

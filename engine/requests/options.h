@@ -12,10 +12,12 @@
 
 namespace lectern {
 
+using EngineOptionRow = OptionRow<lectern_engine_options, api::EngineOptions, EngineOptions>;
 using AskOptionRow = OptionRow<lectern_ask_options, api::AskOptions, AskOptions>;
 using IndexOptionRow = OptionRow<lectern_index_options, api::IndexOptions, IndexOptions>;
 using PlanOptionRow = OptionRow<lectern_plan_options, api::PlanChange, PlanChange>;
 
+std::span<const EngineOptionRow> EngineOptionRows();
 // By hand, beside the table: what was said before (turns, instructions), logit_bias, top_logprobs'
 // callback and the other callbacks.
 std::span<const AskOptionRow> AskOptionRows();
@@ -23,6 +25,7 @@ std::span<const AskOptionRow> AskOptionRows();
 std::span<const IndexOptionRow> IndexOptionRows();
 std::span<const PlanOptionRow> PlanOptionRows();
 
+using GivenEngineOptions = GivenOptions<lectern_engine_options, api::EngineOptions, EngineOptions>;
 using GivenAskOptions = GivenOptions<lectern_ask_options, api::AskOptions, AskOptions>;
 using GivenIndexOptions = GivenOptions<lectern_index_options, api::IndexOptions, IndexOptions>;
 using GivenPlanOptions = GivenOptions<lectern_plan_options, api::PlanChange, PlanChange>;

@@ -29,8 +29,8 @@ TEST(MessagesTest, ReplaceWhatTheServerWasGiven) {
 TEST(MessagesTest, ToolsNameFlagsWhereTheLibraryNamesFields) {
   const auto engine = api::Engine::Create({.store = "s", .weights = "q5"});
   ASSERT_FALSE(engine.ok());
-  EXPECT_EQ(engine.error().message, "weights \"q5\" are none of stored, q8 and q4");
-  EXPECT_EQ(tools::CliMessage(engine.error()), "--weights q5 are none of stored, q8 and q4");
+  EXPECT_EQ(engine.error().message, "weights must be stored, q8 or q4, not \"q5\"");
+  EXPECT_EQ(tools::CliMessage(engine.error()), "--weights must be stored, q8 or q4, not \"q5\"");
   EXPECT_EQ(tools::CliMessage({LECTERN_NOT_FOUND, "weights \"x\"", "model"}), "weights \"x\"");
 }
 

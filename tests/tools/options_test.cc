@@ -376,6 +376,7 @@ void ExpectHelp(std::span<const Row> rows) {
 }
 
 TEST(OptionTablesTest, WhatUsersMeetIsExplained) {
+  ExpectHelp(EngineOptionRows());
   ExpectHelp(AskOptionRows());
   ExpectHelp(IndexOptionRows());
   ExpectHelp(PlanOptionRows());
