@@ -327,7 +327,8 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) {
       return Status(Code::kNotFound, "there is no store in " + store_ +
-                                         "; index a document first, or give another " + OptionName("store"))
+                                         "; index a document first, or give another " +
+                                         OptionName("store"))
           .WithParam("store");
     }
     return Catalog::Open(env_, path, mode);
@@ -479,12 +480,8 @@ class LocalEngine : public Engine {
     return found->second;
   }
 
-  static Message AnsweredOnTheCpu(const Message& why) {
-    return "answered on the CPU: " + why;
-  }
-  static Message IndexedOnTheCpu(const Message& why) {
-    return "indexed on the CPU: " + why;
-  }
+  static Message AnsweredOnTheCpu(const Message& why) { return "answered on the CPU: " + why; }
+  static Message IndexedOnTheCpu(const Message& why) { return "indexed on the CPU: " + why; }
 
   // To the device, if there is one and it is not there. With mutex_ held.
   Status BringModel(OpenModel& open) {
@@ -513,9 +510,9 @@ class LocalEngine : public Engine {
     if (!ram_) return RamLimit::Share();
     LECTERN_ASSIGN(const TensorFiles* const files, source.Tensors());
     LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, source.config(), type));
-    return ram_->Reserve(bytes, "the model in " + folder,
-                         "use a smaller model, or weights of fewer bits (" + OptionName("weights", "q4") +
-                             ")");
+    return ram_->Reserve(
+        bytes, "the model in " + folder,
+        "use a smaller model, or weights of fewer bits (" + OptionName("weights", "q4") + ")");
   }
 
   Env& env_;

@@ -32,7 +32,8 @@ struct Error {
   lectern_code code = LECTERN_OK;  // lectern_code_name, lectern_exit_status
   std::string message;             // what is wrong, with which thing, and the way out
   std::string param;               // the option that is wrong ("kv_budget"), or empty
-  // The message in the words of command lines: options are flags (--weights q4). Empty: as `message`.
+  // The message in the words of command lines: options are flags (--weights q4). Empty: as
+  // `message`.
   std::string cli_message = {};
 };
 

@@ -20,7 +20,7 @@ Result<const Policy*> FindPolicy(std::string_view name, Decides decides) {
     names += (names.empty() ? "" : ", ") + std::string(policy.name);
   }
   const char* param = layers ? "layer_budget" : "head_budget";
-  return Status(Code::kInvalidArgument, std::string(param) + " must be one of " + names +
+  return Status(Code::kInvalidArgument, OptionName(param) + " must be one of " + names +
                                             ", not \"" + std::string(name) + "\"")
       .WithParam(param);
 }
@@ -72,8 +72,9 @@ Status TooSmall(double smallest) {
   char number[32];
   std::snprintf(number, sizeof number, "%.4f", std::ceil(smallest * 1e4) / 1e4);
   return Status(Code::kBudgetTooSmall,
-                "kv_budget is below what sinks, window and the top level of this document cost; "
-                "the smallest possible is " +
+                OptionName("kv_budget") +
+                    " is below what sinks, window and the top level of this document cost; the "
+                    "smallest possible is " +
                     std::string(number))
       .WithParam("kv_budget");
 }

@@ -23,11 +23,11 @@ Status RamLimit::Change(Share& share, uint64_t bytes, const std::string& what,
   if (!fits()) {
     const bool is_device = kind_ == Kind::kDevice;
     const std::string option = is_device ? "device_memory" : "max_ram";
-    return Status(Code::kOutOfMemory,
-                  what + " needs " + Mebibytes(bytes) + " MiB of " +
-                      (is_device ? "the GPU's memory" : "memory") + " beside " + Mebibytes(taken) +
-                      " MiB that are taken; the limit (" + OptionName(option) + ") is " + Mebibytes(bytes_) +
-                      " MiB: allow more, or " + way_out)
+    return Status(Code::kOutOfMemory, what + " needs " + Mebibytes(bytes) + " MiB of " +
+                                          (is_device ? "the GPU's memory" : "memory") + " beside " +
+                                          Mebibytes(taken) + " MiB that are taken; the limit (" +
+                                          OptionName(option) + ") is " + Mebibytes(bytes_) +
+                                          " MiB: allow more, or " + way_out)
         .WithParam(option);
   }
   reserved_ += bytes - share.bytes_;

@@ -216,8 +216,7 @@ Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
   if (free >= needed) return {};
   return {Code::kNoSpace, "this needs " + std::to_string(needed >> 20) + " MiB in " + store + ", " +
                               std::to_string(free >> 20) +
-                              " MiB are free; free some or give another " +
-                              OptionName("store")};
+                              " MiB are free; free some or give another " + OptionName("store")};
 }
 
 Result<uint64_t> StoreBytes(Env& env, const std::string& store) {

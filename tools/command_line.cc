@@ -244,8 +244,10 @@ void AddQuotaFlag(CommandLine& app, EngineFlags& flags) {
 }
 
 void AddModelFlags(CommandLine& app, EngineFlags& flags, const std::string& default_model) {
-  AddOptionFlags(app, flags.given, kModelTool).at("model").AddHelp(
-      " (default: $" + VariableOf(flags.given.option("model")) + ", else " + default_model + ")");
+  AddOptionFlags(app, flags.given, kModelTool)
+      .at("model")
+      .AddHelp(" (default: $" + VariableOf(flags.given.option("model")) + ", else " +
+               default_model + ")");
 }
 
 void AddDeviceFlags(CommandLine& app, EngineFlags& flags) {

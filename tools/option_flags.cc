@@ -48,7 +48,9 @@ std::string Braced(std::span<const std::string_view> names) {
 
 // "neither a nor b", "none of a, b and c".
 std::string NoneOf(std::span<const std::string_view> names) {
-  if (names.size() == 2) return "neither " + std::string(names[0]) + " nor " + std::string(names[1]);
+  if (names.size() == 2) {
+    return std::string("neither ").append(names[0]).append(" nor ").append(names[1]);
+  }
   std::string list;
   for (size_t i = 0; i < names.size(); ++i) {
     if (i > 0) list += i + 1 < names.size() ? ", " : " and ";
@@ -143,7 +145,8 @@ Option AddOptionFlag(CommandLine& app, const lectern::Option& option, const std:
   const std::string flag = FlagOf(option);
   if (option.kind == OptionKind::kFlag) {
     const bool given = !option.is_on;
-    return app.AddFlag(flag, [&value, given] { value = given; }, help);
+    return app.AddFlag(
+        flag, [&value, given] { value = given; }, help);
   }
   const Take take = [&option, &value](const std::string& text) {
     return ReadFlag(option, text, value);

@@ -16,8 +16,9 @@ namespace lectern::tools {
 // not a number from 0 to 10"); empty: nothing.
 std::string ReadFlag(const lectern::Option& option, const std::string& text, OptionValue& value);
 
-// Reads the option's environment variable, where it has one that is set and not empty, into `value`,
-// unless that has a value. What is wrong with it, after the variable's name and text; empty: nothing.
+// Reads the option's environment variable, where it has one that is set and not empty, into
+// `value`, unless that has a value. What is wrong with it, after the variable's name and text;
+// empty: nothing.
 std::string ReadVariable(const lectern::Option& option, OptionValue& value);
 
 // Adds one option; what is given goes to `value`, which outlives the command line.

@@ -45,8 +45,8 @@ Result<SelectionRule> ReadRule(const AskOptions& options) {
   SelectionRule rule = {.kind = kRules.at(options.rule)};
   if (options.mass == 0) return rule;
   if (rule.kind != Rule::kTopP) {
-    return InvalidOption("mass", OptionName("mass") + " goes with " + OptionName("rule") +
-                                     " top-p alone");
+    return InvalidOption("mass",
+                         OptionName("mass") + " goes with " + OptionName("rule") + " top-p alone");
   }
   rule.mass = options.mass;
   return rule;

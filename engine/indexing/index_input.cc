@@ -136,8 +136,10 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
     prepared.retention = options.retention;
     if (config.window > 0 && !options.retention.keeps_all()) {
       return Status(Code::kInvalidArgument,
-                    "keep below 1 needs a model without sliding windows; this one's layers already "
-                    "keep no more than their windows: use keep 1")
+                    OptionName("keep") +
+                        " below 1 needs a model without sliding windows; this one's layers already "
+                        "keep no more than their windows: use " +
+                        OptionName("keep") + " 1")
           .WithParam("keep");
     }
     LECTERN_RETURN_IF_ERROR(CheckKeep(options.retention, {config.num_layers, config.num_kv_heads,

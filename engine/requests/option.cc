@@ -68,8 +68,9 @@ std::string FieldOf(const Option& option) { return option.field ? option.field :
 
 std::string VariableOf(const Option& option) {
   std::string variable = "LECTERN_" + std::string(option.name);
-  std::ranges::transform(variable, variable.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  std::ranges::transform(variable, variable.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+  });
   return variable;
 }
 
@@ -115,7 +116,8 @@ Status CheckOption(const Option& option, const OptionValue& value) {
     case OptionKind::kChoice: {
       const std::string& text = std::get<std::string>(value);
       if (ChoiceNumber(option, text) > 0) return {};
-      return Wrong(option, "must be " + Alternatives(option.choice_names()) + ", not \"" + text + "\"");
+      return Wrong(option,
+                   "must be " + Alternatives(option.choice_names()) + ", not \"" + text + "\"");
     }
     case OptionKind::kEnumeration: {
       const uint64_t number = std::get<uint64_t>(value);

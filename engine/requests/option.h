@@ -25,7 +25,8 @@
 namespace lectern {
 
 // The value of an option on its way between a struct and a command line or a request. Nothing: it
-// was not given, the default holds. A choice of an enumeration is its number in lectern_c.h, from 1.
+// was not given, the default holds. A choice of an enumeration is its number in lectern_c.h,
+// from 1.
 struct NullText {};  // a text of a C struct that has a length and no address
 using OptionValue = std::variant<std::monostate, bool, uint64_t, double, std::string,
                                  std::vector<std::string>, NullText>;
@@ -74,7 +75,7 @@ struct Option {
   unsigned surfaces = kNowhere;
   OptionRange range = {};
   double most_of_request = std::numeric_limits<double>::infinity();  // lower, where clients ask
-  std::array<std::string_view, 6> choices = {};                       // the last ones may be empty
+  std::array<std::string_view, 6> choices = {};                      // the last ones may be empty
   // Names for a kText that the engine itself checks; they are shown in the description.
   std::vector<std::string> (*names)() = nullptr;
   bool is_on = false;           // kFlag: the default; the flag of the tool then is --no-name
@@ -110,13 +111,14 @@ Status CheckOption(const Option& option, const OptionValue& value);
 
 // --- where an option lies in a struct -----------------------------------------------------------
 
-// Reads an option of a Struct and sets it. A std::string_view that is set is a view of the value.
+// Reads an option of a Struct and sets it; a std::string_view that is set is a view of the value.
+// Both are nullptr where the option is not there, or is a list that is read by hand.
 template <typename Struct>
 struct OptionPlace {
   OptionValue (*get)(const Struct&) = nullptr;
   void (*set)(Struct&, const OptionValue&) = nullptr;
 
-  bool is_there() const { return get != nullptr; }  // false: it is read and set by hand, or not there
+  bool is_there() const { return get != nullptr; }
 };
 
 namespace option_internal {
@@ -190,22 +192,23 @@ inline bool IsZero(const OptionValue& value) {
 template <auto kFirst, auto... kInner>
 constexpr auto At() {
   using Struct = option_internal::StructOf<kFirst>;
-  return OptionPlace<Struct>{
-      [](const Struct& from) {
-        using option_internal::ToValue;
-        return ToValue(option_internal::Reach(from, kFirst, kInner...));
-      },
-      [](Struct& in, const OptionValue& value) {
-        using option_internal::FromValue;
-        FromValue(value, option_internal::Reach(in, kFirst, kInner...));
-      }};
+  OptionPlace<Struct> place;
+  place.get = [](const Struct& from) {
+    using option_internal::ToValue;
+    return ToValue(option_internal::Reach(from, kFirst, kInner...));
+  };
+  place.set = [](Struct& in, const OptionValue& value) {
+    using option_internal::FromValue;
+    FromValue(value, option_internal::Reach(in, kFirst, kInner...));
+  };
+  return place;
 }
 
 // The same of a field whose 0 means that nothing was given: every number of a C struct.
 template <auto kFirst, auto... kInner>
 constexpr auto AtOrZero() {
-  auto place = At<kFirst, kInner...>();
   using Struct = option_internal::StructOf<kFirst>;
+  OptionPlace<Struct> place = At<kFirst, kInner...>();
   place.get = [](const Struct& from) {
     OptionValue value = At<kFirst, kInner...>().get(from);
     return option_internal::IsZero(value) ? OptionValue() : value;
@@ -213,32 +216,29 @@ constexpr auto AtOrZero() {
   return place;
 }
 
-// A bool of a C struct; `kMeans`: what 1 stands for. 0: not given.
+// A bool of a C struct, which is only read; `kMeans`: what 1 stands for. 0: not given.
 template <auto kMember, bool kMeans = true>
 constexpr auto AtFlag() {
   using Struct = option_internal::StructOf<kMember>;
-  return OptionPlace<Struct>{
-      [](const Struct& from) { return from.*kMember != 0 ? OptionValue(kMeans) : OptionValue(); },
-      [](Struct& in, const OptionValue& value) {
-        in.*kMember = std::get<bool>(value) == kMeans ? 1 : 0;
-      }};
+  OptionPlace<Struct> place;
+  place.get = [](const Struct& from) {
+    return from.*kMember != 0 ? OptionValue(kMeans) : OptionValue();
+  };
+  return place;
 }
 
-// A text of a C struct: address and length.
+// A text of a C struct, address and length, which is only read.
 template <auto kText, auto kLength>
 constexpr auto AtText() {
   using Struct = option_internal::StructOf<kText>;
-  return OptionPlace<Struct>{
-      [](const Struct& from) -> OptionValue {
-        const char* const text = from.*kText;
-        const size_t length = from.*kLength;
-        if (length == 0) return {};
-        return text ? OptionValue(std::string(text, length)) : OptionValue(NullText());
-      },
-      [](Struct& in, const OptionValue& value) {
-        const std::string& text = std::get<std::string>(value);
-        in.*kText = text.data(), in.*kLength = text.size();
-      }};
+  OptionPlace<Struct> place;
+  place.get = [](const Struct& from) -> OptionValue {
+    const char* const text = from.*kText;
+    const size_t length = from.*kLength;
+    if (length == 0) return {};
+    return text ? OptionValue(std::string(text, length)) : OptionValue(NullText());
+  };
+  return place;
 }
 
 // A row: the option, and its places in the C struct, the struct of lectern.h, and the engine's.

@@ -326,7 +326,7 @@ struct Answer {
   std::vector<Evidence> evidence;     // by mass, largest first
   // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition".
   std::vector<std::string> warnings;
-  Message note;                       // what to tell the user, warnings in words; or empty
+  Message note;  // what to tell the user, warnings in words; or empty
 };
 
 // The result of removing a document or one of its names.

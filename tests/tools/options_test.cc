@@ -1,8 +1,13 @@
 // A new option is a field of its structs and a row of a table: from these few lines come its check,
-// its C struct, its flag, its field in a request and its description. And the real tables are whole.
+// its C struct, its flag, its field in a request and its description. And the real tables are
+// whole.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "engine/requests/options.h"
 #include "tools/option_flags.h"
@@ -182,7 +187,9 @@ TEST(OptionTest, TheEngineRefusesWhatIsOutOfRange) {
   EXPECT_EQ(status.message(), "top_color must be red, green or blue, not \"pink\"");
   EXPECT_EQ(status.wordings().cli_text(), "--color must be red, green or blue, not \"pink\"");
   EXPECT_EQ(check([](EngineTest& e) { e.words = {"a", ""}; }).message(), "one of words is empty");
-  EXPECT_EQ(check([](EngineTest& e) { e.words = {"12345", "6789"}; }).message(),
+  EXPECT_EQ(check([](EngineTest& e) {
+              e.words = {"12345", "6789"};
+            }).message(),
             "words have more than 8 bytes; give shorter ones");
 }
 
@@ -219,8 +226,7 @@ TEST(OptionTest, AFlagThatIsWrongSaysWhatItMayBe) {
                                                 " is not a whole number of at least 2 (see "
                                                 "test-tool --help)\n");
   }
-  EXPECT_NE(Refusal({"--mood", "odd"}).find("--mood: odd not in {calm,wild}"),
-            std::string::npos);
+  EXPECT_NE(Refusal({"--mood", "odd"}).find("--mood: odd not in {calm,wild}"), std::string::npos);
   EXPECT_NE(Refusal({"--color", "odd"}).find("--color: odd not in {red,green,blue}"),
             std::string::npos);
   EXPECT_NE(Refusal({"--word", "12345", "--word", "6789"}).find("--word have more than 8 bytes"),
@@ -298,6 +304,8 @@ OptionValue Sample(const Option& option) {
       return !option.is_on;
     case OptionKind::kNumber:
       return 0.5;
+    case OptionKind::kBytes:
+      return uint64_t{1} << 40;
     case OptionKind::kWhole:
       return option.range.most < 100 ? uint64_t{3} : uint64_t{77};
     case OptionKind::kText:
@@ -324,6 +332,7 @@ std::string Shown(const OptionValue& value) {
   return all;
 }
 
+using api::internal::ToC;
 lectern_ask_options ToC(const api::AskOptions& options) {
   api::internal::Callback<decltype(options.on_text)> text{options.on_text};
   api::internal::Callback<decltype(options.on_text)> reasoning{options.on_reasoning};
@@ -335,7 +344,8 @@ lectern_index_options ToC(const api::IndexOptions& options) {
   return api::internal::ToC(options, progress);
 }
 
-// Set in the struct of lectern.h, each option arrives in the C struct and from there in the engine's.
+// Set in the struct of lectern.h, each option arrives in the C struct and from there in the
+// engine's.
 template <typename C, typename Api, typename Engine>
 void ExpectAllArrive(std::span<const OptionRow<C, Api, Engine>> rows) {
   std::set<std::string> names;
@@ -359,8 +369,10 @@ void ExpectAllArrive(std::span<const OptionRow<C, Api, Engine>> rows) {
 }
 
 TEST(OptionTablesTest, EveryOptionArrivesAtTheEngine) {
+  ExpectAllArrive(EngineOptionRows());
   ExpectAllArrive(AskOptionRows());
   ExpectAllArrive(IndexOptionRows());
+  ExpectAllArrive(PlanOptionRows());
 }
 
 template <typename Row>

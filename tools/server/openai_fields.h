@@ -14,7 +14,8 @@
 namespace lectern::server {
 
 // The options that OpenAI's formats share with /v1/ask, from the table; and, more lenient than
-// there, top_p, top_k, logit_bias and seed. Without a seed, or with -1, it is another one each time.
+// there, top_p, top_k, logit_bias and seed. Without a seed, or with -1, it is another one each
+// time.
 void ReadSampling(RequestFields& fields, api::AskOptions& options);
 
 // {"id": bias}. What is beyond 100 bans a token, or takes no other, as 100 does.

@@ -106,7 +106,9 @@ OptionValue ReadOptionField(RequestFields& fields, const Option& option) {
     case OptionKind::kNumber:
       return Value(fields.Number(name, Least(option.range), Most(option)));
     case OptionKind::kWhole:
-      return Value(fields.Whole(name, static_cast<uint64_t>(option.range.least), MostWhole(option)));
+    case OptionKind::kBytes:
+      return Value(
+          fields.Whole(name, static_cast<uint64_t>(option.range.least), MostWhole(option)));
     case OptionKind::kText: {
       auto text = fields.String(name);
       return text && !text->empty() ? OptionValue(std::move(*text)) : OptionValue();
@@ -132,6 +134,7 @@ Json::Object OptionSchema(const Option& option, Place place) {
               {"minimum", Least(option.range)},
               {"maximum", Most(option)}};
     case OptionKind::kWhole:
+    case OptionKind::kBytes:
       return {{"type", TypeOf("integer", place)},
               {"minimum", static_cast<uint64_t>(option.range.least)},
               {"maximum", MostWhole(option)}};

@@ -35,8 +35,8 @@ constexpr std::pair<std::string_view, std::string_view> kThinkingMarks[] = {
 };
 
 Status Refused(const std::string& path, const std::string& what) {
-  return Status(Code::kUnsupportedModel, path + ": its chat template " + what +
-                                             "; give another " + OptionName("chat_template") +
+  return Status(Code::kUnsupportedModel, path + ": its chat template " + what + "; give another " +
+                                             OptionName("chat_template") +
                                              ": a file with a Jinja program, or one of " +
                                              KnownChatFormats())
       .WithParam("chat_template");
@@ -166,7 +166,7 @@ class PromptEncoder {
 };
 
 jinja::Value ChatMessage(const char* role, const std::string& content, bool has_parts,
-                     const std::string& reasoning = "") {
+                         const std::string& reasoning = "") {
   jinja::Value text = jinja::Value::Input(content);
   if (has_parts) {
     text = jinja::Value::List({jinja::Value::Dict(

@@ -78,7 +78,8 @@ bool Warns(const Answer& answer, const char* name) {
 TEST(FallbackTest, FlatAttentionWarns) {
   const Answer answer = Trace(*FlatDocument().Open(), kFact, Options(0.1f, Fallback::kWarn)).answer;
   EXPECT_TRUE(Warns(answer, "whole_document"));
-  EXPECT_NE(answer.note.text().find("draws on much of the text"), std::string::npos) << answer.note.text();
+  EXPECT_NE(answer.note.text().find("draws on much of the text"), std::string::npos)
+      << answer.note.text();
   EXPECT_FALSE(answer.kv.fallback);
   EXPECT_FLOAT_EQ(answer.kv.budget, 0.1f);
 }

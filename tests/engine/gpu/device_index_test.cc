@@ -243,7 +243,8 @@ TEST_P(DeviceIndexFailureTest, AutoFallsBackToTheCpuAndSaysSo) {
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_EQ(report->device, "cpu");
   EXPECT_TRUE(Warns(*report, "cpu_fallback"));
-  EXPECT_NE(report->note.text().find("indexed on the CPU: "), std::string::npos) << report->note.text();
+  EXPECT_NE(report->note.text().find("indexed on the CPU: "), std::string::npos)
+      << report->note.text();
   cuda_emulation::SetMachine({});
   // The weights fit, and beside them no chunk.
   const auto model = Model::Load(Env::Default(), TinyModel());
@@ -308,7 +309,8 @@ TEST_P(DeviceIndexFailureTest, WithoutRoomForClusteringTheCpuDoesItAndSaysSo) {
   EXPECT_EQ(report->resumed_tokens, report->tokens);
   EXPECT_EQ(report->device, "cuda:0");
   EXPECT_TRUE(Warns(*report, "cpu_fallback"));
-  EXPECT_NE(report->note.text().find("clustered on the CPU"), std::string::npos) << report->note.text();
+  EXPECT_NE(report->note.text().find("clustered on the CPU"), std::string::npos)
+      << report->note.text();
 }
 
 // On the GPU, and where it has no room left by the CPU, which says so.
@@ -363,7 +365,8 @@ TEST_P(DeviceIndexFailureTest, ALostDeviceIsAnErrorAfterWhichTheRunGoesOn) {
     const auto again = engine->Index(kShort, {});
     EXPECT_EQ(again.status().code(), device == "auto" ? Code::kOk : Code::kIoError);
     if (again.ok()) {
-      EXPECT_TRUE(Warns(*again, "cpu_fallback") && Warns(*again, "restarted")) << again->note.text();
+      EXPECT_TRUE(Warns(*again, "cpu_fallback") && Warns(*again, "restarted"))
+          << again->note.text();
     }
   }
   const TempFolder store;

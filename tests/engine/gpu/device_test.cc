@@ -380,7 +380,8 @@ TEST_P(DeviceFailureTest, AutoFallsBackToTheCpuAndSaysSo) {
   ASSERT_TRUE(expected.ok() && fallen.ok());
   EXPECT_EQ(fallen->text, expected->text);
   EXPECT_EQ(std::ranges::count(fallen->warnings, "cpu_fallback"), 1);
-  EXPECT_NE(fallen->note.text().find("no CUDA-capable device"), std::string::npos) << fallen->note.text();
+  EXPECT_NE(fallen->note.text().find("no CUDA-capable device"), std::string::npos)
+      << fallen->note.text();
   cuda_emulation::SetMachine({});
   const auto found = AskOnce(*NewEngine("auto"), 1);
   ASSERT_TRUE(found.ok());
