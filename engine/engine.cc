@@ -24,6 +24,7 @@
 #include "engine/model/model_source.h"
 #include "engine/model/ollama.h"
 #include "engine/model/template/chat_template.h"
+#include "engine/requests/options.h"
 
 namespace lectern {
 namespace {
@@ -97,7 +98,7 @@ class LocalEngine : public Engine {
     context.find_device = [&] { return IndexPlacement(model); };
     auto report = IndexDocument(context, bytes, options);
     if (is_device_left_to_us_ && IsForWantOfDeviceMemory(report.status())) {
-      const Placement here = {.fallback = IndexedOnTheCpu(report.status().message())};
+      const Placement here = {.fallback = IndexedOnTheCpu(report.status().wordings())};
       context.find_device = [&] { return here; };
       report = IndexDocument(context, bytes, options);
     }
@@ -149,7 +150,7 @@ class LocalEngine : public Engine {
     if (!session.ok() && is_device_left_to_us_ && placed.placement.transformer) {
       // The device is full or lost. This session goes alone, because sessions that share steps take
       // them on the device.
-      placed = {{.fallback = AnsweredOnTheCpu(session.status().message())}, nullptr};
+      placed = {{.fallback = AnsweredOnTheCpu(session.status().wordings())}, nullptr};
       session = create();
     }
     if (!session.ok()) return std::move(session).status();
@@ -297,7 +298,7 @@ class LocalEngine : public Engine {
     RamLimit::Share ram;
     // Set by its first session or document.
     std::shared_ptr<const DeviceTransformer> device;
-    std::string fallback;  // why it is not on the device that was asked for
+    Message fallback;  // why it is not on the device that was asked for
     std::shared_ptr<StepBatch> batch;
   };
 
@@ -321,7 +322,7 @@ class LocalEngine : public Engine {
     Placement placement = {.transformer = open.device, .fallback = open.fallback};
     if (const Status alive = open.device ? device_.device->CheckAlive() : Status(); !alive.ok()) {
       if (!is_device_left_to_us_) return alive;
-      placement = {.fallback = alive.message()};
+      placement = {.fallback = alive.wordings()};
     }
     if (!placement.fallback.empty()) placement.fallback = IndexedOnTheCpu(placement.fallback);
     return placement;
@@ -339,7 +340,8 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) {
       return Status(Code::kNotFound, "there is no store in " + store_ +
-                                         "; index a document first, or give another store")
+                                         "; index a document first, or give another " +
+                                         OptionName("store"))
           .WithParam("store");
     }
     return Catalog::Open(env_, path, mode);
@@ -494,12 +496,8 @@ class LocalEngine : public Engine {
     return found->second;
   }
 
-  static std::string AnsweredOnTheCpu(const std::string& why) {
-    return "answered on the CPU: " + why;
-  }
-  static std::string IndexedOnTheCpu(const std::string& why) {
-    return "indexed on the CPU: " + why;
-  }
+  static Message AnsweredOnTheCpu(const Message& why) { return "answered on the CPU: " + why; }
+  static Message IndexedOnTheCpu(const Message& why) { return "indexed on the CPU: " + why; }
 
   // Brings the model to the device, if there is one and the model is not there yet. With mutex_
   // held.
@@ -511,7 +509,7 @@ class LocalEngine : public Engine {
       if (brought.ok()) {
         open.device = std::move(brought).value();
       } else if (is_device_left_to_us_) {
-        open.fallback = brought.status().message();
+        open.fallback = brought.status().wordings();
       } else {
         return std::move(brought).status();
       }
@@ -529,8 +527,9 @@ class LocalEngine : public Engine {
     if (!ram_) return RamLimit::Share();
     LECTERN_ASSIGN(const TensorFiles* const files, source.Tensors());
     LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, source.config(), type));
-    return ram_->Reserve(bytes, "the model in " + folder,
-                         "use a smaller model, or weights of fewer bits (weights \"q4\")");
+    return ram_->Reserve(
+        bytes, "the model in " + folder,
+        "use a smaller model, or weights of fewer bits (" + OptionName("weights", "q4") + ")");
   }
 
   Env& env_;
@@ -564,17 +563,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) try
   if (options.store.empty()) {
     return Status(Code::kInvalidArgument, "no store given").WithParam("store");
   }
-  if (options.num_threads > 1024) {
-    return Status(Code::kInvalidArgument, "threads must be at most 1024").WithParam("threads");
-  }
-  if (options.nice < 0 || options.nice > 19) {
-    return Status(Code::kInvalidArgument, "nice must be in [0, 19]").WithParam("nice");
-  }
-  if (!options.weights.empty() && !ParseWeightsName(options.weights)) {
-    return Status(Code::kInvalidArgument,
-                  "weights \"" + options.weights + "\" are none of stored, q8 and q4")
-        .WithParam("weights");
-  }
+  LECTERN_RETURN_IF_ERROR(CheckOptions(EngineOptionRows(), options));
   std::optional<ChatSource> chat_template;
   if (!options.chat_template.empty()) {
     LECTERN_ASSIGN(chat_template, FindChatSource(Env::Default(), options.chat_template));

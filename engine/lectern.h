@@ -34,6 +34,9 @@ struct Error {
   lectern_code code = LECTERN_OK;  // lectern_code_name, lectern_exit_status
   std::string message;             // what is wrong, with which thing, and the way out
   std::string param;               // the option that is wrong ("kv_budget"), or empty
+  // The message in the words of command lines: options are flags (--weights q4). Empty: as
+  // `message`.
+  std::string cli_message = {};
 };
 
 // A value or an error.
@@ -105,6 +108,7 @@ class IndexReport {
   std::string_view name() const;
   std::string_view json() const;  // what `index-document --json` prints
   std::string_view note() const;  // something to tell the user, or empty
+  std::string_view cli_note() const;  // the note with options as flags, as Error::cli_message
   std::string_view source() const;
   std::string_view replaced() const;  // id of the version before, or empty
   lectern_index_numbers numbers() const;
@@ -161,6 +165,7 @@ class Answer {
   std::string_view finish_reason() const;          // "stop", "length" or "cancelled"
   std::string_view stopped_by() const;             // "end", "stop_sequence", "max_tokens", …
   std::string_view note() const;                   // something to tell the user, or empty
+  std::string_view cli_note() const;               // with options as flags: Error::cli_message
   std::vector<std::string_view> warnings() const;  // lectern_answer_warning; the note has words
   std::vector<lectern_evidence> evidence() const;  // passages, by share of the attention
   lectern_receipt receipt() const;                 // what was read and how long it took

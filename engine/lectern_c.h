@@ -102,6 +102,9 @@ typedef struct lectern_error lectern_error;
 LECTERN_API lectern_code lectern_error_code(const lectern_error* error);
 /* What is wrong, with which thing, and the way out. */
 LECTERN_API const char* lectern_error_message(const lectern_error* error, size_t* len);
+/* The same for command lines whose flags are called as those of Lectern's tools: where the message
+ * names an option as a field (weights "q4"), this names its flag (--weights q4). */
+LECTERN_API const char* lectern_error_cli_message(const lectern_error* error, size_t* len);
 /* The option that is wrong ("kv_budget"), or "". */
 LECTERN_API const char* lectern_error_param(const lectern_error* error, size_t* len);
 LECTERN_API lectern_code lectern_error_free(lectern_error* error);
@@ -372,6 +375,9 @@ LECTERN_API lectern_code lectern_index_report_numbers(const lectern_index_report
 /* Sentences for the user, or empty: changes of names, that the CPU did the work of a GPU, that an
  * interrupted run began anew, and assumptions that were made where the model's files do not say. */
 LECTERN_API const char* lectern_index_report_note(const lectern_index_report* report, size_t* len);
+/* The note in the words of command lines, as lectern_error_cli_message. */
+LECTERN_API const char* lectern_index_report_cli_note(const lectern_index_report* report,
+                                                      size_t* len);
 LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report);
 
 /* --- asking ---------------------------------------------------------------------------------- */
@@ -588,6 +594,8 @@ LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answe
 /* Text for the user: a short document that was read densely, a fallback, the warnings in words; or
  * "". */
 LECTERN_API const char* lectern_answer_note(const lectern_answer* answer, size_t* len);
+/* The note in the words of command lines, as lectern_error_cli_message. */
+LECTERN_API const char* lectern_answer_cli_note(const lectern_answer* answer, size_t* len);
 /* Warnings by stable names; more may be added:
  *  "whole_document"  the question draws on much of the document, and the budget on little
  *  "no_evidence"     no passage stands out: there is no evidence for the answer

@@ -33,7 +33,8 @@ inline Error TakeError(lectern_code code, lectern_error* handle) {
   const Owned<lectern_error> error(handle);
   if (!error) return {code, lectern_code_name(code), {}};
   return {code, std::string(View(lectern_error_message, handle)),
-          std::string(View(lectern_error_param, handle))};
+          std::string(View(lectern_error_param, handle)),
+          std::string(View(lectern_error_cli_message, handle))};
 }
 
 // Runs a C call whose last two parameters are the out handle and the error.
@@ -117,6 +118,32 @@ inline void Put(std::string_view from, const char*& data, size_t& len) {
   data = from.data(), len = from.size();
 }
 
+inline lectern_engine_options ToC(const EngineOptions& options) {
+  auto c = Sized<lectern_engine_options>();
+  Put(options.store, c.store, c.store_len);
+  Put(options.model, c.model, c.model_len);
+  c.num_threads = options.num_threads;
+  c.quota_bytes = options.quota_bytes;
+  c.io = options.io;
+  c.max_ram_bytes = options.max_ram_bytes;
+  c.rehash_model = options.rehash_model;
+  Put(options.weights, c.weights, c.weights_len);
+  c.nice = options.nice;
+  Put(options.ollama_models, c.ollama_models, c.ollama_models_len);
+  Put(options.chat_template, c.chat_template, c.chat_template_len);
+  Put(options.device, c.device, c.device_len);
+  c.device_memory_bytes = options.device_memory_bytes;
+  return c;
+}
+
+inline lectern_plan_options ToC(const PlanChange& change) {
+  auto c = Sized<lectern_plan_options>();
+  Put(change.layer_budget, c.layer_budget, c.layer_budget_len);
+  Put(change.head_budget, c.head_budget, c.head_budget_len);
+  c.kv_budget = change.kv_budget;
+  return c;
+}
+
 template <typename Callback>
 lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
   auto c = Sized<lectern_index_options>();
@@ -136,8 +163,8 @@ lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
   Put(options.prefill, c.prefill, c.prefill_len);
   c.prefill_budget = options.prefill_budget;
   c.pages = options.pages.data(), c.num_pages = options.pages.size();
-  internal::Put(options.source, c.source, c.source_len);
-  internal::Put(options.path, c.path, c.path_len);
+  Put(options.source, c.source, c.source_len);
+  Put(options.path, c.path, c.path_len);
   c.keep_versions = options.keep_versions;
   c.progress_user = &callback;
   if (callback.is_needed()) {
@@ -291,6 +318,9 @@ inline std::string_view IndexReport::json() const {
 inline std::string_view IndexReport::note() const {
   return internal::View(lectern_index_report_note, handle_.get());
 }
+inline std::string_view IndexReport::cli_note() const {
+  return internal::View(lectern_index_report_cli_note, handle_.get());
+}
 inline lectern_index_numbers IndexReport::numbers() const {
   return internal::Read(lectern_index_report_numbers, handle_.get());
 }
@@ -309,6 +339,9 @@ inline std::string_view Answer::finish_reason() const {
 }
 inline std::string_view Answer::note() const {
   return internal::View(lectern_answer_note, handle_.get());
+}
+inline std::string_view Answer::cli_note() const {
+  return internal::View(lectern_answer_cli_note, handle_.get());
 }
 inline std::vector<std::string_view> Answer::warnings() const {
   std::vector<std::string_view> all;
@@ -388,20 +421,7 @@ inline Result<std::vector<lectern_token>> Session::Tokenize(std::string_view tex
 // --- the engine ---------------------------------------------------------------------------------
 
 inline Result<Engine> Engine::Create(const EngineOptions& options) {
-  auto c = internal::Sized<lectern_engine_options>();
-  internal::Put(options.store, c.store, c.store_len);
-  internal::Put(options.model, c.model, c.model_len);
-  c.num_threads = options.num_threads;
-  c.quota_bytes = options.quota_bytes;
-  c.io = options.io;
-  c.max_ram_bytes = options.max_ram_bytes;
-  c.rehash_model = options.rehash_model;
-  internal::Put(options.weights, c.weights, c.weights_len);
-  c.nice = options.nice;
-  internal::Put(options.ollama_models, c.ollama_models, c.ollama_models_len);
-  internal::Put(options.chat_template, c.chat_template, c.chat_template_len);
-  internal::Put(options.device, c.device, c.device_len);
-  c.device_memory_bytes = options.device_memory_bytes;
+  const lectern_engine_options c = internal::ToC(options);
   auto engine = internal::Take<lectern_engine>([&](lectern_engine** out, lectern_error** error) {
     return lectern_engine_create(&c, out, error);
   });
@@ -504,10 +524,7 @@ inline Result<DocumentPlan> Engine::ShowPlan(std::string_view document) {
   return plan;
 }
 inline Result<Done> Engine::ChangePlan(std::string_view document, const PlanChange& change) {
-  auto c = internal::Sized<lectern_plan_options>();
-  internal::Put(change.layer_budget, c.layer_budget, c.layer_budget_len);
-  internal::Put(change.head_budget, c.head_budget, c.head_budget_len);
-  c.kv_budget = change.kv_budget;
+  const lectern_plan_options c = internal::ToC(change);
   return internal::Run([&](lectern_error** error) {
     return lectern_engine_plan(handle_.get(), document.data(), document.size(), &c, error);
   });

@@ -22,7 +22,7 @@ Result<const Policy*> FindPolicy(std::string_view name, Decides decides) {
     names += (names.empty() ? "" : ", ") + std::string(policy.name);
   }
   const char* param = layers ? "layer_budget" : "head_budget";
-  return Status(Code::kInvalidArgument, std::string(param) + " must be one of " + names +
+  return Status(Code::kInvalidArgument, OptionName(param) + " must be one of " + names +
                                             ", not \"" + std::string(name) + "\"")
       .WithParam(param);
 }
@@ -37,7 +37,7 @@ Status CheckStatistics(const Policy& policy, const PolicyInput& input, const cha
   if (!lacks) return {};
   return Status(Code::kInvalidArgument, "the document was indexed without the statistics that " +
                                             std::string(policy.name) + " needs: index it again" +
-                                            (full ? " with stats \"full\"" : "") +
+                                            (full ? " with " + OptionName("stats", "full") : "") +
                                             ", or take uniform for layers and global for heads")
       .WithParam(param);
 }
@@ -75,8 +75,9 @@ Status TooSmall(double smallest) {
   char number[32];  // rounded up: a budget of this figure is then accepted
   std::snprintf(number, sizeof number, "%.4f", std::ceil(smallest * 1e4) / 1e4);
   return Status(Code::kBudgetTooSmall,
-                "kv_budget is below what sinks, window and the top level of this document cost; "
-                "the smallest possible is " +
+                OptionName("kv_budget") +
+                    " is below what sinks, window and the top level of this document cost; the "
+                    "smallest possible is " +
                     std::string(number))
       .WithParam("kv_budget");
 }

@@ -5,14 +5,14 @@ namespace lectern {
 std::string Mebibytes(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20); }
 
 Result<RamLimit::Share> RamLimit::Reserve(uint64_t bytes, const std::string& what,
-                                          const std::string& way_out) {
+                                          const Message& way_out) {
   Share share;
   LECTERN_RETURN_IF_ERROR(Change(share, bytes, what, way_out));
   return share;
 }
 
 Status RamLimit::Change(Share& share, uint64_t bytes, const std::string& what,
-                        const std::string& way_out) {
+                        const Message& way_out) {
   const std::lock_guard lock(mutex_);
   uint64_t taken = reserved_ - share.bytes_;  // of the other shares
   const auto fits = [&] { return bytes <= bytes_ && taken <= bytes_ - bytes; };
@@ -23,11 +23,11 @@ Status RamLimit::Change(Share& share, uint64_t bytes, const std::string& what,
   if (!fits()) {
     const bool is_device = kind_ == Kind::kDevice;
     const std::string option = is_device ? "device_memory" : "max_ram";
-    return Status(Code::kOutOfMemory,
-                  what + " needs " + Mebibytes(bytes) + " MiB of " +
-                      (is_device ? "the GPU's memory" : "memory") + " beside " + Mebibytes(taken) +
-                      " MiB that are taken; the limit (" + option + ") is " + Mebibytes(bytes_) +
-                      " MiB: allow more, or " + way_out)
+    return Status(Code::kOutOfMemory, what + " needs " + Mebibytes(bytes) + " MiB of " +
+                                          (is_device ? "the GPU's memory" : "memory") + " beside " +
+                                          Mebibytes(taken) + " MiB that are taken; the limit (" +
+                                          OptionName(option) + ") is " + Mebibytes(bytes_) +
+                                          " MiB: allow more, or " + way_out)
         .WithParam(option);
   }
   reserved_ += bytes - share.bytes_;

@@ -51,9 +51,9 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
   };
   // Reserves bytes. kOutOfMemory (param: the option's name) says what `what` needs, what is
   // reserved already, what the limit is, and `way_out`. Droppable pages make room.
-  Result<Share> Reserve(uint64_t bytes, const std::string& what, const std::string& way_out);
+  Result<Share> Reserve(uint64_t bytes, const std::string& what, const Message& way_out);
   // The same in exchange for an existing (or empty) share, which stays as it was after an error.
-  Status Change(Share& share, uint64_t bytes, const std::string& what, const std::string& way_out);
+  Status Change(Share& share, uint64_t bytes, const std::string& what, const Message& way_out);
   uint64_t reserved() const { return reserved_.load(); }
 
   // AddPages reports that the number of bytes in droppable pages changed. `drop` lets go of all

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "store/message.h"
+
 namespace lectern {
 
 // The one table of codes: kCamelCase here, LECTERN_UPPER_CASE in C, snake_case in JSON (CodeName).
@@ -56,13 +58,15 @@ int HttpStatus(Code code);
 class [[nodiscard]] Status {
  public:
   Status() = default;  // ok
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {
+  Status(Code code, Message message) : code_(code), message_(std::move(message)) {
     assert(code != Code::kOk);
   }
 
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
-  const std::string& message() const { return message_; }
+  const std::string& message() const { return message_.text(); }
+  // The message with its two wordings: by fields, and by the flags of the tools.
+  const Message& wordings() const { return message_; }
   // The option or field that is wrong, such as "kv_budget"; may be empty.
   const std::string& param() const { return param_; }
 
@@ -73,7 +77,7 @@ class [[nodiscard]] Status {
 
  private:
   Code code_ = Code::kOk;
-  std::string message_;
+  Message message_;
   std::string param_;
 };
 

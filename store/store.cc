@@ -200,7 +200,8 @@ Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) 
   if (result.status().code() != Code::kReadOnly) return result;
   return Status(Code::kReadOnly, result.status().message() +
                                      "; documents in it can be asked, but not changed: make it "
-                                     "writable or give another store");
+                                     "writable or give another " +
+                                     OptionName("store"));
 }
 
 bool IsLocked(Env& env, const std::string& store) {
@@ -222,7 +223,7 @@ Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed) {
   if (free >= needed) return {};
   return {Code::kNoSpace, "this needs " + std::to_string(needed >> 20) + " MiB in " + store + ", " +
                               std::to_string(free >> 20) +
-                              " MiB are free; free some or give another store"};
+                              " MiB are free; free some or give another " + OptionName("store")};
 }
 
 Result<uint64_t> StoreBytes(Env& env, const std::string& store) {

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "engine/lectern.h"
+#include "engine/requests/options.h"
 #include "tools/command_line.h"
 #include "tools/document_argument.h"
 #include "tools/interrupts.h"
+#include "tools/option_flags.h"
 #include "tools/quantities.h"
 #include "tools/questions.h"
 #include "tools/terminal.h"
@@ -37,87 +39,14 @@ const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
     {"utf16", LECTERN_OFFSET_UTF16},
     {"codepoint", LECTERN_OFFSET_CODEPOINT}};
 
-const std::map<std::string, lectern_fallback> kFallbacks = {{"exact", LECTERN_FALLBACK_EXACT},
-                                                            {"warn", LECTERN_FALLBACK_WARN}};
-
 struct AskFlags {
   EngineFlags engine;
   std::string document, questions;
   std::optional<std::string> question;
-  bool exact = false, no_tail = false;
-  std::string offset_unit = "utf8", fallback = "warn";
-  api::AskOptions options;
+  bool exact = false;
+  std::string offset_unit = "utf8";
+  GivenAskOptions options{AskOptionRows()};
 };
-
-void AddReadingFlags(CommandLine& app, AskFlags& flags) {
-  const Option budget = app.AddOption(
-      "--kv-budget", flags.options.kv_budget,
-      "Share of the document's keys and values to read for the answer, above 0 and up to "
-      "1 (default: the share that it was indexed with)");
-  budget.TypeName("F").Check(Share());
-  app.AddFlag("--exact", flags.exact,
-              "Read the whole document for every token, as models usually do: slower")
-      .Excludes(budget);
-  app.AddFlag("--no-tail", flags.no_tail,
-              "Ignore the text that is not read; else an average of it counts");
-  app.AddOption("--max-missed", flags.options.max_missed,
-                "Read more than --kv-budget where needed, until at most this share of the model's "
-                "attention (an estimate, between 0 and 1) is on unread text")
-      .TypeName("E")
-      .Check(NumberBetween(1e-6, 0.999999));
-  app.AddOption(
-         "--rule", flags.options.rule,
-         "How the text to read is chosen: default; or, for experiments, whole clusters only, by "
-         "threshold, cap or top-p (default: default)")
-      .TypeName("R")
-      .Check(OneOf({"default", "threshold", "cap", "top-p"}));
-  app.AddOption("--mass", flags.options.mass,
-                "With --rule top-p: share of the attention to read (default: 0.95)")
-      .TypeName("P")
-      .Check(ShareBelowOne());
-  app.AddOption(
-         "--layer-budget", flags.options.layer_budget,
-         "How the share to read is divided among the model's layers: uniform, pyramid, squeeze, "
-         "kv-compress, dense-first (default: as the document was indexed)")
-      .TypeName("P");
-  app.AddOption("--head-budget", flags.options.head_budget,
-                "How a layer's part of it is divided among its attention heads: global, uniform, "
-                "kv-compress (default: as the document was indexed)")
-      .TypeName("P");
-  app.AddOption(
-         "--fallback", flags.fallback,
-         "If a question needs much of the document: warn, or exact (start again and read the "
-         "whole document) (default: warn)")
-      .TypeName("F")
-      .Check(OneOf(kFallbacks));
-}
-
-void AddAnswerFlags(CommandLine& app, AskFlags& flags) {
-  app.AddOption("--max-session-rows", flags.options.max_session_rows,
-                "In a conversation: remember only the N tokens of earlier questions and answers that "
-                "got the most attention, on average over the model's heads; 64 or more (default: "
-                "all)")
-      .TypeName("N")
-      .Check(NumberBetween(64, 1 << 30));
-  app.AddOption("--max-tokens", flags.options.max_tokens,
-                "Longest answer, in tokens (default: 256)")
-      .TypeName("N")
-      .Check(NumberBetween(1, 1 << 20));
-  app.AddOption(
-         "--temperature", flags.options.temperature,
-         "Randomness of the answer, 0 to 10; 0 always takes the likeliest token (default: 0)")
-      .TypeName("T")
-      .Check(NumberBetween(0, 10));
-  app.AddOption("--sample-top-p", flags.options.top_p,
-                "With a temperature: choose among the likeliest tokens that have this probability "
-                "together, above 0 and up to 1 (default: 1)")
-      .TypeName("P")
-      .Check(Share());
-  app.AddOption("--seed", flags.options.seed,
-                "With a temperature: the same seed gives the same answer again (default: 0)")
-      .TypeName("N")
-      .Check(NonNegativeNumber());
-}
 
 void AddFlags(CommandLine& app, AskFlags& flags) {
   AddStoreFlags(app, flags.engine);
@@ -127,8 +56,10 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
          "--document", flags.document,
          "Name or id of the document, or path of its file (default: the only one in the store)")
       .TypeName("NAME");
-  AddReadingFlags(app, flags);
-  AddAnswerFlags(app, flags);
+  const std::map<std::string, Option> options = AddOptionFlags(app, flags.options);
+  app.AddFlag("--exact", flags.exact,
+              "Read the whole document for every token, as models usually do: slower")
+      .Excludes(options.at("kv_budget"));
   app.AddOption("--offset-unit", flags.offset_unit,
                 "Unit of the passages' begin and end in --json: utf8 (bytes), utf16, codepoint "
                 "(default: utf8)")
@@ -183,7 +114,7 @@ std::string ReceiptText(const api::Answer& answer) {
   if (receipt.reasoning_tokens > 0) {
     text += "; thought for " + Grouped(receipt.reasoning_tokens) + " tokens (--json shows them)";
   }
-  if (!answer.note().empty()) text += "; " + WithFlags(std::string(answer.note()));
+  if (!answer.note().empty()) text.append("; ").append(answer.cli_note());
   return text + "\n";
 }
 
@@ -282,16 +213,16 @@ class AskDocument {
 
   int FailQuestion(const Question& question, api::Error error) const {
     if (question.line > 0) {
-      error.message = flags_.questions + ":" + std::to_string(question.line) + ": " + error.message;
+      const std::string where = flags_.questions + ":" + std::to_string(question.line) + ": ";
+      error.cli_message = where + CliMessage(error);
     }
     const int status = Fail(error);
     return interrupts_.requested() ? interrupts_.exit_status() : status;
   }
 
   api::AskOptions Options() {
-    api::AskOptions options = flags_.options;
-    options.tail = !flags_.no_tail;
-    options.fallback = kFallbacks.at(flags_.fallback);
+    api::AskOptions options;
+    flags_.options.PutInto(options);
     if (flags_.exact) options.kv_budget = 1;
     options.on_text = [this](std::string_view piece) {
       return (flags_.engine.json() || Print(piece)) && !interrupts_.requested();
@@ -352,7 +283,7 @@ int Run(AskFlags flags) {
     if (!read.ok()) return fail(read.error());
     questions = std::move(*read);
   }
-  auto engine = api::Engine::Create(flags.engine.options());
+  auto engine = CreateEngine(flags.engine);
   if (!engine.ok()) return fail(engine.error());
   auto document = FindArgument(*engine, flags.document);
   if (!document.ok()) return fail(document.error());

@@ -15,12 +15,10 @@
 #include <utility>
 
 #include "kernels/process_limits.h"
-#include "tools/quantities.h"
+#include "tools/option_flags.h"
 
 namespace lectern::tools {
 namespace {
-
-constexpr uint64_t kMaxThreads = 1024;
 
 // Empty counts as not set, as everywhere.
 std::string_view Variable(const char* name) {
@@ -34,43 +32,6 @@ std::optional<T> ParseNumber(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-api::Result<uint64_t> ThreadsFromEnvironment() {
-  const std::string_view text = Variable("LECTERN_THREADS");
-  if (text.empty()) return uint64_t{0};
-  const std::optional<uint64_t> number = ParseNumber<uint64_t>(text);
-  if (number && *number >= 1 && *number <= kMaxThreads) return *number;
-  return api::Error{LECTERN_INVALID_ARGUMENT,
-                    "LECTERN_THREADS=\"" + std::string(text) +
-                        "\" is not a number of threads (1 to " + std::to_string(kMaxThreads) + ")",
-                    "LECTERN_THREADS"};
-}
-
-constexpr char kSizeWanted[] = " is not a size like 500MB or 2GiB";
-
-// A flag that was checked, else the variable.
-api::Result<uint64_t> ReadSize(std::string_view flag, const char* variable) {
-  const std::string text(flag.empty() ? Variable(variable) : flag);
-  if (text.empty()) return uint64_t{0};
-  if (const std::optional<uint64_t> bytes = ParseBytes(text)) return *bytes;
-  return api::Error{LECTERN_INVALID_ARGUMENT,
-                    std::string(variable) + "=\"" + text + "\"" + kSizeWanted, variable};
-}
-
-api::Result<std::string> ReadIo(const std::string& flag) {
-  const std::string text(flag.empty() ? Variable("LECTERN_IO") : flag);
-  if (text.empty() || text == "mmap" || text == "pread") return text;
-  return api::Error{LECTERN_INVALID_ARGUMENT,
-                    "LECTERN_IO=\"" + text + "\" is neither mmap nor pread", "LECTERN_IO"};
-}
-
-api::Result<std::string> ReadWeights(const std::string& flag) {
-  const std::string text(flag.empty() ? Variable("LECTERN_WEIGHTS") : flag);
-  if (text.empty() || text == "stored" || text == "q8" || text == "q4") return text;
-  return api::Error{LECTERN_INVALID_ARGUMENT,
-                    "LECTERN_WEIGHTS=\"" + text + "\" is none of stored, q8 and q4",
-                    "LECTERN_WEIGHTS"};
 }
 
 api::Result<std::string> DefaultStore() {
@@ -159,10 +120,6 @@ std::string WrongArgument(const CLI::App& app) {
   return "the argument \"" + left.front() + "\" is one too many; a text with spaces needs quotes";
 }
 
-std::string Size(const std::string& text) {
-  return ParseBytes(text) ? std::string() : text + kSizeWanted;
-}
-
 Check NumberCheck(std::function<bool(double)> is_good, std::string range) {
   return [is_good, range](const std::string& text) {
     const std::optional<double> number = ParseNumber<double>(text);
@@ -174,6 +131,11 @@ Check NumberCheck(std::function<bool(double)> is_good, std::string range) {
 
 const Option& Option::TypeName(const std::string& name) const {
   option_->type_name(name);
+  return *this;
+}
+
+const Option& Option::AddHelp(const std::string& more) const {
+  option_->description(option_->get_description() + more);
   return *this;
 }
 
@@ -225,6 +187,32 @@ template Option CommandLine::AddOption(const std::string&, uint16_t&, const std:
 template Option CommandLine::AddOption(const std::string&, uint32_t&, const std::string&);
 template Option CommandLine::AddOption(const std::string&, uint64_t&, const std::string&);
 
+namespace {
+
+// Hands each text that was given to `take`.
+std::function<bool(const CLI::results_t&)> TakeAll(const std::string& name, Take take) {
+  return [name, take = std::move(take)](const CLI::results_t& texts) {
+    for (const std::string& text : texts) {
+      if (const std::string wrong = take(text); !wrong.empty()) {
+        throw CLI::ValidationError(name, wrong);
+      }
+    }
+    return true;
+  };
+}
+
+}  // namespace
+
+Option CommandLine::AddOption(const std::string& name, Take take, const std::string& help) {
+  return Option(app_->add_option(name, TakeAll(name, std::move(take)), help)->type_name("TEXT"));
+}
+
+Option CommandLine::AddRepeatedOption(const std::string& name, Take take, const std::string& help) {
+  const Option option = AddOption(name, std::move(take), help);
+  option.option_->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
+  return option;
+}
+
 Option CommandLine::AddFlag(const std::string& name, bool& value, const std::string& help) {
   return Option(app_->add_flag(name, value, help));
 }
@@ -245,82 +233,26 @@ CommandLine* CommandLine::AddCommand(const std::string& name, const std::string&
 bool CommandLine::parsed() const { return app_->parsed(); }
 
 void AddStoreFlags(CommandLine& app, EngineFlags& flags) {
-  app.AddOption("--store", flags.store,
-                "Folder with the indexed documents (default: $LECTERN_STORE, else "
-                "$XDG_DATA_HOME/lectern, else ~/.local/share/lectern)")
-      .TypeName("DIR")
-      .Check([](const std::string& text) { return text.empty() ? "is empty" : ""; });
+  AddOptionFlags(app, flags.given, kStoreTool);
   app.AddFlag(
       "--json", [&flags] { flags.style = ErrorStyle::kJson; },
       "Print JSON instead of text, errors included");
 }
 
 void AddQuotaFlag(CommandLine& app, EngineFlags& flags) {
-  app.AddOption(
-         "--quota", flags.quota,
-         "Most disk space for the store, such as 500MB or 2GiB; what would exceed it is refused "
-         "beforehand (default: $LECTERN_QUOTA, else unlimited)")
-      .TypeName("SIZE")
-      .Check(Size);
+  AddOptionFlags(app, flags.given, kWritingTool);
 }
 
 void AddModelFlags(CommandLine& app, EngineFlags& flags, const std::string& default_model) {
-  app.AddOption(
-         "--model", flags.model,
-         "The language model: a Hugging Face folder, a .gguf file, or the name of a model that "
-         "Ollama has, such as llama3.2:1b (default: $LECTERN_MODEL, else " +
-             default_model + ")")
-      .TypeName("PATH");
-  app.AddOption(
-         "--weights", flags.weights,
-         "Precision of the model's weights: stored (as in its files), q8 or q4 (8 or 4 bits: "
-         "less memory, faster, a little less exact) (default: $LECTERN_WEIGHTS, else what "
-         "the document was indexed with; for indexing: stored)")
-      .TypeName("W")
-      .Check(OneOf({"stored", "q8", "q4"}));
-  app.AddOption("--chat-template", flags.chat_template,
-                "How questions are worded for the model: a file with its chat template (Jinja), or "
-                "the name of a built-in one: plain, llama3, chatml, ... (default: "
-                "$LECTERN_CHAT_TEMPLATE, else what the document was indexed with; for indexing: "
-                "the model's own)")
-      .TypeName("T");
-  app.AddOption(
-         "--threads", flags.num_threads,
-         "Number of threads (default: $LECTERN_THREADS, else one for each physical core that "
-         "this process may use)")
-      .TypeName("N")
-      .Check(NumberBetween(1, kMaxThreads));
-  app.AddOption(
-         "--io", flags.io,
-         "How files are read: mmap (fastest), or pread (a file that shrinks or cannot be read "
-         "later is an error, where mmap would end the program) (default: $LECTERN_IO, else "
-         "mmap)")
-      .TypeName("I")
-      .Check(OneOf({"mmap", "pread"}));
-  app.AddOption("--max-ram", flags.max_ram,
-                "Most memory to use beside the program itself, such as 500MB or 2GiB; what needs "
-                "more is refused beforehand (default: $LECTERN_MAX_RAM, else seven eighths of the "
-                "limit of a container or control group, else unlimited)")
-      .TypeName("SIZE")
-      .Check(Size);
-  app.AddFlag(
-      "--rehash", flags.rehash,
-      "Check by their hash that the model's files are the same, even if sizes and times say "
-      "so");
+  AddOptionFlags(app, flags.given, kModelTool)
+      .at("model")
+      .AddHelp(" (default: $" + VariableOf(flags.given.option("model")) + ", else " +
+               default_model + ")");
 }
 
 void AddDeviceFlags(CommandLine& app, EngineFlags& flags) {
   flags.has_device = true;
-  app.AddOption(
-         "--device", flags.device,
-         "Where to compute: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU number N), or auto "
-         "(a GPU if one can be used, else the CPU) (default: $LECTERN_DEVICE, else cpu)")
-      .TypeName("D");
-  app.AddOption("--device-memory", flags.device_memory,
-                "Most memory of the GPU to use, such as 8GB or 20GiB (default: "
-                "$LECTERN_DEVICE_MEMORY, else nearly all that is free)")
-      .TypeName("SIZE")
-      .Check(Size);
+  AddOptionFlags(app, flags.given, kDeviceTool);
 }
 
 void AddVersionFlag(CommandLine& app) {
@@ -328,21 +260,11 @@ void AddVersionFlag(CommandLine& app) {
                              "Print the version and exit");
 }
 
-Check Share() {
-  return NumberCheck([](double x) { return x > 0 && x <= 1; }, "a share above 0 and up to 1");
-}
-
-Check ShareBelowOne() {
-  return NumberCheck([](double x) { return x > 0 && x < 1; }, "a share above 0 and below 1");
-}
-
 Check NumberBetween(double low, double high) {
   std::ostringstream range;
   range << "a number from " << low << " to " << high;
   return NumberCheck([=](double x) { return x >= low && x <= high; }, range.str());
 }
-
-Check NonNegativeNumber() { return CLI::NonNegativeNumber; }
 
 Check PositiveNumber() { return CLI::PositiveNumber; }
 
@@ -364,48 +286,49 @@ std::optional<int> ParseCommandLine(CommandLine& command_line, int argc, char** 
   }
 }
 
+namespace {
+
+// The options whose flags are missing, from their variables.
+std::optional<api::Error> ReadVariables(EngineFlags& flags) {
+  for (size_t i = 0; i < flags.given.size(); ++i) {
+    const lectern::Option& option = flags.given.option(i);
+    if (option.is_in(kDeviceTool) && !flags.has_device) continue;
+    const std::string wrong = ReadVariable(option, flags.given.value(i));
+    if (!wrong.empty()) return api::Error{LECTERN_INVALID_ARGUMENT, wrong, VariableOf(option)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
-  if (flags.store.empty()) flags.store = Variable("LECTERN_STORE");
-  if (flags.store.empty()) {
+  const bool is_ram_given = IsGiven(flags.given["max_ram"]);
+  if (auto error = ReadVariables(flags)) return *error;
+  if (!IsGiven(flags.given["store"])) {
     auto store = DefaultStore();
     if (!store.ok()) return store.error();
-    flags.store = std::move(*store);
+    flags.given["store"] = *store;
   }
-  if (flags.model.empty()) flags.model = Variable("LECTERN_MODEL");
+  flags.given.PutIntoEngine(flags);
   flags.ollama_models = Variable("OLLAMA_MODELS");
   const std::string home(Variable("HOME"));
   if (flags.ollama_models.empty() && !home.empty()) flags.ollama_models = home + "/.ollama/models";
-  auto quota = ReadSize(flags.quota, "LECTERN_QUOTA");
-  if (!quota.ok()) return quota.error();
-  flags.quota_bytes = *quota;
-  auto max_ram = ReadSize(flags.max_ram, "LECTERN_MAX_RAM");
-  if (!max_ram.ok()) return max_ram.error();
-  flags.max_ram_bytes = *max_ram;
-  flags.max_ram_of = flags.max_ram.empty() ? "LECTERN_MAX_RAM" : "--max-ram";
+  const lectern::Option& max_ram = flags.given.option("max_ram");
+  flags.max_ram_of = is_ram_given ? FlagOf(max_ram) : VariableOf(max_ram);
   if (flags.max_ram_bytes == 0) {
     // A document that takes more would end the program instead of being refused.
     flags.max_ram_bytes = PlannedMemoryBytes().value_or(0);
     flags.max_ram_of = kGroupLimit;
   }
-  if (flags.has_device) {
-    auto device_memory = ReadSize(flags.device_memory, "LECTERN_DEVICE_MEMORY");
-    if (!device_memory.ok()) return device_memory.error();
-    flags.device_memory_bytes = *device_memory;
-  }
-  auto io = ReadIo(flags.io);
-  if (!io.ok()) return io.error();
-  flags.io = *io;
-  auto weights = ReadWeights(flags.weights);
-  if (!weights.ok()) return weights.error();
-  flags.weights = *weights;
-  if (flags.chat_template.empty()) flags.chat_template = Variable("LECTERN_CHAT_TEMPLATE");
-  if (flags.has_device && flags.device.empty()) flags.device = Variable("LECTERN_DEVICE");
-  if (flags.num_threads == 0) {
-    auto threads = ThreadsFromEnvironment();
-    if (!threads.ok()) return threads.error();
-    flags.num_threads = *threads;
-  }
   return flags;
+}
+
+api::Result<api::Engine> CreateEngine(const EngineFlags& flags) {
+  GivenEngineOptions values(EngineOptionRows());
+  values.TakeFrom(flags);
+  api::EngineOptions options;  // has views of texts in `values`
+  values.PutInto(options);
+  return api::Engine::Create(options);
 }
 
 api::Result<std::string> BundledReader() {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/lectern.h"
+#include "engine/requests/options.h"
 #include "tools/terminal.h"
 
 namespace CLI {  // which command_line.cc alone includes: it takes longer to compile than a tool
@@ -23,18 +24,22 @@ namespace lectern::tools {
 
 // Returns what is wrong with the text of a value; empty: nothing.
 using Check = std::function<std::string(const std::string& text)>;
+// The same, and keeps the value.
+using Take = std::function<std::string(const std::string& text)>;
 
 // An option or flag of a command line, which it does not outlive.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
   const Option& TypeName(const std::string& name) const;  // what --help calls the value
+  const Option& AddHelp(const std::string& more) const;
   const Option& Check(tools::Check check) const;
   const Option& Required(bool is_required = true) const;
   const Option& Excludes(const Option& other) const;
   const Option& SeparatedBy(char delimiter) const;  // several values in one argument
 
  private:
+  friend class CommandLine;
   CLI::Option* option_;
 };
 
@@ -49,6 +54,9 @@ class CommandLine {
   // position. Both keep `value`, which receives what is parsed.
   template <typename Value>
   Option AddOption(const std::string& name, Value& value, const std::string& help);
+  // The same with values that `take` checks and keeps, once or as often as it is given.
+  Option AddOption(const std::string& name, Take take, const std::string& help);
+  Option AddRepeatedOption(const std::string& name, Take take, const std::string& help);
   Option AddFlag(const std::string& name, bool& value, const std::string& help);
   Option AddFlag(const std::string& name, std::function<void()> when_given,
                  const std::string& help);
@@ -70,44 +78,15 @@ class CommandLine {
 
 inline constexpr char kGroupLimit[] = "its container or control group";
 
-// Each: the flag, else the environment variable, else the default.
-struct EngineFlags {
-  std::string store;           // --store, LECTERN_STORE, $XDG_DATA_HOME/lectern
-  std::string model;           // --model, LECTERN_MODEL, empty
-  uint64_t num_threads = 0;    // --threads, LECTERN_THREADS, 0: usable cores
-  std::string quota;           // --quota, LECTERN_QUOTA, empty: none
-  uint64_t quota_bytes = 0;    // `quota`; set by WithEnvironment
-  std::string io;              // --io, LECTERN_IO, "mmap"
-  std::string max_ram;         // --max-ram, LECTERN_MAX_RAM, empty: the control group's
-  // `max_ram`, else what a control group leaves, and which of them it is; set by WithEnvironment.
-  uint64_t max_ram_bytes = 0;
-  std::string max_ram_of;
-  bool rehash = false;         // --rehash
-  std::string weights;         // --weights, LECTERN_WEIGHTS, empty: the document's
-  std::string ollama_models;   // OLLAMA_MODELS, else where Ollama keeps them
-  std::string chat_template;   // --chat-template, LECTERN_CHAT_TEMPLATE, empty: the document's
-  bool has_device = false;     // AddDeviceFlags
-  std::string device;          // --device, LECTERN_DEVICE, empty: the CPU
-  std::string device_memory;   // --device-memory, LECTERN_DEVICE_MEMORY, empty: nearly what is free
-  uint64_t device_memory_bytes = 0;      // `device_memory`; set by WithEnvironment
+// Options of the engine, each the flag, else the environment variable, else the default, once
+// WithEnvironment filled them in.
+struct EngineFlags : EngineOptions {
+  GivenEngineOptions given{EngineOptionRows()};  // by flags
+  bool has_device = false;                       // AddDeviceFlags
+  std::string max_ram_of;  // the flag, variable or group that max_ram_bytes comes from
   ErrorStyle style = ErrorStyle::kText;  // --json
 
   bool json() const { return style == ErrorStyle::kJson; }
-  api::EngineOptions options() const {
-    return {store,
-            model,
-            num_threads,
-            quota_bytes,
-            io == "pread" ? LECTERN_IO_PREAD : LECTERN_IO_MMAP,
-            max_ram_bytes,
-            rehash,
-            weights,
-            /*nice=*/0,
-            ollama_models,
-            chat_template,
-            device,
-            device_memory_bytes};
-  }
 };
 
 inline constexpr char kDocumentsModel[] = "the one that the document was indexed with";
@@ -127,12 +106,8 @@ void AddModelFlags(CommandLine& app, EngineFlags& flags,
 void AddDeviceFlags(CommandLine& app, EngineFlags& flags);
 void AddVersionFlag(CommandLine& app);
 
-// A number in (0, 1]; in (0, 1); in [low, high]; of 0 and more; above 0; one of `names`; a key of
-// `choices`.
-Check Share();
-Check ShareBelowOne();
+// A number in [low, high]; above 0; one of `names`; a key of `choices`.
 Check NumberBetween(double low, double high);
-Check NonNegativeNumber();
 Check PositiveNumber();
 Check OneOf(const std::vector<std::string>& names);
 template <typename Value>
@@ -148,6 +123,8 @@ std::optional<int> ParseCommandLine(CommandLine& app, int argc, char** argv);
 
 // Fills what no flag gave. INVALID_ARGUMENT names the variable that does not parse.
 api::Result<EngineFlags> WithEnvironment(EngineFlags flags);
+
+api::Result<api::Engine> CreateEngine(const EngineFlags& flags);
 
 // The model that indexes when none is named: installed beside the executable, else of the source
 // tree. NOT_FOUND.

@@ -2,12 +2,13 @@
 #include <string>
 
 #include "engine/lectern.h"
+#include "engine/requests/options.h"
 #include "tools/command_line.h"
 #include "tools/document_argument.h"
 #include "tools/ingest/ingest.h"
 #include "tools/input_file.h"
 #include "tools/interrupts.h"
-#include "tools/kv_types.h"
+#include "tools/option_flags.h"
 #include "tools/progress.h"
 #include "tools/quantities.h"
 #include "tools/terminal.h"
@@ -31,36 +32,9 @@ Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or 
 
 struct IndexFlags {
   EngineFlags engine;
-  std::string file, name, source, path, format = "auto";
-  std::string kv_type = "f16", progress = "auto";
-  float kv_budget = 0;
-  std::string layer_budget, head_budget, cluster_keys = "auto", stats = "window";
-  std::string retention;
-  double keep = 0, representatives = 0;
-  std::string prefill = "exact";
-  double prefill_budget = 0;
-  uint32_t num_levels = 0;
-  bool again = false, keep_versions = false, estimate = false, yes = false;
-
-  api::IndexOptions options() const {
-    return {.name = name,
-            .kv_type = kKvTypes.at(kv_type),
-            .kv_budget = kv_budget,
-            .num_levels = num_levels,
-            .again = again,
-            .layer_budget = layer_budget,
-            .head_budget = head_budget,
-            .cluster_keys = cluster_keys,
-            .keep = keep,
-            .retention = retention,
-            .representatives = representatives,
-            .stats = stats,
-            .prefill = prefill,
-            .prefill_budget = prefill_budget,
-            .source = source,
-            .path = path,
-            .keep_versions = keep_versions};
-  }
+  std::string file, source, path, format = "auto", progress = "auto";
+  bool estimate = false, yes = false;
+  GivenIndexOptions options{IndexOptionRows()};
 };
 
 void AddFlags(CommandLine& app, IndexFlags& flags) {
@@ -68,84 +42,13 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   AddQuotaFlag(app, flags.engine);
   AddModelFlags(app, flags.engine, kBundledModel);
   AddDeviceFlags(app, flags.engine);
-  app.AddOption("--name", flags.name,
-                "Name to ask the document by (default: the file's name, with folders where another "
-                "file has it)");
   app.AddOption(
          "--format", flags.format,
          "Format of the file: auto (by its content, then by its name), text, markdown, html, "
          "pdf (default: auto)")
       .TypeName("F")
       .Check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
-  app.AddOption(
-         "--kv-type", flags.kv_type,
-         "Number format in which the document's keys and values are stored: f16, bf16, f32, or "
-         "q8 (half the size of f16, a little less exact) (default: f16)")
-      .TypeName("TYPE")
-      .Check(OneOf(kKvTypes));
-  app.AddOption(
-         "--kv-budget", flags.kv_budget,
-         "Share of the document's keys and values that a question reads where it names no other, "
-         "above 0 and up to 1 (default: 0.1)")
-      .TypeName("F")
-      .Check(Share());
-  app.AddOption("--layer-budget", flags.layer_budget,
-                "How the share to read is divided among the model's layers: uniform, pyramid, "
-                "squeeze, kv-compress, kv-compress-plain, kv-compress-full, dense-first (default: "
-                "uniform)")
-      .TypeName("P");
-  app.AddOption("--head-budget", flags.head_budget,
-                "How a layer's part of it is divided among its attention heads: global, uniform, "
-                "kv-compress, kv-compress-plain, kv-compress-full (default: global)")
-      .TypeName("P");
-  app.AddOption(
-         "--keep", flags.keep,
-         "Store only this share of the keys and values, to save disk space; no question can use "
-         "the rest (default: 1)")
-      .TypeName("F")
-      .Check(Share());
-  app.AddOption("--retention", flags.retention,
-                "Method by which --keep chooses what to store: kv-compress, pyramid, snapkv, "
-                "kvcrush, kvcrush-random, kvcrush-alternating, kvcrush-pages, recent, spaced "
-                "(default: kv-compress)")
-      .TypeName("M");
-  app.AddOption("--representatives", flags.representatives,
-                "Share of what --keep stores that is chosen to represent the rest, as KVCrush does "
-                "(default: 0; 0.25 with a kvcrush method)")
-      .TypeName("R")
-      .Check(Share());
-  app.AddOption(
-         "--stats", flags.stats,
-         "Which attention --layer-budget, --head-budget and --retention are based on: window "
-         "(that of the document's last tokens) or full (that of all tokens; slower; "
-         "kv-compress-full needs it) (default: window)")
-      .TypeName("S")
-      .Check(OneOf({"window", "full"}));
-  app.AddOption("--prefill", flags.prefill,
-                "How the model reads the document: exact (every token sees all text before it) or "
-                "sparse (beyond 16,384 tokens it sees a part of that text; faster for very long "
-                "documents, less exact) (default: exact)")
-      .TypeName("P")
-      .Check(OneOf({"exact", "sparse"}));
-  app.AddOption("--prefill-budget", flags.prefill_budget,
-                "Share of the text further back that --prefill sparse reads (default: 0.1)")
-      .TypeName("F")
-      .Check(Share());
-  app.AddOption("--levels", flags.num_levels,
-                "Levels of clusters in the document's index: 1, 2 or 3 (default: 2)")
-      .TypeName("N")
-      .Check(NumberBetween(1, 3));
-  app.AddOption("--cluster-keys", flags.cluster_keys,
-                "How keys are grouped and coded: unrotated (grouped without their positions), queries "
-                "(likewise, and coded for the text's own queries), stored (with their positions) or "
-                "auto: queries, but stored on a GPU (default: auto)")
-      .TypeName("K")
-      .Check(OneOf({"auto", "queries", "unrotated", "stored"}));
-  app.AddFlag("--again", flags.again,
-              "Index the document again even if it is there; questions use the old index until the "
-              "new one is complete");
-  app.AddFlag("--keep-versions", flags.keep_versions,
-              "Keep the version of the file that was indexed before; it can be asked by its id");
+  AddOptionFlags(app, flags.options);
   app.AddFlag("--estimate", flags.estimate,
               "Print the time, disk space and memory that indexing would take, and exit");
   app.AddFlag("--yes", flags.yes,
@@ -198,7 +101,7 @@ void PrintNotes(const api::IndexReport& report) {
   if (numbers.replaced_bytes > 0) {
     PrintNote(kTool, Grouped(numbers.replaced_bytes) + " bytes were not UTF-8 and were replaced");
   }
-  if (!report.note().empty()) PrintNote(kTool, std::string(report.note()));
+  if (!report.note().empty()) PrintNote(kTool, report.cli_note());
   PrintNote(kTool, "next: ask-document --document " + AskArgument(report) + " \"…\"");
 }
 
@@ -219,7 +122,7 @@ class IndexDocument {
     auto ingested = Read();
     if (!ingested.ok()) return Fail(ingested.error());
     document_ = std::move(*ingested);
-    auto engine = api::Engine::Create(flags_.engine.options());
+    auto engine = CreateEngine(flags_.engine);
     if (!engine.ok()) return Fail(engine.error());
     if (flags_.estimate) return PrintEstimate(*engine);
     if (!flags_.yes && flags_.file != "-" && CanConfirm()) {
@@ -246,7 +149,10 @@ class IndexDocument {
   }
 
   api::IndexOptions Options() const {
-    api::IndexOptions options = flags_.options();
+    api::IndexOptions options;
+    flags_.options.PutInto(options);
+    options.source = flags_.source;
+    options.path = flags_.path;
     options.pages = document_.pages;
     return options;
   }
@@ -304,7 +210,7 @@ class IndexDocument {
 
   static api::Error Explained(api::Error error) {
     if (error.code == LECTERN_CANCELLED) {
-      error.message = "cancelled; what is done is kept: the same command continues";
+      error.cli_message = "cancelled; what is done is kept: the same command continues";
     }
     return error;
   }

@@ -5,9 +5,11 @@
 #include <string>
 
 #include "engine/lectern.h"
+#include "engine/requests/options.h"
 #include "tools/command_line.h"
 #include "tools/document_argument.h"
 #include "tools/interrupts.h"
+#include "tools/option_flags.h"
 #include "tools/quantities.h"
 #include "tools/terminal.h"
 
@@ -35,8 +37,7 @@ struct StoreFlags {
   EngineFlags engine;
   std::string document, file, name;
   bool full = false, yes = false;
-  std::string layer_budget, head_budget;
-  float kv_budget = 0;
+  GivenPlanOptions plan{PlanOptionRows()};
 };
 
 struct Commands {
@@ -66,23 +67,7 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
   AddDocument(*commands.verify, flags, "Name, id or path (default: all documents)", false);
   AddDocument(*commands.plan, flags, "Name or id of the document, or path of its file", true);
   AddDocument(*commands.remove, flags, "Name or id of the document, or path of its file", true);
-  commands.plan
-      ->AddOption("--layer-budget", flags.layer_budget,
-                  "How the share to read is divided among the model's layers: uniform, pyramid, "
-                  "squeeze, kv-compress, kv-compress-plain, kv-compress-full, dense-first "
-                  "(default: unchanged)")
-      .TypeName("P");
-  commands.plan
-      ->AddOption("--head-budget", flags.head_budget,
-                  "How a layer's part of it is divided among its attention heads: global, uniform, "
-                  "kv-compress, kv-compress-plain, kv-compress-full (default: unchanged)")
-      .TypeName("P");
-  commands.plan
-      ->AddOption("--kv-budget", flags.kv_budget,
-                  "Share of the document's keys and values that a question reads where it names no "
-                  "other (default: unchanged)")
-      .TypeName("F")
-      .Check(Share());
+  AddOptionFlags(*commands.plan, flags.plan);
   AddModelFlags(*commands.plan, flags.engine);  // which is asked what estimates are worth
   AddDocument(*commands.export_document, flags, "Name or id of the document, or path of its file",
               true);
@@ -268,9 +253,9 @@ class Store {
     auto details = engine_.Show(flags_.document);
     if (!details.ok()) return Fail(details.error());
     const api::Document& document = details->document;
-    auto changed = engine_.ChangePlan(document.id, {.layer_budget = flags_.layer_budget,
-                                                    .head_budget = flags_.head_budget,
-                                                    .kv_budget = flags_.kv_budget});
+    api::PlanChange change;
+    flags_.plan.PutInto(change);
+    auto changed = engine_.ChangePlan(document.id, change);
     if (!changed.ok()) return Fail(changed.error());
     return Print("{\"planned\":\"" + document.id + "\"}",
                  "changed the plan of " + NameOrId(document.name, document.id) + "\n");
@@ -357,7 +342,7 @@ class Store {
 
 int Run(StoreFlags flags, const Commands& commands) {
   const Interrupts interrupts;  // no scope: a signal ends any command at once
-  auto engine = api::Engine::Create(flags.engine.options());
+  auto engine = CreateEngine(flags.engine);
   if (!engine.ok()) return PrintError(kTool, engine.error(), flags.engine.style);
   if (!flags.document.empty()) {
     auto document = FindArgument(*engine, flags.document);

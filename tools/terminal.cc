@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -43,36 +42,7 @@ void PrintToStderr(std::string_view text) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-void ReplaceAll(std::string& text, const std::string& what, const std::string& with) {
-  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) {
-    text.replace(at, what.size(), with);
-  }
-}
-
 }  // namespace
-
-std::string WithFlags(std::string message) {
-  for (const std::string name :
-       {"weights", "chat_template", "device", "stats", "store", "max_ram", "device_memory"}) {
-    std::string flag = "--" + name;
-    std::replace(flag.begin(), flag.end(), '_', '-');
-    ReplaceAll(message, "(" + name + ")", "(" + flag + ")");
-    ReplaceAll(message, "another " + name, "another " + flag);
-    const std::string before = name + " \"";
-    for (size_t at = 0; (at = message.find(before, at)) != message.npos;) {
-      const size_t value = at + before.size(), end = message.find('"', value);
-      const bool is_word = at == 0 || message[at - 1] == ' ' || message[at - 1] == '(';
-      if (!is_word || end == message.npos) {
-        at = value;
-        continue;
-      }
-      const std::string with = flag + " " + message.substr(value, end - value);
-      message.replace(at, end + 1 - at, with);
-      at += with.size();
-    }
-  }
-  return message;
-}
 
 bool IsTerminal(std::FILE* file) { return isatty(fileno(file)) == 1; }
 
@@ -110,19 +80,23 @@ int Output::Finish(std::string_view tool, int status) const {
                     ErrorStyle::kText);
 }
 
+std::string CliMessage(const api::Error& error) {
+  return error.cli_message.empty() ? error.message : error.cli_message;
+}
+
 int PrintError(std::string_view tool, const api::Error& error, ErrorStyle style) {
   if (style == ErrorStyle::kJson) {
-    api::Error with_flags = error;
-    with_flags.message = WithFlags(error.message);
-    if (auto json = api::ToJson(with_flags); json.ok()) PrintToStderr(*json + "\n");
+    api::Error told = error;
+    told.message = CliMessage(error);
+    if (auto json = api::ToJson(told); json.ok()) PrintToStderr(*json + "\n");
   } else {
-    PrintToStderr(std::string(tool) + ": " + WithFlags(error.message) + "\n");
+    PrintToStderr(std::string(tool) + ": " + CliMessage(error) + "\n");
   }
   return lectern_exit_status(error.code);
 }
 
 void PrintNote(std::string_view tool, std::string_view text) {
-  PrintToStderr(std::string(tool) + ": " + WithFlags(std::string(text)) + "\n");
+  PrintToStderr(std::string(tool).append(": ").append(text).append("\n"));
 }
 
 bool CanConfirm() { return IsTerminal(stdin) && IsTerminal(stderr); }

@@ -30,15 +30,14 @@ class Output {
   int error_ = 0;  // errno of the first failed Print
 };
 
-// The library's messages name fields of its options, as in: weights "q4"; another store; (max_ram).
-// The same with the flags that a tool has for them: --weights q4; another --store; (--max-ram).
-std::string WithFlags(std::string message);
+// What the tools say of an error: options by their flags.
+std::string CliMessage(const api::Error& error);
 
 enum class ErrorStyle { kText, kJson };
-// "tool: message", or the JSON error object, on stderr; WithFlags. Returns the exit status of the
+// "tool: message", or the JSON error object, on stderr; CliMessage. Returns the exit status of the
 // code.
 int PrintError(std::string_view tool, const api::Error& error, ErrorStyle style);
-// "tool: text" on stderr; WithFlags.
+// "tool: text" on stderr.
 void PrintNote(std::string_view tool, std::string_view text);
 
 // Whether there is someone to ask: stdin and stderr are terminals.

@@ -1,39 +1,10 @@
 #include "engine/api/c_structs.h"
 
 #include "engine/api/handles.h"
+#include "engine/requests/options.h"
 
 namespace lectern::c_api {
 namespace {
-
-Result<Io> ReadIo(int32_t io) {
-  switch (io) {
-    case LECTERN_IO_DEFAULT:
-      return EngineOptions().io;
-    case LECTERN_IO_MMAP:
-      return Io::kMmap;
-    case LECTERN_IO_PREAD:
-      return Io::kPread;
-    default:
-      return InvalidArgument("io", "io is not one of lectern_io");
-  }
-}
-
-Result<Dtype> ReadKvType(int32_t kv_type) {
-  switch (kv_type) {
-    case LECTERN_KV_DEFAULT:
-      return IndexOptions().kv_dtype;
-    case LECTERN_KV_F16:
-      return Dtype::kF16;
-    case LECTERN_KV_BF16:
-      return Dtype::kBf16;
-    case LECTERN_KV_F32:
-      return Dtype::kF32;
-    case LECTERN_KV_Q8:
-      return Dtype::kQ8;
-    default:
-      return InvalidArgument("kv_type", "kv_type is not one of lectern_kv_type");
-  }
-}
 
 Result<std::vector<PageMapEntry>> ReadPages(const lectern_page* pages, size_t num_pages) {
   if (num_pages > 0 && !pages) return InvalidArgument("pages", "pages is NULL");
@@ -59,33 +30,28 @@ Result<ChatHistory> ReadHistory(const lectern_ask_options& read) {
   return history;
 }
 
-Status ReadSampling(const lectern_ask_options& read, SamplingOptions& sampling) {
-  sampling.temperature = read.temperature;
-  if (read.top_p != 0) sampling.top_p = read.top_p;
-  sampling.seed = read.seed;
-  sampling.frequency_penalty = read.frequency_penalty;
-  sampling.presence_penalty = read.presence_penalty;
-  sampling.min_p = read.min_p;
-  sampling.top_k = read.top_k;
+Result<std::vector<std::pair<int32_t, float>>> ReadLogitBias(const lectern_ask_options& read) {
   if (read.num_logit_bias > 0 && !read.logit_bias) {
     return InvalidArgument("logit_bias", "logit_bias is NULL");
   }
+  std::vector<std::pair<int32_t, float>> biases;
   for (size_t i = 0; i < read.num_logit_bias; ++i) {
-    sampling.logit_bias.emplace_back(read.logit_bias[i].id, read.logit_bias[i].bias);
+    biases.emplace_back(read.logit_bias[i].id, read.logit_bias[i].bias);
   }
-  return {};
+  return biases;
 }
 
-Status ReadStopTexts(const lectern_ask_options& read, std::vector<std::string>& texts) {
+Result<std::vector<std::string>> ReadStopTexts(const lectern_ask_options& read) {
   if (read.num_stop_texts > 0 && !read.stop_texts) {
     return InvalidArgument("stop_texts", "stop_texts is NULL");
   }
+  std::vector<std::string> texts;
   for (size_t i = 0; i < read.num_stop_texts; ++i) {
     const lectern_string& stop = read.stop_texts[i];
     LECTERN_ASSIGN(std::string text, Copy(stop.text, stop.text_len, "stop_texts"));
     texts.push_back(std::move(text));
   }
-  return {};
+  return texts;
 }
 
 lectern_likely_token ToC(const LikelyToken& token) {
@@ -109,18 +75,13 @@ bool ReportProgress(const lectern_index_options& read, const IndexProgress& prog
   return read.on_progress(&event, read.progress_user) == 0;
 }
 
-Result<Fallback> ReadFallback(lectern_fallback fallback) {
-  switch (fallback) {
-    case LECTERN_FALLBACK_DEFAULT:
-      return AskOptions().fallback;
-    case LECTERN_FALLBACK_WARN:
-      return Fallback::kWarn;
-    case LECTERN_FALLBACK_EXACT:
-      return Fallback::kExact;
-  }
-  return InvalidArgument("fallback",
-                         "fallback is none of LECTERN_FALLBACK_DEFAULT, LECTERN_FALLBACK_WARN and "
-                         "LECTERN_FALLBACK_EXACT");
+// Hands pieces of text, with a NUL behind them, to a callback; nothing where there is none.
+std::function<bool(std::string_view)> TextFunction(lectern_answer_fn on_text, void* user) {
+  if (!on_text) return nullptr;
+  return [on_text, user](std::string_view piece) {
+    const std::string text(piece);
+    return on_text(text.c_str(), text.size(), user) == 0;
+  };
 }
 
 }  // namespace
@@ -128,21 +89,7 @@ Result<Fallback> ReadFallback(lectern_fallback fallback) {
 Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   LECTERN_ASSIGN(const lectern_engine_options read, ReadStruct(given));
   EngineOptions options;
-  LECTERN_ASSIGN(options.store, Copy(read.store, read.store_len, "store"));
-  LECTERN_ASSIGN(options.model, Copy(read.model, read.model_len, "model"));
-  options.num_threads = read.num_threads;
-  options.quota_bytes = read.quota_bytes;
-  LECTERN_ASSIGN(options.io, ReadIo(read.io));
-  options.max_ram_bytes = read.max_ram_bytes;
-  options.rehash_model = read.rehash_model != 0;
-  LECTERN_ASSIGN(options.weights, Copy(read.weights, read.weights_len, "weights"));
-  options.nice = read.nice;
-  LECTERN_ASSIGN(options.ollama_models,
-                 Copy(read.ollama_models, read.ollama_models_len, "ollama_models"));
-  LECTERN_ASSIGN(options.chat_template,
-                 Copy(read.chat_template, read.chat_template_len, "chat_template"));
-  LECTERN_ASSIGN(options.device, Copy(read.device, read.device_len, "device"));
-  options.device_memory_bytes = read.device_memory_bytes;
+  LECTERN_RETURN_IF_ERROR(ReadOptions(EngineOptionRows(), read, options));
   return options;
 }
 
@@ -151,35 +98,8 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
 Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   LECTERN_ASSIGN(const lectern_index_options read, ReadStruct(given));
   IndexOptions options;
-  LECTERN_ASSIGN(options.name, Copy(read.name, read.name_len, "name"));
-  LECTERN_ASSIGN(options.kv_dtype, ReadKvType(read.kv_type));
-  if (read.kv_budget != 0) options.kv_budget = read.kv_budget;
-  if (read.num_levels != 0) options.num_levels = read.num_levels;
-  if (read.seed != 0) options.seed = read.seed;
-  options.again = read.again != 0;
-  LECTERN_ASSIGN(const std::string layers,
-                 Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
-  LECTERN_ASSIGN(const std::string heads,
-                 Copy(read.head_budget, read.head_budget_len, "head_budget"));
-  if (!layers.empty()) options.layer_budget = layers;
-  if (!heads.empty()) options.head_budget = heads;
-  LECTERN_ASSIGN(const std::string cluster_keys,
-                 Copy(read.cluster_keys, read.cluster_keys_len, "cluster_keys"));
-  if (!cluster_keys.empty()) options.cluster_keys = cluster_keys;
-  if (read.keep != 0) options.retention.keep = read.keep;
-  LECTERN_ASSIGN(const std::string retention,
-                 Copy(read.retention, read.retention_len, "retention"));
-  if (!retention.empty()) options.retention.method = retention;
-  options.retention.representatives = read.representatives;
-  LECTERN_ASSIGN(const std::string stats, Copy(read.stats, read.stats_len, "stats"));
-  if (!stats.empty()) options.stats = stats;
-  LECTERN_ASSIGN(const std::string prefill, Copy(read.prefill, read.prefill_len, "prefill"));
-  if (!prefill.empty()) options.prefill = prefill;
-  if (read.prefill_budget != 0) options.prefill_budget = read.prefill_budget;
+  LECTERN_RETURN_IF_ERROR(ReadOptions(IndexOptionRows(), read, options));
   LECTERN_ASSIGN(options.pages, ReadPages(read.pages, read.num_pages));
-  LECTERN_ASSIGN(options.source, Copy(read.source, read.source_len, "source"));
-  LECTERN_ASSIGN(options.path, Copy(read.path, read.path_len, "path"));
-  options.keep_versions = read.keep_versions != 0;
   if (read.on_progress) {
     options.on_progress = [read](const IndexProgress& progress) {
       return ReportProgress(read, progress);
@@ -191,46 +111,19 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
 Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given) {
   LECTERN_ASSIGN(const lectern_plan_options read, ReadStruct(given));
   PlanChange change;
-  LECTERN_ASSIGN(change.layer_budget,
-                 Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
-  LECTERN_ASSIGN(change.head_budget, Copy(read.head_budget, read.head_budget_len, "head_budget"));
-  change.kv_budget = read.kv_budget;
+  LECTERN_RETURN_IF_ERROR(ReadOptions(PlanOptionRows(), read, change));
   return change;
 }
 
 Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   LECTERN_ASSIGN(const lectern_ask_options read, ReadStruct(given));
   AskOptions options;
-  options.kv_budget = read.kv_budget;
-  options.tail = read.no_tail == 0;
-  if (read.max_tokens != 0) options.max_tokens = read.max_tokens;
-  if (read.max_evidence != 0) options.max_evidence = read.max_evidence;
-  LECTERN_RETURN_IF_ERROR(ReadSampling(read, options.sampling));
-  LECTERN_RETURN_IF_ERROR(ReadStopTexts(read, options.stop_texts));
-  options.top_logprobs = static_cast<uint32_t>(std::min<uint64_t>(read.top_logprobs, UINT32_MAX));
-  LECTERN_ASSIGN(options.fallback, ReadFallback(read.fallback));
-  if (read.max_missed != 0) options.max_missed = read.max_missed;
-  LECTERN_ASSIGN(const std::string rule, Copy(read.rule, read.rule_len, "rule"));
-  if (!rule.empty()) options.rule = rule;
-  options.mass = read.mass;
-  LECTERN_ASSIGN(options.layer_budget,
-                 Copy(read.layer_budget, read.layer_budget_len, "layer_budget"));
-  LECTERN_ASSIGN(options.head_budget, Copy(read.head_budget, read.head_budget_len, "head_budget"));
-  options.max_session_rows =
-      static_cast<uint32_t>(std::min<uint64_t>(read.max_session_rows, UINT32_MAX));
+  LECTERN_RETURN_IF_ERROR(ReadOptions(AskOptionRows(), read, options));
+  LECTERN_ASSIGN(options.sampling.logit_bias, ReadLogitBias(read));
+  LECTERN_ASSIGN(options.stop_texts, ReadStopTexts(read));
   LECTERN_ASSIGN(options.history, ReadHistory(read));
-  if (read.on_text) {
-    options.on_text = [read](std::string_view piece) {
-      const std::string text(piece);  // for the NUL behind it
-      return read.on_text(text.c_str(), text.size(), read.text_user) == 0;
-    };
-  }
-  if (read.on_reasoning) {
-    options.on_reasoning = [read](std::string_view piece) {
-      const std::string text(piece);
-      return read.on_reasoning(text.c_str(), text.size(), read.reasoning_user) == 0;
-    };
-  }
+  options.on_text = TextFunction(read.on_text, read.text_user);
+  options.on_reasoning = TextFunction(read.on_reasoning, read.reasoning_user);
   if (read.on_token) {
     options.on_token = [read](const SampledToken& token) { ReportToken(read, token); };
   }

@@ -69,6 +69,10 @@ const char* lectern_error_message(const lectern_error* error, size_t* len) {
   const auto status = Find(error);
   return Give(status ? &status->message() : nullptr, len);
 }
+const char* lectern_error_cli_message(const lectern_error* error, size_t* len) {
+  const auto status = Find(error);
+  return Give(status ? &status->wordings().cli_text() : nullptr, len);
+}
 const char* lectern_error_param(const lectern_error* error, size_t* len) {
   const auto status = Find(error);
   return Give(status ? &status->param() : nullptr, len);
@@ -205,7 +209,11 @@ lectern_code lectern_index_report_numbers(const lectern_index_report* report,
 
 const char* lectern_index_report_note(const lectern_index_report* report, size_t* len) {
   const auto object = Find(report);
-  return Give(object ? &object->report.note : nullptr, len);
+  return Give(object ? &object->report.note.text() : nullptr, len);
+}
+const char* lectern_index_report_cli_note(const lectern_index_report* report, size_t* len) {
+  const auto object = Find(report);
+  return Give(object ? &object->report.note.cli_text() : nullptr, len);
 }
 
 lectern_code lectern_index_report_free(lectern_index_report* report) { return Free(report); }
@@ -300,7 +308,11 @@ const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* l
 }
 const char* lectern_answer_note(const lectern_answer* answer, size_t* len) {
   const auto object = Find(answer);
-  return Give(object ? &object->answer.note : nullptr, len);
+  return Give(object ? &object->answer.note.text() : nullptr, len);
+}
+const char* lectern_answer_cli_note(const lectern_answer* answer, size_t* len) {
+  const auto object = Find(answer);
+  return Give(object ? &object->answer.note.cli_text() : nullptr, len);
 }
 size_t lectern_answer_warning_count(const lectern_answer* answer) {
   const auto object = Find(answer);

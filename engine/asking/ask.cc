@@ -12,6 +12,7 @@
 #include "engine/forward/step_memory.h"
 #include "engine/model/template/answer_text.h"
 #include "engine/model/tokenizer/tokenizer.h"
+#include "engine/requests/options.h"
 
 namespace lectern {
 namespace {
@@ -24,7 +25,7 @@ double Since(Clock::time_point start) {
 std::string Percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
 
 // Adds a clause to the note that the user sees.
-void AddNote(Answer& answer, const std::string& note) {
+void AddNote(Answer& answer, const Message& note) {
   answer.note += (answer.note.empty() ? "" : "; ") + note;
 }
 
@@ -32,71 +33,40 @@ void AddNote(Answer& answer, const std::string& note) {
 // each; longer answers take more later. Chosen without measurement.
 constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
 
-// All stop texts are compared with the end of the answer at each token, so their total length is
-// limited.
-constexpr size_t kMaxStopBytes = 8192;
-
-Status InvalidOption(const char* param, const std::string& message) {
+Status InvalidOption(const char* param, const Message& message) {
   return Status(Code::kInvalidArgument, message).WithParam(param);
 }
 
+// The options are checked.
 Result<SelectionRule> ReadRule(const AskOptions& options) {
   static const std::map<std::string_view, Rule> kRules = {{"default", Rule::kDefault},
                                                           {"threshold", Rule::kThreshold},
                                                           {"cap", Rule::kCap},
                                                           {"top-p", Rule::kTopP}};
-  const auto found = kRules.find(options.rule);
-  if (found == kRules.end()) {
-    return InvalidOption(
-        "rule", "rule must be default, threshold, cap or top-p, not \"" + options.rule + "\"");
-  }
-  SelectionRule rule = {.kind = found->second};
+  SelectionRule rule = {.kind = kRules.at(options.rule)};
   if (options.mass == 0) return rule;
-  if (rule.kind != Rule::kTopP) return InvalidOption("mass", "mass goes with rule top-p alone");
-  if (!(options.mass > 0 && options.mass < 1)) {
-    return InvalidOption("mass", "mass must be above 0 and below 1");
+  if (rule.kind != Rule::kTopP) {
+    return InvalidOption("mass",
+                         OptionName("mass") + " goes with " + OptionName("rule") + " top-p alone");
   }
   rule.mass = options.mass;
   return rule;
 }
 
-bool IsIn(float value, float least, float most) { return value >= least && value <= most; }
-
-// Checks the options that decide how a token is drawn and where an answer stops, each against its
-// range.
-Status CheckSampling(const AskOptions& options, uint32_t vocab_size) {
-  const SamplingOptions& sampling = options.sampling;
-  if (!IsIn(sampling.temperature, 0, 10)) {
-    return InvalidOption("temperature", "temperature must be in [0, 10]");
-  }
-  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {
-    return InvalidOption("top_p", "top_p must be in (0, 1]");
-  }
-  if (!IsIn(sampling.min_p, 0, 1)) return InvalidOption("min_p", "min_p must be in [0, 1]");
-  if (!IsIn(sampling.frequency_penalty, -2, 2)) {
-    return InvalidOption("frequency_penalty", "frequency_penalty must be in [-2, 2]");
-  }
-  if (!IsIn(sampling.presence_penalty, -2, 2)) {
-    return InvalidOption("presence_penalty", "presence_penalty must be in [-2, 2]");
-  }
+// Checks that biases are of tokens that the model has, and that each is a number that bans a token
+// or forces it at most.
+Status CheckLogitBias(const SamplingOptions& sampling, uint32_t vocab_size) {
   for (const auto& [id, bias] : sampling.logit_bias) {
     if (id < 0 || static_cast<uint32_t>(id) >= vocab_size) {
       return InvalidOption("logit_bias", "logit_bias names token " + std::to_string(id) +
                                              "; the document's model has the tokens 0 to " +
                                              std::to_string(vocab_size - 1));
     }
-    if (!IsIn(bias, -100, 100)) {
+    if (!(bias >= -100 && bias <= 100)) {
       return InvalidOption("logit_bias", "logit_bias must be in [-100, 100]");
     }
   }
-  size_t stop_bytes = 0;
-  for (const std::string& stop : options.stop_texts) {
-    if (stop.empty()) return InvalidOption("stop_texts", "one of stop_texts is empty");
-    stop_bytes += stop.size();
-  }
-  if (stop_bytes <= kMaxStopBytes) return {};
-  return InvalidOption("stop_texts", "stop_texts have more than " + std::to_string(kMaxStopBytes) +
-                                         " bytes; give shorter ones");
+  return {};
 }
 
 // Tells the user what the budget means for a rule that does not keep it.
@@ -181,18 +151,8 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
 // --- one question -----------------------------------------------------------------------------
 
 Status DocumentSession::CheckOptions(const AskOptions& options) const {
-  if (!(options.kv_budget >= 0 && options.kv_budget <= 1)) {
-    return InvalidOption("kv_budget", "kv_budget must be in (0, 1]");
-  }
-  if (options.max_missed && !(*options.max_missed > 0 && *options.max_missed < 1)) {
-    return InvalidOption("max_missed", "max_missed must be in (0, 1)");
-  }
-  if (options.max_session_rows > 0 && options.max_session_rows < kLeastSessionRows) {
-    return InvalidOption("max_session_rows",
-                         "max_session_rows must be at least " + std::to_string(kLeastSessionRows));
-  }
-  if (options.max_tokens < 1) return InvalidOption("max_tokens", "max_tokens must be at least 1");
-  return CheckSampling(options, model_->config().vocab_size);
+  LECTERN_RETURN_IF_ERROR(lectern::CheckOptions(AskOptionRows(), options));
+  return CheckLogitBias(options.sampling, model_->config().vocab_size);
 }
 
 // Counts what the question will use and reserves it in the limit on memory, if there is one.

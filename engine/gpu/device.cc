@@ -14,7 +14,7 @@ namespace {
 // others. Chosen without measurement.
 constexpr uint64_t kLeastReserve = uint64_t{256} << 20;
 
-Status NoDevice(const std::string& message) {
+Status NoDevice(const Message& message) {
   return Status(Code::kInvalidArgument, message).WithParam("device");
 }
 
@@ -39,8 +39,8 @@ Result<std::shared_ptr<Device>> OpenNamed(std::optional<int> index, uint64_t mem
   if (kernels == nullptr) kernels = LoadCudaKernels(&why);
   if (kernels == nullptr) {
     return NoDevice("the kernels for GPUs cannot be loaded: " + why +
-                    "; install liblectern_cuda.so.1 beside liblectern.so.1, or run on the CPU "
-                    "(device \"cpu\")");
+                    "; install liblectern_cuda.so.1 beside liblectern.so.1, or run on the CPU (" +
+                    OptionName("device", "cpu") + ")");
   }
   std::vector<CudaDeviceInfo> devices;
   const CudaStatus listed = ListCudaDevices(*kernels, devices);
@@ -95,15 +95,16 @@ Status Device::Check(Status status) const {
   if (status.code() != Code::kIoError) return status;
   is_lost_ = true;
   return {Code::kIoError, status.message() + "; " + name() + " (" + info_.name +
-                              ") is lost to this process: start it again, or run on the CPU "
-                              "(device \"cpu\")"};
+                              ") is lost to this process: start it again, or run on the CPU (" +
+                              OptionName("device", "cpu") + ")"};
 }
 
 Status Device::CheckAlive() const {
   if (!is_lost_) return {};
   return {Code::kIoError, name() + " (" + info_.name +
                               ") failed before and is lost to this process: start it again, or "
-                              "run on the CPU (device \"cpu\")"};
+                              "run on the CPU (" +
+                              OptionName("device", "cpu") + ")"};
 }
 
 Result<std::shared_ptr<DeviceStream>> DeviceStream::Create(std::shared_ptr<const Device> device) {
@@ -146,11 +147,11 @@ Result<DeviceChoice> ChooseDevice(const std::string& name, uint64_t memory_bytes
   if (name.empty() || name == "cpu") return DeviceChoice();
   const bool is_auto = name == "auto";
   if (!is_auto && !ParseName(name, index)) {
-    return NoDevice("device \"" + name + "\" is none of cpu, cuda, cuda:N and auto");
+    return NoDevice(OptionName("device", name) + " is none of cpu, cuda, cuda:N and auto");
   }
   auto device = OpenNamed(index, memory_bytes, kernels);
   if (device.ok()) return DeviceChoice{std::move(device).value(), {}};
-  if (is_auto) return DeviceChoice{nullptr, device.status().message()};
+  if (is_auto) return DeviceChoice{nullptr, device.status().wordings()};
   return std::move(device).status();
 }
 

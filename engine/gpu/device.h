@@ -100,8 +100,8 @@ class DeviceArray {
     share_ = RamLimit::Share();
     LECTERN_ASSIGN(share_, stream.device().memory()->Reserve(
                                size * sizeof(T), what,
-                               "give a smaller model or shorter text, or run on the CPU "
-                               "(device \"cpu\")"));
+                               "give a smaller model or shorter text, or run on the CPU (" +
+                                   OptionName("device", "cpu") + ")"));
     const Status status =
         stream.Check(DeviceBuffer<T>::Create(stream.stream(), size, buffer_));
     if (!status.ok()) share_ = RamLimit::Share();
@@ -137,7 +137,7 @@ inline bool IsForWantOfDeviceMemory(const Status& status) {
 
 struct DeviceChoice {
   std::shared_ptr<Device> device;  // nullptr: the CPU
-  std::string fallback;            // why, where "auto" found no GPU; else empty
+  Message fallback;                // why, where "auto" found no GPU; else empty
 };
 // `name`: "cpu" or empty, "cuda" (the first GPU), "cuda:N", "auto" (the first GPU, or else the
 // CPU). `kernels`: nullptr: of liblectern_cuda.so.1. kInvalidArgument, param "device": no such name

@@ -69,8 +69,10 @@ Status CheckDevicePlan(const ModelConfig& config, const RamLimit& memory,
                 "the model in " + model + " needs " + Mebibytes(needed) +
                     " MiB of the GPU's memory (" + Mebibytes(DeviceWeightBytes(config)) +
                     " of weights, the rest of a question) beside " + Mebibytes(taken) +
-                    " MiB that are taken; device_memory gives " + Mebibytes(given) +
-                    " MiB: allow more, use a smaller model, or run on the CPU (device \"cpu\")")
+                    " MiB that are taken; " + OptionName("device_memory") + " gives " +
+                    Mebibytes(given) +
+                    " MiB: allow more, use a smaller model, or run on the CPU (" +
+                    OptionName("device", "cpu") + ")")
       .WithParam("device_memory");
 }
 
@@ -135,8 +137,9 @@ Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& sha
   return Status(Code::kOutOfMemory,
                 "indexing " + std::to_string(shape.num_tokens) + " tokens needs " +
                     Mebibytes(needed) + " MiB of the GPU's memory beside " + Mebibytes(taken) +
-                    " MiB that are taken; device_memory gives " + Mebibytes(given) +
-                    " MiB: allow more, or index on the CPU (device \"cpu\")")
+                    " MiB that are taken; " + OptionName("device_memory") + " gives " +
+                    Mebibytes(given) + " MiB: allow more, or index on the CPU (" +
+                    OptionName("device", "cpu") + ")")
       .WithParam("device_memory");
 }
 

@@ -20,7 +20,7 @@ struct Placement {
   std::shared_ptr<DeviceDocument> document = {};
   // Why the CPU does work that a device was asked for; empty: it does not. Every answer and report
   // repeats it.
-  std::string fallback = {};
+  Message fallback = {};
 };
 
 // Tells why the CPU attends to a document of such keys although there is this device; empty: the

@@ -141,7 +141,8 @@ class DeviceWeightsLoader {
         return {Code::kUnsupportedModel,
                 model_.folder() +
                     ": a weight is not finite or too large for f16, as which the GPU multiplies "
-                    "it; run on the CPU (device \"cpu\")"};
+                    "it; run on the CPU (" +
+                    OptionName("device", "cpu") + ")"};
       }
       LECTERN_RETURN_IF_ERROR(to.data.Upload(stream_, staging_.data(), count * to.num_cols,
                                              (first_row + begin) * to.num_cols));

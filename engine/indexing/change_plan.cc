@@ -7,6 +7,7 @@
 #include "engine/indexing/index_cost.h"
 #include "engine/indexing/measure_missed.h"
 #include "engine/model/formats/json.h"
+#include "engine/requests/options.h"
 #include "engine/requests/report_json.h"
 #include "store/store.h"
 
@@ -160,9 +161,7 @@ class PlanChanger {
 }  // namespace
 
 Status ChangePlan(const IndexContext& context, const DocumentId& id, const PlanChange& change) try {
-  if (!(change.kv_budget >= 0 && change.kv_budget <= 1)) {
-    return Status(Code::kInvalidArgument, "kv_budget must be in (0, 1]").WithParam("kv_budget");
-  }
+  LECTERN_RETURN_IF_ERROR(CheckOptions(PlanOptionRows(), change));
   LECTERN_ASSIGN(const auto lock, LockStore(context.env, context.store));
   LECTERN_ASSIGN(const auto catalog,
                  Catalog::Open(context.env, CatalogPath(context.store), Catalog::Mode::kReadWrite));

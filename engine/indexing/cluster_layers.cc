@@ -63,7 +63,7 @@ class LayerClustering {
 
   void SayClusteredHere(const Status& why) {
     if (!done_.fallback.empty()) return;
-    done_.fallback = "keys were clustered on the CPU: " + why.message();
+    done_.fallback = "keys were clustered on the CPU: " + why.wordings();
   }
 
   // An interrupted run may have left this layer's shard complete.

@@ -42,7 +42,7 @@ struct LayersToCluster {
 struct ClusteredLayers {
   std::vector<ShardSummary> shards;
   std::vector<uint64_t> centroids;  // of each level, all heads together
-  std::string fallback;             // why the CPU clustered beside a device; empty: it did not
+  Message fallback;                 // why the CPU clustered beside a device; empty: it did not
   double cluster_seconds = 0, calibrate_seconds = 0, write_seconds = 0;
 };
 

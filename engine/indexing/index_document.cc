@@ -97,7 +97,7 @@ class Indexer {
   IndexReport& report() { return report_; }
 
  private:
-  void Warn(const std::string& name, const std::string& why) {
+  void Warn(const std::string& name, const Message& why) {
     if (std::ranges::count(report_.warnings, name) == 0) report_.warnings.push_back(name);
     report_.note += (report_.note.empty() ? "" : "; ") + why;
   }
@@ -325,7 +325,7 @@ class Indexer {
     };
     auto measured = measure(PlacementOf(document));
     if (IsForWantOfDeviceMemory(measured.status())) {
-      Warn("cpu_fallback", "estimates were measured on the CPU: " + measured.status().message());
+      Warn("cpu_fallback", "estimates were measured on the CPU: " + measured.status().wordings());
       measured = measure({});
     }
     LECTERN_ASSIGN(missed_, std::move(measured));

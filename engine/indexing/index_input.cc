@@ -14,44 +14,23 @@
 #include "engine/indexing/measure_missed.h"
 #include "engine/indexing/prefill.h"
 #include "engine/model/formats/sha256.h"
+#include "engine/requests/options.h"
 #include "engine/requests/report_json.h"
 
 namespace lectern {
 namespace {
 
-// The smallest budget of a sparse prefill. Chosen without measurement.
-constexpr double kLeastPrefillBudget = 0.02;
-
 // Checks every option that can be wrong by itself or with this model.
-Status CheckOptions(const Model& model, const IndexOptions& options) {
-  const auto wrong = [](const char* param, const std::string& message) {
+Status CheckIndexOptions(const Model& model, const IndexOptions& options) {
+  const auto wrong = [](const char* param, const Message& message) {
     return Status(Code::kInvalidArgument, message).WithParam(param);
   };
-  if (options.num_levels < 1 || options.num_levels > 3) {
-    return wrong("levels", "levels must be 1, 2 or 3");
-  }
-  if (!(options.kv_budget > 0 && options.kv_budget <= 1)) {
-    return wrong("kv_budget", "kv_budget must be in (0, 1]");
-  }
-  if (options.cluster_keys != "auto" && options.cluster_keys != "queries" &&
-      options.cluster_keys != "unrotated" && options.cluster_keys != "stored") {
-    return wrong("cluster_keys", "cluster_keys must be auto, queries, unrotated or stored, not \"" +
-                                     options.cluster_keys + "\"");
-  }
+  LECTERN_RETURN_IF_ERROR(CheckOptions(IndexOptionRows(), options));
   LECTERN_RETURN_IF_ERROR(CheckPolicies({options.layer_budget, options.head_budget}));
   LECTERN_RETURN_IF_ERROR(CheckRetention(options.retention));
-  if (options.stats != "window" && options.stats != "full") {
-    return wrong("stats", "stats must be window or full, not \"" + options.stats + "\"");
-  }
-  if (options.prefill != "exact" && options.prefill != "sparse") {
-    return wrong("prefill", "prefill must be exact or sparse, not \"" + options.prefill + "\"");
-  }
-  if (!(options.prefill_budget >= kLeastPrefillBudget && options.prefill_budget <= 1)) {
-    return wrong("prefill_budget", "prefill_budget must be in [0.02, 1]");
-  }
   if (options.prefill == "sparse" && options.stats == "full") {
-    return wrong("stats",
-                 "a sparse prefill does not know the attention of all tokens; use stats window");
+    return wrong("stats", "a sparse prefill does not know the attention of all tokens; use " +
+                              OptionName("stats", "window"));
   }
   if (options.kv_dtype == Dtype::kQ8 && model.config().head_dim % kQ8Block != 0) {
     return wrong("kv_type", "q8 needs a head_dim that is a multiple of 32; this model has " +
@@ -132,7 +111,7 @@ Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
 // evicted. The identity comes last, since it depends on all of these.
 Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
                                          const IndexOptions& options) {
-  LECTERN_RETURN_IF_ERROR(CheckOptions(model, options));
+  LECTERN_RETURN_IF_ERROR(CheckIndexOptions(model, options));
   if (bytes.size() > kMaxDocumentBytes) {
     return Status(Code::kLimitExceeded, "the document has " + std::to_string(bytes.size()) +
                                             " bytes; at most 1 GiB is accepted; split it");
@@ -165,8 +144,10 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
     prepared.retention = options.retention;
     if (config.window > 0 && !options.retention.keeps_all()) {
       return Status(Code::kInvalidArgument,
-                    "keep below 1 needs a model without sliding windows; this one's layers already "
-                    "keep no more than their windows: use keep 1")
+                    OptionName("keep") +
+                        " below 1 needs a model without sliding windows; this one's layers already "
+                        "keep no more than their windows: use " +
+                        OptionName("keep") + " 1")
           .WithParam("keep");
     }
     LECTERN_RETURN_IF_ERROR(CheckKeep(options.retention, {config.num_layers, config.num_kv_heads,

@@ -97,13 +97,13 @@ void AddAssumptions(const Model& model, const PreparedDocument& prepared, IndexR
     report->assumptions.push_back("the vocabulary has no piece for " + std::to_string(dropped) +
                                   " bytes of the text: the model does not see them");
   }
-  for (const std::string& sentence : report->assumptions) {
+  for (const Message& sentence : report->assumptions) {
     report->note += (report->note.empty() ? "" : "; ") + sentence;
   }
 }
 
 void AddNames(const NamePlan& names, bool keeps, IndexReport* report) {
-  const auto say = [&](const std::string& sentence) {
+  const auto say = [&](const Message& sentence) {
     report->note += (report->note.empty() ? "" : "; ") + sentence;
   };
   if (!names.note.empty()) say(names.note);

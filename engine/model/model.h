@@ -67,7 +67,7 @@ class Model {
   // an answer in every published vocabulary that has them, such as "<|im_end|>".
   bool IsEndOfText(int32_t id) const;
   // Sentences about what was assumed where the model's files do not say or say too much.
-  const std::vector<std::string>& assumptions() const { return assumptions_; }
+  const std::vector<Message>& assumptions() const { return assumptions_; }
 
   // chat_template().EncodeDocument and EncodeQuestion with the model's tokenizer.
   Result<FixedContext> EncodeDocument(std::string_view text, std::string_view date = "") const;
@@ -90,7 +90,7 @@ class Model {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_template_;  // always there, once loaded
   std::vector<int32_t> ends_;                  // tokens that end an answer, ascending
-  std::vector<std::string> assumptions_;
+  std::vector<Message> assumptions_;
   Fingerprint stored_fingerprint_{};  // of the same model with its weights as stored
   Fingerprint fingerprint_{};
   uint64_t hashed_bytes_ = 0;

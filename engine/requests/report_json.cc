@@ -45,6 +45,12 @@ uint64_t ConvertOffset(uint64_t offset, OffsetUnit unit, std::string_view text) 
   return converted;
 }
 
+Json Texts(const std::vector<Message>& messages) {
+  Json::Array array;
+  for (const Message& message : messages) array.emplace_back(message.text());
+  return array;
+}
+
 Json Names(const std::vector<std::string>& names) {
   Json::Array array;
   for (const std::string& name : names) array.emplace_back(name);
@@ -236,7 +242,7 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
                   {"kv", KvValue(answer.kv)},
                   {"evidence", std::move(evidence)},
                   {"warnings", Names(answer.warnings)},
-                  {"note", StringOrNull(answer.note)},
+                  {"note", StringOrNull(answer.note.text())},
                   {"offset_unit", UnitName(unit)},
               })
       .Dump();
@@ -270,8 +276,8 @@ std::string IndexReportJson(const IndexReport& report) {
       {"replaced", StringOrNull(report.replaced)},
       {"reused_tokens", report.reused_tokens},
       {"warnings", Names(report.warnings)},
-      {"note", StringOrNull(report.note)},
-      {"assumptions", Names(report.assumptions)},
+      {"note", StringOrNull(report.note.text())},
+      {"assumptions", Texts(report.assumptions)},
   };
   AddDevice(object, report.device, report.gpu);
   AddRetention(object, report.retention);

@@ -17,6 +17,7 @@
 #include "kernels/types.h"
 #include "store/cancel_flag.h"
 #include "store/catalog.h"
+#include "store/message.h"
 #include "store/shard_format.h"
 
 namespace lectern {
@@ -178,7 +179,7 @@ struct IndexReport {
   std::string device = "cpu";         // that computed the keys and values: "cuda:0"
   std::string gpu;                    // its name, or empty
   std::vector<std::string> warnings;  // names that stay: "cpu_fallback", "restarted"
-  std::string note;  // what became of names, warnings in words, and the assumptions; or empty
+  Message note;  // what became of names, warnings in words, and the assumptions; or empty
   std::string source;                 // IndexOptions::source
   // Id of the version before, which had the name and has it no more; empty: there was none. It goes
   // when nobody reads it, but where another name is left to it, or its text is the same, or it
@@ -187,7 +188,7 @@ struct IndexReport {
   bool is_replaced_kept = false;
   // Sentences about what was assumed where the model's files do not say, such as how an unnamed
   // vocabulary cuts words; and what of the text the model cannot see.
-  std::vector<std::string> assumptions;
+  std::vector<Message> assumptions;
 };
 
 // The cost of indexing, beforehand. Nothing is written; the model is opened (its weights are
@@ -329,7 +330,7 @@ struct Answer {
   std::vector<Evidence> evidence;     // by mass, largest first
   // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition".
   std::vector<std::string> warnings;
-  std::string note;                   // what to tell the user, warnings in words; or empty
+  Message note;  // what to tell the user, warnings in words; or empty
 };
 
 // The result of removing a document or one of its names.

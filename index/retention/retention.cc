@@ -123,8 +123,9 @@ const RetentionMethod* FindMethod(std::string_view name) {
   return nullptr;
 }
 
-Status Wrong(const char* param, const std::string& message) {
-  return Status(Code::kInvalidArgument, message).WithParam(param);
+// "keep must be in (0, 1]".
+Status Wrong(const char* option, const std::string& what) {
+  return Status(Code::kInvalidArgument, OptionName(option) + " " + what).WithParam(option);
 }
 
 }  // namespace
@@ -132,17 +133,16 @@ Status Wrong(const char* param, const std::string& message) {
 std::span<const RetentionMethod> RetentionMethods() { return kMethods; }
 
 Status CheckRetention(const Retention& retention) {
-  if (!(retention.keep > 0 && retention.keep <= 1)) return Wrong("keep", "keep must be in (0, 1]");
+  if (!(retention.keep > 0 && retention.keep <= 1)) return Wrong("keep", "must be in (0, 1]");
   if (!(retention.representatives >= 0 && retention.representatives <= 1)) {
-    return Wrong("representatives", "representatives must be in (0, 1]");
+    return Wrong("representatives", "must be in (0, 1]");
   }
   if (FindMethod(retention.method) != nullptr) return {};
   std::string names;
   for (const RetentionMethod& method : kMethods) {
     names += (names.empty() ? "" : ", ") + std::string(method.name);
   }
-  return Wrong("retention",
-               "retention must be one of " + names + ", not \"" + retention.method + "\"");
+  return Wrong("retention", "must be one of " + names + ", not \"" + retention.method + "\"");
 }
 
 Status CheckKeep(const Retention& retention, const RetentionShape& shape) {
@@ -153,8 +153,8 @@ Status CheckKeep(const Retention& retention, const RetentionShape& shape) {
                 std::ceil(1e4 * shape.least_kept() / shape.num_rows) / 1e4);
   return Wrong(
       "keep",
-      "keep is below what sinks, window and one cluster of each head of this document come "
-      "to; the smallest possible is " +
+      "is below what sinks, window and one cluster of each head of this document come to; the "
+      "smallest possible is " +
           std::string(number));
 }
 

@@ -27,16 +27,11 @@ TEST(MessagesTest, ReplaceWhatTheServerWasGiven) {
 }
 
 TEST(MessagesTest, ToolsNameFlagsWhereTheLibraryNamesFields) {
-  EXPECT_EQ(tools::WithFlags("use a smaller model, or weights of fewer bits (weights \"q4\")"),
-            "use a smaller model, or weights of fewer bits (--weights q4)");
-  EXPECT_EQ(tools::WithFlags("free some or give another store"),
-            "free some or give another --store");
-  EXPECT_EQ(tools::WithFlags("chat_template \"llama3\"; device \"cpu\""),
-            "--chat-template llama3; --device cpu");
-  for (const char* const same :
-       {"LECTERN_weights \"x\"", "stats \"open", "the store is empty", ""}) {
-    EXPECT_EQ(tools::WithFlags(same), same);
-  }
+  const auto engine = api::Engine::Create({.store = "s", .weights = "q5"});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().message, "weights must be stored, q8 or q4, not \"q5\"");
+  EXPECT_EQ(tools::CliMessage(engine.error()), "--weights must be stored, q8 or q4, not \"q5\"");
+  EXPECT_EQ(tools::CliMessage({LECTERN_NOT_FOUND, "weights \"x\"", "model"}), "weights \"x\"");
 }
 
 }  // namespace

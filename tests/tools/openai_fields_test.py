@@ -134,6 +134,29 @@ class OpenAiFieldsTest(ServerCase):
         stopped = self.chat(stop="wick")[2]["lectern"]
         self.assertEqual(stopped["stopped_by"], "stop_sequence")
 
+    def test_a_plain_question_has_the_same_fields(self):
+        def ask(**fields):
+            status, _, body = self.server.ask(question=QUESTION, **fields)
+            self.assertEqual(status, 200, body)
+            return body
+        stopped = ask(stop="wick")
+        self.assertEqual((stopped["answer"], stopped["stopped_by"]), ("Stux", "stop_sequence"))
+        self.assertEqual(ask(stop=["no", "uxwi", "k"])["answer"], "St")
+        self.assertEqual(ask(stop=None, min_p=None, logit_bias={})["answer"], self.plain)
+        for only in ({"top_k": 1}, {"min_p": 1}):
+            self.assertEqual(ask(temperature=9, seed=3, **only)["answer"], self.plain)
+        first = self.server.call("POST", "/tokenize", {"content": "Stuxwick"})[2]["tokens"][0]
+        bias = {str(first): 100}
+        for fields in ({"max_tokens": 8, "logit_bias": bias, "frequency_penalty": 2},
+                       {"max_tokens": 8, "logit_bias": {str(first): -100}, "presence_penalty": -2}):
+            self.assertEqual(ask(**fields)["answer"], self.content(**fields))
+        self.assertEqual(ask(max_tokens=4, logit_bias=bias)["answer"], "St" + " St" * 3)
+        for field, wrong in (("stop", 1), ("stop", "x" * 8193), ("min_p", 2), ("top_k", -1),
+                             ("frequency_penalty", 3), ("presence_penalty", -2.5),
+                             ("logit_bias", [1]), ("logit_bias", {"2048": 1})):
+            self.assert_error(self.server.ask(question=QUESTION, **{field: wrong}), 400,
+                              "invalid_argument", field)
+
     def test_limits_are_clamped_to_what_fits(self):
         for fields in ({"max_tokens": 8192}, {"max_tokens": -1}, {"max_tokens": None},
                        {"max_tokens": 1 << 40}, {"max_completion_tokens": 100000}):

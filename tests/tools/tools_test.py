@@ -711,7 +711,7 @@ class AskTest(ToolsTest):
         self.check_answer(answer)
 
     def test_fallback(self):
-        self.check_error(2, "exact,warn", "ask-document", "--fallback", "dense", "q")
+        self.check_error(2, "warn,exact", "ask-document", "--fallback", "dense", "q")
         whole = ("--max-tokens", "4", "Summarise the document.")
         [warned] = self.ask(*whole)
         self.assertEqual(self.ask("--fallback", "warn", *whole)[0]["answer"], warned["answer"])
@@ -765,6 +765,41 @@ class AskTest(ToolsTest):
                 "--max-tokens", "12", self.QUESTION)
         [first], [second] = self.ask(*args), self.ask(*args)
         self.assertEqual(first["answer"], second["answer"])
+
+    def test_stop_texts_end_an_answer(self):
+        [plain] = self.ask("--max-tokens", "24", self.QUESTION)
+        text = plain["answer"]
+        stop = text[1:3]
+        self.assertEqual(len(stop), 2)
+        [stopped] = self.ask("--stop", "no such text", "--stop", stop, "--max-tokens", "24",
+                             self.QUESTION)
+        self.check_answer(stopped)
+        self.assertEqual(stopped["answer"], text[:text.index(stop)].rstrip())
+        self.assertEqual(stopped["stopped_by"], "stop_sequence")
+        self.check_error(2, "one of --stop is empty", "ask-document", "--stop", "", "q")
+        self.check_error(2, "--stop have more than 8192 bytes", "ask-document", "--stop",
+                         "x" * 8193, "q")
+
+    def test_the_likeliest_token_is_all_that_is_left(self):
+        def args(*more):
+            return (*more, "--threads", "1", "--max-tokens", "12", self.QUESTION)
+        [greedy] = self.ask(*args())
+        for only in (("--top-k", "1"), ("--min-p", "1"), ("--sample-top-p", "1e-6")):
+            [drawn] = self.ask(*args("--temperature", "9", "--seed", "3", *only))
+            self.assertEqual(drawn["answer"], greedy["answer"], only)
+        [drawn] = self.ask(*args("--temperature", "9", "--seed", "3"))
+        self.assertNotEqual(drawn["answer"], greedy["answer"])
+        for flag, wrong in (("--top-k", "-1"), ("--min-p", "1.5"), ("--frequency-penalty", "2.5"),
+                            ("--presence-penalty", "-3"), ("--max-evidence", "0")):
+            self.check_error(2, f"{flag}: {wrong} is not a", "ask-document", flag, wrong, "q")
+
+    def test_penalties_change_an_answer(self):
+        def words(*more):
+            [answer] = self.ask(*more, "--temperature", "0", "--threads", "1", "--max-tokens",
+                                "8", "What does the tenant of flat 3 pay?")
+            return answer["answer"]
+        for flag in ("--frequency-penalty", "--presence-penalty"):
+            self.assertNotEqual(words(flag, "2"), words(flag, "-2"))
 
     def test_documents_that_are_not_there(self):
         self.check_error(3, "nothing", "ask-document", "--document", "nothing", "Who?")

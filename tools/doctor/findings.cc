@@ -14,7 +14,7 @@ std::string_view VerdictName(Verdict verdict) {
 Finding Finding::Failed(std::string name, const Status& status, std::string do_this) {
   Finding finding{.name = std::move(name),
                   .verdict = Verdict::kFail,
-                  .text = tools::WithFlags(status.message()),
+                  .text = status.wordings().cli_text(),
                   .way_out = std::move(do_this),
                   .code = status.code()};
   finding.values["code"] = CodeName(status.code());

@@ -36,7 +36,7 @@ Findings Examine(const Flags& flags) {
                          .ollama_models = flags.engine.ollama_models,
                          .chat_template = flags.engine.chat_template,
                          .weights = WeightsOf(flags.engine),
-                         .io = flags.engine.io == "pread" ? Io::kPread : Io::kMmap,
+                         .io = flags.engine.io,
                          .tokens = flags.tokens};
   question.memory = AvailableMemory();
   const uint64_t max_ram = flags.engine.max_ram_bytes;

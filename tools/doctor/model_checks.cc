@@ -244,7 +244,7 @@ class ModelChecks {
                                          Grouped(made->jinja().size()) + " bytes"
                                    : made->name()};
     if (!is_own && question_.chat_template.empty()) {
-      finding.text = tools::WithFlags(AskedPlainly(SuggestedChatFormat(tokenizer)));
+      finding.text = AskedPlainly(SuggestedChatFormat(tokenizer)).cli_text();
     }
     for (const std::string& assumption : made->assumptions()) finding.text += "; " + assumption;
     finding.values["name"] = made->name();

@@ -1,6 +1,9 @@
 // POST /v1/ask: the object that ask-document --json prints, or the same as events.
 #include <map>
 
+#include "engine/requests/options.h"
+#include "tools/server/openai_fields.h"
+#include "tools/server/option_fields.h"
 #include "tools/server/request_fields.h"
 #include "tools/server/service.h"
 
@@ -19,21 +22,11 @@ struct AskRequest {
   bool stream = false;
 };
 
-void ReadReading(RequestFields& fields, api::AskOptions& options) {
-  options.kv_budget = static_cast<float>(fields.Number("kv_budget", 1e-6, 1).value_or(0));
-  if (fields.Boolean("exact").value_or(false)) {
-    if (options.kv_budget != 0) fields.Fail("exact", "and kv_budget exclude each other");
-    options.kv_budget = 1;
-  }
-  options.tail = fields.Boolean("tail").value_or(true);
-  options.rule = fields.OneOf("rule", {"default", "threshold", "cap", "top-p"}).value_or("");
-  options.mass = fields.Number("mass", 1e-6, 0.999999).value_or(0);
-  options.max_missed = static_cast<float>(fields.Number("max_missed", 1e-6, 0.999999).value_or(0));
-  options.layer_budget = fields.String("layer_budget").value_or("");
-  options.head_budget = fields.String("head_budget").value_or("");
-  if (fields.OneOf("fallback", {"warn", "exact"}) == "exact") {
-    options.fallback = LECTERN_FALLBACK_EXACT;
-  }
+// "exact": true is a kv_budget of 1.
+void ReadExact(RequestFields& fields, api::AskOptions& options) {
+  if (!fields.Boolean("exact").value_or(false)) return;
+  if (options.kv_budget != 0) fields.Fail("exact", "and kv_budget exclude each other");
+  options.kv_budget = 1;
 }
 
 Result<AskRequest> ReadAsk(const std::string& body) {
@@ -45,13 +38,11 @@ Result<AskRequest> ReadAsk(const std::string& body) {
     ask.session = *session;
     if (session->empty()) fields.Fail("session", "must be \"new\" or what an answer had there");
   }
-  ReadReading(fields, ask.options);
-  ask.options.max_session_rows = fields.Whole("max_session_rows", 64, 1 << 20).value_or(0);
-  ask.options.max_tokens = static_cast<uint32_t>(fields.Whole("max_tokens", 1, 4096).value_or(0));
-  ask.options.max_evidence = static_cast<uint32_t>(fields.Whole("max_evidence", 1, 16).value_or(0));
-  ask.options.temperature = static_cast<float>(fields.Number("temperature", 0, 10).value_or(0));
-  ask.options.top_p = static_cast<float>(fields.Number("top_p", 1e-6, 1).value_or(0));
-  ask.options.seed = fields.Whole("seed", 0, ~uint64_t{0}).value_or(0);
+  GivenAskOptions given(AskOptionRows());
+  ReadOptionFields(fields, kRequest, given);
+  given.PutInto(ask.options);
+  ReadExact(fields, ask.options);
+  ask.options.logit_bias = ReadLogitBias(fields);
   ask.unit =
       kOffsetUnits.at(fields.OneOf("offset_unit", {"utf8", "utf16", "codepoint"}).value_or("utf8"));
   ask.stream = fields.Boolean("stream").value_or(false);

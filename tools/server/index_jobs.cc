@@ -185,10 +185,8 @@ void IndexJobs::Run(Job& job) {
   if (!document.ok()) return fail(document.error());
   Set(job, [&] { job.warning = tools::PagesNote(*document); });
   api::IndexOptions options;
+  job.wish.options.PutInto(options);
   options.name = job.wish.name;
-  options.kv_type = job.wish.kv_type;
-  options.kv_budget = job.wish.kv_budget;
-  options.keep = job.wish.keep;
   options.pages = document->pages;
   options.on_progress = [&](const api::Progress& progress) {
     Set(job, [&] {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/lectern.h"
+#include "engine/requests/options.h"
 
 namespace lectern::server {
 
@@ -34,9 +35,7 @@ class IndexJobs {
 
   struct Wish {
     std::string name, format;  // as IngestOptions
-    lectern_kv_type kv_type = LECTERN_KV_DEFAULT;
-    float kv_budget = 0;
-    double keep = 0;
+    GivenIndexOptions options{IndexOptionRows()};
   };
   // Takes the file away from `path`. The job's id; nothing: too many wait, or it cannot be moved.
   std::optional<std::string> Add(const std::string& path, Wish wish);

@@ -281,7 +281,7 @@ api::Result<api::Engine> Indexer(const Flags& flags) {
     if (!reader.ok()) return reader.error();
     engine.model = *reader;
   }
-  return api::Engine::Create(engine.options());
+  return tools::CreateEngine(engine);
 }
 
 void PrintAddress(const Flags& flags, uint16_t port) {
@@ -310,7 +310,7 @@ int Serve(Flags flags) {
     return tools::PrintError(kTool, error, flags.engine.style);
   };
   tools::Interrupts interrupts;
-  auto engine = api::Engine::Create(flags.engine.options());
+  auto engine = tools::CreateEngine(flags.engine);
   if (!engine.ok()) return fail(engine.error());
   UploadFolder uploads;
   std::optional<api::Engine> indexer;

@@ -6,10 +6,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/requests/options.h"
+#include "tools/server/option_fields.h"
+
 namespace lectern::server {
 namespace {
-
-constexpr size_t kMaxStopBytes = 8192;  // of the engine
 
 uint64_t RandomSeed() {
   uint64_t seed = 0;
@@ -24,26 +25,6 @@ uint64_t ReadSeed(RequestFields& fields) {
   const auto number = seed->integer();
   if (!number) fields.Fail("seed", "must be a whole number, or -1 for another one each time");
   return number && *number != -1 ? static_cast<uint64_t>(*number) : RandomSeed();
-}
-
-// A string, or a list of them; empty ones end nothing.
-std::vector<std::string> ReadStop(RequestFields& fields) {
-  const Json* const stop = fields.Any("stop");
-  if (!stop) return {};
-  std::vector<std::string> texts;
-  size_t bytes = 0;
-  for (const Json& item : stop->array() ? *stop->array() : Json::Array{*stop}) {
-    if (!item.string()) {
-      fields.Fail("stop", "must be a string or a list of strings");
-      return {};
-    }
-    if (!item.string()->empty()) texts.push_back(*item.string());
-    bytes += item.string()->size();
-  }
-  if (bytes > kMaxStopBytes) {
-    fields.Fail("stop", "is too long: at most " + std::to_string(kMaxStopBytes) + " bytes");
-  }
-  return texts;
 }
 
 // Values that leave an answer as it is.
@@ -65,29 +46,6 @@ bool IsNeutral(const Json& value, Neutral neutral) {
   if (value.string()) return value.string()->empty();
   if (value.array()) return value.array()->empty();
   return value.object() && value.object()->empty();
-}
-
-// Reads {"id": bias}. A value beyond 100 bans a token, or allows no other, as 100 does.
-std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields) {
-  const Json* const given = fields.Any("logit_bias");
-  if (!given) return {};
-  std::vector<lectern_logit_bias> read;
-  const bool is_empty_list = given->array() && given->array()->empty();
-  if (!given->object() && !is_empty_list) {
-    fields.Fail("logit_bias", "must be an object of token ids and numbers");
-  }
-  for (const auto& [key, value] : given->object() ? *given->object() : Json::Object()) {
-    int32_t id = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    const bool is_id = error == std::errc() && end == key.data() + key.size() && id >= 0;
-    if (!is_id || !value.number()) {
-      fields.Fail("logit_bias", "must be an object of token ids and numbers: \"" + key +
-                                    "\" is no id, or has no number");
-      return {};
-    }
-    read.push_back({id, static_cast<float>(std::clamp(*value.number(), -100.0, 100.0))});
-  }
-  return read;
 }
 
 struct NotDone {
@@ -144,23 +102,39 @@ void RefuseCalls(RequestFields& fields, const char* list, const char* choice) {
 
 }  // namespace
 
+std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields) {
+  const Json* const given = fields.Any("logit_bias");
+  if (!given) return {};
+  std::vector<lectern_logit_bias> read;
+  const bool is_empty_list = given->array() && given->array()->empty();
+  if (!given->object() && !is_empty_list) {
+    fields.Fail("logit_bias", "must be an object of token ids and numbers");
+  }
+  for (const auto& [key, value] : given->object() ? *given->object() : Json::Object()) {
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    const bool is_id = error == std::errc() && end == key.data() + key.size() && id >= 0;
+    if (!is_id || !value.number()) {
+      fields.Fail("logit_bias", "must be an object of token ids and numbers: \"" + key +
+                                    "\" is no id, or has no number");
+      return {};
+    }
+    read.push_back({id, static_cast<float>(std::clamp(*value.number(), -100.0, 100.0))});
+  }
+  return read;
+}
+
 void ReadSampling(RequestFields& fields, api::AskOptions& options) {
-  options.temperature = static_cast<float>(fields.Number("temperature", 0, 10).value_or(0));
+  GivenAskOptions given(AskOptionRows());
+  ReadOptionFields(fields, kOpenAiRequest, given);
+  given.PutInto(options);
   const auto top_p = static_cast<float>(fields.Number("top_p", 0, 1).value_or(1));
   if (top_p == 0) options.temperature = 0;  // the likeliest token alone
   options.top_p = top_p;
   const int64_t top_k = fields.Integer("top_k", -1).value_or(0);
   options.top_k = static_cast<uint32_t>(std::clamp<int64_t>(top_k, 0, INT32_MAX));
-  options.min_p = static_cast<float>(fields.Number("min_p", 0, 1).value_or(0));
-  const auto penalty = [&](const char* name) {
-    return static_cast<float>(fields.Number(name, -2, 2).value_or(0));
-  };
-  options.frequency_penalty = penalty("frequency_penalty");
-  options.presence_penalty = penalty("presence_penalty");
   options.logit_bias = ReadLogitBias(fields);
   options.seed = ReadSeed(fields);
-  options.stop_texts = ReadStop(fields);
-  options.kv_budget = static_cast<float>(fields.Number("kv_budget", 1e-6, 1).value_or(0));
 }
 
 uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*> names) {

@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 #include <utility>
+#include <vector>
 
 #include "engine/lectern.h"
 #include "engine/model/formats/json.h"
@@ -12,9 +13,13 @@
 
 namespace lectern::server {
 
-// temperature, top_p, top_k, min_p, penalties, logit_bias, seed, stop and kv_budget. Without a
-// seed, or with -1, it is another one each time.
+// The options that OpenAI's formats share with /v1/ask, from the table; and, more lenient than
+// there, top_p, top_k, logit_bias and seed. Without a seed, or with -1, it is another one each
+// time.
 void ReadSampling(RequestFields& fields, api::AskOptions& options);
+
+// {"id": bias}. What is beyond 100 bans a token, or takes no other, as 100 does.
+std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields);
 
 // The first of these fields that has a value, at least 1; -1, or none of them: as many as fit.
 uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*> names);

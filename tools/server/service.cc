@@ -10,8 +10,8 @@
 #include "engine/model/formats/json.h"
 #include "engine/requests/report_json.h"
 #include "tools/ingest/ingest.h"
-#include "tools/kv_types.h"
 #include "tools/server/embedded_files.h"
+#include "tools/server/option_fields.h"
 #include "tools/server/request_fields.h"
 
 namespace lectern::server {
@@ -213,7 +213,7 @@ HttpResponse Service::PageJs(const HttpRequest&, const std::string&) {
 }
 
 HttpResponse Service::OpenApi(const HttpRequest&, const std::string&) {
-  return FileResponse(kOpenApiJson, "application/json");
+  return FileResponse(ApiDescription(), "application/json");
 }
 
 // Whether the process lives: restarting it would help against nothing that is asked elsewhere.
@@ -378,11 +378,7 @@ HttpResponse Service::IndexDocument(const HttpRequest& request, const std::strin
   if (wish.format != "auto" && !tools::ParseFormat(wish.format)) {
     fields.Fail("format", "is one of " + std::string(tools::kFormatNames));
   }
-  wish.kv_budget = static_cast<float>(fields.Number("kv_budget", 1e-6, 1).value_or(0));
-  wish.keep = fields.Number("keep", 1e-6, 1).value_or(0);
-  std::vector<std::string> types;
-  for (const auto& [name, type] : tools::kKvTypes) types.push_back(name);
-  if (const auto type = fields.OneOf("kv_type", types)) wish.kv_type = tools::kKvTypes.at(*type);
+  ReadOptionFields(fields, kRequest, wish.options);
   if (Status status = fields.Finish(); !status.ok()) return StatusResponse(status, request);
   const auto id = jobs_->Add(request.body_file, std::move(wish));
   if (!id) return RefusalResponse(TooManyJobs(), request.request_id);

@@ -203,10 +203,10 @@ std::string_view SuggestedChatFormat(const Tokenizer& tokenizer) {
   return {};
 }
 
-std::string AskedPlainly(std::string_view suggested) {
-  std::string text = "the model has no chat template, so questions are put to it as plain text";
+Message AskedPlainly(std::string_view suggested) {
+  Message text = "the model has no chat template, so questions are put to it as plain text";
   if (!suggested.empty()) {
-    text += "; its control tokens are those of chat_template \"" + std::string(suggested) + "\"";
+    text += "; its control tokens are those of " + OptionName("chat_template", suggested);
   }
   return text;
 }

@@ -45,7 +45,7 @@ Result<ChatSource> FindChatSource(Env& env, const std::string& given);
 // "<|im_start|>" and "<|im_end|>"; empty: no template's.
 std::string_view SuggestedChatFormat(const Tokenizer& tokenizer);
 // The sentence for a user whose model has no chat template. `suggested`: as above.
-std::string AskedPlainly(std::string_view suggested);
+Message AskedPlainly(std::string_view suggested);
 
 }  // namespace lectern
 

@@ -35,9 +35,9 @@ constexpr std::pair<std::string_view, std::string_view> kThinkingMarks[] = {
 };
 
 Status Refused(const std::string& path, const std::string& what) {
-  return Status(Code::kUnsupportedModel, path + ": its chat template " + what +
-                                             "; give another chat_template: a file with a "
-                                             "Jinja program, or one of " +
+  return Status(Code::kUnsupportedModel, path + ": its chat template " + what + "; give another " +
+                                             OptionName("chat_template") +
+                                             ": a file with a Jinja program, or one of " +
                                              KnownChatFormats())
       .WithParam("chat_template");
 }
@@ -166,8 +166,8 @@ class PromptEncoder {
   Prompt prompt_;
 };
 
-jinja::Value Message(const char* role, const std::string& content, bool has_parts,
-                     const std::string& reasoning = "") {
+jinja::Value ChatMessage(const char* role, const std::string& content, bool has_parts,
+                         const std::string& reasoning = "") {
   jinja::Value text = jinja::Value::Input(content);
   if (has_parts) {
     text = jinja::Value::List({jinja::Value::Dict(
@@ -222,11 +222,11 @@ jinja::Variables ChatTemplate::VariablesOf(const std::string& document, const Ch
   asked += kQuestion;
   std::vector<jinja::Value> messages;
   for (const ChatHistory::Turn& turn : history.turns) {
-    messages.push_back(Message("user", asked + turn.question, has_parts_));
-    messages.push_back(Message("assistant", turn.answer, has_parts_, turn.reasoning));
+    messages.push_back(ChatMessage("user", asked + turn.question, has_parts_));
+    messages.push_back(ChatMessage("assistant", turn.answer, has_parts_, turn.reasoning));
     asked.clear();
   }
-  messages.push_back(Message("user", asked.append(question), has_parts_));
+  messages.push_back(ChatMessage("user", asked.append(question), has_parts_));
   // As transformers passes them; then the switches by which published templates turn thinking off.
   return {{"messages", jinja::Value::List(std::move(messages))},
           {"tools", has_tools_ ? jinja::Value::List({}) : jinja::Value()},
@@ -261,7 +261,8 @@ Result<ChatTemplate> ChatTemplate::Make(ChatSource source, const Tokenizer& toke
     if (tokenizer.ControlId(token) >= 0) continue;
     return Status(Code::kUnsupportedModel,
                   "the chat template " + source.name + " needs the token " + token +
-                      ", which the tokenizer does not have; choose another chat_template")
+                      ", which the tokenizer does not have; choose another " +
+                      OptionName("chat_template"))
         .WithParam("chat_template");
   }
   Result<jinja::Program> program = jinja::Program::Parse(source.jinja);

@@ -248,7 +248,7 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
     if (!holds) {
       return {Code::kUnsupportedModel,
               "tensor \"" + source.name + "\" holds values that are not finite" +
-                  (plain ? " or too large to be quantised; use weights \"stored\""
+                  (plain ? " or too large to be quantised; use " + OptionName("weights", "stored")
                          : "; download the model again")};
     }
     const std::span<const std::byte> done(packed.data(), count * whole.panel_bytes());

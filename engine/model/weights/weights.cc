@@ -256,8 +256,8 @@ Status CheckFused(const TensorFiles& all, const ModelConfig& config, WeightsType
     return Status(Code::kUnsupportedModel,
                   all.files[tensor.file].path + ": tensor " + all.Shown(name) +
                       " joins matrices of " + std::to_string(size) +
-                      " rows, which are not whole panels of 16 and cannot be quantised; use "
-                      "weights \"stored\"");
+                      " rows, which are not whole panels of 16 and cannot be quantised; use " +
+                      OptionName("weights", "stored"));
   }
   return {};
 }

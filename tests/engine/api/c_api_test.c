@@ -151,6 +151,7 @@ static void CheckIsNoHandle(void* handle) {
 
   CHECK(lectern_error_message(handle, &len) == NULL && len == 0);
   CHECK(lectern_error_param(handle, NULL) == NULL);
+  CHECK(lectern_error_cli_message(handle, NULL) == NULL);
   CHECK(lectern_text_data(handle, &len) == NULL && len == 0);
   CHECK(lectern_index_report_document(report, &len) == NULL);
   CHECK(lectern_index_report_name(report, &len) == NULL);
@@ -158,10 +159,12 @@ static void CheckIsNoHandle(void* handle) {
   CHECK(lectern_index_report_source(report, &len) == NULL);
   CHECK(lectern_index_report_replaced(report, &len) == NULL);
   CHECK(lectern_index_report_note(report, &len) == NULL);
+  CHECK(lectern_index_report_cli_note(report, &len) == NULL);
   CHECK(lectern_session_text(session, &len) == NULL && len == 0);
   CHECK(lectern_answer_text(answer, &len) == NULL);
   CHECK(lectern_answer_finish_reason(answer, &len) == NULL);
   CHECK(lectern_answer_note(answer, &len) == NULL);
+  CHECK(lectern_answer_cli_note(answer, &len) == NULL);
   CHECK(lectern_answer_reasoning(answer, &len) == NULL);
   CHECK(lectern_answer_stopped_by(answer, &len) == NULL);
 
@@ -662,6 +665,7 @@ static void TestAsking(lectern_engine* engine) {
   CheckAnswerJson(answer);
   CHECK(strlen(lectern_answer_text(follow_up, NULL)) > 0);
   CHECK(lectern_answer_note(follow_up, NULL) != NULL);
+  CHECK(lectern_answer_cli_note(follow_up, NULL) != NULL);
   CHECK(lectern_answer_free(answer) == LECTERN_OK);
   CHECK(lectern_answer_free(follow_up) == LECTERN_OK);
   CHECK(lectern_answer_text(answer, NULL) == NULL);
@@ -844,6 +848,8 @@ static void TestIoAndMemory(const char* store, const char* model) {
   options.weights = "int8", options.weights_len = 4;
   CHECK(lectern_engine_create(&options, &engine, &error) == LECTERN_INVALID_ARGUMENT);
   CHECK(strcmp(lectern_error_param(error, NULL), "weights") == 0);
+  CHECK(strstr(lectern_error_message(error, NULL), "not \"int8\"") != NULL);
+  CHECK(strstr(lectern_error_cli_message(error, NULL), "--weights must be") != NULL);
   CHECK(lectern_error_free(error) == LECTERN_OK);
   options.weights = "q8", options.weights_len = 2;
   CHECK_OK(lectern_engine_create(&options, &engine, &error), error);

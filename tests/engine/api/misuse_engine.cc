@@ -184,6 +184,7 @@ Function functions[] = {
     {"index_report_source", 4, GetString<lectern_index_report, lectern_index_report_source>},
     {"index_report_replaced", 4, GetString<lectern_index_report, lectern_index_report_replaced>},
     {"index_report_note", 4, GetString<lectern_index_report, lectern_index_report_note>},
+    {"index_report_cli_note", 4, GetString<lectern_index_report, lectern_index_report_cli_note>},
     {"index_report_numbers", 6, ReportNumbers},
     {"index_report_free", 3, FreeAny<lectern_index_report>},
 };

@@ -225,6 +225,7 @@ Function functions[] = {
     {"answer_text", 4, GetString<lectern_answer, lectern_answer_text>},
     {"answer_finish_reason", 4, GetString<lectern_answer, lectern_answer_finish_reason>},
     {"answer_note", 4, GetString<lectern_answer, lectern_answer_note>},
+    {"answer_cli_note", 4, GetString<lectern_answer, lectern_answer_cli_note>},
     {"answer_reasoning", 4, GetString<lectern_answer, lectern_answer_reasoning>},
     {"answer_stopped_by", 4, GetString<lectern_answer, lectern_answer_stopped_by>},
     {"answer_warning_count", 4, GetCount<lectern_answer_warning_count>},

@@ -81,6 +81,7 @@ Function functions[] = {
     {"build_info", 1, BuildInfo},
     {"error_code", 4, ErrorCode},
     {"error_message", 4, GetString<lectern_error, lectern_error_message>},
+    {"error_cli_message", 4, GetString<lectern_error, lectern_error_cli_message>},
     {"error_param", 4, GetString<lectern_error, lectern_error_param>},
     {"error_free", 12, FreeAny<lectern_error>},
     {"text_data", 4, GetString<lectern_text, lectern_text_data>},

@@ -194,7 +194,7 @@ TEST(LongAnswerTest, EndsWhereTheModelsPositionsOrTheMemoryDo) {
   EXPECT_EQ(limited->finish_reason, "length");
   EXPECT_GE(limited->answer_tokens, 1024u);
   EXPECT_LT(limited->answer_tokens, free->answer_tokens);
-  EXPECT_NE(limited->note.find("memory limit"), std::string::npos);
+  EXPECT_NE(limited->note.text().find("memory limit"), std::string::npos);
 }
 
 }  // namespace

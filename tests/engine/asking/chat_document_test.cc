@@ -404,7 +404,7 @@ TEST(ChatDocumentTest, AnAnswerThatGoesRoundInALoopIsEnded) {
   EXPECT_EQ(answer->finish_reason, "stop");
   EXPECT_LT(answer->answer_tokens, 1000u);
   EXPECT_EQ(std::ranges::count(answer->warnings, "repetition"), 1);
-  EXPECT_NE(answer->note.find("went round in a loop"), std::string::npos);
+  EXPECT_NE(answer->note.text().find("went round in a loop"), std::string::npos);
 }
 
 TEST(ChatDocumentTest, AModelWithoutATemplateSaysHowItIsAsked) {
@@ -413,7 +413,7 @@ TEST(ChatDocumentTest, AModelWithoutATemplateSaysHowItIsAsked) {
   const auto report = MakeEngine(store.path(), folder.path())->Index("text", {});
   ASSERT_TRUE(report.ok()) << report.status().message();
   ASSERT_EQ(report->assumptions.size(), 1u);
-  EXPECT_EQ(report->assumptions[0],
+  EXPECT_EQ(report->assumptions[0].text(),
             "the model has no chat template, so questions are put to it as plain text; its control "
             "tokens are those of chat_template \"llama3\"");
 }

@@ -210,7 +210,7 @@ TEST_F(EngineErrorsTest, OptionsOutOfRange) {
   index = {};
   index.cluster_keys = "turned";
   Expect(engine->Index("some text", index).status(), Code::kInvalidArgument,
-         "stored or unrotated, not \"turned\"");
+         "unrotated or stored, not \"turned\"");
   EXPECT_EQ(engine->Index("some text", index).status().param(), "cluster_keys");
   index = {};
   index.kv_budget = 0;

@@ -78,7 +78,8 @@ bool Warns(const Answer& answer, const char* name) {
 TEST(FallbackTest, FlatAttentionWarns) {
   const Answer answer = Trace(*FlatDocument().Open(), kFact, Options(0.1f, Fallback::kWarn)).answer;
   EXPECT_TRUE(Warns(answer, "whole_document"));
-  EXPECT_NE(answer.note.find("draws on much of the text"), std::string::npos) << answer.note;
+  EXPECT_NE(answer.note.text().find("draws on much of the text"), std::string::npos)
+      << answer.note.text();
   EXPECT_FALSE(answer.kv.fallback);
   EXPECT_FLOAT_EQ(answer.kv.budget, 0.1f);
 }
@@ -91,7 +92,7 @@ TEST(FallbackTest, AnAnswerWithoutAPassageSaysSo) {
     EXPECT_EQ(answer.text, "The document does not say.");
     EXPECT_TRUE(answer.evidence.empty());
     EXPECT_EQ(answer.warnings, std::vector<std::string>{"no_evidence"});
-    EXPECT_EQ(answer.note,
+    EXPECT_EQ(answer.note.text(),
               "no passage got 20 % of the attention: there is no evidence for this answer");
   }
 }
@@ -131,7 +132,7 @@ TEST(FallbackTest, ExactEqualsExactModeBitForBit) {
       EXPECT_EQ(a.answer.kv.missed_mass_estimate, 0);
       EXPECT_EQ(a.answer.kv.read_fraction_decode, b.answer.kv.read_fraction_decode);
       EXPECT_FALSE(Warns(a.answer, "whole_document"));
-      EXPECT_NE(a.answer.note.find("everything was read instead"), std::string::npos);
+      EXPECT_NE(a.answer.note.text().find("everything was read instead"), std::string::npos);
     }
   }
 }
@@ -157,7 +158,7 @@ TEST(FallbackTest, NothingChangesWhereAPassageStandsOut) {
   for (const Answer* answer : {&warn.answer, &exact.answer}) {
     EXPECT_FALSE(answer->kv.fallback);
     EXPECT_TRUE(answer->warnings.empty());
-    EXPECT_EQ(answer->note, "");
+    EXPECT_EQ(answer->note.text(), "");
     EXPECT_FALSE(answer->evidence.empty());
   }
 }

@@ -304,7 +304,7 @@ TEST_P(PoisonTest, WholeAnswerAndEvidenceAreTheSame) {
   EXPECT_EQ(answer->kv.bytes_read, again->kv.bytes_read);
   ASSERT_EQ(answer->evidence.size(), again->evidence.size());
   EXPECT_EQ(answer->warnings, again->warnings);
-  EXPECT_EQ(answer->note, again->note);
+  EXPECT_EQ(answer->note.text(), again->note.text());
   for (size_t i = 0; i < answer->evidence.size(); ++i) {
     EXPECT_EQ(answer->evidence[i].begin, again->evidence[i].begin);
     EXPECT_EQ(answer->evidence[i].mass, again->evidence[i].mass);

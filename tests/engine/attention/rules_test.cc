@@ -53,7 +53,7 @@ TEST_P(RulesTest, AnswersInBothPhases) {
 
 TEST_P(RulesTest, TheNoteSaysWhatTheRuleMakesOfTheBudget) {
   const std::string rule = GetParam();
-  const std::string note = Ask(rule, 0.15f).note;
+  const std::string note = Ask(rule, 0.15f).note.text();
   EXPECT_EQ(note.find("only in the mean over many questions") != note.npos, rule == "threshold");
   EXPECT_EQ(note.find("rule top-p has no budget: it reads what holds 95 % of") != note.npos,
             rule == "top-p");
@@ -73,7 +73,7 @@ TEST_P(RulesTest, BudgetOneIsExactWhateverTheRule) {
   const Answer exact = Ask("default", 1), answer = Ask(GetParam(), 1);
   EXPECT_EQ(answer.kv.rule, "exact");
   EXPECT_EQ(answer.text, exact.text);
-  EXPECT_EQ(answer.note, exact.note);
+  EXPECT_EQ(answer.note.text(), exact.note.text());
   EXPECT_EQ(answer.kv.bytes_read, exact.kv.bytes_read);
   EXPECT_EQ(answer.kv.missed_mass_estimate, 0);
 }

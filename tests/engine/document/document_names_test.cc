@@ -266,7 +266,7 @@ TEST_F(NamedDocumentsTest, VersionsAreKeptWhereThatIsAskedFor) {
   const IndexReport second = *Index("/a/log.txt", 2, keeps);
   EXPECT_EQ(second.replaced, first.document);
   EXPECT_TRUE(second.is_replaced_kept);
-  EXPECT_NE(second.note.find("stays, as document " + first.document), std::string::npos);
+  EXPECT_NE(second.note.text().find("stays, as document " + first.document), std::string::npos);
   EXPECT_TRUE(HasFiles(first));
   // The first text once more: it is there.
   const IndexReport third = *Index("/a/log.txt", 1);
@@ -352,7 +352,7 @@ TEST_F(NamedDocumentsTest, AStoreOfAnOlderLecternKeepsItsDocuments) {
   EXPECT_EQ(next.name, "lease.txt");
   EXPECT_EQ(next.replaced, "");
   EXPECT_TRUE(HasFiles(old));
-  EXPECT_NE(next.note.find(old.document), std::string::npos);
+  EXPECT_NE(next.note.text().find(old.document), std::string::npos);
 }
 
 TEST_F(NamedDocumentsTest, RecoveryKnowsNameAndSource) {

@@ -204,7 +204,11 @@ TEST(KeptStoreTest, ClustersWithoutPositionsAreOfTheSameRows) {
   options.cluster_keys = "unrotated";
   ASSERT_TRUE(engine->Index(Text(), options).ok());
   const auto unrotated = OpenSession(*engine, "kv-compress");
-  const auto stored = OpenSession(SharedEngine(), "kv-compress");
+  const TempFolder other_store;
+  const auto other_engine = MakeEngine(other_store.path());
+  options.cluster_keys = "stored";
+  ASSERT_TRUE(other_engine->Index(Text(), options).ok());
+  const auto stored = OpenSession(*other_engine, "kv-compress");
   for (uint32_t layer = 0; layer < stored->indexed().num_layers(); ++layer) {
     const auto one = *stored->indexed().Heads(layer), other = *unrotated->indexed().Heads(layer);
     for (size_t h = 0; h < one.size(); ++h) {

@@ -151,7 +151,7 @@ TEST_P(DeviceIndexTest, AnswersOfADocumentWithClustersAreTheOracles) {
   EXPECT_EQ(report->resumed_tokens, report->tokens);
   EXPECT_EQ(report->device, "cuda:0");
   EXPECT_NE(report->gpu, "");
-  EXPECT_TRUE(report->warnings.empty()) << report->note;
+  EXPECT_TRUE(report->warnings.empty()) << report->note.text();
   ExpectTheOraclesAnswer(store.path(), TinyModel(), Text());
 
   const auto expected = Index(on_cpu.path(), "cpu", Text(), options);
@@ -195,7 +195,7 @@ TEST_P(DeviceIndexTest, KeysOfFullPrecisionAreAttendedToByTheCpuAndSaySo) {
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_EQ(report->device, "cuda:0");
   EXPECT_TRUE(Warns(*report, "cpu_fallback"));
-  EXPECT_NE(report->note.find("f16, bf16 and q8"), std::string::npos) << report->note;
+  EXPECT_NE(report->note.text().find("f16, bf16 and q8"), std::string::npos) << report->note.text();
 }
 
 // ---- What was begun elsewhere
@@ -208,8 +208,8 @@ TEST_P(DeviceIndexTest, AnotherDeviceBeginsAnewAndSaysSo) {
   const auto report = Index(store.path(), "cpu", Text(), options);
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_TRUE(Warns(*report, "restarted"));
-  EXPECT_NE(report->note.find("had begun was begun anew on the CPU"), std::string::npos)
-      << report->note;
+  EXPECT_NE(report->note.text().find("had begun was begun anew on the CPU"), std::string::npos)
+      << report->note.text();
   EXPECT_EQ(report->resumed_tokens, 0u);
   // Not a bit is the GPU's.
   const auto expected = Index(on_cpu.path(), "cpu", Text(), options);
@@ -243,7 +243,8 @@ TEST_P(DeviceIndexFailureTest, AutoFallsBackToTheCpuAndSaysSo) {
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_EQ(report->device, "cpu");
   EXPECT_TRUE(Warns(*report, "cpu_fallback"));
-  EXPECT_NE(report->note.find("indexed on the CPU: "), std::string::npos) << report->note;
+  EXPECT_NE(report->note.text().find("indexed on the CPU: "), std::string::npos)
+      << report->note.text();
   cuda_emulation::SetMachine({});
   // The weights fit, and beside them no chunk.
   const auto model = Model::Load(Env::Default(), TinyModel());
@@ -308,7 +309,8 @@ TEST_P(DeviceIndexFailureTest, WithoutRoomForClusteringTheCpuDoesItAndSaysSo) {
   EXPECT_EQ(report->resumed_tokens, report->tokens);
   EXPECT_EQ(report->device, "cuda:0");
   EXPECT_TRUE(Warns(*report, "cpu_fallback"));
-  EXPECT_NE(report->note.find("clustered on the CPU"), std::string::npos) << report->note;
+  EXPECT_NE(report->note.text().find("clustered on the CPU"), std::string::npos)
+      << report->note.text();
 }
 
 // On the GPU, and where it has no room left by the CPU, which says so.
@@ -332,7 +334,7 @@ TEST_P(DeviceIndexFailureTest, WhatLookupsMissIsMeasuredThereOrElseHere) {
     ASSERT_TRUE(report.ok()) << report.status().message();
     EXPECT_EQ(cuda_emulation::NumLaunches() > launches_before, has_room);
     EXPECT_EQ(Warns(*report, "cpu_fallback"), !has_room);
-    EXPECT_EQ(report->note.find("measured on the CPU") != std::string::npos, !has_room);
+    EXPECT_EQ(report->note.text().find("measured on the CPU") != std::string::npos, !has_room);
     auto session = NewEngine(store.path(), "cpu")->Open("long");
     ASSERT_TRUE(session.ok()) << session.status().message();
     measured[has_room] = static_cast<DocumentSession&>(**session).indexed().missed_calibration();
@@ -363,7 +365,8 @@ TEST_P(DeviceIndexFailureTest, ALostDeviceIsAnErrorAfterWhichTheRunGoesOn) {
     const auto again = engine->Index(kShort, {});
     EXPECT_EQ(again.status().code(), device == "auto" ? Code::kOk : Code::kIoError);
     if (again.ok()) {
-      EXPECT_TRUE(Warns(*again, "cpu_fallback") && Warns(*again, "restarted")) << again->note;
+      EXPECT_TRUE(Warns(*again, "cpu_fallback") && Warns(*again, "restarted"))
+          << again->note.text();
     }
   }
   const TempFolder store;
@@ -383,7 +386,7 @@ TEST_P(DeviceIndexFailureTest, ALostDeviceIsAnErrorAfterWhichTheRunGoesOn) {
   const auto resumed = Index(store.path(), "cuda", Text(), options);
   ASSERT_TRUE(resumed.ok()) << resumed.status().message();
   EXPECT_EQ(resumed->resumed_tokens, resumed->tokens);
-  EXPECT_TRUE(resumed->warnings.empty()) << resumed->note;
+  EXPECT_TRUE(resumed->warnings.empty()) << resumed->note.text();
   EXPECT_EQ(cuda_emulation::AllocatedBytes(), before);
 }
 

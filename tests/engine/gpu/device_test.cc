@@ -306,7 +306,7 @@ TEST_P(DeviceAskTest, DocumentsOfFullPrecisionAreAttendedToByTheCpuAndSaySo) {
   ASSERT_TRUE(expected.ok() && found.ok());
   EXPECT_EQ(found->text, expected->text);
   EXPECT_EQ(std::ranges::count(found->warnings, "cpu_fallback"), 1);
-  EXPECT_NE(found->note.find("f16, bf16 and q8"), std::string::npos) << found->note;
+  EXPECT_NE(found->note.text().find("f16, bf16 and q8"), std::string::npos) << found->note.text();
 }
 
 TEST_P(DeviceAskTest, ACancelledQuestionLeavesTheSessionAsItWas) {
@@ -380,7 +380,8 @@ TEST_P(DeviceFailureTest, AutoFallsBackToTheCpuAndSaysSo) {
   ASSERT_TRUE(expected.ok() && fallen.ok());
   EXPECT_EQ(fallen->text, expected->text);
   EXPECT_EQ(std::ranges::count(fallen->warnings, "cpu_fallback"), 1);
-  EXPECT_NE(fallen->note.find("no CUDA-capable device"), std::string::npos) << fallen->note;
+  EXPECT_NE(fallen->note.text().find("no CUDA-capable device"), std::string::npos)
+      << fallen->note.text();
   cuda_emulation::SetMachine({});
   const auto found = AskOnce(*NewEngine("auto"), 1);
   ASSERT_TRUE(found.ok());

@@ -109,7 +109,7 @@ TEST(ChatFormatTest, ControlTokensSuggestATemplate) {
   EXPECT_EQ(SuggestedChatFormat(*LoadFile(kBpe + "llama3.json")), "llama3");
   EXPECT_EQ(SuggestedChatFormat(*LoadFile(kBpe + "qwen2.json")), "chatml");
   EXPECT_EQ(SuggestedChatFormat(*LoadFile(kBundled)), "");
-  EXPECT_NE(AskedPlainly("chatml").find("chat_template \"chatml\""), std::string::npos);
+  EXPECT_NE(AskedPlainly("chatml").text().find("chat_template \"chatml\""), std::string::npos);
 }
 
 TEST(ChatFormatTest, ATemplateThatCannotBeRunIsRefusedWithTheWayOut) {

@@ -1,0 +1,171 @@
+#include "tools/server/option_fields.h"
+
+#include <cassert>
+#include <cmath>
+
+#include "engine/requests/options.h"
+#include "tools/server/embedded_files.h"
+
+namespace lectern::server {
+namespace {
+
+double Least(const OptionRange& range) {
+  return range.is_open_below ? range.least + kOpenBound : range.least;
+}
+
+double Most(const Option& option) {
+  const OptionRange& range = option.range;
+  const double most = range.is_open_above ? range.most - kOpenBound : range.most;
+  return std::min(most, option.most_of_request);
+}
+
+// Of a whole number: the largest there is where the range has no end.
+uint64_t MostWhole(const Option& option) {
+  const double most = Most(option);
+  return std::isinf(most) ? ~uint64_t{0} : static_cast<uint64_t>(most);
+}
+
+std::vector<std::string> Names(const Option& option) {
+  const auto names = option.choice_names();
+  return {names.begin(), names.end()};
+}
+
+// A string, or a list of them; empty ones are left out.
+OptionValue ReadTexts(RequestFields& fields, const Option& option, const char* name) {
+  const Json* const given = fields.Any(name);
+  if (!given) return {};
+  std::vector<std::string> texts;
+  size_t bytes = 0;
+  for (const Json& item : given->array() ? *given->array() : Json::Array{*given}) {
+    if (!item.string()) {
+      fields.Fail(name, "must be a string or a list of strings");
+      return {};
+    }
+    if (!item.string()->empty()) texts.push_back(*item.string());
+    bytes += item.string()->size();
+  }
+  if (static_cast<double>(bytes) > option.range.most) {
+    fields.Fail(name, "is too long: at most " +
+                          std::to_string(static_cast<uint64_t>(option.range.most)) + " bytes");
+  }
+  return texts;
+}
+
+template <typename T>
+OptionValue Value(const std::optional<T>& read) {
+  return read ? OptionValue(*read) : OptionValue();
+}
+
+Json::Array Enumerated(const std::vector<std::string>& names, Place place) {
+  Json::Array values(names.begin(), names.end());
+  if (place == Place::kBody) values.emplace_back(nullptr);
+  return values;
+}
+
+Json TypeOf(const char* type, Place place) {
+  if (place == Place::kQuery) return type;
+  return Json::Array{type, "null"};
+}
+
+// The tree with what `edit` makes of the value at the end of the path, which is there.
+Json Edited(const Json& tree, std::span<const std::string_view> path,
+            const std::function<Json(const Json&)>& edit) {
+  if (path.empty()) return edit(tree);
+  Json::Object members = *tree.object();
+  Json& member = members.find(path.front())->second;
+  member = Edited(member, path.subspan(1), edit);
+  return members;
+}
+
+Json WithProperties(const Json& api, std::string_view schema, Json::Object added) {
+  const std::string_view path[] = {"components", "schemas", schema, "properties"};
+  return Edited(api, path, [&](const Json& properties) {
+    added.insert(properties.object()->begin(), properties.object()->end());
+    return Json(added);
+  });
+}
+
+Json WithParameters(const Json& api, std::string_view url, std::string_view method,
+                    const Json::Array& added) {
+  const std::string_view path[] = {"paths", url, method, "parameters"};
+  return Edited(api, path, [&](const Json& parameters) {
+    Json::Array all = *parameters.array();
+    all.insert(all.end(), added.begin(), added.end());
+    return Json(all);
+  });
+}
+
+}  // namespace
+
+OptionValue ReadOptionField(RequestFields& fields, const Option& option) {
+  const std::string field = FieldOf(option);
+  const char* const name = field.c_str();
+  switch (option.kind) {
+    case OptionKind::kFlag:
+      return Value(fields.Boolean(name));
+    case OptionKind::kNumber:
+      return Value(fields.Number(name, Least(option.range), Most(option)));
+    case OptionKind::kWhole:
+    case OptionKind::kBytes:
+      return Value(
+          fields.Whole(name, static_cast<uint64_t>(option.range.least), MostWhole(option)));
+    case OptionKind::kText: {
+      auto text = fields.String(name);
+      return text && !text->empty() ? OptionValue(std::move(*text)) : OptionValue();
+    }
+    case OptionKind::kChoice:
+      return Value(fields.OneOf(name, Names(option)));
+    case OptionKind::kEnumeration: {
+      const auto text = fields.OneOf(name, Names(option));
+      return text ? OptionValue(ChoiceNumber(option, *text)) : OptionValue();
+    }
+    case OptionKind::kTexts:
+      return ReadTexts(fields, option, name);
+  }
+  return {};
+}
+
+Json::Object OptionSchema(const Option& option, Place place) {
+  switch (option.kind) {
+    case OptionKind::kFlag:
+      return {{"type", TypeOf("boolean", place)}};
+    case OptionKind::kNumber:
+      return {{"type", TypeOf("number", place)},
+              {"minimum", Least(option.range)},
+              {"maximum", Most(option)}};
+    case OptionKind::kWhole:
+    case OptionKind::kBytes:
+      return {{"type", TypeOf("integer", place)},
+              {"minimum", static_cast<uint64_t>(option.range.least)},
+              {"maximum", MostWhole(option)}};
+    case OptionKind::kText:
+    case OptionKind::kChoice:
+    case OptionKind::kEnumeration: {
+      Json::Object schema = {{"type", TypeOf("string", place)}};
+      const auto names = option.names ? option.names() : Names(option);
+      if (!names.empty()) schema["enum"] = Enumerated(names, place);
+      return schema;
+    }
+    case OptionKind::kTexts:
+      return {{"oneOf", Json::Array{Json::Object{{"type", TypeOf("string", place)}},
+                                    Json::Object{{"type", "array"},
+                                                 {"items", Json::Object{{"type", "string"}}}}}}};
+  }
+  return {};
+}
+
+const std::string& ApiDescription() {
+  static const std::string description = [] {
+    const Result<Json> written = ParseJson(kOpenApiJson, {.max_depth = 64});
+    assert(written.ok());
+    const GivenAskOptions ask(AskOptionRows());
+    const GivenIndexOptions index(IndexOptionRows());
+    Json api = WithProperties(*written, "Ask", OptionSchemas(ask, kRequest));
+    api = WithProperties(api, "Sampling", OptionSchemas(ask, kOpenAiRequest));
+    api = WithParameters(api, "/v1/documents", "post", OptionParameters(index, kRequest));
+    return api.Dump();
+  }();
+  return description;
+}
+
+}  // namespace lectern::server
