@@ -7,6 +7,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "index/best_first.h"
 #include "index/calibrate.h"
 #include "index/head_lookup.h"
 #include "index/row_limits.h"
@@ -23,54 +24,6 @@ constexpr double kFlatShare = 0.32;  // share of the budget
 // At most these shares of the budget's rest may go to opening clusters and to codes, so that room
 // for rows remains.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
-
-// A cluster or row of one head that may be opened or read.
-struct Candidate {
-  float score;  // S, or S times N where the rule orders by mass
-  bool wanted;  // true: the rule reads it while the budget allows; false: only to fill the budget
-  uint16_t head;
-  uint32_t index;     // cluster
-  uint32_t num_keys;  // in it
-};
-
-// Delivers candidates best first: wanted ones before others, then by score (>= 0), equal ones in
-// their given order. A step uses only the first few of thousands, so candidates are dealt into
-// buckets and a bucket is sorted when it is reached.
-class BestFirst {
- public:
-  BestFirst(ArenaVector<Candidate> candidates, Arena* arena)
-      : candidates_(std::move(candidates)), keys_(candidates_.size(), arena) {
-    for (const Candidate& candidate : candidates_) ++ends_[KeyOf(candidate) >> kLowBits];
-    std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), 0u);
-    for (uint32_t i = 0; i < candidates_.size(); ++i) {
-      const uint32_t key = KeyOf(candidates_[i]);
-      keys_[ends_[key >> kLowBits]++] = uint64_t{key} << 32 | i;
-    }
-  }
-
-  const Candidate* Next() {  // nullptr: there are no more
-    if (next_ == keys_.size()) return nullptr;
-    if (next_ == sorted_) {
-      sorted_ = ends_[keys_[next_] >> (32 + kLowBits)];
-      std::sort(keys_.begin() + next_, keys_.begin() + sorted_);
-    }
-    return &candidates_[static_cast<uint32_t>(keys_[next_++])];
-  }
-
- private:
-  // Above them: `wanted`, the exponent and 3 bits of mantissa.
-  static constexpr uint32_t kLowBits = 20;
-  // Ascending keys mean descending scores: the bits of a float >= 0 are ordered as the float is.
-  static uint32_t KeyOf(const Candidate& candidate) {
-    const uint32_t score = std::bit_cast<uint32_t>(candidate.score) & 0x7FFFFFFF;
-    return (candidate.wanted ? 0x7FFFFFFF : 0xFFFFFFFF) - score;
-  }
-
-  ArenaVector<Candidate> candidates_;
-  ArenaVector<uint64_t> keys_;  // key, and the place among candidates_
-  std::array<uint32_t, 1 << (32 - kLowBits)> ends_{};
-  uint32_t next_ = 0, sorted_ = 0;
-};
 
 // How a rule selects: which clusters it wants, and how it treats the byte budget.
 struct RuleTerms {
