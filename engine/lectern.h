@@ -142,8 +142,8 @@ struct AskOptions {           // lectern_ask_options
   std::function<bool(std::string_view)> on_text = {};
   uint64_t max_session_rows = 0;  // of the conversation stay after the answer, at least 64; 0: all
   std::stop_token stop = {};      // as Session::Cancel, at the next piece of text at the latest
-  // What was said elsewhere before a session's first question, as the chat template has it; only
-  // with that question.
+  // Turns that were said elsewhere before a session's first question, as the chat template has
+  // them; only with that question.
   std::vector<Turn> turns = {};
   std::string instructions = {};
   std::function<bool(std::string_view)> on_reasoning = {};  // as on_text: what the model thinks

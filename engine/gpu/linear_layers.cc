@@ -60,7 +60,7 @@ class DeviceTransformer::Step {
 
   // Norms the residuals and multiplies them to queries, keys and values. For one token the three
   // lie side by side, so that one product makes them all, and one launch rotates queries and keys
-  // if queries need no scale of their own. What the host needs is downloaded.
+  // if queries need no scale of their own. The results that the host needs are downloaded.
   void Project(size_t layer) {
     const DeviceWeights::Layer& w = weights_.layer(layer);
     BringResidual();
