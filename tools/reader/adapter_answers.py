@@ -139,7 +139,7 @@ def main():
         torch.set_num_threads(options.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16
-    tokens = adapter_data.Tokens(options.base)
+    tokens = adapter_data.Tokens.read(options.base)
     network = adapter_network.load(options.base, dtype).to(device)
     if options.adapter:
         network.load_adapter(adapter_network.read_adapter(options.adapter))

@@ -36,10 +36,10 @@ class Tokens:
 
     BEFORE = "system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
-    def __init__(self, gguf):
+    def __init__(self, vocabulary, merges):
+        """vocabulary: the pieces by their ids; merges: "left right", the first ones first"""
         import tokenizers
         from tokenizers import models, pre_tokenizers
-        vocabulary, merges = self.read(str(gguf))
         self.encoder = tokenizers.Tokenizer(models.BPE(
             {t: i for i, t in enumerate(vocabulary)}, [tuple(m.split(" ")) for m in merges]))
         self.encoder.pre_tokenizer = pre_tokenizers.Sequence([
@@ -55,9 +55,9 @@ class Tokens:
     @staticmethod
     def read(gguf):
         from gguf import GGUFReader
-        fields = GGUFReader(gguf).fields
+        fields = GGUFReader(str(gguf)).fields
         texts = lambda key: [bytes(fields[key].parts[i]).decode() for i in fields[key].data]
-        return texts("tokenizer.ggml.tokens"), texts("tokenizer.ggml.merges")
+        return Tokens(texts("tokenizer.ggml.tokens"), texts("tokenizer.ggml.merges"))
 
     def of(self, text):
         return self.encoder.encode(text, add_special_tokens=False).ids

@@ -25,7 +25,7 @@ import adapter_data
 import adapter_network
 import package_texts
 
-RATE, WARM = 4e-4, 30        # learning rate; steps until it is reached
+RATE, WARM = 6e-4, 10        # learning rate; steps until it is reached
 COOL = 0.25                  # the last share of the tokens, in which it falls to nothing
 LOOK = 0.2                   # weight of the loss on attention
 WATCHED = 16                 # heads that are shown where answers stand
@@ -145,12 +145,14 @@ def average(values):
 def run(network, tokens, train, apart, options, dtype, device, recipe=adapter_data.Recipe()):
     """Trains until --tokens, or for --minutes. -> the Training"""
     options.out.mkdir(parents=True, exist_ok=True)
-    log = open(options.out / "log.jsonl", "a", buffering=1)
+    with open(options.out / "log.jsonl", "a", buffering=1) as log:
+        def say(**what):
+            print(json.dumps(what), file=log)
+            print(json.dumps(what), flush=True)
+        return follow(network, tokens, train, apart, options, dtype, device, recipe, say)
 
-    def say(**what):
-        print(json.dumps(what), file=log)
-        print(json.dumps(what), flush=True)
 
+def follow(network, tokens, train, apart, options, dtype, device, recipe, say):
     training = Training(network)
     checkpoint = options.out / "checkpoint.pt"
     if checkpoint.exists():
@@ -218,7 +220,7 @@ def main():
     everything = adapter_data.documents(options.questions, options.texts)
     train = [d for d in everything if not adapter_data.is_held_out(d.package)]
     apart = [d for d in everything if adapter_data.is_held_out(d.package)]
-    tokens = adapter_data.Tokens(options.base)
+    tokens = adapter_data.Tokens.read(options.base)
     network = adapter_network.load(options.base, dtype, options.seed, compiled=True).to(device)
     run(network, tokens, train, apart, options, dtype, device)
 
