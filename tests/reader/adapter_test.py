@@ -101,8 +101,7 @@ class NetworkTest(unittest.TestCase):
         with torch.no_grad():
             for pack in packs(4):
                 ids, positions, _, block = pack.tensors()
-                hidden = network(ids, positions, pack.plan())
-                logits = network.logits(hidden[len(pack.document):])
+                logits = network.logits(network.learn(ids, positions, pack.plan())[0])
                 for number, q in enumerate(pack.questions):
                     expected = logits_alone(merged, pack, q)
                     torch.testing.assert_close(logits[block == number], expected, rtol=1e-3, atol=4e-3)
@@ -113,33 +112,54 @@ class NetworkTest(unittest.TestCase):
             for pack in packs(4):
                 rows = len(pack.document)
                 ids, positions, _, block = pack.tensors()
-                planned = network(ids, positions, pack.plan())
+                planned = network.learn(ids, positions, pack.plan())[0]
                 past = []
-                document = network(ids[:rows], positions[:rows], keep=past)
-                questions = network(ids[rows:], positions[rows:], mask=pack.mask(block, torch.float32), past=past)
-                torch.testing.assert_close(planned, torch.cat([document, questions]), rtol=1e-3, atol=4e-3)
+                network(ids[:rows], positions[:rows], keep=past)
+                masked = network(ids[rows:], positions[rows:], mask=pack.mask(block, torch.float32), past=past)
+                torch.testing.assert_close(planned, masked, rtol=1e-3, atol=4e-3)
 
     def test_gradients_are_those_of_the_plain_computation(self):
         heads, rows, dim = 2, 40, 8
-        for block, kept in ((16, 100), (16, 10), (64, 100)):
-            torch.manual_seed(0)
-            q, k, v, grad = (torch.randn(heads, rows + 12, dim, dtype=torch.float64) for _ in range(4))
-            for t in (q, k, v):
-                t.requires_grad_()
-            visible = [np.arange(rows) % 7 < 3, np.ones(rows, bool), np.arange(rows) < 5]
-            allowed = torch.ones(rows + 12, rows + 12, dtype=torch.bool).tril()
-            for number, seen in enumerate(visible):
-                own = slice(rows + 4 * number, rows + 4 * number + 4)
-                allowed[own, :rows] = torch.from_numpy(seen)
-                allowed[own, rows:own.start] = False
-            with mock.patch.multiple(adapter_attention, BLOCK=block, KEPT_ROWS=kept):
+        plain = torch.nn.functional.scaled_dot_product_attention
+        visible = [np.arange(rows) % 7 < 3, np.ones(rows, bool), np.arange(rows) < 5]
+        allowed = torch.ones(rows + 12, rows + 12, dtype=torch.bool).tril()
+        for number, seen in enumerate(visible):
+            own = slice(rows + 4 * number, rows + 4 * number + 4)
+            allowed[own, :rows] = torch.from_numpy(seen)
+            allowed[own, rows:own.start] = False
+        for block, kept in ((16, 1 << 20), (16, 500), (64, 0)):
+            with mock.patch.multiple(adapter_attention, BLOCK=block, KEPT=kept):
                 plan = adapter_attention.Plan(rows, visible, [4, 4, 4])
-                got = adapter_attention.Attention.apply(q, k, v, plan)
-                gradients = torch.autograd.grad(got, (q, k, v), grad)
-            expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
-            torch.testing.assert_close(got, expected)
-            for mine, theirs in zip(gradients, torch.autograd.grad(expected, (q, k, v), grad)):
-                torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+                for parts, part in ((plan.reading, slice(0, rows)), (plan.asking, slice(rows, None))):
+                    torch.manual_seed(0)
+                    q, k, v, grad = (torch.randn(heads, rows + 12, dim, dtype=torch.float64) for _ in range(4))
+                    inputs = [q[:, part].clone(), k, v]
+                    for t in inputs:
+                        t.requires_grad_()
+                    got = adapter_attention.Attention.apply(*inputs, parts)
+                    expected = plain(*inputs, attn_mask=allowed[part])
+                    torch.testing.assert_close(got, expected)
+                    both = [torch.autograd.grad(o, inputs, grad[:, part]) for o in (got, expected)]
+                    for mine, theirs in zip(*both):
+                        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+    def test_gradients_end_at_the_documents_keys_and_values_where_asked(self):
+        network, _ = adapted(tiny_model())
+        pack = packs(1)[0]
+        ids, positions, targets, _ = pack.tensors()
+        gradients, outputs = {}, {}
+        for is_whole in (True, False):
+            hidden, _ = network.learn(ids, positions, pack.plan(), is_whole=is_whole)
+            outputs[is_whole] = hidden
+            gradients[is_whole] = torch.autograd.grad(hidden[targets >= 0].sum(), list(network.adapter().values()))
+        torch.testing.assert_close(outputs[True], outputs[False])
+        apart = dict(zip(network.adapter(), zip(gradients[True], gradients[False])))
+        # The last layer's keys are read by questions alone; those below also by the document.
+        last = "base_model.model.model.layers.2.self_attn.k_proj.lora_B.weight"
+        first = last.replace("layers.2", "layers.0")
+        torch.testing.assert_close(*apart[last], rtol=1e-3, atol=1e-4)
+        self.assertFalse(torch.allclose(*apart[first], rtol=1e-2))
+        self.assertTrue(all(g.abs().sum() > 0 for g in gradients[False]))
 
     def test_adapters_gradients_are_autograds(self):
         network, merged = adapted(tiny_model())
@@ -167,7 +187,7 @@ class NetworkTest(unittest.TestCase):
         ids, positions, targets, block = pack.tensors()
         watch = train_adapter.watch_of(pack, targets, block, {1: [0, 3]}, 5)
         with torch.no_grad():
-            _, shares = network(ids, positions, pack.plan(), watch=watch)
+            _, shares = network.learn(ids, positions, pack.plan(), watch)
             paid = model(input_ids=ids[None], position_ids=positions[None], output_attentions=True).attentions[1][0]
         rows, first = len(pack.document), len(pack.document) + len(q.prompt) - 1
         for number, head in enumerate((0, 3)):

@@ -8,30 +8,26 @@ makes a training step about twice as fast. adapter_test.py compares both.
 import torch
 
 BLOCK = 512          # query rows of a document that are computed together
-KEPT_ROWS = 2600     # documents up to this length keep their attention for the backward pass
+KEPT = 4 << 20       # pairs of rows whose attention is kept for the backward pass; beyond, it is computed again
 
 
 class Plan:
-    """document: its rows. questions: for each, the ranges of document rows that it sees, and its own rows
-    behind the document [begin, end)."""
+    """Who sees what: `reading` is for the rows of a document, `asking` for those of the questions behind
+    it. Both are lists of (ranges of keys, first and last query row); the last keys are the query rows'."""
 
     def __init__(self, document, visible, sizes):
-        """visible: (document rows) bool of each question; sizes: their rows"""
-        self.document, self.questions = document, []
-        begin = document
+        """document: its rows; visible: (document rows) bool of each question; sizes: their rows"""
+        self.document = document
+        self.reading = [([(0, min(begin + BLOCK, document))], begin, min(begin + BLOCK, document))
+                        for begin in range(0, document, BLOCK)]
+        self.asking = []
+        begin, outside = 0, torch.zeros(1, dtype=torch.int8)
         for seen, size in zip(visible, sizes):
-            edges = torch.from_numpy(seen).to(torch.int8).diff(prepend=torch.zeros(1, dtype=torch.int8),
-                                                               append=torch.zeros(1, dtype=torch.int8))
+            edges = torch.from_numpy(seen).to(torch.int8).diff(prepend=outside, append=outside)
             starts, ends = ((edges == sign).nonzero()[:, 0].tolist() for sign in (1, -1))
-            self.questions.append(([*zip(starts, ends), (begin, begin + size)], begin, begin + size))
+            own = (document + begin, document + begin + size)
+            self.asking.append(([*zip(starts, ends), own], begin, begin + size))
             begin += size
-
-    def parts(self):
-        """(ranges of keys, the first and the last query row): the last keys are the query rows themselves"""
-        for begin in range(0, self.document, BLOCK):
-            end = min(begin + BLOCK, self.document)
-            yield [(0, end)], begin, end
-        yield from self.questions
 
 
 def gathered(t, ranges):
@@ -49,17 +45,17 @@ def weights(q, keys):
 
 class Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, q, k, v, plan):
-        """q, k, v (heads, rows, dim) -> (heads, rows, dim)"""
+    def forward(ctx, q, k, v, parts):
+        """q (heads, rows, dim); k, v (heads, n, dim); parts: a list of a Plan -> (heads, rows, dim)"""
         q = q * q.shape[-1] ** -0.5
-        out, kept = torch.empty_like(q), []
-        for ranges, begin, end in plan.parts():
+        out, kept, pairs = torch.empty_like(q), [], 0
+        for ranges, begin, end in parts:
             p = weights(q[:, begin:end], gathered(k, ranges))
             torch.bmm(p, gathered(v, ranges), out=out[:, begin:end])
-            is_kept = begin >= plan.document or plan.document <= KEPT_ROWS
-            kept.append(p if is_kept else None)
+            pairs += p.shape[1] * p.shape[2]
+            kept.append(p if pairs <= KEPT else None)
         ctx.save_for_backward(q, k, v, out, *kept)
-        ctx.plan = plan
+        ctx.parts = parts
         return out
 
     @staticmethod
@@ -72,7 +68,7 @@ class Attention(torch.autograd.Function):
         centred = v - first
         q_grad = torch.empty_like(q)
         k_grad, v_grad = torch.zeros_like(k), torch.zeros_like(v)
-        for (ranges, begin, end), p in zip(ctx.plan.parts(), kept):
+        for (ranges, begin, end), p in zip(ctx.parts, kept):
             rows = slice(begin, end)
             keys = gathered(k, ranges)
             if p is None:

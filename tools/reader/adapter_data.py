@@ -217,6 +217,7 @@ class Pack:
     document: object   # (rows) token ids
     positions: object  # (rows)
     questions: list
+    is_whole: bool = True  # see Network.learn
 
     def tensors(self, device="cpu"):
         """ids, positions (rows), targets (question rows; -1 where there is none), block (question rows:
@@ -260,6 +261,7 @@ class Recipe:
     absent: float = 0.20          # share of a pack's questions that the document does not answer
     hidden: float = 0.06          # facts whose passages may not be seen: refused
     dense: float = 0.30           # questions that see the whole document
+    whole: float = 0.25           # packs whose document's rows have gradients
     jump: float = 0.5             # packs with jumps in the positions, up to the model's limit
     # Tokens of a document: (share of packs, least, most).
     lengths: tuple = ((.25, 300, 1200), (.55, 1200, 2600), (.15, 2600, 4200), (.05, 4200, 7000))
@@ -348,7 +350,7 @@ def make_pack(tokens, everything, document, r, recipe):
     if len(questions) < 3:
         return None
     room = max(len(q.prompt) + len(q.answer) for q in questions)
-    return Pack(rows.ids, jumped(rows.rows, r, recipe, room), questions)
+    return Pack(rows.ids, jumped(rows.rows, r, recipe, room), questions, r.random() < recipe.whole)
 
 
 def make_question(tokens, rows, q, r, recipe):

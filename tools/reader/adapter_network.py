@@ -140,39 +140,66 @@ class Network(nn.Module):
         angles = positions.double()[:, None] * self.theta ** -steps
         return angles.cos().float(), angles.sin().float()
 
-    def forward(self, ids, positions, plan=None, mask=None, past=None, watch=None, keep=None):
-        """ids, positions (rows) -> hidden (rows, width) before the last norm.
+    def enter(self, layer, x, h):
+        """The residual stream and what a layer's attention reads. h: the MLP's output before, or None."""
+        if h is None:
+            return x, normed(x, layer.input_layernorm, self.eps)
+        return self.added(x, h, layer.input_layernorm, self.eps)
 
-        To train: `plan`, an adapter_attention.Plan of all rows; watch: a Watch or None, and with it
-        -> (hidden, log shares (heads watched, rows watched)).
-        To answer: past: [(key, value)] of the rows before, each (heads, rows, dim), or None; mask (rows,
-        past + rows): 0, or minus infinity where a row must not look; None: each row sees all before it.
-        keep: a list, to which each layer's keys and values of all rows are added."""
-        x = F.embedding(ids, self.embedding)
-        cos, sin = self.tables(positions)
-        looked, h = [], None
+    def leave(self, layer, x, attended):
+        """attended (heads, rows, dim) -> the residual stream, and the MLP's output to be added to it"""
+        joined = attended.transpose(0, 1).flatten(1)
+        x, h = self.added(x, layer.o_proj(joined), layer.post_attention_layernorm, self.eps)
+        return x, layer.down_proj(self.gated(layer.gate_proj(h)))
+
+    def forward(self, ids, positions, mask=None, past=None, keep=None):
+        """To answer: ids, positions (rows) -> hidden (rows, width) before the last norm.
+
+        past: [(key, value)] of the rows before, each (heads, rows, dim), or None. mask (rows, past + rows):
+        0, or minus infinity where a row must not look; None: each row sees all before it. keep: a list,
+        to which each layer's keys and values of all rows are added."""
+        x, h = F.embedding(ids, self.embedding), None
+        tables = self.tables(positions)
         for index, layer in enumerate(self.layers):
-            if h is None:
-                h = normed(x, layer.input_layernorm, self.eps)
-            else:
-                x, h = self.added(x, h, layer.input_layernorm, self.eps)
-            q, k, v = self.heads_of(layer.q_proj(h), cos, sin, self.heads, self.kv_heads)
+            x, h = self.enter(layer, x, h)
+            q, k, v = self.heads_of(layer.q_proj(h), *tables, self.heads, self.kv_heads)
             if past is not None:
                 k, v = (torch.cat([old, new], 1) for old, new in zip(past[index], (k, v)))
             if keep is not None:
                 keep.append((k, v))
+            attended = F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask,
+                                                      is_causal=mask is None)[0]
+            x, h = self.leave(layer, x, attended)
+        return x + h
+
+    def learn(self, ids, positions, plan, watch=None, is_whole=True):
+        """To train: ids, positions of a document's rows and the questions' behind it.
+        -> hidden (question rows, width) before the last norm, and log shares (heads watched, rows
+        watched) or None.
+
+        is_whole: gradients go through the document's rows too. Else they end where a question reads
+        them: in the adapters of keys and values, whose inputs count as given; that takes little more
+        than half of the time and a fraction of the memory."""
+        d = plan.document
+        tables = self.tables(positions)
+        of_document, of_questions = ([t[:d] for t in tables], [t[d:] for t in tables])
+        x, y = F.embedding(ids, self.embedding).split([d, len(ids) - d])
+        looked, h, g = [], None, None
+        for index, layer in enumerate(self.layers):
+            last = index == len(self.layers) - 1
+            with torch.set_grad_enabled(is_whole and torch.is_grad_enabled()):
+                x, h = self.enter(layer, x, h)
+            q, k, v = self.heads_of(layer.q_proj(h), *of_document, self.heads, self.kv_heads)
+            if not last:
+                with torch.set_grad_enabled(is_whole and torch.is_grad_enabled()):
+                    x, h = self.leave(layer, x, adapter_attention.Attention.apply(q, k, v, plan.reading))
+            y, g = self.enter(layer, y, g)
+            q, *own = self.heads_of(layer.q_proj(g), *of_questions, self.heads, self.kv_heads)
+            k, v = (torch.cat([t, new], 1) for t, new in zip((k, v), own))
             if watch is not None and index in watch.heads:
                 looked.append(watch.log_shares(index, q, k))
-            if plan is not None:
-                attended = adapter_attention.Attention.apply(q, k, v, plan)
-            else:
-                attended = F.scaled_dot_product_attention(
-                    q[None], k[None], v[None], attn_mask=mask, is_causal=mask is None)[0]
-            joined = attended.transpose(0, 1).flatten(1)
-            x, h = self.added(x, layer.o_proj(joined), layer.post_attention_layernorm, self.eps)
-            h = layer.down_proj(self.gated(layer.gate_proj(h)))
-        x = x + h
-        return (x, torch.cat(looked)) if watch is not None else x
+            y, g = self.leave(layer, y, adapter_attention.Attention.apply(q, k, v, plan.asking))
+        return y + g, torch.cat(looked) if looked else None
 
     def logits(self, hidden):
         return F.linear(normed(hidden, self.norm, self.eps), self.head).float()
@@ -210,7 +237,7 @@ class Watch:
     document, which many heads look at when they look for nothing."""
 
     def __init__(self, heads, rows, visible, gold, before):
-        self.heads, self.rows, self.before = heads, rows + gold.shape[1], before
+        self.heads, self.rows, self.before = heads, rows, before
         hidden = lambda allowed: torch.zeros(allowed.shape, device=gold.device).masked_fill_(
             ~allowed, float("-inf"))[:, before:]
         self.visible, self.gold = hidden(visible), hidden(gold)

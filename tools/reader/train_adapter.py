@@ -52,7 +52,7 @@ def choose_heads(network, tokens, packs, device):
         ids, positions, targets, block = pack.tensors(device)
         watch = watch_of(pack, targets, block, everything, len(tokens.prefix))
         if watch is not None:
-            sums += network(ids, positions, pack.plan(), watch=watch)[1].exp().mean(1).cpu()
+            sums += network.learn(ids, positions, pack.plan(), watch)[1].exp().mean(1).cpu()
     best = sums.argsort(descending=True)[:WATCHED].tolist()
     heads = {}
     for number in sorted(best):
@@ -65,13 +65,10 @@ def losses(network, pack, heads, before, device):
     are all the likeliest"""
     ids, positions, targets, block = pack.tensors(device)
     watch = watch_of(pack, targets, block, heads, before)
-    hidden = network(ids, positions, pack.plan(), watch=watch)
-    looked = None
-    if watch is not None:
-        hidden, shares = hidden
-        looked = -shares.mean()
+    hidden, shares = network.learn(ids, positions, pack.plan(), watch, pack.is_whole)
+    looked = None if shares is None else -shares.mean()
     rows = targets >= 0
-    logits = network.logits(hidden[len(pack.document):][rows])
+    logits = network.logits(hidden[rows])
     answered = F.cross_entropy(logits, targets[rows])
     wrong = block[rows][logits.argmax(-1) != targets[rows]].unique()
     return answered, looked, 1 - len(wrong) / len(pack.questions)
