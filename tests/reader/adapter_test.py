@@ -5,6 +5,7 @@ and safetensors from PyPI, no model and no network. Run by `tests/full.sh reader
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import pathlib
 import random
@@ -214,6 +215,19 @@ class NetworkTest(unittest.TestCase):
             torch.testing.assert_close(read[name].float(), t.detach(), rtol=1e-3, atol=1e-5)
         with self.assertRaisesRegex(ValueError, "not this model's"):
             network.load_adapter({"another": torch.zeros(1)})
+
+
+    @unittest.skipUnless(importlib.util.find_spec("peft"), "needs peft")
+    def test_peft_loads_an_adapter(self):
+        import peft
+        network, merged = adapted(tiny_model())
+        with tempfile.TemporaryDirectory() as folder:
+            adapter_network.save_adapter(pathlib.Path(folder), network.adapter(), "somebody/tiny")
+            model = peft.PeftModel.from_pretrained(tiny_model(), folder).eval()
+        ids = torch.tensor([TOKENS.of("Who has the key?")])
+        with torch.no_grad():
+            torch.testing.assert_close(model(input_ids=ids).logits, merged(input_ids=ids).logits,
+                                       rtol=1e-2, atol=5e-2)
 
 
 class AnswersTest(unittest.TestCase):
