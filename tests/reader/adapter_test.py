@@ -239,7 +239,8 @@ class AnswersTest(unittest.TestCase):
         visible = [rows.focused(q["question"], 2) for q in questions]
         self.assertFalse(all(v.all() for v in visible))
         with torch.no_grad(), mock.patch.object(adapter_answers, "MOST_TOKENS", 6):
-            said = adapter_answers.answers(network, TOKENS, rows, questions, visible, torch.float32)
+            past = adapter_answers.read_document(network, rows)
+            said = adapter_answers.answers(network, TOKENS, past, questions, visible, torch.float32)
             for q, seen, answer in zip(questions, visible, said):
                 pack = adapter_data.Pack(rows.ids, np.arange(rows.rows), [])
                 tokens = []

@@ -40,21 +40,27 @@ def is_right(question, answer):
 
 
 @torch.no_grad()
-def answers(network, tokens, rows, questions, visible, dtype, device="cpu"):
-    """The answers' texts. rows: adapter_data.Text; visible: for each question, the rows it sees."""
-    ids = torch.from_numpy(rows.ids).to(device)
+def read_document(network, rows, device="cpu"):
+    """Keys and values of the rows of an adapter_data.Text."""
     past = []
-    network(ids, torch.arange(rows.rows, device=device), keep=past)
+    network(torch.from_numpy(rows.ids).to(device), torch.arange(rows.rows, device=device), keep=past)
+    return past
+
+
+@torch.no_grad()
+def answers(network, tokens, past, questions, visible, dtype, device="cpu"):
+    """The answers' texts. past: of read_document; visible: for each question, the rows it sees."""
     said = []
     for first in range(0, len(questions), BATCH):
         part = slice(first, first + BATCH)
-        said += answer_batch(network, tokens, rows.rows, past, questions[part], visible[part], dtype, device)
+        said += answer_batch(network, tokens, past, questions[part], visible[part], dtype, device)
     return said
 
 
-def answer_batch(network, tokens, document, past, questions, visible, dtype, device):
+def answer_batch(network, tokens, past, questions, visible, dtype, device):
     asked = [adapter_data.Question(tokens.question(q["question"]), [], v, None, "")
              for q, v in zip(questions, visible)]
+    document = past[0][0].shape[1]
     positions = torch.arange(document)
     pack = adapter_data.Pack(torch.zeros(document, dtype=torch.long).numpy(), positions.numpy(), asked)
     ids, positions, _, block = pack.tensors(device)
@@ -89,10 +95,11 @@ def judge(network, tokens, documents, dtype, device="cpu", num=12, say=None, way
     counts = {way: dict.fromkeys(("facts", "right", "refused_facts", "absent", "refused"), 0) for way in ways}
     for document in documents:
         rows = adapter_data.Text(tokens, document.text)
+        past = read_document(network, rows, device)
         for way, count in counts.items():
             visible = [rows.focused(q["question"], num) if way == "focused" else
                        adapter_data.np.ones(rows.rows, bool) for q in document.questions]
-            said = answers(network, tokens, rows, document.questions, visible, dtype, device)
+            said = answers(network, tokens, past, document.questions, visible, dtype, device)
             for q, answer in zip(document.questions, said):
                 right = is_right(q, answer)
                 if q["kind"] == "absent":

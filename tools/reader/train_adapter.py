@@ -83,7 +83,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(self.adapter.values(), RATE, betas=(.9, .98), weight_decay=.01)
         self.mean = {name: p.detach().clone() for name, p in self.adapter.items()}
         self.steps = self.tokens = 0
-        self.seconds = 0.0
+        self.seconds = 0.0  # of the processor's cores, whatever else they did meanwhile
         self.heads = None
 
     def state(self):
@@ -161,16 +161,17 @@ def follow(network, tokens, train, apart, options, dtype, device, recipe, say):
     say(step=training.steps, tokens=training.tokens, seed=options.seed, documents=len(train), apart=len(apart),
         questions=sum(len(d.questions) for d in train), heads=training.heads, device=device,
         torch=torch.__version__)
-    begun = said = saved = judged = time.time()
-    recent, since, earlier = [], training.tokens, training.seconds
+    begun = said = saved = time.time()
+    earlier, since, recent = training.seconds - time.process_time(), training.tokens, []
+    judged = training.tokens // options.judge
     for pack in adapter_data.packs(tokens, train, options.seed, training.steps, recipe):
         is_last = training.tokens >= options.tokens
         now = time.time()
-        training.seconds = earlier + now - begun
+        training.seconds = earlier + time.process_time()
         stop = is_last or (options.minutes and now - begun > 60 * options.minutes) or \
             (options.stop_at and training.steps >= options.stop_at)
         if recent and (now - said > options.say or stop):
-            say(step=training.steps, tokens=training.tokens, minutes=round(training.seconds / 60, 1),
+            say(step=training.steps, tokens=training.tokens, core_minutes=round(training.seconds / 60, 1),
                 per_second=int((training.tokens - since) / (now - said)),
                 loss=average(x for x, _, _ in recent), looked=average(x for _, x, _ in recent),
                 right=average(x for _, _, x in recent))
@@ -179,11 +180,11 @@ def follow(network, tokens, train, apart, options, dtype, device, recipe, say):
             save(checkpoint, training.state())
             adapter_network.save_adapter(options.out / "adapter", training.mean, options.base_name)
             saved = now
-        if apart and (now - judged > 60 * options.judge or is_last):
+        if apart and (training.tokens // options.judge > judged or is_last):
             say(step=training.steps, tokens=training.tokens,
                 held_out=training.judged(tokens, apart, dtype, device))
-            judged = time.time()
-            said += judged - now
+            judged = training.tokens // options.judge
+            said += time.time() - now
         if stop:
             break
         recent.append(training.step(pack, options.tokens, before, device))
@@ -205,7 +206,7 @@ def parse(given=None):
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--say", type=float, default=60, help="seconds between lines of the log")
     parser.add_argument("--save", type=float, default=10, help="minutes between checkpoints")
-    parser.add_argument("--judge", type=float, default=30, help="minutes between answers to held-out documents")
+    parser.add_argument("--judge", type=float, default=3e5, help="tokens between answers to held-out documents")
     return parser.parse_args(given)
 
 
