@@ -13,6 +13,7 @@ import json
 import pathlib
 import re
 
+import numpy as np
 import torch
 
 import adapter_data
@@ -67,7 +68,7 @@ def answer_batch(network, tokens, past, questions, visible, dtype, device):
     kept = []
     hidden = network(ids[document:], positions[document:], mask=pack.mask(block, dtype), past=past, keep=kept)
     ends = torch.tensor([len(q.prompt) for q in asked], device=device).cumsum(0) - 1
-    seen = torch.from_numpy(adapter_data.np.stack(visible)).to(device)
+    seen = torch.from_numpy(np.stack(visible)).to(device)
     said = [[] for _ in asked]
     running = list(range(len(asked)))
     at = positions[document:][ends]
@@ -98,7 +99,7 @@ def judge(network, tokens, documents, dtype, device="cpu", num=12, say=None, way
         past = read_document(network, rows, device)
         for way, count in counts.items():
             visible = [rows.focused(q["question"], num) if way == "focused" else
-                       adapter_data.np.ones(rows.rows, bool) for q in document.questions]
+                       np.ones(rows.rows, bool) for q in document.questions]
             said = answers(network, tokens, past, document.questions, visible, dtype, device)
             for q, answer in zip(document.questions, said):
                 right = is_right(q, answer)

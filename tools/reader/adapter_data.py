@@ -1,9 +1,10 @@
-"""What an adapter learns from: documents with questions, as rows of tokens and what they may look at.
+"""The data that an adapter is trained on: documents and questions as rows of tokens, and the rows that
+each question may look at.
 
-A Document is a text of questions/*.jsonl. A Pack is a window of one document, or several documents
-behind each other, with up to `questions` questions: one training step. Every question of a pack
-attends to the document as an engine would let it: to all of it, or to the first and the last rows and
-the sentences that share words with the question.
+A Document is a text of questions/*.jsonl with its questions. A Pack is one training step: a window of
+one document, or several documents behind each other, and up to `Recipe.questions` questions. A question
+attends to the document as the engine will let it: to all rows, or (focused reading) to the first and the
+last rows and those of sentences that share words with the question.
 """
 
 import dataclasses
@@ -24,6 +25,7 @@ import package_texts
 
 ABSENT = "The document does not say."
 SINKS, WINDOW = 4, 100  # rows that focused reading always reads, as the engine does
+NUM_SENTENCES = (4, 8, 12, 12, 16, 25)  # that focused reading chooses by words, each with its neighbours
 MAX_POSITIONS = 8192
 # Other pages of these packages are what the adapter is judged by.
 JUDGES = {"doc-debian", "debian-policy", "debian-history", "git-doc", "git", "sqlite3-doc", "base-files"}
@@ -357,13 +359,11 @@ def make_question(tokens, rows, q, r, recipe):
     """The question with a random way to read the document; None: it does not fit."""
     gold = rows.rows_of((p["begin"], p["end"]) for p in q["passages"])
     answer, kind = q["answer"], q["kind"]
-    visible = np.ones(rows.rows, bool)
-    is_focused = r.random() >= recipe.dense
-    if is_focused:
-        visible = rows.focused(q["question"], r.choice((4, 8, 12, 12, 16, 25)))
+    if r.random() < recipe.dense:
+        visible = np.ones(rows.rows, bool)
+    else:
+        visible = rows.focused(q["question"], r.choice(NUM_SENTENCES))
     if kind == "fact" and r.random() < recipe.hidden:
-        if not is_focused:
-            visible = visible.copy()
         visible &= ~gold
         answer, kind, gold = ABSENT, "absent", np.zeros(rows.rows, bool)
     visible = visible | gold
