@@ -6,7 +6,7 @@
 A step is one pack (adapter_data.py): a document of 300 to 7,000 tokens and up to 30 questions about it,
 each of which sees the document, all or in part, and itself alone. The loss is that of the answers'
 tokens, and of where some heads look while the model answers: at the sentences that state the answer.
-The same command goes on where it was stopped, with the same result. --out gets log.jsonl, checkpoint.pt
+Ctrl-C and SIGTERM save and stop; the same command goes on there, with the same result. --out gets log.jsonl, checkpoint.pt
 and adapter/, which is the running mean of the weights, in peft's format. It uses a GPU if there is one.
 """
 
@@ -14,6 +14,8 @@ import argparse
 import itertools
 import json
 import pathlib
+import signal
+import threading
 import time
 
 import numpy as np
@@ -29,6 +31,7 @@ RATE, WARM = 6e-4, 10        # learning rate; steps until it is reached
 COOL = 0.25                  # the last share of the tokens, in which it falls to nothing
 LOOK = 0.2                   # weight of the loss on attention
 WATCHED = 16                 # heads that are shown where answers stand
+STOP = threading.Event()     # set by Ctrl-C and SIGTERM: save after this step, and end
 MEAN = 0.98                  # of the running mean of the weights, a step
 
 
@@ -168,7 +171,7 @@ def follow(network, tokens, train, apart, options, dtype, device, recipe, say):
         is_last = training.tokens >= options.tokens
         now = time.time()
         training.seconds = earlier + time.process_time()
-        stop = is_last or (options.minutes and now - begun > 60 * options.minutes) or \
+        stop = is_last or STOP.is_set() or (options.minutes and now - begun > 60 * options.minutes) or \
             (options.stop_at and training.steps >= options.stop_at)
         if recent and (now - said > options.say or stop):
             say(step=training.steps, tokens=training.tokens, core_minutes=round(training.seconds / 60, 1),
@@ -220,6 +223,8 @@ def main():
     apart = [d for d in everything if adapter_data.is_held_out(d.package)]
     tokens = adapter_data.Tokens.read(options.base)
     network = adapter_network.load(options.base, dtype, options.seed, compiled=True).to(device)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: STOP.set())
     run(network, tokens, train, apart, options, dtype, device)
 
 
