@@ -1,7 +1,7 @@
 """A Llama with a LoRA adapter in plain PyTorch, for training adapters and asking with them.
 
-Rows are tokens: the document first, then many questions behind it (adapter_attention.py). Projections that read
-the same input are one product (query, key and value; gate and up), and so are their adapters.
+Rows are tokens: a document's first, then those of many questions behind it (adapter_attention.py).
+Projections that read the same input are one product (query, key and value; gate and up).
 """
 
 import json

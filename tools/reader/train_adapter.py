@@ -6,8 +6,9 @@
 A step is one pack (adapter_data.py): a document of 300 to 7,000 tokens and up to 30 questions about it,
 each of which sees the document, all or in part, and itself alone. The loss is that of the answers'
 tokens, and of where some heads look while the model answers: at the sentences that state the answer.
-Ctrl-C and SIGTERM save and stop; the same command goes on there, with the same result. --out gets log.jsonl, checkpoint.pt
-and adapter/, which is the running mean of the weights, in peft's format. It uses a GPU if there is one.
+Ctrl-C and SIGTERM save and stop; the same command goes on there, with the same result as without a
+stop. --out gets log.jsonl, checkpoint.pt and adapter/, which is the running mean of the weights, in
+peft's format. It uses a GPU if there is one.
 """
 
 import argparse
