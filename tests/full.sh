@@ -47,8 +47,8 @@
 #   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
 #                 of asking (SOAK_SECONDS); the table of tools/server/RESULTS.md
 #   schemathesis  5,000 cases against the description of the server (PYTHON with schemathesis)
-#   reader        the reader's training and what it exports (PYTHON with torch, sentencepiece and
-#                 transformers)
+#   reader        the trainings of the reader and of adapters, and what they export (PYTHON with torch,
+#                 sentencepiece, transformers and safetensors; peft if it is there)
 #   tokenizers    byte-level BPE against PyPI's tokenizers, SentencePiece against its sentencepiece:
 #                 110,000 strings in each family, ids and byte ranges (PYTHON with tokenizers,
 #                 sentencepiece and protobuf; TOKENIZER_STRINGS, TOKENIZER_SEED); the table goes where
@@ -411,6 +411,7 @@ schemathesis() {
 
 reader() {
   "${PYTHON:-python3}" tests/reader/train_test.py --verbose
+  "${PYTHON:-python3}" tests/reader/adapter_test.py --verbose
 }
 
 tokenizers() {

@@ -27,6 +27,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUESTIONS = HERE / "questions"
+HOME = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "lectern-reader"
 BLOCKS = {"p", "div", "section", "article", "ul", "ol", "dl", "dt", "dd", "li", "table", "tr", "pre",
           "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "title", "hr", "figure", "para", "screen",
           "item", "steps", "note", "simpara", "programlisting", "listitem", "page", "info", "br"}
@@ -211,10 +212,9 @@ def fetch(options):
 
 
 def main():
-    home = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "lectern-reader"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cache", type=pathlib.Path, default=home / "packages")
-    parser.add_argument("--texts", type=pathlib.Path, default=home / "texts")
+    parser.add_argument("--cache", type=pathlib.Path, default=HOME / "packages")
+    parser.add_argument("--texts", type=pathlib.Path, default=HOME / "texts")
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("add")
     command.add_argument("package")
