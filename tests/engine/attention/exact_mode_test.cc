@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "engine/asking/ask.h"
 #include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_document.h"
 #include "engine/requests/report_json.h"
@@ -132,7 +134,7 @@ TEST_P(ExactModeTest, EqualsTheDenseOracle) {
     IndexOptions options;
     options.kv_dtype = dtype;
     options.num_levels = 1 + d % 3;
-    options.cluster_keys = d % 2 == 0 ? "stored" : "unrotated";
+    options.cluster_keys = std::array{"stored", "unrotated", "queries"}[d / 3 % 3];
     const auto report = engine->Index(text, options);
     ASSERT_TRUE(report.ok()) << report.status().message();
     const auto tokens = (*model)->EncodeDocument(text);
@@ -422,6 +424,26 @@ TEST(IndexTest, AnotherRecipeBeginsAnew) {
   ASSERT_TRUE(stored.ok());
   EXPECT_FALSE(stored->existed);
   EXPECT_GT(stored->generation, unrotated->generation);
+}
+
+// Codes are taken by the queries unless other clusters are asked for.
+TEST(IndexTest, HeadsHaveMetricsByDefault) {
+  const TempFolder store;
+  const auto engine = MakeEngine(store.path(), TinyModel());
+  IndexOptions options;
+  for (const char* const keys : {"", "auto", "queries", "unrotated", "stored"}) {
+    options.name = std::string("by ") + keys;
+    options.again = true;
+    if (*keys != '\0') options.cluster_keys = keys;
+    ASSERT_TRUE(engine->Index(InventedText(9000, 9), options).ok());
+    const auto session = engine->Open(options.name);
+    ASSERT_TRUE(session.ok());
+    const Document& document = static_cast<DocumentSession&>(**session).indexed();
+    const bool has_metrics = options.cluster_keys != "unrotated" && options.cluster_keys != "stored";
+    for (const HeadIndex& head : *document.Heads(1)) {
+      EXPECT_EQ(head.metric() != nullptr, has_metrics) << keys;
+    }
+  }
 }
 
 TEST(IndexTest, SameDocumentAgainIsANoOpAndGetsTheNewName) {

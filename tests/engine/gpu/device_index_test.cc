@@ -56,6 +56,8 @@ class DeviceIndexTest : public OnMachine {
     auto opened = (*engine)->Open("");
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     auto& session = static_cast<DocumentSession&>(**opened);
+    // Lookups on a device apply no metric, so that its documents have none.
+    for (const HeadIndex& head : *session.indexed().Heads(0)) EXPECT_EQ(head.metric(), nullptr);
     DenseOracle oracle(model, "f16");
     oracle.OnlyLogits();
     oracle.Append((*loaded)->EncodeDocument(text)->ids);

@@ -249,6 +249,7 @@ class DeviceAnswerTest : public DeviceStepTest {
       EXPECT_TRUE(engine.ok());
       IndexOptions options;
       options.kv_dtype = Dtype::kF16;
+      options.cluster_keys = "stored";  // the host looks up documents whose heads have metrics
       for (const char* const name : {"long", "short"}) {
         options.name = name;
         const auto report =

@@ -237,9 +237,11 @@ class DeviceAskTest : public DeviceTest {
           Engine::Create({.store = folder.path(), .model = TinyModel(), .num_threads = 2});
       EXPECT_TRUE(engine.ok());
       // The emulated machine takes seconds for an answer to one that has clusters.
-      for (const char* const name : {"f16", "f32", "short"}) {
+      for (const char* const name : {"f16", "queries", "f32", "short"}) {
         IndexOptions options;
         options.name = name;
+        // Lookups on the device, but where heads have metrics: those are the host's.
+        options.cluster_keys = options.name == "queries" ? "queries" : "stored";
         options.kv_dtype = options.name == "f32" ? Dtype::kF32 : Dtype::kF16;
         const auto report =
             (*engine)->Index(InventedText(options.name == "short" ? 700 : 7000, 3), options);
@@ -271,8 +273,9 @@ class DeviceAskTest : public DeviceTest {
 
 TEST_P(DeviceAskTest, AnswersAreTheCpusWithTheirEvidence) {
   const auto here = NewEngine("cpu"), there = NewEngine();
-  for (const float budget : {1.0f, 0.25f}) {
-    const auto expected = AskOnce(*here, budget, "f16"), found = AskOnce(*there, budget, "f16");
+  for (const auto& [name, budget] : {std::pair("f16", 1.0f), {"f16", 0.25f}, {"queries", 0.25f}}) {
+    SCOPED_TRACE(name);
+    const auto expected = AskOnce(*here, budget, name), found = AskOnce(*there, budget, name);
     ASSERT_TRUE(expected.ok() && found.ok()) << found.status().message();
     EXPECT_EQ(found->text, expected->text);
     EXPECT_EQ(found->warnings, expected->warnings);
