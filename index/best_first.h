@@ -15,7 +15,7 @@
 namespace lectern {
 
 // A cluster or row of one head that may be opened or read.
-struct Candidate {
+struct RankedCluster {
   float score;  // S, or S times N where the rule orders by mass
   bool wanted;  // true: the rule reads it while the budget allows; false: only to fill the budget
   uint16_t head;
@@ -28,9 +28,9 @@ struct Candidate {
 // buckets and a bucket is sorted when it is reached.
 class BestFirst {
  public:
-  BestFirst(ArenaVector<Candidate> candidates, Arena* arena)
+  BestFirst(ArenaVector<RankedCluster> candidates, Arena* arena)
       : candidates_(std::move(candidates)), keys_(candidates_.size(), arena) {
-    for (const Candidate& candidate : candidates_) ++ends_[KeyOf(candidate) >> kLowBits];
+    for (const RankedCluster& candidate : candidates_) ++ends_[KeyOf(candidate) >> kLowBits];
     std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), 0u);
     for (uint32_t i = 0; i < candidates_.size(); ++i) {
       const uint32_t key = KeyOf(candidates_[i]);
@@ -38,7 +38,7 @@ class BestFirst {
     }
   }
 
-  const Candidate* Next() {  // nullptr: there are no more
+  const RankedCluster* Next() {  // nullptr: there are no more
     if (next_ == keys_.size()) return nullptr;
     if (next_ == sorted_) {
       sorted_ = ends_[keys_[next_] >> (32 + kLowBits)];
@@ -51,12 +51,12 @@ class BestFirst {
   // Above them: `wanted`, the exponent and 3 bits of mantissa.
   static constexpr uint32_t kLowBits = 20;
   // Ascending keys mean descending scores: the bits of a float >= 0 are ordered as the float is.
-  static uint32_t KeyOf(const Candidate& candidate) {
+  static uint32_t KeyOf(const RankedCluster& candidate) {
     const uint32_t score = std::bit_cast<uint32_t>(candidate.score) & 0x7FFFFFFF;
     return (candidate.wanted ? 0x7FFFFFFF : 0xFFFFFFFF) - score;
   }
 
-  ArenaVector<Candidate> candidates_;
+  ArenaVector<RankedCluster> candidates_;
   ArenaVector<uint64_t> keys_;  // key, and the place among candidates_
   std::array<uint32_t, 1 << (32 - kLowBits)> ends_{};
   uint32_t next_ = 0, sorted_ = 0;

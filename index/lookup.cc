@@ -209,7 +209,7 @@ class LayerLookup {
     const bool by_mass = terms_.wants == RuleTerms::Wants::kMass;
     size_t num_open = 0;
     for (const HeadLookup& lookup : RankedLookups()) num_open += lookup.scores().size();
-    ArenaVector<Candidate> candidates(num_open, arena_);
+    ArenaVector<RankedCluster> candidates(num_open, arena_);
     auto next = candidates.begin();
     for (size_t h = 0; h < args_.heads.size(); ++h) {
       const HeadLookup& lookup = RankedLookups()[h];
@@ -235,8 +235,8 @@ class LayerLookup {
     const double share = 1 - (1 - args_.rule.mass) * part;
     ArenaVector<double> left(arena_);
     for (const HeadLookup& lookup : lookups_) left.push_back(share * (1 - lookup.KnownMass()));
-    ArenaVector<Candidate> candidates(arena_);
-    while (const Candidate* next = by_mass.Next()) {
+    ArenaVector<RankedCluster> candidates(arena_);
+    while (const RankedCluster* next = by_mass.Next()) {
       candidates.push_back(*next);
       candidates.back().wanted = left[next->head] > 0;
       left[next->head] -= next->score;
@@ -281,7 +281,7 @@ class LayerLookup {
     double opened_bytes = 0, opened_row_bytes = 0;
     PerHead opened(lookups_.size(), arena_);
     BestFirst ranked = Rank(level, kept_share);
-    while (const Candidate* candidate = ranked.Next()) {
+    while (const RankedCluster* candidate = ranked.Next()) {
       const HeadIndex& head = args_.heads[candidate->head];
       const HeadIndex::Level& view = head.levels()[level];
       const bool can_fill = opened_row_bytes > kSpareRows * (budget_ - spent_ - opened_bytes);
@@ -313,7 +313,7 @@ class LayerLookup {
     // 0.3 picks the threshold that was calibrated for 30 % of the keys; it only orders. Chosen
     // without a recorded measurement.
     BestFirst ranked = Rank(num_levels_ - 1, 0.3);
-    while (const Candidate* candidate = ranked.Next()) {
+    while (const RankedCluster* candidate = ranked.Next()) {
       const double rows = candidate->num_keys, bytes = rows * row_code_bytes;
       const double for_rows = std::min(budget_ - spent_ - code_bytes, limits_.read * row_bytes_);
       const bool can_fill = coded_row_bytes > kSpareRows * for_rows;
@@ -442,7 +442,7 @@ class LayerLookup {
         has_budget() ? std::max(0.01, (budget_ - spent_) / dense_bytes_) : args_.kv_budget;
     PerHead chosen(lookups_.size(), arena_);
     BestFirst ranked = Rank(num_levels_ - 1, kept_share);
-    while (const Candidate* candidate = ranked.Next()) {
+    while (const RankedCluster* candidate = ranked.Next()) {
       const HeadIndex& head = args_.heads[candidate->head];
       double bytes = static_cast<double>(head.BlockBytes(head.ClusterRows(candidate->index)));
       // A cluster that is read does not need its mean value, which was paid for.

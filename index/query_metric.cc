@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "index/dot.h"
+
 namespace lectern {
 namespace {
 
@@ -97,20 +99,6 @@ std::optional<SquareMatrix> GeometricMean(SquareMatrix a, SquareMatrix b, size_t
     b = *std::move(harmonic);
   }
   return a;
-}
-
-// In sixteen sums, which a compiler keeps in vectors.
-float Dot(const float* a, const float* b, size_t count) {
-  constexpr size_t kSums = 16;
-  float sums[kSums] = {};
-  size_t i = 0;
-  for (; i + kSums <= count; i += kSums) {
-    for (size_t j = 0; j < kSums; ++j) sums[j] += a[i + j] * b[i + j];
-  }
-  float sum = 0;
-  for (const float part : sums) sum += part;
-  for (; i < count; ++i) sum += a[i] * b[i];
-  return sum;
 }
 
 }  // namespace
