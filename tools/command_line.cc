@@ -16,6 +16,7 @@
 
 #include "kernels/process_limits.h"
 #include "tools/option_flags.h"
+#include "tools/quantities.h"
 
 namespace lectern::tools {
 namespace {
@@ -24,14 +25,6 @@ namespace {
 std::string_view Variable(const char* name) {
   const char* const value = std::getenv(name);
   return value ? value : "";
-}
-
-template <typename T>
-std::optional<T> ParseNumber(std::string_view text) {
-  T number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 api::Result<std::string> DefaultStore() {

@@ -11,14 +11,6 @@
 namespace lectern::tools {
 namespace {
 
-template <typename T>
-std::optional<T> ParseNumber(std::string_view text) {
-  T number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // "a share above 0 and up to 1", "a number from 0 to 10", "a whole number of at least 64".
 std::string RangeText(const lectern::Option& option) {
   if (option.kind == OptionKind::kBytes) return "a size like 500MB or 2GiB";

@@ -2,12 +2,22 @@
 #ifndef LECTERN_TOOLS_QUANTITIES_H_
 #define LECTERN_TOOLS_QUANTITIES_H_
 
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace lectern::tools {
+
+// The number that the whole text is; nullopt: it is none, or does not fit.
+template <typename T>
+std::optional<T> ParseNumber(std::string_view text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
 
 std::string Grouped(uint64_t number);  // "12,345"
 std::string Bytes(uint64_t bytes);     // "812 bytes", "1.2 GB" (powers of 1000)

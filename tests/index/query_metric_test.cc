@@ -102,7 +102,9 @@ TEST(SquareMatrixTest, CholeskyIsARoot) {
     ASSERT_TRUE(lower);
     for (size_t i = 0; i < dim; ++i) {
       for (size_t j = 0; j < dim; ++j) {
-        if (j > i) EXPECT_EQ((*lower)[i * dim + j], 0);
+        if (j > i) {
+          EXPECT_EQ((*lower)[i * dim + j], 0);
+        }
         EXPECT_NEAR(
             Dot(std::span(*lower).subspan(i * dim, dim), std::span(*lower).subspan(j * dim, dim)),
             moments[i * dim + j], 1e-9 * std::abs(moments[0]) + 1e-12);

@@ -439,8 +439,10 @@ TEST(IndexTest, HeadsHaveMetricsByDefault) {
     const auto session = engine->Open(options.name);
     ASSERT_TRUE(session.ok());
     const Document& document = static_cast<DocumentSession&>(**session).indexed();
-    const bool has_metrics = options.cluster_keys != "unrotated" && options.cluster_keys != "stored";
-    for (const HeadIndex& head : *document.Heads(1)) {
+    const bool has_metrics =
+        options.cluster_keys != "unrotated" && options.cluster_keys != "stored";
+    const std::span<const HeadIndex> heads = *document.Heads(1);
+    for (const HeadIndex& head : heads) {
       EXPECT_EQ(head.metric() != nullptr, has_metrics) << keys;
     }
   }

@@ -57,7 +57,8 @@ class DeviceIndexTest : public OnMachine {
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     auto& session = static_cast<DocumentSession&>(**opened);
     // Lookups on a device apply no metric, so that its documents have none.
-    for (const HeadIndex& head : *session.indexed().Heads(0)) EXPECT_EQ(head.metric(), nullptr);
+    const std::span<const HeadIndex> heads = *session.indexed().Heads(0);
+    for (const HeadIndex& head : heads) EXPECT_EQ(head.metric(), nullptr);
     DenseOracle oracle(model, "f16");
     oracle.OnlyLogits();
     oracle.Append((*loaded)->EncodeDocument(text)->ids);
