@@ -485,6 +485,7 @@ class LocalEngine : public Engine {
           PlaceDocument(device_.device, document, model->config(), backend_);
       device_documents_[document.get()] = placed.placement.document;
     }
+    if (placed.placement.fallback.empty()) placed.placement.fallback = WhyCpuLooksUp(*document);
     return placed;
   }
 

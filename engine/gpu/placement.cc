@@ -13,6 +13,18 @@ std::string WhyCpuAttends(const Device& device, Dtype kv_dtype, size_t head_dim)
          "heads of up to 256 numbers (128 where a block has 100 KiB of shared memory)";
 }
 
+std::string WhyCpuLooksUp(const Document& document) {
+  for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
+    if (document.is_windowed(layer)) continue;
+    const auto heads = document.Heads(layer);
+    // An error is told by the step that reads the layer. All layers are made by one recipe.
+    if (!heads.ok() || heads->empty() || heads->front().metric() == nullptr) break;
+    return "the CPU looks up which rows to read, because the GPU's kernels do not apply the metric "
+           "of this document's codes; index it on the GPU to have it looked up there";
+  }
+  return "";
+}
+
 std::shared_ptr<DeviceDocument> PlaceDocument(std::shared_ptr<const Device> device,
                                               std::shared_ptr<const Document> document,
                                               const ModelConfig& config, const Backend& backend) {

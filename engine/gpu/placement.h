@@ -27,6 +27,10 @@ struct Placement {
 // device attends.
 std::string WhyCpuAttends(const Device& device, Dtype kv_dtype, size_t head_dim);
 
+// Tells why the CPU looks up which rows of this document to read, although a device attends to them;
+// empty: the device does.
+std::string WhyCpuLooksUp(const Document& document);
+
 // Places the document on a device whose kernels attend to it (WhyCpuAttends is empty), and leaves
 // room there for sessions that ask. Borrows `backend`.
 std::shared_ptr<DeviceDocument> PlaceDocument(std::shared_ptr<const Device> device,
