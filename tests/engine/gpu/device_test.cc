@@ -244,8 +244,11 @@ class DeviceAskTest : public DeviceTest {
         options.cluster_keys = options.name == "queries" ? "queries" : "stored";
         options.kv_dtype = options.name == "f32" ? Dtype::kF32 : Dtype::kF16;
         const auto report =
-            (*engine)->Index(InventedText(options.name == "short" ? 700 : 7000, 3), options);
+            (*engine)->Index(InventedText(options.name == "short" ? 700 : 7000,
+                                          options.name == "queries" ? 4 : 3),
+                             options);
         EXPECT_TRUE(report.ok()) << report.status().message();
+        EXPECT_FALSE(report->existed);
         EXPECT_EQ(report->tokens >= kMinClusteredTokens, options.name != "short");
       }
       return true;
