@@ -9,7 +9,6 @@
 #include "index/centroid_tree.h"
 #include "index/policies/kv_compress.h"
 #include "index/row_codes.h"
-#include "kernels/second_order.h"
 
 namespace lectern {
 namespace {
@@ -198,11 +197,17 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
   return head;
 }
 
-float HeadIndex::NormOf(std::span<const float> query) const {
-  if (!metric_) return Norm(query);
-  std::vector<float> changed(query.size());
-  metric_->OfQuery(query.data(), changed.data());
-  return Norm(changed);
+void HeadIndex::Measure(const Backend& backend, Rows<const float> queries, Rows<float> out,
+                        std::span<float> scratch) const {
+  if (metric_) {
+    backend.key_logits({.queries = queries,
+                        .keys = metric_->rows(),
+                        .scale = 1,
+                        .logits = out,
+                        .scratch = scratch});
+    return;
+  }
+  for (size_t r = 0; r < queries.num_rows; ++r) std::copy_n(queries[r], queries.num_cols, out[r]);
 }
 
 TypedRows HeadIndex::Keys(IndexRange block) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "index/query_metric.h"
+#include "kernels/backend.h"
 #include "kernels/types.h"
 #include "store/shard_reader.h"
 #include "store/status.h"
@@ -78,8 +79,10 @@ class HeadIndex {
   const QueryMetric* metric() const { return metric_.get(); }
   // Its stored bytes, which every lookup reads.
   uint64_t metric_bytes() const { return metric_ ? metric_->stored().size_bytes() : 0; }
-  // |M query|, or |query| without a metric. query: [head_dim].
-  float NormOf(std::span<const float> query) const;
+  // out = M q of each query row, or q without a metric; both [R, head_dim]. scratch: of
+  // AttendScratch(R, head_dim) floats.
+  void Measure(const Backend& backend, Rows<const float> queries, Rows<float> out,
+               std::span<float> scratch) const;
 
   // Row codes and fine codes: both or neither.
   bool has_row_codes() const { return row_codes_ != nullptr; }

@@ -75,10 +75,12 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
   lse_.rejected.resize(queries_.num_rows, -INFINITY);
   open_.ranges.push_back({0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())});
   measured_ = queries_;
-  if (const QueryMetric* const metric = head_.metric()) {
-    float* const rows = buffers.measured.Resize(queries_.num_rows * dim).data();
-    for (size_t r = 0; r < queries_.num_rows; ++r) metric->OfQuery(queries_[r], rows + r * dim);
-    measured_ = {rows, queries_.num_rows, dim};
+  if (head_.metric() != nullptr) {
+    const size_t num_rows = queries_.num_rows;
+    const Rows<float> rows(buffers.measured.Resize(num_rows * dim).data(), num_rows, dim);
+    head_.Measure(args.backend, queries_, rows,
+                  buffers.scratch.Resize(AttendScratch(num_rows, dim)));
+    measured_ = rows;
   }
   for (size_t r = 0; r < queries_.num_rows; ++r) {
     norms_.push_back(args.scale * Norm({measured_[r], dim}));

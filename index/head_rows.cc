@@ -565,8 +565,11 @@ void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const do
     const Rows<float> queries(rows.data(), count, dim), logits(data.data(), count, num_open);
     for (size_t r = 0; r < count; ++r) {
       std::copy_n(all_queries_[unscored[begin + r]], dim, queries[r]);
-      norms[r] = args_.scale * head_.NormOf({queries[r], dim});
     }
+    const Rows<float> measured(buffers_.rotated.Resize(count * dim).data(), count, dim);
+    head_.Measure(args_.backend, queries, measured,
+                  buffers_.scratch.Resize(AttendScratch(count, dim)));
+    for (size_t r = 0; r < count; ++r) norms[r] = args_.scale * Norm({measured[r], dim});
     CentroidLogits(finest(), queries, logits);
     AddSecondOrder(std::span(norms).first(count), logits);
     Softcap(args_.backend, logits, args_.softcap);

@@ -60,6 +60,11 @@ class QueryMetric {
   size_t dim() const { return dim_; }
   std::span<const f16> stored() const { return stored_; }
 
+  // M, [dim, dim], for products with many queries: M q of each is key_logits (kernels/attention.h)
+  // with a scale of 1.
+  TypedRows rows() const {
+    return {reinterpret_cast<const std::byte*>(rows_.data()), Dtype::kF32, dim_, dim_};
+  }
   // out = M query, both [dim]; they may not overlap.
   void OfQuery(const float* query, float* out) const;
   // In place, A key; key: [dim], in double because the inverse of M may be steep.

@@ -230,6 +230,7 @@ void AttentionWorkspace::PrepareSlots(size_t num_threads, size_t scratch) {
   share_room(&Slot::values);
   share_room(&Slot::blocks);
   share_room(&Slot::logits);
+  share_room(&Slot::measured);
   for (Slot& slot : slots) slot.scratch.resize(scratch);
 }
 

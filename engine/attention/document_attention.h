@@ -55,6 +55,7 @@ struct AttentionWorkspace {
     std::vector<std::byte> keys, values;  // gathered rows, side by side
     std::vector<KvBlock> blocks;          // blocks of a run
     std::vector<float> logits;            // logits of a run of the tail
+    std::vector<float> measured;          // query rows of that run in the metric of the head
   };
   // Makes one slot per thread. All slots get as much room as the largest has needed, because any
   // thread may get any piece of work next; so a steady state allocates nothing.

@@ -340,8 +340,11 @@ class LayerAttention {
                               .scale = scale_,
                               .logits = logits,
                               .scratch = workspace.scratch});
+    workspace.measured.resize(queries.num_rows * queries.num_cols);
+    const Rows<float> measured(workspace.measured.data(), queries.num_rows, queries.num_cols);
+    head.Measure(args_.query.backend, queries, measured, workspace.scratch);
     for (size_t r = 0; r < queries.num_rows; ++r) {
-      const float norm = scale_ * head.NormOf({queries[r], queries.num_cols});
+      const float norm = scale_ * Norm({measured[r], queries.num_cols});
       for (size_t c = 0; c < run.range.size(); ++c) {
         const size_t cluster = run.range.begin + c;
         if (!Selection(item.head)->second_order) continue;
