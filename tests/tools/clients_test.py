@@ -599,7 +599,8 @@ class ClientsTest(unittest.TestCase):
         for _ in range(5):
             before = self.server.metric("lectern_cancelled_total")
             with socket.create_connection(("127.0.0.1", Proxied.ports["nginx"])) as s:
-                body = json.dumps({**LONG, "stream": False}).encode()
+                # No end of the text (its token is 2): the answer lasts for seconds.
+                body = json.dumps({**LONG, "stream": False, "logit_bias": {"2": -100}}).encode()
                 s.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
                           b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
                 time.sleep(1.1)
