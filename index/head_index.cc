@@ -179,7 +179,7 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
       LECTERN_ASSIGN(const std::span<const f16> stored,
                      shard.Array<f16>(SectionKind::kQueryMetric, kv_head, 0));
       std::optional<QueryMetric> metric = QueryMetric::FromStored(stored, header.head_dim);
-      if (!metric) return corrupt("the metric of its queries is none");
+      if (!metric) return corrupt("its query metric has another size, or cannot be inverted");
       head.metric_ = std::make_shared<const QueryMetric>(*std::move(metric));
     }
   }

@@ -78,7 +78,9 @@ class HeadIndex {
   // The metric in which the head's codes, radii and variances are taken; nullptr: none, A = 1.
   const QueryMetric* metric() const { return metric_.get(); }
   // Its stored bytes, which every lookup reads.
-  uint64_t metric_bytes() const { return metric_ ? metric_->stored().size_bytes() : 0; }
+  uint64_t metric_bytes() const {
+    return metric_ ? QueryMetric::StoredSize(head_dim_) * sizeof(f16) : 0;
+  }
   // out = M q of each query row, or q without a metric; both [R, head_dim]. scratch: of
   // AttendScratch(R, head_dim) floats.
   void Measure(const Backend& backend, Rows<const float> queries, Rows<float> out,

@@ -156,8 +156,8 @@ void HeadLookup::AddMissed(size_t level, std::span<const uint32_t> read) {
   const float* score = open_.scores.data();
   for (const IndexRange& range : open_.ranges) {
     for (uint32_t i = range.begin; i < range.end; ++i) mass += double{*score++} * counts[i];
-    // All open clusters' mass, less the mass of those that are read.
   }
+  // All open clusters' mass, less the mass of those that are read.
   const ArenaVector<uint32_t> columns = ColumnsOf(open_.ranges, read, arena_);
   for (size_t i = 0; i < read.size(); ++i)
     mass -= double{open_.scores[columns[i]]} * counts[read[i]];

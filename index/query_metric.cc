@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "index/dot.h"
-
 namespace lectern {
 namespace {
 
@@ -173,7 +171,7 @@ std::optional<QueryMetric> QueryMetric::Make(const SquareMatrix& queries,
   stored.reserve(StoredSize(dim));
   for (size_t i = 0; i < dim; ++i) {
     for (size_t j = 0; j <= i; ++j) {
-      // A power of two above 1: small numbers stay clear of f16's subnormal ones.
+      // The largest number becomes 64, so that small ones stay clear of f16's subnormal numbers.
       stored.push_back(ToF16(static_cast<float>(m[i * dim + j] / largest * 64)));
     }
   }
@@ -184,7 +182,6 @@ std::optional<QueryMetric> QueryMetric::FromStored(std::span<const f16> stored, 
   if (stored.size() != StoredSize(dim)) return std::nullopt;
   QueryMetric metric;
   metric.dim_ = dim;
-  metric.stored_.assign(stored.begin(), stored.end());
   metric.rows_.assign(dim * dim, 0.0f);
   const f16* next = stored.data();
   for (size_t i = 0; i < dim; ++i) {
@@ -197,8 +194,13 @@ std::optional<QueryMetric> QueryMetric::FromStored(std::span<const f16> stored, 
   return metric;
 }
 
-void QueryMetric::OfQuery(const float* query, float* out) const {
-  for (size_t i = 0; i < dim_; ++i) out[i] = Dot(&rows_[i * dim_], query, i + 1);
+std::vector<f16> QueryMetric::Stored() const {
+  std::vector<f16> stored;
+  stored.reserve(StoredSize(dim_));
+  for (size_t i = 0; i < dim_; ++i) {
+    for (size_t j = 0; j <= i; ++j) stored.push_back(ToF16(rows_[i * dim_ + j]));
+  }
+  return stored;
 }
 
 // M^T x = key, from the last dimension to the first.

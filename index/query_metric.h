@@ -41,11 +41,11 @@ double ShrinkageOf(size_t num_rows, size_t dim);
 // Lower triangular L with L L^T = `matrix`, or nullopt where it is not positive definite.
 std::optional<SquareMatrix> Cholesky(const SquareMatrix& matrix, size_t dim);
 
-// Immutable and thread-safe. Values are exact up to rounding: M is what is stored, as f16, and A is
-// its inverse transposed, whatever M was rounded to.
+// Immutable and thread-safe. M is rounded to f16, as it is stored, and A is the transposed inverse
+// of the rounded M: products of changed queries and keys are those of the queries and keys.
 class QueryMetric {
  public:
-  // Bytes and numbers of M, a lower triangle row by row: f16[dim (dim + 1) / 2].
+  // M is stored as its lower triangle, row by row: so many numbers of f16.
   static constexpr size_t StoredSize(size_t dim) { return dim * (dim + 1) / 2; }
 
   // The best one for queries of second moments `queries` and residuals of second moments
@@ -58,22 +58,19 @@ class QueryMetric {
   static std::optional<QueryMetric> FromStored(std::span<const f16> stored, size_t dim);
 
   size_t dim() const { return dim_; }
-  std::span<const f16> stored() const { return stored_; }
+  std::vector<f16> Stored() const;  // FromStored makes the same metric of it
 
   // M, [dim, dim], for products with many queries: M q of each is key_logits (kernels/attention.h)
   // with a scale of 1.
   TypedRows rows() const {
     return {reinterpret_cast<const std::byte*>(rows_.data()), Dtype::kF32, dim_, dim_};
   }
-  // out = M query, both [dim]; they may not overlap.
-  void OfQuery(const float* query, float* out) const;
   // In place, A key; key: [dim], in double because the inverse of M may be steep.
   void OfKey(std::span<double> key) const;
 
  private:
   QueryMetric() = default;
   size_t dim_ = 0;
-  std::vector<f16> stored_;
   std::vector<float> rows_;  // row i of M from i * dim_ on, up to its diagonal
 };
 

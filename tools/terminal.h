@@ -30,7 +30,7 @@ class Output {
   int error_ = 0;  // errno of the first failed Print
 };
 
-// What the tools say of an error: options by their flags.
+// An error's message as the tools print it, which names options by their flags.
 std::string CliMessage(const api::Error& error);
 
 enum class ErrorStyle { kText, kJson };

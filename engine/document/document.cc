@@ -54,6 +54,16 @@ uint64_t KeptBytes(const ShardReader& shard) {
   return static_cast<uint64_t>(std::count(is_kept.begin(), is_kept.end(), true)) * kBlockBytes;
 }
 
+// Bytes of the heads' metrics, which HeadIndex keeps as matrices of float.
+uint64_t MetricBytes(const ShardReader& shard) {
+  const uint64_t dim = shard.header().head_dim;
+  uint64_t bytes = 0;
+  for (const SectionEntry& section : shard.sections()) {
+    if (SectionKind{section.kind} == SectionKind::kQueryMetric) bytes += dim * dim * sizeof(float);
+  }
+  return bytes;
+}
+
 // Whether the layer's header fits the document's. A windowed layer has no clusters, whatever the
 // document has.
 bool IsLayerOf(const ShardHeader& layer, const ShardHeader& document) {
@@ -197,7 +207,7 @@ Status Document::ReserveRam() {
   uint64_t kept = document_shard_->header().payload_bytes;
   for (const auto& layer : layers_) {
     const uint64_t kept_of_layer = KeptBytes(*layer->shard);
-    kept += kept_of_layer;
+    kept += kept_of_layer + MetricBytes(*layer->shard);
     layer_ram_ = std::max(layer_ram_, layer->shard->header().payload_bytes - kept_of_layer);
   }
   if (!ram_) return {};

@@ -181,9 +181,7 @@ class LayerShard {
     }
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds));
     if (const auto& metric = clusters->tree.metric) {
-      const std::span<const f16> stored = metric->stored();
-      LECTERN_RETURN_IF_ERROR(writer_.AddSection(SectionKind::kQueryMetric, kv_head, 0,
-                                                 stored.data(), stored.size_bytes()));
+      LECTERN_RETURN_IF_ERROR(Add(SectionKind::kQueryMetric, kv_head, 0, metric->Stored()));
     }
     for (const auto& [kind, scores] :
          {std::pair(SectionKind::kBlockScores, &clusters->block_scores),

@@ -9,6 +9,7 @@
 #include "engine/requests/seconds.h"
 #include "index/build.h"
 #include "index/centroid_tree.h"
+#include "index/query_metric.h"
 #include "index/row_codes.h"
 #include "store/shard_format.h"
 #include "store/shard_layout.h"
@@ -69,8 +70,10 @@ uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
                        (is_clustered ? RowCodeBytes(c.head_dim) + FineCodeBytes(c.head_dim) : 0);
   const uint64_t clusters = is_clustered ? tokens * 65 / 1000 : 0;
   const uint64_t cluster = 2 * RowBytes(CentroidDtype(c.head_dim), c.head_dim) + 16;
-  const uint64_t sections = is_clustered ? 24 : 2;
-  return FileBytes(c.num_kv_heads * (tokens * row + clusters * cluster), c.num_kv_heads * sections);
+  const uint64_t metric = is_clustered ? QueryMetric::StoredSize(c.head_dim) * sizeof(f16) : 0;
+  const uint64_t sections = is_clustered ? 25 : 2;
+  return FileBytes(c.num_kv_heads * (tokens * row + clusters * cluster + metric),
+                   c.num_kv_heads * sections);
 }
 
 uint64_t DocumentShardBytes(const ModelConfig& c, uint64_t tokens, uint64_t text_bytes) {
@@ -85,8 +88,11 @@ uint64_t SpillBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
 }
 
 uint64_t ClusterHeadBytes(const ModelConfig& c, uint64_t document_tokens) {
-  // Five copies of a head's keys, one more where they are not clustered as they are stored.
-  return document_tokens * c.head_dim * sizeof(float) * 6;
+  // Five copies of a head's keys, one more where they are not clustered as they are stored. A
+  // metric is made of 32 residuals a dimension and ten matrices of double (index/query_metric.h).
+  const uint64_t square = uint64_t{c.head_dim} * c.head_dim;
+  return document_tokens * c.head_dim * sizeof(float) * 6 +
+         square * (32 * sizeof(float) + 10 * sizeof(double));
 }
 
 uint64_t IndexingBytes(const ModelConfig& c, uint64_t tokens, size_t num_threads,

@@ -260,7 +260,7 @@ Status CheckOptions(std::span<const OptionRow<C, Api, Engine>> rows, const Engin
   return {};
 }
 
-// What a C struct gives, into the engine's. kInvalidArgument: a text without an address, or a
+// Copies a C struct's options into the engine's. kInvalidArgument: a text without an address, or a
 // number that is none of an enumeration; ranges are left to CheckOptions.
 template <typename C, typename Api, typename Engine>
 Status ReadOptions(std::span<const OptionRow<C, Api, Engine>> rows, const C& from, Engine& to) {

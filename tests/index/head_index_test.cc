@@ -102,6 +102,7 @@ const std::string& LayerBytes(bool short_document) {
     TempFolder folder;
     testing::TokenDocumentOptions options;
     options.kv_dtype = Dtype::kF16;
+    options.by_queries = true;
     testing::IndexTokens(TinyModel(), ids, folder.path(), options);
     bytes[short_document] = ReadWholeFile(folder.path() + "/shards/layer-000.shard");
   }
@@ -394,6 +395,12 @@ const Contradiction kContradictions[] = {
      [](PatchedShard& s) { s.Numbers(SectionKind::kBlockScores, 1, 0)[3] = 0x7F000000; }},
     {"ABlockScoreIsNoNumber", "do not ascend",
      [](PatchedShard& s) { s.Numbers(SectionKind::kBlockScores, 1, 0).back() = 0x7FC00000; }},
+    {"FewerNumbersOfTheMetric", "metric",
+     [](PatchedShard& s) { s.Entry(SectionKind::kQueryMetric, 1, 0).bytes -= 4; }},
+    {"ANumberOfTheMetricIsNone", "metric",
+     [](PatchedShard& s) { s.Numbers(SectionKind::kQueryMetric, 1, 0)[3] = 0x7E007E00; }},
+    {"TheMetricIsSingular", "metric",  // its first number, on the diagonal, is 0
+     [](PatchedShard& s) { s.Numbers(SectionKind::kQueryMetric, 1, 0)[0] &= 0xFFFF0000; }},
     {"NoFineCodes", "come together",
      [](PatchedShard& s) { s.Entry(SectionKind::kFineCodes, 1, 0).kind = 5000; }},
 };

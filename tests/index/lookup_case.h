@@ -49,7 +49,8 @@ inline std::span<const HeadIndex> Heads(uint32_t num_levels, bool by_queries = f
 inline std::vector<double> Measured(const HeadIndex& head, const float* query) {
   if (head.metric() == nullptr) return {query, query + kDim};
   std::vector<double> measured(kDim);
-  const f16* next = head.metric()->stored().data();
+  const std::vector<f16> stored = head.metric()->Stored();
+  const f16* next = stored.data();
   for (size_t i = 0; i < kDim; ++i) {
     for (size_t j = 0; j <= i; ++j) measured[i] += double{ToFloat(*next++)} * query[j];
   }

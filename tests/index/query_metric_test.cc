@@ -6,6 +6,7 @@
 #include <random>
 
 #include "index/row_codes.h"
+#include "kernels/backend.h"
 #include "tests/index/decoded_codes.h"
 
 namespace lectern {
@@ -53,9 +54,15 @@ SquareMatrix Moments(const std::vector<float>& rows, size_t dim, double share = 
   return *Shrunk(SecondMoments(View(rows, dim)), dim, share);
 }
 
+// M query, as lookups compute it.
 std::vector<float> MeasuredQuery(const QueryMetric& metric, const float* query) {
-  std::vector<float> out(metric.dim());
-  metric.OfQuery(query, out.data());
+  const size_t dim = metric.dim();
+  std::vector<float> out(dim), scratch(AttendScratch(1, dim));
+  DefaultBackend()->key_logits({.queries = {query, 1, dim},
+                                .keys = metric.rows(),
+                                .scale = 1,
+                                .logits = {out.data(), 1, dim},
+                                .scratch = scratch});
   return out;
 }
 
@@ -67,7 +74,7 @@ Vector MeasuredKey(const QueryMetric& metric, const float* key) {
 
 double MeanSquare(std::span<const double> x) { return Dot(x, x) / static_cast<double>(x.size()); }
 
-// What the error of a logit is in proportion to: tr(M S M^T) tr(A R A^T), by rows.
+// The error of a logit is in proportion to this: tr(M S M^T) tr(A R A^T), by rows.
 double Noise(const QueryMetric& metric, const std::vector<float>& queries,
              const std::vector<float>& residuals) {
   const size_t dim = metric.dim();
@@ -150,7 +157,7 @@ TEST(QueryMetricTest, LogitsStayTheSame) {
       EXPECT_NEAR(changed, logit, 1e-5 * size) << dim;
     }
     // As stored and read again.
-    const auto read = QueryMetric::FromStored(metric->stored(), dim);
+    const auto read = QueryMetric::FromStored(metric->Stored(), dim);
     ASSERT_TRUE(read);
     EXPECT_EQ(MeasuredQuery(*read, q.data()), MeasuredQuery(*metric, q.data()));
     EXPECT_EQ(MeasuredKey(*read, k.data()), MeasuredKey(*metric, k.data()));
@@ -175,7 +182,7 @@ TEST(QueryMetricTest, NoiseIsTheLeastThereIs) {
   std::mt19937 engine(10);
   std::normal_distribution<float> normal(1, 0.2f);
   for (int trial = 0; trial < 10; ++trial) {
-    std::vector<f16> stored(metric->stored().begin(), metric->stored().end());
+    std::vector<f16> stored = metric->Stored();
     for (f16& value : stored) value = ToF16(ToFloat(value) * normal(engine));
     EXPECT_GT(Noise(*QueryMetric::FromStored(stored, kDim), queries, residuals), 1.001 * least);
   }
@@ -249,8 +256,9 @@ TEST(QueryMetricTest, ScalesDoNotMatter) {
     for (float& x : other) x /= scale;
     const auto scaled = QueryMetric::Make(Moments(larger, kDim), Moments(other, kDim), kDim);
     ASSERT_TRUE(scaled) << scale;
+    const std::vector<f16> expected = metric->Stored(), found = scaled->Stored();
     for (size_t i = 0; i < QueryMetric::StoredSize(kDim); ++i) {
-      EXPECT_NEAR(ToFloat(scaled->stored()[i]), ToFloat(metric->stored()[i]), 0.1) << scale;
+      EXPECT_NEAR(ToFloat(found[i]), ToFloat(expected[i]), 0.1) << scale;
     }
   }
 }

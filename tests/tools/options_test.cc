@@ -120,7 +120,7 @@ std::optional<int> Parse(std::vector<std::string> flags, GivenTest& given) {
   return tools::ParseCommandLine(app, static_cast<int>(argv.size()), argv.data());
 }
 
-// What is printed on stderr where these flags are refused.
+// The text that is printed on stderr when these flags are refused.
 std::string Refusal(std::vector<std::string> flags) {
   GivenTest given(kTable);
   ::testing::internal::CaptureStderr();

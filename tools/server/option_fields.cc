@@ -19,7 +19,7 @@ double Most(const Option& option) {
   return std::min(most, option.most_of_request);
 }
 
-// Of a whole number: the largest there is where the range has no end.
+// The end of a whole number's range; the largest number if the range has no end.
 uint64_t MostWhole(const Option& option) {
   const double most = Most(option);
   return std::isinf(most) ? ~uint64_t{0} : static_cast<uint64_t>(most);
