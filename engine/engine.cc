@@ -97,12 +97,14 @@ class LocalEngine : public Engine {
     IndexContext context = Context(*model);
     context.find_device = [&] { return IndexPlacement(model); };
     auto report = IndexDocument(context, bytes, options);
+    // With "auto", a document for which the device has too little memory is indexed by the CPU.
     if (is_device_left_to_us_ && IsForWantOfDeviceMemory(report.status())) {
       const Placement here = {.fallback = IndexedOnTheCpu(report.status().wordings())};
       context.find_device = [&] { return here; };
       report = IndexDocument(context, bytes, options);
     }
-    if (report.ok()) model->KeepDigest(env_, store_);  // perhaps the store is new
+    // A store that this call created does not have the digest of the model's files yet.
+    if (report.ok()) model->KeepDigest(env_, store_);
     return report;
   }
 
@@ -542,7 +544,7 @@ class LocalEngine : public Engine {
   const std::shared_ptr<RamLimit> ram_;            // nullptr: no limit
   const std::shared_ptr<ThreadPool> threads_;
   const DeviceChoice device_;
-  const bool is_device_left_to_us_;  // "auto"
+  const bool is_device_left_to_us_;  // the device option is "auto"
   std::mutex index_mutex_;
   std::mutex mutex_;  // guards the members below, except where they say otherwise
   // By folder, weights, and Jinja program of the chat template (empty: none was given and the model

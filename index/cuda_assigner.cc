@@ -69,6 +69,8 @@ class CudaAssigner : public Assigner {
     return memory_.size() / kAlign * kAlign - Aligned(num_centroids_ * dim_);
   }
 
+  // Assigns as Assign does, without its wait after an error. Held points are uploaded once and
+  // assigned where they lie; other points, and held ones that do not fit, go up block by block.
   Status AssignRows(Rows<const float> points, std::span<uint32_t> labels, std::span<float> dots) {
     const size_t block = std::min(block_rows(), room_);
     const size_t skipped = HeldBefore(held_, points);

@@ -56,18 +56,18 @@ class HeadLookup {
 
   const HeadIndex& head() const { return head_; }
   size_t num_scored() const { return scored_.rows.size(); }  // number of query rows that are scored
-  std::span<const IndexRange> open() const {
-    return open_.ranges;
-  }                                                               // clusters of the current level
-  std::span<const float> scores() const { return open_.scores; }  // S, in the order of open()
+  // The open clusters of the current level, and S of each in the same order.
+  std::span<const IndexRange> open() const { return open_.ranges; }
+  std::span<const float> scores() const { return open_.scores; }
 
   // Computes the score S of every open cluster of the level.
   Status Score(size_t level);
   // Share of attention that goes to what is attended besides (LookupArgs::known_lse), in the same
   // total as scores().
   double KnownMass() const;
-  // Goes on with the children of the clusters `opened` (ascending). The other clusters stay in the
-  // tail and in the denominator.
+  // Replaces the open clusters by the children of `opened` (numbers of clusters of `level`, which
+  // was scored last; ascending). The other clusters stay in the tail and in the denominator, and
+  // count towards the missed mass and its bound. Errors of HeadIndex::VerifyRadii.
   Status Descend(size_t level, std::span<const uint32_t> opened);
   // At the finest level: reads all rows of the clusters `chosen` (ascending).
   Status FinishClusters(std::span<const uint32_t> chosen);
@@ -106,7 +106,7 @@ class HeadLookup {
   // number of its first segment.
   struct Segments {
     size_t first;
-    std::span<const uint32_t> begins;  // one more than there are
+    std::span<const uint32_t> begins;
   };
   Segments SegmentsWithin(std::span<const uint32_t> begins, size_t first, size_t count) const;
   ArenaVector<uint32_t> BeginsAmong(std::span<const uint32_t> members,

@@ -45,7 +45,7 @@ std::optional<SquareMatrix> Cholesky(const SquareMatrix& matrix, size_t dim);
 // of the rounded M: products of changed queries and keys are those of the queries and keys.
 class QueryMetric {
  public:
-  // M is stored as its lower triangle, row by row: so many numbers of f16.
+  // The number of f16 that M is stored as: its lower triangle, row by row.
   static constexpr size_t StoredSize(size_t dim) { return dim * (dim + 1) / 2; }
 
   // The best one for queries of second moments `queries` and residuals of second moments
@@ -53,8 +53,8 @@ class QueryMetric {
   // apart for it; the plain coordinates are then as good as any.
   static std::optional<QueryMetric> Make(const SquareMatrix& queries, const SquareMatrix& residuals,
                                          size_t dim);
-  // As stored. nullopt: a size that is not StoredSize(dim), a number that is none, or a 0 on the
-  // diagonal, which makes it singular.
+  // The metric with this M, as Stored gives it. nullopt: the size is not StoredSize(dim), a number
+  // is not finite, or a 0 is on the diagonal, which makes M singular.
   static std::optional<QueryMetric> FromStored(std::span<const f16> stored, size_t dim);
 
   size_t dim() const { return dim_; }
@@ -71,7 +71,7 @@ class QueryMetric {
  private:
   QueryMetric() = default;
   size_t dim_ = 0;
-  std::vector<float> rows_;  // row i of M from i * dim_ on, up to its diagonal
+  std::vector<float> rows_;  // M, [dim_, dim_]; zeros above the diagonal
 };
 
 }  // namespace lectern

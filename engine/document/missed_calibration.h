@@ -14,7 +14,7 @@ namespace lectern {
 
 // One layer of one step: true and estimated shares of its attention, as means over kv heads and
 // query rows (by their weights).
-struct MissedSample {   // on rows that were not read, by an exact run
+struct MissedSample {
   double truth = 0;     // on the rows that were not read, by an exact run
   double estimate = 0;  // DocumentRead::uncalibrated_missed
   uint32_t layer = 0;

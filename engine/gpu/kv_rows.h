@@ -69,7 +69,8 @@ class KvStaging {
   void Begin(const DeviceKvRows& to, size_t at);
   // Rows since Begin.
   size_t num_rows() const { return num_rows_; }
-  // Copies rows of the type and width of Begin's; enqueues a half that is full. Errors of
+  // Copies rows of the type and width that Begin's `to` has, and enqueues a half that is full. The
+  // rows may be changed once it returns. Waits for a half that is still being copied. Errors of
   // Device::Check.
   Status Add(DeviceStream& stream, const TypedRows& keys, const TypedRows& values);
   // Adds some clustered rows of a head, ascending; kChecksumMismatch too.
@@ -92,7 +93,7 @@ class KvStaging {
  private:
   // Parts of a half; scales are of q8.
   enum Part { kKeys, kValues, kKeyScales, kValueScales, kNumParts };
-  std::byte* Half(DeviceStream& stream);  // that nobody copies from
+  std::byte* Half(DeviceStream& stream);  // the half to fill; no copy reads it
   std::byte* Filled() { return halves_[1 - current_].data(); }
   Status Turn(DeviceStream& stream);
   Status EnqueueRows(DeviceStream& stream);

@@ -376,7 +376,7 @@ Result<StepRead> DeviceStep::Finish() {
   StepRead read;
   const Document& document = document_->document();
   for (uint32_t number = 0; number < config_.num_layers; ++number) {
-    const LayerRead layer = Read(number);
+    const LayerRead layer = CountsOf(number);
     if (layer.is_windowed) {
       read.window_bytes += layer.bytes;
       continue;
@@ -547,7 +547,7 @@ float* DeviceStep::Lse(uint32_t number, size_t kind) const {
   return lse_.device.data() + (number * kNumLse + kind) * num_queries();
 }
 
-DeviceStep::LayerRead DeviceStep::Read(uint32_t number) const {
+DeviceStep::LayerRead DeviceStep::CountsOf(uint32_t number) const {
   const Layer& layer = layers_[number];
   LayerRead read = {
       .is_windowed = layer.is_windowed, .is_sparse = layer.is_sparse, .bytes = layer.bytes};
@@ -555,6 +555,8 @@ DeviceStep::LayerRead DeviceStep::Read(uint32_t number) const {
   const auto of = [&](size_t kind) { return lse + kind * num_queries(); };
   const size_t rows = num_rows(), choosing = num_chosen();
   for (size_t h = 0; h < config_.num_kv_heads; ++h) {
+    // The tail's share of all mass, or without a tail of the mass that the lookup found: a mean
+    // over heads and, by their weights, query rows.
     for (size_t i = 0; layer.is_sparse && i < choosing; ++i) {
       const size_t row = choosing_.host_rows.empty() ? i : choosing_.host_rows[i];
       const double weight = choosing_.host_rows.empty() ? 1 / static_cast<double>(rows)
@@ -563,6 +565,7 @@ DeviceStep::LayerRead DeviceStep::Read(uint32_t number) const {
       read.uncalibrated_missed +=
           weight * std::exp(double{of(kOfTail)[h * choosing + i]} - all) / config_.num_kv_heads;
     }
+    // The document's share is 1 - exp(conversation - all).
     for (size_t r = rows - group(); plan_->has_masses && !layer.is_windowed && r < rows; ++r) {
       const size_t at = h * rows + r;
       read.document_mass -= std::expm1(double{of(kOfConversation)[at]} - of(kOfAll)[at]);

@@ -35,10 +35,11 @@ class DeviceStep final : public StepAttention {
              KvStaging& staging);
   ~DeviceStep() override;
 
-  // false: the pass is the host's to attend, as there is another rule or conversation, a limit of
-  // missed attention or budgets of heads, as the rows or codes of a layer are not on the device, a
-  // budget leaves too little to rows (DeviceLookup), or there is no memory. The conversation has
-  // room for its tokens. Waits. Codes of DeviceDocument::UseLayer, errors of Device::Check.
+  // false: the host must attend in this pass. This is so if there is another rule or conversation,
+  // a limit of missed attention, or budgets of heads; if the rows or codes of a layer are not on
+  // the device; if a budget leaves too little to rows (DeviceLookup); or if there is no memory. The
+  // conversation has room for its tokens. Waits. Codes of DeviceDocument::UseLayer, errors of
+  // Device::Check.
   Result<bool> Begin(const StepPlan& plan) override;
   // Enqueued on the stream of `a`, without a copy from or to the host.
   Status Attend(uint32_t layer, Activations& a, size_t row) override;
@@ -65,7 +66,7 @@ class DeviceStep final : public StepAttention {
   struct LayerRead {
     bool is_windowed = false, is_sparse = false;
     uint64_t bytes = 0;              // as DocumentRead's, or its window_bytes
-    double uncalibrated_missed = 0;  // likewise
+    double uncalibrated_missed = 0;  // as DocumentRead's
     // Where the plan has masses: of what the last token's query rows attend to, summed over them
     // and all heads, the share that is the document's.
     double document_mass = 0;
@@ -84,7 +85,8 @@ class DeviceStep final : public StepAttention {
   Result<bool> AddLayer(uint32_t number, std::span<const HeadIndex> heads);
   Status BeginPass(uint32_t num_past);
   void LetGo();
-  LayerRead Read(uint32_t layer) const;
+  // Counts of one layer in the last pass, from log-sum-exps on the host, for which Finish waits.
+  LayerRead CountsOf(uint32_t number) const;
   Status TakeMemory();
   Status FollowConversation();
   CudaAttendArgs AttendArgs(size_t part) const;

@@ -120,7 +120,9 @@ class TokenizerReader {
   }
   void Assume(std::string sentence) { assumptions_.push_back(std::move(sentence)); }
 
-  // Finds the pattern that "tokenizer.ggml.pre" names; llama.cpp's default where there is no name.
+  // Finds the pattern that "tokenizer.ggml.pre" names. Gemma 4's is fixed, whatever the key says;
+  // without a name it is llama.cpp's default, and the assumption is recorded. kUnsupportedModel: a
+  // name that is not known.
   Result<const WordPattern*> ReadWords(bool is_gemma4) {
     if (is_gemma4) return &WordPatternNamed("gemma4");
     const std::string key = "tokenizer.ggml.pre";

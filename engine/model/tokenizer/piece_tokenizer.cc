@@ -7,9 +7,13 @@
 namespace lectern {
 namespace {
 
-constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";  // as SentencePiece decodes it
+// Text of the id that stands for unknown characters, as SentencePiece decodes it.
+constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";
 
-std::string BytesOf(const TokenizerPiece& piece) {
+// The bytes that a piece adds to decoded text: none for control and unknown pieces (the one with
+// the id for unknown characters gets kUnknownText from its caller), else its text with spaces for
+// U+2581.
+std::string DecodedBytes(const TokenizerPiece& piece) {
   switch (piece.type) {
     case PieceType::kControl:
       return "";
@@ -106,7 +110,7 @@ Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(TokenizerModel model, Text
     const bool is_control = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
     if (is_control) parts.controls.Add(id, piece.text);
     const bool is_unknown = is_control && id == parts.unknown_id;
-    parts.bytes.push_back(is_unknown ? std::string(kUnknownText) : BytesOf(piece));
+    parts.bytes.push_back(is_unknown ? std::string(kUnknownText) : DecodedBytes(piece));
   }
   const bool has_names = model.rules == TokenizerModel::Rules::kSentencePiece;
   parts.bos_id = has_names ? model.ControlId(model.bos_piece) : model.bos_id;

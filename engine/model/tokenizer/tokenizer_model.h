@@ -74,8 +74,9 @@ void TakeMarksFromText(TokenizerModel* model);
 // only be usable.
 Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path);
 
-// Writes `model` as a ModelProto, with this add_dummy_prefix instead of its own; fingerprints are
-// made of these bytes.
+// Writes pieces, kind and normalisation of `model` as a ModelProto, with this add_dummy_prefix
+// instead of its own. Leaves out rules, pieces and ids of bos and eos, and assumptions.
+// Fingerprints are made of these bytes, so they must not change.
 std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_prefix);
 
 }  // namespace lectern
