@@ -90,7 +90,8 @@ install_packages "${product_packages[@]}" "${test_packages[@]}"
 fixed_addresses=()
 if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 
-suite checked all
+# The programs of tests/full.sh are compiled, too, so that no change leaves them behind.
+suite checked 'all tests/evaluation/all'
 stage "real model" run_real || true
 if [ ! -e build-checked/engine/liblectern_cuda.so.1 ]; then
   echo "== NOT BUILT: liblectern_cuda.so.1, for want of nvcc 12 or later; its kernels ran emulated"

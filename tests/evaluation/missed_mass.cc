@@ -18,6 +18,7 @@
 #include <map>
 #include <sstream>
 
+#include "engine/engine.h"
 #include "engine/indexing/measure_missed.h"
 #include "engine/model/formats/json.h"
 

@@ -17,6 +17,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "engine/engine.h"
 #include "engine/asking/ask.h"
 #include "engine/indexing/index_document.h"
 #include "engine/model/formats/json.h"
