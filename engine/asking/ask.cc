@@ -321,7 +321,8 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
   answer.finish_reason = "length", answer.stopped_by = "max_tokens";
   // Each round draws a token, shows its text, and stops or runs the next step.
   for (uint64_t i = 0; i < room; ++i) {
-    const int32_t id = sampler.Sample(logits);
+    const int32_t id = i < probe_.answer.size() ? probe_.answer[i] : sampler.Sample(logits);
+    if (probe_.on_token) probe_.on_token(logits, id);
     if (i == 0) answer.timings_ms.first_token = answer.timings_ms.prefill + Since(start);
     sampled->push_back(id);
     if (model_->IsEndOfText(id)) {

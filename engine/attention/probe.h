@@ -32,6 +32,12 @@ struct Probe {
   std::function<void(const LayerStep&)> on_layer;
   // Called by Ask with the logits [vocab] from which the first token of the answer is drawn.
   std::function<void(std::span<const float>)> on_first_logits;
+  // Called by Ask for each token of the answer, the end of the text too: the logits [vocab] from
+  // which it was drawn, and its id.
+  std::function<void(std::span<const float>, int32_t)> on_token;
+  // The first tokens of the answer, which are taken whatever the logits say (teacher forcing): two
+  // passes at different budgets then see the same tokens, and their logits can be compared.
+  std::span<const int32_t> answer;
   // Chooses the rows to read instead of Lookup, where the budget is below 1.
   Selector selector;
   // The document that AttendAgain attends to instead of the session's: one of the same text, model

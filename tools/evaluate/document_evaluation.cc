@@ -11,6 +11,7 @@
 
 #include "engine/asking/ask.h"
 #include "engine/indexing/measure_missed.h"
+#include "engine/indexing/teacher_forcing.h"
 #include "engine/model/formats/json.h"
 #include "tools/evaluate/evicted_tail.h"
 #include "tools/evaluate/modes.h"
@@ -22,22 +23,6 @@ namespace {
 
 constexpr double kLeastDocumentMass = 0.1;  // where errors are counted
 constexpr uint32_t kMaxAnswerTokens = 48;
-
-std::vector<double> LogSoftmax(std::span<const float> logits) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(x - largest);
-  std::vector<double> result;
-  for (const float x : logits) result.push_back(x - largest - std::log(sum));
-  return result;
-}
-
-double Divergence(std::span<const float> exact, std::span<const float> other) {
-  const auto p = LogSoftmax(exact), q = LogSoftmax(other);
-  double kl = 0;
-  for (size_t i = 0; i < p.size(); ++i) kl += std::exp(p[i]) * (p[i] - q[i]);
-  return kl;
-}
 
 class DocumentEvaluation {
  public:
@@ -237,17 +222,6 @@ class DocumentEvaluation {
 
   // --- answers ---
 
-  struct ExactAnswer {
-    std::string text;
-    std::vector<float> first_logits;
-  };
-
-  static void KeepFirstLogits(DocumentSession& session, ExactAnswer& answer) {
-    session.probe().on_first_logits = [&answer](std::span<const float> logits) {
-      answer.first_logits.assign(logits.begin(), logits.end());
-    };
-  }
-
   Status MeasureAnswers(const std::vector<Question>& questions, size_t number) {
     for (const std::string& mode : options_.answers) {
       for (size_t budget = 0; budget < options_.budgets.size(); ++budget) {
@@ -256,11 +230,9 @@ class DocumentEvaluation {
             Of(Measurement::What::kAnswer, method, number, options_.budgets[budget]);
         if (results_.Has(measurement)) continue;
         ExactAnswer& exact = exact_[number];
-        if (exact.first_logits.empty()) {
+        if (exact.ids.empty()) {
           LECTERN_ASSIGN(const auto session, Open());
-          KeepFirstLogits(*session, exact);
-          LECTERN_ASSIGN(const Answer answer, session->Ask(questions[number].text, Exact()));
-          exact.text = answer.text;
+          LECTERN_ASSIGN(exact, AskExactly(*session, questions[number].text, Exact()));
         }
         LECTERN_RETURN_IF_ERROR(PreparePaper(method, questions));
         LECTERN_ASSIGN(Json::Object figures,
@@ -272,25 +244,29 @@ class DocumentEvaluation {
     return {};
   }
 
-  Result<Json::Object> MeasureAnswer(const Question& question, const ExactAnswer& exact,
-                                     const Method& method, size_t budget) {
-    LECTERN_ASSIGN(const auto session, Open(method.mode));
-    std::optional<Candidates> scored;
+  // Opens a session that answers by this method.
+  Result<std::unique_ptr<DocumentSession>> OpenFor(const Method& method, size_t budget,
+                                                   std::optional<Candidates>& scored) {
+    LECTERN_ASSIGN(auto session, Open(method.mode));
     if (method.is_paper()) {
-      session->probe().selector = [&](uint32_t layer, const LookupArgs& args) {
+      session->probe().selector = [this, &method, &scored, budget](uint32_t layer,
+                                                                   const LookupArgs& args) {
         scored.reset();
         return PaperSelect(method, budget, layer, args, scored);
       };
-    } else {
-      LECTERN_RETURN_IF_ERROR(PrepareThresholds(method));
-      LECTERN_ASSIGN(const Document* const evicted, Evicted(method));
-      session->probe().selector = MakeSelector(
-          method.mode, {.group = group_, .recalibrated = &recalibrated_, .evicted = evicted});
+      return session;
     }
-    double divergence = 0;
-    session->probe().on_first_logits = [&](std::span<const float> logits) {
-      divergence = Divergence(exact.first_logits, logits);
-    };
+    LECTERN_RETURN_IF_ERROR(PrepareThresholds(method));
+    LECTERN_ASSIGN(const Document* const evicted, Evicted(method));
+    session->probe().selector = MakeSelector(
+        method.mode, {.group = group_, .recalibrated = &recalibrated_, .evicted = evicted});
+    return session;
+  }
+
+  // First says the exact answer at the budget (teacher forcing). Only where a token was likelier
+  // than the exact one does the answer of its own differ, and is asked for.
+  Result<Json::Object> MeasureAnswer(const Question& question, const ExactAnswer& exact,
+                                     const Method& method, size_t budget) {
     AskOptions options = Exact();
     options.kv_budget = static_cast<float>(options_.budgets[budget]);
     options.tail = HasTail(method.mode);
@@ -299,14 +275,25 @@ class DocumentEvaluation {
       options.layer_budget = policies->layers;
       options.head_budget = policies->heads;
     }
-    LECTERN_ASSIGN(const Answer answer, session->Ask(question.text, options));
+    std::optional<Candidates> scored;
+    LECTERN_ASSIGN(const auto session, OpenFor(method, budget, scored));
+    LECTERN_ASSIGN(const ForcedAnswer forced,
+                   AskForced(*session, question.text, exact, options));
+    Answer answer = forced.answer;
+    if (forced.num_same < exact.ids.size()) {
+      LECTERN_ASSIGN(const auto free, OpenFor(method, budget, scored));
+      LECTERN_ASSIGN(answer, free->Ask(question.text, options));
+    }
     const bool is_right = answer.text == question.answer;
     Json::Object figures = {{"tokens", Json(num_tokens_)},
                             {"kind", Json(question.kind)},
-                            {"exact_right", Json(exact.text == question.answer)},
+                            {"exact_right", Json(exact.answer.text == question.answer)},
                             {"right", Json(is_right)},
-                            {"same", Json(answer.text == exact.text)},
-                            {"kl", Json(divergence)},
+                            {"same", Json(answer.text == exact.answer.text)},
+                            {"kl", Json(forced.divergences.front())},
+                            {"kl_tokens", Json(Json::Array(forced.divergences.begin(),
+                                                           forced.divergences.end()))},
+                            {"same_tokens", Json(uint64_t{forced.num_same})},
                             {"read_question", Json(answer.kv.read_fraction_prefill)}};
     if (!HasEvictedTail(method.mode)) {  // which nothing stores as it would be
       figures["on_disk"] = Json(static_cast<double>(session->document().bytes_on_disk) /
@@ -379,11 +366,8 @@ class DocumentEvaluation {
       if (Status status = MeasureLayer(*session, step, truth, missing); !status.ok())
         failed = status;
     };
-    ExactAnswer& exact = exact_[number];
-    KeepFirstLogits(*session, exact);
-    LECTERN_ASSIGN(const Answer answer, session->Ask(questions[number].text, Exact()));
+    LECTERN_ASSIGN(exact_[number], AskExactly(*session, questions[number].text, Exact()));
     LECTERN_RETURN_IF_ERROR(failed);
-    exact.text = answer.text;
     for (const ErrorFigures& figures : missing) {
       Json::Object json = figures.ToJson();
       json["tokens"] = Json(num_tokens_);
