@@ -79,7 +79,8 @@ struct IndexOptions {          // lectern_index_options
   // Points to the document afterwards; empty: one made from `source`, or none.
   std::string_view name = {};
   lectern_kv_type kv_type = LECTERN_KV_DEFAULT;
-  float kv_budget = 0;      // (0, 1]: the default of later asks; 0: 0.1
+  // (0, 1], or LECTERN_BUDGET_AUTO (0: likewise): of later asks that name none.
+  float kv_budget = 0;
   uint32_t num_levels = 0;  // of clusters: 1, 2 or 3; 0: 2
   uint64_t seed = 0;        // of the clustering; 0: 1234
   bool again = false;       // also when it is there: replaced by a new generation when that is done
@@ -99,6 +100,7 @@ struct IndexOptions {          // lectern_index_options
   std::string_view source = {};
   std::string_view path = {};  // that the user gave, where it is a link to `source`
   bool keep_versions = false;  // the version before stays, reachable by its id
+  float max_divergence = 0;    // (0, 100], nats a token, that an automatic budget keeps; 0: 0.01
 };
 
 // The results of an Index call. Views are valid until the report is destroyed.
@@ -125,7 +127,8 @@ struct Turn {
   std::string question, answer;
 };
 struct AskOptions {           // lectern_ask_options
-  float kv_budget = 0;        // (0, 1]; 0: the document's default; 1: exact, reads everything
+  // (0, 1] or LECTERN_BUDGET_AUTO; 0: the document's default; 1: exact, reads everything.
+  float kv_budget = 0;
   bool tail = true;           // clusters that are not read count through their centroid
   uint32_t max_tokens = 0;    // of the answer; 0: 256
   uint32_t max_evidence = 0;  // passages; 0: 3
@@ -155,6 +158,10 @@ struct AskOptions {           // lectern_ask_options
   // Each token of the answer before the last part of its text, with the likeliest in its place.
   std::function<void(const lectern_sampled_token&)> on_token = {};
   uint32_t top_logprobs = 0;  // how many of them
+  float max_divergence = 0;   // (0, 100], nats a token; 0: the document's
+  // Each warning as soon as it is known, most of them before the first piece of text: its name and
+  // what to tell the user, with options as flags.
+  std::function<void(std::string_view warning, std::string_view cli_note)> on_warning = {};
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.
@@ -237,10 +244,14 @@ struct DocumentPlan {  // lectern_document_plan
   std::string layer_budget, head_budget, stats;
   double kv_budget = 1;
   std::vector<double> layers, heads, cosine, competed;  // empty: none
+  bool is_auto = false;        // kv_budget follows from max_divergence
+  double max_divergence = 0;   // nats a token
+  double divergence = -1;      // predicted at kv_budget; below 0: not measured
 };
 struct PlanChange {  // lectern_plan_options
   std::string_view layer_budget = {}, head_budget = {};
   float kv_budget = 0;
+  float max_divergence = 0;
 };
 struct Damage {
   std::string document, name;  // id and name

@@ -240,12 +240,17 @@ typedef struct lectern_page { /* never grows: it comes in arrays */
   uint64_t page;              /* from 1, below 2^32 */
 } lectern_page;
 
+/* A kv budget that follows from measurements made while the document was indexed: the smallest
+ * share of the document's keys and values at which answers are predicted to keep max_divergence. */
+#define LECTERN_BUDGET_AUTO (-1.0f)
+
 typedef struct lectern_index_options {
   size_t struct_size;
   const char* name; /* points to the document afterwards; empty: made from `source`, or none */
   size_t name_len;
   lectern_kv_type kv_type;
-  float kv_budget;                 /* (0, 1]: the default of later asks; 0: 0.1 */
+  float kv_budget;                 /* (0, 1] or LECTERN_BUDGET_AUTO: of later asks that name none;
+                                      0: LECTERN_BUDGET_AUTO */
   uint32_t num_levels;             /* of clusters: 1, 2 or 3; 0: 2 */
   uint32_t again;                  /* 1: also when it is there, as a new generation: see below */
   uint64_t seed;                   /* of the clustering; 0: 1234 */
@@ -304,6 +309,8 @@ typedef struct lectern_index_options {
   size_t path_len;
   uint32_t keep_versions; /* 1: the version before stays, reachable by its id */
   uint32_t reserved;      /* 0 */
+  /* As in lectern_ask_options, of later asks; 0: 0.01. */
+  double max_divergence;
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -316,6 +323,8 @@ typedef struct lectern_index_numbers {
   uint64_t existed;        /* 1: nothing was done, the same document was there */
   double seconds;
   uint64_t reused_tokens; /* of the document that had the name before: what both texts begin with */
+  double kv_budget;       /* of asks that name none; 0: the document existed */
+  double divergence;      /* predicted at kv_budget, nats a token; below 0: not measured */
 } lectern_index_numbers;
 
 typedef struct lectern_index_estimate {
@@ -431,9 +440,14 @@ typedef struct lectern_sampled_token {
 /* `token` and all that it points to: valid during the call. */
 typedef void (*lectern_sampled_fn)(const lectern_sampled_token* token, void* user);
 
+/* `name` as in lectern_answer_warning, `note`: a sentence for the user, options named as flags of
+ * the command line. Both are valid during the call and end with a 0. */
+typedef void (*lectern_warning_fn)(const char* name, const char* note, void* user);
+
 typedef struct lectern_ask_options {
   size_t struct_size;
-  float kv_budget;           /* (0, 1]; 0: the document's default; 1: exact, reads everything */
+  float kv_budget;           /* (0, 1] or LECTERN_BUDGET_AUTO; 0: the document's default; 1: exact,
+                                reads everything */
   int32_t no_tail;           /* 1: clusters that are not read do not count at all */
   uint32_t max_tokens;       /* of the answer, fewer where no more fit; 0: 256 */
   uint32_t max_evidence;     /* passages; 0: 3 */
@@ -495,6 +509,14 @@ typedef struct lectern_ask_options {
   lectern_sampled_fn on_token;
   void* token_user;
   uint64_t top_logprobs;
+  /* Most that the answer's tokens may diverge from exact ones in the mean, as predicted for the
+   * document: KL divergence in nats, (0, 100]. An automatic budget keeps it; a smaller budget gets
+   * the warning "low_budget". 0: the document's. */
+  double max_divergence;
+  /* Called for each warning of the answer as soon as it is known, most of them before the first
+   * piece of text. May be NULL. */
+  lectern_warning_fn on_warning;
+  void* warning_user;
 } lectern_ask_options;
 
 typedef struct lectern_evidence {
@@ -533,6 +555,9 @@ typedef struct lectern_receipt {
   double prefill_budget; /* lectern_index_options; below 1: what exact mode reads, too, comes of a
                             sparse prefill */
   uint64_t reasoning_tokens; /* those of answer_tokens that the model thought before it answered */
+  uint64_t is_auto;          /* 1: kv_budget follows from max_divergence */
+  double max_divergence;     /* nats a token */
+  double divergence;         /* predicted at kv_budget, of the mean token; below 0: not known */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;
@@ -701,6 +726,9 @@ typedef struct lectern_document_plan {
   const double* heads;    /* [num_layers][num_kv_heads], of the head's; NULL: they compete */
   const double* cosine;   /* [num_layers]: residual before and after attention; NULL: not known */
   const double* competed; /* [num_layers]: by the policy kv-compress; NULL: not known */
+  uint64_t is_auto;       /* 1: kv_budget follows from max_divergence */
+  double max_divergence;  /* nats a token */
+  double divergence;      /* predicted at kv_budget; below 0: not measured */
 } lectern_document_plan;
 typedef void (*lectern_plan_fn)(const lectern_document_plan* plan, void* user);
 /* Calls back once. LECTERN_BUDGET_TOO_SMALL where the stored budget is below what a step costs. */
@@ -720,8 +748,9 @@ typedef struct lectern_plan_options {
   size_t layer_budget_len;
   const char* head_budget;
   size_t head_budget_len;
-  float kv_budget;   /* (0, 1]: of asks that name none */
+  float kv_budget;   /* (0, 1] or LECTERN_BUDGET_AUTO: of asks that name none */
   uint32_t reserved; /* 0 */
+  double max_divergence; /* (0, 100], nats a token */
 } lectern_plan_options;
 /* Changes the plan of asks that name none. The document is copied to a new generation, not indexed
  * again, and its model answers a few questions to calibrate it. All or nothing. */

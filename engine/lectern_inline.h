@@ -141,6 +141,7 @@ inline lectern_plan_options ToC(const PlanChange& change) {
   Put(change.layer_budget, c.layer_budget, c.layer_budget_len);
   Put(change.head_budget, c.head_budget, c.head_budget_len);
   c.kv_budget = change.kv_budget;
+  c.max_divergence = double{change.max_divergence};
   return c;
 }
 
@@ -166,6 +167,7 @@ lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
   Put(options.source, c.source, c.source_len);
   Put(options.path, c.path, c.path_len);
   c.keep_versions = options.keep_versions;
+  c.max_divergence = double{options.max_divergence};
   c.progress_user = &callback;
   if (callback.is_needed()) {
     c.on_progress = [](const lectern_progress* item, void* user) {
@@ -176,9 +178,9 @@ lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
   return c;
 }
 
-template <typename Callback, typename TokenCallback>
+template <typename Callback, typename TokenCallback, typename WarningCallback>
 lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback& reasoning,
-                        TokenCallback& tokens) {
+                        TokenCallback& tokens, WarningCallback& warnings) {
   auto c = Sized<lectern_ask_options>();
   c.kv_budget = options.kv_budget;
   c.no_tail = options.tail ? 0 : 1;
@@ -215,6 +217,14 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
   c.token_user = &tokens;
   if (tokens.function) c.on_token = ItemFunction<lectern_sampled_token>(tokens);
   c.top_logprobs = options.top_logprobs;
+  c.max_divergence = double{options.max_divergence};
+  c.warning_user = &warnings;
+  if (warnings.function) {
+    c.on_warning = [](const char* name, const char* note, void* user) {
+      static_cast<WarningCallback*>(user)->StopAfter(std::string_view(name),
+                                                     std::string_view(note));
+    };
+  }
   return c;
 }
 
@@ -255,7 +265,10 @@ inline DocumentPlan FromC(const lectern_document_plan& item) {
           numbers(item.layers, item.num_layers),
           numbers(item.heads, item.num_layers * item.num_kv_heads),
           numbers(item.cosine, item.num_layers),
-          numbers(item.competed, item.num_layers)};
+          numbers(item.competed, item.num_layers),
+          item.is_auto != 0,
+          item.max_divergence,
+          item.divergence};
 }
 inline void Append(DocumentList& list, const lectern_document& item) {
   list.documents.push_back(FromC(item));
@@ -374,7 +387,8 @@ inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& 
   internal::Callback<decltype(options.on_text)> callback{options.on_text, options.stop};
   internal::Callback<decltype(options.on_reasoning)> reasoning{options.on_reasoning, options.stop};
   internal::Callback<decltype(options.on_token)> tokens{options.on_token};
-  lectern_ask_options c = internal::ToC(options, callback, reasoning, tokens);
+  internal::Callback<decltype(options.on_warning)> warnings{options.on_warning};
+  lectern_ask_options c = internal::ToC(options, callback, reasoning, tokens, warnings);
   std::vector<lectern_turn> turns;
   for (const Turn& turn : options.turns) {
     turns.push_back(
@@ -393,6 +407,7 @@ inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& 
   callback.Rethrow();
   reasoning.Rethrow();
   tokens.Rethrow();
+  warnings.Rethrow();
   if (!answer.ok()) return answer.error();
   return Answer(std::move(*answer));
 }

@@ -224,6 +224,10 @@ class AskDocument {
     api::AskOptions options;
     flags_.options.PutInto(options);
     if (flags_.exact) options.kv_budget = 1;
+    // On standard error, before the answer; the receipt says it once more.
+    options.on_warning = [this](std::string_view warning, std::string_view note) {
+      if (warning == "low_budget" && !flags_.engine.json()) PrintNote(kTool, std::string(note));
+    };
     options.on_text = [this](std::string_view piece) {
       return (flags_.engine.json() || Print(piece)) && !interrupts_.requested();
     };

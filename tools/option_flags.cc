@@ -14,6 +14,11 @@ namespace {
 // "a share above 0 and up to 1", "a number from 0 to 10", "a whole number of at least 64".
 std::string RangeText(const lectern::Option& option) {
   if (option.kind == OptionKind::kBytes) return "a size like 500MB or 2GiB";
+  if (!option.word.empty()) {
+    lectern::Option number = option;
+    number.word = {};
+    return RangeText(number) + " or \"" + std::string(option.word) + "\"";
+  }
   const OptionRange& range = option.range;
   std::ostringstream text;
   text.precision(15);
@@ -52,7 +57,7 @@ std::string NoneOf(std::span<const std::string_view> names) {
 }
 
 // A float, which most fields are, must hold what was given: 1e-50 would be 0, the default.
-bool HoldsNumber(const OptionRange& range, double number) {
+bool FloatHoldsNumber(const OptionRange& range, double number) {
   return range.Holds(number) && range.Holds(static_cast<double>(static_cast<float>(number)));
 }
 
@@ -60,8 +65,9 @@ bool HoldsNumber(const OptionRange& range, double number) {
 std::optional<OptionValue> ParseText(const lectern::Option& option, const std::string& text) {
   switch (option.kind) {
     case OptionKind::kNumber: {
+      if (!option.word.empty() && text == option.word) return option.word_number;
       const std::optional<double> number = ParseNumber<double>(text);
-      if (!number || !HoldsNumber(option.range, *number)) return std::nullopt;
+      if (!number || !FloatHoldsNumber(option.range, *number)) return std::nullopt;
       return *number;
     }
     case OptionKind::kWhole: {

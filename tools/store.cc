@@ -158,12 +158,24 @@ std::string Decimals(double number) {
   return text;
 }
 
+// " (auto: predicted divergence 0.0071 nats a token, limit 0.01)"
+std::string DivergenceText(const api::DocumentPlan& plan) {
+  std::string text = plan.is_auto ? "auto" : "";
+  char numbers[96];
+  if (plan.divergence >= 0) {
+    std::snprintf(numbers, sizeof numbers, "predicted divergence %.3g nats a token, limit %.3g",
+                  plan.divergence, plan.max_divergence);
+    text += (text.empty() ? "" : ": ") + std::string(numbers);
+  }
+  return text.empty() ? "" : " (" + text + ")";
+}
+
 // The policies, and per layer its share, that of each kv head where they do not compete, and the
 // statistics: the cosine, and what kv-compress would give the layer.
 std::string PlanText(const api::DocumentPlan& plan) {
   char budget[32];
   std::snprintf(budget, sizeof budget, "%.4g", plan.kv_budget);
-  std::string text = std::string("kv budget    ") + budget + "\nplan         " + plan.layer_budget +
+  std::string text = std::string("kv budget    ") + budget + DivergenceText(plan) + "\nplan         " + plan.layer_budget +
                      " over layers, " + plan.head_budget + " over heads\nstatistics   " +
                      (plan.stats.empty() ? "none" : plan.stats) + "\n  layer   share" +
                      (plan.cosine.empty() ? "" : "  cosine") +

@@ -127,6 +127,11 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   if (read.on_token) {
     options.on_token = [read](const SampledToken& token) { ReportToken(read, token); };
   }
+  if (read.on_warning) {
+    options.on_warning = [read](std::string_view name, const Message& note) {
+      read.on_warning(std::string(name).c_str(), note.cli_text().c_str(), read.warning_user);
+    };
+  }
   return options;
 }
 
@@ -180,7 +185,9 @@ lectern_index_numbers ToC(const IndexReport& report) {
           report.resumed_tokens,
           report.existed,
           report.seconds.total,
-          report.reused_tokens};
+          report.reused_tokens,
+          report.kv_budget,
+          report.divergence.value_or(-1)};
 }
 
 lectern_collected ToC(const Collected& collected) {
@@ -223,6 +230,9 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.session_rows = answer.kv.session_rows;
   receipt.prefill_budget = answer.kv.prefill_budget;
   receipt.reasoning_tokens = answer.reasoning_tokens;
+  receipt.is_auto = answer.kv.is_auto;
+  receipt.max_divergence = answer.kv.max_divergence;
+  receipt.divergence = answer.kv.divergence.value_or(-1);
   return receipt;
 }
 
@@ -285,7 +295,10 @@ void CallBack(const DocumentPlan& plan, lectern_plan_fn on_plan, void* user) {
                                       array(plan.layers),
                                       array(plan.heads),
                                       array(plan.cosine),
-                                      array(plan.competed)};
+                                      array(plan.competed),
+                                      plan.is_auto,
+                                      plan.max_divergence,
+                                      plan.divergence.value_or(-1)};
   on_plan(&item, user);
 }
 

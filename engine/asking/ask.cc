@@ -29,6 +29,19 @@ void AddNote(Answer& answer, const Message& note) {
   answer.note += (answer.note.empty() ? "" : "; ") + note;
 }
 
+void Warn(const AskOptions& options, const char* warning, const Message& note, Answer& answer) {
+  answer.warnings.push_back(warning);
+  AddNote(answer, note);
+  if (options.on_warning) options.on_warning(warning, note);
+}
+
+// "0.0123", three digits.
+std::string Digits(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", number);
+  return text;
+}
+
 // Memory is taken before an answer begins for so many of its tokens, with so many bytes of text
 // each; longer answers take more later. Chosen without measurement.
 constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
@@ -193,6 +206,20 @@ bool DocumentSession::ReserveNextRow(double kv_budget) {
          ReserveRam(reserved_.num_tokens, reserved_.num_rows + kReservedTokens, kv_budget).ok();
 }
 
+// A budget that somebody fixed may be too small for this document: says so before the answer, and
+// which budget would do.
+void DocumentSession::WarnOfLowBudget(const ChosenBudget& chosen, const AskOptions& options,
+                                      Answer& answer) const {
+  if (chosen.is_auto || !chosen.divergence || *chosen.divergence <= chosen.max_divergence) return;
+  const double enough = document_->divergence_curve().SmallestBudget(chosen.max_divergence);
+  Warn(options, "low_budget",
+       "at a budget of " + Digits(chosen.kv_budget) + " the answer's tokens are predicted to diverge by " +
+           Digits(*chosen.divergence) + " nats from exact ones, above " +
+           Digits(chosen.max_divergence) + "; " + OptionName("kv_budget") + " " + Digits(enough) +
+           " would do, or auto",
+       answer);
+}
+
 // Runs the question as one step and sees how its attention spreads over the document: sums_.masses
 // is the attention on each token, document_mass all of it. If it spreads widely, a sparse reading
 // may miss much, and AnswerWideQuestion warns or repeats the step with everything read.
@@ -230,8 +257,7 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
                             Percent(spread.best_passage) + " of the attention, " +
                             Percent(spread.missed) + " on what was not read)";
   if (options.fallback == Fallback::kWarn) {
-    answer.warnings.push_back("whole_document");
-    AddNote(answer, found + ": an exact answer may differ");
+    Warn(options, "whole_document", found + ": an exact answer may differ", answer);
     return std::span<const float>(logits_);
   }
   AddNote(answer, found + ": everything was read instead");
@@ -248,9 +274,10 @@ void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) con
   answer.evidence = FindEvidence(document_->text(), document_->ranges(), sums_.squares,
                                  options.max_evidence, document_->pages());
   if (!answer.evidence.empty()) return;
-  answer.warnings.push_back("no_evidence");
-  AddNote(answer, "no passage got " + Percent(kMinPassageMass) +
-                      " of the attention: there is no evidence for this answer");
+  Warn(options, "no_evidence",
+       "no passage got " + Percent(kMinPassageMass) +
+           " of the attention: there is no evidence for this answer",
+       answer);
 }
 
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
@@ -390,7 +417,8 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   const auto start = Clock::now();
   LECTERN_RETURN_IF_ERROR(CheckOptions(options));
   LECTERN_ASSIGN(settings_.rule, ReadRule(options));
-  double budget = options.kv_budget > 0 ? options.kv_budget : document_->default_kv_budget();
+  ChosenBudget chosen = document_->ChooseBudget(options.kv_budget, options.max_divergence);
+  double budget = chosen.kv_budget;
   PlanPolicies& policies = settings_.policies;
   policies = document_->policies();
   if (!options.layer_budget.empty()) policies.layers = options.layer_budget;
@@ -438,6 +466,12 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   // them.
   answer.question_tokens = next.rest.ids.size();
   answer.timings_ms.open = open_ms_;
+  if (!document_->ReadsAll(budget) && !IsMeasured(*document_, options.tail)) {
+    chosen.divergence.reset();
+  }
+  answer.kv.is_auto = chosen.is_auto;
+  answer.kv.max_divergence = chosen.max_divergence;
+  WarnOfLowBudget(chosen, options, answer);
   auto logits = Prefill(ids, options, budget, answer);
   if (!logits.ok()) return std::move(logits).status();
   if (probe_.on_first_logits) probe_.on_first_logits(logits.value());
@@ -466,6 +500,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.kv.budget =
       exact && document_->retention().keeps_all() ? 1.0f : static_cast<float>(budget);
   answer.kv.rule = exact ? "exact" : options.rule;
+  answer.kv.divergence = exact ? 0 : chosen.divergence;
   if (!exact) {
     answer.kv.layer_budget = policies.layers;
     answer.kv.head_budget = policies.heads;
@@ -493,12 +528,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   }
   AddEvidence(options, answer);
   if (answer.stopped_by == "repetition") {
-    answer.warnings.push_back("repetition");
-    AddNote(answer, "the answer went round in a loop and was ended");
+    Warn(options, "repetition", "the answer went round in a loop and was ended", answer);
   }
   if (!placement_.fallback.empty()) {
-    answer.warnings.push_back("cpu_fallback");
-    AddNote(answer, placement_.fallback);
+    Warn(options, "cpu_fallback", placement_.fallback, answer);
   }
   // Last, because memory may run out before; then nothing counts as said.
   KeepTurn(std::move(next.rest), sampled, question, options, answer);

@@ -4,6 +4,7 @@
 
 #include "engine/document/kv_spill.h"
 #include "engine/model/formats/json.h"
+#include "engine/requests/option.h"
 #include "engine/requests/report_json.h"
 #include "index/lookup.h"
 
@@ -130,11 +131,8 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
   // default.
   LECTERN_ASSIGN(const auto model, shard.Section(SectionKind::kModel, 0, 0));
   const Result<Json> json = ParseJson({reinterpret_cast<const char*>(model.data()), model.size()});
-  const Json* budget = json.ok() ? json->Find("kv_budget") : nullptr;
-  if (budget == nullptr || !(budget->number().value_or(0) > 0) || *budget->number() > 1) {
-    return Corrupt(shard.path(), "its index options are damaged");
-  }
-  document->default_kv_budget_ = static_cast<float>(*budget->number());
+  if (!json.ok()) return Corrupt(shard.path(), "its index options are damaged");
+  LECTERN_RETURN_IF_ERROR(document->ReadBudget(*json));
   if (const Json* missed = json->Find("missed")) {
     auto calibration = ParseMissedCalibration(*missed, document->num_layers());
     if (!calibration) return Corrupt(shard.path(), "its calibration is damaged");
@@ -272,6 +270,53 @@ Status Document::ReadRetention(const Json& options) {
   return {};
 }
 
+// Reads the budget of asks that name none. Documents from before there were automatic ones have a
+// number alone.
+Status Document::ReadBudget(const Json& options) {
+  const auto damaged = [this] {
+    return Corrupt(document_shard_->path(), "its index options are damaged");
+  };
+  const Json* const budget = options.Find("kv_budget");
+  if (budget == nullptr || !kShare.Holds(budget->number().value_or(0))) return damaged();
+  budget_.kv_budget = static_cast<float>(*budget->number());
+  if (const Json* const is_auto = options.Find("kv_budget_auto")) {
+    if (!is_auto->boolean()) return damaged();
+    budget_.is_auto = *is_auto->boolean();
+  }
+  if (const Json* const most = options.Find("max_divergence")) {
+    if (!(most->number().value_or(0) > 0)) return damaged();
+    budget_.max_divergence = static_cast<float>(*most->number());
+  }
+  if (const Json* const curve = options.Find("divergence")) {
+    auto parsed = ParseDivergenceCurve(*curve);
+    if (!parsed) return damaged();
+    budget_.curve = *std::move(parsed);
+  }
+  return {};
+}
+
+ChosenBudget Document::ChooseBudget(float kv_budget, float max_divergence) const {
+  ChosenBudget chosen;
+  chosen.max_divergence = double{max_divergence > 0 ? max_divergence : budget_.max_divergence};
+  const bool wants_auto = kv_budget == kAutoBudget || (kv_budget == 0 && budget_.is_auto);
+  const DivergenceCurve& curve = budget_.curve;
+  if (!wants_auto) {
+    chosen.kv_budget = double{kv_budget > 0 ? kv_budget : budget_.kv_budget};
+  } else if (curve.is_measured()) {
+    chosen.is_auto = true;
+    chosen.kv_budget = curve.SmallestBudget(chosen.max_divergence);
+  } else {
+    chosen.is_auto = budget_.is_auto;  // a document without clusters has nothing to measure
+    chosen.kv_budget = double{budget_.kv_budget};
+  }
+  if (ReadsAll(chosen.kv_budget)) {
+    chosen.divergence = 0;
+  } else if (curve.is_measured()) {
+    chosen.divergence = curve.At(chosen.kv_budget);
+  }
+  return chosen;
+}
+
 Result<std::span<const double>> Document::CosineSums() const {
   const ShardReader& shard = *document_shard_;
   if (shard.Find(SectionKind::kCosineSums, 0, 0) == nullptr) return std::span<const double>();
@@ -350,7 +395,11 @@ Result<DocumentPlan> Document::StoredPlan() const {
   DocumentPlan stored;
   stored.layer_budget = policies_.layers;
   stored.head_budget = policies_.heads;
-  stored.kv_budget = double{default_kv_budget_};
+  const ChosenBudget chosen = ChooseBudget(0, 0);
+  stored.kv_budget = chosen.kv_budget;
+  stored.is_auto = chosen.is_auto;
+  stored.max_divergence = chosen.max_divergence;
+  stored.divergence = chosen.divergence;
   stored.cosine = cosines_;
   stored.layers.assign(num_layers(), 1.0);
   if (!has_clusters()) return stored;

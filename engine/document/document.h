@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/document/divergence_curve.h"
 #include "engine/document/missed_calibration.h"
 #include "engine/document/page_map.h"
 #include "engine/model/formats/json.h"
@@ -32,6 +33,15 @@ struct DocumentOptions {
   Io io = Io::kMmap;  // for layers; text and tokens are always read into memory
   // Shards' pages beyond this limit are let go of between layers; nullptr: they stay.
   std::shared_ptr<RamLimit> ram = nullptr;
+};
+
+// The kv budget of an ask, and what is predicted of it.
+struct ChosenBudget {
+  double kv_budget = 1;
+  bool is_auto = false;       // it follows from max_divergence
+  double max_divergence = 0;  // nats a token
+  // Nats a token, by the document's own rule and policies; nothing: it was not measured.
+  std::optional<double> divergence;
 };
 
 // Immutable and thread-safe; shared by any number of sessions. Shards stay open while it lives, and
@@ -56,8 +66,12 @@ class Document {
   const ShardHeader& shape() const { return document_shard_->header(); }
   uint32_t num_layers() const { return shape().num_layers; }
   Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }
-  // The kv budget of asks that do not name one.
-  float default_kv_budget() const { return default_kv_budget_; }
+  // The kv budget of an ask that names `kv_budget` and `max_divergence`: (0, 1] or kAutoBudget, and
+  // above 0; 0: the document's. An automatic budget of a document that was indexed before
+  // divergences were measured is the document's own.
+  ChosenBudget ChooseBudget(float kv_budget, float max_divergence) const;
+  // Divergences at budgets, measured while indexing with the document's plan and the default rule.
+  const DivergenceCurve& divergence_curve() const { return budget_.curve; }
   // Calibration of missed attention, measured while indexing with the document's plan and the
   // default rule.
   const MissedCalibration& missed_calibration() const { return missed_calibration_; }
@@ -138,6 +152,7 @@ class Document {
   void ReadAhead(uint32_t layer, bool rows) const;
   Status ReadStatistics();
   Status ReadRetention(const Json& options);
+  Status ReadBudget(const Json& options);
   void ReadHeadsAhead() const;  // hints that Heads of all layers follow
   Result<std::vector<double>> Floors(const PlanPolicies& policies, bool tail) const;
   struct Layer {
@@ -162,7 +177,13 @@ class Document {
   WeightsType weights_ = WeightsType::kStored;
   std::string chat_template_ = std::string(kPlainTemplate);  // a name (chat_formats.h)
   std::string template_text_, template_date_;                // where the template needs them
-  float default_kv_budget_ = 1;
+  // How asks that name no budget get theirs.
+  struct Budget {
+    float kv_budget = 1;  // where it is not automatic, or nothing was measured
+    bool is_auto = false;
+    float max_divergence = kMaxDivergence;
+    DivergenceCurve curve;
+  } budget_;
   MissedCalibration missed_calibration_;
   PlanPolicies policies_;
   Retention retention_;

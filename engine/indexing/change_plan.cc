@@ -4,8 +4,8 @@
 #include <new>
 
 #include "engine/document/document.h"
+#include "engine/indexing/calibrate_document.h"
 #include "engine/indexing/index_cost.h"
-#include "engine/indexing/measure_missed.h"
 #include "engine/model/formats/json.h"
 #include "engine/requests/options.h"
 #include "engine/requests/report_json.h"
@@ -54,16 +54,21 @@ class PlanChanger {
                    ParseJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
     options_ = *json.object();  // Open has read it
     options_.erase("missed");
+    options_.erase("divergence");
     PlanPolicies policies = document->policies();
     if (!change.layer_budget.empty()) policies.layers = change.layer_budget;
     if (!change.head_budget.empty()) policies.heads = change.head_budget;
-    double kv_budget = document->default_kv_budget();
-    if (change.kv_budget > 0) kv_budget = double{change.kv_budget};
+    const ChosenBudget before = document->ChooseBudget(0, change.max_divergence);
+    is_auto_ = change.kv_budget == kAutoBudget || (change.kv_budget == 0 && before.is_auto);
+    const double kv_budget = change.kv_budget > 0 ? double{change.kv_budget} : before.kv_budget;
+    max_divergence_ = before.max_divergence;
     options_["layer_budget"] = Json(policies.layers);
     options_["head_budget"] = Json(policies.heads);
     options_["kv_budget"] = Json(kv_budget);
+    options_["kv_budget_auto"] = Json(is_auto_);
+    options_["max_divergence"] = Json(max_divergence_);
     has_clusters_ = document->has_clusters();
-    if (document->ReadsAll(kv_budget)) return CheckPolicies(policies);
+    if (is_auto_ || document->ReadsAll(kv_budget)) return CheckPolicies(policies);
     return document->Plan(policies, kv_budget, /*tail=*/true, /*has_floors=*/true).status();
   }
 
@@ -108,11 +113,18 @@ class PlanChanger {
     // Measures what estimates by the new plan are worth, then writes the document with that.
     LECTERN_ASSIGN(auto changed,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
-    LECTERN_ASSIGN(const MissedCalibration calibration,
-                   MeasureMissed(std::move(changed), context_.model, context_.backend,
-                                 context_.threads, [] { return false; }));
-    if (!calibration.is_measured()) return {};
-    options_["missed"] = MissedCalibrationJson(calibration, document->header().num_layers);
+    LECTERN_ASSIGN(const Calibration calibration,
+                   CalibrateDocument(std::move(changed), context_.model, context_.backend,
+                                     context_.threads, max_divergence_, [] { return false; }));
+    const DivergenceCurve& curve = calibration.divergence;
+    if (!calibration.missed.is_measured() && !curve.is_measured()) return {};
+    if (calibration.missed.is_measured()) {
+      options_["missed"] = MissedCalibrationJson(calibration.missed, document->header().num_layers);
+    }
+    if (curve.is_measured()) {
+      options_["divergence"] = DivergenceCurveJson(curve);
+      if (is_auto_) options_["kv_budget"] = Json(curve.SmallestBudget(max_divergence_));
+    }
     shards_.pop_back();
     LECTERN_RETURN_IF_ERROR(context_.env.Remove(directory_ + "/" + kDocumentFile));
     return Copy(*document, kDocumentFile);
@@ -155,7 +167,8 @@ class PlanChanger {
   std::vector<ShardSummary> old_shards_, shards_;
   Json::Object options_;
   RamLimit::Share document_ram_, layer_ram_;
-  bool has_clusters_ = false;
+  bool has_clusters_ = false, is_auto_ = false;
+  double max_divergence_ = 0;
 };
 
 }  // namespace

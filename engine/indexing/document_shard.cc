@@ -13,12 +13,16 @@ namespace lectern {
 namespace {
 
 std::string ModelJson(const DocumentShardParts& parts) {
-  const auto& [context, options, prepared, names, layout, header, spill, missed, report,
+  const auto& [context, options, prepared, names, layout, header, spill, calibration, report,
                cluster_keys] = parts;
+  const MissedCalibration& missed = calibration.missed;
   const ChatTemplate& chat = context.model.chat_template();
   Json::Object json = {{"model", Json(context.model.folder())},
                        {"template", Json(chat.name())},
-                       {"kv_budget", Json(double{options.kv_budget})},
+                       // A number, too, for builds from before automatic budgets.
+                       {"kv_budget", Json(StoredBudget(options, calibration.divergence))},
+                       {"kv_budget_auto", Json(options.kv_budget == kAutoBudget)},
+                       {"max_divergence", Json(double{options.max_divergence})},
                        {"kv_type", Json(DtypeName(layout.dtype))},
                        {"layer_budget", Json(options.layer_budget)},
                        {"head_budget", Json(options.head_budget)},
@@ -37,6 +41,9 @@ std::string ModelJson(const DocumentShardParts& parts) {
   if (missed.is_measured()) {
     json["missed"] = MissedCalibrationJson(missed, context.model.config().num_layers);
   }
+  if (calibration.divergence.is_measured()) {
+    json["divergence"] = DivergenceCurveJson(calibration.divergence);
+  }
   if (!layout.retention.keeps_all()) {
     const std::span<const uint64_t> kept = spill.kept_rows();
     AddRetention(json, layout.retention);
@@ -52,6 +59,11 @@ std::string StatisticsJson(const KvSpill& spill) {
 }
 
 }  // namespace
+
+double StoredBudget(const IndexOptions& options, const DivergenceCurve& curve) {
+  if (options.kv_budget != kAutoBudget) return double{options.kv_budget};
+  return curve.is_measured() ? curve.SmallestBudget(double{options.max_divergence}) : 1;
+}
 
 ShardHeader ShardHeaderOf(const DocumentRow& row, const RowLayout& layout,
                           const ModelConfig& config) {

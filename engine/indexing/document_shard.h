@@ -8,7 +8,7 @@
 #include "engine/document/document_names.h"
 #include "engine/document/kv_spill.h"
 #include "engine/document/layer_shard.h"
-#include "engine/document/missed_calibration.h"
+#include "engine/indexing/calibrate_document.h"
 #include "engine/indexing/index_context.h"
 #include "engine/indexing/index_input.h"
 #include "store/shard_format.h"
@@ -28,11 +28,15 @@ struct DocumentShardParts {
   const NamePlan& names;
   const RowLayout& layout;
   const ShardHeader& header;
-  const KvSpill& spill;             // whose statistics are kept
-  const MissedCalibration& missed;  // kept once it is measured
-  const IndexReport& report;        // names the device
-  std::string cluster_keys;         // as ClusterKeys (cluster_layers.h) resolved it
+  const KvSpill& spill;            // whose statistics are kept
+  const Calibration& calibration;  // kept once it is measured
+  const IndexReport& report;       // names the device
+  std::string cluster_keys;        // as ClusterKeys (cluster_layers.h) resolved it
 };
+// The budget that asks get which name none, in (0, 1]: for an automatic one what the curve says, 1
+// where nothing was measured.
+double StoredBudget(const IndexOptions& options, const DivergenceCurve& curve);
+
 // Writes the shard; one that is there already is replaced.
 Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
                                         const std::string& directory, const std::string& temp_dir);

@@ -11,13 +11,13 @@
 #include "engine/document/kv_spill.h"
 #include "engine/gpu/clustering.h"
 #include "engine/gpu/memory_plan.h"
+#include "engine/indexing/calibrate_document.h"
 #include "engine/indexing/cluster_layers.h"
 #include "engine/indexing/document_shard.h"
 #include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_input.h"
 #include "engine/indexing/index_progress.h"
 #include "engine/indexing/index_record.h"
-#include "engine/indexing/measure_missed.h"
 #include "engine/indexing/reuse_kv.h"
 #include "engine/requests/report_json.h"
 #include "engine/requests/seconds.h"
@@ -305,7 +305,7 @@ class Indexer {
                                        .layout = layout_,
                                        .header = header,
                                        .spill = *spill_,
-                                       .missed = missed_,
+                                       .calibration = calibration_,
                                        .report = report_,
                                        .cluster_keys = ClusterKeys(options_, device())},
                                       directory_, temp_dir_));
@@ -320,15 +320,16 @@ class Indexer {
     LECTERN_ASSIGN(const std::shared_ptr<const Document> document,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
     const auto measure = [&](const Placement& device) {
-      return MeasureMissed(document, context_.model, context_.backend, context_.threads,
-                           [this] { return progress_.Stopped(); }, device);
+      return CalibrateDocument(document, context_.model, context_.backend, context_.threads,
+                               double{options_.max_divergence},
+                               [this] { return progress_.Stopped(); }, device);
     };
     auto measured = measure(PlacementOf(document));
     if (IsForWantOfDeviceMemory(measured.status())) {
       Warn("cpu_fallback", "estimates were measured on the CPU: " + measured.status().wordings());
       measured = measure({});
     }
-    LECTERN_ASSIGN(missed_, std::move(measured));
+    LECTERN_ASSIGN(calibration_, std::move(measured));
     report_.seconds.calibrate += SecondsSince(start);
     return {};
   }
@@ -349,6 +350,10 @@ class Indexer {
     row_.state = DocumentState::kReady;
     for (const ShardSummary& shard : shards_) report_.bytes_on_disk += shard.bytes;
     row_.bytes_on_disk = report_.bytes_on_disk;
+    const DivergenceCurve& curve = calibration_.divergence;
+    report_.kv_budget = StoredBudget(options_, curve);
+    report_.is_budget_auto = options_.kv_budget == kAutoBudget;
+    if (curve.is_measured()) report_.divergence = curve.At(report_.kv_budget);
     row_.report_json = IndexReportJson(report_);
     return catalog_.CommitDocument(row_, shards_, names_.change);
   }
@@ -367,7 +372,7 @@ class Indexer {
   std::string directory_;
   std::unique_ptr<KvSpill> spill_;
   std::vector<ShardSummary> shards_;
-  MissedCalibration missed_;         // once it is measured
+  Calibration calibration_;          // once it is measured
   RamLimit::Share text_ram_, work_ram_;
   size_t num_clustering_ = 1;  // kv heads at a time
   IndexReport report_;

@@ -11,7 +11,8 @@
 #include "engine/document/page_map.h"
 #include "engine/indexing/index_context.h"
 #include "engine/indexing/index_cost.h"
-#include "engine/indexing/measure_missed.h"
+#include "engine/indexing/calibrate_document.h"
+#include "engine/indexing/calibration_questions.h"
 #include "engine/indexing/prefill.h"
 #include "engine/model/formats/sha256.h"
 #include "engine/requests/options.h"
@@ -47,7 +48,8 @@ std::string Grouped(uint64_t number) {
 
 // Refuses a document that leaves no room in the model's positions for a question and a short
 // answer.
-Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date) {
+Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date,
+                 std::string_view text) {
   constexpr char kWayOut[] =
       "; nothing is cut off: split the document or use a model with more positions";
   const uint64_t limit = model.config().max_positions;
@@ -56,7 +58,8 @@ Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date) {
                                              " tokens, the model's positions end at " +
                                              Grouped(limit) + kWayOut);
   }
-  LECTERN_ASSIGN(const uint64_t least, LeastRoom(model.chat_template(), model.tokenizer(), date));
+  LECTERN_ASSIGN(const uint64_t least, LeastRoom(model.chat_template(),
+                                                  model.tokenizer(), date, text));
   if (limit - tokens >= least) return {};
   return Status(Code::kContextTooLong,
                 "the document's " + Grouped(tokens) + " tokens leave " + Grouped(limit - tokens) +
@@ -97,11 +100,11 @@ std::string PrefillText(double budget) {
 // Indexing asks each document a few plain questions. Where the longest of them and its answer do
 // not fit, indexing would fail in the end, and so would every question of a user.
 Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
-                           std::string_view date) {
+                           std::string_view date, std::string_view text) {
   uint64_t least = 0;
-  for (const char* question : GenericQuestions()) {
+  for (const std::string& question : CalibrationQuestions(text)) {
     LECTERN_ASSIGN(const auto ids, chat.EncodeQuestion(tokenizer, question, {}, date));
-    least = std::max<uint64_t>(least, ids.size() + kGenericAnswerTokens);
+    least = std::max<uint64_t>(least, ids.size() + kMostCalibrationTokens);
   }
   return least;
 }
@@ -137,7 +140,8 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
   }
   if (model.chat_template().has_date()) prepared.date = Today();
   LECTERN_ASSIGN(prepared.tokens, model.EncodeDocument(prepared.clean.text, prepared.date));
-  LECTERN_RETURN_IF_ERROR(CheckRoom(model, prepared.tokens.ids.size(), prepared.date));
+  LECTERN_RETURN_IF_ERROR(CheckRoom(model, prepared.tokens.ids.size(), prepared.date,
+                                    prepared.clean.text));
   const auto tokens = static_cast<uint32_t>(prepared.tokens.ids.size());
   if (tokens >= kMinClusteredTokens) {
     const ModelConfig& config = model.config();

@@ -26,9 +26,10 @@ struct PreparedDocument {
 Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
                                          const IndexOptions& options);
 
-// Positions that a plain question and its answer take at least: without them a document is refused.
+// Positions that the longest question asked while indexing and its answer take: a document that
+// leaves fewer is refused.
 Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
-                           std::string_view date);
+                           std::string_view date, std::string_view text = {});
 
 struct DiskCost {
   uint64_t finished, peak;  // bytes of the document, and at most while it is indexed

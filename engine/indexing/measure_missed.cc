@@ -6,14 +6,9 @@
 namespace lectern {
 namespace {
 
-constexpr const char* kQuestions[] = {"What is this document about?", "Who is responsible for it?",
-                                      "How much does it cost, and when does it end?",
-                                      "What is the name of the second one?"};
 constexpr double kBudgets[] = {0.2, 0.1, 0.05, 0.02};
 
 }  // namespace
-
-std::span<const char* const> GenericQuestions() { return kQuestions; }
 
 double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> lse,
                    std::span<const float> weights) {
@@ -29,8 +24,8 @@ double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> l
   return missed;
 }
 
-Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_t max_tokens,
-                    bool bound, const LookedUp& body) {
+Result<ExactAnswer> LookUpBeside(DocumentSession& session, std::string_view question,
+                                 uint32_t max_tokens, bool bound, const LookedUp& body) {
   LECTERN_ASSIGN(const double smallest, session.SmallestServed(true));
   Status failed;
   std::vector<float> output;
@@ -46,42 +41,14 @@ Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_
       }
     }
   };
-  AskOptions exact;
-  exact.kv_budget = 1;
-  exact.max_tokens = max_tokens;
-  exact.max_evidence = 0;
-  const Status asked = session.Ask(question, exact).status();
+  AskOptions options;
+  options.max_tokens = max_tokens;
+  options.max_evidence = 0;
+  auto exact = AskExactly(session, question, options);
   session.probe().on_layer = {};
   session.Forget();
-  return asked.ok() ? failed : asked;
-}
-
-// Asks the document the generic questions and compares, at every layer and several budgets, the
-// estimate of missed attention with the truth, which an exact reading beside it gives.
-Result<MissedCalibration> MeasureMissed(std::shared_ptr<const Document> document,
-                                        const Model& model, const Backend& backend,
-                                        ThreadPool& threads, const std::function<bool()>& stopped,
-                                        const Placement& placement) {
-  if (!document->has_clusters()) return MissedCalibration();
-  const std::shared_ptr<void> nothing;
-  LECTERN_ASSIGN(const auto session,
-                 DocumentSession::Create(
-                     std::move(document), std::shared_ptr<const Model>(nothing, &model), backend,
-                     std::shared_ptr<ThreadPool>(nothing, &threads), 0, placement));
-  std::vector<MissedSample> samples;
-  for (size_t i = 0; i < std::size(kQuestions); ++i) {
-    if (stopped()) return Status(Code::kCancelled, "measuring was cancelled");
-    LECTERN_RETURN_IF_ERROR(LookUpBeside(
-        *session, kQuestions[i], kGenericAnswerTokens, /*bound=*/false,
-        [&](double kv_budget, const LayerStep& step, const DocumentRead& read) {
-          samples.push_back({.truth = TrulyMissed(read, step.lse, step.weights),
-                             .estimate = read.uncalibrated_missed,
-                             .layer = step.layer,
-                             .kv_budget = kv_budget,
-                             .question = i});
-        }));
-  }
-  return CalibrateMissed(samples, session->indexed().num_layers());
+  LECTERN_RETURN_IF_ERROR(failed);
+  return exact;
 }
 
 }  // namespace lectern

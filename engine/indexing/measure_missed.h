@@ -1,13 +1,13 @@
-// Asks a document what its estimates of missed attention are worth.
+// Compares a document's estimates of missed attention with the truth, which an exact run tells.
 #ifndef LECTERN_ENGINE_INDEXING_MEASURE_MISSED_H_
 #define LECTERN_ENGINE_INDEXING_MEASURE_MISSED_H_
 
 #include <functional>
-#include <memory>
-#include <vector>
+#include <span>
+#include <string_view>
 
 #include "engine/asking/ask.h"
-#include "engine/document/missed_calibration.h"
+#include "engine/indexing/teacher_forcing.h"
 
 namespace lectern {
 
@@ -18,24 +18,12 @@ double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> l
                    std::span<const float> weights);
 
 // Asks exactly, and in every layer and step looks up beside it at budgets of 0.2, 0.1, 0.05 and
-// 0.02: calls `body` with each that the document can serve. The session stands as before the first
-// question afterwards. Errors are those of Session::Ask.
+// 0.02: calls `body` with each that the document can serve. Returns the exact answer, of at most
+// `max_tokens`; the session stands as before the first question afterwards. Errors are those of Session::Ask.
 using LookedUp = std::function<void(double kv_budget, const LayerStep& step,
                                     const DocumentRead& read)>;
-Status LookUpBeside(DocumentSession& session, std::string_view question, uint32_t max_tokens,
-                    bool bound, const LookedUp& body);
-
-// Questions of the kinds that documents are asked, but about none of them.
-std::span<const char* const> GenericQuestions();
-inline constexpr uint32_t kGenericAnswerTokens = 8;  // of the answers to them that are measured
-
-// Document::missed_calibration of a document, by the plan that it has, on what generic questions
-// miss, which are asked at `placement`. Not measured where there are no clusters, or none of the
-// budgets can be served. kCancelled when `stopped` says so; errors of DocumentSession.
-Result<MissedCalibration> MeasureMissed(std::shared_ptr<const Document> document,
-                                        const Model& model, const Backend& backend,
-                                        ThreadPool& threads, const std::function<bool()>& stopped,
-                                        const Placement& placement = {});
+Result<ExactAnswer> LookUpBeside(DocumentSession& session, std::string_view question,
+                                 uint32_t max_tokens, bool bound, const LookedUp& body);
 
 }  // namespace lectern
 

@@ -27,11 +27,12 @@ Status Wrong(const Option& option, const Message& what) {
 }
 
 Status CheckNumber(const Option& option, double number) {
-  if (option.range.Holds(number)) return {};
+  if (HoldsNumber(option, number)) return {};
   if (option.range.most == std::numeric_limits<double>::infinity()) {
     return Wrong(option, "must be at least " + Shown(option.range.least));
   }
-  return Wrong(option, "must be in " + Interval(option.range));
+  const std::string word = option.word.empty() ? "" : " or \"" + std::string(option.word) + "\"";
+  return Wrong(option, "must be in " + Interval(option.range) + word);
 }
 
 Status CheckTexts(const Option& option, const std::vector<std::string>& texts) {
@@ -79,6 +80,10 @@ Message NameOf(const Option& option) { return {option.name, FlagOf(option)}; }
 std::string Interval(const OptionRange& range) {
   return (range.is_open_below ? "(" : "[") + Shown(range.least) + ", " + Shown(range.most) +
          (range.is_open_above ? ")" : "]");
+}
+
+bool HoldsNumber(const Option& option, double number) {
+  return option.range.Holds(number) || (!option.word.empty() && number == option.word_number);
 }
 
 std::string HelpText(const Option& option, std::string_view text,

@@ -78,6 +78,10 @@ struct Option {
   std::array<std::string_view, 6> choices = {};                      // the last ones may be empty
   // Names for a kText that the engine itself checks; they are shown in the description.
   std::vector<std::string> (*names)() = nullptr;
+  // kNumber: a word that may stand in its place, such as "auto", and the number outside of the range
+  // that carries it in structs. Empty: there is none.
+  std::string_view word = {};
+  double word_number = 0;
   bool is_on = false;           // kFlag: the default; the flag of the tool then is --no-name
   bool is_never_empty = false;  // kText
   bool has_variable = false;    // an environment variable of the tools: VariableOf
@@ -99,6 +103,8 @@ std::string FieldOf(const Option& option);       // of a request, as in kv_budge
 std::string VariableOf(const Option& option);    // LECTERN_MAX_RAM for max_ram
 Message NameOf(const Option& option);            // the name, for command lines the flag
 std::string Interval(const OptionRange& range);  // "(0, 1]"
+// Whether a kNumber may have this value: it lies in the range, or stands for the option's word.
+bool HoldsNumber(const Option& option, double number);
 // A help text with {names} as `name_of` has them, and the default.
 std::string HelpText(const Option& option, std::string_view text,
                      const std::function<std::string(std::string_view name)>& name_of);

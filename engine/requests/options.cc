@@ -9,6 +9,9 @@ namespace {
 
 constexpr unsigned kToolAndRequest = kCommandLine | kRequest, kEverywhere = 7;
 
+// Nats a token. Beyond 100 no limit is meant.
+constexpr OptionRange kDivergence = {.least = 0, .most = 100, .is_open_below = true};
+
 // All stop texts are compared with the end of the answer at each token.
 constexpr double kMostStopBytes = 8192;
 
@@ -62,13 +65,26 @@ std::span<const AskOptionRow> AskOptionRows() {
         .kind = OptionKind::kNumber,
         .surfaces = kEverywhere,
         .range = kShare,
+        .word = "auto",
+        .word_number = kAutoBudget,
         .help = "Share of the document's keys and values to read for the answer, above 0 and up to "
-                "1",
-        .default_text = "the share that it was indexed with",
+                "1; auto: as little as keeps {max_divergence}",
+        .default_text = "as it was indexed with",
         .value_name = "F"},
        AtOrZero<&C::kv_budget>(),
        At<&A::kv_budget>(),
        AtOrZero<&E::kv_budget>()},
+      {{.name = "max_divergence",
+        .kind = OptionKind::kNumber,
+        .surfaces = kToolAndRequest,
+        .range = kDivergence,
+        .help = "Most that answers may differ from exact ones, in nats a token (KL divergence, as predicted "
+                "for the document): {kv_budget} auto keeps it, a smaller budget warns",
+        .default_text = "as it was indexed",
+        .value_name = "D"},
+       AtOrZero<&C::max_divergence>(),
+       At<&A::max_divergence>(),
+       AtOrZero<&E::max_divergence>()},
       {{.name = "tail",
         .kind = OptionKind::kFlag,
         .surfaces = kToolAndRequest,
@@ -298,13 +314,26 @@ std::span<const IndexOptionRow> IndexOptionRows() {
         .kind = OptionKind::kNumber,
         .surfaces = kToolAndRequest,
         .range = kShare,
+        .word = "auto",
+        .word_number = kAutoBudget,
         .help = "Share of the document's keys and values that a question reads where it names no "
-                "other, above 0 and up to 1",
-        .default_text = "0.1",
+                "other, above 0 and up to 1; auto: as little as keeps {max_divergence}",
+        .default_text = "auto",
         .value_name = "F"},
        AtOrZero<&C::kv_budget>(),
        At<&A::kv_budget>(),
        At<&E::kv_budget>()},
+      {{.name = "max_divergence",
+        .kind = OptionKind::kNumber,
+        .surfaces = kToolAndRequest,
+        .range = kDivergence,
+        .help = "Most that answers may differ from exact ones, in nats a token (KL divergence, measured "
+                "while indexing): {kv_budget} auto keeps it, a smaller budget warns",
+        .default_text = "0.01",
+        .value_name = "D"},
+       AtOrZero<&C::max_divergence>(),
+       At<&A::max_divergence>(),
+       At<&E::max_divergence>()},
       {{.name = "layer_budget",
         .kind = OptionKind::kText,
         .surfaces = kCommandLine,
@@ -478,13 +507,25 @@ std::span<const PlanOptionRow> PlanOptionRows() {
         .kind = OptionKind::kNumber,
         .surfaces = kCommandLine,
         .range = kShare,
+        .word = "auto",
+        .word_number = kAutoBudget,
         .help = "Share of the document's keys and values that a question reads where it names no "
-                "other",
+                "other; auto: as little as keeps {max_divergence}",
         .default_text = "unchanged",
         .value_name = "F"},
        AtOrZero<&C::kv_budget>(),
        At<&A::kv_budget>(),
        AtOrZero<&E::kv_budget>()},
+      {{.name = "max_divergence",
+        .kind = OptionKind::kNumber,
+        .surfaces = kCommandLine,
+        .range = kDivergence,
+        .help = "Most that answers may differ from exact ones, in nats a token",
+        .default_text = "unchanged",
+        .value_name = "D"},
+       AtOrZero<&C::max_divergence>(),
+       At<&A::max_divergence>(),
+       AtOrZero<&E::max_divergence>()},
   };
   return kRows;
 }

@@ -82,6 +82,9 @@ Json EvidenceValue(const Evidence& evidence, OffsetUnit unit, std::string_view t
 Json KvValue(const KvReceipt& kv) {
   return Json::Object{
       {"budget", Share(kv.budget)},
+      {"budget_auto", kv.is_auto},
+      {"max_divergence", Rounded(kv.max_divergence, 6)},
+      {"divergence", kv.divergence ? Rounded(*kv.divergence, 6) : Json()},
       {"rule", kv.rule},
       {"layer_budget", StringOrNull(kv.layer_budget)},
       {"head_budget", StringOrNull(kv.head_budget)},
@@ -265,6 +268,9 @@ std::string IndexReportJson(const IndexReport& report) {
       {"weights", report.weights},
       {"generation", report.generation},
       {"levels", std::move(levels)},
+      {"kv_budget", report.kv_budget > 0 ? Rounded(report.kv_budget, 6) : Json()},
+      {"kv_budget_auto", report.is_budget_auto},
+      {"divergence", report.divergence ? Rounded(*report.divergence, 6) : Json()},
       {"seconds", Json::Object{{"read", Time(seconds.read)},
                                {"prefill", Time(seconds.prefill)},
                                {"cluster", Time(seconds.cluster)},
@@ -307,7 +313,7 @@ std::string DocumentsJson(const std::vector<DocumentRow>& rows) {
   return Json(Json::Object{{"documents", std::move(documents)}}).Dump();
 }
 
-// {"layer_budget","head_budget","kv_budget","stats","layers":[{"share","heads","cosine",
+// {"layer_budget","head_budget","kv_budget","kv_budget_auto","max_divergence","divergence","stats","layers":[{"share","heads","cosine",
 // "competed"}]}: null where there is none; a plan that cannot be told is null as a whole.
 Json PlanJson(const Result<DocumentPlan>& plan) {
   if (!plan.ok()) return nullptr;
@@ -329,6 +335,9 @@ Json PlanJson(const Result<DocumentPlan>& plan) {
   return Json::Object{{"layer_budget", plan->layer_budget},
                       {"head_budget", plan->head_budget},
                       {"kv_budget", Rounded(plan->kv_budget, 6)},
+                      {"kv_budget_auto", plan->is_auto},
+                      {"max_divergence", Rounded(plan->max_divergence, 6)},
+                      {"divergence", plan->divergence ? Rounded(*plan->divergence, 6) : Json()},
                       {"stats", StringOrNull(plan->stats)},
                       {"layers", std::move(layers)}};
 }

@@ -79,12 +79,21 @@ struct IndexProgress {
 };
 std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", …
 
+// A kv budget that follows from what was measured while the document was indexed.
+inline constexpr float kAutoBudget = -1;
+// The mean divergence of an answer's tokens from exact mode's, KL in nats, that a budget should keep.
+// At 0.01 about one token in forty is another one than exact mode's (tools/evaluate/RESULTS.md).
+inline constexpr float kMaxDivergence = 0.01f;
+
 struct IndexOptions {
   // Points to the document afterwards; empty: one made from `source`, or none where that is empty,
   // too. In NFC (engine/document/document_names.h).
   std::string name;
   Dtype kv_dtype = Dtype::kF16;
-  float kv_budget = 0.1f;   // (0, 1]: the default of later asks; thresholds serve any budget
+  // (0, 1]: of later asks that name none; kAutoBudget: the smallest budget at which they are
+  // predicted to keep max_divergence, as measured while indexing.
+  float kv_budget = kAutoBudget;
+  float max_divergence = kMaxDivergence;  // nats a token, above 0: the limit of later asks
   uint32_t num_levels = 2;  // 1, 2 or 3
   // The plan of later asks: policies of index/policies/, for layers and for the heads of a layer.
   std::string layer_budget = "uniform", head_budget = "global";
@@ -137,6 +146,10 @@ struct DocumentPlan {
   std::string layer_budget, head_budget;  // the policies
   std::string stats;                      // "window", "full"; empty: it has none
   double kv_budget = 1;
+  bool is_auto = false;  // kv_budget follows from max_divergence
+  double max_divergence = kMaxDivergence;
+  // Predicted at kv_budget, in nats a token; nothing: it was not measured.
+  std::optional<double> divergence;
   std::vector<double> layers;  // [layers]: share of the layer's rows that a step reads
   std::vector<double> heads;   // [layers][kv heads]: of the head's; empty where they compete
   std::vector<double> cosine;  // [layers]: residual stream before and after attention; or empty
@@ -147,7 +160,8 @@ struct DocumentPlan {
 // Changes to a document's plan. A field that is empty or 0 leaves its part as it is.
 struct PlanChange {
   std::string layer_budget, head_budget;
-  float kv_budget = 0;  // (0, 1]: of asks that name none
+  float kv_budget = 0;       // (0, 1] or kAutoBudget: of asks that name none
+  float max_divergence = 0;  // nats a token, above 0
 };
 
 struct LevelReport {
@@ -164,6 +178,9 @@ struct IndexReport {
   std::string fingerprint;  // 64 hex digits
   uint64_t generation = 0;
   std::vector<LevelReport> levels;
+  double kv_budget = 0;  // of asks that name none; 0: the document was there
+  bool is_budget_auto = false;
+  std::optional<double> divergence;  // predicted at kv_budget, nats a token; nothing: not measured
   struct {
     double read = 0, prefill = 0, cluster = 0, calibrate = 0, write = 0, total = 0;
   } seconds;
@@ -228,7 +245,10 @@ struct SamplingOptions {
 };
 
 struct AskOptions {
-  float kv_budget = 0;  // (0, 1]; 0: the document's default; 1: exact
+  float kv_budget = 0;  // (0, 1] or kAutoBudget; 0: the document's default; 1: exact
+  // Nats a token, above 0; 0: the document's. An automatic budget keeps it; of another one that is
+  // predicted not to, a warning says so.
+  float max_divergence = 0;
   bool tail = true;     // clusters that are not read count through their centroid and mean value
   // Most tokens of the answer, at least 1; where the model's positions or the memory limit leave
   // room for fewer, the answer ends there.
@@ -263,6 +283,9 @@ struct AskOptions {
   std::function<bool(std::string_view)> on_text;
   // Receives what the model thinks before it answers, in the same way.
   std::function<bool(std::string_view)> on_reasoning;
+  // Receives each of Answer::warnings and its part of the note, on the calling thread: before the
+  // first piece of text, where it is known by then.
+  std::function<void(std::string_view warning, const Message& note)> on_warning;
   // Texts that end the answer, across tokens, too: it stops before the first of them, of which no
   // part is shown. The model's thoughts may hold them. None is empty.
   std::vector<std::string> stop_texts;
@@ -283,6 +306,11 @@ struct Evidence {
 
 struct KvReceipt {
   float budget = 1;  // share of the whole document's K+V bytes, whatever of it is stored
+  bool is_auto = false;  // it follows from max_divergence
+  double max_divergence = kMaxDivergence;  // the limit, nats a token
+  // Predicted at this budget; 0 where everything was read; nothing: it was not measured for the
+  // document, or not with these policies and this rule.
+  std::optional<double> divergence;
   std::string rule;  // "exact", or AskOptions::rule
   std::string layer_budget, head_budget;  // the policies; empty where everything was read
   bool fallback = false;                  // AskOptions::fallback made the answer exact
@@ -328,7 +356,8 @@ struct Answer {
   } timings_ms;
   KvReceipt kv;
   std::vector<Evidence> evidence;     // by mass, largest first
-  // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition".
+  // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition",
+  // "low_budget".
   std::vector<std::string> warnings;
   Message note;  // what to tell the user, warnings in words; or empty
 };

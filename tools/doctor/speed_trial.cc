@@ -294,9 +294,9 @@ Speeds Extrapolate(const SpeedQuestion& q, const Probe& probe, const Trial& tria
   const double byte = probe.layer_of_one / q.layer_bytes;
   const double further =
       of_full.num_layers == 0 ? 0 : std::max(0.0, bytes(n) - bytes(trial.tokens)) * byte;
-  // Generic questions of about 12 tokens and 8 tokens of an answer each
-  // (engine/indexing/measure_missed.cc).
-  constexpr double kCalibrationSteps = 4 * (1 + 8);
+  // Four questions, each answered three times by about four tokens
+  // (engine/indexing/calibrate_document.cc).
+  constexpr double kCalibrationSteps = 4 * 3 * 4;
   const double outputs = kCalibrationSteps * fixed.token;
   const double calibrate = trial.calibrate == 0
                                ? 0

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "engine/asking/ask.h"
-#include "engine/indexing/measure_missed.h"
+#include "engine/indexing/calibration_questions.h"
 #include "engine/indexing/teacher_forcing.h"
 #include "engine/model/formats/json.h"
 #include "tools/evaluate/evicted_tail.h"

@@ -103,8 +103,12 @@ OptionValue ReadOptionField(RequestFields& fields, const Option& option) {
   switch (option.kind) {
     case OptionKind::kFlag:
       return Value(fields.Boolean(name));
-    case OptionKind::kNumber:
-      return Value(fields.Number(name, Least(option.range), Most(option)));
+    case OptionKind::kNumber: {
+      if (option.word.empty()) return Value(fields.Number(name, Least(option.range), Most(option)));
+      if (fields.IsText(name, option.word)) return option.word_number;
+      return Value(fields.Number(name, Least(option.range), Most(option),
+                                 " or \"" + std::string(option.word) + "\""));
+    }
     case OptionKind::kWhole:
     case OptionKind::kBytes:
       return Value(
@@ -129,10 +133,14 @@ Json::Object OptionSchema(const Option& option, Place place) {
   switch (option.kind) {
     case OptionKind::kFlag:
       return {{"type", TypeOf("boolean", place)}};
-    case OptionKind::kNumber:
-      return {{"type", TypeOf("number", place)},
-              {"minimum", Least(option.range)},
-              {"maximum", Most(option)}};
+    case OptionKind::kNumber: {
+      Json::Object schema = {{"type", TypeOf("number", place)},
+                             {"minimum", Least(option.range)},
+                             {"maximum", Most(option)}};
+      if (option.word.empty()) return schema;
+      Json::Object word = {{"type", "string"}, {"enum", Json::Array{std::string(option.word)}}};
+      return {{"oneOf", Json::Array{std::move(schema), std::move(word)}}};
+    }
     case OptionKind::kWhole:
     case OptionKind::kBytes:
       return {{"type", TypeOf("integer", place)},

@@ -62,13 +62,19 @@ std::optional<bool> RequestFields::Boolean(const char* name) {
   return member->boolean() ? std::optional(*member->boolean()) : std::nullopt;
 }
 
-std::optional<double> RequestFields::Number(const char* name, double least, double most) {
+bool RequestFields::IsText(const char* name, std::string_view text) {
+  const Json* const member = Any(name);
+  return member && member->string() && *member->string() == text;
+}
+
+std::optional<double> RequestFields::Number(const char* name, double least, double most,
+                                            const std::string& or_else) {
   const Json* const member = Any(name);
   if (!member) return std::nullopt;
   const auto text = are_texts_ ? ParseJson(*member->string(), kLimits) : Result<Json>(*member);
   const std::optional<double> number = text.ok() ? text->number() : std::nullopt;
   if (number && *number >= least && *number <= most) return number;
-  Fail(name, "must be a number " + Range(least, most));
+  Fail(name, "must be a number " + Range(least, most) + or_else);
   return std::nullopt;
 }
 

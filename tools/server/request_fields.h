@@ -24,7 +24,11 @@ class RequestFields {
   // Returns nothing if the member is missing or null. A wrong type or range is an error of Finish.
   std::optional<std::string> String(const char* name);
   std::optional<bool> Boolean(const char* name);
-  std::optional<double> Number(const char* name, double least, double most);
+  // `or_else`: what else the field may hold, for the message, as in " or \"auto\"".
+  std::optional<double> Number(const char* name, double least, double most,
+                               const std::string& or_else = "");
+  // Whether the field is there and is this text.
+  bool IsText(const char* name, std::string_view text);
   // A number beyond 63 bits counts as the largest one.
   std::optional<int64_t> Integer(const char* name, int64_t least);
   std::optional<uint64_t> Whole(const char* name, uint64_t least, uint64_t most);

@@ -1,0 +1,102 @@
+#include "engine/document/divergence_curve.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lectern {
+namespace {
+
+constexpr double kLeast = 1e-9;  // nats: smaller divergences are not told apart
+constexpr size_t kMostBudgets = 64;
+
+// A budget above this reads so much that an exact answer costs hardly more.
+constexpr double kMostSparse = 0.5;
+
+// How fast log divergence falls by log budget beyond measured budgets, where only one was measured:
+// by the square root of the budget's factor. Real documents fall faster (0.7 to 1.8, between 0.05
+// and 0.2, tools/evaluate/RESULTS.md), so that predictions of larger budgets are cautious.
+constexpr double kSlope = -0.5;
+
+}  // namespace
+
+double DivergenceCurve::At(double kv_budget) const {
+  if (kv_budget >= 1) return 0;
+  if (budgets.size() == 1) {
+    return divergences[0] * std::pow(kv_budget / budgets[0], kSlope);
+  }
+  const auto above = static_cast<size_t>(
+      std::upper_bound(budgets.begin(), budgets.end(), kv_budget) - budgets.begin());
+  const size_t b = std::clamp<size_t>(above, 1, budgets.size() - 1), a = b - 1;
+  const double log_a = std::log(std::max(divergences[a], kLeast));
+  const double log_b = std::log(std::max(divergences[b], kLeast));
+  const double t = std::log(kv_budget / budgets[a]) / std::log(budgets[b] / budgets[a]);
+  return std::exp(log_a + t * (log_b - log_a));
+}
+
+double DivergenceCurve::SmallestBudget(double most) const {
+  const double least = budgets.front();
+  if (At(least) <= most) return least;
+  if (At(kMostSparse) > most) return 1;
+  // At never ascends, so that halving the interval on a logarithmic scale finds the place.
+  double too_small = std::log(least), enough = std::log(kMostSparse);
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (too_small + enough) / 2;
+    (At(std::exp(middle)) <= most ? enough : too_small) = middle;
+  }
+  return std::exp(enough);
+}
+
+DivergenceCurve FitDivergenceCurve(std::vector<std::pair<double, double>> measured) {
+  std::sort(measured.begin(), measured.end());
+  // Pools adjacent violators: `ends` of the pools so far, and their sums.
+  struct Pool {
+    double sum;
+    size_t count;
+    double mean() const { return sum / static_cast<double>(count); }
+  };
+  std::vector<Pool> pools;
+  for (const auto& [budget, divergence] : measured) {
+    pools.push_back({divergence, 1});
+    while (pools.size() > 1 && pools.back().mean() > pools[pools.size() - 2].mean()) {
+      const Pool last = pools.back();
+      pools.pop_back();
+      pools.back().sum += last.sum;
+      pools.back().count += last.count;
+    }
+  }
+  DivergenceCurve curve;
+  for (const auto& [budget, divergence] : measured) curve.budgets.push_back(budget);
+  for (const Pool& pool : pools) curve.divergences.insert(curve.divergences.end(), pool.count, pool.mean());
+  return curve;
+}
+
+Json DivergenceCurveJson(const DivergenceCurve& curve) {
+  return Json(Json::Object{
+      {"budgets", Json::Array(curve.budgets.begin(), curve.budgets.end())},
+      {"divergences", Json::Array(curve.divergences.begin(), curve.divergences.end())}});
+}
+
+std::optional<DivergenceCurve> ParseDivergenceCurve(const Json& json) {
+  DivergenceCurve curve;
+  for (const auto& [key, out] : {std::pair("budgets", &curve.budgets),
+                                 std::pair("divergences", &curve.divergences)}) {
+    const Json* const numbers = json.Find(key);
+    if (numbers == nullptr || numbers->array() == nullptr) return std::nullopt;
+    if (numbers->array()->size() > kMostBudgets) return std::nullopt;
+    for (const Json& number : *numbers->array()) out->push_back(number.number().value_or(-1));
+  }
+  const bool has_budgets = !curve.budgets.empty() && curve.budgets.front() > 0 &&
+                           curve.budgets.back() < 1 &&
+                           std::ranges::adjacent_find(curve.budgets, std::greater_equal{}) ==
+                               curve.budgets.end();
+  const bool descends = std::ranges::is_sorted(curve.divergences, std::greater{}) &&
+                        std::ranges::all_of(curve.divergences, [](double divergence) {
+                          return divergence >= 0 && std::isfinite(divergence);
+                        });
+  if (!has_budgets || !descends || curve.budgets.size() != curve.divergences.size()) {
+    return std::nullopt;
+  }
+  return curve;
+}
+
+}  // namespace lectern
