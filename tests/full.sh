@@ -14,6 +14,10 @@
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
 #                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
 #                 build-release/evaluate holds
+#   evaluate-real SmolLM2 and Gemma 3 on ten texts of Debian packages and those of DOCUMENTS: errors,
+#                 teacher-forced answers, automatic budgets and perplexity; hours (after
+#                 tests/real.sh models, which fetches the models; DOCUMENTS: a folder with NAME.txt and
+#                 questions in NAME.jsonl)
 #   policies      all pairs of budget policies, as above: 300 questions on 20 documents of 8K tokens,
 #                 the three best on five of 32K
 #   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
@@ -201,6 +205,14 @@ compare() {
 evaluate() {
   build release lectern-evaluate
   tools/evaluate/run.sh build-release/evaluate
+}
+
+# SmolLM2 and Gemma 3 as `tests/real.sh models` fetches them.
+evaluate-real() {
+  local models=${LECTERN_REAL_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/lectern-real}
+  build release lectern-evaluate
+  tools/evaluate/real.sh build-release/evaluate-real "$models/SmolLM2-135M-Instruct.Q4_1.gguf" \
+    "$models/gemma-3-270m-q4_k_m.gguf" "${DOCUMENTS:-}"
 }
 
 policies() {
@@ -449,7 +461,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
+    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

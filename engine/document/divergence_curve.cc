@@ -35,7 +35,7 @@ double DivergenceCurve::At(double kv_budget) const {
 
 double DivergenceCurve::SmallestBudget(double most) const {
   const double least = budgets.front();
-  if (At(least) <= most) return least;
+  if (divergences.front() <= most) return least;
   if (At(kMostSparse) > most) return 1;
   // At never ascends, so that halving the interval on a logarithmic scale finds the place.
   double too_small = std::log(least), enough = std::log(kMostSparse);

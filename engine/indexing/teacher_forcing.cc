@@ -6,15 +6,21 @@
 namespace lectern {
 namespace {
 
-struct SoftmaxSums {
-  double largest, log_sum;  // log_sum: of exp(logit - largest)
+// Sum and largest logit of a softmax; `exponentials`: exp(logit - largest) of each.
+struct Softmax {
+  std::vector<float> exponentials;
+  double largest = 0, sum = 0;
+
+  double log_sum() const { return largest + std::log(sum); }
 };
 
-SoftmaxSums SumsOf(std::span<const float> logits) {
-  const float largest = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float logit : logits) sum += double{std::exp(logit - largest)};
-  return {double{largest}, std::log(sum)};
+Softmax SoftmaxOf(const Backend& backend, std::span<const float> logits) {
+  Softmax softmax = {{logits.begin(), logits.end()}, double{*std::ranges::max_element(logits)}, 0};
+  const float reference = static_cast<float>(softmax.largest);
+  backend.exp_rows({.logits = {softmax.exponentials.data(), 1, logits.size()},
+                    .reference = {&reference, 1}});
+  for (const float exponential : softmax.exponentials) softmax.sum += double{exponential};
+  return softmax;
 }
 
 size_t Likeliest(std::span<const float> logits) {
@@ -42,16 +48,15 @@ class Watch {
 
 }  // namespace
 
-double Divergence(std::span<const float> exact, std::span<const float> other) {
-  const SoftmaxSums p = SumsOf(exact), q = SumsOf(other);
-  double divergence = 0;
+// sum_i p_i (log p_i - log q_i) = sum_i p_i (x_i - y_i) - log sum exp x + log sum exp y.
+double Divergence(const Backend& backend, std::span<const float> exact,
+                  std::span<const float> other) {
+  const Softmax p = SoftmaxOf(backend, exact), q = SoftmaxOf(backend, other);
+  double mean = 0;
   for (size_t i = 0; i < exact.size(); ++i) {
-    const double log_p = exact[i] - p.largest - p.log_sum;
-    // A token this unlikely adds less than 1e-12, whatever the other distribution says of it.
-    if (log_p < -32) continue;
-    divergence += std::exp(log_p) * (log_p - (other[i] - q.largest - q.log_sum));
+    mean += double{p.exponentials[i]} * (double{exact[i]} - double{other[i]});
   }
-  return std::max(0.0, divergence);
+  return std::max(0.0, mean / p.sum - p.log_sum() + q.log_sum());
 }
 
 Result<ExactAnswer> AskExactly(DocumentSession& session, std::string_view question,
@@ -72,7 +77,7 @@ Result<ForcedAnswer> AskForced(DocumentSession& session, std::string_view questi
   ForcedAnswer forced;
   const Watch watch(session, exact.ids, [&](std::span<const float> logits, int32_t) {
     const std::vector<float>& other = exact.logits[forced.divergences.size()];
-    forced.divergences.push_back(Divergence(other, logits));
+    forced.divergences.push_back(Divergence(session.backend(), other, logits));
     forced.num_same += Likeliest(logits) == Likeliest(other);
   });
   AskOptions same_length = options;

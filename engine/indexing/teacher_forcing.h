@@ -27,8 +27,10 @@ struct ForcedAnswer {
   size_t num_same = 0;              // tokens whose likeliest is the exact one's
 };
 
-// KL(softmax(exact) || softmax(other)) in nats, at least 0. Both have the same size, above 0.
-double Divergence(std::span<const float> exact, std::span<const float> other);
+// KL(softmax(exact) || softmax(other)) in nats, within 1e-4 (Backend::exp_rows), at least 0. Both
+// have the same size, above 0, and finite logits.
+double Divergence(const Backend& backend, std::span<const float> exact,
+                  std::span<const float> other);
 
 // Asks at a budget of 1 and greedily, with the other `options` as they are. The session stands
 // after the answer. Errors of Session::Ask.

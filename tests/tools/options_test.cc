@@ -337,7 +337,8 @@ lectern_ask_options ToC(const api::AskOptions& options) {
   api::internal::Callback<decltype(options.on_text)> text{options.on_text};
   api::internal::Callback<decltype(options.on_text)> reasoning{options.on_reasoning};
   api::internal::Callback<decltype(options.on_token)> token{options.on_token};
-  return api::internal::ToC(options, text, reasoning, token);
+  api::internal::Callback<decltype(options.on_warning)> warning{options.on_warning};
+  return api::internal::ToC(options, text, reasoning, token, warning);
 }
 lectern_index_options ToC(const api::IndexOptions& options) {
   api::internal::Callback<decltype(options.on_progress)> progress{options.on_progress};

@@ -13,6 +13,7 @@
 #include "engine/indexing/calibration_questions.h"
 #include "engine/indexing/teacher_forcing.h"
 #include "engine/model/formats/json.h"
+#include "tools/evaluate/continuation.h"
 #include "tools/evaluate/evicted_tail.h"
 #include "tools/evaluate/modes.h"
 #include "tools/evaluate/paper_lookup.h"
@@ -54,7 +55,8 @@ class DocumentEvaluation {
       std::cerr << '\r' << name_ << ": answers " << i + 1 << " of " << num_answers << std::flush;
     }
     std::cerr << '\n';
-    return {};
+    if (options_.continuation == 0) return {};
+    return MeasureContinuation(engine_, name_, options_.continuation, AnswerBudgets(), results_);
   }
 
  private:
@@ -222,12 +224,21 @@ class DocumentEvaluation {
 
   // --- answers ---
 
+  // 0: the automatic one.
+  std::vector<double> AnswerBudgets() const {
+    std::vector<double> budgets = options_.budgets;
+    if (options_.has_auto) budgets.push_back(0);
+    return budgets;
+  }
+
   Status MeasureAnswers(const std::vector<Question>& questions, size_t number) {
+    const std::vector<double> budgets = AnswerBudgets();
     for (const std::string& mode : options_.answers) {
-      for (size_t budget = 0; budget < options_.budgets.size(); ++budget) {
-        const Method method = AnswerMethod(mode, options_.budgets[budget]);
+      for (size_t budget = 0; budget < budgets.size(); ++budget) {
+        if (budgets[budget] == 0 && mode != "default") continue;
+        const Method method = AnswerMethod(mode, budgets[budget]);
         const Measurement measurement =
-            Of(Measurement::What::kAnswer, method, number, options_.budgets[budget]);
+            Of(Measurement::What::kAnswer, method, number, budgets[budget]);
         if (results_.Has(measurement)) continue;
         ExactAnswer& exact = exact_[number];
         if (exact.ids.empty()) {
@@ -268,7 +279,8 @@ class DocumentEvaluation {
   Result<Json::Object> MeasureAnswer(const Question& question, const ExactAnswer& exact,
                                      const Method& method, size_t budget) {
     AskOptions options = Exact();
-    options.kv_budget = static_cast<float>(options_.budgets[budget]);
+    const bool is_auto = budget == options_.budgets.size();
+    options.kv_budget = is_auto ? kAutoBudget : static_cast<float>(options_.budgets[budget]);
     options.tail = HasTail(method.mode);
     options.max_evidence = 3;
     if (const auto policies = PoliciesOf(method.mode)) {
@@ -290,6 +302,10 @@ class DocumentEvaluation {
                             {"exact_right", Json(exact.answer.text == question.answer)},
                             {"right", Json(is_right)},
                             {"same", Json(answer.text == exact.answer.text)},
+                            {"kv_budget", Json(double{forced.answer.kv.budget})},
+                            {"predicted", forced.answer.kv.divergence
+                                              ? Json(*forced.answer.kv.divergence)
+                                              : Json()},
                             {"kl", Json(forced.divergences.front())},
                             {"kl_tokens", Json(Json::Array(forced.divergences.begin(),
                                                            forced.divergences.end()))},

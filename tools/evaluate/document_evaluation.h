@@ -20,6 +20,8 @@ struct EvaluationOptions {
   uint32_t error_questions = 4;  // of them, whose attention errors are measured
   uint32_t calibration = 8;      // questions that choose the paper's thresholds
   uint32_t paper_seeds = 3;
+  bool has_auto = false;      // answers at the document's automatic budget, too
+  uint32_t continuation = 0;  // tokens of the document's end that are predicted; 0: none
 };
 
 // Measures every method at every budget on the document `name` of the engine's store, and adds to

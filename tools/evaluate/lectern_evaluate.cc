@@ -112,6 +112,11 @@ int Main(int argc, char** argv) {
                 "(default: 8)")
       .TypeName("UINT:POSITIVE")
       .Check(tools::PositiveNumber());
+  app.AddFlag("--auto", [&] { flags.options.has_auto = true; },
+              "Compare answers at the document's automatic budget, too");
+  app.AddOption("--continuation", flags.options.continuation,
+                "Number of tokens at the end of each document that are predicted at each budget; 0 "
+                "is none (default: 0)");
   app.AddOption("--raw", flags.raw,
                 "Append the results to this file instead of printing them, and skip those that it "
                 "already has");

@@ -55,8 +55,9 @@ Result<std::pair<Measurement, RawResults::Sum>> RawResults::Parse(const std::str
       ++sum.count;
     }
   }
-  const auto what =
-      json.Find(kQuestionErrors) ? Measurement::What::kErrors : Measurement::What::kAnswer;
+  const auto what = json.Find(kQuestionErrors)       ? Measurement::What::kErrors
+                    : json.Find("continuation_nats") ? Measurement::What::kContinuation
+                                                     : Measurement::What::kAnswer;
   return std::pair(Measurement{what, *document->string(), *question->unsigned_integer(),
                                *mode->string(), *seed->unsigned_integer(), *budget->number()},
                    sum);

@@ -14,16 +14,16 @@
 
 namespace lectern::evaluate {
 
-// The thing that a line measures: the answer to a question of a document, or attention errors while
-// an exact run answers it, by a method at a budget.
+// The thing that a line measures, by a method at a budget: the answer to a question of a document,
+// attention errors while an exact run answers it, or predictions of the document's end.
 struct Measurement {
-  enum class What { kErrors, kAnswer };
+  enum class What { kErrors, kAnswer, kContinuation };
   What what;
   std::string document;
-  uint64_t question;  // its place in the file of questions
+  uint64_t question;  // its place in the file of questions; kContinuation: tokens of the end
   std::string mode;
   uint64_t seed;  // of the paper's K-means; else 0
-  double budget;
+  double budget;  // 0: the document's automatic one
   auto operator<=>(const Measurement&) const = default;
 };
 

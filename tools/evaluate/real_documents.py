@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Whole real documents, with questions about parts of them, for lectern-evaluate:
 
-    real_documents.py FOLDER [--most BYTES] [NAME…]
+    real_documents.py FOLDER [--most BYTES] [--from FOLDER] [NAME…]
 
 Writes FOLDER/NAME.txt and FOLDER/NAME.jsonl. The texts come from Debian packages, which apt fetches
 once (tools/reader/package_texts.py); the questions are those of tools/reader/questions, whose passages
 are moved to where they stand in the whole file. `--most` cuts a text at the end of a paragraph, for
-models that take less; questions about what is cut off are left out.
+models that take less; questions about what is cut off are left out. `--from` takes every NAME.txt with
+NAME.jsonl of a folder instead.
 """
 
 import argparse
@@ -44,26 +45,38 @@ def moved(question, by, length):
     return {**question, "passages": passages}
 
 
-def write(name, folder, most):
+def packaged(name):
+    """Text, questions, and where their passages are counted from."""
     lines = (package_texts.QUESTIONS / f"{name}.jsonl").read_text().splitlines()
-    record, questions = json.loads(lines[0]), [json.loads(line) for line in lines[1:]]
-    text = cut(whole_text(record), most)
-    kept = [m for q in questions if (m := moved(q, record["begin"], len(text)))]
+    record = json.loads(lines[0])
+    return whole_text(record), [json.loads(line) for line in lines[1:]], record["begin"]
+
+
+def in_folder(path):
+    return path.with_suffix(".txt").read_bytes(), [json.loads(line) for line in path.open()], 0
+
+
+def write(name, source, folder, most):
+    text, questions, begin = source
+    text = cut(text, most)
+    kept = [m for q in questions if (m := moved(q, begin, len(text)))]
     (folder / f"{name}.txt").write_bytes(text)
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(q, ensure_ascii=False) + "\n" for q in kept))
-    return len(text), len(kept)
+    print(f"{name}: {len(text)} bytes, {len(kept)} questions")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--from", type=pathlib.Path, dest="source", help="a folder with texts and questions")
     parser.add_argument("--most", type=int, default=0, help="bytes of each text; 0: all")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    for name in options.names:
-        size, count = write(name, options.folder, options.most)
-        print(f"{name}: {size} bytes, {count} questions")
+    sources = ({path.stem: in_folder(path) for path in sorted(options.source.glob("*.jsonl"))}
+               if options.source else {name: packaged(name) for name in options.names})
+    for name, source in sources.items():
+        write(name, source, options.folder, options.most)
 
 
 if __name__ == "__main__":

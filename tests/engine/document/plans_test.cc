@@ -395,7 +395,7 @@ TEST(ChangePlanTest, LaterAsksAndOnlyTheyHaveTheNewPlan) {
   EXPECT_GT(after->document().generation, generation);
   EXPECT_EQ(after->document().id, before->document().id);
   EXPECT_EQ(after->text(), before->text());
-  EXPECT_FLOAT_EQ(after->indexed().default_kv_budget(), 0.25f);
+  EXPECT_DOUBLE_EQ(after->indexed().ChooseBudget(0, 0).kv_budget, 0.25);
   EXPECT_TRUE(after->indexed().policies() == (PlanPolicies{"pyramid", "kv-compress"}));
   EXPECT_TRUE(after->indexed().missed_calibration().is_measured());
   EXPECT_TRUE((*engine)->Verify("lease", true)->empty());
