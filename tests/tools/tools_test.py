@@ -399,7 +399,7 @@ class FormatsTest(ToolsTest):
 
 class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "assumptions", "bytes_on_disk", "fingerprint",
-              "weights", "generation", "levels", "seconds", "existed", "keep", "retention",
+              "weights", "generation", "levels", "kv_budget", "kv_budget_auto", "divergence", "seconds", "existed", "keep", "retention",
               "representatives", "reused_tokens", "prefill", "prefill_budget", "device", "gpu",
               "warnings", "note", "source", "replaced"}
 
@@ -679,7 +679,7 @@ class AskTest(ToolsTest):
         self.assertEqual(set(answer["timings_ms"]),
                          {"open", "prefill", "first_token", "per_token", "total"})
         self.assertEqual(set(answer["kv"]),
-                         {"budget", "rule", "layer_budget", "head_budget",
+                         {"budget", "budget_auto", "max_divergence", "divergence", "rule", "layer_budget", "head_budget",
                           "read_fraction_prefill", "read_fraction_decode",
                           "bytes_read", "window_bytes", "missed_mass_estimate",
                           "missed_mass_bound", "max_missed_by", "fallback", "keep", "retention",
@@ -1233,12 +1233,17 @@ class ClusteredStoreTest(ToolsTest):
         out, _ = self.check(0, "lectern-store", *self.store_flags, "show", "lease.txt")
         self.assertIn("name         lease.txt\n", out)
         self.assertIn("plan         uniform over layers, global over heads\n", out)
-        self.assertRegex(out, r"\n {6}0  0\.1\d{3}  [-\d.]+ +[\d.]+\n")
+        self.assertRegex(out, r"\n {6}0  0\.\d{4}  [-\d.]+ +[\d.]+\n")
+        self.assertRegex(out, r"\nkv budget    0\.\d+ \(auto: predicted divergence [\d.e-]+ nats a token, limit 0\.01\)\n")
         plan = details["plan"]
+        self.assertTrue(plan["kv_budget_auto"])
+        self.assertEqual(plan["max_divergence"], 0.01)
+        self.assertLessEqual(plan["divergence"], 0.01)
         self.assertEqual((plan["layer_budget"], plan["head_budget"], plan["stats"]),
                          ("uniform", "global", "window"))
         for layer in plan["layers"]:
-            self.assertAlmostEqual(layer["share"], plan["kv_budget"], 3)
+            # Of so short a document the least that a step reads is near the whole budget.
+            self.assertAlmostEqual(layer["share"], plan["kv_budget"], delta=0.01)
             self.assertIsNone(layer["heads"])
             self.assertLessEqual(abs(layer["cosine"]), 1)
         self.check_error(3, "nothing", "lectern-store", *self.store_flags, "show", "nothing")

@@ -409,8 +409,17 @@ class DocumentEvaluation {
     LECTERN_RETURN_IF_ERROR(session.AttendAgain(0.5, false, output).status());
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, session.indexed().Heads(step.layer));
     std::map<std::pair<std::string, uint64_t>, std::optional<Candidates>> scored;
+    std::map<size_t, double> read_by_default;  // by budget
     for (ErrorFigures& figures : missing) {
       const Method& method = figures.method;
+      double budget = options_.budgets[figures.budget];
+      if (method.mode == kEqualOracle) {
+        const auto found = read_by_default.find(figures.budget);
+        if (found == read_by_default.end()) {
+          return {Code::kInvalidArgument, "mode oracle-equal goes behind mode default"};
+        }
+        budget = found->second;
+      }
       if (method.is_paper()) {
         session.probe().selector = [&](uint32_t layer, const LookupArgs& args) {
           return PaperSelect(method, figures.budget, layer, args,
@@ -422,8 +431,7 @@ class DocumentEvaluation {
       session.settings().policies = PoliciesOf(method.mode).value_or(session.indexed().policies());
       LECTERN_ASSIGN(const Document* const kept, Kept(method));
       session.probe().attended_again = HasEvictedTail(method.mode) ? nullptr : kept;
-      LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(options_.budgets[figures.budget],
-                                                                  HasTail(method.mode), output));
+      LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(budget, HasTail(method.mode), output));
       AddErrors(step, output,
                 step.num_tokens == 1 ? figures.errors.answer : figures.errors.question);
       LECTERN_ASSIGN(
@@ -432,6 +440,7 @@ class DocumentEvaluation {
       figures.recalled.push_back(truth.Recalled(heads, attended, read.heads));
       figures.read.push_back(static_cast<double>(read.bytes) /
                              static_cast<double>(read.dense_bytes));
+      if (method.mode == "default") read_by_default[figures.budget] = figures.read.back();
     }
     session.probe().selector = {};
     session.probe().attended_again = nullptr;

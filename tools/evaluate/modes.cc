@@ -78,6 +78,10 @@ constexpr Mode kModes[] = {
      "moved to a cosine below C, and the estimate says that hardly more is missed",
      true, ByReuse, -1, 1},
     {"oracle", "the rows of most attention mass, and nothing else", false, Oracle},
+    {kEqualOracle,
+     "the same with the bytes that the default read in the same step and layer, which may be fewer "
+     "than the budget",
+     false, Oracle},
     {"paper-1", "Squeezed Attention, one level", false},
     {"paper-2", "Squeezed Attention, two levels", false},
 };
@@ -182,7 +186,7 @@ std::string CheckMode(const std::string& mode, bool answers) {
   const bool known = phases ? IsPhase(phases->first) && IsPhase(phases->second)
                             : FindMode(mode, number) != nullptr;
   if (!known) return "unknown method: " + mode;
-  return answers && mode == "oracle" ? "the oracle cannot answer" : "";
+  return answers && mode.starts_with("oracle") ? "the oracle cannot answer" : "";
 }
 
 bool NeedsThresholds(const std::string& mode) {

@@ -30,6 +30,9 @@ struct SelectorInputs {
 //   METHOD+tail@KEEP    reads all that such a document keeps; what is gone counts through clusters
 //   PREFILL/DECODING    two modes: one for the question's prefill, one for the answer's steps
 std::string DescribeModes();
+// The oracle at the bytes of the mode "default", which must be measured before it.
+inline constexpr std::string_view kEqualOracle = "oracle-equal";
+
 // Empty, or why there is no such mode. `answers`: nor one that can answer, as the oracle, which
 // knows the exact run's attention and not that of its own, cannot.
 std::string CheckMode(const std::string& mode, bool answers);

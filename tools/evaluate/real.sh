@@ -30,13 +30,16 @@ documents() {  # KIND MOST
   [ -z "${more:-}" ] || "$here/real_documents.py" "$folder/$1" --most "$2" --from "$more" >&2
 }
 
+# The two policies for layers and for heads that lose least on the bundled reader beside the default.
+modes=default,oracle,oracle-equal,paper-2,uniform+uniform,uniform+kv-compress,kv-compress+global,pyramid+uniform
+
 evaluate() {  # NAME MODEL KIND
   local file
   for file in "$folder/$3"/*.jsonl; do
     [ -s "$file" ] || continue
     "$bin/lectern-evaluate" --store "$folder/store-$1" --model "$2" --threads 1 \
       --raw "$folder/$1.jsonl" --budgets 0.1,0.05 --auto --limit "${QUESTIONS:-8}" \
-      --modes default,oracle,paper-2 --error-questions "${ERROR_QUESTIONS:-2}" --answers default \
+      --modes "$modes" --error-questions "${ERROR_QUESTIONS:-2}" --answers default \
       --paper-seeds 1 --calibration 4 --continuation "${CONTINUATION:-512}" \
       "$file" 2>>"$folder/log-$1.txt" || { echo "$1 $file failed:"; tail -n 1 "$folder/log-$1.txt"; } >&2
   done

@@ -3,8 +3,9 @@
 
     real_table.py MODEL.jsonl…
 
-A file's name is its model's. Four tables a model: errors of attention by document and budget (means over
-the tokens of questions and of answers; `÷ oracle`, `÷ paper-2`: the default's by theirs, same questions);
+A file's name is its model's. Five tables a model: errors of attention by document and budget (means over
+the tokens of questions and of answers; `÷ oracle`, `÷ equal`, `÷ paper-2`: the default's by theirs, same
+questions; `equal`: an oracle with the bytes that the default read); the same of budget policies;
 teacher-forced answers (KL from exact mode in nats a token, over all tokens; `same`: tokens whose likeliest
 is exact mode's; `answers`: whole answers that are exact mode's); the automatic budget (its size, what was
 predicted, what came); and the document's end (perplexity against exact mode's). Standard library only.
@@ -16,6 +17,9 @@ import math
 import pathlib
 import statistics
 import sys
+
+
+OTHERS = ("oracle", "oracle-equal", "paper-2")
 
 
 def read(path):
@@ -70,7 +74,7 @@ def error_rows(lines):
         row = [document, f"{budget:g}"]
         for kind in ("question_errors", "answer_errors"):
             row.append(cell(mean([e for line in own for e in line[kind]]), "{:.3f}"))
-            for other in ("oracle", "paper-2"):
+            for other in OTHERS:
                 found = ratio(own, by.get((document, budget, other), []), kind)
                 row.append(cell(found, "{:.2f}"))
                 if found is not None:
@@ -80,9 +84,21 @@ def error_rows(lines):
         row = ["mean", f"{budget:g}"]
         for kind in ("question_errors", "answer_errors"):
             row.append("")
-            row += [cell(mean(ratios[budget, kind, other]), "{:.2f}") for other in ("oracle", "paper-2")]
+            row += [cell(mean(ratios[budget, kind, other]), "{:.2f}") for other in OTHERS]
         rows.append(row)
     return rows
+
+
+def policy_rows(lines):
+    by = grouped(lines, "document", "budget", "mode")
+    ratios = collections.defaultdict(list)
+    for document, budget, mode in by:
+        if "+" in mode and (document, budget, "default") in by:
+            ratios[mode, budget].append([ratio(by[document, budget, mode], by[document, budget, "default"], kind)
+                                         for kind in ("question_errors", "answer_errors")])
+    return [[mode, f"{budget:g}"] + [cell(mean([r for r in of if r is not None]), "{:.2f}")
+                                     for of in zip(*ratios[mode, budget])] + [str(len(ratios[mode, budget]))]
+            for mode, budget in sorted(ratios, key=lambda key: (key[0], -key[1]))]
 
 
 def forced(lines):
@@ -153,8 +169,11 @@ def main():
     for path in map(pathlib.Path, sys.argv[1:]):
         lines = read(path)
         table(f"{path.stem}: errors of attention",
-              ["document", "budget", "question", "÷ oracle", "÷ paper-2", "answer", "÷ oracle", "÷ paper-2"],
+              ["document", "budget"] + [name for kind in ("question", "answer")
+                                        for name in (kind, "÷ oracle", "÷ equal", "÷ paper-2")],
               error_rows(lines["errors"]))
+        table(f"{path.stem}: errors by budget policies (layers+heads), ÷ the default's",
+              ["policies", "budget", "question", "answer", "documents"], policy_rows(lines["errors"]))
         table(f"{path.stem}: exact mode's own answers, teacher-forced",
               ["document", "budget", "questions", "tokens", "KL a token", "same token", "same answer"],
               answer_rows(lines["answers"]))

@@ -378,6 +378,7 @@ TEST(ChangePlanTest, LaterAsksAndOnlyTheyHaveTheNewPlan) {
   IndexOptions index;
   index.name = "lease";
   index.layer_budget = "pyramid";
+  index.kv_budget = 0.1f;
   ASSERT_TRUE((*engine)->Index(InventedText(14000, 7), index).ok());
   const auto before = OpenSession(**engine);
   const uint64_t generation = before->document().generation;

@@ -108,7 +108,7 @@ TEST(AutoBudgetTest, IsTheSmallestThatKeepsTheLimit) {
   EXPECT_LE(*answer->kv.divergence, answer->kv.max_divergence + 1e-9);
   // Another limit is another budget; one that nothing keeps is exact mode.
   AskOptions strict;
-  strict.max_divergence = 1e-7f;
+  strict.max_divergence = 1e-12f;
   const auto exact = Demo().Open()->Ask(kQuestion, strict);
   ASSERT_TRUE(exact.ok());
   EXPECT_EQ(exact->kv.rule, "exact");

@@ -215,6 +215,8 @@ function receiptOf(answer, name) {
       ['Read to understand the question', amount(kv.read_fraction_prefill)],
       ['Read for each piece of the answer',
        kv.read_fraction_decode === null ? '–' : amount(kv.read_fraction_decode)],
+      ['Predicted difference from an exact answer (KL divergence)',
+       kv.divergence === null ? 'not measured' : `${kv.divergence.toPrecision(2)} nats a word piece`],
       ['Attention that fell on unread text (estimate)', percent(kv.missed_mass_estimate ?? 0)],
       ['Until the answer began', milliseconds(ms.first_token)],
       ['Each piece of the answer', milliseconds(ms.per_token)],
@@ -387,7 +389,8 @@ function forgot(turn, key) {
 }
 
 async function answerTurn(conversation, turn, signal) {
-  const budget = Number($('budget').value) / 100, isComparing = turn.exact !== null;
+  const budget = $('auto').checked ? 'auto' : Number($('budget').value) / 100;
+  const isComparing = turn.exact !== null;
   const grow = (key) => (text) => {
     turn[key] += text;
     turn.live[key].textContent = turn[key];
@@ -413,7 +416,7 @@ async function answerTurn(conversation, turn, signal) {
 
 async function ask(conversation, question) {
   if (conversation.running) return;
-  const isComparing = $('compare').checked && Number($('budget').value) < 100;
+  const isComparing = $('compare').checked && ($('auto').checked || Number($('budget').value) < 100);
   const turn = {question, isFirst: conversation.isNew, answer: '', evidence: [],
                 exact: isComparing ? '' : null, receipts: [], notes: [], isWaiting: true};
   conversation.isNew = false;
@@ -485,9 +488,14 @@ $('stop').addEventListener('click', stop);
 $('new').addEventListener('click', beginAnew);
 $('view-answers').addEventListener('click', () => view('answers'));
 $('view-document').addEventListener('click', () => view('document'));
+function showBudget() {
+  $('budget-text').textContent = $('auto').checked ? 'chosen for the document' : $('budget').value + ' %';
+}
 $('budget').addEventListener('input', () => {
-  $('budget-text').textContent = $('budget').value + ' %';
+  $('auto').checked = false;
+  showBudget();
 });
+$('auto').addEventListener('input', showBudget);
 document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape') stop();
   if (event.key === '/' && document.activeElement === document.body) {
