@@ -1,4 +1,6 @@
-// The C API: looks up tickets, converts structs, calls the engine, converts back. No logic.
+// The functions of the C API. Each looks up its tickets, converts its arguments, calls the engine
+// and converts the result; it has no logic of its own. lectern_c.h describes them. A body runs
+// inside Call (handles.h), which catches exceptions.
 #include "engine/lectern_c.h"
 
 #include "engine/api/build_info.h"
@@ -7,6 +9,8 @@
 
 namespace lectern {
 
+// The C codes are the engine's, number by number: casts between them rely on it. A code that is
+// added to one list only does not compile.
 #define LECTERN_SAME_CODE(c_code, code) static_assert(int{c_code} == static_cast<int>(Code::code))
 LECTERN_SAME_CODE(LECTERN_OK, kOk);
 LECTERN_SAME_CODE(LECTERN_INVALID_ARGUMENT, kInvalidArgument);
@@ -50,6 +54,8 @@ const char* lectern_code_name(lectern_code code) {
 int32_t lectern_exit_status(lectern_code code) { return ExitStatus(static_cast<Code>(code)); }
 const char* lectern_version(void) { return LECTERN_VERSION; }
 uint32_t lectern_abi_version(void) { return LECTERN_ABI_VERSION; }
+// Made at the first call and kept for good, as lectern_version's text is. Without memory it is
+// "{}".
 const char* lectern_build_info(void) {
   try {
     static const std::string* const info = new std::string(BuildInfoJson());
@@ -227,6 +233,7 @@ lectern_code lectern_session_open(lectern_engine* engine, const char* document, 
     auto object = std::make_shared<SessionObject>();
     LECTERN_ASSIGN(object->engine, FindOrFail(engine));
     LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
+    // Opening is cancelled with the engine: there is no session to cancel yet.
     const RunningCalls::Scope scope(object->engine->running);
     LECTERN_ASSIGN(object->session, object->engine->engine->Open(name, scope.cancel()));
     *session = Issue<lectern_session>(std::move(object));
@@ -238,6 +245,7 @@ const char* lectern_session_text(const lectern_session* session, size_t* len) {
   const auto object = Find(session);
   const std::string_view text = object ? object->session->text() : std::string_view();
   if (len) *len = text.size();
+  // A text of no bytes may have no address; NULL is for invalid handles alone.
   return object && !text.data() ? "" : text.data();
 }
 
@@ -269,9 +277,11 @@ lectern_code lectern_session_ask(lectern_session* session, const char* question,
     LECTERN_ASSIGN(const std::string_view text, View(question, question_len, "question"));
     LECTERN_ASSIGN(AskOptions read, ReadAskOptions(options));
     const RunningCalls::Scope scope(result->session->running);
+    // Two questions at once would mix their tokens in one conversation.
     if (!scope.is_alone()) return Status(Code::kLocked, "this session is answering already");
     read.cancel = scope.cancel();
-    // Before the session goes on, as memory for a handle may run out.
+    // The handle is made before the question is asked, because memory for it may run out: an answer
+    // that the session remembers but the program never gets would change the next question.
     const auto revoke = [](lectern_answer* handle) { (void)Free(handle); };
     std::unique_ptr<lectern_answer, decltype(revoke)> issued(Issue<lectern_answer>(result), revoke);
     LECTERN_ASSIGN(result->answer, result->session->session->Ask(text, read));
@@ -438,6 +448,8 @@ lectern_code lectern_engine_remove_named(lectern_engine* engine, const char* doc
     if (json) *json = nullptr;
     LECTERN_ASSIGN(const auto object, FindOrFail(engine));
     LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
+    // Before anything is removed: afterwards an error could not say what has become of the
+    // document.
     if (removed) LECTERN_RETURN_IF_ERROR(CheckStructSize(removed->struct_size));
     LECTERN_ASSIGN(const Removed done, object->engine->Remove(name));
     if (removed) LECTERN_RETURN_IF_ERROR(WriteStruct(ToC(done), removed));

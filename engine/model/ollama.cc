@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kWeights = "application/vnd.ollama.image.model";
 constexpr std::string_view kAdapter = "application/vnd.ollama.image.adapter";
 constexpr std::string_view kDigest = "sha256:";
-constexpr size_t kMaxManifest = size_t{1} << 20;  // bytes; real ones have about 1,000
+constexpr size_t kMaxManifest = size_t{1} << 20;  // bytes
 
 // Whether a text can be one part of a name. Parts become components of a path, so they have no
 // slash and do not begin with a dot: "../.." must not lead out of Ollama's folder.

@@ -1,5 +1,6 @@
 // Finds the GGUF file of a model that Ollama has downloaded, by the name that Ollama gives the
-// model. Only files are read: Ollama need not run. Engine::Create's callers give its folder.
+// model. Only files are read: Ollama need not run. The engine uses it for
+// EngineOptions::ollama_models.
 //
 //   <models>/manifests/<host>/<namespace>/<model>/<tag>   JSON: layers by media type and digest
 //   <models>/blobs/sha256-<64 hex digits>                 a layer: the GGUF file
