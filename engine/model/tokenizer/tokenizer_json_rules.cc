@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kRustWordChars =
     R"(\p{L}\p{M}\p{Nl}\p{Nd}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169})"
     R"(\x{1F170}-\x{1F189}\x{200C}\x{200D})";
+// Punctuation as the library has it: Unicode's category P, and all signs of ASCII.
 constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 
 const Json kNull;
@@ -46,6 +47,7 @@ bool DecodeBase64(std::string_view text, std::string* out) {
   return true;
 }
 
+// A pattern of a file: a text, or an expression.
 struct Pattern {
   std::string text;
   bool is_literal;
@@ -59,6 +61,7 @@ Result<Pattern> ReadPattern(const Json& value, const std::string& path) {
   return Malformed(path, "the pattern " + JsonExcerpt(value) + " is no text and no expression");
 }
 
+// Reads {"type": "Replace", "pattern", "content"}.
 Result<NormalizerStep> ReadReplace(const Json& part, const std::string& path) {
   LECTERN_ASSIGN(Pattern pattern, ReadPattern(JsonMember(part, "pattern"), path));
   const std::string* content = JsonMember(part, "content").string();
@@ -69,6 +72,7 @@ Result<NormalizerStep> ReadReplace(const Json& part, const std::string& path) {
                         .is_literal = pattern.is_literal};
 }
 
+// Reads {"type": "Precompiled"}: a charsmap of SentencePiece in base64.
 Result<NormalizerStep> ReadPrecompiled(const Json& part, const std::string& path) {
   const std::string* text = JsonMember(part, "precompiled_charsmap").string();
   NormalizerStep step = {.kind = NormalizerStep::Kind::kCharsmap};
@@ -113,6 +117,7 @@ Result<NormalizerStep> ReadNormalizerPart(const Json& part, const std::string& p
                     "used in its place");
 }
 
+// Reads the pre_tokenizer part by part.
 class PreTokenizerReader {
  public:
   explicit PreTokenizerReader(const std::string& path) : path_(path) {}
@@ -138,6 +143,8 @@ class PreTokenizerReader {
     return flat;
   }
 
+  // Adds the steps of one part. Behind ByteLevel the text is in GPT-2's alphabet, where most
+  // expressions would mean something else: only a few are accepted there.
   Status ReadPart(const Json& part) {
     const std::string_view type = JsonType(part);
     if (type == "Split") return ReadSplit(part);
@@ -190,6 +197,8 @@ class PreTokenizerReader {
     return Status();
   }
 
+  // Adds what ByteLevel does before it changes the alphabet: a space in front, and GPT-2's
+  // expression.
   Status ReadByteLevel(const Json& part) {
     made_.is_byte_level = true;
     if (IsTrueByDefault(JsonMember(part, "add_prefix_space"))) {

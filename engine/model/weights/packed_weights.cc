@@ -16,7 +16,7 @@
 namespace lectern {
 namespace {
 
-constexpr uint64_t kAlignment = 64;  // a cache line: panels are read by aligned loads
+constexpr uint64_t kAlignment = 64;  // bytes; a cache line
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;  // of the source, in memory at a time
 
 // The file's structs, as bytes on disk. They have no padding, as the assertions check.
