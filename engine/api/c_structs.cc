@@ -45,6 +45,7 @@ Result<std::vector<std::pair<int32_t, float>>> ReadLogitBias(const lectern_ask_o
   return biases;
 }
 
+// Empty texts are refused later, with the options' other rules.
 Result<std::vector<std::string>> ReadStopTexts(const lectern_ask_options& read) {
   if (read.num_stop_texts > 0 && !read.stop_texts) {
     return InvalidArgument("stop_texts", "stop_texts is NULL");
@@ -250,6 +251,7 @@ lectern_receipt ReceiptOf(const Answer& answer) {
 
 void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* user) {
   if (!on_document) return;
+  // Every text of the struct needs an owner that lives during the call.
   const std::string id = ToHex(row.id), state(StateName(row.state)),
                     fingerprint = ToHex(row.fingerprint);
   const Retention retention = RetentionOf(row);

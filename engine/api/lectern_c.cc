@@ -92,6 +92,7 @@ lectern_code lectern_text_free(lectern_text* text) { return Free(text); }
 
 // --- the engine ---------------------------------------------------------------------------------
 
+// The store is needed even to ask; other options have defaults.
 lectern_code lectern_engine_create(const lectern_engine_options* options, lectern_engine** engine,
                                    lectern_error** error) {
   return Call(error, [&]() -> Status {
@@ -124,6 +125,8 @@ lectern_code lectern_engine_counts(const lectern_engine* engine, lectern_counts*
 
 // --- indexing -----------------------------------------------------------------------------------
 
+// Cancelling the engine cancels every indexing that runs on it. The report's JSON is made at once,
+// while memory may still fail as an error.
 lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,
                                   const lectern_index_options* options,
                                   lectern_index_report** report, lectern_error** error) {
@@ -142,6 +145,7 @@ lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, siz
   });
 }
 
+// The same for a file that the engine reads.
 lectern_code lectern_engine_index_file(lectern_engine* engine, const char* path, size_t path_len,
                                        const lectern_index_options* options,
                                        lectern_index_report** report, lectern_error** error) {
@@ -249,6 +253,7 @@ const char* lectern_session_text(const lectern_session* session, size_t* len) {
   return object && !text.data() ? "" : text.data();
 }
 
+// Tokens are copied into the C API's struct and handed over in one call: they need not outlive it.
 lectern_code lectern_session_tokenize(const lectern_session* session, const char* text,
                                       size_t text_len, lectern_tokens_fn on_tokens, void* user,
                                       lectern_error** error) {
@@ -355,6 +360,7 @@ lectern_code lectern_answer_receipt(const lectern_answer* answer, lectern_receip
   });
 }
 
+// The session's text converts byte offsets to UTF-16 units or code points.
 lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_unit unit,
                                  lectern_text** json, lectern_error** error) {
   return Call(error, [&]() -> Status {
@@ -369,6 +375,7 @@ lectern_code lectern_answer_free(lectern_answer* answer) { return Free(answer); 
 
 // --- the store ----------------------------------------------------------------------------------
 
+// Functions of the store call back for each item, and make JSON only if the caller gives a place.
 lectern_code lectern_engine_list(lectern_engine* engine, lectern_document_fn on_document,
                                  void* user, lectern_text** json, lectern_error** error) {
   return Call(error, [&]() -> Status {
@@ -380,6 +387,7 @@ lectern_code lectern_engine_list(lectern_engine* engine, lectern_document_fn on_
   });
 }
 
+// Shards are read before the first callback, so that an error comes before any item.
 lectern_code lectern_engine_show(lectern_engine* engine, const char* document, size_t document_len,
                                  lectern_document_fn on_document, lectern_shard_fn on_shard,
                                  void* user, lectern_text** json, lectern_error** error) {
@@ -441,6 +449,7 @@ lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
   });
 }
 
+// Removes a name, and the document with its last name (lectern_c.h).
 lectern_code lectern_engine_remove_named(lectern_engine* engine, const char* document,
                                          size_t document_len, lectern_removed* removed,
                                          lectern_text** json, lectern_error** error) {
@@ -518,6 +527,7 @@ lectern_code lectern_engine_import(lectern_engine* engine, const char* path, siz
 
 // --- JSON ---------------------------------------------------------------------------------------
 
+// Makes the JSON of an error that a tool found itself, in the same form as the engine's.
 lectern_code lectern_error_json(lectern_code code, const char* message, size_t message_len,
                                 const char* param, size_t param_len, lectern_text** json,
                                 lectern_error** error) {
@@ -532,6 +542,7 @@ lectern_code lectern_error_json(lectern_code code, const char* message, size_t m
   });
 }
 
+// Two small helpers for programs without a JSON library.
 lectern_code lectern_json_get_string(const char* json, size_t json_len, const char* key,
                                      size_t key_len, lectern_text** value, lectern_error** error) {
   return Call(error, [&]() -> Status {

@@ -211,6 +211,7 @@ class GgufReader {
     return {};
   }
 
+  // The error for a version that is not read, big-endian files apart.
   Status WrongVersion() const {
     const uint32_t version = table_.version;
     // The version of a big-endian file has its bytes reversed: 3 reads as 0x03000000.
@@ -249,6 +250,7 @@ class GgufReader {
     return Malformed(What() + " is there twice");
   }
 
+  // Reads a value of this kind. Texts and arrays are views of the file.
   Status ReadValue(GgufKind kind, GgufValue* value) {
     if (kind == GgufKind::kArray) {
       GgufArray array;

@@ -53,6 +53,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return Fail(Code::kMalformedModel, "binary value"); }
 
   bool start_object(size_t) override { return Open(/*is_object=*/true); }
+  // A member's name; its value is the next event.
   bool key(string_t& name) override {
     Container& top = open_.back();
     if (!CheckLength(name)) return false;

@@ -61,6 +61,7 @@ class EntryReader {
  public:
   EntryReader(const Json& json, std::string what) : json_(json), what_(std::move(what)) {}
 
+  // Reads and checks the three members; unknown ones are ignored.
   Result<SafetensorsEntry> Read() {
     SafetensorsEntry entry;
     LECTERN_RETURN_IF_ERROR(ReadDtype(&entry));
@@ -97,6 +98,7 @@ class EntryReader {
     return Status();
   }
 
+  // Reads the range of a tensor's bytes, counted from the data's first byte.
   Status ReadOffsets(SafetensorsEntry* entry) const {
     const Json* offsets = json_.Find("data_offsets");
     if (offsets == nullptr || offsets->array() == nullptr || offsets->array()->size() != 2) {

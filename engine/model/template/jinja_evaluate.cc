@@ -105,6 +105,7 @@ Value Interpreter::EvaluateItems(const Expression& expression, const ScopePtr& s
   return List(std::move(items), is_tuple ? Kind::kTuple : Kind::kList);
 }
 
+// Of equal keys the last one counts; a key that is not hashable is an error (SetMember).
 Value Interpreter::EvaluateDict(const Expression& expression, const ScopePtr& scope) {
   auto dict = std::make_shared<DictObject>();
   for (size_t i = 0; i < expression.items.size(); i += 2) {
@@ -176,6 +177,7 @@ bool Interpreter::EvaluateArguments(const Arguments& arguments, const ScopePtr& 
   const Value more = Evaluate(*arguments.more_named, scope);
   if (failed()) return false;
   if (!more.Is(Kind::kDict)) return Fail("the argument after ** must be a mapping"), false;
+  // Each name is compared with all that were given, so it costs steps.
   for (const auto& [key, value] : As<DictObject>(more).members) {
     if (!key.Is(Kind::kString)) return Fail("keywords must be strings"), false;
     for (const auto& known : given->named) {

@@ -92,6 +92,7 @@ class ExpressionParser {
   // Whether a tuple ends here, so that a comma before this place makes a tuple of one item.
   bool IsTupleEnd() const;
 
+  // One function a level, the loosest first; the class comment has the order.
   ExpressionPtr ParseOr();
   ExpressionPtr ParseAnd();
   ExpressionPtr ParseNot();
@@ -117,10 +118,12 @@ class ExpressionParser {
   ExpressionPtr ParseSubscript(ExpressionPtr expression);
   // Parses the inside of "[…]": a key, a tuple of keys, or a slice.
   ExpressionPtr ParseBrackets(ExpressionPtr expression, uint32_t line);
+  // Parses the arguments of a call, with their brackets.
   ExpressionPtr ParseCall(ExpressionPtr expression);
   ExpressionPtr ParseTest(ExpressionPtr expression);
   std::unique_ptr<Arguments> ParseArguments();
   void ParseArgument(Arguments* arguments);
+  // A filter's or test's name, which may have points.
   std::string ParseDottedName();
 
   const std::vector<Token> tokens_;

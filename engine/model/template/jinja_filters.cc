@@ -38,6 +38,7 @@ Value Attr(Runtime& run, const Value& value, CallArguments& arguments) {
                        std::string(name.substr(0, 200)) + "'");
 }
 
+// capitalize and center: the methods of str, after the value has become a text.
 Value Capitalize(Runtime& run, const Value& value, CallArguments& arguments) {
   const Value text = run.SoftString(value);
   return run.failed() ? Value() : StringMethod("capitalize")(run, text, arguments);

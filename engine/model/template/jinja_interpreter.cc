@@ -193,6 +193,7 @@ void Interpreter::RunCallBlock(const Statement& statement, const ScopePtr& scope
   for (const auto& argument : arguments.named) {
     if (argument.first == "caller") return (void)Fail("the argument \"caller\" appears twice");
   }
+  // The macro reads its caller by this name; CallMacro refuses it where the macro does not.
   arguments.named.emplace_back("caller", Make(Kind::kMacro, std::move(caller)));
   line = statement.line;
   Output(Call(callee, arguments));
@@ -220,6 +221,7 @@ Value Interpreter::Call(const Value& callee, CallArguments& arguments) {
   }
 }
 
+// The first call gives nothing, so that a loop may call it before every item.
 Value Interpreter::CallJoiner(const Value& value) {
   JoinerObject& joiner = As<JoinerObject>(value);
   if (joiner.used) return joiner.separator;
@@ -236,6 +238,7 @@ Value Interpreter::CallMacro(const Value& value, CallArguments& arguments) {
   const Statement& statement = *macro.statement;
   const ScopePtr scope = NewScope(macro.scope);
   const Nesting nesting(*this);
+  // Takes a named argument away, so that only unknown ones are left at the end.
   const auto take_named = [&arguments](std::string_view name, Value* taken) {
     for (size_t i = 0; i < arguments.named.size(); ++i) {
       if (arguments.named[i].first != name) continue;

@@ -83,6 +83,7 @@ class Writer {
   std::optional<Value> indent;  // a string, repeated for each level; none: all on one line
   Value item_separator, key_separator;
 
+  // Writes any value that JSON has; views, generators and the like are an error, as in json.dumps.
   void Write(const Value& value) {
     if (!run_.Step()) return;
     switch (value.kind()) {
@@ -135,6 +136,7 @@ class Writer {
     out_.Append("]");
   }
 
+  // Members in their order, or sorted by key.
   void WriteDict(const DictObject& dict) {
     if (dict.members.empty()) return out_.Append("{}");
     out_.Append("{");
@@ -180,6 +182,8 @@ class Writer {
     out_.Append("\"");
   }
 
+  // Plain stretches are copied as they are; only characters with an escape are looked at one by
+  // one.
   void WriteString(const Text& text) {
     out_.Append("\"");
     ForEachPart(text, 0, text.text.size(), [this](std::string_view bytes, bool is_input) {
@@ -269,6 +273,8 @@ Value ToJson(Runtime& run, const Value& value, CallArguments& arguments) {
   // json.dumps does not look at the indent of a string.
   if (!value.Is(Kind::kString)) writer.indent = IndentOf(run, bound[1].value_or(Value()));
   writer.sort_keys = bound[3] && IsTrue(*bound[3]);
+  // The separators are a pair of texts; the defaults are Python's, which puts no space behind a
+  // comma at the end of an indented line.
   if (bound[2] && !bound[2]->Is(Kind::kNone)) {
     const std::shared_ptr<ListObject> separators = run.Items(*bound[2]);
     if (separators == nullptr) return Value();

@@ -221,6 +221,7 @@ class Lexer {
 
   // Returns the end of a float that begins here; 0: there is none.
   size_t FloatEnd() const {
+    // Behind a point "1.0" is two indices and no float: "x.1.0".
     if (position_ > 0 && source_[position_ - 1] == '.') return 0;
     size_t end = Digits(position_);
     bool is_float = false;
@@ -312,6 +313,8 @@ class Lexer {
     return true;
   }
 
+  // Reads an operator or bracket; a bracket that does not close the last open one is an error here,
+  // so that AtCodeEnd can rely on open_.
   void Operator() {
     // Longer operators come before those that they begin with.
     static constexpr std::string_view kOperators[] = {

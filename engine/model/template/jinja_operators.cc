@@ -34,6 +34,7 @@ double FloorMod(double a, double b) {
   return rest == 0 ? std::copysign(0.0, b) : rest;
 }
 
+// The quotient rounded down, from the exact remainder: a / b alone may round up to the next number.
 double FloorDiv(double a, double b) {
   const double quotient = (a - FloorMod(a, b)) / b;
   if (quotient == 0) return std::copysign(0.0, a / b);
@@ -122,6 +123,7 @@ Value Repeat(Runtime& run, const Value& value, int64_t count) {
   const bool is_string = value.Is(Kind::kString);
   const size_t size =
       is_string ? BytesOf(value).size() : As<ListObject>(value).items.size() * sizeof(Value);
+  // Before the product, which could overflow.
   if (size > 0 && static_cast<uint64_t>(count) > run.limits.memory_bytes / size) {
     return run.FailLimit("memory");
   }
@@ -284,6 +286,7 @@ Value MissingItem(Runtime& run, const Value& value, const Value& key) {
 // the end in the direction of `step`, -1 where a negative step goes to the beginning.
 void SliceIndices(int64_t size, int64_t step, const Value& begin, const Value& end, int64_t* first,
                   int64_t* last) {
+  // The bounds that an index is cut to; with a negative step "before the first" is a place, too.
   const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
   const auto resolve = [&](const Value& index, int64_t otherwise) {
     if (index.Is(Kind::kNone)) return otherwise;
@@ -314,6 +317,7 @@ Value SliceString(Runtime& run, const Value& value, int64_t first, int64_t last,
   while ((step > 0 ? first < last : first > last) && !run.failed()) {
     const size_t place = static_cast<size_t>(first);
     out.Append(TextOf(value), offsets[place], offsets[place + 1]);
+    // A huge step ends the loop; it must not wrap around.
     if (__builtin_add_overflow(first, step, &first)) break;
   }
   return out.TakeString(IsMarkup(value));
@@ -423,6 +427,7 @@ Value GetSlice(Runtime& run, const Value& value, const Value& begin, const Value
   }
   const int64_t by = step.Is(Kind::kNone) ? 1 : step.integer();
   if (by == 0) return run.Fail("slice step cannot be zero");
+  // Counting the characters goes through the whole text.
   if (value.Is(Kind::kString)) run.Work(BytesOf(value).size());
   int64_t first = 0, last = 0;
   SliceIndices(*LengthOf(value), by, begin, end, &first, &last);

@@ -57,6 +57,7 @@ class StatementParser : public ExpressionParser {
         Expect(TokenKind::kBlockEnd, "%}");
       }
     }
+    // The source has ended: the block that began on line `begin` has no end.
     if (ends.size() > 0) {
       Fail("\"" + std::string(*(ends.end() - 1)) + "\" is missing; the block begins on line " +
            std::to_string(begin));
@@ -99,6 +100,7 @@ class StatementParser : public ExpressionParser {
       statement->bodies.push_back(ParseWholeBlock("endgeneration"));
       return statement;
     }
+    // These would read other templates, or escape HTML; a model's chat template is a single text.
     for (const std::string_view other :
          {"block", "extends", "include", "import", "from", "autoescape"}) {
       if (name == other) return Fail("the tag \"" + name + "\" is not supported"), nullptr;
@@ -185,6 +187,7 @@ class StatementParser : public ExpressionParser {
     ExpectOperator(")");
   }
 
+  // "macro name(parameters)".
   StatementPtr ParseMacro() {
     StatementPtr statement = New(Statement::Kind::kMacro, Next().line);
     statement->name = ParseNewName();

@@ -55,6 +55,7 @@ class ReprWriter {
   }
 
  private:
+  // Writes items with commas between them, inside these brackets.
   void WriteItems(std::string_view open, const std::vector<Value>& items, std::string_view close) {
     out_.Append(open);
     for (size_t i = 0; i < items.size() && !run_.failed(); ++i) {
@@ -87,6 +88,8 @@ class ReprWriter {
     if (std::find(within_.begin(), within_.end(), &space) != within_.end()) {
       return out_.Append("<Namespace {...}>");
     }
+    // A namespace has no depth of its own, as it changes; so nesting is counted while it is
+    // written.
     if (within_.size() > run_.limits.depth) return (void)run_.FailLimit("nested values");
     within_.push_back(&space);
     out_.Append("<Namespace ");

@@ -125,6 +125,7 @@ Value MethodTitle(Runtime& run, const Value& self, CallArguments& arguments) {
   });
 }
 
+// swapcase: capitals become small and small ones capitals.
 Value MethodSwapCase(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "swapcase", arguments, 0, 0)) return Value();
   const std::string_view text = BytesOf(self);
@@ -166,6 +167,7 @@ Pieces SplitSpace(Runtime& run, std::string_view text, int64_t limit) {
   return pieces;
 }
 
+// The same from the end: with a limit the first piece keeps its inner space.
 Pieces SplitSpaceFromEnd(Runtime& run, std::string_view text, int64_t limit) {
   Pieces pieces;
   text = WithoutTrailingSpace(text);
@@ -202,6 +204,7 @@ Pieces SplitAt(Runtime& run, std::string_view text, std::string_view separator, 
   return pieces;
 }
 
+// The same from the end.
 Pieces SplitAtFromEnd(Runtime& run, std::string_view text, std::string_view separator,
                       int64_t limit) {
   Pieces pieces;
@@ -329,6 +332,7 @@ Value CountIn(Runtime& run, const Value& self, CallArguments& arguments) {
   return Value::Integer(count);
 }
 
+// replace(old, new, count): texts only, unlike the filter, which takes any value.
 Value MethodReplace(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "replace", arguments, 2, 3)) return Value();
   const std::vector<Value>& given = arguments.positional;
@@ -417,6 +421,7 @@ Value MethodFormat(Runtime& run, const Value& self, CallArguments& arguments) {
   return FormatBraces(run, self, arguments);
 }
 
+// format_map(dict): str.format with the members as named arguments.
 Value MethodFormatMap(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "format_map", arguments, 1, 1)) return Value();
   const Value& map = arguments.positional[0];

@@ -171,6 +171,7 @@ bool CallTest(Runtime& run, std::string_view name, const Value& value, CallArgum
     arguments.positional.push_back(std::move(arguments.named[0].second));
     arguments.named.clear();
   }
+  // A test with a wrong number of arguments is an error even where its answer would not need them.
   if (arguments.positional.size() != test->arguments || !arguments.named.empty()) {
     return run.Fail("the test \"" + std::string(name) + "\" takes " +
                     std::to_string(test->arguments) + " arguments"),

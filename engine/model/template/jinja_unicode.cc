@@ -151,6 +151,7 @@ bool IsDigit(uint32_t code) {
   return false;
 }
 
+// str.isnumeric: also fractions, Roman numbers and the ideographs that mean numbers.
 bool IsNumeric(uint32_t code) {
   if (IsOneOf(code, {UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_NO})) {
     return true;
@@ -163,6 +164,7 @@ bool IsNumeric(uint32_t code) {
   return std::find(std::begin(kNumbers), std::end(kNumbers), code) != std::end(kNumbers);
 }
 
+// str.isprintable: no controls, unassigned code points or separators but the space.
 bool IsPrintable(uint32_t code) {
   if (code == ' ') return true;
   return !IsOneOf(code, {UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF, UTF8PROC_CATEGORY_CS,
@@ -212,6 +214,8 @@ bool IsIdentifier(std::string_view text) {
   return !is_first;
 }
 
+// ASCII first: most text is. Then Unicode's simple mapping, or its full one, where a character
+// becomes several.
 void AppendInCase(std::string* text, uint32_t code, Case to) {
   if (code < 0x80) {
     const bool is_upper = code >= 'A' && code <= 'Z', is_lower = code >= 'a' && code <= 'z';
@@ -236,6 +240,8 @@ void AppendInCase(std::string* text, uint32_t code, Case to) {
   }
 }
 
+// Unicode's condition Final_Sigma (SpecialCasing.txt): a letter with case comes before, and none
+// behind, when characters that do not count are passed over.
 bool IsFinalSigma(std::string_view text, size_t offset) {
   // Characters between letters that do not count, such as marks and apostrophes.
   const auto is_ignored = [](uint32_t code) {

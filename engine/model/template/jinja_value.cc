@@ -37,6 +37,7 @@ bool AreSameOrEqual(Runtime* run, const Value& a, const Value& b) {
   return AreSame(a, b) || AreEqual(run, a, b);
 }
 
+// Equal lengths and, in order, equal items.
 bool AreEqualItems(Runtime* run, const std::vector<Value>& a, const std::vector<Value>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [run](const Value& x, const Value& y) { return AreSameOrEqual(run, x, y); });
@@ -52,6 +53,7 @@ bool AreEqualNumbers(const Value& a, const Value& b) {
          static_cast<int64_t>(real) == integer;
 }
 
+// Equal keys with equal values; the order of members does not matter.
 bool AreEqualDicts(Runtime* run, const DictObject& a, const DictObject& b) {
   if (a.members.size() != b.members.size()) return false;
   for (const auto& [key, value] : a.members) {

@@ -27,6 +27,7 @@ class AddedTokensReader {
  public:
   AddedTokensReader(const std::string& path, TokenizerModel* model) : path_(path), model_(*model) {}
 
+  // Reads an added_tokens.json.
   Status ReadTokens(std::string_view json) {
     LECTERN_RETURN_IF_ERROR(Parse(json));
     for (const auto& [text, id] : *root_.object()) {
@@ -39,6 +40,7 @@ class AddedTokensReader {
     return PlaceAll();
   }
 
+  // Reads a tokenizer_config.json. add_eos_token is checked and has no effect.
   Status ReadConfig(std::string_view json) {
     LECTERN_RETURN_IF_ERROR(Parse(json));
     if (const Json* decoder = Member("added_tokens_decoder")) {

@@ -98,6 +98,7 @@ class BpeModelMaker {
   }
 
  private:
+  // Checks sizes before anything is allocated for them.
   Status CheckCounts() const {
     if (arrays_.types.size() != arrays_.tokens.size()) {
       return Malformed("it has " + std::to_string(arrays_.tokens.size()) + " pieces and " +

@@ -51,6 +51,7 @@ class Walker {
   Walker(std::string_view units, std::string_view replacements)
       : units_(units), num_units_(units.size() / 4), replacements_(replacements) {}
 
+  // Walks from the root. The array must have whole units, and few enough for the walk's memory.
   std::optional<std::string> FindFault() {
     if (num_units_ == 0 || num_units_ > kMaxUnits || units_.size() % 4 != 0) {
       return "the size of its table is wrong";

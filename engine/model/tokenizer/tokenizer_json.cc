@@ -24,6 +24,7 @@ class TokenizerJsonReader {
  public:
   explicit TokenizerJsonReader(const std::string& path) : path_(path) {}
 
+  // Parses the file; vocabulary and merges go straight into the arrays.
   Result<std::unique_ptr<Tokenizer>> Read(std::string_view bytes) {
     // Vocabulary and merges are most of the file; as a tree they take twice the time and ten times
     // the memory.

@@ -172,6 +172,7 @@ class PreTokenizerReader {
     return Unsupported(part, "");
   }
 
+  // Adds a Split: an expression or a text, and what becomes of its matches.
   Status ReadSplit(const Json& part) {
     LECTERN_ASSIGN(Pattern pattern, ReadPattern(JsonMember(part, "pattern"), path_));
     LECTERN_ASSIGN(const SplitBehavior behavior, ReadBehavior(JsonMember(part, "behavior")));
@@ -208,6 +209,7 @@ class PreTokenizerReader {
     return AddSplit(std::string(Gpt2Expression()), SplitBehavior::kIsolated);
   }
 
+  // Adds Metaspace: spaces become marks, a mark is put in front, and words begin at marks.
   Status ReadMetaspace(const Json& part) {
     const Json& given = JsonMember(part, "replacement");
     const std::string mark = given.string() != nullptr ? *given.string() : std::string(kSpaceMark);
@@ -232,6 +234,7 @@ class PreTokenizerReader {
     return Status();
   }
 
+  // Adds a split by an expression of this file, which needs no limit of steps.
   Status AddSplit(std::string pattern, SplitBehavior behavior, bool inverts = false) {
     made_.steps.push_back({.kind = PreTokenizerStep::Kind::kSplit,
                            .pattern = std::move(pattern),
@@ -241,6 +244,7 @@ class PreTokenizerReader {
     return Status();
   }
 
+  // Reads the name of a behaviour.
   Result<SplitBehavior> ReadBehavior(const Json& value) const {
     constexpr std::pair<std::string_view, SplitBehavior> kNames[] = {
         {"Isolated", SplitBehavior::kIsolated},

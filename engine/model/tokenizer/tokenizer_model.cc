@@ -150,6 +150,7 @@ class ModelReader {
   // What takes a field of a message; unknown fields are ignored, as protobuf wants it.
   using Taker = Status (ModelReader::*)(const Field&);
 
+  // Reads all fields of a message; `take` gets each one. `offset`: of the message in the file.
   Status ReadMessage(std::string_view bytes, size_t offset, Taker take) {
     MessageReader reader(bytes, offset);
     Field field;
@@ -191,6 +192,7 @@ class ModelReader {
     return ReadNested(field, "pieces", &ModelReader::TakePieceField);
   }
 
+  // Fields of SentencePiece: text, score and type.
   Status TakePieceField(const Field& field) {
     TokenizerPiece& piece = model_.pieces.back();
     switch (field.number) {
@@ -213,6 +215,7 @@ class ModelReader {
     }
   }
 
+  // Fields of TrainerSpec that change how text is encoded, by their numbers in the .proto file.
   Status TakeTrainerField(const Field& field) {
     switch (field.number) {
       case 3:
@@ -244,6 +247,7 @@ class ModelReader {
     return Status();
   }
 
+  // Fields of NormalizerSpec.
   Status TakeNormalizerField(const Field& field) {
     switch (field.number) {
       case 2:
