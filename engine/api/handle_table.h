@@ -70,7 +70,7 @@ class HandleTable {
  private:
   static constexpr size_t kMaxSlots = size_t{1} << 28;
   struct Slot {
-    uint32_t generation = 1;  // of the next ticket, or of the one that is out; from 1, so no ticket is small
+    uint32_t generation = 1;  // of the ticket that is out, or of the next one
     HandleKind kind{};
     std::shared_ptr<void> object;  // nullptr: free
   };

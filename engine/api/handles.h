@@ -233,7 +233,7 @@ inline Status GiveText(std::string text, lectern_text** out) {
 
 // --- structs with struct_size -------------------------------------------------------------------
 
-inline constexpr size_t kMaxStructSize = 4096;  // bytes; a larger size is garbage, not a later version
+inline constexpr size_t kMaxStructSize = 4096;  // bytes; more is no version's
 
 // kInvalidArgument where a size cannot be that of a struct of any version: it has at least
 // struct_size itself, and is a multiple of a pointer's alignment. Otherwise we would read or write

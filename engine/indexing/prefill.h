@@ -15,7 +15,7 @@ namespace lectern {
 
 // How a prefill runs; the defaults are an exact prefill without anyone who watches.
 struct PrefillOptions {
-  double checkpoint_seconds = 30;  // between two checkpoints at least; they are only after whole chunks
+  double checkpoint_seconds = 30;  // at least, between two checkpoints
   bool keeps_spills = true;        // false: a layer's rows leave our memory after each chunk's use
   std::optional<SparsePrefill> sparse;  // none: exact
   // Bytes of the rows that are brought to a device at a time (PlanDevicePrefill).

@@ -17,7 +17,7 @@ Status NotFound(const std::string& message) {
   return Status(Code::kNotFound, message).WithParam("model");
 }
 
-constexpr uint64_t kMaxGenerationConfig = uint64_t{1} << 20;  // bytes; more is cut off, and then fails to parse
+constexpr uint64_t kMaxGenerationConfig = uint64_t{1} << 20;  // bytes; the rest is cut off
 
 // Returns the name that a tensor of a language model has when the model is saved alone. Another
 // model that wraps it puts a prefix before the name, and a model that was saved without its head

@@ -68,11 +68,12 @@ struct JsonLimits {
 };
 // A large object or list of a text, whose members or items are handed over one after another as
 // they are read; in the parsed tree it is empty. So a vocabulary of 150,000 pieces does not take a
-// tree's memory. The parser does not notice that a key in it appears twice: `take` must.
+// tree's memory. The parser does not notice that a key in it appears twice: `take` must. An error
+// of `take` ends the parsing.
 struct JsonStream {
   std::string path;  // keys from the root: "model.vocab"
   bool is_object;
-  std::function<Status(std::string& key, const Json& value)> take;  // may move the key; an error ends the parsing
+  std::function<Status(std::string& key, const Json& value)> take;  // may move the key
 };
 // Parses `text`, which is one JSON value. Errors are duplicate keys, trailing text, NUL, NaN and
 // numbers out of double's range. kMalformedModel (the message has the byte offset; also for too

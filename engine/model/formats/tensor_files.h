@@ -44,7 +44,7 @@ struct TensorFiles {
   // Gives the files' own name of a tensor, for messages; empty: they use the names of transformers.
   std::function<std::string(std::string_view)> own_name;
 
-  std::string Shown(std::string_view name) const;  // a tensor's name for messages: the file's own, quoted
+  std::string Shown(std::string_view name) const;  // for messages: the file's own name, quoted
   bool HasBlocks() const;  // whether any tensor has a type of blocks (Q4_K and the like)
 };
 

@@ -97,6 +97,7 @@ Value Interpreter::EvaluateName(const Expression& expression, const ScopePtr& sc
   return Undefined("'" + expression.name + "' is undefined");
 }
 
+// A list or a tuple; items are evaluated from left to right.
 Value Interpreter::EvaluateItems(const Expression& expression, const ScopePtr& scope) {
   std::vector<Value> items;
   items.reserve(expression.items.size());
@@ -115,6 +116,7 @@ Value Interpreter::EvaluateDict(const Expression& expression, const ScopePtr& sc
   return Dict(std::move(dict));
 }
 
+// items: the value, begin, end and step; parts that were left out are None.
 Value Interpreter::EvaluateSlice(const Expression& expression, const ScopePtr& scope) {
   Value parts[4];
   for (size_t i = 0; i < 4; ++i) {
@@ -190,6 +192,7 @@ bool Interpreter::EvaluateArguments(const Arguments& arguments, const ScopePtr& 
   return !failed();
 }
 
+// As in Python, the value that is called is evaluated before the arguments.
 Value Interpreter::EvaluateCall(const Expression& expression, const ScopePtr& scope) {
   const Value callee = Evaluate(*expression.items[0], scope);
   CallArguments arguments;
@@ -198,7 +201,8 @@ Value Interpreter::EvaluateCall(const Expression& expression, const ScopePtr& sc
   return Call(callee, arguments);
 }
 
-// Evaluates a filter or a test.
+// Evaluates a filter or a test. Its value is evaluated first; in a filter block it is the block's
+// text.
 Value Interpreter::EvaluateFilter(const Expression& expression, const ScopePtr& scope) {
   const Value value = expression.items[0] != nullptr ? Evaluate(*expression.items[0], scope)
                                                      : std::exchange(captured_, Value());

@@ -239,6 +239,7 @@ ExpressionPtr ExpressionParser::ParsePower() {
   return left;
 }
 
+// Calls and attributes bind more tightly than a sign: "-x.y" is -(x.y).
 ExpressionPtr ExpressionParser::ParseUnary(bool with_filters) {
   const Nesting nesting(*this);
   ExpressionPtr expression;
@@ -279,6 +280,7 @@ ExpressionPtr ExpressionParser::ParsePrimary(bool with_members) {
   return NewLiteral(token.line, Value());
 }
 
+// A name, a constant, or (`with_members`, in targets) "name.attribute".
 ExpressionPtr ExpressionParser::ParseName(bool with_members) {
   const Token& token = Next();
   if (IsConstantName(token.text)) {
@@ -338,12 +340,14 @@ ExpressionPtr ExpressionParser::ParseTarget(bool with_members) {
   return target;
 }
 
+// The name of a macro or a parameter, which must not be a constant's.
 std::string ExpressionParser::ParseNewName() {
   if (current().kind != TokenKind::kName) Fail("a name is missing");
   if (IsConstantName(current().text)) Fail("\"" + current().text + "\" cannot be assigned to");
   return Next().text;
 }
 
+// A comma may follow the last item, here and in dicts.
 ExpressionPtr ExpressionParser::ParseList() {
   const uint32_t line = Next().line;
   std::vector<ExpressionPtr> items;
@@ -488,6 +492,7 @@ void ExpressionParser::ParseArgument(Arguments* arguments) {
   }
 }
 
+// A comma may follow the last argument. Brackets within brackets recurse, so they count as nesting.
 std::unique_ptr<Arguments> ExpressionParser::ParseArguments() {
   const Nesting nesting(*this);
   auto arguments = std::make_unique<Arguments>();
@@ -511,6 +516,7 @@ std::string ExpressionParser::ParseDottedName() {
   return name;
 }
 
+// Each filter's value is the expression before it, so "x | a | b" is b(a(x)).
 ExpressionPtr ExpressionParser::ParseFilters(ExpressionPtr filtered, bool has_pipe) {
   while (!failed() && (IsOperator("|") || !has_pipe)) {
     if (has_pipe) Next();

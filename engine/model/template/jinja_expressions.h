@@ -67,7 +67,7 @@ class ExpressionParser {
   // Parses one expression, or several with commas between them, which make a tuple.
   ExpressionPtr ParseTuple() { return ParseTuple(TupleOptions{}); }
   ExpressionPtr ParseTuple(TupleOptions options);
-  ExpressionPtr ParseTarget(bool with_members);  // of an assignment; `with_members`: also "name.attribute"
+  ExpressionPtr ParseTarget(bool with_members);  // of an assignment; or also "name.attribute"
   std::string ParseNewName();                    // of a macro or a parameter
   // Parses the filters behind an expression, "| a | b(c)". `filtered` is empty in a filter block.
   // Without `has_pipe` the first filter has no "|" before it.

@@ -259,6 +259,7 @@ Value Runtime::List(std::vector<Value> items, Kind kind) {
   return Make(kind, std::move(list), size);
 }
 
+// Charges a dict that is complete; it never changes afterwards.
 Value Runtime::Dict(std::shared_ptr<DictObject> dict) {
   for (const auto& [key, value] : dict->members) {
     for (const Value* part : {&key, &value}) {
@@ -285,6 +286,7 @@ Value Runtime::Iterator(std::vector<Value> items, Status error) {
   return Make(Kind::kIterator, std::move(iterator), size);
 }
 
+// The message is made when the value is, because then the line and the names are known.
 Value Runtime::Undefined(std::string message) {
   auto undefined = std::make_shared<UndefinedObject>();
   undefined->message = std::move(message);
@@ -310,6 +312,7 @@ Value Runtime::View(std::string_view name, const DictObject& dict, int part) {
   return Make(Kind::kView, std::move(view));
 }
 
+// A method keeps the value that it belongs to alive; a global function has None.
 Value Runtime::Method(std::string_view name, Function function, Value self, Kind kind) {
   auto method = std::make_shared<FunctionObject>();
   if (self.object() != nullptr) method->depth = self.object()->depth + 1;
@@ -388,6 +391,7 @@ Value Runtime::SoftString(const Value& value) {
   return value.Is(Kind::kString) ? value : ToString(value);
 }
 
+// Writes into a builder, so that the text of a huge list stops at the limits.
 Value Runtime::Repr(const Value& value) {
   TextBuilder out(*this);
   ReprWriter(*this, out).Write(value);

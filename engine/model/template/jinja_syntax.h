@@ -89,7 +89,7 @@ struct Statement {
   std::vector<Body> bodies;
   std::vector<Parameter> parameters;
   bool is_recursive = false;  // kFor: its body may call loop(…)
-  bool takes_varargs = false, takes_kwargs = false, takes_caller = false;  // kMacro and kCall: uses the name
+  bool takes_varargs = false, takes_kwargs = false, takes_caller = false;  // of kMacro and kCall
 };
 
 // A parsed program, with its text for Program::source.

@@ -13,7 +13,7 @@
 
 namespace lectern {
 
-inline constexpr uint64_t kMaxPositions = uint64_t{1} << 27;  // of any model; far beyond published ones
+inline constexpr uint64_t kMaxPositions = uint64_t{1} << 27;  // of any model
 
 // A value for a message, cut to 80 bytes.
 inline std::string Shown(const Json& value) {

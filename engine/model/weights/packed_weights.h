@@ -3,7 +3,7 @@
 // it.
 //
 //   <store>/weights/<32 hex digits of the fingerprint>.packed, 0600, replaced by rename:
-//   header | an entry per matrix | zeros up to a multiple of 64 | matrices, each at a multiple of 64
+//   header | entries, one a matrix | zeros up to a multiple of 64 | matrices, each at such a place
 //
 // An entry has place, shape, type and CRC-32C of a matrix. Everything but the checksums follows
 // from the model, so a reader compares instead of parsing: a file that is missing, damaged, cut, of
