@@ -18,9 +18,9 @@
 namespace lectern {
 
 // The tensors of a model and the files that they are in. Movable; the maps in it hold the files
-// open.
-// The tensors of a model and the files that they are in. Movable; the maps in it hold the files
-// open.
+// open. OpenSafetensors or a GGUF model makes it, Weights takes the tensors that a model needs out
+// of it. The headers were checked; the bytes of a tensor must be loaded (MappedFile::Load) before
+// they are read.
 struct TensorFiles {
   struct File {
     std::string path, resolved;  // as given; links followed

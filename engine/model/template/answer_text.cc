@@ -22,7 +22,7 @@ size_t PartOfMark(std::string_view text, std::string_view mark) {
 
 // Looks for the earliest end of a stop text, not for its earliest beginning: the text comes byte by
 // byte in principle, and the stop text that is complete first must win however the pieces are cut.
-// Of two with one end, the longer one has the earlier beginning, and more is hidden.
+// If two end together, the longer one has the earlier beginning, and more is hidden.
 std::string StopTexts::Push(std::string_view text) {
   if (is_found_) return {};
   held_ += text;

@@ -106,7 +106,7 @@ Value Interpreter::EvaluateItems(const Expression& expression, const ScopePtr& s
   return List(std::move(items), is_tuple ? Kind::kTuple : Kind::kList);
 }
 
-// Of equal keys the last one counts; a key that is not hashable is an error (SetMember).
+// The last of equal keys counts; a key that is not hashable is an error (SetMember).
 Value Interpreter::EvaluateDict(const Expression& expression, const ScopePtr& scope) {
   auto dict = std::make_shared<DictObject>();
   for (size_t i = 0; i < expression.items.size(); i += 2) {

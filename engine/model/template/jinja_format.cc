@@ -14,8 +14,6 @@ namespace {
 
 // Bounds of a width in characters and of a precision in digits: larger ones are kLimitExceeded. A
 // template could otherwise ask for gigabytes in ten characters.
-// Bounds of a width in characters and of a precision in digits: larger ones are kLimitExceeded. A
-// template could otherwise ask for gigabytes in ten characters.
 constexpr int64_t kMaxWidth = 1 << 20, kMaxPrecision = 1000;
 
 // A format specification: [[fill]align][sign][#][0][width][,][.precision][type]. Python's

@@ -17,8 +17,7 @@ class Checker {
   }
 
  private:
-  // What surrounds a statement or expression.
-  // What surrounds a statement or expression.
+  // The surroundings of a statement or expression, which decide what is allowed in it.
   struct Place {
     // Within a condition, where an unknown filter or test is an error only when it is reached.
     bool is_soft = false;

@@ -58,7 +58,7 @@ class BpeModel {
   BpeModel(BpeModel&&) noexcept = default;
   BpeModel& operator=(BpeModel&&) noexcept = default;
 
-  // What two neighbours become.
+  // The result of merging two neighbours.
   struct Merge {
     uint32_t rank;   // the smaller goes first
     int32_t symbol;  // that it makes

@@ -26,7 +26,7 @@ std::optional<std::string> FindCharsmapFault(std::string_view charsmap);
 // Searches a charsmap without a fault, which must outlive it; an empty one has no keys.
 class Charsmap {
  public:
-  // What the beginning of a text becomes.
+  // A text that takes the place of the first bytes of another.
   struct Replacement {
     size_t key_size;  // bytes of the text that it stands for
     std::string_view text;

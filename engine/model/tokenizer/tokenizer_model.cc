@@ -147,7 +147,7 @@ class ModelReader {
   }
 
  private:
-  // What takes a field of a message; unknown fields are ignored, as protobuf wants it.
+  // A function that takes a field of a message and ignores unknown ones, as protobuf wants it.
   using Taker = Status (ModelReader::*)(const Field&);
 
   // Reads all fields of a message; `take` gets each one. `offset`: of the message in the file.

@@ -30,7 +30,7 @@ class WordEncoder {
   virtual void Append(std::string_view word, WordPieces* out) = 0;
 };
 
-// What a kind of vocabulary knows. Immutable; thread-safe: each thread makes an encoder of its own.
+// The knowledge of a vocabulary. Immutable; thread-safe: each thread makes an encoder of its own.
 class WordModel {
  public:
   virtual ~WordModel() = default;
