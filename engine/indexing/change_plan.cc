@@ -44,7 +44,8 @@ class PlanChanger {
 
  private:
   // Opens the document and merges the change into its stored options. Fails if the document cannot
-  // serve the new plan, so that no question fails because of it later.
+  // serve the new plan at a budget that was given, so that no question fails because of it later;
+  // an automatic budget is measured, and can be served.
   Status ReadOld(const PlanChange& change) {
     old_directory_ = DocumentDirectory(context_.store, old_.id, old_.generation);
     LECTERN_ASSIGN(old_shards_, catalog_.Shards(old_.generation));
@@ -106,7 +107,7 @@ class PlanChanger {
   }
 
   // Writes the shards of the new generation: layers as they are, and the document's shard twice,
-  // because what it says about missed attention is measured by asking the document in its new form.
+  // because its calibration is measured by asking the document in its new form.
   Status WriteAll() {
     LECTERN_RETURN_IF_ERROR(context_.env.MakeDirectory(directory_));
     LECTERN_ASSIGN(const auto document, OpenShard(kDocumentFile, ShardKind::kDocument, 0));

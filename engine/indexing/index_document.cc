@@ -341,9 +341,10 @@ class Indexer {
     return {};
   }
 
-  // Asks the document, which is complete but not yet visible, generic questions and measures how
-  // far its estimates of missed attention are from the truth (measure_missed.h). If the device has
-  // no memory left, the CPU does it, with a warning.
+  // Asks the document, which is complete but not yet visible, a few questions, and measures how far
+  // its estimates of missed attention are from the truth and how far answers diverge at smaller
+  // budgets (calibrate_document.h). If the device has no memory left, the CPU does it, with a
+  // warning.
   Status Calibrate() {
     const auto start = Clock::now();
     // Asking reserves memory by itself; the limit has no room for both.

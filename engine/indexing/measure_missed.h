@@ -1,5 +1,5 @@
-// Measures how far a document's estimates of missed attention are from the truth, which an exact run
-// gives. Calibration while indexing, and evaluations, use it.
+// Measures how far a document's estimates of missed attention are from the truth, which an exact
+// run gives. Calibration while indexing, and evaluations, use it.
 #ifndef LECTERN_ENGINE_INDEXING_MEASURE_MISSED_H_
 #define LECTERN_ENGINE_INDEXING_MEASURE_MISSED_H_
 
