@@ -1,5 +1,5 @@
-// engine/CMakeLists.txt defines LECTERN_BUILD_…, and gives this file the same settings of Highway
-// that the kernels have, so that HWY_TARGETS is theirs.
+// Gathers the description of this build. engine/CMakeLists.txt defines LECTERN_BUILD_…, and gives
+// this file the same settings of Highway that the kernels have, so that HWY_TARGETS is theirs.
 #include "engine/api/build_info.h"
 
 #include <hwy/targets.h>

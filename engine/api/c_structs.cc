@@ -6,6 +6,8 @@
 namespace lectern::c_api {
 namespace {
 
+// Copies the list of pages. The C struct has 64 bits for a page, the engine 32; whether pages
+// ascend is checked where they are used (PrepareDocument).
 Result<std::vector<PageMapEntry>> ReadPages(const lectern_page* pages, size_t num_pages) {
   if (num_pages > 0 && !pages) return InvalidArgument("pages", "pages is NULL");
   std::vector<PageMapEntry> read;
@@ -16,6 +18,7 @@ Result<std::vector<PageMapEntry>> ReadPages(const lectern_page* pages, size_t nu
   return read;
 }
 
+// Copies the turns that come before a question, and the instructions.
 Result<ChatHistory> ReadHistory(const lectern_ask_options& read) {
   if (read.num_turns > 0 && !read.turns) return InvalidArgument("turns", "turns is NULL");
   ChatHistory history;
@@ -30,6 +33,7 @@ Result<ChatHistory> ReadHistory(const lectern_ask_options& read) {
   return history;
 }
 
+// Lists have no row in the table of options: they are copied by hand, here and below.
 Result<std::vector<std::pair<int32_t, float>>> ReadLogitBias(const lectern_ask_options& read) {
   if (read.num_logit_bias > 0 && !read.logit_bias) {
     return InvalidArgument("logit_bias", "logit_bias is NULL");
@@ -41,6 +45,7 @@ Result<std::vector<std::pair<int32_t, float>>> ReadLogitBias(const lectern_ask_o
   return biases;
 }
 
+// Empty texts are refused later, with the options' other rules.
 Result<std::vector<std::string>> ReadStopTexts(const lectern_ask_options& read) {
   if (read.num_stop_texts > 0 && !read.stop_texts) {
     return InvalidArgument("stop_texts", "stop_texts is NULL");
@@ -54,10 +59,12 @@ Result<std::vector<std::string>> ReadStopTexts(const lectern_ask_options& read) 
   return texts;
 }
 
+// The second field is reserved and 0.
 lectern_likely_token ToC(const LikelyToken& token) {
   return {token.id, 0, token.logprob, token.bytes.data(), token.bytes.size()};
 }
 
+// Hands one token of an answer to the program, with the likeliest tokens in its place.
 void ReportToken(const lectern_ask_options& read, const SampledToken& token) {
   std::vector<lectern_likely_token> likeliest;
   for (const LikelyToken& likely : token.likeliest) likeliest.push_back(ToC(likely));
@@ -67,6 +74,8 @@ void ReportToken(const lectern_ask_options& read, const SampledToken& token) {
   read.on_token(&item, read.token_user);
 }
 
+// Hands the progress of indexing to the program. False: the program returned something other than
+// 0, which ends the indexing.
 bool ReportProgress(const lectern_index_options& read, const IndexProgress& progress) {
   const std::string stage(StageName(progress.stage));
   const lectern_progress event = {
@@ -75,7 +84,9 @@ bool ReportProgress(const lectern_index_options& read, const IndexProgress& prog
   return read.on_progress(&event, read.progress_user) == 0;
 }
 
-// Hands pieces of text, with a NUL behind them, to a callback; nothing where there is none.
+// Wraps the program's function for pieces of text. A piece is copied to have a NUL behind it, as
+// lectern_c.h promises. The result is empty where the program gives no function, so that the engine
+// does not make the pieces at all.
 std::function<bool(std::string_view)> TextFunction(lectern_answer_fn on_text, void* user) {
   if (!on_text) return nullptr;
   return [on_text, user](std::string_view piece) {
@@ -93,8 +104,7 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given) {
   return options;
 }
 
-// Turns the caller's options into the engine's, field by field; a value that is none names its
-// field.
+// The lambda keeps a copy of the C struct: the caller's may be gone, its user pointer is passed on.
 Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   LECTERN_ASSIGN(const lectern_index_options read, ReadStruct(given));
   IndexOptions options;
@@ -206,6 +216,8 @@ lectern_evidence ToC(const Evidence& evidence) {
           evidence.page.value_or(0)};
 }
 
+// struct_size stays 0 here: WriteStruct sets the caller's. The C struct has no empty numbers; -1
+// means that a share was not measured.
 lectern_receipt ReceiptOf(const Answer& answer) {
   lectern_receipt receipt{};
   receipt.document_tokens = answer.document_tokens;
@@ -223,6 +235,7 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.total_ms = answer.timings_ms.total;
   receipt.fallback = answer.kv.fallback;
   receipt.missed_mass_bound = answer.kv.missed_mass_bound.value_or(-1);
+  // 0: no limit was asked for; 1: kept by proof; 2: kept by estimate (lectern_c.h).
   receipt.max_missed_by = answer.kv.max_missed_by.empty()      ? 0
                           : answer.kv.max_missed_by == "bound" ? 1
                                                                : 2;
@@ -238,6 +251,7 @@ lectern_receipt ReceiptOf(const Answer& answer) {
 
 void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* user) {
   if (!on_document) return;
+  // Every text of the struct needs an owner that lives during the call.
   const std::string id = ToHex(row.id), state(StateName(row.state)),
                     fingerprint = ToHex(row.fingerprint);
   const Retention retention = RetentionOf(row);
@@ -291,7 +305,7 @@ void CallBack(const DocumentPlan& plan, lectern_plan_fn on_plan, void* user) {
                                       plan.stats.size(),
                                       plan.kv_budget,
                                       plan.layers.size(),
-                                      plan.heads.size() / plan.layers.size(),
+                                      plan.heads.size() / plan.layers.size(),  // kv heads
                                       array(plan.layers),
                                       array(plan.heads),
                                       array(plan.cosine),

@@ -1,5 +1,6 @@
-// Options and results of the C API from and to those of the engine. INVALID_ARGUMENT, with the
-// field's name, where a value is none.
+// Converts the C API's structs of options and results to and from the engine's structs, for
+// lectern_c.cc. Nothing here decides anything: ranges are checked in the engine, by the tables of
+// engine/requests/options.h.
 #ifndef LECTERN_ENGINE_API_C_STRUCTS_H_
 #define LECTERN_ENGINE_API_C_STRUCTS_H_
 
@@ -12,14 +13,22 @@
 
 namespace lectern::c_api {
 
+// Options of one call, copied: nothing points into the caller's memory afterwards, except callbacks
+// and their user pointers. `given`: NULL, or a struct with struct_size; a field of 0 has the
+// default. kInvalidArgument, with the field's name as param: a struct_size of no version, a field
+// that this version does not know, a text or array that is NULL but has a length, or a number that
+// is none of an enumeration.
 Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given);
 Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given);
 Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given);
 Result<AskOptions> ReadAskOptions(const lectern_ask_options* given);
+// The unit of a text's offsets. kInvalidArgument, param "offset_unit": another number.
 Result<OffsetUnit> ReadOffsetUnit(lectern_offset_unit unit);
+// Parses a JSON object. kInvalidArgument: not JSON, or another kind of value.
 Result<Json> ParseObject(std::string_view json);
 
-// Texts of what these give are borrowed from what they are given.
+// Results. Texts in them are views of the argument: they are valid as long as it is. Numbers that
+// the engine leaves empty become -1 (shares) or 0 (pages), as lectern_c.h says at each field.
 lectern_index_estimate ToC(const IndexEstimate& estimate);
 IndexEstimate FromC(const lectern_index_estimate& read);
 lectern_counts ToC(const Engine::Counts& counts);
@@ -29,7 +38,8 @@ lectern_removed ToC(const Removed& removed);
 lectern_evidence ToC(const Evidence& evidence);
 lectern_receipt ReceiptOf(const Answer& answer);
 
-// Calls back with one of a list, whose texts live as long as the call.
+// Hands one item of a list to the program's function, on the calling thread; does nothing where the
+// function is NULL. The item and its texts are valid during the call only.
 void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* user);
 void CallBack(const Recovered::Refused& refused, lectern_refused_fn on_refused, void* user);
 void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user);

@@ -1,5 +1,6 @@
-// Shared by all functions of the C API: turns tickets into objects, results into codes, and reads
-// structs by the size that the caller gives.
+// The parts that all functions of the C API share (lectern_c.cc): handles become objects, results
+// become codes and error handles, exceptions stop here, and structs are read by the size that the
+// caller gives.
 #ifndef LECTERN_ENGINE_API_HANDLES_H_
 #define LECTERN_ENGINE_API_HANDLES_H_
 
@@ -19,15 +20,18 @@
 
 namespace lectern::c_api {
 
+// kInvalidArgument about a field or argument; `param` is its name in lectern_c.h, or "".
 inline Status InvalidArgument(std::string_view param, std::string message) {
   return Status(Code::kInvalidArgument, std::move(message)).WithParam(std::string(param));
 }
 
 // --- what handles stand for ---------------------------------------------------------------------
 
-// The calls on one handle that run now, so that another thread can cancel them.
+// The calls that run on one handle now, so that another thread can cancel all of them. Thread-safe.
 class RunningCalls {
  public:
+  // Registers a call while it lives; lives on the stack of the call. Neither moved nor copied: the
+  // list has its address.
   class Scope {
    public:
     explicit Scope(RunningCalls& calls) : calls_(calls) {
@@ -43,6 +47,8 @@ class RunningCalls {
     Scope& operator=(const Scope&) = delete;
 
     bool is_alone() const { return is_alone_; }  // no other call ran when this one began
+    // The call's own flag, for the engine to poll. It is set by Cancel and never reset, so a
+    // cancelled handle serves the next call.
     const CancelFlag* cancel() const { return &cancel_; }
 
    private:
@@ -52,6 +58,8 @@ class RunningCalls {
     CancelFlag cancel_ = false;
   };
 
+  // Sets the flags of the calls that run now; calls that begin later are not affected. Does not
+  // wait.
   void Cancel() {
     const std::lock_guard lock(mutex_);
     for (Scope* scope : scopes_) scope->cancel_ = true;
@@ -62,6 +70,8 @@ class RunningCalls {
   std::vector<Scope*> scopes_;
 };
 
+// The objects behind handles. A session keeps its engine, and an answer its session, so that a
+// program may free handles in any order.
 struct EngineObject {
   std::unique_ptr<Engine> engine;
   RunningCalls running;
@@ -72,14 +82,15 @@ struct SessionObject {
   RunningCalls running;
 };
 struct AnswerObject {
-  std::shared_ptr<SessionObject> session;  // its text converts offsets
+  std::shared_ptr<SessionObject> session;  // its text is needed to convert offsets to other units
   Answer answer;
 };
 struct IndexReportObject {
   IndexReport report;
-  std::string json;
+  std::string json;  // of the report, made once: an accessor returns a pointer into it
 };
 
+// Connects a handle's type in lectern_c.h with its kind in the table and the object behind it.
 template <typename Handle>
 struct HandleTraits;
 template <HandleKind kKindOf, typename ObjectOf>
@@ -104,24 +115,27 @@ struct HandleTraits<lectern_error> : HandleTraitsOf<HandleKind::kError, Status> 
 template <typename Handle>
 using ObjectOf = typename HandleTraits<Handle>::Object;
 
-// One for the process, and never destroyed: threads may still use handles while the process exits.
+// The table of all handles: one for the process, and never destroyed, because threads may still use
+// handles while the process exits.
 inline HandleTable& Handles() {
   static HandleTable* const table = new HandleTable;
   return *table;
 }
 
+// Gives out a handle for an object. Throws bad_alloc.
 template <typename Handle>
 Handle* Issue(std::shared_ptr<ObjectOf<Handle>> object) {
   return reinterpret_cast<Handle*>(Handles().Add(HandleTraits<Handle>::kKind, std::move(object)));
 }
 
-// nullptr: not a handle of this kind, or freed.
+// Returns the object behind a handle. nullptr: NULL, freed, or not a handle of this kind.
 template <typename Handle>
 std::shared_ptr<ObjectOf<Handle>> Find(const Handle* handle) noexcept {
   return std::static_pointer_cast<ObjectOf<Handle>>(
       Handles().Find(HandleTraits<Handle>::kKind, reinterpret_cast<uintptr_t>(handle)));
 }
 
+// The same, with kInvalidHandle where there is no object.
 template <typename Handle>
 Result<std::shared_ptr<ObjectOf<Handle>>> FindOrFail(const Handle* handle) {
   std::shared_ptr<ObjectOf<Handle>> object = Find(handle);
@@ -131,6 +145,8 @@ Result<std::shared_ptr<ObjectOf<Handle>>> FindOrFail(const Handle* handle) {
   return object;
 }
 
+// Frees a handle; NULL is fine. The object is destroyed here, unless a running call still has it:
+// then that call destroys it at its end. LECTERN_INVALID_HANDLE: freed before, or of another kind.
 template <typename Handle>
 lectern_code Free(Handle* handle) noexcept {
   if (!handle) return LECTERN_OK;
@@ -141,6 +157,8 @@ lectern_code Free(Handle* handle) noexcept {
 
 // --- calls --------------------------------------------------------------------------------------
 
+// Returns the error's code and, if the caller gave a place, puts an error handle there; NULL when
+// there is no memory for it.
 inline lectern_code Fail(Status status, lectern_error** error) noexcept {
   const auto code = static_cast<lectern_code>(status.code());
   if (!error) return code;
@@ -152,7 +170,8 @@ inline lectern_code Fail(Status status, lectern_error** error) noexcept {
   return code;
 }
 
-// Fail for exceptions, whose messages may be what there is no memory for.
+// Fail for a caught exception. Making the Status may itself run out of memory; then the caller gets
+// the code alone.
 inline lectern_code FailWith(Code code, const char* message, lectern_error** error) noexcept {
   try {
     return Fail(Status(code, message), error);
@@ -161,7 +180,9 @@ inline lectern_code FailWith(Code code, const char* message, lectern_error** err
   }
 }
 
-// Runs `body`, which returns a Status. Nothing that it throws gets out.
+// Runs the body of an API function, which returns a Status, and turns the result into a code and an
+// error handle. No exception gets out: bad_alloc becomes LECTERN_OUT_OF_MEMORY, any other one
+// LECTERN_INTERNAL. `error`: may be NULL; set to NULL first, as lectern_c.h promises on success.
 template <typename Body>
 lectern_code Call(lectern_error** error, Body body) noexcept {
   if (error) *error = nullptr;
@@ -177,6 +198,7 @@ lectern_code Call(lectern_error** error, Body body) noexcept {
   }
 }
 
+// Sets the place for a result handle to NULL before anything can fail. kInvalidArgument: no place.
 template <typename Handle>
 Status Clear(Handle** out) {
   if (!out) return InvalidArgument("", "the place for the result is NULL");
@@ -184,22 +206,26 @@ Status Clear(Handle** out) {
   return Status();
 }
 
+// A text argument, as a view; NULL with length 0 is the empty text. kInvalidArgument, with `param`.
 inline Result<std::string_view> View(const char* text, size_t len, const char* param) {
   if (!text && len > 0) return InvalidArgument(param, "text is NULL but its length is not 0");
   return text ? std::string_view(text, len) : std::string_view();
 }
 
+// The same as a copy, for texts that the engine keeps or needs as a std::string.
 inline Result<std::string> Copy(const char* text, size_t len, const char* param) {
   LECTERN_ASSIGN(const std::string_view view, View(text, len, param));
   return std::string(view);
 }
 
-// The string and its length; for a handle that is none NULL and 0.
+// Returns a string of an object and sets its length if `len` is given; NULL and 0 where there is no
+// object, because the handle was invalid.
 inline const char* Give(const std::string* text, size_t* len) {
   if (len) *len = text ? text->size() : 0;
   return text ? text->c_str() : nullptr;
 }
 
+// Puts a handle of a text into `out`, which is not NULL. Throws bad_alloc.
 inline Status GiveText(std::string text, lectern_text** out) {
   *out = Issue<lectern_text>(std::make_shared<std::string>(std::move(text)));
   return Status();
@@ -207,8 +233,11 @@ inline Status GiveText(std::string text, lectern_text** out) {
 
 // --- structs with struct_size -------------------------------------------------------------------
 
-inline constexpr size_t kMaxStructSize = 4096;
+inline constexpr size_t kMaxStructSize = 4096;  // bytes; more is no version's
 
+// kInvalidArgument where a size cannot be that of a struct of any version: it has at least
+// struct_size itself, and is a multiple of a pointer's alignment. Otherwise we would read or write
+// past the caller's memory.
 inline Status CheckStructSize(size_t size) {
   if (size >= sizeof(size_t) && size <= kMaxStructSize && size % alignof(void*) == 0) {
     return Status();
@@ -217,7 +246,9 @@ inline Status CheckStructSize(size_t size) {
                          "struct_size is not the size of this struct in any version");
 }
 
-// Fields that the caller does not know are 0; those that we do not know have to be.
+// Copies a struct of options that may be of an older or newer version. NULL, and fields that the
+// caller does not know, are 0: the default. Fields that this version does not know must be 0,
+// because ignoring an option that is set would do something else than was asked.
 template <typename Struct>
 Result<Struct> ReadStruct(const Struct* given) {
   Struct known{};
@@ -233,7 +264,8 @@ Result<Struct> ReadStruct(const Struct* given) {
   return known;
 }
 
-// Sets the fields that the caller knows; those that only the caller knows become 0.
+// Fills the caller's struct, as much as out->struct_size says; fields that only the caller knows
+// become 0. out->struct_size stays. kInvalidArgument: NULL, or no size of a struct.
 template <typename Struct>
 Status WriteStruct(Struct value, Struct* out) {
   if (!out) return InvalidArgument("", "the place for the result is NULL");

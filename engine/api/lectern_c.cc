@@ -1,4 +1,6 @@
-// The C API: looks up tickets, converts structs, calls the engine, converts back. No logic.
+// The functions of the C API. Each looks up its tickets, converts its arguments, calls the engine
+// and converts the result; it has no logic of its own. lectern_c.h describes them. A body runs
+// inside Call (handles.h), which catches exceptions.
 #include "engine/lectern_c.h"
 
 #include "engine/api/build_info.h"
@@ -7,6 +9,8 @@
 
 namespace lectern {
 
+// The C codes are the engine's, number by number: casts between them rely on it. A code that is
+// added to one list only does not compile.
 #define LECTERN_SAME_CODE(c_code, code) static_assert(int{c_code} == static_cast<int>(Code::code))
 LECTERN_SAME_CODE(LECTERN_OK, kOk);
 LECTERN_SAME_CODE(LECTERN_INVALID_ARGUMENT, kInvalidArgument);
@@ -50,6 +54,8 @@ const char* lectern_code_name(lectern_code code) {
 int32_t lectern_exit_status(lectern_code code) { return ExitStatus(static_cast<Code>(code)); }
 const char* lectern_version(void) { return LECTERN_VERSION; }
 uint32_t lectern_abi_version(void) { return LECTERN_ABI_VERSION; }
+// Made at the first call and kept for good, as lectern_version's text is. Without memory it is
+// "{}".
 const char* lectern_build_info(void) {
   try {
     static const std::string* const info = new std::string(BuildInfoJson());
@@ -86,6 +92,7 @@ lectern_code lectern_text_free(lectern_text* text) { return Free(text); }
 
 // --- the engine ---------------------------------------------------------------------------------
 
+// The store is needed even to ask; other options have defaults.
 lectern_code lectern_engine_create(const lectern_engine_options* options, lectern_engine** engine,
                                    lectern_error** error) {
   return Call(error, [&]() -> Status {
@@ -118,6 +125,8 @@ lectern_code lectern_engine_counts(const lectern_engine* engine, lectern_counts*
 
 // --- indexing -----------------------------------------------------------------------------------
 
+// Cancelling the engine cancels every indexing that runs on it. The report's JSON is made at once,
+// while memory may still fail as an error.
 lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,
                                   const lectern_index_options* options,
                                   lectern_index_report** report, lectern_error** error) {
@@ -136,6 +145,7 @@ lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, siz
   });
 }
 
+// The same for a file that the engine reads.
 lectern_code lectern_engine_index_file(lectern_engine* engine, const char* path, size_t path_len,
                                        const lectern_index_options* options,
                                        lectern_index_report** report, lectern_error** error) {
@@ -227,6 +237,7 @@ lectern_code lectern_session_open(lectern_engine* engine, const char* document, 
     auto object = std::make_shared<SessionObject>();
     LECTERN_ASSIGN(object->engine, FindOrFail(engine));
     LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
+    // Opening is cancelled with the engine: there is no session to cancel yet.
     const RunningCalls::Scope scope(object->engine->running);
     LECTERN_ASSIGN(object->session, object->engine->engine->Open(name, scope.cancel()));
     *session = Issue<lectern_session>(std::move(object));
@@ -238,9 +249,11 @@ const char* lectern_session_text(const lectern_session* session, size_t* len) {
   const auto object = Find(session);
   const std::string_view text = object ? object->session->text() : std::string_view();
   if (len) *len = text.size();
+  // A text of no bytes may have no address; NULL is for invalid handles alone.
   return object && !text.data() ? "" : text.data();
 }
 
+// Tokens are copied into the C API's struct and handed over in one call: they need not outlive it.
 lectern_code lectern_session_tokenize(const lectern_session* session, const char* text,
                                       size_t text_len, lectern_tokens_fn on_tokens, void* user,
                                       lectern_error** error) {
@@ -269,9 +282,11 @@ lectern_code lectern_session_ask(lectern_session* session, const char* question,
     LECTERN_ASSIGN(const std::string_view text, View(question, question_len, "question"));
     LECTERN_ASSIGN(AskOptions read, ReadAskOptions(options));
     const RunningCalls::Scope scope(result->session->running);
+    // Two questions at once would mix their tokens in one conversation.
     if (!scope.is_alone()) return Status(Code::kLocked, "this session is answering already");
     read.cancel = scope.cancel();
-    // Before the session goes on, as memory for a handle may run out.
+    // The handle is made before the question is asked, because memory for it may run out: an answer
+    // that the session remembers but the program never gets would change the next question.
     const auto revoke = [](lectern_answer* handle) { (void)Free(handle); };
     std::unique_ptr<lectern_answer, decltype(revoke)> issued(Issue<lectern_answer>(result), revoke);
     LECTERN_ASSIGN(result->answer, result->session->session->Ask(text, read));
@@ -345,6 +360,7 @@ lectern_code lectern_answer_receipt(const lectern_answer* answer, lectern_receip
   });
 }
 
+// The session's text converts byte offsets to UTF-16 units or code points.
 lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_unit unit,
                                  lectern_text** json, lectern_error** error) {
   return Call(error, [&]() -> Status {
@@ -359,6 +375,7 @@ lectern_code lectern_answer_free(lectern_answer* answer) { return Free(answer); 
 
 // --- the store ----------------------------------------------------------------------------------
 
+// Functions of the store call back for each item, and make JSON only if the caller gives a place.
 lectern_code lectern_engine_list(lectern_engine* engine, lectern_document_fn on_document,
                                  void* user, lectern_text** json, lectern_error** error) {
   return Call(error, [&]() -> Status {
@@ -370,6 +387,7 @@ lectern_code lectern_engine_list(lectern_engine* engine, lectern_document_fn on_
   });
 }
 
+// Shards are read before the first callback, so that an error comes before any item.
 lectern_code lectern_engine_show(lectern_engine* engine, const char* document, size_t document_len,
                                  lectern_document_fn on_document, lectern_shard_fn on_shard,
                                  void* user, lectern_text** json, lectern_error** error) {
@@ -431,6 +449,7 @@ lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
   });
 }
 
+// Removes a name, and the document with its last name (lectern_c.h).
 lectern_code lectern_engine_remove_named(lectern_engine* engine, const char* document,
                                          size_t document_len, lectern_removed* removed,
                                          lectern_text** json, lectern_error** error) {
@@ -438,6 +457,8 @@ lectern_code lectern_engine_remove_named(lectern_engine* engine, const char* doc
     if (json) *json = nullptr;
     LECTERN_ASSIGN(const auto object, FindOrFail(engine));
     LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
+    // Before anything is removed: afterwards an error could not say what has become of the
+    // document.
     if (removed) LECTERN_RETURN_IF_ERROR(CheckStructSize(removed->struct_size));
     LECTERN_ASSIGN(const Removed done, object->engine->Remove(name));
     if (removed) LECTERN_RETURN_IF_ERROR(WriteStruct(ToC(done), removed));
@@ -506,6 +527,7 @@ lectern_code lectern_engine_import(lectern_engine* engine, const char* path, siz
 
 // --- JSON ---------------------------------------------------------------------------------------
 
+// Makes the JSON of an error that a tool found itself, in the same form as the engine's.
 lectern_code lectern_error_json(lectern_code code, const char* message, size_t message_len,
                                 const char* param, size_t param_len, lectern_text** json,
                                 lectern_error** error) {
@@ -520,6 +542,7 @@ lectern_code lectern_error_json(lectern_code code, const char* message, size_t m
   });
 }
 
+// Two small helpers for programs without a JSON library.
 lectern_code lectern_json_get_string(const char* json, size_t json_len, const char* key,
                                      size_t key_len, lectern_text** value, lectern_error** error) {
   return Call(error, [&]() -> Status {

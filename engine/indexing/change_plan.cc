@@ -14,6 +14,7 @@
 namespace lectern {
 namespace {
 
+// One change of one document's plan. The caller holds the store's lock.
 class PlanChanger {
  public:
   PlanChanger(const IndexContext& context, Catalog& catalog, const DocumentRow& row)
@@ -21,6 +22,7 @@ class PlanChanger {
 
   Status Run(const PlanChange& change) {
     LECTERN_RETURN_IF_ERROR(ReadOld(change));
+    // Space and memory for a second copy are checked before the catalog has a row of it.
     LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, old_.bytes_on_disk));
     LECTERN_RETURN_IF_ERROR(
         CheckQuota(context_.env, context_.store, context_.quota_bytes, old_.bytes_on_disk));
@@ -41,8 +43,9 @@ class PlanChanger {
   }
 
  private:
-  // The document, and its options with the change. The plan must be one that the document can
-  // serve.
+  // Opens the document and merges the change into its stored options. Fails if the document cannot
+  // serve the new plan at a budget that was given, so that no question fails because of it later;
+  // an automatic budget is measured, and can be served.
   Status ReadOld(const PlanChange& change) {
     old_directory_ = DocumentDirectory(context_.store, old_.id, old_.generation);
     LECTERN_ASSIGN(old_shards_, catalog_.Shards(old_.generation));
@@ -52,7 +55,8 @@ class PlanChanger {
     LECTERN_ASSIGN(const auto bytes, shard->Section(SectionKind::kModel, 0, 0));
     LECTERN_ASSIGN(const Json json,
                    ParseJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-    options_ = *json.object();  // Open has read it
+    options_ = *json.object();  // an object: Document::Open has checked that
+    // Calibration belongs to the old plan; WriteAll measures again.
     options_.erase("missed");
     options_.erase("divergence");
     PlanPolicies policies = document->policies();
@@ -72,7 +76,8 @@ class PlanChanger {
     return document->Plan(policies, kv_budget, /*tail=*/true, /*has_floors=*/true).status();
   }
 
-  // The document's shard stays open, layers are copied one after the other.
+  // Reserves memory for the document's shard, which stays open, and for the largest layer: layers
+  // are copied one after the other. kOutOfMemory: the limit leaves no room.
   Status ReserveRam() {
     if (!context_.ram) return {};
     uint64_t document = 0, layer = 0;
@@ -88,6 +93,7 @@ class PlanChanger {
     return {};
   }
 
+  // Opens a shard of the old generation and checks that it belongs to the document.
   Result<std::unique_ptr<ShardReader>> OpenShard(const std::string& file, ShardKind kind,
                                                  uint32_t layer) {
     return ShardReader::Open(context_.env, old_directory_ + "/" + file,
@@ -100,6 +106,8 @@ class PlanChanger {
                              context_.io);
   }
 
+  // Writes the shards of the new generation: layers as they are, and the document's shard twice,
+  // because its calibration is measured by asking the document in its new form.
   Status WriteAll() {
     LECTERN_RETURN_IF_ERROR(context_.env.MakeDirectory(directory_));
     LECTERN_ASSIGN(const auto document, OpenShard(kDocumentFile, ShardKind::kDocument, 0));
@@ -152,6 +160,7 @@ class PlanChanger {
     return {};
   }
 
+  // Makes the new generation the visible one, in one transaction of the catalog.
   Status Commit() {
     row_.state = DocumentState::kReady;
     row_.bytes_on_disk = 0;
@@ -163,7 +172,7 @@ class PlanChanger {
   Catalog& catalog_;
   const DocumentRow old_;
   DocumentRow row_;
-  std::string old_directory_, directory_;
+  std::string old_directory_, directory_;  // of the two generations
   std::vector<ShardSummary> old_shards_, shards_;
   Json::Object options_;
   RamLimit::Share document_ram_, layer_ram_;

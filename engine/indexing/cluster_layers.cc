@@ -18,6 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// One run of ClusterLayers.
 class LayerClustering {
  public:
   explicit LayerClustering(const LayersToCluster& work)
@@ -27,13 +28,15 @@ class LayerClustering {
         rope_(MakeRopeTable(config_.rope, layout_.num_tokens)),
         num_heads_(work.num_heads) {}
 
-  // A few layers at a time, so that every thread has a head to cluster.
+  // Goes through the layers in groups that have a head for every thread: a layer alone has few
+  // heads, and all layers at once would need the memory of all trees.
   Result<ClusteredLayers> Run() {
     const uint32_t heads = config_.num_kv_heads;
     done_.centroids.assign(layout_.num_levels, 0);
     work_.progress.Begin(IndexProgress::Stage::kCluster, 0,
                          uint64_t{config_.num_full_layers()} * heads);
     LECTERN_RETURN_IF_ERROR(FindAssigners());
+    // Layers a group, rounded up.
     const auto group = static_cast<uint32_t>((num_heads_ + heads - 1) / heads);
     for (uint32_t begin = 0; begin < config_.num_layers; begin += group) {
       std::vector<uint32_t> layers;
@@ -47,7 +50,8 @@ class LayerClustering {
   }
 
  private:
-  // On the device, where there is memory for one head.
+  // Prepares K-means on the device, for as many heads at a time as its memory has room for. Too
+  // little memory for even one head is no error: the CPU clusters.
   Status FindAssigners() {
     if (work_.device == nullptr || layout_.num_levels == 0) return {};
     auto made = MakeDeviceClustering(*work_.device, HeadAssignShape(layout_, config_, num_heads_));
@@ -61,12 +65,15 @@ class LayerClustering {
     return {};
   }
 
+  // Records the first reason why the CPU clusters beside a device.
   void SayClusteredHere(const Status& why) {
     if (!done_.fallback.empty()) return;
     done_.fallback = "keys were clustered on the CPU: " + why.wordings();
   }
 
-  // An interrupted run may have left this layer's shard complete.
+  // Takes over the shard of a layer that an interrupted run has completed; true: nothing is left to
+  // do. A shard that is damaged or of another generation is removed, and the layer is clustered
+  // again from its spill.
   Result<bool> TakeFinishedLayer(uint32_t layer) {
     const std::string path = work_.directory + "/" + LayerFile(layer);
     LECTERN_ASSIGN(const bool exists, work_.context.env.Exists(path));
@@ -94,12 +101,15 @@ class LayerClustering {
     return true;
   }
 
-  // Clusters a head by `assigner`. If that has no room for all centroids, sets `refused` to its
-  // error, and the CPU clusters.
+  // Clusters one head with `assigner`, or on the CPU if it is nullptr. If the assigner has no room
+  // for all centroids, sets `refused` to its error and clusters on the CPU. Called from many
+  // threads.
   Result<HeadClusters> ClusterOne(uint32_t layer, uint32_t head, Assigner* assigner,
                                   Status& refused) {
     BuildOptions build;
     build.fractions = LevelFractions(layout_.num_levels);
+    // Each head has a seed of its own, so that it gives the same clusters whichever heads run
+    // beside it. The distance 7919, a prime, was chosen without measurement.
     build.seed = work_.options.seed + 7919 * (uint64_t{layer} * config_.num_kv_heads + head);
     build.is_cancelled = [this] { return work_.progress.Stopped(); };
     build.assigner = assigner;
@@ -114,6 +124,8 @@ class LayerClustering {
     return run();
   }
 
+  // Clusters all heads of a group of layers, then writes the layers' shards. Windowed layers are
+  // moved behind the others: they have no clusters, only shards.
   Status ClusterLayers(std::vector<uint32_t> layers) {
     const uint32_t heads = config_.num_kv_heads;
     const auto windowed = std::stable_partition(
@@ -141,6 +153,7 @@ class LayerClustering {
       calibrate_seconds += result->calibrate_seconds;
       clusters[item] = std::move(result).value();
     };
+    // At most num_heads_ at a time: each has memory reserved (or an assigner) for itself.
     for (size_t begin = 0; begin < clusters.size(); begin += num_heads_) {
       work_.context.threads.ParallelFor(std::min(num_heads_, clusters.size() - begin),
                                         [&](size_t i, size_t) {
@@ -156,6 +169,7 @@ class LayerClustering {
       first = work_.device->Check(std::move(first));
     }
     LECTERN_RETURN_IF_ERROR(first);
+    // Threads measure their own times; their sum is scaled to the wall time that passed.
     const double wall = SecondsSince(start);
     const double busy = std::max(cluster_seconds + calibrate_seconds, 1e-9);
     done_.cluster_seconds += wall * cluster_seconds / busy;
@@ -183,6 +197,7 @@ class LayerClustering {
     return {};
   }
 
+  // How keys are put into clusters, from the resolved option.
   ClusterBy ClusteredBy() const {
     const std::string keys = ClusterKeys(work_.options, work_.device);
     if (keys == "stored") return {};

@@ -1,5 +1,6 @@
-// Clusters the keys of a spilled document and writes the shards of its layers, a few layers at a
-// time, on the CPU or with the assignment step of K-means on a device.
+// Clusters the keys of a prefilled document and writes the shards of its layers, a few layers at a
+// time, on the CPU or with the assignment step of K-means on a device. index_document.cc uses it
+// after the prefill.
 #ifndef LECTERN_ENGINE_INDEXING_CLUSTER_LAYERS_H_
 #define LECTERN_ENGINE_INDEXING_CLUSTER_LAYERS_H_
 
@@ -17,15 +18,16 @@
 
 namespace lectern {
 
-// The largest clustering of one kv head of a document; `num_heads` of them run at a time.
+// The sizes of the largest clustering of one kv head of a document, for planning memory:
+// `num_heads` heads are clustered at a time.
 AssignShape HeadAssignShape(const RowLayout& layout, const ModelConfig& config, size_t num_heads);
 
-// How keys are grouped and coded: options.cluster_keys, of which "auto" depends on `device`, where
-// the document is prefilled and will answer (nullptr: the CPU). Lookups on a device apply no metric
-// (engine/gpu/lookup.h), so there "auto" makes a document without one.
+// Resolves options.cluster_keys to "stored", "unrotated" or "queries". "auto" depends on where the
+// document is prefilled and will answer: `device`, or the CPU if it is nullptr. Lookups on a device
+// apply no metric (engine/gpu/lookup.h), so there "auto" makes a document without one.
 std::string ClusterKeys(const IndexOptions& options, const Device* device);
 
-// All borrowed for the call.
+// Arguments of ClusterLayers, all borrowed for the call.
 struct LayersToCluster {
   const IndexContext& context;
   const IndexOptions& options;
@@ -39,15 +41,20 @@ struct LayersToCluster {
   IndexProgressMeter& progress;
 };
 
+// The result of ClusterLayers.
 struct ClusteredLayers {
-  std::vector<ShardSummary> shards;
+  std::vector<ShardSummary> shards;  // one a layer
   std::vector<uint64_t> centroids;  // of each level, all heads together
   Message fallback;                 // why the CPU clustered beside a device; empty: it did not
-  double cluster_seconds = 0, calibrate_seconds = 0, write_seconds = 0;
+  double cluster_seconds = 0, calibrate_seconds = 0, write_seconds = 0;  // of wall time
 };
 
-// kCancelled when the meter says so: the shards that are complete stay. Errors of ClusterHead,
-// WriteLayerShard and Device::Check; where the device lacks memory, the CPU clusters.
+// Writes the shards of all layers. Side effects: a layer's spill is deleted when its shard is
+// complete, and shards that an interrupted run left are taken as they are, after their checksums
+// were verified. So the call can be repeated after any error. Uses all of the context's threads;
+// the meter's callback runs on the calling thread. kCancelled when the meter says so: the shards
+// that are complete stay. Errors of ClusterHead, WriteLayerShard and Device::Check. Where the
+// device lacks memory, the CPU clusters and `fallback` says so.
 Result<ClusteredLayers> ClusterLayers(const LayersToCluster& work);
 
 }  // namespace lectern

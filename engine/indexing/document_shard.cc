@@ -12,6 +12,9 @@
 namespace lectern {
 namespace {
 
+// The JSON of section kModel: everything that says how the document was indexed, so that it can be
+// opened and judged without the catalog. Fields that have the usual value are left out; older
+// documents do not have them either.
 std::string ModelJson(const DocumentShardParts& parts) {
   const auto& [context, options, prepared, names, layout, header, spill, calibration, report,
                cluster_keys] = parts;
@@ -52,6 +55,8 @@ std::string ModelJson(const DocumentShardParts& parts) {
   return Json(std::move(json)).Dump();
 }
 
+// The JSON of section kStatistics: for each layer the mean cosine between the residual stream
+// before and after attention, by which the policy "squeeze" groups layers.
 std::string StatisticsJson(const KvSpill& spill) {
   Json::Array cosines;
   for (const double cosine : spill.MeanCosines()) cosines.emplace_back(cosine);
@@ -117,6 +122,8 @@ Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageMap, parts.options.pages.data(),
                                 parts.options.pages.size() * sizeof(PageMapEntry)));
   }
+  // Statistics serve budgets below 1, so only documents with clusters have them. The sums let a
+  // later version of the text reuse rows (reuse_kv.h).
   if (parts.layout.num_levels > 0) {
     const std::string statistics = StatisticsJson(parts.spill);
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kStatistics, statistics.data(), statistics.size()));

@@ -1,5 +1,5 @@
-// Writes the document's own shard: its text, tokens and names, how it was indexed, and the
-// statistics that plans are made from.
+// Writes a document's own shard: text, tokens and names, how the document was indexed, and the
+// statistics that plans are made from. index_document.cc uses it; store/FORMAT.md has the bytes.
 #ifndef LECTERN_ENGINE_INDEXING_DOCUMENT_SHARD_H_
 #define LECTERN_ENGINE_INDEXING_DOCUMENT_SHARD_H_
 
@@ -16,11 +16,12 @@
 
 namespace lectern {
 
-// The header of every shard of a document; kind and layer are left 0.
+// Returns the header that all shards of a document share. `kind` and `layer` are left 0; the writer
+// of a shard sets them.
 ShardHeader ShardHeaderOf(const DocumentRow& row, const RowLayout& layout,
                           const ModelConfig& config);
 
-// All borrowed for the call.
+// Everything that goes into the shard, borrowed for the call.
 struct DocumentShardParts {
   const IndexContext& context;
   const IndexOptions& options;
@@ -37,7 +38,8 @@ struct DocumentShardParts {
 // where nothing was measured.
 double StoredBudget(const IndexOptions& options, const DivergenceCurve& curve);
 
-// Writes the shard; one that is there already is replaced.
+// Writes document.shard into `directory` by way of `temp_dir` on the same file system; a shard that
+// is there already is replaced. kNoSpace, kIoError, kReadOnly.
 Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
                                         const std::string& directory, const std::string& temp_dir);
 

@@ -1,4 +1,5 @@
-// Estimates the time, memory and disk that indexing a document would take.
+// Estimates the time, memory and disk space that indexing a document would take. Engine::Estimate
+// uses it.
 #ifndef LECTERN_ENGINE_INDEXING_ESTIMATE_INDEX_H_
 #define LECTERN_ENGINE_INDEXING_ESTIMATE_INDEX_H_
 
@@ -9,7 +10,10 @@
 
 namespace lectern {
 
-// As Engine::Estimate. Writes nothing; runs a matrix product for a moment to time it.
+// Estimates as Engine::Estimate describes; `bytes` and `options` as for IndexDocument. Tokenises
+// the text and runs a matrix product for 50 ms to time this machine; writes nothing, and needs
+// neither lock nor an existing store. Any thread. Codes of PrepareDocument, kOutOfMemory, and
+// errors of reading the catalog.
 Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
                                     const IndexOptions& options);
 

@@ -1,4 +1,5 @@
-// The engine's parts that indexing borrows, and the limits that all of indexing shares.
+// The parts of the engine that indexing borrows (store, model, threads, device), and the limits
+// that all of indexing shares.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_CONTEXT_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_CONTEXT_H_
 
@@ -20,25 +21,29 @@ namespace lectern {
 
 inline constexpr uint32_t kSinkTokens = 4;      // always attended exactly, never clustered
 inline constexpr uint32_t kWindowTokens = 100;  // the last ones; likewise
-inline constexpr size_t kMaxDocumentBytes = size_t{1} << 30;
+inline constexpr size_t kMaxDocumentBytes = size_t{1} << 30;  // longer texts: kLimitExceeded
 
+// Borrowed by every function of this folder for one call; Engine fills it.
 struct IndexContext {
   Env& env;
-  const std::string& store;
+  const std::string& store;  // the directory; it need not exist before the first run
   const Model& model;
   const Backend& backend;
   ThreadPool& threads;
   uint64_t quota_bytes = 0;                 // of the store; 0: none
   Io io = Io::kMmap;                        // of documents that are read while others are made
   std::shared_ptr<RamLimit> ram = nullptr;  // nullptr: none
-  // Where keys and values are computed, and, as far as its memory goes, clustered and asked what
-  // their lookup misses; thresholds, and what engine/gpu/prefill.h leaves to it, are the CPU's.
-  // Asked once there is something to index; empty: on the CPU.
+  // Finds the device that computes keys and values, and, as far as its memory goes, clusters them
+  // and measures what their lookup misses. Thresholds, and the parts that engine/gpu/prefill.h
+  // leaves to the CPU, are computed there. Called once, when there is something to index; empty:
+  // the CPU does all.
   std::function<Result<Placement>()> find_device = {};
-  // Fills the spills; benches put in its place what costs less at great depth.
+  // Fills the spill with keys and values. Prefill, except in benches, which put cheaper work in its
+  // place at great depth.
   std::function<Status(const Transformer&, std::span<const int32_t>, KvSpill&,
                        const PrefillOptions&)>
       prefill = Prefill;
+  // How documents are opened that are read while others are made.
   DocumentOptions reading() const { return {.io = io, .ram = ram}; }
 };
 

@@ -16,18 +16,19 @@
 
 namespace lectern {
 
-// The cost of looking a key up, as a part of the cost of reading it, for a query that reads
-// sparsely. Measured.
+// The cost of looking up one key, as a share of the cost of attending to it. Measured.
 constexpr double kLookupReads = 0.15;
-// Clustering takes so many times as long as attention with as many products does: measured were 7.5
-// times with 28 and 5.5 with 116 thousand tokens.
+// Clustering takes this many times as long as attention with as many products does. Measured were
+// 7.5 times with 28,000 tokens and 5.5 times with 116,000.
 constexpr double kClusteringCost = 6;
 
-// Keys that the first `tokens` queries attend to, summed.
+// The number of keys that the queries of the first `tokens` tokens attend to, summed over the
+// queries. Dense: each query sees all keys up to its own, so half of the square.
 static double KeysAttended(double tokens, double budget) {
   const double dense = std::min<double>(tokens, kDenseTokens), sparse = tokens - dense;
-  // A share of the keys further back is read. The window is read densely, and so is, on average,
-  // half of a growth by an eighth, because clusters are made anew only then.
+  // A sparse prefill reads a share of the keys further back and looks all of them up. Clusters are
+  // made anew when the document has grown by an eighth, so on average a sixteenth is unclustered
+  // and is read densely, like the window.
   const double share = budget < 1 ? budget + kLookupReads + 1.0 / 16 : 1;
   const double window = budget < 1 ? sparse * kDenseWindow : 0;
   return (dense * dense + share * (tokens * tokens - dense * dense)) / 2 + window;
@@ -38,7 +39,10 @@ double PrefillFlops(const ModelConfig& c, double tokens, bool full_stats, double
   const double linear =
       2.0 * c.hidden_size *
       (2 * attention_cols + 2.0 * c.num_kv_heads * c.head_dim + 3.0 * c.intermediate_size);
+  // Without full statistics the last layer computes keys and values only: nothing reads its output.
   const uint32_t layers = c.num_layers - (full_stats ? 0 : 1);
+  // 4 = logits and weighted values, 2 operations each; the second pass computes the logits once
+  // more.
   double flops = layers * (tokens * linear +
                            (full_stats ? 6 : 4) * attention_cols * KeysAttended(tokens, budget));
   if (budget >= 1) return flops;
@@ -49,14 +53,16 @@ double PrefillFlops(const ModelConfig& c, double tokens, bool full_stats, double
 }
 
 double ClusterFlops(const ModelConfig& c, double tokens) {
-  // Finest clusters of a block in each of 10 iterations, and groups of clusters in 4 refinements.
+  // The distances that K-means computes for each key: to the finest clusters of its block in each
+  // of 10 iterations, and to groups of clusters in 4 refinements.
   const double block = std::min<double>(tokens, tokens > kFlatKeys ? kBlockKeys : kFlatKeys);
   const double clusters_met =
       0.02 * block + (tokens > kFlatKeys ? tokens / kBlockKeys + 0.4 * 0.004 * tokens : 0);
   return 10.0 * 2 * c.head_dim * c.num_layers * c.num_kv_heads * tokens * clusters_met;
 }
 
-// A shard whose sections have so many bytes in all.
+// Bytes of a shard file whose sections have `section_bytes` in all: with header, alignment, table,
+// checksum of each block, and footer (store/FORMAT.md).
 static uint64_t FileBytes(uint64_t section_bytes, uint64_t num_sections) {
   const uint64_t payload = AlignUp(
       kHeaderBytes + section_bytes + num_sections * (kSectionAlignment + sizeof(SectionEntry)),
@@ -66,11 +72,15 @@ static uint64_t FileBytes(uint64_t section_bytes, uint64_t num_sections) {
 
 uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
   const bool is_clustered = tokens >= kMinClusteredTokens;
+  // A row is key, value and position; a clustered one also has its codes.
   const uint64_t row = 2 * RowBytes(dtype, c.head_dim) + sizeof(uint32_t) +
                        (is_clustered ? RowCodeBytes(c.head_dim) + FineCodeBytes(c.head_dim) : 0);
+  // An upper estimate: centroids of all levels are at most 2.6 % of the keys (LevelFractions) and
+  // one for each block that is begun. No derivation of the 6.5 % is on record.
   const uint64_t clusters = is_clustered ? tokens * 65 / 1000 : 0;
   const uint64_t cluster = 2 * RowBytes(CentroidDtype(c.head_dim), c.head_dim) + 16;
   const uint64_t metric = is_clustered ? QueryMetric::StoredSize(c.head_dim) * sizeof(f16) : 0;
+  // Sections of one kv head, with two or three levels; an upper estimate.
   const uint64_t sections = is_clustered ? 25 : 2;
   return FileBytes(c.num_kv_heads * (tokens * row + clusters * cluster + metric),
                    c.num_kv_heads * sections);
@@ -79,7 +89,7 @@ uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
 uint64_t DocumentShardBytes(const ModelConfig& c, uint64_t tokens, uint64_t text_bytes) {
   const uint64_t token = sizeof(int32_t) + 2 * sizeof(uint64_t);
   const uint64_t sums = tokens / kChunkTokens * c.num_layers * sizeof(double);
-  constexpr uint64_t kOptionsBytes = 2048;  // JSON and the name
+  constexpr uint64_t kOptionsBytes = 2048;  // JSON of options, and the name
   return FileBytes(text_bytes + tokens * token + sums + kOptionsBytes + 24 * c.num_layers, 9);
 }
 
@@ -88,13 +98,15 @@ uint64_t SpillBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
 }
 
 uint64_t ClusterHeadBytes(const ModelConfig& c, uint64_t document_tokens) {
-  // Five copies of a head's keys, one more where they are not clustered as they are stored. A
-  // metric is made of 32 residuals a dimension and ten matrices of double (index/query_metric.h).
+  // Five copies of a head's keys are alive at once, and one more where keys are clustered in
+  // another form than they are stored. A metric is made from 32 residuals a dimension and ten
+  // matrices of double (index/query_metric.h).
   const uint64_t square = uint64_t{c.head_dim} * c.head_dim;
   return document_tokens * c.head_dim * sizeof(float) * 6 +
          square * (32 * sizeof(float) + 10 * sizeof(double));
 }
 
+// Prefill and clustering do not run at the same time, so the larger of the two counts.
 uint64_t IndexingBytes(const ModelConfig& c, uint64_t tokens, size_t num_threads,
                        double prefill_budget) {
   const uint64_t chunk = std::min<uint64_t>(tokens, kChunkTokens);
@@ -103,14 +115,15 @@ uint64_t IndexingBytes(const ModelConfig& c, uint64_t tokens, size_t num_threads
 }
 
 uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens) {
-  // The text is held as it was given, cleaned and tokenised; then there are ids and ranges.
+  // The text is held as given, cleaned, and in the tokenizer's work; then there are ids (4 bytes)
+  // and ranges (16 bytes), twice while they are joined with the prefix's.
   return 8 * text_bytes + 2 * document_tokens * 20;
 }
 
 Dtype SpillDtype(Dtype dtype) { return dtype == Dtype::kQ8 ? Dtype::kF16 : dtype; }
 
 double TrialFlopsPerSecond(const Backend& backend) {
-  // A product of a prefill's shape in small: many rows, and a weight that fits a cache.
+  // The shape of a prefill's product in small: many rows, and a weight that fits into a cache.
   constexpr size_t kRows = 128, kCols = 512;
   std::vector<float> input(kRows * kCols, 0.5f), weight(kCols * kCols, 0.25f);
   std::vector<float> output(kRows * kCols), scratch(MatMulScratch(kCols));
@@ -125,6 +138,7 @@ double TrialFlopsPerSecond(const Backend& backend) {
                     .scratch = scratch});
   };
   run();
+  // The first run does not count: it brings code and data into caches.
   const auto start = std::chrono::steady_clock::now();
   int repeats = 0;
   while (SecondsSince(start) < 0.05) {

@@ -27,11 +27,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// The way out that messages about the memory limit name.
 constexpr char kLessText[] = "split the document";
 
-// "the GPU NVIDIA H100", "the CPU"
+// The processor's name in a sentence: "the GPU NVIDIA H100", "the CPU".
 std::string Processor(const std::string& gpu) { return gpu.empty() ? "the CPU" : "the GPU " + gpu; }
 
+// One run of indexing a document that is not there yet. The caller holds the store's lock;
+// everything but `device` is borrowed.
 class Indexer {
  public:
   Indexer(const IndexContext& context, Placement device, const IndexOptions& options,
@@ -46,6 +49,8 @@ class Indexer {
         progress_(progress),
         names_(names),
         temp_dir_(context.store + "/tmp") {
+    // A short document, or a model whose layers are all windowed, is not clustered: no sinks, no
+    // window.
     const uint64_t tokens = prepared.tokens.ids.size();
     const bool clustered = tokens >= kMinClusteredTokens && config_.num_full_layers() > 0;
     layout_ = {.num_tokens = tokens,
@@ -71,6 +76,8 @@ class Indexer {
     }
   }
 
+  // Runs the steps in order. Each begins where a run before this one stopped: the spill, its
+  // checkpoint and finished shards say how far that was.
   Result<IndexReport> Run() {
     SayWhereItIsDone();
     LECTERN_RETURN_IF_ERROR(ReserveRam());
@@ -82,26 +89,32 @@ class Indexer {
     progress_.Begin(IndexProgress::Stage::kWrite, 0, 1);
     LECTERN_RETURN_IF_ERROR(WriteDocument());
     if (layout_.num_levels > 0) {
+      // The document is asked in its finished form, so its own shard is written before that, and
+      // once more with the result.
       LECTERN_RETURN_IF_ERROR(Calibrate());
       shards_.pop_back();
       LECTERN_RETURN_IF_ERROR(WriteDocument());
     }
     LECTERN_RETURN_IF_ERROR(Commit());
     report_.seconds.write += SecondsSince(start);
-    // The document is there: what cannot be removed now, a later collection removes.
+    // The document is visible from here on. Errors of cleaning up are ignored: a later collection
+    // removes what is left.
     (void)spill_->RemoveCheckpoint();
     (void)CollectGarbage(context_.env, context_.store, catalog_);
     return report_;
   }
 
+  // The report as far as it is filled in.
   IndexReport& report() { return report_; }
 
  private:
+  // Adds a warning's name to the report, once, and its sentence to the note.
   void Warn(const std::string& name, const Message& why) {
     if (std::ranges::count(report_.warnings, name) == 0) report_.warnings.push_back(name);
     report_.note += (report_.note.empty() ? "" : "; ") + why;
   }
 
+  // Warns if the CPU does work that a device was asked for.
   void SayWhereItIsDone() {
     if (!device_.fallback.empty()) Warn("cpu_fallback", device_.fallback);
     if (!device_.transformer) return;
@@ -110,8 +123,11 @@ class Indexer {
     if (!why.empty()) Warn("cpu_fallback", why);
   }
 
-  // The prefill needs a chunk's activations, clustering at least one kv head's rows; both one
-  // layer's spill. Where all threads do not fit, fewer cluster at a time.
+  // Reserves memory within the engine's limit before anything is computed, and decides how many
+  // heads cluster at a time. The prefill needs a chunk's activations, clustering at least one kv
+  // head's rows; both need one layer's spill. They do not overlap, so the larger counts. Where
+  // memory for all threads is missing, fewer heads cluster at a time. kOutOfMemory: not even one
+  // fits.
   Status ReserveRam() {
     num_clustering_ = context_.threads.num_threads();
     if (!context_.ram) return {};
@@ -141,7 +157,8 @@ class Indexer {
     return {};
   }
 
-  // A building generation of the same document and options goes on; others of it are discarded.
+  // Finds the catalog's row of an interrupted run of the same document and options, or begins a new
+  // one and discards the others: their bytes cannot be continued with these options.
   Status FindOrBeginRow() {
     LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog_.List());
     for (const DocumentRow& row : rows) {
@@ -175,6 +192,9 @@ class Indexer {
     return {};
   }
 
+  // Checks the disk and the quota before the first write. The files of a run that goes on are part
+  // of the space that is needed: the quota does not count them twice, and free disk space is not
+  // checked again.
   Status CheckSpace(bool resumes) {
     const uint64_t needed = CostOnDisk(config_, options_, prepared_).peak;
     if (!resumes) LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, needed));
@@ -183,6 +203,8 @@ class Indexer {
     return CheckQuota(context_.env, context_.store, context_.quota_bytes, needed, there);
   }
 
+  // Computes keys and values of all tokens into the spill, from the checkpoint on, or from the rows
+  // of an older version of the text.
   Status RunPrefill() {
     const auto start = Clock::now();
     SpillShape shape;
@@ -205,6 +227,7 @@ class Indexer {
                                   layout_.num_tokens, device_.transformer.get());
     PrefillOptions prefill;
     prefill.checkpoint_seconds = options_.checkpoint_seconds;
+    // With a memory limit, mapped pages of the spills would count against it.
     prefill.keeps_spills = context_.ram == nullptr;
     prefill.on_chunk = [this](uint64_t done) { progress_.Done(done); };
     prefill.is_cancelled = [this] { return progress_.Stopped(); };
@@ -223,8 +246,9 @@ class Indexer {
     return {};
   }
 
-  // How many rows of each head go on disk. Kept in the checkpoint: once a layer is in its shard
-  // there is no telling again.
+  // Decides, where not all rows are kept, how many rows of each head go to disk, and writes the
+  // decision to the checkpoint: it needs the rows of all layers, and once a layer is in its shard
+  // its spill is gone.
   Status DecideKeptRows() {
     if (!spill_->kept_rows().empty()) return {};
     const auto start = Clock::now();
@@ -237,11 +261,12 @@ class Indexer {
     return spill_->Checkpoint();
   }
 
-  // Takes over the keys and values of the tokens with which the version before begins alike. An
-  // older document that cannot be read is no reason to fail.
+  // Takes over the rows of the tokens that an older version of the text begins with, if they would
+  // be computed to the same bits here: same model, device and kind of prefill. An older document
+  // that cannot be read is no reason to fail: then all is computed.
   Status ReuseOlder() {
     if (options_.again) return {};
-    if (options_.stats == "full") return {};  // the older one's rows do not tell these sums
+    if (options_.stats == "full") return {};  // sums of squared attention are not stored with rows
     LECTERN_ASSIGN(const auto row, RowToReuse());
     if (!row || row->fingerprint != row_.fingerprint) return {};
     if (PrefillBudgetOf(*row) != prepared_.prefill_budget) return {};
@@ -257,8 +282,9 @@ class Indexer {
     return *reused > 0 ? spill_->Checkpoint() : Status();
   }
 
-  // The version before; this document itself, which is indexed once more with other pages; or one
-  // from another file of the same base name, which may be a copy of a version.
+  // Finds a document whose text may begin alike. In this order: the version that had the name
+  // before; the document of this name, which is this document when it is indexed again with other
+  // pages; a document of the same base name, because a file may be a copy of a version.
   Result<std::optional<DocumentRow>> RowToReuse() const {
     const std::string& name = names_.name;
     if (names_.before || name.empty()) return names_.before;
@@ -267,11 +293,12 @@ class Indexer {
     return catalog_.FindReadyByName(name.substr(name.find_last_of('/') + 1));
   }
 
-  // nullptr: the CPU does everything.
+  // The device that prefills; nullptr: the CPU does everything.
   const Device* device() const {
     return device_.transformer ? device_.transformer->device().get() : nullptr;
   }
 
+  // Clusters keys and writes the shards of all layers.
   Status Cluster() {
     const ShardHeader header = ShardHeaderOf(row_, layout_, config_);
     LECTERN_ASSIGN(ClusteredLayers layers, ClusterLayers({.context = context_,
@@ -295,6 +322,7 @@ class Indexer {
     return {};
   }
 
+  // Writes the document's own shard and adds it to shards_.
   Status WriteDocument() {
     const ShardHeader header = ShardHeaderOf(row_, layout_, config_);
     LECTERN_ASSIGN(ShardSummary summary,
@@ -313,9 +341,13 @@ class Indexer {
     return {};
   }
 
-  // Asks the document, complete but not yet visible, what its estimates are worth.
+  // Asks the document, which is complete but not yet visible, a few questions, and measures how far
+  // its estimates of missed attention are from the truth and how far answers diverge at smaller
+  // budgets (calibrate_document.h). If the device has no memory left, the CPU does it, with a
+  // warning.
   Status Calibrate() {
     const auto start = Clock::now();
+    // Asking reserves memory by itself; the limit has no room for both.
     work_ram_ = {};
     LECTERN_ASSIGN(const std::shared_ptr<const Document> document,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
@@ -334,7 +366,7 @@ class Indexer {
     return {};
   }
 
-  // Where this document is asked.
+  // Where this document will be asked, and so where it is measured.
   Placement PlacementOf(const std::shared_ptr<const Document>& document) const {
     if (!device_.transformer) return {};
     const std::shared_ptr<const Device>& device = device_.transformer->device();
@@ -345,7 +377,7 @@ class Indexer {
     return placement;
   }
 
-  // The only point at which the document becomes visible.
+  // Makes the document visible: the only point at which it can be found by others.
   Status Commit() {
     row_.state = DocumentState::kReady;
     for (const ShardSummary& shard : shards_) report_.bytes_on_disk += shard.bytes;
@@ -366,10 +398,10 @@ class Indexer {
   Catalog& catalog_;
   IndexProgressMeter& progress_;
   const NamePlan& names_;
-  const std::string temp_dir_;
+  const std::string temp_dir_;  // on the store's file system, so that a rename moves files
   RowLayout layout_{};
   DocumentRow row_;
-  std::string directory_;
+  std::string directory_;  // of this generation
   std::unique_ptr<KvSpill> spill_;
   std::vector<ShardSummary> shards_;
   Calibration calibration_;          // once it is measured
@@ -378,12 +410,16 @@ class Indexer {
   IndexReport report_;
 };
 
+// Whether the document has this name among its names.
 bool HasName(const DocumentRow& row, const std::string& name) {
   return std::ranges::any_of(row.names, [&](const DocumentName& n) { return n.name == name; });
 }
 
 }  // namespace
 
+// Looks twice whether the document is there: first without the lock, because a known text under its
+// known names then needs no write access; then under the lock, because another process may have
+// indexed it in between. The device is asked for last: only a new document needs it.
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
                                   const IndexOptions& options) try {
   const auto start = Clock::now();

@@ -21,7 +21,7 @@
 namespace lectern {
 namespace {
 
-// Checks every option that can be wrong by itself or with this model.
+// Checks all options that can be wrong without looking at the text.
 Status CheckIndexOptions(const Model& model, const IndexOptions& options) {
   const auto wrong = [](const char* param, const Message& message) {
     return Status(Code::kInvalidArgument, message).WithParam(param);
@@ -40,6 +40,7 @@ Status CheckIndexOptions(const Model& model, const IndexOptions& options) {
   return CheckName(options.name);
 }
 
+// The number with a comma after each three digits, for messages.
 std::string Grouped(uint64_t number) {
   std::string text = std::to_string(number);
   for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
@@ -68,13 +69,16 @@ Status CheckRoom(const Model& model, uint64_t tokens, const std::string& date,
                     Grouped(least) + kWayOut);
 }
 
-// Bytes of the shards that a sparse prefill reads, and of one that takes the place of another.
+// Bytes of the temporary clusters of a sparse prefill: a shard for each layer, and one more,
+// because a new shard is complete before the old one is removed. 0 for an exact prefill.
 uint64_t ClustersBytes(const ModelConfig& config, Dtype dtype, uint64_t tokens, double budget) {
   if (budget >= 1) return 0;
   return (config.num_layers + 1) * ShardBytes(config, SpillDtype(dtype), tokens);
 }
 
-// "keep 1", or "keep 0.25 kvcrush", and of representatives their share and seed.
+// Describes a retention for the document's id: "keep 1", or "keep 0.25 kvcrush", and for methods
+// with representatives their share and the seed. Never change the format: ids depend on it. "%.9g"
+// tells apart all floats.
 std::string RetentionText(const Retention& retention, uint64_t seed) {
   char text[64];
   std::snprintf(text, sizeof text, "keep %.9g", retention.keep);
@@ -86,8 +90,8 @@ std::string RetentionText(const Retention& retention, uint64_t seed) {
   return all + text;
 }
 
-// Describes a sparse prefill for a document's id. An exact one adds nothing, so that ids from
-// before there were others stay.
+// Describes a sparse prefill for the document's id; the 1 is the version of its rules. An exact
+// prefill adds nothing, so that ids from before there were others stay.
 std::string PrefillText(double budget) {
   if (budget >= 1) return "";
   char text[64];
@@ -128,6 +132,7 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
                                 : "the document is empty: it has only white space");
   }
   if (!options.pages.empty()) {
+    // Pages are byte offsets into the text as given: cleaning must not have moved any byte.
     if (prepared.clean.text.size() != bytes.size() || prepared.clean.replaced_bytes > 0) {
       return Status(Code::kInvalidArgument, "a text with pages must be valid UTF-8, without a mark")
           .WithParam("pages");
@@ -179,6 +184,8 @@ DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
   const uint64_t spills = SpillBytes(config, SpillDtype(dtype), tokens);
   const uint64_t prefilling =
       spills + ClustersBytes(config, dtype, tokens, prepared.prefill_budget);
+  // The peak is one of three moments: the end; the prefill with its temporary clusters; or
+  // clustering, when all spills and one finished layer are there.
   return {finished, std::max({finished, prefilling, spills + layer_bytes + document_bytes})};
 }
 

@@ -1,5 +1,5 @@
-// Prepares what a document is indexed from, and checks it before anything is written: text, tokens,
-// identity, and the room that it will take on disk.
+// Prepares everything that indexing starts from, and checks it before anything is written: the
+// cleaned text, its tokens, the document's identity, and the space that it will take on disk.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_INPUT_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_INPUT_H_
 
@@ -12,32 +12,39 @@
 
 namespace lectern {
 
+// A document that has passed all checks.
 struct PreparedDocument {
-  CleanText clean;
-  FixedContext tokens;
+  CleanText clean;       // the text that is stored: valid UTF-8
+  FixedContext tokens;   // the template's prefix and the text
   std::string date;  // that the chat template is told; empty: it asks for none
-  Retention retention;
+  Retention retention;   // as asked for; all rows if the document is too short to be clustered
   double prefill_budget = 1;  // below 1: sparse
-  DocumentId id{};
+  DocumentId id{};         // MakeDocumentId
 };
 
-// kInvalidArgument with param, kLimitExceeded, kEmptyDocument, kContextTooLong, and errors of
-// EncodeDocument and CheckKeep.
+// Checks options and text, and tokenises the text. Writes nothing; any thread. kInvalidArgument
+// (param names the option), kLimitExceeded (more than 1 GiB), kEmptyDocument (nothing but white
+// space), kContextTooLong (no room is left for a question and a short answer), and errors of
+// Model::EncodeDocument and CheckKeep.
 Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
                                          const IndexOptions& options);
 
-// Positions that the longest question asked while indexing and its answer take: a document that
-// leaves fewer is refused.
+// Returns the number of positions that the longest question asked while indexing and its answer
+// take. A document that leaves fewer is refused.
 Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
                            std::string_view date, std::string_view text = {});
 
+// Bytes on disk.
 struct DiskCost {
-  uint64_t finished, peak;  // bytes of the document, and at most while it is indexed
+  uint64_t finished, peak;  // when the document is done, and at most while it is indexed
 };
+// Estimates both from above, within a few percent.
 DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
                     const PreparedDocument& prepared);
 
-// First 16 bytes of SHA-256(text, fingerprint, what changes rows). `seed`: of representatives.
+// Returns a document's id: the first 16 bytes of a SHA-256 over everything that changes its rows.
+// Equal input gives equal ids, in every store and build. `seed`: counts only for a retention with
+// representatives, which are drawn with it.
 DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
                           const Retention& retention = {}, uint64_t seed = 0,
                           double prefill_budget = 1);

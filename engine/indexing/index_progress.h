@@ -1,4 +1,4 @@
-// Reports how far an indexing run is, and asks whether it shall stop.
+// Reports how far an indexing run is, and tells the run whether to stop.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_PROGRESS_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_PROGRESS_H_
 
@@ -12,11 +12,13 @@
 
 namespace lectern {
 
-// Tells the caller how far we are, and learns whether to stop. The callback runs on the indexing
-// thread only; other threads ask Stopped().
+// Calls IndexOptions::on_progress and remembers whether it or the cancel flag asked for a stop. The
+// callback runs only on the thread that made the meter; functions are for that thread except
+// Stopped and Clustered, which worker threads call too.
 class IndexProgressMeter {
  public:
-  // `prefill_budget`: below 1, of a sparse prefill.
+  // `options`, `config`: borrowed. `tokens`: of the document, with the template's prefix.
+  // `prefill_budget`: below 1 for a sparse prefill, which takes fewer operations.
   IndexProgressMeter(const IndexOptions& options, const ModelConfig& config, uint64_t tokens,
                      double prefill_budget)
       : options_(options),
@@ -28,6 +30,8 @@ class IndexProgressMeter {
     now_.total = tokens;
   }
 
+  // Begins a stage and reports it. `done` of `total` items were done by an earlier run: they do not
+  // count in the speed. The time left is unknown again.
   void Begin(IndexProgress::Stage stage, uint64_t done, uint64_t total) {
     now_ = {stage, done, total, now_.tokens_per_second, -1};
     first_done_ = done;
@@ -35,13 +39,15 @@ class IndexProgressMeter {
     Report();
   }
 
+  // Reports that the first `done` items of the stage are done.
   void Done(uint64_t done) {
     now_.done = done;
     if (now_.stage == IndexProgress::Stage::kPrefill) Predict();
     Report();
   }
 
-  // Whether to stop. May be called from any thread.
+  // Whether to stop. On the meter's own thread it also reports, if 100 ms have passed: long loops
+  // poll it anyway, so the callback comes often enough without a timer.
   bool Stopped() {
     if (std::this_thread::get_id() == thread_ && Seconds(last_report_) > kReportSeconds) {
       if (now_.stage == IndexProgress::Stage::kCluster) {
@@ -64,10 +70,13 @@ class IndexProgressMeter {
     return std::chrono::duration<double>(Clock::now() - since).count();
   }
 
+  // Operations of the prefill of the first `tokens` tokens.
   double FlopsOf(double tokens) const {
     return PrefillFlops(config_, tokens, options_.stats == "full", prefill_budget_);
   }
 
+  // Predicts the time left from the operations done so far. Operations and not tokens, because
+  // later tokens attend to more keys and take longer. Clustering is taken to run at the same speed.
   void Predict() {
     const double seconds = Seconds(start_);
     const double before = FlopsOf(static_cast<double>(first_done_));
@@ -78,6 +87,7 @@ class IndexProgressMeter {
     now_.eta_seconds = (prefill_flops_ - done + cluster_flops_) / rate;
   }
 
+  // Calls the callback; false from it means stop, for good.
   void Report() {
     last_report_ = Clock::now();
     if (options_.on_progress && !options_.on_progress(now_)) stopped_ = true;

@@ -12,7 +12,9 @@
 namespace lectern {
 namespace {
 
-// Returns everything that must be equal for an interrupted run to go on.
+// Returns everything that must be equal for an interrupted run to go on: options that change
+// clusters or statistics, FAISS's version, the device, and the date that the template's prefix
+// says. Options that change keys are part of the document's id instead.
 std::string OptionsSignature(const IndexOptions& options, const std::string& gpu,
                              const std::string& date) {
   Json::Object object = {{"levels", Json(int64_t{options.num_levels})},
@@ -25,6 +27,7 @@ std::string OptionsSignature(const IndexOptions& options, const std::string& gpu
   return Json(std::move(object)).Dump();
 }
 
+// Opens document.shard of a ready document and checks that it belongs to the row.
 Result<std::unique_ptr<ShardReader>> OpenDocumentShard(const IndexContext& context,
                                                        const DocumentRow& row) {
   return ShardReader::Open(
@@ -48,8 +51,9 @@ bool HasText(const IndexContext& context, const DocumentRow& row, std::string_vi
          std::memcmp(stored->data(), text.data(), text.size()) == 0;
 }
 
-// Begun runs that this one makes useless: of another text from the same source, under the same
-// name.
+// Returns the generations of runs that were begun with another text from the same source under the
+// same name: this run replaces them. Without source and name nothing can be told, and none is
+// returned.
 std::vector<uint64_t> Abandoned(const std::vector<DocumentRow>& rows, const DocumentId& id,
                                 const IndexOptions& options) {
   std::vector<uint64_t> abandoned;

@@ -1,4 +1,5 @@
-// Writes and reads what the catalog says of a document that is indexed, or was begun.
+// Writes and reads the catalog's record of a document: how it was or is being indexed, under which
+// names, and whether an interrupted run can go on. index_document.cc uses it.
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_RECORD_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_RECORD_H_
 
@@ -13,22 +14,27 @@
 
 namespace lectern {
 
-// The report of a building row: how it is built, and under which name it will be found. `gpu`: the
-// name of the device, or empty: the bits of keys depend on the kind of device.
+// Returns the JSON for the catalog's row of a run that begins: its options, and the names under
+// which the document will be found. `device`: "cuda:0"; `gpu`: the name of the device, or empty for
+// the CPU. The name is part of the options, because the bits of keys depend on the kind of device.
 std::string BuildingReport(const IndexOptions& options, const Model& model,
                            const PreparedDocument& prepared, const std::string& device,
                            const std::string& gpu);
-// Whether what was begun can go on with these. `date`: PreparedDocument::date.
+// Whether a run that was begun can go on with these options and this device: then its bytes will be
+// the same. `date`: PreparedDocument::date. False also for a row that cannot be read.
 bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu,
                 const std::string& date);
-// Adds to a report what was assumed of the model and the text.
+// Adds sentences to a report: assumptions about the model, and bytes of the text that its
+// vocabulary cannot represent.
 void AddAssumptions(const Model& model, const PreparedDocument& prepared, IndexReport* report);
 
-// Adds what becomes of names. `keeps`: IndexOptions::keep_versions.
+// Adds to a report what a plan of names changes: its note, and the version that is replaced.
+// `keeps`: IndexOptions::keep_versions.
 void AddNames(const NamePlan& names, bool keeps, IndexReport* report);
 
-// The names that a text gets, and what they take the place of: also begun runs of other texts from
-// the same source. The caller holds the store's lock.
+// Plans the names that a text gets and the version that they are taken from, and lists runs of
+// other texts from the same source that were begun and are now useless. Changes nothing. The caller
+// holds the store's lock. Errors of reading the catalog.
 Result<NamePlan> PlanNamesIn(const IndexContext& context, const Catalog& catalog,
                              const PreparedDocument& prepared, const IndexOptions& options);
 // Does the same without the lock. Only IsChange() may be relied on, because another process may be
@@ -36,9 +42,11 @@ Result<NamePlan> PlanNamesIn(const IndexContext& context, const Catalog& catalog
 Result<NamePlan> PlanNamesOf(const IndexContext& context, const PreparedDocument& prepared,
                              const IndexOptions& options);
 
+// The report of a document that was there already, from its row; `existed` is true and times are 0.
 IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
                            const IndexOptions& options);
-// Finds a ready document; needs no lock, and no store that is there already.
+// Finds the ready document `id`; nothing: there is none, or no store yet. Needs no lock. Errors of
+// opening the catalog.
 Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const DocumentId& id);
 // The page map of a ready document; empty: it has none, or it cannot be read.
 std::vector<PageMapEntry> StoredPages(const IndexContext& context, const DocumentRow& row);

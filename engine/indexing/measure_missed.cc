@@ -6,6 +6,7 @@
 namespace lectern {
 namespace {
 
+// The budgets at which calibration measures; between them it interpolates.
 constexpr double kBudgets[] = {0.2, 0.1, 0.05, 0.02};
 
 }  // namespace
@@ -15,6 +16,8 @@ double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> l
   double missed = 0;
   for (size_t h = 0; h < lse.size(); ++h) {
     for (size_t r = 0; r < lse[h].size(); ++r) {
+      // exp(read_lse - lse) is the share of the rows that were read. Both are rounded sums, so it
+      // may come out a little above 1.
       const double share = 1 - std::exp(std::min(0.0, double{read.read_lse[h][r]} - lse[h][r]));
       const double weight =
           weights.empty() ? 1 / static_cast<double>(lse[h].size()) : double{weights[r]};
@@ -41,6 +44,7 @@ Result<ExactAnswer> LookUpBeside(DocumentSession& session, std::string_view ques
       }
     }
   };
+  // The answer must be the exact one: with another answer the steps would ask something else.
   AskOptions options;
   options.max_tokens = max_tokens;
   options.max_evidence = 0;

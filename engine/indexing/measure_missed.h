@@ -1,4 +1,5 @@
-// Compares a document's estimates of missed attention with the truth, which an exact run tells.
+// Measures how far a document's estimates of missed attention are from the truth, which an exact
+// run gives. Calibration while indexing, and evaluations, use it.
 #ifndef LECTERN_ENGINE_INDEXING_MEASURE_MISSED_H_
 #define LECTERN_ENGINE_INDEXING_MEASURE_MISSED_H_
 
@@ -11,17 +12,21 @@
 
 namespace lectern {
 
-// Share of the attention on the rows that were not read, of a read in a run that attends exactly,
-// mean over kv heads and query rows. `lse`: per kv head [R], of that run; `weights` as
-// LookupArgs::row_weights.
+// Returns the share of attention, in [0, 1], on rows that a lookup did not read, in a run that
+// attends exactly: mean over kv heads and query rows. `lse`: per kv head [R], log-sum-exp over all
+// keys in that run. `weights`: [R], as LookupArgs::row_weights; empty: all rows count alike.
 double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> lse,
                    std::span<const float> weights);
 
-// Asks exactly, and in every layer and step looks up beside it at budgets of 0.2, 0.1, 0.05 and
-// 0.02: calls `body` with each that the document can serve. Returns the exact answer, of at most
-// `max_tokens`; the session stands as before the first question afterwards. Errors are those of Session::Ask.
+// Called for one layer of one step at one budget: the exact run's data, and what the lookup read.
 using LookedUp = std::function<void(double kv_budget, const LayerStep& step,
                                     const DocumentRead& read)>;
+// Asks `question` exactly, and in every layer and step also looks up at budgets of 0.2, 0.1, 0.05
+// and 0.02; calls `body` for each budget that the document can serve. Does not call it where a
+// lookup reads everything: such a read misses nothing. `bound`: also finds
+// DocumentRead::missed_bound. Returns the exact answer, of at most `max_tokens` tokens. Afterwards
+// the session stands as before its first question. Replaces Probe::on_layer. Errors of Session::Ask,
+// and the first error of a lookup.
 Result<ExactAnswer> LookUpBeside(DocumentSession& session, std::string_view question,
                                  uint32_t max_tokens, bool bound, const LookedUp& body);
 

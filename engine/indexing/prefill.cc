@@ -12,11 +12,12 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kKeysPerItem = 512;  // of the second pass
-// In a sparse prefill rows are chosen together for so many tokens, and so many of these choose.
+constexpr size_t kKeysPerItem = 512;  // keys that one thread sums squares of at a time
+// In a sparse prefill one lookup chooses the rows for 128 tokens, by the queries of 16 of them.
 constexpr size_t kBlockTokens = 128, kChoosingOfBlock = 16;
 
-// [tokens * group]: what each query row counts where `choosing` of the tokens choose.
+// [tokens * group]: the weight of each query row in a block's lookup. Rows of the choosing tokens
+// share a weight of 1, evenly spread over the block; all others have 0.
 std::vector<float> BlockWeights(size_t num_tokens, size_t group) {
   const size_t choosing = std::min(num_tokens, kChoosingOfBlock);
   std::vector<float> weights(num_tokens * group, 0.0f);
@@ -28,6 +29,7 @@ std::vector<float> BlockWeights(size_t num_tokens, size_t group) {
   return weights;
 }
 
+// One run of Prefill, with the buffers that its chunks share.
 class DocumentPrefill {
  public:
   DocumentPrefill(const Transformer& transformer, std::span<const int32_t> tokens, KvSpill& spill,
@@ -60,6 +62,8 @@ class DocumentPrefill {
     auto last_checkpoint = std::chrono::steady_clock::now();
     for (uint64_t begin = spill_.tokens_done(); begin < tokens_.size();) {
       const uint64_t end = std::min<uint64_t>(begin + kChunkTokens, tokens_.size());
+      // A chunk goes through all layers before the next one begins: the next one attends to its
+      // rows.
       const Status chunk = Chunk(begin, end);
       if (chunk.code() == Code::kCancelled) {
         // Finished chunks stay. The chunk that was cut runs again, from the same bytes.
@@ -82,6 +86,8 @@ class DocumentPrefill {
   }
 
  private:
+  // Prepares attention on the device; leaves device_ empty where its kernels do not take the
+  // spill's rows, or nothing is left to do.
   Status FindDevice() {
     const SpillShape& shape = spill_.shape();
     const LinearLayers* const device = transformer_.device();
@@ -99,10 +105,13 @@ class DocumentPrefill {
 
   bool IsCancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
 
+  // Runs tokens [begin, end) through all layers. kCancelled leaves the spill with half a chunk,
+  // which Run takes back.
   Status Chunk(uint64_t begin, uint64_t end) {
     const size_t num_tokens = end - begin;
     num_tokens_ = num_tokens;
     spill_.BeginChunk();
+    // Clusters move before anything is computed: all layers of a chunk must see the same boundary.
     if (clusters_) {
       const Status moved = clusters_->MoveTo(begin, [this] { return IsCancelled(); });
       if (moved.code() == Code::kCancelled) return Cancelled();
@@ -114,6 +123,8 @@ class DocumentPrefill {
     }
     transformer_.Embed(tokens_.subspan(begin, num_tokens), begin, activations_);
     const size_t group = config_.query_group();
+    // Causal: a token sees the keys up to its own. Keys before first_key_ are in clusters and not
+    // counted.
     for (size_t row = 0; row < num_tokens * group; ++row) {
       visible_[row] = static_cast<uint32_t>(begin - first_key_ + row / group + 1);
     }
@@ -123,7 +134,7 @@ class DocumentPrefill {
       activations_.keeps_queries = device_ && !NeedsQueries(layer, end);
       activations_.keeps_rows = device_ != nullptr;
       LECTERN_RETURN_IF_ERROR(transformer_.Project(layer, num_tokens, activations_));
-      if (!device_) {  // whose attention stores them
+      if (!device_) {  // the device's attention stores them itself
         const size_t kv_cols = size_t{config_.num_kv_heads} * config_.head_dim;
         LECTERN_RETURN_IF_ERROR(spill_.Append(transformer_.backend(), layer, begin,
                                               {activations_.keys.data(), num_tokens, kv_cols},
@@ -135,6 +146,7 @@ class DocumentPrefill {
       }
       const bool is_last = layer + 1 == config_.num_layers;
       const bool is_counted = spill_.shape().num_calibration > 0;
+      // The first of the chunk's tokens that attends in this layer.
       const size_t first = is_last ? std::min(num_tokens, kUnsampledTokens) : 0;
       const bool is_squared = spill_.shape().squared_sums && !config_.is_windowed(layer);
       if (is_last && !is_squared && (!is_counted || first == num_tokens)) {
@@ -155,7 +167,8 @@ class DocumentPrefill {
     return {};
   }
 
-  // Finds how many rows each row of the chunk sees in windowed layers.
+  // Finds which rows each row of the chunk sees in windowed layers: token t sees t - window + 1 to
+  // t.
   void FindWindows(uint64_t begin) {
     const auto first_of = [&](uint64_t token) {
       return token + 1 - std::min<uint64_t>(token + 1, config_.window);
@@ -168,17 +181,21 @@ class DocumentPrefill {
     }
   }
 
-  // Windowed layers need none.
+  // Whether the layer's rows further back are read through clusters. A windowed layer reads its
+  // window only, all of it exactly.
   bool ReadsClusters(uint32_t layer) const { return first_key_ > 0 && !config_.is_windowed(layer); }
 
-  // Whether the host looks at those of a chunk that ends there.
+  // Whether the host needs the queries of a chunk that ends at token `end`: for a lookup, for sums
+  // of squares, or because they are among the last ones, which the spill keeps. Else they stay on
+  // the device.
   bool NeedsQueries(uint32_t layer, uint64_t end) const {
     const SpillShape& shape = spill_.shape();
     return ReadsClusters(layer) || (shape.squared_sums && !config_.is_windowed(layer)) ||
            end + shape.num_calibration > shape.num_tokens;
   }
 
-  // Lets the chunk's tokens from `first_token` on attend.
+  // Computes attention for the chunk's tokens from `first_token` on: exact attention first, then
+  // clusters are added to the same running states (online softmax), which are divided at the end.
   Status Attend(uint32_t layer, uint64_t begin, uint64_t end, size_t first_token) {
     const size_t rows = (end - begin) * config_.query_group();
     const size_t skipped = first_token * config_.query_group();
@@ -223,7 +240,8 @@ class DocumentPrefill {
     return device_->ReadLse(std::span(lse_).first(num_states));
   }
 
-  // Likewise, of query rows [skipped, rows). Items are blocks of them of one kv head.
+  // The same on the host, for query rows [skipped, rows). An item of work is a block of query rows
+  // of one kv head, so that keys which a thread loads serve many rows.
   Status AttendHere(uint32_t layer, size_t rows, size_t skipped) {
     const size_t blocks = (rows - skipped + kQueryRowsPerItem - 1) / kQueryRowsPerItem;
     std::atomic<bool> cancelled = false;
@@ -238,8 +256,9 @@ class DocumentPrefill {
     return cancelled ? Status(Code::kCancelled, "cancelled") : Status();
   }
 
-  // The squared attention that the chunk's tokens pay to all keys. Items are blocks of keys of one
-  // kv head; each adds up the chunk's query rows in their order. False: cancelled.
+  // Adds the squared attention that the chunk's tokens pay to all keys to the spill's sums. An item
+  // of work is a block of keys of one kv head, and adds the query rows up in their order, so that
+  // the sums do not depend on the number of threads. False: cancelled.
   bool SumSquares(uint32_t layer, uint64_t begin, uint64_t end) {
     const size_t blocks = (end + kKeysPerItem - 1) / kKeysPerItem;
     std::atomic<bool> cancelled = false;
@@ -278,7 +297,8 @@ class DocumentPrefill {
     }
   }
 
-  // The attention state of query rows [first, last) of the chunk.
+  // The running attention state (output, maximum, sum) of query rows [first, last) of one kv head,
+  // as views of the chunk's buffers.
   AttentionState State(uint32_t head, size_t first, size_t last) {
     const Rows<float> output = transformer_.Grouped(activations_.attended, head, num_tokens_);
     const size_t rows = output.num_rows;
@@ -286,7 +306,8 @@ class DocumentPrefill {
             std::span(sum_).subspan(head * rows + first, last - first)};
   }
 
-  // Attends to the keys that are not in clusters.
+  // Attends from query rows [first, last) of one kv head to the keys that are not in clusters.
+  // `slot`: the thread's scratch memory.
   void AttendBlock(uint32_t layer, uint32_t head, size_t first, size_t last, size_t slot) {
     const Rows<float> queries = transformer_.Grouped(activations_.queries, head, num_tokens_);
     const AttentionState state = State(head, first, last);
@@ -294,6 +315,7 @@ class DocumentPrefill {
     const uint64_t first_key = is_windowed ? window_.first_key : first_key_;
     const std::span<const uint32_t> visible = is_windowed ? window_.visible : visible_;
     const uint64_t seen = first_key + visible[last - 1];  // no row of the block sees more
+    // A state that has seen no key yet: buffers hold the layer before.
     ResetState(state);
     transformer_.backend().attend(
         {.queries = queries.Slice(first, last),
@@ -310,7 +332,8 @@ class DocumentPrefill {
          .scratch = {scratch_.data() + slot * scratch_size_, scratch_size_}});
   }
 
-  // Attends to the keys that are in clusters, for tokens [first, last) of the chunk.
+  // Adds attention to the clustered keys to the states of tokens [first, last) of the chunk, a
+  // block for which one lookup chooses.
   Status AddClusters(uint32_t layer, size_t first, size_t last) {
     const size_t group = config_.query_group();
     const std::vector<float> weights = BlockWeights(last - first, group);
@@ -334,6 +357,7 @@ class DocumentPrefill {
                            .kv_budget = options_.sparse->budget});
   }
 
+  // The error of a cancelled run, which says where the next one goes on.
   Status Cancelled() const {
     return {Code::kCancelled, "indexing was cancelled; the same command goes on from token " +
                                   std::to_string(spill_.tokens_done())};

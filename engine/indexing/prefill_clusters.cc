@@ -8,13 +8,17 @@
 namespace lectern {
 namespace {
 
-// Clusters are made anew after so much growth (prefill_clusters.h). Chosen without measurement.
-constexpr uint64_t kLeastGrowth = 8192;  // or an eighth
+// Clusters are made anew after a growth of an eighth (prefill_clusters.h), but of at least 8,192
+// tokens: near the beginning an eighth would be a few chunks only. Chosen without measurement.
+constexpr uint64_t kLeastGrowth = 8192;
+// Two levels and four sinks, as finished documents have by default.
 constexpr uint32_t kNumLevels = 2;
 constexpr uint32_t kNumSinks = 4;
 static_assert(kDenseTokens % kChunkTokens == 0 && kLeastGrowth % kChunkTokens == 0 &&
               kDenseWindow < kDenseTokens);
 
+// The token at which clusters are made next after `place`: a multiple of a chunk, as every place
+// is.
 uint64_t NextPlace(uint64_t place) {
   return place + std::max(kLeastGrowth, place / 8 / kChunkTokens * kChunkTokens);
 }
@@ -49,7 +53,7 @@ Status PrefillClusters::MoveTo(uint64_t begin, const std::function<bool()>& is_c
                             .num_window = 0,
                             .num_levels = kNumLevels,
                             .dtype = shape.dtype};
-  // So many that every thread has a head.
+  // Layers go in groups that have a head for every thread.
   const size_t num_clustering = std::min(options_.num_clustering, threads_.num_threads());
   const auto group =
       static_cast<uint32_t>((num_clustering + shape.num_kv_heads - 1) / shape.num_kv_heads);

@@ -1,5 +1,6 @@
-// Keeps clusters of the part of a document that a prefill has behind it, for chunks that do not
-// read all of it.
+// Clusters of the earlier part of a document that is still being prefilled: later chunks of a
+// sparse prefill look up in them which rows to read. prefill.cc uses them; they are deleted after
+// the prefill.
 #ifndef LECTERN_ENGINE_INDEXING_PREFILL_CLUSTERS_H_
 #define LECTERN_ENGINE_INDEXING_PREFILL_CLUSTERS_H_
 
@@ -15,24 +16,26 @@
 
 namespace lectern {
 
-// Tokens that a sparse prefill reads densely: so many of the document, and the last ones before the
-// place where the clusters were made.
+// Tokens that a sparse prefill reads densely: the first kDenseTokens tokens of the document attend
+// to everything, and the last kDenseWindow tokens before the place where clusters were made stay
+// out of them. Both are multiples of a chunk.
 inline constexpr uint64_t kDenseTokens = 16384;
 inline constexpr uint64_t kDenseWindow = 1024;
 
+// Options of a sparse prefill.
 struct SparsePrefill {
   Env& env;
   std::string directory, temp_dir;   // of the shards and where they are written; one file system
   double budget;                     // (0, 1]: share of the clustered rows that a chunk reads
-  size_t num_clustering = SIZE_MAX;  // kv heads at a time, at most; or one a thread
+  size_t num_clustering = SIZE_MAX;  // kv heads at a time, at most; never more than threads
 };
 
-// Keeps one shard for each layer, as documents have them, of the tokens [0, end()). All of it is
-// made anew each time that the prefill has grown by an eighth. So one lookup weighs all earlier
-// tokens, whatever their age, and all clustering together is nine times the last one. (Shards that
-// are only added to would share the budget evenly between old and new ones; shards made at doubled
-// sizes would leave a third of the tokens to be read densely.) One thread at a time except for
-// Heads.
+// Clusters of the tokens [0, end()): one shard for each layer, as finished documents have them.
+// They are made anew from all of these tokens each time that the prefill has grown by an eighth. So
+// one lookup weighs all earlier tokens, whatever their age, and all clustering together costs nine
+// times the last one (1 + 8/9 + (8/9)^2 + …). Shards that are only added to would share the budget
+// evenly between old and new ones; shards made at doubled sizes would leave a third of the tokens
+// to be read densely. One thread at a time, except for Heads.
 class PrefillClusters {
  public:
   // Borrows all; `options.directory` is made when it is needed.
@@ -40,15 +43,19 @@ class PrefillClusters {
                   const KvSpill& spill)
       : options_(options), backend_(backend), threads_(threads), spill_(spill) {}
 
-  // Where clusters end for the chunk at token `begin`, whatever happened before; 0: there are none.
+  // Returns where clusters end for the chunk at token `begin`; 0: it has none. A function of the
+  // place alone, so that an interrupted run reads the same clusters.
   static uint64_t EndFor(uint64_t begin);
-  // Where they are made, in a document of `tokens` tokens: all that EndFor gives.
+  // Returns all places that EndFor gives in a document of `tokens` tokens, ascending: the cost of
+  // clustering is summed over them.
   static std::vector<uint64_t> EndsIn(uint64_t tokens);
 
-  // Makes those for the chunk at token `begin`, from the spill. kCancelled, kNoSpace, kIoError,
-  // kOutOfMemory.
+  // Makes the clusters for the chunk at token `begin` from the spill, which has all tokens before
+  // it; does nothing where they are the ones that are there. After an error the clusters are not to
+  // be read. kCancelled, kNoSpace, kIoError, kOutOfMemory.
   Status MoveTo(uint64_t begin, const std::function<bool()>& is_cancelled);
   uint64_t end() const { return end_; }
+  // [kv heads]: the layer's clusters. Only where end() is above 0; valid until MoveTo.
   std::span<const HeadIndex> Heads(uint32_t layer) const { return layers_[layer].heads; }
   // The layer's pages leave our memory until they are read again.
   void LetGo(uint32_t layer) const { layers_[layer].shard->Drop(); }
@@ -58,6 +65,7 @@ class PrefillClusters {
     std::unique_ptr<ShardReader> shard;
     std::vector<HeadIndex> heads;
   };
+  // Makes the clusters of layers [begin, end).
   Status MakeLayers(uint32_t begin, uint32_t end, const RowLayout& layout, size_t num_clustering,
                     const std::function<bool()>& is_cancelled);
   const SparsePrefill& options_;

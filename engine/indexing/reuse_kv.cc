@@ -6,11 +6,13 @@
 namespace lectern {
 namespace {
 
+// The number of tokens with which both begin.
 uint64_t CommonTokens(std::span<const int32_t> a, std::span<const int32_t> b) {
   const auto [end, unused] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   return static_cast<uint64_t>(end - a.begin());
 }
 
+// Whether rows of the older document fit into the spill byte for byte.
 bool HasSameShape(const Document& older, const SpillShape& shape) {
   const ShardHeader& header = older.shape();
   return older.kv_dtype() == shape.dtype && header.num_layers == shape.num_layers &&
@@ -22,11 +24,13 @@ struct PrefixRows {
   std::vector<std::byte> keys, values;
 };
 
-// kNotFound: some of them are not stored.
+// Reads the rows of one kv head for tokens [0, num_tokens): a shard has them in the order of
+// clusters, and `positions` leads back. kNotFound: some of them are not stored (Retention).
 Result<PrefixRows> ReadPrefix(const HeadIndex& head, uint64_t num_tokens) {
   PrefixRows prefix;
   uint64_t found = 0;
   const auto take = [&](IndexRange block) -> Status {
+    // The bytes become part of a new document with new checksums, so damage must be found here.
     LECTERN_RETURN_IF_ERROR(head.VerifyRows(block));
     const TypedRows keys = head.Keys(block), values = head.Values(block);
     const size_t row_bytes = keys.row_bytes();
@@ -56,7 +60,8 @@ Result<uint64_t> ReusePrefix(const Document& older, std::span<const int32_t> tok
                              KvSpill& spill) {
   const SpillShape& shape = spill.shape();
   if (!HasSameShape(older, shape)) return 0;
-  // Queries of the last tokens are kept: they have to be computed.
+  // The queries of the last tokens are kept for calibration; no document stores queries, so these
+  // tokens have to be computed.
   const uint64_t most = tokens.size() - shape.num_calibration;
   const uint64_t num_chunks = std::min(CommonTokens(older.tokens(), tokens), most) / kChunkTokens;
   if (num_chunks == 0) return 0;
@@ -76,6 +81,7 @@ Result<uint64_t> ReusePrefix(const Document& older, std::span<const int32_t> tok
       LECTERN_RETURN_IF_ERROR(spill.AppendStored(layer, h, /*is_values=*/true, prefix.values));
     }
   }
+  // Advance comes last: only then do the tokens count as done.
   spill.TakeSums(sums);
   spill.Advance(num_tokens);
   return num_tokens;

@@ -10,15 +10,18 @@
 
 namespace lectern {
 
-// Fills an empty spill with the KV of the tokens that `older` and `tokens` begin with, by whole
-// chunks of the prefill, and with its sums over them; returns how many tokens that is. The spill is
-// then as if they had been prefilled here, bit for bit, where `older` was made by the same build on
-// the same kind of processor: KV depends on the tokens before it alone, rows are stored as the
-// spill has them, and nothing that is kept looks further back than the last tokens of a document.
+// Fills an empty spill with the keys and values of the tokens that `older` and `tokens` begin with,
+// and with the sums of cosines over them; returns the number of these tokens, which is a multiple
+// of kChunkTokens. The spill is then as if they had been prefilled here, bit for bit, where `older`
+// was made by the same build on the same kind of processor: keys and values depend on the tokens
+// before them alone, rows are stored as the spill has them, and nothing that is kept looks further
+// back than the last tokens of a document. The caller checks that model, device and kind of prefill
+// are the same.
 //
-// 0, and the spill as it was: where the two have another model or KV type, q8 (its rows were
-// rounded once more), no common chunk, or where `older` lacks rows or sums. On an error
-// (kChecksumMismatch, kTruncated, kIoError, kNoSpace) the spill holds anything: start it over.
+// Returns 0 and leaves the spill as it was where the two differ in layers, heads or the type of
+// rows (so also for q8, whose rows were rounded once more), have no chunk in common, or where
+// `older` has no sums. On an error (kNotFound: `older` does not store every row; kChecksumMismatch,
+// kTruncated, kIoError, kNoSpace) the spill holds anything: start it over.
 Result<uint64_t> ReusePrefix(const Document& older, std::span<const int32_t> tokens,
                              KvSpill& spill);
 

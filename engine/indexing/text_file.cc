@@ -31,6 +31,7 @@ Result<TextFile> ReadTextFile(Env& env, const std::string& path) {
   auto whole = OpenWhole(env, file.source, Io::kPread);
   if (!whole.ok()) return std::move(whole).status().WithParam("path");
   file.bytes.assign(reinterpret_cast<const char*>((*whole)->data()), (*whole)->size());
+  // A PDF would be indexed as garbage, and its user would learn that only from the answers.
   if (file.bytes.starts_with("%PDF-")) {
     return wrong(Code::kInvalidArgument, "is a PDF, not text; give the text that is in it");
   }

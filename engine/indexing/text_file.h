@@ -1,4 +1,4 @@
-// Reads a text file that a program gives by its path.
+// Reads a text file whose path a program gives, for Engine::IndexFile.
 #ifndef LECTERN_ENGINE_INDEXING_TEXT_FILE_H_
 #define LECTERN_ENGINE_INDEXING_TEXT_FILE_H_
 
@@ -9,14 +9,16 @@
 
 namespace lectern {
 
+// The content of a file, and where it really is.
 struct TextFile {
   std::string bytes;
   std::string source;  // the real path, without links
 };
 
-// `path`: absolute. All with param "path", and a message that says which: kNotFound (no such file),
-// kInvalidArgument (a folder, no regular file, or a PDF), kEmptyDocument, kLimitExceeded, kIoError
-// (it may not be read, or reading failed).
+// Reads the whole file, at most 1 GiB. `path`: absolute; links are followed. The bytes need not be
+// UTF-8: PrepareDocument cleans them. Every error has the param "path" and a message that says
+// which: kNotFound (no such file), kInvalidArgument (a folder, a device, or a PDF), kEmptyDocument,
+// kLimitExceeded, kIoError (it may not be read, or reading failed).
 Result<TextFile> ReadTextFile(Env& env, const std::string& path);
 
 }  // namespace lectern

@@ -10,11 +10,13 @@
 namespace lectern {
 namespace {
 
+// The whole content of an entry's file: 76 bytes without padding, as the assertion below checks.
+// The last character of `magic` is the version.
 struct Entry {
   char magic[8] = {'L', 'E', 'C', 'T', 'D', 'I', 'G', '1'};
   DigestCache::Key key{};
   Fingerprint fingerprint{};
-  uint32_t crc = 0;  // of all before
+  uint32_t crc = 0;  // CRC-32C of the bytes before it
 };
 static_assert(sizeof(Entry) == 76);
 
@@ -22,6 +24,9 @@ uint32_t CrcOf(const Entry& entry) { return Crc32c(0, &entry, offsetof(Entry, cr
 
 }  // namespace
 
+// Names the file by a hash of the folder's path, because a path has slashes and may be longer than
+// a file name. 16 bytes of the hash are enough: if two paths met, their keys would still differ,
+// and the weights would be hashed again.
 std::string DigestCache::PathOf(const std::string& folder) const {
   Sha256 hash;
   hash.UpdateText(folder);
@@ -34,6 +39,7 @@ std::optional<Fingerprint> DigestCache::Find(const std::string& folder, const Ke
   const auto file = OpenWhole(env_, PathOf(folder), Io::kPread);
   Entry entry;
   const Entry wanted;
+  // The size is checked before the bytes are copied: the file may be cut, or from another version.
   if (!file.ok() || (*file)->size() != sizeof entry) return std::nullopt;
   std::memcpy(&entry, (*file)->data(), sizeof entry);
   if (std::memcmp(entry.magic, wanted.magic, sizeof entry.magic) != 0 || entry.key != key ||
@@ -49,9 +55,13 @@ void DigestCache::Keep(const std::string& folder, const Key& key,
   Entry entry{.key = key, .fingerprint = fingerprint};
   entry.crc = CrcOf(entry);
   const std::string path = PathOf(folder);
+  // The name has a random part, so that two processes that load the same model do not write to one
+  // file.
   const std::string temp =
       store_ + "/tmp/digest." + std::to_string(std::random_device()()) + ".part";
   if (!env_.MakeDirectory(store_ + "/digests").ok()) return;
+  // The file is synced before it is renamed, so that a crash leaves the old entry or a whole new
+  // one.
   const auto write = [&]() -> Status {
     LECTERN_ASSIGN(const auto file, env_.OpenWritable(temp, /*exclusive=*/true));
     LECTERN_RETURN_IF_ERROR(file->WriteAt(0, &entry, sizeof entry));

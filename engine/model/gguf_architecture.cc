@@ -1,8 +1,11 @@
+// The names follow gguf-py/gguf/constants.py and tensor_mapping.py of llama.cpp, which write the
+// files.
 #include "engine/model/gguf_architecture.h"
 
 namespace lectern {
 namespace {
 
+// Settings that all architectures share.
 constexpr Renamed kKeys[] = {
     {"embedding_length", "hidden_size"},
     {"feed_forward_length", "intermediate_size"},
@@ -21,6 +24,9 @@ constexpr Renamed kKeys[] = {
     {"expert_count", "num_experts"},
     {"nextn_predict_layers", "num_nextn_predict_layers"},
 };
+// Settings that some architectures have beside these. A key that is listed for an architecture is
+// read; the same key in a file of another one is refused if it would change the result
+// (kRestrictedKeys).
 constexpr Renamed kWindowKeys[] = {{"attention.sliding_window", "sliding_window"}};
 constexpr Renamed kGemma2Keys[] = {{"attention.sliding_window", "sliding_window"},
                                    {"attn_logit_softcapping", "attn_logit_softcapping"},
@@ -31,8 +37,10 @@ constexpr Renamed kGemma3Keys[] = {{"attention.sliding_window", "sliding_window"
 constexpr Renamed kPhi3Keys[] = {{"attention.sliding_window", "sliding_window"},
                                  {"rope.scaling.attn_factor", "rope_scaling.attention_factor"}};
 
+// Tensors outside layers.
 constexpr Renamed kTensors[] = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+// Tensors of a layer of Llama, Mistral and Qwen.
 constexpr Renamed kLlamaTensors[] = {
     {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
@@ -42,6 +50,9 @@ constexpr Renamed kLlamaTensors[] = {
     {"ffn_down", "mlp.down_proj"},       {"attn_q_norm", "self_attn.q_norm"},
     {"attn_k_norm", "self_attn.k_norm"},
 };
+// Gemma has four norms in a layer where Llama has two, and the same GGUF name means another of
+// them: "ffn_norm" is the norm before the MLP in both, and transformers calls that norm
+// "post_attention_layernorm" in Llama and "pre_feedforward_layernorm" in Gemma.
 constexpr Renamed kGemmaTensors[] = {
     {"attn_norm", "input_layernorm"},
     {"attn_q", "self_attn.q_proj"},
@@ -58,6 +69,7 @@ constexpr Renamed kGemmaTensors[] = {
     {"ffn_down", "mlp.down_proj"},
     {"post_ffw_norm", "post_feedforward_layernorm"},
 };
+// Phi-3 has gate and up in one matrix, which its GGUF files call "ffn_up".
 constexpr Renamed kPhi3Tensors[] = {
     {"attn_norm", "input_layernorm"},    {"attn_qkv", "self_attn.qkv_proj"},
     {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
@@ -80,13 +92,13 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
      .model_type = "gemma2",
      .keys = kGemma2Keys,
      .layer_tensors = kGemmaTensors,
-     .layers_with_wide_scalar = 46,
+     .layers_with_wide_scalar = 46,  // Gemma 2 27B
      .has_pattern = true},
     {.name = "gemma3",
      .model_type = "gemma3_text",
      .keys = kGemma3Keys,
      .layer_tensors = kGemmaTensors,
-     .layers_with_wide_scalar = 62,
+     .layers_with_wide_scalar = 62,  // Gemma 3 27B
      .has_pattern = true,
      .needs_window = true},
     {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kPhi3Tensors},
@@ -100,12 +112,14 @@ std::span<const GgufArchitecture> GgufArchitectures() { return kGgufArchitecture
 
 std::span<const Renamed> CommonGgufKeys() { return kKeys; }
 
-// Translates a name part by part: it is made of prefix, layer, words and ending.
+// A name in a layer has three parts: prefix with the layer's number, the word that is translated,
+// and an ending that stays. Any other name is a word and an ending.
 std::string RenameTensor(std::string_view name, const GgufArchitecture& architecture,
                          bool from_gguf) {
   const auto translate = [&](std::span<const Renamed> words, std::string_view text) {
     for (const auto& [gguf, ours] : words) {
       const std::string_view from = from_gguf ? gguf : ours;
+      // The dot must follow, so that "attn_q" is not found in "attn_q_norm.weight".
       if (text.size() > from.size() && text.starts_with(from) && text[from.size()] == '.') {
         return std::string(from_gguf ? ours : gguf) + std::string(text.substr(from.size()));
       }

@@ -1,5 +1,6 @@
-// The architectures whose GGUF files are read, and the names that these files have for keys and
-// tensors. engine/model/weights/architecture.h says what each architecture computes.
+// The table of model architectures that GGUF files may hold, with the names that these files give
+// to settings and tensors. gguf_model.cc reads files by it; engine/model/weights/architecture.h
+// says what each architecture computes.
 #ifndef LECTERN_ENGINE_MODEL_GGUF_ARCHITECTURE_H_
 #define LECTERN_ENGINE_MODEL_GGUF_ARCHITECTURE_H_
 
@@ -10,33 +11,39 @@
 
 namespace lectern {
 
+// One name in two vocabularies: GGUF's and the one that the rest of the engine uses.
 struct Renamed {
-  std::string_view gguf, ours;  // ours: as in transformers
+  std::string_view gguf, ours;  // `ours`: as transformers has it in config.json and safetensors
 };
 
+// One architecture: a row of the table.
 struct GgufArchitecture {
-  std::string_view name;        // general.architecture
-  std::string_view model_type;  // config.json's
+  std::string_view name;        // the value of the file's key "general.architecture"
+  std::string_view model_type;  // the same architecture in config.json
   // Beside CommonGgufKeys(): "<name>.<gguf>" is field `ours` of config.json.
   std::span<const Renamed> keys;
   // "blk.0.<gguf>.weight" is "model.layers.0.<ours>.weight", and so are biases.
   std::span<const Renamed> layer_tensors;
-  bool has_neighbours = false;  // RopeRecipe
-  // Gemma has a model, of so many layers, whose logits are divided by the root of hidden_size /
-  // heads and not of head_dim. No key says so. 0: there is none.
+  bool has_neighbours = false;  // becomes RopeRecipe::has_neighbours
+  // The number of layers by which the 27B model of Gemma 2 or 3 is recognised, or 0. That model
+  // alone divides its logits by the root of hidden_size / heads in place of head_dim, and no key of
+  // the file says so; llama.cpp recognises it in the same way.
   uint32_t layers_with_wide_scalar = 0;
-  // Some layers are windowed, by a rule or by "attention.sliding_window_pattern"; `needs_window`:
-  // only where "attention.sliding_window" is there.
+  // `has_pattern`: some layers have a sliding window, as the key "attention.sliding_window_pattern"
+  // says, or else by the architecture's rule. `needs_window`: and only if the file has the key
+  // "attention.sliding_window" at all.
   bool has_pattern = false, needs_window = false;
 };
 
-// The rows are in the order in which messages name them.
+// All architectures that can be read, in the order in which error messages list them.
 std::span<const GgufArchitecture> GgufArchitectures();
-// Keys that all of them have: "<architecture>.<gguf>" is field `ours` of config.json.
+// The settings that every architecture has: key "<architecture>.<gguf>" is field `ours` of
+// config.json. A name such as "rope_scaling.factor" is field "factor" of the object "rope_scaling".
 std::span<const Renamed> CommonGgufKeys();
 
-// The name of a tensor in transformers' words for its name in a GGUF file (`from_gguf`), or the
-// other way round; "": it has none.
+// Translates a tensor's name: from GGUF's to transformers' (`from_gguf`), or the other way round.
+// Parts that the table does not translate, the layer's number and the ending ".weight" or ".bias",
+// stay as they are. Returns "" for a tensor that the architecture does not have.
 std::string RenameTensor(std::string_view name, const GgufArchitecture& architecture,
                          bool from_gguf);
 

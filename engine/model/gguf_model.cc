@@ -14,11 +14,13 @@
 namespace lectern {
 namespace {
 
-// Keys that would change the result in a way that we do not compute, unless they say what we
-// compute anyway: 0 or false, `usual` besides, or the architecture has them among its own.
+// A setting that changes what a model computes, in a way that the engine does not compute. A file
+// that has it is refused, unless the value has no effect (0, false, or `usual`) or the
+// architecture's own table lists the key, so that it is read. Without this check such a model would
+// run and answer nonsense.
 struct RestrictedKey {
   std::string_view gguf;
-  double usual = 0;
+  double usual = 0;  // a value that has no effect, beside 0
 };
 constexpr RestrictedKey kRestrictedKeys[] = {
     {"attn_logit_softcapping"},
@@ -39,12 +41,16 @@ constexpr RestrictedKey kRestrictedKeys[] = {
     {"residual_scale", 1},
     {"logit_scale", 1},
 };
-constexpr double kRounding = 1e-3;  // of numbers that a file gives beside those they follow from
+constexpr double kRounding = 1e-3;  // relative; see CheckScales
 
-// Tensors whose values frequencies are divided by: the first for Llama 3, the others for longrope.
+// Tensors that RoPE's frequencies are divided by. They go into the configuration (RopeRecipe) and
+// not into the weights: the first in models with Llama 3's recipe, the others in those with
+// longrope.
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
 constexpr std::string_view kShortFactors = "rope_factors_short.weight";
 constexpr std::string_view kLongFactors = "rope_factors_long.weight";
+// Finds our tensor type with the name of a type of ggml; nothing: the kernels do not know this
+// type.
 std::optional<TensorType> TypeOf(uint32_t ggml_type) {
   const std::string name = GgufTypeName(ggml_type);
   for (size_t i = 0; i < kNumTensorTypes; ++i) {
@@ -54,6 +60,7 @@ std::optional<TensorType> TypeOf(uint32_t ggml_type) {
   return std::nullopt;
 }
 
+// A key's value as JSON, in which config.cc reads settings.
 Json ToJson(const GgufValue& value) {
   if (const auto* whole = std::get_if<uint64_t>(&value)) return Json(*whole);
   if (const auto* whole = std::get_if<int64_t>(&value)) return Json(*whole);
@@ -68,18 +75,24 @@ Json ToJson(const GgufValue& value) {
   return Json(std::move(items));
 }
 
+// Whether a value means "not used": 0 or false.
 bool IsZero(const GgufValue& value) {
   const Json json = ToJson(value);
   return json.number() == 0.0 || (json.boolean() != nullptr && !*json.boolean());
 }
 
+// One file of the model. The table's views point into the file's bytes, so both stay together.
 struct Part {
   TensorFiles::File file;
   GgufTable table;
 };
 
+// A model in one or more GGUF files. Keys are read from the first part, as llama.cpp does; tensors
+// may be in any.
 class GgufModel : public ModelSource {
  public:
+  // The order matters: messages use path_, all names use the architecture, and a file is refused
+  // for a key that it should not have before its settings are believed.
   Status Open(Env& env, const std::vector<std::string>& paths, Io io) {
     path_ = paths[0];
     for (const std::string& path : paths) {
@@ -129,6 +142,8 @@ class GgufModel : public ModelSource {
     return "";
   }
 
+  // Lists the tensors of all parts under transformers' names. Tensors without such a name keep
+  // their own, so that Weights can refuse them by name. Moves the files out: it is called once.
   Result<TensorFiles> OpenTensors() override {
     TensorFiles all;
     all.config_name = "its keys";
@@ -151,11 +166,14 @@ class GgufModel : public ModelSource {
     return all;
   }
 
+  // The settings: those of the first part.
   const GgufTable& keys() const { return parts_[0].table; }
   const std::string& path() const { return path_; }
+  // "llama.<gguf>": settings carry the architecture's name in front.
   std::string KeyOf(std::string_view gguf) const {
     return std::string(architecture_->name) + "." + std::string(gguf);
   }
+  // An error about a key: it is named in the message and is the error's param.
   Status Make(Code code, const std::string& key, const std::string& what) const {
     return Status(code, path() + ": \"" + key + "\" " + what).WithParam(key);
   }
@@ -184,6 +202,7 @@ class GgufModel : public ModelSource {
         }
       }
     }
+    // A part that was downloaded halfway may still have a sound header; then tensors are missing.
     const uint64_t wanted = keys().Whole("split.tensors.count").value_or(num_tensors);
     if (wanted == num_tensors) return {};
     return Make(Code::kMalformedModel, "split.tensors.count",
@@ -206,6 +225,7 @@ class GgufModel : public ModelSource {
                     "of the model beside it");
   }
 
+  // Sets architecture_. The kind of file comes first: an adapter has the architecture of its model.
   Status FindArchitecture() {
     const std::string key = "general.architecture";
     const auto* name = keys().Find<std::string_view>(key);
@@ -221,11 +241,13 @@ class GgufModel : public ModelSource {
                 "is " + QuotedName(*name) + "; this build runs " + known);
   }
 
+  // Whether this architecture's table reads the key.
   bool IsOwn(std::string_view gguf) const {
     return std::ranges::any_of(architecture_->keys,
                                [&](const Renamed& key) { return key.gguf == gguf; });
   }
 
+  // Refuses keys by which the model computes something else, and models that are not causal.
   Status CheckKeys() const {
     for (const auto& [gguf, usual] : kRestrictedKeys) {
       const std::string key = KeyOf(gguf);
@@ -243,7 +265,9 @@ class GgufModel : public ModelSource {
                 "language model");
   }
 
-  // Checks numbers that follow from others, where a file gives them all the same.
+  // Checks numbers that the engine derives from other settings, where the file gives them as well:
+  // they must agree within kRounding, because the file's are rounded. kUnsupportedModel: they do
+  // not.
   Status CheckScales() const {
     // YaRN multiplies the scale that follows from its factor by this number; other recipes have
     // this number alone.
@@ -264,7 +288,8 @@ class GgufModel : public ModelSource {
     return {};
   }
 
-  // Checks sizes that are given a second time.
+  // Checks sizes that the file may give once more for values and for windowed layers: the engine
+  // has one head_dim for all.
   Status CheckHeadDim() const {
     for (const auto& [name, wanted] : {std::pair("attention.value_length", config_.head_dim),
                                        std::pair("attention.key_length_swa", config_.head_dim),
@@ -279,6 +304,7 @@ class GgufModel : public ModelSource {
     return {};
   }
 
+  // Finds a tensor by the file's own name in any part, and that part; nullptr: there is none.
   const GgufTensor* FindTensor(std::string_view name, const Part** part = nullptr) const {
     for (const Part& candidate : parts_) {
       const auto at = candidate.table.tensors.find(name);
@@ -303,6 +329,7 @@ class GgufModel : public ModelSource {
         file.own_names.emplace(ours, key);
         LECTERN_ASSIGN(std::optional<Json> value, FieldOf(key));
         if (!value) continue;
+        // Its fields are gathered apart: in config.json they are an object.
         constexpr std::string_view kRope = "rope_scaling.";
         if (ours.starts_with(kRope)) {
           rope[std::string(ours.substr(kRope.size()))] = std::move(*value);
@@ -319,7 +346,7 @@ class GgufModel : public ModelSource {
     LECTERN_ASSIGN(config_, ReadConfig(Json(std::move(fields)), file));
     config_.rope.has_neighbours = architecture_->has_neighbours;
     config_.local_rope.has_neighbours = architecture_->has_neighbours;
-    config_.norms_from_one = false;  // the file's norms are what is multiplied with
+    config_.norms_from_one = false;  // the converter has added Gemma's 1 to the file's norms
     // The tensors, and no key, tell which matrices have a bias and whether several are one.
     config_.fused_qkv = FindTensor("blk.0.attn_qkv.weight") != nullptr;
     config_.qkv_bias = FindTensor("blk.0.attn_q.bias") != nullptr;
@@ -327,15 +354,17 @@ class GgufModel : public ModelSource {
     return CheckHeadDim();
   }
 
-  // Returns the number of layers that are run, of all that the file has.
+  // Returns the number of layers that are run. The file counts layers that predict further tokens,
+  // too; they come last and are not run.
   uint64_t NumLayers() const {
     const uint64_t all = keys().Whole(KeyOf("block_count")).value_or(0);
     const uint64_t further = keys().Whole(KeyOf("nextn_predict_layers")).value_or(0);
     return all - std::min(all, further);
   }
 
-  // Returns the value of a key as config.json would have it: one that is given for each layer must
-  // be the same in all that are run.
+  // Returns the value of a key as config.json would have it; nothing: the file has no such key. A
+  // key may have one value for each layer; these must be equal in all layers that run, else
+  // kUnsupportedModel.
   Result<std::optional<Json>> FieldOf(const std::string& key) const {
     const auto at = keys().keys.find(key);
     if (at == keys().keys.end()) return std::optional<Json>();
@@ -351,14 +380,18 @@ class GgufModel : public ModelSource {
                       ": this build runs models whose layers are alike; take another");
     }
     const double number = numbers.front();
+    // A double holds every whole number up to 1e15, so it becomes an integer without loss;
+    // config.cc wants integers for counts.
     const bool is_whole = number >= 0 && number <= 1e15 && number == std::floor(number);
     return std::optional(is_whole ? Json(static_cast<uint64_t>(number)) : Json(number));
   }
 
-  // Reads which layers are windowed, where a key says it: either the period of those that are not,
-  // or a value for each layer.
+  // Adds which layers are windowed, where the key says it: a number n (every n-th layer is full) or
+  // a value for each layer (not 0: windowed). Without the key config.cc applies the architecture's
+  // rule.
   void AddPattern(Json::Object& fields) const {
     if (!architecture_->has_pattern) return;
+    // An explicit null means "no window"; a missing field would have the class's default.
     if (architecture_->needs_window) fields.try_emplace("sliding_window", Json());
     const std::string key = KeyOf("attention.sliding_window_pattern");
     if (const auto period = keys().Whole(key)) fields["sliding_window_pattern"] = Json(*period);
@@ -372,7 +405,8 @@ class GgufModel : public ModelSource {
     if (!fields["sliding_window"].is_null()) fields["layer_types"] = Json(std::move(types));
   }
 
-  // Builds "rope_scaling" from its keys and from tensors.
+  // Adds "rope_scaling" to `fields`, from `rope` (its keys) and from the tensors of longrope, which
+  // the file has in place of a type. Type "none" is no scaling.
   Status AddRope(Json::Object rope, Json::Object& fields) const {
     const auto type = rope.find("rope_type");
     if (type != rope.end() && type->second.string() != nullptr &&
@@ -392,7 +426,8 @@ class GgufModel : public ModelSource {
     return {};
   }
 
-  // A factor alone is linear, also under its old name, and one of 0 or 1 changes nothing.
+  // Completes linear scaling: a factor without a type means it, and so does the older key
+  // "rope.scale_linear". A factor of 0 or 1 changes nothing and is removed.
   Status AddLinear(Json::Object& rope) const {
     LECTERN_ASSIGN(const auto old_factor, FieldOf(KeyOf("rope.scale_linear")));
     if (old_factor) rope.try_emplace("factor", *old_factor);
@@ -416,19 +451,20 @@ class GgufModel : public ModelSource {
     return Json(std::move(items));
   }
 
-  // Adds fields of config.json that follow from others.
+  // Adds fields of config.json that no key gives: sizes from tensors' shapes, and defaults that are
+  // llama.cpp's where transformers' classes have others.
   void AddUnsaid(Json::Object& fields) const {
     const GgufTensor* embedding = FindTensor("token_embd.weight");
     if (embedding != nullptr) fields["vocab_size"] = Json(embedding->shape[0]);
     fields["tie_word_embeddings"] = Json(FindTensor("output.weight") == nullptr);
     fields["eos_token_id"] = Json(EndsOfText());
-    fields.try_emplace("rope_theta", Json(10000));  // whatever config.json's would be
+    fields.try_emplace("rope_theta", Json(10000));  // llama.cpp's default, for every architecture
     const auto whole = [&](const char* name) {
       const auto at = fields.find(name);
       return at == fields.end() ? 0 : at->second.unsigned_integer().value_or(0);
     };
     const uint64_t heads = whole("num_attention_heads"), hidden = whole("hidden_size");
-    if (heads == 0 || hidden == 0) return;  // which is refused
+    if (heads == 0 || hidden == 0) return;  // ReadConfig refuses it
     if (hidden % heads == 0) fields.try_emplace("head_dim", Json(hidden / heads));
     const uint64_t given = whole("head_dim");
     const double head_dim = given > 0 ? static_cast<double>(given)
@@ -443,6 +479,8 @@ class GgufModel : public ModelSource {
     if (turned > 0 && turned < head_dim) fields["partial_rotary_factor"] = Json(turned / head_dim);
   }
 
+  // Ids of the tokens that end an answer: of the text, of a turn, of a message. Each key may be a
+  // number or, with an "s" behind it, a list. config.cc leaves out ids past the vocabulary.
   Json::Array EndsOfText() const {
     Json::Array ids;
     for (const char* name : {"eos", "eot", "eom"}) {
@@ -456,8 +494,9 @@ class GgufModel : public ModelSource {
     }
     return ids;
   }
-  static constexpr uint64_t kMostEnds = 256;
+  static constexpr uint64_t kMostEnds = 256;  // longer lists are ignored: they are no list of ends
 
+  // Reads "rope_freqs.weight" into the recipe: one divisor for each pair that RoPE turns.
   Status ReadDivisors() {
     if (FindTensor(kRopeDivisors) == nullptr) return {};
     LECTERN_ASSIGN(config_.rope.divisors, ReadFloats(kRopeDivisors));
@@ -465,12 +504,15 @@ class GgufModel : public ModelSource {
     return Refuse(kRopeDivisors, "must have " + std::to_string(config_.rope.dims / 2) + " values");
   }
 
+  // kUnsupportedModel, naming the tensor.
   Status Refuse(std::string_view tensor, const std::string& what) const {
     return Status(Code::kUnsupportedModel,
                   path() + ": tensor \"" + std::string(tensor) + "\" " + what);
   }
 
-  // Reads a tensor that frequencies are divided by.
+  // Reads a small tensor whole: one row of f32 with a divisor for each pair. It comes from an
+  // untrusted file, so its length and values are bounded: a divisor of 0 would make a frequency
+  // infinite.
   Result<std::vector<float>> ReadFloats(std::string_view name) const {
     const Part* part = nullptr;
     const GgufTensor* tensor = FindTensor(name, &part);
@@ -493,12 +535,13 @@ class GgufModel : public ModelSource {
   ModelConfig config_;
 };
 
-// Reads "-00002-of-00003.gguf" at the end of a name as 2 and 3.
+// The ending of a part's name, "-00002-of-00003.gguf", as llama-gguf-split writes it.
 constexpr std::string_view kEnding = ".gguf";
 constexpr size_t kDigits = 5;
 constexpr std::string_view kOf = "-of-";
 constexpr size_t kSplitEnding = 1 + kDigits + kOf.size() + kDigits + kEnding.size();
 
+// The number that the whole text is; nothing: it is none, or more than 32 bits.
 std::optional<uint32_t> Digits(std::string_view text) {
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -506,6 +549,7 @@ std::optional<uint32_t> Digits(std::string_view text) {
   return number;
 }
 
+// The number with zeros in front: "00002".
 std::string FiveDigits(uint32_t number) {
   const std::string digits = std::to_string(number);
   return std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits;
@@ -519,6 +563,7 @@ std::vector<std::string> GgufParts(const std::string& path) {
   const std::string_view ending = std::string_view(path).substr(stem.size());
   const auto number = Digits(ending.substr(1, kDigits));
   const auto count = Digits(ending.substr(1 + kDigits + kOf.size(), kDigits));
+  // At most 1,000 parts: the name alone must not make us build a list of 99,999 paths.
   const bool is_part = ending[0] == '-' && ending.substr(1 + kDigits, kOf.size()) == kOf &&
                        number && count && *number >= 1 && *number <= *count && *count <= 1000;
   if (!is_part) return {path};

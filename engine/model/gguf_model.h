@@ -1,5 +1,5 @@
-// Opens a model in GGUF files and translates what their keys say into the terms of transformers, in
-// which the rest of the engine knows models.
+// Opens a model in GGUF files as a ModelSource: translates settings and tensor names into the terms
+// of transformers, in which the rest of the engine knows models. model_source.cc uses it.
 //
 // One table (gguf_architecture.h) has the names that each architecture gives its tensors and keys.
 // Files of architecture "llama" have the rows of the query and key matrices in another order than
@@ -17,18 +17,24 @@
 
 namespace lectern {
 
-// `paths`: the parts, in order. kUnsupportedModel: another architecture, or what config.h refuses.
-// kMalformedModel: keys or parts that contradict each other. Codes of ParseGguf.
+// Opens the parts of one model and checks all that can be checked without reading weights: only
+// headers and keys are read. `paths`: the parts of a split set in order, or one file.
+// kUnsupportedModel: an architecture, key or tensor that would be computed wrongly, an adapter, a
+// projector of images, or a setting that config.h refuses. kMalformedModel: keys or parts that
+// contradict each other. Also the codes of Env and of ParseGguf.
 Result<std::unique_ptr<ModelSource>> OpenGgufModel(Env& env, const std::vector<std::string>& paths,
                                                    Io io);
 
-// Returns the parts of the split set that `path` belongs to ("m-00002-of-00003.gguf"), in order; a
-// path that is in no such set is returned alone.
+// Returns the paths of all parts of the split set that `path` belongs to ("m-00002-of-00003.gguf"),
+// in order. A path that names no part of a set of at most 1,000 is returned alone. Looks at the
+// name only: the files need not exist.
 std::vector<std::string> GgufParts(const std::string& path);
 
-// Makes the tokenizer that the keys tokenizer.ggml.* describe, as llama.cpp reads them;
-// Tokenizer::assumptions says what the keys leave open. kUnsupportedModel: a kind of vocabulary, or
-// a way to cut words, that is not known; kMalformedModel.
+// Makes the tokenizer that the keys tokenizer.ggml.* describe, as llama.cpp reads them.
+// Tokenizer::assumptions lists, as sentences, where the file says nothing and a default was taken.
+// `table`: keys of the first part; `path` names it in messages. kUnsupportedModel: a kind of
+// vocabulary, or a way to cut words, that is not known. kMalformedModel: a key that is missing, of
+// another type or too short. Also the codes of Tokenizer::Make and BpeModel::Make.
 Result<std::unique_ptr<Tokenizer>> MakeGgufTokenizer(const GgufTable& table,
                                                      const std::string& path);
 

@@ -1,4 +1,6 @@
-// The vocabulary arrays of a GGUF file, read as llama.cpp reads them.
+// Makes a tokenizer from the vocabulary arrays of a GGUF file, as src/llama-vocab.cpp of llama.cpp
+// reads them; its defaults are taken where a file leaves a key out, and each that matters is
+// recorded as an assumption.
 #include <algorithm>
 #include <map>
 
@@ -11,7 +13,7 @@
 namespace lectern {
 namespace {
 
-// Values of tokenizer.ggml.model.
+// Values of "tokenizer.ggml.model", the kind of vocabulary.
 constexpr std::string_view kSpmKind = "llama", kBpeKind = "gpt2", kUnigramKind = "t5",
                            kGemma4Kind = "gemma4";
 
@@ -28,15 +30,19 @@ bool IsKnownMark(std::string_view text) {
       "<|fim_prefix|> <|fim_suffix|> <|fim_middle|> <|fim_pad|> <|fim_repo|> <|file_sep|> "
       "<|repo_name|> <fim_prefix> <fim_suffix> <fim_middle> <fim_pad> <fim-prefix> <fim-suffix> "
       "<fim-middle> <fim-pad> <PRE> <SUF> <MID> <PAD> [PAD] <reponame> ";
+  // Marks are separated by spaces in the list, so a text with a space could match across two of
+  // them.
   if (text.size() < 3 || text.find(' ') != std::string_view::npos) return false;
   return kMarks.find(" " + std::string(text) + " ") != std::string_view::npos;
 }
 
+// Reads one file's vocabulary. Borrows both arguments; used once.
 class TokenizerReader {
  public:
   TokenizerReader(const GgufTable& table, const std::string& path) : table_(table), path_(path) {}
 
   Result<std::unique_ptr<Tokenizer>> Make() {
+    // Codes: MakeGgufTokenizer (gguf_model.h).
     const std::string key = "tokenizer.ggml.model";
     const auto* name = table_.Find<std::string_view>(key);
     if (name == nullptr) return Fail(Code::kMalformedModel, key, "is missing");
@@ -66,6 +72,8 @@ class TokenizerReader {
     LECTERN_ASSIGN(model.bos_id, BosId(!is_unigram, is_unigram ? -1 : 1));
     LECTERN_ASSIGN(model.eos_id, MarkId("eos", is_unigram ? 1 : 2));
     LECTERN_ASSIGN(model.unknown_id, UnknownId(is_unigram ? 2 : 0));
+    // Types are completed before pieces are copied: bytes first, so that no byte piece becomes a
+    // mark.
     if (!table_.keys.contains("tokenizer.ggml.token_type")) FindBytePieces();
     FindMarks();
     for (size_t id = 0; id < tokens_.size(); ++id) {
@@ -90,6 +98,7 @@ class TokenizerReader {
     LECTERN_RETURN_IF_ERROR(ReadMerges(words->name == "kimi-k2", &arrays.merges));
     LECTERN_ASSIGN(arrays.bos_id, BosId(words->adds_bos, -1));
     LECTERN_ASSIGN(arrays.eos_id, MarkId("eos", -1));
+    // Before UnknownId and FindMarks, which may change types_.
     std::string identity = Identity(arrays, words->name);
     LECTERN_RETURN_IF_ERROR(UnknownId(-1).status());
     FindMarks();
@@ -115,9 +124,11 @@ class TokenizerReader {
                             std::move(assumptions_));
   }
 
+  // An error about a key, which is the error's param.
   Status Fail(Code code, const std::string& key, const std::string& what) const {
     return Status(code, path_ + ": \"" + key + "\" " + what).WithParam(key);
   }
+  // Records a sentence for Tokenizer::assumptions.
   void Assume(std::string sentence) { assumptions_.push_back(std::move(sentence)); }
 
   // Finds the pattern that "tokenizer.ggml.pre" names. Gemma 4's is fixed, whatever the key says;
@@ -143,7 +154,9 @@ class TokenizerReader {
                     "gguf-new-metadata --pre-tokenizer NAME IN.gguf OUT.gguf");
   }
 
-  // Finds the array `key`, of at least as many items as there are tokens; nullptr: it is missing.
+  // Finds the array `key` of strings (`is_text`) or of numbers; nullptr: the file has no such key.
+  // Numbers belong to tokens, so there must be one for each; kMalformedModel otherwise. ReadTokens
+  // comes first: it sets the count.
   Result<const GgufArray*> Array(const std::string& key, bool is_text) const {
     if (!table_.keys.contains(key)) return static_cast<const GgufArray*>(nullptr);
     const auto* array = table_.Find<GgufArray>(key);
@@ -159,7 +172,8 @@ class TokenizerReader {
                     std::to_string(tokens_.size()) + " tokens");
   }
 
-  // Reads the pieces and their types; a type that does not exist, or none, is that of plain text.
+  // Reads the pieces' texts and types. A type outside 1 to 6 (enum PieceType), and every type of a
+  // file that has none, becomes plain text.
   Status ReadTokens() {
     const std::string key = "tokenizer.ggml.tokens";
     LECTERN_ASSIGN(const GgufArray* texts, Array(key, true));
@@ -181,6 +195,8 @@ class TokenizerReader {
     return {};
   }
 
+  // [tokens]: by a higher score SentencePiece merges or picks a piece earlier. All 0 where the file
+  // has none.
   Result<std::vector<float>> ReadScores() {
     std::vector<float> scores(tokens_.size(), 0);
     LECTERN_ASSIGN(const GgufArray* array, Array("tokenizer.ggml.scores", false));
@@ -193,6 +209,7 @@ class TokenizerReader {
     return scores;
   }
 
+  // Reads the merges "left right", the most important first. `may_lack`: Kimi-K2's files have none.
   Status ReadMerges(bool may_lack, std::vector<std::string>* merges) const {
     const std::string key = "tokenizer.ggml.merges";
     LECTERN_ASSIGN(const GgufArray* array, Array(key, true));
@@ -202,6 +219,8 @@ class TokenizerReader {
     return {};
   }
 
+  // Reads SentencePiece's compiled normalisation table (charsmap.h); none leaves `charsmap` as it
+  // is.
   Status ReadCharsmap(std::string* charsmap) const {
     const std::string key = "tokenizer.ggml.precompiled_charsmap";
     if (!table_.keys.contains(key)) return {};
@@ -213,6 +232,7 @@ class TokenizerReader {
     return {};
   }
 
+  // Reads a bool into `out`, which keeps its value (the default) where the file has no such key.
   Status ReadBool(const std::string& key, bool* out) const {
     if (!table_.keys.contains(key)) return {};
     const bool* value = table_.Find<bool>(key);
@@ -221,7 +241,10 @@ class TokenizerReader {
     return {};
   }
 
-  // "tokenizer.ggml.<which>_token_id", or `usual` where there is none; -1: there is no such token.
+  // Returns the id of a special token by its key "tokenizer.ggml.<which>_token_id"; -1: there is
+  // none. Without the key it is `usual`, llama.cpp's default for the kind of vocabulary, if that
+  // piece looks like a mark; an id outside the vocabulary is ignored. Both are recorded as
+  // assumptions.
   Result<int32_t> MarkId(const std::string& which, int32_t usual) {
     const std::string key = "tokenizer.ggml." + which + "_token_id";
     const auto end = static_cast<int32_t>(tokens_.size());
@@ -241,14 +264,16 @@ class TokenizerReader {
     return -1;
   }
 
-  // "add_bos_token", or else `is_added`, says whether it is put before a text.
+  // Returns the token that is put before a text; -1: none is. "add_bos_token" decides, or
+  // `is_added` where the file does not say; `usual` as for MarkId.
   Result<int32_t> BosId(bool is_added, int32_t usual) {
     LECTERN_RETURN_IF_ERROR(ReadBool("tokenizer.ggml.add_bos_token", &is_added));
     if (!is_added) return -1;
     return MarkId("bos", usual);
   }
 
-  // The piece of type unknown where no key names one.
+  // Returns the piece that stands for characters without a piece; -1: none. The key names it, else
+  // the first piece of type unknown is it, else `usual` if it is a mark.
   Result<int32_t> UnknownId(int32_t usual) {
     if (table_.keys.contains("tokenizer.ggml.unknown_token_id")) return MarkId("unknown", -1);
     const auto at = std::find(types_.begin(), types_.end(), PieceType::kUnknown);
@@ -258,20 +283,24 @@ class TokenizerReader {
     return is_mark ? usual : -1;
   }
 
+  // Whether a piece is a mark by its type, or by its text ("<…>" or "[…]").
   bool IsMarkNow(int32_t id) const {
     const PieceType type = types_[static_cast<size_t>(id)];
     return type == PieceType::kControl || type == PieceType::kUnknown ||
            LooksLikeMark(tokens_[static_cast<size_t>(id)]);
   }
+  // "token 2, "</s>"" for messages.
   std::string Named(int32_t id) const {
     return "token " + std::to_string(id) + ", " + QuotedName(tokens_[static_cast<size_t>(id)]);
   }
+  // The text of a control token; "" for every other id and for -1.
   std::string MarkText(int32_t id) const {
     if (id < 0 || types_[static_cast<size_t>(id)] != PieceType::kControl) return "";
     return tokens_[static_cast<size_t>(id)];
   }
 
-  // A file without types of pieces: those that read like "<0x0A>" are bytes.
+  // Gives type byte to pieces such as "<0x0A>", in a file that has no types. Without it bytes that
+  // have no piece would be lost, and the pieces could be written in a text.
   void FindBytePieces() {
     for (size_t id = 0; id < tokens_.size(); ++id) {
       const bool is_byte = TokenizerPiece{tokens_[id], 0, PieceType::kByte}.byte() >= 0;
@@ -279,8 +308,9 @@ class TokenizerReader {
     }
   }
 
-  // Makes control pieces of the marks that the file takes for text: those that a key names, and
-  // those that are known.
+  // Makes control pieces of marks that the file has as text: pieces that a key names if they look
+  // like marks, and all known marks (IsKnownMark). A control piece is never made from a document's
+  // text, so a document cannot end a turn.
   void FindMarks() {
     const auto is_text = [&](size_t id) {
       return types_[id] == PieceType::kNormal || types_[id] == PieceType::kUnused ||
@@ -295,7 +325,8 @@ class TokenizerReader {
     }
   }
 
-  // Returns all that changes how text is encoded, as the file has it.
+  // Returns everything in the file that changes how text is encoded. The model's fingerprint hashes
+  // it.
   std::string Identity(const BpeArrays& arrays, std::string_view words) const {
     std::string identity = "byte pairs\n" + std::string(words) + '\n' +
                            std::to_string(arrays.bos_id) + ' ' + std::to_string(arrays.eos_id) +

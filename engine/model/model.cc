@@ -9,13 +9,15 @@
 namespace lectern {
 namespace {
 
+// Parts of the fingerprint. Each names a way of computing: if a build computes otherwise, its text
+// must change, and documents of the old way are then refused, because their keys differ.
 constexpr std::string_view kComputePrecision = "f32 activations, weights as stored";
-// This version stands before the type's name in a fingerprint. It is raised when PackPanel finds
-// scales and steps, or packed_matmul.h multiplies with them, in another way: documents of the old
-// way are not used any more then.
+// Stands before the type's name for quantised weights. The number is raised when PackPanel finds
+// scales and steps, or packed_matmul.h multiplies with them, in another way.
 constexpr std::string_view kQuantised = "weights quantised 2: ";
 
-// The same for blocks: the number is that of the way in which they are multiplied.
+// The same for a file's own blocks (Q4_K and the like): the number is raised when they are
+// multiplied in another way.
 constexpr std::string_view kBlocks = "blocks by int8 1";
 
 // Control tokens that end an answer wherever a vocabulary has them, as llama.cpp knows them
@@ -26,11 +28,13 @@ constexpr std::string_view kEndTokens[] = {
     "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
     "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "[e~["};
 
+// Hashes a number by its bytes.
 template <typename T>
 void Add(Sha256& hash, T value) {
   hash.Update(&value, sizeof value);
 }
 
+// Hashes a RoPE recipe: only the fields that its kind uses, so that an unused default may change.
 void AddRope(Sha256& hash, const RopeRecipe& rope) {
   using Kind = RopeRecipe::Kind;
   Add(hash, static_cast<uint32_t>(rope.kind));
@@ -79,6 +83,8 @@ void AddParts(Sha256& hash, const ModelConfig& config) {
   AddRope(hash, config.local_rope);
 }
 
+// The fingerprint of a model whose weights are computed with as `type`, from that of the stored
+// ones.
 Fingerprint FingerprintOf(const Fingerprint& stored, WeightsType type) {
   if (type == WeightsType::kStored) return stored;
   Sha256 hash;
@@ -87,6 +93,7 @@ Fingerprint FingerprintOf(const Fingerprint& stored, WeightsType type) {
   return hash.Finish();
 }
 
+// Drops all layers but the first `count` from both, for trials (ModelOptions::first_layers).
 void KeepFirstLayers(uint32_t count, ModelConfig* config, TensorFiles* files) {
   for (uint32_t layer = count; layer < config->num_layers; ++layer) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
@@ -130,6 +137,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
                                              " embeddings; they do not belong together");
   }
 
+  // Without a key (files too new) nothing is looked up: the weights are hashed.
   const auto key = options.rehash ? std::nullopt : model->DigestKey(env);
   const auto known =
       key ? DigestCache(env, options.store).Find(folder, *key) : std::optional<Fingerprint>();
@@ -141,6 +149,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
     model->AddRest(hash);
     model->stored_fingerprint_ = hash.Finish();
     model->hashed_bytes_ = model->weights_->bytes();
+    // Kept now and again after indexing (Model::KeepDigest): the store may not exist yet.
     model->KeepDigest(env, options.store);
   }
   model->fingerprint_ = FingerprintOf(model->stored_fingerprint_, options.weights);
@@ -155,7 +164,7 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
   return std::shared_ptr<const Model>(std::move(model));
 }
 
-// Adds all but the weights to the fingerprint.
+// The order is part of the fingerprint: changing it would orphan all documents.
 void Model::AddRest(Sha256& hash) const {
   hash.UpdateText(kComputePrecision);
   tokenizer_->AddTo(hash);
@@ -177,6 +186,7 @@ std::optional<std::array<uint8_t, 32>> Model::DigestKey(Env& env) const {
   return hash.Finish();
 }
 
+// hashed_bytes_ is 0 where the cache gave the fingerprint: then it is there already.
 void Model::KeepDigest(Env& env, const std::string& store) const {
   if (store.empty() || hashed_bytes_ == 0) return;
   if (const auto key = DigestKey(env)) {
@@ -184,6 +194,8 @@ void Model::KeepDigest(Env& env, const std::string& store) const {
   }
 }
 
+// A file of the user's keeps the model's texts of bos and eos, which the file does not give; a
+// built-in template takes them from the tokenizer (ChatTemplate::Make).
 Status Model::LoadChatTemplate(const ModelSource& source, const std::optional<ChatSource>& given) {
   LECTERN_ASSIGN(ChatSource chosen, source.FindChatTemplate());
   if (given && given->name == kFileTemplate) {
@@ -203,6 +215,8 @@ void Model::AddAssumptions(const std::vector<std::string>& more) {
   assumptions_.insert(assumptions_.end(), more.begin(), more.end());
 }
 
+// Gathers ends from three places: config files, the tokenizer's eos, and known marks. As in
+// llama.cpp, one of them is taken back where a vocabulary uses it inside an answer.
 void Model::FindEnds() {
   const auto id_of = [&](std::string_view text) { return tokenizer_->ControlId(text); };
   const auto has = [&](std::string_view text) { return id_of(text) >= 0; };

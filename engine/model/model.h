@@ -1,5 +1,5 @@
-// Loads a model from its files and identifies it: config, weights, tokenizer, chat template and
-// fingerprint in one object that documents and sessions share.
+// A model that is ready to run: config, weights, tokenizer, chat template and fingerprint in one
+// object, loaded from a folder or file. Documents and sessions share it.
 #ifndef LECTERN_ENGINE_MODEL_MODEL_H_
 #define LECTERN_ENGINE_MODEL_MODEL_H_
 
@@ -19,12 +19,13 @@
 
 namespace lectern {
 
+// How a model is loaded. The defaults are for a caller that has no store.
 struct ModelOptions {
   Io io = Io::kMmap;       // of the weights; the small files are always read
   std::string store = {};  // whose DigestCache saves hashing the weights; empty: none
   bool rehash = false;     // hash them all the same
   WeightsType weights = WeightsType::kStored;
-  uint64_t quota_bytes = 0;       // of the store, where quantised weights are kept
+  uint64_t quota_bytes = 0;       // of the store, where quantised weights are kept; 0: none
   ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
   const CancelFlag* cancel = nullptr;  // polled while weights are read, hashed and quantised
   // Used instead of the model's own template; empty: the model's own.
@@ -37,34 +38,38 @@ class ModelSource;
 // Immutable; thread-safe.
 class Model {
  public:
-  // `folder`: or file, as OpenModelSource has it. Everything that ModelSource, Weights,
-  // Tokenizer and chat_template.h can answer; kMalformedModel also when the tokenizer has more
-  // pieces than the model has embeddings; kUnsupportedModel when it lacks a token of the chat
-  // template; kCancelled.
+  // Finds, reads and checks a model; takes minutes where many GB of weights are hashed or
+  // quantised. `folder`: a folder or a file (OpenModelSource). Side effects in options.store, if
+  // there is one: the DigestCache's entry, and files of quantised weights. Errors: all of
+  // ModelSource, Weights, Tokenizer and chat_template.h; kMalformedModel also when the tokenizer
+  // has more pieces than the model has embeddings; kUnsupportedModel when it lacks a token of the
+  // chat template; kCancelled.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    const ModelOptions& options = {});
-  // Loads from a source that somebody found at `folder` with options.io; the tensors are moved out
-  // of it.
+  // The same for a source that the caller opened at `folder` with options.io. Its tensors are moved
+  // out: the source cannot give them again.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    ModelSource& source,
                                                    const ModelOptions& options);
 
+  // As given to Load.
   const std::string& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return *weights_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ChatTemplate& chat_template() const { return *chat_template_; }
+  // Identifies what the model computes: documents made with another fingerprint are refused.
   // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
   // RoPE recipe and format version; of quantised weights, over that and how they are quantised.
   const Fingerprint& fingerprint() const { return fingerprint_; }
-  // Bytes of weights that were hashed for it; 0: a DigestCache knew it.
+  // Bytes of weights that Load hashed for the fingerprint; 0: the DigestCache knew it.
   uint64_t hashed_bytes() const { return hashed_bytes_; }
   // Puts the fingerprint into the DigestCache of a store that was perhaps not there yet when the
   // model was loaded, for a later Load. Does nothing where the weights are not what they were, or
   // are so new that a change would not show in their times.
   void KeepDigest(Env& env, const std::string& store) const;
-  // Whether a token ends an answer: those that the model's files name, and control tokens that end
-  // an answer in every published vocabulary that has them, such as "<|im_end|>".
+  // Whether a token ends an answer. Such tokens are named by the model's files, or are control
+  // tokens that end an answer in every published vocabulary that has them, such as "<|im_end|>".
   bool IsEndOfText(int32_t id) const;
   // Sentences about what was assumed where the model's files do not say or say too much.
   const std::vector<Message>& assumptions() const { return assumptions_; }
@@ -76,12 +81,16 @@ class Model {
                                               std::string_view date = "") const;
 
  private:
+  // Sets chat_template_: the caller's, else the model's own, else "plain" with an assumption.
   Status LoadChatTemplate(const ModelSource& source, const std::optional<ChatSource>& given);
+  // Sets ends_ (IsEndOfText).
   void FindEnds();
   void AddAssumptions(const std::vector<std::string>& more);
+  // Hashes everything in the fingerprint but the weights.
   void AddRest(Sha256& hash) const;
-  // Hashes what the fingerprint depends on, but files by place, size and time instead of by
-  // content; none: they changed just now, so that their times prove nothing.
+  // The DigestCache's key: a hash like the fingerprint's, with the place, size and times of each
+  // weight file in place of its bytes. Nothing: a file was replaced since it was opened, or was
+  // written to less than 2 s ago, so that another change need not show in its times.
   std::optional<std::array<uint8_t, 32>> DigestKey(Env& env) const;
 
   std::string folder_;

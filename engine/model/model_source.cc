@@ -12,11 +12,12 @@
 namespace lectern {
 namespace {
 
+// The param is the option that the user has to change.
 Status NotFound(const std::string& message) {
   return Status(Code::kNotFound, message).WithParam("model");
 }
 
-constexpr uint64_t kMaxGenerationConfig = uint64_t{1} << 20;  // bytes
+constexpr uint64_t kMaxGenerationConfig = uint64_t{1} << 20;  // bytes; the rest is cut off
 
 // Returns the name that a tensor of a language model has when the model is saved alone. Another
 // model that wraps it puts a prefix before the name, and a model that was saved without its head
@@ -36,7 +37,8 @@ std::string ModelName(std::string_view name, bool is_body) {
   return (is_of_body ? "model." : "") + std::string(name);
 }
 
-// Gives the tensors those names; messages keep the names of the files.
+// Renames all tensors by ModelName. TensorFiles::own_name leads back, so that messages have the
+// names that stand in the files. A name that is taken stays as it is.
 void UseModelNames(TensorFiles& files) {
   const bool is_body = files.tensors.contains("embed_tokens.weight");
   const auto own_names = std::make_shared<std::map<std::string, std::string, std::less<>>>();
@@ -55,12 +57,13 @@ void UseModelNames(TensorFiles& files) {
   };
 }
 
-// config.json, tokenizer.model or tokenizer.json, and safetensors, as transformers saves them.
+// A folder as transformers saves it: config.json, tokenizer.model or tokenizer.json, safetensors.
 class FolderSource : public ModelSource {
  public:
   FolderSource(Env& env, std::string folder, Io io)
       : env_(env), folder_(std::move(folder)), io_(io) {}
 
+  // To be called first: all else needs the configuration.
   Status ReadConfigFile() {
     const std::string path = folder_ + "/config.json";
     LECTERN_ASSIGN(const auto file, OpenWhole(env_, env_.Resolve(path), Io::kPread));
@@ -137,7 +140,7 @@ class FolderSource : public ModelSource {
   ModelConfig config_;
 };
 
-// Reads the first bytes of a file, at most so many.
+// Reads the first bytes of a file, at most `most`.
 Result<std::string> BeginOf(Env& env, const std::string& path, uint64_t most) {
   LECTERN_ASSIGN(const auto file, env.Mirror(path));
   std::string bytes(static_cast<size_t>(std::min(file->size(), most)), '\0');
@@ -145,6 +148,7 @@ Result<std::string> BeginOf(Env& env, const std::string& path, uint64_t most) {
   return bytes;
 }
 
+// The error for a path with nothing that looks like a model.
 Status NoModel(const std::string& path) {
   return NotFound("no model at " + path +
                   "; give the path of a folder with config.json, model.safetensors and "
@@ -198,6 +202,7 @@ Result<std::unique_ptr<ModelSource>> OpenParts(Env& env, const std::string& path
   return OpenGgufModel(env, parts, io);
 }
 
+// Opens the only GGUF model of a folder; kAmbiguous lists them where there are several.
 Result<std::unique_ptr<ModelSource>> OpenGgufIn(Env& env, const std::string& folder,
                                                 const std::set<std::string>& models, Io io) {
   if (models.size() == 1) return OpenParts(env, *models.begin(), io);
@@ -230,6 +235,7 @@ Status NoModelIn(Env& env, const std::string& folder) {
   return NoModel(folder);
 }
 
+// Whether the folder itself, not one below it, has a .safetensors file.
 Result<bool> HasSafetensors(Env& env, const std::string& folder) {
   LECTERN_ASSIGN(const std::vector<std::string> names, env.List(folder));
   return std::ranges::any_of(names,
@@ -248,6 +254,7 @@ Result<TensorFiles*> ModelSource::Tensors() {
 }
 
 std::vector<std::string> ModelSource::assumptions() const {
+  // Names in the message: a model of images and text may skip hundreds of tensors.
   constexpr size_t kShown = 3;
   std::vector<std::string> all = config().assumptions;
   if (skipped_.empty()) return all;
@@ -264,6 +271,7 @@ Result<std::unique_ptr<ModelSource>> OpenModelSource(Env& env, const std::string
   const std::string resolved = env.Resolve(path);
   LECTERN_ASSIGN(const FileInfo info, env.Info(resolved));
   if (info.type == FileInfo::Type::kRegular) {
+    // 64 bytes hold GGUF's magic number and the first line of a Git LFS note.
     LECTERN_ASSIGN(const std::string begin, BeginOf(env, resolved, 64));
     if (begin.starts_with("GGUF")) return OpenParts(env, path, io);
     return NoGguf(path, begin);

@@ -17,19 +17,22 @@
 
 namespace lectern {
 
-// A model that was found and whose configuration was read. One thread at a time.
+// A model that was found and whose configuration was read and checked; weights are not read yet.
+// One thread at a time.
 class ModelSource {
  public:
   virtual ~ModelSource() = default;
+  // The checked configuration; valid as long as this object.
   virtual const ModelConfig& config() const = 0;
-  // Codes of OpenSafetensors or OpenGgufModel, and of Tokenizer.
+  // Makes the model's tokenizer. Codes of Tokenizer::Load or MakeGgufTokenizer; kNotFound: the
+  // folder has none.
   virtual Result<std::unique_ptr<Tokenizer>> MakeTokenizer() const = 0;
   // The model's own chat template, with the texts of the tokens that begin and end a text; `jinja`
   // is empty where it has none. Codes of ChatTemplateOf.
   virtual Result<ChatSource> FindChatTemplate() const = 0;
   // Opens the tensors at the first call and keeps them, without those that a text model does not
-  // need. A caller that moves the tensors away cannot ask for them again. Codes of OpenSafetensors
-  // and Weights::DropUnneeded.
+  // need. The pointer is into this object. A caller that moves the tensors away cannot ask for them
+  // again. Codes of OpenSafetensors and Weights::DropUnneeded.
   Result<TensorFiles*> Tensors();
   // Sentences about what was taken for granted because the files do not say it, and after Tensors()
   // also about what was skipped in them. They are to be shown once to the user who indexes with the
@@ -37,18 +40,20 @@ class ModelSource {
   virtual std::vector<std::string> assumptions() const;
 
  private:
-  virtual Result<TensorFiles> OpenTensors() = 0;  // once
+  virtual Result<TensorFiles> OpenTensors() = 0;  // called once, by Tensors()
 
   std::optional<TensorFiles> tensors_;
-  std::vector<std::string> skipped_;  // names of tensors
+  std::vector<std::string> skipped_;  // names of tensors that were left out
 };
 
-// `path`: a folder with config.json, tokenizer.model or else tokenizer.json, and safetensors; a
-// .gguf file, any part of one that is split; or a folder that holds nothing but one such file or
-// split set as a model (beside what it sees or hears with, "mmproj"). kNotFound (param "model";
-// also where a part of it is not there), kAmbiguous (a folder with several GGUF models),
-// kUnsafeFormat (pickle files), kUnsupportedModel (also what changes a model and is none, as LoRA
-// adapters), and what the formats answer.
+// Finds and opens the model at `path`; reads configuration and headers, not weights. `path`: a
+// folder with config.json, tokenizer.model or else tokenizer.json, and safetensors; a .gguf file,
+// any part of one that is split; or a folder that holds nothing but one such file or split set as a
+// model (beside "mmproj", the part that sees or hears). The kind of a file is told by its first
+// bytes, not by its name. kNotFound (param "model"; also where a part is missing), kAmbiguous
+// (param "model": a folder with several GGUF models), kUnsafeFormat (pickle files),
+// kUnsupportedModel (also LoRA adapters, which change a model and are none), and the errors of the
+// formats.
 Result<std::unique_ptr<ModelSource>> OpenModelSource(Env& env, const std::string& path, Io io);
 
 }  // namespace lectern

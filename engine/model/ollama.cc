@@ -1,3 +1,4 @@
+// The layout follows Ollama's source: types/model/name.go (names) and server/manifest.go, layer.go.
 #include "engine/model/ollama.h"
 
 #include <algorithm>
@@ -9,11 +10,14 @@
 namespace lectern {
 namespace {
 
+// Media types of a manifest's layers; layers of other types (template, licence) are passed over.
 constexpr std::string_view kWeights = "application/vnd.ollama.image.model";
 constexpr std::string_view kAdapter = "application/vnd.ollama.image.adapter";
 constexpr std::string_view kDigest = "sha256:";
 constexpr size_t kMaxManifest = size_t{1} << 20;  // bytes
 
+// Whether a text can be one part of a name. Parts become components of a path, so they have no
+// slash and do not begin with a dot: "../.." must not lead out of Ollama's folder.
 bool IsPart(std::string_view text) {
   const auto is_fine = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -28,6 +32,7 @@ bool IsPart(std::string_view text) {
 std::vector<std::string> Parts(std::string_view name) {
   std::vector<std::string> parts = {"registry.ollama.ai", "library"};
   const size_t colon = name.rfind(':');
+  // A colon before a slash is a host's port and begins no tag.
   const bool has_tag =
       colon != std::string_view::npos && name.find('/', colon) == std::string_view::npos;
   const std::string tag(has_tag ? name.substr(colon + 1) : "latest");
@@ -70,6 +75,7 @@ Result<std::string> BlobOf(std::string_view manifest, const std::string& path) {
     if (digest == nullptr || digest->string() == nullptr) return malformed("a layer has no digest");
     const std::string_view text = *digest->string();
     const std::string_view hex = text.substr(std::min(text.size(), kDigest.size()));
+    // The digest becomes part of a path, too: only 64 hex digits are taken.
     const bool is_hex = std::all_of(hex.begin(), hex.end(), [](char c) {
       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
     });

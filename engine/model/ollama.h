@@ -1,5 +1,6 @@
-// Finds the GGUF file of a model that Ollama has downloaded, by the name that Ollama gives it and
-// without asking Ollama.
+// Finds the GGUF file of a model that Ollama has downloaded, by the name that Ollama gives the
+// model. Only files are read: Ollama need not run. The engine uses it for
+// EngineOptions::ollama_models.
 //
 //   <models>/manifests/<host>/<namespace>/<model>/<tag>   JSON: layers by media type and digest
 //   <models>/blobs/sha256-<64 hex digits>                 a layer: the GGUF file
@@ -14,14 +15,15 @@
 
 namespace lectern {
 
-// Whether a text can be such a name: "llama3.2", "llama3.2:1b", "someone/model:tag",
-// "hf.co/someone/model:Q4_K_M".
+// Whether a text has the form of such a name: "llama3.2", "llama3.2:1b", "someone/model:tag",
+// "hf.co/someone/model:Q4_K_M". Says nothing about whether the model is there.
 bool IsOllamaName(std::string_view text);
 
-// Returns the path of the weights' file. A name without host and namespace means those of Ollama's
-// library; one without a tag means "latest". kNotFound (param "model"; says where it looked),
-// kMalformedModel (the manifest is not one), kNotFound (its blob), kUnsupportedModel (an adapter,
-// or weights in several layers).
+// Returns the path of the weights' file. `models`: Ollama's folder. A name without host and
+// namespace means one in Ollama's library; a name without a tag means "latest". kNotFound, param
+// "model": no such name or manifest (the message says where it looked), or the manifest's blob is
+// missing. kMalformedModel: the manifest cannot be read as one. kUnsupportedModel: the model has an
+// adapter, or weights in several layers.
 Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::string_view name);
 
 }  // namespace lectern

@@ -1,3 +1,6 @@
+// Reads a GGUF file from front to back with a cursor (at_). Every length comes from an untrusted
+// file: it is compared with a limit and with the bytes that are left before anything is read or
+// allocated.
 #include "engine/model/formats/gguf.h"
 
 #include <algorithm>
@@ -10,15 +13,19 @@
 namespace lectern {
 namespace {
 
+// Limits, far beyond published files: a header of a few bytes could otherwise ask for any amount of
+// memory.
 constexpr uint64_t kMaxKeys = 1 << 16, kMaxTensors = 1 << 16;
 constexpr uint64_t kMaxString = uint64_t{16} << 20, kMaxItems = uint64_t{16} << 20;
 constexpr uint64_t kMaxName = 65'535;    // bytes of a key, the limit of the format
 constexpr uint64_t kMaxTensorName = 64;  // ggml's, too
 constexpr uint32_t kMaxDimensions = 4;
 constexpr uint64_t kDefaultAlignment = 32, kMaxAlignment = uint64_t{1} << 20;
-constexpr uint64_t kWindow = uint64_t{1} << 20;  // loaded at a time
+constexpr uint64_t kWindow = uint64_t{1} << 20;  // bytes that are loaded at a time, at least
 
-// Sizes: GGML_QUANT_SIZES of PyPI's gguf.
+// A tensor type of ggml: a row is made of blocks of `block_items` values in `block_bytes` bytes.
+// The sizes are GGML_QUANT_SIZES of PyPI's gguf. Types that we do not compute with are here, too,
+// so that files with them can be listed and refused by name.
 struct TypeInfo {
   uint32_t type;
   std::string_view name;
@@ -37,6 +44,7 @@ constexpr TypeInfo kTypes[] = {
     {29, "IQ1_M", 256, 56},   {30, "BF16", 1, 2},       {34, "TQ1_0", 256, 54},
     {35, "TQ2_0", 256, 66},   {39, "MXFP4", 32, 17},    {40, "NVFP4", 64, 36}};
 
+// nullptr: there is no type of this number.
 const TypeInfo* FindType(uint32_t type) {
   for (const TypeInfo& info : kTypes) {
     if (info.type == type) return &info;
@@ -69,6 +77,8 @@ uint64_t ItemBytes(GgufKind kind) {
   return 0;
 }
 
+// Reads a T from bytes that need not be aligned. Little-endian machines only (weights.cc asserts
+// it).
 template <typename T>
 T LoadAt(const char* at) {
   T value;
@@ -108,6 +118,7 @@ GgufValue ScalarAt(const char* at, GgufKind kind) {
   return uint64_t{0};
 }
 
+// Any number or bool as a double; 0 for texts and arrays.
 double NumberOf(const GgufValue& value) {
   if (const auto* whole = std::get_if<uint64_t>(&value)) return static_cast<double>(*whole);
   if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
@@ -116,11 +127,13 @@ double NumberOf(const GgufValue& value) {
   return number != nullptr ? *number : 0;
 }
 
+// One reading of one file. The bytes belong to the caller, and so do all views in the table.
 class GgufReader {
  public:
   GgufReader(std::span<const std::byte> file, const std::string& path, LoadBytesFunction load)
       : file_(reinterpret_cast<const char*>(file.data()), file.size()), path_(path), load_(load) {}
 
+  // The order is the file's. Tensors' offsets count from the data, whose place is known last.
   Result<GgufTable> Read() {
     LECTERN_RETURN_IF_ERROR(ReadHeader());
     for (uint64_t i = 0; i < num_keys_; ++i) LECTERN_RETURN_IF_ERROR(ReadKey());
@@ -131,8 +144,9 @@ class GgufReader {
   }
 
  private:
-  uint64_t left() const { return file_.size() - at_; }
+  uint64_t left() const { return file_.size() - at_; }  // bytes from the cursor to the end
 
+  // An error that names file and byte.
   Status Fail(Code code, const std::string& what) const {
     return Status(code, path_ + ": at byte " + std::to_string(at_) + ": " + what);
   }
@@ -144,7 +158,8 @@ class GgufReader {
     return std::string(item_) + (name_.empty() ? "" : " " + QuotedName(name_));
   }
 
-  // Checks that the next `bytes` are there, and loads them.
+  // Checks that the next `bytes` are in the file, and makes sure that they are loaded: at least
+  // kWindow at a time, because most fields have a few bytes.
   Status Need(uint64_t bytes) {
     if (bytes > left()) {
       return Fail(Code::kTruncated, "the file ends within " + What() + "; download it again");
@@ -156,6 +171,7 @@ class GgufReader {
     return {};
   }
 
+  // Reads a number of fixed size.
   template <typename T>
   Status Number(T* out) {
     LECTERN_RETURN_IF_ERROR(Need(sizeof(T)));
@@ -164,6 +180,7 @@ class GgufReader {
     return {};
   }
 
+  // Reads a text: u64 length and bytes, at most `most`. It need not be UTF-8.
   Status String(std::string_view* out, uint64_t most) {
     uint64_t length = 0;
     LECTERN_RETURN_IF_ERROR(Number(&length));
@@ -177,6 +194,7 @@ class GgufReader {
     return {};
   }
 
+  // Reads magic number, version and counts.
   Status ReadHeader() {
     LECTERN_RETURN_IF_ERROR(Need(8));
     if (file_.substr(0, 4) != "GGUF") return Malformed("it does not begin with \"GGUF\"");
@@ -193,8 +211,10 @@ class GgufReader {
     return {};
   }
 
+  // The error for a version that is not read, big-endian files apart.
   Status WrongVersion() const {
     const uint32_t version = table_.version;
+    // The version of a big-endian file has its bytes reversed: 3 reads as 0x03000000.
     const bool is_big = version != 0 && (version & 0xFFFF) == 0;
     return Fail(Code::kUnsupportedModel,
                 is_big ? "a big-endian file; convert the model again for a little-endian machine"
@@ -202,6 +222,7 @@ class GgufReader {
                              "; this build reads 2 and 3. Convert the model again");
   }
 
+  // Reads the type of a value.
   Status ReadKind(GgufKind* kind) {
     uint32_t number = 0;
     LECTERN_RETURN_IF_ERROR(Number(&number));
@@ -211,12 +232,14 @@ class GgufReader {
                                     ", which does not exist");
   }
 
+  // Reads the name of a key or tensor and keeps it for messages.
   Status ReadName(std::string_view item, uint64_t most) {
     item_ = item;
     name_ = {};
     return String(&name_, most);
   }
 
+  // Reads name, type and value of a key.
   Status ReadKey() {
     LECTERN_RETURN_IF_ERROR(ReadName("key", kMaxName));
     GgufKind kind;
@@ -227,6 +250,7 @@ class GgufReader {
     return Malformed(What() + " is there twice");
   }
 
+  // Reads a value of this kind. Texts and arrays are views of the file.
   Status ReadValue(GgufKind kind, GgufValue* value) {
     if (kind == GgufKind::kArray) {
       GgufArray array;
@@ -248,13 +272,16 @@ class GgufReader {
     return {};
   }
 
+  // A bool is one byte, 0 or 1. Another value means that the file is damaged.
   Status CheckBools(GgufKind kind, std::string_view bytes) const {
     const auto is_bool = [](char byte) { return byte == 0 || byte == 1; };
     if (kind != GgufKind::kBool || std::all_of(bytes.begin(), bytes.end(), is_bool)) return {};
     return Malformed(What() + " has a bool that is neither 0 nor 1");
   }
 
-  // Arrays in an array are walked over and not kept; those must hold no arrays themselves.
+  // Reads an array: kind, count, items. Its bytes are kept as they lie, and read when somebody
+  // asks. Arrays in an array are walked over and not kept; those must hold no arrays themselves, so
+  // that a file cannot make us recurse.
   Status ReadArray(GgufArray* array, int depth) {
     LECTERN_RETURN_IF_ERROR(ReadKind(&array->kind));
     LECTERN_RETURN_IF_ERROR(Number(&array->count));
@@ -268,7 +295,7 @@ class GgufReader {
     }
     const uint64_t begin = at_, item = ItemBytes(array->kind);
     if (item > 0) {
-      const uint64_t bytes = array->count * item;  // cannot overflow
+      const uint64_t bytes = array->count * item;  // cannot overflow: at most kMaxItems times 8
       LECTERN_RETURN_IF_ERROR(Need(bytes));
       LECTERN_RETURN_IF_ERROR(CheckBools(array->kind, file_.substr(at_, bytes)));
       at_ += bytes;
@@ -283,6 +310,7 @@ class GgufReader {
     return {};
   }
 
+  // Reads general.alignment, if it is there: Aligned() needs a power of two.
   Status ReadAlignment() {
     if (!table_.keys.contains("general.alignment")) return {};
     const std::optional<uint64_t> alignment = table_.Whole("general.alignment");
@@ -294,6 +322,7 @@ class GgufReader {
     return {};
   }
 
+  // Reads a tensor's info. Its dimensions come innermost first and are reversed.
   Status ReadTensor() {
     LECTERN_RETURN_IF_ERROR(ReadName("tensor", kMaxTensorName));
     if (name_.empty()) return Malformed("a tensor without a name");
@@ -315,6 +344,7 @@ class GgufReader {
     return Malformed(What() + " is there twice");
   }
 
+  // Computes where a tensor ends from its type and shape, without overflow.
   Status SetEnd(GgufTensor* tensor) const {
     const TypeInfo* type = FindType(tensor->type);
     if (type == nullptr) {
@@ -340,8 +370,9 @@ class GgufReader {
 
   uint64_t Aligned(uint64_t at) const { return (at + alignment_ - 1) & ~(alignment_ - 1); }
 
-  // Sorts the tensors by offset and checks that each begins where the one before it ends, aligned.
-  // Turns offsets into positions in the file.
+  // Sorts the tensors by offset and checks that each begins where the one before it ends, aligned:
+  // two tensors cannot share bytes, and no bytes are hidden. Turns offsets into positions in the
+  // file.
   Status PlaceTensors() {
     const uint64_t data = std::min<uint64_t>(Aligned(at_), file_.size());
     std::vector<std::pair<const std::string, GgufTensor>*> order;
@@ -373,8 +404,8 @@ class GgufReader {
   const std::string_view file_;
   const std::string& path_;
   const LoadBytesFunction load_;
-  std::string_view item_ = "the header", name_;
-  uint64_t at_ = 0, loaded_ = 0;
+  std::string_view item_ = "the header", name_;  // What() makes messages of them
+  uint64_t at_ = 0, loaded_ = 0;  // the cursor; bytes [0, loaded_) are loaded
   uint64_t num_tensors_ = 0, num_keys_ = 0, alignment_ = kDefaultAlignment;
   GgufTable table_;
 };

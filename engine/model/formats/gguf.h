@@ -55,6 +55,7 @@ struct GgufArray {
 
 using GgufValue = std::variant<uint64_t, int64_t, double, bool, std::string_view, GgufArray>;
 
+// The place of a tensor in its file; all numbers were checked against the file's size.
 struct GgufTensor {
   uint32_t type;                // ggml's number; GgufTypeName
   std::vector<uint64_t> shape;  // outermost first, as in safetensors

@@ -10,7 +10,8 @@
 namespace lectern {
 namespace {
 
-// Reads the text and tells how far the lexer has come: limits are reported with a byte offset too.
+// An iterator over the text that notes how far the parser has read: the SAX interface gives no
+// offset when a limit is exceeded.
 class CountingCursor {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -33,8 +34,8 @@ class CountingCursor {
   const char** furthest_;
 };
 
-// Builds the tree. Containers under construction live in `open_`, innermost last. Each event
-// returns false, with status() set, to stop the parser.
+// Builds the tree from the parser's events, without recursion. Containers under construction live
+// in `open_`, the innermost last. Each event returns false, with status() set, to stop the parser.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
   TreeBuilder(const JsonLimits& limits, const std::vector<JsonStream>& streams, const char* begin,
@@ -52,6 +53,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return Fail(Code::kMalformedModel, "binary value"); }
 
   bool start_object(size_t) override { return Open(/*is_object=*/true); }
+  // A member's name; its value is the next event.
   bool key(string_t& name) override {
     Container& top = open_.back();
     if (!CheckLength(name)) return false;
@@ -59,6 +61,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       top.key = std::move(name);
       return true;
     }
+    // The key gets its place at once, so that a second one of the same name is noticed here.
     const auto [member, is_new] = top.members.try_emplace(std::move(name));
     if (!is_new) {
       return Fail(Code::kMalformedModel,
@@ -87,6 +90,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   Json TakeRoot() { return std::move(root_); }
 
  private:
+  // An object or list whose end was not read yet.
   struct Container {
     bool is_object;
     Json::Object members;
@@ -97,6 +101,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     std::string key;                   // of the member that it takes next
   };
 
+  // The path of the value that comes next; "?" where no stream can be: in lists and streams.
   std::string PathOfNext() const {
     if (open_.empty()) return "";
     const Container& top = open_.back();
@@ -104,6 +109,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return (top.path.empty() ? "" : top.path + ".") + top.member->first;
   }
 
+  // The stream that takes the members of a container; nullptr: they go into the tree.
   const JsonStream* StreamOf(const std::string& path, bool is_object) const {
     for (const JsonStream& stream : streams_) {
       if (stream.path == path && stream.is_object == is_object) return &stream;
@@ -128,6 +134,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
                 "JSON with more than " + std::to_string(limits_.max_values) + " values");
   }
 
+  // Begins a container, unless it is nested too deeply.
   bool Open(bool is_object) {
     if (open_.size() == limits_.max_depth) {
       return Fail(Code::kMalformedModel,
@@ -148,6 +155,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool Add(Json value) { return Count() && Place(std::move(value)); }
 
+  // Puts a complete value where it belongs: the root, a stream, a member or an item.
   bool Place(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
@@ -176,6 +184,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   Status status_;
 };
 
+// ParseJson, with the library's exceptions.
 Result<Json> ParseOrThrow(std::string_view text, const JsonLimits& limits,
                           const std::vector<JsonStream>& streams) {
   const char* const end = text.data() + text.size();
@@ -191,12 +200,15 @@ Result<Json> ParseOrThrow(std::string_view text, const JsonLimits& limits,
 // Returns `value` as a whole number if T holds it exactly.
 template <typename T>
 std::optional<T> WholeNumber(double value) {
+  // 2^63 and 2^64 are the first doubles that T does not hold; T's largest value itself is no
+  // double.
   constexpr double kEnd = std::numeric_limits<T>::digits == 63 ? 0x1p63 : 0x1p64;
   constexpr double kBegin = std::numeric_limits<T>::is_signed ? -kEnd : 0.0;
   if (!(value >= kBegin && value < kEnd) || std::trunc(value) != value) return std::nullopt;
   return static_cast<T>(value);
 }
 
+// A string or number as the library writes it.
 std::string DumpScalar(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -263,6 +275,7 @@ class EventPasser : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(number_integer_t value) override { return Scalar(Json(int64_t{value})); }
   bool number_unsigned(number_unsigned_t value) override { return Scalar(Json(uint64_t{value})); }
   bool number_float(number_float_t value, const string_t& digits) override {
+    // The library gives a whole number beyond 64 bits as a float.
     if (digits.find_first_of(".eE") != std::string::npos) return Scalar(Json(value));
     return Take(Status(Code::kLimitExceeded, "JSON integer of more than 64 bits"));
   }

@@ -1,5 +1,6 @@
-// Parses and writes JSON for everybody else: this is the one place that uses nlohmann's library.
-// Files are untrusted, so they are read through its event interface (SAX), with limits.
+// Parses and writes JSON for all of the engine: this is the one place that uses nlohmann's library.
+// Files are untrusted, so they are read through the library's event interface (SAX), with limits on
+// depth, count and length.
 #ifndef LECTERN_ENGINE_MODEL_FORMATS_JSON_H_
 #define LECTERN_ENGINE_MODEL_FORMATS_JSON_H_
 
@@ -16,7 +17,8 @@
 
 namespace lectern {
 
-// A parsed value. Objects keep their keys sorted and unique.
+// A JSON value, parsed or made by hand. Objects keep their keys sorted and unique. An ordinary
+// value: it owns its content, and copies are deep. One thread writes or several read.
 class Json {
  public:
   using Array = std::vector<Json>;
@@ -43,36 +45,40 @@ class Json {
   const Object* object() const { return std::get_if<Object>(&value_); }
   bool is_float() const { return std::holds_alternative<double>(value_); }
   // Any number as double, or only those that are whole and in the range of the type.
-  std::optional<double> number() const;
+  std::optional<double> number() const;  // may round an integer of more than 53 bits
   std::optional<int64_t> integer() const;
   std::optional<uint64_t> unsigned_integer() const;
   // Finds a member of an object; nullptr: it is missing, or this is no object.
   const Json* Find(std::string_view key) const;
 
-  // Compact; keys in sorted order; invalid UTF-8 in strings is replaced; non-finite numbers: null.
+  // Writes the value on one line: compact, keys in sorted order, so equal values give equal texts.
+  // Bytes that are not UTF-8 in strings are replaced by U+FFFD; numbers that are not finite become
+  // null.
   std::string Dump() const;
 
  private:
   std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
 };
 
+// Limits of a text; beyond them parsing stops with an error.
 struct JsonLimits {
   size_t max_depth = 16;
   size_t max_values = 1u << 20;  // members and items in total
   size_t max_string = 1u << 20;  // bytes of one string or key
 };
-// A large object or list whose members or items are handed over one after another as they are read
-// (items with an empty key); in the parsed tree it is empty, so that a vocabulary does not take a
-// tree's memory. The parser does not notice keys of it that appear twice: `take` must, and an error
+// A large object or list of a text, whose members or items are handed over one after another as
+// they are read; in the parsed tree it is empty. So a vocabulary of 150,000 pieces does not take a
+// tree's memory. The parser does not notice that a key in it appears twice: `take` must. An error
 // of `take` ends the parsing.
 struct JsonStream {
   std::string path;  // keys from the root: "model.vocab"
   bool is_object;
   std::function<Status(std::string& key, const Json& value)> take;  // may move the key
 };
-// Parses `text`. Duplicate keys, trailing text, NaN and numbers out of double's range are errors.
-// kMalformedModel (message has the byte offset) or kLimitExceeded. Throws bad_alloc: a caller who
-// asks "is this JSON?" must not be told no because memory ran out.
+// Parses `text`, which is one JSON value. Errors are duplicate keys, trailing text, NUL, NaN and
+// numbers out of double's range. kMalformedModel (the message has the byte offset; also for too
+// much depth) or kLimitExceeded. Throws bad_alloc: a caller who asks "is this JSON?" must not be
+// told no because memory ran out. `streams`: read only where keys lead to them.
 Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {},
                        const std::vector<JsonStream>& streams = {});
 

@@ -1,3 +1,5 @@
+// The checks follow safetensors/src/tensor.rs: what Hugging Face's reader refuses is refused here,
+// too.
 #include "engine/model/formats/safetensors.h"
 
 #include <algorithm>
@@ -9,11 +11,14 @@
 namespace lectern {
 namespace {
 
+// Limits of an untrusted header.
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kMaxRank = 8;
 constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxIndex = size_t{16} << 20;  // bytes
 
+// A dtype of the format and the bits of a value. All of them are known, so that a tensor that
+// nobody needs does not make a file unreadable; Weights refuses types that we do not compute with.
 struct DtypeBits {
   std::string_view name;
   uint64_t bits;
@@ -32,6 +37,7 @@ std::optional<uint64_t> BitsOf(std::string_view dtype) {
   return std::nullopt;
 }
 
+// The header's length, little-endian on every machine.
 uint64_t ReadLength(std::span<const std::byte> file) {
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) {
@@ -50,11 +56,12 @@ bool LooksLikePickle(std::span<const std::byte> file) {
          !has_json;
 }
 
-// One entry of the header. `what` names file and tensor in messages.
+// Reads one entry of the header. `what` names file and tensor in messages.
 class EntryReader {
  public:
   EntryReader(const Json& json, std::string what) : json_(json), what_(std::move(what)) {}
 
+  // Reads and checks the three members; unknown ones are ignored.
   Result<SafetensorsEntry> Read() {
     SafetensorsEntry entry;
     LECTERN_RETURN_IF_ERROR(ReadDtype(&entry));
@@ -91,6 +98,7 @@ class EntryReader {
     return Status();
   }
 
+  // Reads the range of a tensor's bytes, counted from the data's first byte.
   Status ReadOffsets(SafetensorsEntry* entry) const {
     const Json* offsets = json_.Find("data_offsets");
     if (offsets == nullptr || offsets->array() == nullptr || offsets->array()->size() != 2) {
@@ -104,7 +112,8 @@ class EntryReader {
     return Status();
   }
 
-  // dtype x shape == length, without overflow.
+  // Checks that dtype times shape is the length of the range, without overflow. Types of less than
+  // a byte must fill whole bytes.
   Status CheckLength(const SafetensorsEntry& entry) const {
     uint64_t bits = *BitsOf(entry.dtype);
     for (const uint64_t dimension : entry.shape) {
@@ -121,6 +130,7 @@ class EntryReader {
   std::string what_;
 };
 
+// Checks "__metadata__", which is the only member that is no tensor; its texts are not used.
 Status CheckMetadata(const Json& metadata, const std::string& path) {
   if (metadata.object() == nullptr) {
     return Status(Code::kMalformedModel, path + ": __metadata__ is not an object");
@@ -197,6 +207,7 @@ Result<Json> ParseHeader(std::span<const std::byte> file, const std::string& pat
   return Status(header.status().code(), path + ": header is " + header.status().message());
 }
 
+// Checks a name's length: names go into messages and maps.
 Status CheckTensorName(const std::string& name, const std::string& path) {
   if (!name.empty() && name.size() <= kMaxNameBytes) return Status();
   return Status(Code::kMalformedModel, path + ": a tensor's name has " +
@@ -204,6 +215,8 @@ Status CheckTensorName(const std::string& name, const std::string& path) {
                                            " bytes; 1..1024 are allowed");
 }
 
+// Checks a file's name in an index: it is joined to the folder's path, so it must not lead
+// elsewhere.
 Status CheckFileName(const std::string& tensor, const std::string& file, const std::string& path) {
   if (IsPickleName(file)) return UnsafeFormat(path + " names " + QuotedName(file) + ", which");
   const bool is_plain = !file.empty() && file.size() <= 255 && file[0] != '.' &&

@@ -21,8 +21,10 @@
 
 namespace lectern {
 
+// Bytes of JSON; a larger header is refused as malformed.
 inline constexpr uint64_t kMaxSafetensorsHeader = uint64_t{16} << 20;
 
+// A tensor of the table. Its length was checked against dtype, shape and file.
 struct SafetensorsEntry {
   std::string dtype;            // as the file names it: "BF16"
   std::vector<uint64_t> shape;  // at most 8 dimensions

@@ -1,4 +1,4 @@
-// SHA-256 by OpenSSL EVP.
+// SHA-256 by OpenSSL's EVP interface.
 #include "engine/model/formats/sha256.h"
 
 #include <openssl/evp.h>

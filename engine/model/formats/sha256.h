@@ -10,14 +10,18 @@
 
 namespace lectern {
 
+// One hash in the making: updates, then Finish once. One thread. Nothing fails except the
+// constructor, which throws bad_alloc.
 class Sha256 {
  public:
   Sha256();
   ~Sha256();
+  // Hashes further bytes. Where a number is hashed by its bytes, its byte order is part of the
+  // hash.
   void Update(const void* data, size_t bytes);
   // Adds the text's length before the text, so that a sequence of texts has one reading only.
   void UpdateText(std::string_view text);
-  std::array<uint8_t, 32> Finish();  // once
+  std::array<uint8_t, 32> Finish();  // once; no Update may follow
 
  private:
   struct Context;

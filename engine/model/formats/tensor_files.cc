@@ -16,6 +16,7 @@ std::string Join(const std::string& folder, std::string_view name) {
   return folder + "/" + std::string(name);
 }
 
+// The types of safetensors that we compute with; nothing: another one.
 std::optional<TensorType> TypeOf(std::string_view dtype) {
   for (const TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kBf16}) {
     if (dtype == TensorTypeName(type)) return type;
@@ -23,6 +24,8 @@ std::optional<TensorType> TypeOf(std::string_view dtype) {
   return std::nullopt;
 }
 
+// Loads the header of a file, so that ParseSafetensors can read it; the data stays on disk. A
+// length that is too large is cut here and refused there.
 Status LoadHeader(const MappedFile& map) {
   uint64_t length = 0;
   LECTERN_RETURN_IF_ERROR(map.Load(0, std::min<uint64_t>(sizeof length, map.size())));
@@ -31,6 +34,7 @@ Status LoadHeader(const MappedFile& map) {
   return map.Load(0, std::min(length, map.size()));
 }
 
+// Opens a file and adds its tensors. kMalformedModel: a tensor is in two files.
 Status AddFile(Env& env, const std::string& path, Io io, TensorFiles* all) {
   LECTERN_ASSIGN(TensorFiles::File file, OpenModelFile(env, path, io));
   LECTERN_RETURN_IF_ERROR(LoadHeader(*file.map));
@@ -97,6 +101,7 @@ Status AddIndexed(Env& env, const std::string& folder, Io io, TensorFiles* all) 
   return CompareWithIndex(index, folder, *all);
 }
 
+// The error for a folder without safetensors; it tells users of pickle files how to convert them.
 Status NoWeights(Env& env, const std::string& folder) {
   LECTERN_ASSIGN(const std::vector<std::string> names, env.List(folder));
   for (const std::string& name : names) {
@@ -128,6 +133,7 @@ Result<TensorFiles::File> OpenModelFile(Env& env, const std::string& path, Io io
   return file;
 }
 
+// As transformers does, the single file is taken where there are both.
 Result<TensorFiles> OpenSafetensors(Env& env, const std::string& folder, Io io) {
   TensorFiles all;
   LECTERN_ASSIGN(const bool is_single, env.Exists(Join(folder, kSingleFile)));

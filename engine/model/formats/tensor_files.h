@@ -17,6 +17,10 @@
 
 namespace lectern {
 
+// The tensors of a model and the files that they are in. Movable; the maps in it hold the files
+// open. OpenSafetensors or a GGUF model makes it, Weights takes the tensors that a model needs out
+// of it. The headers were checked; the bytes of a tensor must be loaded (MappedFile::Load) before
+// they are read.
 struct TensorFiles {
   struct File {
     std::string path, resolved;  // as given; links followed
@@ -28,7 +32,7 @@ struct TensorFiles {
     std::string type_name;           // as the file has it
     std::vector<uint64_t> shape;     // outermost first
     uint64_t begin, end;             // bytes of the file
-    size_t file;
+    size_t file;                      // place in `files`
   };
 
   std::vector<File> files;
@@ -40,8 +44,8 @@ struct TensorFiles {
   // Gives the files' own name of a tensor, for messages; empty: they use the names of transformers.
   std::function<std::string(std::string_view)> own_name;
 
-  std::string Shown(std::string_view name) const;  // quoted
-  bool HasBlocks() const;
+  std::string Shown(std::string_view name) const;  // for messages: the file's own name, quoted
+  bool HasBlocks() const;  // whether any tensor has a type of blocks (Q4_K and the like)
 };
 
 // Opens a file of a model without reading it; links are followed. Returns the codes of Env.

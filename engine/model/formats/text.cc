@@ -1,4 +1,4 @@
-// Bytes to valid UTF-8: Unicode 15, section 3.9, table 3-7 (well-formed sequences).
+// Turns bytes into valid UTF-8 by Unicode 15, section 3.9, table 3-7 (well-formed sequences).
 #include "engine/model/formats/text.h"
 
 #include <cstddef>
@@ -8,14 +8,15 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// The bytes that may follow a lead byte: how many, and the range of the first of them. Later ones
-// are always 80..BF. The narrowed ranges keep out overlong forms, surrogates and values past
-// U+10FFFF.
+// A row of table 3-7: the length of a character by its first byte, and the range of the second
+// byte. Later bytes are always 80..BF. The narrowed ranges keep out overlong forms, surrogates and
+// values past U+10FFFF.
 struct Lead {
   int length;  // of the whole character; 0: not a lead byte
   uint8_t low, high;
 };
 
+// The row for a first byte. C0, C1 and F5..FF begin no character, nor do 80..BF.
 Lead Classify(uint8_t byte) {
   if (byte < 0x80) return {1, 0, 0};
   if (byte < 0xC2) return {0, 0, 0};
@@ -37,6 +38,7 @@ int Utf8CharLength(std::string_view bytes) {
   if (lead.length == 0) return -1;
   uint8_t low = lead.low, high = lead.high;
   for (int i = 1; i < lead.length; ++i) {
+    // The bytes so far are fine: the character may be completed by later bytes.
     if (static_cast<size_t>(i) == bytes.size()) return 0;
     const uint8_t byte = static_cast<uint8_t>(bytes[static_cast<size_t>(i)]);
     if (byte < low || byte > high) return -i;
@@ -55,6 +57,8 @@ bool IsValidUtf8(std::string_view text) {
   return true;
 }
 
+// Valid stretches are copied whole, not character by character. A character that is cut short at
+// the end is one invalid sequence.
 CleanText CleanUtf8(std::string_view bytes) {
   CleanText clean;
   if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
@@ -78,6 +82,7 @@ CleanText CleanUtf8(std::string_view bytes) {
 
 namespace {
 
+// The characters that Python's str.strip removes.
 constexpr std::string_view kSpaces[] = {
     " ",        "\t",       "\n",       "\v",       "\f",       "\r",       "\x1C",     "\x1D",
     "\x1E",     "\x1F",     "\u0085",   "\u00A0",   "\u1680",   "\u2000",   "\u2001",   "\u2002",
@@ -87,6 +92,7 @@ constexpr std::string_view kSpaces[] = {
 }  // namespace
 
 std::string_view TrimWhiteSpace(std::string_view text) {
+  // Until a pass over the list removes nothing more.
   for (bool is_done = false; !is_done;) {
     is_done = true;
     for (const std::string_view space : kSpaces) {

@@ -20,6 +20,9 @@ size_t PartOfMark(std::string_view text, std::string_view mark) {
 
 }  // namespace
 
+// Looks for the earliest end of a stop text, not for its earliest beginning: the text comes byte by
+// byte in principle, and the stop text that is complete first must win however the pieces are cut.
+// If two end together, the longer one has the earlier beginning, and more is hidden.
 std::string StopTexts::Push(std::string_view text) {
   if (is_found_) return {};
   held_ += text;
@@ -46,6 +49,8 @@ AnswerText::AnswerText(const Tokenizer& tokenizer, const ThinkingMarks& marks, b
                        std::span<const std::string> stops)
     : tokenizer_(tokenizer),
       marks_(marks),
+      // The prompt ends before the answer's first space ("Answer:"), which is no part of the
+      // answer.
       stream_(tokenizer, /*strip_leading_space=*/true),
       state_(is_thinking           ? State::kThinking
              : marks.begin.empty() ? State::kAnswering
@@ -53,6 +58,7 @@ AnswerText::AnswerText(const Tokenizer& tokenizer, const ThinkingMarks& marks, b
       stops_(stops),
       strips_beginning_(is_thinking) {}
 
+// A token counts as thought if the model thought before it or thinks after it, so both marks count.
 ShownText AnswerText::Push(int32_t id) {
   ShownText shown;
   const bool was_thinking = state_ == State::kThinking;
@@ -112,6 +118,7 @@ void AnswerText::TakeBeginning(ShownText* shown) {
   }
 }
 
+// Text that may be the beginning of the end mark waits in pending_.
 void AnswerText::TakeThinking(ShownText* shown) {
   const size_t end = pending_.find(marks_.end);
   if (end == std::string::npos) {
@@ -122,6 +129,7 @@ void AnswerText::TakeThinking(ShownText* shown) {
   }
   Show(std::string_view(pending_).substr(0, end), &shown->reasoning);
   pending_.erase(0, end + marks_.end.size());
+  // The thought's last white space is dropped: held_ is about to serve the answer.
   held_.clear();
   strips_beginning_ = true;
   // Some models think again before they answer.
@@ -153,6 +161,8 @@ void AnswerText::Show(std::string_view text, std::string* to) {
   held_ = text.substr(last + 1);
 }
 
+// For each length of a run it counts how many of the last tokens equal the token that far before
+// them. `matched` tokens that repeat a run make matched + run tokens in the loop.
 bool LoopDetector::Push(int32_t id) {
   bool is_loop = false;
   for (size_t run = 1; run <= std::min(kLongestRun, num_ids_); ++run) {

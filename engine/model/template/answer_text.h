@@ -1,5 +1,6 @@
-// Turns the tokens of an answer into what the user sees: its text, and apart from it what a model
-// thought before it answered.
+// Turns the tokens of an answer into the text that a user sees, as the tokens come: the answer, and
+// apart from it the model's thoughts before it. Also ends answers at stop texts, and notices
+// answers that go round in a loop. DocumentSession uses it while it decodes.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_ANSWER_TEXT_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_ANSWER_TEXT_H_
 
@@ -14,57 +15,69 @@
 
 namespace lectern {
 
-// Text that can be shown to the user now, valid UTF-8.
+// The text that one token makes showable, valid UTF-8; often empty, because bytes, marks and stop
+// texts may be incomplete.
 struct ShownText {
   std::string answer, reasoning;
 };
 
-// Ends a text before the first of some stop texts that is complete in it; of those that are
-// complete with the same byte, before the longest. A text is the same however it was cut.
+// Ends a text before the first stop text that is complete in it. If several are complete with the
+// same byte, the longest counts. The result does not depend on how the text was cut into pieces.
+// One thread.
 class StopTexts {
  public:
-  // None of them is empty. They must outlive this.
+  // `stops`: none is empty; they must outlive this. Without any, all text passes at once.
   explicit StopTexts(std::span<const std::string> stops) : stops_(stops) {}
-  // Returns the text that can be shown now: all but an end that a stop text may begin with; nothing
-  // once a stop text was found.
+  // Takes the next piece of the text and returns the part that can be shown now: everything but an
+  // end that may be the beginning of a stop text. Returns nothing once a stop text was found.
   std::string Push(std::string_view text);
-  std::string Flush();  // the end: what was held back
+  std::string Flush();  // the text has ended: returns the part that was held back
   bool is_found() const { return is_found_; }
 
  private:
   const std::span<const std::string> stops_;
+  // Text that was passed to Push and not returned yet: an end that may begin a stop text.
   std::string held_;
   bool is_found_ = false;
 };
 
-// Splits an answer as it is decoded. White space at the end of both texts is held back until
-// something follows it, so that none is shown at the very end. One thread.
+// Splits an answer into text and thoughts as it is decoded. White space at the end of both is held
+// back until something follows it, so that none is shown at the very end; at the beginning of
+// thoughts, and behind them, it is dropped. One thread.
 class AnswerText {
  public:
-  // `marks`: those that the model thinks between, or empty. `is_thinking`: the prompt ended with
-  // the first of them. `stops`: texts that end the answer, not its thoughts, and are no part of it;
-  // none empty. All arguments must outlive this.
+  // `marks`: the texts between which the model thinks; empty where it has none. `is_thinking`: the
+  // prompt ended with the first mark, so the answer begins inside. `stops`: texts that end the
+  // answer, not its thoughts, and are no part of it; none is empty. All arguments must outlive
+  // this.
   AnswerText(const Tokenizer& tokenizer, const ThinkingMarks& marks, bool is_thinking,
              std::span<const std::string> stops = {});
 
+  // Takes the answer's next token and returns the text that can be shown now.
   ShownText Push(int32_t id);
-  ShownText Flush();  // the end: unfinished characters become U+FFFD
-  // Tokens that were pushed while the model thought, marks included.
+  ShownText Flush();  // the answer has ended: returns the rest; an unfinished character is U+FFFD
+  // The number of tokens that were pushed while the model thought, marks included.
   uint64_t reasoning_tokens() const { return reasoning_tokens_; }
   bool is_thinking() const { return state_ == State::kThinking; }
   bool is_stopped() const { return stops_.is_found(); }  // a stop text was found
-  // Bytes of the answer that tokens have brought, a stop text included, and how many of the first
-  // of them are no longer held back: all there will ever be once it is stopped and flushed.
+  // The number of bytes of the answer that tokens have brought so far, with a stop text and
+  // everything behind it.
   uint64_t num_brought() const { return num_brought_; }
+  // How many of these bytes, from the first on, are no longer held back. Once an answer is stopped
+  // and flushed, the rest will never be shown.
   uint64_t num_settled() const { return num_passed_ - (is_thinking() ? 0 : held_.size()); }
 
  private:
+  // kBeginning: nothing but white space so far, so a thought may still begin.
   enum class State { kBeginning, kThinking, kAnswering };
+  // Passes a token's text to the part for the state. `is_control`: the token is a control token.
   void Take(std::string_view text, bool is_control, ShownText* shown);
   void TakeBeginning(ShownText* shown);
+  // Shows pending_ up to the mark that ends the thought.
   void TakeThinking(ShownText* shown);
+  // Shows text of the answer, by way of the stop texts.
   void Answer(std::string_view text, ShownText* shown);
-  // Appends to `to`, but for white space at the end, which waits in held_.
+  // Appends the text to `to` except white space at its end, which waits in held_ for what follows.
   void Show(std::string_view text, std::string* to);
 
   const Tokenizer& tokenizer_;
@@ -75,12 +88,12 @@ class AnswerText {
   std::string held_;     // white space that has not been shown
   StopTexts stops_;
   uint64_t num_brought_ = 0, num_passed_ = 0;  // before and behind stops_
-  bool strips_beginning_ = false;
+  bool strips_beginning_ = false;  // drops white space until other text comes
   uint64_t reasoning_tokens_ = 0;
 };
 
-// Notices answers that go round in a loop: the last tokens are at least kLeastRounds copies of one
-// run of tokens, and at least kLeastTokens in all.
+// Notices an answer that repeats itself: its last tokens are at least kLeastRounds copies of one
+// run of tokens, and at least kLeastTokens in all. One thread.
 class LoopDetector {
  public:
   // Longer runs are not found, because each length of a run costs a comparison for every token.
@@ -91,7 +104,8 @@ class LoopDetector {
   //   Gemma 3's tokens  4.5 million  1 place, a line that is ornament
   static constexpr size_t kLeastRounds = 4, kLeastTokens = 64;
 
-  // True: the answer has been in a loop since some time before this token.
+  // Takes the answer's next token. True: the answer is in a loop with this token. Costs kLongestRun
+  // comparisons.
   bool Push(int32_t id);
 
  private:

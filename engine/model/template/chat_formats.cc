@@ -9,17 +9,17 @@
 namespace lectern {
 namespace {
 
-// Says which messages lose the white space around them.
+// Which messages a template strips of white space at both ends.
 enum class Trims { kNothing, kAnswers, kAll };
 
-// Texts in which "{name}" is the control token `name`, and "{bos}" and "{eos}" are the tokens that
-// the tokenizer puts around a text, if it does.
+// A row of the table. In its texts "{name}" is the control token `name`, and "{bos}" and "{eos}"
+// are the tokens that the tokenizer puts around a text; they are empty where it puts none.
 struct ChatFormat {
   std::string_view name;
   std::string_view before_user;    // up to the text of the first user's turn
   std::string_view before_answer;  // from the end of a user's turn to where the answer begins
   std::string_view next_user;      // from the end of an answer to the next user's turn
-  // Around the text of an earlier answer.
+  // Texts before and behind the text of an earlier answer.
   std::string_view around_answer = {}, after_answer = {};
   Trims trims = Trims::kNothing;
 };
@@ -76,22 +76,24 @@ constexpr ChatFormat kFormats[] = {
 };
 constexpr const ChatFormat& kPlain = kFormats[std::size(kFormats) - 1];
 
-// The first of these whose control tokens a vocabulary has is suggested for it. Templates whose
-// tokens other templates have, too, are not among them.
+// Templates that can be recognised by their control tokens: the first one whose tokens a vocabulary
+// has is suggested. Where several have the same tokens, the plainest stands for all.
 constexpr std::string_view kSuggested[] = {"llama3", "chatml", "gemma", "phi3",
                                            "mistral-v3-tekken"};
 
-// This is part of the identity of documents; it is raised when the table is rendered in another
-// way.
+// Stands between name and text in the identity of a built-in template. The number is raised when
+// the table is rendered in another way, which makes documents of the old way another model's.
 constexpr std::string_view kBuiltInVersion = " 1: ";
 // The identity of "plain" in documents of versions that knew no other template.
 constexpr std::string_view kPlainIdentity = "plain 1: <bos>";
 
-// A part of a format: a text, or the name of a token. "{a}b" is the token "a" and the text "b".
+// A part of a format: a text, or the name of a token.
 struct FormatPart {
   std::string_view text;
   bool is_token;
 };
+// Splits "{a}b" into the token "a" and the text "b". Braces in a text cannot be written; no
+// template needs them.
 std::vector<FormatPart> SplitFormat(std::string_view format) {
   std::vector<FormatPart> parts;
   while (!format.empty()) {
@@ -114,10 +116,12 @@ std::string Expression(std::string_view format) {
   return "{{ " + expression + " }}";
 }
 
+// The Jinja that shows a message, with or without the white space around it.
 std::string Content(bool trims) {
   return trims ? "{{ message.content | trim }}" : "{{ message.content }}";
 }
 
+// Writes a row as a Jinja program over transformers' variables: `messages`, bos_token, eos_token.
 std::string JinjaOf(const ChatFormat& format) {
   return Expression(format.before_user) +
          "{% for message in messages %}{% if message.role == 'user' %}" +
@@ -126,6 +130,7 @@ std::string JinjaOf(const ChatFormat& format) {
          Expression(format.after_answer) + Expression(format.next_user) + "{% endif %}{% endfor %}";
 }
 
+// The control tokens that a row names, each once, without bos and eos.
 std::vector<std::string> TokensOf(const ChatFormat& format) {
   std::vector<std::string> tokens;
   for (const std::string_view text : {format.before_user, format.before_answer, format.next_user}) {
@@ -139,11 +144,13 @@ std::vector<std::string> TokensOf(const ChatFormat& format) {
   return tokens;
 }
 
+// nullptr: no row has this name.
 const ChatFormat* FindFormat(std::string_view name) {
   const auto at = std::ranges::find(kFormats, name, &ChatFormat::name);
   return at == std::end(kFormats) ? nullptr : at;
 }
 
+// Makes the program of a row, with its identity: name, version and the text before a document.
 ChatSource SourceOf(const ChatFormat& format) {
   const std::string identity =
       std::string(format.name) + std::string(kBuiltInVersion) + std::string(format.before_user);
@@ -153,10 +160,12 @@ ChatSource SourceOf(const ChatFormat& format) {
           .needs = TokensOf(format)};
 }
 
+// Whether a text has any tag of Jinja. A name or path has none.
 bool LooksLikeJinja(std::string_view text) {
   return text.find("{{") != std::string_view::npos || text.find("{%") != std::string_view::npos;
 }
 
+// The error for a template that was not found; a long text is cut.
 Status NoTemplate(std::string_view given) {
   return Status(Code::kInvalidArgument, "chat template \"" + std::string(given.substr(0, 100)) +
                                             "\" is no file with a Jinja program, and none of " +

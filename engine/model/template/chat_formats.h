@@ -1,8 +1,9 @@
-// The chat templates that Lectern brings along, for models that have none of their own.
+// The chat templates that Lectern brings along, for models that have none of their own or whose own
+// one the user replaces; and the search for the template that a user named.
 //
 // Each is a Jinja program, as models carry them (chat_template.h runs both). They are written here
-// as rows of a table, because all of them say the same thing in other words: what stands before a
-// user's turn, between a question and its answer, and after an answer.
+// as rows of a table, because all of them say the same thing in other words: the text before a
+// user's turn, the text between a question and its answer, and the text after an answer.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_CHAT_FORMATS_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_CHAT_FORMATS_H_
 
@@ -15,17 +16,19 @@
 
 namespace lectern {
 
-// A chat template that is not yet bound to a vocabulary.
+// A chat template as text, not yet checked and not yet bound to a vocabulary (ChatTemplate::Make).
 struct ChatSource {
-  // "plain", "chatml", …; kOwnTemplate: the model's; kFileTemplate: the user's.
+  // The name in reports: "plain", "chatml" and so on for a built-in one, kOwnTemplate for the
+  // model's, kFileTemplate for the user's.
   std::string name;
-  std::string jinja;
+  std::string jinja;  // the program; empty: the model has no template
   // Texts of the tokens that begin and end a text, for the template's `bos_token` and `eos_token`;
   // empty: none.
   std::string bos = {}, eos = {};
-  // The text that stands for a built-in template in documents and their fingerprints; else empty.
+  // The text that stands for a built-in template in documents and their fingerprints; empty for the
+  // others, which are identified by the text that they render before a document.
   std::string identity = {};
-  // Control tokens that a built-in template cannot do without.
+  // Texts of control tokens without which a built-in template cannot be used.
   std::vector<std::string> needs = {};
 };
 inline constexpr size_t kMaxChatTemplate = size_t{1} << 20;  // bytes of a Jinja program
@@ -34,17 +37,20 @@ inline constexpr std::string_view kPlainTemplate = "plain";
 
 // The names of all built-in templates: "plain, llama2, …".
 std::string KnownChatFormats();
-// kInvalidArgument, param "chat_template": no built-in template has this name; the message lists
-// them.
+// Returns a built-in template. kInvalidArgument, param "chat_template": none has this name; the
+// message lists them.
 Result<ChatSource> ChatFormatNamed(std::string_view name);
-// `given`: a built-in name, the text of a Jinja program (it has "{{" or "{%"), or the path of a
-// file with one. kInvalidArgument, param "chat_template": none of these.
+// Finds the template that a user means. `given`: a built-in name; else the text of a Jinja program
+// (it has "{{" or "{%"); else the path of a file with such a program. kInvalidArgument, param
+// "chat_template": none of these, or a file of more than kMaxChatTemplate bytes. kIoError: the file
+// cannot be read.
 Result<ChatSource> FindChatSource(Env& env, const std::string& given);
 
-// The built-in template whose control tokens the vocabulary has, such as "chatml" where it has
-// "<|im_start|>" and "<|im_end|>"; empty: no template's.
+// Returns the name of the built-in template whose control tokens the vocabulary has, such as
+// "chatml" where it has "<|im_start|>" and "<|im_end|>"; empty: there is none.
 std::string_view SuggestedChatFormat(const Tokenizer& tokenizer);
-// The sentence for a user whose model has no chat template. `suggested`: as above.
+// The sentence for a user whose model has no chat template. `suggested`: a name that
+// SuggestedChatFormat found, or empty.
 Message AskedPlainly(std::string_view suggested);
 
 }  // namespace lectern

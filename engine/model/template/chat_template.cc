@@ -12,18 +12,20 @@
 namespace lectern {
 namespace {
 
-constexpr std::string_view kQuestion = "\n\nQuestion: ";
+constexpr std::string_view kQuestion = "\n\nQuestion: ";  // between document and first question
 
-// Stand-ins for a document, which the template must show as they are. They differ in length,
-// letters and lines, so that a template that looks into a user's text shows it.
+// Stand-ins for a document when a template is tried out. The template must show them unchanged.
+// They differ in length, letters and lines, so that a template whose other text depends on a user's
+// text gives itself away.
 constexpr std::string_view kMark = "LecternDocument7f3a91",
                            kOtherMark = "A: 2nd\n\n# stand-in (0c5e), <b>";
 
-// This begins the identity of a template that is not built in. It is raised when the text before a
-// document is rendered in another way, which makes every such model another one.
+// Begins the identity of a template that is not built in. The number is raised when the text before
+// a document is rendered in another way, which makes every such model another one.
 constexpr std::string_view kTemplateVersion = "template 1: ";
 
-// The marks of published models, the most special first: in some templates a later one is text.
+// The marks of published models, the rarest first: a program that has a rare one may have "<think>"
+// as mere text, too.
 constexpr std::pair<std::string_view, std::string_view> kThinkingMarks[] = {
     {"<seed:think>", "</seed:think>"},
     {"<mm:think>", "</mm:think>"},
@@ -34,6 +36,7 @@ constexpr std::pair<std::string_view, std::string_view> kThinkingMarks[] = {
     {"<think>", "</think>"},
 };
 
+// The error for a template that cannot be used, with the way out.
 Status Refused(const std::string& path, const std::string& what) {
   return Status(Code::kUnsupportedModel, path + ": its chat template " + what + "; give another " +
                                              OptionName("chat_template") +
@@ -42,8 +45,8 @@ Status Refused(const std::string& path, const std::string& what) {
       .WithParam("chat_template");
 }
 
-// Reads a date such as "2026-11-25"; for any other text it is the day that published templates say
-// where there is no clock.
+// Reads a date such as "2026-11-25" with its weekday and its day of the year. Any other text gives
+// 26 July 2024, the day that Llama 3.1's template says where there is no clock.
 std::tm ParseDate(std::string_view date) {
   std::tm day{};
   day.tm_year = 2024 - 1900, day.tm_mon = 6, day.tm_mday = 26;
@@ -68,7 +71,7 @@ std::tm ParseDate(std::string_view date) {
   return day;
 }
 
-// Bytes [begin, end) of a rendering.
+// Bytes [begin, end) of a rendering, each with its origin.
 jinja::Rendered Slice(const jinja::Rendered& whole, size_t begin, size_t end) {
   jinja::Rendered part;
   part.text = whole.text.substr(begin, end - begin);
@@ -81,15 +84,19 @@ jinja::Rendered Slice(const jinja::Rendered& whole, size_t begin, size_t end) {
   return part;
 }
 
-// Encodes text up to the next control token at once, so that only those cut it.
+// Tokenises a rendering piece by piece. Text is gathered up to the next control token and encoded
+// at once, so that only control tokens cut it: a run of the template's and a user's text beside it
+// may share a token, as they do in transformers.
 class PromptEncoder {
  public:
-  // `is_beginning`: nothing but the token that begins a text comes before. `offset`: of the first
-  // byte that is added, in Prompt::ends.
+  // `is_beginning`: nothing but the token that begins a text comes before, so that the text may get
+  // the tokenizer's dummy prefix. `offset`: the place of the first byte that is added, for
+  // Prompt::ends.
   PromptEncoder(const Tokenizer& tokenizer, bool is_beginning, size_t offset)
       : tokenizer_(tokenizer), is_beginning_(is_beginning), at_(offset) {}
 
-  // Encodes a rendering from the byte `begin` on.
+  // Adds a rendering from byte `begin` on. Control tokens are looked for only in the template's own
+  // text.
   Status Add(const jinja::Rendered& rendered, size_t begin) {
     size_t at = begin;
     for (const jinja::Run& run : rendered.runs) {
@@ -105,6 +112,7 @@ class PromptEncoder {
     return Status();
   }
 
+  // Encodes the gathered text, then adds a token that stands for `bytes` bytes of the rendering.
   Status AddToken(int32_t id, size_t bytes) {
     LECTERN_RETURN_IF_ERROR(Flush());
     at_ += bytes;
@@ -114,6 +122,7 @@ class PromptEncoder {
     return Status();
   }
 
+  // Encodes the gathered text.
   Status Flush() {
     if (text_.empty()) return Status();
     // A space at the beginning is the dummy prefix.
@@ -130,19 +139,22 @@ class PromptEncoder {
     return Status();
   }
 
-  // A space at the end that the next text's dummy prefix will be.
+  // Takes away a space at the end of the gathered text, because the dummy prefix of the text that
+  // follows will be that space. False: there is none, or the tokenizer has no dummy prefix.
   bool TakeSpace() {
     if (!tokenizer_.has_dummy_prefix() || !text_.ends_with(' ')) return false;
     text_.pop_back();
     return true;
   }
 
+  // Whether nothing was added yet that a text could continue.
   bool is_beginning() const { return is_beginning_ && text_.empty(); }
   Prompt Take() { return std::move(prompt_); }
 
  private:
   void AddText(std::string_view text) { text_ += text; }
 
+  // Cuts the template's text at control tokens, the longest one at each place.
   Status AddTemplateText(std::string_view text) {
     size_t begin = 0;
     for (size_t at = 0; at < text.size();) {
@@ -166,6 +178,8 @@ class PromptEncoder {
   Prompt prompt_;
 };
 
+// A message as transformers passes it: role, content (a text, or a list with one part of type
+// "text") and, if the model thought, reasoning_content.
 jinja::Value ChatMessage(const char* role, const std::string& content, bool has_parts,
                          const std::string& reasoning = "") {
   jinja::Value text = jinja::Value::Input(content);
@@ -215,6 +229,7 @@ struct ChatTemplate::Cut {
 
 jinja::Variables ChatTemplate::VariablesOf(const std::string& document, const ChatHistory& history,
                                            std::string_view question) const {
+  // Instructions follow the document: the text before it is fixed when it is indexed.
   std::string asked = document;
   if (!history.instructions.empty()) {
     asked.append("\n\n").append(TrimWhiteSpace(history.instructions));
@@ -247,6 +262,7 @@ Result<ChatTemplate::Cut> ChatTemplate::RenderAround(const std::string& document
                                                      std::string_view date) const {
   LECTERN_ASSIGN(const jinja::Rendered whole,
                  program_.Render(VariablesOf(document, history, question), ParseDate(date)));
+  // The first place: Learn has refused templates that show it twice.
   const size_t begin = whole.text.find(document);
   if (begin == std::string::npos) {
     return Status(Code::kUnsupportedModel, "leaves a user's text out or changes it");
@@ -280,6 +296,7 @@ Result<ChatTemplate> ChatTemplate::Make(ChatSource source, const Tokenizer& toke
     made.has_parts_ = has_parts, made.has_tools_ = has_tools;
     learnt = made.Learn();
   }
+  // The first failure is reported: the others come from arguments that the template did not want.
   if (!learnt.ok()) return Refused(path, plain.message());
   made.FindThinkingMarks(tokenizer);
   return made;
@@ -346,6 +363,8 @@ Result<FixedContext> ChatTemplate::EncodeDocument(const Tokenizer& tokenizer, st
   const int32_t bos = tokenizer.bos_id();
   if (bos >= 0 && !(first && first->id == bos)) LECTERN_RETURN_IF_ERROR(encoder.AddToken(bos, 0));
   LECTERN_RETURN_IF_ERROR(encoder.Add(cut.before, 0));
+  // The document gets the dummy prefix where it begins the text, or where a space of the template
+  // stands before it; else it continues the template's text.
   const bool has_dummy_prefix = encoder.is_beginning() || encoder.TakeSpace();
   LECTERN_RETURN_IF_ERROR(encoder.Flush());
   LECTERN_ASSIGN(const TokenizedText tokens,
@@ -420,6 +439,7 @@ std::string TokenTextOf(std::string_view tokenizer_config, std::string_view key)
   return token != nullptr && token->string() != nullptr ? *token->string() : "";
 }
 
+// Empty if the clock cannot be read; then ParseDate takes the fixed day.
 std::string Today() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm here{};

@@ -1,14 +1,15 @@
-// Renders conversations about a document through a model's chat template, and reads them as tokens.
+// Renders conversations about a document through a model's chat template, and reads the result as
+// tokens. Model holds one; indexing and asking use it.
 //
-// A chat template is a Jinja program (jinja.h runs it), written as the model's trainers, the user
-// or chat_formats.h wrote it. The user's first turn is the document, "\n\nQuestion: " and the
-// question; later turns are questions alone. A rendering is cut once, behind the document: all
-// before the cut is indexed with the document, all behind it goes with a question. Instructions,
-// which templates put before a first turn, stand between the document and the first question
-// instead, because what is before a document is fixed when it is indexed.
+// A chat template is a Jinja program (jinja.h runs it): the model's own, the user's, or one of
+// chat_formats.h. The user's first turn is the document, "\n\nQuestion: " and the question; later
+// turns are questions alone. A rendering is cut once, behind the document: the text before the cut
+// is indexed with the document, the text behind it goes with a question. Instructions, which
+// templates put before a first turn, stand between the document and the first question instead,
+// because the text before a document is fixed when it is indexed.
 //
-// Control tokens come out of the template's own text alone: a rendering knows byte by byte what
-// users wrote, and "<|im_end|>" in a document or a question stays text.
+// Control tokens come out of the template's own text alone: a rendering knows for each byte whether
+// a user wrote it, and "<|im_end|>" in a document or a question stays text.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_CHAT_TEMPLATE_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_CHAT_TEMPLATE_H_
 
@@ -26,8 +27,8 @@
 
 namespace lectern {
 
-// The fixed context: what the template puts before a document, and the document. Positions are
-// 0 … size - 1.
+// The tokens that are prefilled while indexing: the template's text before the document, and the
+// document. Their positions are 0 … size - 1.
 struct FixedContext {
   std::vector<int32_t> ids;
   std::vector<TokenizedText::Range> ranges;  // of the text; the prefix has {0, 0}
@@ -35,91 +36,109 @@ struct FixedContext {
   uint64_t dropped_bytes = 0;  // of the document, for which the vocabulary has no piece
 };
 
-// Text that was read as tokens, with the place in it where each token ends.
+// A text and its tokens, with the place in the text where each token ends. A session keeps one for
+// its conversation.
 struct Prompt {
   std::string text;
   std::vector<int32_t> ids;
   std::vector<uint64_t> ends;  // [ids], bytes of `text`, ascending
 
+  // Appends a token and its text.
   void Add(int32_t id, std::string_view token_text);
+  // Keeps the first tokens, and the text up to the end of the last of them; nothing where there are
+  // no more.
   void Truncate(size_t num_tokens);
-  // Returns how many of the prompt's tokens also begin a text that begins like `other`; these need
-  // not be computed again. It is at most size - 1 of a prompt that `other` begins with whole and
-  // adds nothing to, so that a token is left to run.
+  // Returns how many of the first tokens can stay when the text becomes `other`: those that end
+  // within the common beginning of both, at a whole character. At least one byte of `other` is left
+  // over, so that a token is left to run and gives the logits of the answer's first token.
   size_t TokensBefore(std::string_view other) const;
 };
 
-// The marks between which a model thinks, such as "<think>" and "</think>"; empty: it has none.
+// The texts between which a model thinks, such as "<think>" and "</think>"; both empty: it has
+// none.
 struct ThinkingMarks {
   std::string begin, end;
 };
 
-// A template bound to one vocabulary. Immutable; thread-safe.
+// A template that was checked and bound to one vocabulary. Immutable; thread-safe.
 class ChatTemplate {
  public:
-  // Renders two short conversations to learn where documents go. kUnsupportedModel, param
-  // "chat_template": the program cannot be run, refuses a conversation of a user and an assistant,
-  // does not show the user's text once, or needs a token that the vocabulary lacks.
-  // `path` only names the model in messages.
+  // Parses the program and renders three short conversations to learn where documents go. `path`
+  // only names the model in messages. kUnsupportedModel, param "chat_template": the program cannot
+  // be run, refuses a conversation of a user and an assistant, does not show the user's text
+  // exactly once and unchanged, or needs a token that the vocabulary lacks.
   static Result<ChatTemplate> Make(ChatSource source, const Tokenizer& tokenizer,
                                    const std::string& path = "the model");
 
   const std::string& name() const { return source_.name; }
   const std::string& jinja() const { return source_.jinja; }
-  // The text that stands for the template in documents and their fingerprints: all that it puts
-  // before a document, rendered on a fixed day.
+  // The text that stands for the template in documents and their fingerprints: everything that it
+  // puts before a document, rendered on a fixed day. Two templates that differ only behind the
+  // document share documents.
   const std::string& identity() const { return source_.identity; }
   bool has_date() const { return has_date_; }  // the program asks for the day's date
   const ThinkingMarks& thinking() const { return thinking_; }
   // Sentences about what was assumed; they name no file.
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
-  // The tokenizer is that of Make. `date`: "2026-11-25", the day of indexing; empty: a fixed one.
-  // Codes of Tokenizer::Encode.
+  // Tokenises the fixed context of a document. `tokenizer`: the one of Make. `text`: valid UTF-8.
+  // `date`: "2026-11-25", the day of indexing, for templates that say it; empty: a fixed day. Codes
+  // of Tokenizer::Encode.
   Result<FixedContext> EncodeDocument(const Tokenizer& tokenizer, std::string_view text,
                                       std::string_view date = "") const;
-  // Renders all that follows the document, up to where the answer to `question` begins.
+  // Renders the text behind the document, up to where the answer to `question` begins.
+  // kInvalidArgument: the template refuses this conversation; kLimitExceeded.
   Result<jinja::Rendered> Render(const ChatHistory& history, std::string_view question,
                                  std::string_view date = "") const;
-  // The tokens of `rendered` from the byte `begin` on; ends count from the rendering's first byte.
-  // Text before the first control token continues what came before.
+  // Tokenises `rendered` from byte `begin` on; Prompt::ends count from the rendering's first byte.
+  // Text before the first control token continues the text before it. Codes of Tokenizer::Encode.
   Result<Prompt> Encode(const Tokenizer& tokenizer, const jinja::Rendered& rendered,
                         size_t begin = 0) const;
-  // Renders and encodes.
+  // Renders a question and tokenises it. Codes of both.
   Result<std::vector<int32_t>> EncodeQuestion(const Tokenizer& tokenizer, std::string_view question,
                                               const ChatHistory& history = {},
                                               std::string_view date = "") const;
-  // Whether the answer to a rendered question begins with thinking: the rendering ends with the
-  // mark that begins it.
+  // Whether the answer to a rendered question begins inside a thought, because the rendering ends
+  // with the mark that begins one.
   bool BeginsThinking(std::string_view rendered) const;
 
  private:
   ChatTemplate(ChatSource source, jinja::Program program)
       : source_(std::move(source)), program_(std::move(program)) {}
-  struct Cut;
+  struct Cut;  // a rendering in two parts
+  // Renders test conversations, and sets identity, assumptions and has_date_ by them.
   Status Learn();
+  // Sets thinking_: marks that the program has in its text, else marks that the vocabulary has as
+  // control tokens.
   void FindThinkingMarks(const Tokenizer& tokenizer);
+  // The variables that transformers' apply_chat_template passes, for a conversation about
+  // `document`.
   jinja::Variables VariablesOf(const std::string& document, const ChatHistory& history,
                                std::string_view question) const;
+  // Renders a conversation and cuts the document out of it. kUnsupportedModel: the document is not
+  // in it. Codes of jinja::Program::Render.
   Result<Cut> RenderAround(const std::string& document, const ChatHistory& history,
                            std::string_view question, std::string_view date) const;
 
   ChatSource source_;
   jinja::Program program_;
+  // has_parts_: the template wants a message as a list of parts. has_tools_: it wants a list of
+  // tools.
   bool has_date_ = false, has_parts_ = false, has_tools_ = false;
   ThinkingMarks thinking_;
   std::vector<std::string> assumptions_;
 };
 
-// Finds the `chat_template` of a tokenizer_config.json: a string, or in a list the one called
-// "default", else the first; empty: it has none. kMalformedModel.
+// Returns the `chat_template` of a tokenizer_config.json: a string, or of a list of named templates
+// the one called "default", else the first; empty: the file has none. `path` names the file in
+// messages. kMalformedModel: not JSON, or another kind of value.
 Result<std::string> ChatTemplateOf(std::string_view tokenizer_config, const std::string& path);
 
-// Finds the text of a token that a tokenizer_config.json names by `key` ("bos_token"): a string, or
-// an object's "content"; empty: it names none.
+// Returns the text of a token that a tokenizer_config.json names by `key` ("bos_token"): a string,
+// or an object's "content"; empty: it names none, or the file is damaged.
 std::string TokenTextOf(std::string_view tokenizer_config, std::string_view key);
 
-// Today's date here, "2026-11-25".
+// Today's date in the machine's time zone, "2026-11-25".
 std::string Today();
 
 }  // namespace lectern

@@ -1,5 +1,6 @@
-// Attributes of Jinja values and the global functions, as far as jinja2's sandbox lets a template
-// use them.
+// Attributes and methods of Jinja values, and the global functions, as far as jinja2's sandbox lets
+// a template use them (jinja2/sandbox.py, utils.py). Methods of Python that exist and are not
+// implemented fail by name; a name that Python does not have is undefined.
 #include <algorithm>
 #include <cmath>
 
@@ -8,11 +9,13 @@
 namespace lectern::jinja {
 namespace {
 
+// Whether `name` is in a list.
 template <size_t kSize>
 bool IsOneOf(std::string_view name, const std::string_view (&names)[kSize]) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+// dict.get(key, default).
 Value GetOfDict(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "get", arguments, 1, 2)) return Value();
   const Value& key = arguments.positional[0];
@@ -22,6 +25,8 @@ Value GetOfDict(Runtime& run, const Value& self, CallArguments& arguments) {
   return arguments.positional.size() > 1 ? arguments.positional[1] : Value();
 }
 
+// dict.keys(), .values() and .items(): a view of the members as they are, because a dict never
+// changes.
 template <int kPart>
 Value ViewOfDict(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "items", arguments, 0, 0)) return Value();
@@ -29,6 +34,7 @@ Value ViewOfDict(Runtime& run, const Value& self, CallArguments& arguments) {
   return run.View(kNames[kPart], As<DictObject>(self), kPart);
 }
 
+// copy() of a list or dict.
 Value Copy(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "copy", arguments, 0, 0)) return Value();
   if (self.Is(Kind::kList)) {
@@ -38,6 +44,7 @@ Value Copy(Runtime& run, const Value& self, CallArguments& arguments) {
   return self;  // a dict never changes
 }
 
+// count(x) of a list, tuple or range. "Same or equal", as in Python: a NaN is found by identity.
 Value CountOfList(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "count", arguments, 1, 1)) return Value();
   const std::shared_ptr<ListObject> items = run.Items(self);
@@ -50,6 +57,7 @@ Value CountOfList(Runtime& run, const Value& self, CallArguments& arguments) {
   return Value::Integer(count);
 }
 
+// index(x, begin, end) of a list, tuple or range; an error where x is not in it.
 Value IndexOfList(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "index", arguments, 1, 3)) return Value();
   const std::shared_ptr<ListObject> items = run.Items(self);
@@ -70,10 +78,12 @@ Value IndexOfList(Runtime& run, const Value& self, CallArguments& arguments) {
   return run.Fail("the list does not have that value");
 }
 
+// float.is_integer().
 Value IsWhole(Runtime&, const Value& self, CallArguments&) {
   return Value::Bool(std::isfinite(self.real()) && std::floor(self.real()) == self.real());
 }
 
+// int.bit_length(), of the magnitude. Unsigned, because -INT64_MIN has 64 bits.
 Value BitLength(Runtime&, const Value& self, CallArguments&) {
   uint64_t magnitude = static_cast<uint64_t>(self.integer());
   if (self.integer() < 0) magnitude = 0 - magnitude;
@@ -82,6 +92,7 @@ Value BitLength(Runtime&, const Value& self, CallArguments&) {
   return Value::Integer(bits);
 }
 
+// cycler.next() and reset().
 Value NextOfCycler(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "next", arguments, 0, 0)) return Value();
   CyclerObject& cycler = As<CyclerObject>(self);
@@ -96,6 +107,8 @@ Value ResetCycler(Runtime& run, const Value& self, CallArguments& arguments) {
   return Value();
 }
 
+// Fails: a method that Python has and we do not. Better than an undefined value, which would go on
+// as empty text.
 Value Unsupported(Runtime& run, const Value& self, CallArguments&) {
   return run.Fail("this method of '" + std::string(TypeName(self)) + "' is not supported");
 }
@@ -159,6 +172,8 @@ std::optional<Value> DictAttribute(Runtime& run, const Value& value, std::string
   return std::nullopt;
 }
 
+// Finds a method of a list or tuple; lists refuse the methods that would change them, which tuples
+// do not have. Groups of the filter groupby also have the attributes of jinja2's _GroupTuple.
 std::optional<Value> ListAttribute(Runtime& run, const Value& value, std::string_view name) {
   const ListObject& list = As<ListObject>(value);
   if (list.is_group && name == "grouper") return list.items[0];
@@ -173,6 +188,7 @@ std::optional<Value> ListAttribute(Runtime& run, const Value& value, std::string
   return std::nullopt;
 }
 
+// Finds a method of a string; markup has three more, which are not supported.
 std::optional<Value> StringAttribute(Runtime& run, const Value& value, std::string_view name) {
   if (const Function function = StringMethod(name)) return run.Method(name, function, value);
   if (IsUnsupportedStringMethod(name)) return run.Method(name, Unsupported, value);
@@ -182,6 +198,7 @@ std::optional<Value> StringAttribute(Runtime& run, const Value& value, std::stri
   return std::nullopt;
 }
 
+// Finds an attribute or method of a number. A bool is an int and has the same.
 std::optional<Value> NumberAttribute(Runtime& run, const Value& value, std::string_view name) {
   const bool is_integer = IsInteger(value);
   if (name == "real") return is_integer ? Value::Integer(value.integer()) : value;
@@ -196,6 +213,7 @@ std::optional<Value> NumberAttribute(Runtime& run, const Value& value, std::stri
   return std::nullopt;
 }
 
+// Finds an attribute of a range.
 std::optional<Value> RangeAttribute(Runtime& run, const Value& value, std::string_view name) {
   const RangeObject& range = As<RangeObject>(value);
   if (name == "start") return Value::Integer(range.start);
@@ -206,6 +224,7 @@ std::optional<Value> RangeAttribute(Runtime& run, const Value& value, std::strin
   return std::nullopt;
 }
 
+// Finds an attribute of a cycler.
 std::optional<Value> CyclerAttribute(Runtime& run, const Value& value, std::string_view name) {
   const CyclerObject& cycler = As<CyclerObject>(value);
   if (name == "next") return run.Method("next", NextOfCycler, value);
@@ -216,6 +235,8 @@ std::optional<Value> CyclerAttribute(Runtime& run, const Value& value, std::stri
   return std::nullopt;
 }
 
+// range(stop), range(start, stop, step), of at most 100,000 numbers (MAX_RANGE of jinja2's
+// sandbox).
 Value Range(Runtime& run, const Value&, CallArguments& arguments) {
   if (!TakesArguments(run, "range", arguments, 1, 3)) return Value();
   int64_t bounds[3] = {0, 0, 1};
@@ -226,8 +247,9 @@ Value Range(Runtime& run, const Value&, CallArguments& arguments) {
   if (run.failed()) return Value();
   const auto [start, stop, step] = bounds;
   if (step == 0) return run.Fail("range() arg 3 must not be zero");
-  constexpr uint64_t kMax = 100000;  // of the sandbox
+  constexpr uint64_t kMax = 100000;  // MAX_RANGE
   uint64_t size = 0;
+  // Unsigned differences, because stop - start may have 64 bits and a sign.
   if (step > 0 && start < stop) {
     size = (static_cast<uint64_t>(stop) - static_cast<uint64_t>(start) - 1) /
                static_cast<uint64_t>(step) +
@@ -246,7 +268,8 @@ Value Range(Runtime& run, const Value&, CallArguments& arguments) {
   return run.Make(Kind::kRange, std::move(range));
 }
 
-// The members of dict(…) and namespace(…).
+// The members of dict(…) and namespace(…): from a dict or a list of pairs, then from named
+// arguments, which win. nullptr: the program has failed.
 std::shared_ptr<DictObject> NewMembers(Runtime& run, std::string_view name,
                                        CallArguments& arguments) {
   auto dict = std::make_shared<DictObject>();
@@ -275,11 +298,13 @@ std::shared_ptr<DictObject> NewMembers(Runtime& run, std::string_view name,
   return run.failed() ? nullptr : dict;
 }
 
+// dict(…).
 Value Dict(Runtime& run, const Value&, CallArguments& arguments) {
   std::shared_ptr<DictObject> dict = NewMembers(run, "dict", arguments);
   return dict == nullptr ? Value() : run.Dict(std::move(dict));
 }
 
+// namespace(…). Its memory is charged at once, and it is kept: it may come to contain itself.
 Value Namespace(Runtime& run, const Value&, CallArguments& arguments) {
   std::shared_ptr<DictObject> members = NewMembers(run, "namespace", arguments);
   if (members == nullptr) return Value();
@@ -290,6 +315,7 @@ Value Namespace(Runtime& run, const Value&, CallArguments& arguments) {
   return run.Make(Kind::kNamespace, std::move(space), size + sizeof(DictObject));
 }
 
+// cycler(a, b, …).
 Value Cycler(Runtime& run, const Value&, CallArguments& arguments) {
   if (!arguments.named.empty()) return run.Fail("cycler() takes no named arguments");
   if (arguments.positional.empty()) return run.Fail("at least one item has to be provided");
@@ -302,6 +328,7 @@ Value Cycler(Runtime& run, const Value&, CallArguments& arguments) {
   return run.Make(Kind::kCycler, std::move(cycler), size);
 }
 
+// joiner(sep=", ").
 Value Joiner(Runtime& run, const Value&, CallArguments& arguments) {
   std::vector<std::optional<Value>> bound;
   if (!Bind(run, "joiner", arguments, {"sep"}, 0, &bound)) return Value();
@@ -315,6 +342,8 @@ Value Lipsum(Runtime& run, const Value&, CallArguments&) {
   return run.Fail("the function \"lipsum\" is not supported");
 }
 
+// strftime_now(format) of transformers. The bounds are those of the longest directives, of which no
+// template comes near. A format that a user wrote makes the text a user's.
 Value StrftimeNow(Runtime& run, const Value&, CallArguments& arguments) {
   std::vector<std::optional<Value>> bound;
   if (!Bind(run, "strftime_now", arguments, {"format"}, 1, &bound)) return Value();
@@ -325,6 +354,7 @@ Value StrftimeNow(Runtime& run, const Value&, CallArguments& arguments) {
   return HasInput(TextOf(*bound[0])) ? run.InputString(time) : run.String(time);
 }
 
+// raise_exception(message) of transformers: ends the program with kInvalidArgument.
 Value RaiseException(Runtime& run, const Value&, CallArguments& arguments) {
   std::vector<std::optional<Value>> bound;
   if (!Bind(run, "raise_exception", arguments, {"message"}, 1, &bound)) return Value();
@@ -339,7 +369,8 @@ Value RaiseException(Runtime& run, const Value&, CallArguments& arguments) {
 
 }  // namespace
 
-// Finds an attribute by the kind of the value: each kind has the attributes of its Python class.
+// Each kind has the attributes of its Python class. Names with an underscore in front, which the
+// sandbox refuses, find nothing or an undefined value.
 std::optional<Value> FindAttribute(Runtime& run, const Value& value, std::string_view name) {
   switch (value.kind()) {
     case Kind::kDict:

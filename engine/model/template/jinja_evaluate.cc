@@ -1,8 +1,11 @@
-// Evaluates the expressions of Jinja templates.
+// The part of the interpreter that evaluates expressions. The line of an expression is set before
+// an operation that may fail, because operands on other lines were evaluated in between.
 #include "engine/model/template/jinja_interpreter.h"
 
 namespace lectern::jinja {
 
+// Literals and names come first: they are most of all expressions and need neither depth nor a
+// step.
 Value Interpreter::Evaluate(const Expression& expression, const ScopePtr& scope) {
   if (expression.kind == Expression::Kind::kLiteral) return expression.value;
   if (expression.kind == Expression::Kind::kName) return EvaluateName(expression, scope);
@@ -12,7 +15,7 @@ Value Interpreter::Evaluate(const Expression& expression, const ScopePtr& scope)
   return failed() ? Value() : value;
 }
 
-// Evaluates an expression, whose nesting Evaluate has counted. After an error the value does not
+// Evaluates an expression whose nesting Evaluate has counted. After an error the value does not
 // count.
 Value Interpreter::EvaluateNested(const Expression& expression, const ScopePtr& scope) {
   using Type = Expression::Kind;
@@ -47,6 +50,7 @@ Value Interpreter::EvaluateNested(const Expression& expression, const ScopePtr& 
       return EvaluateFilter(expression, scope);
     case Type::kConditional:
       return EvaluateConditional(expression, scope);
+    // As in Python, the operand itself and not a bool; the right one is not evaluated without need.
     case Type::kOr: {
       const Value left = operand(0);
       return IsTrue(left) ? left : operand(1);
@@ -79,6 +83,9 @@ Value Interpreter::EvaluateNested(const Expression& expression, const ScopePtr& 
   return Value();
 }
 
+// A name is looked up from the innermost scope outwards, then among the global functions, so that a
+// variable called "range" hides the function. Names that do not exist are undefined: an error only
+// when they are used.
 Value Interpreter::EvaluateName(const Expression& expression, const ScopePtr& scope) {
   for (const Scope* at = scope.get(); at != nullptr; at = at->parent.get()) {
     if (const Value* value = at->Find(expression.name)) return *value;
@@ -90,6 +97,7 @@ Value Interpreter::EvaluateName(const Expression& expression, const ScopePtr& sc
   return Undefined("'" + expression.name + "' is undefined");
 }
 
+// A list or a tuple; items are evaluated from left to right.
 Value Interpreter::EvaluateItems(const Expression& expression, const ScopePtr& scope) {
   std::vector<Value> items;
   items.reserve(expression.items.size());
@@ -98,6 +106,7 @@ Value Interpreter::EvaluateItems(const Expression& expression, const ScopePtr& s
   return List(std::move(items), is_tuple ? Kind::kTuple : Kind::kList);
 }
 
+// The last of equal keys counts; a key that is not hashable is an error (SetMember).
 Value Interpreter::EvaluateDict(const Expression& expression, const ScopePtr& scope) {
   auto dict = std::make_shared<DictObject>();
   for (size_t i = 0; i < expression.items.size(); i += 2) {
@@ -107,6 +116,7 @@ Value Interpreter::EvaluateDict(const Expression& expression, const ScopePtr& sc
   return Dict(std::move(dict));
 }
 
+// items: the value, begin, end and step; parts that were left out are None.
 Value Interpreter::EvaluateSlice(const Expression& expression, const ScopePtr& scope) {
   Value parts[4];
   for (size_t i = 0; i < 4; ++i) {
@@ -116,6 +126,7 @@ Value Interpreter::EvaluateSlice(const Expression& expression, const ScopePtr& s
   return failed() ? Value() : GetSlice(*this, parts[0], parts[1], parts[2], parts[3]);
 }
 
+// Without "else" the value is undefined where the condition is false.
 Value Interpreter::EvaluateConditional(const Expression& expression, const ScopePtr& scope) {
   const bool condition = IsTrue(Evaluate(*expression.items[1], scope));
   if (failed()) return Value();
@@ -125,6 +136,7 @@ Value Interpreter::EvaluateConditional(const Expression& expression, const Scope
                    " evaluated to false and no else section was defined.");
 }
 
+// "~" joins the texts of any values; it never escapes.
 Value Interpreter::EvaluateConcat(const Expression& expression, const ScopePtr& scope) {
   TextBuilder out(*this);
   for (const ExpressionPtr& item : expression.items) {
@@ -135,6 +147,7 @@ Value Interpreter::EvaluateConcat(const Expression& expression, const ScopePtr& 
   return out.TakeString();
 }
 
+// "a < b < c" is "a < b and b < c" with b evaluated once.
 Value Interpreter::EvaluateComparison(const Expression& expression, const ScopePtr& scope) {
   Value left = Evaluate(*expression.items[0], scope);
   for (size_t i = 0; i < expression.operators.size(); ++i) {
@@ -166,6 +179,7 @@ bool Interpreter::EvaluateArguments(const Arguments& arguments, const ScopePtr& 
   const Value more = Evaluate(*arguments.more_named, scope);
   if (failed()) return false;
   if (!more.Is(Kind::kDict)) return Fail("the argument after ** must be a mapping"), false;
+  // Each name is compared with all that were given, so it costs steps.
   for (const auto& [key, value] : As<DictObject>(more).members) {
     if (!key.Is(Kind::kString)) return Fail("keywords must be strings"), false;
     for (const auto& known : given->named) {
@@ -178,6 +192,7 @@ bool Interpreter::EvaluateArguments(const Arguments& arguments, const ScopePtr& 
   return !failed();
 }
 
+// As in Python, the value that is called is evaluated before the arguments.
 Value Interpreter::EvaluateCall(const Expression& expression, const ScopePtr& scope) {
   const Value callee = Evaluate(*expression.items[0], scope);
   CallArguments arguments;
@@ -186,7 +201,8 @@ Value Interpreter::EvaluateCall(const Expression& expression, const ScopePtr& sc
   return Call(callee, arguments);
 }
 
-// Evaluates a filter or a test.
+// Evaluates a filter or a test. Its value is evaluated first; in a filter block it is the block's
+// text.
 Value Interpreter::EvaluateFilter(const Expression& expression, const ScopePtr& scope) {
   const Value value = expression.items[0] != nullptr ? Evaluate(*expression.items[0], scope)
                                                      : std::exchange(captured_, Value());

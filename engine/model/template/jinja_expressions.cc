@@ -14,6 +14,7 @@ bool IsConstantName(std::string_view name) {
          name == "None";
 }
 
+// Whether an expression can be assigned to: a name, "name.attribute", or a tuple of these.
 bool IsTargetOf(const Expression& expression) {
   if (expression.kind == ExpressionKind::kTuple) {
     return std::all_of(expression.items.begin(), expression.items.end(),
@@ -35,6 +36,7 @@ void ExpressionParser::FailDepth() {
                                              std::to_string(max_depth_));
 }
 
+// The last token is kEnd, so there always is one.
 const Token& ExpressionParser::Look() const {
   return failed() || position_ + 1 >= tokens_.size() ? tokens_.back() : tokens_[position_ + 1];
 }
@@ -113,6 +115,7 @@ ExpressionPtr ExpressionParser::ParseExpression() {
   const Nesting nesting(*this);
   const uint32_t line = current().line;
   ExpressionPtr expression = ParseOr();
+  // As in jinja2 the condition is no conditional itself, and the rest behind "else" is.
   while (SkipName("if")) {
     ExpressionPtr condition = ParseOr();
     ExpressionPtr otherwise = SkipName("else") ? ParseExpression() : nullptr;
@@ -122,6 +125,7 @@ ExpressionPtr ExpressionParser::ParseExpression() {
   return expression;
 }
 
+// Binary operators are left-associative: the tree grows to the left in a loop, without recursion.
 ExpressionPtr ExpressionParser::ParseOr() {
   ExpressionPtr left = ParseAnd();
   while (IsName("or")) {
@@ -166,6 +170,7 @@ bool ExpressionParser::TakeComparison(Operator* op) {
   return true;
 }
 
+// A chain such as "a < b < c" is one node, because every operand is evaluated only once.
 ExpressionPtr ExpressionParser::ParseComparison() {
   const uint32_t line = current().line;
   std::vector<ExpressionPtr> items;
@@ -191,6 +196,7 @@ ExpressionPtr ExpressionParser::ParseSum() {
   return left;
 }
 
+// jinja2's "~" binds more tightly than "+" and less tightly than "*".
 ExpressionPtr ExpressionParser::ParseConcat() {
   const uint32_t line = current().line;
   std::vector<ExpressionPtr> items;
@@ -207,6 +213,7 @@ ExpressionPtr ExpressionParser::ParseProduct() {
       {"//", Operator::kFloorDiv},
       {"%", Operator::kMod}};
   ExpressionPtr left = ParsePower();
+  // After each match the search begins again: operators of one level may follow in any order.
   for (size_t i = 0; i < std::size(kOperators);) {
     if (!IsOperator(kOperators[i].first)) {
       ++i;
@@ -220,6 +227,8 @@ ExpressionPtr ExpressionParser::ParseProduct() {
   return left;
 }
 
+// Left-associative, as in jinja2 and unlike Python: 2 ** 3 ** 2 is 64. A sign binds more tightly
+// than "**", too: -2 ** 2 is 4.
 ExpressionPtr ExpressionParser::ParsePower() {
   ExpressionPtr left = ParseUnary();
   while (IsOperator("**")) {
@@ -230,6 +239,7 @@ ExpressionPtr ExpressionParser::ParsePower() {
   return left;
 }
 
+// Calls and attributes bind more tightly than a sign: "-x.y" is -(x.y).
 ExpressionPtr ExpressionParser::ParseUnary(bool with_filters) {
   const Nesting nesting(*this);
   ExpressionPtr expression;
@@ -249,6 +259,7 @@ ExpressionPtr ExpressionParser::ParsePrimary(bool with_members) {
   if (token.kind == TokenKind::kName) return ParseName(with_members);
   if (token.kind == TokenKind::kString) {
     std::string text;
+    // Strings that stand side by side are one.
     while (current().kind == TokenKind::kString) text += Next().text;
     return NewLiteral(token.line, Value::Template(std::move(text)));
   }
@@ -263,14 +274,17 @@ ExpressionPtr ExpressionParser::ParsePrimary(bool with_members) {
   }
   if (IsOperator("[")) return ParseList();
   if (IsOperator("{")) return ParseDict();
+  // Every other token begins no expression.
   Fail(token.kind == TokenKind::kEnd ? "the template ends within a tag"
                                      : "unexpected \"" + token.text + "\"");
   return NewLiteral(token.line, Value());
 }
 
+// A name, a constant, or (`with_members`, in targets) "name.attribute".
 ExpressionPtr ExpressionParser::ParseName(bool with_members) {
   const Token& token = Next();
   if (IsConstantName(token.text)) {
+    // The letter tells none, true and false apart in both spellings.
     const char first = static_cast<char>(token.text[0] | 0x20);
     return NewLiteral(token.line, first == 'n' ? Value() : Value::Bool(first == 't'));
   }
@@ -289,6 +303,7 @@ bool ExpressionParser::IsTupleEnd() const {
          current().kind == TokenKind::kEnd || IsOperator(")");
 }
 
+// A comma makes a tuple, also behind a single item; "()" is the empty one.
 ExpressionPtr ExpressionParser::ParseTuple(TupleOptions options) {
   const uint32_t line = current().line;
   std::vector<ExpressionPtr> items;
@@ -305,6 +320,7 @@ ExpressionPtr ExpressionParser::ParseTuple(TupleOptions options) {
   return New(ExpressionKind::kTuple, line, std::move(items));
 }
 
+// Like ParseTuple, with targets as items.
 ExpressionPtr ExpressionParser::ParseTarget(bool with_members) {
   const uint32_t line = current().line;
   std::vector<ExpressionPtr> items;
@@ -324,12 +340,14 @@ ExpressionPtr ExpressionParser::ParseTarget(bool with_members) {
   return target;
 }
 
+// The name of a macro or a parameter, which must not be a constant's.
 std::string ExpressionParser::ParseNewName() {
   if (current().kind != TokenKind::kName) Fail("a name is missing");
   if (IsConstantName(current().text)) Fail("\"" + current().text + "\" cannot be assigned to");
   return Next().text;
 }
 
+// A comma may follow the last item, here and in dicts.
 ExpressionPtr ExpressionParser::ParseList() {
   const uint32_t line = Next().line;
   std::vector<ExpressionPtr> items;
@@ -369,6 +387,7 @@ ExpressionPtr ExpressionParser::ParsePostfix(ExpressionPtr expression) {
   return expression;
 }
 
+// A call may follow a filter: "x | attr('f')()" calls its result.
 ExpressionPtr ExpressionParser::ParseTestsAndFilters(ExpressionPtr expression) {
   while (!failed()) {
     if (IsOperator("|")) {
@@ -388,6 +407,7 @@ ExpressionPtr ExpressionParser::ParseSubscript(ExpressionPtr expression) {
   const Token& token = Next();
   if (token.text == "[") return ParseBrackets(std::move(expression), token.line);
   const Token& attribute = Next();
+  // "x.0" is x[0].
   if (attribute.kind == TokenKind::kInteger) {
     return NewOf(ExpressionKind::kItem, token.line, std::move(expression),
                  NewLiteral(attribute.line, Value::Integer(attribute.integer)));
@@ -398,8 +418,9 @@ ExpressionPtr ExpressionParser::ParseSubscript(ExpressionPtr expression) {
   return member;
 }
 
+// The order of cases follows jinja2's parse_subscript and parse_subscribed.
 ExpressionPtr ExpressionParser::ParseBrackets(ExpressionPtr expression, uint32_t line) {
-  std::vector<ExpressionPtr> parts;  // the key, or begin, end and step
+  std::vector<ExpressionPtr> parts;  // the key, or begin, end and step; nullptr: left out
   size_t colons = 0;
   const auto at_end = [this] { return IsOperator("]") || IsOperator(","); };
   if (!IsOperator(":")) parts.push_back(at_end() ? nullptr : ParseExpression());
@@ -416,6 +437,8 @@ ExpressionPtr ExpressionParser::ParseBrackets(ExpressionPtr expression, uint32_t
   if (IsOperator(",") && colons > 0) Fail("several slices at once are not supported");
   if (colons > 0) {
     ExpectOperator("]");
+    // A slice's items are the value, begin, end and step: the fourth place is moved to the front
+    // for the value.
     parts.resize(4);
     std::rotate(parts.begin(), parts.begin() + 3, parts.end());
     parts[0] = std::move(expression);
@@ -443,6 +466,7 @@ ExpressionPtr ExpressionParser::ParseCall(ExpressionPtr expression) {
   return call;
 }
 
+// Arguments come in Python's order: positional, named, *x, **x; jinja2 also takes a name behind *x.
 void ExpressionParser::ParseArgument(Arguments* arguments) {
   const char* const wrong = "wrong order of arguments";
   if (SkipOperator("*")) {
@@ -468,6 +492,7 @@ void ExpressionParser::ParseArgument(Arguments* arguments) {
   }
 }
 
+// A comma may follow the last argument. Brackets within brackets recurse, so they count as nesting.
 std::unique_ptr<Arguments> ExpressionParser::ParseArguments() {
   const Nesting nesting(*this);
   auto arguments = std::make_unique<Arguments>();
@@ -491,6 +516,7 @@ std::string ExpressionParser::ParseDottedName() {
   return name;
 }
 
+// Each filter's value is the expression before it, so "x | a | b" is b(a(x)).
 ExpressionPtr ExpressionParser::ParseFilters(ExpressionPtr filtered, bool has_pipe) {
   while (!failed() && (IsOperator("|") || !has_pipe)) {
     if (has_pipe) Next();
@@ -506,6 +532,8 @@ ExpressionPtr ExpressionParser::ParseFilters(ExpressionPtr filtered, bool has_pi
   return filtered;
 }
 
+// Parses "is [not] name" with an argument: in brackets, or a single primary expression behind the
+// name ("x is divisibleby 3"). Names that go on with the expression around it are no argument.
 ExpressionPtr ExpressionParser::ParseTest(ExpressionPtr expression) {
   const uint32_t line = Next().line;
   const bool negated = SkipName("not");

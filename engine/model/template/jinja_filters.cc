@@ -1,4 +1,6 @@
-// Jinja's filters of texts and numbers; those of sequences are in jinja_sequence_filters.cc.
+// Jinja's filters for texts and numbers (jinja2/filters.py); those for sequences are in
+// jinja_sequence_filters.cc. Each first binds its arguments under jinja2's names. A filter that
+// takes any value makes a text of it (SoftString); markup stays markup where jinja2 keeps it.
 #include "engine/model/template/jinja_filters.h"
 
 #include <algorithm>
@@ -13,6 +15,7 @@ namespace {
 
 using Bound = std::vector<std::optional<Value>>;
 
+// Negate reports the one integer without an absolute value.
 Value Abs(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "abs", arguments, {}, 0, &bound)) return Value();
@@ -23,6 +26,7 @@ Value Abs(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.Fail("bad operand type for abs(): '" + std::string(TypeName(value)) + "'");
 }
 
+// attr(name): an attribute only, where "value.name" would also find a dict's item.
 Value Attr(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "attr", arguments, {"name"}, 1, &bound)) return Value();
@@ -34,6 +38,7 @@ Value Attr(Runtime& run, const Value& value, CallArguments& arguments) {
                        std::string(name.substr(0, 200)) + "'");
 }
 
+// capitalize and center: the methods of str, after the value has become a text.
 Value Capitalize(Runtime& run, const Value& value, CallArguments& arguments) {
   const Value text = run.SoftString(value);
   return run.failed() ? Value() : StringMethod("capitalize")(run, text, arguments);
@@ -48,6 +53,7 @@ Value Center(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.failed() ? Value() : StringMethod("center")(run, text, width);
 }
 
+// default(value, boolean): instead of an undefined value, or with `boolean` of every false one.
 Value Default(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "default", arguments, {"default_value", "boolean"}, 0, &bound)) return Value();
@@ -55,6 +61,7 @@ Value Default(Runtime& run, const Value& value, CallArguments& arguments) {
   return bound[0] ? *bound[0] : run.String("");
 }
 
+// escape: HTML's special characters, once; forceescape also escapes markup again.
 Value Escape(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   return Bind(run, "escape", arguments, {}, 0, &bound) ? run.Escaped(value) : Value();
@@ -67,6 +74,7 @@ Value ForceEscape(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.failed() ? Value() : run.Escaped(text);
 }
 
+// float(default): the default where the value is no number.
 Value Float(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "float", arguments, {"default"}, 0, &bound)) return Value();
@@ -78,6 +86,7 @@ Value Float(Runtime& run, const Value& value, CallArguments& arguments) {
   return bound[0].value_or(Value::Float(0));
 }
 
+// format(…): Python's "%", with a tuple or a dict of the arguments.
 Value Format(Runtime& run, const Value& value, CallArguments& arguments) {
   if (!arguments.positional.empty() && !arguments.named.empty()) {
     return run.Fail("can't handle positional and keyword arguments at the same time");
@@ -96,6 +105,7 @@ Value Format(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.failed() ? Value() : FormatPercent(run, text, given);
 }
 
+// indent(width, first, blank): puts spaces, or a text, before all lines but the first.
 Value Indent(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "indent", arguments, {"width", "first", "blank"}, 0, &bound)) return Value();
@@ -152,6 +162,7 @@ Value Int(Runtime& run, const Value& value, CallArguments& arguments) {
   return Value::Integer(static_cast<int64_t>(real));
 }
 
+// lower and upper.
 template <Case kTo>
 Value ToCase(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
@@ -160,6 +171,7 @@ Value ToCase(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.failed() ? Value() : InCase(run, text, static_cast<int>(kTo));
 }
 
+// replace(old, new, count); all arguments become texts.
 Value ReplaceText(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "replace", arguments, {"old", "new", "count"}, 2, &bound)) return Value();
@@ -170,10 +182,12 @@ Value ReplaceText(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.failed() ? Value() : Replace(run, text, from, to, count);
 }
 
-// Python's round() to a number of digits: half to even, of the exact value.
+// Python's round() to a number of digits: half to even, of the exact value of the float. printf
+// rounds exactly, which multiplying by a power of ten would not.
 Value RoundTo(Runtime& run, const Value& value, int64_t digits) {
   if (IsInteger(value)) {
     if (digits >= 0) return Value::Integer(value.integer());
+    // 10^19 has more than 64 bits, and every integer is nearer to 0 than to it.
     if (digits < -18) return Value::Integer(0);
     int64_t unit = 1;
     for (int64_t i = digits; i < 0; ++i) unit *= 10;
@@ -187,17 +201,20 @@ Value RoundTo(Runtime& run, const Value& value, int64_t digits) {
     return Value::Integer(rounded);
   }
   const double real = value.real();
+  // Rounding at these places changes no float (the smallest is 5e-324), or makes every float 0 (the
+  // largest is 1.8e308).
   if (!std::isfinite(real) || digits > 330) return value;
   if (digits < -310) return Value::Float(std::copysign(0.0, real));
   if (digits < 0) {
     const double unit = std::pow(10.0, static_cast<double>(-digits));
     return Value::Float(std::nearbyint(real / unit) * unit);
   }
-  char buffer[800];
+  char buffer[800];  // up to 309 digits before the point and 330 behind it
   std::snprintf(buffer, sizeof(buffer), "%.*f", static_cast<int>(digits), real);
   return Value::Float(std::strtod(buffer, nullptr));
 }
 
+// round(precision, method): "common" as Python's round(); "ceil" and "floor" by scaling, as jinja2.
 Value Round(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "round", arguments, {"precision", "method"}, 0, &bound)) return Value();
@@ -220,6 +237,7 @@ Value Round(Runtime& run, const Value& value, CallArguments& arguments) {
   return Calculate(run, Operator::kDiv, Value::Float(whole), unit);
 }
 
+// safe: the text as markup, which "+" and join do not escape.
 Value Safe(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "safe", arguments, {}, 0, &bound)) return Value();
@@ -228,12 +246,14 @@ Value Safe(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.failed() ? Value() : run.String(TextOf(text), /*is_markup=*/true);
 }
 
+// string: a text, markup as it is.
 Value ToText(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   return Bind(run, "string", arguments, {}, 0, &bound) ? run.SoftString(value) : Value();
 }
 
-// As jinja2, which takes other characters for the ends of words than str.title.
+// title: jinja2's own rule, in which a word begins behind white space and -({[<, unlike str.title.
+// The first character of a word is in upper case, the rest in lower case.
 Value Title(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "title", arguments, {}, 0, &bound)) return Value();
@@ -265,6 +285,7 @@ Value Title(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.failed() ? Value() : JoinStrings(run, nothing, pieces);
 }
 
+// trim(chars): str.strip.
 Value Trim(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "trim", arguments, {"chars"}, 0, &bound)) return Value();
@@ -272,6 +293,8 @@ Value Trim(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.failed() ? Value() : Strip(run, text, bound[0].value_or(Value()), true, true);
 }
 
+// truncate(length, killwords, end, leeway): cuts a text that is longer than length + leeway, at a
+// space unless `killwords`, and puts `end` behind it.
 Value Truncate(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "truncate", arguments, {"length", "killwords", "end", "leeway"}, 0, &bound)) {
@@ -295,6 +318,7 @@ Value Truncate(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.failed() ? Value() : Calculate(run, Operator::kAdd, words, end);
 }
 
+// Appends a text in URL encoding. `for_query`: a space is "+", and a slash is escaped.
 void AppendQuoted(Runtime& run, const Value& value, bool for_query, TextBuilder& out) {
   const Value text = run.ToString(value);
   if (run.failed()) return;
@@ -317,6 +341,7 @@ void AppendQuoted(Runtime& run, const Value& value, bool for_query, TextBuilder&
   });
 }
 
+// urlencode: of a text, or of pairs, which become "key=value&…".
 Value UrlEncode(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "urlencode", arguments, {}, 0, &bound)) return Value();
@@ -341,6 +366,7 @@ Value UrlEncode(Runtime& run, const Value& value, CallArguments& arguments) {
   return out.TakeString();
 }
 
+// wordcount: runs of word characters (\w).
 Value WordCount(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "wordcount", arguments, {}, 0, &bound)) return Value();
@@ -358,6 +384,7 @@ Value WordCount(Runtime& run, const Value& value, CallArguments& arguments) {
   return Value::Integer(count);
 }
 
+// filesizeformat(binary): "1.5 kB", with the names and the limits of jinja2.
 Value FileSize(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "filesizeformat", arguments, {"binary"}, 0, &bound)) return Value();
@@ -377,12 +404,14 @@ Value FileSize(Runtime& run, const Value& value, CallArguments& arguments) {
   double unit = base * base;
   size_t i = 0;
   for (; i + 1 < kUnits.size() && bytes >= unit; ++i) unit *= base;
-  char text[400];
+  char text[400];  // "%.1f" of a double has at most 312 characters
   std::snprintf(text, sizeof(text), "%.1f %c%sB", base * bytes / unit,
                 binary && i == 0 ? 'K' : kUnits[i], binary ? "i" : "");
   return run.String(text);
 }
 
+// xmlattr(autospace): the members of a dict as attributes, escaped; names are checked, as in jinja2
+// since 3.1.4, because an attribute's name cannot be escaped.
 Value XmlAttributes(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "xmlattr", arguments, {"autospace"}, 0, &bound)) return Value();

@@ -1,5 +1,5 @@
-// Python's formatting of values for Jinja programs: format specifications, "%", str.format, numbers
-// from text, and times.
+// Python's formatting of values for Jinja programs: format specifications, the operator "%", and
+// numbers from text. str.format and strftime are in jinja_format_braces.cc.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -12,15 +12,18 @@
 namespace lectern::jinja {
 namespace {
 
+// Bounds of a width in characters and of a precision in digits: larger ones are kLimitExceeded. A
+// template could otherwise ask for gigabytes in ten characters.
 constexpr int64_t kMaxWidth = 1 << 20, kMaxPrecision = 1000;
 
-// [[fill]align][sign][#][0][width][,][.precision][type]
+// A format specification: [[fill]align][sign][#][0][width][,][.precision][type]. Python's
+// documentation, "Format Specification Mini-Language", says what each part does.
 struct Spec {
   std::string fill = {};  // empty: a space
   bool fill_is_input = false;
   char align = '\0', sign = '-', type = '\0', grouping = '\0';
   bool alternate = false, zero = false;
-  int64_t width = 0, precision = -1;
+  int64_t width = 0, precision = -1;  // -1: not given
 };
 
 bool IsAlign(char c) { return c == '<' || c == '>' || c == '^' || c == '='; }
@@ -34,8 +37,8 @@ int64_t TakeNumber(std::string_view* text) {
   return error == std::errc() ? number : INT64_MAX;
 }
 
-// Parses Python's format specification:
-// [[fill]align][sign][#][0][width][grouping][.precision][type].
+// Parses a format specification. False: it is none, or beyond the bounds, and the program has
+// failed.
 bool ParseSpec(Runtime& run, std::string_view text, Spec* spec) {
   if (!text.empty()) {
     const size_t size = FirstCharacter(text).size;
@@ -74,7 +77,9 @@ bool ParseSpec(Runtime& run, std::string_view text, Spec* spec) {
   return true;
 }
 
-// Pads what has a sign or prefix of `head` bytes.
+// Pads a text to the width. `head`: bytes of a sign or prefix, which stay in front of the fill if
+// the alignment is '='. `default_align`: where the specification has none; a zero before the width
+// means '='.
 Value Pad(Runtime& run, const Value& text, size_t head, const Spec& spec, char default_align) {
   if (run.failed()) return Value();
   const int64_t missing =
@@ -90,6 +95,7 @@ Value Pad(Runtime& run, const Value& text, size_t head, const Spec& spec, char d
   return out.TakeString();
 }
 
+// Formats a string: cut to the precision in characters, then padded.
 Value FormatText(Runtime& run, const Value& text, const Spec& spec) {
   if (spec.type != 0 && spec.type != 's') return run.Fail("unknown format code of a string");
   if (spec.align == '=' || spec.sign != '-' || spec.alternate || spec.grouping != 0) {
@@ -104,6 +110,7 @@ Value FormatText(Runtime& run, const Value& text, const Spec& spec) {
   return Pad(run, cut, 0, plain, '<');
 }
 
+// Puts a separator between each `every` digits, from the right.
 std::string Grouped(const std::string& digits, char separator, size_t every) {
   std::string grouped;
   for (size_t i = 0; i < digits.size(); ++i) {
@@ -113,12 +120,15 @@ std::string Grouped(const std::string& digits, char separator, size_t every) {
   return grouped;
 }
 
-// Puts the sign before the digits of a number, groups and pads them.
+// Puts sign and prefix before the digits of a number, groups and pads them. `digits`: before the
+// point; `rest`: from the point or exponent on; `every`: digits of a group.
 Value FinishNumber(Runtime& run, bool is_negative, std::string prefix, std::string digits,
                    std::string rest, const Spec& spec, size_t every = 3) {
   std::string head = is_negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
   head += prefix;
   if (spec.grouping != 0) {
+    // Zeros in front are grouped with the digits, so they are added before grouping, until it is
+    // wide enough.
     const bool is_filled = spec.zero && spec.align == 0;
     const size_t width = static_cast<size_t>(spec.width);
     std::string grouped = Grouped(digits, spec.grouping, every);
@@ -132,8 +142,8 @@ Value FinishNumber(Runtime& run, bool is_negative, std::string prefix, std::stri
   return Pad(run, run.String(head + digits + rest), head.size(), spec, '>');
 }
 
-// Formats a float as Python does, with C's printf: NaN has no sign, and a float without a type
-// keeps its ".0".
+// Formats a float as Python does, by way of printf. Python differs from C in three places: NaN has
+// no sign, a float without a type keeps its ".0", and without type and precision it is repr().
 Value FormatReal(Runtime& run, double value, Spec spec) {
   const bool is_percent = spec.type == '%';
   if (is_percent) value *= 100;
@@ -147,6 +157,7 @@ Value FormatReal(Runtime& run, double value, Spec spec) {
     text = FloatRepr(std::fabs(value));
   } else {
     const char format = is_percent ? 'f' : spec.type == 0 || lower == 'n' ? 'g' : lower;
+    // "%.*f", or "%#.*f" for the alternate form.
     const char pattern[] = {'%',
                             spec.alternate ? '#' : '.',
                             spec.alternate ? '.' : '*',
@@ -155,7 +166,7 @@ Value FormatReal(Runtime& run, double value, Spec spec) {
                             '\0'};
     int precision = spec.precision < 0 ? 6 : static_cast<int>(spec.precision);
     if (format == 'g' && precision == 0) precision = 1;
-    char buffer[1500];
+    char buffer[1500];  // "%f" of a double: up to 309 digits, and kMaxPrecision behind the point
     std::snprintf(buffer, sizeof(buffer), pattern, precision, std::fabs(value));
     text = buffer;
     if (spec.type == 0 && text.find_first_of(".e") == std::string::npos) text += ".0";
@@ -169,6 +180,7 @@ Value FormatReal(Runtime& run, double value, Spec spec) {
   return FinishNumber(run, is_negative, "", text, rest + (is_percent ? "%" : ""), spec);
 }
 
+// Formats an integer; a float's type formats it as a float.
 Value FormatInteger(Runtime& run, int64_t value, const Spec& spec) {
   if (spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos) {
     return FormatReal(run, static_cast<double>(value), spec);
@@ -199,15 +211,16 @@ Value FormatInteger(Runtime& run, int64_t value, const Spec& spec) {
   return FinishNumber(run, value < 0, prefix, digits, "", spec, base == 10 ? 3 : 4);
 }
 
-// One "%…" of a format.
+// One "%…" of a format string.
 struct Conversion {
-  bool has_key = false;
+  bool has_key = false;  // "%(key)s"
   std::string_view key;
   Spec spec;
-  bool takes_width = false, takes_precision = false;
+  bool takes_width = false, takes_precision = false;  // "*": an argument
   char type = '\0';
 };
 
+// Python's format % arguments (unicode_format in Objects/unicodeobject.c). Used once; borrows all.
 class PercentFormatter {
  public:
   PercentFormatter(Runtime& run, const Value& format, const Value& arguments)
@@ -242,14 +255,16 @@ class PercentFormatter {
   }
 
  private:
-  // Python ignores these, too, as they can be subscripted like mappings.
+  // Whether arguments may be left over: Python does not complain about one that can be subscripted
+  // like a mapping.
   bool IsSequenceArgument() const {
     return arguments_.Is(Kind::kList) || arguments_.Is(Kind::kRange) ||
            arguments_.Is(Kind::kUndefined);
   }
 
-  // Parses one conversion behind its "%": (key), flags, width, .precision, a length modifier that
-  // means nothing, and the type.
+  // Parses one conversion behind its "%" and takes it away from `rest`: (key), flags, width,
+  // .precision, a length modifier that means nothing, and the type. False: it is incomplete, and
+  // the program has failed.
   bool Parse(std::string_view* rest, Conversion* conversion) {
     if (rest->starts_with('(')) {
       size_t depth = 0, end = 0;
@@ -296,6 +311,7 @@ class PercentFormatter {
     return true;
   }
 
+  // A width or precision: digits, or "*" for an argument; 0 where there are none.
   int64_t Number(std::string_view* rest, bool* is_argument) {
     if (!rest->starts_with('*')) return std::max<int64_t>(TakeNumber(rest), 0);
     rest->remove_prefix(1);
@@ -303,6 +319,7 @@ class PercentFormatter {
     return 0;
   }
 
+  // The next argument: an item of the tuple, or the only one.
   Value Next() {
     if (arguments_.Is(Kind::kTuple)) {
       const std::vector<Value>& items = As<ListObject>(arguments_).items;
@@ -375,6 +392,8 @@ class PercentFormatter {
     return ConvertedInteger(type, value, spec);
   }
 
+  // Converts to an integer's text. Floats are cut to whole numbers by "%d" and refused by the
+  // others.
   Value ConvertedInteger(char type, const Value& value, Spec& spec) {
     const bool is_decimal = type == 'd' || type == 'i' || type == 'u';
     if (value.Is(Kind::kFloat) && !is_decimal) return run_.Fail("an integer is required");
@@ -400,7 +419,7 @@ class PercentFormatter {
   const Value& format_;
   const Value& arguments_;
   TextBuilder out_;
-  size_t next_ = 0;
+  size_t next_ = 0;  // arguments that were taken
 };
 
 }  // namespace
@@ -415,6 +434,7 @@ Value FormatSpec(Runtime& run, const Value& value, const Text& text) {
   Spec spec;
   if (text.text.empty()) return run.ToString(value);
   if (!ParseSpec(run, text.text, &spec)) return Value();
+  // A specification that has a user's bytes: the fill may be one of them.
   spec.fill_is_input = HasInput(text);
   if (value.Is(Kind::kString)) return FormatText(run, value, spec);
   if (value.Is(Kind::kFloat)) {
@@ -427,8 +447,8 @@ Value FormatSpec(Runtime& run, const Value& value, const Text& text) {
   return run.Fail("unsupported format string passed to " + std::string(TypeName(value)));
 }
 
-// Parses an integer as Python's int(text, base) does: white space around it, a sign, the mark of
-// the base (0x, 0o, 0b) and single underscores between digits are allowed.
+// Python's int(text, base): white space around it, a sign, the mark of the base (0x, 0o, 0b) and
+// single underscores between digits are allowed. Base 0 takes the base from the mark.
 std::optional<int64_t> ParseInteger(Runtime& run, std::string_view text, int64_t base) {
   text = WithoutTrailingSpace(text.substr(LeadingSpace(text)));
   const bool is_negative = text.starts_with('-');
@@ -462,6 +482,8 @@ std::optional<int64_t> ParseInteger(Runtime& run, std::string_view text, int64_t
   return value;
 }
 
+// Python's float(text): also "nan" and "inf", and single underscores between digits. from_chars
+// would read hexadecimal and "nan(…)" as well, so the characters are checked first.
 std::optional<double> ParseFloat(std::string_view text) {
   text = WithoutTrailingSpace(text.substr(LeadingSpace(text)));
   const bool is_negative = text.starts_with('-');

@@ -1,4 +1,4 @@
-// Python's str.format for Jinja programs, as the sandbox has it, and strftime.
+// Python's str.format for Jinja programs, as jinja2's sandbox has it, and time.strftime.
 #include <algorithm>
 #include <cstdio>
 
@@ -8,6 +8,8 @@
 namespace lectern::jinja {
 namespace {
 
+// One call of str.format (Objects/stringlib/unicode_format.h of CPython). Used once; borrows all.
+// Fields reach attributes by the sandbox's rules: FindAttribute.
 class BraceFormatter {
  public:
   BraceFormatter(Runtime& run, const Value& format, const CallArguments& arguments)
@@ -20,6 +22,8 @@ class BraceFormatter {
   }
 
  private:
+  // Formats bytes [begin, end) of `text` into `out`. `depth`: how deep fields may still be nested
+  // in specifications; Python allows 2.
   void FormatPart(const Text& text, size_t begin, size_t end, int depth, TextBuilder& out) {
     if (depth < 0) return (void)run_.Fail("max string recursion exceeded");
     const std::string_view bytes = std::string_view(text.text).substr(0, end);
@@ -45,7 +49,7 @@ class BraceFormatter {
     }
   }
 
-  // name[!conversion][:spec], of which the spec may have fields, too.
+  // Formats one field, name[!conversion][:spec]; the specification may have fields, too.
   void FormatField(const Text& text, size_t begin, size_t end, int depth, TextBuilder& out) {
     const std::string_view field = std::string_view(text.text).substr(begin, end - begin);
     size_t name_end = 0, brackets = 0;
@@ -74,6 +78,7 @@ class BraceFormatter {
     out.Append(FormatSpec(run_, value, spec_text));
   }
 
+  // The value of a field's name: an argument, then ".attribute" and "[item]" any number of times.
   Value Find(std::string_view name) {
     const size_t end = std::min(name.find_first_of(".["), name.size());
     Value value = First(name.substr(0, end));
@@ -98,6 +103,7 @@ class BraceFormatter {
     return value;
   }
 
+  // A number of up to nine digits; nothing: the text is no such number and is a key.
   static std::optional<int64_t> IndexOf(std::string_view text) {
     if (text.empty() || text.size() > 9) return std::nullopt;
     int64_t index = 0;
@@ -108,6 +114,8 @@ class BraceFormatter {
     return index;
   }
 
+  // The argument that a field begins with: by its number, by its name, or the next one where the
+  // field is empty. Numbers and empty fields cannot be mixed.
   Value First(std::string_view name) {
     std::optional<int64_t> index = IndexOf(name);
     if (name.empty()) {
@@ -133,28 +141,32 @@ class BraceFormatter {
   Runtime& run_;
   const Value& format_;
   const CallArguments& arguments_;
-  int64_t next_ = 0;
+  int64_t next_ = 0;  // for empty fields
   bool is_automatic_ = false, is_numbered_ = false;
 };
 
+// In English always: the locale of the process must not change what a model reads.
 constexpr std::string_view kDays[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
                                       "Thursday", "Friday", "Saturday"};
 constexpr std::string_view kMonths[] = {"January",   "February", "March",    "April",
                                         "May",       "June",     "July",     "August",
                                         "September", "October",  "November", "December"};
 
-// Weeks of the year up to `time`; the first begins with the first day `first` (0: Sunday).
+// The week of the year: the number of weekdays `first` (0: Sunday) up to `time`. Days before the
+// first one are in week 0.
 int WeekOf(const std::tm& time, int first) {
   return (time.tm_yday + 7 - (time.tm_wday + 7 - first) % 7) / 7;
 }
 
+// A number with `fill` in front up to the width, if `is_padded`.
 std::string Padded(int value, size_t width, char fill, bool is_padded) {
   std::string digits = std::to_string(value);
   if (is_padded && digits.size() < width) digits.insert(0, width - digits.size(), fill);
   return digits;
 }
 
-// One directive, in the locale "C"; nothing: it is not known.
+// Formats one directive in the locale "C"; nothing: it is not known. `pad`: without glibc's "-"
+// between "%" and the letter.
 std::optional<std::string> FormatDirective(char directive, bool pad, const std::tm& time) {
   const auto number = [pad](int value, size_t width, char fill = '0') {
     return Padded(value, width, fill, pad);
@@ -243,6 +255,7 @@ Value FormatBraces(Runtime& run, const Value& format, const CallArguments& argum
   return BraceFormatter(run, format, arguments).Format();
 }
 
+// "%-d" is glibc's form without padding, which published templates use.
 std::string FormatTime(std::string_view format, const std::tm& time) {
   std::string text;
   for (size_t at = 0; at < format.size(); ++at) {

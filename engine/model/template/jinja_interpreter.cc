@@ -1,3 +1,6 @@
+// The part of the interpreter that runs statements and calls. Scopes follow jinja2: bodies of
+// loops, macros, "with", filter blocks and set blocks have scopes of their own; the bodies of "if"
+// share the one around them.
 #include "engine/model/template/jinja_interpreter.h"
 
 #include "engine/model/template/jinja_parser.h"
@@ -21,6 +24,8 @@ Interpreter::ScopePtr Interpreter::NewScope(ScopePtr parent) {
   return scope;
 }
 
+// The template's own scope is inside the variables', so that its assignments hide variables and do
+// not replace them.
 Result<Rendered> Interpreter::Render(const Variables& variables) {
   variables_ = NewScope(nullptr);
   for (const auto& [name, value] : variables) variables_->Set(name, value);
@@ -31,6 +36,7 @@ Result<Rendered> Interpreter::Render(const Variables& variables) {
   return out.Take();
 }
 
+// A break or continue leaves all bodies up to its loop.
 Interpreter::Flow Interpreter::Run(const Body& body, const ScopePtr& scope) {
   const Nesting nesting(*this);
   for (const auto& statement : body) {
@@ -79,12 +85,14 @@ Interpreter::Flow Interpreter::Run(const Statement& statement, const ScopePtr& s
   return Flow::kNext;
 }
 
+// The limit of the output is checked piece by piece: a loop could otherwise fill the memory first.
 void Interpreter::Output(const Value& value) {
   if (failed()) return;
   out_->Append(value.Is(Kind::kString) ? value : ToString(value));
   if (out_->size() > limits.output_bytes) FailLimit("output");
 }
 
+// There is one body more than conditions: "else", or an empty one.
 Interpreter::Flow Interpreter::RunIf(const Statement& statement, const ScopePtr& scope) {
   size_t branch = 0;
   while (branch < statement.values.size() && !failed() &&
@@ -94,6 +102,7 @@ Interpreter::Flow Interpreter::RunIf(const Statement& statement, const ScopePtr&
   return failed() ? Flow::kNext : Run(statement.bodies[branch], scope);
 }
 
+// Values are evaluated in the scope outside, so that "with a = a" takes the outer one.
 Interpreter::Flow Interpreter::RunWith(const Statement& statement, const ScopePtr& scope) {
   const ScopePtr inner = NewScope(scope);
   for (size_t i = 0; i < statement.targets.size(); ++i) {
@@ -102,6 +111,8 @@ Interpreter::Flow Interpreter::RunWith(const Statement& statement, const ScopePt
   return Run(statement.bodies[0], inner);
 }
 
+// Output goes to a text of its own meanwhile; the text is taken also after an error, where it does
+// not count.
 Value Interpreter::Capture(const Body& body, const ScopePtr& scope, Flow* flow) {
   TextBuilder text(*this);
   TextBuilder* const outer = std::exchange(out_, &text);
@@ -110,7 +121,8 @@ Value Interpreter::Capture(const Body& body, const ScopePtr& scope, Flow* flow) 
   return text.TakeString();
 }
 
-// Runs a block whose output is set to a variable or filtered.
+// Runs a set block or a filter block. captured_ hands the text to the filter whose value is empty
+// in the tree (EvaluateFilter), which takes it at once, so blocks may be nested.
 Interpreter::Flow Interpreter::RunCaptured(const Statement& statement, const ScopePtr& scope) {
   Flow flow = Flow::kNext;
   const ScopePtr inner = NewScope(scope);
@@ -128,6 +140,7 @@ Interpreter::Flow Interpreter::RunCaptured(const Statement& statement, const Sco
   return flow;
 }
 
+// A tuple of targets takes the items of any value that can be iterated over, exactly as many.
 void Interpreter::Assign(const Expression& target, const Value& value, const ScopePtr& scope) {
   if (!Step()) return;
   if (target.kind == Expression::Kind::kName) return scope->Set(target.name, value);
@@ -144,6 +157,7 @@ void Interpreter::Assign(const Expression& target, const Value& value, const Sco
   }
 }
 
+// "set ns.x = …": only namespaces have attributes that can be set.
 void Interpreter::AssignMember(const Expression& target, const Value& value,
                                const ScopePtr& scope) {
   const Value space = EvaluateName(target, scope);
@@ -155,6 +169,8 @@ void Interpreter::AssignMember(const Expression& target, const Value& value,
   attributes.Set(this, Value::Template(target.attribute), value);
 }
 
+// Defines a macro. It keeps the scope around it, which holds the macro in turn: a circle that
+// ~Runtime takes apart.
 void Interpreter::RunMacro(const Statement& statement, const ScopePtr& scope) {
   auto macro = std::make_shared<MacroObject>();
   macro->name = statement.name;
@@ -164,6 +180,7 @@ void Interpreter::RunMacro(const Statement& statement, const ScopePtr& scope) {
   scope->Set(statement.name, Make(Kind::kMacro, std::move(macro)));
 }
 
+// Calls a macro with the block's body as its argument `caller`, which the macro may call.
 void Interpreter::RunCallBlock(const Statement& statement, const ScopePtr& scope) {
   auto caller = std::make_shared<MacroObject>();
   caller->name = "caller";
@@ -176,11 +193,13 @@ void Interpreter::RunCallBlock(const Statement& statement, const ScopePtr& scope
   for (const auto& argument : arguments.named) {
     if (argument.first == "caller") return (void)Fail("the argument \"caller\" appears twice");
   }
+  // The macro reads its caller by this name; CallMacro refuses it where the macro does not.
   arguments.named.emplace_back("caller", Make(Kind::kMacro, std::move(caller)));
   line = statement.line;
   Output(Call(callee, arguments));
 }
 
+// A call counts a step of its own, as macros may call each other without any other expression.
 Value Interpreter::Call(const Value& callee, CallArguments& arguments) {
   if (!Step()) return Value();
   switch (callee.kind()) {
@@ -202,6 +221,7 @@ Value Interpreter::Call(const Value& callee, CallArguments& arguments) {
   }
 }
 
+// The first call gives nothing, so that a loop may call it before every item.
 Value Interpreter::CallJoiner(const Value& value) {
   JoinerObject& joiner = As<JoinerObject>(value);
   if (joiner.used) return joiner.separator;
@@ -209,11 +229,16 @@ Value Interpreter::CallJoiner(const Value& value) {
   return String("");
 }
 
+// Binds the arguments as jinja2 does, and not as Python: a parameter that was not given is
+// undefined and no error; arguments that are left over are an error unless the macro reads varargs
+// or kwargs. Defaults are evaluated last, in the macro's scope, so that they may use the other
+// parameters.
 Value Interpreter::CallMacro(const Value& value, CallArguments& arguments) {
   const MacroObject& macro = As<MacroObject>(value);
   const Statement& statement = *macro.statement;
   const ScopePtr scope = NewScope(macro.scope);
   const Nesting nesting(*this);
+  // Takes a named argument away, so that only unknown ones are left at the end.
   const auto take_named = [&arguments](std::string_view name, Value* taken) {
     for (size_t i = 0; i < arguments.named.size(); ++i) {
       if (arguments.named[i].first != name) continue;

@@ -1,4 +1,4 @@
-// Runs the syntax tree of a Jinja template and renders its text; jinja.h's Program uses it.
+// Runs the syntax tree of a Jinja template and renders its text; Program::Render (jinja.h) uses it.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_INTERPRETER_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_INTERPRETER_H_
 
@@ -6,20 +6,24 @@
 
 namespace lectern::jinja {
 
-// One rendering. Statements are run in jinja_interpreter.cc, expressions in jinja_evaluate.cc and
-// loops in jinja_loops.cc.
+// One rendering, used once, by one thread. Statements are run in jinja_interpreter.cc, expressions
+// in jinja_evaluate.cc and loops in jinja_loops.cc. After an error (Runtime::failed) everything
+// returns without effect until Render ends.
 class Interpreter : public Runtime {
  public:
+  // Borrows the template, which must outlive this.
   Interpreter(const Template& parsed, const std::tm& time)
       : Runtime(parsed.limits, time), template_(parsed) {}
 
+  // Runs the template with these variables. Codes of Program::Render.
   Result<Rendered> Render(const Variables& variables);
 
  private:
   using ScopePtr = std::shared_ptr<Scope>;
   // How a statement ended.
-  enum class Flow { kNext, kBreak, kContinue };
-  // Counts how deep calls and expressions are nested, and fails beyond the limit.
+  enum class Flow { kNext, kBreak, kContinue };  // kNext: at its end; else by that statement
+  // Counts how deep bodies, calls and expressions are nested while it lives, and fails beyond the
+  // limit, because the interpreter recurses with them.
   class Nesting {
    public:
     explicit Nesting(Interpreter& interpreter) : interpreter_(interpreter) {
@@ -35,34 +39,48 @@ class Interpreter : public Runtime {
     Interpreter& interpreter_;
   };
 
+  // An empty scope inside `parent`.
   static ScopePtr NewScope(ScopePtr parent);
 
+  // Run statements in a scope: a body until a statement breaks or continues a loop, and one
+  // statement.
   Flow Run(const Body& body, const ScopePtr& scope);
   Flow Run(const Statement& statement, const ScopePtr& scope);
   Flow RunIf(const Statement& statement, const ScopePtr& scope);
   Flow RunWith(const Statement& statement, const ScopePtr& scope);
+  // Runs a block whose output is set to a variable or filtered.
   Flow RunCaptured(const Statement& statement, const ScopePtr& scope);
   void RunMacro(const Statement& statement, const ScopePtr& scope);
   void RunCallBlock(const Statement& statement, const ScopePtr& scope);
+  // Appends a value's text to the output.
   void Output(const Value& value);
+  // Assigns to a name, an attribute of a namespace, or a tuple of targets.
   void Assign(const Expression& target, const Value& value, const ScopePtr& scope);
   void AssignMember(const Expression& target, const Value& value, const ScopePtr& scope);
-  // Runs a body and returns its output as a string value.
+  // Runs a body and returns its output as a string value; `flow` says how the body ended.
   Value Capture(const Body& body, const ScopePtr& scope, Flow* flow);
 
   Flow RunFor(const Statement& statement, const ScopePtr& scope);
+  // Runs a loop whose items were found; also one that was called recursively.
   Flow RunLoop(const std::shared_ptr<LoopObject>& loop);
+  // Takes the loop's next item: one that NeighbourOf has looked at already, or the source's next
+  // one that passes the loop's condition. False: there is none.
   bool Pull(LoopObject& loop, Value* item);
   bool PullSource(LoopObject& loop, Value* item);
+  // The number of items that pass the loop's condition: the rest is tested now to count them.
   Value LengthOfLoop(LoopObject& loop);
+  // The item after (`is_next`) or before the current one; an undefined value where there is none.
   Value NeighbourOf(LoopObject& loop, bool is_next);
   std::optional<Value> FindLoopAttribute(const Value& loop, std::string_view name) override;
+  // Runs a recursive loop on other items and returns its text: `loop(children)`.
   Value CallLoop(const Value& loop, CallArguments& arguments);
 
+  // Calls any value that can be called; an error for the others.
   Value Call(const Value& callee, CallArguments& arguments) override;
   Value CallMacro(const Value& macro, CallArguments& arguments);
   Value CallJoiner(const Value& joiner);
 
+  // The value of an expression in a scope; after an error None.
   Value Evaluate(const Expression& expression, const ScopePtr& scope);
   Value EvaluateNested(const Expression& expression, const ScopePtr& scope);
   Value EvaluateName(const Expression& expression, const ScopePtr& scope);
@@ -74,12 +92,13 @@ class Interpreter : public Runtime {
   Value EvaluateComparison(const Expression& expression, const ScopePtr& scope);
   Value EvaluateCall(const Expression& expression, const ScopePtr& scope);
   Value EvaluateFilter(const Expression& expression, const ScopePtr& scope);
+  // Evaluates the arguments of a call into `given`. False: the program has failed.
   bool EvaluateArguments(const Arguments& arguments, const ScopePtr& scope, CallArguments* given);
 
   const Template& template_;
-  ScopePtr variables_;
-  TextBuilder* out_ = nullptr;
-  Value captured_;  // what the filters of a block filter
+  ScopePtr variables_;  // the caller's, around the template's own scope
+  TextBuilder* out_ = nullptr;  // where output goes now
+  Value captured_;  // the text of a block, for the block's first filter
   size_t depth_ = 0;
 };
 

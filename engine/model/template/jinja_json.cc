@@ -1,4 +1,4 @@
-// JSON of Jinja programs: values from it, and the filter tojson, which is Python's json.dumps.
+// JSON for Jinja programs: values from JSON, and the filter tojson, which is Python's json.dumps.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,15 +10,18 @@
 namespace lectern::jinja {
 namespace {
 
+// Limits of a caller's JSON (Value::FromJson); a text of 256 MiB passes as one string.
 constexpr JsonLimits kLimits = {.max_depth = 64, .max_values = 1u << 20, .max_string = 1u << 28};
 
+// The value of JSON's true, false, null, strings and floats.
 Value ScalarOf(const Json& json) {
   if (const bool* boolean = json.boolean()) return Value::Bool(*boolean);
   if (const std::string* text = json.string()) return Value::Input(*text);
   return json.is_null() ? Value() : Value::Float(*json.number());
 }
 
-// Builds the value; containers under construction, innermost last.
+// Builds a value from the events of ReadJson, without recursion. open_ has the containers that are
+// not complete, the innermost last.
 class Builder : public JsonEvents {
  public:
   Status Scalar(Json json) override {
@@ -57,6 +60,7 @@ class Builder : public JsonEvents {
     std::vector<std::string> keys;
     std::vector<Value> values;
   };
+  // Puts a complete value into the innermost container, or makes it the root.
   void Place(Value value) {
     if (open_.empty()) {
       root_ = std::move(value);
@@ -69,15 +73,17 @@ class Builder : public JsonEvents {
   Value root_;
 };
 
+// Writes a value as json.dumps does (Lib/json/encoder.py). Strings keep the origin of each byte.
 class Writer {
  public:
   Writer(Runtime& run, TextBuilder& out) : run_(run), out_(out) {}
 
   // Arguments of json.dumps.
   bool ensure_ascii = false, sort_keys = false;
-  std::optional<Value> indent;  // a string
+  std::optional<Value> indent;  // a string, repeated for each level; none: all on one line
   Value item_separator, key_separator;
 
+  // Writes any value that JSON has; views, generators and the like are an error, as in json.dumps.
   void Write(const Value& value) {
     if (!run_.Step()) return;
     switch (value.kind()) {
@@ -102,12 +108,14 @@ class Writer {
   }
 
  private:
+  // Python's NaN and Infinity, which are no JSON, come out as Python writes them.
   static std::string Number(double value) {
     if (std::isnan(value)) return "NaN";
     if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
     return FloatRepr(value);
   }
 
+  // Begins a line at the current depth, if there is an indent.
   void NewLine() {
     if (!indent) return;
     out_.Append("\n");
@@ -128,6 +136,7 @@ class Writer {
     out_.Append("]");
   }
 
+  // Members in their order, or sorted by key.
   void WriteDict(const DictObject& dict) {
     if (dict.members.empty()) return out_.Append("{}");
     out_.Append("{");
@@ -147,6 +156,7 @@ class Writer {
     out_.Append("}");
   }
 
+  // The members in their order, or sorted by key.
   std::vector<const std::pair<Value, Value>*> InOrder(const DictObject& dict) {
     std::vector<const std::pair<Value, Value>*> members;
     if (!run_.Fits(dict.members.size() * sizeof(void*))) return members;
@@ -160,6 +170,7 @@ class Writer {
     return sorted;
   }
 
+  // Keys that are numbers, bools or None become strings.
   void WriteKey(const Value& key) {
     if (key.Is(Kind::kString)) return WriteString(TextOf(key));
     if (!key.Is(Kind::kNone) && !IsNumber(key)) {
@@ -171,6 +182,8 @@ class Writer {
     out_.Append("\"");
   }
 
+  // Plain stretches are copied as they are; only characters with an escape are looked at one by
+  // one.
   void WriteString(const Text& text) {
     out_.Append("\"");
     ForEachPart(text, 0, text.text.size(), [this](std::string_view bytes, bool is_input) {
@@ -187,11 +200,15 @@ class Writer {
     out_.Append("\"");
   }
 
+  // Whether a character begins an escape: always '"', '\' and control characters; with ensure_ascii
+  // everything behind '~', too.
   bool IsEscaped(char c) const {
     return c == '"' || c == '\\' || static_cast<uint8_t>(c) < 0x20 ||
            (ensure_ascii && ((c & 0x80) != 0 || c == 0x7F));
   }
 
+  // The escape of a character: two letters, "\uXXXX", or a pair of surrogates. A byte that is not
+  // UTF-8 stays as it is.
   static std::string Escape(std::string_view bytes, uint32_t code) {
     static constexpr std::string_view kMeant = "\"\\\n\r\t\f\b", kLetters = "\"\\nrtfb";
     if (code == kInvalid) return std::string(bytes);
@@ -214,7 +231,8 @@ class Writer {
   size_t depth_ = 0;
 };
 
-// The argument `indent`: spaces, or a string.
+// The argument `indent`: a number of spaces, or a string; None: no indent. A negative number counts
+// as 0, which still begins new lines.
 std::optional<Value> IndentOf(Runtime& run, const Value& indent) {
   if (indent.Is(Kind::kNone)) return std::nullopt;
   if (indent.Is(Kind::kString)) return indent;
@@ -255,6 +273,8 @@ Value ToJson(Runtime& run, const Value& value, CallArguments& arguments) {
   // json.dumps does not look at the indent of a string.
   if (!value.Is(Kind::kString)) writer.indent = IndentOf(run, bound[1].value_or(Value()));
   writer.sort_keys = bound[3] && IsTrue(*bound[3]);
+  // The separators are a pair of texts; the defaults are Python's, which puts no space behind a
+  // comma at the end of an indented line.
   if (bound[2] && !bound[2]->Is(Kind::kNone)) {
     const std::shared_ptr<ListObject> separators = run.Items(*bound[2]);
     if (separators == nullptr) return Value();

@@ -1,3 +1,6 @@
+// The lexer works on the text from left to right in two modes: Root (text up to the next tag) and
+// Code (the tokens inside a tag). The rules for white space are those of jinja2/lexer.py, where
+// they are regular expressions: a tag on a line of its own leaves no trace of the line.
 #include "engine/model/template/jinja_lexer.h"
 
 #include <algorithm>
@@ -13,7 +16,8 @@ namespace {
 
 bool IsDigitByte(char c) { return c >= '0' && c <= '9'; }
 
-// "\n" for every line end; one at the end of the source is dropped.
+// The source with "\n" for every line end. One newline at the very end is dropped, as
+// keep_trailing_newline is off.
 std::string WithPlainNewlines(std::string_view source) {
   std::string plain;
   plain.reserve(source.size());
@@ -29,6 +33,7 @@ std::string WithPlainNewlines(std::string_view source) {
   return plain;
 }
 
+// One run over a source.
 class Lexer {
  public:
   explicit Lexer(std::string_view source) : source_(WithPlainNewlines(source)) {}
@@ -42,6 +47,7 @@ class Lexer {
 
  private:
   std::string_view Rest() const { return std::string_view(source_).substr(position_); }
+  // Whether the rest begins with this text.
   bool At(std::string_view text) const { return Rest().starts_with(text); }
 
   void Fail(std::string_view message) { status_ = MalformedAt(line_, message); }
@@ -51,7 +57,8 @@ class Lexer {
     return tokens_.back();
   }
 
-  // Goes on behind `size` bytes, which were a unit for jinja2's lexer.
+  // Goes on behind `size` bytes, and notes lines. The bytes are one unit (one match of jinja2's
+  // regular expression): only at its end is it known whether the next unit begins a line.
   void Pass(size_t size) {
     const std::string_view passed = Rest().substr(0, size);
     line_ += static_cast<uint32_t>(std::count(passed.begin(), passed.end(), '\n'));
@@ -60,7 +67,10 @@ class Lexer {
   }
   void PassSpace() { Pass(LeadingSpace(Rest())); }
 
-  // Text up to a tag whose sign is '-', '+' or 0, and then the `opening` bytes of the tag.
+  // Adds the text before a tag, less white space that the tag takes, and passes text and tag's
+  // opening. `sign`: the tag's '-' takes all white space before it, '+' none; without a sign a
+  // block or comment takes the spaces before it if they are all of its line (lstrip_blocks).
+  // `opening`: bytes of the opening.
   void AddData(std::string_view text, char sign, bool is_variable, size_t opening) {
     const size_t size = text.size();
     if (sign == '-') {
@@ -78,11 +88,13 @@ class Lexer {
     Pass(opening);
   }
 
+  // '-' or '+' at the front of the text, else 0.
   static char SignAt(std::string_view text) {
     return !text.empty() && (text[0] == '-' || text[0] == '+') ? text[0] : '\0';
   }
 
-  // Bytes of "{%- raw -%}" with the white space that it takes; 0: not that. `name`: raw or endraw.
+  // Returns the bytes of the tag `name` (raw or endraw) that `text` begins with, "{%- raw -%}",
+  // with the white space behind it that it takes; 0: there is no such tag.
   static size_t RawTag(std::string_view text, std::string_view name) {
     if (!text.starts_with("{%")) return 0;
     size_t at = 2 + (SignAt(text.substr(2)) != 0);
@@ -97,6 +109,8 @@ class Lexer {
     return at + 2 + (name == "endraw" && end.substr(2).starts_with('\n'));
   }
 
+  // Reads the text up to the next tag, and the tag. A '{' without '%', '{' or '#' behind it is
+  // text.
   void Root() {
     const std::string_view rest = Rest();
     size_t tag = 0;
@@ -125,6 +139,7 @@ class Lexer {
     }
   }
 
+  // Reads the text of a raw block, in which tags mean nothing.
   void Raw() {
     const std::string_view rest = Rest();
     for (size_t at = 0; (at = rest.find("{%", at)) != std::string_view::npos; ++at) {
@@ -136,6 +151,7 @@ class Lexer {
     if (!rest.empty()) Fail("a raw block has no end");
   }
 
+  // Passes a comment.
   void Comment() {
     const std::string_view rest = Rest();
     const size_t end = rest.find("#}");
@@ -148,7 +164,8 @@ class Lexer {
     EndTag(sign == '-', sign != '+');
   }
 
-  // Behind it, a tag's end takes all white space, or one newline.
+  // Passes the two characters of a tag's end and the white space that it takes: all of it behind
+  // '-', else one newline behind a block or comment (trim_blocks).
   void EndTag(bool takes_space, bool takes_newline) {
     size_t size = 2;
     if (takes_space) {
@@ -159,6 +176,7 @@ class Lexer {
     Pass(size);
   }
 
+  // Ends a tag if its end is here. Inside brackets "}}" closes two dicts and no tag.
   bool AtCodeEnd(bool is_block) {
     if (!open_.empty()) return false;
     const std::string_view close = is_block ? "%}" : "}}";
@@ -170,6 +188,7 @@ class Lexer {
     return true;
   }
 
+  // Reads the tokens of a tag.
   void Code(bool is_block) {
     Add(is_block ? Token::Kind::kBlockBegin : Token::Kind::kVariableBegin, "");
     while (status_.ok() && !AtCodeEnd(is_block)) {
@@ -202,6 +221,7 @@ class Lexer {
 
   // Returns the end of a float that begins here; 0: there is none.
   size_t FloatEnd() const {
+    // Behind a point "1.0" is two indices and no float: "x.1.0".
     if (position_ > 0 && source_[position_ - 1] == '.') return 0;
     size_t end = Digits(position_);
     bool is_float = false;
@@ -219,6 +239,7 @@ class Lexer {
     return is_float ? end : 0;
   }
 
+  // Reads an integer or a float. Digits may have single underscores between them.
   void Number() {
     if (const size_t end = FloatEnd(); end > 0) {
       std::string digits = source_.substr(position_, end - position_);
@@ -226,6 +247,7 @@ class Lexer {
       Token& token = Add(Token::Kind::kFloat, digits);
       const auto [last, error] =
           std::from_chars(digits.data(), digits.data() + digits.size(), token.real);
+      // from_chars leaves the value as it was; strtod gives infinity or 0, as Python does.
       if (error == std::errc::result_out_of_range)
         token.real = std::strtod(digits.c_str(), nullptr);
       return Pass(end - position_);
@@ -247,7 +269,8 @@ class Lexer {
     Pass(end - position_);
   }
 
-  // Returns the end of a number that begins with 0: 0x1F, 0o17, 0b11, or zeros alone.
+  // Returns the end of a number that begins with 0 and sets its base: 0x1F, 0o17, 0b11, or zeros
+  // alone. "012" is 0 and then 12, as in jinja2's regular expression.
   size_t ZeroEnd(int* base) const {
     const char mark =
         position_ + 1 < source_.size() ? static_cast<char>(source_[position_ + 1] | 0x20) : '\0';
@@ -272,6 +295,7 @@ class Lexer {
     return end_of(position_ + 1, 1);
   }
 
+  // Reads a name of any of Unicode's letters. False: there is none here.
   bool Name() {
     size_t size = 0;
     const std::string_view rest = Rest();
@@ -289,7 +313,10 @@ class Lexer {
     return true;
   }
 
+  // Reads an operator or bracket; a bracket that does not close the last open one is an error here,
+  // so that AtCodeEnd can rely on open_.
   void Operator() {
+    // Longer operators come before those that they begin with.
     static constexpr std::string_view kOperators[] = {
         "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
         "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
@@ -303,7 +330,8 @@ class Lexer {
          "'");
   }
 
-  // Whether a bracket closes the one that was opened last.
+  // Whether a bracket may stand here: opening ones always, closing ones only if they close the
+  // bracket that was opened last.
   bool Balance(char c) {
     if (c == '(') open_ += ')';
     if (c == '[') open_ += ']';
@@ -314,6 +342,7 @@ class Lexer {
     return true;
   }
 
+  // Reads a string literal. A backslash hides the next character from the search for the end.
   void String() {
     const std::string_view rest = Rest();
     size_t end = 1;
@@ -325,8 +354,9 @@ class Lexer {
     Pass(end + 1);
   }
 
-  // Decodes escapes as Python's codec "unicode-escape" does for a text in which characters beyond
-  // ASCII are escapes.
+  // Decodes the escapes of a literal as jinja2 does: Python's codec "unicode-escape" on the text
+  // whose characters beyond ASCII were replaced by escapes. False: an escape is wrong, and Fail was
+  // called.
   bool Unescape(std::string_view text, std::string* meant) {
     for (size_t at = 0; at < text.size();) {
       if (text[at] != '\\') {
@@ -341,7 +371,8 @@ class Lexer {
     return true;
   }
 
-  // Reads the escape behind a backslash into `meant`. Returns its size, or 0 on failure.
+  // Decodes the escape behind a backslash and appends its meaning. Returns its size, or 0 after
+  // Fail.
   size_t Escape(std::string_view text, std::string* meant) {
     static constexpr std::string_view kLetters = "abfnrtv\\'\"", kMeant = "\a\b\f\n\r\t\v\\'\"";
     const char c = text[0];
@@ -378,6 +409,7 @@ class Lexer {
     return character.size;
   }
 
+  // Decodes \x, \u or \U with so many digits. Surrogates are refused: UTF-8 cannot hold them.
   size_t HexEscape(std::string_view text, size_t digits, std::string* meant) {
     uint32_t code = 0;
     if (text.size() < 1 + digits) return Fail("an escape in a string is cut short"), 0;

@@ -1,5 +1,5 @@
 // Cuts the source of a Jinja template into tokens, with jinja2's rules for white space around tags
-// (trim_blocks and lstrip_blocks on). For jinja_parser.cc.
+// (trim_blocks and lstrip_blocks on). jinja_parser.cc uses it.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_LEXER_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_LEXER_H_
 
@@ -12,12 +12,13 @@
 
 namespace lectern::jinja {
 
+// A token. Comments and raw blocks leave no tag behind: only their text, or nothing.
 struct Token {
   enum class Kind : uint8_t {
-    kData,
-    kBlockBegin,
+    kData,           // text between tags
+    kBlockBegin,     // {%
     kBlockEnd,
-    kVariableBegin,
+    kVariableBegin,  // {{
     kVariableEnd,
     kName,
     kString,
@@ -27,17 +28,18 @@ struct Token {
     kEnd
   };
   Kind kind;
-  uint32_t line;
+  uint32_t line;  // of the source, from 1
   std::string text;  // data; a name; what a string literal means; an operator
-  int64_t integer = 0;
-  double real = 0;
+  int64_t integer = 0;  // of kInteger
+  double real = 0;  // of kFloat
 };
 
-// The last token is kEnd. kMalformedModel, with the line; kLimitExceeded: an integer of more than
-// 64 bits.
+// Cuts `source`, valid UTF-8, into tokens; the last one is kEnd. kMalformedModel, with the line: a
+// character or text that begins no token, or a bracket, comment, string or raw block without an
+// end. kLimitExceeded: an integer of more than 64 bits.
 Result<std::vector<Token>> Tokenize(std::string_view source);
 
-// The error of a template: "line 3: …".
+// The error of a template: kMalformedModel, "line 3: …".
 Status MalformedAt(uint32_t line, std::string_view message);
 
 }  // namespace lectern::jinja

@@ -1,9 +1,12 @@
-// Runs the loops of Jinja templates, and finds the attributes of the variable `loop`.
+// The part of the interpreter that runs loops, and the attributes of the variable `loop`
+// (LoopContext of jinja2/runtime.py). Items are found at once; a loop's condition is tested when
+// the loop gets to an item, unless the program has asked for its length before.
 #include "engine/model/template/jinja_interpreter.h"
 
 namespace lectern::jinja {
 namespace {
 
+// loop.cycle(a, b, …): the argument for this iteration.
 Value Cycle(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!arguments.named.empty()) return run.Fail("cycle() takes no named arguments");
   if (arguments.positional.empty()) return run.Fail("no items for cycling given");
@@ -11,6 +14,7 @@ Value Cycle(Runtime& run, const Value& self, CallArguments& arguments) {
   return arguments.positional[index % arguments.positional.size()];
 }
 
+// loop.changed(…): whether the arguments differ from those of the call before.
 Value Changed(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!arguments.named.empty()) return run.Fail("changed() takes no named arguments");
   LoopObject& loop = As<LoopObject>(self);
@@ -24,6 +28,7 @@ Value Changed(Runtime& run, const Value& self, CallArguments& arguments) {
 
 }  // namespace
 
+// Finds the items of a for statement and runs its loop.
 Interpreter::Flow Interpreter::RunFor(const Statement& statement, const ScopePtr& scope) {
   auto loop = std::make_shared<LoopObject>();
   loop->statement = &statement;
@@ -32,6 +37,8 @@ Interpreter::Flow Interpreter::RunFor(const Statement& statement, const ScopePtr
   return loop->source == nullptr ? Flow::kNext : RunLoop(loop);
 }
 
+// The else body runs if no iteration came to the end of the loop's body: so does jinja2, where
+// Python would ask whether a break happened.
 Interpreter::Flow Interpreter::RunLoop(const std::shared_ptr<LoopObject>& loop) {
   const Statement& statement = *loop->statement;
   const Value value = Make(Kind::kLoop, loop);
@@ -59,6 +66,7 @@ bool Interpreter::Pull(LoopObject& loop, Value* item) {
   return true;
 }
 
+// The condition sees the loop's target and not the variable `loop`, as in jinja2.
 bool Interpreter::PullSource(LoopObject& loop, Value* item) {
   const Statement& statement = *loop.statement;
   while (loop.next < loop.source->items.size() && Step()) {
@@ -71,6 +79,8 @@ bool Interpreter::PullSource(LoopObject& loop, Value* item) {
   return false;
 }
 
+// With a condition the rest must be tested to be counted. The items that pass become the source, so
+// that they are not tested twice.
 Value Interpreter::LengthOfLoop(LoopObject& loop) {
   if (!loop.length && loop.statement->test == nullptr) {
     loop.length = static_cast<int64_t>(loop.source->items.size());
@@ -93,10 +103,12 @@ Value Interpreter::NeighbourOf(LoopObject& loop, bool is_next) {
     return loop.index0 > 0 && loop.before ? *loop.before : Undefined("there is no previous item");
   }
   Value item;
+  // The item that was looked at waits in `after` for Pull.
   if (!loop.after && PullSource(loop, &item)) loop.after = item;
   return loop.after ? *loop.after : Undefined("there is no next item");
 }
 
+// Before the loop has its items it has no attributes.
 std::optional<Value> Interpreter::FindLoopAttribute(const Value& value, std::string_view name) {
   LoopObject& loop = As<LoopObject>(value);
   if (loop.source == nullptr) return std::nullopt;
@@ -120,6 +132,7 @@ std::optional<Value> Interpreter::FindLoopAttribute(const Value& value, std::str
   return std::nullopt;
 }
 
+// The inner loop has the same statement and outer scope, and writes to a text of its own.
 Value Interpreter::CallLoop(const Value& value, CallArguments& arguments) {
   const LoopObject& loop = As<LoopObject>(value);
   std::vector<std::optional<Value>> bound;

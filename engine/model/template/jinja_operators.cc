@@ -1,5 +1,6 @@
-// Operators of Jinja expressions: arithmetic, comparisons, items, slices and attributes, as Python
-// and jinja2's sandbox have them.
+// The operators of Jinja expressions: arithmetic, comparisons, items, slices and attributes, with
+// the results and errors of Python and jinja2's sandbox. Integers have 64 bits; an overflow is an
+// error.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,12 +11,14 @@
 namespace lectern::jinja {
 namespace {
 
+// The operator as it is written, for messages.
 std::string_view SignOf(Operator op) {
   static constexpr std::string_view kSigns[] = {
       "+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
   return kSigns[static_cast<size_t>(op)];
 }
 
+// Python's TypeError.
 Value FailOperands(Runtime& run, Operator op, const Value& a, const Value& b) {
   return run.Fail("unsupported operand types for " + std::string(SignOf(op)) + ": '" +
                   std::string(TypeName(a)) + "' and '" + std::string(TypeName(b)) + "'");
@@ -23,19 +26,24 @@ Value FailOperands(Runtime& run, Operator op, const Value& a, const Value& b) {
 
 Value Overflow(Runtime& run) { return run.Fail("an integer has more than 64 bits"); }
 
+// Python's % and // of floats (float_divmod in Objects/floatobject.c): the remainder has the
+// divisor's sign, and a zero result keeps a sign, too.
 double FloorMod(double a, double b) {
   double rest = std::fmod(a, b);
   if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
   return rest == 0 ? std::copysign(0.0, b) : rest;
 }
 
+// The quotient rounded down, from the exact remainder: a / b alone may round up to the next number.
 double FloorDiv(double a, double b) {
   const double quotient = (a - FloorMod(a, b)) / b;
   if (quotient == 0) return std::copysign(0.0, a / b);
   const double floor = std::floor(quotient);
+  // The quotient was rounded, so it may lie just below the whole number that it is.
   return quotient - floor > 0.5 ? floor + 1 : floor;
 }
 
+// base ** exponent by squaring; a negative exponent gives a float.
 Value Power(Runtime& run, int64_t base, int64_t exponent) {
   if (exponent < 0) {
     if (base == 0) return run.Fail("0 cannot be raised to a negative power");
@@ -45,11 +53,13 @@ Value Power(Runtime& run, int64_t base, int64_t exponent) {
   while (exponent > 0) {
     if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result)) return Overflow(run);
     exponent >>= 1;
+    // The last square is not needed, and may overflow where the result does not.
     if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) return Overflow(run);
   }
   return Value::Integer(result);
 }
 
+// Python's arithmetic on integers: "/" gives a float, "//" and "%" round down.
 Value CalculateIntegers(Runtime& run, Operator op, int64_t a, int64_t b) {
   int64_t result = 0;
   const bool divides = op == Operator::kDiv || op == Operator::kFloorDiv || op == Operator::kMod;
@@ -78,7 +88,8 @@ Value CalculateIntegers(Runtime& run, Operator op, int64_t a, int64_t b) {
   return Value::Integer(a / b - is_below);
 }
 
-// Computes with floats as Python does, with Python's errors where C++ would return infinity or NaN.
+// Python's arithmetic on floats, with Python's errors where C++ would return infinity or NaN for
+// finite operands.
 Value CalculateReals(Runtime& run, Operator op, double a, double b) {
   switch (op) {
     case Operator::kAdd:
@@ -105,11 +116,14 @@ Value CalculateReals(Runtime& run, Operator op, double a, double b) {
   return Value::Float(op == Operator::kMod ? FloorMod(a, b) : FloorDiv(a, b));
 }
 
+// A string, list or tuple `count` times; a negative count is 0. The size is checked before anything
+// is made: "'a' * 10**12" must fail at once.
 Value Repeat(Runtime& run, const Value& value, int64_t count) {
   count = std::max<int64_t>(count, 0);
   const bool is_string = value.Is(Kind::kString);
   const size_t size =
       is_string ? BytesOf(value).size() : As<ListObject>(value).items.size() * sizeof(Value);
+  // Before the product, which could overflow.
   if (size > 0 && static_cast<uint64_t>(count) > run.limits.memory_bytes / size) {
     return run.FailLimit("memory");
   }
@@ -128,6 +142,8 @@ Value Repeat(Runtime& run, const Value& value, int64_t count) {
   return run.List(std::move(items), value.kind());
 }
 
+// Joins two strings, lists or tuples of one kind. If one string is markup, the other one is
+// escaped.
 Value AddSequences(Runtime& run, const Value& a, const Value& b) {
   if (a.Is(Kind::kString)) {
     const bool is_markup = IsMarkup(a) || IsMarkup(b);
@@ -151,6 +167,7 @@ Value AddSequences(Runtime& run, const Value& a, const Value& b) {
 // order.
 bool Order(Runtime& run, const Value& a, const Value& b, int* order);
 
+// Python's order of lists: the first items that differ decide, else the lengths.
 bool OrderItems(Runtime& run, const std::vector<Value>& a, const std::vector<Value>& b,
                 int* order) {
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
@@ -212,7 +229,7 @@ bool IsIn(Runtime& run, const Value& item, const Value& container) {
   return false;
 }
 
-// Returns the byte range of the character or the item `index`, which may count from the end.
+// Turns an index, which may count from the end, into a place. False: it is outside.
 bool ResolveIndex(int64_t index, int64_t size, size_t* place) {
   if (index < 0) index += size;
   if (index < 0 || index >= size) return false;
@@ -220,7 +237,8 @@ bool ResolveIndex(int64_t index, int64_t size, size_t* place) {
   return true;
 }
 
-// obj[key] of Python; nothing: it raises TypeError or LookupError.
+// Python's value[key]; nothing: Python raises TypeError or LookupError, which jinja2 turns into an
+// attribute or an undefined value.
 std::optional<Value> Subscript(Runtime& run, const Value& value, const Value& key) {
   if (value.Is(Kind::kDict)) {
     if (!IsHashable(key)) return std::nullopt;
@@ -251,6 +269,7 @@ std::optional<Value> Subscript(Runtime& run, const Value& value, const Value& ke
   return std::nullopt;
 }
 
+// The undefined value for a key that is not there, with jinja2's message; long names are cut.
 Value MissingItem(Runtime& run, const Value& value, const Value& key) {
   const std::string type(TypeName(value));
   if (key.Is(Kind::kString)) {
@@ -263,9 +282,11 @@ Value MissingItem(Runtime& run, const Value& value, const Value& key) {
                        std::string(BytesOf(repr).substr(0, 200)));
 }
 
-// Python's slice.indices.
+// Python's slice.indices: the first and last place of a slice, cut to the size. `last` is one past
+// the end in the direction of `step`, -1 where a negative step goes to the beginning.
 void SliceIndices(int64_t size, int64_t step, const Value& begin, const Value& end, int64_t* first,
                   int64_t* last) {
+  // The bounds that an index is cut to; with a negative step "before the first" is a place, too.
   const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
   const auto resolve = [&](const Value& index, int64_t otherwise) {
     if (index.Is(Kind::kNone)) return otherwise;
@@ -276,6 +297,8 @@ void SliceIndices(int64_t size, int64_t step, const Value& begin, const Value& e
   *last = resolve(end, step < 0 ? low : high);
 }
 
+// A slice of a string in characters. A step of 1 is one piece; others need the offset of each
+// character.
 Value SliceString(Runtime& run, const Value& value, int64_t first, int64_t last, int64_t step) {
   const std::string_view bytes = BytesOf(value);
   if (!run.Work(bytes.size())) return Value();
@@ -294,6 +317,7 @@ Value SliceString(Runtime& run, const Value& value, int64_t first, int64_t last,
   while ((step > 0 ? first < last : first > last) && !run.failed()) {
     const size_t place = static_cast<size_t>(first);
     out.Append(TextOf(value), offsets[place], offsets[place + 1]);
+    // A huge step ends the loop; it must not wrap around.
     if (__builtin_add_overflow(first, step, &first)) break;
   }
   return out.TakeString(IsMarkup(value));
@@ -301,6 +325,7 @@ Value SliceString(Runtime& run, const Value& value, int64_t first, int64_t last,
 
 }  // namespace
 
+// A format ("%" on a string) takes any value, an undefined one too; other operators refuse it.
 Value Calculate(Runtime& run, Operator op, const Value& a, const Value& b) {
   if (!run.Step()) return Value();
   if (IsInteger(a) && IsInteger(b)) return CalculateIntegers(run, op, a.integer(), b.integer());
@@ -320,6 +345,7 @@ Value Calculate(Runtime& run, Operator op, const Value& a, const Value& b) {
   return FailOperands(run, op, a, b);
 }
 
+// 0 - x, so that the one integer without a negative is an error.
 Value Negate(Runtime& run, const Value& value) {
   if (IsInteger(value)) return CalculateIntegers(run, Operator::kSub, 0, value.integer());
   if (value.Is(Kind::kFloat)) return Value::Float(-value.real());
@@ -358,6 +384,7 @@ bool Compare(Runtime& run, Operator op, const Value& a, const Value& b) {
   }
 }
 
+// jinja2's getitem: the item, else the attribute of that name, else an undefined value.
 Value GetItem(Runtime& run, const Value& value, const Value& key) {
   if (!run.Step()) return Value();
   if (value.Is(Kind::kUndefined)) return run.FailUndefined(value);
@@ -371,6 +398,8 @@ Value GetItem(Runtime& run, const Value& value, const Value& key) {
   return MissingItem(run, value, key);
 }
 
+// jinja2's getattr: the attribute, else the item of that name. So a method hides a dict's member:
+// "message.items" is the method.
 Value GetAttribute(Runtime& run, const Value& value, std::string_view name) {
   if (!run.Step()) return Value();
   if (value.Is(Kind::kUndefined)) return run.FailUndefined(value);
@@ -383,7 +412,7 @@ Value GetAttribute(Runtime& run, const Value& value, std::string_view name) {
   return run.failed() ? Value() : MissingItem(run, value, Value::Template(std::string(name)));
 }
 
-// Python's value[begin:end:step] for strings, lists, tuples and ranges.
+// Python's value[begin:end:step] for strings, lists, tuples and ranges; a range gives a list.
 Value GetSlice(Runtime& run, const Value& value, const Value& begin, const Value& end,
                const Value& step) {
   if (!run.Step()) return Value();
@@ -398,6 +427,7 @@ Value GetSlice(Runtime& run, const Value& value, const Value& begin, const Value
   }
   const int64_t by = step.Is(Kind::kNone) ? 1 : step.integer();
   if (by == 0) return run.Fail("slice step cannot be zero");
+  // Counting the characters goes through the whole text.
   if (value.Is(Kind::kString)) run.Work(BytesOf(value).size());
   int64_t first = 0, last = 0;
   SliceIndices(*LengthOf(value), by, begin, end, &first, &last);

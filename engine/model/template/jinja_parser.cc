@@ -1,4 +1,5 @@
-// Parses the statements of a Jinja template; its expressions are parsed in jinja_expressions.cc.
+// The parser of the statements in a Jinja template (jinja2/parser.py); expressions are parsed in
+// jinja_expressions.cc.
 #include "engine/model/template/jinja_parser.h"
 
 #include "engine/model/formats/text.h"
@@ -9,10 +10,12 @@ namespace {
 
 using TokenKind = Token::Kind;
 
+// Adds statements to the parser of expressions. After an error loops end, as the base class says.
 class StatementParser : public ExpressionParser {
  public:
   using ExpressionParser::ExpressionParser;
 
+  // Parses the whole template.
   Result<Body> ParseAll() {
     Body body = ParseBody({}, 1);
     if (failed()) return TakeStatus();
@@ -32,7 +35,8 @@ class StatementParser : public ExpressionParser {
   }
 
   // Parses statements up to a tag of one of these names, which is then the current token; without
-  // names, up to the end. `begin`: the line of the tag that the body belongs to.
+  // names, up to the end. `begin`: the line of the tag that the body belongs to, for the message
+  // where the end is missing.
   Body ParseBody(Ends ends, uint32_t begin) {
     const Nesting nesting(*this);
     Body body;
@@ -53,6 +57,7 @@ class StatementParser : public ExpressionParser {
         Expect(TokenKind::kBlockEnd, "%}");
       }
     }
+    // The source has ended: the block that began on line `begin` has no end.
     if (ends.size() > 0) {
       Fail("\"" + std::string(*(ends.end() - 1)) + "\" is missing; the block begins on line " +
            std::to_string(begin));
@@ -60,19 +65,23 @@ class StatementParser : public ExpressionParser {
     return body;
   }
 
-  // The rest of a tag and what is between it and the tag that ends it.
+  // Parses the rest of a tag and the body between it and the tag that ends it. jinja2 allows a
+  // colon at a tag's end.
   Body ParseBlock(Ends ends) {
     const uint32_t begin = current().line;
     SkipOperator(":");
     Expect(TokenKind::kBlockEnd, "%}");
     return ParseBody(ends, begin);
   }
+  // The same, and passes the ending tag.
   Body ParseWholeBlock(std::string_view end) {
     Body body = ParseBlock({end});
     Next();
     return body;
   }
 
+  // Parses a tag by its name, up to its "%}"; nullptr after an error. Tags of the part of jinja2
+  // that is not here are refused by name.
   StatementPtr ParseStatement() {
     if (current().kind != TokenKind::kName) return Fail("a tag has no name"), nullptr;
     const std::string name = current().text;
@@ -91,6 +100,7 @@ class StatementParser : public ExpressionParser {
       statement->bodies.push_back(ParseWholeBlock("endgeneration"));
       return statement;
     }
+    // These would read other templates, or escape HTML; a model's chat template is a single text.
     for (const std::string_view other :
          {"block", "extends", "include", "import", "from", "autoescape"}) {
       if (name == other) return Fail("the tag \"" + name + "\" is not supported"), nullptr;
@@ -98,6 +108,8 @@ class StatementParser : public ExpressionParser {
     return Fail("unexpected tag \"" + name + "\""), nullptr;
   }
 
+  // "for target in values [if test] [recursive]", with an optional else. The values are no
+  // conditional, because "if" begins the test.
   StatementPtr ParseFor() {
     StatementPtr statement = New(Statement::Kind::kFor, Next().line);
     statement->target = ParseTarget(/*with_members=*/false);
@@ -111,6 +123,7 @@ class StatementParser : public ExpressionParser {
     return statement;
   }
 
+  // "if", any number of "elif", an optional "else": one body for each condition, and one more.
   StatementPtr ParseIf() {
     StatementPtr statement = New(Statement::Kind::kIf, Next().line);
     while (!failed()) {
@@ -124,6 +137,7 @@ class StatementParser : public ExpressionParser {
     return statement;
   }
 
+  // "set x = value", or a block whose output is the value, which filters may change.
   StatementPtr ParseSet() {
     StatementPtr statement = New(Statement::Kind::kSet, Next().line);
     statement->target = ParseTarget(/*with_members=*/true);
@@ -137,6 +151,7 @@ class StatementParser : public ExpressionParser {
     return statement;
   }
 
+  // "with a = x, b = y".
   StatementPtr ParseWith() {
     StatementPtr statement = New(Statement::Kind::kWith, Next().line);
     while (!failed() && current().kind != TokenKind::kBlockEnd) {
@@ -149,6 +164,7 @@ class StatementParser : public ExpressionParser {
     return statement;
   }
 
+  // Parses the parameters of a macro or of a call block's body, in brackets. Defaults come last.
   void ParseSignature(Statement* statement) {
     ExpectOperator("(");
     while (!failed() && !IsOperator(")")) {
@@ -171,6 +187,7 @@ class StatementParser : public ExpressionParser {
     ExpectOperator(")");
   }
 
+  // "macro name(parameters)".
   StatementPtr ParseMacro() {
     StatementPtr statement = New(Statement::Kind::kMacro, Next().line);
     statement->name = ParseNewName();
@@ -179,6 +196,7 @@ class StatementParser : public ExpressionParser {
     return statement;
   }
 
+  // "call(parameters) macro(arguments)".
   StatementPtr ParseCallBlock() {
     StatementPtr statement = New(Statement::Kind::kCall, Next().line);
     if (IsOperator("(")) ParseSignature(statement.get());
@@ -189,6 +207,7 @@ class StatementParser : public ExpressionParser {
     return statement;
   }
 
+  // "filter name | name".
   StatementPtr ParseFilterBlock() {
     StatementPtr statement = New(Statement::Kind::kFilter, Next().line);
     statement->values.push_back(ParseFilters(nullptr, /*has_pipe=*/false));
@@ -196,6 +215,7 @@ class StatementParser : public ExpressionParser {
     return statement;
   }
 
+  // "print a, b".
   StatementPtr ParsePrint() {
     StatementPtr statement = New(Statement::Kind::kOutput, Next().line);
     while (!failed() && current().kind != TokenKind::kBlockEnd) {
@@ -214,6 +234,7 @@ Result<std::shared_ptr<const Template>> ParseTemplate(std::string_view source,
     return Status(Code::kLimitExceeded, "a chat template has more than " +
                                             std::to_string(limits.source_bytes) + " bytes");
   }
+  // All parts of the interpreter take UTF-8 for granted.
   if (!IsValidUtf8(source)) return MalformedAt(1, "the template is not UTF-8");
   auto parsed = std::make_shared<Template>();
   parsed->source = source;

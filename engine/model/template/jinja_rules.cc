@@ -1,11 +1,14 @@
-// The rules that a Jinja template's tree must keep beyond its grammar: those of jinja2's compiler
-// and of the Python code that it makes.
+// Checks the rules that a Jinja template's tree must keep beyond its grammar: those of jinja2's
+// compiler (jinja2/compiler.py), and of the Python code that it makes, which Python compiles in
+// turn. A template that jinja2 refuses is refused here when it is parsed, not when a question is
+// asked.
 #include "engine/model/template/jinja_lexer.h"
 #include "engine/model/template/jinja_parser.h"
 
 namespace lectern::jinja {
 namespace {
 
+// One walk over a tree.
 class Checker {
  public:
   Status Check(Body& body) {
@@ -14,13 +17,14 @@ class Checker {
   }
 
  private:
+  // The surroundings of a statement or expression, which decide what is allowed in it.
   struct Place {
     // Within a condition, where an unknown filter or test is an error only when it is reached.
     bool is_soft = false;
     bool can_break = false;  // in the body of a loop
     bool has_loop = false;   // within a loop, whose variable keeps its meaning
   };
-  // Names with a meaning in macros, as far as they are read.
+  // Names with a meaning in macros: whether they were read since the innermost macro began.
   struct Names {
     bool caller = false, varargs = false, kwargs = false;
   };
@@ -29,6 +33,7 @@ class Checker {
     if (status_.ok()) status_ = MalformedAt(line, message);
   }
 
+  // Visits an expression and everything in it.
   void Visit(const ExpressionPtr& expression, Place place) {
     if (expression == nullptr) return;
     if (expression->kind == Expression::Kind::kName) Read(expression->name);
@@ -42,6 +47,7 @@ class Checker {
     Visit(expression->arguments->more_named, place);
   }
 
+  // Refuses a filter or test that jinja2 does not have.
   void CheckName(const Expression& expression) {
     if (expression.kind == Expression::Kind::kFilter && !IsFilter(expression.name)) {
       Fail(expression.line, "there is no filter \"" + expression.name + "\"");
@@ -51,12 +57,14 @@ class Checker {
     }
   }
 
+  // Notes a name that is read.
   void Read(std::string_view name) {
     names_.caller |= name == "caller";
     names_.varargs |= name == "varargs";
     names_.kwargs |= name == "kwargs";
   }
 
+  // Checks the target of an assignment.
   void Assign(const Expression& target, Place place) {
     if (target.kind == Expression::Kind::kName && target.name == "loop" && place.has_loop) {
       Fail(target.line, "the variable \"loop\" cannot be assigned to within a loop");
@@ -100,6 +108,8 @@ class Checker {
     for (Body& body : statement.bodies) Visit(body, inner);
   }
 
+  // The else body belongs to the loop around this one: break means that loop. jinja2 puts the body
+  // of a recursive loop into a function of its own, out of which no break leads.
   void VisitFor(Statement& statement, Place place) {
     Visit(statement.values[0], place);
     Place inner = {.is_soft = false, .can_break = true, .has_loop = true};
@@ -113,6 +123,8 @@ class Checker {
   // Checks a macro, or the caller that a call block is.
   void VisitMacro(Statement& statement, Place place) {
     for (const ExpressionPtr& value : statement.values) Visit(value, place);
+    // Names that the body reads count for this macro and for macros around it. Names that the
+    // defaults read count only outside, so the defaults are visited afterwards.
     const Names outside = names_;
     names_ = {};
     const Place inner = {.has_loop = place.has_loop};

@@ -1,4 +1,5 @@
-// The Runtime of a Jinja program: limits, and the making of values and of their texts.
+// The Runtime of a Jinja program: its limits, the making of values, and their texts (str, repr,
+// HTML escapes).
 #include <algorithm>
 #include <cstdio>
 
@@ -8,7 +9,7 @@
 namespace lectern::jinja {
 namespace {
 
-// Writes the texts of values within values, as Python's str() and repr() do.
+// Writes the texts of values within values, as Python's repr() does.
 class ReprWriter {
  public:
   ReprWriter(Runtime& run, TextBuilder& out) : run_(run), out_(out) {}
@@ -54,6 +55,7 @@ class ReprWriter {
   }
 
  private:
+  // Writes items with commas between them, inside these brackets.
   void WriteItems(std::string_view open, const std::vector<Value>& items, std::string_view close) {
     out_.Append(open);
     for (size_t i = 0; i < items.size() && !run_.failed(); ++i) {
@@ -81,11 +83,13 @@ class ReprWriter {
     out_.Append(text + ")");
   }
 
-  // Only a namespace can contain itself.
+  // Only a namespace can contain itself; Python's repr() then writes "{...}" in its place.
   void WriteNamespace(const NamespaceObject& space) {
     if (std::find(within_.begin(), within_.end(), &space) != within_.end()) {
       return out_.Append("<Namespace {...}>");
     }
+    // A namespace has no depth of its own, as it changes; so nesting is counted while it is
+    // written.
     if (within_.size() > run_.limits.depth) return (void)run_.FailLimit("nested values");
     within_.push_back(&space);
     out_.Append("<Namespace ");
@@ -101,6 +105,7 @@ class ReprWriter {
                 ">");
   }
 
+  // Python quotes with ' unless the text has ' and no ".
   void WriteString(const Value& value) {
     const Text& text = TextOf(value);
     const bool has_single = text.text.find('\'') != std::string::npos;
@@ -120,6 +125,7 @@ class ReprWriter {
     out_.Append(IsMarkup(value) ? ")" : "");
   }
 
+  // Escapes the quote, backslashes and characters that are not printable.
   void WriteCharacter(std::string_view bytes, uint32_t code, char quote, bool is_input) {
     if (code == static_cast<uint8_t>(quote) || code == '\\') {
       out_.Append("\\", is_input);
@@ -142,12 +148,15 @@ class ReprWriter {
   std::vector<const NamespaceObject*> within_;
 };
 
+// The bytes that a text takes in memory.
 size_t SizeOf(const Text& text) {
   return text.text.capacity() + text.runs.capacity() * sizeof(Run);
 }
 
 }  // namespace
 
+// Takes apart values that may be in circles, which reference counts would never free. `memory` is
+// still there: members are destroyed after this body.
 Runtime::~Runtime() {
   for (const std::shared_ptr<Scope>& scope : kept_scopes_) scope->names.clear();
   for (const std::shared_ptr<Object>& object : kept_objects_) {
@@ -188,6 +197,7 @@ bool Runtime::Step() {
   return false;
 }
 
+// One step stands for 64 bytes (Limits::steps).
 bool Runtime::Work(size_t bytes) {
   steps_ += bytes / 64;
   return Step();
@@ -195,6 +205,7 @@ bool Runtime::Work(size_t bytes) {
 
 bool Runtime::Fits(size_t bytes) {
   if (failed()) return false;
+  // Written so that no sum can overflow.
   if (bytes <= memory.limit && memory.used <= memory.limit - bytes) return true;
   FailLimit("memory");
   return false;
@@ -226,6 +237,7 @@ Value Runtime::InputString(std::string_view text) {
   return String(std::move(of_user));
 }
 
+// The whole string is not copied.
 Value Runtime::Slice(const Value& string, size_t begin, size_t end) {
   const Text& text = TextOf(string);
   if (begin == 0 && end == text.text.size()) return string;
@@ -235,6 +247,7 @@ Value Runtime::Slice(const Value& string, size_t begin, size_t end) {
   return String(std::move(part), IsMarkup(string));
 }
 
+// An operation that walks a list recurses, so it knows how deep its items are nested.
 Value Runtime::List(std::vector<Value> items, Kind kind) {
   auto list = std::make_shared<ListObject>();
   for (const Value& item : items) {
@@ -246,12 +259,14 @@ Value Runtime::List(std::vector<Value> items, Kind kind) {
   return Make(kind, std::move(list), size);
 }
 
+// Charges a dict that is complete; it never changes afterwards.
 Value Runtime::Dict(std::shared_ptr<DictObject> dict) {
   for (const auto& [key, value] : dict->members) {
     for (const Value* part : {&key, &value}) {
       if (part->object() != nullptr) dict->depth = std::max(dict->depth, part->object()->depth + 1);
     }
   }
+  // 64 bytes for an entry of an index.
   const size_t size = dict->members.capacity() * sizeof(std::pair<Value, Value>) +
                       (dict->strings.size() + dict->hashes.size()) * 64;
   return Make(Kind::kDict, std::move(dict), size);
@@ -271,6 +286,7 @@ Value Runtime::Iterator(std::vector<Value> items, Status error) {
   return Make(Kind::kIterator, std::move(iterator), size);
 }
 
+// The message is made when the value is, because then the line and the names are known.
 Value Runtime::Undefined(std::string message) {
   auto undefined = std::make_shared<UndefinedObject>();
   undefined->message = std::move(message);
@@ -278,6 +294,8 @@ Value Runtime::Undefined(std::string message) {
   return Make(Kind::kUndefined, std::move(undefined), size);
 }
 
+// A view is a copy of the members: they do not change. The bounds are taken before the pairs are
+// made.
 Value Runtime::View(std::string_view name, const DictObject& dict, int part) {
   std::vector<Value> items;
   if (!Work(dict.members.size() * 64) || !Fits(dict.members.size() * 256)) return Value();
@@ -294,6 +312,7 @@ Value Runtime::View(std::string_view name, const DictObject& dict, int part) {
   return Make(Kind::kView, std::move(view));
 }
 
+// A method keeps the value that it belongs to alive; a global function has None.
 Value Runtime::Method(std::string_view name, Function function, Value self, Kind kind) {
   auto method = std::make_shared<FunctionObject>();
   if (self.object() != nullptr) method->depth = self.object()->depth + 1;
@@ -309,6 +328,8 @@ bool Runtime::IsIterable(const Value& value) const {
          value.Is(Kind::kIterator);
 }
 
+// Lists, tuples and views give their own items without a copy, because they never change. An
+// undefined value has none.
 std::shared_ptr<ListObject> Runtime::Items(const Value& iterable) {
   if (failed()) return nullptr;
   if (IsListLike(iterable)) {
@@ -346,6 +367,7 @@ std::shared_ptr<ListObject> Runtime::Items(const Value& iterable) {
   return std::static_pointer_cast<ListObject>(list.shared_object());
 }
 
+// The vector of members may be copied when it grows, so both copies must fit.
 void Runtime::SetMember(DictObject* dict, const Value& key, Value value) {
   if (!Step()) return;
   if (!IsHashable(key)) {
@@ -356,6 +378,7 @@ void Runtime::SetMember(DictObject* dict, const Value& key, Value value) {
   dict->Set(this, key, std::move(value));
 }
 
+// A string that is no markup is itself; markup gives a copy that is none.
 Value Runtime::ToString(const Value& value) {
   if (value.Is(Kind::kString)) {
     return IsMarkup(value) ? String(TextOf(value)) : value;
@@ -368,6 +391,7 @@ Value Runtime::SoftString(const Value& value) {
   return value.Is(Kind::kString) ? value : ToString(value);
 }
 
+// Writes into a builder, so that the text of a huge list stops at the limits.
 Value Runtime::Repr(const Value& value) {
   TextBuilder out(*this);
   ReprWriter(*this, out).Write(value);
@@ -398,6 +422,7 @@ Value Runtime::Escaped(const Value& value) {
   return out.TakeString(/*is_markup=*/true);
 }
 
+// Counts bytes that are about to be appended. False: the program has failed.
 bool TextBuilder::Charge(size_t bytes) {
   if (!run_.Work(bytes) || !run_.Fits(bytes)) return false;
   charged_ += bytes;

@@ -1,4 +1,6 @@
-// Jinja's filters of lists, dicts and other things with items.
+// Jinja's filters for lists, dicts and other values with items (jinja2/filters.py). Filters that
+// are generators in jinja2 find their items at once here (Generate). Paths such as "a.b.0" follow
+// jinja2's make_attrgetter.
 #include <algorithm>
 #include <functional>
 
@@ -27,6 +29,7 @@ std::vector<Value> PathOf(Runtime& run, const Value& attribute) {
   return path;
 }
 
+// The value at the end of a path; `otherwise` (unless None) stands for an undefined one on the way.
 Value Follow(Runtime& run, Value value, const std::vector<Value>& path, const Value& otherwise) {
   for (const Value& key : path) {
     if (run.failed()) break;
@@ -36,11 +39,13 @@ Value Follow(Runtime& run, Value value, const std::vector<Value>& path, const Va
   return value;
 }
 
+// A string in lower case unless `case_sensitive`; other values as they are.
 Value IgnoreCase(Runtime& run, const Value& value, bool case_sensitive) {
   if (case_sensitive || !value.Is(Kind::kString) || run.failed()) return value;
   return InCase(run, value, static_cast<int>(Case::kLower));
 }
 
+// The items in this order.
 std::vector<Value> Picked(const std::vector<Value>& items, const std::vector<size_t>& order) {
   std::vector<Value> picked;
   for (const size_t place : order) picked.push_back(items[place]);
@@ -48,7 +53,8 @@ std::vector<Value> Picked(const std::vector<Value>& items, const std::vector<siz
 }
 
 // Makes a generator of the items that `find` appends. All are found at once, and an error on the
-// way becomes the generator's: it is reported when the program gets there.
+// way becomes the generator's: it is reported when the program gets there, because a program that
+// never asks for that item would not fail in jinja2. Limits are not put off.
 Value Generate(Runtime& run, const std::function<void(std::vector<Value>*)>& find) {
   if (run.failed()) return Value();
   std::vector<Value> items;
@@ -89,6 +95,7 @@ Value Batch(Runtime& run, const Value& value, CallArguments& arguments) {
   });
 }
 
+// slice(slices, fill_with): as many lists of nearly equal length; shorter ones are filled up.
 Value Slice(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "slice", arguments, {"slices", "fill_with"}, 1, &bound)) return Value();
@@ -109,6 +116,7 @@ Value Slice(Runtime& run, const Value& value, CallArguments& arguments) {
   });
 }
 
+// length and count.
 Value Length(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "length", arguments, {}, 0, &bound)) return Value();
@@ -118,6 +126,7 @@ Value Length(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.Fail("object of type '" + std::string(TypeName(value)) + "' has no len()");
 }
 
+// dictsort(case_sensitive, by, reverse): the pairs of a dict, sorted by key or value.
 Value DictSort(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "dictsort", arguments, {"case_sensitive", "by", "reverse"}, 0, &bound)) {
@@ -141,6 +150,7 @@ Value DictSort(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.List(Picked(items, SortedOrder(run, keys, IntegerArgument(run, bound[2], 0) != 0)));
 }
 
+// first: takes one item of a generator and leaves the rest.
 Value First(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "first", arguments, {}, 0, &bound)) return Value();
@@ -158,6 +168,7 @@ Value First(Runtime& run, const Value& value, CallArguments& arguments) {
   return items->items[0];
 }
 
+// last: an error on a generator, which Python cannot reverse.
 Value Last(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "last", arguments, {}, 0, &bound)) return Value();
@@ -205,6 +216,7 @@ Value GroupBy(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.List(std::move(groups));
 }
 
+// items: the pairs of a dict; none of an undefined value.
 Value Items(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "items", arguments, {}, 0, &bound)) return Value();
@@ -216,6 +228,7 @@ Value Items(Runtime& run, const Value& value, CallArguments& arguments) {
   });
 }
 
+// join(d, attribute). Items become plain texts: autoescape is off.
 Value Join(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "join", arguments, {"d", "attribute"}, 0, &bound)) return Value();
@@ -231,6 +244,7 @@ Value Join(Runtime& run, const Value& value, CallArguments& arguments) {
   return JoinStrings(run, separator, strings);
 }
 
+// list: a new list of the items.
 Value ToList(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "list", arguments, {}, 0, &bound)) return Value();
@@ -244,6 +258,8 @@ Value ToList(Runtime& run, const Value& value, CallArguments& arguments) {
 Value Map(Runtime& run, const Value& value, CallArguments& arguments) {
   return Generate(run, [&](std::vector<Value>* mapped) {
     if (!IsTrue(value)) return;
+    // "map(attribute=…)" takes an attribute; with a positional argument the filter of that name is
+    // applied.
     const bool by_attribute =
         arguments.positional.empty() && !arguments.named.empty() &&
         std::any_of(arguments.named.begin(), arguments.named.end(),
@@ -270,6 +286,7 @@ Value Map(Runtime& run, const Value& value, CallArguments& arguments) {
   });
 }
 
+// min and max: of equal items the first one.
 template <Operator kBetter>
 Value Extreme(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
@@ -290,6 +307,7 @@ Value Extreme(Runtime& run, const Value& value, CallArguments& arguments) {
   return items->items[best];
 }
 
+// reverse: of a string a string, else a generator.
 Value Reverse(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "reverse", arguments, {}, 0, &bound)) return Value();
@@ -303,7 +321,8 @@ Value Reverse(Runtime& run, const Value& value, CallArguments& arguments) {
   return run.Iterator(std::move(reversed));
 }
 
-// select, reject, selectattr and rejectattr.
+// select, reject, selectattr and rejectattr: items that pass a test, by its name and arguments, or
+// are true; of a path's value in the last two.
 template <bool kSelects, bool kByAttribute>
 Value Select(Runtime& run, const Value& value, CallArguments& arguments) {
   return Generate(run, [&](std::vector<Value>* selected) {
@@ -369,6 +388,7 @@ Value Sort(Runtime& run, const Value& value, CallArguments& arguments) {
       Picked(items->items, SortedOrder(run, keys, IntegerArgument(run, bound[0], 0) != 0)));
 }
 
+// sum(attribute, start).
 Value Sum(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "sum", arguments, {"attribute", "start"}, 0, &bound)) return Value();
@@ -385,6 +405,8 @@ Value Sum(Runtime& run, const Value& value, CallArguments& arguments) {
   return sum;
 }
 
+// unique(case_sensitive, attribute): of equal items the first one. Keys must be hashable, as in
+// Python.
 Value Unique(Runtime& run, const Value& value, CallArguments& arguments) {
   Bound bound;
   if (!Bind(run, "unique", arguments, {"case_sensitive", "attribute"}, 0, &bound)) return Value();
@@ -441,7 +463,9 @@ std::vector<size_t> SortedOrder(Runtime& run, const std::vector<Value>& keys, bo
   if (!run.Fits(keys.size() * 2 * sizeof(size_t))) return order;
   for (size_t i = 0; i < keys.size(); ++i) order.push_back(i);
   merged.resize(order.size());
-  // A merge sort of our own: comparisons may fail, or contradict each other (NaN).
+  // A merge sort from the bottom up, and not std::stable_sort: comparisons may fail, or contradict
+  // each other (NaN), and std:: algorithms may then read outside the array. Runs of `width` are
+  // sorted; pairs of them are merged.
   for (size_t width = 1; width < order.size(); width *= 2) {
     for (size_t begin = 0; begin < order.size(); begin += 2 * width) {
       const size_t middle = std::min(begin + width, order.size());

@@ -1,11 +1,13 @@
-// Python's methods of str that ask something of all its characters, for Jinja programs.
+// The methods of Python's str that ask something about all characters ("isdigit"), for Jinja
+// programs.
 #include "engine/model/template/jinja_unicode.h"
 #include "engine/model/template/jinja_value.h"
 
 namespace lectern::jinja {
 namespace {
 
-// Whether the text is not empty and each of its characters passes.
+// Whether the text is not empty and each of its characters passes. Bytes that are not UTF-8 pass no
+// test. (The name in the message of a wrong call is always isalpha.)
 template <bool (*kTest)(uint32_t)>
 Value AllAre(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "isalpha", arguments, 0, 0)) return Value();
@@ -19,10 +21,12 @@ Value AllAre(Runtime& run, const Value& self, CallArguments& arguments) {
   return Value::Bool(true);
 }
 
+// A character of str.isalnum.
 bool IsAlphanumeric(uint32_t code) {
   return IsAlphabetic(code) || IsDecimal(code) || IsDigit(code) || IsNumeric(code);
 }
 
+// str.isupper and islower: there is a letter with case, and none in another case.
 template <bool kUpper>
 Value IsTextInCase(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "isupper", arguments, 0, 0)) return Value();
@@ -40,6 +44,7 @@ Value IsTextInCase(Runtime& run, const Value& self, CallArguments& arguments) {
   return Value::Bool(has_cased);
 }
 
+// str.istitle: letters in upper or title case begin words, and others go on with them.
 Value IsTitle(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "istitle", arguments, 0, 0)) return Value();
   bool has_cased = false, in_word = false;
@@ -66,6 +71,7 @@ Value IsIdentifierText(Runtime& run, const Value& self, CallArguments& arguments
   return Value::Bool(IsIdentifier(BytesOf(self)));
 }
 
+// The empty text is printable, and has no other property.
 Value IsPrintableText(Runtime& run, const Value& self, CallArguments& arguments) {
   if (BytesOf(self).empty()) return Value::Bool(true);
   return AllAre<IsPrintable>(run, self, arguments);

@@ -1,4 +1,5 @@
-// Python's methods of str for Jinja programs. Every byte keeps its origin (Run::is_input).
+// The methods of Python's str for Jinja programs (Objects/unicodeobject.c). Every byte keeps its
+// origin (Run::is_input). Positions in programs count characters; the code works with byte offsets.
 #include <algorithm>
 #include <functional>
 
@@ -10,11 +11,13 @@ namespace {
 
 constexpr size_t kNone = std::string_view::npos;
 
+// An argument has the wrong type.
 Value FailArgument(Runtime& run, std::string_view wanted, const Value& value) {
   if (value.Is(Kind::kUndefined)) return run.FailUndefined(value);
   return run.Fail("expected " + std::string(wanted) + ", got " + std::string(TypeName(value)));
 }
 
+// Whether a value is a string; otherwise the program has failed.
 bool IsString(Runtime& run, const Value& value) {
   if (run.failed()) return false;
   if (value.Is(Kind::kString)) return true;
@@ -22,7 +25,8 @@ bool IsString(Runtime& run, const Value& value) {
   return false;
 }
 
-// Calls add(out, code, offset) for every character, which appends what replaces it.
+// Replaces every character: add(out, code, offset) appends what stands in its place, with the
+// origin of the character. A byte that is not UTF-8 stays.
 template <typename Add>
 Value MapCharacters(Runtime& run, const Value& string, Add add) {
   const Text& text = TextOf(string);
@@ -47,17 +51,19 @@ Value MapCharacters(Runtime& run, const Value& string, Add add) {
   return out.TakeString(IsMarkup(string));
 }
 
+// A capital sigma at the end of a word becomes the final one, as in str.lower.
 void AppendLower(std::string* out, std::string_view text, uint32_t code, size_t offset) {
   constexpr uint32_t kSigma = 0x3A3, kFinalSigma = 0x3C2;
   if (code == kSigma && IsFinalSigma(text, offset)) return AppendUtf8(out, kFinalSigma);
   AppendInCase(out, code, Case::kLower);
 }
 
-// Returns the byte range of the characters [begin, end) of `text`, as s[begin:end] takes them.
+// Bytes [begin, end) of a string.
 struct ByteRange {
   size_t begin, end;
-  bool is_empty;  // begin is behind end or the text
+  bool is_empty;  // begin lies behind end or the text: not even the empty string is found
 };
+// Returns the byte range of characters [begin, end) of `text`, as text[begin:end] takes them.
 ByteRange RangeOf(std::string_view text, int64_t begin, int64_t end) {
   if (begin == 0 && end == INT64_MAX) return {0, text.size(), false};
   const int64_t size = static_cast<int64_t>(CountCharacters(text));
@@ -69,7 +75,7 @@ ByteRange RangeOf(std::string_view text, int64_t begin, int64_t end) {
           false};
 }
 
-// Reads the arguments from `first` on as a range.
+// Reads the arguments `first` and the next one, which may be missing or None, as begin and end.
 ByteRange RangeArgument(Runtime& run, const Value& self, const CallArguments& arguments,
                         size_t first) {
   const auto index = [&](size_t place, int64_t otherwise) {
@@ -83,12 +89,15 @@ ByteRange RangeArgument(Runtime& run, const Value& self, const CallArguments& ar
   return RangeOf(BytesOf(self), index(first, 0), index(first + 1, INT64_MAX));
 }
 
+// lower, upper and casefold. (The name in the message of a wrong call is always upper; likewise
+// below for functions that serve several methods.)
 template <Case kTo>
 Value MethodInCase(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "upper", arguments, 0, 0)) return Value();
   return InCase(run, self, static_cast<int>(kTo));
 }
 
+// The first character in title case, the rest in lower case.
 Value MethodCapitalize(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "capitalize", arguments, 0, 0)) return Value();
   const std::string_view text = BytesOf(self);
@@ -98,8 +107,10 @@ Value MethodCapitalize(Runtime& run, const Value& self, CallArguments& arguments
   });
 }
 
+// Whether a character has a case.
 bool IsCased(uint32_t code) { return IsLowerCase(code) || IsUpperCase(code) || IsTitleCase(code); }
 
+// str.title: a word begins behind every character without case, so "it's" becomes "It'S".
 Value MethodTitle(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "title", arguments, 0, 0)) return Value();
   const std::string_view text = BytesOf(self);
@@ -114,6 +125,7 @@ Value MethodTitle(Runtime& run, const Value& self, CallArguments& arguments) {
   });
 }
 
+// swapcase: capitals become small and small ones capitals.
 Value MethodSwapCase(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "swapcase", arguments, 0, 0)) return Value();
   const std::string_view text = BytesOf(self);
@@ -131,9 +143,10 @@ Value MethodStrip(Runtime& run, const Value& self, CallArguments& arguments) {
                kRight);
 }
 
-// Returns the byte range of each piece, in order.
+// The byte ranges of the pieces of a split text, in order.
 using Pieces = std::vector<std::pair<size_t, size_t>>;
 
+// Split at white space; a `limit` of -1 is none. The last piece keeps its inner space.
 Pieces SplitSpace(Runtime& run, std::string_view text, int64_t limit) {
   Pieces pieces;
   size_t at = LeadingSpace(text);
@@ -154,6 +167,7 @@ Pieces SplitSpace(Runtime& run, std::string_view text, int64_t limit) {
   return pieces;
 }
 
+// The same from the end: with a limit the first piece keeps its inner space.
 Pieces SplitSpaceFromEnd(Runtime& run, std::string_view text, int64_t limit) {
   Pieces pieces;
   text = WithoutTrailingSpace(text);
@@ -175,6 +189,7 @@ Pieces SplitSpaceFromEnd(Runtime& run, std::string_view text, int64_t limit) {
   return pieces;
 }
 
+// Split at a separator that is not empty, at most `limit` times.
 Pieces SplitAt(Runtime& run, std::string_view text, std::string_view separator, int64_t limit) {
   Pieces pieces;
   size_t at = 0;
@@ -189,6 +204,7 @@ Pieces SplitAt(Runtime& run, std::string_view text, std::string_view separator, 
   return pieces;
 }
 
+// The same from the end.
 Pieces SplitAtFromEnd(Runtime& run, std::string_view text, std::string_view separator,
                       int64_t limit) {
   Pieces pieces;
@@ -203,6 +219,7 @@ Pieces SplitAtFromEnd(Runtime& run, std::string_view text, std::string_view sepa
   return pieces;
 }
 
+// The pieces as strings.
 std::vector<Value> SlicesOf(Runtime& run, const Value& self, const Pieces& pieces) {
   std::vector<Value> items;
   for (const auto& [begin, end] : pieces) {
@@ -212,6 +229,7 @@ std::vector<Value> SlicesOf(Runtime& run, const Value& self, const Pieces& piece
   return items;
 }
 
+// split and rsplit.
 template <bool kFromEnd>
 Value Split(Runtime& run, const Value& self, CallArguments& arguments) {
   std::vector<std::optional<Value>> bound;
@@ -238,6 +256,8 @@ Value MethodSplitLines(Runtime& run, const Value& self, CallArguments& arguments
   return run.List(SplitLines(run, self, IntegerArgument(run, bound[0], 0) != 0));
 }
 
+// partition and rpartition: before, separator, behind; the whole text at its end or beginning where
+// the separator is not in it.
 template <bool kFromEnd>
 Value Partition(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "partition", arguments, 1, 1)) return Value();
@@ -256,6 +276,7 @@ Value Partition(Runtime& run, const Value& self, CallArguments& arguments) {
                   Kind::kTuple);
 }
 
+// startswith and endswith, of one text or a tuple of them, in a range.
 template <bool kAtEnd>
 Value HasAffix(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, kAtEnd ? "endswith" : "startswith", arguments, 1, 3)) return Value();
@@ -272,6 +293,7 @@ Value HasAffix(Runtime& run, const Value& self, CallArguments& arguments) {
   return Value::Bool(false);
 }
 
+// removeprefix and removesuffix.
 template <bool kAtEnd>
 Value RemoveAffix(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "removeprefix", arguments, 1, 1)) return Value();
@@ -282,6 +304,7 @@ Value RemoveAffix(Runtime& run, const Value& self, CallArguments& arguments) {
                 : run.Slice(self, affix.size(), text.size());
 }
 
+// find, rfind, index and rindex: the place in characters; -1, or an error for the latter two.
 template <bool kFromEnd, bool kMustBe>
 Value FindIn(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "find", arguments, 1, 3)) return Value();
@@ -295,6 +318,7 @@ Value FindIn(Runtime& run, const Value& self, CallArguments& arguments) {
   return kMustBe ? run.Fail("substring not found") : Value::Integer(-1);
 }
 
+// count: places that do not overlap; an empty text is found at every place between characters.
 Value CountIn(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "count", arguments, 1, 3)) return Value();
   if (!IsString(run, arguments.positional[0])) return Value();
@@ -308,6 +332,7 @@ Value CountIn(Runtime& run, const Value& self, CallArguments& arguments) {
   return Value::Integer(count);
 }
 
+// replace(old, new, count): texts only, unlike the filter, which takes any value.
 Value MethodReplace(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "replace", arguments, 2, 3)) return Value();
   const std::vector<Value>& given = arguments.positional;
@@ -317,6 +342,7 @@ Value MethodReplace(Runtime& run, const Value& self, CallArguments& arguments) {
   return Replace(run, self, given[0], IsMarkup(self) ? run.Escaped(given[1]) : given[1], count);
 }
 
+// join: items must be strings; markup escapes them.
 Value MethodJoin(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "join", arguments, 1, 1)) return Value();
   const std::shared_ptr<ListObject> items = run.Items(arguments.positional[0]);
@@ -329,9 +355,10 @@ Value MethodJoin(Runtime& run, const Value& self, CallArguments& arguments) {
   return JoinStrings(run, self, strings);
 }
 
-// ljust, rjust, center and zfill.
+// Where ljust, rjust and center put the text.
 enum class Align { kLeft, kRight, kCenter };
 
+// Pads to a width with one character.
 template <Align kAlign>
 Value Justify(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "center", arguments, 1, 2)) return Value();
@@ -341,6 +368,7 @@ Value Justify(Runtime& run, const Value& self, CallArguments& arguments) {
   if (CountCharacters(BytesOf(fill)) != 1) return run.Fail("the fill must be one character");
   const int64_t missing = width - *LengthOf(self);
   if (missing <= 0) return self;
+  // An odd rest goes to the left where the width is odd: CPython's rule.
   const int64_t left = kAlign == Align::kLeft    ? 0
                        : kAlign == Align::kRight ? missing
                                                  : missing / 2 + (missing & width & 1);
@@ -351,6 +379,7 @@ Value Justify(Runtime& run, const Value& self, CallArguments& arguments) {
   return out.TakeString(IsMarkup(self));
 }
 
+// zfill: zeros behind the sign.
 Value ZeroFill(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "zfill", arguments, 1, 1)) return Value();
   const int64_t missing = IntegerArgument(run, arguments.positional[0], 0) - *LengthOf(self);
@@ -364,6 +393,7 @@ Value ZeroFill(Runtime& run, const Value& self, CallArguments& arguments) {
   return out.TakeString(IsMarkup(self));
 }
 
+// expandtabs: columns begin again at each line.
 Value ExpandTabs(Runtime& run, const Value& self, CallArguments& arguments) {
   std::vector<std::optional<Value>> bound;
   if (!Bind(run, "expandtabs", arguments, {"tabsize"}, 0, &bound)) return Value();
@@ -391,6 +421,7 @@ Value MethodFormat(Runtime& run, const Value& self, CallArguments& arguments) {
   return FormatBraces(run, self, arguments);
 }
 
+// format_map(dict): str.format with the members as named arguments.
 Value MethodFormatMap(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "format_map", arguments, 1, 1)) return Value();
   const Value& map = arguments.positional[0];
@@ -402,6 +433,7 @@ Value MethodFormatMap(Runtime& run, const Value& self, CallArguments& arguments)
   return FormatBraces(run, self, named);
 }
 
+// Sorted by name: StringMethod searches by halves.
 constexpr std::pair<std::string_view, Function> kMethods[] = {
     {"capitalize", MethodCapitalize},
     {"casefold", MethodInCase<Case::kFold>},
@@ -469,6 +501,7 @@ Value Strip(Runtime& run, const Value& string, const Value& characters, bool lef
   }
   if (!IsString(run, characters)) return Value();
   const std::string_view set = BytesOf(characters);
+  // Whether a character is one of `set`.
   const auto is_one = [set](std::string_view character) {
     for (size_t at = 0; (at = set.find(character, at)) != kNone; ++at) {
       // A match in the middle of another character does not count.
@@ -489,8 +522,7 @@ Value Strip(Runtime& run, const Value& string, const Value& characters, bool lef
   return run.Slice(string, begin, end);
 }
 
-// Python's str.replace, with the origin of every byte kept. An empty `from` is found before every
-// character and at the end.
+// Python's str.replace. An empty `from` is found before every character and at the end.
 Value Replace(Runtime& run, const Value& string, const Value& from, const Value& to,
               int64_t count) {
   if (run.failed() || count == 0) return string;
@@ -529,6 +561,7 @@ Value JoinStrings(Runtime& run, const Value& separator, const std::vector<Value>
   return out.TakeString(IsMarkup(separator));
 }
 
+// "\r\n" is one end. A text that ends with a line end has no empty last line.
 std::vector<Value> SplitLines(Runtime& run, const Value& string, bool keep_ends) {
   const std::string_view text = BytesOf(string);
   const auto is_end = [](uint32_t code) {

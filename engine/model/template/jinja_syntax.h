@@ -1,4 +1,5 @@
-// The syntax tree of a Jinja template, which jinja_parser.cc makes and jinja_interpreter.cc runs.
+// The syntax tree of a Jinja template: jinja_parser.cc makes it, jinja_interpreter.cc runs it.
+// Immutable once it is made.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_SYNTAX_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_SYNTAX_H_
 
@@ -15,12 +16,14 @@ struct Statement;
 using ExpressionPtr = std::unique_ptr<Expression>;
 using Body = std::vector<std::unique_ptr<Statement>>;
 
+// The arguments of a call, a filter or a test.
 struct Arguments {
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
   ExpressionPtr more_positional, more_named;  // *x, **x
 };
 
+// An expression. The kind says which of the other fields are used, and for what.
 struct Expression {
   enum class Kind : uint8_t {
     kLiteral,
@@ -47,7 +50,7 @@ struct Expression {
   };
   Kind kind;
   uint32_t line;
-  size_t depth = 1;
+  size_t depth = 1;  // of the tree below it, itself included
   std::string name, attribute;
   Value value;
   std::vector<ExpressionPtr> items;
@@ -55,6 +58,7 @@ struct Expression {
   std::unique_ptr<Arguments> arguments;
 };
 
+// A statement. The kind says which of the other fields are used, and for what.
 struct Statement {
   enum class Kind : uint8_t {
     kText,        // text
@@ -71,9 +75,10 @@ struct Statement {
     kBreak,
     kContinue
   };
+  // A macro's parameter.
   struct Parameter {
     std::string name;
-    ExpressionPtr otherwise;  // may be empty
+    ExpressionPtr otherwise;  // the default; may be empty
   };
   Kind kind;
   uint32_t line;
@@ -83,10 +88,11 @@ struct Statement {
   std::vector<ExpressionPtr> targets, values;
   std::vector<Body> bodies;
   std::vector<Parameter> parameters;
-  bool is_recursive = false;
+  bool is_recursive = false;  // kFor: its body may call loop(…)
   bool takes_varargs = false, takes_kwargs = false, takes_caller = false;  // of kMacro and kCall
 };
 
+// A parsed program, with its text for Program::source.
 struct Template {
   std::string source;
   Limits limits;

@@ -1,4 +1,4 @@
-// Jinja's tests ("x is odd"), and the names of filters and tests.
+// Jinja's tests ("x is odd", jinja2/tests.py), and the look-up of filters and tests by name.
 #include <algorithm>
 #include <cmath>
 
@@ -7,10 +7,11 @@
 namespace lectern::jinja {
 namespace {
 
-// Those of jinja2 that are not here.
+// Filters of jinja2 that are not here: a template that calls one fails with the filter's name.
 constexpr std::string_view kUnsupportedFilters[] = {"pprint", "random", "striptags", "urlize",
                                                     "wordwrap"};
 
+// Whether value % divisor is `wanted`.
 bool IsRemainder(Runtime& run, const Value& value, const Value& divisor, int64_t wanted) {
   const Value rest = Calculate(run, Operator::kMod, value, divisor);
   return !run.failed() && AreEqual(&run, rest, Value::Integer(wanted));
@@ -35,6 +36,7 @@ bool IsBool(Runtime&, const Value& value, const CallArguments&) {
   return value.Is(Kind::kBool) && (value.integer() != 0) == kValue;
 }
 
+// upper and lower: of the value's text.
 template <bool kUpper>
 bool IsInCase(Runtime& run, const Value& value, const CallArguments&) {
   const Value text = run.ToString(value);
@@ -45,6 +47,7 @@ bool IsInCase(Runtime& run, const Value& value, const CallArguments&) {
 
 bool IsANumber(Runtime&, const Value& value, const CallArguments&) { return IsNumber(value); }
 
+// sequence: jinja2 asks for len() and [], which dicts and undefined values have as well.
 bool IsSequence(Runtime&, const Value& value, const CallArguments&) {
   return value.Is(Kind::kString) || IsListLike(value) || value.Is(Kind::kDict) ||
          value.Is(Kind::kRange) || value.Is(Kind::kUndefined);
@@ -65,17 +68,20 @@ bool IsSame(Runtime&, const Value& value, const CallArguments& arguments) {
   return AreSame(value, arguments.positional[0]);
 }
 
+// filter and test: whether there is one of this name.
 template <bool (*kKnown)(std::string_view)>
 bool IsKnown(Runtime& run, const Value& value, const CallArguments&) {
   if (!IsHashable(value)) run.Fail("unhashable type: '" + std::string(TypeName(value)) + "'");
   return value.Is(Kind::kString) && kKnown(BytesOf(value));
 }
 
+// Comparisons, under all their names.
 template <Operator kOperator>
 bool Holds(Runtime& run, const Value& value, const CallArguments& arguments) {
   return Compare(run, kOperator, value, arguments.positional[0]);
 }
 
+// A test with the number of its arguments.
 struct Test {
   std::string_view name;
   size_t arguments;
@@ -122,6 +128,7 @@ constexpr Test kTests[] = {{"!=", 1, "", Holds<Operator::kNe>},
                            {"undefined", 0, "", IsOfKind<Kind::kUndefined>},
                            {"upper", 0, "", IsInCase<true>}};
 
+// nullptr: there is none of this name.
 const Test* FindTest(std::string_view name) {
   for (const Test& test : kTests) {
     if (test.name == name) return &test;
@@ -158,11 +165,13 @@ bool CallTest(Runtime& run, std::string_view name, const Value& value, CallArgum
   if (!run.Step()) return false;
   const Test* test = FindTest(name);
   if (test == nullptr) return run.Fail("there is no test \"" + std::string(name) + "\""), false;
+  // Functions of jinja2 take their argument by name, too; operators of Python do not.
   if (arguments.named.size() == 1 && !test->argument.empty() &&
       arguments.named[0].first == test->argument) {
     arguments.positional.push_back(std::move(arguments.named[0].second));
     arguments.named.clear();
   }
+  // A test with a wrong number of arguments is an error even where its answer would not need them.
   if (arguments.positional.size() != test->arguments || !arguments.named.empty()) {
     return run.Fail("the test \"" + std::string(name) + "\" takes " +
                     std::to_string(test->arguments) + " arguments"),

@@ -1,3 +1,5 @@
+// Classes of characters by utf8proc's tables. Python's rules are in its documentation of str and in
+// Objects/unicodetype_db.h; properties that utf8proc lacks are listed here as ranges.
 #include "engine/model/template/jinja_unicode.h"
 
 #include <utf8proc.h>
@@ -9,17 +11,19 @@
 namespace lectern::jinja {
 namespace {
 
+// kInvalid has the category "not assigned".
 utf8proc_category_t CategoryOf(uint32_t code) {
   if (code == kInvalid) return UTF8PROC_CATEGORY_CN;
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
 
+// Whether the category is one of these.
 bool IsOneOf(uint32_t code, std::initializer_list<utf8proc_category_t> categories) {
   const utf8proc_category_t category = CategoryOf(code);
   return std::find(categories.begin(), categories.end(), category) != categories.end();
 }
 
-// The characters that full case folding makes of `code`.
+// Writes the characters that full case folding makes of `code`; returns how many, 0 on failure.
 size_t Folded(uint32_t code, utf8proc_int32_t (&folded)[8]) {
   int boundary = 0;
   const utf8proc_ssize_t size = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), folded,
@@ -29,8 +33,9 @@ size_t Folded(uint32_t code, utf8proc_int32_t (&folded)[8]) {
 
 uint32_t Upper(utf8proc_int32_t code) { return static_cast<uint32_t>(utf8proc_toupper(code)); }
 
-// The upper and title cases that are several characters are those of the folded ones; the title
-// case of the Greek vowels with iota keeps a mark for it.
+// Appends the upper or title case of a character that has several. They are the upper cases of the
+// folded characters; in title case only of the first one, except that U+0149 is in upper case
+// whole. The title case of the Greek vowels with iota keeps a combining mark for the iota.
 void AppendSpecialCase(std::string* text, uint32_t code, const utf8proc_int32_t* folded,
                        size_t size, Case to) {
   constexpr utf8proc_int32_t kIota = 0x3B9;
@@ -55,6 +60,7 @@ Character FirstCharacter(std::string_view text) {
   if (lead < 0x80) return {lead, 1};
   const int length = Utf8CharLength(text);
   if (length <= 0) return {kInvalid, 1};
+  // The lead byte's bits below its marker.
   uint32_t code = lead & (0xFFu >> (length + 1));
   for (int i = 1; i < length; ++i) {
     code = code << 6 | (static_cast<uint8_t>(text[static_cast<size_t>(i)]) & 0x3F);
@@ -114,6 +120,7 @@ size_t OffsetOf(std::string_view text, size_t index) {
   return offset;
 }
 
+// Unlike Unicode's White_Space, Python also counts U+001C to U+001F.
 bool IsSpace(uint32_t code) {
   if (code < 0x80) return code == ' ' || (code >= 9 && code <= 13) || (code >= 28 && code <= 31);
   return code == 0x85 ||
@@ -127,7 +134,8 @@ bool IsAlphabetic(uint32_t code) {
 
 bool IsDecimal(uint32_t code) { return IsOneOf(code, {UTF8PROC_CATEGORY_ND}); }
 
-// Beyond the decimal ones those that Unicode gives the numeric type "digit".
+// Decimal digits, and the characters that Unicode gives the numeric type "digit": superscripts,
+// circled digits and the like.
 bool IsDigit(uint32_t code) {
   if (IsDecimal(code)) return true;
   static constexpr struct {
@@ -143,6 +151,7 @@ bool IsDigit(uint32_t code) {
   return false;
 }
 
+// str.isnumeric: also fractions, Roman numbers and the ideographs that mean numbers.
 bool IsNumeric(uint32_t code) {
   if (IsOneOf(code, {UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_NO})) {
     return true;
@@ -155,6 +164,7 @@ bool IsNumeric(uint32_t code) {
   return std::find(std::begin(kNumbers), std::end(kNumbers), code) != std::end(kNumbers);
 }
 
+// str.isprintable: no controls, unassigned code points or separators but the space.
 bool IsPrintable(uint32_t code) {
   if (code == ' ') return true;
   return !IsOneOf(code, {UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF, UTF8PROC_CATEGORY_CS,
@@ -162,6 +172,7 @@ bool IsPrintable(uint32_t code) {
                          UTF8PROC_CATEGORY_ZP, UTF8PROC_CATEGORY_ZS});
 }
 
+// Category Ll and the property Other_Lowercase, which utf8proc lacks; IsUpperCase likewise.
 bool IsLowerCase(uint32_t code) {
   if (code < 0x80) return code >= 'a' && code <= 'z';
   if (code == kInvalid) return false;
@@ -187,6 +198,7 @@ bool IsTitleCase(uint32_t code) { return CategoryOf(code) == UTF8PROC_CATEGORY_L
 
 bool IsWord(uint32_t code) { return code == '_' || IsAlphabetic(code) || IsNumeric(code); }
 
+// Nearly XID_Start and XID_Continue: by categories, without Unicode's few exceptions.
 bool IsIdentifier(std::string_view text) {
   bool is_first = true;
   for (; !text.empty(); is_first = false) {
@@ -202,6 +214,8 @@ bool IsIdentifier(std::string_view text) {
   return !is_first;
 }
 
+// ASCII first: most text is. Then Unicode's simple mapping, or its full one, where a character
+// becomes several.
 void AppendInCase(std::string* text, uint32_t code, Case to) {
   if (code < 0x80) {
     const bool is_upper = code >= 'A' && code <= 'Z', is_lower = code >= 'a' && code <= 'z';
@@ -209,6 +223,7 @@ void AppendInCase(std::string* text, uint32_t code, Case to) {
     *text += static_cast<char>((to_upper ? is_lower : is_upper) ? code ^ 0x20 : code);
     return;
   }
+  // Two characters whose folding has several characters and whose upper case is themselves.
   constexpr uint32_t kCapitalIWithDot = 0x130, kCapitalSharpS = 0x1E9E;
   const utf8proc_int32_t c = static_cast<utf8proc_int32_t>(code);
   utf8proc_int32_t folded[8];
@@ -225,6 +240,8 @@ void AppendInCase(std::string* text, uint32_t code, Case to) {
   }
 }
 
+// Unicode's condition Final_Sigma (SpecialCasing.txt): a letter with case comes before, and none
+// behind, when characters that do not count are passed over.
 bool IsFinalSigma(std::string_view text, size_t offset) {
   // Characters between letters that do not count, such as marks and apostrophes.
   const auto is_ignored = [](uint32_t code) {

@@ -1,5 +1,6 @@
-// Classifies, counts and converts characters as Python does, on UTF-8, for the Jinja interpreter. A
-// byte that is not part of valid UTF-8 counts as a character by itself.
+// Classifies, counts and converts characters on UTF-8 with the results of Python's str, for the
+// Jinja interpreter. A byte that is not part of valid UTF-8 counts as a character by itself.
+// Classes come from utf8proc's Unicode tables; a few that it lacks are lists in jinja_unicode.cc.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_UNICODE_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_UNICODE_H_
 
@@ -9,23 +10,27 @@
 
 namespace lectern::jinja {
 
-// The first character of `text`, which is not empty.
+// A character and the bytes that it takes.
 struct Character {
   uint32_t code;  // kInvalid: not UTF-8
   size_t size;    // bytes
 };
 inline constexpr uint32_t kInvalid = 0xFFFFFFFF;
+// Returns the first character of `text`, which is not empty.
 Character FirstCharacter(std::string_view text);
-// Returns the last character.
+// Returns the last character of `text`, which is not empty. Costs at most four bytes' look back.
 Character LastCharacter(std::string_view text);
+// Appends a character, at most U+10FFFF.
 void AppendUtf8(std::string* text, uint32_t code);
 
+// Whether all bytes are below 128; true for an empty text.
 bool IsAscii(std::string_view text);
+// Python's len().
 size_t CountCharacters(std::string_view text);
-// Byte offset of the character `index`; text.size() when there are no more.
+// Returns the byte offset of the character `index`; text.size() when there are no more. Linear.
 size_t OffsetOf(std::string_view text, size_t index);
 
-bool IsSpace(uint32_t code);  // str.isspace
+bool IsSpace(uint32_t code);  // str.isspace, and likewise the others; false for kInvalid
 bool IsAlphabetic(uint32_t code);
 bool IsDecimal(uint32_t code);
 bool IsDigit(uint32_t code);
@@ -35,15 +40,16 @@ bool IsLowerCase(uint32_t code);
 bool IsUpperCase(uint32_t code);
 bool IsTitleCase(uint32_t code);
 bool IsWord(uint32_t code);  // \w
-bool IsIdentifier(std::string_view text);
+bool IsIdentifier(std::string_view text);  // str.isidentifier
 
+// kTitle: as the first letter of a word; kFold: str.casefold.
 enum class Case { kLower, kUpper, kTitle, kFold };
 // Appends the character in that case: up to three characters.
 void AppendInCase(std::string* text, uint32_t code, Case to);
 // Whether the small letter sigma at `offset` of `text` ends a word, where str.lower gives U+03C2.
 bool IsFinalSigma(std::string_view text, size_t offset);
 
-size_t LeadingSpace(std::string_view text);  // bytes
+size_t LeadingSpace(std::string_view text);  // bytes of white space at the beginning
 std::string_view WithoutTrailingSpace(std::string_view text);
 
 }  // namespace lectern::jinja

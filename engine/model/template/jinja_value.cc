@@ -1,4 +1,4 @@
-// Values of Jinja programs: made, compared, and turned into text.
+// Makes, compares and hashes the values of Jinja programs with Python's results.
 #include "engine/model/template/jinja_value.h"
 
 #include <algorithm>
@@ -11,33 +11,39 @@
 namespace lectern::jinja {
 namespace {
 
-constexpr size_t kIndexedFrom = 12;  // members of a dict
+constexpr size_t kIndexedFrom = 12;  // members of a dict, from which on it has an index
 
+// A string of a caller: no program's memory is charged.
 Value NewString(std::string text, bool is_input) {
   auto object = std::make_shared<StringObject>();
   Append(&object->text, text, is_input);
   return Value(Kind::kString, std::move(object));
 }
 
+// The depth that a value adds to a container.
 size_t DepthOf(const Value& value) {
   return value.object() == nullptr ? 0 : value.object()->depth + 1;
 }
 
+// Spreads the bits of a hash (the finalizer of splitmix64).
 uint64_t Mix(uint64_t hash) {
   hash = (hash ^ hash >> 30) * 0xBF58476D1CE4E5B9;
   hash = (hash ^ hash >> 27) * 0x94D049BB133111EB;
   return hash ^ hash >> 31;
 }
 
+// Python compares the items of containers by identity first, so that a NaN in a list equals itself.
 bool AreSameOrEqual(Runtime* run, const Value& a, const Value& b) {
   return AreSame(a, b) || AreEqual(run, a, b);
 }
 
+// Equal lengths and, in order, equal items.
 bool AreEqualItems(Runtime* run, const std::vector<Value>& a, const std::vector<Value>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [run](const Value& x, const Value& y) { return AreSameOrEqual(run, x, y); });
 }
 
+// An integer and a float are compared exactly, not as floats: 2^53 + 1 differs from 2.0^53.
 bool AreEqualNumbers(const Value& a, const Value& b) {
   if (IsInteger(a) && IsInteger(b)) return a.integer() == b.integer();
   if (!IsInteger(a) && !IsInteger(b)) return a.real() == b.real();
@@ -47,6 +53,7 @@ bool AreEqualNumbers(const Value& a, const Value& b) {
          static_cast<int64_t>(real) == integer;
 }
 
+// Equal keys with equal values; the order of members does not matter.
 bool AreEqualDicts(Runtime* run, const DictObject& a, const DictObject& b) {
   if (a.members.size() != b.members.size()) return false;
   for (const auto& [key, value] : a.members) {
@@ -125,6 +132,8 @@ const Value* DictObject::Find(std::string_view key) const {
   return at == strings.end() ? nullptr : &members[at->second].second;
 }
 
+// The index is built at once when the dict has kIndexedFrom members; its string keys are views into
+// the keys of the members, whose objects stay where they are.
 void DictObject::Set(Runtime* run, const Value& key, Value value) {
   if (const Value* known = Find(run, key)) {
     const_cast<Value&>(*known) = std::move(value);
@@ -160,6 +169,7 @@ bool IsTrue(const Value& value) {
   }
 }
 
+// Python's "is". Numbers are no objects here; the answer is CPython's for small integers.
 bool AreSame(const Value& a, const Value& b) {
   if (a.kind() != b.kind()) return false;
   if (a.object() != nullptr) return a.object() == b.object();
@@ -170,6 +180,7 @@ bool AreSame(const Value& a, const Value& b) {
   return !a.Is(Kind::kFloat) && a.integer() == b.integer();
 }
 
+// Numbers of different kinds may be equal; values of other kinds only to their own.
 bool AreEqual(Runtime* run, const Value& a, const Value& b) {
   if (run != nullptr && !run->Step()) return false;
   if (IsNumber(a) && IsNumber(b)) return AreEqualNumbers(a, b);
@@ -259,8 +270,8 @@ bool IsHashable(const Value& value) {
   return !value.Is(Kind::kList) && !value.Is(Kind::kDict) && !value.Is(Kind::kView);
 }
 
-// Equal values have equal hashes, whatever their kinds: 1, 1.0 and True are one key in Python. A
-// text's origin is no part of its hash.
+// Numbers are hashed by their value, whatever their kinds: 1, 1.0 and True are one key in Python.
+// The origin of a text is no part of its hash.
 uint64_t HashOf(Runtime* run, const Value& value) {
   if (run != nullptr) run->Step();
   switch (value.kind()) {
@@ -328,6 +339,8 @@ std::string FloatRepr(double value) {
   const size_t e = scientific.find('e');
   int exponent = 0;
   std::from_chars(scientific.data() + e + (scientific[e + 1] == '+' ? 2 : 1), end, exponent);
+  // Python writes an exponent from 1e16 on and below 1e-4; to_chars alone would choose the shorter
+  // form.
   if (exponent < -4 || exponent >= 16) return std::string(scientific);
   const auto fixed_end =
       std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed).ptr;

@@ -7,6 +7,8 @@
 
 namespace lectern {
 
+// log(sum exp(x)) = m + log(sum exp(x - m)) with the largest logit m, so that exp cannot overflow.
+// If m is infinite, so is the sum.
 LogProbabilities::LogProbabilities(std::span<const float> logits) : logits_(logits) {
   double largest = -std::numeric_limits<double>::infinity();
   for (const float logit : logits) {
@@ -23,6 +25,7 @@ LogProbabilities::LogProbabilities(std::span<const float> logits) : logits_(logi
   log_sum_ = largest + std::log(sum);
 }
 
+// Rounding may bring a sure token a little above 0; infinity less infinity is NaN.
 double LogProbabilities::Of(int32_t id) const {
   const auto logit = static_cast<double>(logits_[static_cast<size_t>(id)]);
   const double logprob = logit - log_sum_;
@@ -37,6 +40,7 @@ std::vector<int32_t> LogProbabilities::Likeliest(size_t count) const {
     const float value = logits_[static_cast<size_t>(id)];
     return std::isnan(value) ? -std::numeric_limits<float>::infinity() : value;
   };
+  // Only the first `count` are sorted: a vocabulary has 100,000 tokens and more.
   std::partial_sort(
       ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), ids.end(),
       [&](int32_t a, int32_t b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
@@ -66,7 +70,8 @@ void SampledTokens::Push(int32_t id, std::span<const float> logits, bool was_thi
   Tell();
 }
 
-// A token of an unfinished character brings no bytes: it waits for those of the character's last.
+// A token that brings no bytes, as one inside an unfinished character does, waits for the token
+// that brings the character's last byte, so that tokens come in their order.
 void SampledTokens::Tell() {
   const auto is_shown = [&](const Waiting& token) {
     return token.end < text_.num_settled() ||
@@ -79,6 +84,8 @@ void SampledTokens::Tell() {
   }
 }
 
+// Behind a stop text nothing is told. A token that begins before it is: a part of its text was
+// shown.
 void SampledTokens::Flush() {
   for (const Waiting& token : waiting_) {
     if (text_.is_stopped() && token.begin >= text_.num_settled()) break;

@@ -1,5 +1,5 @@
-// Tells a caller which tokens an answer was made of, and how likely each was, at the time when the
-// text of each is shown.
+// Tells a caller which tokens an answer was made of and how likely each was, when the text of each
+// is shown (AskOptions::on_token; the field logprobs of OpenAI's format).
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_SAMPLED_TOKENS_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_SAMPLED_TOKENS_H_
 
@@ -15,23 +15,26 @@
 
 namespace lectern {
 
-// A token and the logarithm of its probability: of the softmax of the model's own logits, before
-// temperature, penalties, biases and the choice of the likeliest.
+// A token and the natural logarithm of its probability: the softmax of the model's own logits,
+// before temperature, penalties, biases and the choice of the likeliest.
 struct LikelyToken {
   int32_t id = 0;
   double logprob = 0;      // at most 0; -infinity for a token whose logit is NaN
   std::string_view bytes;  // what it stands for in running text; not always whole characters
 };
+// A token of the answer, and the likeliest tokens in its place, which need not include it.
 struct SampledToken : LikelyToken {
   std::span<const LikelyToken> likeliest;  // as many as were asked for, the likeliest first
 };
 
-// Turns one step's logits into log-probabilities. NaN logits count as impossible.
+// Turns one step's logits [vocabulary] into log-probabilities, summed in double. NaN logits count
+// as impossible. Borrows the logits.
 class LogProbabilities {
  public:
   explicit LogProbabilities(std::span<const float> logits);
+  // The log-probability of a token, at most 0; -infinity for a NaN.
   double Of(int32_t id) const;
-  std::vector<int32_t> Likeliest(size_t count) const;  // among equals the lower id first
+  std::vector<int32_t> Likeliest(size_t count) const;  // likeliest first, among equals the lower id
 
  private:
   std::span<const float> logits_;
@@ -39,26 +42,31 @@ class LogProbabilities {
 };
 
 // Hands each token of the answer to `on_token` when its text is no longer held back, in their
-// order. Thoughts, control tokens and what a stop text cut off are not told. One thread.
+// order. Left out are thoughts, control tokens, and tokens whose text a stop text cut off. A token
+// whose text is partly shown is told. One thread.
 class SampledTokens {
  public:
   using Receiver = std::function<void(const SampledToken&)>;
-  // Does nothing where `on_token` is empty. All arguments must outlive this.
+  // `num_likeliest`: tokens in SampledToken::likeliest. Does nothing where `on_token` is empty. All
+  // other arguments must outlive this.
   SampledTokens(const Tokenizer& tokenizer, const AnswerText& text, size_t num_likeliest,
                 const Receiver& on_token)
       : tokenizer_(tokenizer), text_(text), num_likeliest_(num_likeliest), on_token_(on_token) {}
 
-  // A token that `text` has just taken, drawn from these logits. `was_thinking` and
-  // `brought_before` are `text`'s before it took the token.
+  // Takes a token that `text` has just taken, and the logits [vocabulary] that it was drawn from.
+  // `was_thinking` and `brought_before`: text.is_thinking() and text.num_brought() before `text`
+  // took it.
   void Push(int32_t id, std::span<const float> logits, bool was_thinking, uint64_t brought_before);
-  void Flush();  // after that of `text`
+  void Flush();  // tells the rest; call it after text.Flush()
 
  private:
+  // A token whose text is not shown yet.
   struct Waiting {
     LikelyToken token;
     std::vector<LikelyToken> likeliest;
     uint64_t begin, end;  // bytes of the answer, as AnswerText::num_brought counts them
   };
+  // Tells the tokens whose text is shown by now.
   void Tell();
 
   const Tokenizer& tokenizer_;

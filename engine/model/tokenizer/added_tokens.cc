@@ -13,17 +13,21 @@ namespace {
 // Allows for 1 M tokens (kMaxId) of a few members each.
 constexpr JsonLimits kLimits = {.max_values = 1u << 23};
 
-constexpr uint64_t kMaxId = uint64_t{1} << 20;
+constexpr uint64_t kMaxId = uint64_t{1} << 20;  // as many pieces as a tokenizer.model may have
 
+// A token of either file, before it has its place.
 struct AddedToken {
   std::string text;
   bool is_special;
 };
 
+// Reads one of the files into the model. Tokens are gathered first, because their ids may come in
+// any order.
 class AddedTokensReader {
  public:
   AddedTokensReader(const std::string& path, TokenizerModel* model) : path_(path), model_(*model) {}
 
+  // Reads an added_tokens.json.
   Status ReadTokens(std::string_view json) {
     LECTERN_RETURN_IF_ERROR(Parse(json));
     for (const auto& [text, id] : *root_.object()) {
@@ -36,6 +40,7 @@ class AddedTokensReader {
     return PlaceAll();
   }
 
+  // Reads a tokenizer_config.json. add_eos_token is checked and has no effect.
   Status ReadConfig(std::string_view json) {
     LECTERN_RETURN_IF_ERROR(Parse(json));
     if (const Json* decoder = Member("added_tokens_decoder")) {
@@ -55,6 +60,7 @@ class AddedTokensReader {
   }
 
  private:
+  // Parses the file, which must be an object.
   Status Parse(std::string_view json) {
     Result<Json> root = ParseJson(json, kLimits);
     if (!root.ok()) return Status(root.status().code(), path_ + ": " + root.status().message());
@@ -68,6 +74,7 @@ class AddedTokensReader {
     return value == nullptr || value->is_null() ? nullptr : value;
   }
 
+  // Reads an entry of "added_tokens_decoder": its key is the id, as text.
   Status ReadDecoded(const std::string& id, const Json& token) {
     uint64_t number = 0;
     const char* const end = id.data() + id.size();
@@ -92,6 +99,8 @@ class AddedTokensReader {
     return Status();
   }
 
+  // Gives a token its id: behind the vocabulary, in place of an unused piece, or where it is
+  // already. A normal piece of another text there means that the files do not belong together.
   Status Place(uint64_t id, const AddedToken& token) {
     std::vector<TokenizerPiece>& pieces = model_.pieces;
     if (id >= kMaxId) return Malformed(Named(id, token.text) + " has an id that is too large");
@@ -123,7 +132,8 @@ class AddedTokensReader {
     return is_control ? PieceType::kControl : PieceType::kUserDefined;
   }
 
-  // A text, or an object with it as "content"; null: there is none.
+  // Reads the token `key`: a text, or an object with the text as "content"; null: there is none.
+  // `piece` keeps its value where the file does not name one.
   Status ReadMark(const std::string& key, std::string* piece) const {
     const Json* value = root_.Find(key);
     if (value == nullptr) return Status();
@@ -145,6 +155,7 @@ class AddedTokensReader {
     return Status();
   }
 
+  // `out` keeps its value where the file does not say.
   Status ReadBool(const std::string& key, bool* out) const {
     const Json* value = Member(key);
     if (value == nullptr) return Status();

@@ -1,5 +1,5 @@
-// Reads the two files beside a tokenizer.model that change its vocabulary: tokens that were added
-// to it, and how transformers uses it.
+// Reads the two files beside a tokenizer.model that change its vocabulary: the tokens that were
+// added to it, and the settings with which transformers uses it. Tokenizer::Load calls them.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_ADDED_TOKENS_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_ADDED_TOKENS_H_
 
@@ -11,10 +11,11 @@
 
 namespace lectern {
 
-// Reads an added_tokens.json, {"<|user|>": 32010, …}. Marks of a template become control pieces;
-// other tokens become user-defined pieces, which are found in raw text. Ids go on where the
-// vocabulary ends, and may leave some out; an id of the vocabulary may be named again, or anew
-// where its piece is never made from text. kMalformedModel, kLimitExceeded.
+// Reads an added_tokens.json, {"<|user|>": 32010, …}, into `model`. Marks of a template become
+// control pieces; other tokens become user-defined pieces, which are found in raw text. Ids go on
+// where the vocabulary ends, and may leave some out; an id of the vocabulary may be named again, or
+// anew where its piece is never made from text. `path` only names the file in messages.
+// kMalformedModel (also an id from 2^20 on), kLimitExceeded.
 Status ReadAddedTokens(std::string_view json, const std::string& path, TokenizerModel* model);
 
 // Reads a tokenizer_config.json; call it after ReadAddedTokens. It takes `added_tokens_decoder`,

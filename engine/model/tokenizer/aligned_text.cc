@@ -7,6 +7,8 @@ namespace lectern {
 void AlignedText::AppendSame(std::string_view bytes, size_t begin) {
   if (bytes.empty()) return;
   const auto end = static_cast<uint32_t>(begin + bytes.size());
+  // Bytes that go on where the last run ended make one run with it: an unchanged text has a single
+  // one.
   if (!runs_.empty() && runs_.back().is_same && runs_.back().end == begin) {
     runs_.back().end = end;
   } else {
@@ -22,6 +24,8 @@ void AlignedText::AppendChanged(std::string_view bytes, size_t begin, size_t end
   text_ += bytes;
 }
 
+// Run by run: a part of a run that is the same keeps byte offsets, a part of a change stands for
+// all of the change.
 void AlignedText::AppendPart(const AlignedText& other, size_t begin, size_t end) {
   while (begin < end) {
     const size_t at = other.RunOf(begin), stop = std::min(end, other.RunEnd(at));
@@ -36,6 +40,7 @@ void AlignedText::AppendPart(const AlignedText& other, size_t begin, size_t end)
   }
 }
 
+// `other` may itself be a changed text, so the places are those of the original behind it.
 void AlignedText::AppendReplaced(std::string_view bytes, const AlignedText& other, size_t begin,
                                  size_t end) {
   const size_t from = other.OriginalBegin(begin);
@@ -64,6 +69,7 @@ size_t AlignedText::OriginalBegin(size_t begin) const {
   return run.is_same ? run.begin + (begin - run.at) : run.begin;
 }
 
+// The end is found by the last byte before it, because a run that begins at `end` is another one.
 size_t AlignedText::OriginalEnd(size_t end) const {
   if (runs_.empty() || end == 0) return 0;
   const Run& run = runs_[RunOf(end - 1)];

@@ -1,5 +1,6 @@
-// Holds a text that was made from another, byte by byte or with changes, and knows where its bytes
-// come from: tokens are found in the changed text and reported in the original one.
+// A text that was made from another one, byte by byte or with changes, and that knows where its
+// bytes come from. Tokens are found in the normalised text and reported as ranges of the original
+// one, which users see.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_ALIGNED_TEXT_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_ALIGNED_TEXT_H_
 
@@ -11,6 +12,8 @@
 
 namespace lectern {
 
+// Runs of bytes with a common origin. Offsets have 32 bits: texts have at most 16 MiB, and
+// normalised ones 64 MiB. One thread writes.
 class AlignedText {
  public:
   AlignedText() = default;
@@ -27,6 +30,7 @@ class AlignedText {
   void AppendPart(const AlignedText& other, size_t begin, size_t end);
   // Appends bytes that stand for the bytes [begin, end) of `other`.
   void AppendReplaced(std::string_view bytes, const AlignedText& other, size_t begin, size_t end);
+  // Drops all bytes from `size` on.
   void Truncate(size_t size);
 
   // These tell where the bytes [begin, end) of text() come from; a part of a change stands for all

@@ -1,3 +1,5 @@
+// Merges are looked up for every pair of neighbours, so they are sorted by their left symbol, with
+// an index of where each symbol's begin, and then searched by halves for the right one.
 #include "engine/model/tokenizer/bpe_model.h"
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 namespace lectern {
 namespace {
 
+// Limits of an untrusted vocabulary; published ones have a few hundred thousand of each.
 constexpr size_t kMaxBpePieces = size_t{1} << 20;
 constexpr size_t kMaxBpeMerges = size_t{1} << 22;
 constexpr size_t kMaxBpePiece = 2048;  // bytes, as the file has it
@@ -61,15 +64,19 @@ std::string WithSpaces(std::string_view piece) {
   return bytes;
 }
 
+// A text for a message, cut to 100 bytes.
 std::string Quoted(std::string_view text) { return Json(text.substr(0, 100)).Dump(); }
 
 }  // namespace
 
+// One call of BpeModel::Make.
 class BpeModelMaker {
  public:
   BpeModelMaker(BpeArrays arrays, const std::string& path)
       : arrays_(std::move(arrays)), path_(path) {}
 
+  // Pieces come first: merges name them, and symbols of merges that are no piece get the ids
+  // behind.
   Result<BpeModel> Make() {
     model_.how_ = arrays_.how;
     model_.byte_ids_.fill(-1);
@@ -91,6 +98,7 @@ class BpeModelMaker {
   }
 
  private:
+  // Checks sizes before anything is allocated for them.
   Status CheckCounts() const {
     if (arrays_.types.size() != arrays_.tokens.size()) {
       return Malformed("it has " + std::to_string(arrays_.tokens.size()) + " pieces and " +
@@ -107,6 +115,7 @@ class BpeModelMaker {
     return Status();
   }
 
+  // Takes the piece `id` by its type. An empty text is a hole in the ids.
   Status TakePiece(size_t id) {
     const std::string& text = arrays_.tokens[id];
     if (text.empty()) return Status();  // a hole
@@ -161,17 +170,21 @@ class BpeModelMaker {
     }
   }
 
+  // Adds a text as a symbol. texts_ is a deque, so that the map's views stay valid as it grows.
   int32_t AddSymbol(std::string text, int32_t symbol) {
     model_.texts_.push_back(std::move(text));
     model_.symbols_.emplace(model_.texts_.back(), symbol);
     return symbol;
   }
 
+  // The symbol of a text; a new one where there is none.
   int32_t SymbolOf(std::string text) {
     const int32_t known = model_.FindSymbol(text);
     return known >= 0 ? known : AddSymbol(std::move(text), next_symbol_++);
   }
 
+  // Gives each byte its symbol, because merging begins with single bytes; and its piece, if it is
+  // one.
   void FindBytes() {
     if (!arrays_.how.is_byte_level) return;
     for (int byte = 0; byte < 256; ++byte) {

@@ -1,5 +1,5 @@
-// Checks and holds a vocabulary of byte pairs (BPE), in the form that tokenizer.json and GGUF files
-// have in common.
+// A vocabulary of byte pairs (BPE), checked and ready for merging, in the form that tokenizer.json
+// and GGUF files have in common. bpe_tokenizer.cc merges with it.
 //
 // Byte-level files write a piece in GPT-2's alphabet, one printable character for each byte ("Ġthe"
 // is " the"); here pieces are their bytes. Others (Gemma 4, Llama 2's tokenizer.json) write plain
@@ -58,12 +58,16 @@ class BpeModel {
   BpeModel(BpeModel&&) noexcept = default;
   BpeModel& operator=(BpeModel&&) noexcept = default;
 
+  // The result of merging two neighbours.
   struct Merge {
     uint32_t rank;   // the smaller goes first
     int32_t symbol;  // that it makes
   };
 
-  // `path` only names the file in messages. kMalformedModel, kLimitExceeded.
+  // Checks the arrays and builds the tables for merging. `path` only names the file in messages.
+  // kMalformedModel: numbers of pieces and types differ, a special id is outside, or a mark is not
+  // UTF-8. kLimitExceeded: more than 2^20 pieces or 2^22 merges, or a piece of more than 2,048
+  // bytes.
   static Result<BpeModel> Make(BpeArrays arrays, const std::string& path);
 
   const BpeRules& how() const { return how_; }

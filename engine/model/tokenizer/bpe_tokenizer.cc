@@ -11,12 +11,13 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-// Merges the symbols of one word after another; keeps its memory between them.
+// Merges the symbols of one word after another, in the order of the merges' ranks, as GPT-2's
+// encoder does; keeps its memory between words.
 class WordMerger : public WordEncoder {
  public:
   explicit WordMerger(const BpeModel& model) : model_(model) {}
 
-  // O(n log n): the pairs of a word of 16 MiB are one heap.
+  // Cuts a word into pieces. O(n log n) also for a word of 16 MiB: its pairs are one heap.
   void Append(std::string_view word, WordPieces* out) override {
     const bool is_lines = model_.how().joins_lines && word.find_first_not_of('\n') == word.npos;
     if (model_.how().ignore_merges || is_lines) {
@@ -44,6 +45,7 @@ class WordMerger : public WordEncoder {
   };
   static constexpr int32_t kUnknown = -2, kGone = -1;  // kGone: it is part of the one before
 
+  // Makes a symbol of each byte (or character), and queues the merges of all neighbours.
   void Begin(std::string_view word, WordPieces* out) {
     symbols_.clear();
     const BpeRules& how = model_.how();
@@ -110,10 +112,14 @@ class WordMerger : public WordEncoder {
     return merge != nullptr;
   }
 
+  // Queues the merge at `at`, if there is one, and restores the heap.
   void Push(uint32_t at) {
     if (Offer(at)) std::push_heap(queue_.begin(), queue_.end(), std::greater());
   }
 
+  // Takes the best merge from the heap, carries it out and queues the merges of the new symbol with
+  // its neighbours. Entries are not removed when their symbols change: a merge counts only if it is
+  // still the one of its place.
   void MergeBest() {
     std::pop_heap(queue_.begin(), queue_.end(), std::greater());
     const uint64_t best = queue_.back();
@@ -136,6 +142,7 @@ class WordMerger : public WordEncoder {
   std::vector<uint64_t> queue_;  // a heap; pairs that have changed since are skipped
 };
 
+// The model behind the shared tokenizer.
 class BpeWordModel : public WordModel {
  public:
   explicit BpeWordModel(BpeModel model) : model_(std::move(model)) {}

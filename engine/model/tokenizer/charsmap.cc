@@ -22,6 +22,7 @@ struct Unit {
   uint32_t offset() const { return (bits >> 10) << ((bits & 0x200u) >> 6); }
 };
 
+// Little-endian on every machine.
 uint32_t ReadU32(std::string_view bytes) {
   uint32_t value = 0;
   for (size_t b = 0; b < 4; ++b) {
@@ -30,6 +31,7 @@ uint32_t ReadU32(std::string_view bytes) {
   return value;
 }
 
+// The unit `i` of the array.
 Unit UnitAt(std::string_view units, size_t i) { return {ReadU32(units.substr(4 * i, 4))}; }
 
 // Continuation bytes that valid UTF-8 still owes after `byte`, or -1 when `byte` cannot come.
@@ -40,13 +42,16 @@ int Owed(int owed, uint32_t byte) {
   return byte < 0xE0 ? 1 : byte < 0xF0 ? 2 : 3;
 }
 
-// Walks every path that valid UTF-8 can take. Subtrees may be shared (the array is a DAWG), so what
-// was found below a place is remembered for each number of owed bytes.
+// Walks every path that valid UTF-8 can take through the array, once, so that later searches need
+// no checks. Subtrees may be shared (the array is a DAWG), so the result below a place is
+// remembered for each number of owed bytes; without that a small file could have exponentially many
+// paths.
 class Walker {
  public:
   Walker(std::string_view units, std::string_view replacements)
       : units_(units), num_units_(units.size() / 4), replacements_(replacements) {}
 
+  // Walks from the root. The array must have whole units, and few enough for the walk's memory.
   std::optional<std::string> FindFault() {
     if (num_units_ == 0 || num_units_ > kMaxUnits || units_.size() % 4 != 0) {
       return "the size of its table is wrong";
@@ -66,7 +71,9 @@ class Walker {
     return 0;
   }
 
-  // The children of a node are at base ^ byte. Returns the most keys that end below it on one path.
+  // Visits the node whose children are at base ^ byte. `owed`: bytes that the current character
+  // still needs; `depth`: bytes of the key so far. Returns the most keys that end below the node on
+  // one path.
   int Visit(size_t base, int owed, size_t depth) {
     if ((base | 0xFFu) >= num_units_) return Fail("a transition leaves the table");
     if (depth > kMaxKey) return Fail("a key is too long");
@@ -94,6 +101,7 @@ class Walker {
     return most;
   }
 
+  // Checks the replacement at this offset.
   void CheckReplacement(size_t begin) {
     if (begin >= replacements_.size()) {
       Fail("a replacement lies outside the table");
@@ -140,6 +148,7 @@ std::optional<Charsmap::Replacement> Charsmap::Shortest(std::string_view text) c
   return Find(text, false);
 }
 
+// Follows the text byte by byte: a child is at base ^ byte, and is there if its label is the byte.
 std::optional<Charsmap::Replacement> Charsmap::Find(std::string_view text, bool longest) const {
   std::optional<Replacement> found;
   if (units_.empty()) return found;

@@ -1,5 +1,5 @@
 // Checks and searches the `precompiled_charsmap` of a SentencePiece vocabulary: its table of texts
-// that a normaliser replaces.
+// that a normaliser replaces, such as ligatures by letters. normalizer.cc uses it.
 //
 //   u32 little-endian t | t bytes: a Darts double array (u32 units) | NUL-terminated replacements
 //
@@ -17,15 +17,16 @@ namespace lectern {
 
 inline constexpr size_t kMaxReplacement = 100;  // bytes that one key may become
 
-// Returns what is wrong with `charsmap`, or nothing. If it returns nothing, then on any valid UTF-8
-// text a search stays inside the array, finds at most 32 keys at a place (as many as SentencePiece
-// has room for), every key ends between characters, and every replacement is valid UTF-8 of at most
-// kMaxReplacement bytes.
+// Returns a description of the first fault of `charsmap`, or nothing. Without a fault, on any valid
+// UTF-8 text a search stays inside the array, finds at most 32 keys at a place (as many as
+// SentencePiece has room for), every key ends between characters, and every replacement is valid
+// UTF-8 of at most kMaxReplacement bytes. Charsmap relies on that and checks nothing.
 std::optional<std::string> FindCharsmapFault(std::string_view charsmap);
 
 // Searches a charsmap without a fault, which must outlive it; an empty one has no keys.
 class Charsmap {
  public:
+  // A text that takes the place of the first bytes of another.
   struct Replacement {
     size_t key_size;  // bytes of the text that it stands for
     std::string_view text;

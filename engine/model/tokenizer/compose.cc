@@ -11,6 +11,7 @@ namespace {
 
 using CodePoints = std::vector<utf8proc_int32_t>;
 
+// The character at `at` of valid UTF-8, and its length.
 utf8proc_int32_t CharAt(std::string_view text, size_t at, size_t* length) {
   utf8proc_int32_t c = 0;
   *length = static_cast<size_t>(
@@ -19,6 +20,8 @@ utf8proc_int32_t CharAt(std::string_view text, size_t at, size_t* length) {
   return c;
 }
 
+// The two properties of a form: whether it composes at the end, and whether it takes apart what is
+// only alike (ligatures, widths).
 bool Composes(UnicodeForm form) { return form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc; }
 bool IsCompatible(UnicodeForm form) {
   return form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd;
@@ -48,6 +51,7 @@ bool IsComposed(utf8proc_int32_t c, UnicodeForm form) {
 
 int CombiningClass(utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; }
 
+// Appends a character taken apart as far as the form does.
 void AppendDecomposed(utf8proc_int32_t c, UnicodeForm form, CodePoints* out) {
   utf8proc_int32_t parts[32];  // canonically at most four, else eighteen (U+FDFA)
   int last_boundclass = 0;
@@ -73,6 +77,8 @@ void OrderMarks(CodePoints* points) {
   }
 }
 
+// Brings a stretch into the form: taken apart, marks sorted, put together again (UAX #15, section
+// 1.3).
 std::string ComposeStretch(std::string_view stretch, UnicodeForm form) {
   CodePoints points;
   size_t length = 0;
@@ -100,6 +106,8 @@ ComposedText::ComposedText(std::string_view text, UnicodeForm form) : original_(
   Compose(form);
 }
 
+// A stretch is a character and all that may join it. Most stretches are one character that the form
+// leaves alone, which is found out without any work on it.
 void ComposedText::Compose(UnicodeForm form) {
   size_t copied = 0;
   for (size_t at = 0, end = 0; at < original_.size(); at = end) {

@@ -1,4 +1,5 @@
-// Brings a text into one of Unicode's normalization forms, and remembers where its bytes come from.
+// Brings a text into one of Unicode's normalization forms (UAX #15) and remembers where its bytes
+// come from. normalizer.cc and document names use it.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_COMPOSE_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_COMPOSE_H_
 
@@ -11,8 +12,10 @@ namespace lectern {
 
 enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 
+// A text in a form, and the stretches that changed. Immutable; thread-safe.
 class ComposedText {
  public:
+  // A stretch that changed, and what it was.
   struct Stretch {
     uint64_t begin, end;                    // in text()
     uint64_t original_begin, original_end;  // in the original

@@ -4,6 +4,7 @@
 
 namespace lectern {
 
+// texts_ views the key in ids_: a map's keys stay where they are, also when the map is moved.
 void ControlTokens::Add(int32_t id, std::string_view text) {
   if (text.empty()) return;
   const auto at = ids_.try_emplace(std::string(text), id).first;

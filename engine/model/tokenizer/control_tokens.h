@@ -1,5 +1,6 @@
-// Finds a vocabulary's control tokens by text and by id: the tokens that a chat template writes,
-// and that a document's text never becomes.
+// Finds a vocabulary's control tokens by text and by id. Control tokens are written by a chat
+// template alone; a document's text never becomes one. Tokenizers hold one; ChatTemplate looks
+// tokens up in it.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_CONTROL_TOKENS_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_CONTROL_TOKENS_H_
 

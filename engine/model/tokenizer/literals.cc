@@ -12,6 +12,7 @@ void Literals::Add(Literal literal) {
   if (!literal.text.empty()) literals_.push_back(std::move(literal));
 }
 
+// A stable sort, so that of equal texts the first one stays first and is the one that unique keeps.
 void Literals::Finish() {
   const auto by_text = [](const Literal& a, const Literal& b) { return a.text < b.text; };
   std::stable_sort(literals_.begin(), literals_.end(), by_text);
@@ -88,6 +89,10 @@ std::vector<Literals::Match> Literals::FindLongest(std::string_view text) const 
   return matches;
 }
 
+// Decides among candidates that overlap: the longest is taken first, then the longest of what is
+// left. A candidate that no longer fits may be replaced by a shorter literal at its place, which
+// goes back into the queue. A candidate is size and place in one number, so that the queue sorts by
+// both.
 void Literals::TakeLongest(std::string_view text, std::vector<uint64_t> candidates,
                            std::vector<Match>* matches) const {
   std::priority_queue<uint64_t> queue(std::less<uint64_t>(), std::move(candidates));

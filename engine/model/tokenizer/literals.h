@@ -1,5 +1,5 @@
 // Finds a vocabulary's literal pieces in raw text, before anything else is done to it: runs of
-// spaces, tags of HTML, added words.
+// spaces, tags of HTML, added words. vocabulary_tokenizer.cc uses it.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_LITERALS_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_LITERALS_H_
 
@@ -12,6 +12,7 @@
 
 namespace lectern {
 
+// A piece that is found in text as it stands.
 struct Literal {
   std::string text;
   int32_t id;

@@ -12,8 +12,9 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kMaxNormalized = size_t{64} << 20;
+constexpr size_t kMaxNormalized = size_t{64} << 20;  // bytes; a text has at most 16 MiB before
 
+// Brings the text into a Unicode form. ComposedText counts in `text`, which may itself be changed.
 AlignedText ApplyForm(UnicodeForm form, const AlignedText& text) {
   const ComposedText composed(text.text(), form);
   AlignedText out;
@@ -28,6 +29,7 @@ AlignedText ApplyForm(UnicodeForm form, const AlignedText& text) {
   return out;
 }
 
+// Replaces every match by `content`.
 AlignedText Replace(const AlignedText& text, const std::vector<RegexMatcher::Match>& matches,
                     std::string_view content) {
   AlignedText out;
@@ -42,6 +44,7 @@ AlignedText Replace(const AlignedText& text, const std::vector<RegexMatcher::Mat
   return out;
 }
 
+// All places of a text in another, from the left and without overlaps.
 std::vector<RegexMatcher::Match> FindAll(std::string_view text, std::string_view wanted) {
   std::vector<RegexMatcher::Match> matches;
   if (wanted.empty()) return matches;
@@ -52,6 +55,7 @@ std::vector<RegexMatcher::Match> FindAll(std::string_view text, std::string_view
   return matches;
 }
 
+// Puts `content` before a text that is not empty; it stands for no byte of the original.
 AlignedText Prepend(std::string_view content, const AlignedText& text) {
   AlignedText out;
   if (text.text().empty()) return out;
@@ -77,6 +81,7 @@ AlignedText ChangeChars(const AlignedText& text, Change change) {
   return out;
 }
 
+// A character in lower case; nothing: it stays.
 std::optional<std::string> Lowered(uint32_t c) {
   if (c == 0x130) return "i\xCC\x87";  // the one character that becomes two
   const uint32_t lower = LowerCase(c);
@@ -86,10 +91,12 @@ std::optional<std::string> Lowered(uint32_t c) {
   return out;
 }
 
+// Nothing in place of a mark, as "StripAccents" of tokenizers.
 std::optional<std::string> Unmarked(uint32_t c) {
   return IsMark(c) ? std::optional<std::string>("") : std::nullopt;
 }
 
+// Takes white space off the ends.
 AlignedText Strip(const NormalizerStep& step, const AlignedText& text) {
   const size_t size = text.text().size();
   const size_t begin = step.left ? SpaceAfter(text.text(), 0) : 0;
@@ -99,6 +106,8 @@ AlignedText Strip(const NormalizerStep& step, const AlignedText& text) {
   return out;
 }
 
+// Returns where the grapheme (what a reader sees as one character, UAX #29) that begins at `at`
+// ends.
 size_t GraphemeEnd(std::string_view text, size_t at) {
   size_t length = 0;
   auto previous = static_cast<utf8proc_int32_t>(DecodeChar(text, at, &length));
@@ -123,6 +132,7 @@ AlignedText ApplyCharsmap(const Charsmap& charsmap, const AlignedText& text) {
   };
   for (size_t at = 0, end = 0; at < from.size(); at = end) {
     end = GraphemeEnd(from, at);
+    // Fewer than 6 bytes: the limit of tokenizers (normalizers/precompiled.rs).
     if (end - at < 6 && append(at, end)) continue;
     for (size_t length = 0; at < end; at += length) {
       DecodeChar(from, at, &length);
@@ -241,6 +251,7 @@ AlignedText Normalizer::ApplySentencePiece(const NormalizerStep& step, const Ali
   if (at == from.size()) return out;
   const bool adds_prefix = step.adds_prefix && has_prefix;
   if (adds_prefix && !step.prefix_is_suffix) out.AppendReplaced(space, text, at, at);
+  // The text begins as if behind a space, so that spaces at its beginning are dropped.
   bool after_space = step.removes_extra_spaces;
   for (; at < from.size(); at += length) {
     std::string_view made = next(at, &length);

@@ -1,5 +1,5 @@
 // Normalises text as a vocabulary wants it before pieces are looked for: Unicode forms,
-// replacements, marks for spaces. Offsets into the original text are kept.
+// replacements, marks for spaces. Keeps, for every byte, its place in the original text.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_NORMALIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_NORMALIZER_H_
 
@@ -16,6 +16,7 @@
 
 namespace lectern {
 
+// One step, of a kind; the other fields belong to the kinds that their comments name.
 struct NormalizerStep {
   enum class Kind {
     kForm,     // into `form`
@@ -38,7 +39,7 @@ struct NormalizerStep {
   bool prefix_is_suffix = false;
 };
 
-// Immutable; thread-safe.
+// The steps of a vocabulary, with their expressions compiled. Immutable; thread-safe.
 class Normalizer {
  public:
   // `kept`: for kSentencePiece, texts that it leaves as they are. kUnsupportedModel: an expression
@@ -47,8 +48,9 @@ class Normalizer {
 
   // Whether something may be put before a text.
   bool has_prefix() const;
-  // `has_prefix` false: nothing is put before the text, which continues another one.
-  // kLimitExceeded: the result has more than 64 MiB. Codes of RegexMatcher::FindAll.
+  // Applies all steps to a text. `has_prefix` false: nothing is put before the text, which
+  // continues another one. kLimitExceeded: the result has more than 64 MiB (a replacement may be
+  // longer than its pattern). Codes of RegexMatcher::FindAll.
   Result<AlignedText> Apply(AlignedText text, bool has_prefix) const;
 
  private:

@@ -1,4 +1,5 @@
-// Source: bpe_model.cc and unigram_model.cc of SentencePiece, llama-vocab.cpp of llama.cpp.
+// Follows bpe_model.cc and unigram_model.cc of SentencePiece, and llama-vocab.cpp of llama.cpp
+// where TokenizerModel::rules says so.
 #include "engine/model/tokenizer/piece_model.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace {
 
 constexpr uint32_t kNoSymbol = UINT32_MAX;
 
+// Bytes of the first character, at least 1.
 size_t LengthOfChar(std::string_view text) {
   return static_cast<size_t>(std::max(1, Utf8CharLength(text)));
 }
@@ -23,6 +25,7 @@ bool IsText(const TokenizerPiece& piece) {
   return piece.type == PieceType::kNormal || piece.type == PieceType::kUserDefined;
 }
 
+// Joins neighbours by score, for BPE vocabularies.
 class ScoreMerger : public WordEncoder {
  public:
   explicit ScoreMerger(const PieceModel& model) : model_(model) {}
@@ -36,10 +39,12 @@ class ScoreMerger : public WordEncoder {
   }
 
  private:
+  // A part of the word, in a list linked both ways.
   struct Symbol {
     uint32_t begin, size;  // bytes of the word; size 0: it is part of the one before
     uint32_t previous, next;
   };
+  // Two neighbours that make a piece.
   struct Pair {
     double score;
     uint32_t left, size;  // the symbol, and the bytes of both together
@@ -49,6 +54,7 @@ class ScoreMerger : public WordEncoder {
     }
   };
 
+  // Makes a symbol of each character and queues all pairs.
   void Begin(std::string_view word) {
     word_ = word;
     symbols_.clear();
@@ -64,6 +70,7 @@ class ScoreMerger : public WordEncoder {
     std::make_heap(queue_.begin(), queue_.end());
   }
 
+  // Queues the symbol `left` and its next one, if they make a piece. False: they do not.
   bool Offer(uint32_t left) {
     const Symbol& symbol = symbols_[left];
     if (symbol.next == kNoSymbol) return false;
@@ -81,6 +88,8 @@ class ScoreMerger : public WordEncoder {
     if (Offer(left)) std::push_heap(queue_.begin(), queue_.end());
   }
 
+  // Joins the best pair and queues the new symbol with its neighbours. Pairs that have changed
+  // since they were queued are recognised by their size and skipped.
   void MergeBest() {
     std::pop_heap(queue_.begin(), queue_.end());
     const Pair best = queue_.back();
@@ -124,6 +133,7 @@ class ScoreMerger : public WordEncoder {
   std::map<std::string_view, size_t> splits_;  // of unused pieces: bytes of the left part
 };
 
+// Finds the best sum of scores, for unigram vocabularies.
 class Viterbi : public WordEncoder {
  public:
   explicit Viterbi(const PieceModel& model) : model_(model) {}
@@ -166,6 +176,7 @@ class Viterbi : public WordEncoder {
     int32_t id;      // -1: unknown
   };
 
+  // Keeps a way to `end` if it is better than the best one so far; of equal ways the first stays.
   void Offer(size_t begin, size_t end, int32_t id, double score) {
     if (score > best_[end].score) best_[end] = {score, static_cast<uint32_t>(begin), id};
   }
@@ -220,7 +231,8 @@ int32_t PieceModel::Find(std::string_view text) const {
   return at == ids_.end() ? -1 : at->second;
 }
 
-// A user-defined piece is nearly always chosen.
+// A user-defined piece is nearly always chosen: its score is above that of any cut into normal
+// pieces.
 double PieceModel::ScoreOf(int32_t id, size_t bytes) const {
   const TokenizerPiece& found = piece(id);
   if (found.type != PieceType::kUserDefined) return found.score;

@@ -1,4 +1,5 @@
 // Cuts words into pieces by the pieces' scores, for SentencePiece's two kinds of vocabularies.
+// piece_tokenizer.cc makes a tokenizer of it.
 //
 //   BPE      neighbours are joined while that makes a piece, the one with the best score first
 //   unigram  the pieces of the word whose scores have the greatest sum (Viterbi)
@@ -17,7 +18,7 @@
 
 namespace lectern {
 
-// Immutable; thread-safe.
+// The pieces that text may become, with tables for both searches. Immutable; thread-safe.
 class PieceModel : public WordModel {
  public:
   explicit PieceModel(TokenizerModel model);

@@ -35,6 +35,7 @@ std::string DecodedBytes(const TokenizerPiece& piece) {
   return bytes;
 }
 
+// The user-defined pieces, as literals.
 std::vector<Literal> UserDefined(const TokenizerModel& model) {
   std::vector<Literal> literals;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
@@ -45,12 +46,14 @@ std::vector<Literal> UserDefined(const TokenizerModel& model) {
   return literals;
 }
 
+// The text with U+2581 for its spaces.
 std::string WithMarks(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == ' ' ? kSpaceMark : std::string_view(&c, 1);
   return out;
 }
 
+// The normalisation that the model's normalizer_spec describes.
 NormalizerStep SentencePieceStep(const TokenizerModel& model) {
   return {.kind = NormalizerStep::Kind::kSentencePiece,
           .charsmap = model.charsmap,

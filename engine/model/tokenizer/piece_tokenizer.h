@@ -1,4 +1,5 @@
-// Makes tokenizers of SentencePiece's vocabularies, whatever file they come from.
+// Makes tokenizers of SentencePiece's vocabularies, whatever file they come from: tokenizer.model,
+// tokenizer.json or GGUF.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_PIECE_TOKENIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_PIECE_TOKENIZER_H_
 
@@ -11,10 +12,12 @@
 
 namespace lectern {
 
-// Returns the rules that follow from `model` alone.
+// Returns the rules from a text to words that follow from `model` alone; a tokenizer.json states
+// others.
 TextRules RulesOf(const TokenizerModel& model);
 
-// `model`: checked (CheckTokenizerModel); `identity`: what AddTo hashes.
+// Makes a tokenizer. `model`: checked (CheckTokenizerModel). `identity`: the bytes that AddTo
+// hashes. Codes of MakeVocabularyTokenizer.
 Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(TokenizerModel model, TextRules rules,
                                                       std::string identity);
 

@@ -12,8 +12,9 @@ namespace {
 using Word = WordCutter::Word;
 using Match = RegexMatcher::Match;
 
-constexpr size_t kMaxRewritten = size_t{64} << 20;
+constexpr size_t kMaxRewritten = size_t{64} << 20;  // bytes; offsets have 32 bits
 
+// Finds all places of a text, from the left and without overlaps.
 void FindLiteral(std::string_view text, std::string_view wanted, std::vector<Match>* matches) {
   matches->clear();
   if (wanted.empty()) return;
@@ -23,6 +24,7 @@ void FindLiteral(std::string_view text, std::string_view wanted, std::vector<Mat
   }
 }
 
+// Finds runs of line feeds, and the runs between them.
 void FindLines(std::string_view text, std::vector<Match>* matches) {
   matches->clear();
   for (size_t at = 0; at < text.size();) {
@@ -33,7 +35,8 @@ void FindLines(std::string_view text, std::vector<Match>* matches) {
   }
 }
 
-// Empty matches cut the text where they are.
+// Finds the places before a U+2581 that follows another character. The matches are empty: they cut
+// the text where they are.
 void FindSpaceMarks(std::string_view text, std::vector<Match>* matches) {
   matches->clear();
   for (size_t at = text.find(kSpaceMark); at != std::string_view::npos;
@@ -61,13 +64,14 @@ void GroupDigits(std::string_view text, std::vector<Match>* matches) {
   *matches = std::move(groups);
 }
 
-// Returns the stretches of a word in order, matches and what is between them. Empty ones are left
-// out, except that an empty match still cuts.
+// A part of a word: a match, or what is between two matches.
 struct Stretch {
   size_t begin, end;
   bool is_match;
 };
 
+// Returns the stretches of a word in order. Empty ones between matches are left out; an empty match
+// stays, because it cuts. `inverts`: matches and the rest change places.
 std::vector<Stretch> Stretches(const std::vector<Match>& matches, size_t size, bool inverts) {
   std::vector<Stretch> stretches;
   size_t at = 0;
@@ -117,6 +121,7 @@ std::vector<Stretch> Joined(std::vector<Stretch> stretches, SplitBehavior behavi
   return stretches;
 }
 
+// Whether the step's pattern is an expression.
 bool NeedsRegex(const PreTokenizerStep& step) {
   return step.kind == PreTokenizerStep::Kind::kDigitGroups ||
          (step.kind == PreTokenizerStep::Kind::kSplit && !step.is_literal);
@@ -148,6 +153,7 @@ WordCutter::WordCutter(const PreTokenizer& pre_tokenizer) : pre_tokenizer_(pre_t
   }
 }
 
+// Cuts one word by one step and appends its words.
 Status WordCutter::Split(size_t step, std::string_view text, Word word, std::vector<Word>* words) {
   const PreTokenizerStep& how = pre_tokenizer_.steps_[step];
   const std::string_view part = text.substr(word.begin, word.end - word.begin);
@@ -165,6 +171,7 @@ Status WordCutter::Split(size_t step, std::string_view text, Word word, std::vec
   return Status();
 }
 
+// Turns the matches of a word into words.
 void WordCutter::Take(const PreTokenizerStep& step, Word word, std::vector<Word>* words) const {
   const auto push = [&](size_t begin, size_t end) {
     if (begin == end) return;

@@ -1,5 +1,6 @@
 // Cuts a text into words, the units inside which pieces are joined. It takes steps one after
-// another, each of which cuts the words of the one before.
+// another, each of which cuts (or changes) the words of the one before. vocabulary_tokenizer.cc
+// uses it.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_PRE_TOKENIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_PRE_TOKENIZER_H_
 
@@ -25,6 +26,7 @@ enum class SplitBehavior {
   kContiguous,
 };
 
+// One step, of a kind; the other fields belong to the kinds that their comments name.
 struct PreTokenizerStep {
   enum class Kind {
     kSplit,        // at the matches of `pattern`
@@ -44,7 +46,7 @@ struct PreTokenizerStep {
   Regex::Origin origin = Regex::Origin::kForeign;
 };
 
-// Immutable; thread-safe.
+// The steps of a vocabulary, with their expressions compiled. Immutable; thread-safe.
 class PreTokenizer {
  public:
   // kUnsupportedModel: an expression that cannot be used.
@@ -71,10 +73,11 @@ class WordCutter {
 
   explicit WordCutter(const PreTokenizer& pre_tokenizer);
 
-  // The words of `text`, ascending; what is in none of them was removed. A step may put text before
-  // a word: it changes `text`. `is_beginning`: the text begins at byte 0 of the original one;
-  // `has_prefix` false: that beginning continues another text and gets nothing put before.
-  // Codes of RegexMatcher::FindAll.
+  // Returns the words of `text`, ascending; bytes that are in none of them were removed. A step may
+  // put text before a word: it changes `text`, and the words are ranges of the changed one.
+  // `is_beginning`: the text begins at byte 0 of the original one; `has_prefix` false: that
+  // beginning continues another text and gets nothing put before. kLimitExceeded: the text grows to
+  // more than 64 MiB. Codes of RegexMatcher::FindAll.
   Result<std::vector<Word>> Cut(AlignedText* text, bool is_beginning, bool has_prefix);
 
  private:

@@ -1,4 +1,4 @@
-// The only file that includes PCRE2.
+// Translates expressions and runs them. This is the only file that includes PCRE2.
 #include "engine/model/tokenizer/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -15,7 +15,7 @@ namespace lectern {
 namespace {
 
 constexpr size_t kMaxPattern = size_t{1} << 16;  // bytes, after translation
-constexpr uint32_t kMaxHeapKib = 256 << 10;
+constexpr uint32_t kMaxHeapKib = 256 << 10;  // memory of one search: 256 MiB
 
 // White space as Oniguruma has it: Unicode's White_Space. PCRE2's \s has U+180E, too.
 constexpr std::string_view kWhiteSpace =
@@ -27,6 +27,7 @@ constexpr std::string_view kWhiteSpace =
   R"(\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})"
 #define LECTERN_WORD_CHAR LECTERN_ALPHABETIC R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})"
 constexpr std::string_view kWordChars = LECTERN_WORD_CHAR;
+// \b and \B by these word characters: PCRE2's own have others.
 constexpr std::string_view kWordEdge =
     "(?:(?<=[" LECTERN_WORD_CHAR "])(?![" LECTERN_WORD_CHAR "])|(?<![" LECTERN_WORD_CHAR
     "])(?=[" LECTERN_WORD_CHAR "]))";
@@ -58,6 +59,8 @@ class Translator {
   }
 
  private:
+  // Translates the next thing outside of brackets. atom_ and groups_ remember where a thing begins
+  // that a count may follow.
   void Outside() {
     const char c = rest_.front();
     switch (c) {
@@ -98,6 +101,7 @@ class Translator {
     out_ += ')';
   }
 
+  // Copies the beginning of a set. A ']' right behind it is a member.
   void Open() {
     ++depth_;
     Copy(rest_.starts_with("[^") ? 2 : 1);
@@ -188,6 +192,7 @@ class Translator {
     Replace(end + 1, "\\" + std::string(1, rest_[1]) + "{sc:" + std::string(name) + "}");
   }
 
+  // Writes a set of characters: with brackets, or as members of the set around it.
   void Set(std::string_view members, bool is_excluded) {
     const bool alone = depth_ == 0;
     const std::string set = std::string(alone ? is_excluded ? "[^" : "[" : "") +
@@ -195,10 +200,12 @@ class Translator {
     Replace(2, set);
   }
 
+  // Passes `bytes` of the expression and writes `by` in their place.
   void Replace(size_t bytes, std::string_view by) {
     out_ += by;
     rest_.remove_prefix(bytes);
   }
+  // Passes bytes of the expression and writes them as they are.
   void Copy(size_t bytes) {
     const std::string_view text = rest_.substr(0, bytes);
     out_ += text;
@@ -213,6 +220,7 @@ class Translator {
   bool failed_ = false;
 };
 
+// PCRE2's message for an error.
 std::string ErrorText(int error) {
   PCRE2_UCHAR text[128] = {};
   pcre2_get_error_message(error, text, sizeof text);
@@ -281,6 +289,7 @@ RegexMatcher::RegexMatcher(const Regex& regex)
 RegexMatcher::RegexMatcher(RegexMatcher&&) noexcept = default;
 RegexMatcher::~RegexMatcher() = default;
 
+// Finds the first match from a byte on; a result below 0 is an error or PCRE2_ERROR_NOMATCH.
 int RegexMatcher::Search(std::string_view text, size_t from) {
   const auto search = [&](uint32_t options) {
     return pcre2_match(regex_->compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),

@@ -1,5 +1,6 @@
 // Runs regular expressions as tokenizers write them: in Oniguruma's syntax, with its meaning of \s,
-// \d, \w and \p{…}. PCRE2 does the work.
+// \d, \w and \p{…}. PCRE2 does the work, after a translation. pre_tokenizer.cc and normalizer.cc
+// use it.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_REGEX_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_REGEX_H_
 

@@ -10,7 +10,7 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kMaxText = size_t{16} << 20;  // offsets are 32-bit
+constexpr size_t kMaxText = size_t{16} << 20;  // bytes; offsets in words have 32 bits
 
 // Removes the finished characters from `pending` and returns them, U+FFFD for what cannot become
 // one. An unfinished character at the end stays.
@@ -39,6 +39,7 @@ std::string Describe(const TokenizerModel& model) {
          SerializeTokenizerModel(model, model.add_dummy_prefix);
 }
 
+// Reads a file whole; links are followed. The parsers limit its size.
 Result<std::string> ReadSmallFile(Env& env, const std::string& path) {
   LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(path), Io::kPread));
   return std::string(reinterpret_cast<const char*>(map->data()), static_cast<size_t>(map->size()));
@@ -101,6 +102,7 @@ Result<TokenizedText> Tokenizer::EncodeContinuation(std::string_view text) const
   return EncodeAt(text, Place::kContinuation);
 }
 
+// Only the first byte of the whole stream may be the space that is dropped.
 std::string TokenStream::Push(int32_t id) {
   std::string_view bytes = tokenizer_.TokenBytes(id);
   if (strip_leading_space_ && !bytes.empty()) {

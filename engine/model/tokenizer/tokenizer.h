@@ -1,5 +1,5 @@
-// Turns text into tokens and back, for vocabularies of every kind (vocabulary_tokenizer.h
-// implements it).
+// Turns text into tokens and tokens into text: the interface of all vocabularies. Chat templates,
+// indexing and asking use it; vocabulary_tokenizer.cc implements it.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_H_
 
@@ -18,6 +18,7 @@
 
 namespace lectern {
 
+// The tokens of a text, and the part of the text that each stands for.
 struct TokenizedText {
   std::vector<int32_t> ids;
   // Byte range [begin, end) of each token in the text. Ranges ascend; byte-fallback pieces of one
@@ -30,7 +31,7 @@ struct TokenizedText {
   uint64_t dropped_bytes = 0;
 };
 
-// Immutable; thread-safe.
+// A vocabulary with its rules. Immutable; thread-safe.
 class Tokenizer {
  public:
   // `path`: a file called tokenizer.json is read as tokenizer_json.h says, any other as a

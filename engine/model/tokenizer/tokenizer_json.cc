@@ -1,4 +1,5 @@
-// Fields: the serialisation of huggingface/tokenizers, which nothing but its code describes.
+// Fields and defaults follow the serialisation of huggingface/tokenizers, which nothing but its
+// code describes (tokenizers/src/models, normalizers, pre_tokenizers, processors).
 #include "engine/model/tokenizer/tokenizer_json.h"
 
 #include <algorithm>
@@ -17,10 +18,13 @@ constexpr size_t kMaxTokenizerJson = size_t{64} << 20;
 constexpr JsonLimits kTokenizerLimits = {.max_depth = 16, .max_values = size_t{1} << 23};
 constexpr uint64_t kMaxId = size_t{1} << 20;
 
+// Reads one file. The vocabulary is filled while the file is parsed, before its model's other
+// members are seen.
 class TokenizerJsonReader {
  public:
   explicit TokenizerJsonReader(const std::string& path) : path_(path) {}
 
+  // Parses the file; vocabulary and merges go straight into the arrays.
   Result<std::unique_ptr<Tokenizer>> Read(std::string_view bytes) {
     // Vocabulary and merges are most of the file; as a tree they take twice the time and ten times
     // the memory.
@@ -40,6 +44,7 @@ class TokenizerJsonReader {
   }
 
  private:
+  // Reads everything but vocabulary and merges, which are in the arrays by now.
   Result<std::unique_ptr<Tokenizer>> Read(const Json& root, std::string_view bytes) {
     if (root.object() == nullptr) return Malformed("it is not an object");
     const Json& model = JsonMember(root, "model");
@@ -96,6 +101,7 @@ class TokenizerJsonReader {
     return Status();
   }
 
+  // Reads the model "Unigram".
   Status ReadUnigram(const Json& model) {
     if (JsonMember(model, "vocab").array() == nullptr) return Malformed("\"vocab\" is not a list");
     const Json& unknown = JsonMember(model, "unk_id");
@@ -108,6 +114,7 @@ class TokenizerJsonReader {
     return Status();
   }
 
+  // Gives type byte to pieces such as "<0x0A>".
   void FindBytePieces() {
     for (size_t i = 0; i < arrays_.tokens.size(); ++i) {
       if (arrays_.types[i] != PieceType::kNormal) continue;
@@ -139,11 +146,13 @@ class TokenizerJsonReader {
     return Named(MakePieceTokenizer(std::move(model), std::move(rules_), std::move(identity)));
   }
 
+  // The id of a piece with this text; -1: none.
   int32_t IdOf(std::string_view text) const {
     const auto at = std::find(arrays_.tokens.begin(), arrays_.tokens.end(), text);
     return at == arrays_.tokens.end() ? -1 : static_cast<int32_t>(at - arrays_.tokens.begin());
   }
 
+  // Reads "added_tokens". Their ids may be in the vocabulary already, with the same text.
   Status ReadAddedTokens(const Json& added) {
     if (added.is_null()) return Status();
     if (added.array() == nullptr) return Malformed("\"added_tokens\" is not a list");

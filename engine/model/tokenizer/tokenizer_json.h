@@ -11,13 +11,15 @@
 
 namespace lectern {
 
-// `path` only names the file in messages. Its normalizer and pre_tokenizer are done step by step
-// (tokenizer_json_rules.h), its model is BPE, byte-level or of text with byte_fallback, or Unigram.
-// Members that would change results and are not implemented are refused by name: other models,
-// dropout, prefixes and suffixes of words. `truncation`, `padding` and `decoder` are not for what
-// we do; of `post_processor` the token that it puts before a text is read (bos). Added tokens that
-// are special, or marks of a template, are control tokens; the others are found in raw text.
-// kMalformedModel, kLimitExceeded, kUnsupportedModel.
+// Makes the tokenizer that a tokenizer.json describes; `path` only names the file in messages. Its
+// normalizer and pre_tokenizer are done step by step (tokenizer_json_rules.h); its model is BPE
+// (byte-level, or of text with byte_fallback) or Unigram. Added tokens that are special, or marks
+// of a template, are control tokens; the others are found in raw text. `truncation`, `padding` and
+// `decoder` are ignored; of `post_processor` the token that it puts before a text is read (bos).
+//
+// kUnsupportedModel: a member that would change results and is not implemented, such as other
+// models, dropout, prefixes and suffixes of words. kMalformedModel, kLimitExceeded (more than 64
+// MiB).
 Result<std::unique_ptr<Tokenizer>> MakeJsonTokenizer(std::string_view bytes,
                                                      const std::string& path);
 

@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kRustWordChars =
     R"(\p{L}\p{M}\p{Nl}\p{Nd}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169})"
     R"(\x{1F170}-\x{1F189}\x{200C}\x{200D})";
+// Punctuation as the library has it: Unicode's category P, and all signs of ASCII.
 constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 
 const Json kNull;
@@ -46,6 +47,7 @@ bool DecodeBase64(std::string_view text, std::string* out) {
   return true;
 }
 
+// A pattern of a file: a text, or an expression.
 struct Pattern {
   std::string text;
   bool is_literal;
@@ -59,6 +61,7 @@ Result<Pattern> ReadPattern(const Json& value, const std::string& path) {
   return Malformed(path, "the pattern " + JsonExcerpt(value) + " is no text and no expression");
 }
 
+// Reads {"type": "Replace", "pattern", "content"}.
 Result<NormalizerStep> ReadReplace(const Json& part, const std::string& path) {
   LECTERN_ASSIGN(Pattern pattern, ReadPattern(JsonMember(part, "pattern"), path));
   const std::string* content = JsonMember(part, "content").string();
@@ -69,6 +72,7 @@ Result<NormalizerStep> ReadReplace(const Json& part, const std::string& path) {
                         .is_literal = pattern.is_literal};
 }
 
+// Reads {"type": "Precompiled"}: a charsmap of SentencePiece in base64.
 Result<NormalizerStep> ReadPrecompiled(const Json& part, const std::string& path) {
   const std::string* text = JsonMember(part, "precompiled_charsmap").string();
   NormalizerStep step = {.kind = NormalizerStep::Kind::kCharsmap};
@@ -113,6 +117,7 @@ Result<NormalizerStep> ReadNormalizerPart(const Json& part, const std::string& p
                     "used in its place");
 }
 
+// Reads the pre_tokenizer part by part.
 class PreTokenizerReader {
  public:
   explicit PreTokenizerReader(const std::string& path) : path_(path) {}
@@ -138,6 +143,8 @@ class PreTokenizerReader {
     return flat;
   }
 
+  // Adds the steps of one part. Behind ByteLevel the text is in GPT-2's alphabet, where most
+  // expressions would mean something else: only a few are accepted there.
   Status ReadPart(const Json& part) {
     const std::string_view type = JsonType(part);
     if (type == "Split") return ReadSplit(part);
@@ -165,6 +172,7 @@ class PreTokenizerReader {
     return Unsupported(part, "");
   }
 
+  // Adds a Split: an expression or a text, and what becomes of its matches.
   Status ReadSplit(const Json& part) {
     LECTERN_ASSIGN(Pattern pattern, ReadPattern(JsonMember(part, "pattern"), path_));
     LECTERN_ASSIGN(const SplitBehavior behavior, ReadBehavior(JsonMember(part, "behavior")));
@@ -190,6 +198,8 @@ class PreTokenizerReader {
     return Status();
   }
 
+  // Adds what ByteLevel does before it changes the alphabet: a space in front, and GPT-2's
+  // expression.
   Status ReadByteLevel(const Json& part) {
     made_.is_byte_level = true;
     if (IsTrueByDefault(JsonMember(part, "add_prefix_space"))) {
@@ -199,6 +209,7 @@ class PreTokenizerReader {
     return AddSplit(std::string(Gpt2Expression()), SplitBehavior::kIsolated);
   }
 
+  // Adds Metaspace: spaces become marks, a mark is put in front, and words begin at marks.
   Status ReadMetaspace(const Json& part) {
     const Json& given = JsonMember(part, "replacement");
     const std::string mark = given.string() != nullptr ? *given.string() : std::string(kSpaceMark);
@@ -223,6 +234,7 @@ class PreTokenizerReader {
     return Status();
   }
 
+  // Adds a split by an expression of this file, which needs no limit of steps.
   Status AddSplit(std::string pattern, SplitBehavior behavior, bool inverts = false) {
     made_.steps.push_back({.kind = PreTokenizerStep::Kind::kSplit,
                            .pattern = std::move(pattern),
@@ -232,6 +244,7 @@ class PreTokenizerReader {
     return Status();
   }
 
+  // Reads the name of a behaviour.
   Result<SplitBehavior> ReadBehavior(const Json& value) const {
     constexpr std::pair<std::string_view, SplitBehavior> kNames[] = {
         {"Isolated", SplitBehavior::kIsolated},

@@ -1,4 +1,5 @@
-// Reads the normalizer and the pre_tokenizer of a tokenizer.json into steps of TextRules.
+// Reads the normalizer and the pre_tokenizer of a tokenizer.json into steps of TextRules, for
+// tokenizer_json.cc.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_JSON_RULES_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_JSON_RULES_H_
 
@@ -12,13 +13,16 @@
 
 namespace lectern {
 
-// JsonMember returns a member of an object, null where there is none; JsonType what its "type"
-// says, "?" where it says nothing.
+// Returns a member of an object; a null value where there is none, or `object` is no object.
 const Json& JsonMember(const Json& object, std::string_view key);
+// Returns the text of "type"; "?" where there is none. A view into `object`.
 std::string_view JsonType(const Json& object);
+// Whether a value is true; false for everything else, a missing one too.
 bool JsonIsTrue(const Json& value);
+// The value for a message, cut to 300 bytes.
 std::string JsonExcerpt(const Json& value);
-// Returns the parts of a Sequence, whose list is called `key`, or the one thing that there is.
+// Returns the parts of a "Sequence", whose list is called `key`; the value itself if it is of
+// another type; nothing for null. Pointers are into `value`.
 std::vector<const Json*> JsonParts(const Json& value, std::string_view key);
 
 // `path` only names the file in messages. kUnsupportedModel: a step that is not known or has no
@@ -26,10 +30,12 @@ std::vector<const Json*> JsonParts(const Json& value, std::string_view key);
 Result<std::vector<NormalizerStep>> ReadJsonNormalizer(const Json& normalizer,
                                                        const std::string& path);
 
+// The steps of a pre_tokenizer.
 struct JsonPreTokenizer {
   std::vector<PreTokenizerStep> steps;
   bool is_byte_level = false;  // pieces are in GPT-2's alphabet
 };
+// The same for the pre_tokenizer, with the same codes.
 Result<JsonPreTokenizer> ReadJsonPreTokenizer(const Json& pre_tokenizer, const std::string& path);
 
 }  // namespace lectern

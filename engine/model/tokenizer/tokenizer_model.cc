@@ -1,6 +1,7 @@
 // Fields and defaults: sentencepiece_model.proto of SentencePiece. Encoding of messages:
 // protobuf.dev/programming-guides/encoding. As there, the last value of a field wins, and a message
-// that appears twice is merged.
+// that appears twice is merged. A reader of our own, because the file is untrusted and has few
+// fields.
 #include "engine/model/tokenizer/tokenizer_model.h"
 
 #include <algorithm>
@@ -16,12 +17,15 @@
 namespace lectern {
 namespace {
 
+// Limits of an untrusted file, several times published ones.
 constexpr size_t kMaxFile = size_t{64} << 20;
 constexpr size_t kMaxPieces = size_t{1} << 20;
 constexpr size_t kMaxPiece = 1024;  // bytes
 
+// How the bytes of a field are written (protobuf's wire types).
 enum class Wire : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
+// A field of a message.
 struct Field {
   uint32_t number = 0;
   Wire wire = Wire::kVarint;
@@ -62,11 +66,14 @@ class MessageReader {
   size_t offset() const { return offset_; }
 
  private:
+  // Goes on behind bytes that were read.
   void Skip(size_t bytes) {
     rest_.remove_prefix(bytes);
     offset_ += bytes;
   }
 
+  // Reads a number of seven bits a byte, the lowest first. False: it is cut short or has more than
+  // 64 bits.
   bool Varint(uint64_t* value) {
     *value = 0;
     for (unsigned i = 0; i < 10 && i < rest_.size(); ++i) {
@@ -81,6 +88,7 @@ class MessageReader {
     return false;
   }
 
+  // Reads a little-endian number of fixed size. False: it is cut short.
   bool Fixed(size_t bytes, uint64_t* value) {
     if (rest_.size() < bytes) return false;
     *value = 0;
@@ -91,6 +99,7 @@ class MessageReader {
     return true;
   }
 
+  // Reads a length and so many bytes, as a view. False: they are cut short.
   bool Bytes(Field* field) {
     uint64_t length = 0;
     if (!Varint(&length) || length > rest_.size()) return false;
@@ -117,6 +126,7 @@ bool IsHtmlTag(std::string_view text) {
          kNames.find(' ' + std::string(text) + ' ') != std::string_view::npos;
 }
 
+// A text for a message, cut to 100 bytes.
 std::string Shown(std::string_view text) { return Json(text.substr(0, 100)).Dump(); }
 
 // Reads the protobuf into a TokenizerModel, without judging what it says.
@@ -137,8 +147,10 @@ class ModelReader {
   }
 
  private:
+  // A function that takes a field of a message and ignores unknown ones, as protobuf wants it.
   using Taker = Status (ModelReader::*)(const Field&);
 
+  // Reads all fields of a message; `take` gets each one. `offset`: of the message in the file.
   Status ReadMessage(std::string_view bytes, size_t offset, Taker take) {
     MessageReader reader(bytes, offset);
     Field field;
@@ -149,6 +161,7 @@ class ModelReader {
     return Status();
   }
 
+  // Reads a message in a field.
   Status ReadNested(const Field& field, std::string_view name, Taker take) {
     LECTERN_RETURN_IF_ERROR(Expect(field, name, Wire::kBytes));
     return ReadMessage(field.bytes, field.bytes_offset, take);
@@ -169,6 +182,7 @@ class ModelReader {
     }
   }
 
+  // Each "pieces" field is one more piece.
   Status TakePiece(const Field& field) {
     if (model_.pieces.size() == kMaxPieces) {
       return Status(Code::kLimitExceeded,
@@ -178,6 +192,7 @@ class ModelReader {
     return ReadNested(field, "pieces", &ModelReader::TakePieceField);
   }
 
+  // Fields of SentencePiece: text, score and type.
   Status TakePieceField(const Field& field) {
     TokenizerPiece& piece = model_.pieces.back();
     switch (field.number) {
@@ -200,6 +215,7 @@ class ModelReader {
     }
   }
 
+  // Fields of TrainerSpec that change how text is encoded, by their numbers in the .proto file.
   Status TakeTrainerField(const Field& field) {
     switch (field.number) {
       case 3:
@@ -217,6 +233,7 @@ class ModelReader {
     }
   }
 
+  // Reads trainer_spec.model_type; words and characters are not supported.
   Status TakeKind(const Field& field) {
     LECTERN_RETURN_IF_ERROR(Expect(field, "model_type", Wire::kVarint));
     if (field.varint != 1 && field.varint != 2) {
@@ -230,6 +247,7 @@ class ModelReader {
     return Status();
   }
 
+  // Fields of NormalizerSpec.
   Status TakeNormalizerField(const Field& field) {
     switch (field.number) {
       case 2:
@@ -297,6 +315,8 @@ class ModelChecker {
   }
 
  private:
+  // Checks that a piece's text and score can be used. A score that is not finite would break the
+  // search for the best sum.
   Status CheckPiece(size_t id) const {
     const TokenizerPiece& piece = model_.pieces[id];
     if (is_strict_ && piece.text.empty()) return Malformed(id, "is empty");
@@ -309,6 +329,7 @@ class ModelChecker {
     return Status();
   }
 
+  // SentencePiece allows one unknown piece, and byte pieces of one form.
   Status CheckRole(size_t id) {
     const TokenizerPiece& piece = model_.pieces[id];
     if (piece.type == PieceType::kUnknown && ++num_unknown_ > 1) {
@@ -319,6 +340,7 @@ class ModelChecker {
     return piece.byte() >= 0 ? Status() : Malformed(id, "is not of the form <0xNN>");
   }
 
+  // SentencePiece needs the unknown piece, and all bytes or none.
   Status CheckCounts() const {
     if (num_unknown_ == 0) {
       return Status(Code::kMalformedModel, path_ + ": it has no unknown piece");
@@ -345,6 +367,7 @@ class ModelChecker {
   size_t num_unknown_ = 0, num_bytes_ = 0;
 };
 
+// Writers of protobuf's fields, for SerializeTokenizerModel.
 void AppendVarint(std::string* out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
   out->push_back(static_cast<char>(value));

@@ -1,4 +1,4 @@
-// Reads and checks a SentencePiece vocabulary from its tokenizer.model, which is untrusted
+// A SentencePiece vocabulary as data, and its reading from a tokenizer.model, which is untrusted
 // protobuf. GGUF files and tokenizer.json have the same vocabularies in other forms, and are read
 // into the same TokenizerModel.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TOKENIZER_MODEL_H_
@@ -29,6 +29,7 @@ bool LooksLikeMark(std::string_view text);
 // Whether a piece is a mark that a document's text must never become: a mark, and no tag of HTML.
 bool IsTemplateMark(std::string_view text);
 
+// A piece of a vocabulary; its id is its place.
 struct TokenizerPiece {
   std::string text;  // "▁the", "<s>", "<0x0A>"
   double score = 0;  // a tokenizer.model and GGUF files have floats
@@ -62,7 +63,10 @@ struct TokenizerModel {
   int32_t ControlId(std::string_view text) const;
 };
 
-// `path` only names the file in messages. kMalformedModel, kLimitExceeded, kUnsupportedModel.
+// Parses a tokenizer.model and checks it (CheckTokenizerModel); marks are taken from text
+// (TakeMarksFromText). `path` only names the file in messages. kMalformedModel (with the byte),
+// kLimitExceeded (more than 64 MiB, 2^20 pieces or 1 KiB in a piece), kUnsupportedModel (a kind
+// that is neither unigram nor BPE).
 Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::string& path);
 
 // Makes control pieces of the user-defined pieces that are marks: user-defined ones match in raw

@@ -12,6 +12,7 @@ struct Trie::Part {
 Trie::Trie(const std::vector<std::string_view>& texts) {
   if (texts.empty()) return;
   nodes_.emplace_back();
+  // A stack and not recursion: a text may have a thousand bytes, each of them a level.
   std::vector<Part> parts = {{0, 0, texts.size(), 0}};
   while (!parts.empty()) {
     const Part part = parts.back();
@@ -20,6 +21,8 @@ Trie::Trie(const std::vector<std::string_view>& texts) {
   }
 }
 
+// The texts of a node are neighbours, because they are sorted; those of a child are a run of them
+// with one next byte.
 void Trie::Expand(const std::vector<std::string_view>& texts, const Part& part,
                   std::vector<Part>* parts) {
   size_t first = part.first;

@@ -7,6 +7,8 @@
 namespace lectern {
 namespace {
 
+// Letters, marks, decimal digits, letter numbers, connectors and the two joiners: \w of Unicode's
+// regular expressions (UTS #18).
 bool IsWordChar(uint32_t c) {
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
     case UTF8PROC_CATEGORY_LU:

@@ -12,10 +12,12 @@ constexpr size_t kMaxKnownWord = 64, kMaxKnownWords = size_t{1} << 18;
 
 bool IsInsideChar(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
 
+// Lets a map of strings be searched with a view, without a copy.
 struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
 
+// The literals of a list, ready to be searched.
 Literals MakeLiterals(const std::vector<Literal>& list) {
   Literals literals;
   for (const Literal& literal : list) literals.Add(literal);
@@ -23,6 +25,7 @@ Literals MakeLiterals(const std::vector<Literal>& list) {
   return literals;
 }
 
+// The shared tokenizer. All its state is made once; a text's own state is in a TextEncoder.
 class VocabularyTokenizer : public Tokenizer {
  public:
   VocabularyTokenizer(VocabularyParts parts, Normalizer normalizer, PreTokenizer words)
@@ -71,6 +74,7 @@ class TextEncoder {
         cutter_(tokenizer.words_),
         encoder_(tokenizer.parts_.model->MakeEncoder()) {}
 
+  // The order of TextRules: literals of the raw text, then each stretch between two of them.
   Result<TokenizedText> Encode() {
     size_t at = 0;
     const LiteralOrder order = tokenizer_.parts_.rules.literal_order;
@@ -85,7 +89,8 @@ class TextEncoder {
   }
 
  private:
-  // The bytes [begin, end) of the text, between two literals.
+  // Encodes the bytes [begin, end) of the text, between two literals: normalises them, finds
+  // literals of the normalised text, and cuts the rest into words.
   Status EncodeRaw(size_t begin, size_t end) {
     if (begin == end) return Status();
     const bool is_beginning = begin == 0;
@@ -109,6 +114,7 @@ class TextEncoder {
     return encode_to(normal.text().size());
   }
 
+  // Cuts a normalised stretch into words and appends their pieces.
   Status EncodeWords(AlignedText text, bool is_beginning) {
     LECTERN_ASSIGN(const auto words, cutter_.Cut(&text, is_beginning, has_prefix_));
     for (const WordCutter::Word& word : words) {
@@ -118,6 +124,7 @@ class TextEncoder {
     return Status();
   }
 
+  // The pieces of a word, from memory if it came before; valid until the next call.
   const WordPieces& PiecesOf(std::string_view word) {
     if (word.size() > kMaxKnownWord) {
       longest_ = {};
@@ -145,6 +152,7 @@ class TextEncoder {
     }
   }
 
+  // Appends a token. Neighbouring unknown tokens become one where the vocabulary says so.
   void Push(int32_t id, size_t begin, size_t end) {
     const bool is_unknown = id == tokenizer_.parts_.unknown_id && id >= 0;
     if (is_unknown && tokenizer_.parts_.joins_unknown && !tokens_.ids.empty() &&
@@ -156,8 +164,9 @@ class TextEncoder {
     tokens_.ranges.push_back({begin, end});
   }
 
-  // Bytes that no token has (white space that was removed, bytes without a piece) belong to the
-  // token before them, and those at the beginning to the first.
+  // Extends ranges so that every byte of the text is in one. Bytes that no token has (white space
+  // that was removed, bytes without a piece) belong to the token before them, and those at the
+  // beginning to the first.
   void FillGaps() {
     auto& ranges = tokens_.ranges;
     if (ranges.empty()) return;

@@ -1,5 +1,5 @@
 // Makes the tokenizer that all kinds of vocabularies share: it finds literals, normalises, cuts
-// words and turns these into pieces.
+// words and has these turned into pieces by the vocabulary's WordModel.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_VOCABULARY_TOKENIZER_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_VOCABULARY_TOKENIZER_H_
 
@@ -15,20 +15,22 @@
 
 namespace lectern {
 
+// Everything that such a tokenizer is made of.
 struct VocabularyParts {
   std::string_view kind;           // "SentencePiece"; a literal of the program
   std::string identity;            // what AddTo hashes
   std::vector<std::string> bytes;  // [id]: TokenBytes
   ControlTokens controls;
   int32_t bos_id = -1, eos_id = -1;
-  int32_t unknown_id = -1;
+  int32_t unknown_id = -1;  // -1: bytes without a piece become nothing
   bool joins_unknown = false;  // neighbouring unknown pieces are one
   TextRules rules;
   std::unique_ptr<WordModel> model;
   std::vector<std::string> assumptions;
 };
 
-// kUnsupportedModel: an expression that cannot be used. kMalformedModel: a bad charsmap.
+// Makes the tokenizer and compiles its expressions. kUnsupportedModel: an expression that cannot be
+// used. kMalformedModel: a bad charsmap.
 Result<std::unique_ptr<Tokenizer>> MakeVocabularyTokenizer(VocabularyParts parts);
 
 }  // namespace lectern

@@ -1,4 +1,5 @@
-// The interface that the kinds of vocabularies have in common: it turns a word into pieces.
+// The interface that all kinds of vocabularies share: it turns a word into pieces. BPE merges
+// (bpe_tokenizer.cc), SentencePiece's merges and Viterbi's search (piece_model.cc) implement it.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_WORD_MODEL_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_WORD_MODEL_H_
 
@@ -9,11 +10,13 @@
 
 namespace lectern {
 
+// A piece of a word.
 struct WordPiece {
-  int32_t id;     // -1: no token
+  int32_t id;     // -1: bytes that become no token
   uint32_t size;  // bytes of the word
 };
 
+// The pieces of a word, in order.
 struct WordPieces {
   std::vector<WordPiece> pieces;  // their sizes add up to that of the word
   uint64_t dropped_bytes = 0;     // that have no token
@@ -27,7 +30,7 @@ class WordEncoder {
   virtual void Append(std::string_view word, WordPieces* out) = 0;
 };
 
-// Immutable; thread-safe.
+// The knowledge of a vocabulary. Immutable; thread-safe: each thread makes an encoder of its own.
 class WordModel {
  public:
   virtual ~WordModel() = default;

@@ -1,13 +1,15 @@
-// The expressions are those of the pre_tokenizer in the families' published tokenizer.json, with
-// lists of characters where llama.cpp has lists. The names are those that convert_hf_to_gguf.py
-// writes and llama.cpp reads.
+// The table of word patterns. The expressions are those of the pre_tokenizer in the families'
+// published tokenizer.json, with lists of characters where llama.cpp has lists. The names are those
+// that convert_hf_to_gguf.py writes and llama.cpp reads. A row never changes: documents were
+// indexed with it.
 #include "engine/model/tokenizer/word_patterns.h"
 
 namespace lectern {
 namespace {
 
-// The end of most patterns: what is neither letter nor digit nor white space, then white space,
-// of which a run before a word leaves its last character to that word.
+// Parts that several patterns share. LECTERN_SPACES ends most of them: line ends with the space
+// before them, then white space, of which a run before a word leaves its last character to that
+// word. LECTERN_SIGNS is all that is neither letter nor digit nor white space.
 #define LECTERN_CONTRACTIONS "'[sStTmMdD]|'[rR][eE]|'[vV][eE]|'[lL][lL]"
 #define LECTERN_ANY_CASE "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define LECTERN_UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
@@ -54,6 +56,7 @@ namespace {
   R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)"
 #define LECTERN_DEEPSEEK_CJK R"([\x{800}-\x{9FA5}\x{AC00}-\x{D7FF}]+)"
 
+// One row for each way to cut; many names mean the same way.
 constexpr WordPattern kPatterns[] = {
     {"gpt2",
      " gpt-2 gpt2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code gigachat "
@@ -175,6 +178,7 @@ constexpr WordPattern kPatterns[] = {
 
 const WordPattern* FindWordPattern(std::string_view gguf_name) {
   if (gguf_name.empty() || gguf_name.find(' ') != std::string_view::npos) return nullptr;
+  // Names stand between spaces, so that "gpt" is not found in "gpt-2".
   const std::string between_spaces = " " + std::string(gguf_name) + " ";
   for (const WordPattern& pattern : kPatterns) {
     if (pattern.gguf_names.find(between_spaces) != std::string_view::npos) return &pattern;

@@ -12,7 +12,7 @@
 
 namespace lectern {
 
-// A family's way to cut text. All are rows of one table and are never copied.
+// A family's way to cut text. All are rows of one static table and are never copied.
 struct WordPattern {
   std::string_view name;        // "llama3"; a part of a document's identity: never changed
   std::string_view gguf_names;  // values of tokenizer.ggml.pre that mean it, each between spaces
@@ -25,8 +25,9 @@ struct WordPattern {
 };
 
 const WordPattern* FindWordPattern(std::string_view gguf_name);  // nullptr: not known
-// The row called `name`, which must exist.
+// Returns the row called `name`, which must exist: there is no check.
 const WordPattern& WordPatternNamed(std::string_view name);
+// Makes the steps of a row for a PreTokenizer.
 std::vector<PreTokenizerStep> StepsOf(const WordPattern& pattern);
 // GPT-2's expression, which tokenizer.json's ByteLevel means.
 std::string_view Gpt2Expression();

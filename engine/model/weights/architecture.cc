@@ -1,3 +1,4 @@
+// Values that a row leaves out have the defaults of struct Architecture: those of Llama.
 #include "engine/model/weights/architecture.h"
 
 namespace lectern {

@@ -1,8 +1,9 @@
-// The table of the architectures of the Llama family that Lectern runs: one row for each, with
-// everything that tells it from the others.
+// The table of the model architectures of the Llama family that Lectern runs: one row for each,
+// with everything that tells it from the others.
 //
-// Everything else reads these rows or what ReadConfig makes of them: there is no other place that
-// knows a model by its name.
+// Config, weights and forward pass read these rows, or what ReadConfig makes of them: there is no
+// other place that knows a model by its name. The values follow each family's configuration_*.py
+// and modeling_*.py in transformers.
 #ifndef LECTERN_ENGINE_MODEL_WEIGHTS_ARCHITECTURE_H_
 #define LECTERN_ENGINE_MODEL_WEIGHTS_ARCHITECTURE_H_
 
@@ -15,7 +16,7 @@
 
 namespace lectern {
 
-// Which layers see a window only, where config.json has no `layer_types`.
+// Which layers have a sliding window, where config.json has no `layer_types`.
 enum class WindowRule : uint8_t {
   kNone,       // "sliding_window" must be absent
   kAll,        // every layer, unless it is null
@@ -23,20 +24,23 @@ enum class WindowRule : uint8_t {
   kAllButNth,  // all but every period-th
 };
 
-// Sizes that a class of transformers takes where a wrapped configuration ("text_config") names
-// none.
+// The default sizes of a class of transformers, for a wrapped configuration ("text_config") that
+// leaves them out. A plain config.json must state them.
 struct DefaultSizes {
   uint32_t vocab = 0, hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0;
   uint32_t positions = 2048;
 };
 
+// A row of the table. "Where config.json does not say" means that a field of it overrides the
+// value.
 struct Architecture {
   std::string_view model_type;  // of config.json
   std::string_view class_name;  // in its "architectures"
   Activation activation = Activation::kSilu;
   uint32_t head_dim = 0;  // where config.json names none; 0: hidden_size / heads
   bool qkv_bias = false;  // q, k and v have biases
-  // "attention_bias": true gives q, k, v and o biases.
+  // The field "attention_bias" is read: if it is true, q, k, v and o have biases. Else it must not
+  // be true.
   bool may_have_attention_bias = false;
   bool head_norms = false;        // of each head's query and key, before RoPE
   bool post_norms = false;        // also of what attention and MLP add
@@ -55,9 +59,10 @@ struct Architecture {
   DefaultSizes sizes = {};
 };
 
+// All rows. Static; nothing is freed.
 std::span<const Architecture> Architectures();
 const Architecture* FindArchitecture(std::string_view model_type);  // nullptr: not known
-std::string ArchitectureNames();  // "llama", "mistral", … for messages
+std::string ArchitectureNames();  // "\"llama\", \"mistral\", …" for messages
 
 }  // namespace lectern
 

@@ -1,5 +1,6 @@
-// Reads config.json into ModelConfig: one line for a field; absent fields are as transformers'
-// LlamaConfig has them.
+// Reads config.json into ModelConfig. Absent fields have the defaults of transformers' classes. The
+// rule for unknown fields: a field that cannot change the result is ignored, and a field that can
+// is read or refused (kRestrictions), never ignored.
 #include "engine/model/weights/config.h"
 
 #include <algorithm>
@@ -57,6 +58,7 @@ Status CheckClassNames(const ConfigFields& fields, const Architecture& architect
   return {};
 }
 
+// Finds the architecture's row by `model_type`.
 Result<const Architecture*> ReadArchitecture(const ConfigFields& fields,
                                              std::vector<std::string>* assumptions) {
   const Json* type = fields.Find("model_type");
@@ -73,7 +75,7 @@ Result<const Architecture*> ReadArchitecture(const ConfigFields& fields,
 
 bool IsFalse(const Json& value) { return value.boolean() != nullptr && !*value.boolean(); }
 bool IsAtMostOne(const Json& value) { return value.number() && *value.number() <= 1; }
-bool IsNothing(const Json&) { return false; }  // any value but null or absent is refused
+bool IsNothing(const Json&) { return false; }  // every value is refused; null counts as absent
 
 // A field that would change the result in a way that we do not compute; it is refused unless its
 // value is one of those `allowed`.
@@ -93,6 +95,7 @@ constexpr Restriction kRestrictions[] = {
     {"use_bidirectional_attention", IsFalse, "false"},
 };
 
+// kUnsupportedModel: a field asks for something that is not computed here.
 Status CheckRestrictions(const ConfigFields& fields) {
   for (const Restriction& rule : kRestrictions) {
     const Json* value = fields.Find(rule.field);
@@ -143,7 +146,8 @@ Result<bool> ReadLayerTypes(const ConfigFields& fields, ModelConfig* config) {
   return true;
 }
 
-// Sets which layers are windowed by the architecture's rule.
+// Sets which layers are windowed by the architecture's rule: all layers from `first` on, except
+// every `period`-th one.
 Status ApplyWindowRule(const ConfigFields& fields, const Architecture& architecture,
                        ModelConfig* config) {
   uint32_t first = 0, period = 0;
@@ -168,8 +172,8 @@ Status ApplyWindowRule(const ConfigFields& fields, const Architecture& architect
   return {};
 }
 
-// Reads which layers see a window only, and how wide it is. A window that all positions fit into
-// counts as none.
+// Reads which layers have a sliding window, and how wide it is. A window that all positions fit
+// into hides nothing and counts as none.
 Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
                    ModelConfig* config) {
   config->attention.assign(config->num_layers, AttentionKind::kFull);
@@ -232,6 +236,8 @@ Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
     config->embedding_scale = std::sqrt(static_cast<float>(config->hidden_size));
   }
   if (architecture.query_scalar) {
+    // The default of Gemma's classes. Kernels divide logits by sqrt(head_dim), so queries are
+    // scaled by the quotient.
     double scalar = 256;
     LECTERN_RETURN_IF_ERROR(fields.Real("query_pre_attn_scalar", 1e-3, 1e6, &scalar));
     config->query_scale = static_cast<float>(std::sqrt(config->head_dim / scalar));
@@ -248,7 +254,9 @@ Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
   return {};
 }
 
-// `sizes` are the defaults of fields that are not there; nullptr: most must be.
+// Reads the sizes, and checks that they fit together. `sizes`: defaults of fields that are not
+// there; nullptr: most must be there. The upper bounds are several times those of published models,
+// and small enough that products of sizes stay within 64 bits.
 Status ReadSizes(const ConfigFields& fields, const Architecture& architecture,
                  const DefaultSizes* sizes, ModelConfig* config) {
   const auto whole = [&](std::string_view name, uint64_t most, uint32_t* out,
@@ -295,7 +303,7 @@ Status ReadSizes(const ConfigFields& fields, const Architecture& architecture,
   return Status();
 }
 
-// Adds the ids that are not there yet. An id of no token, as in a vocabulary that was cut, ends
+// Adds the ids that are not known yet. An id of no token, as in a vocabulary that was cut, ends
 // nothing: it is left out, and an assumption says so.
 Status ReadEosIds(const ConfigFields& fields, ModelConfig* config) {
   const Json* eos = fields.Find("eos_token_id");
@@ -332,6 +340,8 @@ std::string FindWrapped(const Json& root) {
   return "";
 }
 
+// Reads the epsilon of RMSNorm. It must be above 0 also as a float: a row of zeros is divided by
+// its root.
 Status ReadEpsilon(const ConfigFields& fields, ModelConfig* config) {
   double epsilon = 1e-6;
   LECTERN_RETURN_IF_ERROR(fields.Real("rms_norm_eps", 0, 1, &epsilon));
@@ -365,8 +375,10 @@ Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t
   return std::move(config.eos_ids);
 }
 
-// Reads all fields. In a model that wraps a language model, `fields` are that one's and `all` the
-// outer object's: both may hold restrictions and ends of text.
+// Reads all fields. The order matters: windows need the number of layers, RoPE needs head_dim and
+// partial_rotary, and ends need the vocabulary's size. In a model that wraps a language model,
+// `fields` are that one's and `all` the outer object's: both may hold restrictions and ends of
+// text.
 Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
   if (root.object() == nullptr) {
     return Status(Code::kMalformedModel, file.path + ": not a JSON object");

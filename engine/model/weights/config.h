@@ -22,6 +22,8 @@ inline constexpr uint32_t kWidestHead = 1024;  // head_dim at most
 // Which keys a layer attends to: all of them, or only the last `window`.
 enum class AttentionKind : uint8_t { kFull = 0, kSlidingWindow = 1 };
 
+// Everything that a forward pass needs to know about a model beside its weights. Checked: sizes are
+// in range and fit together.
 struct ModelConfig {
   std::string architecture;  // "model_type" of config.json
   uint32_t vocab_size = 0;
@@ -66,15 +68,15 @@ struct ModelConfig {
   const RopeRecipe& rope_of(size_t layer) const { return is_windowed(layer) ? local_rope : rope; }
 };
 
-// `json` are the bytes of config.json, `path` only names them in messages.
-// Parses `json`. Fields that cannot change the result are ignored if they are unknown, and so are
-// images and sound: of a model that wraps a language model of ours ("text_config") that one is
-// taken, and its absent fields have the defaults of its class. kUnsupportedModel refuses by name
-// what Lectern does not run: architectures that are not in the table of architecture.h, heads that
-// are no language model's, mlp_bias, windows and activations that the architecture does not have,
-// RoPE recipes that rope.h does not know, quantization_config, experts, pretraining_tp > 1.
-// kMalformedModel: not JSON, nesting > 16, duplicate keys, missing or out-of-range fields, counts
-// that contradict each other.
+// Parses `json`, the bytes of a config.json; `path` only names it in messages. Fields that cannot
+// change the result are ignored if they are unknown, and so are images and sound: of a model that
+// wraps a language model of ours ("text_config") that one is taken, and its absent fields have the
+// defaults of its class. kUnsupportedModel refuses by name what Lectern does not run: architectures
+// that are not in the table of architecture.h, heads that are no language model's, mlp_bias,
+// windows and activations that the architecture does not have, RoPE recipes that rope.h does not
+// know, quantization_config, experts, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
+// duplicate keys, missing or out-of-range fields, counts that contradict each other.
+// kLimitExceeded: more than 1 MiB.
 Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path);
 
 // Where a configuration is from, for messages.

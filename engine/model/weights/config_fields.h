@@ -1,4 +1,5 @@
-// Reads members of a model's configuration, with messages that name the field as its file does.
+// Reads fields of a model's configuration with range checks and messages that name the field as its
+// file does. config.cc and config_rope.cc use it.
 #ifndef LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_FIELDS_H_
 #define LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_FIELDS_H_
 
@@ -14,6 +15,7 @@ namespace lectern {
 
 inline constexpr uint64_t kMaxPositions = uint64_t{1} << 27;  // of any model
 
+// A value for a message, cut to 80 bytes.
 inline std::string Shown(const Json& value) {
   std::string text = value.Dump();
   if (text.size() > 80) text = text.substr(0, 80) + "…";
@@ -30,6 +32,7 @@ class ConfigFields {
   ConfigFields(const Json& object, const ConfigFile& file, std::string prefix = "")
       : object_(object), file_(file), prefix_(std::move(prefix)) {}
 
+  // The member `name`; nullptr: it is absent or null.
   const Json* Find(std::string_view name) const {
     const Json* value = object_.Find(name);
     return value == nullptr || value->is_null() ? nullptr : value;
@@ -65,7 +68,7 @@ class ConfigFields {
     return Status();
   }
 
-  // Reads a number in [low, high]; `out` keeps its value when the field is absent.
+  // Reads a number in [low, high]; `out` keeps its value where the field is absent. NaN is refused.
   Status Real(std::string_view name, double low, double high, double* out) const {
     const Json* value = Find(name);
     if (value == nullptr) return Status();
@@ -77,6 +80,7 @@ class ConfigFields {
     return Status();
   }
 
+  // Reads true or false; `out` keeps its value where the field is absent.
   Status Bool(std::string_view name, bool* out) const {
     const Json* value = Find(name);
     if (value == nullptr) return Status();
@@ -86,6 +90,8 @@ class ConfigFields {
   }
 
  private:
+  // An error about a field, by the name that the file itself has for it: a GGUF file's fields come
+  // from keys of other names.
   Status Make(Code code, std::string_view name, const std::string& what) const {
     std::string field = prefix_ + std::string(name);
     const auto own = file_.own_names.find(field);
@@ -95,7 +101,7 @@ class ConfigFields {
 
   const Json& object_;
   const ConfigFile& file_;
-  std::string prefix_;
+  std::string prefix_;  // of fields in an inner object, such as "rope_scaling."
 };
 
 }  // namespace lectern

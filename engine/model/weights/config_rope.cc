@@ -6,7 +6,8 @@
 namespace lectern {
 namespace {
 
-// Finds the recipe's own object: `rope_parameters`, or `rope_scaling` in older files.
+// Returns the name of the field that holds the recipe: `rope_parameters` (transformers 5), or
+// `rope_scaling` in older files; "" where there is none.
 Result<std::string> FindRopeObject(const ConfigFields& fields) {
   const Json* parameters = fields.Find("rope_parameters");
   const Json* scaling = fields.Find("rope_scaling");
@@ -33,19 +34,22 @@ Status ReadRopeNumber(const ConfigFields& top, const ConfigFields& rope, std::st
   return Status();
 }
 
+// Reads a number that the recipe cannot do without.
 Status ReadRequired(const ConfigFields& rope, std::string_view name, double low, double high,
                     double* out) {
   if (rope.Find(name) == nullptr) return rope.Malformed(name, "is missing");
   return rope.Real(name, low, high, out);
 }
 
-// Reads one kind of recipe from the object, some of whose fields may stand at the top.
+// Reads the fields of one kind of recipe; some may stand at the top level of the configuration. The
+// ranges keep later computations finite: a factor of 0 would divide by it.
 class RopeReader {
  public:
   RopeReader(const ConfigFields& top, const ConfigFields& rope, const ModelConfig& config,
              RopeRecipe* recipe)
       : top_(top), rope_(rope), config_(config), recipe_(recipe) {}
 
+  // Llama 3's recipe: low frequencies are slowed, high ones kept, and those between are blended.
   Status Llama3() {
     recipe_->kind = RopeRecipe::Kind::kLlama3;
     LECTERN_RETURN_IF_ERROR(ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor));
@@ -59,11 +63,13 @@ class RopeReader {
     return OriginalPositions();
   }
 
+  // All frequencies are divided by the factor.
   Status Linear() {
     recipe_->kind = RopeRecipe::Kind::kLinear;
     return ReadRequired(rope_, "factor", 1, 1e6, &recipe_->factor);
   }
 
+  // The base grows with the length of the text (NTK). Its formula divides by dims - 2.
   Status Dynamic() {
     recipe_->kind = RopeRecipe::Kind::kDynamic;
     recipe_->original_max_positions = config_.max_positions;
@@ -92,6 +98,8 @@ class RopeReader {
     return rope_.Bool("truncate", &recipe_->truncate);
   }
 
+  // Phi-3's recipe: a divisor for each pair, in two lists. The factor only gives the scale of
+  // attention, as in transformers' _compute_longrope_parameters.
   Status LongRope() {
     recipe_->kind = RopeRecipe::Kind::kLongRope;
     LECTERN_RETURN_IF_ERROR(OriginalPositions());
@@ -107,18 +115,20 @@ class RopeReader {
   }
 
  private:
+  // The positions that the model was first trained for; max_positions where the file does not say.
   Status OriginalPositions() {
     recipe_->original_max_positions = config_.max_positions;
     return ReadRopeNumber(top_, rope_, "original_max_position_embeddings", 1,
                           static_cast<double>(kMaxPositions), &recipe_->original_max_positions);
   }
 
-  // Where it is absent, how many times the positions have grown.
+  // Reads the factor; where it is absent it is the number of times that the positions have grown.
   Status Factor() {
     recipe_->factor = std::max(1.0, config_.max_positions / recipe_->original_max_positions);
     return rope_.Real("factor", 1, 1e6, &recipe_->factor);
   }
 
+  // Reads a list of divisors, one for each pair that is turned.
   Status Factors(std::string_view name, std::vector<double>* out) {
     const Json* const value = rope_.Find(name);
     if (value == nullptr) return rope_.Malformed(name, "is missing");
@@ -199,8 +209,8 @@ Status ReadRecipe(const ConfigFields& top, const ConfigFields& rope, const Model
 
 }  // namespace
 
-// Raises max_positions to what the recipe reaches: reaching further than config.json's positions is
-// what it is for.
+// Dynamic and YaRN recipes name the positions before they were stretched; the model serves `factor`
+// times as many. The product is cut to kMaxPositions.
 void StretchPositions(ModelConfig* config) {
   const RopeRecipe& rope = config->rope;
   const bool stretches =

@@ -1,4 +1,5 @@
-// Reads how a model rotates its queries and keys (RoPE) from its configuration.
+// Reads from a model's configuration how its queries and keys are rotated (RoPE). config.cc uses
+// it.
 #ifndef LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_ROPE_H_
 #define LECTERN_ENGINE_MODEL_WEIGHTS_CONFIG_ROPE_H_
 

@@ -16,9 +16,10 @@
 namespace lectern {
 namespace {
 
-constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kAlignment = 64;  // bytes; a cache line
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;  // of the source, in memory at a time
 
+// The file's structs, as bytes on disk. They have no padding, as the assertions check.
 struct Header {
   char magic[8] = {'L', 'E', 'C', 'T', 'P', 'A', 'K', '2'};  // the digit is the version
   Fingerprint fingerprint{};
@@ -43,8 +44,10 @@ struct Layout {
   size_t entries_bytes() const { return entries.size() * sizeof(Entry); }
 };
 
+// The next multiple of kAlignment.
 uint64_t Aligned(uint64_t at) { return (at + kAlignment - 1) / kAlignment * kAlignment; }
 
+// Computes the places from the shapes alone, so that a file can be checked against it.
 Layout LayOut(const Fingerprint& fingerprint, const std::vector<PackedSource>& sources) {
   Layout layout;
   layout.header.fingerprint = fingerprint;
@@ -61,6 +64,7 @@ Layout LayOut(const Fingerprint& fingerprint, const std::vector<PackedSource>& s
   return layout;
 }
 
+// Views of the matrices in a file's bytes.
 std::vector<PackedRows> Views(const Layout& layout, const std::byte* file) {
   std::vector<PackedRows> views;
   for (const Entry& entry : layout.entries) {
@@ -77,6 +81,7 @@ using Sink = std::function<Status(uint64_t offset, std::span<const std::byte> by
 
 }  // namespace
 
+// One call of PackedWeights::Open.
 class WeightsPacker {
  public:
   WeightsPacker(Env& env, const Fingerprint& fingerprint, const std::vector<PackedSource>& sources,
@@ -87,6 +92,7 @@ class WeightsPacker {
         layout_(LayOut(fingerprint, sources)),
         path_(options.store.empty() ? "" : PackedWeightsPath(options.store, fingerprint)) {}
 
+  // A file that was just written is opened and verified like any other: the disk may have failed.
   Result<std::unique_ptr<PackedWeights>> Run() {
     if (auto kept = OpenFile()) return kept;
     if (IsSet(options_.cancel)) return Cancelled();
@@ -115,7 +121,8 @@ class WeightsPacker {
     return weights;
   }
 
-  // Whether header and entries are what we would write for the matrices that are in the file.
+  // Whether header and entries are what we would write for the matrices that are in the file:
+  // checksums are computed from the bytes, and then everything is compared at once.
   bool IsWanted(const MappedFile& file) const {
     Layout wanted = layout_;
     if (!file.Load(0, sizeof(Header) + wanted.entries_bytes()).ok()) return false;
@@ -131,6 +138,7 @@ class WeightsPacker {
                        wanted.entries_bytes()) == 0;
   }
 
+  // Whether the store takes a file of this size: it is open, and disk and quota have room.
   bool CanWrite() const {
     return !path_.empty() && IsOpenStore(env_, options_.store) &&
            CheckFreeSpace(env_, options_.store, layout_.file_bytes).ok() &&
@@ -159,6 +167,7 @@ class WeightsPacker {
     return failed ? Status() : packed;
   }
 
+  // Writes the head last, when checksums are known, and makes the file durable under its name.
   Status Finish(WritableFile& file, const std::string& temp) {
     LECTERN_RETURN_IF_ERROR(file.WriteAt(0, &layout_.header, sizeof(Header)));
     LECTERN_RETURN_IF_ERROR(
@@ -169,6 +178,7 @@ class WeightsPacker {
     return env_.SyncDirectory(ParentDirectory(path_));
   }
 
+  // Packs without a store. The size may be gigabytes, so the allocation is checked and not thrown.
   Result<std::unique_ptr<PackedWeights>> PackIntoMemory() {
     auto weights = std::make_unique<PackedWeights>();
     weights->memory_.reset(new (std::nothrow) std::byte[layout_.file_bytes]);
@@ -231,6 +241,7 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
       const TensorRows stored = rows.Slice(from, std::min(from + kPackedColumns, end));
       std::byte* const out = packed.data() + panel * whole.panel_bytes();
       if (!plain) {
+        // Blocks keep their values: they are only laid out anew.
         if (!PackBlocks(stored, out)) holds = false;
         return;
       }

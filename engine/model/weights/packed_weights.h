@@ -1,14 +1,14 @@
-// Quantises a model's matrices, or lays them out anew (kernels/packed_rows.h), once, and keeps the
-// result in the store, from where the next start maps it.
+// Quantises a model's matrices, or lays them out anew for fast products (kernels/packed_rows.h),
+// once, and keeps the result as a file in the store, which the next start maps. Weights::Pack uses
+// it.
 //
 //   <store>/weights/<32 hex digits of the fingerprint>.packed, 0600, replaced by rename:
-//   header | an entry per matrix | zeros up to a multiple of 64 | matrices, each at a multiple of
-//   64
+//   header | entries, one a matrix | zeros up to a multiple of 64 | matrices, each at such a place
 //
 // An entry has place, shape, type and CRC-32C of a matrix. Everything but the checksums follows
 // from the model, so a reader compares instead of parsing: a file that is missing, damaged, cut, of
-// another version or of other weights is made anew. The
-// fingerprint covers every byte of the source and how it is quantised (Model::Load).
+// another version or of other weights is made anew. The fingerprint covers every byte of the source
+// and how it is quantised (Model::Load).
 #ifndef LECTERN_ENGINE_MODEL_WEIGHTS_PACKED_WEIGHTS_H_
 #define LECTERN_ENGINE_MODEL_WEIGHTS_PACKED_WEIGHTS_H_
 
@@ -36,6 +36,7 @@ struct PackedSource {
   uint64_t offset;
 };
 
+// Where the result goes and who makes it.
 struct PackedWeightsOptions {
   std::string store = {};         // empty, or no directory that can be written: packed into memory
   uint64_t quota_bytes = 0;       // of the store, as EngineOptions; what does not fit: into memory
@@ -47,9 +48,11 @@ struct PackedWeightsOptions {
 // Immutable; thread-safe. Views live as long as the object.
 class PackedWeights {
  public:
-  // Opens the file, or quantises: a few rows at a time, straight into the file, and what was read
-  // of the source is let go. Every byte of the file is verified. kUnsupportedModel: a value that no
-  // scale holds; kTruncated, kIoError of the source; kOutOfMemory; kCancelled.
+  // Opens the file, or packs and writes it: a few rows at a time, straight into the file, and what
+  // was read of the source leaves memory. A store that does not take the file is no error: the
+  // matrices are packed into memory. Every byte of a file that is opened is verified.
+  // kUnsupportedModel: a value that no scale holds; kTruncated, kIoError of the source;
+  // kOutOfMemory; kCancelled.
   static Result<std::unique_ptr<PackedWeights>> Open(Env& env, const Fingerprint& fingerprint,
                                                      const std::vector<PackedSource>& sources,
                                                      const PackedWeightsOptions& options);

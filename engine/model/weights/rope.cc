@@ -1,5 +1,5 @@
-// modeling_rope_utils.py of transformers, in float32 as torch does it: powers through double, so
-// that the float power is the nearest one on every machine.
+// Follows modeling_rope_utils.py of transformers, in float32 as torch does it: powers go through
+// double, so that the float power is the nearest one on every machine.
 #include "engine/model/weights/rope.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace lectern {
 namespace {
 
-// base ^ (2 pair / dims)
+// base ^ (2 pair / dims): the wavelength of a pair in radians.
 float Power(double base, uint32_t pair, uint32_t dims) {
   const float exponent = static_cast<float>(2 * pair) / static_cast<float>(dims);
   return static_cast<float>(
@@ -48,7 +48,8 @@ double PairOfTurns(const RopeRecipe& recipe, double turns) {
          (2 * std::log(recipe.theta));
 }
 
-// Pairs below the ramp keep their frequency, those above it are slowed by the factor.
+// YaRN's ramp from 0 to 1 over pairs: pairs below it turn often and keep their frequency, those
+// above it are slowed by the factor, and those on it are blended.
 struct Ramp {
   explicit Ramp(const RopeRecipe& recipe)
       : low(PairOfTurns(recipe, recipe.beta_fast)), high(PairOfTurns(recipe, recipe.beta_slow)) {
@@ -58,7 +59,7 @@ struct Ramp {
     }
     low = std::max(low, 0.0);
     high = std::min(high, recipe.dims - 1.0);
-    if (low == high) high += 0.001;
+    if (low == high) high += 0.001;  // as transformers, which divides by the difference
   }
   float At(uint32_t pair) const {
     const float span = static_cast<float>(high - low);

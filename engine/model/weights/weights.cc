@@ -1,5 +1,5 @@
-// Plans which tensors a Llama model must have, finds where they lie, and checks that no other
-// tensor changes the result.
+// Plans which tensors a model must have, finds where they lie, and checks that no other tensor
+// would change the result.
 #include "engine/model/weights/weights.h"
 
 #include <algorithm>
@@ -28,6 +28,7 @@ constexpr uint64_t kPieceBytes = uint64_t{4} << 20;  // read or hashed at a time
 using Shape = std::vector<uint64_t>;
 using Plan = std::map<std::string, Shape>;  // every tensor the model needs
 
+// "model.layers.<layer>.<part>.<kind>", transformers' name of a tensor of a layer.
 std::string LayerName(size_t layer, std::string_view part, std::string_view kind = "weight") {
   return "model.layers." + std::to_string(layer) + "." + std::string(part) + "." +
          std::string(kind);
@@ -84,6 +85,7 @@ Plan MakePlan(const ModelConfig& c) {
   return plan;
 }
 
+// "[4096, 1024]" for messages.
 std::string Shown(const Shape& shape) {
   std::string text;
   for (const uint64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
@@ -97,6 +99,7 @@ std::string Describe(const TensorFiles& all, std::string_view name,
          std::to_string(tensor.begin);
 }
 
+// kUnsupportedModel: a type that we do not compute with; vectors may not be blocks.
 Status CheckType(const TensorFiles& all, std::string_view name, const TensorFiles::Tensor& tensor) {
   std::string supported;
   for (size_t i = 0; i < kNumTensorTypes; ++i) {
@@ -109,6 +112,7 @@ Status CheckType(const TensorFiles& all, std::string_view name, const TensorFile
                                              tensor.type_name + "; supported: " + supported);
 }
 
+// Checks that every tensor of the plan is there, with its shape and a type that we compute with.
 Status CheckNeeded(const Plan& plan, const TensorFiles& all) {
   for (const auto& [name, shape] : plan) {
     const auto at = all.tensors.find(name);
@@ -158,6 +162,7 @@ std::optional<uint64_t> LayerOf(std::string_view name) {
   return std::nullopt;
 }
 
+// Whether a tensor belongs to images, sound or the prediction of further tokens.
 bool IsOfOtherParts(std::string_view name, const ModelConfig& config) {
   const auto layer = LayerOf(name);
   if (layer) {
@@ -170,11 +175,12 @@ bool IsOfOtherParts(std::string_view name, const ModelConfig& config) {
   return std::ranges::any_of(kOtherParts, [&](auto begin) { return name.starts_with(begin); });
 }
 
+// Whether a tensor is a table that follows from the configuration.
 bool IsTable(std::string_view name) {
   return std::ranges::any_of(kTables, [&](auto end) { return name.ends_with(end); });
 }
 
-constexpr uint64_t kMostNeutral = uint64_t{1} << 22;  // values of a vector that are looked at
+constexpr uint64_t kMostNeutral = uint64_t{1} << 22;  // values that IsNeutral looks at, at most
 
 // Whether a tensor changes nothing: a bias whose values are all 0, or a scale whose one value is 1.
 Result<bool> IsNeutral(std::string_view name, const TensorFiles::Tensor& tensor,
@@ -196,6 +202,8 @@ Result<bool> IsNeutral(std::string_view name, const TensorFiles::Tensor& tensor,
   return std::ranges::all_of(values, [&](float x) { return x == (is_bias ? 0.0f : 1.0f); });
 }
 
+// kUnsupportedModel: a tensor is left that is in no plan. To ignore it would give wrong answers
+// without a word: a bias that is not added, a norm that is not applied.
 Status CheckUnneeded(const Plan& plan, const TensorFiles& all, const ModelConfig& config) {
   for (const auto& [name, tensor] : all.tensors) {
     if (plan.contains(name)) continue;
@@ -240,7 +248,8 @@ Status CheckGroups(const Plan& plan, const TensorFiles& all, WeightsType type) {
   return Status();
 }
 
-// Where one matrix holds several, each must begin at a whole panel when it is packed.
+// Checks that each part of a joined matrix begins at a whole panel of 16 rows when it is packed,
+// because a part is used as a slice of panels.
 Status CheckFused(const TensorFiles& all, const ModelConfig& config, WeightsType type) {
   const uint64_t q_size = uint64_t{config.num_heads} * config.head_dim;
   const uint64_t kv_size = uint64_t{config.num_kv_heads} * config.head_dim;
@@ -262,6 +271,7 @@ Status CheckFused(const TensorFiles& all, const ModelConfig& config, WeightsType
   return {};
 }
 
+// All checks, those first whose message says most.
 Status Check(const Plan& plan, const TensorFiles& all, const ModelConfig& config,
              WeightsType type) {
   LECTERN_RETURN_IF_ERROR(CheckNeeded(plan, all));
@@ -270,6 +280,7 @@ Status Check(const Plan& plan, const TensorFiles& all, const ModelConfig& config
   return CheckGroups(plan, all, type);
 }
 
+// Hashes a number in little-endian order on every machine.
 void HashNumber(Sha256& hash, uint64_t number) {
   uint8_t bytes[8];
   for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(number >> (8 * i));
@@ -398,6 +409,7 @@ bool Weights::has_blocks() const {
                      [](const Tensor& tensor) { return !PlainDtype(tensor.type); });
 }
 
+// Finds a tensor of the plan by halves: tensors_ has the order of the plan's map.
 const Weights::Tensor& Weights::Find(std::string_view name) const {
   const auto at = std::lower_bound(
       tensors_.begin(), tensors_.end(), name,
@@ -406,6 +418,7 @@ const Weights::Tensor& Weights::Find(std::string_view name) const {
   return *at;
 }
 
+// A copy of a vector as f32.
 std::vector<float> Weights::Vector(std::string_view name) const {
   const Tensor& tensor = Find(name);
   std::vector<float> values(tensor.shape[0]);
@@ -414,6 +427,7 @@ std::vector<float> Weights::Vector(std::string_view name) const {
   return values;
 }
 
+// A view of a matrix: packed, or as it is stored.
 WeightMatrix Weights::Matrix(std::string_view name) const {
   const Tensor& tensor = Find(name);
   if (tensor.packing) {
@@ -487,6 +501,7 @@ void Weights::BindMatrices(const ModelConfig& config) {
   }
 }
 
+// Hashes what a tensor is, without its values.
 void Weights::AddShape(const Tensor& tensor, Sha256& hash) const {
   hash.UpdateText(tensor.name);
   HashNumber(hash, static_cast<uint64_t>(tensor.type));
@@ -495,6 +510,8 @@ void Weights::AddShape(const Tensor& tensor, Sha256& hash) const {
   HashNumber(hash, tensor.bytes.size());
 }
 
+// Bytes of a matrix that will be packed are loaded for the hash and let go again: Pack reads them
+// once more, but they are never all in memory.
 Status Weights::AddTo(Sha256& hash, const CancelFlag* cancel) const {
   HashNumber(hash, tensors_.size());
   for (const Tensor& tensor : tensors_) {
@@ -512,6 +529,8 @@ Status Weights::AddTo(Sha256& hash, const CancelFlag* cancel) const {
   return {};
 }
 
+// File systems keep times in coarse steps, so a file that was written just now could change once
+// more within the same step.
 bool Weights::AddOriginsTo(Env& env, Sha256& hash) const {
   const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
