@@ -386,6 +386,10 @@ class Indexer {
     report_.kv_budget = StoredBudget(options_, curve);
     report_.is_budget_auto = options_.kv_budget == kAutoBudget;
     if (curve.is_measured()) report_.divergence = curve.At(report_.kv_budget);
+    if (report_.is_budget_auto && report_.kv_budget == 1 && curve.is_measured()) {
+      Warn("exact_budget", "no budget below 1 is predicted to keep " + OptionName("max_divergence") +
+                               ": questions read the whole document unless they name a budget");
+    }
     row_.report_json = IndexReportJson(report_);
     return catalog_.CommitDocument(row_, shards_, names_.change);
   }
