@@ -625,7 +625,9 @@ LECTERN_API const char* lectern_answer_cli_note(const lectern_answer* answer, si
  *  "whole_document"  the question draws on much of the document, and the budget on little
  *  "no_evidence"     no passage stands out: there is no evidence for the answer
  *  "cpu_fallback"    the CPU did work that was left to choose or that the GPU's kernels lack
- *  "repetition"      the answer went round in a loop and was ended */
+ *  "repetition"      the answer went round in a loop and was ended
+ *  "low_budget"      at this kv_budget the answer is predicted to diverge from an exact one by more
+ *                    than max_divergence; the note says which budget would do */
 LECTERN_API size_t lectern_answer_warning_count(const lectern_answer* answer);
 /* NULL: no such index. */
 LECTERN_API const char* lectern_answer_warning(const lectern_answer* answer, size_t index,

@@ -195,7 +195,7 @@ struct IndexReport {
   uint64_t reused_tokens = 0;
   std::string device = "cpu";         // that computed the keys and values: "cuda:0"
   std::string gpu;                    // its name, or empty
-  std::vector<std::string> warnings;  // names that stay: "cpu_fallback", "restarted"
+  std::vector<std::string> warnings;  // names that stay: "cpu_fallback", "restarted", "exact_budget"
   Message note;  // what became of names, warnings in words, and the assumptions; or empty
   std::string source;                 // IndexOptions::source
   // Id of the version before, which had the name and has it no more; empty: there was none. It goes
