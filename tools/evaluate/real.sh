@@ -10,9 +10,9 @@
 #
 #   BIN              folder of the built tools (build-release/tools)
 #   QUESTIONS        per document, whose answers are compared (8)
-#   ERROR_QUESTIONS  per document, whose attention errors are measured (2)
-#   CONTINUATION     tokens of a document's end that are predicted (512), of documents that NAMES
-#   NAMES            are listed in (all)
+#   ERROR_QUESTIONS  per document, whose attention errors are measured (1)
+#   CONTINUATION     tokens of a document's end that are predicted (512)
+#   POLICIES         names of documents on which budget policies are compared
 set -euo pipefail
 if [ $# -lt 3 ]; then
   sed -n '2,/^set/s/^# \?//p' "$0"
@@ -30,16 +30,21 @@ documents() {  # KIND MOST
   [ -z "${more:-}" ] || "$here/real_documents.py" "$folder/$1" --most "$2" --from "$more" >&2
 }
 
-# The two policies for layers and for heads that lose least on the bundled reader beside the default.
-modes=default,oracle,oracle-equal,paper-2,uniform+uniform,uniform+kv-compress,kv-compress+global,pyramid+uniform
+# The policies for layers and for heads that lose least on the bundled reader, beside the default; on the
+# documents of POLICIES alone, as they take as long as everything else.
+policies=uniform+uniform,uniform+kv-compress,kv-compress+global,pyramid+uniform
 
 evaluate() {  # NAME MODEL KIND
-  local file
+  local file modes
   for file in "$folder/$3"/*.jsonl; do
     [ -s "$file" ] || continue
+    modes=default,oracle,oracle-equal,paper-2
+    case " ${POLICIES:-chrony--faq-sync mdadm--faq valgrind--faq} " in
+      *" $(basename "$file" .jsonl) "*) modes+=,$policies ;;
+    esac
     "$bin/lectern-evaluate" --store "$folder/store-$1" --model "$2" --threads 1 \
       --raw "$folder/$1.jsonl" --budgets 0.1,0.05 --auto --limit "${QUESTIONS:-8}" \
-      --modes "$modes" --error-questions "${ERROR_QUESTIONS:-2}" --answers default \
+      --modes "$modes" --error-questions "${ERROR_QUESTIONS:-1}" --answers default \
       --paper-seeds 1 --calibration 4 --continuation "${CONTINUATION:-512}" \
       "$file" 2>>"$folder/log-$1.txt" || { echo "$1 $file failed:"; tail -n 1 "$folder/log-$1.txt"; } >&2
   done
