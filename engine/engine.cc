@@ -71,6 +71,7 @@ class LocalEngine : public Engine {
                 .ollama_models = Absolute(options.ollama_models),
                 .weights = ParseWeightsName(options.weights),
                 .chat_template = std::move(chat_template),
+                .adapter = Absolute(options.adapter),
                 .rehash = options.rehash_model}),
         backend_(backend),
         quota_bytes_(options.quota_bytes),
@@ -93,7 +94,7 @@ class LocalEngine : public Engine {
     // Packed weights are kept in the store, so a new store is created before the model is loaded.
     if (WillPack(found)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
     LECTERN_ASSIGN(const auto model,
-                   ModelFor(found, WeightsType::kStored, std::nullopt, options.cancel));
+                   ModelFor(found, {}, options.cancel));
     IndexContext context = Context(*model);
     context.find_device = [&] { return IndexPlacement(model); };
     auto report = IndexDocument(context, bytes, options);
@@ -124,7 +125,7 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path, io_);
     LECTERN_ASSIGN(const auto model,
-                   ModelFor(found, WeightsType::kStored, std::nullopt, options.cancel));
+                   ModelFor(found, {}, options.cancel));
     return EstimateIndex(Context(*model), bytes, options);
   }
 
@@ -293,6 +294,7 @@ class LocalEngine : public Engine {
     std::string ollama_models;                // Ollama's folder of models; empty: none
     std::optional<WeightsType> weights;       // none: the document's
     std::optional<ChatSource> chat_template;  // none: the document's, or the model's own
+    std::string adapter;                      // absolute; empty: the document's
     bool rehash = false;
   };
   struct OpenModel {
@@ -381,7 +383,7 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path.empty() ? document.row().model_path : path, io_);
     LECTERN_ASSIGN(const auto chat_source, document.chat_source());
-    return ModelFor(found, document.weights(), chat_source, cancel);
+    return ModelFor(found, {document.weights(), chat_source, document.adapter()}, cancel);
   }
 
   // The path of the model that was given: a path, or, if nothing is there, one that Ollama knows by
@@ -410,25 +412,30 @@ class LocalEngine : public Engine {
     return files.ok() && (*files)->HasBlocks();
   }
 
-  // Loads a model, or returns the loaded one. `otherwise` and `template_otherwise` are its weights
-  // and template if the engine does not prescribe them; no template: the model's own. A caller who
+  // How a model is read where the engine's options do not prescribe it: as its document was indexed.
+  struct Otherwise {
+    WeightsType weights = WeightsType::kStored;
+    std::optional<ChatSource> chat_template = {};  // none: the model's own
+    std::string adapter = {};                      // empty: none
+  };
+  // Loads a model, or returns the loaded one. A caller who
   // waits for a model that another call reads goes on when that call ends.
-  Result<std::shared_ptr<const Model>> ModelFor(FoundModel& found, WeightsType otherwise,
-                                                const std::optional<ChatSource>& template_otherwise,
+  Result<std::shared_ptr<const Model>> ModelFor(FoundModel& found, const Otherwise& otherwise,
                                                 const CancelFlag* cancel) {
     const std::string& folder = found.path();
     if (folder.empty()) {
       return Status(Code::kInvalidArgument, "no model given").WithParam("model");
     }
     std::lock_guard lock(mutex_);
-    const WeightsType type = given_.weights.value_or(otherwise);
+    const WeightsType type = given_.weights.value_or(otherwise.weights);
     LECTERN_ASSIGN(const std::string own, OwnTemplate(found));
     std::optional<ChatSource> chat =
-        given_.chat_template ? given_.chat_template : template_otherwise;
+        given_.chat_template ? given_.chat_template : otherwise.chat_template;
     // A document of a model without a template stores "plain", which is the same as none given.
     const bool is_plain = chat && chat->name == kPlainTemplate;
     if (is_plain && !given_.chat_template && own.empty()) chat.reset();
-    OpenModel& cached = models_[{folder, type, chat ? chat->jinja : own}];
+    const std::string& adapter = given_.adapter.empty() ? otherwise.adapter : given_.adapter;
+    OpenModel& cached = models_[{folder, type, chat ? chat->jinja : own, adapter}];
     if (!cached.model) {
       LECTERN_ASSIGN(ModelSource* const source, found.Source());
       LECTERN_ASSIGN(cached.ram, ReserveWeights(folder, *source, type));
@@ -440,7 +447,8 @@ class LocalEngine : public Engine {
                                                 .quota_bytes = quota_bytes_,
                                                 .threads = threads_.get(),
                                                 .cancel = cancel,
-                                                .chat_template = chat}));
+                                                .chat_template = chat,
+                                                .adapter = adapter}));
     }
     return cached.model;
   }
@@ -507,7 +515,9 @@ class LocalEngine : public Engine {
   Status BringModel(OpenModel& open) {
     if (open.batch) return {};
     open.fallback = device_.fallback;
-    if (device_.device) {
+    if (device_.device && open.model->adapter()) {
+      open.fallback = "a GPU adds no adapter to a model";
+    } else if (device_.device) {
       auto brought = DeviceTransformer::Load(device_.device, open.model, backend_, *threads_);
       if (brought.ok()) {
         open.device = std::move(brought).value();
@@ -547,9 +557,9 @@ class LocalEngine : public Engine {
   const bool is_device_left_to_us_;  // the device option is "auto"
   std::mutex index_mutex_;
   std::mutex mutex_;  // guards the members below, except where they say otherwise
-  // By folder, weights, and Jinja program of the chat template (empty: none was given and the model
-  // has none).
-  std::map<std::tuple<std::string, WeightsType, std::string>, OpenModel> models_;
+  // By folder, weights, Jinja program of the chat template (empty: none was given and the model has
+  // none), and adapter.
+  std::map<std::tuple<std::string, WeightsType, std::string, std::string>, OpenModel> models_;
   std::map<std::string, std::string> own_templates_;  // of folders; under mutex_
   std::map<uint64_t, std::weak_ptr<const Document>> documents_;     // by generation
   // For open sessions.

@@ -226,6 +226,7 @@ struct Document {     // lectern_document
   double prefill_budget = 1;  // below 1: it was prefilled sparsely
   std::string source;         // of `name`
   std::vector<DocumentName> names;  // all that point to it
+  std::string adapter;              // that it was indexed with; empty: none
 };
 struct DocumentList {
   std::vector<Document> documents;
@@ -306,6 +307,8 @@ struct EngineOptions {          // lectern_engine_options
   std::string_view chat_template = {};
   std::string_view device = {};         // "cpu", "cuda", "cuda:N", "auto"; empty: cpu
   uint64_t device_memory_bytes = 0;     // of the GPU; 0: nearly what is free
+  // LoRA adapter, a folder of PEFT's or a GGUF file; empty: the document's, for indexing none
+  std::string_view adapter = {};
 };
 
 // A store and the models that its documents need. `document` is an id, a name, the end of a

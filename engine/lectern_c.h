@@ -188,6 +188,12 @@ typedef struct lectern_engine_options {
    * exception: if they do not fit, the GPU keeps a cache of them and fetches the rest when it is
    * read. */
   uint64_t device_memory_bytes;
+  /* A LoRA adapter beside the model: a folder in the format of PEFT, its adapter_model.safetensors,
+   * or a GGUF file of kind "adapter". It is part of what a document is: a document is asked with
+   * the adapter that it was indexed with, another one is LECTERN_MODEL_MISMATCH. Empty: the
+   * document's; for indexing none. Models with an adapter run on the CPU. */
+  const char* adapter;
+  size_t adapter_len;
 } lectern_engine_options;
 
 /* Opens nothing yet: the store and models are opened when they are needed. */
@@ -680,6 +686,8 @@ typedef struct lectern_document {
   size_t source_len;
   const lectern_name* names; /* [num_names]: all that point to it, by byte order */
   size_t num_names;
+  const char* adapter; /* lectern_engine_options; empty: none, or a recovered catalog cannot tell */
+  size_t adapter_len;
 } lectern_document;
 typedef void (*lectern_document_fn)(const lectern_document* document, void* user);
 

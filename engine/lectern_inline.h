@@ -133,6 +133,7 @@ inline lectern_engine_options ToC(const EngineOptions& options) {
   Put(options.chat_template, c.chat_template, c.chat_template_len);
   Put(options.device, c.device, c.device_len);
   c.device_memory_bytes = options.device_memory_bytes;
+  Put(options.adapter, c.adapter, c.adapter_len);
   return c;
 }
 
@@ -252,7 +253,8 @@ inline Document FromC(const lectern_document& item) {
           {item.weights, item.weights_len},
           item.prefill_budget,
           {item.source, item.source_len},
-          NamesOf(item)};
+          NamesOf(item),
+          {item.adapter, item.adapter_len}};
 }
 inline DocumentPlan FromC(const lectern_document_plan& item) {
   const auto numbers = [](const double* first, uint64_t count) {

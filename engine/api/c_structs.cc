@@ -256,7 +256,7 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
                     fingerprint = ToHex(row.fingerprint);
   const Retention retention = RetentionOf(row);
   const std::string method = retention.keeps_all() ? "" : retention.method;
-  const std::string weights = WeightsOf(row), source = SourceOf(row);
+  const std::string weights = WeightsOf(row), source = SourceOf(row), adapter = AdapterOf(row);
   std::vector<lectern_name> names;
   for (const DocumentName& name : row.names) {
     names.push_back(
@@ -269,7 +269,7 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
       row.num_tokens,           row.text_bytes,      row.bytes_on_disk,  retention.keep,
       method.c_str(),           method.size(),       weights.c_str(),    weights.size(),
       PrefillBudgetOf(row),     source.c_str(),      source.size(),     names.data(),
-      names.size()};
+      names.size(),             adapter.c_str(),     adapter.size()};
   on_document(&document, user);
 }
 

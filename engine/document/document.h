@@ -84,6 +84,8 @@ class Document {
   uint32_t num_full_layers() const { return num_full_layers_; }
   // The type that the model's matrices were multiplied as while indexing.
   WeightsType weights() const { return weights_; }
+  // The path of the adapter that the model had while indexing; empty: none.
+  const std::string& adapter() const { return adapter_; }
   // The chat template that it was indexed with; nothing: the model's own. kCorrupt.
   Result<std::optional<ChatSource>> chat_source() const;
   // The date that the template was told while indexing, such as "2026-11-25"; empty: it uses none.
@@ -175,6 +177,7 @@ class Document {
   uint64_t layer_ram_ = 0;
   uint32_t num_full_layers_ = 0;
   WeightsType weights_ = WeightsType::kStored;
+  std::string adapter_;
   std::string chat_template_ = std::string(kPlainTemplate);  // a name (chat_formats.h)
   std::string template_text_, template_date_;                // where the template needs them
   // How asks that name no budget get theirs.

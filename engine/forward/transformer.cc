@@ -119,8 +119,45 @@ void Transformer::Embed(std::span<const int32_t> ids, size_t first_position, Act
   a.is_embedded = true;
 }
 
-void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, Rows<float> output,
-                         bool accumulate, Activations& a) const {
+const LayerAdapter& Transformer::AdapterOf(size_t layer) const {
+  static const LayerAdapter kNothing;
+  return model_.adapter() ? model_.adapter()->layer(layer) : kNothing;
+}
+
+void Transformer::AddLowRank(Rows<const float> input, const LowRank& added, Rows<float> output,
+                             Activations& a) const {
+  const size_t rank = added.rank(), num_tokens = input.num_rows;
+  a.low_rank.resize(std::max(a.low_rank.size(), num_tokens * rank));
+  // Both products are small, so threads share tokens and not columns.
+  const auto run = [&](size_t item, size_t slot) {
+    const size_t begin = item * kTokensPerItem;
+    const size_t end = std::min(begin + kTokensPerItem, num_tokens);
+    const Rows<float> inner(a.low_rank.data() + begin * rank, end - begin, rank);
+    const std::span<float> scratch =
+        std::span<float>(a.scratch).subspan(slot * a.scratch_per_thread, a.scratch_per_thread);
+    backend_.matmul({.input = input.Slice(begin, end),
+                     .weight = added.a,
+                     .output = inner,
+                     .column_begin = 0,
+                     .column_end = rank,
+                     .accumulate = false,
+                     .scratch = scratch});
+    for (size_t i = 0; i < inner.num_rows * rank; ++i) inner.data[i] *= added.scale;
+    backend_.matmul({.input = inner,
+                     .weight = added.b,
+                     .output = output.Slice(begin, end),
+                     .column_begin = 0,
+                     .column_end = output.num_cols,
+                     .accumulate = true,
+                     .scratch = scratch});
+  };
+  const size_t items = (num_tokens + kTokensPerItem - 1) / kTokensPerItem;
+  if (items == 1) return run(0, 0);
+  threads_.ParallelFor(items, run);
+}
+
+void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, const LowRank& added,
+                         Rows<float> output, bool accumulate, Activations& a) const {
   static_assert(kColumnsPerItem % kPackedColumns == 0);
   const size_t columns = weight.num_rows();
   const Int8Rows quantised = weight.is_packed() ? Quantise(input, a) : Int8Rows();
@@ -143,12 +180,16 @@ void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, Ro
                                                                     a.scratch_per_thread)});
   };
   // Small products run on the calling thread.
-  if (input.num_rows * columns * weight.num_cols() <= kInlineWork) return run(0, columns, 0);
-  const size_t items = (columns + kColumnsPerItem - 1) / kColumnsPerItem;
-  threads_.ParallelFor(items, [&](size_t item, size_t slot) {
-    const size_t begin = item * kColumnsPerItem;
-    run(begin, std::min(begin + kColumnsPerItem, columns), slot);
-  });
+  if (input.num_rows * columns * weight.num_cols() <= kInlineWork) {
+    run(0, columns, 0);
+  } else {
+    const size_t items = (columns + kColumnsPerItem - 1) / kColumnsPerItem;
+    threads_.ParallelFor(items, [&](size_t item, size_t slot) {
+      const size_t begin = item * kColumnsPerItem;
+      run(begin, std::min(begin + kColumnsPerItem, columns), slot);
+    });
+  }
+  if (added.is_there()) AddLowRank(input, added, output, a);
 }
 
 Int8Rows Transformer::Quantise(Rows<const float> input, Activations& a) const {
@@ -190,16 +231,16 @@ void Transformer::NormHeads(Rows<float> rows, const std::vector<float>& weight) 
 }
 
 void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight,
-                          std::span<const float> bias, const std::vector<float>& post_norm,
-                          Activations& a) const {
+                          const LowRank& added, std::span<const float> bias,
+                          const std::vector<float>& post_norm, Activations& a) const {
   const size_t hidden = model_.config().hidden_size;
   const Rows<float> residual(a.residual.data(), input.num_rows, hidden);
   if (post_norm.empty()) {
-    MatMul(input, weight, residual, true, a);
+    MatMul(input, weight, added, residual, true, a);
     return AddBias(bias, residual);
   }
   const Rows<float> part(a.normed.data(), input.num_rows, hidden);
-  MatMul(input, weight, part, false, a);
+  MatMul(input, weight, added, part, false, a);
   AddBias(bias, part);
   backend_.rms_norm({.input = part,
                      .weight = post_norm,
@@ -220,9 +261,10 @@ void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) c
 
   Norm(weights.attention_norm, num_tokens, a);
   const Rows<const float> normed(a.normed.data(), num_tokens, hidden);
-  MatMul(normed, weights.q, q, false, a);
-  MatMul(normed, weights.k, k, false, a);
-  MatMul(normed, weights.v, v, false, a);
+  const LayerAdapter& adapter = AdapterOf(layer);
+  MatMul(normed, weights.q, adapter.q, q, false, a);
+  MatMul(normed, weights.k, adapter.k, k, false, a);
+  MatMul(normed, weights.v, adapter.v, v, false, a);
   AddBias(weights.q_bias, q);
   AddBias(weights.k_bias, k);
   AddBias(weights.v_bias, v);
@@ -289,7 +331,8 @@ Status Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a
   if (device_ != nullptr) return device_->AddAttention(layer, num_tokens, a, cosines);
   const LayerWeights& weights = model_.weights().layer(layer);
   if (!cosines.empty()) a.before = a.residual;
-  AddPart(attention, weights.o, weights.o_bias, weights.attention_post_norm, a);
+  AddPart(attention, weights.o, AdapterOf(layer).o, weights.o_bias, weights.attention_post_norm,
+          a);
   if (!cosines.empty()) MeasureCosines(num_tokens, a, cosines);
   return {};
 }
@@ -318,8 +361,9 @@ Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) cons
   const size_t hidden = config.hidden_size, ffn = config.intermediate_size;
   Norm(weights.mlp_norm, num_tokens, a);
   const Rows<const float> normed(a.normed.data(), num_tokens, hidden);
-  MatMul(normed, weights.gate, {a.gate.data(), num_tokens, ffn}, false, a);
-  MatMul(normed, weights.up, {a.up.data(), num_tokens, ffn}, false, a);
+  const LayerAdapter& adapter = AdapterOf(layer);
+  MatMul(normed, weights.gate, adapter.gate, {a.gate.data(), num_tokens, ffn}, false, a);
+  MatMul(normed, weights.up, adapter.up, {a.up.data(), num_tokens, ffn}, false, a);
   threads_.ParallelFor((num_tokens + kTokensPerItem - 1) / kTokensPerItem, [&](size_t item,
                                                                                size_t) {
     const size_t begin = item * kTokensPerItem, rows = std::min(kTokensPerItem, num_tokens - begin);
@@ -329,7 +373,7 @@ Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) cons
                   .output = gate,
                   .activation = config.activation});
   });
-  AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, {},
+  AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, adapter.down, {},
           weights.mlp_post_norm, a);
   return {};
 }
@@ -360,7 +404,7 @@ Status Transformer::Logits(size_t first, size_t num_tokens, Activations& a,
        .weight = model_.weights().final_norm(),
        .epsilon = config.rms_norm_epsilon,
        .output = normed});
-  MatMul(normed, model_.weights().output(), logits, false, a);
+  MatMul(normed, model_.weights().output(), {}, logits, false, a);
   Softcap(backend_, logits, config.logit_softcap);
   return {};
 }

@@ -45,6 +45,7 @@ struct Activations {
   std::vector<float> scales, sums;  // [tokens, columns / kPackedGroup]
   std::vector<float> scratch;       // [threads][scratch_per_thread]
   size_t scratch_per_thread;
+  std::vector<float> low_rank;      // [tokens, rank] of an adapter; taken at the first step
   // With a transformer on a device: its stream, and the device's counterparts of these arrays. Both
   // are made at the first step.
   std::shared_ptr<DeviceStream> stream;
@@ -117,9 +118,13 @@ class Transformer {
  private:
   void ProjectHere(size_t layer, size_t num_tokens, Activations& a) const;
   void MeasureCosines(size_t num_tokens, const Activations& a, std::span<double> cosines) const;
-  // output = input * weight^T, or += with `accumulate`, on all threads.
-  void MatMul(Rows<const float> input, const WeightMatrix& weight, Rows<float> output,
-              bool accumulate, Activations& a) const;
+  // output = input * weight^T, or += with `accumulate`, on all threads; and what the adapter adds
+  // to this matrix, where `added` is there. `input` and `output` do not overlap.
+  void MatMul(Rows<const float> input, const WeightMatrix& weight, const LowRank& added,
+              Rows<float> output, bool accumulate, Activations& a) const;
+  // output += scale (input * A^T) * B^T.
+  void AddLowRank(Rows<const float> input, const LowRank& added, Rows<float> output,
+                  Activations& a) const;
   // Rounds the input to int8 in a.steps and a.scales, where it stays until the next call.
   Int8Rows Quantise(Rows<const float> input, Activations& a) const;
   // RMSNorm of the residual stream into a.normed.
@@ -128,8 +133,11 @@ class Transformer {
   void NormHeads(Rows<float> rows, const std::vector<float>& weight) const;
   // Adds a part's output to the residual stream: directly, or through a.normed if the model norms
   // it first.
-  void AddPart(Rows<const float> input, const WeightMatrix& weight, std::span<const float> bias,
-               const std::vector<float>& post_norm, Activations& a) const;
+  void AddPart(Rows<const float> input, const WeightMatrix& weight, const LowRank& added,
+               std::span<const float> bias, const std::vector<float>& post_norm,
+               Activations& a) const;
+  // Empty where the model has no adapter.
+  const LayerAdapter& AdapterOf(size_t layer) const;
 
   const Model& model_;
   const Backend& backend_;

@@ -39,6 +39,7 @@ std::string ModelJson(const DocumentShardParts& parts) {
   if (const WeightsType type = context.model.weights().type(); type != WeightsType::kStored) {
     json["weights"] = Json(WeightsName(type));
   }
+  if (const Adapter* const adapter = context.model.adapter()) json["adapter"] = adapter->path();
   if (prepared.prefill_budget < 1) AddPrefill(json, prepared.prefill_budget);
   if (!report.gpu.empty()) AddDevice(json, report.device, report.gpu);
   if (missed.is_measured()) {

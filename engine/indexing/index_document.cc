@@ -66,6 +66,7 @@ class Indexer {
     report_.replaced_bytes = prepared.clean.replaced_bytes;
     report_.fingerprint = ToHex(context.model.fingerprint());
     report_.weights = WeightsName(context.model.weights().type());
+    if (const Adapter* const adapter = context.model.adapter()) report_.adapter = adapter->path();
     AddNames(names, options.keep_versions, &report_);
     AddAssumptions(context.model, prepared, &report_);
     report_.retention = prepared.retention;

@@ -133,6 +133,7 @@ IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
   report.bytes_on_disk = row.bytes_on_disk;
   report.fingerprint = ToHex(row.fingerprint);
   report.weights = WeightsOf(row);
+  report.adapter = AdapterOf(row);
   report.generation = row.generation;
   report.retention = RetentionOf(row);
   report.prefill_budget = PrefillBudgetOf(row);

@@ -93,6 +93,18 @@ Fingerprint FingerprintOf(const Fingerprint& stored, WeightsType type) {
   return hash.Finish();
 }
 
+// The number is raised when an adapter is applied in another way.
+constexpr std::string_view kAdapter = "adapter lora 1";
+
+Fingerprint WithAdapter(const Fingerprint& base, const Adapter* adapter) {
+  if (!adapter) return base;
+  Sha256 hash;
+  hash.Update(base.data(), base.size());
+  hash.UpdateText(kAdapter);
+  hash.Update(adapter->digest().data(), adapter->digest().size());
+  return hash.Finish();
+}
+
 // Drops all layers but the first `count` from both, for trials (ModelOptions::first_layers).
 void KeepFirstLayers(uint32_t count, ModelConfig* config, TensorFiles* files) {
   for (uint32_t layer = count; layer < config->num_layers; ++layer) {
@@ -152,7 +164,14 @@ Result<std::shared_ptr<const Model>> Model::Load(Env& env, const std::string& fo
     // Kept now and again after indexing (Model::KeepDigest): the store may not exist yet.
     model->KeepDigest(env, options.store);
   }
-  model->fingerprint_ = FingerprintOf(model->stored_fingerprint_, options.weights);
+  if (!options.adapter.empty() && options.first_layers == 0) {
+    LECTERN_ASSIGN(model->adapter_,
+                   Adapter::Load(env, options.adapter, model->config_, options.io));
+  }
+  // A file of packed weights goes when no document has its fingerprint, so that the weights beside
+  // an adapter have a file of their own.
+  model->fingerprint_ = WithAdapter(FingerprintOf(model->stored_fingerprint_, options.weights),
+                                    model->adapter_.get());
   if (model->weights_->needs_packing()) {
     LECTERN_RETURN_IF_ERROR(model->weights_->Pack(env, model->config_, model->fingerprint_,
                                                   {.store = options.store,

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/model/adapter.h"
 #include "engine/model/template/chat_template.h"
 #include "engine/model/tokenizer/tokenizer.h"
 #include "engine/model/weights/config.h"
@@ -30,6 +31,7 @@ struct ModelOptions {
   const CancelFlag* cancel = nullptr;  // polled while weights are read, hashed and quantised
   // Used instead of the model's own template; empty: the model's own.
   std::optional<ChatSource> chat_template = {};
+  std::string adapter = {};  // path of a LoRA adapter (Adapter::Load); empty: none
   uint32_t first_layers = 0;  // only these many are loaded, for trials; 0: all
 };
 
@@ -56,11 +58,14 @@ class Model {
   const std::string& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return *weights_; }
+  // nullptr: the model is as it is. Not with ModelOptions::first_layers.
+  const Adapter* adapter() const { return adapter_.get(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ChatTemplate& chat_template() const { return *chat_template_; }
   // Identifies what the model computes: documents made with another fingerprint are refused.
   // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
-  // RoPE recipe and format version; of quantised weights, over that and how they are quantised.
+  // RoPE recipe and format version; of quantised weights, over that and how they are quantised; with
+  // an adapter, over that and all that it adds.
   const Fingerprint& fingerprint() const { return fingerprint_; }
   // Bytes of weights that Load hashed for the fingerprint; 0: the DigestCache knew it.
   uint64_t hashed_bytes() const { return hashed_bytes_; }
@@ -96,6 +101,7 @@ class Model {
   std::string folder_;
   ModelConfig config_;
   std::unique_ptr<Weights> weights_;
+  std::shared_ptr<const Adapter> adapter_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_template_;  // always there, once loaded
   std::vector<int32_t> ends_;                  // tokens that end an answer, ascending

@@ -129,6 +129,7 @@ Json::Object DocumentObject(const DocumentRow& row) {
       {"fingerprint", ToHex(row.fingerprint)},
       {"model", StringOrNull(row.model_path)},
       {"weights", StringOrNull(WeightsOf(row))},
+      {"adapter", StringOrNull(AdapterOf(row))},
   };
   AddRetention(object, RetentionOf(row));
   AddPrefill(object, PrefillBudgetOf(row));
@@ -222,6 +223,12 @@ std::string WeightsOf(const DocumentRow& row) {
   return weights != nullptr && weights->string() != nullptr ? *weights->string() : "stored";
 }
 
+std::string AdapterOf(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  const Json* const adapter = json.ok() ? json->Find("adapter") : nullptr;
+  return adapter != nullptr && adapter->string() != nullptr ? *adapter->string() : "";
+}
+
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
   Json::Array evidence;
   for (const Evidence& item : answer.evidence)
@@ -266,6 +273,7 @@ std::string IndexReportJson(const IndexReport& report) {
       {"bytes_on_disk", report.bytes_on_disk},
       {"fingerprint", report.fingerprint},
       {"weights", report.weights},
+      {"adapter", StringOrNull(report.adapter)},
       {"generation", report.generation},
       {"levels", std::move(levels)},
       {"kv_budget", report.kv_budget > 0 ? Rounded(report.kv_budget, 6) : Json()},

@@ -34,6 +34,8 @@ Result<Retention> ReadRetention(const Json& json);
 Retention RetentionOf(const DocumentRow& row);
 // EngineOptions::weights of its indexing; empty where the catalog was recovered and cannot tell.
 std::string WeightsOf(const DocumentRow& row);
+// The path of the adapter that it was indexed with; empty: none, or a recovered row cannot tell.
+std::string AdapterOf(const DocumentRow& row);
 std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
 std::string DocumentJson(const DocumentRow& row);

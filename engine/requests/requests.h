@@ -52,6 +52,11 @@ struct EngineOptions {
   // part of a document's fingerprint. Empty: for asking what the document was indexed with, for
   // indexing "stored".
   std::string weights = {};
+  // A LoRA adapter beside the model (engine/model/adapter.h): a folder of PEFT's, its
+  // adapter_model.safetensors, or a GGUF file. It changes what the model says, so that it is part of
+  // a document's fingerprint. Empty: for asking what the document was indexed with, for indexing
+  // none.
+  std::string adapter = {};
   int nice = 0;  // [0, 19]: added to the niceness of the engine's threads
   // The chat template: a name of chat_formats.h, a Jinja program, or the path of a file with one.
   // Its beginning is part of a document's fingerprint. Empty: for asking the one that the document
@@ -185,6 +190,7 @@ struct IndexReport {
     double read = 0, prefill = 0, cluster = 0, calibrate = 0, write = 0, total = 0;
   } seconds;
   std::string weights;          // EngineOptions::weights
+  std::string adapter;          // its absolute path; empty: none
   Retention retention;          // as asked for, but for a document too short for it
   double prefill_budget = 1;    // below 1: it was prefilled sparsely
   bool existed = false;         // nothing was done: the same document was there

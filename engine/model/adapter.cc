@@ -1,0 +1,428 @@
+#include "engine/model/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "engine/model/formats/gguf.h"
+#include "engine/model/formats/json.h"
+#include "engine/model/formats/safetensors.h"
+#include "engine/model/formats/sha256.h"
+#include "engine/model/formats/tensor_files.h"
+#include "engine/model/gguf_architecture.h"
+
+namespace lectern {
+namespace {
+
+constexpr char kConfigFile[] = "adapter_config.json", kTensorFile[] = "adapter_model.safetensors";
+constexpr uint64_t kMaxConfigBytes = 1 << 20;
+constexpr size_t kAlignment = 64;  // of a matrix in memory: a cache line
+constexpr uint64_t kMaxRank = 4096;
+
+Status Malformed(const std::string& path, const std::string& what) {
+  return {Code::kMalformedModel, path + ": " + what};
+}
+Status Unsupported(const std::string& path, const std::string& what) {
+  return {Code::kUnsupportedModel, path + ": " + what};
+}
+
+// One tensor of an adapter's file.
+struct AdapterTensor {
+  std::string name;  // as the file has it, for messages
+  std::string type;  // "F16"
+  std::vector<uint64_t> shape;
+  uint64_t begin, end;  // bytes of the file
+};
+
+// The pair of one matrix.
+struct Pair {
+  std::optional<AdapterTensor> a, b;
+};
+using Pairs = std::map<std::pair<uint32_t, std::string>, Pair>;  // by layer and module
+
+// How the scale of a pair follows from its rank.
+struct Scaling {
+  double alpha = 0;  // 0: the scale is 1, as in llama.cpp
+  bool by_root = false;
+  std::map<std::string, double> alpha_of;  // PEFT's alpha_pattern: a module's own
+
+  float Of(const std::string& module, size_t rank) const {
+    const auto own = std::ranges::find_if(
+        alpha_of, [&](const auto& entry) { return module.ends_with(entry.first); });
+    const double chosen = own != alpha_of.end() ? own->second : alpha;
+    if (chosen == 0) return 1;
+    const double divisor = by_root ? std::sqrt(double(rank)) : double(rank);
+    return static_cast<float>(chosen / divisor);
+  }
+};
+
+std::optional<Dtype> DtypeOf(std::string_view type) {
+  if (type == "F32") return Dtype::kF32;
+  if (type == "F16") return Dtype::kF16;
+  if (type == "BF16") return Dtype::kBf16;
+  return std::nullopt;
+}
+
+// A tensor's name, taken apart: "…layers.3.self_attn.q_proj.lora_A.weight" is layer 3, module
+// "self_attn.q_proj", matrix A. Nothing: it is none of a layer's pairs.
+struct TensorPlace {
+  uint32_t layer;
+  std::string module;
+  bool is_a;
+};
+std::optional<TensorPlace> PlaceOf(std::string_view name) {
+  constexpr std::string_view kLayers = "layers.";
+  const size_t at = name.find(kLayers);
+  if (at == name.npos) return std::nullopt;
+  std::string_view rest = name.substr(at + kLayers.size());
+  const size_t dot = rest.find('.');
+  if (dot == 0 || dot == rest.npos || dot > 5) return std::nullopt;
+  uint32_t layer = 0;
+  for (const char c : rest.substr(0, dot)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    layer = 10 * layer + static_cast<uint32_t>(c - '0');
+  }
+  rest.remove_prefix(dot + 1);
+  // PEFT: "self_attn.q_proj.lora_A.weight", or with the adapter's name, "lora_A.default.weight";
+  // GGUF, renamed: "self_attn.q_proj.weight.lora_a".
+  for (const auto& [mark, is_a] : {std::pair(".lora_A.", true), std::pair(".lora_B.", false),
+                                   std::pair(".weight.lora_a", true),
+                                   std::pair(".weight.lora_b", false)}) {
+    const size_t end = rest.find(mark);
+    if (end == rest.npos) continue;
+    const bool has_weight = rest.ends_with(".weight") || std::string_view(mark).starts_with(".w");
+    if (has_weight) return TensorPlace{layer, std::string(rest.substr(0, end)), is_a};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// Loads one adapter; used once.
+class AdapterLoader {
+ public:
+  AdapterLoader(Env& env, std::string path, const ModelConfig& config, Io io)
+      : env_(env), path_(std::move(path)), config_(config), io_(io) {}
+
+  Result<std::shared_ptr<const Adapter>> Run() {
+    LECTERN_RETURN_IF_ERROR(ReadTables());
+    auto adapter = std::make_shared<Adapter>();
+    adapter->path_ = path_;
+    adapter->layers_.resize(config_.num_layers);
+    adapter_ = adapter.get();
+    if (pairs_.empty()) return Malformed(file_.path, "no tensor of it is a pair of LoRA");
+    LECTERN_RETURN_IF_ERROR(Reserve());
+    for (const auto& [place, pair] : pairs_) {
+      LECTERN_RETURN_IF_ERROR(AddPair(place.first, place.second, pair));
+    }
+    adapter->digest_ = hash_.Finish();
+    return std::shared_ptr<const Adapter>(std::move(adapter));
+  }
+
+ private:
+  // --- tables of files ---
+
+  Status ReadTables() {
+    const std::string resolved = env_.Resolve(path_);
+    LECTERN_ASSIGN(const FileInfo info, env_.Info(resolved));
+    std::string folder = path_;
+    if (info.type == FileInfo::Type::kRegular) {
+      if (!path_.ends_with(".safetensors")) return ReadGguf();
+      const size_t slash = path_.rfind('/');
+      folder = slash == path_.npos ? "." : path_.substr(0, slash);
+      LECTERN_RETURN_IF_ERROR(ReadConfig(folder));
+      return ReadSafetensors(path_);
+    }
+    if (info.type != FileInfo::Type::kDirectory) {
+      return Status(Code::kNotFound, "there is no adapter " + path_).WithParam("adapter");
+    }
+    LECTERN_RETURN_IF_ERROR(ReadConfig(folder));
+    return ReadSafetensors(folder + "/" + kTensorFile);
+  }
+
+  Status Open(const std::string& path) {
+    LECTERN_ASSIGN(const bool exists, env_.Exists(path));
+    if (!exists) return Status(Code::kNotFound, "there is no file " + path).WithParam("adapter");
+    LECTERN_ASSIGN(file_, OpenModelFile(env_, path, io_));
+    return {};
+  }
+
+  // Refuses what LoRA alone does not add: the answer would be another one than PEFT's.
+  Status ReadConfig(const std::string& folder) {
+    const std::string path = folder + "/" + kConfigFile;
+    LECTERN_RETURN_IF_ERROR(Open(path));
+    const MappedFile& map = *file_.map;
+    if (map.size() > kMaxConfigBytes) return Malformed(path, "it has more than 1 MiB");
+    LECTERN_RETURN_IF_ERROR(map.Load(0, map.size()));
+    const auto json = ParseJson({reinterpret_cast<const char*>(map.data()), map.size()});
+    if (!json.ok()) return Malformed(path, "it is not JSON: " + json.status().message());
+    const auto text = [&](const char* key) {
+      const Json* const found = json->Find(key);
+      return found && found->string() ? *found->string() : std::string();
+    };
+    const auto is_on = [&](const char* key) {
+      const Json* const found = json->Find(key);
+      return found && found->boolean() && *found->boolean();
+    };
+    const auto has_items = [&](const char* key) {
+      const Json* const found = json->Find(key);
+      return found && ((found->array() && !found->array()->empty()) ||
+                       (found->object() && !found->object()->empty()));
+    };
+    if (const std::string type = text("peft_type"); !type.empty() && type != "LORA") {
+      return Unsupported(path, "it is an adapter of kind " + type + "; only LORA is read");
+    }
+    if (is_on("use_dora")) return Unsupported(path, "use_dora: DoRA is not read; merge it");
+    if (is_on("fan_in_fan_out")) return Unsupported(path, "fan_in_fan_out is not read");
+    if (const std::string bias = text("bias"); !bias.empty() && bias != "none") {
+      return Unsupported(path, "bias \"" + bias + "\": trained biases are not read; merge it");
+    }
+    if (has_items("modules_to_save")) {
+      return Unsupported(path, "modules_to_save: whole modules are not read; merge it");
+    }
+    scaling_.by_root = is_on("use_rslora");
+    const Json* const alpha = json->Find("lora_alpha");
+    if (!alpha || !alpha->number()) return Malformed(path, "it has no lora_alpha");
+    scaling_.alpha = *alpha->number();
+    if (const Json* const own = json->Find("alpha_pattern"); own && own->object()) {
+      for (const auto& [module, value] : *own->object()) {
+        scaling_.alpha_of[module] = value.number().value_or(scaling_.alpha);
+      }
+    }
+    return {};
+  }
+
+  Status ReadSafetensors(const std::string& path) {
+    LECTERN_RETURN_IF_ERROR(Open(path));
+    const MappedFile& map = *file_.map;
+    // The header's length comes first, then the header.
+    const uint64_t header = std::min<uint64_t>(map.size(), kMaxSafetensorsHeader + 8);
+    LECTERN_RETURN_IF_ERROR(map.Load(0, header));
+    LECTERN_ASSIGN(const SafetensorsTable table,
+                   ParseSafetensors({map.data(), map.size()}, path));
+    for (const auto& [name, entry] : table) {
+      LECTERN_RETURN_IF_ERROR(AddTensor(
+          name, {name, entry.dtype, entry.shape, entry.begin, entry.end}));
+    }
+    return {};
+  }
+
+  Status ReadGguf() {
+    LECTERN_RETURN_IF_ERROR(Open(path_));
+    const MappedFile& map = *file_.map;
+    LECTERN_ASSIGN(const GgufTable table,
+                   ParseGguf({map.data(), map.size()}, path_, [&](uint64_t at, uint64_t bytes) {
+                     return map.Load(at, bytes);
+                   }));
+    const auto text = [&](const char* key) {
+      const auto* const found = table.Find<std::string_view>(key);
+      return found ? std::string(*found) : std::string();
+    };
+    if (text("general.type") != "adapter") {
+      return Unsupported(path_, "it is no adapter (general.type is \"" + text("general.type") +
+                                    "\"); a model goes to " + OptionName("model").text());
+    }
+    if (text("adapter.type") != "lora") {
+      return Unsupported(path_, "it is an adapter of kind \"" + text("adapter.type") +
+                                    "\"; only lora is read");
+    }
+    const auto all = GgufArchitectures();
+    const auto found = std::ranges::find(all, text("general.architecture"),
+                                         [](const auto& row) { return std::string(row.name); });
+    if (found == all.end()) {
+      return Unsupported(path_, "it is for the architecture \"" + text("general.architecture") +
+                                    "\", which is not known");
+    }
+    has_neighbours_ = found->has_neighbours;
+    if (const auto* const alpha = table.Find<double>("adapter.lora.alpha")) scaling_.alpha = *alpha;
+    for (const auto& [name, tensor] : table.tensors) {
+      const std::string ours = RenameTensor(name, *found, /*from_gguf=*/true);
+      LECTERN_RETURN_IF_ERROR(AddTensor(ours.empty() ? name : ours,
+                                        {name, GgufTypeName(tensor.type), tensor.shape,
+                                         tensor.begin, tensor.end}));
+    }
+    return {};
+  }
+
+  Status AddTensor(const std::string& name, AdapterTensor tensor) {
+    const auto place = PlaceOf(name);
+    if (!place) {
+      return Unsupported(file_.path, "tensor " + QuotedName(tensor.name) +
+                                         " is none of a layer's LoRA matrices; adapters of "
+                                         "embeddings and of the output are not read; merge it");
+    }
+    Pair& pair = pairs_[{place->layer, place->module}];
+    auto& half = place->is_a ? pair.a : pair.b;
+    if (half) return Malformed(file_.path, "tensor " + QuotedName(tensor.name) + " comes twice");
+    half = std::move(tensor);
+    return {};
+  }
+
+  // --- matrices ---
+
+  // The memory of all matrices, before any view is taken of it.
+  Status Reserve() {
+    uint64_t bytes = 0;
+    for (const auto& [place, pair] : pairs_) {
+      for (const auto* half : {&pair.a, &pair.b}) {
+        if (*half) bytes += ((*half)->end - (*half)->begin + kAlignment - 1) / kAlignment * kAlignment;
+      }
+    }
+    adapter_->memory_.resize(bytes + kAlignment);
+    const auto address = reinterpret_cast<uintptr_t>(adapter_->memory_.data());
+    next_ = (kAlignment - address % kAlignment) % kAlignment;
+    return {};
+  }
+
+  Status WrongShape(const AdapterTensor& tensor, uint64_t rows, uint64_t cols) const {
+    std::string shape;
+    for (const uint64_t size : tensor.shape) {
+      shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+    }
+    return Malformed(file_.path, "tensor " + QuotedName(tensor.name) + " is [" + shape +
+                                     "], this model's would be [" +
+                                     (rows ? std::to_string(rows) : "rank") + ", " +
+                                     (cols ? std::to_string(cols) : "rank") +
+                                     "]; the adapter was made for another model");
+  }
+
+  Result<TypedRows> Copy(const AdapterTensor& tensor) {
+    const auto dtype = DtypeOf(tensor.type);
+    if (!dtype) {
+      return Unsupported(file_.path, "tensor " + QuotedName(tensor.name) + " has the type " +
+                                         tensor.type + "; adapters are read as F32, F16 and BF16");
+    }
+    const TypedRows rows = {adapter_->memory_.data() + next_, *dtype, tensor.shape[0],
+                            tensor.shape[1]};
+    const uint64_t bytes = tensor.end - tensor.begin;
+    if (bytes != rows.num_rows * rows.row_bytes()) {
+      return Malformed(file_.path, "tensor " + QuotedName(tensor.name) + " has too few bytes");
+    }
+    LECTERN_RETURN_IF_ERROR(
+        file_.map->ReadAt(tensor.begin, adapter_->memory_.data() + next_, bytes));
+    next_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return rows;
+  }
+
+  // The parts of a module: the additions whose rows they are, one behind the other.
+  struct Part {
+    LowRank LayerAdapter::* low_rank;
+    uint64_t rows;
+  };
+  struct Module {
+    std::vector<Part> parts;
+    uint64_t cols = 0;
+  };
+  Module ModuleOf(const std::string& name) const {
+    const uint64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
+    const uint64_t q = uint64_t{config_.num_heads} * config_.head_dim;
+    const uint64_t kv = uint64_t{config_.num_kv_heads} * config_.head_dim;
+    using L = LayerAdapter;
+    if (name == "self_attn.q_proj") return {{{&L::q, q}}, hidden};
+    if (name == "self_attn.k_proj") return {{{&L::k, kv}}, hidden};
+    if (name == "self_attn.v_proj") return {{{&L::v, kv}}, hidden};
+    if (name == "self_attn.qkv_proj") return {{{&L::q, q}, {&L::k, kv}, {&L::v, kv}}, hidden};
+    if (name == "self_attn.o_proj") return {{{&L::o, hidden}}, q};
+    if (name == "mlp.gate_proj") return {{{&L::gate, inner}}, hidden};
+    if (name == "mlp.up_proj") return {{{&L::up, inner}}, hidden};
+    if (name == "mlp.gate_up_proj") return {{{&L::gate, inner}, {&L::up, inner}}, hidden};
+    if (name == "mlp.down_proj") return {{{&L::down, hidden}}, inner};
+    return {};
+  }
+
+  Status AddPair(uint32_t layer, const std::string& name, const Pair& pair) {
+    const AdapterTensor& known = pair.a ? *pair.a : *pair.b;
+    if (!pair.a || !pair.b) {
+      return Malformed(file_.path, "tensor " + QuotedName(known.name) + " lacks the other half of "
+                                                                        "its pair");
+    }
+    const Module module = ModuleOf(name);
+    if (module.parts.empty()) {
+      return Unsupported(file_.path, "tensor " + QuotedName(known.name) +
+                                         " adapts a module that is not known");
+    }
+    if (layer >= config_.num_layers) {
+      return Malformed(file_.path, "tensor " + QuotedName(known.name) + " is of layer " +
+                                       std::to_string(layer) + "; this model has " +
+                                       std::to_string(config_.num_layers) +
+                                       ": the adapter was made for another model");
+    }
+    uint64_t rows = 0;
+    for (const Part& part : module.parts) rows += part.rows;
+    const uint64_t rank = pair.a->shape.empty() ? 0 : pair.a->shape[0];
+    if (pair.a->shape != std::vector<uint64_t>{rank, module.cols} || rank == 0 || rank > kMaxRank) {
+      return WrongShape(*pair.a, 0, module.cols);
+    }
+    if (pair.b->shape != std::vector<uint64_t>{rows, rank}) return WrongShape(*pair.b, rows, 0);
+    LECTERN_ASSIGN(const TypedRows a, Copy(*pair.a));
+    LECTERN_ASSIGN(const TypedRows b, Copy(*pair.b));
+    const float scale = scaling_.Of(name, rank);
+    uint64_t begin = 0;
+    for (const Part& part : module.parts) {
+      const LowRank low_rank = {a, b.Slice(begin, begin + part.rows), scale};
+      Reorder(part.low_rank, low_rank.b);
+      adapter_->layers_[layer].*part.low_rank = low_rank;
+      ++adapter_->num_matrices_;
+      begin += part.rows;
+    }
+    adapter_->largest_rank_ = std::max<size_t>(adapter_->largest_rank_, rank);
+    Hash(layer, name, a, b, scale);
+    return {};
+  }
+
+  // Queries and keys of some GGUF models have the rotated pairs (2i, 2i + 1) where transformers has
+  // (i, i + half) (RopeRecipe::has_neighbours). The rows of B get the model's order.
+  void Reorder(LowRank LayerAdapter::* which, TypedRows rows) {
+    const bool is_rotated = which == &LayerAdapter::q || which == &LayerAdapter::k;
+    if (!is_rotated || has_neighbours_ == config_.rope.has_neighbours) return;
+    const size_t dim = config_.head_dim, half = dim / 2, bytes = rows.row_bytes();
+    std::vector<std::byte> head(dim * bytes);
+    auto* const data = const_cast<std::byte*>(rows.data);  // of our own memory
+    for (size_t begin = 0; begin < rows.num_rows; begin += dim) {
+      std::byte* const there = data + begin * bytes;
+      std::memcpy(head.data(), there, head.size());
+      for (size_t i = 0; i < half; ++i) {
+        for (const auto [neighbour, apart] : {std::pair(2 * i, i), std::pair(2 * i + 1, half + i)}) {
+          const size_t from = has_neighbours_ ? neighbour : apart;
+          const size_t to = has_neighbours_ ? apart : neighbour;
+          std::memcpy(there + to * bytes, head.data() + from * bytes, bytes);
+        }
+      }
+    }
+  }
+
+  // Hashed in the model's order of rows, so that both formats of one adapter are the same.
+  void Hash(uint32_t layer, const std::string& name, TypedRows a, TypedRows b, float scale) {
+    hash_.UpdateText(name);
+    for (const uint64_t number : {uint64_t{layer}, uint64_t{a.num_rows},
+                                  static_cast<uint64_t>(a.dtype), static_cast<uint64_t>(b.dtype)}) {
+      hash_.Update(&number, sizeof number);
+    }
+    hash_.Update(&scale, sizeof scale);
+    hash_.Update(a.data, a.num_rows * a.row_bytes());
+    hash_.Update(b.data, b.num_rows * b.row_bytes());
+  }
+
+  Env& env_;
+  const std::string path_;
+  const ModelConfig& config_;
+  const Io io_;
+  TensorFiles::File file_;
+  Pairs pairs_;
+  Scaling scaling_;
+  bool has_neighbours_ = false;  // of the adapter's own order
+  Adapter* adapter_ = nullptr;
+  size_t next_ = 0;  // byte of its memory
+  Sha256 hash_;
+};
+
+Result<std::shared_ptr<const Adapter>> Adapter::Load(Env& env, const std::string& path,
+                                                     const ModelConfig& config, Io io) {
+  return AdapterLoader(env, path, config, io).Run();
+}
+
+}  // namespace lectern

@@ -1,0 +1,68 @@
+// Loads a LoRA adapter: small matrices that were trained to be added to a model's own, so that one
+// model serves several purposes (arXiv:2106.09685, equation 3).
+#ifndef LECTERN_ENGINE_MODEL_ADAPTER_H_
+#define LECTERN_ENGINE_MODEL_ADAPTER_H_
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/model/weights/config.h"
+#include "kernels/types.h"
+#include "store/cancel_flag.h"
+#include "store/env.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// An addition to one matrix W [out, in]: y = W x + scale B (A x). It is applied beside the matrix,
+// which may be quantised and stays as it is.
+struct LowRank {
+  TypedRows a;      // [rank, in]
+  TypedRows b;      // [out, rank]; rows in the order of the model's own matrix
+  float scale = 0;  // alpha / rank, or alpha / sqrt(rank) (rsLoRA, arXiv:2312.03732)
+
+  bool is_there() const { return a.data != nullptr; }
+  size_t rank() const { return a.num_rows; }
+};
+
+// The additions to one layer; those that are not there add nothing.
+struct LayerAdapter {
+  LowRank q, k, v, o, gate, up, down;
+};
+
+// Immutable; thread-safe. Views live as long as the object.
+class Adapter {
+ public:
+  // Reads an adapter for a model of this shape. `path`: a folder in the format of PEFT
+  // (adapter_config.json and adapter_model.safetensors), or the path of that safetensors file, or a
+  // GGUF file of llama.cpp's convert_lora_to_gguf.py. Tensors are f32, f16 or bf16. A matrix that
+  // the model joins from several (qkv_proj, gate_up_proj) may be adapted as a whole.
+  // kNotFound (param "adapter"); kUnsupportedModel: another method than LoRA, DoRA, biases, whole
+  // modules, embeddings, other types, each named; kMalformedModel: half of a pair, and shapes that
+  // are not the model's ("was made for another model"); codes of the formats' parsers.
+  static Result<std::shared_ptr<const Adapter>> Load(Env& env, const std::string& path,
+                                                     const ModelConfig& config, Io io);
+
+  const LayerAdapter& layer(size_t i) const { return layers_[i]; }
+  const std::string& path() const { return path_; }
+  size_t num_matrices() const { return num_matrices_; }  // that it adds to
+  size_t largest_rank() const { return largest_rank_; }
+  uint64_t bytes() const { return memory_.size(); }
+  // SHA-256 of all that it adds: part of the model's fingerprint.
+  const std::array<uint8_t, 32>& digest() const { return digest_; }
+
+ private:
+  friend class AdapterLoader;
+  std::string path_;
+  std::vector<std::byte> memory_;
+  std::vector<LayerAdapter> layers_;
+  size_t num_matrices_ = 0, largest_rank_ = 0;
+  std::array<uint8_t, 32> digest_{};
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_MODEL_ADAPTER_H_
