@@ -153,7 +153,7 @@ class Packaging(unittest.TestCase):
 
     def test_add_subdirectory(self):
         self.check_project(str(SOURCE), "-DCMAKE_BUILD_TYPE=Release",
-                           f"-DLECTERN_SENTENCEPIECE={BUILD}/sentencepiece")
+                           f"-DCMAKE_PREFIX_PATH={BUILD}/sentencepiece")
 
     def test_pkg_config(self):
         flags = self.run_here("pkg-config", "--cflags", "--libs", "lectern").split()
