@@ -89,13 +89,13 @@ class PlacedDocuments : public OnMachine {
     EXPECT_TRUE(heads.ok());
     return heads.ok() ? *heads : std::span<const HeadIndex>();
   }
-  // Of a device.
+  // Bytes of a layer's rows on a device.
   static uint64_t RowsBytes(const Document& document, uint32_t layer) {
     uint64_t num_rows = 0;
     for (const HeadIndex& head : HeadsOf(document, layer)) num_rows += head.num_rows();
     return num_rows * (2 * RowBytes(document.kv_dtype(), document.shape().head_dim) + 4);
   }
-  // Of all layers, and of lookups.
+  // Bytes of the codes of all layers on a device, and of the largest lookup.
   static uint64_t CodesBytes(const Document& document) {
     uint64_t bytes = 0, lookup = 0;
     for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {

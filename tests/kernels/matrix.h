@@ -48,7 +48,7 @@ struct StoredMatrix {
     FromFloatRowsScalar(values.rows, dtype, bytes.data() + 1);
   }
   StoredMatrix(const StoredMatrix&) = delete;
-  // What the stored values are worth.
+  // The stored values as floats.
   Matrix ToFloats() const {
     Matrix result(rows.num_rows, rows.num_cols);
     ToFloatRowsScalar(rows, result.rows);

@@ -58,7 +58,7 @@ class TrainTest(unittest.TestCase):
         predicted = batch.ids[item, 384 + row + 1]
         self.assertTrue(torch.equal(predicted, batch.ids[item, place]))
         self.assertTrue((batch.weights[item, 384 + row] == 1).all())
-        # What leads to the answer is named in the document, and not in the question.
+        # The name that leads to the answer is in the document, and not in the question.
         item, row, place = watch[3]
         self.assertGreater(len(item), 10)
         for i, q, d in zip(item.tolist(), row.tolist(), place.tolist()):

@@ -20,7 +20,7 @@ struct CallPlan {
 };
 inline constexpr char kCallPlanVariable[] = "LECTERN_CALL_PLAN";
 
-// Of this process.
+// The plan of this process.
 CallPlan& TheCallPlan();
 
 }  // namespace lectern

@@ -57,7 +57,7 @@ class Handles {
     REQUIRE(handle && states_.emplace(handle, State{kind, true}).second);
     live_[kind].push_back(handle);
   }
-  // Of each handle one free succeeds.
+  // Notes that a handle was freed; only one free of each succeeds.
   template <typename Handle>
   void Freed(Handle* handle) {
     const std::lock_guard lock(mutex_);
@@ -104,7 +104,7 @@ class Handles {
     const std::lock_guard lock(mutex_);
     return live_[HandleOf<Handle>::kKind].size();
   }
-  // What is still live is freed, which succeeds.
+  // Frees the handles that are still live. The first free of each succeeds, a second one fails.
   template <typename Handle>
   void FreeAll() {
     const std::vector<void*> live = live_[HandleOf<Handle>::kKind];

@@ -1,4 +1,4 @@
-// What lookups cut of their lists, for the tests of both.
+// Cuts the lists of a lookup into items as the product does, for the tests of both lookups.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_LOOKUP_CUT_OF_LOOKUP_H_
 #define LECTERN_TESTS_KERNELS_CUDA_LOOKUP_CUT_OF_LOOKUP_H_
 

@@ -15,7 +15,7 @@
 namespace lectern {
 namespace {
 
-// What a lookup should find.
+// The result that a lookup should have.
 struct QuestionAnswer {
   std::vector<uint32_t> rows, counts;  // rows as their head counts them
   std::vector<double> lse, tail, tail_lse;
@@ -35,8 +35,8 @@ struct QuestionCase {
   uint32_t widest_group = 0;  // clusters of each head's second group; 0: as others
   float factor = 0.3f;        // of the codes; 0: rows of a cluster are equal
   bool is_equal = false;      // all centroids, and weights
-  // Of the first head: most of so many rows have e^50 and more by their row codes, nothing of their
-  // own by fine ones, for the first query row that chooses.
+  // Rows of the first head of which most have e^50 and more by their row codes and nothing of their
+  // own by fine codes, for the first query row that chooses.
   uint32_t loud_rows = 0;
 
   std::vector<uint32_t> row_begin, clusters, group_begin, group_clusters, cluster_begin = {0};
@@ -117,7 +117,7 @@ struct QuestionCase {
     }
   }
 
-  // Of a head, whose rows have their clusters.
+  // Draws the codes of a head whose rows have their clusters.
   void DrawCodes(size_t head, const Matrix& drawn, uint32_t num_clusters, std::mt19937& engine) {
     std::uniform_real_distribution<float> uniform(0, 1);
     const uint32_t size = num_rows[head];
@@ -182,7 +182,7 @@ struct QuestionCase {
       const auto signs = fine_planes.end() - static_cast<ptrdiff_t>((size - t) * 3 * plane_bytes());
       planes.insert(planes.end(), signs, signs + static_cast<ptrdiff_t>(plane_bytes()));
     }
-    // What nobody has: no cluster there is, and no number.
+    // The padding must never be read: it has a cluster that does not exist, and NaN.
     const size_t padded = (factors.size() + 31) / 32 * 32;
     factors.resize(padded, NAN);
     fine_factors.resize(padded, NAN);
@@ -215,8 +215,8 @@ struct QuestionCase {
   }
 
   using Masses = std::vector<std::vector<std::vector<double>>>;  // [head][rows][chosen]
-  // Of the largest scores, about `count`: so many that the next one is clearly smaller. Scores of
-  // rows that do not compete are negative.
+  // Counts about `count` of the largest scores, so many that the next one is clearly smaller. Rows
+  // that do not compete have negative scores.
   static uint32_t CountAtGap(const std::vector<std::vector<double>>& scores, uint32_t count,
                              double& cut) {
     std::vector<double> order;
@@ -235,7 +235,7 @@ struct QuestionCase {
     cut = order[count - 1];
     return count;
   }
-  // Of each head's clusters how many rows are coded; num_coded becomes a number that is clear.
+  // How many rows of each head's clusters are coded; num_coded becomes a number that is clear.
   std::vector<std::vector<uint32_t>> Coded(const std::vector<std::vector<double>>& references,
                                            uint32_t& num_coded) const {
     std::vector<double> scores;
@@ -639,7 +639,7 @@ TEST_P(CudaQuestionLookupTest, CodesTheBestClusters) {
   for (uint32_t i = 0; i < 333; ++i) ASSERT_EQ(found.rows[i], i < 30 ? i : i - 30);
 }
 
-// Of rows that are not coded neither codes nor factors count, nor fine codes of those not refined.
+// Codes and factors count for coded rows alone, fine codes for refined rows alone.
 TEST_P(CudaQuestionLookupTest, ReadsNoCodesOfOtherRows) {
   QuestionCase of;
   of.num_rows = {300, 130};
@@ -662,7 +662,7 @@ TEST_P(CudaQuestionLookupTest, ReadsNoCodesOfOtherRows) {
   EXPECT_EQ(Run(of, num_coded, num_refined, num_wanted), found);
 }
 
-// Of rows of the same score the first ones, head by head.
+// Among rows of the same score the first ones are taken, head by head.
 TEST_P(CudaQuestionLookupTest, TakesEqualRowsInTheirOrder) {
   QuestionCase of;
   of.num_rows = {30, 1200};

@@ -245,7 +245,7 @@ TEST_P(CudaRowLookupTest, FindsTheSameBitsEachTime) {
   }
 }
 
-// Of rows of the same score the first ones, head by head.
+// Among rows of the same score the first ones are taken, head by head.
 TEST_P(CudaRowLookupTest, TakesEqualRowsInTheirOrder) {
   RowLookupCase of;
   of.num_rows = {30, 2500};

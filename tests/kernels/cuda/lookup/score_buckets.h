@@ -28,8 +28,8 @@ inline bool IsNearEdgeOf(double score, uint32_t bucket) {
   return false;
 }
 
-// What of `sizes` rows each, one after the other, are among the `wanted` best by their scores.
-// `is_clear`: whether none is so near to the cut that a rounding error decides.
+// How many rows of each group, of `sizes` rows with one score, are among the `wanted` best; groups
+// follow one another. `is_clear`: no score is so near to the cut that a rounding error decides.
 struct BestOfScores {
   std::vector<uint32_t> taken;
   bool is_clear = true;
