@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What quantised GGUF files do to logits, here and in llama.cpp.
+"""Measures how far quantised GGUF files move logits, here and in llama.cpp.
 
     quantized_gguf.py --logits BUILD/tests/evaluation/gguf_logits --work FOLDER
 
@@ -74,7 +74,7 @@ def random_weights(seed):
 
 
 def dequantised(path, names):
-    """What the file's weights are worth, under transformers' names and in its order of rows."""
+    """The file's weights as floats, under transformers' names and in its order of rows."""
     ours, weights = {golden.gguf_name(name): name for name in names}, {}
     for tensor in gguf.GGUFReader(path).tensors:
         shape = tensor.shape[::-1]

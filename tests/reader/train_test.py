@@ -96,7 +96,7 @@ class TrainTest(unittest.TestCase):
                 self.assertLess((hidden[0, rows] - expected).abs().max().item(), 1e-3)
 
     def test_a_step_in_bfloat16_is_close_to_one_in_f32(self):
-        """What a GPU does, on the CPU, with the shape that it trains."""
+        """Takes the step of a GPU on the CPU, with the shape that a GPU trains."""
         tokens = train.Tokens(MODEL / "tokenizer.model")
         preset = train.PRESETS["gpu"]
         preset.shape.vocab = tokens.pieces.vocab_size()

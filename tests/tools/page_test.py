@@ -170,7 +170,7 @@ class PageTest(unittest.TestCase):
 
     @classmethod
     def names(cls):
-        """Of the documents that can be picked."""
+        """Names of the documents that can be picked."""
         return cls.browser.execute_script(
             "return [...document.getElementById('documents').options].map((o) => o.textContent)")
 
@@ -232,7 +232,7 @@ class PageTest(unittest.TestCase):
         return proxy
 
     def forget_log(self):
-        """What Chromium notes of answers that are errors is expected."""
+        """Drops Chromium's log where answers that are errors are expected."""
         self.browser.get_log("browser")
 
     def tearDown(self):
