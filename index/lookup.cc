@@ -22,7 +22,8 @@ constexpr double kLookupShare = 0.25;  // share of the budget for centroids and 
 // 76 instead of 64 of 80 answers equalled exact mode's (8K tokens, budget 0.1).
 constexpr double kFlatShare = 0.32;  // share of the budget
 // At most these shares of the budget's rest may go to opening clusters and to codes, so that room
-// for rows remains.
+// for rows remains: without them a small budget could leave none. By hand; no measurement of other
+// shares is on record.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
 
 // How a rule selects: which clusters it wants, and how it treats the byte budget.

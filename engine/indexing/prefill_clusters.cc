@@ -9,7 +9,8 @@ namespace lectern {
 namespace {
 
 // Clusters are made anew after a growth of an eighth (prefill_clusters.h), but of at least 8,192
-// tokens: near the beginning an eighth would be a few chunks only. Chosen without measurement.
+// tokens: near the beginning an eighth would be a few chunks only. By hand; no measurement of other
+// numbers is on record, and a sparse prefill is not the default.
 constexpr uint64_t kLeastGrowth = 8192;
 // Two levels and four sinks, as finished documents have by default.
 constexpr uint32_t kNumLevels = 2;
