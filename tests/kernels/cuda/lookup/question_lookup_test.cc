@@ -9,8 +9,8 @@
 #include "kernels/second_order.h"
 #include "kernels/softcap.h"
 #include "tests/kernels/cuda/cuda_case.h"
-#include "tests/kernels/cuda/lookup/cut_of_lookup.h"
 #include "tests/kernels/cuda/lookup/score_buckets.h"
+#include "tests/kernels/cuda/lookup/uploaded_case.h"
 
 namespace lectern {
 namespace {
@@ -371,88 +371,21 @@ struct QuestionCase {
 
 class CudaQuestionLookupTest : public CudaTest {
  public:
-  struct Found {
-    std::vector<uint32_t> rows, counts;
-    std::vector<float> lse, tail, tail_lse;
-    bool operator==(const Found&) const = default;
-  };
+  using Found = FoundRows;
   Found Run(const QuestionCase& of, uint32_t num_coded, uint32_t num_refined, uint32_t num_wanted) {
-    const auto planes = Upload(of.planes), fine_planes = Upload(of.fine_planes);
-    const auto factors = Upload(of.factors), fine_factors = Upload(of.fine_factors);
-    const auto clusters = Upload(of.clusters), row_begin = Upload(of.row_begin);
-    const auto num_rows = Upload(of.num_rows), group_begin = Upload(of.group_begin);
-    const auto centroids = Upload(of.centroids), query_bits = Upload(of.queries);
-    const auto cluster_begin = Upload(of.cluster_begin), first_row = Upload(of.first_row);
-    const auto rotation = Upload(RotationSigns(of.dim));
-    const auto cluster_end = Upload(of.cluster_end);
-    const auto deviations = Upload(of.deviations);
-    const auto group_clusters = Upload(of.group_clusters), chosen = Upload(of.chosen);
-    const auto known = Upload(of.known), weights = Upload(of.weights);
+    const UploadedCase lookup(*this, of, of.group, of.num_queries(), of.num_chosen, num_wanted);
+    const auto chosen = Upload(of.chosen);
     CudaQuestionLookupArgs args;
-    args.codes = {.planes = planes.data(),
-                  .factors = factors.data(),
-                  .fine_planes = fine_planes.data(),
-                  .fine_factors = fine_factors.data(),
-                  .clusters = clusters.data(),
-                  .row_begin = row_begin.data(),
-                  .num_rows = num_rows.data(),
-                  .group_begin = group_begin.data(),
-                  .group_clusters = group_clusters.data(),
-                  .centroids = centroids.data(),
-                  .cluster_begin = cluster_begin.data(),
-                  .cluster_end = cluster_end.data(),
-                  .deviations = of.has_deviations ? deviations.data() : nullptr,
-                  .rotation = rotation.data(),
-                  .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
-                  .most_rows = of.most_rows,
-                  .most_groups = of.most_groups,
-                  .most_clusters = of.most_clusters,
-                  .all_rows = of.all_rows,
-                  .plane_bytes = static_cast<uint32_t>(of.plane_bytes())};
-    args.queries = {.data = query_bits.data(),
-                    .dtype = of.dtype,
-                    .stride = of.query_stride(),
-                    .num_tokens = static_cast<uint32_t>(of.num_tokens),
-                    .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
-                    .group = static_cast<uint32_t>(of.group),
-                    .head_dim = static_cast<uint32_t>(of.dim)};
-    args.scale = of.scale;
-    args.softcap = of.softcap;
-    args.known_lse = of.has_known ? known.data() : nullptr;
+    lookup.Set(args, num_coded, num_refined);
     args.chosen = chosen.data();
-    args.weights = weights.data();
+    args.weights = lookup.weights();
     args.num_chosen = static_cast<uint32_t>(of.num_chosen);
-    args.num_coded = num_coded;
-    args.num_refined = num_refined;
-    args.num_wanted = num_wanted;
     const size_t num_scratch =
-        CudaQuestionLookupScratch(args.codes, args.num_chosen, args.num_coded, args.num_refined);
+        CudaQuestionLookupScratch(args.codes, args.num_chosen, num_coded, num_refined);
     if (scratch_.size() != num_scratch) scratch_ = Make<float>(num_scratch);
     args.scratch = scratch_.data();
-    args.first_row = of.has_known ? first_row.data() : nullptr;
-    const size_t heads = of.num_heads();
-    const auto rows = Make<uint32_t>(num_wanted), listed = Make<uint32_t>(heads);
-    const auto lse = Make<float>(heads * of.num_chosen);
-    const auto tail = Make<float>(heads * of.num_queries() * of.most_groups);
-    const auto tail_lse = Make<float>(heads * of.num_chosen);
-    args.rows = rows.data();
-    args.counts = listed.data();
-    args.lse = lse.data();
-    args.tail = tail.data();
-    args.tail_lse = tail_lse.data();
-    const CutOfLookup cut(*this, args.codes.num_kv_heads, num_wanted, of.most_groups);
-    args.cut = cut.Args(args.counts);
     Expect(CudaQuestionLookup(stream_, args));
-    Found found = {Download(rows), Download(listed), Download(lse), Download(tail),
-                   Download(tail_lse)};
-    cut.Check(*this, found.counts);
-    size_t at = 0;  // rows as their head counts them
-    for (size_t h = 0; h < heads; ++h) {
-      for (uint32_t i = 0; i < found.counts[h] && at < found.rows.size(); ++i, ++at) {
-        if (args.first_row != nullptr) found.rows[at] -= of.first_row[h];
-      }
-    }
-    return found;
+    return lookup.Found();
   }
 
   DeviceBuffer<float> scratch_;
