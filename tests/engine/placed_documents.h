@@ -1,4 +1,5 @@
-// Documents on a device that has only so much room for them, and steps that attend to them.
+// For tests of documents on a device with limited memory: places documents there, and makes steps that
+// attend to them.
 #ifndef LECTERN_TESTS_ENGINE_PLACED_DOCUMENTS_H_
 #define LECTERN_TESTS_ENGINE_PLACED_DOCUMENTS_H_
 
@@ -20,7 +21,7 @@ namespace lectern::testing {
 
 inline constexpr size_t kGroup = 2;  // query heads of a kv head
 
-// Queries of a step of a layer, and what they attend to.
+// The queries of a step of a layer, and the memory for their attention states.
 struct LayerStep {
   LayerStep(const Document& document, size_t tokens, unsigned seed) : num_tokens(tokens) {
     const size_t dim = document.shape().head_dim, num_rows = tokens * kGroup;

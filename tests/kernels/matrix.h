@@ -1,4 +1,4 @@
-// Numbers for tests of kernels: random rows, and the same as stored.
+// Matrices for tests of kernels: random rows of floats, and the same rows in a stored type.
 #ifndef LECTERN_TESTS_KERNELS_MATRIX_H_
 #define LECTERN_TESTS_KERNELS_MATRIX_H_
 

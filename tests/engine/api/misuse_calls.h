@@ -1,5 +1,5 @@
-// One call of the C API, right or wrong, and what is true of every one. misuse_*.cc have them by
-// theme; misuse_test.cc makes a tape of them.
+// Makes random calls of the C API, right and wrong ones, and checks the promises that hold for every
+// call. misuse_*.cc have the calls by theme; misuse_test.cc strings them together (a tape).
 #ifndef LECTERN_TESTS_ENGINE_API_MISUSE_CALLS_H_
 #define LECTERN_TESTS_ENGINE_API_MISUSE_CALLS_H_
 

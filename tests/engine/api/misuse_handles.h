@@ -1,4 +1,5 @@
-// The handles that threads share, use and free under each other, and what is none.
+// Keeps the handles of the C API that threads share, use, and free while others use them; also makes
+// values that are no handles.
 #ifndef LECTERN_TESTS_ENGINE_API_MISUSE_HANDLES_H_
 #define LECTERN_TESTS_ENGINE_API_MISUSE_HANDLES_H_
 
@@ -14,7 +15,7 @@ namespace lectern::misuse {
 
 enum Kind { kEngine, kSession, kAnswer, kReport, kText, kError, kNumKinds };
 
-// Its kind and its free, per type of handle.
+// The kind of each type of handle, and the function that frees it.
 template <Kind kKindOf, auto kFreeOf>
 struct HandleIs {
   static constexpr Kind kKind = kKindOf;

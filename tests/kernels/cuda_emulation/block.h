@@ -1,5 +1,5 @@
 // A block of the emulated device: its threads are fibers, and its shared memory ends in canaries
-// (emulation.h). Of emulation.cc alone, under its lock.
+// (emulation.h). For emulation.cc alone, under its lock.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_EMULATION_BLOCK_H_
 #define LECTERN_TESTS_KERNELS_CUDA_EMULATION_BLOCK_H_
 

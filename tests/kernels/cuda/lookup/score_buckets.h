@@ -1,4 +1,5 @@
-// The buckets of kernels/cuda/lookup/row_select.h, as its definition: 64 to a power of two.
+// Defines, for tests, the buckets in which kernels/cuda/lookup/row_select.h counts scores: 64 for each
+// power of two.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_LOOKUP_SCORE_BUCKETS_H_
 #define LECTERN_TESTS_KERNELS_CUDA_LOOKUP_SCORE_BUCKETS_H_
 
