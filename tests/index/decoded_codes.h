@@ -22,7 +22,7 @@ inline std::vector<float> DecodedRow(const std::byte* row_code, size_t head_dim)
   return residual;
 }
 
-// g u, u = s (m + 1/2), likewise; m is 0 to 3.
+// g u, where g is the factor that goes with u = s (m + 1/2); m is 0 to 3.
 inline std::vector<float> DecodedFine(const std::byte* row_code, const std::byte* fine_code,
                                       size_t head_dim) {
   std::vector<float> residual(head_dim);
