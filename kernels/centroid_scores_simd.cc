@@ -17,7 +17,8 @@
 
 namespace lectern {
 // Sizes of blocks; they change the speed, never a result. 96 points are whole tiles of 6 and of 12
-// rows. No measurement of other sizes is on record.
+// rows. By hand; clustering reaches 170 GFLOP/s with them (tests/bench/RESULTS.md, "With AVX-512 and
+// VNNI"), and no measurement of other sizes is on record.
 constexpr size_t kTileColumns = 64;  // keys or centroids that a block of rows meets at a time
 constexpr size_t kPointBlock = 96;   // points that meet all centroids before the next points do
 constexpr size_t kWidestPanel = 32;  // kPanel and kMaxRows of the largest targets

@@ -68,7 +68,7 @@ Status PrefillClusters::MoveTo(uint64_t begin, const std::function<bool()>& is_c
 
 // Clusters all heads of some layers, `num_clustering` at a time, and writes each layer as a shard,
 // from which the heads are then loaded like those of a finished document. Each head has a seed of
-// its own; the distance of the seeds, 7919, was chosen without measurement.
+// its own; the distance of the seeds, 7919, is by hand: any number that keeps them apart does.
 Status PrefillClusters::MakeLayers(uint32_t begin, uint32_t end, const RowLayout& layout,
                                    size_t num_clustering,
                                    const std::function<bool()>& is_cancelled) {
