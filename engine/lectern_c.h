@@ -100,7 +100,7 @@ typedef struct lectern_text lectern_text; /* a string that you own, mostly JSON 
 typedef struct lectern_error lectern_error;
 
 LECTERN_API lectern_code lectern_error_code(const lectern_error* error);
-/* What is wrong, with which thing, and the way out. */
+/* Says what is wrong, with which thing, and the way out. */
 LECTERN_API const char* lectern_error_message(const lectern_error* error, size_t* len);
 /* The same for command lines whose flags are called as those of Lectern's tools: where the message
  * names an option as a field (weights "q4"), this names its flag (--weights q4). */
@@ -362,7 +362,7 @@ LECTERN_API lectern_code lectern_engine_index_file(lectern_engine* engine, const
                                                    const lectern_index_options* options,
                                                    lectern_index_report** report,
                                                    lectern_error** error);
-/* What indexing would cost. *estimate: set its struct_size before; unchanged on failure. */
+/* Estimates the cost of indexing. *estimate: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_engine_estimate(lectern_engine* engine, const char* bytes,
                                                  size_t len, const lectern_index_options* options,
                                                  lectern_index_estimate* estimate,
@@ -401,7 +401,7 @@ LECTERN_API lectern_code lectern_index_report_free(lectern_index_report* report)
  * answer: what there is is returned with finish reason "cancelled". */
 typedef int32_t (*lectern_answer_fn)(const char* text, size_t len, void* user);
 
-/* What to do with a question that draws on much of the document ("whole_document", see
+/* How to treat a question that draws on much of the document ("whole_document", see
  * lectern_answer_warning). Decided once, after the question and before any text. */
 typedef int32_t lectern_fallback;
 enum lectern_fallbacks {

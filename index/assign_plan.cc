@@ -9,7 +9,7 @@ namespace lectern {
 namespace {
 
 // Memory that a stream's cuBLAS is given, counted twice to cover what cuBLAS keeps besides. The
-// factor was chosen without measurement.
+// factor is by hand; where it is too small, an allocation fails, which is an error like any other.
 constexpr uint64_t kStreamBytes = 2 * uint64_t{kCudaMatMulBytes};
 
 uint64_t Aligned(uint64_t bytes) {

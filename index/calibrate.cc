@@ -8,7 +8,8 @@
 namespace lectern {
 namespace {
 
-// Windows that each threshold is averaged over, at most. Chosen without measurement.
+// Windows that each threshold is averaged over, at most. By hand; no measurement is on record. More
+// windows take longer to index; the byte budget limits what a poor threshold can cost.
 constexpr size_t kMaxWindows = 12;
 
 // Mean scores S of all clusters of a level for the query rows of one window.

@@ -13,7 +13,7 @@ namespace lectern {
 
 // A mean score over fewer query rows is peakier, so thresholds are kept for several row counts
 // (rows = tokens * query heads of the group) and for several shares of keys to keep. Both grids
-// were chosen without measurement; LogThreshold interpolates.
+// are by hand, and no measurement is on record; LogThreshold interpolates between their points.
 inline constexpr std::array<uint32_t, 4> kRowCounts = {1, 8, 32, 128};
 inline constexpr std::array<float, 8> kKeptShares = {0.5f, 0.3f,  0.2f,  0.125f,
                                                      0.1f, 0.05f, 0.02f, 0.01f};

@@ -10,7 +10,7 @@
 
 namespace lectern {
 
-// V of KV-Compress: a token's nearest keys do not count.
+// V of KV-Compress (arXiv:2410.00161, eq. 19): a token's nearest keys do not count.
 inline constexpr size_t kExcludedTokens = 10;
 
 // One block of tokens against one block of keys of one kv head.

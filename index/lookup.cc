@@ -16,13 +16,14 @@ namespace lectern {
 namespace {
 
 // The design gives lookup and tail at most a quarter, so that most of the budget is left to rows.
-// No measurement of other shares is on record.
+// By hand; no measurement of other shares is on record.
 constexpr double kLookupShare = 0.25;  // share of the budget for centroids and their mean values
 // If all finest centroids cost less than this share, upper levels are not worth their bytes: then
 // 76 instead of 64 of 80 answers equalled exact mode's (8K tokens, budget 0.1).
 constexpr double kFlatShare = 0.32;  // share of the budget
 // At most these shares of the budget's rest may go to opening clusters and to codes, so that room
-// for rows remains.
+// for rows remains: without them a small budget could leave none. By hand; no measurement of other
+// shares is on record.
 constexpr double kMostForOpening = 0.75, kMostForCodes = 0.9;
 
 // How a rule selects: which clusters it wants, and how it treats the byte budget.
@@ -271,7 +272,7 @@ class LayerLookup {
                      static_cast<double>(head.levels()[level + 1].num_clusters());
     }
     // This level may spend 1 / (2 * levels_below - 1) of the lookup's rest: each finer level has
-    // several times the clusters and is left more. Chosen without measurement.
+    // several times the clusters and is left more. By hand; no measurement is on record.
     const size_t levels_below = num_levels_ - 1 - level;
     const double most = kMostForOpening * (budget_ - spent_);
     const double allowed =

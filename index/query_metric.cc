@@ -78,8 +78,8 @@ double Trace(const SquareMatrix& matrix, size_t dim) {
 // harmonic means, taken again and again (Ando, 1978). It converges quadratically once both are
 // near: a ratio of eigenvalues of 10^8 takes some 16 steps.
 std::optional<SquareMatrix> GeometricMean(SquareMatrix a, SquareMatrix b, size_t dim) {
-  constexpr int kMostSteps = 60;
-  constexpr double kNear = 1e-6;  // f16 has three digits
+  constexpr int kMostSteps = 60;  // a guard, several times the steps above
+  constexpr double kNear = 1e-6;  // the result is stored as f16, which has three digits
   for (int step = 0; step < kMostSteps; ++step) {
     std::optional<SquareMatrix> inverse_a = Inverse(a, dim), inverse_b = Inverse(b, dim);
     if (!inverse_a || !inverse_b) return std::nullopt;

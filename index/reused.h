@@ -64,7 +64,7 @@ class Arena final : public std::pmr::memory_resource {
     std::unique_ptr<std::byte[]> data;
     size_t size;
   };
-  static constexpr size_t kSmallestBlock = 4096;
+  static constexpr size_t kSmallestBlock = 4096;  // a page of memory
 
   void AddBlock(size_t size) {
     blocks_.reserve(blocks_.size() + 1);

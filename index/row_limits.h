@@ -18,8 +18,8 @@ namespace lectern {
 // 0.148 to 0.135 (Gemma 3 270M), 0.096 to 0.094 (SmolLM2-135M) and 0.165 to 0.165 (bundled reader);
 // 0.6 and 0.35 gave 0.159 and 0.099, 0.35 and 0.2 gave 0.137 and 0.094 (tools/evaluate/RESULTS.md).
 inline constexpr double kCodesShare = 0.4, kFineShare = 0.25;
-// At least so many rows compete for each row that can be read. Chosen without a recorded
-// measurement.
+// At least so many rows compete for each row that can be read. By hand; no measurement is on record.
+// More would open more clusters and read more codes before the first row is read.
 inline constexpr double kSpareRows = 1.2;
 
 // The most rows of a layer, all kv heads together, whose row codes are read, whose fine codes are

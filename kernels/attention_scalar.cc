@@ -32,7 +32,8 @@ void AttendRow(const AttendArgs& args, size_t r, size_t first, size_t num_visibl
   double sum = before * args.state.sum[r];
   for (size_t j = first; j < num_visible; ++j) sum += std::exp(Logit(args, r, j) - max);
 
-  constexpr size_t kBlock = 128;  // columns of `out` that are summed in double at a time
+  // Columns of `out` that are summed in double at a time: a head of most models in one go.
+  constexpr size_t kBlock = 128;
   for (size_t begin = 0; begin < args.values.num_cols; begin += kBlock) {
     const size_t end = std::min(begin + kBlock, args.values.num_cols);
     double out[kBlock];

@@ -275,7 +275,9 @@ struct BlockPiece {
 
 // Blocks mostly follow one another in memory, and each key and value is read once, so the data this
 // many bytes ahead is prefetched. 8 KiB is one or two clusters (20 rows of f16 keys and values at
-// head_dim 64 are 5 KiB). No measurement of other distances is on record.
+// head_dim 64 are 5 KiB). Prefetching so took a token that reads everything from 114 to 91 ms
+// (tests/bench/RESULTS.md, "What the roofline leaves (AVX2)"); no measurement of other distances is on
+// record.
 constexpr ptrdiff_t kBlocksAhead = 8192;
 
 // Attends a query group to blocks: gathers pieces of blocks that lie apart into tiles of kTileKeys

@@ -50,9 +50,9 @@ enum class PackedType : uint8_t {
   kQ8Halves = 7,
 };
 
-inline constexpr size_t kPackedColumns = 16;  // rows of a panel
-inline constexpr size_t kPackedGroup = 32;    // k of a group
-inline constexpr size_t kPackedSuper = 8;     // groups that share a head
+inline constexpr size_t kPackedColumns = 16;  // rows of a panel: a vector of floats of AVX-512
+inline constexpr size_t kPackedGroup = 32;    // k of a group, as in GGUF's Q8_0 and Q4_0
+inline constexpr size_t kPackedSuper = 8;     // groups that share a head: 256 k, as in GGUF's K types
 
 constexpr bool PackedHasNibbles(PackedType type) {
   return type == PackedType::kQ4 || type == PackedType::kQ4Min || type == PackedType::kQ4Super;

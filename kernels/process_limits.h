@@ -26,8 +26,8 @@ std::optional<double> GroupCores(const std::string& root = "");
 std::optional<uint64_t> GroupMemoryBytes(const std::string& root = "");
 
 // Memory that a plan may use: seven eighths of GroupMemoryBytes. The last eighth is left for memory
-// that no plan counts (code, stacks, the allocator); the share is a guess, chosen without
-// measurement. Nothing where no group limits memory, or the limit exceeds the machine's memory.
+// that no plan counts (code, stacks, the allocator); the share is a guess, and no measurement is on
+// record. Too small a rest ends the process where the kernel finds no memory. Nothing where no group limits memory, or the limit exceeds the machine's memory.
 std::optional<uint64_t> PlannedMemoryBytes(const std::string& root = "");
 
 // Number of physical cores that the CPUs with these numbers belong to. A CPU whose core the system

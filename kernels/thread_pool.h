@@ -37,7 +37,7 @@ class ThreadPool {
   // have run. When more than kMostJobs calls run at once, the excess ones run on their own threads
   // alone.
   void ParallelFor(size_t num_items, Body body);
-  // A worker scans all of them for work, so they should be few. Chosen without measurement.
+  // A worker scans all of them for work, so they should be few. By hand; no measurement is on record.
   static constexpr size_t kMostJobs = 16;
 
  private:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What only a machine with an NVIDIA GPU can tell: tests/device.sh PART…
+# Runs the checks and measurements that need an NVIDIA GPU: tests/device.sh PART…
 #
 #   pack          on Debian 12 with nvcc 12 or later, a GPU or not: builds and writes what the parts
 #                 run, with its libraries, into build-cuda/bundle.tar.xz, for a machine with a GPU that
@@ -42,7 +42,7 @@ build() {
   git describe --always --exclude '*' --dirty --abbrev=12 >"$build/commit"
 }
 
-# What another machine lacks of libraries; its own are newer than these.
+# Packs the programs with the libraries that another machine lacks; its own are newer than these.
 pack() {
   local staged=$build/bundle file name path serial
   local not_packed='^(lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda.*|cublas.*|nv.*)|ld-linux.*)\.so'
@@ -320,7 +320,8 @@ sanitize_row() {
   return $status
 }
 
-# Of the engine, whose kernels these are too, a few tests under memcheck alone.
+# Runs the kernels' tests under a sanitizer, and under memcheck a few of the engine's, which run the
+# same kernels.
 sanitize() {
   local tool=$1 status=0 program suite sanitizer
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null |

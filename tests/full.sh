@@ -67,7 +67,7 @@ build() {  # PRESET TARGET…
   cmake --build "build-$1" --target "${@:2}"
 }
 
-# What each target is about; the rest of the library is not its to cover.
+# The files that each target must cover; the rest of the library is covered by others.
 declare -A parsers=(
   [bbox_text]=tools/ingest/bbox_text.cc [html]='tools/ingest/html.cc tools/ingest/html_charset.cc'
   [bundle]=store/bundle.cc [checkpoint]=engine/document/kv_spill.cc
@@ -111,7 +111,7 @@ fuzz() {
   return $status
 }
 
-# Of every target that was run in this folder; fails where one covers too little.
+# A table of every target that was run in this folder; fails where one covers too little.
 fuzz_table() {
   local work name executions total=0 status=0
   echo "**fuzz, commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)**: libFuzzer, ASan and UBSan;"

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Reads every #include of the product: none may run backwards in the order of rooms and wings.
+"""Reads every #include and every comment: includes run in one direction, comments are sentences.
 
-The order of rooms is below; the order of the engine's wings is the list `engine_wings` of
+No #include of the product may run backwards in the order of rooms and wings. The order of rooms is below; the order of the engine's wings is the list `engine_wings` of
 engine/CMakeLists.txt, and that of the CUDA kernels' folders the list `cuda_folders` of
 kernels/cuda/CMakeLists.txt. A file may include files of its own room, wing or folder and of earlier
 ones.
+
+No line of a comment or docstring may begin with "Of" or "What", here and in the tests: such lines are
+answers to a question that the reader has to guess ("Of a question: ..."), and a subject and a verb say
+the same. Where a sentence only happens to be wrapped there, wrap it elsewhere.
 
     include_order_test.py SOURCE_FOLDER
 """
@@ -16,6 +20,8 @@ import unittest
 
 ROOMS = ["kernels", "store", "index", "engine", "tools"]
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".inc"}
+COMMENTED = SUFFIXES | {".c", ".cmake", ".css", ".in", ".js", ".py", ".sh"}
+RIDDLE = re.compile(r'^[ \t]*(?://+!?|#+|/\*+|\*|<!--|"""|\'\'\')[ \t]*(?:Of|What)[ \t].*', re.M)
 # An embedder's headers: they stand in engine/ itself, and whatever implements them includes them.
 FACE = {"engine/lectern.h", "engine/lectern_c.h", "engine/lectern_inline.h"}
 
@@ -71,6 +77,21 @@ def backward_edges(source):
     return edges, files
 
 
+def riddles(source):
+    """Lines of comments that begin with "Of" or "What", and the number of files that were read."""
+    found, files = [], 0
+    paths = [path for room in [*ROOMS, "tests"] for path in (source / room).rglob("*")]
+    for path in sorted([*paths, source / "CMakeLists.txt"]):
+        if path.suffix not in COMMENTED and path.name != "CMakeLists.txt":
+            continue
+        files += 1
+        text = path.read_text()
+        for match in RIDDLE.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(f"{path.relative_to(source)}:{line}: {match[0].strip()}")
+    return found, files
+
+
 class IncludeOrderTest(unittest.TestCase):
     source = None
 
@@ -115,6 +136,32 @@ class IncludeOrderTest(unittest.TestCase):
                               "engine/model/model.cc includes engine/asking/ask.h"])
 
 
+class CommentTest(unittest.TestCase):
+    source = None
+
+    def test_no_comment_begins_with_of_or_what(self):
+        found, files = riddles(self.source)
+        self.assertGreater(files, 600)
+        self.assertEqual(found, [])
+
+    def test_such_a_line_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            of, what = "Of", "What"  # apart, so that this file has no such line
+            planted = {"CMakeLists.txt": f"# {what} it has.\n",
+                       "engine/a.h": f"int x;\n  // {of} a question.\n// Offers. Whatever.\n",
+                       "kernels/b.cu": f"/* {what} it is. */\n", "tests/c.py": f'def f():\n    """{of} all."""\n',
+                       "tools/d.sh": f"#!/bin/sh\n# {what} it does.\n", "tools/e.py": f'x = ["{what} is it?"]\n',
+                       "tools/f.md": f"# {what} it is\n"}
+            for name, text in planted.items():
+                (root / name).parent.mkdir(exist_ok=True)
+                (root / name).write_text(text)
+            self.assertEqual(riddles(root), ([
+                f"CMakeLists.txt:1: # {what} it has.", f"engine/a.h:2: // {of} a question.",
+                f"kernels/b.cu:1: /* {what} it is. */", f'tests/c.py:2: """{of} all."""',
+                f"tools/d.sh:2: # {what} it does."], 6))
+
+
 if __name__ == "__main__":
-    IncludeOrderTest.source = pathlib.Path(sys.argv.pop(1)).resolve()
+    IncludeOrderTest.source = CommentTest.source = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main(verbosity=2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What Lectern survives: tests/trust.sh [--quick|--full] [PART…]
+# Tries the failures that Lectern must survive: tests/trust.sh [--quick|--full] [PART…]
 #
 #   crashes      loss of power at every change that index, index again, remove, collect, recover,
 #                seal and plan make; planted bugs that must be noticed

@@ -126,8 +126,9 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags);
 
 api::Result<api::Engine> CreateEngine(const EngineFlags& flags);
 
-// The model that indexes when none is named: installed beside the executable, else of the source
-// tree. NOT_FOUND.
+// The folder of the model that indexes when none is named: ../share/lectern/reader, seen from the
+// executable (in a build folder a link to the source tree), else where the install prefix puts it.
+// NOT_FOUND where neither is a folder.
 api::Result<std::string> BundledReader();
 
 // Runs a tool's main; memory that runs out becomes an exit status.

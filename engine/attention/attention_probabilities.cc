@@ -7,7 +7,8 @@
 namespace lectern {
 namespace {
 
-// Columns that are tested and exponentiated together. No measurement of other sizes is on record.
+// Columns that are tested and exponentiated together. By hand; no measurement of other sizes is on
+// record. It changes the speed alone, because each column is tested again by itself.
 constexpr size_t kProbabilityTile = 64;
 
 // limits[r] is the logit below which, if no row reaches its limit, a column's sum of squares stays

@@ -7,8 +7,8 @@
 
 namespace lectern {
 
-// Sums of squared attention (over a query group) below this are no evidence even for a hundred
-// thousand rows, and may be left out of `squared_mass`.
+// Sums of squared attention (over a query group) below this may be left out of `squared_mass`. By
+// hand: a hundred thousand such rows add up to at most 0.001, which is no evidence.
 constexpr float kNegligibleSquares = 1e-8f;
 
 // For every row that was read, adds to mass[position] the attention probability that the observed

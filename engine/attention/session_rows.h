@@ -18,7 +18,8 @@
 namespace lectern {
 
 // Compress always leaves the last kProtectedSessionRows rows of a head, and cannot be told to leave
-// fewer than kLeastSessionRows per head. Both were chosen without measurement.
+// fewer than kLeastSessionRows per head. Both are by hand, and no measurement is on record; they count
+// only where max_session_rows is given, for by default no row of a conversation is dropped.
 inline constexpr uint32_t kProtectedSessionRows = 32, kLeastSessionRows = 64;
 
 // Rows of heads; a head is one of layers * kv heads. One thread at a time, except that Keys, Values

@@ -31,7 +31,8 @@ class StepBatch {
   using Clock = std::chrono::steady_clock;
   struct Limits {
     // Time to wait for members of the last step that are not back: an eighth of its duration, but
-    // at least this. Both were chosen without measurement.
+    // at least this. Both are by hand, and no measurement of others is on record: a
+    // millisecond is less than half a token of model S (tests/bench/RESULTS.md).
     Clock::duration least_patience = std::chrono::milliseconds(1);
     // How much longer than the shortest attention of a step another's may take, in multiples of the
     // linear part. A session whose attention takes longer takes its steps alone. With 1 no token

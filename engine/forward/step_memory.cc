@@ -14,7 +14,7 @@ uint64_t ActivationBytes(const ModelConfig& c, uint64_t num_tokens) {
 
 uint64_t LookupBytes(const ModelConfig& c, uint64_t num_tokens, uint64_t document_tokens) {
   // Per kv head two tiles of logits (query rows by clusters or coded rows), and the codes as
-  // stored, as planes and packed.
+  // stored, as planes and packed. The size of a tile is that of HeadLookup::ForEachTile.
   constexpr uint64_t kTileFloats = 4 << 20;
   const uint64_t tile = std::min(kTileFloats, num_tokens * c.query_group() * document_tokens);
   return c.num_kv_heads * (2 * tile * sizeof(float) + document_tokens / 2 * c.head_dim);

@@ -6,7 +6,8 @@
 namespace lectern {
 namespace {
 
-// Sizes of work items for the threads; they change the speed only. Chosen without measurement.
+// Sizes of work items for the threads; they change the speed only. By hand; no measurement
+// is on record.
 // Columns of a matrix product: whole panels of packed weights.
 constexpr size_t kColumnsPerItem = 64;
 constexpr size_t kTokensPerItem = 32;    // tokens of an operation on rows

@@ -10,7 +10,7 @@
 namespace lectern {
 
 // A document of fewer tokens has no clusters: all rows are one run that every question reads
-// exactly.
+// exactly. By hand: at 2,048 tokens sinks and window (104 rows) already take half of a budget of 0.1.
 inline constexpr uint64_t kMinClusteredTokens = 2048;
 
 // Multiplications and additions of the prefill of the first `tokens` tokens; attention grows with

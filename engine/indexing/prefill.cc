@@ -12,8 +12,11 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kKeysPerItem = 512;  // keys that one thread sums squares of at a time
-// In a sparse prefill one lookup chooses the rows for 128 tokens, by the queries of 16 of them.
+// Keys that one thread sums squares of at a time, by hand: the size changes the speed alone.
+constexpr size_t kKeysPerItem = 512;
+// In a sparse prefill one lookup chooses the rows for 128 tokens, by the queries of 16 of them. Blocks
+// of 64 have smaller errors, but take as long as an exact prefill (tools/evaluate/RESULTS.md, "Sparse
+// prefill").
 constexpr size_t kBlockTokens = 128, kChoosingOfBlock = 16;
 
 // [tokens * group]: the weight of each query row in a block's lookup. Rows of the choosing tokens

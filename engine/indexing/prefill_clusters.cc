@@ -9,7 +9,8 @@ namespace lectern {
 namespace {
 
 // Clusters are made anew after a growth of an eighth (prefill_clusters.h), but of at least 8,192
-// tokens: near the beginning an eighth would be a few chunks only. Chosen without measurement.
+// tokens: near the beginning an eighth would be a few chunks only. By hand; no measurement of other
+// numbers is on record, and a sparse prefill is not the default.
 constexpr uint64_t kLeastGrowth = 8192;
 // Two levels and four sinks, as finished documents have by default.
 constexpr uint32_t kNumLevels = 2;
@@ -67,7 +68,7 @@ Status PrefillClusters::MoveTo(uint64_t begin, const std::function<bool()>& is_c
 
 // Clusters all heads of some layers, `num_clustering` at a time, and writes each layer as a shard,
 // from which the heads are then loaded like those of a finished document. Each head has a seed of
-// its own; the distance of the seeds, 7919, was chosen without measurement.
+// its own; the distance of the seeds, 7919, is by hand: any number that keeps them apart does.
 Status PrefillClusters::MakeLayers(uint32_t begin, uint32_t end, const RowLayout& layout,
                                    size_t num_clustering,
                                    const std::function<bool()>& is_cancelled) {

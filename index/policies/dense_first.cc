@@ -12,7 +12,8 @@ namespace lectern {
 
 // As in Quest (arXiv:2406.10774), whose lookup skips the first two layers.
 constexpr uint32_t kMostDense = 2;
-// Wanted so much more, a layer fills up before the others rise above their floors.
+// Wanted so much more, a layer fills up before the others rise above their floors. Any number far
+// above the number of rows would do.
 constexpr double kFirst = 1e9;
 
 std::vector<double> DenseFirstShares(const PolicyInput& input) {

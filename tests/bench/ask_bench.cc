@@ -56,7 +56,7 @@ double Seconds(clockid_t clock) {
 
 double CpuSeconds() { return Seconds(CLOCK_PROCESS_CPUTIME_ID); }
 
-// Of /proc/self/status, in KiB.
+// A field of /proc/self/status, in KiB; 0 if there is none of that name.
 uint64_t StatusKb(const std::string& key) {
   std::ifstream status("/proc/self/status");
   std::string name;
@@ -246,7 +246,7 @@ Status MeasurePrefill(const Model& model, const std::string& store, uint64_t tok
   return {};
 }
 
-// What the process has used so far.
+// Time and memory that the process has used so far.
 Json Used() {
   return Json(Json::Object{{"clock_s", Json(Seconds(CLOCK_MONOTONIC))},
                            {"cpu_s", Json(CpuSeconds())},

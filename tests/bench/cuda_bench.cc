@@ -131,7 +131,7 @@ class Timer {
         output_(Make<float>(stream, rows_)),
         other_(Record(stream, [this] { Multiply(); })) {}
 
-  // Of a step that `enqueue` enqueues: microseconds.
+  // Microseconds that the step takes which `enqueue` enqueues.
   template <typename Enqueue>
   double Time(const Enqueue& enqueue) {
     const CudaGraph both = Record(stream_, [&] {
@@ -300,7 +300,7 @@ struct Parts {
   DeviceBuffer<float> out, max, sum;
 };
 
-// What is read of all rows: what a budget buys, or a share of the keys.
+// How many rows a step reads: those that a budget buys, or a share of the keys.
 struct Choice {
   double budget, keys;  // one of them 0
 };
@@ -426,7 +426,7 @@ class Step {
   double listed_share() const {
     return static_cast<double>(num_wanted_) / static_cast<double>(layer_.all_rows());
   }
-  // Of the last token.
+  // Enqueues the sums of squared attention of the last token.
   void Evidence() {
     CudaKeySquaresArgs args = {.queries = view_,
                                .scale = kScale,
@@ -452,7 +452,7 @@ class Step {
 
  private:
   bool is_question() const { return view_.num_tokens > 1; }
-  // What was listed and the tail, as items.
+  // Cuts the listed rows and the tail into items for attention.
   CudaCutItemsArgs Cut() const {
     return {.list_begin = nullptr,
             .counts = counts_.data(),
@@ -573,7 +573,7 @@ int Run(bool is_emulated) {
   const double copy_speed = timer.CopySpeed();  // GB/s
   std::printf("%s: a copy on the device reads and writes %.0f GB/s.\n\n", devices[0].name,
               copy_speed);
-  // Of a token: how fast its bytes are read. Questions compute more than they read.
+  // How fast a token's bytes are read, in percent of a copy. Questions compute more than they read.
   const auto of_copies = [&](uint32_t tokens, double bytes, double us) {
     if (tokens > 1) return std::string("-");
     return std::to_string(std::lround(100 * bytes / (us * 1e3 * copy_speed))) + " %";

@@ -1,4 +1,4 @@
-// What tests/golden/make_bpe_golden.py writes: texts with the tokens that PyPI's tokenizers finds.
+// Reads the cases of tests/golden/make_bpe_golden.py: texts with the tokens of PyPI's tokenizers.
 #ifndef LECTERN_TESTS_ENGINE_BPE_CASES_H_
 #define LECTERN_TESTS_ENGINE_BPE_CASES_H_
 

@@ -1,4 +1,4 @@
-// A vocabulary without a file, for tests of what is written around texts: tokens can be read back.
+// A tokenizer without a file whose tokens are bytes, so that tests of chat templates can read them back.
 #ifndef LECTERN_TESTS_ENGINE_BYTE_TOKENIZER_H_
 #define LECTERN_TESTS_ENGINE_BYTE_TOKENIZER_H_
 
@@ -13,7 +13,7 @@
 
 namespace lectern {
 
-// Every byte is a token, and so is whatever is asked for as a control token.
+// Every byte is a token, and so is every text that is asked for as a control token.
 class ByteTokenizer : public Tokenizer {
  public:
   ByteTokenizer(const std::string& bos, const std::string& eos)

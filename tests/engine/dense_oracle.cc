@@ -211,7 +211,7 @@ DenseOracle::Heads DenseOracle::HeadsOf(size_t layer, const Matrix& x, size_t po
   return heads;
 }
 
-// Of all heads, before the output projection.
+// The attention output of all heads side by side, before the output projection.
 std::vector<double> DenseOracle::Attend(size_t layer, const Matrix& q, size_t position) {
   const size_t width = kv_heads_ * dim_, window = WindowOf(layer);
   const size_t begin = window > 0 && position >= window ? position + 1 - window : 0;

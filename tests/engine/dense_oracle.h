@@ -1,6 +1,6 @@
-// A plain dense model of the Llama family: whole sequence at once, token order, float64 sums, keys
-// and values rounded to the KV type. It shares no code with the engine: own file reader, own
-// rounding, own everything.
+// The reference that tests compare the engine's output to: a plain dense model of the Llama family. It
+// runs the whole sequence at once, sums in float64, and rounds keys and values to the KV type. It
+// shares no code with the engine: own file reader, own rounding, own everything.
 #ifndef LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
 #define LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
 

@@ -1,4 +1,4 @@
-// What the process holds: to find what is left over after a call.
+// Counts the descriptors, threads and heap that the process holds, so that tests find a call's leaks.
 #ifndef LECTERN_TESTS_ENGINE_HELD_H_
 #define LECTERN_TESTS_ENGINE_HELD_H_
 

@@ -1,4 +1,5 @@
-// Documents on a device that has only so much room for them, and steps that attend to them.
+// For tests of documents on a device with limited memory: places documents there, and makes steps that
+// attend to them.
 #ifndef LECTERN_TESTS_ENGINE_PLACED_DOCUMENTS_H_
 #define LECTERN_TESTS_ENGINE_PLACED_DOCUMENTS_H_
 
@@ -20,7 +21,7 @@ namespace lectern::testing {
 
 inline constexpr size_t kGroup = 2;  // query heads of a kv head
 
-// Queries of a step of a layer, and what they attend to.
+// The queries of a step of a layer, and the memory for their attention states.
 struct LayerStep {
   LayerStep(const Document& document, size_t tokens, unsigned seed) : num_tokens(tokens) {
     const size_t dim = document.shape().head_dim, num_rows = tokens * kGroup;
@@ -89,13 +90,13 @@ class PlacedDocuments : public OnMachine {
     EXPECT_TRUE(heads.ok());
     return heads.ok() ? *heads : std::span<const HeadIndex>();
   }
-  // Of a device.
+  // Bytes of a layer's rows on a device.
   static uint64_t RowsBytes(const Document& document, uint32_t layer) {
     uint64_t num_rows = 0;
     for (const HeadIndex& head : HeadsOf(document, layer)) num_rows += head.num_rows();
     return num_rows * (2 * RowBytes(document.kv_dtype(), document.shape().head_dim) + 4);
   }
-  // Of all layers, and of lookups.
+  // Bytes of the codes of all layers on a device, and of the largest lookup.
   static uint64_t CodesBytes(const Document& document) {
     uint64_t bytes = 0, lookup = 0;
     for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {

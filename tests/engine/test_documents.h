@@ -24,7 +24,7 @@ class TempFolder {
   std::string path_;
 };
 
-// Of the sources that this was built from, or of LECTERN_SOURCE_DIR of the environment.
+// A path in the source tree: the one of the build, or LECTERN_SOURCE_DIR of the environment.
 std::string SourcePath(const std::string& relative);
 inline std::string TinyModel() { return SourcePath("tests/golden/tiny"); }
 inline std::string ReaderModel() { return SourcePath("tools/reader/model"); }

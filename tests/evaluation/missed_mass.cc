@@ -1,4 +1,4 @@
-// What the lookup says of the attention that it misses, against the truth:
+// Measures estimates of missed attention against the truth:
 //
 //     missed_mass MODEL QUESTIONS FILE.jsonl…
 //

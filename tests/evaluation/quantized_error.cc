@@ -1,4 +1,4 @@
-// What quantised weights, keys and values change:
+// Measures how quantised weights, keys and values change answers:
 //
 //     quantized_error MODEL QUESTIONS FILE.jsonl…
 //
@@ -36,7 +36,7 @@ struct Variant {
 constexpr Variant kVariants[] = {
     {"stored", Dtype::kF16}, {"stored", Dtype::kQ8}, {"q8", Dtype::kF16}, {"q4", Dtype::kF16}};
 
-// What the first variant says: the standard that others are held to.
+// The answer of the first variant, to which the others are compared.
 struct Standard {
   std::string answer;
   std::vector<int32_t> tokens;             // after the question's

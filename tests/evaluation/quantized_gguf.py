@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What quantised GGUF files do to logits, here and in llama.cpp.
+"""Measures how far quantised GGUF files move logits, here and in llama.cpp.
 
     quantized_gguf.py --logits BUILD/tests/evaluation/gguf_logits --work FOLDER
 
@@ -40,7 +40,7 @@ CONFIG = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4,
           "vocab_size": 400, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
           "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0}
 NUM_IDS, CONTEXT = 96, 64
-# Of each type llama.cpp's name of a file of it (llama_ftype).
+# llama.cpp's number (llama_ftype) of a file of each type.
 TYPES = {"F32": 0, "F16": 1, "BF16": 32, "Q8_0": 7, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1": 9,
          "Q4_K": 14, "Q5_K": 16, "Q6_K": 18}
 PLAIN = 1e-5
@@ -74,7 +74,7 @@ def random_weights(seed):
 
 
 def dequantised(path, names):
-    """What the file's weights are worth, under transformers' names and in its order of rows."""
+    """The file's weights as floats, under transformers' names and in its order of rows."""
     ours, weights = {golden.gguf_name(name): name for name in names}, {}
     for tensor in gguf.GGUFReader(path).tensors:
         shape = tensor.shape[::-1]

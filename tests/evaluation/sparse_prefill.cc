@@ -1,4 +1,4 @@
-// What a sparse prefill changes and saves:
+// Measures how a sparse prefill changes answers, and the time it saves:
 //
 //     sparse_prefill MODEL STORE QUESTIONS BUDGETS FILE.jsonl…
 //
@@ -31,7 +31,7 @@ struct Question {
   std::string text, answer;
 };
 
-// Of all documents by one prefill.
+// Sums over all documents for one kind of prefill.
 struct Figures {
   double cpu_seconds = 0;
   std::vector<double> differences[2], squares[2];  // of keys and values: [layers]

@@ -13,7 +13,7 @@ namespace {
 
 const std::string kPath = std::string(kSimulatedRoot) + "/catalog.db";
 
-// What a sealed store lies on.
+// The medium of a sealed store.
 class ReadOnlyDisk : public SimulatedDisk {
  public:
   using SimulatedDisk::SimulatedDisk;

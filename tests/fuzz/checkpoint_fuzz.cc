@@ -1,6 +1,6 @@
-// What an interrupted indexing run left, damaged: taken up where its checksums fit, else begun
-// anew, and never a byte beyond; and when a call of the disk fails on the way, that is said and the
-// next run goes on.
+// Fuzzes the files of an interrupted indexing run: they are taken up where their checksums fit, else
+// the run begins anew, and it never reads a byte beyond them. When a call of the disk fails on the
+// way, the run says so and the next one goes on.
 //
 // The input: one byte of flags, the number of the call that fails (0: none), the spill
 // (layer_bytes), the checkpoint. Unless bit 0 of the flags is set, the checksum at the checkpoint's
@@ -105,7 +105,7 @@ Status TakeOver(KvSpill& spill) {
   return {};
 }
 
-// What is taken up can be gone on with, and is found again.
+// A run can go on from the rows that were taken up, and finds them again.
 Status GoOn(Env& env, uint8_t flags) {
   LECTERN_ASSIGN(auto spill, KvSpill::Open(env, kGeneration, kTemporary, Shape(flags)));
   const uint64_t num_tokens = spill->shape().num_tokens;

@@ -1,4 +1,4 @@
-// What ParseConfig accepts lies in the ranges that the engine sizes its buffers by.
+// Fuzzes ParseConfig: sizes that it accepts are within the ranges for which the engine has buffers.
 #include <cmath>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-// What ParseHead accepts keeps the promises of its header, and written out anew says the same; who
-// is let in has shown what the rules want.
+// Fuzzes ParseHead: an accepted head keeps the promises of the header, and says the same when it is
+// written out anew; a client who is let in has shown what the rules want.
 #include "tools/server/request_head.h"
 
 #include <algorithm>

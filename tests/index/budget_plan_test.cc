@@ -169,7 +169,7 @@ TEST(BudgetPlanErrorsTest, APolicyWithoutItsStatisticsIsRefused) {
   EXPECT_TRUE(MakePlan({"pyramid", "uniform"}, document.input, document.floors).ok());
 }
 
-// What one part cannot take goes to the others in proportion; a floor is taken from all of them.
+// A full part leaves its rows to the others in proportion; a floor is taken from all of them.
 TEST(FillRowsTest, WaterFills) {
   const PlanPart parts[] = {{100, 0, 50}, {20, 0, 1000}, {10, 0, 1000}, {0, 8, 1000}};
   EXPECT_EQ(FillRows(parts, 118), (std::vector<uint64_t>{50, 40, 20, 8}));

@@ -252,7 +252,7 @@ TEST(BuildTreeTest, DirectionsMakeClustersWhateverTheLength) {
   }
 }
 
-// What assigns keys to clusters is not what describes them.
+// Keys are assigned to clusters by other rows than those that describe the clusters.
 TEST(BuildTreeTest, KeysAreAssignedByOtherRows) {
   constexpr size_t kBlobs = 7;
   for (const size_t n : {600, 9000}) {
@@ -312,7 +312,7 @@ TEST(BuildTreeTest, EqualAndZeroKeysWork) {
         ASSERT_NO_FATAL_FAILURE(ExpectPartition(tree, n));
         ExpectDescribed(tree, keys, values);
         ExpectSmallSortedClusters(tree);
-        // Of rounding the centroid: its scale has 11 bits.
+        // Rounding the centroid adds this much: its scale has 11 bits.
         const float rounding = 0x1p-11f * std::abs(value) * std::sqrt(float{kHeadDim}) + 1e-30f;
         for (const float radius : tree.levels.back().radii) EXPECT_LE(radius, rounding);
       }

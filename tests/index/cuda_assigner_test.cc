@@ -49,8 +49,8 @@ void ExpectSame(const Assigned& got, const Assigned& expected, const OwnRows& po
   }
 }
 
-// What spherical K-means makes large: the mean product of points with the directions of their
-// clusters.
+// The objective of spherical K-means, which it makes large: the mean product of points with the
+// directions of their clusters.
 double Objective(const OwnRows& points, const std::vector<uint32_t>& labels) {
   const size_t k = 1 + *std::max_element(labels.begin(), labels.end());
   OwnRows sums(k, points.num_cols);

@@ -1,4 +1,5 @@
-// Row codes and fine codes as vectors, bit by bit: the plain form of what a lookup scores with.
+// Decodes row codes and fine codes into vectors, bit by bit, as the plain definition of the codes that
+// a lookup scores rows with (index/row_codes.h).
 #ifndef LECTERN_TESTS_INDEX_DECODED_CODES_H_
 #define LECTERN_TESTS_INDEX_DECODED_CODES_H_
 
@@ -12,7 +13,7 @@ inline float SignOf(const std::byte* plane, size_t c) {
   return std::to_integer<int>(plane[c / 8]) >> (c % 8) & 1 ? 1.0f : -1.0f;
 }
 
-// f s.
+// f s, with the letters of index/row_codes.h.
 inline std::vector<float> DecodedRow(const std::byte* row_code, size_t head_dim) {
   std::vector<float> residual(head_dim);
   for (size_t c = 0; c < head_dim; ++c) {
@@ -21,7 +22,7 @@ inline std::vector<float> DecodedRow(const std::byte* row_code, size_t head_dim)
   return residual;
 }
 
-// g u, u = s (m + 1/2).
+// g u, where g is the factor that goes with u = s (m + 1/2); m is 0 to 3.
 inline std::vector<float> DecodedFine(const std::byte* row_code, const std::byte* fine_code,
                                       size_t head_dim) {
   std::vector<float> residual(head_dim);

@@ -187,7 +187,7 @@ TEST(HeadIndexTest, GatheredRowsAreThoseOfTheBlocks) {
   EXPECT_EQ(head->AsRows(gathered_keys).num_rows, rows.size());
 }
 
-// What is asked for of chosen rows: all of theirs, nothing that lies far from them, nothing twice.
+// Reading ahead of chosen rows asks for all of them, for nothing far away, and for nothing twice.
 TEST(HeadIndexTest, ReadsAheadChosenRows) {
   BytesEnv env(LayerBytes(false));
   ShardReader::Expected expected{};

@@ -1,5 +1,5 @@
-// What the lookup's tests share: a text indexed with the tiny model (1 to 3 levels, f16), queries
-// to it, and the formulas in double.
+// Shared by the lookup's tests: a text indexed with the tiny model (1 to 3 levels, f16), queries to
+// it, and the formulas in double.
 #ifndef LECTERN_TESTS_INDEX_LOOKUP_CASE_H_
 #define LECTERN_TESTS_INDEX_LOOKUP_CASE_H_
 

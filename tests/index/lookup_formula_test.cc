@@ -148,7 +148,7 @@ TEST_P(LookupFormulaTest, WholeClustersAreTheBestAndTheRestIsMissed) {
       }
     }
     EXPECT_NEAR((*selections)[h].missed_mass, missed, 1e-4);
-    // Of clusters on the same side of the threshold none is passed over that would have fitted.
+    // No cluster that would have fitted is passed over for a worse one on its side of the threshold.
     EXPECT_LT(best_left, 2 * worst_read);
     EXPECT_GT(missed, 0.01);
     EXPECT_LT(missed, 0.99);
@@ -293,7 +293,7 @@ TEST_P(LookupFormulaTest, WhatIsKnownIsInTheDenominator) {
   EXPECT_LT((*after)[0].missed_mass, (*before)[0].missed_mass);
 }
 
-// What is not read keeps the mass that its codes tell, or else its own centroid and variance: of
+// Unread rows keep the mass that their codes tell, or else their own centroid and variance: those of
 // the only level's clusters, or of parents.
 TEST(LogitTailTest, LogitsAreTheMassOfWhatIsNotRead) {
   ThreadPool threads(2);

@@ -112,8 +112,8 @@ class RuleTest : public ::testing::TestWithParam<RuleCase> {
       if (HasFatalFailure()) return;
     }
   }
-  // What any of these rules keeps: rows of whole clusters that were looked up, children of opened
-  // clusters alone, bytes as listed.
+  // All of these rules read rows of whole clusters that were looked up, open only children of opened
+  // clusters, and read as many bytes as they list.
   void ExpectWholeClusters(const std::vector<HeadSelection>& selections) {
     size_t rows_read = 0, rejected = 0;
     for (size_t h = 0; h < heads_.size(); ++h) {
@@ -232,7 +232,7 @@ TEST_P(RuleTest, CapReadsTheBestThatFitIntoTheBudget) {
     for (const Scored& cluster : all) {
       if (cluster.chosen) before -= cluster.bytes;
     }
-    // What was left out did not fit beside what is better.
+    // A cluster that was left out did not fit beside the better ones.
     for (const Scored& left : all) {
       if (left.chosen) continue;
       double bytes = before + left.bytes;

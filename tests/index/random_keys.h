@@ -1,4 +1,4 @@
-// Random rows for the tests of this room.
+// Random keys and values for the tests of index/.
 #ifndef LECTERN_TESTS_INDEX_RANDOM_KEYS_H_
 #define LECTERN_TESTS_INDEX_RANDOM_KEYS_H_
 

@@ -1,4 +1,4 @@
-// What retention methods keep, and KVCrush by hand.
+// Tests which rows retention methods keep, and KVCrush by hand.
 #include "index/retention/retention.h"
 
 #include <gtest/gtest.h>

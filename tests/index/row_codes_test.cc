@@ -72,7 +72,7 @@ TEST(RowCodesTest, RotationKeepsDotProducts) {
   }
 }
 
-// What the rotation is for: one dimension's mass ends in all of them, so that signs say something.
+// The rotation spreads the mass of one dimension over all of them, so that signs say something.
 TEST(RowCodesTest, RotationSpreadsOneDimension) {
   for (const size_t d : {16, 64, 128}) {
     for (size_t c = 0; c < d; c += 5) {

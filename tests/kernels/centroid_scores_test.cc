@@ -165,7 +165,7 @@ TEST_P(CentroidScoresTest, SegmentsAreSummedApart) {
   }
 }
 
-// Of groups of a few clusters, whose rows are summed together, and of none.
+// Groups of a few clusters, whose rows are summed together, and groups of none.
 TEST_P(CentroidScoresTest, ShortSegmentsOfAnyNumberOfRows) {
   std::vector<uint32_t> begin = {0};
   for (uint32_t i = 0; begin.back() < 400; ++i) begin.push_back(begin.back() + i * 7 % 19);

@@ -1,4 +1,4 @@
-// What the kernel tests share: every way to run a kernel here, and random unaligned inputs.
+// Shared by the kernel tests: every way to run a kernel here, and random unaligned inputs.
 #ifndef LECTERN_TESTS_KERNELS_KERNEL_CASE_H_
 #define LECTERN_TESTS_KERNELS_KERNEL_CASE_H_
 

@@ -1,4 +1,4 @@
-// Numbers for tests of kernels: random rows, and the same as stored.
+// Matrices for tests of kernels: random rows of floats, and the same rows in a stored type.
 #ifndef LECTERN_TESTS_KERNELS_MATRIX_H_
 #define LECTERN_TESTS_KERNELS_MATRIX_H_
 
@@ -48,7 +48,7 @@ struct StoredMatrix {
     FromFloatRowsScalar(values.rows, dtype, bytes.data() + 1);
   }
   StoredMatrix(const StoredMatrix&) = delete;
-  // What the stored values are worth.
+  // The stored values as floats.
   Matrix ToFloats() const {
     Matrix result(rows.num_rows, rows.num_cols);
     ToFloatRowsScalar(rows, result.rows);

@@ -86,7 +86,7 @@ TEST_P(PackedMatMulTest, QuantisesToTheBitsOfTheDefinition) {
   }
 }
 
-// What packed weights say, each looked up once.
+// The values (scale times step) and minimums of packed weights, each looked up once.
 struct WeightParts {
   explicit WeightParts(const PackedRows& rows)
       : num_rows(rows.num_rows), num_cols(rows.num_cols), has_halves(PackedScales(rows.type) > 1) {

@@ -38,11 +38,11 @@ TEST(PackedRowsTest, LiesAsItsHeaderSays) {
   const PackedMatrix q4(nibbles, PackedType::kQ4);
   ASSERT_EQ(q4.rows.bytes(), 32u + 32 * 8);
   EXPECT_EQ(q4.ToFloats().data, nibbles.data);
-  // Of k 6: column 1 is -2 steps of 1, column 9, which is 2, -2 steps of -1; 8 more as stored.
+  // At k = 6 column 1 is -2 steps of 1, and column 9, whose value is 2, -2 steps of -1; stored plus 8.
   EXPECT_EQ(std::to_integer<int>(q4.rows.data[32 + 32 + 4 * 1 + 2]), 0x66);
 }
 
-// Of normal values. A step of 8 bits is the 127th of about 2.1 deviations: 1/12 of its square is
+// Tests normal values. A step of 8 bits is the 127th of about 2.1 deviations: 1/12 of its square is
 // 2.3e-5; the searched scale of 4 bits comes to 7.5e-3, a 7th of the largest value to 9e-3.
 TEST(PackedRowsTest, ErrsAsLittleAsItsStepsAllow) {
   const Matrix values = Matrix::Random(48, 512, 1, 0.02f);

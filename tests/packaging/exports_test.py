@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What liblectern.so.1 and liblectern.a show to a linker: the functions of lectern_c.h, no more.
+"""Tests that liblectern.so.1 and liblectern.a show the functions of lectern_c.h to a linker, no more.
 
 Usage: exports_test.py LIBLECTERN.SO LIBLECTERN.A LECTERN_C.H"""
 import pathlib

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What tools/packaging/build.sh made, used from outside of the source tree: the installed library in
-all four ways, by a program with a protobuf of its own too, the samples, the Debian packages,
-EMBEDDING.md.
+"""Uses the results of tools/packaging/build.sh from outside of the source tree: the installed library in
+all four ways, by a program with a protobuf of its own too, the samples, the Debian packages, and the
+commands of EMBEDDING.md.
 
 Usage: packaging_test.py BUILD_FOLDER [TEST…]"""
 import json
@@ -153,7 +153,7 @@ class Packaging(unittest.TestCase):
 
     def test_add_subdirectory(self):
         self.check_project(str(SOURCE), "-DCMAKE_BUILD_TYPE=Release",
-                           f"-DLECTERN_SENTENCEPIECE={BUILD}/sentencepiece")
+                           f"-DCMAKE_PREFIX_PATH={BUILD}/sentencepiece")
 
     def test_pkg_config(self):
         flags = self.run_here("pkg-config", "--cflags", "--libs", "lectern").split()

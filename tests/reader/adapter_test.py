@@ -85,7 +85,7 @@ def packs(num, seed=1, first=0, recipe=RECIPE):
 
 
 def logits_alone(model, pack, q):
-    """What transformers says of one question behind the document, under its mask."""
+    """transformers' logits of one question behind the document, under the mask of the pack."""
     rows, size = len(pack.document), len(q.prompt) + len(q.answer)
     ids = torch.tensor([*pack.document, *q.prompt, *q.answer])
     positions = torch.tensor([*pack.positions, *range(pack.positions[-1] + 1, pack.positions[-1] + 1 + size)])

@@ -58,7 +58,7 @@ class TrainTest(unittest.TestCase):
         predicted = batch.ids[item, 384 + row + 1]
         self.assertTrue(torch.equal(predicted, batch.ids[item, place]))
         self.assertTrue((batch.weights[item, 384 + row] == 1).all())
-        # What leads to the answer is named in the document, and not in the question.
+        # The name that leads to the answer is in the document, and not in the question.
         item, row, place = watch[3]
         self.assertGreater(len(item), 10)
         for i, q, d in zip(item.tolist(), row.tolist(), place.tolist()):
@@ -96,7 +96,7 @@ class TrainTest(unittest.TestCase):
                 self.assertLess((hidden[0, rows] - expected).abs().max().item(), 1e-3)
 
     def test_a_step_in_bfloat16_is_close_to_one_in_f32(self):
-        """What a GPU does, on the CPU, with the shape that it trains."""
+        """Takes the step of a GPU on the CPU, with the shape that a GPU trains."""
         tokens = train.Tokens(MODEL / "tokenizer.model")
         preset = train.PRESETS["gpu"]
         preset.shape.vocab = tokens.pieces.vocab_size()

@@ -35,7 +35,7 @@ MARK = "\x00"
 
 
 def around(llm, text):
-    """What the template puts before a document and after a question, as text."""
+    """The texts that the template puts before a document and after a question."""
     template = llm.metadata.get("tokenizer.chat_template")
     if template is None:
         return "", "\nAnswer:"
@@ -46,7 +46,7 @@ def around(llm, text):
 
 
 def greedy(llm, context, question):
-    """What follows the question, after a context that was evaluated."""
+    """The greedy answer to the question, after a context that was evaluated."""
     llm.n_tokens = len(context)
     llm.eval(question)
     ids = []

@@ -119,7 +119,7 @@ class AssistantTracker(jinja2.ext.Extension):
 
 
 def compiled_here(source):
-    """What transformers does, where it is not installed."""
+    """Compiles a template as transformers does, for machines without it."""
     def raise_exception(message):
         raise jinja2.exceptions.TemplateError(message)
 

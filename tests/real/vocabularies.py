@@ -36,7 +36,7 @@ class Tokenizer:
         return numbers[::3], list(zip(numbers[1::3], numbers[2::3])), dropped
 
     def close(self):
-        """What it wrote to stderr."""
+        """Ends the process; returns its stderr."""
         self.process.stdin.close()
         said = self.process.stderr.read().decode()
         self.process.stdout.close()

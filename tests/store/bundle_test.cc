@@ -82,7 +82,7 @@ TEST_F(BundleTest, ADocumentComesBackWhole) {
   EXPECT_TRUE(ReadSampleStore(env_, to_).ok());
   EXPECT_TRUE(Import()->existed);
   EXPECT_EQ(Import("c")->row.name, "c");
-  // What was imported, exported again, is the same but for generation, name and checksums.
+  // An imported document, exported again, differs in generation, name and checksums alone.
   ASSERT_TRUE(ExportDocument(env_, to_, imported->row, dir_ / "b.lectern").ok());
   EXPECT_EQ(ReadBytes(dir_ / "b.lectern").size(), bytes_.size());
 }

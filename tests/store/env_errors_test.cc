@@ -272,7 +272,7 @@ TEST_F(EnvErrorsTest, OfRemoving) {
   Expect(Code::kLimitExceeded, "openat", EMFILE, tree, remove);
   Expect(Code::kLimitExceeded, "fcntl", EMFILE, tree, remove);
   Expect(Code::kIoError, "readdir", EIO, tree, remove);
-  // What may not be unlinked and is no directory: the first error counts.
+  // A file that may not be unlinked and is no directory: the first error counts.
   Expect(Code::kReadOnly, "unlinkat", EPERM, tree + "/inner/file",
          [&] { return env.RemoveTree(tree + "/inner/file"); });
   Expect(Code::kIoError, "rmdir", EBUSY, inner, remove);

@@ -53,7 +53,7 @@ TEST(EnvTest, AMirrorHasWhatWasLoaded) {
   EXPECT_TRUE((*mirror)->Load(4096, 4096).ok());
   EXPECT_EQ(data[4095], 0);
   EXPECT_EQ(std::string(data + 4096, 4096), std::string(4096, 'x'));
-  // What was loaded stays when the file changes; what is read then is what is there.
+  // Loaded bytes stay when the file changes; bytes that are read after that are the new ones.
   WriteBytes(dir / "a", std::string(9000, 'y'));
   char byte = 0;
   EXPECT_TRUE((*mirror)->ReadAt(5000, &byte, 1).ok());

@@ -89,7 +89,7 @@ Status Count() { return Fails() ? Status(Code::kIoError, kInjected) : Status(); 
 
 // ---- What is done ----
 
-// Of a few blocks.
+// Adds a document of a few blocks.
 Status Add(Env& env, uint8_t id, const std::string& name) {
   return AddSampleDocument(env, kStore, SampleId(id), name, std::string(150000, name[0])).status();
 }
@@ -110,7 +110,7 @@ Status Import(Env& env, const std::string& name) {
   });
 }
 
-// What cannot be read now is refused, and taken up by the next recovery.
+// A document that cannot be read now is refused here, and taken up by the next recovery.
 Status Recover(Env& env) {
   LECTERN_ASSIGN(const auto recovered,
                  RecoverCatalog(env, kStore, [](std::string_view) { return std::string("/m"); }));
@@ -216,7 +216,7 @@ std::vector<Step> Life() {
   };
 }
 
-// What a reader sees of both stores, every byte verified.
+// Describes both stores as a reader sees them, every byte verified.
 Result<std::string> Look(Env& env) {
   std::string seen;
   for (const std::string& store : {kStore, kOther}) {

@@ -1,5 +1,5 @@
-// Calls of the C library that change, read or lock files, made to fail or to kill their process: of
-// the store and of SQLite's library alike. A program that is linked with failing_calls.cc has them.
+// Makes a chosen call of the C library fail, or kill its process, in the store and in SQLite alike: any
+// call that changes, reads or locks files. A program gets this by linking failing_calls.cc.
 #ifndef LECTERN_TESTS_STORE_FAILING_CALLS_H_
 #define LECTERN_TESTS_STORE_FAILING_CALLS_H_
 
@@ -20,7 +20,7 @@ struct CallPlan {
 };
 inline constexpr char kCallPlanVariable[] = "LECTERN_CALL_PLAN";
 
-// Of this process.
+// The plan of this process.
 CallPlan& TheCallPlan();
 
 }  // namespace lectern

@@ -1,4 +1,4 @@
-// A catalog as Lectern wrote it before names had sources.
+// Writes a catalog of version 1, as Lectern did before names had sources, for tests of the upgrade.
 #ifndef LECTERN_TESTS_STORE_OLDER_CATALOG_H_
 #define LECTERN_TESTS_STORE_OLDER_CATALOG_H_
 

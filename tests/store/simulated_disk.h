@@ -51,7 +51,7 @@ struct DiskChange {
   bool is_directory = false;           // kCreate
 };
 
-// What the disk does wrong, for tests that must notice it. `path` is of the file or directory.
+// Mistakes of the disk, for tests that must notice them. `path` is of the file or directory.
 struct DiskBug {
   std::function<bool(const std::string& path)> ignores_sync;      // of files
   std::function<bool(const std::string& path)> ignores_dir_sync;  // of directories
@@ -95,7 +95,7 @@ class SimulatedDisk : public Env {
                                                   Lease lease) override;
   const char* sqlite_vfs() const override;
 
-  // What files of either kind do.
+  // The operations that files of both kinds have.
   Status Write(int node, const std::string& path, uint64_t offset, const void* data, size_t bytes);
   Status Truncate(int node, const std::string& path, uint64_t size);
   Status Sync(int node, const std::string& path);

@@ -69,7 +69,7 @@ TEST_F(StoreDirectoryTest, TheQuotaCountsEveryFileOfTheStore) {
           << status.message();
     }
   }
-  // What is there of the document itself counts once.
+  // The part of the document itself that is there already counts once.
   const uint64_t part = entry.row.bytes_on_disk;
   EXPECT_TRUE(CheckQuota(env_, store_, used + 5, part + 5, Directory(entry)).ok());
   EXPECT_FALSE(CheckQuota(env_, store_, used + 4, part + 5, Directory(entry)).ok());

@@ -38,7 +38,7 @@ Status Add(Env& env, const std::string& store, uint8_t id, const std::string& na
   return AddSampleDocument(env, store, SampleId(id), name, "Text of " + name).status();
 }
 
-// What only a collection removes.
+// Leaves files that only a collection removes.
 void LeaveThings(const std::string& store) {
   Env& env = Env::Default();
   const auto catalog = *Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadWrite);
@@ -62,7 +62,7 @@ void DamageCatalog(const std::string& store) {
   WriteBytes(CatalogPath(store), bytes);
 }
 
-// What cannot be read now is refused, and taken up by the next recovery.
+// A document that cannot be read now is refused here, and taken up by the next recovery.
 Status Recover(Env& env, const std::string& store) {
   LECTERN_ASSIGN(const auto recovered, RecoverCatalog(env, store, [](std::string_view) {
                    return std::string("/models/reader");
@@ -165,7 +165,7 @@ class SystemCallsTest : public testing::Test {
     ASSERT_EQ(result == -1, with.fault == CallFault::kKill) << where;
     num_absorbed_ += result == 0;
     const auto seen = Look(store);
-    // What was damaged is taken up by the next recovery at the latest.
+    // Damage is mended by the next recovery at the latest.
     if (result == 0 || seen_before != kDamaged) {
       ASSERT_TRUE(seen.ok()) << where << ": " << seen.status().message();
       ASSERT_TRUE(*seen == seen_after || (result != 0 && *seen == seen_before)) << where << *seen;

@@ -70,7 +70,7 @@ def text_of(events):
 
 
 class AskClient(Client):
-    """Of /v1/ask, by `post`: the status and the text of the whole body."""
+    """A client of /v1/ask. Its `post` gives the status and the text of the whole body."""
 
     def ask(self):
         status, text = self.post(ASK)
@@ -593,7 +593,7 @@ class ClientsTest(unittest.TestCase):
                 client.error(), "kv_budget|no document|nothing"))
 
     def test_nginx_s_client_that_leaves_ends_the_generation(self):
-        """Of HTTP/1.0 and without a stream: nothing is written that could tell."""
+        """The request is HTTP/1.0 without a stream, so no write can tell that the client has left."""
         if not shutil.which("nginx"):
             self.skipTest("nginx is not installed")
         for _ in range(5):

@@ -27,7 +27,7 @@ std::shared_ptr<const Model> Tiny() {
   return *model;
 }
 
-// What a tokenizer says, spoiled.
+// A tokenizer whose answers `spoil` changes.
 class SpoiledTokenizer : public Tokenizer {
  public:
   SpoiledTokenizer(const Tokenizer& good, std::function<void(TokenizedText&)> spoil)

@@ -164,13 +164,13 @@ class EvaluateTest(unittest.TestCase):
             for figure in ("question_errors", "answer_errors", "recalled", "read"):
                 self.assertEqual(of[same][figure], default[figure], same)
         self.assertEqual(of["reuse-1"]["kept"], 0)
-        # What every token asks for is more than what all ask for together, and serves all better.
+        # Tokens that choose alone read more than tokens that choose together, and are served better.
         blocks = of["block-1"]
         self.assertGreater(blocks["read"], default["read"] + 0.001)
         self.assertLess(table.mean(blocks["question_errors"]),
                         table.mean(default["question_errors"]))
         self.assertEqual(blocks["answer_errors"], default["answer_errors"])
-        # What was chosen for the token before serves this one less well.
+        # The choice of the token before serves this one less well.
         reuse = of["reuse-0"]
         self.assertGreater(reuse["kept"], 0)
         self.assertLess(reuse["recalled"], default["recalled"])

@@ -209,7 +209,7 @@ def is_whole(data, count, method):
 
 
 def converse(port, client):
-    """What `client` gets."""
+    """The bytes that `client` receives."""
     received = b""
     method = client.pieces[0].lstrip().split(b" ", 1)[0].decode()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as s:

@@ -85,7 +85,7 @@ Result<std::string> Look(const std::string& store) {
   return seen;
 }
 
-// What lies in the store beside what is seen.
+// The paths of everything in the store's docs and tmp.
 std::string Names(const std::string& store) {
   std::vector<std::string> names;
   for (const char* part : {"/docs", "/tmp"}) {
@@ -165,7 +165,7 @@ class IndexSystemCallsTest : public testing::Test {
       ASSERT_EQ(again.exit_status, 0) << where << "; again: " << again.output;
       ASSERT_EQ(*Look(store_), expected.seen) << where;
     }
-    // What a failure left behind is gone with the next collection, and nothing else.
+    // The next collection removes the leftovers of a failure, and nothing else.
     ASSERT_TRUE(Collect().ok()) << where;
     ASSERT_EQ(*Look(store_), expected.seen) << where;
     ASSERT_EQ(Names(store_), expected.names) << where;

@@ -83,7 +83,7 @@ TEST(BboxTextTest, PiecesOfAnySizeSayTheSame) {
   }
 }
 
-// Of a line that ends at `end`, in a block that ends at 200.
+// A line that ends at `end`, in a block that ends at 200.
 std::string Ending(int end, const std::string& words) {
   return "<line xMin=\"100\" xMax=\"" + std::to_string(end) + "\">" + words + "</line>";
 }
@@ -294,7 +294,7 @@ TEST_F(ChildTest, ThatIsMissingIsNamed) {
   }
 }
 
-// What it started goes with it.
+// A child's own children end with it.
 TEST_F(ChildTest, IsGoneWhenItIsCancelled) {
   const std::filesystem::path pids = folder_ / "pids";
   std::filesystem::create_directory(pids);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What OpenAI's clients send to lectern-server, field by field and as whole requests.
+"""Sends the requests of OpenAI's clients to lectern-server, field by field and whole.
 
 LECTERN_BIN         folder of the built tools
 LECTERN_TEST_MODEL  model folder to index with

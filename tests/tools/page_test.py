@@ -23,7 +23,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from make_pdf import make_pdf
 from server_test import BIN, MODEL, Server
 
-# What would be noticed where a text or a name were inserted as HTML.
+# A text that changes the page's title if the page inserts a text or a name as HTML.
 SCRIPT = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
 TEXT = (f"{SCRIPT}\n" + "Nobody knew why the guard noticed that tall road. " * 60 +
         "\nThe Douquouth committee meets in Stuxwick.\n" +
@@ -170,7 +170,7 @@ class PageTest(unittest.TestCase):
 
     @classmethod
     def names(cls):
-        """Of the documents that can be picked."""
+        """Names of the documents that can be picked."""
         return cls.browser.execute_script(
             "return [...document.getElementById('documents').options].map((o) => o.textContent)")
 
@@ -232,7 +232,7 @@ class PageTest(unittest.TestCase):
         return proxy
 
     def forget_log(self):
-        """What Chromium notes of answers that are errors is expected."""
+        """Drops Chromium's log where answers that are errors are expected."""
         self.browser.get_log("browser")
 
     def tearDown(self):

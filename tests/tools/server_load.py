@@ -205,7 +205,7 @@ def leave(store, total):
 
 
 class Process:
-    """What /proc says of a process."""
+    """The figures of a process in /proc."""
 
     def __init__(self, pid):
         self.folder = f"/proc/{pid}/"

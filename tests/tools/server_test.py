@@ -812,7 +812,7 @@ class SessionTest(ServerCase):
         self.assertLess(small.metric("lectern_sessions"), len(names))
         ids = [small.call("GET", "/v1/documents/" + name)[2]["document"] for name in names]
         self.assertLess(sum(len(small.generations_open(i)) for i in ids), len(names))
-        # What never fits waits for nobody.
+        # A question that never fits waits for nobody.
         smaller = Server(store, "--model", MODEL, "--max-ram", "9MiB", "--wait-seconds", "3600")
         self.addCleanup(smaller.stop)
         refused = smaller.ask(document="d0", question="Who?")

@@ -1242,7 +1242,7 @@ class ClusteredStoreTest(ToolsTest):
         self.assertEqual((plan["layer_budget"], plan["head_budget"], plan["stats"]),
                          ("uniform", "global", "window"))
         for layer in plan["layers"]:
-            # Of so short a document the least that a step reads is near the whole budget.
+            # The document is so short that the least a step reads is near the whole budget.
             self.assertAlmostEqual(layer["share"], plan["kv_budget"], delta=0.01)
             self.assertIsNone(layer["heads"])
             self.assertLessEqual(abs(layer["cosine"]), 1)

@@ -9,9 +9,7 @@ build=${1:-build-packaging}
 install_packages "${product_packages[@]}" "${packaging_packages[@]}"
 tools/packaging/private_sentencepiece.sh "$build/sentencepiece"
 cmake --preset release -B "$build" -D LECTERN_TESTS=OFF -D CMAKE_UNITY_BUILD=ON \
-  -D CMAKE_INSTALL_PREFIX=/usr \
-  -D LECTERN_SENTENCEPIECE="$PWD/$build/sentencepiece" \
-  -D LECTERN_READER_DIR=/usr/share/lectern/reader >/dev/null
+  -D CMAKE_INSTALL_PREFIX=/usr -D CMAKE_PREFIX_PATH="$PWD/$build/sentencepiece" >/dev/null
 cmake --build "$build"
 rm -f "$build"/*.deb
 (cd "$build" && cpack)

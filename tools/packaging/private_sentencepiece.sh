@@ -2,10 +2,11 @@
 # Builds Debian's SentencePiece as a static library whose symbols are hidden, for a liblectern that
 # shares no protobuf with the program it is loaded into:
 #
-#   tools/packaging/private_sentencepiece.sh DIR   # then: cmake -D LECTERN_SENTENCEPIECE=DIR …
+#   tools/packaging/private_sentencepiece.sh DIR   # then, in a new build: cmake -D CMAKE_PREFIX_PATH=DIR …
 #
-# DIR: libsentencepiece.a, sentencepiece_processor.h and the copyright file. Does nothing where they
-# are. Needs dpkg-dev and Debian's source packages within reach.
+# DIR gets the library, its header, a file for pkg-config and the copyright file, in the folders lib,
+# include and share/doc. Does nothing where they are. Needs dpkg-dev and Debian's source packages
+# within reach.
 set -euo pipefail
 
 if [ $# -ne 1 ]; then
@@ -14,7 +15,8 @@ if [ $# -ne 1 ]; then
 fi
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
-[ ! -e "$dir/copyright" ] || exit 0
+pc=$dir/lib/pkgconfig/sentencepiece.pc
+[ ! -e "$pc" ] || exit 0
 
 # The source packages beside the machine's binary ones; nothing of the machine is changed.
 work=$dir/work
@@ -38,6 +40,19 @@ cmake -G Ninja -S "$work/source" -B "$work/build" -DCMAKE_BUILD_TYPE=Release \
   -DSPM_ENABLE_SHARED=OFF -DSPM_ENABLE_TCMALLOC=OFF -DCMAKE_CXX_FLAGS=-fno-gnu-unique \
   -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON >/dev/null
 cmake --build "$work/build" --target sentencepiece-static
-cp "$work/build/src/libsentencepiece.a" "$work/source/src/sentencepiece_processor.h" "$dir"
-cp "$work/source/debian/copyright" "$dir"  # last: what is looked for
+mkdir -p "$dir"/{include,lib/pkgconfig,share/doc/sentencepiece}
+cp "$work/build/src/libsentencepiece.a" "$dir/lib"
+cp "$work/source/src/sentencepiece_processor.h" "$dir/include"
+cp "$work/source/debian/copyright" "$dir/share/doc/sentencepiece"
+version=$(dpkg-parsechangelog -l "$work/source/debian/changelog" -S Version)
+# Written last: the script looks for it to tell whether there is anything to do.
+cat >"$work/sentencepiece.pc" <<EOF
+prefix=$dir
+Name: sentencepiece
+Description: SentencePiece as a static library whose symbols are hidden
+Version: ${version%%-*}
+Cflags: -I\${prefix}/include
+Libs: -L\${prefix}/lib -lsentencepiece
+EOF
+mv "$work/sentencepiece.pc" "$pc"
 rm -rf "$work"

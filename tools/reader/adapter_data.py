@@ -200,7 +200,7 @@ class Text:
         return marked
 
     def focused(self, question, num):
-        """What focused reading reads for a question."""
+        """The rows that focused reading reads for a question."""
         return self.always() | self.rows_of(self.ranking.chosen(question, num))
 
 

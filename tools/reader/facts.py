@@ -1,4 +1,4 @@
-"""What generated documents can state: invented entities, their attributes, and the wordings.
+"""The facts that generated documents can state: invented entities, their attributes, and the wordings.
 
 Everything is divided into what the reader is trained on ("train") and what only evaluations use
 ("eval"): every name by the checksum of its invented word, every wording by the side of the double

@@ -45,7 +45,7 @@ uint64_t WantedBlocks(uint32_t num_multiprocessors) {
 
 // Blocks that run at a time on a device, by their shared memory.
 uint32_t BlocksAtOnce(const CudaDeviceInfo& device, uint32_t shared_bytes) {
-  constexpr uint32_t kOfRuntime = 1 << 10;  // besides, of each block
+  constexpr uint32_t kOfRuntime = 1 << 10;  // CUDA keeps 1 KiB of each block for itself
   const uint32_t fit = device.shared_bytes_per_block / (shared_bytes + kOfRuntime);
   return std::max(fit, 1u) * device.num_multiprocessors;
 }
@@ -159,7 +159,8 @@ uint32_t AttentionRowsPerItem(uint64_t num_rows, uint64_t num_ranges, uint32_t n
     return (num_rows + full * kTileKeys - 1) / (full * kTileKeys);
   };
   // One round where two were of few tiles. The states that an item writes weigh as much as a tile
-  // of keys where there are many query rows.
+  // of keys where there are many query rows. Both numbers are by hand, and no GPU has been measured
+  // yet (tests/GPU-PENDING.md); beside the speed they change only the rounding of joined states.
   constexpr uint64_t kFewTiles = 8, kLeastTilesOfMany = 4;
   uint64_t tiles = tiles_of(WantedBlocks(num_multiprocessors) / kRounds);
   if (tiles > kFewTiles) tiles = tiles_of(WantedBlocks(num_multiprocessors));

@@ -6,6 +6,8 @@
 
 namespace lectern {
 
+// A tile of keys, and the query rows that meet it. By hand; no GPU has been measured yet
+// (tests/GPU-PENDING.md). Kernels are written for these sizes.
 constexpr uint32_t kTileThreads = 128;  // four warps
 constexpr uint32_t kTileKeys = 64;
 constexpr uint32_t kFewRows = 16;    // query rows of a tile: of a token's group,
@@ -34,10 +36,11 @@ constexpr uint32_t AttendSharedBytes(uint32_t num_query_rows, uint32_t head_dim)
 constexpr uint32_t JoinCols(uint32_t head_dim) { return (head_dim + 31) / 32 * 32; }
 constexpr uint32_t JoinParts(uint32_t num_query_rows) { return num_query_rows <= kFewRows ? 4 : 1; }
 
-// key_squares: where the tiles of each kv head begin is in shared memory.
+// key_squares: where the tiles of each kv head begin is in shared memory, 4 KiB of it for the most
+// heads. Models have far fewer.
 constexpr uint32_t kMostSquaresHeads = 1024;
 
-constexpr uint32_t kCutThreads = 256;  // of the block that cuts items
+constexpr uint32_t kCutThreads = 256;  // of the block that cuts items, by hand
 
 }  // namespace lectern
 

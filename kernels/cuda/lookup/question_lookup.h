@@ -35,6 +35,8 @@
 
 namespace lectern {
 
+// Query rows of a kv head that choose. By hand: 32 choosing tokens of 16 query heads. The host looks up
+// for more (engine/gpu/lookup.h).
 constexpr uint32_t kMostChosenQueries = 512;
 
 struct CudaQuestionLookupArgs : CudaCodesLookupArgs {

@@ -7,10 +7,12 @@
 
 namespace lectern {
 
+// By hand; no GPU has been measured yet (tests/GPU-PENDING.md). They change the speed alone.
 constexpr uint32_t kQuestionGroups = 16;  // groups of a part, and of a block that is about clusters
 constexpr uint32_t kQuestionBatch = 64;   // groups whose refined rows a block looks for at a time
 
-constexpr uint32_t kMostQuestionBlocks = 1536;  // that take groups in turn, of all heads
+// Blocks that take groups in turn, of all heads; each has room for its own sums. By hand.
+constexpr uint32_t kMostQuestionBlocks = 1536;
 
 // Rows that choose, of a tile.
 constexpr uint32_t QuestionColumns(uint32_t num_chosen) {

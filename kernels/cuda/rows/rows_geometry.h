@@ -6,6 +6,7 @@
 
 namespace lectern {
 
+// By hand; no GPU has been measured yet (tests/GPU-PENDING.md). They change the speed alone.
 constexpr uint32_t kRowBlockThreads = 256;
 constexpr uint32_t kWarpRowCols = 512;  // up to so many columns, a warp has a row to itself
 

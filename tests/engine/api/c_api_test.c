@@ -425,7 +425,7 @@ static void TestIndexing(lectern_engine* engine) {
   }
 }
 
-/* What the text callback finds. */
+/* The argument of the text callback. */
 typedef struct {
   lectern_session* session;
   int num_pieces;
@@ -1021,7 +1021,8 @@ static void TestNames(const char* store, const char* model) {
   CHECK(lectern_engine_free(engine) == LECTERN_OK);
 }
 
-/* What another engine of this program meets while one indexes. */
+/* While one engine indexes, another one of this program may neither open the document nor collect;
+ * then ends the indexing. */
 static int32_t MeetIndexing(const lectern_progress* progress, void* user) {
   lectern_engine* const second = user;
   lectern_session* session = NULL;

@@ -1,6 +1,6 @@
-// What engine/EMBEDDING.md promises to hosts, of the shared library: many engines in one process,
-// settings of the process that stay as they are, children, a limit of memory, threads and their
-// priority.
+// Tests the promises of engine/EMBEDDING.md to a host of the shared library: many engines in one
+// process, settings of the process that stay as they are, children, a limit of memory, threads and
+// their priority.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -154,7 +154,7 @@ std::string FloatControl() {
   return control;
 }
 
-// What a library could change behind the back of its host.
+// Settings of the process that a library could change behind the back of its host.
 std::map<std::string, std::string> Settings() {
   std::map<std::string, std::string> all;
   omp_sched_t schedule;

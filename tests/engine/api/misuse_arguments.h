@@ -1,5 +1,5 @@
-// Arguments as a host gets them wrong, each from the heap with its exact size, so that
-// AddressSanitizer sees a byte read beyond it.
+// Draws right and wrong arguments for calls of the C API. Each comes from the heap with its exact size,
+// so that AddressSanitizer sees a byte that is read beyond it.
 #ifndef LECTERN_TESTS_ENGINE_API_MISUSE_ARGUMENTS_H_
 #define LECTERN_TESTS_ENGINE_API_MISUSE_ARGUMENTS_H_
 

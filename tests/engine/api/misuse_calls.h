@@ -1,5 +1,5 @@
-// One call of the C API, right or wrong, and what is true of every one. misuse_*.cc have them by
-// theme; misuse_test.cc makes a tape of them.
+// Makes random calls of the C API, right and wrong ones, and checks the promises that hold for every
+// call. misuse_*.cc have the calls by theme; misuse_test.cc strings them together (a tape).
 #ifndef LECTERN_TESTS_ENGINE_API_MISUSE_CALLS_H_
 #define LECTERN_TESTS_ENGINE_API_MISUSE_CALLS_H_
 
@@ -34,7 +34,7 @@ std::span<Function> StoreFunctions();
 
 void CallAnyFunction(Tape& tape);
 
-// Of stores, which are folders of the working directory, and of documents.
+// Names to draw from: stores are folders of the working directory, and documents have names.
 inline const std::vector<std::string> kStores = {"store1", "store1", "store2"};
 inline const std::vector<std::string> kNames = {"a", "b", "c"};
 void Unseal();  // all stores
@@ -49,7 +49,7 @@ inline bool IsKnownFailure(lectern_code code) {
 
 inline void CheckString(const char* text, size_t len) { REQUIRE(text && text[len] == 0); }
 
-// What a call gave: others may use it from now on, or it goes.
+// Keeps the handle that a call gave, so that other calls may use it; frees it where there are enough.
 template <typename Handle>
 inline void Keep(Tape& tape, Handle* handle) {
   constexpr size_t kMost[kNumKinds] = {4, 6, 12, 6, 12, 12};
@@ -125,7 +125,7 @@ inline bool Finish(lectern_code code, Error& error, Expected expected) {
   return code == LECTERN_OK;
 }
 
-// Of one that gives a code alone.
+// Checks the result of a call that gives a code alone; true if the call succeeded.
 inline bool Finish(lectern_code code, Expected expected) {
   REQUIRE(code == LECTERN_OK || IsKnownFailure(code));
   if (expected.is_dead_handle) REQUIRE(code == LECTERN_INVALID_HANDLE);
@@ -185,7 +185,7 @@ bool GetStruct(Tape& tape, Get get) {
 inline lectern_code Cancel(lectern_engine* engine) { return lectern_engine_cancel(engine); }
 inline lectern_code Cancel(lectern_session* session) { return lectern_session_cancel(session); }
 
-// What a callback is given: the tape, and the handle of the call that it comes from.
+// The argument of a callback: the tape, and the handle of the call that it comes from.
 template <typename Handle>
 struct Running {
   Tape& tape;

@@ -1,4 +1,5 @@
-// The handles that threads share, use and free under each other, and what is none.
+// Keeps the handles of the C API that threads share, use, and free while others use them; also makes
+// values that are no handles.
 #ifndef LECTERN_TESTS_ENGINE_API_MISUSE_HANDLES_H_
 #define LECTERN_TESTS_ENGINE_API_MISUSE_HANDLES_H_
 
@@ -14,7 +15,7 @@ namespace lectern::misuse {
 
 enum Kind { kEngine, kSession, kAnswer, kReport, kText, kError, kNumKinds };
 
-// Its kind and its free, per type of handle.
+// The kind of each type of handle, and the function that frees it.
 template <Kind kKindOf, auto kFreeOf>
 struct HandleIs {
   static constexpr Kind kKind = kKindOf;
@@ -57,7 +58,7 @@ class Handles {
     REQUIRE(handle && states_.emplace(handle, State{kind, true}).second);
     live_[kind].push_back(handle);
   }
-  // Of each handle one free succeeds.
+  // Notes that a handle was freed; only one free of each succeeds.
   template <typename Handle>
   void Freed(Handle* handle) {
     const std::lock_guard lock(mutex_);
@@ -104,7 +105,7 @@ class Handles {
     const std::lock_guard lock(mutex_);
     return live_[HandleOf<Handle>::kKind].size();
   }
-  // What is still live is freed, which succeeds.
+  // Frees the handles that are still live. The first free of each succeeds, a second one fails.
   template <typename Handle>
   void FreeAll() {
     const std::vector<void*> live = live_[HandleOf<Handle>::kKind];

@@ -70,7 +70,7 @@ bool SessionTokenize(Tape& tape) {
   return Finish(code, error, {picked.is_dead, text.is_wrong() || !has_callback});
 }
 
-// What was said before: turns on the heap, none or some of them wrong.
+// Earlier turns of a conversation: texts on the heap, none or some of them wrong.
 class History {
  public:
   explicit History(Random& random) : instructions_(AnyText(random, {"", "Be brief.", "</s>"})) {

@@ -1,6 +1,6 @@
-// What allocates: no token of an answer. And what fails where it cannot: the n-th allocation fails,
-// alone or with all after it, in opening, asking and indexing: the C API says out of memory,
-// nothing leaks, the same call succeeds afterwards, the store is whole.
+// Tests allocations. No token of an answer allocates. Where the n-th allocation fails, alone or with
+// all after it, in opening, asking and indexing, the C API says out of memory, nothing leaks, the
+// same call succeeds afterwards, and the store is whole.
 //
 // "Allocation": operator new, of ours and of the C++ libraries that we call; what only calls malloc
 // (SQLite, OpenSSL) is left alone. Each failure has a process of its own. One that ends in an abort
@@ -126,7 +126,7 @@ using testing::TinyModel;
 
 constexpr char kQuestion[] = "Who crossed the old bridge?";
 
-// What the process of a failure tells.
+// The report of a process in which an allocation failed.
 struct Outcome {
   uint64_t num_allocations;
   lectern_code code, again;
@@ -470,7 +470,7 @@ class AllocationsTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-// What a step needs it keeps for the next one: the first answers of a session grow it.
+// A step keeps its memory for the next one, so the first answers of a session may allocate.
 TEST_F(AllocationsTest, TokensTakeNone) {
   MakeStore(Clustered(1));
   for (const uint64_t threads : {1, 2}) {

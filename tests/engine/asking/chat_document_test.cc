@@ -202,7 +202,7 @@ TEST_P(ChatFamilyTest, ControlTokensComeFromTheTemplateAlone) {
   EXPECT_EQ(report->tokens, context.ids.size());
   EXPECT_GT(report->tokens, 2048u);
 
-  // What is asked is what those tokens are.
+  // The session asks about exactly those tokens.
   AskOptions ask;
   ask.kv_budget = 1;
   ask.max_tokens = 3;

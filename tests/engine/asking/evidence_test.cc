@@ -77,7 +77,7 @@ TEST_F(EvidenceTest, APassageBelowTheThresholdIsLeftOut) {
   EXPECT_FLOAT_EQ(evidence[1].mass, kMinPassageMass + 0.001);
 }
 
-// What is joined counts as one: the halves alone would be too little.
+// The threshold applies to the joined passage: each half alone would be below it.
 TEST_F(EvidenceTest, TheThresholdIsOfWholePassages) {
   const double half = 0.6 * kMinPassageMass;
   const auto evidence = Find(WithEvenRest({0, half, half, 0}), 2);

@@ -188,7 +188,7 @@ TEST_F(IoTest, WeightsAreInMemoryOnceTheModelIsOpen) {
   EXPECT_EQ(after->text, before->text);
 }
 
-// What is set aside fits exactly: the pages of each layer go when the next one is read.
+// The limit fits exactly: the pages of each layer are let go when the next layer is read.
 TEST_F(IoTest, PagesOfDocumentsKeepALimit) {
   const auto expected = OpenSession(Env::Default(), Io::kMmap)->Ask(kQuestion, AtBudget(1));
   GuardedEnv guarded;  // a page that went too early would be a crash

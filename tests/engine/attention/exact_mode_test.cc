@@ -54,7 +54,8 @@ void ExpectNear(std::span<const float> logits, const std::vector<double>& expect
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], tolerance);
 }
 
-// Of a quarter of the document's rows: the oracle, which has seen all of it, attends to those kept.
+// Checks documents that keep a quarter of their rows: answers are those of the oracle, which has
+// seen the whole document and attends to the kept rows alone.
 void ExpectOnlyKeptRowsToCount(Engine& engine, const std::string& text, const Model& model,
                                DenseOracle& oracle) {
   const size_t num_tokens = oracle.size();
@@ -400,7 +401,7 @@ TEST(IndexTest, ResumedRunHasTheSameBytesAsAnUninterruptedOne) {
   EXPECT_TRUE(ShardFiles(cut.path(), *report) == ShardFiles(whole.path(), *uninterrupted));
 }
 
-// What an interrupted run has clustered by one recipe is of no use to another.
+// An index begins anew if an interrupted run has clustered by another recipe.
 TEST(IndexTest, AnotherRecipeBeginsAnew) {
   const TempFolder store;
   const std::string text = InventedText(9000, 9);

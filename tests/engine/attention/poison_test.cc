@@ -1,5 +1,5 @@
-// What the receipt says was not read is not read: it is overwritten with NaN (variances with huge
-// ones), and nothing changes.
+// Tests that rows which the receipt calls unread are not read: they are overwritten with NaN
+// (variances with huge numbers), and nothing changes.
 #include <gtest/gtest.h>
 
 #include <cmath>

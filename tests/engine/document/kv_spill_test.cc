@@ -1,5 +1,5 @@
-// What an interrupted prefill leaves is taken up where it verifies; whatever call fails, doing it
-// again ends with the same rows and sums.
+// Tests that an interrupted prefill goes on from its files where these verify, and that after any
+// failing call a second attempt ends with the same rows and sums.
 #include "engine/document/kv_spill.h"
 
 #include <gtest/gtest.h>

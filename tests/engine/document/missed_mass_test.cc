@@ -1,4 +1,4 @@
-// What a step misses: the margin of its estimate, and reading on until little is missed.
+// Tests estimates of missed attention: their margin, and reading on until little is missed.
 #include "engine/indexing/measure_missed.h"
 
 #include <gtest/gtest.h>

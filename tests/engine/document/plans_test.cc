@@ -56,7 +56,7 @@ std::unique_ptr<DocumentSession> OpenSession(Engine& engine) {
 
 // --- statistics ---
 
-// Of every token, but in the last layer of those from kUnsampledTokens on in each chunk.
+// Statistics are of every token, in the last layer of those from kUnsampledTokens on in each chunk.
 TEST(StatisticsTest, CosinesAndSquaresAreThoseOfTheDenseOracle) {
   const auto model = Model::Load(Env::Default(), TinyModel());
   ASSERT_TRUE(model.ok());

@@ -166,7 +166,7 @@ TEST(KeptStoreTest, EachRecipeIsADocumentOfItsOwn) {
   const auto rows = *engine.List();
   for (const DocumentRow& row : rows) ids.insert(row.id);
   EXPECT_EQ(ids.size(), 4u);
-  // Of a whole document the method says nothing.
+  // The method means nothing where the whole document is kept: it stays the same document.
   const auto again = engine.Index(Text(), Keep(1, "kvcrush"));
   ASSERT_TRUE(again.ok());
   EXPECT_TRUE(again->existed);
@@ -331,7 +331,7 @@ TEST(SessionRowsTest, HeadsCompeteForTheCap) {
   EXPECT_EQ(rows.num_rows(0), 96u);
   EXPECT_EQ(rows.num_rows(1), 32u);
   EXPECT_EQ(rows.tokens(1)[0], 68u);
-  // Of the first head, of scores 1 … 50, 1 … 50, the four least of the first 68.
+  // The first head's scores are 1 … 50, 1 … 50: of the first 68 rows the four least are gone.
   EXPECT_EQ(rows.tokens(0)[0], 2u);
   EXPECT_EQ(rows.tokens(0)[47], 49u);
   EXPECT_EQ(rows.tokens(0)[48], 52u);

@@ -297,7 +297,7 @@ class StepBatchTest : public ::testing::Test {
     return std::make_shared<StepBatch>(model_, *DefaultBackend(), threads_, limits);
   }
 
-  // What would be a session: its activations, and an attention that depends on all it is given.
+  // Stands for a session: its activations, and an attention that depends on all of its arguments.
   struct Member {
     explicit Member(StepBatchTest& test)
         : activations(test.model_->config(), 1, 2),

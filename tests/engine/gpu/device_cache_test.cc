@@ -40,7 +40,7 @@ struct Talk {
   std::vector<std::unique_ptr<LayerStep>> steps;  // [steps][layers]
 };
 
-// Of a host's lookup, so that all attend to the same rows.
+// Looks up on the host, so that all compared steps attend to the same rows.
 Result<std::vector<HeadSelection>> LookUpHere(uint32_t, const LookupArgs& args) {
   std::vector<HeadSelection> selections;
   LECTERN_RETURN_IF_ERROR(Lookup(args, selections));
@@ -69,7 +69,7 @@ class DeviceCacheTest : public PlacedDocuments {
     return CodesBytes(document) +
            num_rows * 2 * RowBytes(document.kv_dtype(), document.shape().head_dim) + 1024;
   }
-  // What a step of a layer reads by the cache.
+  // The number of rows that a step of a layer reads through the cache.
   static size_t NumCached(const Document& document, uint32_t layer, const LayerStep& step) {
     size_t num_rows = NumRowsRead(step);
     for (const HeadIndex& head : HeadsOf(document, layer)) num_rows += head.num_exact();
@@ -171,7 +171,7 @@ TEST_P(DeviceCacheTest, WhatWasReadIsFoundAgain) {
 TEST_P(DeviceCacheTest, NoRowIsFetchedTwiceInAStep) {
   const auto document = DocumentOf(Dtype::kF16);
   const Selector selector = LookUpHere;
-  // Of which a step's rows are some turns of all slots.
+  // The cache is so small that a step's rows fill all of its slots several times.
   const Placed placed = Place(Dtype::kF16, RoomForRows(*document, 500));
   const Placed whole = Place(Dtype::kF16, uint64_t{1} << 30);
   Asker asker(&placed), of_whole(&whole);

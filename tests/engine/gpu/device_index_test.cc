@@ -28,8 +28,8 @@ using testing::TempFolder;
 using testing::TinyModel;
 using testing::WriteInventedModel;
 
-// Of logits, in units of their spread: the document's keys and values differ by what
-// engine/gpu/prefill.h says, the question is the CPU's.
+// How far logits may be apart, in units of their spread: the document's keys and values differ by as
+// much as engine/gpu/prefill.h says, the question is computed on the CPU.
 constexpr double kTolerance = 1.5e-2;
 
 bool Warns(const IndexReport& report, const char* name) {
@@ -124,7 +124,7 @@ class DeviceIndexTest : public OnMachine {
     }
     return lengths / num_keys;
   }
-  // Of unit vectors: with its direction they have that product, in sum.
+  // The length of the sum of all keys, each scaled to length 1: their products with its direction.
   static double LengthOfSum(const std::vector<float>& keys, size_t dim) {
     std::vector<double> sum(dim);
     for (size_t row = 0; row < keys.size(); row += dim) {

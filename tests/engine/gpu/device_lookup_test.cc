@@ -78,11 +78,11 @@ class DeviceLookupTest : public OnMachine {
             .known_lse = known_lse_};
   }
 
-  // What is known of a row: that of its cluster, its row code, its fine code too.
+  // How well a row is known: by its cluster, its row code, or its fine code too.
   enum class Known { kCluster, kCode, kFineCode };
   using KnownRows = std::vector<std::vector<Known>>;  // [head][row]
 
-  // What that makes of its logit.
+  // The estimate of a row's logit from that knowledge.
   double Estimate(const LookupArgs& args, size_t h, size_t r, uint32_t row, Known known) const {
     const HeadIndex& head = heads_[h];
     const HeadIndex::Level& finest = head.levels().back();
@@ -136,8 +136,8 @@ class DeviceLookupTest : public OnMachine {
     }
     return shares;
   }
-  // Of the `count` best of the rows of which `before` is known more becomes known. Rows of a
-  // cluster that have the same score follow one another.
+  // Takes the rows that are known as `before`, and makes the `count` best of them known better. Rows
+  // of a cluster that have the same score follow one another.
   void Learn(const std::vector<Matrix>& shares, size_t count, Known before, KnownRows& known) {
     std::vector<std::pair<double, std::pair<size_t, uint32_t>>> order;
     for (size_t h = 0; h < heads_.size(); ++h) {

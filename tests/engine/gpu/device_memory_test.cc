@@ -1,4 +1,4 @@
-// What of a document is on a device: how it comes there, and that codes come before rows.
+// Tests which parts of a document come to a device, how, and that codes come before rows.
 #include "tests/engine/placed_documents.h"
 
 namespace lectern {
@@ -102,9 +102,9 @@ TEST_P(DeviceMemoryTest, CodesStayWhereRowsDoNotAndTheDeviceLooksUp) {
   EXPECT_EQ(none.there->num_coded(), 0u);
 }
 
-// What a lookup leaves of a document whose rows do not stay, by the device and, brought to it, by
-// the host: of a token, of a question, and of one with more query rows than the device takes at
-// once.
+// Tests the tail of a document whose rows do not stay, looked up by the device and by the host (then
+// brought to the device): for a token, for a question, and for one with more query rows than the
+// device takes at once.
 TEST_P(DeviceMemoryTest, TheTailIsAttendedToThereAsHere) {
   for (const Dtype dtype : {Dtype::kF16, Dtype::kQ8}) {
     const auto document = DocumentOf(dtype);

@@ -258,8 +258,8 @@ TEST_P(DevicePrefillTest, AnInterruptedRunEndsWithTheSameBits) {
   ExpectSameBits(**resumed, **whole);
 }
 
-// What is not clustered is the device's, the rest, all of it, the CPU's: the same as on the CPU
-// alone, which has done all chunks that need no clusters.
+// A sparse prefill whose dense chunks the CPU has done goes on: the device does the rows that are not
+// clustered, the CPU the clusters, and keys and values are near those of the CPU alone.
 TEST_P(DevicePrefillTest, ASparsePrefillAddsItsClusters) {
   const auto model = Load(TinyModel());
   const std::vector<int32_t> tokens = TextTokens(kDenseTokens + 300);

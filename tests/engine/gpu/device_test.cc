@@ -36,8 +36,8 @@ using testing::TokenDocument;
 using testing::WriteInventedModel;
 using testing::WriteWholeFile;
 
-// Of rows that the host chose: some of nearly the same score may change places at the end of what a
-// budget reads.
+// How far logits may be apart where the host chose the rows: some of nearly the same score may change
+// places at the end of the budget.
 constexpr double kSparseTolerance = 6e-2;
 
 class DeviceTest : public OnMachine {
@@ -104,7 +104,7 @@ TEST_P(DeviceTest, EveryArchitectureHasTheCpusLogits) {
 
 // ---- Every kind of weights: f32, bf16, quantised, blocks whose pairs are neighbours
 
-// Of a few tokens, with an attention of the test's own.
+// Logits of a few tokens, with an attention of the test's own.
 std::vector<float> LogitsOf(const Model& model, ThreadPool& threads,
                             const DeviceTransformer* device) {
   constexpr size_t kTokens = 5;
@@ -188,7 +188,7 @@ TEST_P(DeviceTest, EveryTypeOfRowsHasTheCpusLogits) {
       codes += DeviceCodes::Bytes(*heads);
       lookup = std::max(lookup, DeviceLookup::MostBytes(*heads));
     }
-    // What a session takes of which the CPU attends to the document.
+    // Device memory of a session for which the CPU attends to the document.
     const uint64_t session = [&] {
       auto placed = Place(indexed, OpenDevice());
       EXPECT_TRUE(placed.ok());

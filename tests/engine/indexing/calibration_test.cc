@@ -1,4 +1,4 @@
-// What a document learns of itself while it is indexed, and the budgets that follow.
+// Tests the measurements that a document keeps from its indexing, and the budgets that follow from them.
 #include "engine/indexing/calibrate_document.h"
 
 #include <gtest/gtest.h>
@@ -152,7 +152,7 @@ TEST(AutoBudgetTest, AFixedBudgetThatIsTooSmallWarnsBeforeTheAnswer) {
   }
 }
 
-// What was measured is of the document's own plan and of the default rule.
+// Predictions hold for the document's own plan and the default rule: they were measured with these.
 TEST(AutoBudgetTest, OtherPoliciesHaveNoPrediction) {
   AskOptions options;
   options.kv_budget = 0.3f;

@@ -494,7 +494,7 @@ struct Damage {
   std::function<void(DiskImage&)> apply;
 };
 
-// What RecoverCatalog is for.
+// The kinds of damage that RecoverCatalog mends.
 std::vector<Damage> Damages() {
   return {{"no catalog",
            [](DiskImage& image) {

@@ -26,7 +26,7 @@ constexpr size_t kHeadDim = 64, kWidth = 192, kNumLayers = 8;
 // A factor for dimension `dim` of a head; RoPE rotates `dim` with `dim` + 32, so both have the same.
 using Factor = std::function<float(size_t dim)>;
 
-// What is done to the rows of the projections of keys and queries. Factors whose product is 1 leave
+// Changes the rows of the projections of keys and queries. Factors whose product is 1 leave
 // exact attention as it was.
 struct Hardness {
   const char* name;

@@ -7,7 +7,7 @@
 namespace lectern {
 namespace {
 
-// What is asked whether to stop also tells how far it is, after a tenth of a second.
+// Asking whether to stop also reports progress, once a tenth of a second has passed.
 TEST(IndexProgressTest, NeverTellsMoreThanThereIs) {
   std::vector<IndexProgress> told;
   IndexOptions options;

@@ -70,7 +70,7 @@ Store With(const std::string& text, Dtype dtype = Dtype::kF16) {
   return Store(store);
 }
 
-// What a store of the same generations has that never saw the text before.
+// The shards of a store with the same generations that never saw the text before.
 const std::map<std::string, std::string>& FromScratch(const std::string& text, Dtype dtype) {
   static std::map<std::pair<std::string, Dtype>, std::map<std::string, std::string>> made;
   auto& shards = made[{text, dtype}];

@@ -86,7 +86,7 @@ class Prefilled {
     }
     return all;
   }
-  // What is kept of the prefill, byte for byte.
+  // The files that a prefill keeps, byte for byte.
   std::map<std::string, std::string> Files() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/spill")) {

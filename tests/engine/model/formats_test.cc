@@ -46,8 +46,8 @@ constexpr Format kFormats[] = {
     {"gemma3", TensorType::kQ8_0}, {"phi3", TensorType::kQ4_K},
 };
 
-// What files say otherwise than the golden's case: sizes that blocks fit into, and what no key of
-// GGUF says.
+// Fields in which the files differ from the golden case: sizes that blocks fit into, and those that
+// no key of GGUF tells.
 Json::Object Fields(const std::string& architecture, TensorType type) {
   const bool is_wide = BlockValues(type) == 256;
   const bool is_gemma = architecture.starts_with("gemma");
@@ -114,7 +114,7 @@ double Lead(std::vector<double> logits) {
   return (logits[0] - logits[1]) / std::sqrt(squares / n - sum / n * (sum / n));
 }
 
-// What a dense pass answers to `question`, and the smallest of its steps' leads.
+// The answer of a dense pass to `question`, and the smallest lead of a chosen token over the next.
 struct DenseAnswer {
   std::vector<int32_t> ids;
   double lead = INFINITY;

@@ -137,7 +137,7 @@ Golden ReadGolden(const std::string& name) {
   return golden;
 }
 
-// Of the logits after the last 8 of `ids`, one token a step.
+// Logits after each of the last 8 of `ids`, one token a step.
 std::vector<std::vector<float>> Logits(const std::string& model, const std::vector<int32_t>& ids) {
   const TempFolder folder;
   const size_t context = ids.size() - 8;

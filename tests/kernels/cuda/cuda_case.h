@@ -1,4 +1,4 @@
-// What the tests of CUDA kernels share: every device that they run on here, and buffers.
+// Shared by the tests of CUDA kernels: every device that they run on here, and buffers.
 //
 // "emulated" runs the kernels on the CPU, threads in order; "emulated_shuffled" in a drawn order,
 // which shows missing barriers; "gpu" on the first GPU, where liblectern_cuda.so.1 was built and
@@ -76,7 +76,7 @@ class CudaTest : public ::testing::TestWithParam<CudaMachine> {
     Wait();
     return buffer;
   }
-  // Of bytes that are NaN as floats of any kind.
+  // A buffer whose bytes are NaN as floats of any kind.
   template <typename T>
   DeviceBuffer<T> Make(size_t size) {
     DeviceBuffer<T> buffer;

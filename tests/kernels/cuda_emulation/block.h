@@ -1,5 +1,5 @@
 // A block of the emulated device: its threads are fibers, and its shared memory ends in canaries
-// (emulation.h). Of emulation.cc alone, under its lock.
+// (emulation.h). For emulation.cc alone, under its lock.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_EMULATION_BLOCK_H_
 #define LECTERN_TESTS_KERNELS_CUDA_EMULATION_BLOCK_H_
 
@@ -44,7 +44,7 @@ constexpr int kWarp = 32;
 #if defined(LECTERN_TSAN_FIBERS)
 inline void Release(const void* at) { __tsan_release(const_cast<void*>(at)); }
 inline void Acquire(const void* at) { __tsan_acquire(const_cast<void*>(at)); }
-// What this file does to memory for a thread of a kernel.
+// Tell ThreadSanitizer of memory that this file reads and writes for a thread of a kernel.
 inline void Writes16(void* at) { __tsan_write16(at); }
 inline void Reads(const void* at, size_t bytes) {
   if (bytes > 0) __tsan_read_range(const_cast<void*>(at), bytes);
@@ -76,7 +76,7 @@ class StackPool {
 #endif
     free_[(begin_ + count_++) % free_.size()] = bottom;
   }
-  // What ThreadSanitizer takes the code on a stack for, as if for a thread.
+  // The fiber for which ThreadSanitizer takes code on a stack, as if it were a thread.
   void* TsanFiber(const char* bottom) {
 #if defined(LECTERN_TSAN_FIBERS)
     void*& fiber = tsan_fibers_[bottom];

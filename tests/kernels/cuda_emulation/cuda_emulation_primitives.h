@@ -81,7 +81,7 @@ LECTERN_OF_THE_DEVICE void LoadMatrices(void* const* lanes) {
   }
 }
 
-// Of an element's bits; a table for f16, whose conversion takes longest here.
+// An element as a float; f16 has a table, because its conversion takes longest here.
 inline float FloatOf(f16 x) {
   static const auto* const table = [] {
     auto* floats = new std::array<float, 65536>;

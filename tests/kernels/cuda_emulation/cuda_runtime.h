@@ -16,8 +16,8 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
-// Of what stands for the device's own work on several threads' numbers: where ThreadSanitizer
-// watches kernels (emulation.h), it is nobody's.
+// Marks functions that stand for the device's own work on the numbers of several threads: where
+// ThreadSanitizer watches kernels (emulation.h), it takes their accesses for nobody's.
 #if defined(__SANITIZE_THREAD__)
 #define LECTERN_OF_THE_DEVICE __attribute__((no_sanitize("thread")))
 extern "C" void __tsan_read16(void* address);
@@ -70,7 +70,7 @@ struct Shuffle {
       if (lanes[i] == nullptr) continue;
       auto& lane = *static_cast<Shuffle*>(lanes[i]);
       const auto* source = static_cast<const Shuffle*>(lanes[lane.from]);
-      // What an absent lane holds is undefined: bytes that are NaN.
+      // An absent lane's value is undefined: its bytes are NaN.
       if (source != nullptr) {
         lane.result = source->value;
       } else {
@@ -137,7 +137,7 @@ inline uint32_t atomicAdd(uint32_t* address, uint32_t value) {
   return AddAtomically(address, value);
 }
 inline unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
-  // Of what is kept as uint64_t, which may be another type.
+  // The number may be kept as uint64_t, which may be another type.
   using Aliased [[gnu::may_alias]] = unsigned long long;
   return AddAtomically<Aliased>(address, value);
 }

@@ -22,7 +22,7 @@ struct State {
   Machine machine;
   Faults faults;
   uint64_t seed = 0, num_launches = 0, allocated = 0;
-  // Of a launch: draws what others do not see yet (0: they see all); whether that is everything.
+  // Draws which writes of a launch others do not see yet (0: they see all); whether they see none.
   uint64_t late = 0;
   bool is_all_late = false;
   std::atomic<uint64_t> num_launch_calls = 0, num_waits = 0;

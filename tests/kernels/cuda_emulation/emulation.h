@@ -29,7 +29,7 @@ namespace cuda_emulation {
 
 // 0: threads and blocks in ascending order; else drawn by it. Of all launches from now on.
 void SetSeed(uint64_t seed);
-// What the last failed launch did wrong; "" when none failed since it was asked.
+// The mistake of the last failed launch; "" when none failed since this was called last.
 std::string TakeReport();
 
 // The machine that is pretended. Defaults: one device, compute capability 9.0.
@@ -42,7 +42,7 @@ struct Machine {
   uint32_t num_multiprocessors = 4;
 };
 void SetMachine(const Machine& machine);  // not while it runs
-// What goes wrong from now on. Defaults: nothing.
+// Failures from now on. Defaults: none.
 struct Faults {
   static constexpr uint64_t kNever = ~uint64_t{0};
   uint64_t allocations_left = kNever;  // then there is no memory

@@ -231,7 +231,8 @@ class Engine(_Handle):
 
     def index(self, text: str | bytes, *, name: str = "", again: bool = False,
               on_progress: Callable[[Progress], object] | None = None) -> dict:
-        """What `index-document --json` prints. The same text again: nothing is done."""
+        """Indexes a text; returns the report that `index-document --json` prints. A text that is indexed
+        already is left as it is, unless `again`."""
         data = text.encode() if isinstance(text, str) else text
         name_data, callback = name.encode(), _Callback(on_progress)
         options = _IndexOptions(struct_size=ctypes.sizeof(_IndexOptions), name=name_data,

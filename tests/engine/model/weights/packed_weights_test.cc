@@ -32,7 +32,7 @@ std::shared_ptr<const Model> Load(Env& env, const ModelOptions& options) {
 
 uint64_t Quantised(const Model& model) { return model.weights().packed()->quantised(); }
 
-// Of all packed bytes.
+// A checksum of all packed bytes.
 uint32_t Digest(const Model& model) {
   const Weights& weights = model.weights();
   uint32_t crc = 0;

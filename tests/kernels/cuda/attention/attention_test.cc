@@ -50,7 +50,7 @@ std::vector<double> Dense(const Problem& p, const float* query, const Matrix& ke
 
 class CudaAttentionTest : public CudaTest {
  protected:
-  // What a row of the result may be off by.
+  // The error that a row of the result may have.
   static double Tolerance(const Problem& p, const Matrix& values) {
     float largest = 0;
     for (const float x : values.data) largest = std::max(largest, std::abs(x));
@@ -284,7 +284,7 @@ TEST_P(CudaAttentionTest, LogMassesTakeThePlaceOfProducts) {
     tail.key_scales = nullptr;
     tail.logits = logits.data();
     tail.logits_stride = stride;
-    // Of the last head nothing but its tail.
+    // The last head reads nothing but its tail.
     std::vector<AttentionRange> rows, tails, all;
     for (uint32_t head = 0; head < p.num_kv_heads; ++head) {
       rows.push_back({head, 0, 10 * head, head + 1 < p.num_kv_heads ? 10 * head + 70 : 0});

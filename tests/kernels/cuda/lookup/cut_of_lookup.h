@@ -1,4 +1,4 @@
-// What lookups cut of their lists, for the tests of both.
+// Checks the attention items that a lookup cuts of its list and tail, for the tests of both lookups.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_LOOKUP_CUT_OF_LOOKUP_H_
 #define LECTERN_TESTS_KERNELS_CUDA_LOOKUP_CUT_OF_LOOKUP_H_
 
@@ -10,7 +10,7 @@
 
 namespace lectern {
 
-// The items that a lookup cuts of what it lists and of a tail, which are those of CutAttention.
+// Memory for the items that a lookup cuts; Check compares them with those of CutAttention.
 class CutOfLookup {
  public:
   CutOfLookup(CudaTest& test, uint32_t num_heads, uint32_t num_wanted, uint32_t num_groups)

@@ -9,13 +9,13 @@
 #include "kernels/second_order.h"
 #include "kernels/softcap.h"
 #include "tests/kernels/cuda/cuda_case.h"
-#include "tests/kernels/cuda/lookup/cut_of_lookup.h"
 #include "tests/kernels/cuda/lookup/score_buckets.h"
+#include "tests/kernels/cuda/lookup/uploaded_case.h"
 
 namespace lectern {
 namespace {
 
-// What a lookup should find.
+// The result that a lookup should have.
 struct QuestionAnswer {
   std::vector<uint32_t> rows, counts;  // rows as their head counts them
   std::vector<double> lse, tail, tail_lse;
@@ -35,8 +35,8 @@ struct QuestionCase {
   uint32_t widest_group = 0;  // clusters of each head's second group; 0: as others
   float factor = 0.3f;        // of the codes; 0: rows of a cluster are equal
   bool is_equal = false;      // all centroids, and weights
-  // Of the first head: most of so many rows have e^50 and more by their row codes, nothing of their
-  // own by fine ones, for the first query row that chooses.
+  // Rows of the first head of which most have e^50 and more by their row codes and nothing of their
+  // own by fine codes, for the first query row that chooses.
   uint32_t loud_rows = 0;
 
   std::vector<uint32_t> row_begin, clusters, group_begin, group_clusters, cluster_begin = {0};
@@ -117,7 +117,7 @@ struct QuestionCase {
     }
   }
 
-  // Of a head, whose rows have their clusters.
+  // Draws the codes of a head whose rows have their clusters.
   void DrawCodes(size_t head, const Matrix& drawn, uint32_t num_clusters, std::mt19937& engine) {
     std::uniform_real_distribution<float> uniform(0, 1);
     const uint32_t size = num_rows[head];
@@ -182,7 +182,7 @@ struct QuestionCase {
       const auto signs = fine_planes.end() - static_cast<ptrdiff_t>((size - t) * 3 * plane_bytes());
       planes.insert(planes.end(), signs, signs + static_cast<ptrdiff_t>(plane_bytes()));
     }
-    // What nobody has: no cluster there is, and no number.
+    // The padding must never be read: it has a cluster that does not exist, and NaN.
     const size_t padded = (factors.size() + 31) / 32 * 32;
     factors.resize(padded, NAN);
     fine_factors.resize(padded, NAN);
@@ -215,8 +215,8 @@ struct QuestionCase {
   }
 
   using Masses = std::vector<std::vector<std::vector<double>>>;  // [head][rows][chosen]
-  // Of the largest scores, about `count`: so many that the next one is clearly smaller. Scores of
-  // rows that do not compete are negative.
+  // Counts about `count` of the largest scores, so many that the next one is clearly smaller. Rows
+  // that do not compete have negative scores.
   static uint32_t CountAtGap(const std::vector<std::vector<double>>& scores, uint32_t count,
                              double& cut) {
     std::vector<double> order;
@@ -235,7 +235,7 @@ struct QuestionCase {
     cut = order[count - 1];
     return count;
   }
-  // Of each head's clusters how many rows are coded; num_coded becomes a number that is clear.
+  // How many rows of each head's clusters are coded; num_coded becomes a number that is clear.
   std::vector<std::vector<uint32_t>> Coded(const std::vector<std::vector<double>>& references,
                                            uint32_t& num_coded) const {
     std::vector<double> scores;
@@ -371,88 +371,21 @@ struct QuestionCase {
 
 class CudaQuestionLookupTest : public CudaTest {
  public:
-  struct Found {
-    std::vector<uint32_t> rows, counts;
-    std::vector<float> lse, tail, tail_lse;
-    bool operator==(const Found&) const = default;
-  };
+  using Found = FoundRows;
   Found Run(const QuestionCase& of, uint32_t num_coded, uint32_t num_refined, uint32_t num_wanted) {
-    const auto planes = Upload(of.planes), fine_planes = Upload(of.fine_planes);
-    const auto factors = Upload(of.factors), fine_factors = Upload(of.fine_factors);
-    const auto clusters = Upload(of.clusters), row_begin = Upload(of.row_begin);
-    const auto num_rows = Upload(of.num_rows), group_begin = Upload(of.group_begin);
-    const auto centroids = Upload(of.centroids), query_bits = Upload(of.queries);
-    const auto cluster_begin = Upload(of.cluster_begin), first_row = Upload(of.first_row);
-    const auto rotation = Upload(RotationSigns(of.dim));
-    const auto cluster_end = Upload(of.cluster_end);
-    const auto deviations = Upload(of.deviations);
-    const auto group_clusters = Upload(of.group_clusters), chosen = Upload(of.chosen);
-    const auto known = Upload(of.known), weights = Upload(of.weights);
+    const UploadedCase lookup(*this, of, of.group, of.num_queries(), of.num_chosen, num_wanted);
+    const auto chosen = Upload(of.chosen);
     CudaQuestionLookupArgs args;
-    args.codes = {.planes = planes.data(),
-                  .factors = factors.data(),
-                  .fine_planes = fine_planes.data(),
-                  .fine_factors = fine_factors.data(),
-                  .clusters = clusters.data(),
-                  .row_begin = row_begin.data(),
-                  .num_rows = num_rows.data(),
-                  .group_begin = group_begin.data(),
-                  .group_clusters = group_clusters.data(),
-                  .centroids = centroids.data(),
-                  .cluster_begin = cluster_begin.data(),
-                  .cluster_end = cluster_end.data(),
-                  .deviations = of.has_deviations ? deviations.data() : nullptr,
-                  .rotation = rotation.data(),
-                  .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
-                  .most_rows = of.most_rows,
-                  .most_groups = of.most_groups,
-                  .most_clusters = of.most_clusters,
-                  .all_rows = of.all_rows,
-                  .plane_bytes = static_cast<uint32_t>(of.plane_bytes())};
-    args.queries = {.data = query_bits.data(),
-                    .dtype = of.dtype,
-                    .stride = of.query_stride(),
-                    .num_tokens = static_cast<uint32_t>(of.num_tokens),
-                    .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
-                    .group = static_cast<uint32_t>(of.group),
-                    .head_dim = static_cast<uint32_t>(of.dim)};
-    args.scale = of.scale;
-    args.softcap = of.softcap;
-    args.known_lse = of.has_known ? known.data() : nullptr;
+    lookup.Set(args, num_coded, num_refined);
     args.chosen = chosen.data();
-    args.weights = weights.data();
+    args.weights = lookup.weights();
     args.num_chosen = static_cast<uint32_t>(of.num_chosen);
-    args.num_coded = num_coded;
-    args.num_refined = num_refined;
-    args.num_wanted = num_wanted;
     const size_t num_scratch =
-        CudaQuestionLookupScratch(args.codes, args.num_chosen, args.num_coded, args.num_refined);
+        CudaQuestionLookupScratch(args.codes, args.num_chosen, num_coded, num_refined);
     if (scratch_.size() != num_scratch) scratch_ = Make<float>(num_scratch);
     args.scratch = scratch_.data();
-    args.first_row = of.has_known ? first_row.data() : nullptr;
-    const size_t heads = of.num_heads();
-    const auto rows = Make<uint32_t>(num_wanted), listed = Make<uint32_t>(heads);
-    const auto lse = Make<float>(heads * of.num_chosen);
-    const auto tail = Make<float>(heads * of.num_queries() * of.most_groups);
-    const auto tail_lse = Make<float>(heads * of.num_chosen);
-    args.rows = rows.data();
-    args.counts = listed.data();
-    args.lse = lse.data();
-    args.tail = tail.data();
-    args.tail_lse = tail_lse.data();
-    const CutOfLookup cut(*this, args.codes.num_kv_heads, num_wanted, of.most_groups);
-    args.cut = cut.Args(args.counts);
     Expect(CudaQuestionLookup(stream_, args));
-    Found found = {Download(rows), Download(listed), Download(lse), Download(tail),
-                   Download(tail_lse)};
-    cut.Check(*this, found.counts);
-    size_t at = 0;  // rows as their head counts them
-    for (size_t h = 0; h < heads; ++h) {
-      for (uint32_t i = 0; i < found.counts[h] && at < found.rows.size(); ++i, ++at) {
-        if (args.first_row != nullptr) found.rows[at] -= of.first_row[h];
-      }
-    }
-    return found;
+    return lookup.Found();
   }
 
   DeviceBuffer<float> scratch_;
@@ -639,7 +572,7 @@ TEST_P(CudaQuestionLookupTest, CodesTheBestClusters) {
   for (uint32_t i = 0; i < 333; ++i) ASSERT_EQ(found.rows[i], i < 30 ? i : i - 30);
 }
 
-// Of rows that are not coded neither codes nor factors count, nor fine codes of those not refined.
+// Codes and factors count for coded rows alone, fine codes for refined rows alone.
 TEST_P(CudaQuestionLookupTest, ReadsNoCodesOfOtherRows) {
   QuestionCase of;
   of.num_rows = {300, 130};
@@ -662,7 +595,7 @@ TEST_P(CudaQuestionLookupTest, ReadsNoCodesOfOtherRows) {
   EXPECT_EQ(Run(of, num_coded, num_refined, num_wanted), found);
 }
 
-// Of rows of the same score the first ones, head by head.
+// Among rows of the same score the first ones are taken, head by head.
 TEST_P(CudaQuestionLookupTest, TakesEqualRowsInTheirOrder) {
   QuestionCase of;
   of.num_rows = {30, 1200};

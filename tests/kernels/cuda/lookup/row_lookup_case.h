@@ -206,7 +206,7 @@ struct RowLookupCase {
   }
 };
 
-// What is chosen of a case, by the definition.
+// The rows that the definition chooses in a case.
 struct ChosenRows {
   const RowLookupCase& of;
   uint32_t num_coded, num_refined, num_wanted;
@@ -279,7 +279,7 @@ struct ChosenRows {
   double ClusterLogit(size_t h, size_t r, size_t cluster) const {
     return of.cluster_logits[h][r * of.num_clusters(h) + cluster];
   }
-  // Of a coded row, as far as it is known.
+  // The logit of a coded row, by the best code that is known of it.
   double Logit(size_t h, size_t r, uint32_t t) const {
     return (is_refined[h][t] ? of.fine_logits : of.logits)[h][r * of.num_rows[h] + t];
   }

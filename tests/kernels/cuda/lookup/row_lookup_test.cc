@@ -8,94 +8,29 @@
 
 #include "kernels/cuda/attention/key_squares.h"
 #include "tests/kernels/cuda/cuda_case.h"
-#include "tests/kernels/cuda/lookup/cut_of_lookup.h"
 #include "tests/kernels/cuda/lookup/row_lookup_case.h"
+#include "tests/kernels/cuda/lookup/uploaded_case.h"
 
 namespace lectern {
 namespace {
 
 class CudaRowLookupTest : public CudaTest {
  public:
-  struct Found {
-    std::vector<uint32_t> rows, counts;
-    std::vector<float> lse, tail, tail_lse;
-  };
-  // `then`: with what was found, on the device.
+  using Found = FoundRows;
+  // `then` is called with the arguments after the lookup, while its result is on the device.
   Found Run(const RowLookupCase& of, uint32_t num_coded, uint32_t num_refined, uint32_t num_wanted,
             const std::function<void(const CudaRowLookupArgs&)>& then = {}) {
-    const auto planes = Upload(of.planes), fine_planes = Upload(of.fine_planes);
-    const auto fine_factors = Upload(of.fine_factors), deviations = Upload(of.deviations);
-    const auto query_bits = Upload(of.queries), centroids = Upload(of.centroids);
-    const auto cluster_begin = Upload(of.cluster_begin), first_row = Upload(of.first_row);
-    const auto cluster_end = Upload(of.cluster_end), rotation = Upload(RotationSigns(of.dim));
-    const auto factors = Upload(of.factors), known = Upload(of.known);
-    const auto weights = Upload(of.weights);
-    const auto group_clusters = Upload(of.group_clusters);
-    const auto clusters = Upload(of.clusters), row_begin = Upload(of.row_begin);
-    const auto num_rows = Upload(of.num_rows), group_begin = Upload(of.group_begin);
-    const size_t queries = of.num_heads() * of.num_queries;
+    const UploadedCase lookup(*this, of, of.group(), of.num_queries, of.num_queries, num_wanted);
     CudaRowLookupArgs args;
-    args.codes = {.planes = planes.data(),
-                  .factors = factors.data(),
-                  .fine_planes = fine_planes.data(),
-                  .fine_factors = fine_factors.data(),
-                  .clusters = clusters.data(),
-                  .row_begin = row_begin.data(),
-                  .num_rows = num_rows.data(),
-                  .group_begin = group_begin.data(),
-                  .group_clusters = group_clusters.data(),
-                  .centroids = centroids.data(),
-                  .cluster_begin = cluster_begin.data(),
-                  .cluster_end = cluster_end.data(),
-                  .deviations = of.has_deviations ? deviations.data() : nullptr,
-                  .rotation = rotation.data(),
-                  .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
-                  .most_rows = of.most_rows,
-                  .most_groups = of.most_groups,
-                  .most_clusters = of.most_clusters,
-                  .all_rows = of.all_rows,
-                  .plane_bytes = static_cast<uint32_t>(of.plane_bytes())};
-    args.queries = {.data = query_bits.data(),
-                    .dtype = of.dtype,
-                    .stride = of.query_stride(),
-                    .num_tokens = static_cast<uint32_t>(of.num_tokens),
-                    .num_kv_heads = static_cast<uint32_t>(of.num_heads()),
-                    .group = static_cast<uint32_t>(of.group()),
-                    .head_dim = static_cast<uint32_t>(of.dim)};
-    args.scale = of.scale;
+    lookup.Set(args, num_coded, num_refined);
+    args.row_weights = of.has_weights ? lookup.weights() : nullptr;
     const size_t num_scratch = CudaRowLookupScratch(
         args.codes, static_cast<uint32_t>(of.num_queries), num_coded, num_refined);
     if (scratch_.size() != num_scratch) scratch_ = Make<float>(num_scratch);
-    const auto rows = Make<uint32_t>(num_wanted), counts = Make<uint32_t>(of.num_heads());
-    const auto lse = Make<float>(queries), tail = Make<float>(queries * of.most_groups);
-    const auto tail_lse = Make<float>(queries);
-    args.first_row = of.has_known ? first_row.data() : nullptr;
-    args.softcap = of.softcap;
-    args.known_lse = of.has_known ? known.data() : nullptr;
-    args.row_weights = of.has_weights ? weights.data() : nullptr;
-    args.num_coded = num_coded;
-    args.num_refined = num_refined;
-    args.num_wanted = num_wanted;
     args.scratch = scratch_.data();
-    args.rows = rows.data();
-    args.counts = counts.data();
-    args.lse = lse.data();
-    args.tail = tail.data();
-    args.tail_lse = tail_lse.data();
-    const CutOfLookup cut(*this, args.codes.num_kv_heads, num_wanted, of.most_groups);
-    args.cut = cut.Args(args.counts);
     Expect(CudaRowLookup(stream_, args));
     if (then) then(args);
-    Found found = {Download(rows), Download(counts), Download(lse), Download(tail),
-                   Download(tail_lse)};
-    cut.Check(*this, found.counts);
-    size_t at = 0;  // rows as their head counts them
-    for (size_t h = 0; h < of.num_heads(); ++h) {
-      for (uint32_t i = 0; i < found.counts[h] && at < found.rows.size(); ++i, ++at) {
-        if (args.first_row != nullptr) found.rows[at] -= of.first_row[h];
-      }
-    }
-    return found;
+    return lookup.Found();
   }
 
   DeviceBuffer<float> scratch_;
@@ -245,7 +180,7 @@ TEST_P(CudaRowLookupTest, FindsTheSameBitsEachTime) {
   }
 }
 
-// Of rows of the same score the first ones, head by head.
+// Among rows of the same score the first ones are taken, head by head.
 TEST_P(CudaRowLookupTest, TakesEqualRowsInTheirOrder) {
   RowLookupCase of;
   of.num_rows = {30, 2500};

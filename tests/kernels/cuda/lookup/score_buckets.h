@@ -1,4 +1,5 @@
-// The buckets of kernels/cuda/lookup/row_select.h, as its definition: 64 to a power of two.
+// Defines, for tests, the buckets in which kernels/cuda/lookup/row_select.h counts scores: 64 for each
+// power of two.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_LOOKUP_SCORE_BUCKETS_H_
 #define LECTERN_TESTS_KERNELS_CUDA_LOOKUP_SCORE_BUCKETS_H_
 
@@ -28,8 +29,8 @@ inline bool IsNearEdgeOf(double score, uint32_t bucket) {
   return false;
 }
 
-// What of `sizes` rows each, one after the other, are among the `wanted` best by their scores.
-// `is_clear`: whether none is so near to the cut that a rounding error decides.
+// How many rows of each group, of `sizes` rows with one score, are among the `wanted` best; groups
+// follow one another. `is_clear`: no score is so near to the cut that a rounding error decides.
 struct BestOfScores {
   std::vector<uint32_t> taken;
   bool is_clear = true;

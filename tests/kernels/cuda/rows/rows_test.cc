@@ -58,7 +58,7 @@ TEST_P(CudaRowsTest, RmsNormMatchesScalarAroundVectorWidths) {
   }
 }
 
-// Of rows that are aligned, and read four columns at a time, and of ones that are not.
+// Tests aligned rows, which are read four columns at a time, and unaligned ones.
 TEST_P(CudaRowsTest, RmsNormInPlaceAndUnaligned) {
   for (const size_t num_cols : {4, 36, 600, 2052}) {
     const size_t stride = num_cols + 4;

@@ -118,7 +118,7 @@ TEST_F(CudaMachineTest, EachHasItsOwnErrorAndWayOut) {
   EXPECT_FALSE(CudaStream::Create(*lectern_cuda_kernels(), 2, stream).ok());
 }
 
-// Of 99 KiB: rows of 128 columns fit, those of 256 do not.
+// A device with 99 KiB of shared memory has room for rows of 128 columns, not for those of 256.
 TEST_F(CudaMachineTest, AttentionAsksForNoMoreSharedMemoryThanThereIs) {
   cuda_emulation::SetMachine({.shared_bytes = 101376});
   CudaStream stream;

@@ -74,7 +74,8 @@ class EmulationTest : public testing::Test {
   }
   void TearDown() override { cuda_emulation::SetSeed(0); }
 
-  // What a block of 128 threads left, of which `shared` bytes are shared; what it did wrong.
+  // Runs a block of 128 threads with `shared` bytes of shared memory, which leaves its results in out_.
+  // Returns the report of its mistake, "" if it made none.
   std::string Run(void (*kernel)(Args), int mistake, uint64_t seed = 0, uint32_t shared = 512) {
     cuda_emulation::SetSeed(seed);
     out_.assign(128, NAN);
@@ -184,7 +185,7 @@ TEST(EmulatedOrderDeathTest, RacesOfThreadsWarpsAndBlocksAreReported) {
 
 #endif
 
-// What runs before the wait would read what kernels before have not written yet, on a GPU alone.
+// Code before the wait would read memory that earlier kernels have not written yet, on a GPU alone.
 TEST_F(EmulationTest, EveryKernelBeginsWithTheWait) {
   int num_kernels = 0;
   for (const auto& entry :
