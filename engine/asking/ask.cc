@@ -95,13 +95,19 @@ void AddRuleNote(const SelectionRule& rule, Answer& answer) {
   }
 }
 
+std::string WithAdapter(const std::string& path) {
+  return path.empty() ? "" : ", adapter " + path;
+}
+
 Status Mismatch(const Document& document, const Model& model) {
   return {Code::kModelMismatch,
           "document \"" + document.row().name + "\" was indexed with model " +
               ToHex(document.row().fingerprint).substr(0, 16) + " (" + document.row().model_path +
-              ", weights " + std::string(WeightsName(document.weights())) + "), but " +
-              model.folder() + ", weights " + std::string(WeightsName(model.weights().type())) +
-              ", is " + ToHex(model.fingerprint()).substr(0, 16) +
+              ", weights " + std::string(WeightsName(document.weights())) +
+              WithAdapter(document.adapter()) + "), but " + model.folder() + ", weights " +
+              std::string(WeightsName(model.weights().type())) +
+              WithAdapter(model.adapter() ? model.adapter()->path() : "") + ", is " +
+              ToHex(model.fingerprint()).substr(0, 16) +
               "; give that model, or index the document again with this one"};
 }
 

@@ -23,6 +23,22 @@ constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr size_t kAlignment = 64;  // of a matrix in memory: a cache line
 constexpr uint64_t kMaxRank = 4096;
 
+constexpr char kMerge[] = "; merge the adapter into the model (peft: merge_and_unload)";
+
+// Settings of PEFT by which a layer computes something else than W x + scale B (A x).
+constexpr const char* kUnread[] = {
+    "use_dora",          "fan_in_fan_out",    "modules_to_save", "use_qalora",
+    "use_bdlora",        "lora_bias",         "layer_replication", "target_parameters",
+    "arrow_config",      "velora_config",     "alora_invocation_tokens", "trainable_token_indices"};
+
+// null, false, 0, or empty.
+bool IsUnset(const Json& value) {
+  if (value.is_null() || (value.boolean() && !*value.boolean())) return true;
+  if (value.number()) return *value.number() == 0;
+  return (value.string() && value.string()->empty()) || (value.array() && value.array()->empty()) ||
+         (value.object() && value.object()->empty());
+}
+
 Status Malformed(const std::string& path, const std::string& what) {
   return {Code::kMalformedModel, path + ": " + what};
 }
@@ -164,27 +180,20 @@ class AdapterLoader {
       const Json* const found = json->Find(key);
       return found && found->string() ? *found->string() : std::string();
     };
-    const auto is_on = [&](const char* key) {
-      const Json* const found = json->Find(key);
-      return found && found->boolean() && *found->boolean();
-    };
-    const auto has_items = [&](const char* key) {
-      const Json* const found = json->Find(key);
-      return found && ((found->array() && !found->array()->empty()) ||
-                       (found->object() && !found->object()->empty()));
-    };
     if (const std::string type = text("peft_type"); !type.empty() && type != "LORA") {
       return Unsupported(path, "it is an adapter of kind " + type + "; only LORA is read");
     }
-    if (is_on("use_dora")) return Unsupported(path, "use_dora: DoRA is not read; merge it");
-    if (is_on("fan_in_fan_out")) return Unsupported(path, "fan_in_fan_out is not read");
     if (const std::string bias = text("bias"); !bias.empty() && bias != "none") {
-      return Unsupported(path, "bias \"" + bias + "\": trained biases are not read; merge it");
+      return Unsupported(path, "bias \"" + bias + "\": trained biases are not read" + kMerge);
     }
-    if (has_items("modules_to_save")) {
-      return Unsupported(path, "modules_to_save: whole modules are not read; merge it");
+    for (const char* const setting : kUnread) {
+      const Json* const found = json->Find(setting);
+      if (!found || IsUnset(*found)) continue;
+      return Unsupported(path, std::string(setting) + " is set: more than LoRA's two matrices, which "
+                                                      "is not read" + kMerge);
     }
-    scaling_.by_root = is_on("use_rslora");
+    const Json* const by_root = json->Find("use_rslora");
+    scaling_.by_root = by_root && !IsUnset(*by_root);
     const Json* const alpha = json->Find("lora_alpha");
     if (!alpha || !alpha->number()) return Malformed(path, "it has no lora_alpha");
     scaling_.alpha = *alpha->number();
@@ -253,7 +262,8 @@ class AdapterLoader {
     if (!place) {
       return Unsupported(file_.path, "tensor " + QuotedName(tensor.name) +
                                          " is none of a layer's LoRA matrices; adapters of "
-                                         "embeddings and of the output are not read; merge it");
+                                         "embeddings and of the output are not read" +
+                                         kMerge);
     }
     Pair& pair = pairs_[{place->layer, place->module}];
     auto& half = place->is_a ? pair.a : pair.b;

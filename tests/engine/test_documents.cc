@@ -89,7 +89,9 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
                           const std::string& directory, const TokenDocumentOptions& options) {
   Env& env = Env::Default();
   TokenDocument result;
-  result.model = Take(Model::Load(env, model_folder));
+  ModelOptions model_options;
+  model_options.adapter = options.adapter;
+  result.model = Take(Model::Load(env, model_folder, model_options));
   const ModelConfig& config = result.model->config();
   const std::string temp = directory + "/tmp", shards_dir = directory + "/shards";
   Check(env.MakeDirectory(temp));

@@ -55,6 +55,7 @@ struct TokenDocument {
   std::shared_ptr<const Document> document;
 };
 struct TokenDocumentOptions {
+  std::string adapter = {};  // ModelOptions::adapter
   Dtype kv_dtype = Dtype::kF32;
   uint32_t num_levels = 2;
   size_t num_threads = 2;

@@ -1,0 +1,250 @@
+// LoRA adapters beside a model: logits of transformers with peft (tests/golden/adapter), both formats,
+// refusals, and documents that remember their adapter.
+#include "engine/model/adapter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "engine/requests/report_json.h"
+#include "tests/engine/gguf_writer.h"
+#include "tests/engine/test_documents.h"
+
+namespace lectern {
+namespace {
+
+using testing::GgufWriter;
+using testing::IndexTokens;
+using testing::InventedText;
+using testing::ReadWholeFile;
+using testing::SourcePath;
+using testing::TempFolder;
+using testing::TinyModel;
+using testing::WriteWholeFile;
+
+constexpr size_t kNumIds = 32, kNumLogits = 8, kVocab = 400;
+
+std::string Golden(const std::string& name) { return SourcePath("tests/golden/adapter/" + name); }
+std::string TinyGguf() { return SourcePath("tests/golden/gguf/tiny-F32.gguf"); }
+
+// The largest difference between the golden's logits and those of a model with an adapter.
+double LogitError(const std::string& model, const std::string& adapter, const std::string& golden) {
+  const std::string bytes = ReadWholeFile(Golden(golden));
+  std::vector<int32_t> ids(kNumIds);
+  std::vector<float> expected(kNumLogits * kVocab);
+  EXPECT_EQ(bytes.size(), ids.size() * 4 + expected.size() * 4);
+  std::memcpy(ids.data(), bytes.data(), ids.size() * 4);
+  std::memcpy(expected.data(), bytes.data() + ids.size() * 4, expected.size() * 4);
+  const TempFolder folder;
+  const size_t num_context = kNumIds - kNumLogits;
+  const auto indexed = IndexTokens(model, {ids.begin(), ids.begin() + num_context}, folder.path(),
+                                   {.adapter = adapter});
+  auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
+                                         std::make_shared<ThreadPool>(2), 0);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  double worst = 0;
+  for (size_t i = 0; i < kNumLogits; ++i) {
+    const auto logits = (*session)->Step({&ids[num_context + i], 1}, 1, true, nullptr);
+    EXPECT_TRUE(logits.ok());
+    for (size_t id = 0; id < kVocab; ++id) {
+      worst = std::max(worst, std::abs(double{(*logits)[id]} - expected[i * kVocab + id]));
+    }
+  }
+  return worst;
+}
+
+// The logits' standard deviation is above 2.
+constexpr double kTolerance = 2e-3;
+
+TEST(AdapterTest, LogitsAreThoseOfTransformersWithPeft) {
+  EXPECT_LE(LogitError(TinyModel(), Golden("lora"), "lora.bin"), kTolerance);
+  EXPECT_LE(LogitError(TinyModel(), Golden("rslora"), "rslora.bin"), kTolerance);
+  EXPECT_GE(LogitError(TinyModel(), "", "lora.bin"), 1);
+}
+
+// Both formats of the adapter beside both formats of the model, whose queries and keys have their
+// rows in other orders.
+TEST(AdapterTest, FormatsOfAdapterAndModelMayDiffer) {
+  EXPECT_LE(LogitError(TinyModel(), Golden("lora.gguf"), "lora.bin"), kTolerance);
+  EXPECT_LE(LogitError(TinyGguf(), Golden("lora"), "lora.bin"), kTolerance);
+  EXPECT_LE(LogitError(TinyGguf(), Golden("lora.gguf"), "lora.bin"), kTolerance);
+  EXPECT_LE(LogitError(TinyGguf(), Golden("rslora/adapter_model.safetensors"), "rslora.bin"),
+            kTolerance);
+}
+
+// A pass over many tokens, whose items go to several threads, adds what passes over one do.
+TEST(AdapterTest, ManyTokensAreAsOne) {
+  ModelOptions options;
+  options.adapter = Golden("lora");
+  const auto model = Model::Load(Env::Default(), TinyModel(), options);
+  ASSERT_TRUE(model.ok());
+  ThreadPool threads(3);
+  const Transformer transformer(**model, *DefaultBackend(), threads);
+  constexpr size_t kTokens = 150;
+  Activations all((*model)->config(), kTokens, 3), one((*model)->config(), 1, 3);
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < kTokens; ++i) ids.push_back(static_cast<int32_t>(3 + i * 7 % 390));
+  transformer.Embed(ids, 0, all);
+  ASSERT_TRUE(transformer.Project(0, kTokens, all).ok());
+  ASSERT_TRUE(transformer.AddMlp(0, kTokens, all).ok());
+  const size_t hidden = (*model)->config().hidden_size;
+  for (const size_t t : {0u, 31u, 32u, 149u}) {
+    transformer.Embed({&ids[t], 1}, t, one);
+    ASSERT_TRUE(transformer.Project(0, 1, one).ok());
+    ASSERT_TRUE(transformer.AddMlp(0, 1, one).ok());
+    for (size_t i = 0; i < hidden; ++i) {
+      EXPECT_NEAR(all.residual[t * hidden + i], one.residual[i], 1e-4);
+    }
+  }
+}
+
+TEST(AdapterTest, IsPartOfTheFingerprintWhateverItsFormat) {
+  const auto fingerprint = [](const std::string& adapter) {
+    ModelOptions options;
+    options.adapter = adapter;
+    const auto model = Model::Load(Env::Default(), TinyModel(), options);
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    return ToHex((*model)->fingerprint());
+  };
+  const std::string none = fingerprint(""), lora = fingerprint(Golden("lora"));
+  EXPECT_NE(none, lora);
+  EXPECT_EQ(lora, fingerprint(Golden("lora.gguf")));
+  EXPECT_NE(lora, fingerprint(Golden("rslora")));
+}
+
+// --- refusals ------------------------------------------------------------------------------------
+
+// A copy of the golden adapter that a test spoils.
+class AdapterFilesTest : public ::testing::Test {
+ protected:
+  AdapterFilesTest() {
+    std::filesystem::copy(Golden("lora"), folder_.path(),
+                          std::filesystem::copy_options::recursive);
+  }
+  // Replaces a text once in adapter_config.json.
+  void Change(const std::string& from, const std::string& to) {
+    const std::string path = folder_.path() + "/adapter_config.json";
+    std::string json = ReadWholeFile(path);
+    const size_t at = json.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    WriteWholeFile(path, json.replace(at, from.size(), to));
+  }
+  Status Load(const std::string& path = "") const {
+    ModelOptions options;
+    options.adapter = path.empty() ? folder_.path() : path;
+    return Model::Load(Env::Default(), TinyModel(), options).status();
+  }
+  void ExpectRefused(Code code, const std::string& named, const std::string& path = "") const {
+    const Status status = Load(path);
+    EXPECT_EQ(status.code(), code) << status.message();
+    EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
+  }
+  const TempFolder folder_;
+};
+
+TEST_F(AdapterFilesTest, MoreThanLoraIsRefusedByName) {
+  const std::string path = folder_.path() + "/adapter_config.json", json = ReadWholeFile(path);
+  for (const auto& [from, to, named] :
+       {std::tuple("\"use_dora\": false", "\"use_dora\": true", "use_dora"),
+        std::tuple("\"peft_type\": \"LORA\"", "\"peft_type\": \"IA3\"", "IA3"),
+        std::tuple("\"bias\": \"none\"", "\"bias\": \"all\"", "bias"),
+        std::tuple("\"modules_to_save\": null", "\"modules_to_save\": [\"lm_head\"]",
+                   "modules_to_save"),
+        std::tuple("\"lora_bias\": false", "\"lora_bias\": true", "lora_bias"),
+        std::tuple("\"layer_replication\": null", "\"layer_replication\": [[0, 1]]",
+                   "layer_replication"),
+        std::tuple("\"fan_in_fan_out\": false", "\"fan_in_fan_out\": true", "fan_in_fan_out")}) {
+    Change(from, to);
+    ExpectRefused(Code::kUnsupportedModel, named);
+    WriteWholeFile(path, json);
+  }
+  EXPECT_TRUE(Load().ok());
+}
+
+TEST_F(AdapterFilesTest, MissingAndDamagedFilesAreNamed) {
+  ExpectRefused(Code::kNotFound, "no-such", folder_.path() + "/no-such");
+  const std::string tensors = folder_.path() + "/adapter_model.safetensors";
+  const std::string bytes = ReadWholeFile(tensors);
+  WriteWholeFile(tensors, bytes.substr(0, bytes.size() - 4));
+  ExpectRefused(Code::kTruncated, "adapter_model.safetensors");
+  WriteWholeFile(tensors, bytes);
+  Change("\"lora_alpha\": 8", "\"lora_alpha\": null");
+  ExpectRefused(Code::kMalformedModel, "lora_alpha");
+  std::filesystem::remove(folder_.path() + "/adapter_config.json");
+  ExpectRefused(Code::kNotFound, "adapter_config.json");
+  ExpectRefused(Code::kUnsupportedModel, "it is no adapter", TinyGguf());
+}
+
+// GGUF adapters with one tensor, or one pair, of a kind that cannot be added.
+TEST_F(AdapterFilesTest, OtherModelsAdaptersAreRefused) {
+  const auto write = [&](const std::string& name, const std::vector<uint64_t>& a,
+                         const std::vector<uint64_t>& b, bool has_b = true) {
+    GgufWriter writer;
+    writer.Add("general.architecture", "llama");
+    writer.Add("general.type", "adapter");
+    writer.Add("adapter.type", "lora");
+    writer.Add("adapter.lora.alpha", 4.0f);
+    writer.AddTensor(name + ".weight.lora_a", TensorType::kF32, a,
+                     std::string(a[0] * a[1] * 4, '\0'));
+    if (has_b) {
+      writer.AddTensor(name + ".weight.lora_b", TensorType::kF32, b,
+                       std::string(b[0] * b[1] * 4, '\0'));
+    }
+    const std::string path = folder_.path() + "/a.gguf";
+    WriteWholeFile(path, writer.Finish());
+    return path;
+  };
+  EXPECT_TRUE(Load(write("blk.0.attn_q", {4, 32}, {64, 4})).ok());
+  ExpectRefused(Code::kMalformedModel, "another model", write("blk.0.attn_q", {4, 64}, {64, 4}));
+  ExpectRefused(Code::kMalformedModel, "another model", write("blk.0.attn_q", {4, 32}, {32, 4}));
+  ExpectRefused(Code::kMalformedModel, "another model", write("blk.0.attn_q", {4, 32}, {64, 8}));
+  ExpectRefused(Code::kMalformedModel, "another model", write("blk.7.attn_q", {4, 32}, {64, 4}));
+  ExpectRefused(Code::kMalformedModel, "other half",
+                write("blk.0.attn_q", {4, 32}, {}, /*has_b=*/false));
+  ExpectRefused(Code::kUnsupportedModel, "token_embd", write("token_embd", {4, 32}, {400, 4}));
+}
+
+// --- documents -----------------------------------------------------------------------------------
+
+TEST(AdapterDocumentTest, IsAskedWithTheAdapterThatItWasIndexedWith) {
+  const TempFolder store;
+  const auto create = [&](const std::string& adapter) {
+    return std::move(Engine::Create({.store = store.path(),
+                                     .model = TinyModel(),
+                                     .num_threads = 2,
+                                     .adapter = adapter}))
+        .value();
+  };
+  IndexOptions index;
+  index.name = "with";
+  const std::string text = InventedText(9000, 3);
+  const auto with = create(Golden("lora"))->Index(text, index);
+  ASSERT_TRUE(with.ok()) << with.status().message();
+  EXPECT_EQ(with->adapter, Golden("lora"));
+  index.name = "without";
+  const auto without = create("")->Index(text, index);
+  ASSERT_TRUE(without.ok());
+  EXPECT_NE(with->document, without->document);
+
+  const auto engine = create("");
+  EXPECT_EQ(AdapterOf(*engine->Find("with")), Golden("lora"));
+  EXPECT_EQ(AdapterOf(*engine->Find("without")), "");
+  AskOptions ask;
+  ask.max_tokens = 4;
+  for (const char* name : {"with", "without"}) {
+    auto session = engine->Open(name);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    EXPECT_TRUE((*session)->Ask("Which farmer?", ask).ok());
+  }
+  const auto wrong = create(Golden("rslora"))->Open("with");
+  EXPECT_EQ(wrong.status().code(), Code::kModelMismatch);
+  EXPECT_NE(wrong.status().message().find("rslora"), std::string::npos)
+      << wrong.status().message();
+  EXPECT_NE(wrong.status().message().find("adapter/lora"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lectern
