@@ -93,8 +93,7 @@ class LocalEngine : public Engine {
     FoundModel found(env_, path, io_);
     // Packed weights are kept in the store, so a new store is created before the model is loaded.
     if (WillPack(found)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
-    LECTERN_ASSIGN(const auto model,
-                   ModelFor(found, {}, options.cancel));
+    LECTERN_ASSIGN(const auto model, ModelFor(found, {}, options.cancel));
     IndexContext context = Context(*model);
     context.find_device = [&] { return IndexPlacement(model); };
     auto report = IndexDocument(context, bytes, options);
@@ -124,8 +123,7 @@ class LocalEngine : public Engine {
   Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) override {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path, io_);
-    LECTERN_ASSIGN(const auto model,
-                   ModelFor(found, {}, options.cancel));
+    LECTERN_ASSIGN(const auto model, ModelFor(found, {}, options.cancel));
     return EstimateIndex(Context(*model), bytes, options);
   }
 
@@ -412,7 +410,8 @@ class LocalEngine : public Engine {
     return files.ok() && (*files)->HasBlocks();
   }
 
-  // How a model is read where the engine's options do not prescribe it: as its document was indexed.
+  // How a model is read where the engine's options do not prescribe it: as its document was
+  // indexed.
   struct Otherwise {
     WeightsType weights = WeightsType::kStored;
     std::optional<ChatSource> chat_template = {};  // none: the model's own

@@ -175,10 +175,10 @@ std::string DivergenceText(const api::DocumentPlan& plan) {
 std::string PlanText(const api::DocumentPlan& plan) {
   char budget[32];
   std::snprintf(budget, sizeof budget, "%.4g", plan.kv_budget);
-  std::string text = std::string("kv budget    ") + budget + DivergenceText(plan) + "\nplan         " + plan.layer_budget +
-                     " over layers, " + plan.head_budget + " over heads\nstatistics   " +
-                     (plan.stats.empty() ? "none" : plan.stats) + "\n  layer   share" +
-                     (plan.cosine.empty() ? "" : "  cosine") +
+  std::string text = std::string("kv budget    ") + budget + DivergenceText(plan) +
+                     "\nplan         " + plan.layer_budget + " over layers, " + plan.head_budget +
+                     " over heads\nstatistics   " + (plan.stats.empty() ? "none" : plan.stats) +
+                     "\n  layer   share" + (plan.cosine.empty() ? "" : "  cosine") +
                      (plan.competed.empty() ? "" : "  kv-compress") +
                      (plan.heads.empty() ? "" : "  heads") + "\n";
   const size_t heads = plan.heads.size() / plan.layers.size();

@@ -262,14 +262,33 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
     names.push_back(
         {name.name.c_str(), name.name.size(), name.source.c_str(), name.source.size()});
   }
-  const lectern_document document = {
-      sizeof(lectern_document), id.c_str(),          id.size(),          row.name.c_str(),
-      row.name.size(),          state.c_str(),       state.size(),       row.model_path.c_str(),
-      row.model_path.size(),    fingerprint.c_str(), fingerprint.size(), row.generation,
-      row.num_tokens,           row.text_bytes,      row.bytes_on_disk,  retention.keep,
-      method.c_str(),           method.size(),       weights.c_str(),    weights.size(),
-      PrefillBudgetOf(row),     source.c_str(),      source.size(),     names.data(),
-      names.size(),             adapter.c_str(),     adapter.size()};
+  const lectern_document document = {sizeof(lectern_document),
+                                     id.c_str(),
+                                     id.size(),
+                                     row.name.c_str(),
+                                     row.name.size(),
+                                     state.c_str(),
+                                     state.size(),
+                                     row.model_path.c_str(),
+                                     row.model_path.size(),
+                                     fingerprint.c_str(),
+                                     fingerprint.size(),
+                                     row.generation,
+                                     row.num_tokens,
+                                     row.text_bytes,
+                                     row.bytes_on_disk,
+                                     retention.keep,
+                                     method.c_str(),
+                                     method.size(),
+                                     weights.c_str(),
+                                     weights.size(),
+                                     PrefillBudgetOf(row),
+                                     source.c_str(),
+                                     source.size(),
+                                     names.data(),
+                                     names.size(),
+                                     adapter.c_str(),
+                                     adapter.size()};
   on_document(&document, user);
 }
 

@@ -95,9 +95,7 @@ void AddRuleNote(const SelectionRule& rule, Answer& answer) {
   }
 }
 
-std::string WithAdapter(const std::string& path) {
-  return path.empty() ? "" : ", adapter " + path;
-}
+std::string WithAdapter(const std::string& path) { return path.empty() ? "" : ", adapter " + path; }
 
 Status Mismatch(const Document& document, const Model& model) {
   return {Code::kModelMismatch,
@@ -219,10 +217,10 @@ void DocumentSession::WarnOfLowBudget(const ChosenBudget& chosen, const AskOptio
   if (chosen.is_auto || !chosen.divergence || *chosen.divergence <= chosen.max_divergence) return;
   const double enough = document_->divergence_curve().SmallestBudget(chosen.max_divergence);
   Warn(options, "low_budget",
-       "at a budget of " + Digits(chosen.kv_budget) + " the answer's tokens are predicted to diverge by " +
-           Digits(*chosen.divergence) + " nats from exact ones, above " +
-           Digits(chosen.max_divergence) + "; " + OptionName("kv_budget") + " " + Digits(enough) +
-           " would do, or auto",
+       "at a budget of " + Digits(chosen.kv_budget) +
+           " the answer's tokens are predicted to diverge by " + Digits(*chosen.divergence) +
+           " nats from exact ones, above " + Digits(chosen.max_divergence) + "; " +
+           OptionName("kv_budget") + " " + Digits(enough) + " would do, or auto",
        answer);
 }
 

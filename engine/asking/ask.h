@@ -136,8 +136,7 @@ class DocumentSession : public Session {
                                                     const AskOptions& options, double& budget,
                                                     Answer& answer);
   void AddEvidence(const AskOptions& options, Answer& answer) const;
-  void WarnOfLowBudget(const ChosenBudget& chosen, const AskOptions& options,
-                       Answer& answer) const;
+  void WarnOfLowBudget(const ChosenBudget& chosen, const AskOptions& options, Answer& answer) const;
 
   const std::shared_ptr<const Document> document_;
   const std::shared_ptr<const Model> model_;

@@ -66,7 +66,8 @@ DivergenceCurve FitDivergenceCurve(std::vector<std::pair<double, double>> measur
   }
   DivergenceCurve curve;
   for (const auto& [budget, divergence] : measured) curve.budgets.push_back(budget);
-  for (const Pool& pool : pools) curve.divergences.insert(curve.divergences.end(), pool.count, pool.mean());
+  for (const Pool& pool : pools)
+    curve.divergences.insert(curve.divergences.end(), pool.count, pool.mean());
   return curve;
 }
 
@@ -78,17 +79,16 @@ Json DivergenceCurveJson(const DivergenceCurve& curve) {
 
 std::optional<DivergenceCurve> ParseDivergenceCurve(const Json& json) {
   DivergenceCurve curve;
-  for (const auto& [key, out] : {std::pair("budgets", &curve.budgets),
-                                 std::pair("divergences", &curve.divergences)}) {
+  for (const auto& [key, out] :
+       {std::pair("budgets", &curve.budgets), std::pair("divergences", &curve.divergences)}) {
     const Json* const numbers = json.Find(key);
     if (numbers == nullptr || numbers->array() == nullptr) return std::nullopt;
     if (numbers->array()->size() > kMostBudgets) return std::nullopt;
     for (const Json& number : *numbers->array()) out->push_back(number.number().value_or(-1));
   }
-  const bool has_budgets = !curve.budgets.empty() && curve.budgets.front() > 0 &&
-                           curve.budgets.back() < 1 &&
-                           std::ranges::adjacent_find(curve.budgets, std::greater_equal{}) ==
-                               curve.budgets.end();
+  const bool has_budgets =
+      !curve.budgets.empty() && curve.budgets.front() > 0 && curve.budgets.back() < 1 &&
+      std::ranges::adjacent_find(curve.budgets, std::greater_equal{}) == curve.budgets.end();
   const bool descends = std::ranges::is_sorted(curve.divergences, std::greater{}) &&
                         std::ranges::all_of(curve.divergences, [](double divergence) {
                           return divergence >= 0 && std::isfinite(divergence);

@@ -155,8 +155,8 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     document->chat_template_ = *chat->string();
   }
   for (const auto& [key, out] : {std::pair("template_text", &document->template_text_),
-                                  std::pair("template_date", &document->template_date_),
-                                  std::pair("adapter", &document->adapter_)}) {
+                                 std::pair("template_date", &document->template_date_),
+                                 std::pair("adapter", &document->adapter_)}) {
     const Json* const found = json->Find(key);
     if (found == nullptr) continue;
     if (found->string() == nullptr) return Corrupt(shard.path(), "its chat template is damaged");

@@ -231,9 +231,9 @@ void Transformer::NormHeads(Rows<float> rows, const std::vector<float>& weight) 
                      .output = heads});
 }
 
-void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight,
-                          const LowRank& added, std::span<const float> bias,
-                          const std::vector<float>& post_norm, Activations& a) const {
+void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight, const LowRank& added,
+                          std::span<const float> bias, const std::vector<float>& post_norm,
+                          Activations& a) const {
   const size_t hidden = model_.config().hidden_size;
   const Rows<float> residual(a.residual.data(), input.num_rows, hidden);
   if (post_norm.empty()) {
@@ -332,8 +332,7 @@ Status Transformer::AddAttention(size_t layer, size_t num_tokens, Activations& a
   if (device_ != nullptr) return device_->AddAttention(layer, num_tokens, a, cosines);
   const LayerWeights& weights = model_.weights().layer(layer);
   if (!cosines.empty()) a.before = a.residual;
-  AddPart(attention, weights.o, AdapterOf(layer).o, weights.o_bias, weights.attention_post_norm,
-          a);
+  AddPart(attention, weights.o, AdapterOf(layer).o, weights.o_bias, weights.attention_post_norm, a);
   if (!cosines.empty()) MeasureCosines(num_tokens, a, cosines);
   return {};
 }

@@ -18,8 +18,9 @@ constexpr size_t kForcedTokens = 4;
 // Steps and layers whose missed attention is compared, at the least: the margin covers 99 of 100.
 constexpr size_t kLeastSamples = 100;
 
-// The budgets that are tried. The first two are where documents of 5K to 30K tokens keep the default
-// limit on three models (tools/evaluate/RESULTS.md); the larger ones are for those that do not.
+// The budgets that are tried. The first two are where documents of 5K to 30K tokens keep the
+// default limit on three models (tools/evaluate/RESULTS.md); the larger ones are for those that do
+// not.
 constexpr double kFirst = 0.1, kSmaller = 0.05, kLarger[] = {0.2, 0.4};
 
 // A budget that a document can serve is a float away from one that it cannot.
@@ -47,23 +48,21 @@ class Calibrator {
   uint32_t NumTokens() const {
     const size_t samples_a_pass = questions_.size() * session_.indexed().num_full_layers();
     const size_t passes = (kLeastSamples + samples_a_pass - 1) / samples_a_pass;
-    return static_cast<uint32_t>(
-        std::clamp<size_t>(passes, kForcedTokens, kMostCalibrationTokens));
+    return static_cast<uint32_t>(std::clamp<size_t>(passes, kForcedTokens, kMostCalibrationTokens));
   }
 
   Status AskExact(size_t number) {
     LECTERN_RETURN_IF_ERROR(CheckStopped());
-    LECTERN_ASSIGN(ExactAnswer exact,
-                   LookUpBeside(session_, questions_[number], NumTokens(), /*bound=*/false,
-                                [&](double kv_budget, const LayerStep& step,
-                                    const DocumentRead& read) {
-                                  samples_.push_back(
-                                      {.truth = TrulyMissed(read, step.lse, step.weights),
-                                       .estimate = read.uncalibrated_missed,
-                                       .layer = step.layer,
-                                       .kv_budget = kv_budget,
-                                       .question = number});
-                                }));
+    LECTERN_ASSIGN(
+        ExactAnswer exact,
+        LookUpBeside(session_, questions_[number], NumTokens(), /*bound=*/false,
+                     [&](double kv_budget, const LayerStep& step, const DocumentRead& read) {
+                       samples_.push_back({.truth = TrulyMissed(read, step.lse, step.weights),
+                                           .estimate = read.uncalibrated_missed,
+                                           .layer = step.layer,
+                                           .kv_budget = kv_budget,
+                                           .question = number});
+                     }));
     exact.ids.resize(std::min(exact.ids.size(), kForcedTokens));
     exact.logits.resize(exact.ids.size());
     exact_.push_back(std::move(exact));
@@ -82,8 +81,8 @@ class Calibrator {
     return {};
   }
 
-  // The mean divergence at this budget, or at the smallest that the document serves; the one that is
-  // known where that was measured already, and 0 where everything would be read.
+  // The mean divergence at this budget, or at the smallest that the document serves; the one that
+  // is known where that was measured already, and 0 where everything would be read.
   Result<double> Measure(double kv_budget) {
     kv_budget = std::max(kv_budget, least_);
     if (session_.indexed().ReadsAll(kv_budget)) return 0.0;

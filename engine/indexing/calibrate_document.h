@@ -24,9 +24,9 @@ inline constexpr uint32_t kMostCalibrationTokens = 9;
 // Asks `document` the questions of CalibrationQuestions at `placement`, with the plan that the
 // document has. Each is answered exactly; beside it, every layer looks up at several budgets, which
 // gives `missed` (LookUpBeside). Then the answer's first tokens are forced at two or three budgets,
-// which gives `divergence`: at 0.1, at 0.05 if that keeps `max_divergence`, at larger ones until one
-// keeps it. Nothing is measured where there are no clusters; `divergence` has no budget that the
-// document cannot serve. kCancelled when `stopped` says so; errors of DocumentSession.
+// which gives `divergence`: at 0.1, at 0.05 if that keeps `max_divergence`, at larger ones until
+// one keeps it. Nothing is measured where there are no clusters; `divergence` has no budget that
+// the document cannot serve. kCancelled when `stopped` says so; errors of DocumentSession.
 Result<Calibration> CalibrateDocument(std::shared_ptr<const Document> document, const Model& model,
                                       const Backend& backend, ThreadPool& threads,
                                       double max_divergence, const std::function<bool()>& stopped,

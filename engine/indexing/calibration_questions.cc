@@ -28,7 +28,8 @@ bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) 
 // Takes the next word off the front of the text, whole characters; empty at the end.
 std::string_view NextWord(std::string_view& text) {
   size_t begin = 0;
-  while (begin < text.size() && (!IsOfWord(text[begin]) || ContinuesCharacter(text[begin]))) ++begin;
+  while (begin < text.size() && (!IsOfWord(text[begin]) || ContinuesCharacter(text[begin])))
+    ++begin;
   size_t end = begin;
   while (end < text.size() && IsOfWord(text[end]) &&
          (end - begin < kMostBytes || ContinuesCharacter(text[end]))) {

@@ -353,9 +353,9 @@ class Indexer {
     LECTERN_ASSIGN(const std::shared_ptr<const Document> document,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
     const auto measure = [&](const Placement& device) {
-      return CalibrateDocument(document, context_.model, context_.backend, context_.threads,
-                               double{options_.max_divergence},
-                               [this] { return progress_.Stopped(); }, device);
+      return CalibrateDocument(
+          document, context_.model, context_.backend, context_.threads,
+          double{options_.max_divergence}, [this] { return progress_.Stopped(); }, device);
     };
     auto measured = measure(PlacementOf(document));
     if (IsForWantOfDeviceMemory(measured.status())) {
@@ -388,7 +388,8 @@ class Indexer {
     report_.is_budget_auto = options_.kv_budget == kAutoBudget;
     if (curve.is_measured()) report_.divergence = curve.At(report_.kv_budget);
     if (report_.is_budget_auto && report_.kv_budget == 1 && curve.is_measured()) {
-      Warn("exact_budget", "no budget below 1 is predicted to keep " + OptionName("max_divergence") +
+      Warn("exact_budget", "no budget below 1 is predicted to keep " +
+                               OptionName("max_divergence") +
                                ": questions read the whole document unless they name a budget");
     }
     row_.report_json = IndexReportJson(report_);
@@ -409,7 +410,7 @@ class Indexer {
   std::string directory_;  // of this generation
   std::unique_ptr<KvSpill> spill_;
   std::vector<ShardSummary> shards_;
-  Calibration calibration_;          // once it is measured
+  Calibration calibration_;  // once it is measured
   RamLimit::Share text_ram_, work_ram_;
   size_t num_clustering_ = 1;  // kv heads at a time
   IndexReport report_;

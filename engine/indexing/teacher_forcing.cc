@@ -17,8 +17,8 @@ struct Softmax {
 Softmax SoftmaxOf(const Backend& backend, std::span<const float> logits) {
   Softmax softmax = {{logits.begin(), logits.end()}, double{*std::ranges::max_element(logits)}, 0};
   const float reference = static_cast<float>(softmax.largest);
-  backend.exp_rows({.logits = {softmax.exponentials.data(), 1, logits.size()},
-                    .reference = {&reference, 1}});
+  backend.exp_rows(
+      {.logits = {softmax.exponentials.data(), 1, logits.size()}, .reference = {&reference, 1}});
   for (const float exponential : softmax.exponentials) softmax.sum += double{exponential};
   return softmax;
 }

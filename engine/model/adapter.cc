@@ -27,9 +27,9 @@ constexpr char kMerge[] = "; merge the adapter into the model (peft: merge_and_u
 
 // Settings of PEFT by which a layer computes something else than W x + scale B (A x).
 constexpr const char* kUnread[] = {
-    "use_dora",          "fan_in_fan_out",    "modules_to_save", "use_qalora",
-    "use_bdlora",        "lora_bias",         "layer_replication", "target_parameters",
-    "arrow_config",      "velora_config",     "alora_invocation_tokens", "trainable_token_indices"};
+    "use_dora",     "fan_in_fan_out", "modules_to_save",         "use_qalora",
+    "use_bdlora",   "lora_bias",      "layer_replication",       "target_parameters",
+    "arrow_config", "velora_config",  "alora_invocation_tokens", "trainable_token_indices"};
 
 // null, false, 0, or empty.
 bool IsUnset(const Json& value) {
@@ -105,9 +105,9 @@ std::optional<TensorPlace> PlaceOf(std::string_view name) {
   rest.remove_prefix(dot + 1);
   // PEFT: "self_attn.q_proj.lora_A.weight", or with the adapter's name, "lora_A.default.weight";
   // GGUF, renamed: "self_attn.q_proj.weight.lora_a".
-  for (const auto& [mark, is_a] : {std::pair(".lora_A.", true), std::pair(".lora_B.", false),
-                                   std::pair(".weight.lora_a", true),
-                                   std::pair(".weight.lora_b", false)}) {
+  for (const auto& [mark, is_a] :
+       {std::pair(".lora_A.", true), std::pair(".lora_B.", false),
+        std::pair(".weight.lora_a", true), std::pair(".weight.lora_b", false)}) {
     const size_t end = rest.find(mark);
     if (end == rest.npos) continue;
     const bool has_weight = rest.ends_with(".weight") || std::string_view(mark).starts_with(".w");
@@ -189,8 +189,10 @@ class AdapterLoader {
     for (const char* const setting : kUnread) {
       const Json* const found = json->Find(setting);
       if (!found || IsUnset(*found)) continue;
-      return Unsupported(path, std::string(setting) + " is set: more than LoRA's two matrices, which "
-                                                      "is not read" + kMerge);
+      return Unsupported(path, std::string(setting) +
+                                   " is set: more than LoRA's two matrices, which "
+                                   "is not read" +
+                                   kMerge);
     }
     const Json* const by_root = json->Find("use_rslora");
     scaling_.by_root = by_root && !IsUnset(*by_root);
@@ -211,11 +213,10 @@ class AdapterLoader {
     // The header's length comes first, then the header.
     const uint64_t header = std::min<uint64_t>(map.size(), kMaxSafetensorsHeader + 8);
     LECTERN_RETURN_IF_ERROR(map.Load(0, header));
-    LECTERN_ASSIGN(const SafetensorsTable table,
-                   ParseSafetensors({map.data(), map.size()}, path));
+    LECTERN_ASSIGN(const SafetensorsTable table, ParseSafetensors({map.data(), map.size()}, path));
     for (const auto& [name, entry] : table) {
-      LECTERN_RETURN_IF_ERROR(AddTensor(
-          name, {name, entry.dtype, entry.shape, entry.begin, entry.end}));
+      LECTERN_RETURN_IF_ERROR(
+          AddTensor(name, {name, entry.dtype, entry.shape, entry.begin, entry.end}));
     }
     return {};
   }
@@ -224,9 +225,8 @@ class AdapterLoader {
     LECTERN_RETURN_IF_ERROR(Open(path_));
     const MappedFile& map = *file_.map;
     LECTERN_ASSIGN(const GgufTable table,
-                   ParseGguf({map.data(), map.size()}, path_, [&](uint64_t at, uint64_t bytes) {
-                     return map.Load(at, bytes);
-                   }));
+                   ParseGguf({map.data(), map.size()}, path_,
+                             [&](uint64_t at, uint64_t bytes) { return map.Load(at, bytes); }));
     const auto text = [&](const char* key) {
       const auto* const found = table.Find<std::string_view>(key);
       return found ? std::string(*found) : std::string();
@@ -236,8 +236,8 @@ class AdapterLoader {
                                     "\"); a model goes to " + OptionName("model").text());
     }
     if (text("adapter.type") != "lora") {
-      return Unsupported(path_, "it is an adapter of kind \"" + text("adapter.type") +
-                                    "\"; only lora is read");
+      return Unsupported(
+          path_, "it is an adapter of kind \"" + text("adapter.type") + "\"; only lora is read");
     }
     const auto all = GgufArchitectures();
     const auto found = std::ranges::find(all, text("general.architecture"),
@@ -250,9 +250,9 @@ class AdapterLoader {
     if (const auto* const alpha = table.Find<double>("adapter.lora.alpha")) scaling_.alpha = *alpha;
     for (const auto& [name, tensor] : table.tensors) {
       const std::string ours = RenameTensor(name, *found, /*from_gguf=*/true);
-      LECTERN_RETURN_IF_ERROR(AddTensor(ours.empty() ? name : ours,
-                                        {name, GgufTypeName(tensor.type), tensor.shape,
-                                         tensor.begin, tensor.end}));
+      LECTERN_RETURN_IF_ERROR(
+          AddTensor(ours.empty() ? name : ours,
+                    {name, GgufTypeName(tensor.type), tensor.shape, tensor.begin, tensor.end}));
     }
     return {};
   }
@@ -279,7 +279,8 @@ class AdapterLoader {
     uint64_t bytes = 0;
     for (const auto& [place, pair] : pairs_) {
       for (const auto* half : {&pair.a, &pair.b}) {
-        if (*half) bytes += ((*half)->end - (*half)->begin + kAlignment - 1) / kAlignment * kAlignment;
+        if (*half)
+          bytes += ((*half)->end - (*half)->begin + kAlignment - 1) / kAlignment * kAlignment;
       }
     }
     adapter_->memory_.resize(bytes + kAlignment);
@@ -320,7 +321,7 @@ class AdapterLoader {
 
   // The parts of a module: the additions whose rows they are, one behind the other.
   struct Part {
-    LowRank LayerAdapter::* low_rank;
+    LowRank LayerAdapter::*low_rank;
     uint64_t rows;
   };
   struct Module {
@@ -347,13 +348,14 @@ class AdapterLoader {
   Status AddPair(uint32_t layer, const std::string& name, const Pair& pair) {
     const AdapterTensor& known = pair.a ? *pair.a : *pair.b;
     if (!pair.a || !pair.b) {
-      return Malformed(file_.path, "tensor " + QuotedName(known.name) + " lacks the other half of "
-                                                                        "its pair");
+      return Malformed(file_.path, "tensor " + QuotedName(known.name) +
+                                       " lacks the other half of "
+                                       "its pair");
     }
     const Module module = ModuleOf(name);
     if (module.parts.empty()) {
-      return Unsupported(file_.path, "tensor " + QuotedName(known.name) +
-                                         " adapts a module that is not known");
+      return Unsupported(file_.path,
+                         "tensor " + QuotedName(known.name) + " adapts a module that is not known");
     }
     if (layer >= config_.num_layers) {
       return Malformed(file_.path, "tensor " + QuotedName(known.name) + " is of layer " +
@@ -386,7 +388,7 @@ class AdapterLoader {
 
   // Queries and keys of some GGUF models have the rotated pairs (2i, 2i + 1) where transformers has
   // (i, i + half) (RopeRecipe::has_neighbours). The rows of B get the model's order.
-  void Reorder(LowRank LayerAdapter::* which, TypedRows rows) {
+  void Reorder(LowRank LayerAdapter::*which, TypedRows rows) {
     const bool is_rotated = which == &LayerAdapter::q || which == &LayerAdapter::k;
     if (!is_rotated || has_neighbours_ == config_.rope.has_neighbours) return;
     const size_t dim = config_.head_dim, half = dim / 2, bytes = rows.row_bytes();
@@ -396,7 +398,8 @@ class AdapterLoader {
       std::byte* const there = data + begin * bytes;
       std::memcpy(head.data(), there, head.size());
       for (size_t i = 0; i < half; ++i) {
-        for (const auto [neighbour, apart] : {std::pair(2 * i, i), std::pair(2 * i + 1, half + i)}) {
+        for (const auto [neighbour, apart] :
+             {std::pair(2 * i, i), std::pair(2 * i + 1, half + i)}) {
           const size_t from = has_neighbours_ ? neighbour : apart;
           const size_t to = has_neighbours_ ? apart : neighbour;
           std::memcpy(there + to * bytes, head.data() + from * bytes, bytes);

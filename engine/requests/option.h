@@ -78,8 +78,8 @@ struct Option {
   std::array<std::string_view, 6> choices = {};                      // the last ones may be empty
   // Names for a kText that the engine itself checks; they are shown in the description.
   std::vector<std::string> (*names)() = nullptr;
-  // kNumber: a word that may stand in its place, such as "auto", and the number outside of the range
-  // that carries it in structs. Empty: there is none.
+  // kNumber: a word that may stand in its place, such as "auto", and the number outside of the
+  // range that carries it in structs. Empty: there is none.
   std::string_view word = {};
   double word_number = 0;
   bool is_on = false;           // kFlag: the default; the flag of the tool then is --no-name

@@ -78,8 +78,8 @@ std::span<const AskOptionRow> AskOptionRows() {
         .kind = OptionKind::kNumber,
         .surfaces = kToolAndRequest,
         .range = kDivergence,
-        .help = "Most that answers may differ from exact ones, in nats a token (KL divergence, as predicted "
-                "for the document): {kv_budget} auto keeps it, a smaller budget warns",
+        .help = "Most that answers may differ from exact ones, in nats a token (KL divergence, "
+                "predicted for the document): {kv_budget} auto keeps it, a smaller budget warns",
         .default_text = "as it was indexed",
         .value_name = "D"},
        AtOrZero<&C::max_divergence>(),
@@ -327,8 +327,8 @@ std::span<const IndexOptionRow> IndexOptionRows() {
         .kind = OptionKind::kNumber,
         .surfaces = kToolAndRequest,
         .range = kDivergence,
-        .help = "Most that answers may differ from exact ones, in nats a token (KL divergence, measured "
-                "while indexing): {kv_budget} auto keeps it, a smaller budget warns",
+        .help = "Most that answers may differ from exact ones, in nats a token (KL divergence, "
+                "measured while indexing): {kv_budget} auto keeps it, a smaller budget warns",
         .default_text = "0.01",
         .value_name = "D"},
        AtOrZero<&C::max_divergence>(),

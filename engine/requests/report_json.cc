@@ -321,8 +321,9 @@ std::string DocumentsJson(const std::vector<DocumentRow>& rows) {
   return Json(Json::Object{{"documents", std::move(documents)}}).Dump();
 }
 
-// {"layer_budget","head_budget","kv_budget","kv_budget_auto","max_divergence","divergence","stats","layers":[{"share","heads","cosine",
-// "competed"}]}: null where there is none; a plan that cannot be told is null as a whole.
+// {"layer_budget","head_budget","kv_budget","kv_budget_auto","max_divergence","divergence","stats",
+// "layers":[{"share","heads","cosine","competed"}]}: null where there is none; a plan that cannot be
+// told is null as a whole.
 Json PlanJson(const Result<DocumentPlan>& plan) {
   if (!plan.ok()) return nullptr;
   const size_t heads = plan->heads.size() / plan->layers.size();

@@ -95,8 +95,8 @@ Status MeasureContinuation(Engine& engine, const std::string& name, uint32_t num
     LECTERN_ASSIGN(const Logits truth, exact->Step({&cut.ids[i], 1}, 1, true, nullptr));
     exact_nats += Nats(truth, cut.ids[i + 1]);
     for (Reading& reading : readings) {
-      LECTERN_ASSIGN(const Logits logits, reading.session->Step({&cut.ids[i], 1}, reading.kv_budget,
-                                                                true, nullptr));
+      LECTERN_ASSIGN(const Logits logits,
+                     reading.session->Step({&cut.ids[i], 1}, reading.kv_budget, true, nullptr));
       reading.nats += Nats(logits, cut.ids[i + 1]);
       reading.divergence += Divergence(exact->backend(), truth, logits);
       reading.num_same += std::ranges::max_element(truth) - truth.begin() ==

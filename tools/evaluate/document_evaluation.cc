@@ -289,28 +289,25 @@ class DocumentEvaluation {
     }
     std::optional<Candidates> scored;
     LECTERN_ASSIGN(const auto session, OpenFor(method, budget, scored));
-    LECTERN_ASSIGN(const ForcedAnswer forced,
-                   AskForced(*session, question.text, exact, options));
+    LECTERN_ASSIGN(const ForcedAnswer forced, AskForced(*session, question.text, exact, options));
     Answer answer = forced.answer;
     if (forced.num_same < exact.ids.size()) {
       LECTERN_ASSIGN(const auto free, OpenFor(method, budget, scored));
       LECTERN_ASSIGN(answer, free->Ask(question.text, options));
     }
     const bool is_right = answer.text == question.answer;
-    Json::Object figures = {{"tokens", Json(num_tokens_)},
-                            {"kind", Json(question.kind)},
-                            {"exact_right", Json(exact.answer.text == question.answer)},
-                            {"right", Json(is_right)},
-                            {"same", Json(answer.text == exact.answer.text)},
-                            {"kv_budget", Json(double{forced.answer.kv.budget})},
-                            {"predicted", forced.answer.kv.divergence
-                                              ? Json(*forced.answer.kv.divergence)
-                                              : Json()},
-                            {"kl", Json(forced.divergences.front())},
-                            {"kl_tokens", Json(Json::Array(forced.divergences.begin(),
-                                                           forced.divergences.end()))},
-                            {"same_tokens", Json(uint64_t{forced.num_same})},
-                            {"read_question", Json(answer.kv.read_fraction_prefill)}};
+    Json::Object figures = {
+        {"tokens", Json(num_tokens_)},
+        {"kind", Json(question.kind)},
+        {"exact_right", Json(exact.answer.text == question.answer)},
+        {"right", Json(is_right)},
+        {"same", Json(answer.text == exact.answer.text)},
+        {"kv_budget", Json(double{forced.answer.kv.budget})},
+        {"predicted", forced.answer.kv.divergence ? Json(*forced.answer.kv.divergence) : Json()},
+        {"kl", Json(forced.divergences.front())},
+        {"kl_tokens", Json(Json::Array(forced.divergences.begin(), forced.divergences.end()))},
+        {"same_tokens", Json(uint64_t{forced.num_same})},
+        {"read_question", Json(answer.kv.read_fraction_prefill)}};
     if (!HasEvictedTail(method.mode)) {  // which nothing stores as it would be
       figures["on_disk"] = Json(static_cast<double>(session->document().bytes_on_disk) /
                                 static_cast<double>(bytes_on_disk_));
@@ -431,7 +428,8 @@ class DocumentEvaluation {
       session.settings().policies = PoliciesOf(method.mode).value_or(session.indexed().policies());
       LECTERN_ASSIGN(const Document* const kept, Kept(method));
       session.probe().attended_again = HasEvictedTail(method.mode) ? nullptr : kept;
-      LECTERN_ASSIGN(const DocumentRead read, session.AttendAgain(budget, HasTail(method.mode), output));
+      LECTERN_ASSIGN(const DocumentRead read,
+                     session.AttendAgain(budget, HasTail(method.mode), output));
       AddErrors(step, output,
                 step.num_tokens == 1 ? figures.errors.answer : figures.errors.question);
       LECTERN_ASSIGN(

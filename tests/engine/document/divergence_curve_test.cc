@@ -32,8 +32,8 @@ TEST(DivergenceCurveTest, SmallestBudgetKeepsTheLimitAndHardlyMore) {
     EXPECT_GT(curve.At(budget * 0.999), most);
   }
   EXPECT_EQ(curve.SmallestBudget(0.04), 0.05);
-  EXPECT_EQ(curve.SmallestBudget(1), 0.05);      // never below what was measured
-  EXPECT_EQ(curve.SmallestBudget(0.003), 1);     // half of the document has 0.004
+  EXPECT_EQ(curve.SmallestBudget(1), 0.05);   // never below what was measured
+  EXPECT_EQ(curve.SmallestBudget(0.003), 1);  // half of the document has 0.004
   EXPECT_LE(curve.SmallestBudget(0.0041), 0.5);
 }
 
@@ -61,10 +61,11 @@ TEST(DivergenceCurveTest, IsWrittenAndRead) {
   EXPECT_EQ(read->budgets, written.budgets);
   EXPECT_EQ(read->divergences, written.divergences);
   for (const char* damaged :
-       {"{}", "[]", "3", R"({"budgets":[],"divergences":[]})", R"({"budgets":[0.1],"divergences":[]})",
-        R"({"budgets":[0.1],"divergences":[-1]})", R"({"budgets":[0.1],"divergences":["1"]})",
-        R"({"budgets":[0],"divergences":[1]})", R"({"budgets":[1],"divergences":[1]})",
-        R"({"budgets":[0.2,0.1],"divergences":[1,1]})", R"({"budgets":[0.1,0.1],"divergences":[1,1]})",
+       {"{}", "[]", "3", R"({"budgets":[],"divergences":[]})",
+        R"({"budgets":[0.1],"divergences":[]})", R"({"budgets":[0.1],"divergences":[-1]})",
+        R"({"budgets":[0.1],"divergences":["1"]})", R"({"budgets":[0],"divergences":[1]})",
+        R"({"budgets":[1],"divergences":[1]})", R"({"budgets":[0.2,0.1],"divergences":[1,1]})",
+        R"({"budgets":[0.1,0.1],"divergences":[1,1]})",
         R"({"budgets":[0.1,0.2],"divergences":[1,2]})", R"({"budgets":0.1,"divergences":[1]})"}) {
     EXPECT_FALSE(ParseDivergenceCurve(*ParseJson(damaged)).has_value()) << damaged;
   }

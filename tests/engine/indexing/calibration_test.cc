@@ -1,4 +1,5 @@
-// Tests the measurements that a document keeps from its indexing, and the budgets that follow from them.
+// Tests the measurements that a document keeps from its indexing, and the budgets that follow from
+// them.
 #include "engine/indexing/calibrate_document.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,8 @@ TEST(CalibrationQuestionsTest, TakeWholeCharacters) {
 
 TEST(CalibrationQuestionsTest, AreGenericWhereThereAreNoWords) {
   const auto generic = GenericQuestions();
-  for (const std::string text : {std::string(), std::string(9000, '7'), std::string(9000, '\x80')}) {
+  for (const std::string text :
+       {std::string(), std::string(9000, '7'), std::string(9000, '\x80')}) {
     const std::vector<std::string> questions = CalibrationQuestions(text);
     ASSERT_EQ(questions.size(), 4u);
     for (size_t i = 0; i < 4; ++i) EXPECT_EQ(questions[i], generic[i]);
@@ -66,8 +68,8 @@ TEST(CalibrationQuestionsTest, AreGenericWhereThereAreNoWords) {
 class Store {
  public:
   Store() {
-    engine = std::move(Engine::Create(
-                           {.store = folder.path(), .model = ReaderModel(), .num_threads = 2}))
+    engine = std::move(
+                 Engine::Create({.store = folder.path(), .model = ReaderModel(), .num_threads = 2}))
                  .value();
   }
   IndexReport Index(const IndexOptions& options) {
@@ -183,8 +185,8 @@ TEST(AutoBudgetTest, PlansShowAndChangeIt) {
   EXPECT_FLOAT_EQ(static_cast<float>(plan->max_divergence), 0.5f);
   EXPECT_NEAR(*plan->divergence, *report.divergence, 1e-9);
 
-  ASSERT_TRUE(store.engine->ChangePlan("demo", {.kv_budget = kAutoBudget, .max_divergence = 0.01f})
-                  .ok());
+  ASSERT_TRUE(
+      store.engine->ChangePlan("demo", {.kv_budget = kAutoBudget, .max_divergence = 0.01f}).ok());
   plan = store.engine->ShowPlan("demo");
   ASSERT_TRUE(plan.ok());
   EXPECT_TRUE(plan->is_auto);
@@ -240,7 +242,8 @@ TEST(TeacherForcingTest, ForcedAnswersSayTheExactOne) {
   EXPECT_EQ(same->num_same, exact->ids.size());
   for (const double divergence : same->divergences) EXPECT_LE(divergence, 1e-6);
   session->Forget();
-  // At a budget that leaves nothing but sinks and window, tokens are still those of the exact answer.
+  // At a budget that leaves nothing but sinks and window, tokens are still those of the exact
+  // answer.
   options.kv_budget = static_cast<float>(*session->SmallestServed(true) * 1.001);
   const auto forced = AskForced(*session, kQuestion, *exact, options);
   ASSERT_TRUE(forced.ok()) << forced.status().message();

@@ -1,5 +1,5 @@
-// Attention heads that clusters and codes find hard: the bundled reader's, made worse. Answers at the
-// automatic budget must stay near exact ones, or be exact.
+// Attention heads that clusters and codes find hard: the bundled reader's, made worse. Answers at
+// the automatic budget must stay near exact ones, or be exact.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,8 @@ using testing::WriteWholeFile;
 // The reader's heads (tools/reader/model/config.json).
 constexpr size_t kHeadDim = 64, kWidth = 192, kNumLayers = 8;
 
-// A factor for dimension `dim` of a head; RoPE rotates `dim` with `dim` + 32, so both have the same.
+// A factor for dimension `dim` of a head; RoPE rotates `dim` with `dim` + 32, so both have the
+// same.
 using Factor = std::function<float(size_t dim)>;
 
 // Changes the rows of the projections of keys and queries. Factors whose product is 1 leave
@@ -97,12 +98,10 @@ TEST_P(HardHeadsTest, AutomaticBudgetsStayNearExactAnswers) {
   SCOPED_TRACE(kind.name);
   const TempFolder folder;
   WriteHardModel(kind, folder.path() + "/model");
-  const auto engine = Engine::Create({.store = folder.path() + "/store",
-                                      .model = folder.path() + "/model",
-                                      .num_threads = 2});
+  const auto engine = Engine::Create(
+      {.store = folder.path() + "/store", .model = folder.path() + "/model", .num_threads = 2});
   ASSERT_TRUE(engine.ok()) << engine.status().message();
-  const auto report =
-      (*engine)->Index(ReadWholeFile(SourcePath("tools/demo/document.txt")), {});
+  const auto report = (*engine)->Index(ReadWholeFile(SourcePath("tools/demo/document.txt")), {});
   ASSERT_TRUE(report.ok()) << report.status().message();
   ASSERT_TRUE(report->divergence.has_value());
   const bool is_exact = report->kv_budget == 1;

@@ -1,5 +1,5 @@
-// LoRA adapters beside a model: logits of transformers with peft (tests/golden/adapter), both formats,
-// refusals, and documents that remember their adapter.
+// LoRA adapters beside a model: logits of transformers with peft (tests/golden/adapter), both
+// formats, refusals, and documents that remember their adapter.
 #include "engine/model/adapter.h"
 
 #include <gtest/gtest.h>
@@ -121,8 +121,7 @@ TEST(AdapterTest, IsPartOfTheFingerprintWhateverItsFormat) {
 class AdapterFilesTest : public ::testing::Test {
  protected:
   AdapterFilesTest() {
-    std::filesystem::copy(Golden("lora"), folder_.path(),
-                          std::filesystem::copy_options::recursive);
+    std::filesystem::copy(Golden("lora"), folder_.path(), std::filesystem::copy_options::recursive);
   }
   // Replaces a text once in adapter_config.json.
   void Change(const std::string& from, const std::string& to) {
@@ -241,8 +240,7 @@ TEST(AdapterDocumentTest, IsAskedWithTheAdapterThatItWasIndexedWith) {
   }
   const auto wrong = create(Golden("rslora"))->Open("with");
   EXPECT_EQ(wrong.status().code(), Code::kModelMismatch);
-  EXPECT_NE(wrong.status().message().find("rslora"), std::string::npos)
-      << wrong.status().message();
+  EXPECT_NE(wrong.status().message().find("rslora"), std::string::npos) << wrong.status().message();
   EXPECT_NE(wrong.status().message().find("adapter/lora"), std::string::npos);
 }
 
