@@ -1,6 +1,6 @@
 // lectern-store: lists, shows, checks, changes and removes the documents of a store, copies them to
-// and from single files, and repairs the store. Each command is one call of the engine and the
-// printing of its result.
+// and from single files, and repairs the store. Each command calls the engine and prints its
+// result.
 #include <cstdio>
 #include <optional>
 #include <string>

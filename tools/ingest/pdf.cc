@@ -9,20 +9,21 @@
 namespace lectern::tools {
 namespace {
 
-constexpr int kUsageStatus = 99;  // of a pdftotext that does not know our options
+constexpr int kUsageStatus = 99;  // exit status of a pdftotext that does not know an option
 constexpr char kInstall[] = "apt install poppler-utils";
 
 api::Error FileError(lectern_code code, const std::string& message) {
   return {code, message, "file"};
 }
 
-// The first line of what it complained about, as the end of a message: ": …"; or "".
+// ": …" with the first line that the program complained with, at most 200 bytes, to end a message
+// with; "" where it said nothing.
 std::string Said(const ChildEnd& end) {
   const std::string line = end.complaint.substr(0, std::min(end.complaint.find('\n'), size_t{200}));
   return line.empty() ? "" : ": " + CleanUtf8(line).text;
 }
 
-// Returns the error of pdftotext's end; nothing: it ran to its end.
+// The error that the end of pdftotext means; nothing: it read the PDF to its end.
 std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options) {
   const std::string& name = options.name;
   switch (end.how) {
