@@ -21,9 +21,9 @@ struct Suspect {
   std::string row;         // "row 7 of q_proj of layer 0"
 };
 
-// The largest absolute value of a row; infinite where one is not finite. For packed rows an upper
-// bound by their scales alone, which is where damage shows: the steps are small numbers always.
-// `values`: scratch.
+// The largest absolute value of a row; infinite where one is not finite. For packed rows the
+// largest sum of a group's scale and minimum instead, which is where damage shows: the steps that a
+// scale multiplies are small integers whatever their bits. `values`: scratch.
 double LargestOf(const WeightMatrix& matrix, size_t row, std::vector<float>& values) {
   const size_t cols = matrix.num_cols();
   double largest = 0;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr char kTool[] = "lectern-evaluate";
 
+// Everything that the command line says.
 struct Flags {
   tools::EngineFlags engine;
   EvaluationOptions options;
@@ -29,12 +30,13 @@ struct Flags {
   std::string raw;
 };
 
-// Checks that there is such a mode; `answers`: one that can answer.
+// A check that a mode exists; with `answers`, that it can answer, too.
 tools::Check KnownMode(bool answers) {
   return [answers](const std::string& mode) { return CheckMode(mode, answers); };
 }
 
-// The document of FILE.jsonl: FILE in the store; made from FILE.txt when it is not there yet.
+// The name of the document that the questions of FILE.jsonl are about: FILE. Indexes FILE.txt under
+// that name where the store has none. kNotFound: neither is there.
 Result<std::string> EnsureIndexed(Engine& engine, const std::string& file) {
   const std::filesystem::path path(file);
   const std::string name = path.stem().string();
@@ -54,6 +56,8 @@ Result<std::string> EnsureIndexed(Engine& engine, const std::string& file) {
   return name;
 }
 
+// Evaluates the files one after the other. The first error ends the run; results that were written
+// stay, and the next run goes on from there.
 Status Evaluate(const Flags& flags, const tools::EngineFlags& engine_flags) {
   LECTERN_ASSIGN(const auto engine, Engine::Create({.store = engine_flags.store,
                                                     .model = engine_flags.model,

@@ -8,19 +8,21 @@
 namespace lectern::evaluate {
 namespace {
 
+// TrueMass::BestRows of the step that is running.
 Selector Oracle(const SelectorInputs& inputs) {
   return [truth = inputs.truth](uint32_t, const LookupArgs& args) {
     return Result<std::vector<HeadSelection>>(truth->BestRows(args));
   };
 }
 
+// N is in tokens, a selector's blocks in query rows.
 Selector ByBlocks(const SelectorInputs& inputs) {
   return SelectByBlocks(static_cast<size_t>(inputs.number) * inputs.group);
 }
 
 Selector ByReuse(const SelectorInputs& inputs) { return KeepChoices(inputs.number, inputs.kept); }
 
-// Lookup with something of its arguments changed.
+// Lookup with one of its arguments changed.
 template <void (*kChange)(LookupArgs&)>
 Selector With(const SelectorInputs&) {
   return [](uint32_t, const LookupArgs& args) {
@@ -38,8 +40,10 @@ void WithRule(LookupArgs& args) {
 }
 
 constexpr std::string_view kTailSuffix = "+tail";  // of METHOD+tail@KEEP
+// A name that is needed twice: in the list, and where thresholds are made.
 constexpr std::string_view kQuestionThresholds = "rule-threshold-questions";
 
+// Lookup by the rule of thresholds, over the heads that have the recalibrated ones.
 Selector ByQuestionThresholds(const SelectorInputs& inputs) {
   return [heads = inputs.recalibrated](uint32_t layer, const LookupArgs& args) {
     LookupArgs changed = args;
@@ -50,11 +54,11 @@ Selector ByQuestionThresholds(const SelectorInputs& inputs) {
 }
 
 struct Mode {
-  std::string_view name;  // a capital at its end stands for a number
-  std::string_view meaning;
-  bool tail = true;
-  Selector (*make)(const SelectorInputs&) = nullptr;  // nullptr: Lookup itself
-  double least = 0, most = 0;                         // of the number
+  std::string_view name;     // a capital at its end stands for a number
+  std::string_view meaning;  // for --help
+  bool tail = true;          // HasTail
+  Selector (*make)(const SelectorInputs&) = nullptr;  // nullptr: Lookup itself, or the paper's
+  double least = 0, most = 0;                         // range of the number; both 0: none
 };
 
 constexpr Mode kModes[] = {
@@ -88,7 +92,8 @@ constexpr Mode kModes[] = {
 
 bool IsNumbered(const Mode& mode) { return mode.least < mode.most; }
 
-// The mode, and the number in `name`; nullptr where there is none.
+// The mode of this name, with the number in the name for modes that have one; nullptr: there is
+// none, or the number is out of range.
 const Mode* FindMode(std::string_view name, double& number) {
   for (const Mode& mode : kModes) {
     if (!IsNumbered(mode)) {
@@ -105,7 +110,7 @@ const Mode* FindMode(std::string_view name, double& number) {
   return nullptr;
 }
 
-// The two modes of PREFILL/DECODING.
+// The two modes of PREFILL/DECODING; nothing for other names.
 std::optional<std::pair<std::string, std::string>> PhasesOf(const std::string& mode) {
   const size_t slash = mode.find('/');
   if (slash == mode.npos) return {};

@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kTileRows = 64;  // query rows at a time
 
-// Blocks of rows whose keys lie side by side: the exact rows and each finest cluster.
+// Ranges of rows whose keys lie side by side in memory: the rows that are always read, and each
+// finest cluster.
 std::vector<IndexRange> BlocksOf(const HeadIndex& head) {
   std::vector<IndexRange> blocks = {{0, head.num_exact()}};
   for (uint32_t i = 0; i < head.levels().back().num_clusters(); ++i) {
@@ -20,8 +21,7 @@ std::vector<IndexRange> BlocksOf(const HeadIndex& head) {
   return blocks;
 }
 
-// Returns the share of the exact attention that each stored row of a head gets, in the mean over
-// the query rows.
+// The mean attention probability of each stored row of one head, [rows].
 Result<std::vector<float>> HeadMass(const LookupArgs& args, size_t h, std::span<const float> lse) {
   const HeadIndex& head = args.heads[h];
   const Rows<const float> queries = args.queries[h];
