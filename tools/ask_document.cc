@@ -1,6 +1,6 @@
 // ask-document: answers questions about an indexed document, one from the command line, all of a
-// file, or as a conversation over stdin. Answers go to stdout as they are decoded, then the passages
-// that they rest on and what was read for them.
+// file, or as a conversation over stdin. Answers go to stdout as they are decoded, then the
+// passages that they rest on and what was read for them.
 #include <functional>
 #include <iostream>
 #include <map>

@@ -281,7 +281,8 @@ class Store {
     return Print(list->json, VerifyText(*list), status);
   }
 
-  // Writes a new generation of the document with the changed plan; its keys and values are the same.
+  // Writes a new generation of the document with the changed plan; its keys and values are the
+  // same.
   int Plan() {
     auto details = engine_.Show(flags_.document);
     if (!details.ok()) return Fail(details.error());

@@ -1,5 +1,5 @@
-// Checks this machine for lectern-doctor, whatever the model: processor, GPU, threads, BLAS, memory,
-// disk, and the program that reads PDF.
+// Checks this machine for lectern-doctor, whatever the model: processor, GPU, threads, BLAS,
+// memory, disk, and the program that reads PDF.
 #ifndef LECTERN_TOOLS_DOCTOR_MACHINE_H_
 #define LECTERN_TOOLS_DOCTOR_MACHINE_H_
 

@@ -1,5 +1,5 @@
-// Checks one model for lectern-doctor: whether its files are sound, what a document of it needs, and
-// how fast it will be on this machine.
+// Checks one model for lectern-doctor: whether its files are sound, what a document of it needs,
+// and how fast it will be on this machine.
 #ifndef LECTERN_TOOLS_DOCTOR_MODEL_CHECKS_H_
 #define LECTERN_TOOLS_DOCTOR_MODEL_CHECKS_H_
 

@@ -1,5 +1,5 @@
-// Tests whether a model reads plain English as well as a sound file of it would, for lectern-doctor:
-// it finds conversions that are broken though every number in them is finite.
+// Tests whether a model reads plain English as well as a sound file of it would, for
+// lectern-doctor: it finds conversions that are broken though every number in them is finite.
 #ifndef LECTERN_TOOLS_DOCTOR_READING_TEST_H_
 #define LECTERN_TOOLS_DOCTOR_READING_TEST_H_
 
@@ -10,8 +10,8 @@
 
 namespace lectern::doctor {
 
-// About how many tokens the test reads, in two texts of 200 words: for estimates of the time that it
-// takes.
+// About how many tokens the test reads, in two texts of 200 words: for estimates of the time that
+// it takes.
 inline constexpr size_t kReadingTokens = 600;
 
 // The paragraph that is read: some 200 words of plain English.

@@ -23,7 +23,8 @@ namespace lectern::evaluate {
 namespace {
 
 // Errors are counted where a layer's heads pay at least this share of their attention to the
-// document: where nearly all of it is on the question, the error is next to nothing whatever is read.
+// document: where nearly all of it is on the question, the error is next to nothing whatever is
+// read.
 constexpr double kLeastDocumentMass = 0.1;
 constexpr uint32_t kMaxAnswerTokens = 48;  // the questions' answers are names, numbers and lists
 
@@ -352,8 +353,8 @@ class DocumentEvaluation {
     Selector selector = {};  // of the modes that are not the paper's
     KeptSteps kept = {};     // of reuse-C
     Errors errors = {};
-    // Per layer and step: the share of the exact attention on the rows that were read, and the share
-    // of the bytes.
+    // Per layer and step: the share of the exact attention on the rows that were read, and the
+    // share of the bytes.
     std::vector<double> recalled = {}, read = {};
 
     // Means over layers and steps, and the extremes of what was read. Not for no steps.

@@ -1,5 +1,5 @@
-// Measures on one document how close attention and answers that read a part of it come to exact ones,
-// for lectern-evaluate.
+// Measures on one document how close attention and answers that read a part of it come to exact
+// ones, for lectern-evaluate.
 #ifndef LECTERN_TOOLS_EVALUATE_DOCUMENT_EVALUATION_H_
 #define LECTERN_TOOLS_EVALUATE_DOCUMENT_EVALUATION_H_
 

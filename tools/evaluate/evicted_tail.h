@@ -1,5 +1,6 @@
 // An experiment for lectern-evaluate (METHOD+tail@KEEP): a document that keeps a share of its rows,
-// and lets clusters of the whole document stand for the rows that are gone. Lectern does not ship it.
+// and lets clusters of the whole document stand for the rows that are gone. Lectern does not ship
+// it.
 #ifndef LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
 #define LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
 

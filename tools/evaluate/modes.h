@@ -1,6 +1,6 @@
-// The modes of lectern-evaluate: ways to choose the rows that a step reads, each with a name for the
-// command line and the results. Lectern's default, its parts switched off one by one, an oracle, the
-// paper's lookup, and experiments.
+// The modes of lectern-evaluate: ways to choose the rows that a step reads, each with a name for
+// the command line and the results. Lectern's default, its parts switched off one by one, an
+// oracle, the paper's lookup, and experiments.
 #ifndef LECTERN_TOOLS_EVALUATE_MODES_H_
 #define LECTERN_TOOLS_EVALUATE_MODES_H_
 

@@ -11,8 +11,8 @@
 namespace lectern::evaluate {
 namespace {
 
-// The paper's settings: 5 % of the keys as clusters, two levels with 1 %, whose threshold keeps half
-// of the keys.
+// The paper's settings: 5 % of the keys as clusters, two levels with 1 %, whose threshold keeps
+// half of the keys.
 constexpr double kFinestShare = 0.05, kTopShare = 0.01;  // clusters per key
 constexpr double kTopKept = 0.5;                         // of the keys, by the first level
 constexpr uint32_t kIterations = 10;  // of K-means

@@ -7,8 +7,8 @@
 namespace lectern::evaluate {
 namespace {
 
-// How many of kRowCounts, from the first on (1 and 8 query rows), count as those of one token. A token
-// has a query row for each head of its group.
+// How many of kRowCounts, from the first on (1 and 8 query rows), count as those of one token. A
+// token has a query row for each head of its group.
 constexpr size_t kOneTokenRows = 2;
 
 // The parts of a head's tree that calibration needs, copied: centroids and key counts of each

@@ -1,5 +1,5 @@
-// Reads questions about a document with the answers that are known to be right, for lectern-evaluate.
-// Not tools/questions.h, which reads what users ask.
+// Reads questions about a document with the answers that are known to be right, for
+// lectern-evaluate. Not tools/questions.h, which reads what users ask.
 #ifndef LECTERN_TOOLS_EVALUATE_QUESTIONS_H_
 #define LECTERN_TOOLS_EVALUATE_QUESTIONS_H_
 

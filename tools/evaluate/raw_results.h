@@ -1,6 +1,6 @@
-// Keeps the measurements of lectern-evaluate in a file: one JSON object a line, appended as soon as it
-// is measured, so that a run that was killed goes on where it stopped. tools/evaluate/table.py makes
-// the tables.
+// Keeps the measurements of lectern-evaluate in a file: one JSON object a line, appended as soon as
+// it is measured, so that a run that was killed goes on where it stopped. tools/evaluate/table.py
+// makes the tables.
 #ifndef LECTERN_TOOLS_EVALUATE_RAW_RESULTS_H_
 #define LECTERN_TOOLS_EVALUATE_RAW_RESULTS_H_
 

@@ -1,5 +1,6 @@
-// Makes selectors for lectern-evaluate: functions that choose, in the place of Lookup, the rows that
-// a step reads. These two are experiments that Lectern does not ship (RESULTS.md has their figures).
+// Makes selectors for lectern-evaluate: functions that choose, in the place of Lookup, the rows
+// that a step reads. These two are experiments that Lectern does not ship (RESULTS.md has their
+// figures).
 #ifndef LECTERN_TOOLS_EVALUATE_SELECTORS_H_
 #define LECTERN_TOOLS_EVALUATE_SELECTORS_H_
 

@@ -1,5 +1,6 @@
 // Finds how much attention every row of the document gets from exact attention in one step of one
-// layer, for lectern-evaluate: the truth that lookups are measured against, and the oracle reads by.
+// layer, for lectern-evaluate: the truth that lookups are measured against, and the oracle reads
+// by.
 #ifndef LECTERN_TOOLS_EVALUATE_TRUE_MASS_H_
 #define LECTERN_TOOLS_EVALUATE_TRUE_MASS_H_
 
@@ -14,8 +15,8 @@ namespace lectern::evaluate {
 // rows. Const members: any thread.
 class TrueMass {
  public:
-  // Reads every key of the layer. `lse`: [kv heads][R], the log-sum-exp of the logits over everything
-  // that exact attention sees, document and conversation. kChecksumMismatch.
+  // Reads every key of the layer. `lse`: [kv heads][R], the log-sum-exp of the logits over
+  // everything that exact attention sees, document and conversation. kChecksumMismatch.
   static Result<TrueMass> Of(const LookupArgs& args, std::span<const std::span<float>> lse);
 
   // The share, in [0, 1], of the mass on all rows of `heads` that lies on the rows that were read:

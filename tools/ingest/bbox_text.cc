@@ -175,8 +175,8 @@ void BboxText::JoinLines(std::string_view word) {
   const bool is_hyphenated = text.size() >= 2 && text.back() == '-' &&
                              IsSmallLetter(text[text.size() - 2]) && IsSmallLetter(word.front());
   if (is_hyphenated) return text.pop_back();
-  // The word's width with a space before it, which is about as wide as one of the word's characters.
-  // Bytes are counted as characters, which is near enough.
+  // The word's width with a space before it, which is about as wide as one of the word's
+  // characters. Bytes are counted as characters, which is near enough.
   const auto num_characters = static_cast<double>(word.size());
   const double width = (span_.end - span_.begin) * (num_characters + 1) / num_characters;
   const bool would_fit = width > 0 && block_.end - line_end_ > width;

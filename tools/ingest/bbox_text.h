@@ -1,5 +1,5 @@
-// Turns the XML that `pdftotext -bbox-layout` prints (every word of a PDF with its place on the page)
-// into plain text, and finds where the pages begin in it. pdf.h uses it.
+// Turns the XML that `pdftotext -bbox-layout` prints (every word of a PDF with its place on the
+// page) into plain text, and finds where the pages begin in it. pdf.h uses it.
 #ifndef LECTERN_TOOLS_INGEST_BBOX_TEXT_H_
 #define LECTERN_TOOLS_INGEST_BBOX_TEXT_H_
 

@@ -12,8 +12,8 @@
 
 namespace lectern::tools {
 
-// Limits are there because HTML comes from anywhere: some grows much when it is parsed, and some takes
-// long.
+// Limits are there because HTML comes from anywhere: some grows much when it is parsed, and some
+// takes long.
 struct HtmlOptions {
   std::string name = "the page";              // how messages call the page
   std::function<bool()> is_cancelled = {};    // asked now and then while parsing; may be empty

@@ -1,7 +1,7 @@
 // Decides, from a request's headers alone, whether lectern-server answers it, and which web sites'
-// pages may read the answer (CORS, https://fetch.spec.whatwg.org/). The danger is a page in the user's
-// own browser, which reaches a server on this machine: by DNS rebinding, or by forms and scripts of
-// another site. Pure functions; any thread.
+// pages may read the answer (CORS, https://fetch.spec.whatwg.org/). The danger is a page in the
+// user's own browser, which reaches a server on this machine: by DNS rebinding, or by forms and
+// scripts of another site. Pure functions; any thread.
 #ifndef LECTERN_TOOLS_SERVER_ACCESS_RULES_H_
 #define LECTERN_TOOLS_SERVER_ACCESS_RULES_H_
 

@@ -32,7 +32,7 @@ struct AnsweringOptions {
   std::string store, model;
 };
 
-// Thread-safe: called from every connection's thread. `engine` and the requests must outlive it.
+// Thread-safe: called from every connection's thread. `engine` must outlive it.
 class Answering {
  public:
   Answering(api::Engine& engine, AnsweringOptions options)
@@ -103,8 +103,8 @@ class Answering {
   // Finds the document, waits for a slot, and opens the document. The alternative is the response
   // to be sent instead: 503 overloaded with Retry-After, 404 for a document or session that is not
   // there, 409 for a session in use, 400 for a session about another document. `session`: empty, an
-  // id, or kNewSession, whose id the client learns with its first answer. `request` must outlive the
-  // turn.
+  // id, or kNewSession, whose id the client learns with its first answer. `request` must outlive
+  // the turn.
   std::variant<std::shared_ptr<Turn>, HttpResponse> Begin(const std::string& document,
                                                           std::string question,
                                                           api::AskOptions options,

@@ -1,5 +1,5 @@
-// Small operations on the text of HTTP headers (case, blanks, lists), for the server's parsers. HTTP
-// is ASCII, so that none of them looks at the locale. Header only; any thread.
+// Small operations on the text of HTTP headers (case, blanks, lists), for the server's parsers.
+// HTTP is ASCII, so that none of them looks at the locale. Header only; any thread.
 #ifndef LECTERN_TOOLS_SERVER_ASCII_H_
 #define LECTERN_TOOLS_SERVER_ASCII_H_
 

@@ -1,6 +1,6 @@
 // POST /v1/ask, Lectern's own way to ask: answers the object that ask-document --json prints, or
-// streams it as events: "text" and "reasoning" as they are decoded, then "passages", then "done" with
-// the whole object, or "error".
+// streams it as events: "text" and "reasoning" as they are decoded, then "passages", then "done"
+// with the whole object, or "error".
 #include <map>
 
 #include "engine/requests/options.h"

@@ -1,6 +1,6 @@
 // POST /v1/chat/completions, as OpenAI's clients speak it
-// (https://platform.openai.com/docs/api-reference/chat): `model` is a document's name or id. OPENAI.md
-// lists every field and what becomes of it.
+// (https://platform.openai.com/docs/api-reference/chat): `model` is a document's name or id.
+// OPENAI.md lists every field and what becomes of it.
 #include "tools/server/conversation.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"

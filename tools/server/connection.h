@@ -1,5 +1,5 @@
-// One client's TCP connection: reading and writing with deadlines, and finding out whether the client
-// is still there. And the list of all open connections, by which the server ends them.
+// One client's TCP connection: reading and writing with deadlines, and finding out whether the
+// client is still there. And the list of all open connections, by which the server ends them.
 #ifndef LECTERN_TOOLS_SERVER_CONNECTION_H_
 #define LECTERN_TOOLS_SERVER_CONNECTION_H_
 
@@ -35,8 +35,8 @@ class Connection : public Peer {
   bool Write(std::string_view bytes) const;
 
   // Wait: the request has been read and its answer is being made; Begin: the answer's first bytes
-  // follow. Between the two IsGone may send a client of HTTP/1.1 "100 Continue", to find out whether
-  // it still waits. `minor_version`: of the request's HTTP/1.
+  // follow. Between the two IsGone may send a client of HTTP/1.1 "100 Continue", to find out
+  // whether it still waits. `minor_version`: of the request's HTTP/1.
   void Wait(int minor_version);
   void Begin();
   bool IsGone() const override;

@@ -1,5 +1,5 @@
 // Runs a task for each open connection of the server, each on a thread of its own, and keeps some
-// threads for the next connections: starting one costs more than a short request.
+// threads for the next connections, which then need not wait for a thread to start.
 #ifndef LECTERN_TOOLS_SERVER_CONNECTION_THREADS_H_
 #define LECTERN_TOOLS_SERVER_CONNECTION_THREADS_H_
 
@@ -18,8 +18,8 @@ class ConnectionThreads {
  public:
   ~ConnectionThreads();  // after the last task has ended
   // Runs `task` on an idle thread or a new one. False: the system gives no further thread; `task`
-  // waits until a running one ends. Throws std::system_error, with the task dropped, where no thread
-  // is running at all.
+  // waits until a running one ends. Throws std::system_error, with the task dropped, where no
+  // thread is running at all.
   bool Run(std::function<void()> task);
 
  private:

@@ -35,8 +35,8 @@ bool IsOneOf(std::string_view name, const std::string_view (&names)[kSize]) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// Types of items and parts in OpenAI's formats. Silent ones are left out: they say nothing to a model
-// that only answers.
+// Types of items and parts in OpenAI's formats. Silent ones are left out: they say nothing to a
+// model that only answers.
 constexpr std::string_view kSilentItems[] = {"reasoning", "file_search_call", "web_search_call",
                                              "mcp_list_tools"};
 constexpr std::string_view kCallItems[] = {"function_call", "custom_tool_call"};

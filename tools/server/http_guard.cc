@@ -19,8 +19,8 @@
 namespace lectern::server {
 namespace {
 
-// How many connections above the limit get a 503 instead of a closed socket, at the least. Idle ones
-// that were told to make room, and have not ended yet, count among them.
+// How many connections above the limit get a 503 instead of a closed socket, at the least. Idle
+// ones that were told to make room, and have not ended yet, count among them.
 constexpr uint64_t kMostTooMany = 64;
 constexpr size_t kReadBytes = 64 * 1024;     // of a body, at a time
 constexpr size_t kHeadReadBytes = 4 * 1024;  // of a head, at a time: hundreds of connections wait

@@ -1,8 +1,8 @@
-// lectern-server's HTTP server (HTTP/1.1 and 1.0). Limits and total deadlines hold for everything that
-// a client sends: no part of a request reaches a handler before the whole is read, checked and
+// lectern-server's HTTP server (HTTP/1.1 and 1.0). Limits and total deadlines hold for everything
+// that a client sends: no part of a request reaches a handler before the whole is read, checked and
 // bounded. Conforming clients are served as RFC 9110 and 9112 say: connections stay open for more
-// requests, which may come before their answers (pipelined); bodies have a length or come in chunks,
-// after "100 Continue" where a client waits for that.
+// requests, which may come before their answers (pipelined); bodies have a length or come in
+// chunks, after "100 Continue" where a client waits for that.
 #ifndef LECTERN_TOOLS_SERVER_HTTP_GUARD_H_
 #define LECTERN_TOOLS_SERVER_HTTP_GUARD_H_
 
@@ -37,17 +37,18 @@ struct GuardOptions {
   int head_ms = 5000, body_ms = 10000;
   int upload_ms = 600000;  // the same for an upload
   int write_ms = 10000;    // the longest that a client may take no byte of an answer
-  // How long a connection waits for its first or next request; shorter where connections are scarce.
-  // Longer than proxies and clients keep theirs (nginx 60 s, Go 90 s), so that these do not send into
-  // a connection that just ends.
+  // How long a connection waits for its first or next request; shorter where connections are
+  // scarce. Longer than proxies and clients keep theirs (nginx 60 s, Go 90 s), so that these do not
+  // send into a connection that just ends.
   int idle_seconds = 120;
 };
 
 // Listen, Run on one thread, Stop from another; then it is over.
 class HttpGuard {
  public:
-  // Binds and listens; connections are accepted from Run on. `handler` is called on the connections'
-  // threads, many at a time; an exception of it is a 500. A Refusal has the system's reason.
+  // Binds and listens; connections are accepted from Run on. `handler` is called on the
+  // connections' threads, many at a time; an exception of it is a 500. A Refusal has the system's
+  // reason.
   static std::variant<std::unique_ptr<HttpGuard>, Refusal> Listen(GuardOptions options,
                                                                   HttpHandler handler);
   ~HttpGuard();

@@ -202,8 +202,7 @@ void IndexJobs::Run(Job& job) {
   Finish(job, report);
 }
 
-// The replaced version is reported before the job is over: a client that sees "done" asks the new
-// one.
+// on_replaced comes first: once a client sees "done", the old version is no longer kept open.
 void IndexJobs::Finish(Job& job, api::Result<api::IndexReport>& report) {
   std::remove(job.file.c_str());
   if (report.ok() && !report->replaced().empty() && options_.on_replaced) {

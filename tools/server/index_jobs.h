@@ -1,5 +1,5 @@
-// The queue of documents that clients have uploaded to be indexed. They are indexed one at a time on a
-// thread of the queue's own, while clients ask for their progress.
+// The queue of documents that clients have uploaded to be indexed. They are indexed one at a time
+// on a thread of the queue's own, while clients ask for their progress.
 #ifndef LECTERN_TOOLS_SERVER_INDEX_JOBS_H_
 #define LECTERN_TOOLS_SERVER_INDEX_JOBS_H_
 
@@ -18,8 +18,8 @@
 
 namespace lectern::server {
 
-// Thread-safe. The destructor cancels the running job, waits for its end, and deletes the files that
-// wait. A document that was interrupted goes on from its checkpoint when it is uploaded again.
+// Thread-safe. The destructor cancels the running job, waits for its end, and deletes the files
+// that wait. A document that was interrupted goes on from its checkpoint when it is uploaded again.
 class IndexJobs {
  public:
   struct Options {
@@ -28,8 +28,8 @@ class IndexJobs {
     uint32_t max_kept = 64;      // jobs that are over and can still be asked about
     uint64_t max_ram_bytes = 0;  // of the indexing engine, and so of an HTML page's tree; 0: any
     std::string store, model;    // paths that messages must not have
-    // Called with the id of a document's version that a job has replaced, on the jobs' thread; may be
-    // empty.
+    // Called with the id of a document's version that a job has replaced, on the jobs' thread; may
+    // be empty.
     std::function<void(const std::string&)> on_replaced = {};
   };
   IndexJobs(api::Engine& engine, Options options);
@@ -45,8 +45,8 @@ class IndexJobs {
   // cannot be guessed. Nothing: too many wait, the server is ending, or the file cannot be moved.
   std::optional<std::string> Add(const std::string& path, Wish wish);
   bool is_full() const;  // Add would refuse
-  // Seconds after which there may be a place: the rest of the running job as far as it is known, else
-  // 10; from 1 to 3600.
+  // Seconds after which there may be a place: the rest of the running job as far as it is known,
+  // else 10; from 1 to 3600.
   uint32_t RetryAfterSeconds() const;
   // {"id","name","state","stage","done","total","eta_seconds","report","warning","error"}; state:
   // "waiting", "running", "done", "failed", "cancelled". Nothing: no such job.
@@ -60,13 +60,13 @@ class IndexJobs {
     bool is_last;      // the job is over
   };
   // Calls `on_change` with the job as it is, then with each change up to the last one; between them
-  // with nullptr about four times a second, for signs of life. Returns when the job is over, does not
-  // exist, `on_change` returns false, or all jobs are ended. Blocks the calling thread; `on_change`
-  // runs without a lock.
+  // with nullptr about four times a second, for signs of life. Returns when the job is over, does
+  // not exist, `on_change` returns false, or all jobs are ended. Blocks the calling thread;
+  // `on_change` runs without a lock.
   void Follow(const std::string& id, const std::function<bool(const Change*)>& on_change) const;
 
  private:
-  // Guarded by the mutex, but for what only the jobs' thread reads (file, wish).
+  // Guarded by the mutex; `id`, `file` and `wish` do not change once it is in the list.
   struct Job {
     // `report` and `error` are JSON, empty while there is none.
     std::string id, file, state = "waiting", stage, report, warning, error;

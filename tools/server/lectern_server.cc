@@ -1,6 +1,6 @@
 // lectern-server: answers questions about the documents of a store over HTTP, with a REST API,
-// OpenAI's formats, and a page for the browser. This file reads the command line, checks that it lets
-// nobody in by accident, and starts and stops the parts: engine, service, guard.
+// OpenAI's formats, and a page for the browser. This file reads the command line, checks that it
+// lets nobody in by accident, and starts and stops the parts: engine, service, guard.
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ namespace lectern::server {
 namespace {
 
 constexpr char kTool[] = "lectern-server";
-constexpr uint16_t kPort = 8017;  // of no well-known service
+constexpr uint16_t kPort = 8017;
 // Stopping takes two steps: running answers get kGrace to end by themselves; those that do not are
 // cut short, and get kFarewell for the message of that to reach their clients. Together below a
 // second, so that no service manager or container has to kill the server.
@@ -373,8 +373,8 @@ int Serve(Flags flags) {
 }
 
 int Main(int argc, char** argv) {
-  // glibc's default, up to eight arenas for each core, keeps more freed memory: with four questions at
-  // a time 26 MB of anonymous memory at the most, with two arenas 14 MB.
+  // glibc's default, up to eight arenas for each core, keeps more freed memory: with four questions
+  // at a time 26 MB of anonymous memory at the most, with two arenas 14 MB.
   mallopt(M_ARENA_MAX, 2);
   // Blocks from 256 KiB on are mapped, so that a session's memory goes back to the system when the
   // session ends. In the heap, gaps between blocks of other sessions would grow with the hours.

@@ -17,7 +17,8 @@ class Listener {
  public:
   // Binds and listens. `host`: an address, a name, or "localhost", which means 127.0.0.1 and, where
   // the machine has IPv6, ::1, because clients try either. "::" takes IPv4 too. `port` 0: any free
-  // one, the same on all addresses. The alternative to a listener: the system's reason, for the user.
+  // one, the same on all addresses. The alternative to a listener: the system's reason, for the
+  // user.
   static std::variant<std::unique_ptr<Listener>, std::string> Open(const std::string& host,
                                                                    uint16_t port);
   ~Listener();

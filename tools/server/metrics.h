@@ -1,5 +1,5 @@
-// Counts what the server has done since it started, and writes that in the text format of Prometheus
-// (version 0.0.4) for GET /metrics.
+// Counts what the server has done since it started, and writes that in the text format of
+// Prometheus (version 0.0.4) for GET /metrics.
 #ifndef LECTERN_TOOLS_SERVER_METRICS_H_
 #define LECTERN_TOOLS_SERVER_METRICS_H_
 

@@ -1,6 +1,6 @@
-// Reads the fields that OpenAI's two formats of requests share (chat completions and responses): how
-// tokens are drawn, how likely they were, and features that Lectern does not have. OPENAI.md lists
-// all fields. Errors go to `fields`, by name.
+// Reads the fields that OpenAI's two formats of requests share (chat completions and responses):
+// how tokens are drawn, how likely they were, and features that Lectern does not have. OPENAI.md
+// lists all fields. Errors go to `fields`, by name.
 #ifndef LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
 

@@ -1,5 +1,6 @@
-// Makes fields of HTTP requests of the options of a table (engine/requests/option.h): each row says how
-// the field is read from JSON or a query, checked, and described in /openapi.json. Pure functions.
+// Makes fields of HTTP requests of the options of a table (engine/requests/option.h): each row says
+// how the field is read from JSON or a query, checked, and described in /openapi.json. Pure
+// functions.
 #ifndef LECTERN_TOOLS_SERVER_OPTION_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_OPTION_FIELDS_H_
 

@@ -1,5 +1,5 @@
-// Makes ids that cannot be guessed, for sessions and jobs: whoever knows one may use it, so that the id
-// is the permission. Any thread.
+// Makes ids that cannot be guessed, for sessions and jobs: whoever knows one may use it, so that
+// the id is the permission. Any thread.
 #ifndef LECTERN_TOOLS_SERVER_RANDOM_ID_H_
 #define LECTERN_TOOLS_SERVER_RANDOM_ID_H_
 

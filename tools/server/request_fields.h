@@ -20,8 +20,8 @@ class RequestFields {
  public:
   // INVALID_ARGUMENT: the body is no JSON, no object, or beyond the limits of the .cc.
   static Result<RequestFields> Parse(std::string_view body);
-  // The fields of a request's query, whose values are all texts: Number parses its text, Boolean and
-  // Whole refuse theirs.
+  // The fields of a request's query, whose values are all texts: Number parses its text, Boolean
+  // and Whole refuse theirs.
   static RequestFields OfQuery(const std::map<std::string, std::string, std::less<>>& query);
 
   // Each returns nothing if the member is missing or null. A wrong type, or a number outside of

@@ -65,8 +65,8 @@ bool IsOneOf(std::string_view text, const std::string_view (&list)[n]) {
 constexpr std::string_view kDeciding[] = {"authorization", "content-type", "origin"};
 // Headers whose values are lists: several of one name are one list (RFC 9110, 5.3).
 constexpr std::string_view kLists[] = {"connection", "expect", "transfer-encoding"};
-// Headers that must stand alone, even where two agree: request smuggling lives on proxies and servers
-// that let different ones count (RFC 9112, 11.2).
+// Headers that must stand alone, even where two agree: request smuggling lives on proxies and
+// servers that let different ones count (RFC 9112, 11.2).
 constexpr std::string_view kSingle[] = {"host", "content-length"};
 
 // Parses one head. Methods return false with refusal_ set.

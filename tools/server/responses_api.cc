@@ -1,6 +1,6 @@
 // POST /v1/responses, as OpenAI's clients speak it
-// (https://platform.openai.com/docs/api-reference/responses): stateless, text in and text out, with the
-// passages that the answer draws on as file citations. OPENAI.md lists every field.
+// (https://platform.openai.com/docs/api-reference/responses): stateless, text in and text out, with
+// the passages that the answer draws on as file citations. OPENAI.md lists every field.
 #include "tools/server/conversation.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
@@ -157,8 +157,8 @@ class Response {
                         {"annotations", std::move(annotations)},
                         {"logprobs", std::move(logprobs)}};
   }
-  // The whole response. An answer that met its limit of tokens is "incomplete". The document's tokens
-  // are input that was cached: they were read when it was indexed.
+  // The whole response. An answer that met its limit of tokens is "incomplete". The document's
+  // tokens are input that was cached: they were read when it was indexed.
   Json Done(const api::Answer& answer, const Json& receipt, Json::Array logprobs) const {
     Json::Object object = base_;
     const bool is_cut = answer.finish_reason() == "length";

@@ -1,5 +1,5 @@
-// The routes of lectern-server: finds the handler of a request and answers it. openapi.json describes
-// every route. Requests have passed the guard (http_guard.h).
+// The routes of lectern-server: finds the handler of a request and answers it. openapi.json
+// describes every route. Requests have passed the guard (http_guard.h).
 #ifndef LECTERN_TOOLS_SERVER_SERVICE_H_
 #define LECTERN_TOOLS_SERVER_SERVICE_H_
 
@@ -30,14 +30,14 @@ class Service {
   Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions& options);
 
   // Judges a request before its body is read: 404 for a path that does not exist, 405 for one with
-  // other methods, 403 and 503 for a document that may not be added, or not now. Nothing: Handle may
-  // be called.
+  // other methods, 403 and 503 for a document that may not be added, or not now. Nothing: Handle
+  // may be called.
   std::optional<Refusal> Refuse(const RequestHead& head);
   // Answers a request. Blocks for as long as an answer takes, unless it is streamed.
   HttpResponse Handle(const HttpRequest& request);
 
-  // Ends everything that runs soon, with an error (503 stopping) for its client; later questions are
-  // refused.
+  // Ends everything that runs soon, with an error (503 stopping) for its client; later questions
+  // are refused.
   void EndAll();
   // The number of open connections, for /metrics; may be empty. Set before the first request.
   std::function<uint32_t()> num_connections;
@@ -99,8 +99,8 @@ HttpResponse AnswerTokenize(Answering& answering, const HttpRequest& request);
 
 // A response with this JSON as its body.
 HttpResponse JsonResponse(std::string body, int status = 200);
-// An error as a response, with the HTTP status of its code. For errors of the request itself: those of
-// the engine go through Answering::ErrorResponse, which hides paths.
+// An error as a response, with the HTTP status of its code. For errors of the request itself: those
+// of the engine go through Answering::ErrorResponse, which hides paths.
 HttpResponse StatusResponse(const Status& status, const HttpRequest& request);
 
 }  // namespace lectern::server

@@ -1,5 +1,5 @@
-// POST /tokenize shows how a document's model cuts a text into tokens. The response has the shape that
-// llama.cpp's server gives, and with "with_pieces" also the place of each token in the text.
+// POST /tokenize shows how a document's model cuts a text into tokens. The response has the shape
+// that llama.cpp's server gives, and with "with_pieces" also the place of each token in the text.
 #include "tools/server/request_fields.h"
 #include "tools/server/service.h"
 

@@ -1,5 +1,5 @@
-// Watches the work of the server's requests and cancels what nobody waits for any more: the client is
-// gone, the time is up, or the server is ending.
+// Watches the work of the server's requests and cancels what nobody waits for any more: the client
+// is gone, the time is up, or the server is ending.
 #ifndef LECTERN_TOOLS_SERVER_WATCH_H_
 #define LECTERN_TOOLS_SERVER_WATCH_H_
 
@@ -17,8 +17,8 @@ namespace lectern::server {
 // The reason why work was cancelled.
 enum class EndedBy { kNothing, kClient, kDeadline, kServer };
 
-// One thread looks at all work 20 times a second. It calls the functions of Work with its lock held,
-// so that they must return soon. Thread-safe.
+// One thread looks at all work 20 times a second. It calls the functions of Work with its lock
+// held, so that they must return soon. Thread-safe.
 class Watch {
  public:
   Watch() : thread_(&Watch::Look, this) {}
