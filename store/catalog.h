@@ -1,4 +1,5 @@
-// The catalog: the SQLite file that knows every document of a store, its names and its shards.
+// The catalog of a store: the SQLite file that knows every document, its names and its shards, and
+// decides which version of a document readers see. FORMAT.md, section 6, has its tables.
 #ifndef LECTERN_STORE_CATALOG_H_
 #define LECTERN_STORE_CATALOG_H_
 
@@ -16,14 +17,15 @@
 
 namespace lectern {
 
-using DocumentId = std::array<uint8_t, 16>;  // first half of a SHA-256; see FORMAT.md
-using Fingerprint = std::array<uint8_t, 32>;
+using DocumentId = std::array<uint8_t, 16>;   // first half of a SHA-256; see FORMAT.md
+using Fingerprint = std::array<uint8_t, 32>;  // SHA-256 of a model: weights, tokenizer, template, …
 // Lower-case hexadecimal digits.
 std::string ToHex(std::span<const uint8_t> bytes);
 // 32 lower-case hex digits, else nullopt.
 std::optional<DocumentId> ParseDocumentId(std::string_view text);
 
-// Never renumber.
+// The state of a generation. kBuilding: being indexed, or interrupted; kReady: readers see it;
+// kDead: replaced or removed, its files may go. Never renumber: the numbers are on disk.
 enum class DocumentState : int { kBuilding = 1, kReady = 2, kDead = 3 };
 
 // A name that points to a document.
@@ -33,6 +35,7 @@ struct DocumentName {
   bool operator==(const DocumentName&) const = default;
 };
 
+// One generation of a document, as the table `documents` has it, and its names.
 struct DocumentRow {
   DocumentId id{};
   uint64_t generation = 0;  // unique in the store, growing
@@ -75,6 +78,9 @@ class Catalog {
   // row CRC wrong), kUnsupportedVersion, kReadOnly, kLocked, kNoSpace, kIoError.
   static Result<std::unique_ptr<Catalog>> Open(Env& env, const std::string& path, Mode mode);
   ~Catalog();
+
+  // Calls that write are one transaction each: after an error, or a crash, nothing has changed.
+  // kReadOnly: the catalog was opened for reading.
 
   // Adds a `building` row with the next generation and returns that; `row.generation` is ignored.
   Result<uint64_t> BeginDocument(const DocumentRow& row);
