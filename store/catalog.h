@@ -19,7 +19,7 @@ namespace lectern {
 
 using DocumentId = std::array<uint8_t, 16>;   // first half of a SHA-256; see FORMAT.md
 using Fingerprint = std::array<uint8_t, 32>;  // SHA-256 of a model: weights, tokenizer, template, …
-// Lower-case hexadecimal digits.
+// The bytes as lower-case hexadecimal digits.
 std::string ToHex(std::span<const uint8_t> bytes);
 // 32 lower-case hex digits, else nullopt.
 std::optional<DocumentId> ParseDocumentId(std::string_view text);

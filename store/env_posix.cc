@@ -82,8 +82,8 @@ Result<uint64_t> RegularFileSize(int fd, const std::string& path, const char* ac
 
 // Whether this process itself holds the lock on the file, by the kernel's list of locks; false if
 // that cannot be read. Only the message of kLocked depends on it. Lines look like "1: FLOCK
-// ADVISORY  WRITE 4711 08:02:1311 0 EOF"; the device is not compared, because containers and
-// overlays give others.
+// ADVISORY  WRITE 4711 08:02:1311 0 EOF"; the device is not compared, because some file
+// systems (btrfs, overlays) show another one there.
 bool IsLockedHere(int fd) {
   struct stat info;
   std::FILE* const list = ::fstat(fd, &info) == 0 ? std::fopen("/proc/locks", "re") : nullptr;

@@ -19,8 +19,8 @@ inline constexpr char kShardEndMagic[8] = {'\n', 'N', 'R', 'E', 'T', 'C', 'E', '
 inline constexpr uint16_t kFormatMajor = 1;  // a reader refuses a greater major
 inline constexpr uint16_t kFormatMinor = 0;  // a reader reads any
 inline constexpr size_t kHeaderBytes = 4096;
-inline constexpr size_t kBlockBytes = 65536;     // what one checksum covers
-inline constexpr size_t kSectionAlignment = 64;  // a cache line
+inline constexpr size_t kBlockBytes = 65536;      // what one checksum covers
+inline constexpr size_t kSectionAlignment = 64;   // a cache line
 inline constexpr size_t kMaxSections = 1u << 20;  // bounds the memory that a bad header can ask for
 
 // Never renumber.

@@ -19,17 +19,17 @@ namespace lectern {
 // The numbers are part of the ABI: never renumber, only append.
 enum class Code : int32_t {
   kOk = 0,
-  kInvalidArgument = 1,  // an option or argument is out of its range, or does not exist
-  kNotFound = 2,         // no such document, store or model
-  kAmbiguous = 3,        // a name was left out and several would fit
-  kModelMismatch = 4,    // the document was indexed with another model, tokenizer or template
-  kEmptyDocument = 5,    // there is no text to index
-  kContextTooLong = 6,   // document, question or answer exceed the model's positions
-  kBudgetTooSmall = 7,  // the kv budget is below the fixed cost; the message has the smallest
-  kNoSpace = 8,         // the disk (or its quota) is full or would be
-  kOutOfMemory = 9,     // an allocation failed or --max-ram would be exceeded
-  kReadOnly = 10,       // the store cannot be written
-  kLocked = 11,         // another process is writing this store
+  kInvalidArgument = 1,      // an option or argument is out of its range, or does not exist
+  kNotFound = 2,             // no such document, store or model
+  kAmbiguous = 3,            // a name was left out and several would fit
+  kModelMismatch = 4,        // the document was indexed with another model, tokenizer or template
+  kEmptyDocument = 5,        // there is no text to index
+  kContextTooLong = 6,       // document, question or answer exceed the model's positions
+  kBudgetTooSmall = 7,       // the kv budget is below the fixed cost; the message has the smallest
+  kNoSpace = 8,              // the disk (or its quota) is full or would be
+  kOutOfMemory = 9,          // an allocation failed or --max-ram would be exceeded
+  kReadOnly = 10,            // the store cannot be written
+  kLocked = 11,              // another process is writing this store
   kCancelled = 12,           // the caller asked the call to end early
   kIoError = 13,             // the system refused a read or write for another reason
   kMissingFile = 14,         // a file that the catalog or a model names is not there

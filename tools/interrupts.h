@@ -47,8 +47,8 @@ class Interrupts {
  private:
   void Watch();
 
-  int read_end_ = -1;  // of a pipe of signal numbers; the number 0 ends the watcher
-  std::mutex mutex_;   // guards cancel_, and is held while it is called
+  int read_end_ = -1;             // of a pipe of signal numbers; the number 0 ends the watcher
+  std::mutex mutex_;              // guards cancel_, and is held while it is called
   std::function<void()> cancel_;  // empty: no scope is open
   std::atomic<int> signal_ = 0;   // the first one of the scope; 0: none came
   std::thread watcher_;

@@ -81,7 +81,8 @@ Result<double> KeepBesideClusters(const Document& whole, double keep) {
   }
   const double kept = std::floor(std::ceil(keep * rows) - clusters);
   if (kept <= 0) return Status(Code::kInvalidArgument, "clusters alone cost more than is kept");
-  return (kept - 0.5) / rows;  // indexing keeps ceil(share * rows): half a row less is safe to round
+  // Indexing keeps ceil(share * rows): half a row less makes that `kept`, however it is rounded.
+  return (kept - 0.5) / rows;
 }
 
 Selector SelectKeptRows(const Document& kept) {

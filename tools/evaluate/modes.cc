@@ -54,9 +54,9 @@ Selector ByQuestionThresholds(const SelectorInputs& inputs) {
 }
 
 struct Mode {
-  std::string_view name;     // a capital at its end stands for a number
-  std::string_view meaning;  // for --help
-  bool tail = true;          // HasTail
+  std::string_view name;                              // a capital at its end stands for a number
+  std::string_view meaning;                           // for --help
+  bool tail = true;                                   // HasTail
   Selector (*make)(const SelectorInputs&) = nullptr;  // nullptr: Lookup itself, or the paper's
   double least = 0, most = 0;                         // range of the number; both 0: none
 };

@@ -15,7 +15,7 @@ namespace {
 // half of the keys.
 constexpr double kFinestShare = 0.05, kTopShare = 0.01;  // clusters per key
 constexpr double kTopKept = 0.5;                         // of the keys, by the first level
-constexpr uint32_t kIterations = 10;  // of K-means
+constexpr uint32_t kIterations = 10;                     // of K-means
 constexpr size_t kTileRows = 64;  // query rows at a time
 
 // A number of clusters, at least one.

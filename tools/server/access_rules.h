@@ -26,8 +26,7 @@ struct AccessRules {
   // The secret of "Authorization: Bearer" (or X-Api-Key); empty: none is needed.
   std::string token;
   // Paths that need no token: health checks, and the page, which asks its user for the token.
-  std::vector<std::string> public_paths = {
-      "/health", "/ready", "/", "/page.css", "/page.js"};
+  std::vector<std::string> public_paths = {"/health", "/ready", "/", "/page.css", "/page.js"};
 };
 
 // Judges a request. Nothing: it is let in. 403 host_not_allowed: the Host header is none of ours.

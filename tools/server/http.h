@@ -52,7 +52,7 @@ class Peer {
 struct HttpRequest {
   RequestHead head;
   std::string body;            // empty for an upload
-  std::string body_file;       // the path of an upload's bytes, until the handler returns; else empty
+  std::string body_file;       // path of an upload's bytes, until the handler returns; else empty
   std::string request_id;      // the client's X-Request-Id if it is plain, else a new one
   const Peer* peer = nullptr;  // outlives the response; never nullptr in a handler
 };

@@ -80,11 +80,13 @@ class IndexJobs {
   void Work();  // the jobs' thread
   void Run(Job& job);
   void Finish(Job& job, api::Result<api::IndexReport>& report);  // sets the job's end
-  Job* Find(const std::string& id) const;                 // with the mutex held
-  void Set(Job& job, const std::function<void()>& what);  // and tells followers
-  std::string ToJson(const Job& job) const;  // with the mutex held
-  void ForgetOld();                          // jobs that are over, beyond max_kept; likewise
-  bool IsFull() const;  // with the mutex held
+  // Changes a job with the mutex held, and tells those who follow it.
+  void Set(Job& job, const std::function<void()>& what);
+  // These expect the mutex to be held.
+  Job* Find(const std::string& id) const;
+  std::string ToJson(const Job& job) const;
+  void ForgetOld();  // the oldest jobs that are over, beyond max_kept
+  bool IsFull() const;
 
   api::Engine& engine_;
   const Options options_;

@@ -33,7 +33,7 @@ void Metrics::Histogram::Add(double seconds) {
 
 std::string Metrics::Histogram::Text(const std::string& name, const std::string& help) const {
   std::string text = Head(name, "histogram", help);
-  uint64_t below = 0;  // Prometheus' buckets are cumulative: each has all observations up to its limit
+  uint64_t below = 0;  // buckets of Prometheus are cumulative: all observations up to the limit
   for (size_t i = 0; i < counts.size(); ++i) {
     below += counts[i];
     const std::string limit = i < kSeconds.size() ? Number(kSeconds[i]) : "+Inf";

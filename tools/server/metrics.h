@@ -29,9 +29,9 @@ class Metrics {
 
   // The numbers that others know, at the time of Text.
   struct Now {
-    uint32_t running, waiting;       // GenerationSlots::Load
-    uint32_t sessions, connections;  // that are open
-    uint64_t heap_bytes;             // allocated and not freed
+    uint32_t running, waiting;          // GenerationSlots::Load
+    uint32_t sessions, connections;     // that are open
+    uint64_t heap_bytes;                // allocated and not freed
     uint64_t step_passes, step_tokens;  // lectern_counts
   };
   std::string Text(const Now& now) const;
