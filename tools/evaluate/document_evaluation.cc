@@ -272,7 +272,7 @@ class DocumentEvaluation {
     return {};
   }
 
-  // Opens a session that answers by this method.
+  // Opens a session that answers by this method. `method` and `scored` must outlive it.
   Result<std::unique_ptr<DocumentSession>> OpenFor(const Method& method, size_t budget,
                                                    std::optional<Candidates>& scored) {
     LECTERN_ASSIGN(auto session, Open(method.mode));
@@ -419,8 +419,8 @@ class DocumentEvaluation {
 
   // Lets one layer of the exact run attend again by every method at every budget, on the exact
   // run's queries, and adds up the errors. The first of these runs finds the true mass of every
-  // row, at half of the budget and without policies, so that no layer is read whole without asking
-  // the selector.
+  // row. Its budget is half of every layer, without policies, so that no layer is read whole
+  // without asking the selector.
   Status MeasureLayer(DocumentSession& session, const LayerStep& step, TrueMass& truth,
                       std::vector<ErrorFigures>& missing) {
     session.settings().policies = {};

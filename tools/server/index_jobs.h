@@ -80,7 +80,7 @@ class IndexJobs {
   void Work();  // the jobs' thread
   void Run(Job& job);
   void Finish(Job& job, api::Result<api::IndexReport>& report);  // sets the job's end
-  // Changes a job with the mutex held, and tells those who follow it.
+  // Changes a job under the mutex, and tells those who follow it.
   void Set(Job& job, const std::function<void()>& what);
   // These expect the mutex to be held.
   Job* Find(const std::string& id) const;
