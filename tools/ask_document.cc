@@ -27,7 +27,8 @@ constexpr char kTool[] = "ask-document";
 
 // The foot of --help.
 constexpr char kExamples[] = R"(
-Without QUESTION: a conversation. One question per line; /new starts afresh, Ctrl-D ends.
+Without QUESTION it holds a conversation: one question per line; /new begins another conversation,
+Ctrl-D ends.
 
 Examples:
   ask-document "Who pays for repairs?"                    the only document of the store
@@ -75,7 +76,7 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
       "Ask every question of a file that has one JSON object on each line: {\"question\": "
       "\"…\"}, with \"answer\": \"…\" if the expected one is to be printed");
   questions.TypeName("FILE");
-  app.AddOption("QUESTION", flags.question, "The question (none: a conversation)")
+  app.AddOption("QUESTION", flags.question, "The question (default: hold a conversation)")
       .TypeName("")
       .Excludes(questions);
 }

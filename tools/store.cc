@@ -62,7 +62,7 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
       app.AddCommand("show", "Show a document, its files and how a question reads it"),
       app.AddCommand("verify", "Check the files of a document, or of all, for damage"),
       app.AddCommand("plan", "Change how much of a document questions read, and of which layers"),
-      app.AddCommand("remove", "Delete a name, and the document with its last name or by its id"),
+      app.AddCommand("remove", "Delete a name of a document; its last name, or its id, deletes the document"),
       app.AddCommand("gc", "Delete files that no document uses any more"),
       app.AddCommand("recover",
                      "Rebuild the list of documents from their files, if it is lost or damaged"),

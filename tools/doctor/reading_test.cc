@@ -175,8 +175,8 @@ Finding Judge(const Reading& reading) {
   if (is_finite && reads) return finding;
   if (!is_finite) finding.text = "its logits are not finite";
   return finding.Worsen(Verdict::kWarn,
-                        "a conversion that is broken reads so, or a model that has learnt nothing: "
-                        "compare the file's checksum, or take another conversion of the model");
+                        "the model's file may be a broken conversion, or the model has learnt no "
+                        "English: compare the file's checksum, or take another conversion");
 }
 
 }  // namespace

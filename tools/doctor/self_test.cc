@@ -22,7 +22,7 @@ std::string Excerpt(std::string_view text) { return Json(text).Dump(); }
 // (characters of several tokens), but may leave no byte out and end at the text's end.
 std::string FaultOf(const TokenizedText& tokens, std::string_view text,
                     const Tokenizer& tokenizer) {
-  if (tokens.ids.size() != tokens.ranges.size() || tokens.ids.empty()) return "no place of a token";
+  if (tokens.ids.size() != tokens.ranges.size() || tokens.ids.empty()) return "a token has no place in the text";
   uint64_t covered = 0;
   for (size_t i = 0; i < tokens.ids.size(); ++i) {
     const auto& [begin, end] = tokens.ranges[i];
@@ -30,7 +30,7 @@ std::string FaultOf(const TokenizedText& tokens, std::string_view text,
     covered = std::max(covered, end);
     if (tokenizer.TokenBytes(tokens.ids[i]).empty()) return "it became a control token";
   }
-  return covered == text.size() ? "" : "its end is in no token";
+  return covered == text.size() ? "" : "its last bytes are in no token";
 }
 
 // The bytes of the tokens, one after the other.

@@ -81,7 +81,7 @@ int Main(int argc, char** argv) {
   app.AddOption(
          "--budgets", flags.options.budgets,
          "Shares of the document's keys and values to read, separated by commas, each from 0.001 "
-         "to 0.999")
+         "to 0.999 (default: 0.2,0.125,0.1,0.05)")
       .SeparatedBy(',')
       .Check(tools::NumberBetween(0.001, 0.999));
   const tools::Option modes =
@@ -103,7 +103,7 @@ int Main(int argc, char** argv) {
          "--paper-seeds", flags.options.paper_seeds,
          "Number of seeds tried for the paper's K-means; the one with the least error answers "
          "(default: 3)")
-      .TypeName("UINT:POSITIVE")
+      .TypeName("N")
       .Check(tools::PositiveNumber());
   app.AddOption(
       "--limit", flags.options.limit,
@@ -114,7 +114,7 @@ int Main(int argc, char** argv) {
   app.AddOption("--calibration", flags.options.calibration,
                 "Number of questions of each document that the paper's thresholds are chosen with "
                 "(default: 8)")
-      .TypeName("UINT:POSITIVE")
+      .TypeName("N")
       .Check(tools::PositiveNumber());
   app.AddFlag("--auto", [&] { flags.options.has_auto = true; },
               "Compare answers at the document's automatic budget, too");

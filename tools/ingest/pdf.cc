@@ -30,8 +30,8 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
     case ChildEnd::How::kNotStarted:
       if (end.number == ENOENT || end.number == EACCES) {
         return api::Error{LECTERN_NOT_FOUND,
-                          "PDF needs the program " + options.pdftotext +
-                              ", which is not here: " + kInstall + ", or give the text",
+                          "reading a PDF needs the program " + options.pdftotext +
+                              ", which is not installed: " + kInstall + ", or give the text",
                           "pdftotext"};
       }
       return FileError(LECTERN_IO_ERROR,
@@ -40,7 +40,7 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
       return FileError(LECTERN_CANCELLED, "cancelled while " + name + " was read");
     case ChildEnd::How::kTooSlow:
       return FileError(LECTERN_LIMIT_EXCEEDED,
-                       name + " takes pdftotext too long; split it, or give the text");
+                       "pdftotext takes too long to read " + name + "; split it, or give the text");
     case ChildEnd::How::kTooMuchOutput:
       return FileError(LECTERN_LIMIT_EXCEEDED,
                        name + " has too much text for one document; split it");
@@ -49,7 +49,7 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
                        options.pdftotext + " does not print what poppler's does; " + kInstall);
     case ChildEnd::How::kSignalled:
       return FileError(LECTERN_INVALID_ARGUMENT,
-                       "pdftotext died of " + name + " (signal " + std::to_string(end.number) +
+                       "pdftotext crashed on " + name + " (signal " + std::to_string(end.number) +
                            "): the PDF is damaged, or needs too much memory" + Said(end));
     case ChildEnd::How::kExited:
       break;

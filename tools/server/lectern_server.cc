@@ -72,8 +72,8 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                 "it does, for health checks of containers")
       .TypeName("URL");
   app.AddOption("--host", flags.guard.host,
-                "Address to listen on; other machines reach only one that is not of this machine "
-                "alone (default: localhost, which is 127.0.0.1 and ::1)")
+                "Address to listen on; with an address of the network, or 0.0.0.0 for all, other "
+                "machines can reach the server (default: localhost, which is 127.0.0.1 and ::1)")
       .TypeName("ADDRESS");
   app.AddOption("--port", flags.guard.port,
                 "Port to listen on; 0 takes any free one (default: 8017)")
@@ -85,11 +85,11 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
       .TypeName("FILE");
   app.AddOption("--allow-host", flags.hosts,
                 "Another name by which clients may address this server, such as its DNS name, "
-                "beside localhost and its addresses; with --token-file also *: any")
+                "beside localhost and its addresses; * allows any, but only with --token-file")
       .TypeName("NAME");
   app.AddOption("--allow-origin", flags.origins,
-                "Web site whose pages may use this server, such as https://example.org; with "
-                "--token-file also *: any")
+                "Web site whose pages may use this server, such as https://example.org; * allows "
+                "any, but only with --token-file")
       .TypeName("ORIGIN");
   app.AddFlag("--allow-index", flags.allow_index, "Let clients add and remove documents");
   app.AddOption(
@@ -242,11 +242,12 @@ std::optional<api::Error> CompleteAccess(Flags& flags) {
     }
     // Any page can have the origin "null".
     if (flags.token_file.empty() && (origin == "*" || origin == "null")) {
-      return Wrong("any page could ask: give --token-file, or name the site", "allow-origin");
+      return Wrong("pages of any site could ask: give --token-file, or name the site", "allow-origin");
     }
   }
   if (flags.token_file.empty() && std::count(flags.hosts.begin(), flags.hosts.end(), "*") > 0) {
-    return Wrong("any page could ask, under a name of its own: give --token-file, or name the host",
+    return Wrong("pages of any site could ask, under a name of their own: give --token-file, or name "
+                 "the host",
                  "allow-host");
   }
   if (!flags.token_file.empty()) {

@@ -139,7 +139,7 @@ std::optional<Refusal> Service::Refuse(const RequestHead& head) {
   }
   answering_.metrics().CountRequest("other", allowed.empty() ? 404 : 405);
   if (!allowed.empty()) {
-    return Refusal{405, "method_not_allowed", "that path has another method", allowed};
+    return Refusal{405, "method_not_allowed", "this path is not served by that method", allowed};
   }
   return Refusal{404, "not_found", "there is no such path; see /openapi.json"};
 }
