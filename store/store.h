@@ -68,8 +68,9 @@ Status RemoveUnneededWeights(Env& env, const std::string& store, Catalog& catalo
                              Collected* collected);
 
 // Removes the files of an unfinished generation, then its row. If the catalog calls the generation
-// ready, it stays: a commit that reported failure may still have happened (SQLite syncs its journal
-// once more after the point of no return), and then readers no longer see the generation before.
+// ready, it stays, which is no error: a commit that reported failure may still have happened
+// (SQLite syncs its journal once more after the point of no return), and then readers no longer see
+// the generation before. kLocked: somebody reads it.
 Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,
                          const DocumentRow& row);
 

@@ -47,7 +47,7 @@ api::Error TooLarge(const std::string& name) {
 // Reads until the end. `expected_bytes` is the size of a regular file, so that memory is taken
 // once; 0 where the size is not known. A file that grows meanwhile is read on, up to the limit.
 api::Result<std::string> ReadAll(int fd, const std::string& name, uint64_t expected_bytes) {
-  constexpr size_t kPiece = size_t{1} << 20;
+  constexpr size_t kPiece = size_t{1} << 20;  // bytes of a read: few calls, little memory
   std::string bytes;
   bytes.reserve(expected_bytes + kPiece);  // and one piece more, for the read that finds the end
   for (;;) {

@@ -46,7 +46,7 @@ std::string SpeedAndRest(const api::Progress& progress) {
 // A line of fixed shape that overwrites the one before: the carriage return goes to its start, and
 // the escape sequence at its end clears what a longer line before left behind.
 std::string BarLine(const api::Progress& progress) {
-  constexpr size_t kWidth = 24;
+  constexpr size_t kWidth = 24;  // the whole line fits a terminal of 80 columns
   const double share = ShareOf(progress);
   std::string bar(static_cast<size_t>(share * kWidth), '#');
   bar.resize(kWidth, '.');

@@ -326,7 +326,7 @@ class ModelChecks {
   // The tests that need all layers. Where they would take more than a minute, or the weights do not
   // fit into memory, a finding says so instead.
   Status TryWhole(const std::string& path, ModelOptions options, double seconds) {
-    constexpr double kMostSeconds = 60;
+    constexpr double kMostSeconds = 60;  // chosen: a user waits for it
     const bool fits = weights_bytes_ <= question_.memory.available;
     if (seconds > kMostSeconds || !fits) {
       Finding skipped{.name = "reads",

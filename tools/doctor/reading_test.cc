@@ -139,7 +139,7 @@ double MeanLoss(const Model& model, const Backend& backend, ThreadPool& threads,
   double loss = 0;
   for (size_t begin = given - 1; begin + 1 < n; begin += kLogitRows) {
     const size_t count = std::min(kLogitRows, n - 1 - begin);
-    (void)transformer.Logits(begin, count, a, {logits.data(), count, vocab});
+    (void)transformer.Logits(begin, count, a, {logits.data(), count, vocab});  // likewise
     std::vector<double> losses(count);
     threads.ParallelFor(count, [&](size_t r, size_t) {
       losses[r] = LossOf({logits.data() + r * vocab, vocab}, ids[begin + r + 1]);

@@ -22,7 +22,9 @@ std::string Excerpt(std::string_view text) { return Json(text).Dump(); }
 // (characters of several tokens), but may leave no byte out and end at the text's end.
 std::string FaultOf(const TokenizedText& tokens, std::string_view text,
                     const Tokenizer& tokenizer) {
-  if (tokens.ids.size() != tokens.ranges.size() || tokens.ids.empty()) return "a token has no place in the text";
+  if (tokens.ids.size() != tokens.ranges.size() || tokens.ids.empty()) {
+    return "a token has no place in the text";
+  }
   uint64_t covered = 0;
   for (size_t i = 0; i < tokens.ids.size(); ++i) {
     const auto& [begin, end] = tokens.ranges[i];

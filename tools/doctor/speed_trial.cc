@@ -44,9 +44,10 @@ constexpr double kLinearClustering = 0.5;
 // with the rest of the model.
 template <typename Work>
 double BestSeconds(Work work) {
-  std::vector<char> other(size_t{48} << 20);
+  std::vector<char> other(size_t{48} << 20);  // more than the last cache of most processors
   double best = 1e9;
   const auto begin = std::chrono::steady_clock::now();
+  // At least two tries, as the first one meets pages that are not mapped yet.
   for (int i = 0; i < 2 || (i < 10 && SecondsSince(begin) < 0.25); ++i) {
     for (size_t at = 0; at < other.size(); at += 64) ++other[at];
     const auto start = std::chrono::steady_clock::now();
@@ -195,11 +196,11 @@ Status AskTrial(const SpeedQuestion& q, const std::string& store,
   LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog->List());
   if (rows.size() != 1) return {Code::kInternal, "the trial's store has another document"};
   LECTERN_ASSIGN(const std::vector<ShardSummary> shards, catalog->Shards(rows[0].generation));
-  const std::shared_ptr<void> nothing;
+  const std::shared_ptr<void> nothing;  // owns the pool that is the caller's
   // About as long as the question that is asked about, without what a template puts around it.
   const std::string_view text = ReadingParagraph().substr(0, 4 * kQuestionTokens);
   AskOptions options;
-  options.max_tokens = 12;
+  options.max_tokens = 12;  // an answer of fewer than 4 gives no figure for a token
   options.kv_budget = static_cast<float>(kBudget);
   std::vector<double> questions, tokens, extras;
   for (int i = 0; i < kAsks; ++i) {
@@ -212,7 +213,7 @@ Status AskTrial(const SpeedQuestion& q, const std::string& store,
                    DocumentSession::Create(document, model, backend,
                                            std::shared_ptr<ThreadPool>(nothing, &threads), 0));
     LECTERN_ASSIGN(const Answer first, session->Ask(text, options));
-    session->Forget();
+    session->Forget();  // the next question has no turns before it, but open and verified files
     LECTERN_ASSIGN(const Answer answer, session->Ask(text, options));
     extras.push_back((first.timings_ms.first_token - answer.timings_ms.first_token) / 1000);
     questions.push_back(answer.timings_ms.first_token / 1000 * double{kQuestionTokens} /
@@ -337,7 +338,7 @@ Speeds Extrapolate(const SpeedQuestion& q, const Probe& probe, const Trial& tria
 }  // namespace
 
 Probe MeasureLayer(const Model& model, const Backend& backend, ThreadPool& threads) {
-  constexpr size_t kMany = 128;
+  constexpr size_t kMany = 128;  // enough that arithmetic is the limit, as in a prefill
   const ModelConfig& c = model.config();
   const Transformer transformer(model, backend, threads, kMany);
   Activations a(c, kMany, threads.num_threads());

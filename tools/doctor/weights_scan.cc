@@ -13,7 +13,7 @@ namespace {
 // sound models the most that was seen is 7 (the bundled reader), 14 (Gemma 3 270M) and 16 (SmolLM2
 // 135M).
 constexpr double kMostOverMedian = 100;
-constexpr size_t kRowsPerItem = 64;
+constexpr size_t kRowsPerItem = 64;  // that a thread takes at a time
 
 // The row of a matrix that stands out most.
 struct Suspect {

@@ -202,6 +202,7 @@ class DocumentEvaluation {
         steps.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
         return Result<std::vector<HeadSelection>>(std::vector<HeadSelection>(args.heads.size()));
       };
+      // An error of reading comes up again in the exact answer, which reads everything.
       std::vector<float> ignored;
       (void)session->AttendAgain(0.5, false, ignored);
       session->probe().selector = {};

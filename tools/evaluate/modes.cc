@@ -65,17 +65,19 @@ constexpr Mode kModes[] = {
     {"default", "Lectern as it ships"},
     {"no-tail", "without the tail: rows that are not read do not count", false},
     {"no-codes", "without row codes: whole clusters", true, With<WithoutCodes>},
-    {"first-order", "the attention of clusters is estimated by their centroids alone, without variances", true,
+    {"first-order",
+     "the attention of clusters is estimated by their centroids alone, without variances", true,
      With<WithoutVariances>},
     {"rule-threshold", "--rule threshold", true, With<WithRule<Rule::kThreshold>>},
-    {kQuestionThresholds, "the same with thresholds from generic questions, not from the document's last tokens",
-     true, ByQuestionThresholds},
+    {kQuestionThresholds,
+     "the same with thresholds from generic questions, not from the document's last tokens", true,
+     ByQuestionThresholds},
     {"rule-cap", "--rule cap", true, With<WithRule<Rule::kCap>>},
     {"rule-top-p", "--rule top-p: 0.95 of the attention, whatever the budget", true,
      With<WithRule<Rule::kTopP>>},
     {"block-N",
-     "a question reads the rows that any block of N of its tokens chooses, each block with the whole "
-     "budget; every token attends to all of these rows",
+     "a question reads the rows that any block of N of its tokens chooses, each block with the "
+     "whole budget; every token attends to all of these rows",
      true, ByBlocks, 1, 1e6},
     {"reuse-C",
      "a token of the answer reads the rows that the token before chose, where no query head has "
@@ -135,10 +137,11 @@ std::string DescribeModes() {
   return list +
          "\n  LAYERS+HEADS: default, with these budget policies, such as pyramid+global"
          "\n  METHOD@KEEP: default, on a document that stores this share of its rows, such as "
-         "kvcrush@0.25; budgets are shares of the whole document, whose answers are the exact ones; "
+         "kvcrush@0.25; budgets are shares of the whole document, which gives the exact answers; "
          "METHOD@KEEP:LAYERS+HEADS adds budget policies"
-         "\n  METHOD+tail@KEEP: reads all rows that such a document stores, whatever the budget; the "
-         "finest clusters of the whole document stand for the others, and take the place of some rows"
+         "\n  METHOD+tail@KEEP: reads all rows that such a document stores, whatever the budget; "
+         "the finest clusters of the whole document stand for the others, and take the place of "
+         "some rows"
          "\n  PREFILL/DECODING: one mode for the question and one for the answer, such as "
          "block-8/reuse-0.8";
 }

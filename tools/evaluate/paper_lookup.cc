@@ -16,7 +16,7 @@ namespace {
 constexpr double kFinestShare = 0.05, kTopShare = 0.01;  // clusters per key
 constexpr double kTopKept = 0.5;                         // of the keys, by the first level
 constexpr uint32_t kIterations = 10;                     // of K-means
-constexpr size_t kTileRows = 64;  // query rows at a time
+constexpr size_t kTileRows = 64;  // query rows at a time: bounds the memory of their logits
 
 // A number of clusters, at least one.
 uint32_t Share(double share, size_t num_keys) {

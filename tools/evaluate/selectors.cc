@@ -89,6 +89,7 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
     if (!args.heads[h].has_row_codes()) {
       return Status(Code::kInvalidArgument, "this mode needs documents with row codes");
     }
+    // The lookup begins at the first level that the choice looked at; coarser ones were skipped.
     size_t level = 0;
     while (choice.looked_up[level].empty()) ++level;
     HeadBuffers buffers;
@@ -100,6 +101,7 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
     }
     LECTERN_RETURN_IF_ERROR(lookup.Score(level));
     LECTERN_RETURN_IF_ERROR(lookup.ScoreRows(choice.coded));
+    // Each stage takes places in the list of the stage before: coded rows, then refined ones.
     const auto coded = [&](size_t place) { return lookup.StoredRow(place); };
     const auto refined = [&](size_t place) { return choice.refined[place]; };
     LECTERN_RETURN_IF_ERROR(lookup.RefineRows(Places(coded, choice.refined)));

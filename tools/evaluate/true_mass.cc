@@ -9,7 +9,7 @@
 namespace lectern::evaluate {
 namespace {
 
-constexpr size_t kTileRows = 64;  // query rows at a time
+constexpr size_t kTileRows = 64;  // query rows at a time: bounds the memory of their logits
 
 // Ranges of rows whose keys lie side by side in memory: the rows that are always read, and each
 // finest cluster.

@@ -100,7 +100,7 @@ api::Result<std::string> DecodeHtml(std::string_view bytes, const HtmlOptions& o
                           "windows-1252", "cp1252", "x-cp1252", "us-ascii", "ascii"})) {
     return FromWindows1252(bytes);
   }
-  return refuse("\"" + CleanUtf8(declared->substr(0, 40)).text + "\"");
+  return refuse("\"" + CleanUtf8(declared->substr(0, 40)).text + "\"");  // the page's own text
 }
 
 }  // namespace lectern::tools

@@ -113,7 +113,7 @@ void Limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
   Limit(RLIMIT_CORE, 0, 0);
   Limit(RLIMIT_FSIZE, 0, 0);
   Limit(RLIMIT_NPROC, 0, 0);
-  Limit(RLIMIT_NOFILE, 64, 64);
+  Limit(RLIMIT_NOFILE, 64, 64);  // for the program's libraries and fonts
   char locale[] = "LC_ALL=C";
   char* const environment[] = {locale, nullptr};
   execve(program, arguments, environment);

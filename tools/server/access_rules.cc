@@ -188,6 +188,8 @@ std::string NormalHost(std::string_view host) {
   if (!SplitPort(host, name, port)) return "";
   if (name.starts_with('[')) return IsAddress(Lower(name)) ? Lower(name) : "";
   if (name.ends_with('.')) name.remove_suffix(1);
+  // Characters that would end a host in a URL, or separate the entries of a header, are in no name;
+  // names beyond ASCII come as Punycode.
   const bool is_name = !name.ends_with('.') && std::all_of(name.begin(), name.end(), [](char c) {
     return c > 0x20 && c < 0x7f &&
            std::string_view("[]/@?#\\,\"").find(c) == std::string_view::npos;

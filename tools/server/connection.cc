@@ -12,7 +12,7 @@ namespace {
 
 // The server reads up to this many bytes that a refused client still sends, so that the client
 // comes to read the refusal.
-constexpr size_t kLingerBytes = 2 << 20;
+constexpr size_t kLingerBytes = 2 << 20;           // more than a body that is refused for its size
 constexpr int kLingerMs = 100;                     // ends when nothing came for so long
 constexpr auto kLinger = std::chrono::seconds(2);  // at the latest
 // A client of HTTP/1.0 that ends its sending later than this after its request is taken for gone.

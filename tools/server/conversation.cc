@@ -219,6 +219,9 @@ void Reader::TakeResults() {
   has_turn_ = true;
 }
 
+// What is left at the end is the question: results of tools that nobody has spoken after, and a
+// client's only message even where it is a system message. An answer at the end is none: continuing
+// it would need another prompt than the chat template has.
 Result<Conversation> Reader::Finish() {
   if (!results_.empty()) {
     JoinMessages(read_.question, results_);
@@ -245,6 +248,7 @@ Result<Conversation> ReadConversation(const Json& messages, const char* param) {
   return reader.Finish();
 }
 
+// The limits are above any answer's: it is the engine's own JSON.
 Json ReceiptJson(const api::Answer& answer) {
   auto json = answer.Json();
   if (!json.ok()) return nullptr;

@@ -90,7 +90,9 @@ Refusal TooLarge(uint64_t limit) {
 // The refusal of a request whose rest does not come: 400 where the client has ended, 408 where it
 // is too slow. `what`: "headers" or "body".
 Refusal Incomplete(const Connection& connection, const std::string& what) {
-  if (connection.is_at_end()) return {400, "bad_request", "the connection ended in the middle of the " + what};
+  if (connection.is_at_end()) {
+    return {400, "bad_request", "the connection ended in the middle of the " + what};
+  }
   return {408, "request_timeout", "the " + what + " took too long to arrive"};
 }
 

@@ -242,11 +242,12 @@ std::optional<api::Error> CompleteAccess(Flags& flags) {
     }
     // Any page can have the origin "null".
     if (flags.token_file.empty() && (origin == "*" || origin == "null")) {
-      return Wrong("pages of any site could ask: give --token-file, or name the site", "allow-origin");
+      return Wrong("pages of any site could ask: give --token-file, or name the site",
+                   "allow-origin");
     }
   }
   if (flags.token_file.empty() && std::count(flags.hosts.begin(), flags.hosts.end(), "*") > 0) {
-    return Wrong("pages of any site could ask, under a name of their own: give --token-file, or name "
+    return Wrong("pages of any site could ask, by a name of theirs: give --token-file, or name "
                  "the host",
                  "allow-host");
   }

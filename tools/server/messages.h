@@ -15,6 +15,7 @@ namespace lectern::server {
 // "tiny.gguf". For paths that are not known beforehand: a document's own model may lie anywhere.
 // Paths that the server serves ("/v1/…") are no paths of the machine and stay.
 inline std::string WithLastParts(std::string_view text) {
+  // Characters that stand around paths in messages.
   constexpr std::string_view kEnds = " \t\n\"'`,;:()[]{}<>|";
   std::string out;
   for (size_t at = 0; at < text.size();) {

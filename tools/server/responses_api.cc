@@ -112,6 +112,8 @@ Json Annotations(const Json& receipt, const std::string& filename) {
 class Response {
  public:
   // `filename`: the document's name. `echoed`: members that are as they were in the request.
+  // OpenAI's clients parse a response strictly, so that members that say nothing here are there,
+  // too.
   Response(const std::string& id, std::string model, std::string filename, Json::Object echoed)
       : id_(id),
         filename_(std::move(filename)),
