@@ -79,8 +79,9 @@ class Catalog {
   static Result<std::unique_ptr<Catalog>> Open(Env& env, const std::string& path, Mode mode);
   ~Catalog();
 
-  // Calls that write are one transaction each: after an error, or a crash, nothing has changed.
-  // kReadOnly: the catalog was opened for reading.
+  // Each call that writes is one transaction: all of it happens or nothing, also in a crash. A
+  // commit that reports a failure may still have happened (Settle). kReadOnly: the catalog was
+  // opened for reading.
 
   // Adds a `building` row with the next generation and returns that; `row.generation` is ignored.
   // kLimitExceeded: a number of the row is beyond 2^63.

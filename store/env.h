@@ -84,8 +84,8 @@ struct FileInfo {
   bool operator==(const FileInfo&) const = default;
 };
 
-// Whether a directory can be written: kNotWritable not by this user, kReadOnlyMedia by nobody,
-// which is a file system that is mounted read-only. Only there SQLite may ignore journals.
+// Whether a directory can be written. kNotWritable: not by this user. kReadOnlyMedia: by nobody,
+// because the file system is mounted read-only; only there may SQLite ignore journals.
 enum class Access { kWritable, kNotWritable, kReadOnlyMedia };
 
 // Readers of a generation share its directory's lease; whoever removes the generation must hold it
@@ -100,7 +100,7 @@ enum class Lease { kShared, kExclusive };
 class Env {
  public:
   virtual ~Env() = default;
-  static Env& Default();  // the real file system; never destroyed
+  static Env& Default();  // the real file system
 
   // `exclusive`: fails if the file exists. Otherwise opens the file, creating it if it is missing.
   virtual Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,

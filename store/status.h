@@ -132,8 +132,8 @@ class [[nodiscard]] Result {
   } while (false)
 
 // LECTERN_ASSIGN(auto x, Call()); declares x with the value of the Result that Call() returns, or
-// returns its status from the calling function. Two statements: not for the body of an `if` without
-// braces. A type with commas needs `auto`.
+// returns its status from the calling function. Several statements: not for the body of an `if`
+// without braces. A type with commas needs `auto`.
 #define LECTERN_ASSIGN(declaration, expr) \
   LECTERN_ASSIGN_(LECTERN_CONCAT_(lectern_result_, __LINE__), declaration, expr)
 #define LECTERN_ASSIGN_(result, declaration, expr)     \
