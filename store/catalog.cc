@@ -69,8 +69,8 @@ struct Catalog::Impl {
   }
 
   // Sets SQLite up for files that may come from anywhere: defensive, no triggers or views, no trust
-  // in the schema, no memory mapping (a failing disk would be a SIGBUS). synchronous=FULL: a commit
-  // is on disk when it returns.
+  // in the schema, no strings in double quotes, no memory mapping (a failing disk would be a
+  // SIGBUS), no temporary files. synchronous=FULL: a commit is on disk when it returns.
   Status Configure() const {
     sqlite3_busy_timeout(db, kBusyTimeoutMs);
     for (const auto& [option, value] :

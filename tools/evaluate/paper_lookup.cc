@@ -117,7 +117,7 @@ Result<std::unique_ptr<PaperLookup>> PaperLookup::Build(const Document& document
     if (document.is_windowed(layer)) continue;
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, document.Heads(layer));
     built.resize(heads.size());
-    std::mutex mutex;
+    std::mutex mutex;  // guards `first`, the first error of any thread
     Status first;
     threads.ParallelFor(heads.size(), [&](size_t h, size_t) {
       Status status = BuildHead(heads[h], backend, seed, built[h]);

@@ -54,7 +54,7 @@ Result<std::vector<float>> HeadMass(const LookupArgs& args, size_t h, std::span<
 Result<TrueMass> TrueMass::Of(const LookupArgs& args, std::span<const std::span<float>> lse) {
   TrueMass result;
   result.mass_.resize(args.heads.size());
-  std::mutex mutex;
+  std::mutex mutex;  // guards `first`, the first error of any thread
   Status first;
   args.threads.ParallelFor(args.heads.size(), [&](size_t h, size_t) {
     auto mass = HeadMass(args, h, lse[h]);

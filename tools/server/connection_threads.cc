@@ -48,8 +48,8 @@ bool ConnectionThreads::Begin() {
   }
 }
 
-// Takes tasks until it has been idle for too long, or enough others are idle. A thread cannot join
-// itself: it moves itself to ended_.
+// Takes tasks until it has been idle for too long, or enough others are idle. `self`: this thread's
+// place in threads_. A thread cannot join itself: it moves itself to ended_.
 void ConnectionThreads::Work(std::list<std::thread>::iterator self) {
   std::unique_lock lock(mutex_);
   for (;;) {
