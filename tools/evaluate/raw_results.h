@@ -15,8 +15,8 @@
 
 namespace lectern::evaluate {
 
-// The key of one line, by a method at a budget: the answer to a question of a document, the attention
-// errors while an exact run answers it, or predictions of the document's end.
+// The key of one line, by a method at a budget: the answer to a question of a document, the
+// attention errors while an exact run answers it, or predictions of the document's end.
 struct Measurement {
   enum class What { kErrors, kAnswer, kContinuation };
   What what;
