@@ -12,9 +12,8 @@ namespace lectern::tools {
 namespace {
 
 // The values that an option may have, to complete "11 is not …": "a share above 0 and up to 1", "a
-// number from 0 to 10", "a whole number of at least 64". Fifteen digits, so that a bound like
-// 16777216 is not printed as 1.67772e+07. Ranges that are open below are shares throughout the
-// tables.
+// number from 0 to 10 or "auto"", "a whole number of at least 64". Fifteen digits, so that a bound
+// like 16777216 is not printed as 1.67772e+07. A range that is open below is called a share.
 std::string RangeText(const lectern::Option& option) {
   if (option.kind == OptionKind::kBytes) return "a size like 500MB or 2GiB";
   if (!option.word.empty()) {

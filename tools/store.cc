@@ -170,7 +170,8 @@ std::string Decimals(double number) {
   return text;
 }
 
-// " (auto: predicted divergence 0.0071 nats a token, limit 0.01)"
+// How the plan's budget was chosen, and what it costs: " (auto: predicted divergence 0.0071 nats a
+// token, limit 0.01)". Empty: it was given, and the divergence was not measured.
 std::string DivergenceText(const api::DocumentPlan& plan) {
   std::string text = plan.is_auto ? "auto" : "";
   char numbers[96];

@@ -24,7 +24,7 @@ using tools::Duration;
 using tools::Grouped;
 using tools::Short;
 
-constexpr double kBudget = 0.1;  // kv budget of the questions: the default
+constexpr double kBudget = 0.1;  // kv budget of the questions that are timed
 // Length of the trial's document: enough for clusters, whatever a template puts before it.
 constexpr uint64_t kTrialTokens = kMinClusteredTokens + 64;
 // A trial takes layers until it is estimated to take 4 s; if the least number of layers takes more

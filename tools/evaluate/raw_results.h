@@ -21,10 +21,10 @@ struct Measurement {
   enum class What { kErrors, kAnswer, kContinuation };
   What what;
   std::string document;
-  uint64_t question;  // its place in the file of questions, from 0; kContinuation: tokens of the end
+  uint64_t question;  // its place in the file, from 0; kContinuation: number of tokens of the end
   std::string mode;   // tools/evaluate/modes.h
-  uint64_t seed;  // of the paper's K-means; else 0
-  double budget;  // 0: the document's automatic one
+  uint64_t seed;      // of the paper's K-means; else 0
+  double budget;      // 0: the document's automatic one
   auto operator<=>(const Measurement&) const = default;
 };
 
