@@ -158,7 +158,7 @@ api::Result<api::Engine> CreateEngine(const EngineFlags& flags);
 
 // The folder of the model that indexes when none is named: ../share/lectern/reader, seen from the
 // executable (in a build folder a link to the source tree), else where the install prefix puts it.
-// NOT_FOUND where neither is a folder.
+// NOT_FOUND names both where neither is a folder.
 api::Result<std::string> BundledReader();
 
 // Runs a tool's main. An exception that escapes it is printed as "tool: message" and becomes an
