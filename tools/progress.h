@@ -43,7 +43,7 @@ class ProgressDisplay {
 
   ProgressStyle style_;
   bool has_bar_ = false;
-  // What was shown last, and when: what is due is counted from there.
+  // The stage, share and time of the last output: the next one is due by them.
   std::string stage_;
   double share_ = 0;
   Clock::time_point time_;

@@ -225,8 +225,8 @@ class DocumentEvaluation {
 
   using Candidates = std::vector<PaperLookup::Candidates>;
 
-  // What the paper's lookup reads in one step of one layer. `scored`: the candidates, which are the
-  // same at every budget; filled in by the first.
+  // Selects the rows that the paper's lookup reads in one step of one layer. `scored`: the
+  // candidates, which are the same at every budget; filled in by the first.
   Result<std::vector<HeadSelection>> PaperSelect(const Method& method, size_t budget,
                                                  uint32_t layer, const LookupArgs& args,
                                                  std::optional<Candidates>& scored) const {
@@ -347,7 +347,7 @@ class DocumentEvaluation {
 
   // --- errors ---
 
-  // What is measured of one method at one budget over the steps and layers of one question.
+  // The figures of one method at one budget over the steps and layers of one question.
   struct ErrorFigures {
     Method method;
     size_t budget;

@@ -14,7 +14,7 @@ using Selections = std::vector<HeadSelection>;
 
 // --- what a selection reads, for other queries than those that chose it -------------------------
 
-// What was chosen for one kv head, as lists of numbers that can be united and used again. All
+// The choice made for one kv head, as lists of numbers that can be united and used again. All
 // ascend.
 struct Choice {
   std::vector<std::vector<uint32_t>> looked_up;  // [levels]: clusters

@@ -91,7 +91,7 @@ void Limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
   setrlimit(resource, &limit);
 }
 
-// What the child does between fork and exec: takes its descriptors and limits, and becomes the
+// The child's work between fork and exec: it takes its descriptors and limits, and becomes the
 // program. The parent has threads, which may have held locks when it forked, so that only system
 // calls may be made here (fork(2), signal-safety(7)): no allocation. If exec fails, its errno goes
 // into the pipe `failed`, which exec otherwise closes.

@@ -13,8 +13,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kTryAgain = std::chrono::milliseconds(50);  // between two tries of the first in line
 
-// What a client is told of an answer that was ended. 499 is nginx's code for a client that is gone;
-// it is only counted, because nobody reads it.
+// The error that a client gets for an answer that was ended. 499 is nginx's code for a client that
+// is gone; it is only counted, because nobody reads it.
 Refusal WhyEnded(EndedBy ended_by) {
   if (ended_by == EndedBy::kDeadline) {
     return {504, "deadline", "the answer took too long; ask for fewer tokens"};

@@ -219,9 +219,9 @@ void Reader::TakeResults() {
   has_turn_ = true;
 }
 
-// What is left at the end is the question: results of tools that nobody has spoken after, and a
-// client's only message even where it is a system message. An answer at the end is none: continuing
-// it would need another prompt than the chat template has.
+// Makes the question of the text that no answer followed: results of tools, and a client's only
+// message even where it is a system message. An answer at the end is none: continuing it would need
+// another prompt than the chat template has.
 Result<Conversation> Reader::Finish() {
   if (!results_.empty()) {
     JoinMessages(read_.question, results_);
