@@ -15,10 +15,12 @@ namespace {
 
 // A head larger than this is not believed; it bounds what a damaged file can make us allocate.
 constexpr uint64_t kMaxHeadBytes = uint64_t{64} << 20;
-constexpr size_t kCopyBytes = size_t{1} << 20;
+constexpr size_t kCopyBytes = size_t{1} << 20;  // of a shard, at a time
 
+// The shard of a bundle's entry: the document's, then the layers'.
 std::string FileName(uint32_t index) { return index == 0 ? kDocumentFile : LayerFile(index - 1); }
 
+// The checksum of a head, with its own field 0.
 uint32_t HeadCrc(std::string head) {
   std::memset(head.data() + offsetof(BundleHeader, head_crc), 0, sizeof(uint32_t));
   return Crc32c(0, head.data(), head.size());
@@ -26,6 +28,7 @@ uint32_t HeadCrc(std::string head) {
 
 // ---- Writing ----
 
+// Writes one bundle. One use.
 class Exporter {
  public:
   Exporter(Env& env, const std::string& store, const DocumentRow& row, const std::string& path)
@@ -49,6 +52,8 @@ class Exporter {
   }
 
  private:
+  // The shards first, then the head, which has their checksums: a file that is cut short has no
+  // head.
   Status Write(const CatalogEntry& entry) {
     std::string head(HeadBytes(entry), '\0');
     uint64_t at = head.size();
@@ -64,6 +69,7 @@ class Exporter {
     return env_.SyncDirectory(ParentDirectory(path_));
   }
 
+  // The size of the head is known before the shards are written.
   uint64_t HeadBytes(const CatalogEntry& entry) const {
     return AlignUp(sizeof(BundleHeader) + entry.shards.size() * sizeof(BundleEntry) +
                        row_.name.size() + row_.model_path.size() + row_.report_json.size(),
@@ -89,6 +95,7 @@ class Exporter {
     return end;
   }
 
+  // Writes header, entries and strings into `head`, which is zeros.
   void FillHead(const CatalogEntry& entry, uint64_t file_bytes, std::string& head) const {
     BundleHeader header{};
     std::memcpy(header.magic, kBundleMagic, sizeof header.magic);
@@ -142,12 +149,14 @@ class MappedPart : public MappedFile {
   uint64_t offset_, size_;
 };
 
+// Reads one bundle into the store. One use.
 class Importer {
  public:
   Importer(Env& env, const std::string& store, Catalog& catalog, const std::string& path,
            uint64_t quota_bytes)
       : env_(env), store_(store), catalog_(catalog), path_(path), quota_bytes_(quota_bytes) {}
 
+  // Everything is checked before the first change of the store.
   Result<Imported> Run(const NameImport& names) {
     LECTERN_RETURN_IF_ERROR(ReadHead());
     LECTERN_ASSIGN(auto there, catalog_.FindReady(row_.id));
@@ -208,6 +217,8 @@ class Importer {
     return ReadEntries(head);
   }
 
+  // Reads entries and strings of a head whose checksum is right; a bundle may still be made by
+  // somebody with bad intent.
   Status ReadEntries(const std::string& head) {
     const uint64_t strings =
         uint64_t{header_.name_bytes} + header_.model_path_bytes + header_.report_bytes;

@@ -1,4 +1,5 @@
-// Exports one document as a single file (a bundle), and imports a bundle into another store.
+// Exports one document as a single file (a bundle), and imports a bundle into another store: the
+// work of lectern-store export and import.
 #ifndef LECTERN_STORE_BUNDLE_H_
 #define LECTERN_STORE_BUNDLE_H_
 
@@ -17,6 +18,7 @@ inline constexpr char kBundleMagic[8] = {'L', 'E', 'C', 'T', 'B', 'N', 'D', 'L'}
 inline constexpr uint16_t kBundleMajor = 1;
 inline constexpr uint64_t kBundleAlignment = 4096;
 
+// The first bytes of a bundle.
 struct BundleHeader {
   char magic[8];
   uint16_t major;
@@ -38,6 +40,7 @@ struct BundleHeader {
 };
 static_assert(sizeof(BundleHeader) == 128);
 
+// One of the shards in a bundle: the document's first, then the layers' in order.
 struct BundleEntry {
   uint64_t offset;
   uint64_t bytes;     // size of the shard without its padding
@@ -46,14 +49,16 @@ struct BundleEntry {
 };
 static_assert(sizeof(BundleEntry) == 24);
 
-// Writes the document as a new file and verifies every byte of it on the way. Needs no lock,
-// because it leases the generation. kInvalidArgument: `path` is taken. Codes of ReadGeneration,
-// kNoSpace.
+// Writes the document of `row` as a new file at `path`, and verifies every byte of it on the way.
+// All or nothing: it writes "PATH.part" and renames that. Needs no lock, because it leases the
+// generation, which then stays. kInvalidArgument: `path` is taken. kLocked: the generation is being
+// removed. Codes of ReadGeneration; kNoSpace.
 Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
                       const std::string& path);
 
+// The result of an import.
 struct Imported {
-  DocumentRow row;
+  DocumentRow row;       // as the catalog has it now
   bool existed = false;  // true: the same document was there, and nothing was written
   std::string note;      // ImportNames::note
 };
@@ -61,15 +66,17 @@ struct Imported {
 struct ImportNames {
   NameChange change;
   std::string name;  // the document's name afterwards; empty: none
-  std::string note;
+  std::string note;  // for the user, if a name was changed or taken; may be empty
 };
 // Decides the names of a document that is being imported. The row's `name` is the name that it was
 // exported with.
 using NameImport = std::function<Result<ImportNames>(const DocumentRow&)>;
 
-// Takes the document of a bundle into the store: all or nothing, names included. The caller must
-// hold the store's lock. `quota_bytes` limits the size of the store; 0: no limit. kTruncated,
-// kChecksumMismatch, kCorrupt, kUnsupportedVersion, kLimitExceeded, kNoSpace.
+// Takes the document of the bundle at `path` into the store, as a new generation: all or nothing,
+// names included. If the store has the document already, only its names change. The caller must
+// hold the store's lock. `quota_bytes` limits the size of the store; 0: no limit. Errors of
+// `names`; kTruncated, kChecksumMismatch, kCorrupt: the bundle is damaged; kUnsupportedVersion,
+// kLimitExceeded, kNoSpace.
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
                                 const std::string& path, const NameImport& names,
                                 uint64_t quota_bytes = 0);

@@ -6,11 +6,13 @@
 
 namespace lectern {
 
-// Set it from any thread to make the call that was given it end early with kCancelled. Long calls
-// poll it at least once per layer and block of work, so that they end within 250 ms.
+// Set it from any thread to make the call that was given it end early with kCancelled; it is never
+// reset by the call. Long calls look at it at least once per layer and block of work, so that they
+// end within 250 ms.
 using CancelFlag = std::atomic<bool>;
 
-// nullptr means that the call cannot be cancelled.
+// Whether the call is to end. nullptr: the call cannot be cancelled. Relaxed: nothing else is read
+// on the strength of it.
 inline bool IsSet(const CancelFlag* flag) {
   return flag != nullptr && flag->load(std::memory_order_relaxed);
 }

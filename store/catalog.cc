@@ -34,7 +34,8 @@ std::optional<DocumentId> ParseDocumentId(std::string_view text) {
 }
 
 struct Catalog::Impl {
-  // How long a statement waits for another process's transaction.
+  // How long a statement waits for another process's transaction, before kLocked. Transactions take
+  // milliseconds; a slow disk's fsync takes longer.
   static constexpr int kBusyTimeoutMs = 5000;
   std::string path;
   bool writes = false;
@@ -45,6 +46,7 @@ struct Catalog::Impl {
   Statement Prepare(const char* sql) const { return Statement(db, path, sql); }
   Status Execute(const char* sql) const { return Prepare(sql).Run(); }
 
+  // Damage, with the way out: lectern-store recover.
   Status Corrupt(const std::string& what) const { return CorruptCatalog(path, what); }
   Status CorruptRow(const char* table, const std::string& row) const {
     return Corrupt(std::string("checksum mismatch in table ") + table + ", row " + row);
@@ -66,6 +68,9 @@ struct Catalog::Impl {
     return {};
   }
 
+  // Sets SQLite up for files that may come from anywhere: defensive, no triggers or views, no trust
+  // in the schema, no strings in double quotes, no memory mapping (a failing disk would be a
+  // SIGBUS), no temporary files. synchronous=FULL: a commit is on disk when it returns.
   Status Configure() const {
     sqlite3_busy_timeout(db, kBusyTimeoutMs);
     for (const auto& [option, value] :
@@ -99,10 +104,13 @@ struct Catalog::Impl {
     return found == "ok" ? Status() : Corrupt(found);
   }
 
+  // Everything that Open checks and creates, once SQLite has opened the file.
   Status Load() const;
 
   // -- Reading --
 
+  // All rows, damaged ones too. Tables are read whole: a store has few documents, and a damaged key
+  // would hide a row from a query by that key.
   Result<std::vector<StoredDocument>> Documents() const {
     std::vector<StoredDocument> documents;
     Statement s = Prepare(kSelectDocuments);
@@ -130,6 +138,7 @@ struct Catalog::Impl {
     return names;
   }
 
+  // The intact names that point to `id`, in byte order.
   static std::vector<DocumentName> NamesOf(const std::vector<StoredName>& names,
                                            const DocumentId& id) {
     std::vector<DocumentName> of_id;
@@ -146,6 +155,7 @@ struct Catalog::Impl {
     if (!row.names.empty()) row.name = row.names.front().name;
   }
 
+  // kCorrupt: a row is damaged.
   Result<std::vector<ShardSummary>> Shards(int64_t generation) const {
     std::vector<ShardSummary> shards;
     Statement s = Prepare(
@@ -186,6 +196,7 @@ struct Catalog::Impl {
     return std::optional<DocumentRow>();
   }
 
+  // As FindReady, for any state. kNotFound: there is no such generation.
   Result<StoredDocument> ByGeneration(uint64_t generation) const {
     LECTERN_ASSIGN(const auto documents, Documents());
     const StoredDocument* damaged = nullptr;
@@ -197,6 +208,7 @@ struct Catalog::Impl {
     return Status(Code::kNotFound, "there is no generation " + std::to_string(generation));
   }
 
+  // As FindReady, for a name; nothing: no document has it.
   Result<std::optional<DocumentId>> IdOfName(const std::string& name) const {
     LECTERN_ASSIGN(const auto names, Names());
     const StoredName* damaged = nullptr;
@@ -226,6 +238,8 @@ struct Catalog::Impl {
     return Status(Code::kReadOnly, path + ": the store is open for reading only");
   }
 
+  // Each Put writes one row with its checksum; a row of the same key is replaced, except for
+  // shards.
   Status PutDocument(const DocumentRow& row, int64_t num_shards) const {
     return Prepare(
                "INSERT OR REPLACE INTO documents(generation, id, state, fingerprint, "
@@ -276,6 +290,8 @@ struct Catalog::Impl {
         .Run();
   }
 
+  // The number after the last that was given. kCorrupt: the counter is damaged; guessing could give
+  // a number twice.
   Result<int64_t> NextGeneration() const {
     Statement s = Prepare("SELECT value, crc FROM counters WHERE name='generation'");
     const bool found = s.Step();
@@ -334,6 +350,7 @@ struct Catalog::Impl {
   }
 };
 
+// The file is not touched before it is known to be Lectern's, unless it is empty.
 Status Catalog::Impl::Load() const {
   LECTERN_RETURN_IF_ERROR(Configure());
   LECTERN_ASSIGN(const int64_t num_pages, Number("PRAGMA page_count"));

@@ -1,4 +1,5 @@
-// The catalog: the SQLite file that knows every document of a store, its names and its shards.
+// The catalog of a store: the SQLite file that knows every document, its names and its shards, and
+// decides which version of a document readers see. FORMAT.md, section 6, has its tables.
 #ifndef LECTERN_STORE_CATALOG_H_
 #define LECTERN_STORE_CATALOG_H_
 
@@ -17,13 +18,14 @@
 namespace lectern {
 
 using DocumentId = std::array<uint8_t, 16>;  // first half of a SHA-256; see FORMAT.md
-using Fingerprint = std::array<uint8_t, 32>;
-// Lower-case hexadecimal digits.
+using Fingerprint = std::array<uint8_t, 32>;  // SHA-256 of a model, its tokenizer and template
+// The bytes as lower-case hexadecimal digits.
 std::string ToHex(std::span<const uint8_t> bytes);
 // 32 lower-case hex digits, else nullopt.
 std::optional<DocumentId> ParseDocumentId(std::string_view text);
 
-// Never renumber.
+// The state of a generation. kBuilding: being indexed, or interrupted; kReady: readers see it;
+// kDead: replaced or removed, its files may go. Never renumber: the numbers are on disk.
 enum class DocumentState : int { kBuilding = 1, kReady = 2, kDead = 3 };
 
 // A name that points to a document.
@@ -33,6 +35,7 @@ struct DocumentName {
   bool operator==(const DocumentName&) const = default;
 };
 
+// One generation of a document, as the table `documents` has it, and its names.
 struct DocumentRow {
   DocumentId id{};
   uint64_t generation = 0;  // unique in the store, growing
@@ -76,11 +79,17 @@ class Catalog {
   static Result<std::unique_ptr<Catalog>> Open(Env& env, const std::string& path, Mode mode);
   ~Catalog();
 
+  // Each call that writes is one transaction: all of it happens or nothing, also in a crash. A
+  // commit that reports a failure may still have happened (Settle). kReadOnly: the catalog was
+  // opened for reading.
+
   // Adds a `building` row with the next generation and returns that; `row.generation` is ignored.
+  // kLimitExceeded: a number of the row is beyond 2^63.
   Result<uint64_t> BeginDocument(const DocumentRow& row);
   // The visibility transaction: adds the shard rows, records sizes and report, makes the row
   // `ready`, marks older generations of the same id dead, and changes names. `row` is the building
-  // row with its final fields; its own names are ignored.
+  // row with its final fields; its own names are ignored. kNotFound: the row is no longer
+  // `building`, because somebody removed the document meanwhile.
   Status CommitDocument(const DocumentRow& row, const std::vector<ShardSummary>& shards,
                         const NameChange& change = {});
   // Changes the names of a ready document. kNotFound, kInvalidArgument (an empty name).
@@ -88,12 +97,14 @@ class Catalog {
   // Removes the name. If it was the document's last one, the document goes too, as by MarkDead, and
   // the result is true. kNotFound.
   Result<bool> RemoveName(const std::string& name);
-  // Marks every generation of the id dead: readers no longer find it.
+  // Marks every generation of the id dead and removes its names: readers no longer find it.
+  // kNotFound: none of them was alive.
   Status MarkDead(const DocumentId& id);
   // Makes everything durable that calls have read so far, including a commit that reported a
   // failure after it had happened. (It commits a transaction that changes nothing.)
   Status Settle();
-  // Deletes the row of a generation whose files are gone.
+  // Deletes the row of a generation whose files are gone, and those of its shards. Ok if there is
+  // none.
   Status Forget(uint64_t generation);
 
   // In one transaction: adds these generations as they are, state and number included, replacing
@@ -109,11 +120,16 @@ class Catalog {
   };
   Result<Salvaged> Salvage() const;
 
-  // Every call checks the CRC of each row that it returns; kCorrupt names the damaged row.
+  // Every call checks the CRC of each row that it returns; kCorrupt names the damaged row. A
+  // damaged row is also an error where the call found nothing, because it may be the one that was
+  // looked for.
   Result<std::vector<DocumentRow>> List() const;  // all states, by generation
+  // Nothing: no ready document has this id, or this name.
   Result<std::optional<DocumentRow>> FindReady(const DocumentId& id) const;
   Result<std::optional<DocumentRow>> FindReadyByName(const std::string& name) const;
-  Result<std::vector<ShardSummary>> Shards(uint64_t generation) const;  // by file name
+  // The shards of a generation of any state, by file name. kNotFound: there is no such generation;
+  // kCorrupt also where some of its rows are missing.
+  Result<std::vector<ShardSummary>> Shards(uint64_t generation) const;
 
  private:
   struct Impl;

@@ -72,6 +72,8 @@ StoredDocument ReadDocument(const Statement& s) {
   StoredDocument stored;
   DocumentRow& row = stored.row;
   row.generation = static_cast<uint64_t>(s.Int(0));
+  // The columns of kSelectDocuments, by number. The checksum is over the bytes as they are stored,
+  // so that a blob of a wrong length, or a number out of range, does not pass.
   CopyTo(s.Bytes(1), row.id);
   const int64_t state = s.Int(2);
   row.state = static_cast<DocumentState>(state);

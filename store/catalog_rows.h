@@ -1,4 +1,5 @@
-// Reads and checksums the rows of the catalog's tables (FORMAT.md). Internal to store/.
+// Reads rows of the catalog's tables and computes their checksums (FORMAT.md, section 6), for
+// catalog.cc and catalog_schema.cc. Internal to store/.
 #ifndef LECTERN_STORE_CATALOG_ROWS_H_
 #define LECTERN_STORE_CATALOG_ROWS_H_
 
@@ -10,6 +11,7 @@
 
 namespace lectern {
 
+// The bytes of an id or fingerprint; valid as long as it is.
 template <size_t N>
 std::string_view View(const std::array<uint8_t, N>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), N};

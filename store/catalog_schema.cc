@@ -12,6 +12,7 @@ namespace {
 // The SQL is normative (FORMAT.md) and is compared with the text that a file holds.
 constexpr int kApplicationId = 0x4C454354;  // "LECT"
 
+// A table, and the SQL that creates it, which SQLite keeps word for word.
 struct Table {
   const char* name;
   const char* sql;
@@ -45,10 +46,12 @@ constexpr Table kNamesTable1 = {
     "CREATE TABLE names(name TEXT PRIMARY KEY NOT NULL, id BLOB NOT NULL, "
     "crc INTEGER NOT NULL) STRICT, WITHOUT ROWID"};
 
+// Runs one statement without values.
 Status Execute(sqlite3* db, const std::string& path, const std::string& sql) {
   return Statement(db, path, sql.c_str()).Run();
 }
 
+// PRAGMA takes no bound values; the number is ours.
 Status PutVersion(sqlite3* db, const std::string& path) {
   return Execute(db, path, "PRAGMA user_version=" + std::to_string(kSchemaVersion));
 }
@@ -59,6 +62,8 @@ struct NewerName {
   int64_t crc;  // fits only if the older one did
 };
 
+// Reads all names of version 1. A damaged row gets a checksum that does not fit, so that it stays
+// damaged.
 Result<std::vector<NewerName>> ReadOlderNames(sqlite3* db, const std::string& path) {
   std::vector<NewerName> names;
   Statement s(db, path, "SELECT name, id, crc FROM names");
@@ -90,7 +95,7 @@ Status CreateSchema(sqlite3* db, const std::string& path) {
   LECTERN_ASSIGN(const int64_t application, NumberOf(db, path, "PRAGMA application_id"));
   LECTERN_ASSIGN(const int64_t version, NumberOf(db, path, "PRAGMA user_version"));
   LECTERN_ASSIGN(const int64_t objects, NumberOf(db, path, "SELECT count(*) FROM sqlite_schema"));
-  if (application != 0 || version != 0 || objects != 0) return {};
+  if (application != 0 || version != 0 || objects != 0) return {};  // CheckIsOurs judges it
   for (const Table& table : kTables) LECTERN_RETURN_IF_ERROR(Execute(db, path, table.sql));
   LECTERN_RETURN_IF_ERROR(
       Statement(db, path, "INSERT INTO counters(name, value, crc) VALUES('generation',0,?)")

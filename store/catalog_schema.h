@@ -9,6 +9,7 @@
 
 namespace lectern {
 
+// The version of the tables that this build writes. 1: names had no source.
 inline constexpr int kSchemaVersion = 2;
 
 // The error for a damaged catalog, with the way out.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41, bits reversed
 
+// The checksum of each byte value on its own, bit by bit: what a byte's step adds.
 constexpr std::array<uint32_t, 256> MakeTable() {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -29,7 +30,8 @@ constexpr std::array<uint32_t, 256> kTable = MakeTable();
 // the CRC.
 constexpr uint32_t kOne = 0x80000000;
 
-// The product of two polynomials modulo the CRC's: shift and add.
+// The product of two polynomials over GF(2) modulo the CRC's polynomial: shift and add, where
+// adding is exclusive or.
 constexpr uint32_t Product(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
@@ -79,15 +81,18 @@ uint32_t AddWord(uint32_t crc, uint64_t word) {
 
 #endif
 
+// Eight bytes, wherever they lie.
 inline uint64_t Word(const uint8_t* data) {
   uint64_t word;
   std::memcpy(&word, data, sizeof word);
   return word;
 }
 
-// Processes the data in triples of kPart bytes. The instruction takes three cycles, and a chain of
-// them waits for each; three independent checksums take the same time as one. They are then
-// combined by Shift.
+// Processes the data in triples of kPart bytes, a multiple of 8. The instruction takes three
+// cycles, and in a chain each waits for the one before; three independent checksums take the time
+// of one. The first is then moved over the second part, and that over the third, by multiplying
+// with the power of x that so many bytes stand for. Source: V. Gopal et al., "Fast CRC Computation
+// for iSCSI Polynomial Using CRC32 Instruction", Intel, 2011.
 template <size_t kPart>
 LECTERN_CRC_TARGET uint32_t AddThrees(uint32_t crc, const uint8_t*& data, size_t& size) {
   constexpr uint32_t kShift = Shift(kPart);

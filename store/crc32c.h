@@ -1,4 +1,5 @@
-// CRC-32C (Castagnoli), the checksum of every byte that a store holds.
+// CRC-32C (Castagnoli; RFC 3720, appendix B.4), the checksum over every byte that a store holds.
+// Pure functions; any thread.
 #ifndef LECTERN_STORE_CRC32C_H_
 #define LECTERN_STORE_CRC32C_H_
 
@@ -7,12 +8,13 @@
 
 namespace lectern {
 
-// Continues a checksum: Crc32c(Crc32c(0, a), b) == Crc32c(0, a ++ b). Uses SSE4.2 or ARMv8
-// instructions where the CPU has them.
+// Continues the checksum `crc` (0 to begin) with more bytes: Crc32c(Crc32c(0, a), b) ==
+// Crc32c(0, a ++ b). Uses SSE4.2 or ARMv8 instructions where the CPU has them, else a table. `data`
+// may be nullptr where `size` is 0.
 uint32_t Crc32c(uint32_t crc, const void* data, size_t size);
 using Crc32cFunction = uint32_t (*)(uint32_t crc, const void* data, size_t size);
-// The version of Crc32c for a CPU with such instructions, or the one by table, which is the
-// definition. For tests.
+// The version of Crc32c for a CPU that has such instructions, or the version by table, which is the
+// definition. For tests, which compare the two. Do not call the first on other CPUs.
 Crc32cFunction Crc32cOn(bool has_instruction);
 
 }  // namespace lectern

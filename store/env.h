@@ -1,5 +1,5 @@
-// The file system as the store sees it. Every file call of the store goes through Env, so that
-// tests can inject faults.
+// The file system as Lectern's store sees it. Every file call of the store goes through Env, so
+// that tests can inject faults (a full disk, a crash between two calls) at every one of them.
 #ifndef LECTERN_STORE_ENV_H_
 #define LECTERN_STORE_ENV_H_
 
@@ -15,22 +15,27 @@
 
 namespace lectern {
 
-// A file open for writing (and reading back). One thread at a time. Closes on destruction.
+// A file that is open for writing (and for reading back). One thread at a time. Closes on
+// destruction, without reporting whether that failed: call Close.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
   // Writes everything or fails; continues after EINTR and short writes.
   virtual Status WriteAt(uint64_t offset, const void* data, size_t bytes) = 0;
-  virtual Status ReadAt(uint64_t offset, void* data, size_t bytes) const = 0;  // short: kTruncated
-  // Reserves space, so that kNoSpace comes before any write.
+  // Reads exactly so many bytes. kTruncated: the file ends before.
+  virtual Status ReadAt(uint64_t offset, void* data, size_t bytes) const = 0;
+  // Reserves space for a file of `bytes`, so that kNoSpace comes before any write. Makes the file
+  // at least that long. On file systems that cannot reserve, that is all it does.
   virtual Status Allocate(uint64_t bytes) = 0;
-  virtual Status Sync() = 0;   // after a failure the file must be discarded
-  virtual Status Close() = 0;  // reports failures of deferred writes
+  // Makes everything written durable. After a failure the file must be discarded: the system may
+  // have dropped the data, and a second call would succeed all the same.
+  virtual Status Sync() = 0;
+  virtual Status Close() = 0;  // reports failures of deferred writes; a second call does nothing
 };
 
-// How the bytes of an open file come to memory. kMmap maps the file's own pages: if the file is cut
-// or its disk fails meanwhile, the process gets SIGBUS. kPread copies them: the same failures are
-// errors of the call that copies.
+// How the bytes of an open file come to memory (--io). kMmap maps the file's own pages: no copy,
+// but if the file is cut or its disk fails meanwhile, the process gets SIGBUS. kPread copies them:
+// the same failures are errors of the call that copies.
 enum class Io { kMmap, kPread };
 
 // The read-only bytes of a whole file at one address: mapped pages (Env::Map) or copies
@@ -59,13 +64,15 @@ class MappedFile {
   virtual void DontNeed(uint64_t offset, uint64_t bytes) const = 0;
 };
 
-// An advisory lock on a file or directory. Released on destruction and when the process ends.
+// An advisory lock (flock) on a file or directory: it keeps out those who ask for the lock, and
+// nobody else. Released on destruction and when the process ends, however it ends.
 class FileLock {
  public:
   virtual ~FileLock() = default;
 };
 
-// The identity and state of a path.
+// The identity and state of a path. Equal infos at two times mean that the file was neither
+// replaced nor written to in between, as far as timestamps tell.
 struct FileInfo {
   enum class Type { kNone, kRegular, kDirectory, kOther };  // a symbolic link is kOther
   Type type = Type::kNone;
@@ -77,57 +84,67 @@ struct FileInfo {
   bool operator==(const FileInfo&) const = default;
 };
 
-// Whether a directory can be written: kNotWritable by this user, kReadOnlyMedia by nobody.
+// Whether a directory can be written. kNotWritable: not by this user. kReadOnlyMedia: by nobody,
+// because the file system is mounted read-only; only there may SQLite ignore journals.
 enum class Access { kWritable, kNotWritable, kReadOnlyMedia };
 
 // Readers of a generation share its directory's lease; whoever removes the generation must hold it
 // alone.
 enum class Lease { kShared, kExclusive };
 
-// Thread-safe. Paths are plain strings; files get mode 0600, directories 0700; descriptors are
-// close-on-exec. A symbolic link in the last component is never followed to open or remove a file.
-// A directory may be a link (a store on another disk), except in RemoveTree.
+// The calls themselves. Thread-safe. Paths are plain strings; an empty one, or one with a NUL byte,
+// is kInvalidArgument. New files get mode 0600, directories 0700; descriptors are close-on-exec. A
+// symbolic link in the last component is never followed to open or remove a file. A directory may
+// be a link (a store on another disk), except in RemoveTree. Errors are those of ErrnoStatus where
+// nothing else is said.
 class Env {
  public:
   virtual ~Env() = default;
-  static Env& Default();  // POSIX
+  static Env& Default();  // the real file system
 
   // `exclusive`: fails if the file exists. Otherwise opens the file, creating it if it is missing.
   virtual Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
                                                              bool exclusive) = 0;
-  virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;  // regular files
+  // Maps a whole file. kIoError: it is not a regular file.
+  virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;
   // As Map, for Io::kPread: holds a descriptor and memory for the loaded ranges. An Env whose files
   // are in memory anyway need not copy.
   virtual Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) { return Map(path); }
   // Follows symbolic links of files that are not the store's: models are often links into a cache.
   // Returns the path itself if it leads nowhere.
   virtual std::string Resolve(const std::string& path) { return path; }
+  // Replaces `to` if it is there, atomically. Durable only after SyncDirectory.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;           // kMissingFile when not there
   virtual Status RemoveTree(const std::string& directory) = 0;  // ok when not there
   // Creates the directory and its parents; ok if it exists. Durable on return: it syncs the
   // parents.
   virtual Status MakeDirectory(const std::string& path) = 0;
+  // Makes the directory's entries durable: files that were created, renamed or removed in it.
   virtual Status SyncDirectory(const std::string& path) = 0;
-  virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // sorted names
+  // The names in a directory, sorted, without "." and "..".
+  virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;
   // Describes the path itself without following a link; kNone if nothing is there.
   virtual Result<FileInfo> Info(const std::string& path) = 0;
   Result<bool> Exists(const std::string& path) {
     LECTERN_ASSIGN(const FileInfo info, Info(path));
     return info.type != FileInfo::Type::kNone;
   }
+  // Bytes that this user may still write in the directory's file system.
   virtual Result<uint64_t> FreeBytes(const std::string& directory) = 0;
   virtual Access AccessTo(const std::string& directory) = 0;
-  // Waits up to timeout_ms for the lock, then fails with kLocked.
+  // Locks a file, which is created if it is missing. Waits up to timeout_ms (0: not at all), then
+  // fails with kLocked; the message says whether another process or this one holds the lock.
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) = 0;
-  // Does not wait. kLocked, kMissingFile.
+  // Locks a directory, without waiting. kLocked: others hold it in a way that excludes this lease.
+  // kMissingFile: it is not there.
   virtual Result<std::unique_ptr<FileLock>> LockDirectory(const std::string& directory,
                                                           Lease lease) = 0;
   // The name of the SQLite VFS for the same files; nullptr: SQLite's own.
   virtual const char* sqlite_vfs() const { return nullptr; }
 };
 
-// Opens a file and loads all of it, by `io`.
+// Opens a file by `io` and makes all of its bytes readable: with kPread the whole file is read now.
 Result<std::unique_ptr<MappedFile>> OpenWhole(Env& env, const std::string& path, Io io);
 
 // The parent of a path: "/a" of "/a/b" and of "/a/b/"; "." of "b".

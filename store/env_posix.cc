@@ -1,4 +1,5 @@
-// Env::Default(): POSIX file calls, retried after EINTR, with errors as Status.
+// Env::Default(): the file system by POSIX calls, with interrupted calls repeated and errors turned
+// into Status.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -21,9 +22,10 @@
 namespace lectern {
 namespace {
 
-constexpr auto kLockPoll = std::chrono::milliseconds(10);
+constexpr auto kLockPoll = std::chrono::milliseconds(10);  // between two tries of a lock
 
-// Repeats a call that returns -1 with errno EINTR.
+// Repeats a system call that was interrupted by a signal (-1 with errno EINTR) until it ends by
+// itself.
 template <typename Call>
 auto Retry(Call call) {
   decltype(call()) result;
@@ -50,12 +52,14 @@ class Fd {
   int fd_ = -1;
 };
 
-// A NUL inside would make the system see a shorter path.
+// A path with a NUL inside would be taken for a shorter one by the system.
 Status CheckPath(const std::string& path) {
   if (!path.empty() && path.find('\0') == std::string::npos) return {};
   return Status(Code::kInvalidArgument, "a path is empty or holds a NUL byte");
 }
 
+// Opens a path; `action` begins the error's message ("read", "create"), and decides its code
+// (ErrnoStatus).
 Result<Fd> Open(const std::string& path, int flags, const char* action) {
   LECTERN_RETURN_IF_ERROR(CheckPath(path));
   // O_NONBLOCK: opening a FIFO must not wait for its other end.
@@ -65,6 +69,8 @@ Result<Fd> Open(const std::string& path, int flags, const char* action) {
   return fd;
 }
 
+// The size of an open file. kIoError: it is a FIFO, a device or the like, which would block or lie
+// about its size.
 Result<uint64_t> RegularFileSize(int fd, const std::string& path, const char* action) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, action, path);
@@ -74,8 +80,10 @@ Result<uint64_t> RegularFileSize(int fd, const std::string& path, const char* ac
   return static_cast<uint64_t>(info.st_size);
 }
 
-// Whether this process itself holds the flock on the file, according to the kernel's list of locks;
-// false if that cannot be read. Lines look like "1: FLOCK  ADVISORY  WRITE 4711 08:02:1311 0 EOF".
+// Whether this process itself holds the lock on the file, by the kernel's list of locks; false if
+// that cannot be read. Only the message of kLocked depends on it. Lines look like "1: FLOCK
+// ADVISORY  WRITE 4711 08:02:1311 0 EOF"; the device is not compared, because some file
+// systems (btrfs, overlays) show another one there.
 bool IsLockedHere(int fd) {
   struct stat info;
   std::FILE* const list = ::fstat(fd, &info) == 0 ? std::fopen("/proc/locks", "re") : nullptr;
@@ -92,6 +100,7 @@ bool IsLockedHere(int fd) {
   return is_here;
 }
 
+// Whether a range lies within the offsets that files can have (off_t).
 bool FitsOffset(uint64_t offset, uint64_t bytes) {
   constexpr uint64_t kMax = std::numeric_limits<off_t>::max();
   return offset <= kMax && bytes <= kMax - offset;
@@ -101,7 +110,8 @@ Status TooLarge(const std::string& path) {
   return Status(Code::kLimitExceeded, path + ": offset beyond what files can have");
 }
 
-// pread until everything is there; it may return less than was asked for.
+// Reads exactly `bytes` bytes. pread may return less than it was asked for, and 0 at the end of the
+// file.
 Status ReadFully(int fd, const std::string& path, uint64_t offset, void* data, size_t bytes) {
   if (!FitsOffset(offset, bytes)) return TooLarge(path);
   char* to = static_cast<char*>(data);
@@ -119,6 +129,7 @@ Status ReadFully(int fd, const std::string& path, uint64_t offset, void* data, s
   return {};
 }
 
+// By pwrite and pread, which leave no file position to share.
 class PosixWritableFile : public WritableFile {
  public:
   PosixWritableFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -179,8 +190,8 @@ class PosixWritableFile : public WritableFile {
   std::string path_;
 };
 
-// Splits a hint into parts, because Linux reads no more per hint than the disk takes at once, often
-// 128 KiB.
+// Gives a hint in parts of 128 KiB: Linux reads no more for one hint than the disk takes at once,
+// often that much.
 template <typename Advise>
 void ForEachAdvised(uint64_t offset, uint64_t bytes, const Advise& advise) {
   constexpr uint64_t kAtOnce = 128 << 10;
@@ -189,6 +200,8 @@ void ForEachAdvised(uint64_t offset, uint64_t bytes, const Advise& advise) {
   }
 }
 
+// A shared mapping of the file's pages, read-only. An empty file has none: mmap refuses a length of
+// 0.
 class PosixMappedFile : public MappedFile {
  public:
   PosixMappedFile() = default;
@@ -223,7 +236,8 @@ class PosixMappedFile : public MappedFile {
   uint64_t size_ = 0;
 };
 
-// Anonymous memory of the file's size. Only pages that were loaded take memory.
+// Anonymous memory of the file's size, into which ranges are copied when they are loaded. Only
+// pages that were loaded take memory; MAP_NORESERVE, so that the system does not count the others.
 class PosixMirror : public MappedFile {
  public:
   PosixMirror(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -274,6 +288,7 @@ class PosixFileLock : public FileLock {
   Fd fd_;
 };
 
+// A DIR that closes itself.
 class DirectoryStream {
  public:
   explicit DirectoryStream(DIR* dir) : dir_(dir) {}
@@ -286,7 +301,8 @@ class DirectoryStream {
   DIR* dir_;
 };
 
-// The names in an open directory, sorted, without "." and "..".
+// The names in an open directory, sorted, without "." and "..". Takes the descriptor. `path` and
+// `action` are for the error's message.
 Result<std::vector<std::string>> ReadNames(Fd fd, const std::string& path, const char* action) {
   DIR* dir = ::fdopendir(fd.get());
   if (dir == nullptr) return ErrnoStatus(errno, action, path);
@@ -294,7 +310,7 @@ Result<std::vector<std::string>> ReadNames(Fd fd, const std::string& path, const
   DirectoryStream stream(dir);
   std::vector<std::string> names;
   while (true) {
-    errno = 0;
+    errno = 0;  // readdir's result is the same at the end and after an error
     const dirent* entry = ::readdir(stream.get());
     if (entry == nullptr) break;
     const std::string_view name = entry->d_name;
@@ -305,11 +321,13 @@ Result<std::vector<std::string>> ReadNames(Fd fd, const std::string& path, const
   return names;
 }
 
-// Removes `name` in `parent`, a file or a whole tree, without following links. `path` is for
-// messages.
+// Removes `name` in the open directory `parent`, a file or a whole tree, without following links:
+// by descriptors, so that nobody can exchange a directory for a link meanwhile. It recurses as deep
+// as the tree, which here is a generation's few folders. `path` is for messages.
 Status RemoveAt(int parent, const std::string& name, const std::string& path) {
   if (::unlinkat(parent, name.c_str(), 0) == 0 || errno == ENOENT) return {};
   if (errno != EISDIR && errno != EPERM) return ErrnoStatus(errno, "remove", path);
+  // EISDIR (Linux) and EPERM (POSIX) say that it is a directory.
   const int unlink_error = errno;
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   Fd fd(Retry([&] { return ::openat(parent, name.c_str(), kFlags); }));
@@ -330,11 +348,13 @@ int64_t Nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
+// Follows links: a store's folder may be one.
 bool IsDirectory(const std::string& path) {
   struct stat info;
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+// Without state: all of it is in the file system.
 class PosixEnv : public Env {
  public:
   Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,

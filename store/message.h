@@ -1,6 +1,6 @@
-// A text for users that may name options of Lectern. The library names an option as its field
-// (weights "q4"), the command-line tools as their flag (--weights q4): a message has both wordings
-// side by side, and whoever shows it takes the one that its readers know.
+// The text of an error or a note, which may name options of Lectern. The library names an option as
+// its field (weights "q4"), the command-line tools as their flag (--weights q4): a message carries
+// both wordings, and the program that shows it takes the one that its readers know.
 #ifndef LECTERN_STORE_MESSAGE_H_
 #define LECTERN_STORE_MESSAGE_H_
 
@@ -10,6 +10,7 @@
 
 namespace lectern {
 
+// Texts without options convert implicitly. Adding messages keeps both wordings.
 class Message {
  public:
   Message() = default;

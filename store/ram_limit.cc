@@ -15,7 +15,7 @@ Status RamLimit::Change(Share& share, uint64_t bytes, const std::string& what,
                         const Message& way_out) {
   const std::lock_guard lock(mutex_);
   uint64_t taken = reserved_ - share.bytes_;  // of the other shares
-  const auto fits = [&] { return bytes <= bytes_ && taken <= bytes_ - bytes; };
+  const auto fits = [&] { return bytes <= bytes_ && taken <= bytes_ - bytes; };  // cannot overflow
   if (!fits()) {  // documents' layers on a device are shares that can be dropped
     for (const auto& [owner, drop] : owners_) drop();
     taken = reserved_ - share.bytes_;

@@ -1,5 +1,6 @@
-// Limits how much memory an engine takes: parts of the program reserve shares before they allocate,
-// and pages of documents stay only while there is room for them.
+// Keeps an engine within a limit of memory (--max-ram, --device-memory): parts of the program
+// reserve their share before they allocate, and pages of documents stay only while there is room
+// for them.
 #ifndef LECTERN_STORE_RAM_LIMIT_H_
 #define LECTERN_STORE_RAM_LIMIT_H_
 
@@ -26,8 +27,9 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
  public:
   // Which memory is limited; the option is named "max_ram" or "device_memory".
   enum class Kind { kHost, kDevice };
+  // Must be made with std::make_shared: shares keep it alive.
   explicit RamLimit(uint64_t bytes, Kind kind = Kind::kHost) : bytes_(bytes), kind_(kind) {}
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return bytes_; }  // the limit
 
   // Bytes that are reserved as long as this object lives.
   class Share {
@@ -49,19 +51,23 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
     std::shared_ptr<RamLimit> limit_;
     uint64_t bytes_ = 0;
   };
-  // Reserves bytes. kOutOfMemory (param: the option's name) says what `what` needs, what is
-  // reserved already, what the limit is, and `way_out`. Droppable pages make room.
+  // Reserves bytes; droppable pages are dropped to make room. kOutOfMemory (param: the option's
+  // name): the message says how much `what` needs ("the question needs 12 MiB"), how much is
+  // reserved already, what the limit is, and `way_out`.
   Result<Share> Reserve(uint64_t bytes, const std::string& what, const Message& way_out);
-  // The same in exchange for an existing (or empty) share, which stays as it was after an error.
+  // The same in exchange for an existing (or empty) share, which grows or shrinks to `bytes`. After
+  // an error it is as it was.
   Status Change(Share& share, uint64_t bytes, const std::string& what, const Message& way_out);
-  uint64_t reserved() const { return reserved_.load(); }
+  uint64_t reserved() const { return reserved_.load(); }  // bytes of all shares
 
-  // AddPages reports that the number of bytes in droppable pages changed. `drop` lets go of all
-  // such pages that are not in use, and of shares whose content can be restored; it must not
-  // reserve.
+  // Reports that the number of bytes in droppable pages changed, up or down.
   void AddPages(int64_t bytes) { pages_ += bytes; }
   int64_t pages() const { return pages_.load(); }
+  // Registers an owner of droppable pages. `drop` is called, on any thread and with a lock of this
+  // object held, when room is needed: it lets go of all such pages that are not in use, and of
+  // shares whose content can be restored, and must neither reserve nor register.
   void Register(const void* owner, std::function<void()> drop);
+  // `drop` is not called any more when this returns.
   void Unregister(const void* owner);
   // Whether there is no room left for droppable pages.
   bool IsExceeded() const {

@@ -1,4 +1,5 @@
-// The bytes of a shard: constants and on-disk structs, nothing else. Normative text: FORMAT.md.
+// The bytes of a shard, the file that holds one layer's keys and values, or a document's text:
+// constants and on-disk structs, nothing else. FORMAT.md is normative.
 //
 //   [header 4 KiB][section 0][section 1]…[section table][zero padding to 64 KiB]   the payload,
 //   in blocks of 64 KiB counted from the start of the file (header included), then
@@ -16,11 +17,11 @@ namespace lectern {
 inline constexpr char kShardMagic[8] = {'L', 'E', 'C', 'T', 'E', 'R', 'N', '\n'};
 inline constexpr char kShardEndMagic[8] = {'\n', 'N', 'R', 'E', 'T', 'C', 'E', 'L'};
 inline constexpr uint16_t kFormatMajor = 1;  // a reader refuses a greater major
-inline constexpr uint16_t kFormatMinor = 0;
+inline constexpr uint16_t kFormatMinor = 0;  // a reader reads any
 inline constexpr size_t kHeaderBytes = 4096;
-inline constexpr size_t kBlockBytes = 65536;
-inline constexpr size_t kSectionAlignment = 64;
-inline constexpr size_t kMaxSections = 1u << 20;
+inline constexpr size_t kBlockBytes = 65536;      // what one checksum covers
+inline constexpr size_t kSectionAlignment = 64;   // a cache line
+inline constexpr size_t kMaxSections = 1u << 20;  // bounds the memory that a bad header can ask for
 
 // Never renumber.
 enum class ShardKind : uint32_t { kDocument = 1, kLayer = 2 };
@@ -61,6 +62,7 @@ enum class SectionKind : uint32_t {
   kSource = 1041,            // bytes: source of the text that kName names
 };
 
+// The first bytes of the file. Readers must not use a field before header_crc is checked.
 struct ShardHeader {
   char magic[8];
   uint16_t major;
@@ -91,6 +93,7 @@ struct ShardHeader {
 };
 static_assert(sizeof(ShardHeader) <= kHeaderBytes);
 
+// One entry of the section table, in the order of the sections' offsets.
 struct SectionEntry {
   uint32_t kind;  // SectionKind
   uint32_t kv_head;
@@ -101,6 +104,7 @@ struct SectionEntry {
 };
 static_assert(sizeof(SectionEntry) == 32);
 
+// One entry of a section kPageMap.
 struct PageMapEntry {
   uint64_t text_begin;  // where the page begins in the text; ascending
   uint32_t page;        // from 1; ascending
@@ -109,6 +113,7 @@ struct PageMapEntry {
 };
 static_assert(sizeof(PageMapEntry) == 16);
 
+// The last bytes of the file. A file without them was not written to its end.
 struct ShardFooter {
   uint64_t file_bytes;
   uint32_t table_crc;    // CRC-32C of the block table

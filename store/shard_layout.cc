@@ -11,10 +11,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "structs are read as they lie on disk");
 
+// "head_dim is 0", for messages of damage.
 std::string OutOfRange(const char* field, uint64_t value) {
   return std::string(field) + " is " + std::to_string(value);
 }
 
+// Kinds that exist once in a document shard.
 bool IsDocumentKind(SectionKind kind) {
   return kind >= SectionKind::kText && kind <= SectionKind::kModel;
 }
@@ -73,7 +75,7 @@ std::string SectionError(const ShardHeader& header, const SectionEntry& entry) {
   const SectionKind kind{entry.kind};
   const bool in_document = header.kind == static_cast<uint32_t>(ShardKind::kDocument);
   if (entry.reserved != 0) return OutOfRange("its reserved field", entry.reserved);
-  if (kind >= SectionKind::kFirstOptional) return {};
+  if (kind >= SectionKind::kFirstOptional) return {};  // readers may not know them
   const bool known = in_document ? IsDocumentKind(kind) : IsHeadKind(kind) || IsLevelKind(kind);
   if (!known) return OutOfRange("its kind", entry.kind);
   if (entry.kv_head >= (in_document ? 1 : header.num_kv_heads)) {

@@ -16,14 +16,18 @@
 namespace lectern {
 namespace {
 
+// One block, its checksum and the footer.
 constexpr uint64_t kSmallestFile = kBlockBytes + sizeof(uint32_t) + sizeof(ShardFooter);
 constexpr char kWayOut[] = "; index the document again";
 
+// The sections' sort key for lookups.
 auto Key(const SectionEntry& s) { return std::tuple(s.kind, s.kv_head, s.level); }
 
+// A set of block numbers that threads read and change without a lock.
 using Bits = std::vector<std::atomic<uint64_t>>;
 uint64_t Bit(uint64_t i) { return uint64_t{1} << (i % 64); }
-// Whoever sees the bit also sees everything that was written before it was set.
+// A thread that sees the bit also sees everything that was written before it was set (acquire with
+// the release below): the bytes of the loaded block.
 bool HasBit(const Bits& bits, uint64_t i) {
   return (bits[i / 64].load(std::memory_order_acquire) & Bit(i)) != 0;
 }
@@ -34,6 +38,7 @@ bool SetBit(Bits& bits, uint64_t i) {
 
 }  // namespace
 
+// The reader's state: constant after Load, but for the sets of blocks.
 struct ShardReader::Impl {
   std::string path;
   std::unique_ptr<MappedFile> file;
@@ -50,6 +55,7 @@ struct ShardReader::Impl {
 
   Impl(std::string p, std::unique_ptr<MappedFile> f) : path(std::move(p)), file(std::move(f)) {}
 
+  // An error of this file, with the way out that damage has: indexing again.
   Status Error(Code code, const std::string& what) const {
     return Status(code, path + ": " + what + kWayOut);
   }
@@ -71,6 +77,8 @@ struct ShardReader::Impl {
     return {};
   }
 
+  // A greater major version or a feature that is not known means that the bytes may mean something
+  // else. A greater minor version is read: it only adds.
   Status CheckVersion() const {
     if (header.major > kFormatMajor) {
       return Status(Code::kUnsupportedVersion,
@@ -119,6 +127,8 @@ struct ShardReader::Impl {
     return Error(Code::kChecksumMismatch, "checksum mismatch in the block table or footer");
   }
 
+  // Finds files that were swapped or copied from elsewhere. table_crc pins the content to the one
+  // that the catalog saw committed.
   Status CheckIdentity(const Expected& expected) const {
     if (header.kind != static_cast<uint32_t>(expected.kind) || header.layer != expected.layer) {
       return Error(Code::kCorrupt, "the shard of another layer or kind (kind " +
@@ -150,6 +160,7 @@ struct ShardReader::Impl {
     kept = Bits(verified.size());
   }
 
+  // Reads the section table, which lies in the payload and is verified like it.
   Status LoadSections() {
     const uint64_t offset = header.section_table_offset;
     const uint64_t bytes = uint64_t{header.num_sections} * sizeof(SectionEntry);
@@ -183,6 +194,7 @@ struct ShardReader::Impl {
     return {};
   }
 
+  // Sorts the sections' numbers by key, for Find, and finds duplicates.
   Status IndexSections() {
     by_key.resize(sections.size());
     for (uint32_t i = 0; i < by_key.size(); ++i) by_key[i] = i;
@@ -210,6 +222,8 @@ struct ShardReader::Impl {
                  "checksum mismatch in the block at byte " + std::to_string(block * kBlockBytes));
   }
 
+  // Makes the blocks of a range verified. `keep`: they are never dropped, because callers hold
+  // spans of them.
   Status VerifyBlocks(uint64_t offset, uint64_t bytes, bool keep) const {
     if (offset > header.payload_bytes || bytes > header.payload_bytes - offset) {
       return Error(Code::kCorrupt, "a range lies outside of the payload");
@@ -223,6 +237,8 @@ struct ShardReader::Impl {
     return {};
   }
 
+  // Loads and checks one block. Others that need the same block wait; other blocks go on, but for
+  // those that share its lock.
   Status LoadBlock(uint64_t block) const {
     // Another thread may have loaded it while this one waited.
     const std::lock_guard lock(loading[block % loading.size()]);
@@ -234,6 +250,7 @@ struct ShardReader::Impl {
     return {};
   }
 
+  // Hints for runs of blocks that are not verified; verified ones are in memory.
   void ReadAhead(uint64_t offset, uint64_t bytes) const {
     const uint64_t end =
         std::min((offset + bytes + kBlockBytes - 1) / kBlockBytes, header.num_blocks);
@@ -251,6 +268,7 @@ struct ShardReader::Impl {
     return static_cast<double>(count) / static_cast<double>(header.num_blocks);
   }
 
+  // The bit is cleared before the pages go: a thread that sees it cleared loads the block again.
   void Drop() const {
     for (uint64_t block = 0; block < header.num_blocks; ++block) {
       if (!HasBit(verified, block) || HasBit(kept, block)) continue;
@@ -274,6 +292,7 @@ struct ShardReader::Impl {
     return {};
   }
 
+  // Everything that Open checks, in the order that the comments above need.
   Status Load(const Expected& expected) {
     LECTERN_RETURN_IF_ERROR(CheckHeaderBlock());
     LECTERN_RETURN_IF_ERROR(CheckVersion());
@@ -303,6 +322,7 @@ Result<std::unique_ptr<MappedFile>> ShardReader::Map(Env& env, const std::string
                  io == Io::kMmap ? env.Map(path) : env.Mirror(path));
   // Needed first: the header, and at the end the section table, block table and footer.
   const uint64_t size = file->size();
+  // An upper guess of the tables' size: the section table is rarely larger than a block.
   const uint64_t tables = 2 * kBlockBytes + size / kBlockBytes * sizeof(uint32_t);
   file->WillNeed(0, std::min<uint64_t>(kHeaderBytes, size));
   file->WillNeed(size - std::min(tables, size), std::min(tables, size));

@@ -1,4 +1,5 @@
-// Reads one shard, mapped or copied, and verifies every byte before it is first used.
+// Reads one shard file, mapped or copied to memory, and verifies the checksum of each block before
+// its bytes are first used.
 #ifndef LECTERN_STORE_SHARD_READER_H_
 #define LECTERN_STORE_SHARD_READER_H_
 
@@ -17,24 +18,24 @@ namespace lectern {
 // Thread-safe after Open. Spans live as long as the reader.
 class ShardReader {
  public:
-  // Opens the file by `io` and checks header, footer, block table, section table: sizes, bounds,
-  // alignment, overlap, duplicates, version, features. Touches no section. `expected` is compared
-  // field by field where it is set (kind, layer, document id, fingerprint, generation).
-  // kMissingFile, kTruncated (also: longer than it says), kChecksumMismatch, kCorrupt,
-  // kUnsupportedVersion, kIoError.
-  // The identity that the file must have; unset fields are not compared.
+  // The identity that the file must have. Kind and layer always count; fields that are not set are
+  // not compared.
   struct Expected {
     ShardKind kind;
-    uint32_t layer = 0;
-    const uint8_t* document_id = nullptr;  // [16]
-    const uint8_t* fingerprint = nullptr;  // [32]
-    uint64_t generation = 0;
-    std::optional<uint32_t> table_crc;  // as the catalog lists it
+    uint32_t layer = 0;                    // 0 for a document shard
+    const uint8_t* document_id = nullptr;  // [16]; nullptr: any
+    const uint8_t* fingerprint = nullptr;  // [32]; nullptr: any
+    uint64_t generation = 0;               // 0: any
+    std::optional<uint32_t> table_crc;     // as the catalog lists it
   };
+  // Opens the file by `io` and checks header, footer, block table and section table: sizes, bounds,
+  // alignment, overlap, duplicates, version, features, and the identity. Reads no section.
+  // kMissingFile; kTruncated: shorter or longer than it says; kChecksumMismatch; kCorrupt: it
+  // contradicts itself or is another shard; kUnsupportedVersion; kIoError.
   static Result<std::unique_ptr<ShardReader>> Open(Env& env, const std::string& path,
                                                    const Expected& expected, Io io = Io::kMmap);
-  // Opens the file and hints that Open will read it. If several files are mapped before the first
-  // Open, the system reads all of them at once.
+  // Opens the file and hints that Open will read its header and tables. A caller that maps several
+  // files before it opens the first one has the system read all of them at once.
   static Result<std::unique_ptr<MappedFile>> Map(Env& env, const std::string& path, Io io);
   // The same for a file that is open already; `path` is for messages.
   static Result<std::unique_ptr<ShardReader>> Open(std::unique_ptr<MappedFile> file,

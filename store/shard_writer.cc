@@ -23,10 +23,13 @@ std::string TempName(const std::string& file) {
   return name + ".part";
 }
 
+// The error of a caller that does not keep the format's rules.
 Status Misuse(const std::string& what) { return Status(Code::kInternal, what); }
 
 }  // namespace
 
+// The state of one file. Bytes go out in whole blocks, because each block needs its checksum before
+// it leaves.
 struct ShardWriter::Impl {
   Env& env;
   std::string directory, file, final_path, temp_path;
@@ -59,8 +62,10 @@ struct ShardWriter::Impl {
     }
   }
 
+  // Where the next byte goes, from the start of the file.
   uint64_t position() const { return block_crcs.size() * kBlockBytes + block_fill; }
 
+  // Closes and removes the temporary file; does nothing a second time.
   void Discard() {
     if (out == nullptr) return;
     out.reset();
@@ -75,11 +80,13 @@ struct ShardWriter::Impl {
     return status;
   }
 
+  // The error that every call returns after a failure, or after Finish.
   Status CheckOpen() const {
     if (!first_error.ok()) return first_error;
     return finished ? Misuse(final_path + ": written to after Finish") : Status();
   }
 
+  // Writes the block that is full, except block 0, which waits for its header.
   Status FlushBlock() {
     const uint64_t index = block_crcs.size();
     if (index == 0) {
@@ -92,7 +99,8 @@ struct ShardWriter::Impl {
     return {};
   }
 
-  // Writes whole blocks straight from the caller's memory.
+  // Writes whole blocks straight from the caller's memory, with their checksums: rows are large,
+  // and copying them would take time.
   Status WriteBlocks(const std::byte* data, size_t count) {
     const uint64_t offset = block_crcs.size() * kBlockBytes;
     for (size_t i = 0; i < count; ++i) {
@@ -102,6 +110,7 @@ struct ShardWriter::Impl {
     return out->WriteAt(offset, data, count * kBlockBytes);
   }
 
+  // Appends bytes, in blocks.
   Status Put(const std::byte* data, size_t bytes) {
     while (bytes > 0) {
       size_t taken;  // block 0 begins with the header, so there block_fill is not 0
@@ -120,6 +129,7 @@ struct ShardWriter::Impl {
     return {};
   }
 
+  // Appends zeros up to the next multiple of `alignment`, at most a block of them.
   Status PadTo(uint64_t alignment) {
     static constexpr std::byte kZeros[kBlockBytes] = {};
     return Put(kZeros, AlignUp(position(), alignment) - position());
@@ -147,6 +157,7 @@ struct ShardWriter::Impl {
     return Put(static_cast<const std::byte*>(data), bytes);
   }
 
+  // Writes the section table and the zeros that end the payload, and fills in the header's numbers.
   Status PutSectionTable() {
     LECTERN_RETURN_IF_ERROR(PadTo(kSectionAlignment));
     header.section_table_offset = position();
@@ -159,7 +170,8 @@ struct ShardWriter::Impl {
     return {};
   }
 
-  // Completes block 0 with its header, now that all its fields are known.
+  // Completes block 0 with its header, now that all fields are known. The header's checksum covers
+  // the header itself, the block's checksum covers both.
   void SealFirstBlock() {
     std::memset(first_block.data(), 0, kHeaderBytes);
     std::memcpy(first_block.data(), &header, sizeof header);
@@ -185,6 +197,8 @@ struct ShardWriter::Impl {
     return ShardSummary{file, footer.file_bytes, footer.table_crc, footer.header_crc};
   }
 
+  // Makes the file durable, then visible, then its name durable. In another order a crash could
+  // leave a visible file with missing bytes.
   Status Publish() {
     LECTERN_RETURN_IF_ERROR(out->Sync());
     LECTERN_RETURN_IF_ERROR(out->Close());

@@ -1,5 +1,5 @@
-// Writes one shard: into a temporary file, section by section, then fsync, rename, and fsync of the
-// directory.
+// Writes one shard file, section by section, such that after a crash at any moment it is there
+// whole or not at all: into a temporary file, then fsync, rename, and fsync of the directory.
 #ifndef LECTERN_STORE_SHARD_WRITER_H_
 #define LECTERN_STORE_SHARD_WRITER_H_
 
@@ -17,23 +17,27 @@ namespace lectern {
 struct ShardSummary {
   std::string file;    // plain name, "layer-003.shard"
   uint64_t bytes = 0;  // size of the file
-  uint32_t table_crc = 0;
-  uint32_t header_crc = 0;
+  uint32_t table_crc = 0;   // of the block table, and so of every byte of the payload
+  uint32_t header_crc = 0;  // of the header
 };
 
 // One thread at a time. Until Finish succeeds nothing is visible under the final name; a writer
 // that fails or is destroyed removes its temporary file.
 class ShardWriter {
  public:
-  // `header` gives the identity and shape fields; the writer fills in magic, version, offsets and
-  // CRCs. `temp_dir` and `directory` must be on one file system.
+  // Begins a shard that becomes `directory`/`file`, a plain name. `header` gives the identity and
+  // shape fields; the writer fills in magic, version, offsets and CRCs. `temp_dir` and `directory`
+  // must be on one file system. kInternal: the header breaks the format, which is a bug of the
+  // caller. Codes of Env::OpenWritable.
   static Result<std::unique_ptr<ShardWriter>> Create(Env& env, const std::string& temp_dir,
                                                      const std::string& directory,
                                                      const std::string& file,
                                                      const ShardHeader& header);
   ~ShardWriter();
 
-  // Begins a section at the next aligned offset. A (kind, kv_head, level) may occur once.
+  // Begins a section at the next aligned offset. A (kind, kv_head, level) may occur once, and must
+  // be one of the format; else kInternal. kLimitExceeded: too many sections. After any error of any
+  // call the shard is gone, and later calls return the same error.
   Status BeginSection(SectionKind kind, uint32_t kv_head = 0, uint32_t level = 0);
   // Appends to the section that was begun last.
   Status Append(const void* data, size_t bytes);

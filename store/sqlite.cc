@@ -5,7 +5,9 @@
 namespace lectern {
 namespace {
 
-// A "file:" URI for read-only immutable access; bytes with a meaning in URIs are escaped.
+// A "file:" URI for read-only, immutable access (sqlite.org/uri.html). Bytes with a meaning in URIs
+// are escaped. "immutable" promises SQLite that nobody changes the file, which on read-only media
+// needs no lock files.
 std::string ImmutableUri(const std::string& path) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
   std::string uri = path[0] == '/' ? "file://" : "file:";
@@ -23,7 +25,7 @@ std::string ImmutableUri(const std::string& path) {
   return uri + "?mode=ro&immutable=1";
 }
 
-// A link, directory or FIFO in the catalog's place is refused.
+// Whether there is a regular file. kCorrupt: a link, directory or FIFO is in its place.
 Result<bool> CatalogExists(Env& env, const std::string& path) {
   LECTERN_ASSIGN(const FileInfo info, env.Info(path));
   if (info.type == FileInfo::Type::kNone || info.type == FileInfo::Type::kRegular) {
@@ -32,7 +34,7 @@ Result<bool> CatalogExists(Env& env, const std::string& path) {
   return Status(Code::kCorrupt, path + ": not a regular file; move it away and try again");
 }
 
-// Creates the file with our permissions before SQLite would create it readable for others.
+// Creates the empty file, with mode 0600: SQLite would make it readable for others.
 Status CreateFile(Env& env, const std::string& path) {
   LECTERN_ASSIGN(const auto file, env.OpenWritable(path, /*exclusive=*/true));
   LECTERN_RETURN_IF_ERROR(file->Close());

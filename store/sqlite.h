@@ -1,5 +1,5 @@
-// SQLite for the catalog: errors as Status, bound values, and refusal of files that are not
-// Lectern's. Internal to store/.
+// SQLite as the catalog uses it: errors as Status, statements whose values are bound, transactions,
+// and how a file is opened that may be anything. Internal to store/.
 #ifndef LECTERN_STORE_SQLITE_H_
 #define LECTERN_STORE_SQLITE_H_
 
@@ -14,13 +14,16 @@
 
 namespace lectern {
 
-// The code for the result of a call on `db` (may be nullptr).
+// The code for a result code of SQLite. `db`: where the call failed, for the system's errno; may be
+// nullptr.
 Code SqliteCode(sqlite3* db, int rc);
-// Advice for the user, to be appended to the message; may be empty.
+// Advice for the user, to be appended to an error's message ("; free some disk space and try
+// again"); may be empty. `rc`: SQLite's result code, or 0.
 const char* WayOut(Code code, int rc);
 
-// A prepared statement: every value is bound, none is pasted into SQL. Errors of any step are kept;
-// ask for status() at the end.
+// A prepared statement. Every value is bound, none is pasted into SQL. The first error of any call
+// is kept, and later calls do nothing, so that calls can be chained: ask status() at the end. One
+// thread. `path`, for messages, must outlive it.
 class Statement {
  public:
   Statement(sqlite3* db, const std::string& path, const char* sql) : db_(db), path_(path) {
@@ -30,6 +33,7 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
+  // Binds the next of the SQL's question marks. Texts and blobs are copied.
   Statement& Bind(int64_t value) {
     if (rc_ == SQLITE_OK) rc_ = sqlite3_bind_int64(statement_, ++bound_, value);
     return *this;
@@ -56,6 +60,7 @@ class Statement {
     rc_ = sqlite3_step(statement_);
     return rc_ == SQLITE_ROW;
   }
+  // Columns of the row, from 0.
   int64_t Int(int column) const { return sqlite3_column_int64(statement_, column); }
   // Valid until the next Step.
   std::string_view Bytes(int column) const {
@@ -70,6 +75,7 @@ class Statement {
     const Code code = SqliteCode(db_, rc_);
     return Status(code, path_ + ": " + sqlite3_errmsg(db_) + WayOut(code, rc_));
   }
+  // Steps to the end, for statements without rows.
   Status Run() {
     while (Step()) {
     }
@@ -84,7 +90,8 @@ class Statement {
   int bound_ = 0;
 };
 
-// A transaction that rolls back unless it was committed.
+// A transaction, which is rolled back unless Commit succeeds. kWrite takes SQLite's write lock at
+// once: a transaction that began by reading could not get it later. Ask begun() first.
 class Transaction {
  public:
   enum class Kind { kRead, kWrite };

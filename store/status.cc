@@ -6,6 +6,8 @@
 namespace lectern {
 namespace {
 
+// Everything that depends on a code. Two codes of one kind share an exit status: a shell can tell
+// the kinds apart, and the message says the rest.
 struct CodeRow {
   Code code;
   std::string_view name;
@@ -51,11 +53,14 @@ constexpr bool IsDense() {
 }
 static_assert(std::size(kCodes) == kNumCodes && IsDense());
 
+// A number that is no code is a bug, or comes from a newer library: it counts as internal.
 const CodeRow& Row(Code code) {
   const int i = static_cast<int>(code);
   return kCodes[i >= 0 && i < kNumCodes ? i : static_cast<int>(Code::kInternal)];
 }
 
+// For EACCES: whether the call wanted to read. Then a permission is missing that is no property of
+// the store; else the store cannot be written.
 bool IsReading(std::string_view action) {
   return action.starts_with("read") || action.starts_with("map") || action.starts_with("list");
 }

@@ -1,5 +1,6 @@
-// Error codes, Status and Result for all rooms from here up. They live in store/ because it is the
-// lowest room whose calls can fail.
+// How every call of Lectern that can fail reports it: the table of error codes, Status (a code and
+// a message for the user) and Result (a value or a Status). They live in store/ because it is the
+// lowest room whose calls can fail. Plain values; any thread.
 #ifndef LECTERN_STORE_STATUS_H_
 #define LECTERN_STORE_STATUS_H_
 
@@ -18,18 +19,18 @@ namespace lectern {
 // The numbers are part of the ABI: never renumber, only append.
 enum class Code : int32_t {
   kOk = 0,
-  kInvalidArgument = 1,  // an option or argument is out of its range, or does not exist
-  kNotFound = 2,         // no such document, store or model
-  kAmbiguous = 3,        // a name was left out and several would fit
-  kModelMismatch = 4,    // the document was indexed with another model, tokenizer or template
-  kEmptyDocument = 5,
-  kContextTooLong = 6,  // document, question or answer exceed the model's positions
-  kBudgetTooSmall = 7,  // the kv budget is below the fixed cost; the message has the smallest
-  kNoSpace = 8,         // the disk (or its quota) is full or would be
-  kOutOfMemory = 9,     // an allocation failed or --max-ram would be exceeded
-  kReadOnly = 10,       // the store cannot be written
-  kLocked = 11,         // another process is writing this store
-  kCancelled = 12,
+  kInvalidArgument = 1,      // an option or argument is out of its range, or does not exist
+  kNotFound = 2,             // no such document, store or model
+  kAmbiguous = 3,            // a name was left out and several would fit
+  kModelMismatch = 4,        // the document was indexed with another model, tokenizer or template
+  kEmptyDocument = 5,        // there is no text to index
+  kContextTooLong = 6,       // document, question or answer exceed the model's positions
+  kBudgetTooSmall = 7,       // the kv budget is below the fixed cost; the message has the smallest
+  kNoSpace = 8,              // the disk (or its quota) is full or would be
+  kOutOfMemory = 9,          // an allocation failed or --max-ram would be exceeded
+  kReadOnly = 10,            // the store cannot be written
+  kLocked = 11,              // another process is writing this store
+  kCancelled = 12,           // the caller asked the call to end early
   kIoError = 13,             // the system refused a read or write for another reason
   kMissingFile = 14,         // a file that the catalog or a model names is not there
   kTruncated = 15,           // a file is shorter (or longer) than it says
@@ -51,7 +52,7 @@ std::string_view CodeName(Code code);
 // Exit status of the tools: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch,
 // 5 disk or memory, 6 corrupt store, 130 cancelled.
 int ExitStatus(Code code);
-// HTTP status of the REST endpoint.
+// HTTP status with which lectern-server answers this error.
 int HttpStatus(Code code);
 
 // A code, and a message for the user: what is wrong, with which thing, and the way out.
@@ -70,6 +71,7 @@ class [[nodiscard]] Status {
   // The option or field that is wrong, such as "kv_budget"; may be empty.
   const std::string& param() const { return param_; }
 
+  // The same status with the option or field that is wrong: return Status(…).WithParam("quota").
   Status&& WithParam(std::string param) && {
     param_ = std::move(param);
     return std::move(*this);
@@ -88,10 +90,12 @@ class [[nodiscard]] Status {
 // text>".
 Status ErrnoStatus(int error, std::string_view action, std::string_view path);
 
-// A value, or the Status that explains why there is none.
+// A value, or the Status that explains why there is none. Reading the value of a Result that is not
+// ok is a bug (asserted).
 template <typename T>
 class [[nodiscard]] Result {
  public:
+  // Both convert implicitly, so that a function returns either with `return x;`.
   Result(T value) : value_(std::move(value)) {}
   Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }
 
@@ -127,7 +131,9 @@ class [[nodiscard]] Result {
     if (::lectern::Status lectern_status_ = (expr); !lectern_status_.ok()) return lectern_status_; \
   } while (false)
 
-// LECTERN_ASSIGN(auto x, Call()): x becomes the value, or the calling function returns the status.
+// LECTERN_ASSIGN(auto x, Call()); declares x with the value of the Result that Call() returns, or
+// returns its status from the calling function. Several statements: not for the body of an `if`
+// without braces. A type with commas needs `auto`.
 #define LECTERN_ASSIGN(declaration, expr) \
   LECTERN_ASSIGN_(LECTERN_CONCAT_(lectern_result_, __LINE__), declaration, expr)
 #define LECTERN_ASSIGN_(result, declaration, expr)     \

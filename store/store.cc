@@ -18,7 +18,7 @@ namespace {
 constexpr int kLockTimeoutMs = 2000;
 constexpr uint64_t kSpareBytes = uint64_t{16} << 20;
 
-constexpr char kLockFile[] = "writer.lock";
+constexpr char kLockFile[] = "writer.lock";  // never removed: a lock on a removed file locks nobody
 
 std::string SealPath(const std::string& store) { return store + "/SEALED"; }
 
@@ -28,6 +28,7 @@ Status RemoveIfThere(Env& env, const std::string& path) {
   return removed.code() == Code::kMissingFile ? Status() : removed;
 }
 
+// A generation's number in the one form in which Lectern writes it; "007" and "+7" are other names.
 std::optional<uint64_t> ParseGeneration(const std::string& name) {
   uint64_t generation = 0;
   const char* const end = name.data() + name.size();
@@ -43,6 +44,7 @@ Result<std::vector<std::string>> ListIfThere(Env& env, const std::string& direct
   return names;
 }
 
+// A directory of the form docs/<id>/<generation>.
 struct GenerationDirectory {
   DocumentId id{};
   uint64_t generation = 0;
@@ -149,6 +151,7 @@ Status RemoveLeftovers(Env& env, const std::string& store, const std::vector<Doc
   return {};
 }
 
+// Removes the folders of documents that have no generation left.
 Status RemoveEmptyDocuments(Env& env, const std::string& store) {
   LECTERN_ASSIGN(const auto ids, ListIfThere(env, store + "/docs"));
   for (const std::string& id : ids) {
@@ -159,6 +162,7 @@ Status RemoveEmptyDocuments(Env& env, const std::string& store) {
   return {};
 }
 
+// A section that is text. Codes of ShardReader::Section.
 Result<std::string> TextOf(const ShardReader& shard, SectionKind kind) {
   LECTERN_ASSIGN(const auto bytes, shard.Section(kind, 0, 0));
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -204,6 +208,7 @@ Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) 
                                      OptionName("store"));
 }
 
+// Takes the lock for a moment to find out.
 bool IsLocked(Env& env, const std::string& store) {
   return env.Lock(store + "/" + kLockFile, 0).status().code() == Code::kLocked;
 }
@@ -457,6 +462,7 @@ class Recovery {
     return {};
   }
 
+  // Reads the model's path from the document's section kModel, which is informative.
   Status FindModelPath(const GenerationDirectory& directory, DocumentRow& row) {
     if (!model_path_) return {};
     LECTERN_ASSIGN(const auto shard, ShardReader::Open(env_, directory.path + "/" + kDocumentFile,

@@ -1,8 +1,8 @@
-// The store's directory as a whole: where files lie, who may change them, what may be removed, and
-// recovery.
+// The store's directory as a whole: where its files lie, who may change them, which of them may be
+// removed, and how a lost catalog is made again. FORMAT.md, sections 1 and 7, has the rules.
 //
-// Except for LockStore, the caller of a function must hold the store's lock, unless the function
-// says otherwise.
+// `store` is the path of the directory. Except for LockStore, the caller of a function must hold
+// the store's lock, unless the function says otherwise.
 #ifndef LECTERN_STORE_STORE_H_
 #define LECTERN_STORE_STORE_H_
 
@@ -19,13 +19,14 @@ namespace lectern {
 
 class ShardReader;
 
-std::string CatalogPath(const std::string& store);
+std::string CatalogPath(const std::string& store);  // "catalog.db" in the store
 // "docs/<id>/<generation>" under the store.
 std::string DocumentDirectory(const std::string& store, const DocumentId& id, uint64_t generation);
 // "weights/<32 hex digits>.packed": quantised weights for documents of this fingerprint.
 std::string PackedWeightsPath(const std::string& store, const Fingerprint& fingerprint);
 std::string LayerFile(uint32_t layer);  // "layer-003.shard"
 inline constexpr const char* kDocumentFile = "document.shard";
+// How far indexing has come, in a generation that is not finished.
 inline constexpr const char* kCheckpointFile = "checkpoint";
 
 // Creates the store's folders and locks out other writers, waiting up to 2 s for them. kLocked;
@@ -67,8 +68,9 @@ Status RemoveUnneededWeights(Env& env, const std::string& store, Catalog& catalo
                              Collected* collected);
 
 // Removes the files of an unfinished generation, then its row. If the catalog calls the generation
-// ready, it stays: a commit that reported failure may still have happened (SQLite syncs its journal
-// once more after the point of no return), and then readers no longer see the generation before.
+// ready, it stays, which is no error: a commit that reported failure may still have happened
+// (SQLite syncs its journal once more after the point of no return), and then readers no longer see
+// the generation before. kLocked: somebody reads it.
 Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,
                          const DocumentRow& row);
 
@@ -86,6 +88,7 @@ ShardSummary SummaryOf(const ShardReader& shard, std::string file);
 Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, const DocumentId& id,
                                     uint64_t generation);
 
+// The result of a recovery.
 struct Recovered {
   std::vector<DocumentRow> documents;  // adopted from their shards
   struct Refused {

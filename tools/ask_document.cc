@@ -1,4 +1,6 @@
-// ask-document: answers questions about an indexed document.
+// ask-document: answers questions about an indexed document, one from the command line, all of a
+// file, or as a conversation over stdin. Answers go to stdout as they are decoded, then the
+// passages that they rest on and what was read for them.
 #include <functional>
 #include <iostream>
 #include <map>
@@ -23,8 +25,10 @@ namespace {
 
 constexpr char kTool[] = "ask-document";
 
+// The foot of --help.
 constexpr char kExamples[] = R"(
-Without QUESTION: a conversation. One question per line; /new starts afresh, Ctrl-D ends.
+Without QUESTION it holds a conversation: one question per line; /new begins another conversation,
+Ctrl-D ends.
 
 Examples:
   ask-document "Who pays for repairs?"                    the only document of the store
@@ -39,6 +43,8 @@ const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
     {"utf16", LECTERN_OFFSET_UTF16},
     {"codepoint", LECTERN_OFFSET_CODEPOINT}};
 
+// Everything that the command line says. The question is optional because none means a
+// conversation, while an empty one is an error.
 struct AskFlags {
   EngineFlags engine;
   std::string document, questions;
@@ -70,11 +76,12 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
       "Ask every question of a file that has one JSON object on each line: {\"question\": "
       "\"…\"}, with \"answer\": \"…\" if the expected one is to be printed");
   questions.TypeName("FILE");
-  app.AddOption("QUESTION", flags.question, "The question (none: a conversation)")
+  app.AddOption("QUESTION", flags.question, "The question (default: hold a conversation)")
       .TypeName("")
       .Excludes(questions);
 }
 
+// Every run of white space as one space, none at either end: passages are printed one per line.
 std::string OnOneLine(std::string_view text) {
   std::string line;
   for (const char c : text) {
@@ -89,7 +96,8 @@ std::string OnOneLine(std::string_view text) {
   return line;
 }
 
-// "[1] 34.2 %, bytes 120-260: "…"" per passage.
+// A line per passage: "[1] 34.2 %, bytes 120-260, p. 3: "…"". The share is of the attention to the
+// document, the bytes are of the indexed text, the page is there for PDFs alone.
 std::string PassagesText(const api::Answer& answer) {
   std::string text;
   size_t number = 0;
@@ -102,7 +110,9 @@ std::string PassagesText(const api::Answer& answer) {
   return text;
 }
 
-// Writes how much was read of the document, and how long it took.
+// One line that says how much of the document was read, and how long the answer took, with the
+// engine's note (a warning, say) at its end. A negative read_fraction_decode: the answer took no
+// step of its own.
 std::string ReceiptText(const api::Answer& answer) {
   const lectern_receipt receipt = answer.receipt();
   std::string text = "read " + Percent(receipt.read_fraction_prefill) + " of the document";
@@ -118,20 +128,23 @@ std::string ReceiptText(const api::Answer& answer) {
   return text + "\n";
 }
 
-// Asks and prints, in each of the three ways that the command line has.
+// Asks and prints in each of the three ways of the command line. Every way returns the tool's exit
+// status.
 class AskDocument {
  public:
   AskDocument(const AskFlags& flags, Interrupts& interrupts, api::Engine engine)
       : flags_(flags), interrupts_(interrupts), engine_(std::move(engine)) {}
 
+  // The one question of the command line.
   int AskOne(std::string_view question) {
     auto session = Open();
     if (!session.ok()) return Fail(session.error());
     return output_.Finish(kTool, Ask(*session, {0, std::string(question), std::nullopt}));
   }
 
-  // Every question in a conversation of its own. One that fails does not stop the others; the first
-  // failure is the exit status.
+  // Asks every question in a conversation of its own, so that none knows the one before. A question
+  // that fails does not stop the others; the status of the first failure is returned. A signal, or
+  // a stdout that is gone, does stop.
   int AskAll(const std::vector<Question>& questions) {
     // Kept: sessions share what is open, verified, and on the device.
     const auto document = Open();
@@ -147,7 +160,9 @@ class AskDocument {
     return output_.Finish(kTool, first_failure);
   }
 
-  // A conversation over stdin. On a terminal mistakes do not matter in the end.
+  // Asks each line of stdin in one conversation, until stdin ends. A failure becomes the exit
+  // status only where questions come from a pipe: on a terminal the user has seen it and gone on.
+  // Ctrl-C ends the answer, SIGTERM the tool.
   int Converse() {
     auto session = Open();
     if (!session.ok()) return Fail(session.error());
@@ -168,13 +183,15 @@ class AskDocument {
   }
 
  private:
+  // A new conversation about the document.
   api::Result<api::Session> Open() {
     auto session = engine_.Open(flags_.document);
     if (session.ok()) NameBundledModel();
     return session;
   }
 
-  // Once, where nobody chose a model: whoever sees the answers would take it for the best there is.
+  // Tells once, where nobody chose a model and the document was indexed with the bundled one, whose
+  // answers these are: a user would take them for the best that Lectern can do.
   void NameBundledModel() {
     if (std::exchange(is_model_named_, true) || flags_.engine.json()) return;
     if (!flags_.engine.model.empty()) return;
@@ -187,6 +204,8 @@ class AskDocument {
 
   int Fail(const api::Error& error) const { return PrintError(kTool, error, flags_.engine.style); }
 
+  // Reads one question, after a prompt on a terminal. False: stdin has ended. Lines of Windows
+  // files lose their CR.
   static bool ReadLine(std::string& line) {
     if (CanConfirm()) std::cerr << "> " << std::flush;
     if (std::getline(std::cin, line)) {
@@ -197,7 +216,8 @@ class AskDocument {
     return false;
   }
 
-  // Prints the answer or the error; the exit status of this question.
+  // Asks one question, prints the answer or the error, and returns the exit status of this
+  // question.
   int Ask(api::Session& session, const Question& question) {
     if (question.line > 0 && !flags_.engine.json()) Print("? " + OnOneLine(question.text) + "\n");
     const Interrupts::Scope scope(interrupts_, [&session] { session.Cancel(); });
@@ -211,6 +231,8 @@ class AskDocument {
     return interrupts_.exit_status();
   }
 
+  // Prints the error, with file and line for a question from a file. After a signal, its status
+  // counts and not the cancellation's that follows from it.
   int FailQuestion(const Question& question, api::Error error) const {
     if (question.line > 0) {
       const std::string where = flags_.questions + ":" + std::to_string(question.line) + ": ";
@@ -220,6 +242,8 @@ class AskDocument {
     return interrupts_.requested() ? interrupts_.exit_status() : status;
   }
 
+  // The options of one question. With --json nothing is streamed: the whole answer is one object.
+  // Returning false from on_text ends the answer, where stdout is gone or a signal came.
   api::AskOptions Options() {
     api::AskOptions options;
     flags_.options.PutInto(options);
@@ -234,6 +258,8 @@ class AskDocument {
     return options;
   }
 
+  // One line of JSON: the answer as the API has it, with the question and the expected answer where
+  // they come from a file.
   void PrintJson(const api::Answer& answer, const Question& question) {
     auto json = answer.Json(kOffsetUnits.at(flags_.offset_unit));
     if (json.ok() && question.line > 0) json = api::SetString(*json, "question", question.text);
@@ -247,7 +273,8 @@ class AskDocument {
     }
   }
 
-  // The text itself has been streamed.
+  // Prints what follows the answer's text, which was streamed. A cancelled answer gets no passages:
+  // they would be those of its beginning.
   void PrintText(const api::Answer& answer, const Question& question) {
     if (answer.finish_reason() == "cancelled") {
       Print("\n");
@@ -260,6 +287,7 @@ class AskDocument {
     Print(text);
   }
 
+  // Remembers that stdout is gone, so that the loops over questions end.
   bool Print(std::string_view text) {
     is_output_gone_ = !output_.Print(text);
     return !is_output_gone_;
@@ -273,6 +301,8 @@ class AskDocument {
   bool is_model_named_ = false;
 };
 
+// Everything after the command line was understood. Questions are read before the engine is opened:
+// a mistake in their file costs no loading of a model.
 int Run(AskFlags flags) {
   const auto fail = [&](const api::Error& error) {
     return PrintError(kTool, error, flags.engine.style);

@@ -21,20 +21,25 @@
 namespace lectern::tools {
 namespace {
 
-// Empty counts as not set, as everywhere.
+// The value of an environment variable. One that is set to nothing counts as not set, as
+// everywhere.
 std::string_view Variable(const char* name) {
   const char* const value = std::getenv(name);
   return value ? value : "";
 }
 
+// The store where neither --store nor LECTERN_STORE names one. Source: XDG Base Directory
+// Specification, which also says to ignore a XDG_DATA_HOME that is not absolute.
 api::Result<std::string> DefaultStore() {
   const std::string_view data = Variable("XDG_DATA_HOME"), home = Variable("HOME");
-  if (data.starts_with('/')) return std::string(data) + "/lectern";  // others are to be ignored
+  if (data.starts_with('/')) return std::string(data) + "/lectern";
   if (!home.empty()) return std::string(home) + "/.local/share/lectern";
   return api::Error{LECTERN_INVALID_ARGUMENT,
                     "no store: give --store, or set LECTERN_STORE, XDG_DATA_HOME or HOME", "store"};
 }
 
+// Whether --json is given. Looks at the arguments themselves, because parsing has failed when a
+// usage error is printed; behind "--" everything is a positional argument.
 bool WantsJson(int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     if (std::string_view(argv[i]) == "--json") return true;
@@ -42,7 +47,8 @@ bool WantsJson(int argc, char** argv) {
   return false;
 }
 
-// How many characters to insert, remove or replace until `a` is `b`.
+// Levenshtein distance: how many characters to insert, remove or replace until `a` is `b`. One row
+// of the table at a time; `diagonal` is the upper left neighbour, which the row has overwritten.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -57,10 +63,12 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "; did you mean --model?", where one of `names` is near to what was given, or begins like it.
+// "; did you mean --model?", where one of `names` is near to what was given, or begins like it;
+// else empty. An abbreviation counts as one mistake: --mod for --model. Of equally near names the
+// first is taken.
 std::string Suggestion(std::string_view given, const std::vector<std::string>& names) {
   std::string best;
-  size_t least = given.size() / 3 + 1;  // a third of it may be wrong
+  size_t least = given.size() / 3 + 1;  // a third of the characters, and one, may be wrong
   for (const std::string& name : names) {
     const bool is_begun = given.size() > 3 && name.starts_with(given);
     const size_t distance = is_begun ? 1 : EditDistance(given, name);
@@ -72,6 +80,8 @@ std::string Suggestion(std::string_view given, const std::vector<std::string>& n
   return best.empty() ? "" : "; did you mean " + best + "?";
 }
 
+// Names of all commands of the tool. CLI11 lists all of them where a filter is given, even one that
+// lets everything pass, and else only those that were parsed.
 std::vector<std::string> CommandNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -93,7 +103,9 @@ std::vector<std::string> OptionNames(const CLI::App& app) {
   return names;
 }
 
-// Why the arguments that were left over are wrong; empty: none was.
+// Says in our words why the arguments that CLI11 did not take are wrong; empty: it took all, and
+// the error is another. Underscores in an option's name are read as dashes for the suggestion
+// (--kv_budget).
 std::string WrongArgument(const CLI::App& app) {
   const std::vector<std::string> left = app.remaining(true);
   const auto option = std::find_if(left.begin(), left.end(), [](const std::string& text) {
@@ -113,6 +125,7 @@ std::string WrongArgument(const CLI::App& app) {
   return "the argument \"" + left.front() + "\" is one too many; a text with spaces needs quotes";
 }
 
+// A Check that a text is a number for which `is_good` holds; `range` completes "11 is not …".
 Check NumberCheck(std::function<bool(double)> is_good, std::string range) {
   return [is_good, range](const std::string& text) {
     const std::optional<double> number = ParseNumber<double>(text);
@@ -182,7 +195,8 @@ template Option CommandLine::AddOption(const std::string&, uint64_t&, const std:
 
 namespace {
 
-// Hands each text that was given to `take`.
+// Hands each text that was given to `take`; the first complaint ends the parse. CLI11 takes errors
+// as exceptions, which ParseCommandLine catches.
 std::function<bool(const CLI::results_t&)> TakeAll(const std::string& name, Take take) {
   return [name, take = std::move(take)](const CLI::results_t& texts) {
     for (const std::string& text : texts) {
@@ -200,6 +214,8 @@ Option CommandLine::AddOption(const std::string& name, Take take, const std::str
   return Option(app_->add_option(name, TakeAll(name, std::move(take)), help)->type_name("TEXT"));
 }
 
+// Without allow_extra_args(false), an option that may be given many times would also take the
+// positional arguments behind its value.
 Option CommandLine::AddRepeatedOption(const std::string& name, Take take, const std::string& help) {
   const Option option = AddOption(name, std::move(take), help);
   option.option_->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
@@ -215,6 +231,7 @@ Option CommandLine::AddFlag(const std::string& name, std::function<void()> when_
   return Option(app_->add_flag_callback(name, std::move(when_given), help));
 }
 
+// fallthrough: flags of the tool are found behind the command too.
 CommandLine* CommandLine::AddCommand(const std::string& name, const std::string& description) {
   app_->require_subcommand(1);
   app_->fallthrough();
@@ -281,7 +298,8 @@ std::optional<int> ParseCommandLine(CommandLine& command_line, int argc, char** 
 
 namespace {
 
-// The options whose flags are missing, from their variables.
+// Reads the environment variables of all options whose flags were not given. The error names the
+// variable that holds no value of its option.
 std::optional<api::Error> ReadVariables(EngineFlags& flags) {
   for (size_t i = 0; i < flags.given.size(); ++i) {
     const lectern::Option& option = flags.given.option(i);
@@ -309,7 +327,8 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags) {
   const lectern::Option& max_ram = flags.given.option("max_ram");
   flags.max_ram_of = is_ram_given ? FlagOf(max_ram) : VariableOf(max_ram);
   if (flags.max_ram_bytes == 0) {
-    // A document that takes more would end the program instead of being refused.
+    // Under a control group's limit, a document that takes more memory would get the process killed
+    // by the kernel instead of being refused with a message.
     flags.max_ram_bytes = PlannedMemoryBytes().value_or(0);
     flags.max_ram_of = kGroupLimit;
   }

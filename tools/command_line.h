@@ -1,5 +1,14 @@
-// Parses the command lines of all tools in the same way: flags, environment variables, defaults,
-// exit status.
+// Parses the command lines of all tools in the same way: the flags, environment variables and
+// defaults that they share, the wording of usage errors, and the exit status. Every main() in
+// tools/ begins here.
+//
+//     CommandLine app("Does this.", "tool-name");
+//     AddStoreFlags(app, flags);                                          // what --help lists
+//     if (const auto status = ParseCommandLine(app, argc, argv)) return *status;
+//     auto with_environment = WithEnvironment(flags);                     // variables, defaults
+//     auto engine = CreateEngine(*with_environment);
+//
+// One thread, before any other is started: reading environment variables is not thread-safe.
 #ifndef LECTERN_TOOLS_COMMAND_LINE_H_
 #define LECTERN_TOOLS_COMMAND_LINE_H_
 
@@ -15,98 +24,113 @@
 #include "engine/requests/options.h"
 #include "tools/terminal.h"
 
-namespace CLI {  // which command_line.cc alone includes: it takes longer to compile than a tool
+namespace CLI {  // CLI11. Only command_line.cc includes it: its headers take longer than a tool
 class App;
 class Option;
 }  // namespace CLI
 
 namespace lectern::tools {
 
-// Returns what is wrong with the text of a value; empty: nothing.
+// Checks the text of a value. Returns what is wrong with it ("11 is not a number from 0 to 10"),
+// which becomes the usage error; an empty string: nothing.
 using Check = std::function<std::string(const std::string& text)>;
-// The same, and keeps the value.
+// Like Check, and stores the value somewhere when nothing is wrong.
 using Take = std::function<std::string(const std::string& text)>;
 
-// An option or flag of a command line, which it does not outlive.
+// One option or flag of a command line, to be described further. A handle: copies mean the same
+// option, and none may be used after the command line is gone. Each call returns the option, so
+// that calls can be chained.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
-  const Option& TypeName(const std::string& name) const;  // what --help calls the value
-  const Option& AddHelp(const std::string& more) const;
-  const Option& Check(tools::Check check) const;
-  const Option& Required(bool is_required = true) const;
-  const Option& Excludes(const Option& other) const;
-  const Option& SeparatedBy(char delimiter) const;  // several values in one argument
+  const Option& TypeName(const std::string& name) const;  // what --help calls the value; may be ""
+  const Option& AddHelp(const std::string& more) const;   // appends to the help text as it stands
+  const Option& Check(tools::Check check) const;          // one more; the first complaint counts
+  const Option& Required(bool is_required = true) const;  // without it, parsing fails
+  const Option& Excludes(const Option& other) const;      // giving both is a usage error
+  const Option& SeparatedBy(char delimiter) const;        // several values in one argument: a,b,c
 
  private:
   friend class CommandLine;
   CLI::Option* option_;
 };
 
-// The options and commands of a tool, or of a command of it.
+// The options and commands of a tool, or of one command of a tool.
 class CommandLine {
  public:
+  // A tool's. --help begins with `description` and ends with `footer` (examples, exit status).
   CommandLine(const std::string& description, const std::string& tool,
               const std::string& footer = "");
   ~CommandLine();
 
-  // Value is one of the types that command_line.cc instantiates it for. A name without dashes is a
-  // position. Both keep `value`, which receives what is parsed.
+  // Adds an option whose value is parsed into `value`, which must outlive this object and keeps its
+  // content where the option is not given: that is the default. `Value` is one of the types that
+  // command_line.cc instantiates the template for; others fail to link. A name without dashes
+  // ("FILE") is a positional argument.
   template <typename Value>
   Option AddOption(const std::string& name, Value& value, const std::string& help);
-  // The same with values that `take` checks and keeps, once or as often as it is given.
+  // The same for values that `take` checks and stores: one value, or one for each time that the
+  // option is given.
   Option AddOption(const std::string& name, Take take, const std::string& help);
   Option AddRepeatedOption(const std::string& name, Take take, const std::string& help);
+  // A flag without a value: sets `value` to true, or calls `when_given`.
   Option AddFlag(const std::string& name, bool& value, const std::string& help);
   Option AddFlag(const std::string& name, std::function<void()> when_given,
                  const std::string& help);
 
-  // Adds a command; one of the commands must be given. This object's own flags may come behind it,
-  // too. The result belongs to this object.
+  // Adds a command, as in "lectern-store list"; from then on the user must give one. The tool's own
+  // flags may stand before the command or behind it. The result belongs to this object.
   CommandLine* AddCommand(const std::string& name, const std::string& description);
-  bool parsed() const;  // that it was the command given
+  bool parsed() const;  // for a command: whether it is the one that the user gave
 
   CLI::App& app() { return *app_; }
 
  private:
   explicit CommandLine(CLI::App* command);
 
-  std::unique_ptr<CLI::App> tool_;  // none of a command
-  CLI::App* app_;
+  std::unique_ptr<CLI::App> tool_;  // empty for a command, whose App belongs to the tool's
+  CLI::App* app_;                   // never nullptr
   std::vector<std::unique_ptr<CommandLine>> commands_;
 };
 
+// The value of EngineFlags::max_ram_of where neither flag nor variable set the limit.
 inline constexpr char kGroupLimit[] = "its container or control group";
 
-// Options of the engine, each the flag, else the environment variable, else the default, once
-// WithEnvironment filled them in.
+// The options of the engine as the user gave them. After parsing, only `given`, `has_device` and
+// `style` are set; WithEnvironment fills in the fields of EngineOptions, each from the flag, else
+// the environment variable, else the default.
 struct EngineFlags : EngineOptions {
-  GivenEngineOptions given{EngineOptionRows()};  // by flags
-  bool has_device = false;                       // AddDeviceFlags
-  std::string max_ram_of;  // the flag, variable or group that max_ram_bytes comes from
-  ErrorStyle style = ErrorStyle::kText;  // --json
+  GivenEngineOptions given{EngineOptionRows()};  // the values of flags, then also of variables
+  bool has_device = false;  // AddDeviceFlags was called: only then LECTERN_DEVICE is read
+  // Where max_ram_bytes comes from, for messages: "--max-ram", "LECTERN_MAX_RAM" or kGroupLimit.
+  std::string max_ram_of;
+  ErrorStyle style = ErrorStyle::kText;  // kJson with --json
 
   bool json() const { return style == ErrorStyle::kJson; }
 };
 
+// For AddModelFlags: the default of tools that ask.
 inline constexpr char kDocumentsModel[] = "the one that the document was indexed with";
-// The model that indexes when none is named, and how good it is.
+// The default of tools that index, and how good that model is, for --help and notes.
 inline constexpr char kBundledModel[] =
     "the bundled model, which is small (3.9 million parameters) and good only for trying things "
     "out";
 
-// Adds --store and --json; --quota, for tools that write; --model, --weights, --chat-template,
-// --threads, --io and --max-ram; --device and --device-memory, for tools that index or ask;
-// --version.
+// Each adds some flags of the engine (engine/requests/engine_options.cc lists them), which are kept
+// in `flags`; `flags` must outlive `app`. AddStoreFlags: --store and --json. AddQuotaFlag: --quota,
+// for tools that write. AddModelFlags: --model, --weights, --chat-template, --threads, --io,
+// --max-ram and. AddDeviceFlags: --device and --device-memory, for
+// tools that index or ask. AddVersionFlag: --version.
 void AddStoreFlags(CommandLine& app, EngineFlags& flags);
 void AddQuotaFlag(CommandLine& app, EngineFlags& flags);
-// `default_model`: which model is used where none is named, for --help.
+// `default_model` completes the help of --model: the model that is used where none is named.
 void AddModelFlags(CommandLine& app, EngineFlags& flags,
                    const std::string& default_model = kDocumentsModel);
 void AddDeviceFlags(CommandLine& app, EngineFlags& flags);
 void AddVersionFlag(CommandLine& app);
 
-// A number in [low, high]; above 0; one of `names`; a key of `choices`.
+// Checks of a value's text: a number in [low, high] (NaN is none); a number above 0; one of
+// `names`; one of the keys of `choices`.
 Check NumberBetween(double low, double high);
 Check PositiveNumber();
 Check OneOf(const std::vector<std::string>& names);
@@ -117,21 +141,29 @@ Check OneOf(const std::map<std::string, Value>& choices) {
   return OneOf(names);
 }
 
-// Parses. A value is the exit status to end with: --help, --version, or a usage error that has been
-// printed.
+// Parses the arguments. Nothing: go on. A value: end with this exit status; --help or --version has
+// been printed on stdout (0), or a usage error on stderr (2), as JSON where --json is among the
+// arguments. A mistyped option or command gets a suggestion.
 std::optional<int> ParseCommandLine(CommandLine& app, int argc, char** argv);
 
-// Fills what no flag gave. INVALID_ARGUMENT names the variable that does not parse.
+// Returns `flags` with every field of EngineOptions filled in: from the flag, else from the
+// option's environment variable (an empty one counts as not set), else from the default. The
+// default store is $XDG_DATA_HOME/lectern, else ~/.local/share/lectern; the default memory limit is
+// most of the control group's, where there is one. INVALID_ARGUMENT: a variable's text is no value
+// of its option, which the message names, or there is no place for a store.
 api::Result<EngineFlags> WithEnvironment(EngineFlags flags);
 
+// Opens the engine with the result of WithEnvironment. Errors of api::Engine::Create.
 api::Result<api::Engine> CreateEngine(const EngineFlags& flags);
 
 // The folder of the model that indexes when none is named: ../share/lectern/reader, seen from the
 // executable (in a build folder a link to the source tree), else where the install prefix puts it.
-// NOT_FOUND where neither is a folder.
+// NOT_FOUND names both where neither is a folder.
 api::Result<std::string> BundledReader();
 
-// Runs a tool's main; memory that runs out becomes an exit status.
+// Runs a tool's main. An exception that escapes it is printed as "tool: message" and becomes an
+// exit status: running out of memory 5, any other 1 (a bug). Lectern's own code throws nothing;
+// libraries do.
 int RunTool(const char* tool, const std::function<int()>& body);
 
 }  // namespace lectern::tools

@@ -6,19 +6,23 @@
 namespace lectern::tools {
 namespace {
 
+// In double quotes. Names are shown as they are: terminals get them through Printable.
 std::string Quoted(const std::string& text) { return "\"" + text + "\""; }
 
+// Whether `path` ends with a slash and `end`: "a.txt" ends "/x/a.txt", not "/x/ba.txt".
 bool EndsPath(std::string_view end, std::string_view path) {
   return path.size() > end.size() && path.ends_with(end) &&
          path[path.size() - end.size() - 1] == '/';
 }
 
+// A name as messages show it, with the file that it comes from where the name alone does not tell.
 std::string Described(const api::DocumentName& name) {
   const bool has_path = !name.source.empty() && name.source != name.name;
   return Quoted(name.name) + (has_path ? " (" + name.source + ")" : "");
 }
 
-// Other documents from files that are called so.
+// A note that names other documents whose files end with `text`, as the user may have meant one of
+// them; empty where there are none. `found` is the document that is asked.
 std::string OthersNote(const api::DocumentList& list, const api::Document& found,
                        std::string_view text) {
   std::string others;
@@ -53,6 +57,7 @@ api::Result<DocumentArgument> FindArgument(api::Engine& engine, const std::strin
   auto list = engine.List();
   if (text.empty() || !list.ok()) return DocumentArgument{text, ""};  // the engine says what is wrong
   const std::string source = RealPath(text);
+  // Where several names have this source, the last one is taken.
   const api::Document* from_file = nullptr;
   const api::DocumentName* file_name = nullptr;
   for (const api::Document& document : list->documents) {

@@ -1,5 +1,5 @@
-// Finds the document that a command line means: a name, an id, or the path of a file that was
-// indexed.
+// Finds the document that a user means by an argument of a command line: its name, its id, or the
+// path of the file that it was indexed from. ask-document and lectern-store use it.
 #ifndef LECTERN_TOOLS_DOCUMENT_ARGUMENT_H_
 #define LECTERN_TOOLS_DOCUMENT_ARGUMENT_H_
 
@@ -9,17 +9,23 @@
 
 namespace lectern::tools {
 
-// Absolute, without "." and "..", links as they are; and the file itself, where links lead.
+// The absolute form of a path, without "." and "..", and without a slash at its end; symbolic links
+// stay as they are. The file need not exist. Where the current folder is gone: `path` itself.
 std::string AbsolutePath(const std::string& path);
+// The same with symbolic links followed, as far as the path exists: how a document's source is
+// stored, so that two paths of one file are one document. Where links cannot be followed:
+// AbsolutePath.
 std::string RealPath(const std::string& path);
 
 struct DocumentArgument {
-  std::string document;  // for the engine
-  std::string note;      // which other documents the text could mean; or empty
+  std::string document;  // to be handed to the engine: a name, an id, or the text itself
+  std::string note;      // which other documents the text could mean, for the user; or empty
 };
-// `text` as it stands where it is a name, an id, or nothing that is known; the name of the document
-// from a file where it is that file's path. AMBIGUOUS: it is the name of one document, and the file
-// here is another one.
+// Says which document `text` means. A name or an id stays as it is. The path of an indexed file
+// becomes the name of its document. Anything else stays as it is too, and the engine's next call
+// says what is wrong with it; so does an error of the store. Empty: the only document of the store,
+// as the engine has it. AMBIGUOUS: `text` is the name of one document, and the file of that name in
+// the current folder was indexed as another one.
 api::Result<DocumentArgument> FindArgument(api::Engine& engine, const std::string& text);
 
 }  // namespace lectern::tools

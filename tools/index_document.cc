@@ -1,4 +1,5 @@
-// index-document: reads a document once and stores what questions about it need.
+// index-document: reads a document (text, Markdown, HTML or PDF) once with a model and stores what
+// questions about it need. The report goes to stdout; progress and notes to stderr.
 #include <string>
 
 #include "engine/lectern.h"
@@ -17,8 +18,11 @@ namespace lectern::tools {
 namespace {
 
 constexpr char kTool[] = "index-document";
+// Indexing that is estimated to take longer asks for confirmation first (--yes, and the help of it,
+// say 10 minutes). A choice: long enough that nobody waits for it by accident.
 constexpr double kAskAboveSeconds = 600;
 
+// The foot of --help.
 constexpr char kExamples[] = R"(
 Examples:
   index-document contract.txt                 index it, under its own name
@@ -30,6 +34,8 @@ Examples:
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
 6 corrupt store, 130 Ctrl-C (the same command goes on from there), 143 SIGTERM.)";
 
+// Everything that the command line says. `source` and `path` are no flags: they are the file's real
+// and its absolute path, by which the engine knows a document again; empty for stdin.
 struct IndexFlags {
   EngineFlags engine;
   std::string file, source, path, format = "auto", progress = "auto";
@@ -66,7 +72,8 @@ std::string NameOrId(const api::IndexReport& report) {
   return std::string(report.name().empty() ? report.document() : report.name());
 }
 
-// The name, when a shell takes it as one word; else the id.
+// The argument by which the next command can name the document: its name where a shell takes that
+// as one word and no tool takes it for an option, else its id.
 std::string AskArgument(const api::IndexReport& report) {
   const bool is_plain = report.name().find_first_not_of(
                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") ==
@@ -75,6 +82,8 @@ std::string AskArgument(const api::IndexReport& report) {
   return std::string(is_plain && !report.name().empty() ? report.name() : report.document());
 }
 
+// The result for people: name, tokens, size and time, then the id, then the version that this one
+// replaces.
 std::string ReportText(const api::IndexReport& report) {
   const lectern_index_numbers numbers = report.numbers();
   const std::string did = numbers.existed ? "already indexed: " : "indexed ";
@@ -88,6 +97,7 @@ std::string ReportText(const api::IndexReport& report) {
   return text;
 }
 
+// Notes on stderr about what the run took over or changed, and the command that comes next.
 void PrintNotes(const api::IndexReport& report) {
   const lectern_index_numbers numbers = report.numbers();
   if (numbers.resumed_tokens > 0) {
@@ -105,6 +115,7 @@ void PrintNotes(const api::IndexReport& report) {
   PrintNote(kTool, "next: ask-document --document " + AskArgument(report) + " \"…\"");
 }
 
+// The result of --estimate, and the first lines of the question whether to go on.
 std::string EstimateText(const lectern_index_estimate& estimate) {
   if (estimate.existed) return "already indexed: nothing to do\n";
   return Grouped(estimate.tokens) + " tokens, about " + Duration(estimate.seconds) +
@@ -113,11 +124,14 @@ std::string EstimateText(const lectern_index_estimate& estimate) {
          " free)\nmemory: " + Bytes(estimate.anonymous_bytes) + "\n";
 }
 
+// One run of the tool, after the command line was understood: read, estimate, ask, index.
 class IndexDocument {
  public:
   IndexDocument(const IndexFlags& flags, Interrupts& interrupts)
       : flags_(flags), interrupts_(interrupts) {}
 
+  // Asks for confirmation only where a person can answer and stdin is not the document. A "no" is
+  // status 1.
   int Run() {
     auto ingested = Read();
     if (!ingested.ok()) return Fail(ingested.error());
@@ -134,6 +148,8 @@ class IndexDocument {
   }
 
  private:
+  // Reads the file and turns it into text. The scope's callback is empty because Ingest is told of
+  // a signal by is_cancelled.
   api::Result<Ingested> Read() {
     auto bytes = ReadInputFile(flags_.file);
     if (!bytes.ok()) return bytes.error();
@@ -148,6 +164,7 @@ class IndexDocument {
     return ingested;
   }
 
+  // The options that the engine gets. They refer to this object's strings and pages.
   api::IndexOptions Options() const {
     api::IndexOptions options;
     flags_.options.PutInto(options);
@@ -157,6 +174,8 @@ class IndexDocument {
     return options;
   }
 
+  // Prints the error and returns its status; a cancellation that a signal asked for has the
+  // signal's status.
   int Fail(const api::Error& error) const {
     const int status = PrintError(kTool, error, flags_.engine.style);
     const bool is_cancelled = error.code == LECTERN_CANCELLED && interrupts_.requested();
@@ -176,7 +195,7 @@ class IndexDocument {
     return json.ok() ? Print(*json + "\n") : Fail(json.error());
   }
 
-  // True: go on.
+  // Whether to index: yes where it is short or nothing is to be done, else what the user says.
   api::Result<bool> AskWhenLong(api::Engine& engine) {
     auto estimate = Estimate(engine);
     if (!estimate.ok()) return estimate.error();
@@ -184,6 +203,8 @@ class IndexDocument {
     return Confirm(EstimateText(*estimate) + "Index it now?");
   }
 
+  // Indexes, with progress on stderr, and prints the report. A signal reaches the engine in two
+  // ways: Cancel, which interrupts a long step, and on_progress, which returns false.
   int Index(api::Engine& engine) {
     ProgressDisplay display(ProgressStyles().at(flags_.progress));
     api::IndexOptions options = Options();
@@ -204,10 +225,12 @@ class IndexDocument {
     return status;
   }
 
+  // Says how many pages of a PDF had no text, if any.
   void PrintPagesNote() const {
     if (const std::string note = PagesNote(document_); !note.empty()) PrintNote(kTool, note);
   }
 
+  // A cancelled run is kept as far as it came; users should know that before they start again.
   static api::Error Explained(api::Error error) {
     if (error.code == LECTERN_CANCELLED) {
       error.cli_message = "cancelled; what is done is kept: the same command continues";

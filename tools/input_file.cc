@@ -10,7 +10,8 @@
 namespace lectern::tools {
 namespace {
 
-// Closes what it opened; stdin stays open.
+// The file descriptor of the input. It closes a file that it opened; stdin stays open. Negative,
+// with errno set, where the file cannot be opened.
 class InputDescriptor {
  public:
   explicit InputDescriptor(const std::string& path)
@@ -28,6 +29,7 @@ class InputDescriptor {
   int fd_;
 };
 
+// The error of a system call on the input, with the errors that users meet put into words.
 api::Error SystemError(const std::string& name, int error) {
   if (error == ENOENT) return {LECTERN_NOT_FOUND, name + " is not there", "file"};
   if (error == EISDIR) return {LECTERN_INVALID_ARGUMENT, name + " is a directory; give a file", "file"};
@@ -42,10 +44,12 @@ api::Error TooLarge(const std::string& name) {
   return {LECTERN_LIMIT_EXCEEDED, name + " is larger than 1 GiB; index it in parts", "file"};
 }
 
+// Reads until the end. `expected_bytes` is the size of a regular file, so that memory is taken
+// once; 0 where the size is not known. A file that grows meanwhile is read on, up to the limit.
 api::Result<std::string> ReadAll(int fd, const std::string& name, uint64_t expected_bytes) {
-  constexpr size_t kPiece = size_t{1} << 20;
+  constexpr size_t kPiece = size_t{1} << 20;  // bytes of a read: few calls, little memory
   std::string bytes;
-  bytes.reserve(expected_bytes + kPiece);
+  bytes.reserve(expected_bytes + kPiece);  // and one piece more, for the read that finds the end
   for (;;) {
     const size_t filled = bytes.size();
     bytes.resize(filled + kPiece);

@@ -1,4 +1,5 @@
-// Reads the file that a user names, or stdin.
+// Reads the whole of a file that a user names on a command line, or of stdin: the document of
+// index-document, the questions of ask-document.
 #ifndef LECTERN_TOOLS_INPUT_FILE_H_
 #define LECTERN_TOOLS_INPUT_FILE_H_
 
@@ -9,10 +10,14 @@
 
 namespace lectern::tools {
 
+// Far above any document that a model's context holds (a token is about 4 bytes): a larger file is
+// a mistake, and is refused before it fills the memory.
 inline constexpr uint64_t kMaxInputBytes = uint64_t{1} << 30;
 
-// Every byte of the file; "-": of stdin. NOT_FOUND, INVALID_ARGUMENT (a directory), IO_ERROR,
-// EMPTY_DOCUMENT, LIMIT_EXCEEDED (more than kMaxInputBytes); the message names the file.
+// Returns every byte of the file, or of stdin where `path` is "-" (until its end; stdin stays
+// open). Pipes and devices are read to their end. NOT_FOUND, INVALID_ARGUMENT (a directory),
+// IO_ERROR (no permission, or a read that failed), EMPTY_DOCUMENT, LIMIT_EXCEEDED (more than
+// kMaxInputBytes); messages name the file and the param is "file".
 api::Result<std::string> ReadInputFile(const std::string& path);
 
 }  // namespace lectern::tools

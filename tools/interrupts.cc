@@ -12,20 +12,26 @@
 namespace lectern::tools {
 namespace {
 
-int write_end = -1;  // of the one Interrupts' pipe; set before the handler is
+// The end of the pipe that the signal handler writes to: a handler cannot be given an object. Set
+// before the handler is installed.
+int write_end = -1;
 
+// Async-signal-safe: one write of one byte, which pipes do not split.
 void Send(int signal) {
   const auto byte = static_cast<uint8_t>(signal);
   // A pipe that is full has more signals than anybody needs.
   if (write(write_end, &byte, 1) < 0) return;
 }
 
+// The signal handler. It leaves errno as the interrupted code had it.
 void OnSignal(int signal) {
   const int error = errno;
   Send(signal);
   errno = error;
 }
 
+// Installs the handler, unless the signal is ignored already. SA_RESTART: reads and writes of other
+// threads go on instead of failing with EINTR.
 void Handle(int signal) {
   struct sigaction action {};
   sigaction(signal, nullptr, &action);
@@ -35,12 +41,15 @@ void Handle(int signal) {
   sigaction(signal, &action, nullptr);
 }
 
+// Ends the process without destructors, which could wait for the very work that the user wants to
+// stop. The newline ends a progress bar's line.
 [[noreturn]] void QuitNow(int signal) {
   if (isatty(STDERR_FILENO) == 1 && write(STDERR_FILENO, "\n", 1) < 0) _exit(1);
   _exit(128 + signal);
 }
 
-// The next signal; -1 after `timeout_ms` (-1: never) without one.
+// The next signal number from the pipe; -1 after `timeout_ms` milliseconds (-1: wait for ever)
+// without one.
 int Receive(int fd, int timeout_ms) {
   pollfd pipe = {.fd = fd, .events = POLLIN, .revents = 0};
   uint8_t signal = 0;
@@ -67,6 +76,7 @@ Interrupts::~Interrupts() {
   watcher_.join();
 }
 
+// The watcher's loop: waits for signals, and once one came, wakes every 100 ms to cancel again.
 void Interrupts::Watch() {
   for (;;) {
     const int signal = Receive(read_end_, requested() ? 100 : -1);

@@ -9,21 +9,25 @@
 
 namespace lectern::tools {
 
-// One for the process. The signal handler only hands the number to a thread, so that cancelling
-// needs no code that is safe in a signal handler. (Blocking the signals and waiting for them would
-// be less code, but BLAS starts threads before main that do not block them.)
+// Turns SIGINT (Ctrl-C) and SIGTERM into a cancellation of the work that is going on. One object
+// for the process. The signal handler only writes the signal's number into a pipe; a thread reads
+// it and calls `cancel`, which therefore may take locks and allocate. (Blocking the signals and
+// waiting for them would be less code, but BLAS starts threads before main that do not block them.)
 class Interrupts {
  public:
-  // Handles SIGINT and SIGTERM, unless the parent had them ignored. Ignores SIGPIPE: a write that
-  // fails tells.
+  // Handles SIGINT and SIGTERM, unless the parent process had them ignored (nohup does). Ignores
+  // SIGPIPE for good: a write to a closed pipe then fails, and the tool says so. Where no pipe can
+  // be made, signals end the process as they do by default.
   Interrupts();
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // The time of one piece of work. Outside of it a signal ends the process at once, with 130 or
-  // 143; inside, the first one calls `cancel` (in another thread, again every 100 ms, so that work
-  // that was just about to begin is cancelled too) and the second one ends the process.
+  // The time of one piece of work that can be cancelled; at most one is open at a time. Inside of
+  // it, the first signal calls `cancel` on another thread, and again every 100 ms until the scope
+  // ends, so that work that was just about to begin is cancelled too; the second signal ends the
+  // process. Outside of any scope a signal ends the process at once, with status 130 or 143. The
+  // destructor waits for a call of `cancel` that is running: none comes after it.
   class Scope {
    public:
     Scope(Interrupts& interrupts, std::function<void()> cancel);
@@ -35,18 +39,18 @@ class Interrupts {
     Interrupts& interrupts_;
   };
 
-  // These speak of the scope that is open or was the last: whether a signal came, and the exit
-  // status that it asks for (130, 143; 0: none came).
+  // Whether a signal came during the scope that is open or was the last, and the exit status that
+  // the tool should end with: 130 (SIGINT), 143 (SIGTERM), 0 where none came. Any thread.
   bool requested() const { return signal_ != 0; }
   int exit_status() const { return requested() ? 128 + signal_ : 0; }
 
  private:
   void Watch();
 
-  int read_end_ = -1;  // of a pipe of signal numbers; 0: the end of this object
-  std::mutex mutex_;
+  int read_end_ = -1;             // of a pipe of signal numbers; the number 0 ends the watcher
+  std::mutex mutex_;              // guards cancel_, and is held while it is called
   std::function<void()> cancel_;  // empty: no scope is open
-  std::atomic<int> signal_ = 0;
+  std::atomic<int> signal_ = 0;   // the first one of the scope; 0: none came
   std::thread watcher_;
 };
 

@@ -11,7 +11,9 @@
 namespace lectern::tools {
 namespace {
 
-// "a share above 0 and up to 1", "a number from 0 to 10", "a whole number of at least 64".
+// The values that an option may have, to complete "11 is not …": "a share above 0 and up to 1", "a
+// number from 0 to 10 or "auto"", "a whole number of at least 64". Fifteen digits, so that a bound
+// like 16777216 is not printed as 1.67772e+07. A range that is open below is called a share.
 std::string RangeText(const lectern::Option& option) {
   if (option.kind == OptionKind::kBytes) return "a size like 500MB or 2GiB";
   if (!option.word.empty()) {
@@ -23,7 +25,7 @@ std::string RangeText(const lectern::Option& option) {
   std::ostringstream text;
   text.precision(15);
   if (range.is_open_below) {
-    text << "a share above " << range.least << (range.is_open_above ? " and below " : " and up to ")
+    text << (range.most > 1 ? "a number above " : "a share above ") << range.least << (range.is_open_above ? " and below " : " and up to ")
          << range.most;
     return text.str();
   }
@@ -36,14 +38,14 @@ std::string RangeText(const lectern::Option& option) {
   return text.str();
 }
 
-// "{a,b,c}", as CLI11 lists the values of other flags.
+// "{a,b,c}": the same form in which CLI11 lists the values of the tools' other flags.
 std::string Braced(std::span<const std::string_view> names) {
   std::string all;
   for (const std::string_view name : names) all.append(all.empty() ? "{" : ",").append(name);
   return all + "}";
 }
 
-// "neither a nor b", "none of a, b and c".
+// "neither a nor b" for two names, "none of a, b and c" for more.
 std::string NoneOf(std::span<const std::string_view> names) {
   if (names.size() == 2) {
     return std::string("neither ").append(names[0]).append(" nor ").append(names[1]);
@@ -56,12 +58,14 @@ std::string NoneOf(std::span<const std::string_view> names) {
   return "none of " + list;
 }
 
-// A float, which most fields are, must hold what was given: 1e-50 would be 0, the default.
+// Whether the range holds the number, also after it is rounded to a float, which most fields are:
+// 1e-50 is above 0, but would be stored as 0, which the engine reads as "the default".
 bool FloatHoldsNumber(const OptionRange& range, double number) {
   return range.Holds(number) && range.Holds(static_cast<double>(static_cast<float>(number)));
 }
 
-// The value of a text; nothing where it is none that the option may have. Not for kFlag and kTexts.
+// The value that a text stands for; nothing where the option may not have it. For every kind but
+// kFlag and kTexts, which callers treat themselves. An empty kText is "not given", not an error.
 std::optional<OptionValue> ParseText(const lectern::Option& option, const std::string& text) {
   switch (option.kind) {
     case OptionKind::kNumber: {
@@ -99,7 +103,9 @@ bool IsChoice(const lectern::Option& option) {
   return option.kind == OptionKind::kChoice || option.kind == OptionKind::kEnumeration;
 }
 
-// One more of the texts that a flag may be given several times.
+// Adds one more text to an option that may be given several times. All are checked together,
+// because the limit is one of their total length; the complaint is the engine's own, in its wording
+// for command lines.
 std::string AddText(const lectern::Option& option, const std::string& text, OptionValue& value) {
   std::vector<std::string> texts;
   if (const auto* const before = std::get_if<std::vector<std::string>>(&value)) texts = *before;
@@ -141,6 +147,7 @@ std::string ReadVariable(const lectern::Option& option, OptionValue& value) {
 Option AddOptionFlag(CommandLine& app, const lectern::Option& option, const std::string& help,
                      OptionValue& value) {
   const std::string flag = FlagOf(option);
+  // A flag turns the default around: FlagOf is --no-NAME where the option is on.
   if (option.kind == OptionKind::kFlag) {
     const bool given = !option.is_on;
     return app.AddFlag(

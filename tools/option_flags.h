@@ -1,5 +1,8 @@
-// The flags and environment variables that come from a table of options: parsed, checked, and
-// described in --help as the rows say (engine/requests/option.h).
+// Makes flags and environment variables of the options of a table (engine/requests/option.h): each
+// row says how the option is named, parsed, checked and described in --help. The tools use it for
+// every option that is also a field of the API, so that one row changes all of them.
+//
+// The table's rows are static. One thread at a time.
 #ifndef LECTERN_TOOLS_OPTION_FLAGS_H_
 #define LECTERN_TOOLS_OPTION_FLAGS_H_
 
@@ -12,20 +15,27 @@
 
 namespace lectern::tools {
 
-// Reads the text of a flag into `value`; an empty text gives nothing. What is wrong with it ("11 is
-// not a number from 0 to 10"); empty: nothing.
+// Parses the text that a flag was given and puts it into `value`; for an option that may be given
+// several times (kTexts) it adds it to those before. An empty text of a kText gives nothing: the
+// default holds. Returns what is wrong ("11 is not a number from 0 to 10"), with `value` unchanged
+// except for kTexts; empty: nothing. Not for kFlag, which has no text.
 std::string ReadFlag(const lectern::Option& option, const std::string& text, OptionValue& value);
 
-// Reads the option's environment variable, where it has one that is set and not empty, into
-// `value`, unless that has a value. What is wrong with it, after the variable's name and text;
-// empty: nothing.
+// Parses the option's environment variable into `value`. Does nothing where the option has no
+// variable, the variable is unset or empty, or `value` is given already: flags win. Returns what is
+// wrong, with the variable's name and text (LECTERN_IO="x" is neither mmap nor pread); empty:
+// nothing.
 std::string ReadVariable(const lectern::Option& option, OptionValue& value);
 
-// Adds one option; what is given goes to `value`, which outlives the command line.
+// Adds the flag of one option, with `help` as its text. What the user gives goes to `value`;
+// `option` and `value` must outlive the command line.
 Option AddOptionFlag(CommandLine& app, const lectern::Option& option, const std::string& help,
                      OptionValue& value);
 
-// Adds a flag for each option of the table that the surface has, and returns them by name.
+// Adds a flag for each option of `given`'s table that users meet on this surface, and returns the
+// flags by the options' names, for what only one tool adds (a longer help, an exclusion). `given`
+// must outlive the command line. An option that is on by default gets a --no-NAME flag and the help
+// of that.
 template <typename Given>
 std::map<std::string, Option> AddOptionFlags(CommandLine& app, Given& given,
                                              OptionSurface surface = kCommandLine) {

@@ -13,6 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// kAuto resolved by the terminal; any other style as it is.
 ProgressStyle Resolve(ProgressStyle style) {
   if (style != ProgressStyle::kAuto) return style;
   const char* const term = std::getenv("TERM");
@@ -20,16 +21,18 @@ ProgressStyle Resolve(ProgressStyle style) {
   return can_redraw ? ProgressStyle::kBar : ProgressStyle::kPlain;
 }
 
+// In [0, 1]; 0 where the total is not known yet.
 double ShareOf(const api::Progress& progress) {
   if (progress.total == 0) return 0;
   return std::min(1.0, static_cast<double>(progress.done) / static_cast<double>(progress.total));
 }
 
+// Rounded down, so that "100 %" means done.
 std::string WholePercent(double share) {
   return std::to_string(static_cast<int>(100 * share)) + " %";
 }
 
-// ", 87 tokens/s, 3 min 2 s left", as far as it is known.
+// ", 87 tokens/s, 3 min 2 s left"; a part that is not known is left out.
 std::string SpeedAndRest(const api::Progress& progress) {
   std::string text;
   if (progress.tokens_per_second > 0) {
@@ -40,13 +43,15 @@ std::string SpeedAndRest(const api::Progress& progress) {
   return text;
 }
 
+// A line of fixed shape that overwrites the one before: the carriage return goes to its start, and
+// the escape sequence at its end clears what a longer line before left behind.
 std::string BarLine(const api::Progress& progress) {
-  constexpr size_t kWidth = 24;
+  constexpr size_t kWidth = 24;  // the whole line fits a terminal of 80 columns
   const double share = ShareOf(progress);
   std::string bar(static_cast<size_t>(share * kWidth), '#');
   bar.resize(kWidth, '.');
   std::string stage(progress.stage);
-  stage.resize(std::max<size_t>(stage.size(), 10), ' ');
+  stage.resize(std::max<size_t>(stage.size(), 10), ' ');  // so that the bar does not jump about
   return "\r" + stage + "[" + bar + "] " + WholePercent(share) + SpeedAndRest(progress) + "\x1b[K";
 }
 
@@ -91,6 +96,8 @@ const std::map<std::string, ProgressStyle>& ProgressStyles() {
 
 ProgressDisplay::ProgressDisplay(ProgressStyle style) : style_(Resolve(style)) {}
 
+// kBar and kJson are limited by time alone: ten a second are smooth, and a prefill of small chunks
+// would write far more.
 bool ProgressDisplay::IsDue(const api::Progress& progress) const {
   const double share = ShareOf(progress);
   if (progress.stage != stage_ || (share == 1 && share_ < 1)) return true;

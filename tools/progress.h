@@ -1,4 +1,4 @@
-// Shows how far indexing is, on stderr.
+// Shows on stderr how far indexing is: a bar on terminals, lines in logs, JSON for programs.
 #ifndef LECTERN_TOOLS_PROGRESS_H_
 #define LECTERN_TOOLS_PROGRESS_H_
 
@@ -10,15 +10,20 @@
 
 namespace lectern::tools {
 
-//   kBar    one line that is redrawn, for terminals
-//   kPlain  a line per stage, 5 % or 30 s, for logs
-//   kJson   an object per line: stage, done, total, tokens_per_second, eta_seconds (or null)
-//   kAuto   kBar on a terminal that can, else kPlain
+// How progress is shown (--progress):
+//   kBar    one line that is redrawn in place, for terminals
+//   kPlain  a line at each new stage, each 5 % and each 30 s, for logs
+//   kJson   one JSON object per line: stage, done, total, tokens_per_second, eta_seconds (or null
+//           while it is not known); at most ten a second
+//   kAuto   kBar where stderr is a terminal that can move its cursor (TERM is not "dumb"), else
+//           kPlain
+//   kNone   nothing
 enum class ProgressStyle { kAuto, kBar, kPlain, kJson, kNone };
-// "auto", "bar", …
+// The styles by the names that the flag takes: "auto", "bar", "plain", "json", "none".
 const std::map<std::string, ProgressStyle>& ProgressStyles();
 
-// One thread at a time.
+// Decides when progress is worth showing, and shows it. One thread at a time. The destructor clears
+// the bar.
 class ProgressDisplay {
  public:
   explicit ProgressDisplay(ProgressStyle style);
@@ -26,8 +31,10 @@ class ProgressDisplay {
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
+  // Shows the progress where it is due: a new stage and the end of one always, in between as seldom
+  // as the style says. Called for every step of the work; costs little where nothing is due.
   void Show(const api::Progress& progress);
-  // Takes the bar away, before something else is said.
+  // Takes the bar away. Call it before anything else is printed, or that stands behind the bar.
   void Clear();
 
  private:
@@ -36,7 +43,8 @@ class ProgressDisplay {
 
   ProgressStyle style_;
   bool has_bar_ = false;
-  std::string stage_;  // the rest: of the last time that something was shown
+  // The stage, share and time of the last output: the next one is due by them.
+  std::string stage_;
   double share_ = 0;
   Clock::time_point time_;
 };

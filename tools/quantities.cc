@@ -33,7 +33,7 @@ std::string Bytes(uint64_t bytes) {
   double value = static_cast<double>(bytes);
   const char* unit = "";
   for (const char* const larger : {" kB", " MB", " GB", " TB", " PB"}) {
-    if (value < 999.95) break;
+    if (value < 999.95) break;  // which would be printed as "1000.0"
     value /= 1000;
     unit = larger;
   }
@@ -50,6 +50,8 @@ std::optional<uint64_t> ParseBytes(std::string_view text) {
   if (unit.ends_with('B')) unit.remove_suffix(1);
   const bool is_binary = unit.size() == 2 && unit.ends_with('i');
   if (is_binary) unit.remove_suffix(1);
+  // A letter's place in the string is its power of 1000 or 1024; "K" is taken for "k", as many
+  // write.
   const size_t power = unit.empty() ? 0 : std::string_view(" kMGTP").find(unit == "K" ? "k" : unit);
   if (unit.size() > 1 || unit == " " || power == std::string_view::npos) return std::nullopt;
   value *= std::pow(is_binary ? 1024.0 : 1000.0, static_cast<double>(power));

@@ -1,4 +1,5 @@
-// Numbers as people read them. ASCII, the same in every locale.
+// Prints numbers, sizes and times as people read them, and parses those that users type, for all
+// tools. ASCII, and the same in every locale. Pure functions: any thread.
 #ifndef LECTERN_TOOLS_QUANTITIES_H_
 #define LECTERN_TOOLS_QUANTITIES_H_
 
@@ -10,7 +11,8 @@
 
 namespace lectern::tools {
 
-// The number that the whole text is; nullopt: it is none, or does not fit.
+// The number that the whole text is, in the C++ form of from_chars (no spaces, no "+"); nothing
+// where it is none, something follows, or T cannot hold it.
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text) {
   T number{};
@@ -19,13 +21,18 @@ std::optional<T> ParseNumber(std::string_view text) {
   return number;
 }
 
-std::string Grouped(uint64_t number);  // "12,345"
-std::string Bytes(uint64_t bytes);     // "812 bytes", "1.2 GB" (powers of 1000)
-// The other way: "1500", "500 MB", "1.5G" (powers of 1000), "2GiB" (of 1024), at least 1 byte.
+std::string Grouped(uint64_t number);  // thousands apart: "12,345"
+std::string Bytes(uint64_t bytes);     // "812 bytes", "1.2 GB" (powers of 1000, up to PB)
+// Parses a size in bytes: "1500", "500 MB", "1.5G" (k, M, G, T, P: powers of 1000), "2GiB" (with i:
+// of 1024). A fraction of a byte is cut off. Nothing where the text is no size, is below 1 byte, or
+// is 2^63 bytes or more.
 std::optional<uint64_t> ParseBytes(std::string_view text);
-std::string Duration(double seconds);  // "850 ms", "12 s", "3 min 2 s", "2 h 5 min"
-std::string Percent(double share);     // 0.1034: "10.3 %"
-std::string Short(double number);      // two digits, or the whole: "0.0031", "42", "1,234"
+// "850 ms", "12 s", "3 min 2 s", "2 h 5 min". Zero, negative and NaN: "0 ms"; above 1e9: "very
+// long".
+std::string Duration(double seconds);
+std::string Percent(double share);  // one decimal: 0.1034 is "10.3 %"
+// Two significant digits below 100 ("0.0031", "42"), and the whole number above ("1,234").
+std::string Short(double number);
 
 }  // namespace lectern::tools
 

@@ -9,6 +9,7 @@
 namespace lectern::tools {
 namespace {
 
+// One line. A missing "answer" is no error, one that is no string is.
 api::Result<Question> ParseQuestion(std::string_view json, size_t line) {
   auto text = api::GetString(json, "question");
   if (!text.ok()) return text.error();

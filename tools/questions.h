@@ -1,4 +1,4 @@
-// Reads the file of --questions: one JSON object per line.
+// Reads a file of questions, one JSON object per line, for ask-document --questions.
 #ifndef LECTERN_TOOLS_QUESTIONS_H_
 #define LECTERN_TOOLS_QUESTIONS_H_
 
@@ -11,13 +11,15 @@
 namespace lectern::tools {
 
 struct Question {
-  size_t line;  // 1-based
-  std::string text;
-  std::optional<std::string> expected;  // member "answer"
+  size_t line;                          // of the file, from 1; 0: the question is from no file
+  std::string text;                     // never empty
+  std::optional<std::string> expected;  // the member "answer": printed beside the model's answer
 };
 
-// {"question": "…", "answer"?: "…"} per line; blank lines are skipped, other members ignored. The
-// first malformed line is an INVALID_ARGUMENT that names its number. Codes of ReadInputFile.
+// Returns the questions of the file in its order. Each line is {"question": "…", "answer": "…"},
+// "answer" being optional; blank lines are skipped, other members ignored. INVALID_ARGUMENT: a line
+// is malformed, or its question is empty; the message begins with the file and the line's number,
+// and no question is returned. Errors of ReadInputFile. "-" reads stdin.
 api::Result<std::vector<Question>> ReadQuestions(const std::string& path);
 
 }  // namespace lectern::tools

@@ -1,5 +1,6 @@
-// lectern-store shows, checks, changes and removes the documents of a store, and copies them to and
-// from single files.
+// lectern-store: lists, shows, checks, changes and removes the documents of a store, copies them to
+// and from single files, and repairs the store. Each command calls the engine and prints its
+// result.
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr char kTool[] = "lectern-store";
 
+// The foot of --help.
 constexpr char kExamples[] = R"(
 Examples:
   lectern-store list
@@ -33,6 +35,8 @@ Examples:
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 5 disk or memory, 6 damage found,
 130 Ctrl-C, 143 SIGTERM.)";
 
+// The flags of the tool and of all its commands; a run has one command, so that they can share
+// fields.
 struct StoreFlags {
   EngineFlags engine;
   std::string document, file, name;
@@ -40,22 +44,26 @@ struct StoreFlags {
   GivenPlanOptions plan{PlanOptionRows()};
 };
 
+// The commands by name; they belong to the CommandLine.
 struct Commands {
   CommandLine *list, *show, *verify, *plan, *remove, *gc, *recover, *seal, *export_document,
       *import_document;
 };
 
+// Adds the positional argument DOC.
 void AddDocument(CommandLine& command, StoreFlags& flags, const char* help, bool is_required) {
   command.AddOption("DOC", flags.document, help).TypeName("").Required(is_required);
 }
 
+// Adds every command with its flags. The order is that of --help.
 Commands AddCommands(CommandLine& app, StoreFlags& flags) {
   const Commands commands = {
       app.AddCommand("list", "List the documents, also those that are still being indexed"),
       app.AddCommand("show", "Show a document, its files and how a question reads it"),
       app.AddCommand("verify", "Check the files of a document, or of all, for damage"),
       app.AddCommand("plan", "Change how much of a document questions read, and of which layers"),
-      app.AddCommand("remove", "Delete a name, and the document with its last name or by its id"),
+      app.AddCommand("remove",
+                     "Delete a name of a document; its last name, or its id, deletes the document"),
       app.AddCommand("gc", "Delete files that no document uses any more"),
       app.AddCommand("recover",
                      "Rebuild the list of documents from their files, if it is lost or damaged"),
@@ -82,6 +90,7 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
   return commands;
 }
 
+// A document that is being indexed may have no name yet.
 std::string NameOrId(const std::string& name, const std::string& id) {
   return name.empty() ? id : name;
 }
@@ -94,7 +103,7 @@ std::string KeptText(const api::Document& document) {
   return std::string(percent) + " % of its rows, by " + document.retention;
 }
 
-// "exact", or "sparse, reading 10 %".
+// "exact", or "sparse, reading 10 %": how the document was prefilled (index-document --prefill).
 std::string PrefillText(const api::Document& document) {
   if (document.prefill_budget >= 1) return "exact";
   char percent[32];
@@ -102,7 +111,7 @@ std::string PrefillText(const api::Document& document) {
   return std::string("sparse, reading ") + percent + " %";
 }
 
-// Lists all names of a document, or the one that it will have.
+// All names of a document, or, while it is being indexed, the name that it will have.
 std::string NamesText(const api::Document& document) {
   if (document.names.empty()) return document.name;
   std::string text;
@@ -112,7 +121,7 @@ std::string NamesText(const api::Document& document) {
   return text;
 }
 
-// A line for each, with the file that it came from.
+// Lines of `show`: each name, and under it the file that it came from, where that says more.
 std::string NameLines(const api::Document& document) {
   if (document.names.empty()) return "\nname         " + document.name;
   std::string text;
@@ -123,6 +132,7 @@ std::string NameLines(const api::Document& document) {
   return text;
 }
 
+// A line per document: id, length, size, state, names, and how it differs from a usual one.
 std::string ListText(const api::DocumentList& list) {
   std::string text;
   for (const api::Document& document : list.documents) {
@@ -135,6 +145,7 @@ std::string ListText(const api::DocumentList& list) {
   return text;
 }
 
+// The lines of `show` but for the plan, which may fail on its own.
 std::string ShowText(const api::DocumentDetails& details) {
   const api::Document& document = details.document;
   std::string text =
@@ -152,13 +163,15 @@ std::string ShowText(const api::DocumentDetails& details) {
   return text;
 }
 
+// A cell of the plan's table.
 std::string Decimals(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "  %6.4f", number);
   return text;
 }
 
-// " (auto: predicted divergence 0.0071 nats a token, limit 0.01)"
+// How the plan's budget was chosen, and what it costs: " (auto: predicted divergence 0.0071 nats a
+// token, limit 0.01)". Empty: it was given, and the divergence was not measured.
 std::string DivergenceText(const api::DocumentPlan& plan) {
   std::string text = plan.is_auto ? "auto" : "";
   char numbers[96];
@@ -170,8 +183,10 @@ std::string DivergenceText(const api::DocumentPlan& plan) {
   return text.empty() ? "" : " (" + text + ")";
 }
 
-// The policies, and per layer its share, that of each kv head where they do not compete, and the
-// statistics: the cosine, and what kv-compress would give the layer.
+// The plan of a document, which says how questions share their budget: the policies, then per layer
+// its share of the budget, the shares of its kv heads where these do not compete, and the
+// statistics that policies go by: the cosine, and the share that kv-compress would give the layer.
+// A column whose numbers the document does not have is left out.
 std::string PlanText(const api::DocumentPlan& plan) {
   char budget[32];
   std::snprintf(budget, sizeof budget, "%.4g", plan.kv_budget);
@@ -194,6 +209,7 @@ std::string PlanText(const api::DocumentPlan& plan) {
   return text;
 }
 
+// A line per damaged file, with the document that it belongs to.
 std::string VerifyText(const api::DamageList& list) {
   if (list.damaged.empty()) return "no damage found\n";
   std::string text;
@@ -203,10 +219,12 @@ std::string VerifyText(const api::DamageList& list) {
   return text;
 }
 
+// "1 document", "2 documents"; every noun here takes an s.
 std::string Count(uint64_t number, const std::string& noun) {
   return Grouped(number) + " " + noun + (number == 1 ? "" : "s");
 }
 
+// The result of `gc`: what was deleted, and what was not and why.
 std::string CollectedText(const api::Collected& collected) {
   std::string text = "removed " + Count(collected.generations, "document generation") + " and " +
                      Count(collected.files, "temporary file") + "\n";
@@ -220,6 +238,8 @@ std::string CollectedText(const api::Collected& collected) {
   return text;
 }
 
+// The result of `recover`: the documents that were taken up, and those that were refused with the
+// reason.
 std::string RecoveredText(const api::Recovered& recovered) {
   std::string text = recovered.replaced ? "the catalog was damaged and has been made anew\n" : "";
   for (const api::Document& document : recovered.documents) {
@@ -231,6 +251,7 @@ std::string RecoveredText(const api::Recovered& recovered) {
   return text.empty() ? "nothing to recover\n" : text;
 }
 
+// The commands. Each prints its result and returns the exit status.
 class Store {
  public:
   Store(const StoreFlags& flags, api::Engine engine) : flags_(flags), engine_(std::move(engine)) {}
@@ -252,6 +273,7 @@ class Store {
     return Print(details->json, ShowText(*details) + how);
   }
 
+  // Damage is a result, printed on stdout; the exit status is that of the first damage.
   int Verify() {
     using Depth = api::Engine::Depth;
     auto list = engine_.Verify(flags_.document, flags_.full ? Depth::kEveryByte : Depth::kHeaders);
@@ -261,6 +283,8 @@ class Store {
     return Print(list->json, VerifyText(*list), status);
   }
 
+  // Writes a new generation of the document with the changed plan; its keys and values are the
+  // same.
   int Plan() {
     auto details = engine_.Show(flags_.document);
     if (!details.ok()) return Fail(details.error());
@@ -273,6 +297,8 @@ class Store {
                  "changed the plan of " + NameOrId(document.name, document.id) + "\n");
   }
 
+  // Removes a name or a document, after a confirmation. A document that is not indexed to the end
+  // (NOT_READY) can be removed too. A "no" is status 1.
   int Remove() {
     if (!flags_.yes && !CanConfirm()) {
       return Fail({LECTERN_INVALID_ARGUMENT, "there is no terminal to ask on: give --yes", "yes"});
@@ -296,7 +322,8 @@ class Store {
     return Print(collected->json, CollectedText(*collected));
   }
 
-  // A document that was refused is damage found.
+  // A document that was refused is damage found: it stays on disk and needs somebody's decision, so
+  // that the status is not 0.
   int Recover() {
     auto recovered = engine_.Recover();
     if (!recovered.ok()) return Fail(recovered.error());
@@ -328,6 +355,7 @@ class Store {
   }
 
  private:
+  // The question before removing, which says what will be gone: the name alone, or the document.
   // `found`: nullptr where it is not indexed to the end.
   std::string RemoveQuestion(const api::Document* found) const {
     if (!found) return "Remove " + flags_.document + ", which is not indexed to the end?";
@@ -342,6 +370,8 @@ class Store {
 
   int Fail(const api::Error& error) const { return PrintError(kTool, error, flags_.engine.style); }
 
+  // Prints the result in the form that was asked for. `status`: the exit status where printing
+  // succeeds.
   int Print(const std::string& json, const std::string& text, int status = 0) {
     Output output;
     output.Print(flags_.engine.json() ? json + "\n" : text);
@@ -352,6 +382,8 @@ class Store {
   api::Engine engine_;
 };
 
+// Opens the store and runs the command that was given. Every command but `list`, `gc`, `recover`,
+// `seal` and `import` has a document, whose path the user may give.
 int Run(StoreFlags flags, const Commands& commands) {
   const Interrupts interrupts;  // no scope: a signal ends any command at once
   auto engine = CreateEngine(flags.engine);

@@ -10,27 +10,35 @@
 namespace lectern::tools {
 namespace {
 
-// The code point that begins at text[at] and its length; a byte that begins none stands for itself.
+// A code point of UTF-8 text and the number of its bytes. Bytes that are no valid UTF-8 count as a
+// code point each, of the byte's value.
 struct CodePoint {
   uint32_t value;
   size_t length;
 };
+// The code point that begins at text[at].
 CodePoint DecodeAt(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[at + i]); };
   const uint8_t lead = byte(0);
   const size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   if (length == 1 || at + length > text.size()) return {lead, 1};
   uint32_t value = lead & (0x7Fu >> length);
-  for (size_t i = 1; i < length; ++i) value = value << 6 | (byte(i) & 0x3Fu);
+  for (size_t i = 1; i < length; ++i) {
+    // Else a control character behind a stray lead byte would count as a part of this code point.
+    if ((byte(i) & 0xC0u) != 0x80) return {lead, 1};
+    value = value << 6 | (byte(i) & 0x3Fu);
+  }
   return {value, length};
 }
 
+// Unicode's bidirectional controls: LRM and RLM, the embeddings and overrides, the isolates.
 bool IsControl(uint32_t c) {
   const bool reorders =
       c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
   return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7F && c < 0xA0) || reorders;
 }
 
+// \x1B for what fits into a byte, \u{202E} for the rest.
 std::string Escape(uint32_t c) {
   char text[16];
   std::snprintf(text, sizeof(text), c < 0x100 ? "\\x%02X" : "\\u{%04X}", static_cast<unsigned>(c));
@@ -68,7 +76,7 @@ bool Output::Print(std::string_view text) {
       std::fflush(stdout) == 0) {
     return true;
   }
-  error_ = errno != 0 ? errno : EIO;
+  error_ = errno != 0 ? errno : EIO;  // some C libraries leave errno as it was
   return false;
 }
 

@@ -1,4 +1,5 @@
-// Prints what the tools say: results on stdout, everything else on stderr.
+// Prints everything that the tools print: results on stdout, errors and notes on stderr, so that a
+// pipe gets results alone. Text from documents and models is made harmless for terminals.
 #ifndef LECTERN_TOOLS_TERMINAL_H_
 #define LECTERN_TOOLS_TERMINAL_H_
 
@@ -10,39 +11,45 @@
 
 namespace lectern::tools {
 
-bool IsTerminal(std::FILE* file);
+bool IsTerminal(std::FILE* file);  // whether a person sees what is written there
 
-// `text` (UTF-8) with control characters as \xNN or \u{NNNN} when `file` is a terminal, so that a
-// document cannot drive it; unchanged otherwise. Newlines and tabs stay. Controls are C0, DEL, C1
-// and the marks that reorder text.
+// `text` (UTF-8) as it is safe to write to `file`. Where that is a terminal, control characters
+// become \xNN or \u{NNNN}, so that a document cannot move the cursor, retitle the window or reorder
+// text; newlines and tabs stay. Controls are C0, DEL, C1 and the marks that reorder text (Unicode
+// bidirectional controls). Elsewhere `text` is unchanged.
 std::string Printable(std::string_view text, std::FILE* file);
 
-// Stdout. One thread at a time.
+// The tool's stdout, and whether writing to it failed. One thread at a time.
 class Output {
  public:
-  // Writes and flushes, escaped for terminals. False: stdout is gone or full.
+  // Writes `text`, made Printable, and flushes. False: stdout is gone or full, now or before; then
+  // there is no use in working on.
   bool Print(std::string_view text);
-  // The exit status of the tool: `status`, or what a failed Print makes of it. That a reader went
-  // away (EPIPE) is worth no message: 141, as if SIGPIPE had ended us.
+  // The exit status that the tool should end with: `status` where every Print succeeded. Else it
+  // prints why writing failed and returns that error's status; only a reader that went away (EPIPE,
+  // as with "| head") is worth no message: 141, as if SIGPIPE had ended the tool.
   int Finish(std::string_view tool, int status) const;
 
  private:
   int error_ = 0;  // errno of the first failed Print
 };
 
-// An error's message as the tools print it, which names options by their flags.
+// An error's message as a command line shows it: options are named by their flags (--kv-budget),
+// where the API's own message names fields.
 std::string CliMessage(const api::Error& error);
 
+// How errors are printed: as "tool: message", or with --json as a JSON object.
 enum class ErrorStyle { kText, kJson };
-// "tool: message", or the JSON error object, on stderr; CliMessage. Returns the exit status of the
-// code.
+// Prints the error's CliMessage on stderr. Returns the exit status of its code (0 to 6 and 130:
+// tools/USAGE.md), for the caller to end with.
 int PrintError(std::string_view tool, const api::Error& error, ErrorStyle style);
-// "tool: text" on stderr.
+// Prints "tool: text" on stderr: something that the user should know and that is no error.
 void PrintNote(std::string_view tool, std::string_view text);
 
-// Whether there is someone to ask: stdin and stderr are terminals.
+// Whether there is a person to ask: stdin and stderr are terminals.
 bool CanConfirm();
-// Asks "question [y/N] " on stderr and reads a line from stdin.
+// Asks "question [y/N] " on stderr and reads one line from stdin. True: y, Y or yes; anything else,
+// and the end of stdin, is no.
 bool Confirm(std::string_view question);
 
 }  // namespace lectern::tools

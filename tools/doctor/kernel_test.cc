@@ -9,7 +9,7 @@
 namespace lectern::doctor {
 namespace {
 
-constexpr size_t kNumTokens = 12;       // within the narrowest window
+constexpr size_t kNumTokens = 12;       // fewer than any window, so that masks do not matter
 constexpr size_t kColumnsPerItem = 64;  // whole panels of packed weights
 constexpr size_t kSampledRows = 48;     // of a matrix, whose products are also found exactly
 // Largest error of an output, in root mean squares of its row. Sums of floats in another order are
@@ -22,6 +22,7 @@ constexpr double kMaxRounding = 1.5;
 using Floats = std::vector<float>;
 using tools::Short;
 
+// Views of values as so many rows of equal length.
 Rows<float> AsRows(Floats& values, size_t num_rows) {
   return {values.data(), num_rows, values.size() / num_rows};
 }
@@ -29,6 +30,8 @@ Rows<const float> AsRows(const Floats& values, size_t num_rows) {
   return {values.data(), num_rows, values.size() / num_rows};
 }
 
+// Runs one layer with two backends and keeps the largest difference. One use: Run, then the
+// getters.
 class LayerComparison {
  public:
   LayerComparison(const Model& model, const Backend& fast, ThreadPool& threads)
@@ -44,6 +47,7 @@ class LayerComparison {
     const size_t n = kNumTokens;
     const Transformer transformer(model_, defined_, threads_, n);
     Activations a(config_, n, threads_.num_threads());
+    // Tokens from all over the vocabulary, by Knuth's multiplicative hash: the same in every run.
     std::vector<int32_t> ids;
     for (size_t i = 0; i < n; ++i) {
       ids.push_back(static_cast<int32_t>((i * 2654435761u + 17) % config_.vocab_size));
@@ -80,8 +84,10 @@ class LayerComparison {
  private:
   static ptrdiff_t Count(size_t count) { return static_cast<ptrdiff_t>(count); }
 
-  // Compares the definition's outputs with the kernel's. Where both have a value that is not
-  // finite, the weights are at fault.
+  // Compares the definition's outputs with the fast kernel's, and keeps the worst. The unit of a
+  // difference is the root mean square of its row: outputs of layers differ by orders of magnitude,
+  // and floats that cancel have no relative error of their own. If the definition itself gives a
+  // value that is not finite, the weights are at fault and nothing further is compared.
   void Compare(const Floats& defined, const Floats& fast, size_t num_rows, const char* kernel,
                const std::string& of) {
     if (!damaged_.empty()) return;
@@ -108,7 +114,8 @@ class LayerComparison {
     }
   }
 
-  // Calls `run(backend, output)` of both, compares, and goes on with the definition's.
+  // Calls `run(backend, output)` for both backends, compares the outputs, and returns the
+  // definition's for the next kernel. `of` names the weights or the input in messages.
   template <typename Run>
   Floats Both(size_t count, size_t num_rows, const char* kernel, const std::string& of,
               const Run& run) {
@@ -119,8 +126,9 @@ class LayerComparison {
     return defined;
   }
 
+  // Tests to_float_rows on the matrix's first rows.
   void Read(const WeightMatrix& matrix, const std::string& of) {
-    if (matrix.is_packed()) return;  // which is read by no kernel
+    if (matrix.is_packed()) return;  // no kernel turns packed rows into floats
     const size_t rows = std::min<size_t>(matrix.num_rows(), kSampledRows);
     Both(rows * matrix.num_cols(), rows, "to_float_rows", of,
          [&](const Backend& backend, Floats& out) {
@@ -128,6 +136,7 @@ class LayerComparison {
          });
   }
 
+  // RMS norm of each row.
   Floats Norm(const Floats& input, size_t num_rows, const Floats& weight, const std::string& of) {
     return Both(input.size(), num_rows, "rms_norm", of, [&](const Backend& backend, Floats& out) {
       backend.rms_norm({.input = AsRows(input, num_rows),
@@ -136,11 +145,13 @@ class LayerComparison {
                         .output = AsRows(out, num_rows)});
     });
   }
+  // The norm of each head that some models have (Qwen 3, Gemma 3); others have no weight for it.
   Floats NormHeads(Floats heads, const Floats& weight, const std::string& of) {
     if (weight.empty()) return heads;
     return Norm(heads, heads.size() / weight.size(), weight, of);
   }
 
+  // RoPE at positions 0 to 11.
   Floats Turn(Floats heads, const Activations& a, const std::string& of) {
     const Activations::Angles& angles = a.angles[0];
     const size_t half = config_.rope.dims / 2;
@@ -153,7 +164,8 @@ class LayerComparison {
     });
   }
 
-  // [tokens, heads * head_dim] as if each query head had the keys of its group alone.
+  // Causal attention -> [tokens, heads * head_dim]. Each query head is run on its own with its
+  // group's keys, which tells in messages the head that is wrong.
   Floats Attend(const Floats& q, const Floats& k, const Floats& v) {
     const size_t n = kNumTokens, dim = config_.head_dim;
     std::vector<uint32_t> visible;
@@ -189,6 +201,7 @@ class LayerComparison {
     }
     return attended;
   }
+  // The rows of one head, [tokens, head_dim].
   Floats OfHead(const Floats& heads, size_t head) const {
     const size_t dim = config_.head_dim, row = heads.size() / kNumTokens;
     Floats own;
@@ -199,6 +212,7 @@ class LayerComparison {
     return own;
   }
 
+  // The MLP's gate: activation(gate) * up.
   Floats Activate(const Floats& gate, const Floats& up) {
     return Both(gate.size(), kNumTokens, "glu", "gate_proj",
                 [&](const Backend& backend, Floats& out) {
@@ -209,6 +223,7 @@ class LayerComparison {
                 });
   }
 
+  // Adds a block's output to the residual, after the norm that some models have there.
   void AddTo(Floats& residual, Floats part, size_t num_rows, const Floats& post_norm,
              const std::string& of) {
     if (!post_norm.empty()) part = Norm(part, num_rows, post_norm, of);
@@ -217,6 +232,8 @@ class LayerComparison {
 
   // --- products ---
 
+  // Inputs rounded to int8 in groups, as packed products take them: [tokens, columns] steps, and
+  // per group the width of a step and the sum of the steps.
   struct Quantised {
     std::vector<int8_t> steps;
     Floats scales, sums;
@@ -225,6 +242,7 @@ class LayerComparison {
     }
   };
 
+  // The input in int8, by the backend's kernel.
   Quantised Quantise(const Backend& backend, const Floats& input) const {
     const size_t groups = input.size() / kPackedGroup;
     Quantised q{std::vector<int8_t>(input.size()), Floats(groups), Floats(groups)};
@@ -235,6 +253,7 @@ class LayerComparison {
     return q;
   }
 
+  // input * matrix^T by both backends -> [tokens, rows of the matrix].
   Floats Multiply(const Floats& input, const WeightMatrix& matrix, const std::string& of) {
     Quantised quantised;
     if (matrix.is_packed()) {
@@ -259,6 +278,7 @@ class LayerComparison {
     return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
   }
 
+  // The product by one backend, in panels of columns that the threads share.
   void Product(const Backend& backend, const Floats& input, const Quantised& quantised,
                const WeightMatrix& matrix, Rows<float> output) {
     const size_t columns = matrix.num_rows(), cols = matrix.num_cols();
@@ -281,8 +301,10 @@ class LayerComparison {
     });
   }
 
-  // Some rows' products as they are in double, beside the definition's of rounded inputs. A value
-  // that is rounded to steps of a width w is off by w / sqrt(12) in the mean.
+  // Adds up, over some of the matrix's rows, the squared error of the definition's products of
+  // rounded inputs against exact products in double, and the error to expect. A value that is
+  // rounded to steps of width w has an error of w / sqrt(12) in root mean square (uniform within
+  // the step); errors of different values add as variances.
   void MeasureRounding(const Floats& input, const WeightMatrix& matrix, const Floats& output) {
     const size_t cols = matrix.num_cols(), rows = matrix.num_rows();
     const size_t stride = std::max<size_t>(1, rows / kSampledRows);
@@ -313,6 +335,7 @@ class LayerComparison {
     }
   }
 
+  // Sums of squares over all sampled products are kept apart, so that the ratio is of the whole.
   const Model& model_;
   const ModelConfig& config_;
   const LayerWeights& weights_;

@@ -1,4 +1,5 @@
-// Tests whether this machine multiplies right, with this model's weights.
+// Tests whether the fast kernels of this machine compute right on the first layer of a model, for
+// lectern-doctor: it finds wrong instructions, bad memory and damaged weights.
 #ifndef LECTERN_TOOLS_DOCTOR_KERNEL_TEST_H_
 #define LECTERN_TOOLS_DOCTOR_KERNEL_TEST_H_
 
@@ -9,14 +10,18 @@
 
 namespace lectern::doctor {
 
-// The first layer's work for a few tokens, kernel by kernel: each kernel of `fast` and its scalar
-// definition get the same inputs, those of the definition's layer, so that a rounding that falls to
-// the other side is not carried on. Fails where an output differs by more than float sums may, and
-// where weights give values that are not finite.
+// Runs the first layer on a few tokens, kernel by kernel, with the kernels of `fast` and with their
+// scalar definitions, and compares each pair of outputs. Both get the same inputs, the definition's
+// outputs so far: an error of one kernel, or a rounding that falls to the other side, is not
+// carried on to the next. Fails where an output differs by more than sums of floats in another
+// order may, and where weights give values that are not finite (kMalformedModel).
 //
-// Activations that are multiplied with packed weights are rounded to int8, on purpose. The effect on
-// the products is measured beside exact products, and compared with what the widths of the steps let
-// expect: more is an error, too.
+// Inputs that are multiplied with packed weights are rounded to int8, on purpose. The effect on the
+// products is measured against exact products and compared with the effect that the widths of the
+// rounding steps let expect; a larger one is a failure, too.
+//
+// Needs only the model's first layer. Takes about as long as that layer's work for 12 tokens
+// without SIMD. Uses all of `threads`.
 Finding TestKernels(const Model& model, const Backend& fast, ThreadPool& threads);
 
 }  // namespace lectern::doctor

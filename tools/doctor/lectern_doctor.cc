@@ -1,4 +1,5 @@
-// Says what this machine and a model can do together, before hours are spent on it.
+// lectern-doctor: says what this machine, and a model on it, can do, before a user spends hours on
+// indexing. Each check is a function that returns findings; this file runs and prints them.
 #include <memory>
 #include <new>
 
@@ -27,6 +28,8 @@ WeightsType WeightsOf(const tools::EngineFlags& flags) {
   return ParseWeightsName(flags.weights).value_or(WeightsType::kStored);
 }
 
+// Runs all checks, the machine's first. Without a model, or without kernels to run it, it ends
+// there.
 Findings Examine(const Flags& flags) {
   Env& env = Env::Default();
   const Backend* const backend = DefaultBackend();

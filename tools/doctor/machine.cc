@@ -28,9 +28,11 @@ namespace {
 
 using tools::Bytes;
 
+// Limits of the warnings: chosen, not measured.
 constexpr double kSlowDisk = 100e6;  // bytes a second
 constexpr uint64_t kLittleMemory = uint64_t{1} << 30, kLittleDisk = uint64_t{1} << 30;
 
+// Three significant digits.
 std::string Rounded(double number) {
   std::ostringstream text;
   text.precision(3);
@@ -38,7 +40,7 @@ std::string Rounded(double number) {
   return text.str();
 }
 
-// The nearest folder at or above `path` that there is.
+// The nearest folder at or above `path` that exists; "." where a relative path has none.
 std::string ExistingFolder(Env& env, std::string path) {
   for (;;) {
     const auto there = env.Exists(path);
@@ -53,12 +55,16 @@ struct DiskSpeed {
   double write = 0, read = 0;  // bytes a second; 0: not measured
 };
 
+// Writes and reads up to 64 MiB in a file without a name (O_TMPFILE), which goes when it is closed,
+// also if this process is killed. Not measured where the file system has no such files or may not
+// be written.
 DiskSpeed MeasureDisk(const std::string& folder) {
   constexpr size_t kPiece = 1 << 20, kPieces = 64;
   constexpr double kLongest = 2;  // seconds of each
   const int file = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0) return {};
   std::vector<char> piece(kPiece);
+  // Bytes that look random: a file system that compresses would write next to nothing else.
   for (size_t i = 0; i < kPiece; ++i) piece[i] = static_cast<char>(i * 2654435761u >> 13);
   DiskSpeed speed;
   size_t written = 0, read_back = 0;
@@ -69,7 +75,7 @@ DiskSpeed MeasureDisk(const std::string& folder) {
   }
   if (written > 0 && fsync(file) == 0) {
     speed.write = static_cast<double>(written * kPiece) / SecondsSince(begin);
-    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);  // so that it is read from the disk
+    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);  // else it would be read from memory
     const auto again = std::chrono::steady_clock::now();
     while (read_back < written && SecondsSince(again) < kLongest &&
            pread(file, piece.data(), kPiece, static_cast<off_t>(read_back * kPiece)) > 0) {
@@ -85,7 +91,8 @@ DiskSpeed MeasureDisk(const std::string& folder) {
 
 namespace {
 
-// Highway's names, in words.
+// The name of one of Highway's targets in the words of users; others are known by their own (AVX2,
+// NEON).
 std::string InstructionSetName(std::string_view target) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"AVX3_DL", "AVX-512 with VNNI"},  {"AVX3_ZEN4", "AVX-512 with VNNI"},
@@ -204,12 +211,13 @@ Finding CheckBlas() {
         return 0;
       },
       &library);
+  // Debian's libblas.so.3 is a link to one of several libraries: the real file tells which.
   char resolved[PATH_MAX];
   if (!library.empty() && realpath(library.c_str(), resolved)) library = resolved;
   Finding finding{.name = "blas", .text = library.empty() ? "compiled in" : library};
   finding.values = {{"library", library}};
-  // Nothing that Lectern does is fast by it, and this one's threads look for work as the process
-  // begins, for some 40 ms.
+  // Lectern gains nothing from OpenBLAS's threads, and they spin for some 40 ms as the process
+  // begins.
   const bool has_threads = library.find("/openblas-pthread/") != std::string::npos;
   finding.values["has_threads"] = has_threads;
   if (has_threads) {
@@ -265,6 +273,7 @@ Finding CheckDisk(Env& env, const std::string& store, uint64_t* free_bytes) {
   *free_bytes = *free;
   const DiskSpeed speed = MeasureDisk(folder);
   struct statfs system {};
+  // 0x01021994: TMPFS_MAGIC of statfs(2).
   const bool is_memory = statfs(folder.c_str(), &system) == 0 && system.f_type == 0x01021994;
   const int64_t page = sysconf(_SC_PAGESIZE);
   Finding finding{.name = "disk", .text = Bytes(*free) + " free in " + folder};

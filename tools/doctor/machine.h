@@ -1,4 +1,5 @@
-// Finds what this machine can do, whatever the model.
+// Checks this machine for lectern-doctor, whatever the model: processor, GPU, threads, BLAS,
+// memory, disk, and the program that reads PDF.
 #ifndef LECTERN_TOOLS_DOCTOR_MACHINE_H_
 #define LECTERN_TOOLS_DOCTOR_MACHINE_H_
 
@@ -11,22 +12,33 @@
 
 namespace lectern::doctor {
 
-Finding CheckInstructionSet(const Backend* backend);  // nullptr: LECTERN_BACKEND names none
+// The SIMD instructions that the kernels use. `backend`: the one that the engine would take;
+// nullptr: LECTERN_BACKEND names none that runs here, which fails.
+Finding CheckInstructionSet(const Backend* backend);
+// The NVIDIA GPUs that --device cuda can use. Having none is no failure.
 Finding CheckGpu();
-Finding CheckThreads(uint64_t num_threads);  // 0: as many as the engine would take
+// The threads that are used against the cores that this process may use. `num_threads`: --threads;
+// 0: as many as the engine would take.
+Finding CheckThreads(uint64_t num_threads);
+// The BLAS library that this process has loaded, and whether its threads make starting slow.
 Finding CheckBlas();
 
-// The memory that this process may still take: of the machine, its control group and its limits.
+// The memory that this process may still take: the least that the machine, its control group and
+// its own limits leave. `limited_by` says which: "the machine", "its container or control group",
+// "ulimit -v", or what the user limited it with.
 struct Memory {
-  uint64_t total = 0, available = 0;  // bytes
-  std::string limited_by;  // "the machine", "its container or control group", "ulimit -v"
+  uint64_t total = 0, available = 0;  // bytes; total: of the machine
+  std::string limited_by;
 };
 Memory AvailableMemory();
-Finding CheckMemory(const Memory& memory);
+Finding CheckMemory(const Memory& memory);  // warns below 1 GiB
 
-// Where documents would lie: `store` need not exist. Writes 64 MiB to a file without a name and
-// reads them, where the file system can; nothing stays.
+// The place where documents would lie: room and speed. `store` need not exist; the nearest folder
+// above it is examined. Writes 64 MiB to a file without a name and reads them, where the file
+// system can do that; nothing stays. `free_bytes` gets the room, and keeps its value where that
+// cannot be found, which fails.
 Finding CheckDisk(Env& env, const std::string& store, uint64_t* free_bytes);
+// Whether pdftotext, which reads PDF, is in PATH.
 Finding CheckPdf();
 
 }  // namespace lectern::doctor

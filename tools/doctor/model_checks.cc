@@ -20,25 +20,28 @@
 namespace lectern::doctor {
 namespace {
 
-constexpr uint64_t kSmallModel =
-    500'000'000;                          // parameters; below it even simple questions go wrong
-constexpr uint64_t kUsualTokens = 32768;  // of a document, where nobody says how many
+constexpr uint64_t kSmallModel = 500'000'000;  // parameters; with fewer, simple questions go wrong
+constexpr uint64_t kUsualTokens = 32768;       // of a document, where nobody says how many
 
 using tools::Bytes;
 using tools::Duration;
 using tools::Grouped;
 using tools::Short;
 
+// Names of RopeRecipe::Kind, in its order; those of config.json's rope_type.
 std::string_view RopeName(RopeRecipe::Kind kind) {
   constexpr std::string_view kNames[] = {"default", "llama3", "linear",
                                          "dynamic", "yarn",   "longrope"};
   return kNames[static_cast<size_t>(kind)];
 }
 
-// Path and way of a model that may be named as Ollama does.
+// Where a model is, and in which of the three forms.
 struct Located {
   std::string path, kind;  // "folder", "gguf", "ollama"
 };
+// Finds the model as the engine would. A path that does not exist is taken for a folder, so that
+// opening it gives the engine's own error; so is a name where no models of Ollama are known. Errors
+// of FindOllamaModel.
 Result<Located> Locate(Env& env, const ModelQuestion& question) {
   LECTERN_ASSIGN(const FileInfo info, env.Info(env.Resolve(question.model)));
   if (info.type == FileInfo::Type::kDirectory) return Located{question.model, "folder"};
@@ -54,6 +57,7 @@ std::string KindName(const std::string& kind) {
   return kind == "gguf" ? "a GGUF file" : "a model of Ollama";
 }
 
+// The line "model".
 Finding DescribeArchitecture(const Located& located, const ModelConfig& config) {
   const uint32_t windowed = config.num_layers - config.num_full_layers();
   Finding finding{.name = "model",
@@ -80,6 +84,7 @@ Finding DescribeArchitecture(const Located& located, const ModelConfig& config) 
   return finding;
 }
 
+// The line "context"; warns where a document of `tokens` alone fills it.
 Finding DescribeContext(const ModelConfig& config, uint64_t tokens) {
   Finding finding{.name = "context",
                   .text = "up to " + Grouped(config.max_positions) +
@@ -96,6 +101,8 @@ Finding DescribeContext(const ModelConfig& config, uint64_t tokens) {
   return finding;
 }
 
+// The line "weights": the parameters, and the types in which they are stored, by their share (types
+// of less than 0.1 %, norms mostly, are in the JSON alone).
 Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
   uint64_t parameters = 0;
   std::map<std::string, uint64_t> by_type;  // parameters
@@ -121,7 +128,7 @@ Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
   return finding;
 }
 
-// The assumptions that were made in reading the model's files.
+// The line "assumed": where the model's files leave something open, what the reader took it to be.
 Finding DescribeAssumptions(const std::vector<std::string>& sentences) {
   Finding finding{.name = "assumed", .text = ""};
   Json::Array all;
@@ -133,7 +140,10 @@ Finding DescribeAssumptions(const std::vector<std::string>& sentences) {
   return finding;
 }
 
-// Checks what a document needs beside the weights.
+// The line "needs": disk space and memory for a document of question.tokens, beside the weights.
+// The text is taken as 4 bytes a token, which is usual for English. The peak on disk is either the
+// finished document, or the prefill's rows (the spill) with one layer's shard beside them, as
+// index_document writes them.
 Finding CheckNeeds(const ModelConfig& config, const ModelQuestion& question, uint64_t weights_bytes,
                    size_t num_threads) {
   const uint64_t n = question.tokens, layer = ShardBytes(config, Dtype::kF16, n);
@@ -172,13 +182,15 @@ Finding CheckNeeds(const ModelConfig& config, const ModelQuestion& question, uin
   return finding;
 }
 
+// Runs the checks in their order and collects the findings. One use.
 class ModelChecks {
  public:
   ModelChecks(Env& env, const ModelQuestion& question, const Backend& backend, ThreadPool& threads)
       : env_(env), question_(question), backend_(backend), threads_(threads) {}
 
   Findings Run() {
-    // The first thing that cannot be had ends it; what was found before stays.
+    // The first error ends the checks, with a failure of the stage at which it came. The findings
+    // before it stay.
     if (Status status = Look(); !status.ok()) {
       findings_.push_back(Finding::Failed(
           stage_, status, "use another model, or repair this one; indexing would refuse it, too"));
@@ -187,6 +199,8 @@ class ModelChecks {
   }
 
  private:
+  // The checks that read the files alone; then Try, which loads layers. Errors become a failure of
+  // stage_.
   Status Look() {
     stage_ = "model";
     LECTERN_ASSIGN(const Located located, Locate(env_, question_));
@@ -223,7 +237,8 @@ class ModelChecks {
     return Try(located.path, config, has_template);
   }
 
-  // Whether there is one.
+  // Adds the line "chat template". False: the template that was asked for, or the model's own, does
+  // not work; the later checks go on with the plain one.
   bool CheckTemplate(const ModelSource& source, const Tokenizer& tokenizer,
                      const std::string& path) {
     const auto found = FindTemplate(source);
@@ -253,7 +268,8 @@ class ModelChecks {
     return true;
   }
 
-  // Whether the document leaves positions for a question and its answer, without which it is refused.
+  // Warns in the line "context" where the document would leave fewer positions than a question and
+  // its answer need, because indexing refuses it then.
   void CheckRoom(const ChatTemplate& chat, const Tokenizer& tokenizer) {
     const auto room = LeastRoom(chat, tokenizer, chat.has_date() ? Today() : "");
     const auto context = std::ranges::find(findings_, "context", &Finding::name);
@@ -266,7 +282,7 @@ class ModelChecks {
                                         "; take a shorter one, or a model with a longer context");
   }
 
-  // The one that was asked for, or the model's own, or "plain".
+  // The template that was asked for, else the model's own, else the plain one.
   Result<ChatSource> FindTemplate(const ModelSource& source) const {
     if (!question_.chat_template.empty()) return FindChatSource(env_, question_.chat_template);
     LECTERN_ASSIGN(ChatSource own, source.FindChatTemplate());
@@ -274,6 +290,8 @@ class ModelChecks {
     return own;
   }
 
+  // The checks that load the model: first one layer, to test its kernels and to estimate how long
+  // the others take, then all layers where that is short, and at last the speed.
   Status Try(const std::string& path, const ModelConfig& config, bool has_template) {
     ModelOptions options{
         .io = question_.io, .weights = question_.weights, .threads = &threads_, .first_layers = 1};
@@ -284,6 +302,7 @@ class ModelChecks {
     }
     const auto start = std::chrono::steady_clock::now();
     LECTERN_ASSIGN(const auto model, Model::Load(env_, path, options));
+    // Loading takes time by the bytes, of which the embedding and one layer were loaded.
     const double loading = SecondsSince(start) * static_cast<double>(weights_bytes_) /
                            static_cast<double>(model->weights().bytes());
     findings_.push_back(TestKernels(*model, backend_, threads_));
@@ -299,13 +318,15 @@ class ModelChecks {
     return {};
   }
 
+  // Estimated seconds of TestReading.
   static double SecondsToRead(const ModelConfig& config, const Probe& probe) {
     return kReadingTokens * (config.num_layers * probe.layer_of_many + probe.output);
   }
 
-  // The tests that need all layers; skipped where they would take more than a minute.
+  // The tests that need all layers. Where they would take more than a minute, or the weights do not
+  // fit into memory, a finding says so instead.
   Status TryWhole(const std::string& path, ModelOptions options, double seconds) {
-    constexpr double kMostSeconds = 60;
+    constexpr double kMostSeconds = 60;  // chosen: a user waits for it
     const bool fits = weights_bytes_ <= question_.memory.available;
     if (seconds > kMostSeconds || !fits) {
       Finding skipped{.name = "reads",
@@ -323,7 +344,8 @@ class ModelChecks {
     return {};
   }
 
-  // Bytes of the first layer's matrices, in the form in which they are multiplied.
+  // Bytes of the first layer's matrices in the form in which they are multiplied: packed ones as
+  // one byte a value.
   static double LayerBytes(const Model& model) {
     const LayerWeights& layer = model.weights().layer(0);
     double bytes = 0;

@@ -1,4 +1,5 @@
-// Finds what one model is, what it needs, and how fast it will be here.
+// Checks one model for lectern-doctor: whether its files are sound, what a document of it needs,
+// and how fast it will be on this machine.
 #ifndef LECTERN_TOOLS_DOCTOR_MODEL_CHECKS_H_
 #define LECTERN_TOOLS_DOCTOR_MODEL_CHECKS_H_
 
@@ -12,19 +13,24 @@
 namespace lectern::doctor {
 
 struct ModelQuestion {
-  std::string model;          // path, or a name of Ollama's
-  std::string ollama_models;  // where those are
+  std::string model;          // a folder, a GGUF file, or a name of Ollama's
+  std::string ollama_models;  // the folder of Ollama's models; empty: there is none
   std::string chat_template;  // empty: the model's own
   WeightsType weights = WeightsType::kStored;
   Io io = Io::kMmap;
   uint64_t tokens = 0;     // of the document; 0: 32,768, or fewer where the model's context is shorter
-  uint64_t free_disk = 0;  // bytes
-  Memory memory = {};
+  uint64_t free_disk = 0;  // bytes, where documents would lie
+  Memory memory = {};      // what this process may still take
 };
 
-// The first layer is tested and probed; where it takes no more than a minute, all layers are read,
-// for what they hold and how the model reads. A trial document is written into a temporary folder,
-// which is removed.
+// Returns what was found, in the order in which it is printed: model, context, tokenizer, its test,
+// chat template, weights, assumptions, needs, kernel test, weights test, reading, speed. A check
+// that fails so that no later one can run ends the list.
+//
+// Loads the first layer to test and time it; where reading all layers takes no more than a minute
+// and fits into memory, loads all, to look at every weight and to see whether the model reads
+// English. A trial document is written into a temporary folder, which is removed. Takes seconds to
+// minutes.
 Findings CheckModel(Env& env, const ModelQuestion& question, const Backend& backend,
                     ThreadPool& threads);
 

@@ -25,9 +25,10 @@ constexpr std::string_view kParagraph =
     "beautiful view of the valley. Some people hope that a new bridge will be built instead, "
     "because the old one is too narrow for buses.";
 
-constexpr double kWords = 200;  // of it
+constexpr double kWords = 200;  // in the paragraph
 
-// Perplexities of the paragraph and of its words in another order, and tokens a word:
+// Measured with sound models and with models that were broken on purpose: perplexity of the
+// paragraph / of its words in another order, and tokens a word where they matter.
 //
 //                                 SmolLM2 135M Q4_1     Gemma 3 270M Q4_K_M
 //     as published                  22 /   857  1.1       15 /   811  1.1
@@ -46,14 +47,16 @@ constexpr double kWords = 200;  // of it
 //     bundled reader               519  /   939  1.7 (invented English of 2,048 pieces)
 //     tiny model, random          20125 / 18852  (a vocabulary of 400)
 //
-// So a conversion that is wrong throughout is above 100, or expects any order as much; what is wrong
-// in one layer need not show. A vocabulary that cuts English into small parts was not made for it,
-// and its model need not know it: there only what is worse than guessing says something.
+// So a conversion that is wrong in every layer has a perplexity above 100, or expects any order as
+// much as the right one; a fault in one layer need not show. A vocabulary that cuts English into
+// more than 1.4 tokens a word was not made for English, and its model need not know it: there only
+// a perplexity above that of guessing (the size of the vocabulary) means something.
 constexpr double kMostPerplexity = 100, kLeastGain = 8, kMostTokensPerWord = 1.4;
 
-constexpr size_t kLogitRows = 16;  // at a time: vocabularies are large
+constexpr size_t kLogitRows = 16;  // tokens whose logits are held at a time: vocabularies are large
 
-// Puts the same words into another order, every seventh after another.
+// The same words in another order: every seventh word, then every seventh from the second on, and
+// so on. Neighbours are then seven words apart, and the order is the same in every run.
 std::string InAnotherOrder(std::string_view text) {
   std::vector<std::string_view> words;
   for (size_t begin = 0; begin < text.size();) {
@@ -71,7 +74,9 @@ std::string InAnotherOrder(std::string_view text) {
   return other;
 }
 
-// Dense attention of a layer among the tokens of the step themselves.
+// Dense causal attention of one layer among the `n` tokens of the step, which is all that a text
+// without a document needs. Takes the step's queries, keys and values from `a` and leaves
+// a.attended. Windowed layers see their window alone.
 void AttendDensely(const Transformer& transformer, uint32_t layer, size_t n, Activations& a) {
   const ModelConfig& config = transformer.model().config();
   const size_t group = config.query_group(), dim = config.head_dim, rows = n * group;
@@ -110,6 +115,8 @@ void AttendDensely(const Transformer& transformer, uint32_t layer, size_t n, Act
   });
 }
 
+// -log of the softmax probability of token `id`, in double: exponentials of a large vocabulary add
+// up.
 double LossOf(std::span<const float> logits, int32_t id) {
   double largest = -INFINITY, sum = 0;
   for (const float logit : logits) largest = std::max(largest, double{logit});
@@ -117,7 +124,7 @@ double LossOf(std::span<const float> logits, int32_t id) {
   return largest + std::log(sum) - logits[static_cast<size_t>(id)];
 }
 
-// The mean loss of a token, by those before it; the first `given` are not predicted.
+// The mean loss of the tokens behind the first `given`, each predicted from all before it.
 double MeanLoss(const Model& model, const Backend& backend, ThreadPool& threads,
                 const std::vector<int32_t>& ids, size_t given) {
   const size_t n = ids.size(), vocab = model.config().vocab_size;
@@ -132,7 +139,7 @@ double MeanLoss(const Model& model, const Backend& backend, ThreadPool& threads,
   double loss = 0;
   for (size_t begin = given - 1; begin + 1 < n; begin += kLogitRows) {
     const size_t count = std::min(kLogitRows, n - 1 - begin);
-    (void)transformer.Logits(begin, count, a, {logits.data(), count, vocab});
+    (void)transformer.Logits(begin, count, a, {logits.data(), count, vocab});  // likewise
     std::vector<double> losses(count);
     threads.ParallelFor(count, [&](size_t r, size_t) {
       losses[r] = LossOf({logits.data() + r * vocab, vocab}, ids[begin + r + 1]);
@@ -142,10 +149,12 @@ double MeanLoss(const Model& model, const Backend& backend, ThreadPool& threads,
   return loss / static_cast<double>(n - given);
 }
 
+// The two perplexities, tokens a word, and the size of the vocabulary.
 struct Reading {
   double perplexity, other_order, tokens_per_word, vocabulary;
 };
 
+// The finding for a reading, by the limits above.
 Finding Judge(const Reading& reading) {
   Finding finding{
       .name = "reads",
@@ -166,8 +175,8 @@ Finding Judge(const Reading& reading) {
   if (is_finite && reads) return finding;
   if (!is_finite) finding.text = "its logits are not finite";
   return finding.Worsen(Verdict::kWarn,
-                        "a conversion that is broken reads so, or a model that has learnt nothing: "
-                        "compare the file's checksum, or take another conversion of the model");
+                        "the model's file may be a broken conversion, or the model has learnt no "
+                        "English: compare the file's checksum, or take another conversion");
 }
 
 }  // namespace

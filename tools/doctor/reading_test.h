@@ -1,4 +1,5 @@
-// Tests whether a model reads plain English, as a model does whose file is not damaged.
+// Tests whether a model reads plain English as well as a sound file of it would, for
+// lectern-doctor: it finds conversions that are broken though every number in them is finite.
 #ifndef LECTERN_TOOLS_DOCTOR_READING_TEST_H_
 #define LECTERN_TOOLS_DOCTOR_READING_TEST_H_
 
@@ -9,15 +10,20 @@
 
 namespace lectern::doctor {
 
-// Tokens that the model reads for it, about: for estimates of the time that it takes.
+// About how many tokens the test reads, in two texts of 200 words: for estimates of the time that
+// it takes.
 inline constexpr size_t kReadingTokens = 600;
 
-std::string_view ReadingParagraph();  // what is read
+// The paragraph that is read: some 200 words of plain English.
+std::string_view ReadingParagraph();
 
-// The perplexity of a built-in paragraph under the whole model, and of the same words in another
-// order. A model that reads expects the first far better than the second; one whose conversion is
-// broken (rows in another order, another RoPE, norms without their 1) does not.
-// kLimitExceeded: the vocabulary has no tokens for it. Codes of Tokenizer::Encode.
+// Compares the perplexity of a built-in paragraph under the whole model with that of the same words
+// in another order. A sound model expects the first far better than the second; a broken conversion
+// (rows in another order, another RoPE, norms without their 1) does not. The table in the .cc has
+// what breaks look like. Warns, never fails: a model that was trained on no English looks the same.
+//
+// `model` must have all of its layers. On the CPU. kLimitExceeded: the vocabulary has too few or
+// too many tokens for the paragraph. Codes of Tokenizer::Encode.
 Result<Finding> TestReading(const Model& model, const Backend& backend, ThreadPool& threads);
 
 }  // namespace lectern::doctor

@@ -5,6 +5,8 @@
 namespace lectern::doctor {
 namespace {
 
+// Kinds of text that tokenizers get wrong: white space, letters beyond ASCII, code and markup, and
+// the control tokens of several chat formats.
 constexpr std::string_view kTexts[] = {
     "The bridge over the Aven was built in 1843.",
     "Two  spaces, a tab\tand\n\nline breaks\r\n",
@@ -13,12 +15,16 @@ constexpr std::string_view kTexts[] = {
     "<s>[INST]<|im_start|>user<start_of_turn><|end|></s>",
 };
 
+// The text in quotes, escaped.
 std::string Excerpt(std::string_view text) { return Json(text).Dump(); }
 
-// Returns what is wrong with the tokens of a text; empty: nothing.
+// Says what is wrong with the tokens of a text; empty: nothing. Ranges may overlap or be empty
+// (characters of several tokens), but may leave no byte out and end at the text's end.
 std::string FaultOf(const TokenizedText& tokens, std::string_view text,
                     const Tokenizer& tokenizer) {
-  if (tokens.ids.size() != tokens.ranges.size() || tokens.ids.empty()) return "no place of a token";
+  if (tokens.ids.size() != tokens.ranges.size() || tokens.ids.empty()) {
+    return "a token has no place in the text";
+  }
   uint64_t covered = 0;
   for (size_t i = 0; i < tokens.ids.size(); ++i) {
     const auto& [begin, end] = tokens.ranges[i];
@@ -26,9 +32,10 @@ std::string FaultOf(const TokenizedText& tokens, std::string_view text,
     covered = std::max(covered, end);
     if (tokenizer.TokenBytes(tokens.ids[i]).empty()) return "it became a control token";
   }
-  return covered == text.size() ? "" : "its end is in no token";
+  return covered == text.size() ? "" : "its last bytes are in no token";
 }
 
+// The bytes of the tokens, one after the other.
 std::string TextOf(const TokenizedText& tokens, const Tokenizer& tokenizer) {
   std::string text;
   for (const int32_t id : tokens.ids) text += tokenizer.TokenBytes(id);

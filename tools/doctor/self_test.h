@@ -7,9 +7,11 @@
 
 namespace lectern::doctor {
 
-// Turns built-in texts into tokens and back. Fails where places in the text are wrong or a control
-// token is made; warns where text comes back changed, as by vocabularies that normalise or lack
-// characters.
+// Turns built-in texts (English, white space, other scripts, code, text that looks like control
+// tokens) into tokens and back. Fails where a token's place in the text is wrong or text becomes a
+// control token, which would let a document speak as the system. Warns where a text comes back
+// changed, as with vocabularies that normalise text or lack characters: such a model does not see
+// the difference.
 Finding TestTokenizer(const Tokenizer& tokenizer);
 
 }  // namespace lectern::doctor

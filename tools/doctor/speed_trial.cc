@@ -24,26 +24,30 @@ using tools::Duration;
 using tools::Grouped;
 using tools::Short;
 
-constexpr double kBudget = 0.1;  // of asks
+constexpr double kBudget = 0.1;  // kv budget of the questions that are timed
 // Length of the trial's document: enough for clusters, whatever a template puts before it.
 constexpr uint64_t kTrialTokens = kMinClusteredTokens + 64;
+// A trial takes layers until it is estimated to take 4 s; if the least number of layers takes more
+// than 20 s, there is none. Choices: a user waits for the whole check.
 constexpr double kTrialSeconds = 4, kMostTrialSeconds = 20;
 // A guess: time of a whole prefill over that of its layers' products. It decides how many layers a
 // trial has, and so how long it takes, and no figure that is shown.
 constexpr double kTrialOverhead = 1.5;
-constexpr int kAsks = 4;
+constexpr int kAsks = 4;  // questions of a trial, whose median counts
 // Share of the clustering time at the trial's size that grows linearly with the tokens (codes,
 // writing); the rest grows with tokens times clusters. A guess that was not measured:
 // it matters for documents much longer than the trial's.
 constexpr double kLinearClustering = 0.5;
 
-// The best of some tries within a quarter of a second, each with caches that hold other things, as
-// the rest of the model would.
+// The least seconds of some tries within a quarter of a second: other work on the machine only adds
+// time. Before each try 48 MiB are written, so that the caches hold other things, as they would
+// with the rest of the model.
 template <typename Work>
 double BestSeconds(Work work) {
-  std::vector<char> other(size_t{48} << 20);
+  std::vector<char> other(size_t{48} << 20);  // more than the last cache of most processors
   double best = 1e9;
   const auto begin = std::chrono::steady_clock::now();
+  // At least two tries, as the first one meets pages that are not mapped yet.
   for (int i = 0; i < 2 || (i < 10 && SecondsSince(begin) < 0.25); ++i) {
     for (size_t at = 0; at < other.size(); at += 64) ++other[at];
     const auto start = std::chrono::steady_clock::now();
@@ -53,21 +57,23 @@ double BestSeconds(Work work) {
   return best;
 }
 
-// Operations of a token's products in a layer.
+// Operations (a multiplication and an addition are two) of one token's products in one layer.
 double LayerFlops(const ModelConfig& c) {
   const double q = double{1} * c.num_heads * c.head_dim,
                kv = double{2} * c.num_kv_heads * c.head_dim;
   return 2.0 * c.hidden_size * (2 * q + kv + 3.0 * c.intermediate_size);
 }
 
-// Operations of the attention of `tokens` tokens among themselves in one layer.
+// Operations of causal attention of `tokens` tokens among themselves in one layer: two products of
+// head_dim for each pair of a token and one that it sees.
 double AttentionFlops(const ModelConfig& c, size_t layer, double tokens) {
   const double seen = c.is_windowed(layer) ? std::min<double>(c.window, tokens) : tokens;
   const double pairs = tokens * seen - seen * seen / 2;
   return 4.0 * c.num_heads * c.head_dim * pairs;
 }
 
-// Seconds of a prefill at the probe's speed. Its last layer ends with keys and values.
+// Seconds of a prefill at the probe's speed. The last layer ends with its keys and values: nothing
+// reads its output.
 double PrefillSeconds(const ModelConfig& c, size_t num_layers, double tokens, const Probe& probe) {
   const double second = LayerFlops(c) / probe.layer_of_many;  // operations in one
   const double kv = double{2} * c.num_kv_heads * c.head_dim * 2 * c.hidden_size;
@@ -79,26 +85,29 @@ double PrefillSeconds(const ModelConfig& c, size_t num_layers, double tokens, co
   return seconds;
 }
 
+// How many of the first layers see the whole document, as a double for the formulas here.
 double NumFull(const ModelConfig& c, size_t num_layers) {
   double count = 0;
   for (size_t layer = 0; layer < num_layers; ++layer) count += c.is_windowed(layer) ? 0 : 1;
   return count;
 }
 
-// Clusters that a key is compared with (engine/indexing/index_cost.cc).
+// Clusters that a key is compared with while clustering, which index_cost counts as operations.
 double ClustersMet(const ModelConfig& c, double tokens) {
   ModelConfig one = c;
   one.num_layers = one.num_kv_heads = one.head_dim = 1;
   return ClusterFlops(one, tokens) / tokens;
 }
 
-// Seconds. `first`: the question that meets a document first, whose rows are then read from the
-// disk and verified.
+// Estimates in seconds. `index`: of the document. `question`: until an answer begins; `first`: the
+// same for the question that meets a document first, whose rows are read from disk and verified.
+// `token`: of one token of an answer.
 struct Speeds {
   double index = 0, first = 0, question = 0, token = 0;
 };
 
-// Speeds of the whole model, from the probe of one layer alone.
+// Estimates from the probe of one layer alone. Rows of the document are taken to be read as fast as
+// the bytes of weights that a single token's products read.
 Speeds FromProbe(const SpeedQuestion& q, const Probe& probe) {
   const ModelConfig& c = q.config;
   const auto n = static_cast<double>(q.tokens);
@@ -118,7 +127,8 @@ Speeds FromProbe(const SpeedQuestion& q, const Probe& probe) {
 
 // --- the trial ---
 
-// A folder that is removed at the end; empty: none could be made.
+// A folder that is removed at the end with everything in it. path() is empty where none could be
+// made.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -139,7 +149,8 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// Sentences of the paragraph in changing order, of at least so many tokens.
+// A text of at least `tokens` tokens: sentences of the paragraph in changing order, so that neither
+// the prefill nor the clusters see one paragraph repeated.
 Result<std::string> TrialText(const Tokenizer& tokenizer, uint64_t tokens) {
   std::vector<std::string_view> sentences;
   const std::string_view all = ReadingParagraph();
@@ -158,6 +169,8 @@ Result<std::string> TrialText(const Tokenizer& tokenizer, uint64_t tokens) {
   return text;
 }
 
+// Seconds that a trial measured: of indexing, by stages, and of asking. `cluster`, `calibrate` and
+// `write` are of the whole document.
 struct Trial {
   size_t num_layers = 0;
   double tokens = 0;
@@ -166,6 +179,7 @@ struct Trial {
   double first_extra = 0;          // of the question that meets the document first
 };
 
+// 0 of none.
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
@@ -173,6 +187,7 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
+// Asks the trial's document some times and fills in the trial's seconds of asking.
 Status AskTrial(const SpeedQuestion& q, const std::string& store,
                 std::shared_ptr<const Model> model, const Backend& backend, ThreadPool& threads,
                 Trial& trial) {
@@ -181,11 +196,11 @@ Status AskTrial(const SpeedQuestion& q, const std::string& store,
   LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog->List());
   if (rows.size() != 1) return {Code::kInternal, "the trial's store has another document"};
   LECTERN_ASSIGN(const std::vector<ShardSummary> shards, catalog->Shards(rows[0].generation));
-  const std::shared_ptr<void> nothing;
+  const std::shared_ptr<void> nothing;  // owns the pool that is the caller's
   // About as long as the question that is asked about, without what a template puts around it.
   const std::string_view text = ReadingParagraph().substr(0, 4 * kQuestionTokens);
   AskOptions options;
-  options.max_tokens = 12;
+  options.max_tokens = 12;  // an answer of fewer than 4 gives no figure for a token
   options.kv_budget = static_cast<float>(kBudget);
   std::vector<double> questions, tokens, extras;
   for (int i = 0; i < kAsks; ++i) {
@@ -198,7 +213,7 @@ Status AskTrial(const SpeedQuestion& q, const std::string& store,
                    DocumentSession::Create(document, model, backend,
                                            std::shared_ptr<ThreadPool>(nothing, &threads), 0));
     LECTERN_ASSIGN(const Answer first, session->Ask(text, options));
-    session->Forget();
+    session->Forget();  // the next question has no turns before it, but open and verified files
     LECTERN_ASSIGN(const Answer answer, session->Ask(text, options));
     extras.push_back((first.timings_ms.first_token - answer.timings_ms.first_token) / 1000);
     questions.push_back(answer.timings_ms.first_token / 1000 * double{kQuestionTokens} /
@@ -211,6 +226,8 @@ Status AskTrial(const SpeedQuestion& q, const std::string& store,
   return {};
 }
 
+// Indexes and asks a short document with the model's first layers. kIoError: there is no temporary
+// folder. Errors of loading, indexing and asking.
 Result<Trial> RunTrial(const SpeedQuestion& q, size_t num_layers, const Backend& backend,
                        ThreadPool& threads) {
   const TemporaryFolder folder;
@@ -239,7 +256,9 @@ Result<Trial> RunTrial(const SpeedQuestion& q, size_t num_layers, const Backend&
   return trial;
 }
 
-// How many of the first layers the trial takes: whole periods of full and windowed ones; 0: none.
+// How many of the first layers the trial takes: whole periods of full and windowed layers, so that
+// both kinds have the share that they have in the model; 0: none, because even the least would take
+// too long.
 size_t TrialLayers(const SpeedQuestion& q, const Probe& probe) {
   const ModelConfig& c = q.config;
   size_t period = 1;
@@ -258,8 +277,8 @@ size_t TrialLayers(const SpeedQuestion& q, const Probe& probe) {
   return layers;
 }
 
-// The part of a step's time that does not depend on the layers (output matrix, sampling, evidence),
-// from a trial with one layer, less that layer's products.
+// Seconds of a step that do not depend on the number of layers (output matrix, sampling, evidence):
+// those of a trial with one layer, less that layer's products.
 struct Fixed {
   double question = 0, token = 0;
 };
@@ -269,7 +288,10 @@ Fixed FixedParts(const Probe& probe, const Trial& one) {
           .token = std::max(probe.output, one.token - probe.layer_of_one)};
 }
 
-// Speeds of the whole model and document, from a trial with some of the layers.
+// Estimates for the whole model and document from a trial with some of the layers. Each stage is
+// scaled by what it depends on: the prefill by its operations, clustering by full layers, tokens
+// and clusters met, writing by layers and tokens, questions by layers and by the rows that they
+// read.
 Speeds Extrapolate(const SpeedQuestion& q, const Probe& probe, const Trial& trial,
                    const Fixed& fixed) {
   const ModelConfig& c = q.config;
@@ -316,7 +338,7 @@ Speeds Extrapolate(const SpeedQuestion& q, const Probe& probe, const Trial& tria
 }  // namespace
 
 Probe MeasureLayer(const Model& model, const Backend& backend, ThreadPool& threads) {
-  constexpr size_t kMany = 128;
+  constexpr size_t kMany = 128;  // enough that arithmetic is the limit, as in a prefill
   const ModelConfig& c = model.config();
   const Transformer transformer(model, backend, threads, kMany);
   Activations a(c, kMany, threads.num_threads());

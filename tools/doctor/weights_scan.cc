@@ -9,17 +9,21 @@
 namespace lectern::doctor {
 namespace {
 
-// The largest value of a row over the median of those of the matrix. The rows that stand out most
-// are at 7 (the bundled reader), 14 (Gemma 3 270M) and 16 (SmolLM2 135M).
+// Limit of a row's largest value over the median of the rows' largest values in its matrix. In
+// sound models the most that was seen is 7 (the bundled reader), 14 (Gemma 3 270M) and 16 (SmolLM2
+// 135M).
 constexpr double kMostOverMedian = 100;
-constexpr size_t kRowsPerItem = 64;
+constexpr size_t kRowsPerItem = 64;  // that a thread takes at a time
 
+// The row of a matrix that stands out most.
 struct Suspect {
-  double over_median = 0;  // infinite: a value is not finite
-  std::string row;
+  double over_median = 0;  // its largest value, see above; infinite: a value is not finite
+  std::string row;         // "row 7 of q_proj of layer 0"
 };
 
-// At most this, of packed rows: by their scales alone.
+// The largest absolute value of a row; infinite where one is not finite. For packed rows the
+// largest sum of a group's scale and minimum instead, which is where damage shows: the steps that a
+// scale multiplies are small integers whatever their bits. `values`: scratch.
 double LargestOf(const WeightMatrix& matrix, size_t row, std::vector<float>& values) {
   const size_t cols = matrix.num_cols();
   double largest = 0;
@@ -40,6 +44,7 @@ double LargestOf(const WeightMatrix& matrix, size_t row, std::vector<float>& val
   return largest;
 }
 
+// The row of one matrix that stands out most.
 Suspect ScanMatrix(const WeightMatrix& matrix, const std::string& name, ThreadPool& threads) {
   std::vector<double> largest(matrix.num_rows());
   threads.ParallelFor((largest.size() + kRowsPerItem - 1) / kRowsPerItem, [&](size_t i, size_t) {

@@ -1,4 +1,4 @@
-// Checks, row by row, whether the values of a model's weights look like weights.
+// Looks at every row of a model's weights for values that no sound file has, for lectern-doctor.
 #ifndef LECTERN_TOOLS_DOCTOR_WEIGHTS_SCAN_H_
 #define LECTERN_TOOLS_DOCTOR_WEIGHTS_SCAN_H_
 
@@ -8,9 +8,10 @@
 
 namespace lectern::doctor {
 
-// Looks at every matrix of all layers. Fails where a value is not finite, and warns where the
-// largest value of a row is far beyond those of the matrix's other rows: a damaged file has such
-// rows, which need not show in what the model says.
+// Looks at every matrix of all layers, the embedding and the output. Fails (kMalformedModel) where
+// a value is not finite. Warns where the largest value of a row is more than 100 times that of the
+// matrix's median row: damage to a file makes such rows, and the model's answers need not show it.
+// `model` must have all of its layers. Reads every weight once; norms and biases are not looked at.
 Finding ScanWeights(const Model& model, ThreadPool& threads);
 
 }  // namespace lectern::doctor

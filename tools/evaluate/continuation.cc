@@ -14,6 +14,7 @@ namespace {
 
 using Logits = std::span<const float>;
 
+// Sessions of an Engine are DocumentSessions, whose steps this file runs one by one.
 Result<std::unique_ptr<DocumentSession>> Open(Engine& engine, const std::string& name) {
   LECTERN_ASSIGN(std::unique_ptr<Session> session, engine.Open(name));
   return std::unique_ptr<DocumentSession>(static_cast<DocumentSession*>(session.release()));
@@ -27,7 +28,7 @@ double Nats(Logits logits, int32_t id) {
   return largest + std::log(sum) - double{logits[static_cast<size_t>(id)]};
 }
 
-// One reading of the text's end, beside the exact one.
+// One reading of the text's end at one budget, and the sums of its figures over the predictions.
 struct Reading {
   Measurement measurement;
   double kv_budget;
@@ -36,11 +37,14 @@ struct Reading {
   uint64_t num_same = 0;
 };
 
-// Cuts the text before its last tokens, and names the document that is left.
+// A document without its last tokens, and these tokens.
 struct Cut {
   std::string name;
   std::vector<int32_t> ids;  // of the end
 };
+// Cuts the text before its last tokens and indexes the document that is left, unless the store has
+// it from an earlier run. The end is tokenised anew, on its own: its tokens may differ from those
+// that it has within the whole text.
 Result<Cut> CutEnd(Engine& engine, const std::string& name, uint32_t num_tokens) {
   LECTERN_ASSIGN(const auto whole, Open(engine, name));
   const auto ranges = whole->indexed().ranges();
@@ -91,6 +95,7 @@ Status MeasureContinuation(Engine& engine, const std::string& name, uint32_t num
   }
   double exact_nats = 0;
   const size_t count = cut.ids.size() - 1;  // predictions; the first token is given
+  // All readings take each token in turn, so that only one prediction of exact mode is held.
   for (size_t i = 0; i < count; ++i) {
     LECTERN_ASSIGN(const Logits truth, exact->Step({&cut.ids[i], 1}, 1, true, nullptr));
     exact_nats += Nats(truth, cut.ids[i + 1]);

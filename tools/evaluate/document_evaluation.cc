@@ -22,16 +22,21 @@
 namespace lectern::evaluate {
 namespace {
 
-constexpr double kLeastDocumentMass = 0.1;  // where errors are counted
-constexpr uint32_t kMaxAnswerTokens = 48;
+// Errors are counted where a layer's heads pay at least this share of their attention to the
+// document: where nearly all of it is on the question, the error is next to nothing whatever is
+// read.
+constexpr double kLeastDocumentMass = 0.1;
+constexpr uint32_t kMaxAnswerTokens = 48;  // the questions' answers are names, numbers and lists
 
+// Evaluates one document. Things that several methods share (exact answers, the paper's clusters,
+// documents of fewer rows) are made when they are first needed and kept.
 class DocumentEvaluation {
  public:
   DocumentEvaluation(const EvaluationOptions& options, Engine& engine, std::string name,
                      RawResults& results)
       : options_(options), engine_(engine), name_(std::move(name)), results_(results) {}
 
-  // First errors, because the seed that answers the paper's way is the one of least error.
+  // Measures errors before answers: the paper's lookup answers with the seed of least error.
   Status Run(const std::vector<Question>& questions) {
     LECTERN_ASSIGN(const DocumentRow row, engine_.Find(name_));
     num_tokens_ = row.num_tokens;
@@ -60,6 +65,7 @@ class DocumentEvaluation {
   }
 
  private:
+  // A mode, and the seed of its K-means if it is the paper's.
   struct Method {
     std::string mode;
     uint64_t seed = 0;
@@ -67,7 +73,8 @@ class DocumentEvaluation {
     uint32_t num_levels() const { return mode == "paper-1" ? 1 : 2; }
   };
 
-  // Opens a session on the document that a mode attends to.
+  // Opens a session on the document that a mode attends to: the one of fewer rows for METHOD@KEEP,
+  // else the document itself, also for METHOD+tail@KEEP, whose selector reads parts of the whole.
   Result<std::unique_ptr<DocumentSession>> Open(const std::string& mode = "") {
     if (RetentionOfMode(mode) && !HasEvictedTail(mode)) return OpenKept(mode);
     return OpenByName(name_);
@@ -98,7 +105,7 @@ class DocumentEvaluation {
     return OpenByName(options.name);
   }
 
-  // The document as a mode's retention leaves it; nullptr where it has none.
+  // The document of fewer rows of a mode; nullptr where the mode has no retention.
   Result<const Document*> Kept(const Method& method) {
     if (!RetentionOfMode(method.mode)) return nullptr;
     std::unique_ptr<DocumentSession>& kept = kept_[KeptName(method.mode)];
@@ -113,6 +120,7 @@ class DocumentEvaluation {
     return HasEvictedTail(method.mode) ? Kept(method) : nullptr;
   }
 
+  // Exact mode: everything is read. No passages: they take time and are not compared.
   static AskOptions Exact() {
     AskOptions options;
     options.kv_budget = 1;
@@ -121,6 +129,7 @@ class DocumentEvaluation {
     return options;
   }
 
+  // The methods whose errors are measured: the paper's modes with each seed.
   std::vector<Method> ErrorMethods() const {
     std::vector<Method> methods;
     for (const std::string& mode : options_.modes) {
@@ -130,7 +139,8 @@ class DocumentEvaluation {
     return methods;
   }
 
-  // The paper's way answers with the seed whose measured error is least; without any, the first.
+  // The method that answers in a mode: the paper's with the seed whose measured error is least at
+  // this budget, which is to its advantage; without any measurement, with the first seed.
   Method AnswerMethod(const std::string& mode, double budget) const {
     Method best = {mode};
     if (!best.is_paper()) return best;
@@ -145,6 +155,7 @@ class DocumentEvaluation {
     return best;
   }
 
+  // The key of a measurement in the results.
   Measurement Of(Measurement::What what, const Method& method, size_t question,
                  double budget) const {
     return {what, name_, question, method.mode, method.seed, budget};
@@ -152,7 +163,7 @@ class DocumentEvaluation {
 
   // --- the paper's way ---
 
-  // Its clusters by this seed; made when first asked for, like the thresholds below.
+  // The paper's clusters of this document by this seed.
   Result<const PaperLookup*> Paper(uint64_t seed) {
     auto& lookup = paper_[seed];
     if (!lookup) {
@@ -163,7 +174,8 @@ class DocumentEvaluation {
     return lookup.get();
   }
 
-  // From the queries of the first questions, for all budgets.
+  // Finds the paper's thresholds for all budgets from the queries of the first questions, where the
+  // method needs them and they are not there yet.
   Status PreparePaper(const Method& method, const std::vector<Question>& questions) {
     if (!method.is_paper() || thresholds_.contains({method.mode, method.seed})) return {};
     if (steps_.empty()) {
@@ -180,7 +192,9 @@ class DocumentEvaluation {
     return {};
   }
 
-  // The queries of every layer and step of an exact answer.
+  // Adds the queries of every layer and step of an exact answer to `steps`. It asks exactly, and
+  // lets each layer attend a second time with a selector that takes a copy of its arguments and
+  // selects nothing; the second output is thrown away, so that the answer stays exact.
   Status CollectSteps(const std::string& question, std::vector<PaperLookup::Step>& steps) {
     LECTERN_ASSIGN(const auto session, Open());
     session->probe().on_layer = [&](const LayerStep& step) {
@@ -188,6 +202,7 @@ class DocumentEvaluation {
         steps.push_back(PaperLookup::CopyStep(layer, args, step.num_tokens > 1));
         return Result<std::vector<HeadSelection>>(std::vector<HeadSelection>(args.heads.size()));
       };
+      // An error of reading comes up again in the exact answer, which reads everything.
       std::vector<float> ignored;
       (void)session->AttendAgain(0.5, false, ignored);
       session->probe().selector = {};
@@ -195,6 +210,7 @@ class DocumentEvaluation {
     return session->Ask(question, Exact()).status();
   }
 
+  // Finds thresholds from generic questions for the mode that wants them.
   Status PrepareThresholds(const Method& method) {
     if (!NeedsThresholds(method.mode) || !recalibrated_.layers.empty()) return {};
     std::vector<PaperLookup::Step> steps;
@@ -209,7 +225,8 @@ class DocumentEvaluation {
 
   using Candidates = std::vector<PaperLookup::Candidates>;
 
-  // `scored`: the candidates of this step and layer where another budget has found them already.
+  // Selects the rows that the paper's lookup reads in one step of one layer. `scored`: the
+  // candidates, which are the same at every budget; filled in by the first.
   Result<std::vector<HeadSelection>> PaperSelect(const Method& method, size_t budget,
                                                  uint32_t layer, const LookupArgs& args,
                                                  std::optional<Candidates>& scored) const {
@@ -224,13 +241,14 @@ class DocumentEvaluation {
 
   // --- answers ---
 
-  // 0: the automatic one.
+  // The budgets at which answers are measured; 0: the document's automatic one.
   std::vector<double> AnswerBudgets() const {
     std::vector<double> budgets = options_.budgets;
     if (options_.has_auto) budgets.push_back(0);
     return budgets;
   }
 
+  // Measures the answers to one question by every method and budget that the results lack.
   Status MeasureAnswers(const std::vector<Question>& questions, size_t number) {
     const std::vector<double> budgets = AnswerBudgets();
     for (const std::string& mode : options_.answers) {
@@ -255,7 +273,7 @@ class DocumentEvaluation {
     return {};
   }
 
-  // Opens a session that answers by this method.
+  // Opens a session that answers by this method. `method` and `scored` must outlive it.
   Result<std::unique_ptr<DocumentSession>> OpenFor(const Method& method, size_t budget,
                                                    std::optional<Candidates>& scored) {
     LECTERN_ASSIGN(auto session, Open(method.mode));
@@ -326,15 +344,18 @@ class DocumentEvaluation {
 
   // --- errors ---
 
-  // One method at one budget, over the steps and layers of a question.
+  // The figures of one method at one budget over the steps and layers of one question.
   struct ErrorFigures {
     Method method;
     size_t budget;
     Selector selector = {};  // of the modes that are not the paper's
-    KeptSteps kept = {};
+    KeptSteps kept = {};     // of reuse-C
     Errors errors = {};
+    // Per layer and step: the share of the exact attention on the rows that were read, and the
+    // share of the bytes.
     std::vector<double> recalled = {}, read = {};
 
+    // Means over layers and steps, and the extremes of what was read. Not for no steps.
     Json::Object ToJson() const {
       double recalled_sum = 0, read_sum = 0;
       for (const double x : recalled) recalled_sum += x;
@@ -353,6 +374,8 @@ class DocumentEvaluation {
     }
   };
 
+  // Measures the attention errors of all methods and budgets that the results lack, during one
+  // exact answer to the question. The answer is kept for MeasureAnswers.
   Status MeasureErrors(const std::vector<Question>& questions, size_t number) {
     std::vector<ErrorFigures> missing;  // by method, so that budgets stand together
     for (const Method& method : ErrorMethods()) {
@@ -392,10 +415,13 @@ class DocumentEvaluation {
     return {};
   }
 
-  // Every method at every budget, on the exact run's queries.
+  // Lets one layer of the exact run attend again by every method at every budget, on the exact
+  // run's queries, and adds up the errors. The first of these runs finds the true mass of every
+  // row. Its budget is half of every layer, without policies, so that no layer is read whole
+  // without asking the selector.
   Status MeasureLayer(DocumentSession& session, const LayerStep& step, TrueMass& truth,
                       std::vector<ErrorFigures>& missing) {
-    session.settings().policies = {};  // half of every layer, so that none is read without asking
+    session.settings().policies = {};
     session.probe().selector = [&](uint32_t, const LookupArgs& args) {
       auto mass = TrueMass::Of(args, step.lse);
       if (!mass.ok()) return Result<std::vector<HeadSelection>>(mass.status());
@@ -445,8 +471,8 @@ class DocumentEvaluation {
     return {};
   }
 
-  // Adds the errors of all query heads of one token together, where the document draws some of the
-  // mass.
+  // Adds, for each token of the step, the relative L2 error of the attention output of all query
+  // heads together, where they pay enough attention to the document (kLeastDocumentMass).
   static void AddErrors(const LayerStep& step, const std::vector<float>& output,
                         std::vector<double>& errors) {
     const size_t rows = step.attended[0].num_rows, dim = step.attended[0].num_cols;

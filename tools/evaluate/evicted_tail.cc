@@ -9,13 +9,14 @@
 namespace lectern::evaluate {
 namespace {
 
+// Bytes of all finest clusters of a head, with their mean values.
 uint64_t ClusterBytes(const HeadIndex& head) {
   const HeadIndex::Level& finest = head.levels().back();
   return finest.num_clusters() * (finest.cluster_bytes() + finest.mean_values.row_bytes());
 }
 
-// Chooses the rows at `positions` (ascending). -> log of the number of the others, per finest
-// cluster; -inf for none.
+// Selects the rows whose positions are in `positions` (ascending). Returns, for each finest
+// cluster, the log of the number of its rows that are not selected; -inf where there are none.
 std::vector<float> ChooseRows(const HeadIndex& head, std::span<const uint32_t> positions,
                               HeadSelection& selection) {
   std::vector<float> log_gone;
@@ -80,7 +81,8 @@ Result<double> KeepBesideClusters(const Document& whole, double keep) {
   }
   const double kept = std::floor(std::ceil(keep * rows) - clusters);
   if (kept <= 0) return Status(Code::kInvalidArgument, "clusters alone cost more than is kept");
-  return (kept - 0.5) / rows;  // of which the number kept is the ceiling
+  // Indexing keeps ceil(share * rows): half a row less makes that `kept`, however it is rounded.
+  return (kept - 0.5) / rows;
 }
 
 Selector SelectKeptRows(const Document& kept) {

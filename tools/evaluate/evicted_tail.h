@@ -1,5 +1,6 @@
-// Evaluates retention with a tail: rows that a document does not keep are represented by clusters
-// of the whole document.
+// An experiment for lectern-evaluate (METHOD+tail@KEEP): a document that keeps a share of its rows,
+// and lets clusters of the whole document stand for the rows that are gone. Lectern does not ship
+// it.
 #ifndef LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
 #define LECTERN_TOOLS_EVALUATE_EVICTED_TAIL_H_
 
@@ -7,15 +8,16 @@
 
 namespace lectern::evaluate {
 
-// The share of all rows that costs, together with every finest cluster of `whole` (centroid, mean
-// value, variance and count), as much as the share `keep` of them, to within one row of the
-// document. kInvalidArgument where clusters alone cost as much.
+// Returns the share of rows to keep so that those rows, together with every finest cluster of
+// `whole` (centroid, mean value, variance and count), cost as many bytes as the share `keep` of the
+// rows alone, to within one row of the document. kInvalidArgument: the clusters alone cost as much.
 Result<double> KeepBesideClusters(const Document& whole, double keep);
 
-// Makes a selector that reads, of the whole document, all rows that `kept`, the same document,
-// keeps, whatever the budget. Each finest cluster stands in for those of its keys that are gone,
-// with their number, its mean value, centroid and, as LookupArgs::second_order says, variance; a
-// head that keeps every row needs none. `kept` outlives the selector.
+// Makes a selector for sessions on the whole document. It reads all rows that `kept`, the same
+// document with fewer rows, keeps, whatever the budget. Each finest cluster stands for its keys
+// that are gone, with their number, its centroid and mean value, and, if LookupArgs::second_order
+// says so, its variance. A head that keeps every row needs no clusters. `kept` outlives the
+// selector.
 Selector SelectKeptRows(const Document& kept);
 
 }  // namespace lectern::evaluate

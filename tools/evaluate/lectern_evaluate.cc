@@ -22,6 +22,7 @@ namespace {
 
 constexpr char kTool[] = "lectern-evaluate";
 
+// Everything that the command line says.
 struct Flags {
   tools::EngineFlags engine;
   EvaluationOptions options;
@@ -29,12 +30,13 @@ struct Flags {
   std::string raw;
 };
 
-// Checks that there is such a mode; `answers`: one that can answer.
+// A check that a mode exists; with `answers`, that it can answer, too.
 tools::Check KnownMode(bool answers) {
   return [answers](const std::string& mode) { return CheckMode(mode, answers); };
 }
 
-// The document of FILE.jsonl: FILE in the store; made from FILE.txt when it is not there yet.
+// The name of the document that the questions of FILE.jsonl are about: FILE. Indexes FILE.txt under
+// that name where the store has none. kNotFound: neither is there.
 Result<std::string> EnsureIndexed(Engine& engine, const std::string& file) {
   const std::filesystem::path path(file);
   const std::string name = path.stem().string();
@@ -54,6 +56,8 @@ Result<std::string> EnsureIndexed(Engine& engine, const std::string& file) {
   return name;
 }
 
+// Evaluates the files one after the other. The first error ends the run; results that were written
+// stay, and the next run goes on from there.
 Status Evaluate(const Flags& flags, const tools::EngineFlags& engine_flags) {
   LECTERN_ASSIGN(const auto engine, Engine::Create({.store = engine_flags.store,
                                                     .model = engine_flags.model,
@@ -77,7 +81,7 @@ int Main(int argc, char** argv) {
   app.AddOption(
          "--budgets", flags.options.budgets,
          "Shares of the document's keys and values to read, separated by commas, each from 0.001 "
-         "to 0.999")
+         "to 0.999 (default: 0.2,0.125,0.1,0.05)")
       .SeparatedBy(',')
       .Check(tools::NumberBetween(0.001, 0.999));
   const tools::Option modes =
@@ -99,7 +103,7 @@ int Main(int argc, char** argv) {
          "--paper-seeds", flags.options.paper_seeds,
          "Number of seeds tried for the paper's K-means; the one with the least error answers "
          "(default: 3)")
-      .TypeName("UINT:POSITIVE")
+      .TypeName("N")
       .Check(tools::PositiveNumber());
   app.AddOption(
       "--limit", flags.options.limit,
@@ -110,7 +114,7 @@ int Main(int argc, char** argv) {
   app.AddOption("--calibration", flags.options.calibration,
                 "Number of questions of each document that the paper's thresholds are chosen with "
                 "(default: 8)")
-      .TypeName("UINT:POSITIVE")
+      .TypeName("N")
       .Check(tools::PositiveNumber());
   app.AddFlag("--auto", [&] { flags.options.has_auto = true; },
               "Compare answers at the document's automatic budget, too");

@@ -8,19 +8,21 @@
 namespace lectern::evaluate {
 namespace {
 
+// TrueMass::BestRows of the step that is running.
 Selector Oracle(const SelectorInputs& inputs) {
   return [truth = inputs.truth](uint32_t, const LookupArgs& args) {
     return Result<std::vector<HeadSelection>>(truth->BestRows(args));
   };
 }
 
+// N is in tokens, a selector's blocks in query rows.
 Selector ByBlocks(const SelectorInputs& inputs) {
   return SelectByBlocks(static_cast<size_t>(inputs.number) * inputs.group);
 }
 
 Selector ByReuse(const SelectorInputs& inputs) { return KeepChoices(inputs.number, inputs.kept); }
 
-// Lookup with something of its arguments changed.
+// Lookup with one of its arguments changed.
 template <void (*kChange)(LookupArgs&)>
 Selector With(const SelectorInputs&) {
   return [](uint32_t, const LookupArgs& args) {
@@ -38,8 +40,10 @@ void WithRule(LookupArgs& args) {
 }
 
 constexpr std::string_view kTailSuffix = "+tail";  // of METHOD+tail@KEEP
+// A name that is needed twice: in the list, and where thresholds are made.
 constexpr std::string_view kQuestionThresholds = "rule-threshold-questions";
 
+// Lookup by the rule of thresholds, over the heads that have the recalibrated ones.
 Selector ByQuestionThresholds(const SelectorInputs& inputs) {
   return [heads = inputs.recalibrated](uint32_t layer, const LookupArgs& args) {
     LookupArgs changed = args;
@@ -50,34 +54,36 @@ Selector ByQuestionThresholds(const SelectorInputs& inputs) {
 }
 
 struct Mode {
-  std::string_view name;  // a capital at its end stands for a number
-  std::string_view meaning;
-  bool tail = true;
-  Selector (*make)(const SelectorInputs&) = nullptr;  // nullptr: Lookup itself
-  double least = 0, most = 0;                         // of the number
+  std::string_view name;                              // a capital at its end stands for a number
+  std::string_view meaning;                           // for --help
+  bool tail = true;                                   // HasTail
+  Selector (*make)(const SelectorInputs&) = nullptr;  // nullptr: Lookup itself, or the paper's
+  double least = 0, most = 0;                         // range of the number; both 0: none
 };
 
 constexpr Mode kModes[] = {
     {"default", "Lectern as it ships"},
-    {"no-tail", "without the tail: what is not read does not count", false},
+    {"no-tail", "without the tail: rows that are not read do not count", false},
     {"no-codes", "without row codes: whole clusters", true, With<WithoutCodes>},
-    {"first-order", "masses of clusters by their centroids alone, without variances", true,
+    {"first-order",
+     "the attention of clusters is estimated by their centroids alone, without variances", true,
      With<WithoutVariances>},
     {"rule-threshold", "--rule threshold", true, With<WithRule<Rule::kThreshold>>},
-    {kQuestionThresholds, "the same with T from generic questions, not the document's last tokens",
-     true, ByQuestionThresholds},
+    {kQuestionThresholds,
+     "the same with thresholds from generic questions, not from the document's last tokens", true,
+     ByQuestionThresholds},
     {"rule-cap", "--rule cap", true, With<WithRule<Rule::kCap>>},
-    {"rule-top-p", "--rule top-p: 0.95 of the mass, whatever the budget", true,
+    {"rule-top-p", "--rule top-p: 0.95 of the attention, whatever the budget", true,
      With<WithRule<Rule::kTopP>>},
     {"block-N",
-     "a question reads what any block of N of its tokens chooses, each with the whole budget; "
-     "every token attends to all of it",
+     "a question reads the rows that any block of N of its tokens chooses, each block with the "
+     "whole budget; every token attends to all of these rows",
      true, ByBlocks, 1, 1e6},
     {"reuse-C",
-     "a step of the answer keeps the layer's choice of the step before when no query head has "
-     "moved to a cosine below C, and the estimate says that hardly more is missed",
+     "a token of the answer reads the rows that the token before chose, where no query head has "
+     "moved to a cosine below C and hardly more attention is estimated to be missed",
      true, ByReuse, -1, 1},
-    {"oracle", "the rows of most attention mass, and nothing else", false, Oracle},
+    {"oracle", "the rows that get the most attention, and nothing else", false, Oracle},
     {kEqualOracle,
      "the same with the bytes that the default read in the same step and layer, which may be fewer "
      "than the budget",
@@ -88,7 +94,8 @@ constexpr Mode kModes[] = {
 
 bool IsNumbered(const Mode& mode) { return mode.least < mode.most; }
 
-// The mode, and the number in `name`; nullptr where there is none.
+// The mode of this name, with the number in the name for modes that have one; nullptr: there is
+// none, or the number is out of range.
 const Mode* FindMode(std::string_view name, double& number) {
   for (const Mode& mode : kModes) {
     if (!IsNumbered(mode)) {
@@ -105,7 +112,7 @@ const Mode* FindMode(std::string_view name, double& number) {
   return nullptr;
 }
 
-// The two modes of PREFILL/DECODING.
+// The two modes of PREFILL/DECODING; nothing for other names.
 std::optional<std::pair<std::string, std::string>> PhasesOf(const std::string& mode) {
   const size_t slash = mode.find('/');
   if (slash == mode.npos) return {};
@@ -128,13 +135,15 @@ std::string DescribeModes() {
     list += "\n  " + std::string(mode.name) + ": " + std::string(mode.meaning);
   }
   return list +
-         "\n  LAYERS+HEADS: as default, by these policies, as in pyramid+global"
-         "\n  METHOD@KEEP: as default, of a document that keeps a share of its rows, as in "
-         "kvcrush@0.25; budgets are of the whole one, which answers are compared with; "
-         "METHOD@KEEP:LAYERS+HEADS by these policies"
-         "\n  METHOD+tail@KEEP: all that such a document keeps, whatever the budget; what is gone "
-         "counts by the finest clusters of the whole one, whose bytes it keeps fewer rows for"
-         "\n  PREFILL/DECODING: two of these, as in block-8/reuse-0.8";
+         "\n  LAYERS+HEADS: default, with these budget policies, such as pyramid+global"
+         "\n  METHOD@KEEP: default, on a document that stores this share of its rows, such as "
+         "kvcrush@0.25; budgets are shares of the whole document, which gives the exact answers; "
+         "METHOD@KEEP:LAYERS+HEADS adds budget policies"
+         "\n  METHOD+tail@KEEP: reads all rows that such a document stores, whatever the budget; "
+         "the finest clusters of the whole document stand for the others, and take the place of "
+         "some rows"
+         "\n  PREFILL/DECODING: one mode for the question and one for the answer, such as "
+         "block-8/reuse-0.8";
 }
 
 std::optional<PlanPolicies> PoliciesOf(const std::string& mode) {

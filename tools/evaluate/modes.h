@@ -1,4 +1,6 @@
-// The modes of lectern-evaluate: ways to choose what a step reads, by name.
+// The modes of lectern-evaluate: ways to choose the rows that a step reads, each with a name for
+// the command line and the results. Lectern's default, its parts switched off one by one, an
+// oracle, the paper's lookup, and experiments.
 #ifndef LECTERN_TOOLS_EVALUATE_MODES_H_
 #define LECTERN_TOOLS_EVALUATE_MODES_H_
 
@@ -13,44 +15,51 @@
 
 namespace lectern::evaluate {
 
-// The parts that the selector of one question is made from. Pointers outlive the selector.
+// The things that a selector for one question is made from; modes use those that they need. All
+// pointers outlive the selector.
 struct SelectorInputs {
   size_t group;                     // query heads of a kv head
-  const TrueMass* truth = nullptr;  // of the running step and layer; the oracle's alone
-  KeptSteps* kept = nullptr;        // counted where given
-  const RecalibratedHeads* recalibrated = nullptr;  // of the modes that NeedsThresholds names
-  const Document* evicted = nullptr;                // that keeps some rows; of HasEvictedTail
-  double number = 0;                                // of the mode's name
+  const TrueMass* truth = nullptr;  // for the oracle: of the step and layer that is running
+  KeptSteps* kept = nullptr;        // for reuse-C: counted where given
+  const RecalibratedHeads* recalibrated = nullptr;  // for modes of which NeedsThresholds is true
+  const Document* evicted = nullptr;  // for HasEvictedTail: the document that keeps some rows
+  double number = 0;                  // the N or C of the mode's name; MakeSelector sets it
 };
 
-// Every mode: a new one is an entry of its list. Besides these,
-//   LAYERS+HEADS        Lookup by these policies (index/policies/)
-//   METHOD@KEEP         as default, of a document that keeps a share of its rows; :LAYERS+HEADS
-//                       behind it: by these policies
-//   METHOD+tail@KEEP    reads all that such a document keeps; what is gone counts through clusters
-//   PREFILL/DECODING    two modes: one for the question's prefill, one for the answer's steps
+// A line for each mode, for --help. Besides the modes of the list in the .cc, to which a new one is
+// added, names can be put together:
+//
+// LAYERS+HEADS        Lookup by these policies (index/policies/)
+// METHOD@KEEP         as default, of a document that keeps a share of its rows; :LAYERS+HEADS
+//                     behind it: by these policies
+// METHOD+tail@KEEP    reads all that such a document keeps; what is gone counts through clusters
+// PREFILL/DECODING    two modes: one for the question's prefill, one for the answer's steps
 std::string DescribeModes();
 // The oracle at the bytes of the mode "default", which must be measured before it.
 inline constexpr std::string_view kEqualOracle = "oracle-equal";
 
-// Empty, or why there is no such mode. `answers`: nor one that can answer, as the oracle, which
-// knows the exact run's attention and not that of its own, cannot.
+// Says why there is no such mode; empty: there is. With `answers` the mode must also be able to
+// answer: the oracle cannot, because it knows the exact run's attention and not that of a run of
+// its own.
 std::string CheckMode(const std::string& mode, bool answers);
-// Whether it needs thresholds calibrated on generic questions.
+// Whether the mode needs thresholds calibrated on generic questions (SelectorInputs::recalibrated).
 bool NeedsThresholds(const std::string& mode);
-// Whether what is not read counts through the tail.
+// Whether rows that are not read count through the tail in this mode.
 bool HasTail(const std::string& mode);
-// The policies of LAYERS+HEADS, also behind METHOD@KEEP.
+// The policies of LAYERS+HEADS, also behind METHOD@KEEP; nothing where the mode names none. They
+// may be unknown ones: CheckMode checks.
 std::optional<PlanPolicies> PoliciesOf(const std::string& mode);
-// The retention of METHOD@KEEP and METHOD+tail@KEEP (of as many bytes), which CheckMode checks.
+// The retention of METHOD@KEEP and METHOD+tail@KEEP; nothing for other modes. A KEEP that is no
+// number becomes NaN, which CheckMode refuses.
 std::optional<Retention> RetentionOfMode(const std::string& mode);
-// METHOD@KEEP or METHOD+tail@KEEP, without policies: what names the document that it makes.
+// METHOD@KEEP or METHOD+tail@KEEP without policies: it names the document that the mode makes.
+// Other modes as they are.
 std::string KeptName(const std::string& mode);
-// Whether it is METHOD+tail@KEEP (tools/evaluate/evicted_tail.h).
+// Whether the mode is METHOD+tail@KEEP (tools/evaluate/evicted_tail.h).
 bool HasEvictedTail(const std::string& mode);
-// Makes the selector that takes the place of Lookup while one question is answered: it may keep
-// what it chose from step to step. Empty: Lookup itself, or the paper's lookup, which is not made
-// here.
+// Makes the selector that takes the place of Lookup while one question is answered. It may keep
+// what it chose from step to step: make a new one for each question. An empty selector: Lookup
+// itself, or the paper's lookup, which is not made here. `mode` has passed CheckMode.
 Selector MakeSelector(const std::string& mode, SelectorInputs inputs);
 
 }  // namespace lectern::evaluate

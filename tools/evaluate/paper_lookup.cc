@@ -11,15 +11,19 @@
 namespace lectern::evaluate {
 namespace {
 
+// The paper's settings: 5 % of the keys as clusters, two levels with 1 %, whose threshold keeps
+// half of the keys.
 constexpr double kFinestShare = 0.05, kTopShare = 0.01;  // clusters per key
 constexpr double kTopKept = 0.5;                         // of the keys, by the first level
-constexpr uint32_t kIterations = 10;
-constexpr size_t kTileRows = 64;  // query rows at a time
+constexpr uint32_t kIterations = 10;                     // of K-means
+constexpr size_t kTileRows = 64;  // query rows at a time: bounds the memory of their logits
 
+// A number of clusters, at least one.
 uint32_t Share(double share, size_t num_keys) {
   return std::max(1u, static_cast<uint32_t>(share * static_cast<double>(num_keys)));
 }
 
+// The rows scaled to length 1; zeros stay zeros.
 std::vector<float> UnitLength(const std::vector<float>& rows, size_t dim) {
   std::vector<float> unit = rows;
   for (size_t begin = 0; begin < unit.size(); begin += dim) {
@@ -31,7 +35,8 @@ std::vector<float> UnitLength(const std::vector<float>& rows, size_t dim) {
   return unit;
 }
 
-// Labels made dense: members of each used label, ascending.
+// The members of each label that is used, ascending; labels without members are dropped, so that
+// clusters are numbered without gaps.
 std::vector<std::vector<uint32_t>> Members(const std::vector<uint32_t>& labels, size_t count) {
   std::vector<std::vector<uint32_t>> members(count);
   for (uint32_t i = 0; i < labels.size(); ++i) members[labels[i]].push_back(i);
@@ -39,6 +44,7 @@ std::vector<std::vector<uint32_t>> Members(const std::vector<uint32_t>& labels, 
   return members;
 }
 
+// The mean row of each cluster, [clusters, dim], summed in double.
 std::vector<float> Means(const std::vector<float>& rows, size_t dim,
                          const std::vector<std::vector<uint32_t>>& members) {
   std::vector<float> means;
@@ -54,6 +60,7 @@ std::vector<float> Means(const std::vector<float>& rows, size_t dim,
   return means;
 }
 
+// 0, 1, …, count - 1.
 std::vector<uint32_t> All(size_t count) {
   std::vector<uint32_t> all(count);
   std::iota(all.begin(), all.end(), 0u);
@@ -62,6 +69,7 @@ std::vector<uint32_t> All(size_t count) {
 
 }  // namespace
 
+// Clusters one head on both levels. Keys are those behind sinks and window, which are always read.
 Status PaperLookup::BuildHead(const HeadIndex& index, const Backend& backend, uint64_t seed,
                               Head& head) {
   const uint32_t first = index.num_exact();
@@ -109,7 +117,7 @@ Result<std::unique_ptr<PaperLookup>> PaperLookup::Build(const Document& document
     if (document.is_windowed(layer)) continue;
     LECTERN_ASSIGN(const std::span<const HeadIndex> heads, document.Heads(layer));
     built.resize(heads.size());
-    std::mutex mutex;
+    std::mutex mutex;  // guards `first`, the first error of any thread
     Status first;
     threads.ParallelFor(heads.size(), [&](size_t h, size_t) {
       Status status = BuildHead(heads[h], backend, seed, built[h]);
@@ -122,7 +130,9 @@ Result<std::unique_ptr<PaperLookup>> PaperLookup::Build(const Document& document
   return lookup;
 }
 
-// S of the chosen centroids, the denominator over them alone.
+// The scores S of the chosen clusters, [chosen]: the mean over query rows of the softmax weight of
+// one key of the cluster, with a denominator over the chosen clusters alone. log N_j enters as a
+// bias, so that a cluster counts once for each of its keys.
 std::vector<float> PaperLookup::Scores(const LookupArgs& args, size_t h,
                                        const std::vector<float>& centroids,
                                        const std::vector<float>& log_counts,
@@ -156,6 +166,7 @@ std::vector<float> PaperLookup::Scores(const LookupArgs& args, size_t h,
   return scores;
 }
 
+// Score for one kv head.
 PaperLookup::Candidates PaperLookup::ScoreHead(uint32_t layer, const LookupArgs& args, size_t h,
                                                uint32_t num_levels, double top_threshold) const {
   const Head& head = layers_[layer][h];
@@ -193,9 +204,10 @@ PaperLookup::Step PaperLookup::CopyStep(uint32_t layer, const LookupArgs& args, 
 
 namespace {
 
+// A cluster as calibration sees it.
 struct Scored {
   float score;
-  size_t rows;
+  size_t rows;  // in the cluster
 };
 
 void BestFirst(std::vector<Scored>& scored) {
@@ -203,7 +215,8 @@ void BestFirst(std::vector<Scored>& scored) {
             [](const Scored& a, const Scored& b) { return a.score > b.score; });
 }
 
-// The threshold that keeps the best until their rows reach `rows`.
+// The threshold that keeps the best clusters as long as their rows together are at most `rows`; -1,
+// below every score, if all fit.
 double ThresholdFor(const std::vector<Scored>& best_first, double rows) {
   double kept = 0;
   for (const Scored& s : best_first) {
@@ -221,6 +234,7 @@ Result<PaperLookup::Thresholds> PaperLookup::Calibrate(
     const std::vector<double>& kv_budgets) const {
   Thresholds thresholds;
   thresholds.finest.resize(kv_budgets.size());
+  // Decoding, then prefill: their queries differ, and so do the thresholds that spend the same.
   for (const size_t phase : {0, 1}) {
     const auto for_each_head = [&](const auto& body) -> Status {
       for (const Step& step : steps) {

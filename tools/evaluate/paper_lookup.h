@@ -1,6 +1,6 @@
-// Squeezed Attention as its authors have it (Hooper et al., arXiv:2411.09688, section 3 and their
-// published code), over the rows of a document of ours: the baseline that our lookup is measured
-// against. The evaluation builds it with several seeds and takes the best by the error it measures.
+// The baseline of lectern-evaluate: Squeezed Attention as its authors have it (Hooper et al.,
+// arXiv:2411.09688, section 3 and their published code), over the rows of a Lectern document. The
+// evaluation builds it with several seeds and takes the one whose error is least.
 //
 //   clusters    5 % of the keys by K-means on unit-length keys, flat; two levels: 1 % of the keys
 //               by K-means on the unit-length centroids, centroid = their unweighted mean
@@ -26,49 +26,55 @@
 
 namespace lectern::evaluate {
 
+// Const members may be called from any thread once it is built.
 class PaperLookup {
  public:
-  // K-means over every (layer, kv head) of the document, of both levels. Windowed layers, which are
-  // always read whole, have none.
+  // Clusters the keys of every layer and kv head of the document, on both levels. Windowed layers,
+  // which are always read whole, get none. Nothing of the document is kept but numbers of rows.
+  // Codes of Document::Heads and KMeans; kChecksumMismatch.
   static Result<std::unique_ptr<PaperLookup>> Build(const Document& document,
                                                     const Backend& backend, ThreadPool& threads,
                                                     uint64_t seed);
 
-  // S > T keeps a cluster; [0] while decoding, [1] in a question's prefill.
+  // A cluster is kept if its score S is above T. Each pair: [0] while decoding, [1] in a question's
+  // prefill.
   struct Thresholds {
-    std::array<double, 2> top = {0, 0};
-    std::vector<std::array<double, 2>> finest;  // [budgets]
+    std::array<double, 2> top = {0, 0};         // T1, of the coarse level; unused with one level
+    std::vector<std::array<double, 2>> finest;  // [budgets]: T2
   };
-  // The queries of a step of a layer, all kv heads.
+  // A copy of the queries of one step of one layer.
   struct Step {
     uint32_t layer;
-    bool is_prefill;
-    size_t num_rows;
-    float softcap;  // of the model's logits; 0: none
-    std::vector<std::vector<float>> queries;  // per kv head [R * head_dim]
+    bool is_prefill;                          // of a question; else of one token of an answer
+    size_t num_rows;                          // R: tokens times query heads of a kv head
+    float softcap;                            // of the model's logits; 0: none
+    std::vector<std::vector<float>> queries;  // [kv heads][R * head_dim], after RoPE, not scaled
   };
   static Step CopyStep(uint32_t layer, const LookupArgs& args, bool is_prefill);
-  // The thresholds that spend each of `kv_budgets` of the bytes of `steps` in the mean, for a
-  // lookup of `num_levels`, 1 or 2. kChecksumMismatch.
+  // Finds the thresholds with which `steps` spend each of `kv_budgets` of the bytes in the mean,
+  // for a lookup of `num_levels`, 1 or 2. A budget that centroids, sinks and window already exceed
+  // gets the highest score: next to nothing is kept. kChecksumMismatch.
   Result<Thresholds> Calibrate(const Document& document, const Backend& backend,
                                ThreadPool& threads, const std::vector<Step>& steps,
                                uint32_t num_levels, const std::vector<double>& kv_budgets) const;
 
-  // Scores of the finest clusters of a kv head that the first level keeps, and bytes to get there.
+  // The finest clusters of a kv head that the first level keeps (all, with one level), their
+  // scores, and the bytes that were read to find them.
   struct Candidates {
     std::vector<uint32_t> clusters;
     std::vector<float> scores;
     uint64_t lookup_bytes = 0;
   };
-  // Per kv head; the same at every budget.
+  // Scores the clusters for one step of one layer. [kv heads]; the same at every budget.
   std::vector<Candidates> Score(uint32_t layer, const LookupArgs& args, uint32_t num_levels,
                                 double top_threshold) const;
-  // Per kv head: the rows of the candidates above the threshold.
+  // Selects the rows of the candidates whose scores are above the threshold. [kv heads].
   std::vector<HeadSelection> Select(uint32_t layer, const LookupArgs& args,
                                     const std::vector<Candidates>& candidates,
                                     double finest_threshold) const;
 
  private:
+  // The clusters of one kv head in one layer.
   struct Head {
     std::vector<float> centroids;                 // [clusters, head_dim], means of raw keys
     std::vector<float> log_counts;                // [clusters]

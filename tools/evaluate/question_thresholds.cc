@@ -7,9 +7,12 @@
 namespace lectern::evaluate {
 namespace {
 
-constexpr size_t kOneTokenRows = 2;  // of kRowCounts: what one token has in models of few groups
+// How many of kRowCounts, from the first on (1 and 8 query rows), count as those of one token. A
+// token has a query row for each head of its group.
+constexpr size_t kOneTokenRows = 2;
 
-// Reads the parts of a tree that calibration needs.
+// The parts of a head's tree that calibration needs, copied: centroids and key counts of each
+// level.
 Result<CentroidTree> TreeOf(const HeadIndex& head) {
   CentroidTree tree;
   for (size_t l = 0; l < head.levels().size(); ++l) {
@@ -24,7 +27,7 @@ Result<CentroidTree> TreeOf(const HeadIndex& head) {
   return tree;
 }
 
-// Query rows of a kv head in all steps of a kind.
+// The query rows of a kv head in all steps of a kind, one step after the other.
 std::vector<float> Queries(const std::vector<PaperLookup::Step>& steps, uint32_t layer, size_t head,
                            bool is_prefill) {
   std::vector<float> rows;
@@ -35,6 +38,7 @@ std::vector<float> Queries(const std::vector<PaperLookup::Step>& steps, uint32_t
   return rows;
 }
 
+// CalibrateThresholds with the scale of all models here.
 std::vector<float> Calibrate(const Backend& backend, const CentroidTree& tree,
                              const std::vector<float>& queries, size_t dim, float softcap) {
   return CalibrateThresholds(backend, tree, {queries.data(), queries.size() / dim, dim},

@@ -1,5 +1,5 @@
-// Thresholds T of --rule threshold from queries of questions, where the document's own are from its
-// last tokens (index/calibrate.h).
+// An experiment for lectern-evaluate: thresholds of --rule threshold that are calibrated on queries
+// of questions, where a document's own are calibrated on its last tokens (index/calibrate.h).
 #ifndef LECTERN_TOOLS_EVALUATE_QUESTION_THRESHOLDS_H_
 #define LECTERN_TOOLS_EVALUATE_QUESTION_THRESHOLDS_H_
 
@@ -9,14 +9,16 @@
 
 namespace lectern::evaluate {
 
-// The kv heads of a document with other thresholds.
+// The kv heads of a document with other thresholds. They borrow the document and `thresholds`: do
+// not copy it.
 struct RecalibratedHeads {
   std::vector<std::vector<HeadIndex>> layers;  // [layers][kv heads]
-  std::vector<std::vector<float>> thresholds;  // what they borrow
+  std::vector<std::vector<float>> thresholds;  // the memory of the heads' thresholds
 };
 
-// Calibrates on `steps`: for one token on those of answers, for more on those of questions, one
-// question after the other. Borrows the document. kChecksumMismatch.
+// Calibrates every head on `steps`: the thresholds for one token on the steps of answers, those for
+// more tokens on the steps of questions, one question after the other. Borrows the document, which
+// outlives the result. Windowed layers have no heads in it. kChecksumMismatch.
 Result<RecalibratedHeads> CalibrateOnSteps(const Document& document, const Backend& backend,
                                            const std::vector<PaperLookup::Step>& steps);
 

@@ -1,4 +1,5 @@
-// Questions about a document, with the answers that are known to be right.
+// Reads questions about a document with the answers that are known to be right, for
+// lectern-evaluate. Not tools/questions.h, which reads what users ask.
 #ifndef LECTERN_TOOLS_EVALUATE_QUESTIONS_H_
 #define LECTERN_TOOLS_EVALUATE_QUESTIONS_H_
 
@@ -12,12 +13,15 @@
 namespace lectern::evaluate {
 
 struct Question {
-  std::string text, answer, kind;
-  std::vector<std::pair<uint64_t, uint64_t>> passages;  // byte ranges that hold the answer
+  std::string text, answer;  // never empty
+  std::string kind;          // "fact", …: table.py shows each; empty: none is given
+  // Byte ranges [begin, end) of the document that hold the answer; the first one counts.
+  std::vector<std::pair<uint64_t, uint64_t>> passages;
 };
 
-// The first `limit` questions of a file of JSON objects, one a line; 0: all. kNotFound, errors of
-// ParseJson; kInvalidArgument: a line without "question" or "answer".
+// Returns the first `limit` questions of a file of JSON objects, one a line; 0: all. Blank lines
+// are skipped. kNotFound: the file cannot be read. kInvalidArgument: a line lacks "question" or
+// "answer". Errors of ParseJson.
 Result<std::vector<Question>> ReadQuestions(const std::string& path, uint32_t limit);
 
 }  // namespace lectern::evaluate

@@ -10,14 +10,15 @@ namespace {
 
 constexpr char kQuestionErrors[] = "question_errors", kAnswerErrors[] = "answer_errors";
 
-// Five digits are enough, and a tenth of the file.
+// Rounded to five decimals: enough for means over many errors, and less to write.
 Json::Array Rounded(const std::vector<double>& values) {
   Json::Array rounded;
   for (const double value : values) rounded.emplace_back(std::round(value * 1e5) / 1e5);
   return rounded;
 }
 
-// The lines of a file, without a last one that was not written to its end.
+// The whole lines of a file; empty where there is no file. A rest behind the last newline is cut
+// off the file itself: a run was killed while it wrote, and the next line must not be glued to it.
 Result<std::string> ReadLines(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::string();
@@ -36,6 +37,8 @@ Result<std::string> ReadLines(const std::string& path) {
 
 }  // namespace
 
+// The key of a line, and the sum of its errors, which MeanError needs. Lines of answers have no
+// errors.
 Result<std::pair<Measurement, RawResults::Sum>> RawResults::Parse(const std::string& line) {
   LECTERN_ASSIGN(const Json json, ParseJson(line));
   const Json *document = json.Find("document"), *mode = json.Find("mode");

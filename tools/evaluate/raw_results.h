@@ -1,5 +1,6 @@
-// Keeps measurements in a file: one JSON object a line, appended as it is measured, so that a run
-// that was killed goes on where it stopped. tools/evaluate/table.py makes the tables.
+// Keeps the measurements of lectern-evaluate in a file: one JSON object a line, appended as soon as
+// it is measured, so that a run that was killed goes on where it stopped. tools/evaluate/table.py
+// makes the tables.
 #ifndef LECTERN_TOOLS_EVALUATE_RAW_RESULTS_H_
 #define LECTERN_TOOLS_EVALUATE_RAW_RESULTS_H_
 
@@ -14,32 +15,36 @@
 
 namespace lectern::evaluate {
 
-// The thing that a line measures, by a method at a budget: the answer to a question of a document,
+// The key of one line, by a method at a budget: the answer to a question of a document, the
 // attention errors while an exact run answers it, or predictions of the document's end.
 struct Measurement {
   enum class What { kErrors, kAnswer, kContinuation };
   What what;
   std::string document;
-  uint64_t question;  // its place in the file of questions; kContinuation: tokens of the end
-  std::string mode;
-  uint64_t seed;  // of the paper's K-means; else 0
-  double budget;  // 0: the document's automatic one
+  uint64_t question;  // its place in the file, from 0; kContinuation: number of tokens of the end
+  std::string mode;   // tools/evaluate/modes.h
+  uint64_t seed;      // of the paper's K-means; else 0
+  double budget;      // 0: the document's automatic one
   auto operator<=>(const Measurement&) const = default;
 };
 
-// Relative L2 errors of a layer's attention output per token: of the question, of the answer.
+// Relative L2 errors of the attention output, one for each token and layer that is counted: while
+// the question is prefilled, and while the answer is decoded.
 struct Errors {
   std::vector<double> question, answer;
 };
 
+// One thread, and one process for a file.
 class RawResults {
  public:
-  // An empty path: standard output. A last line without its end is removed from the file.
-  // kCorrupt, kIoError.
+  // Reads the measurements of a file, and opens it to add more; it is made if it is not there. A
+  // last line without its end, of a run that was killed, is removed from the file. An empty path:
+  // no file, results go to standard output. kCorrupt: a line is none of ours. kIoError.
   static Result<RawResults> Open(const std::string& path);
 
   bool Has(const Measurement& measurement) const { return measured_.contains(measurement); }
-  // Writes and flushes a line of `figures`. kIoError.
+  // Writes and flushes a line with `figures` and the key. AddErrors adds the errors, rounded to
+  // five digits. kIoError.
   Status Add(const Measurement& measurement, Json::Object figures);
   Status AddErrors(const Measurement& measurement, const Errors& errors, Json::Object figures);
 

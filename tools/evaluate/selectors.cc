@@ -14,19 +14,22 @@ using Selections = std::vector<HeadSelection>;
 
 // --- what a selection reads, for other queries than those that chose it -------------------------
 
-// The choice of one kv head; all lists ascend.
+// The choice made for one kv head, as lists of numbers that can be united and used again. All
+// ascend.
 struct Choice {
   std::vector<std::vector<uint32_t>> looked_up;  // [levels]: clusters
   std::vector<uint32_t> coded;                   // finest clusters
   std::vector<uint32_t> refined, rows;           // stored rows
 };
 
+// Unites two ascending lists.
 void Add(const std::vector<uint32_t>& more, std::vector<uint32_t>& into) {
   std::vector<uint32_t> both;
   std::set_union(into.begin(), into.end(), more.begin(), more.end(), std::back_inserter(both));
   into = std::move(both);
 }
 
+// The members of ranges, one by one.
 std::vector<uint32_t> Numbers(const std::vector<IndexRange>& ranges) {
   std::vector<uint32_t> numbers;
   for (const IndexRange& range : ranges) {
@@ -35,6 +38,7 @@ std::vector<uint32_t> Numbers(const std::vector<IndexRange>& ranges) {
   return numbers;
 }
 
+// Unites a selection with a choice.
 void Add(const HeadSelection& selection, Choice& into) {
   into.looked_up.resize(selection.looked_up.size());
   for (size_t level = 0; level < selection.looked_up.size(); ++level) {
@@ -45,13 +49,15 @@ void Add(const HeadSelection& selection, Choice& into) {
   Add(selection.rows, into.rows);
 }
 
+// The choice of each kv head.
 std::vector<Choice> ChoicesOf(const Selections& selections) {
   std::vector<Choice> choices(selections.size());
   for (size_t h = 0; h < selections.size(); ++h) Add(selections[h], choices[h]);
   return choices;
 }
 
-// Clusters whose children are looked up.
+// The clusters of a level with a child in `below`: those that were opened to look up these
+// children.
 std::vector<uint32_t> Opened(const HeadIndex::Level& level, const std::vector<uint32_t>& below) {
   std::vector<uint32_t> opened;
   for (uint32_t i = 0; i < level.num_clusters(); ++i) {
@@ -72,7 +78,9 @@ std::vector<uint32_t> Places(const RowAt& row_at, const std::vector<uint32_t>& r
   return places;
 }
 
-// Reads what was chosen; what is not read has its mass by the queries of `args`.
+// Runs the lookup of each head again for the queries of `args`, but with every decision taken from
+// `choices`: the same clusters, codes and rows are read, and what is not read gets its mass by the
+// new queries. kInvalidArgument: the document has no row codes.
 Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& choices) {
   Selections selections(choices.size());
   for (size_t h = 0; h < choices.size(); ++h) {
@@ -81,6 +89,7 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
     if (!args.heads[h].has_row_codes()) {
       return Status(Code::kInvalidArgument, "this mode needs documents with row codes");
     }
+    // The lookup begins at the first level that the choice looked at; coarser ones were skipped.
     size_t level = 0;
     while (choice.looked_up[level].empty()) ++level;
     HeadBuffers buffers;
@@ -92,6 +101,7 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
     }
     LECTERN_RETURN_IF_ERROR(lookup.Score(level));
     LECTERN_RETURN_IF_ERROR(lookup.ScoreRows(choice.coded));
+    // Each stage takes places in the list of the stage before: coded rows, then refined ones.
     const auto coded = [&](size_t place) { return lookup.StoredRow(place); };
     const auto refined = [&](size_t place) { return choice.refined[place]; };
     LECTERN_RETURN_IF_ERROR(lookup.RefineRows(Places(coded, choice.refined)));
@@ -102,7 +112,8 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
 
 // --- a question's prefill by blocks of rows -----------------------------------------------------
 
-// Looks up what a block of query rows would choose if it were alone, with the whole budget.
+// Looks up what the query rows [begin, end) would choose if they were the whole question, with the
+// whole budget. Their weights are scaled to sum 1; where none of them counts, all count alike.
 Result<Selections> LookUpBlock(const LookupArgs& args, size_t begin, size_t end) {
   std::vector<Rows<const float>> queries;
   std::vector<std::vector<float>> known_lse;
@@ -116,7 +127,7 @@ Result<Selections> LookUpBlock(const LookupArgs& args, size_t begin, size_t end)
   std::vector<float> weights;
   double sum = 0;
   for (size_t r = begin; r < end; ++r) sum += args.row_weights[r];
-  for (size_t r = begin; r < end && sum > 0; ++r) {  // where none counts, all count alike
+  for (size_t r = begin; r < end && sum > 0; ++r) {
     weights.push_back(static_cast<float>(args.row_weights[r] / sum));
   }
   LookupArgs block = args;
@@ -126,6 +137,7 @@ Result<Selections> LookUpBlock(const LookupArgs& args, size_t begin, size_t end)
   return Lookup(block);
 }
 
+// Unites the choices of all blocks. One token (no weights) is looked up as usual.
 Result<Selections> LookUpBlocks(const LookupArgs& args, size_t rows) {
   if (args.row_weights.empty()) return Lookup(args);  // one token
   std::vector<Choice> choices(args.heads.size());
@@ -139,15 +151,18 @@ Result<Selections> LookUpBlocks(const LookupArgs& args, size_t rows) {
 
 // --- a selection kept for the next token --------------------------------------------------------
 
-// A kept selection may miss this much more of the attention, by the estimate, than when chosen.
+// A kept choice may miss this much more of the attention, by the estimate, than when it was made.
+// Chosen, not measured.
 constexpr double kMoreMissed = 0.01;
 
+// The estimated missed attention, mean over kv heads.
 double Missed(const Selections& selections) {
   double missed = 0;
   for (const HeadSelection& selection : selections) missed += selection.missed_mass;
   return missed / static_cast<double>(selections.size());
 }
 
+// The state of KeepChoices: the last choice of each layer.
 class Reuse {
  public:
   Reuse(double least_cosine, KeptSteps* count) : least_cosine_(least_cosine), count_(count) {}
@@ -174,12 +189,14 @@ class Reuse {
   }
 
  private:
+  // A choice, the queries that it was made for, and the attention that it missed then.
   struct Chosen {
-    std::vector<std::vector<float>> queries;  // per kv head
-    std::vector<Choice> choices;
-    double missed;
+    std::vector<std::vector<float>> queries;  // per kv head [rows * head_dim]
+    std::vector<Choice> choices;              // per kv head
+    double missed;                            // in [0, 1]
   };
 
+  // Chooses anew, and remembers it.
   Result<Selections> Choose(uint32_t layer, const LookupArgs& args) {
     LECTERN_ASSIGN(Selections selections, Lookup(args));
     Chosen& chosen = chosen_[layer];
@@ -193,7 +210,8 @@ class Reuse {
     return selections;
   }
 
-  // Over query heads.
+  // The least cosine between a query head's query now and at the time of the choice, over all
+  // heads.
   static double LeastCosine(const Chosen& chosen, const LookupArgs& args) {
     double least = 1;
     for (size_t h = 0; h < args.queries.size(); ++h) {

@@ -9,9 +9,10 @@
 namespace lectern::evaluate {
 namespace {
 
-constexpr size_t kTileRows = 64;  // query rows at a time
+constexpr size_t kTileRows = 64;  // query rows at a time: bounds the memory of their logits
 
-// Blocks of rows whose keys lie side by side: the exact rows and each finest cluster.
+// Ranges of rows whose keys lie side by side in memory: the rows that are always read, and each
+// finest cluster.
 std::vector<IndexRange> BlocksOf(const HeadIndex& head) {
   std::vector<IndexRange> blocks = {{0, head.num_exact()}};
   for (uint32_t i = 0; i < head.levels().back().num_clusters(); ++i) {
@@ -20,8 +21,7 @@ std::vector<IndexRange> BlocksOf(const HeadIndex& head) {
   return blocks;
 }
 
-// Returns the share of the exact attention that each stored row of a head gets, in the mean over
-// the query rows.
+// The mean attention probability of each stored row of one head, [rows].
 Result<std::vector<float>> HeadMass(const LookupArgs& args, size_t h, std::span<const float> lse) {
   const HeadIndex& head = args.heads[h];
   const Rows<const float> queries = args.queries[h];
@@ -54,7 +54,7 @@ Result<std::vector<float>> HeadMass(const LookupArgs& args, size_t h, std::span<
 Result<TrueMass> TrueMass::Of(const LookupArgs& args, std::span<const std::span<float>> lse) {
   TrueMass result;
   result.mass_.resize(args.heads.size());
-  std::mutex mutex;
+  std::mutex mutex;  // guards `first`, the first error of any thread
   Status first;
   args.threads.ParallelFor(args.heads.size(), [&](size_t h, size_t) {
     auto mass = HeadMass(args, h, lse[h]);

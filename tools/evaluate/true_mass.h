@@ -1,5 +1,6 @@
-// Finds the mass that every row of the document would get from exact attention, in one step of one
-// layer.
+// Finds how much attention every row of the document gets from exact attention in one step of one
+// layer, for lectern-evaluate: the truth that lookups are measured against, and the oracle reads
+// by.
 #ifndef LECTERN_TOOLS_EVALUATE_TRUE_MASS_H_
 #define LECTERN_TOOLS_EVALUATE_TRUE_MASS_H_
 
@@ -10,20 +11,22 @@
 
 namespace lectern::evaluate {
 
-// Exact attention probability of each stored row of each kv head, mean over the step's query rows.
+// The attention probability of each stored row of each kv head, in the mean over the step's query
+// rows. Const members: any thread.
 class TrueMass {
  public:
-  // `lse`: per kv head [R], log-sum-exp over everything that exact attention sees.
+  // Reads every key of the layer. `lse`: [kv heads][R], the log-sum-exp of the logits over
+  // everything that exact attention sees, document and conversation. kChecksumMismatch.
   static Result<TrueMass> Of(const LookupArgs& args, std::span<const std::span<float>> lse);
 
-  // Share of the mass on all rows of `heads` that lies on the rows of `kept` that `selections`
-  // read; no selections: all rows. `kept`: the same heads, or those of a document that keeps some
-  // of them.
+  // The share, in [0, 1], of the mass on all rows of `heads` that lies on the rows that were read:
+  // sinks, window and `selections`, which number rows of `kept`; no selections: all rows of `kept`.
+  // `kept`: the same heads, or those of the document with fewer rows. 1 where there is no mass.
   double Recalled(std::span<const HeadIndex> heads, std::span<const HeadIndex> kept,
                   std::span<const HeadSelection> selections) const;
 
-  // The oracle: reads sinks, window and the rows of most mass, all kv heads of the layer together,
-  // as many as fit into the budget, and nothing else; finding them costs nothing.
+  // The oracle's selection: sinks, window and the rows of most mass, of all kv heads of the layer
+  // together, as many as the budget's bytes allow, and nothing else. Finding them costs nothing.
   std::vector<HeadSelection> BestRows(const LookupArgs& args) const;
 
  private:

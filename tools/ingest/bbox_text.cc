@@ -12,15 +12,17 @@
 namespace lectern::tools {
 namespace {
 
+// Limits that no PDF of words reaches; they bound the memory that hostile output can take.
 constexpr size_t kMaxToken = size_t{1} << 20;  // bytes of a tag, of a word, of what is before <doc>
 constexpr uint64_t kMaxPages = uint64_t{1} << 24;
 constexpr std::string_view kDocumentTag = "<doc>";
-// By level; 0 and the last are outside.
+// Names of the elements, by Level; kBefore has none, and kAfter is never looked up.
 constexpr std::string_view kNames[] = {"", "doc", "page", "flow", "block", "line", "word"};
 
 bool IsXmlSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// The character of "amp", "#38" or "#x26".
+// The character that an entity stands for, by the text between & and ;: "amp", "#38" or "#x26".
+// Nothing: it is none, or beyond Unicode. A surrogate's bytes are replaced later, by CleanUtf8.
 std::optional<uint32_t> Entity(std::string_view name) {
   constexpr std::pair<std::string_view, char> kNamed[] = {
       {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
@@ -36,7 +38,8 @@ std::optional<uint32_t> Entity(std::string_view name) {
   return value;
 }
 
-// 0 where it is missing or no number.
+// The value of an attribute, which is found by ` name="`; 0 where it is missing or no finite
+// number. That is good enough: places only decide between a space and a newline.
 double Attribute(std::string_view tag, std::string_view name_and_quote) {
   const size_t found = tag.find(name_and_quote);
   if (found == std::string_view::npos) return 0;
@@ -46,9 +49,10 @@ double Attribute(std::string_view tag, std::string_view name_and_quote) {
   return parsed.ec == std::errc() && std::isfinite(value) ? value : 0;
 }
 
+// For hyphens: a-z, and any byte of a character beyond ASCII, without a table of which are small.
 bool IsSmallLetter(char c) { return (c >= 'a' && c <= 'z') || static_cast<uint8_t>(c) >= 0x80; }
 
-// False: there is something that begins as an entity and is none.
+// Appends characters with their entities decoded. False: an "&" begins no entity.
 bool Decode(std::string_view characters, std::string& out) {
   while (!characters.empty()) {
     const size_t mark = std::min(characters.find('&'), characters.size());
@@ -71,7 +75,7 @@ bool BboxText::Take(std::string_view bytes) {
   if (has_failed_) return false;
   if (level_ == kAfter) return true;
   pending_.append(bytes);
-  has_failed_ = true;  // until all is well
+  has_failed_ = true;  // so that each return of false below is remembered
   if (level_ == kBefore && !TakeHead()) return false;
   size_t begin = 0;
   while (level_ != kBefore && level_ != kAfter && begin < pending_.size()) {
@@ -88,7 +92,8 @@ bool BboxText::Take(std::string_view bytes) {
   return !has_failed_;
 }
 
-// Title and the like: not ours.
+// Skips everything up to <doc>: the XML declaration, a title and the like. Without a <doc> yet, it
+// keeps the last bytes, which may be the beginning of one. False: too much came before it.
 bool BboxText::TakeHead() {
   const size_t found = pending_.find(kDocumentTag);
   const size_t skipped = found != std::string::npos
@@ -103,6 +108,8 @@ bool BboxText::TakeHead() {
   return head_bytes_ <= kMaxToken;
 }
 
+// Takes a tag, without its brackets. False: the element may not stand here. An end tag closes one
+// level; an opening tag opens exactly the next one, which bounds the depth.
 bool BboxText::TakeTag(std::string_view tag) {
   if (tag.starts_with('/')) {
     if (tag.substr(1) != kNames[level_]) return false;
@@ -130,11 +137,14 @@ bool BboxText::TakeTag(std::string_view tag) {
   return paged_.num_pages <= kMaxPages;
 }
 
+// Characters outside of words may only be white space.
 bool BboxText::TakeCharacters(std::string_view characters) {
   if (level_ == kWord) return Decode(characters, word_);
   return std::all_of(characters.begin(), characters.end(), IsXmlSpace);
 }
 
+// Appends the word that has ended to the text, with the gap that goes before it. Control characters
+// and words of white space alone are left out.
 void BboxText::EndWord() {
   std::string word;
   for (const char c : CleanUtf8(word_).text) {
@@ -150,6 +160,7 @@ void BboxText::EndWord() {
   } else if (!text.empty()) {
     text += gap_ == Gap::kSpace ? " " : "\n\n";
   }
+  // The page begins where its first word does, behind the gap; pages are numbered from 1.
   if (!is_page_begun_) paged_.pages.push_back({text.size(), paged_.num_pages});
   is_page_begun_ = true;
   gap_ = Gap::kSpace;
@@ -157,12 +168,15 @@ void BboxText::EndWord() {
   text += word;
 }
 
+// Ends the last line of the text before `word` of the next line in the same block: with nothing for
+// a hyphen that goes, else with a space or a newline (PagedText).
 void BboxText::JoinLines(std::string_view word) {
   std::string& text = paged_.text;
   const bool is_hyphenated = text.size() >= 2 && text.back() == '-' &&
                              IsSmallLetter(text[text.size() - 2]) && IsSmallLetter(word.front());
   if (is_hyphenated) return text.pop_back();
-  // With a space, about as wide as one of its characters.
+  // The word's width with a space before it, which is about as wide as one of the word's
+  // characters. Bytes are counted as characters, which is near enough.
   const auto num_characters = static_cast<double>(word.size());
   const double width = (span_.end - span_.begin) * (num_characters + 1) / num_characters;
   const bool would_fit = width > 0 && block_.end - line_end_ > width;

@@ -1,4 +1,5 @@
-// Turns the output of `pdftotext -bbox-layout` into text, and finds where its pages begin.
+// Turns the XML that `pdftotext -bbox-layout` prints (every word of a PDF with its place on the
+// page) into plain text, and finds where the pages begin in it. pdf.h uses it.
 #ifndef LECTERN_TOOLS_INGEST_BBOX_TEXT_H_
 #define LECTERN_TOOLS_INGEST_BBOX_TEXT_H_
 
@@ -11,38 +12,48 @@
 
 namespace lectern::tools {
 
-// Valid UTF-8. Words of a line are joined by a space, and so are lines of a block where the next
-// word would not have fitted behind the first line; where it would, the line was ended on purpose
-// (a list, a row, an address) and a newline follows. A hyphen between small letters that ends a
-// line goes, as in pdftotext's own text. Blocks and pages are parted by an empty line; a newline at
-// the end.
+// The text of a PDF. Valid UTF-8. Blocks and pages are parted by an empty line; a newline ends the
+// text. Words of a line are joined by a space. Lines of a block are joined by a space where the
+// next word would not have fitted behind the line before (the layout broke the line), and by a
+// newline where it would have (the author did: a list, a row, an address). A hyphen that ends a
+// line goes if it stands between small letters, as in pdftotext's own text.
 //
-// Passages are sentences within a line: with all lines kept as lines, the bundled reader answered
-// 55 of 120 questions to four documents of 3K tokens on 65 columns, and the first passage held the
-// answer of 55 of 91; so joined 71 and 75; of the texts before they were typeset 73 and 77.
+// Why lines are joined: passages are sentences within a line. The bundled reader was asked 120
+// questions about four documents of 3K tokens, typeset on 65 columns:
+//
+//   text                        answers right   first passage holds the answer
+//   every line of its own            55               55 of 91
+//   lines joined as above            71               75
+//   before it was typeset            73               77
 struct PagedText {
   std::string text;
-  std::vector<lectern_page> pages;  // those that have text, as lectern_index_options wants them
-  uint64_t num_pages = 0;           // with those that have none
+  std::vector<lectern_page> pages;  // where each page begins; only pages that have text, ascending
+  uint64_t num_pages = 0;           // all pages, also those that have no text
 };
 
-// Reads it as it comes, in pieces of any size, and takes nothing else: inside of <doc> there are
-// page, flow, block, line and word in each other, with any attributes, and words hold characters
-// and the five named or numbered entities. Holds no more than a tag or a word beside the text. The
-// bytes may be anything. One thread at a time.
+// A parser that takes the XML as it comes, in pieces of any size, so that the output of a large PDF
+// is never held as a whole: beside the text it holds one tag or one word.
+//
+// It is strict, because another program's output may not become a document: inside of <doc>,
+// elements page, flow, block, line and word in each other, with any attributes; characters in words
+// alone; the five named entities and numbered ones. Before and behind <doc> anything is skipped.
+// The bytes may be anything: it does not trust them. One thread at a time.
 class BboxText {
  public:
-  // False: that is no such output; nothing changes that any more.
+  // Takes the next piece. False: this is not the output of pdftotext, or a limit of the .cc is
+  // exceeded; the parser then stays failed.
   bool Take(std::string_view bytes);
-  // Moves the text out, of which `num_pages` is 0 where there was no page. False: the output was
-  // not complete.
+  // Moves the text out. False, with `out` unchanged: a Take failed, </doc> has not come, or Finish
+  // was called before.
   bool Finish(PagedText& out);
 
  private:
+  // The innermost element that is open, in the order in which they lie in each other.
   enum Level { kBefore, kDocument, kPage, kFlow, kBlock, kLine, kWord, kAfter };
+  // The boundary before the next word: the largest that was passed since the last one.
   enum class Gap { kSpace, kLine, kBlock };
   struct Span {
-    double begin = 0, end = 0;  // xMin, xMax
+    double begin = 0, end = 0;  // xMin and xMax of an element, in points from the left
   };
 
   bool TakeHead();
@@ -59,7 +70,7 @@ class BboxText {
   Span block_, line_, span_;    // of the word
   double line_end_ = 0;         // of the last line that had words
   bool is_page_begun_ = false;  // the page has a word
-  uint64_t head_bytes_ = 0;
+  uint64_t head_bytes_ = 0;     // skipped before <doc>
   bool has_failed_ = false;
 };
 

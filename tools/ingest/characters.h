@@ -1,4 +1,4 @@
-// Characters as bytes of UTF-8.
+// The few operations on characters that the readers of PDF and HTML share. Header only; any thread.
 #ifndef LECTERN_TOOLS_INGEST_CHARACTERS_H_
 #define LECTERN_TOOLS_INGEST_CHARACTERS_H_
 
@@ -8,13 +8,16 @@
 
 namespace lectern::tools {
 
+// U+FEFF in UTF-8, which some programs put at the start of a file.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
+// ASCII whitespace of HTML (infra.spec.whatwg.org): a no-break space is none.
 inline bool IsHtmlSpace(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f';
 }
 
-// Appends `character`, up to U+10FFFF, as UTF-8. The bytes of a surrogate are not valid UTF-8.
+// Appends a code point, up to U+10FFFF, as UTF-8. It does not check: the bytes of a surrogate are
+// not valid UTF-8, and callers clean the text (CleanUtf8).
 inline void AppendUtf8(uint32_t character, std::string& out) {
   if (character < 0x80) {
     out += static_cast<char>(character);

@@ -21,9 +21,10 @@ using Clock = std::chrono::steady_clock;
 
 // --- the tree -----------------------------------------------------------------------------------
 
-// All memory of one parse, freed at once. Gumbo cannot be told that there is no memory, frees a
-// tree by recursion (a stack of a page's depth) and has no limits; so it never frees, and an
-// allocation that is one too many leaves the parser by a jump over its frames, which are C's.
+// All memory of one parse, freed at once. Gumbo, the parser, cannot be told that there is no
+// memory, has no limits, and frees a tree by recursion, which a deep page turns into a stack
+// overflow. So nothing is freed singly, and an allocation that is one too many leaves the parser by
+// a longjmp over its frames. That is sound because those frames are C's: they have no destructors.
 class Arena {
  public:
   enum class Stop { kNone, kTooLarge, kTooSlow, kCancelled };
@@ -38,7 +39,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // nullptr: stopped() says why. `html` must stay. At most once.
+  // Parses a page; the tree lives as long as this object, and points into `html`, which must stay.
+  // nullptr: stopped() says why. Call it once.
   const GumboOutput* Parse(std::string_view html) {
     GumboOptions gumbo = kGumboDefaultOptions;
     gumbo.allocator = [](void* arena, size_t bytes) {
@@ -57,8 +59,12 @@ class Arena {
     Chunk* older;
   };
   static constexpr size_t kChunkBytes = size_t{1} << 20, kAlignment = alignof(std::max_align_t);
-  static constexpr uint64_t kCheckEvery = 1024;  // allocations
+  // Allocations between two looks at the clock and the cancellation, which cost more than one.
+  static constexpr uint64_t kCheckEvery = 1024;
 
+  // Gumbo's allocator: the next bytes of the newest chunk, or of a new one. Does not return where a
+  // limit is reached. `bytes` is compared with the limit before it is rounded up, which it could
+  // overflow.
   void* Allocate(size_t bytes) {
     if (++num_allocations_ % kCheckEvery == 0) {
       if (options_.is_cancelled && options_.is_cancelled()) Leave(Stop::kCancelled);
@@ -80,6 +86,7 @@ class Arena {
     return std::exchange(next_, next_ + bytes);
   }
 
+  // Ends the parse: Parse returns nullptr.
   [[noreturn]] void Leave(Stop why) {
     stopped_ = why;
     std::longjmp(out_, 1);
@@ -97,7 +104,7 @@ class Arena {
 
 // --- what elements are --------------------------------------------------------------------------
 
-// Gumbo's tags are numbers without gaps: a set is looked up.
+// A set of tags, for which Gumbo's numbers without gaps serve as indexes.
 class TagSet {
  public:
   TagSet(std::initializer_list<GumboTag> tags) {
@@ -109,6 +116,8 @@ class TagSet {
   bool has_[GUMBO_TAG_LAST + 1] = {};
 };
 
+// Elements whose content is not text of the page: a browser does not show them as text, or they are
+// controls.
 const TagSet& NeverShown() {
   static const TagSet tags = {
       GUMBO_TAG_HEAD,     GUMBO_TAG_SCRIPT, GUMBO_TAG_STYLE,    GUMBO_TAG_NOSCRIPT,
@@ -118,7 +127,7 @@ const TagSet& NeverShown() {
       GUMBO_TAG_TEXTAREA, GUMBO_TAG_MAP,    GUMBO_TAG_DATALIST, GUMBO_TAG_NOFRAMES};
   return tags;
 }
-// Between empty lines.
+// Elements that stand between empty lines.
 const TagSet& Paragraphs() {
   static const TagSet tags = {
       GUMBO_TAG_P,   GUMBO_TAG_H1,         GUMBO_TAG_H2,    GUMBO_TAG_H3,     GUMBO_TAG_H4,
@@ -127,7 +136,7 @@ const TagSet& Paragraphs() {
       GUMBO_TAG_HR,  GUMBO_TAG_ARTICLE};
   return tags;
 }
-// On lines of their own.
+// Elements that stand on lines of their own.
 const TagSet& Lines() {
   static const TagSet tags = {GUMBO_TAG_BODY,    GUMBO_TAG_DIV,        GUMBO_TAG_MAIN,
                               GUMBO_TAG_LI,      GUMBO_TAG_DT,         GUMBO_TAG_DD,
@@ -138,7 +147,8 @@ const TagSet& Lines() {
                               GUMBO_TAG_BR,      GUMBO_TAG_FIGCAPTION, GUMBO_TAG_FIELDSET};
   return tags;
 }
-// The elements that may hold the main content.
+// Elements that may hold the main content, for DensestBlock. Lists and paragraphs may not: they are
+// parts of a content.
 const TagSet& Containers() {
   static const TagSet tags = {
       GUMBO_TAG_BODY,  GUMBO_TAG_DIV, GUMBO_TAG_SECTION, GUMBO_TAG_ARTICLE, GUMBO_TAG_TABLE,
@@ -148,15 +158,19 @@ const TagSet& Containers() {
 
 bool IsBlock(GumboTag tag) { return Paragraphs().Has(tag) || Lines().Has(tag); }
 
+// GUMBO_TAG_LAST, which is no tag, for text.
 GumboTag TagOf(const GumboNode* node) {
   return node->type == GUMBO_NODE_ELEMENT ? node->v.element.tag : GUMBO_TAG_LAST;
 }
 
+// An attribute's value; empty where the element has none of this name.
 std::string_view Attribute(const GumboNode* node, const char* name) {
   const GumboAttribute* const found = gumbo_get_attribute(&node->v.element.attributes, name);
   return found ? found->value : std::string_view();
 }
 
+// Whether an element is never shown, by its tag, its attributes or its own style. Style sheets are
+// not read.
 bool IsHidden(const GumboNode* node) {
   const GumboTag tag = TagOf(node);
   if (NeverShown().Has(tag)) return true;
@@ -177,12 +191,14 @@ bool IsText(const GumboNode* node) {
 
 // --- the main content ---------------------------------------------------------------------------
 
-// An item that is shown of a page, in its order: an item's descendants are those up to its end.
+// A node of the page that is shown, in the order of the page. The descendants of the item at i are
+// the items from i + 1 up to its `end`, so that a subtree is skipped by one step and sums need no
+// recursion.
 struct Item {
   const GumboNode* node;
   size_t parent, end;  // indexes of items; the first item's parent is itself
   bool in_article = false, in_link = false;
-  bool is_boilerplate = false;  // or inside of some
+  bool is_boilerplate = false;  // navigation and the like, or inside of some
   bool has_blocks = false;      // inside it
   bool has_heading = false;     // inside it, or is one: h1
   uint64_t shown = 0;           // bytes of text that are no spaces
@@ -197,6 +213,7 @@ std::vector<Item> ShownItems(const GumboNode* body) {
     unsigned next;  // of its children
   };
   std::vector<Open> open;
+  // Items inherit what they are inside of.
   const auto add = [&](const GumboNode* node, size_t parent) {
     Item item = {node, parent, 0};
     const GumboTag tag = TagOf(node);
@@ -229,11 +246,14 @@ std::vector<Item> ShownItems(const GumboNode* body) {
   return items;
 }
 
+// A main element, or one that says it is (ARIA).
 bool IsMain(const Item& item) {
   return TagOf(item.node) == GUMBO_TAG_MAIN ||
          (item.node->type == GUMBO_NODE_ELEMENT && Attribute(item.node, "role") == "main");
 }
 
+// Whether an element is around the content of a page rather than a part of it, by its tag or its
+// ARIA role. `page_shown`: bytes of text of the whole page.
 bool IsBoilerplate(const Item& item, uint64_t page_shown) {
   if (item.node->type != GUMBO_NODE_ELEMENT) return false;
   const std::string_view role = Attribute(item.node, "role");
@@ -252,6 +272,8 @@ bool IsBoilerplate(const Item& item, uint64_t page_shown) {
   }
 }
 
+// Fills in what each item holds. Children stand behind their parent, so that one pass from the end
+// adds every item to its parent after the item itself is complete.
 void Measure(std::vector<Item>& items) {
   for (Item& item : items) {
     if (IsText(item.node)) {
@@ -269,6 +291,7 @@ void Measure(std::vector<Item>& items) {
   }
 }
 
+// Fills in the text that counts when the main content is chosen: menus are links, and do not.
 void MeasureProse(std::vector<Item>& items) {
   for (Item& item : items) {
     const bool counts = IsText(item.node) && !item.is_boilerplate && !item.in_link;
@@ -277,6 +300,8 @@ void MeasureProse(std::vector<Item>& items) {
   for (size_t i = items.size() - 1; i > 0; --i) items[items[i].parent].prose += items[i].prose;
 }
 
+// Marks what is around the content. A page that has nothing else (a list of links in a nav) keeps
+// all of it.
 void MarkBoilerplate(std::vector<Item>& items) {
   for (size_t i = 1; i < items.size(); ++i) {
     items[i].is_boilerplate =
@@ -288,7 +313,10 @@ void MarkBoilerplate(std::vector<Item>& items) {
   MeasureProse(items);
 }
 
-// The innermost block with four fifths of the prose, but never without the heading beside it.
+// The innermost block that has four fifths of the prose, found from the body inwards. It does not
+// go into a block where that would leave a heading outside: a title often stands beside the block
+// of text. Four fifths is a choice that was not measured: a lower share loses parts of a text, a
+// higher one keeps menus.
 size_t DensestBlock(const std::vector<Item>& items) {
   for (size_t at = 0;;) {
     size_t best = 0, num_headings = 0;
@@ -306,6 +334,7 @@ size_t DensestBlock(const std::vector<Item>& items) {
   }
 }
 
+// Chooses the item whose text is returned, the author's own marks (main, article) before a guess.
 size_t MainContent(const std::vector<Item>& items) {
   size_t main = 0, article = 0;
   for (size_t i = 1; i < items.size(); ++i) {
@@ -322,16 +351,21 @@ size_t MainContent(const std::vector<Item>& items) {
 
 // --- its text -----------------------------------------------------------------------------------
 
-// Text as it grows: breaks and spaces are written when something follows them.
+// Text as it grows. Breaks, spaces and markers wait until a character follows them, so that none is
+// left at the end of a line, of a block or of the text.
 class TextWriter {
  public:
+  // Asks for at least so many newlines before the next text: 1 ends a line, 2 leave one empty.
   void Break(int newlines) {
     newlines_ = std::max(newlines_, newlines);
     gap_.clear();
   }
-  // Stands before the next text, after its break and in the place of spaces.
+  // The marker of a list item or a cell. It stands before the next text, after its break and in the
+  // place of spaces.
   void SetMarker(std::string marker) { marker_ = std::move(marker); }
 
+  // Adds text: white space runs become one space, unless `keeps_spaces` (pre). No-break spaces
+  // count as spaces here, because they are used for layout.
   void Add(std::string_view text, bool keeps_spaces) {
     while (!text.empty()) {
       const size_t skipped = SkippedBytes(text);
@@ -349,13 +383,15 @@ class TextWriter {
     }
   }
 
+  // Moves the text out.
   std::string Finish() {
     if (!text_.empty()) text_ += '\n';
     return std::move(text_);
   }
 
  private:
-  // Soft hyphens, zero-width spaces, byte order marks, controls.
+  // Length of the invisible character that `text` begins with: a soft hyphen, a zero-width space, a
+  // byte order mark or a control; 0: it begins with none.
   static size_t SkippedBytes(std::string_view text) {
     if (text.starts_with("\xC2\xAD")) return 2;
     if (text.starts_with("\xE2\x80\x8B") || text.starts_with("\xEF\xBB\xBF")) return 3;
@@ -363,6 +399,7 @@ class TextWriter {
     return (byte < 0x20 && !IsHtmlSpace(text.front())) || byte == 0x7F ? 1 : 0;
   }
 
+  // Writes one byte of a visible character, after what waits before it.
   void Put(char c) {
     if (newlines_ > 0 || text_.empty()) BeginLine();
     text_ += marker_.empty() ? gap_ : marker_;
@@ -387,10 +424,12 @@ class TextWriter {
   int newlines_ = 0;
 };
 
+// Writes the text of the items, with the breaks and markers that elements ask for. One use.
 class Renderer {
  public:
   explicit Renderer(const std::vector<Item>& items) : items_(items) {}
 
+  // The text of the item `root` and of what is inside of it, but for boilerplate.
   std::string Run(size_t root) {
     for (size_t i = root; i < items_[root].end;) {
       while (!open_.empty() && items_[open_.back().item].end <= i) Close();
@@ -434,10 +473,12 @@ class Renderer {
     if (tag == GUMBO_TAG_PRE) --num_pre_;
   }
 
+  // Breaks before and after an element. Inside a list, paragraphs are lines: items stay together.
   void BreakAround(GumboTag tag) {
     if (IsBlock(tag)) writer_.Break(Paragraphs().Has(tag) && num_lists_ == 0 ? 2 : 1);
   }
 
+  // The marker of the next item, counted for an ol. Its start and value attributes are not read.
   std::string ListMarker() {
     if (open_.empty() || TagOf(items_[open_.back().item].node) != GUMBO_TAG_OL) return "- ";
     return std::to_string(++open_.back().count) + ". ";
@@ -455,6 +496,7 @@ class Renderer {
   int num_pre_ = 0, num_lists_ = 0;
 };
 
+// Gumbo makes a body where the page has none; only a frameset takes its place.
 const GumboNode* BodyOf(const GumboOutput& output) {
   const GumboVector& children = output.root->v.element.children;
   for (unsigned i = 0; i < children.length; ++i) {

@@ -1,4 +1,5 @@
-// Extracts the text of a page's main content from HTML.
+// Extracts the text of a web page's main content from its HTML, without menus, footers and scripts,
+// for index-document and the server.
 #ifndef LECTERN_TOOLS_INGEST_HTML_H_
 #define LECTERN_TOOLS_INGEST_HTML_H_
 
@@ -11,27 +12,36 @@
 
 namespace lectern::tools {
 
+// Limits are there because HTML comes from anywhere: some grows much when it is parsed, and some
+// takes long.
 struct HtmlOptions {
-  std::string name = "the page";              // in messages
-  std::function<bool()> is_cancelled = {};    // may be empty
-  uint64_t most_bytes = uint64_t{64} << 20;   // of HTML
-  uint64_t memory_bytes = uint64_t{1} << 30;  // of its tree: some HTML grows when it is read
-  double seconds = 30;                        // and some takes long
+  std::string name = "the page";              // how messages call the page
+  std::function<bool()> is_cancelled = {};    // asked now and then while parsing; may be empty
+  uint64_t most_bytes = uint64_t{64} << 20;   // of the HTML
+  uint64_t memory_bytes = uint64_t{1} << 30;  // of the tree that it is parsed into
+  double seconds = 30;                        // of parsing, by the clock
 };
 
-// Returns HTML in UTF-8. The encoding is told by the byte order mark, by the declaration in the
-// first 4,096 bytes, or else by the bytes: UTF-8 if they are that, windows-1252 if not. Declared
-// latin-1 is windows-1252, as everywhere; other encodings are INVALID_ARGUMENT by name. Bytes that
-// are no UTF-8 become U+FFFD.
+// Returns the HTML in UTF-8. The encoding is told by the byte order mark, else by a declaration in
+// the first 4,096 bytes (<?xml encoding=…?>, <meta charset=…>), else by the bytes: UTF-8 if they
+// are valid UTF-8, windows-1252 if not. Declared latin-1 and ASCII are read as windows-1252, as
+// browsers do (encoding.spec.whatwg.org). INVALID_ARGUMENT: another encoding, which the message
+// names. Bytes that are no UTF-8 become U+FFFD.
 api::Result<std::string> DecodeHtml(std::string_view bytes, const HtmlOptions& options);
 
-// Returns the part of a page that a reader came for. Scripts, styles and hidden elements are left
-// out; so are nav, aside, header and footer (those of an article stay) and forms, unless these hold
-// most of the page. The main element of the rest is taken, else the article that has half of it,
-// else the innermost block that has four fifths of the text outside links. Blocks are lines,
-// paragraphs, headings, lists and tables stand between empty lines, list items begin with "- " or
-// their number, cells are parted by " | ", pre is kept. Valid UTF-8. EMPTY_DOCUMENT,
-// INVALID_ARGUMENT (DecodeHtml), LIMIT_EXCEEDED, CANCELLED; param "file".
+// Returns the text of the part of a page that a reader came for.
+//
+// Left out: scripts, styles and hidden elements always; nav, aside, header and footer (but those of
+// an article stay) and forms, unless they hold all or most of the page. From the rest it takes the
+// main element, else the article that has half of it, else the innermost block that has four fifths
+// of the text outside of links.
+//
+// In the text, blocks are lines; paragraphs, headings, lists and tables stand between empty lines;
+// list items begin with "- " or their number; cells are parted by " | "; pre is kept as it is.
+//
+// Valid UTF-8, ending with a newline. Any thread. EMPTY_DOCUMENT: nothing is shown without scripts.
+// INVALID_ARGUMENT: the encoding (DecodeHtml). LIMIT_EXCEEDED: too long, too slow or too large a
+// tree. CANCELLED. The param is "file".
 api::Result<std::string> ReadHtml(std::string_view bytes, const HtmlOptions& options);
 
 }  // namespace lectern::tools

@@ -1,4 +1,5 @@
-// Bytes of HTML -> UTF-8.
+// Finds out in which encoding a page is and turns it into UTF-8 (DecodeHtml of html.h). UTF-8 and
+// windows-1252 are read; a page in another encoding is refused by name.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -10,14 +11,17 @@
 namespace lectern::tools {
 namespace {
 
+// Where a declaration is looked for. Browsers look at 1,024 bytes; pages exist that put it later.
 constexpr size_t kDeclaredWithin = 4096;
 
-// 0x80 to 0x9F (encoding.spec.whatwg.org, windows-1252); the others are themselves.
+// Characters of the bytes 0x80 to 0x9F (encoding.spec.whatwg.org, windows-1252); all other bytes
+// are themselves.
 constexpr std::array<uint16_t, 32> kWindows1252 = {
     0x20AC, 0x0081, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160,
     0x2039, 0x0152, 0x008D, 0x017D, 0x008F, 0x0090, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022,
     0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x009D, 0x017E, 0x0178};
 
+// Cannot fail: every byte is a character.
 std::string FromWindows1252(std::string_view bytes) {
   std::string text;
   text.reserve(bytes.size() + bytes.size() / 8);
@@ -28,6 +32,7 @@ std::string FromWindows1252(std::string_view bytes) {
   return text;
 }
 
+// ASCII letters alone.
 std::string Lower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
@@ -36,7 +41,8 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// Returns the value after `key` and "=" in `tag`, bare or in quotes.
+// The value behind `key` and "=" in a tag, bare or in quotes; nothing where there is none. It looks
+// for the key anywhere, so that it finds the charset inside of content="text/html; charset=…", too.
 std::optional<std::string> ValueOf(std::string_view tag, std::string_view key) {
   for (size_t at = tag.find(key); at != std::string_view::npos; at = tag.find(key, at + 1)) {
     std::string_view rest = tag.substr(at + key.size());
@@ -54,7 +60,8 @@ std::optional<std::string> ValueOf(std::string_view tag, std::string_view key) {
   return std::nullopt;
 }
 
-// In lower case, of <?xml encoding="…"?>, <meta charset=…> or <meta content="…; charset=…">.
+// The encoding that the page declares, in small letters, by <?xml encoding="…"?>, <meta charset=…>
+// or <meta content="…; charset=…">; nothing where it declares none.
 std::optional<std::string> Declared(std::string_view bytes) {
   const std::string head = Lower(bytes.substr(0, kDeclaredWithin));
   const std::string_view view = head;
@@ -93,7 +100,7 @@ api::Result<std::string> DecodeHtml(std::string_view bytes, const HtmlOptions& o
                           "windows-1252", "cp1252", "x-cp1252", "us-ascii", "ascii"})) {
     return FromWindows1252(bytes);
   }
-  return refuse("\"" + CleanUtf8(declared->substr(0, 40)).text + "\"");
+  return refuse("\"" + CleanUtf8(declared->substr(0, 40)).text + "\"");  // the page's own text
 }
 
 }  // namespace lectern::tools

@@ -15,18 +15,21 @@ constexpr std::pair<std::string_view, Format> kFormats[] = {{"text", Format::kTe
                                                             {"markdown", Format::kMarkdown},
                                                             {"html", Format::kHtml},
                                                             {"pdf", Format::kPdf}};
+// Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
     {".pdf", Format::kPdf},    {".html", Format::kHtml},   {".htm", Format::kHtml},
     {".xhtml", Format::kHtml}, {".md", Format::kMarkdown}, {".markdown", Format::kMarkdown}};
 
 char Lower(char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
 
+// `lower` is in small letters, ASCII.
 bool StartsWithCaseless(std::string_view text, std::string_view lower) {
   return text.size() >= lower.size() && std::equal(lower.begin(), lower.end(), text.begin(),
                                                    [](char l, char c) { return l == Lower(c); });
 }
 
-// `text` without spaces and what is between `begin` and `end` at its start.
+// `text` behind white space, comments and processing instructions at its start; empty where one of
+// them is not closed.
 std::string_view BehindProlog(std::string_view text) {
   constexpr std::pair<std::string_view, std::string_view> kSkipped[] = {{"<!--", "-->"},
                                                                         {"<?", "?>"}};
@@ -42,6 +45,7 @@ std::string_view BehindProlog(std::string_view text) {
   }
 }
 
+// The character behind the tag's name is looked at, so that <htmlx> is none.
 bool BeginsAsHtml(std::string_view bytes) {
   if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
   const std::string_view begin = BehindProlog(bytes);

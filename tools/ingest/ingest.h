@@ -1,4 +1,5 @@
-// Documents as users have them -> the text that is indexed.
+// Turns a document as users have it (text, Markdown, HTML, PDF) into the text that is indexed, for
+// index-document and the server.
 #ifndef LECTERN_TOOLS_INGEST_INGEST_H_
 #define LECTERN_TOOLS_INGEST_INGEST_H_
 
@@ -14,37 +15,42 @@
 namespace lectern::tools {
 
 enum class Format { kText, kMarkdown, kHtml, kPdf };
+// The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames = "auto, text, markdown, html or pdf";
 
-// Returns the format of this name: "text", "markdown", "html" or "pdf".
+// The format that a name stands for: "text", "markdown", "html" or "pdf"; nothing for any other
+// name.
 std::optional<Format> ParseFormat(std::string_view name);
 
-// Detects the format: PDF by its magic, HTML by a doctype or <html at its start, behind spaces,
-// comments and an XML declaration; where the bytes do not tell, by the ending of `file_name`; else
-// text.
+// Detects the format. PDF is told by its first bytes, HTML by a doctype or <html at its start,
+// behind spaces, comments and an XML declaration; where the bytes do not tell, by the ending of
+// `file_name`; else it is text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {
   std::string format = "auto";  // or a name of ParseFormat
-  std::string file_name = {};   // its ending may tell the format; may be empty
-  std::function<bool()> is_cancelled =
-      {};  // asked at least every 50 ms while it takes long; may be empty
-  // At most so much for an HTML page's tree; 0: 1 GiB. pdftotext has its own limit (ChildLimits) in
-  // a process of its own.
+  std::string file_name = {};   // for messages, and its ending may tell the format; may be empty
+  // Whether to stop; called on the calling thread, about every 50 ms while it takes long; may be
+  // empty.
+  std::function<bool()> is_cancelled = {};
+  // The most memory that an HTML page's tree may take, in bytes; 0, and more than it: 1 GiB.
+  // pdftotext has its own limit (ChildLimits) in a process of its own.
   uint64_t memory_bytes = 0;
 };
 
 struct Ingested {
-  std::string text;                 // of text and Markdown the bytes as they are
-  std::vector<lectern_page> pages;  // of a PDF: those that have text
-  uint64_t num_pages = 0;           // of a PDF: all
+  std::string text;                 // text and Markdown: the bytes as they are, of any encoding
+  std::vector<lectern_page> pages;  // a PDF's pages that have text; else empty
+  uint64_t num_pages = 0;           // all pages of a PDF; else 0
   Format format = Format::kText;
 };
 
-// "2 of 5 pages have no text: scans are not read"; empty where all have.
+// "2 of 5 pages have no text: scans are not read"; empty where all have, and for other formats.
 std::string PagesNote(const Ingested& ingested);
 
-// INVALID_ARGUMENT (format), errors of ReadHtml and ReadPdf. Messages name the file.
+// Returns the text of a document. INVALID_ARGUMENT: options.format names none (param "format");
+// errors of ReadHtml and ReadPdf, whose messages name the file. Text and Markdown cannot fail: the
+// engine checks them when it indexes. Blocks for as long as pdftotext takes. Any thread.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 
 }  // namespace lectern::tools

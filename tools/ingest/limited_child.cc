@@ -22,9 +22,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using How = ChildEnd::How;
 
-constexpr int kPollMs = 50;
-constexpr size_t kMaxComplaint = 4096;
+constexpr int kPollMs = 50;             // between two looks at the clock and the cancellation
+constexpr size_t kMaxComplaint = 4096;  // bytes of stderr that are kept
 
+// An open file, closed at the end; negative: none.
 class Descriptor {
  public:
   // Above the standard ones, so that giving it to the child as one of these closes no other.
@@ -54,7 +55,8 @@ struct Pipe {
   bool ok() const { return read_end.get() >= 0 && write_end.get() >= 0; }
 };
 
-// A file in memory, at its start.
+// A file in memory with these bytes, at its start; none (errno says why) where that fails. A pipe
+// would not do: a PDF's table of objects is at its end, and pdftotext seeks.
 Descriptor MemoryFile(std::string_view bytes) {
   Descriptor file(memfd_create("document", MFD_CLOEXEC));
   if (file.get() < 0) return file;
@@ -68,7 +70,8 @@ Descriptor MemoryFile(std::string_view bytes) {
   return file;
 }
 
-// "": there is none.
+// The path of a program, by PATH; empty: there is none. Folders of PATH that are not absolute are
+// skipped: the current folder may be anybody's.
 std::string FindProgram(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* const variable = std::getenv("PATH");
@@ -82,12 +85,16 @@ std::string FindProgram(const std::string& name) {
   return "";
 }
 
+// Failures are ignored: a limit that is lower already stays.
 void Limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
   const rlimit limit = {soft, hard};
   setrlimit(resource, &limit);
 }
 
-// Between fork and exec of a process with threads: system calls alone.
+// The child's work between fork and exec: it takes its descriptors and limits, and becomes the
+// program. The parent has threads, which may have held locks when it forked, so that only system
+// calls may be made here (fork(2), signal-safety(7)): no allocation. If exec fails, its errno goes
+// into the pipe `failed`, which exec otherwise closes.
 [[noreturn]] void Become(const char* program, char* const* arguments, const ChildLimits& limits,
                          int in, int out, int err, int failed) {
   setpgid(0, 0);
@@ -102,11 +109,11 @@ void Limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
   dup2(err, STDERR_FILENO);
   close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   Limit(RLIMIT_AS, limits.memory_bytes, limits.memory_bytes);
-  Limit(RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + 1);
+  Limit(RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + 1);  // SIGXCPU, then SIGKILL
   Limit(RLIMIT_CORE, 0, 0);
   Limit(RLIMIT_FSIZE, 0, 0);
   Limit(RLIMIT_NPROC, 0, 0);
-  Limit(RLIMIT_NOFILE, 64, 64);
+  Limit(RLIMIT_NOFILE, 64, 64);  // for the program's libraries and fonts
   char locale[] = "LC_ALL=C";
   char* const environment[] = {locale, nullptr};
   execve(program, arguments, environment);
@@ -115,7 +122,7 @@ void Limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
   _exit(127);
 }
 
-// A child that runs until it is killed or ends, and its two pipes.
+// A running child and the parent's ends of its two pipes.
 class Child {
  public:
   Child(pid_t pid, Pipe out, Pipe err) : pid_(pid), out_(std::move(out)), err_(std::move(err)) {
@@ -131,6 +138,7 @@ class Child {
                                              std::chrono::duration<double>(limits.wall_seconds));
     uint64_t output_bytes = 0;
     while (!end_) {
+      // A child that closed both pipes may still run; its end is waited for, with the same limits.
       const bool has_ended = !is_reading() && HasEnded();
       if (has_ended) break;
       if (is_cancelled && is_cancelled()) end_ = How::kCancelled;
@@ -155,13 +163,16 @@ class Child {
  private:
   bool is_reading() const { return out_.read_end.get() >= 0 || err_.read_end.get() >= 0; }
 
-  // It stays to be reaped: until then its number is no other process's.
+  // Whether the child has ended. WNOWAIT leaves it to be reaped: until then no other process can
+  // have its number, which Reap's kill relies on.
   bool HasEnded() const {
     siginfo_t info{};
     return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
            info.si_pid == pid_;
   }
 
+  // Waits until one of the pipes has something, or for a moment. With both closed there is nothing
+  // to be woken by, so that the moment is short.
   void Wait() {
     pollfd ends[2] = {{out_.read_end.get(), POLLIN, 0}, {err_.read_end.get(), POLLIN, 0}};
     poll(ends, 2, is_reading() ? kPollMs : 5);
@@ -169,6 +180,7 @@ class Child {
     is_ready_[1] = ends[1].revents != 0;
   }
 
+  // Gives what a pipe has to `take`; at its end, closes it.
   template <typename Take>
   void Read(Descriptor& end, Take take) {
     if (end.get() < 0 || !is_ready_[&end == &err_.read_end]) return;
@@ -178,6 +190,7 @@ class Child {
     if (count == 0 || errno != EINTR) end.Close();
   }
 
+  // Kills the child's whole group, whether it still runs or not, and says how it ended.
   ChildEnd Reap() {
     kill(-pid_, SIGKILL);  // what has ended does not mind
     int status = 0;
@@ -210,6 +223,7 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
                     const ChildLimits& limits,
                     const std::function<bool(std::string_view)>& on_output,
                     const std::function<bool()>& is_cancelled) {
+  // Everything that allocates is done before the fork (Become).
   const auto not_started = [](int error) { return ChildEnd{How::kNotStarted, error, ""}; };
   const std::string program = FindProgram(command.front());
   if (program.empty()) return not_started(ENOENT);
@@ -227,7 +241,8 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
     Become(program.c_str(), arguments.data(), limits, in.get(), out.write_end.get(),
            err.write_end.get(), failed.write_end.get());
   }
-  setpgid(pid, pid);  // whoever of us comes first
+  setpgid(pid, pid);  // the child does the same: whoever comes first
+  // Waits until exec has closed the pipe, or has sent an errno through it.
   failed.write_end.Close();
   int error = 0;
   ssize_t count;

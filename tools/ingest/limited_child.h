@@ -1,5 +1,5 @@
-// Runs a program that reads foreign bytes so that it can do little harm: in a process of its own,
-// with limits, which is killed when it exceeds them.
+// Runs a program on bytes that nobody vouches for (pdftotext on a user's PDF), so that a bug in it
+// can do little harm: in a process of its own, with limits, killed when it exceeds them. Linux.
 #ifndef LECTERN_TOOLS_INGEST_LIMITED_CHILD_H_
 #define LECTERN_TOOLS_INGEST_LIMITED_CHILD_H_
 
@@ -12,33 +12,37 @@
 namespace lectern::tools {
 
 struct ChildLimits {
-  uint64_t memory_bytes = uint64_t{1} << 30;  // address space
-  uint64_t cpu_seconds = 20;
-  double wall_seconds = 60;
-  uint64_t output_bytes = uint64_t{256} << 20;
+  uint64_t memory_bytes = uint64_t{1} << 30;    // address space (RLIMIT_AS)
+  uint64_t cpu_seconds = 20;                    // processor time (RLIMIT_CPU)
+  double wall_seconds = 60;                     // by the clock
+  uint64_t output_bytes = uint64_t{256} << 20;  // of stdout; stderr beyond 4 KiB is dropped
 };
 
+// How the child ended.
 struct ChildEnd {
   enum class How {
     kExited,         // number: its exit status
     kSignalled,      // number: of the signal, which none of these sent
     kNotStarted,     // number: an errno; ENOENT: there is no such program
     kTooSlow,        // the processor's or the clock's limit
-    kTooMuchOutput,  //
+    kTooMuchOutput,  // more than output_bytes
     kRefused,        // on_output wanted no more
-    kCancelled,
+    kCancelled,      // is_cancelled said so
   };
   How how = How::kExited;
-  int number = 0;
+  int number = 0;         // of `how`, where the list above gives it a meaning; else 0
   std::string complaint;  // what it said on stderr first, at most 4 KiB of any bytes
 };
 
-// Runs `command` (looked up in PATH where it has no slash; no shell) with `input` as its stdin, a
-// file that can be sought in, and gives its stdout to `on_output` piece by piece, on the calling
-// thread, until that returns false. `is_cancelled` is asked at least every 50 ms. The child has its
-// own process group, no other files, LC_ALL=C and nothing else in its environment, may write no
-// files and, unless we are root, start no processes; it ends with the calling thread. When this
-// returns, the child and what it started are gone. Any thread.
+// Runs `command` (its program is looked up in PATH where it has no slash; no shell) until it ends
+// or has to be ended. `input` is its stdin, as a file that can be sought in. Its stdout is given to
+// `on_output` piece by piece, on the calling thread, until that returns false. `is_cancelled`,
+// which may be empty, is asked about every 50 ms.
+//
+// The child has its own process group and no other open files; its environment is LC_ALL=C alone.
+// It may write no files and, unless we are root, start no processes; it is killed when the calling
+// thread ends. When this returns, the child and what it started are gone. Any thread; the calling
+// process may have others.
 ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view input,
                     const ChildLimits& limits,
                     const std::function<bool(std::string_view)>& on_output,

@@ -9,28 +9,29 @@
 namespace lectern::tools {
 namespace {
 
-constexpr int kUsageStatus = 99;  // of a pdftotext that does not know our options
+constexpr int kUsageStatus = 99;  // exit status of a pdftotext that does not know an option
 constexpr char kInstall[] = "apt install poppler-utils";
 
 api::Error FileError(lectern_code code, const std::string& message) {
   return {code, message, "file"};
 }
 
-// The first line of what it complained about, as the end of a message: ": …"; or "".
+// ": …" with the first line that the program complained with, at most 200 bytes, to end a message
+// with; "" where it said nothing.
 std::string Said(const ChildEnd& end) {
   const std::string line = end.complaint.substr(0, std::min(end.complaint.find('\n'), size_t{200}));
   return line.empty() ? "" : ": " + CleanUtf8(line).text;
 }
 
-// Returns the error of pdftotext's end; nothing: it ran to its end.
+// The error that the end of pdftotext means; nothing: it read the PDF to its end.
 std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options) {
   const std::string& name = options.name;
   switch (end.how) {
     case ChildEnd::How::kNotStarted:
       if (end.number == ENOENT || end.number == EACCES) {
         return api::Error{LECTERN_NOT_FOUND,
-                          "PDF needs the program " + options.pdftotext +
-                              ", which is not here: " + kInstall + ", or give the text",
+                          "reading a PDF needs the program " + options.pdftotext +
+                              ", which is not installed: " + kInstall + ", or give the text",
                           "pdftotext"};
       }
       return FileError(LECTERN_IO_ERROR,
@@ -39,7 +40,7 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
       return FileError(LECTERN_CANCELLED, "cancelled while " + name + " was read");
     case ChildEnd::How::kTooSlow:
       return FileError(LECTERN_LIMIT_EXCEEDED,
-                       name + " takes pdftotext too long; split it, or give the text");
+                       "pdftotext takes too long to read " + name + "; split it, or give the text");
     case ChildEnd::How::kTooMuchOutput:
       return FileError(LECTERN_LIMIT_EXCEEDED,
                        name + " has too much text for one document; split it");
@@ -48,7 +49,7 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
                        options.pdftotext + " does not print what poppler's does; " + kInstall);
     case ChildEnd::How::kSignalled:
       return FileError(LECTERN_INVALID_ARGUMENT,
-                       "pdftotext died of " + name + " (signal " + std::to_string(end.number) +
+                       "pdftotext crashed on " + name + " (signal " + std::to_string(end.number) +
                            "): the PDF is damaged, or needs too much memory" + Said(end));
     case ChildEnd::How::kExited:
       break;

@@ -1,4 +1,5 @@
-// Extracts text and pages from a PDF, with poppler's pdftotext in a process of its own.
+// Extracts the text of a PDF and the places where its pages begin, with poppler's program pdftotext
+// in a process of its own (limited_child.h): readers of PDF have had many security holes.
 #ifndef LECTERN_TOOLS_INGEST_PDF_H_
 #define LECTERN_TOOLS_INGEST_PDF_H_
 
@@ -14,22 +15,26 @@
 namespace lectern::tools {
 
 struct PdfOptions {
-  std::string name = "the PDF";             // in messages
-  std::function<bool()> is_cancelled = {};  // asked at least every 50 ms; may be empty
-  std::string pdftotext = "pdftotext";      // the program
-  std::optional<ChildLimits> limits = {};   // else LimitsFor
+  std::string name = "the PDF";             // how messages call the file
+  std::function<bool()> is_cancelled = {};  // asked about every 50 ms; may be empty
+  std::string pdftotext = "pdftotext";      // the program, by name (PATH) or path
+  std::optional<ChildLimits> limits = {};   // nothing: LimitsFor the PDF's size
 };
 
-// 20 s of processor time and 10 s for each MiB (a page of prose takes 3 ms), at most 10 minutes.
+// The time that pdftotext gets: 20 s of processor time and 10 s for each whole MiB, at most 10
+// minutes (a page of prose takes 3 ms), and three times as long by the clock, because the machine
+// has other work too. Memory and output are ChildLimits' defaults.
 ChildLimits LimitsFor(uint64_t pdf_bytes);
 
-// The text of a PDF. Its errors have the param "file", but for the first:
+// Returns the text of a PDF; at least one page has some. Any thread. Errors, with the param "file"
+// but for the first:
+//
 // NOT_FOUND         there is no pdftotext (param "pdftotext"); the message says what to install
-// INVALID_ARGUMENT  it asks for a password; it is damaged, or pdftotext died of it
+// INVALID_ARGUMENT  it asks for a password; it is damaged or has no pages, or pdftotext died of it
 // EMPTY_DOCUMENT    it has no text: a scan
 // LIMIT_EXCEEDED    it takes too long, or has too much text
 // IO_ERROR          pdftotext could not be started, or is another program
-// CANCELLED
+// CANCELLED         options.is_cancelled said so
 api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options);
 
 }  // namespace lectern::tools

@@ -19,8 +19,8 @@ bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> list
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Splits "name:port"; the port is empty where there is none. False: it is no number, or the
-// brackets of an IPv6 address do not match.
+// Splits "name:port"; `port` is empty where there is none. False: the port is no number of at most
+// five digits, or the brackets of an IPv6 address do not match.
 bool SplitPort(std::string_view host, std::string_view& name, std::string_view& port) {
   const size_t bracket = host.find(']');
   const size_t colon = host.find(':', bracket == host.npos ? 0 : bracket);
@@ -30,7 +30,7 @@ bool SplitPort(std::string_view host, std::string_view& name, std::string_view& 
          std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// `host`: normal.
+// Whether a host in its normal form is an IPv4 or IPv6 address.
 bool IsAddress(const std::string& host) {
   in6_addr address;
   if (host.starts_with('[')) {
@@ -46,6 +46,8 @@ bool CannotBeRebound(const std::string& host) {
          IsOneOf(host, {"host.docker.internal", "host.containers.internal"});
 }
 
+// Whether the server is addressed by a name that it knows. Under any other name a foreign DNS
+// server may have pointed the browser here.
 bool IsKnownHost(const RequestHead& head, const AccessRules& rules) {
   if (Contains(rules.hosts, "*")) return true;
   const std::string_view given = head.Header("host");
@@ -54,7 +56,8 @@ bool IsKnownHost(const RequestHead& head, const AccessRules& rules) {
   return !host.empty() && (CannotBeRebound(host) || Contains(rules.hosts, host));
 }
 
-// In a time that does not depend on where they differ.
+// Compares in a time that depends on the length given alone, so that response times do not tell a
+// guesser how many characters are right. `wanted` is not empty.
 bool SameSecret(std::string_view given, std::string_view wanted) {
   unsigned char difference = given.size() == wanted.size() ? 0 : 1;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -63,7 +66,8 @@ bool SameSecret(std::string_view given, std::string_view wanted) {
   return difference == 0;
 }
 
-// The scheme of HTTP is of any case; X-Api-Key is what some clients of OpenAI's API send instead.
+// Whether the request has the token, as Authorization: Bearer, whose scheme is of any case (RFC
+// 9110, 11.1), or as X-Api-Key, which some clients of OpenAI's API send instead.
 bool HasToken(const RequestHead& head, const std::string& token) {
   constexpr std::string_view kScheme = "bearer ";
   const std::string_view given = head.Header("authorization");
@@ -83,11 +87,13 @@ bool IsOwnOrigin(const RequestHead& head) {
          (origin.starts_with("https://") && head.Header("sec-fetch-site") == "same-origin");
 }
 
+// Whether the rules name the origin, or allow any.
 bool IsAllowedOrigin(std::string_view origin, const AccessRules& rules) {
   return Contains(rules.origins, "*") || Contains(rules.origins, NormalOrigin(origin));
 }
 
-// Media types that a form sends, or a script without a preflight; none at all is one of them.
+// Media types that a browser's form sends, or a script without a preflight (Fetch, CORS-safelisted
+// request headers); no type at all is one of them.
 bool IsTypeOfForms(std::string_view type) {
   return IsOneOf(Lower(Trim(TakeUntil(type, ';'))),
                  {"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"});
@@ -105,6 +111,8 @@ bool MayBeForeignForm(const RequestHead& head) {
          head.Header("user-agent").starts_with("Mozilla/");
 }
 
+// Refuses requests of other sites' pages that the rules do not allow. Clients that are no browsers
+// send none of these headers and pass.
 std::optional<Refusal> CheckSite(const RequestHead& head, const AccessRules& rules) {
   const std::string_view origin = head.Header("origin");
   if (!origin.empty() && !IsOwnOrigin(head) && !IsAllowedOrigin(origin, rules)) {
@@ -180,6 +188,8 @@ std::string NormalHost(std::string_view host) {
   if (!SplitPort(host, name, port)) return "";
   if (name.starts_with('[')) return IsAddress(Lower(name)) ? Lower(name) : "";
   if (name.ends_with('.')) name.remove_suffix(1);
+  // Characters that would end a host in a URL, or separate the entries of a header, are in no name;
+  // names beyond ASCII come as Punycode.
   const bool is_name = !name.ends_with('.') && std::all_of(name.begin(), name.end(), [](char c) {
     return c > 0x20 && c < 0x7f &&
            std::string_view("[]/@?#\\,\"").find(c) == std::string_view::npos;

@@ -1,6 +1,7 @@
-// Decides which requests may reach the server at all, and which pages of other sites may read its
-// answers (CORS, https://fetch.spec.whatwg.org/). Guards against pages in the user's own browser:
-// DNS rebinding, forms and scripts of other sites. Pure functions.
+// Decides, from a request's headers alone, whether lectern-server answers it, and which web sites'
+// pages may read the answer (CORS, https://fetch.spec.whatwg.org/). The danger is a page in the
+// user's own browser, which reaches a server on this machine: by DNS rebinding, or by forms and
+// scripts of another site. Pure functions; any thread.
 #ifndef LECTERN_TOOLS_SERVER_ACCESS_RULES_H_
 #define LECTERN_TOOLS_SERVER_ACCESS_RULES_H_
 
@@ -16,36 +17,42 @@ namespace lectern::server {
 
 // Rules that every request must meet before its body is read.
 struct AccessRules {
-  // Names that clients call the server by, as NormalHost gives them; "*": any. Addresses, localhost
-  // and what else no foreign DNS server can answer for need not be listed.
+  // The names under which clients may address the server, as NormalHost gives them; "*": any.
+  // Addresses, localhost and other names that no foreign DNS server can answer for are always
+  // allowed.
   std::vector<std::string> hosts;
-  // Sites whose pages may ask, beside the server's own, as NormalOrigin gives them; "*": any.
+  // The sites whose pages may ask, beside the server's own, as NormalOrigin gives them; "*": any.
   std::vector<std::string> origins;
-  std::string token;                         // "Authorization: Bearer"; empty: none is needed
-  std::vector<std::string> public_paths = {  // without a token; the page asks for it
-      "/health", "/ready", "/", "/page.css", "/page.js"};
+  // The secret of "Authorization: Bearer" (or X-Api-Key); empty: none is needed.
+  std::string token;
+  // Paths that need no token: health checks, and the page, which asks its user for the token.
+  std::vector<std::string> public_paths = {"/health", "/ready", "/", "/page.css", "/page.js",
+                                           "/text.js"};
 };
 
-// Judges a request; nothing: it is let in. 401 unauthorized, 403 host_not_allowed and
-// origin_not_allowed, 415 for a POST that a form of another site may have sent.
+// Judges a request. Nothing: it is let in. 403 host_not_allowed: the Host header is none of ours.
+// 403 origin_not_allowed: a page of another site asks. 415 unsupported_media_type: a POST that a
+// form of another site may have sent. 401 unauthorized: the token is missing or wrong.
 std::optional<Refusal> CheckAccess(const RequestHead& head, const AccessRules& rules);
 
-// Headers that let a page of an allowed origin read the answer to `head`, whatever its status;
-// empty where no other site is allowed anything.
+// The headers that let a page of an allowed origin read the answer to `head`, whatever its status;
+// empty where the rules allow no other site.
 using Headers = std::vector<std::pair<std::string, std::string>>;
 Headers CorsHeaders(const RequestHead& head, const AccessRules& rules);
 
-// Whether a browser asks if a page may send a request of `Access-Control-Request-Method`. Where
-// CheckAccess lets `head` in, it may: PreflightHeaders, beside CorsHeaders, say so.
+// Whether `head` is a browser's question, before it sends a page's request, if that page may send
+// it (OPTIONS with Origin and Access-Control-Request-Method). Where CheckAccess lets `head` in, the
+// answer is yes: 204 with CorsHeaders and PreflightHeaders.
 bool IsPreflight(const RequestHead& head);
 Headers PreflightHeaders(const RequestHead& head);
 
-// Name or address of a Host header or of --allow-host: in lower case, without port, without the dot
-// that may end a name, IPv6 in its brackets; "*" as it is. Empty: `host` is none.
+// Returns the name or address of a Host header or of --allow-host in the form in which they are
+// compared: lower case, without port, without the dot that may end a name, IPv6 in its brackets;
+// "*" as it is. Empty: `host` is no host.
 std::string NormalHost(std::string_view host);
 
-// "https://example.org:8443" as browsers write it: lower case, no slash at the end, no default
-// port; "*" and "null" as they are. Empty: `origin` is none.
+// Returns an origin in the form in which browsers send it, "https://example.org:8443": lower case,
+// no slash at the end, no default port; "*" and "null" as they are. Empty: `origin` is no origin.
 std::string NormalOrigin(std::string_view origin);
 
 }  // namespace lectern::server

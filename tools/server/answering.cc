@@ -11,8 +11,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kTryAgain = std::chrono::milliseconds(50);
+constexpr auto kTryAgain = std::chrono::milliseconds(50);  // between two tries of the first in line
 
+// The error that a client gets for an answer that was ended. 499 is nginx's code for a client that
+// is gone; it is only counted, because nobody reads it.
 Refusal WhyEnded(EndedBy ended_by) {
   if (ended_by == EndedBy::kDeadline) {
     return {504, "deadline", "the answer took too long; ask for fewer tokens"};
@@ -50,12 +52,14 @@ HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id
 
 namespace {
 
+// Whether clients of OpenAI's API read the response.
 bool IsOpenAis(std::string_view path) {
   return path == "/v1/chat/completions" || path == "/v1/responses" ||
          path.starts_with("/v1/models");
 }
 
-// The field of OpenAI's that an option of the engine comes from; `said`: that with the messages.
+// The field of OpenAI's request that an option of the engine comes from. `said`: the field with the
+// messages.
 std::string FieldOf(std::string param, std::string_view said) {
   if (param == "document") return "model";
   if (param == "stop_texts") return "stop";
@@ -103,6 +107,7 @@ HttpResponse Answering::BusyResponse(const HttpRequest& request) const {
                          request.request_id);
 }
 
+// Each round ends one idle session, so that this ends.
 api::Result<api::Session> Answering::Open(const std::string& document) {
   for (;;) {
     auto session = engine_.Open(document);
@@ -154,7 +159,7 @@ std::variant<std::shared_ptr<Answering::Turn>, HttpResponse> Answering::Begin(
     const std::string& document, std::string question, api::AskOptions options,
     const HttpRequest& request, const std::string& session_id) {
   std::optional<Sessions::Lease> lease;
-  std::string id;  // of the document; who waits holds it by nothing else
+  std::string id;  // of the document: a request that waits holds no more of it
   if (!session_id.empty()) {
     auto taken = TakeSession(session_id, document, request);
     if (auto* const refused = std::get_if<HttpResponse>(&taken)) return std::move(*refused);
@@ -218,6 +223,7 @@ void Answering::Turn::GiveBack(bool is_answered) {
   lease_.reset();
 }
 
+// The document is closed first: turns that wait must not keep from others the memory they wait for.
 bool Answering::Turn::GetInLine(const std::function<bool()>& give_up) {
   Close();
   auto place = answering_.line_.Take(give_up);
@@ -232,6 +238,7 @@ bool Answering::Turn::IsLast() const {
 
 bool Answering::Turn::MakeRoom(bool was_last, const std::function<bool()>& give_up) {
   if (answering_.sessions_.EndLongestIdle()) return true;
+  // Was it the last, nothing that could end holds memory: the next try would fail as this one did.
   if (was_last || give_up()) return false;
   if (!place_in_line_) return GetInLine(give_up);
   Close();
@@ -242,10 +249,11 @@ bool Answering::Turn::MakeRoom(bool was_last, const std::function<bool()>& give_
 template <typename Attempt>
 std::invoke_result_t<Attempt> Answering::Turn::MakingRoom(Attempt attempt,
                                                           const std::function<bool()>& give_up) {
-  // Who came before has waited for longer.
+  // A turn that comes now gets behind those in line: they have waited for longer.
   if (!place_in_line_ && answering_.line_.load().running > 0) GetInLine(give_up);
   for (;;) {
-    const bool is_last = IsLast();  // before: who ends meanwhile may leave room
+    // Asked before the attempt: an answer that ends during it may leave room for the next one.
+    const bool is_last = IsLast();
     auto result = attempt();
     const bool is_full = !result.ok() && result.error().code == LECTERN_OUT_OF_MEMORY;
     if (!is_full || has_text_ || !MakeRoom(is_last, give_up)) return result;
@@ -267,7 +275,7 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
   const auto tell = [&](const std::function<bool(std::string_view)>& client) {
     return [&](std::string_view piece) {
       has_text_ = true;
-      place_in_line_.reset();  // it has all the memory that it will need
+      place_in_line_.reset();  // with the first text it has all the memory that it will need
       return scope.ended_by() == EndedBy::kNothing && !request_.peer->IsGone() &&
              (!client || client(piece));
     };

@@ -1,5 +1,6 @@
-// Answers a question for a client: opens the document, takes a slot, and generates the answer while
-// it watches whether the client is still there.
+// Answers one question for a client of lectern-server: waits for a free place, opens the document,
+// and generates the answer while it watches that the client is still there. The three formats of
+// requests (ask_api.cc, chat_api.cc, responses_api.cc) all ask through it.
 #ifndef LECTERN_TOOLS_SERVER_ANSWERING_H_
 #define LECTERN_TOOLS_SERVER_ANSWERING_H_
 
@@ -22,13 +23,16 @@
 namespace lectern::server {
 
 struct AnsweringOptions {
-  uint32_t num_slots = 4, max_waiting = 32;
-  int wait_seconds = 30, generate_seconds = 300;
+  uint32_t num_slots = 4;      // answers that are generated at the same time (--parallel)
+  uint32_t max_waiting = 32;   // questions that wait beyond these (--queue)
+  int wait_seconds = 30;       // the longest that a question waits
+  int generate_seconds = 300;  // the longest that an answer takes
   Sessions::Options sessions;
-  // Never told to clients: replaced in messages.
+  // Paths that clients must not see: messages say "the store" and "the model" instead.
   std::string store, model;
 };
 
+// Thread-safe: called from every connection's thread. `engine` must outlive it.
 class Answering {
  public:
   Answering(api::Engine& engine, AnsweringOptions options)
@@ -37,12 +41,15 @@ class Answering {
         sessions_(options_.sessions),
         slots_(options_.num_slots, options_.max_waiting) {}
 
-  // One question that may be generated now.
+  // One question that has its slot and may be generated now. Used by one thread; only the watch
+  // calls Cancel. It holds the slot until it is destroyed.
   class Turn {
    public:
-    // `on_text` as api::AskOptions::on_text; `events` is kept alive meanwhile, may be nullptr. An
-    // error is already for the client. Afterwards the next request may use the session; where there
-    // is none, it may be called again for another answer, which is drawn with the next seed.
+    // Generates the answer. `on_text` and `on_reasoning` as in api::AskOptions; `events`, which may
+    // be nullptr, gets a sign of life while there is nothing to send. The alternative is an error
+    // that is ready to be sent: 504 deadline, 503 stopping, 499 cancelled (the client is gone), or
+    // the engine's. Afterwards the next request may use the session. Without a session it may be
+    // called again, for another answer to the same question, drawn with the next seed.
     std::variant<api::Answer, HttpResponse> Generate(
         const std::function<bool(std::string_view)>& on_text, EventStream* events,
         const std::function<bool(std::string_view)>& on_reasoning = {});
@@ -50,19 +57,22 @@ class Answering {
 
    private:
     friend class Answering;
-    api::Result<api::Done> Open();  // where it is not
-    void Close();                   // where it can be opened again
+    api::Result<api::Done> Open();  // opens session_ if it is not open
+    void Close();                   // frees the document's memory, unless it is a conversation's
     void Cancel();                  // any thread
-    // Before the client is told: its next question may follow at once.
+    // Ends the use of the session, and keeps what is worth keeping. Called before the client gets
+    // the end of the answer, because its next question may follow at once.
     void GiveBack(bool is_answered);
-    // Does `attempt` until it has the memory that it needs: idle sessions go; then this turn gets
-    // in line, whose first one waits for others to end. Those in line hold no document, but for a
-    // conversation's. LECTERN_OUT_OF_MEMORY: nobody is left to wait for, or `give_up` says so.
+    // Repeats `attempt` until it no longer fails for want of memory (--max-ram). Each time it makes
+    // room: it ends an idle session; if there is none, this turn gets in line, where the first one
+    // waits for running answers to end. Turns in line hold no document, except a conversation's.
+    // LECTERN_OUT_OF_MEMORY: no answer runs that could free memory, or `give_up` says so.
     template <typename Attempt>
     std::invoke_result_t<Attempt> MakingRoom(Attempt attempt, const std::function<bool()>& give_up);
-    bool MakeRoom(bool was_last, const std::function<bool()>& give_up);  // false: there is none
-    bool GetInLine(const std::function<bool()>& give_up);
-    bool IsLast() const;  // first in line, and nobody runs who is not in line
+    // One step of that. False: there is no room to be made, and the attempt's error stands.
+    bool MakeRoom(bool was_last, const std::function<bool()>& give_up);
+    bool GetInLine(const std::function<bool()>& give_up);  // false: gave up
+    bool IsLast() const;  // this turn is first in line, and all others that run are in line too
     Turn(Answering& answering, GenerationSlots::Slot slot, std::optional<Sessions::Lease> lease,
          std::string document, std::string question, api::AskOptions options,
          const HttpRequest& request, std::chrono::steady_clock::time_point wait_until)
@@ -83,31 +93,35 @@ class Answering {
     const std::string document_;  // its id
     std::mutex session_mutex_;    // guards changing session_, which Cancel reads
     std::shared_ptr<api::Session> session_;
-    std::optional<GenerationSlots::Slot> place_in_line_;
+    std::optional<GenerationSlots::Slot> place_in_line_;  // of line_, while this is the first there
     const std::string question_;
     api::AskOptions options_;
-    bool has_text_ = false;  // the client has seen some
+    bool has_text_ = false;  // the client has seen some: the answer cannot begin again
     const HttpRequest& request_;
-    const std::chrono::steady_clock::time_point wait_until_;
+    const std::chrono::steady_clock::time_point wait_until_;  // for a slot and for memory
   };
-  // Waits for a slot. Otherwise the answer to a client that came at a bad time or asks for what is
-  // not there. `session`: empty, an id, or kNewSession, of which an id comes when its first
-  // question is answered. `request` must outlive the turn.
+  // Finds the document, waits for a slot, and opens the document. The alternative is the response
+  // to be sent instead: 503 overloaded with Retry-After, 404 for a document or session that is not
+  // there, 409 for a session in use, 400 for a session about another document. `session`: empty, an
+  // id, or kNewSession, whose id the client learns with its first answer. `request` must outlive
+  // the turn.
   std::variant<std::shared_ptr<Turn>, HttpResponse> Begin(const std::string& document,
                                                           std::string question,
                                                           api::AskOptions options,
                                                           const HttpRequest& request,
                                                           const std::string& session = {});
-  static constexpr char kNewSession[] = "new";  // no id: those are hex digits
+  static constexpr char kNewSession[] = "new";  // cannot be an id: those are hex digits
 
-  // Opens a document as Engine::Open does; if memory does not suffice, idle sessions are ended for
-  // it.
+  // Opens a document as Engine::Open does, for requests that generate nothing. Where memory does
+  // not suffice, it ends idle sessions until it does.
   api::Result<api::Session> Open(const std::string& document);
 
-  // Returns the name of a document that is given by name or id; `document` itself where it has
-  // none.
+  // Returns the name of a document that is given by its name or id; `document` itself where it has
+  // none or is not found.
   std::string DocumentName(const std::string& document);
 
+  // An error of the engine as a response to `request`: without this machine's paths, and for
+  // OpenAI's endpoints with OpenAI's names of fields and codes.
   HttpResponse ErrorResponse(const api::Error& error, const HttpRequest& request) const;
 
   api::Engine& engine() { return engine_; }
@@ -117,10 +131,11 @@ class Answering {
   GenerationSlots::Load load() const { return slots_.load(); }
 
  private:
-  HttpResponse BusyResponse(const HttpRequest& request) const;
-  // The document with this id, about which `session` is, for questions to come: they find it
-  // verified, and on the device.
+  HttpResponse BusyResponse(const HttpRequest& request) const;  // 503: no slot came free in time
+  // Keeps the document of `session`, whose id this is, open for questions to come, which then find
+  // it verified and on the device. Failing to do so is no error.
   void KeepOpen(const std::string& document, const api::Session& session);
+  // Begins or takes a session; the alternative is the response to send instead.
   std::variant<Sessions::Lease, HttpResponse> TakeSession(const std::string& session,
                                                           const std::string& document,
                                                           const HttpRequest& request);
@@ -135,7 +150,7 @@ class Answering {
                               .cancel = [this] { sessions_.EndAll(); },
                               .tick = [this] { sessions_.EndExpired(); }}};
   GenerationSlots slots_;
-  GenerationSlots line_{1, ~0u};  // of those who have a slot and no memory; its first one tries
+  GenerationSlots line_{1, ~0u};  // turns that have a slot but no memory; the first one tries
 };
 
 }  // namespace lectern::server

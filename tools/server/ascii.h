@@ -1,4 +1,5 @@
-// Handles the text of HTTP headers, which is ASCII whatever the locale: case, blanks, lists.
+// Small operations on the text of HTTP headers (case, blanks, lists), for the server's parsers.
+// HTTP is ASCII, so that none of them looks at the locale. Header only; any thread.
 #ifndef LECTERN_TOOLS_SERVER_ASCII_H_
 #define LECTERN_TOOLS_SERVER_ASCII_H_
 
@@ -7,6 +8,7 @@
 
 namespace lectern::server {
 
+// ASCII letters alone; other bytes stay.
 inline char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 inline std::string Lower(std::string_view text) {
@@ -15,21 +17,22 @@ inline std::string Lower(std::string_view text) {
   return lower;
 }
 
-// Removes the spaces and tabs at both ends.
+// Removes the spaces and tabs at both ends (RFC 9110, 5.6.3: OWS).
 inline std::string_view Trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == text.npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-// Takes the text up to `separator` from the front of `rest`, and the separator; all where there is
-// none.
+// Takes the text up to the first `separator` from the front of `rest`, and the separator with it;
+// all of it where there is none.
 inline std::string_view TakeUntil(std::string_view& rest, char separator) {
   const std::string_view part = rest.substr(0, rest.find(separator));
   rest.remove_prefix(part.size() < rest.size() ? part.size() + 1 : rest.size());
   return part;
 }
 
+// The value of a hexadecimal digit; -1: it is none.
 inline int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   const char lower = Lower(c);

@@ -1,4 +1,6 @@
-// POST /v1/ask: the object that ask-document --json prints, or the same as events.
+// POST /v1/ask, Lectern's own way to ask: answers the object that ask-document --json prints, or
+// streams it as events: "text" and "reasoning" as they are decoded, then "passages", then "done"
+// with the whole object, or "error".
 #include <map>
 
 #include "engine/requests/options.h"
@@ -10,11 +12,13 @@
 namespace lectern::server {
 namespace {
 
+// Units of the passages' offsets, by the values of "offset_unit".
 const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
     {"utf8", LECTERN_OFFSET_UTF8},
     {"utf16", LECTERN_OFFSET_UTF16},
     {"codepoint", LECTERN_OFFSET_CODEPOINT}};
 
+// The body of a request, read.
 struct AskRequest {
   std::string document, question, session;
   api::AskOptions options;
@@ -22,13 +26,14 @@ struct AskRequest {
   bool stream = false;
 };
 
-// "exact": true is a kv_budget of 1.
+// Reads "exact": true is another way to write "kv_budget": 1, and an error beside a kv_budget.
 void ReadExact(RequestFields& fields, api::AskOptions& options) {
   if (!fields.Boolean("exact").value_or(false)) return;
   if (options.kv_budget != 0) fields.Fail("exact", "and kv_budget exclude each other");
   options.kv_budget = 1;
 }
 
+// INVALID_ARGUMENT names the first field that is wrong, missing or not known.
 Result<AskRequest> ReadAsk(const std::string& body) {
   LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
   AskRequest ask;
@@ -50,8 +55,7 @@ Result<AskRequest> ReadAsk(const std::string& body) {
   return ask;
 }
 
-// Writes the answer as ask-document prints it, with the request's id, and the session's if there is
-// one.
+// The answer as ask-document prints it, with the request's id, and the session's if there is one.
 std::string AnswerBody(const api::Answer& answer, lectern_offset_unit unit,
                        const std::string& request_id, const std::string& session_id) {
   auto json = answer.Json(unit);
@@ -60,9 +64,11 @@ std::string AnswerBody(const api::Answer& answer, lectern_offset_unit unit,
   return json.ok() ? *json : "{}";
 }
 
+// The data of an event with a piece of text.
 std::string TextBody(std::string_view piece) { return Json(Json::Object{{"text", piece}}).Dump(); }
 
-// The "evidence" member alone.
+// The member "evidence" of an answer alone: the data of the event "passages". The limits are above
+// any answer's: it is the engine's own JSON.
 std::string PassagesBody(const std::string& answer) {
   const auto json =
       ParseJson(answer, {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24});

@@ -1,4 +1,6 @@
-// POST /v1/chat/completions, as OpenAI's clients speak it: `model` is a document's name or id.
+// POST /v1/chat/completions, as OpenAI's clients speak it
+// (https://platform.openai.com/docs/api-reference/chat): `model` is a document's name or id.
+// OPENAI.md lists every field and what becomes of it.
 #include "tools/server/conversation.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
@@ -7,8 +9,9 @@
 namespace lectern::server {
 namespace {
 
-constexpr uint64_t kMaxChoices = 128;  // as OpenAI's
+constexpr uint64_t kMaxChoices = 128;  // OpenAI's limit of "n"
 
+// The body of a request, read.
 struct Chat {
   std::string document, question;
   api::AskOptions options;
@@ -17,7 +20,7 @@ struct Chat {
   std::shared_ptr<Logprobs> logprobs;  // nullptr: not asked for
 };
 
-// Answers are text, whatever a client could also take.
+// Refuses fields that ask for anything but text: a client that sends them would misread the answer.
 void RefuseOtherOutput(RequestFields& fields) {
   if (!IsTextFormat(fields.Any("response_format"))) {
     fields.Fail("response_format", "must be {\"type\": \"text\"}: answers are plain text");
@@ -36,6 +39,7 @@ void RefuseOtherOutput(RequestFields& fields) {
   RefuseFunctions(fields);
 }
 
+// Reads logprobs and top_logprobs (0 to 20, as OpenAI's), and has the answer's tokens collected.
 void ReadLogprobs(RequestFields& fields, Chat& chat) {
   const bool is_wanted = fields.Boolean("logprobs").value_or(false);
   const uint64_t count = fields.Whole("top_logprobs", 0, 20).value_or(0);
@@ -48,6 +52,7 @@ void ReadLogprobs(RequestFields& fields, Chat& chat) {
   };
 }
 
+// Whether a stream is to end with a chunk of the usage.
 bool ReadIncludeUsage(RequestFields& fields) {
   const Json* const options = fields.Any("stream_options");
   if (!options) return false;
@@ -60,6 +65,8 @@ bool ReadIncludeUsage(RequestFields& fields) {
   return is_said && *usage->boolean();
 }
 
+// INVALID_ARGUMENT names the first field that is wrong or cannot be done. Fields that are not known
+// are ignored, as OpenAI's clients send new ones all the time: Finish is not called.
 Result<Chat> ReadChat(const std::string& body) {
   LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
   Chat chat;
@@ -82,7 +89,7 @@ Result<Chat> ReadChat(const std::string& body) {
   return chat;
 }
 
-// Sums of tokens over the answers to one question.
+// The tokens of a request: the document and the question once, the answers added up.
 struct Usage {
   uint64_t document = 0, question = 0, answer = 0, reasoning = 0;
 
@@ -100,11 +107,14 @@ struct Usage {
   }
 };
 
+// The log-probabilities of the tokens since the last call; null where they are not asked for.
 Json TakeLogprobs(const std::shared_ptr<Logprobs>& logprobs) {
   if (!logprobs) return nullptr;
   return Json::Object{{"content", logprobs->Take()}, {"refusal", nullptr}};
 }
 
+// Makes the objects of one response: the whole completion, or its chunks. `object`: its type's
+// name.
 class Completion {
  public:
   Completion(std::string id, std::string model, std::string_view object)
@@ -112,7 +122,7 @@ class Completion {
               {"object", object},
               {"created", Now()},
               {"model", std::move(model)}} {}
-  // Every chunk but the last has a null usage, where the last one has figures.
+  // With include_usage, every chunk but the last has a null "usage", as OpenAI's streams do.
   void AnnounceUsage() { base_["usage"] = nullptr; }
 
   static Json Choice(uint64_t index, const api::Answer& answer, Json logprobs) {
@@ -146,7 +156,8 @@ class Completion {
   Json::Object base_;
 };
 
-// Streams the chunks of one choice. False: it failed, and the client was told.
+// Streams the chunks of one choice: the role, the pieces, and the reason of its end. False: it
+// failed, and the client was told; the stream ends there.
 bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, EventStream& events,
                   const Completion& completion, Usage& usage, Json& receipt) {
   events.Send("", completion.Chunk(index, {{"role", "assistant"}, {"content", ""}}));
@@ -173,6 +184,8 @@ bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, Event
   return true;
 }
 
+// A stream of all choices, one after the other, then the usage if asked for, then OpenAI's end
+// mark.
 HttpResponse StreamChat(Chat chat, std::shared_ptr<Answering::Turn> turn, Completion completion) {
   if (chat.include_usage) completion.AnnounceUsage();
   return EventsResponse([turn = std::move(turn), chat = std::move(chat),

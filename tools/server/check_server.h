@@ -1,4 +1,5 @@
-// Asks a lectern-server whether it takes questions: for health checks of containers, and scripts.
+// Asks another lectern-server whether it takes questions: lectern-server --check, for health checks
+// of containers and for scripts.
 #ifndef LECTERN_TOOLS_SERVER_CHECK_SERVER_H_
 #define LECTERN_TOOLS_SERVER_CHECK_SERVER_H_
 
@@ -7,8 +8,9 @@
 
 namespace lectern::server {
 
-// GET /ready below `url`, such as "http://127.0.0.1:8017", within a few seconds. Nothing: the server
-// takes questions; else why it does not.
+// GET /ready below `url`, such as "http://127.0.0.1:8017" (http alone; a path before it may be a
+// proxy's), within 3 s for the connection and 3 s for the answer. Nothing: the server takes
+// questions; else the reason why it does not, for the user.
 std::optional<std::string> CheckServer(const std::string& url);
 
 }  // namespace lectern::server

@@ -15,6 +15,7 @@ std::optional<std::string_view> ChunkedBody::Take(std::string_view& bytes) {
       if (left_ == 0) state_ = State::kDataEnd;
       return data;
     }
+    // Behind a chunk's data there is an empty line: its CR alone.
     const size_t max = state_ == State::kDataEnd   ? 1
                        : state_ == State::kTrailer ? kMaxTrailer - trailer_bytes_
                                                    : kMaxLine;
@@ -24,7 +25,8 @@ std::optional<std::string_view> ChunkedBody::Take(std::string_view& bytes) {
   return std::string_view();
 }
 
-// False: the line is too long or not what has to stand here.
+// Takes a line, or the part of it that has come. False: the line is too long, does not end with CR
+// LF (a lone LF is what proxies read differently), or is not what has to stand here.
 bool ChunkedBody::TakeLine(std::string_view& bytes, size_t max) {
   const size_t end = bytes.find('\n');
   const std::string_view part = bytes.substr(0, end);
@@ -40,6 +42,7 @@ bool ChunkedBody::TakeLine(std::string_view& bytes, size_t max) {
   return is_good;
 }
 
+// Acts on the complete line_, without its end. False: it may not stand here.
 bool ChunkedBody::EndLine() {
   switch (state_) {
     case State::kSize:
@@ -54,9 +57,10 @@ bool ChunkedBody::EndLine() {
   }
 }
 
-// Hexadecimal digits, then nothing or ";extension"; blanks may stand before the semicolon.
+// A chunk's size: hexadecimal digits, then nothing or ";extension"; blanks may stand before the
+// semicolon. A size of 0 ends the data; trailers follow.
 bool ChunkedBody::ParseSize() {
-  constexpr size_t kMaxDigits = 15;  // below 2^60: sums of it do not overflow
+  constexpr size_t kMaxDigits = 15;  // sizes are below 2^60: sums of two do not overflow
   std::string_view extension = line_;
   const std::string_view text = Trim(TakeUntil(extension, ';'));
   const bool is_plain =

@@ -10,18 +10,19 @@
 
 namespace lectern::server {
 
-// Not thread-safe. However the bytes are cut into pieces, the result is the same. Extensions and
-// trailers are skipped: nobody here knows any.
+// Not thread-safe. The result does not depend on how the bytes are cut into pieces. Extensions and
+// trailers are checked for length and skipped: the server knows none.
 class ChunkedBody {
  public:
   static constexpr size_t kMaxLine = 1024;         // of a size with its extensions
   static constexpr size_t kMaxTrailer = 8 * 1024;  // of all trailers together
 
-  // Takes from the front of `bytes` what belongs to the body, all until it is done. Returns data,
-  // which lies in the old `bytes`; empty where more bytes are needed or the body is done. nullopt:
-  // the bytes are no chunks, or a line is too long, and nothing more can be taken.
+  // Takes from the front of `bytes` what belongs to the body; once the body is done, nothing, so
+  // that what is left begins the next request. Returns data, which lies in the memory of the old
+  // `bytes`; empty: more bytes are needed, or the body is done. nullopt: the bytes are no chunks,
+  // or a line is too long; nothing more can be taken.
   std::optional<std::string_view> Take(std::string_view& bytes);
-  uint64_t left() const { return left_; }  // bytes of the chunk that are still to come
+  uint64_t left() const { return left_; }  // data bytes of this chunk that are still to come
   bool is_done() const { return state_ == State::kDone; }
 
  private:
@@ -31,7 +32,7 @@ class ChunkedBody {
   bool ParseSize();
 
   State state_ = State::kSize;
-  std::string line_;  // the one that is not complete, without its line feed
+  std::string line_;  // the bytes of a line that is not complete yet
   uint64_t left_ = 0;
   size_t trailer_bytes_ = 0;
 };

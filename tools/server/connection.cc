@@ -12,12 +12,13 @@ namespace {
 
 // The server reads up to this many bytes that a refused client still sends, so that the client
 // comes to read the refusal.
-constexpr size_t kLingerBytes = 2 << 20;
-constexpr int kLingerMs = 100;  // without a byte
-constexpr auto kLinger = std::chrono::seconds(2);
-// Who says that it sends no more later than this after its request has left (HTTP/1.0 only).
+constexpr size_t kLingerBytes = 2 << 20;           // more than a body that is refused for its size
+constexpr int kLingerMs = 100;                     // ends when nothing came for so long
+constexpr auto kLinger = std::chrono::seconds(2);  // at the latest
+// A client of HTTP/1.0 that ends its sending later than this after its request is taken for gone.
 constexpr auto kHalfClose = std::chrono::seconds(1);
 
+// At least 0: poll takes negative times for ever.
 int MillisecondsUntil(Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   return static_cast<int>(std::max<int64_t>(0, left.count()));
@@ -74,17 +75,19 @@ void Connection::Begin() {
   probe_ = Probe::kMayNot;
 }
 
+// Costs one poll; POLLRDHUP alone may also be a client that shut down its writing side.
 bool Connection::IsGone() const {
   pollfd socket = {.fd = fd_, .events = POLLRDHUP, .revents = 0};
   if (::poll(&socket, 1, 0) <= 0) return false;
   return (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 || HasLeft();
 }
 
-// The client sends no more: it has closed the connection, or only its writing side and waits for
-// the answer. TCP says which when it is sent something: a connection that is closed is reset.
-// Before the answer that something is "100 Continue", which clients of HTTP/1.1 skip wherever it
-// comes (RFC 9110, 15.2); later it is the answer itself. For HTTP/1.0 there is nothing to send:
-// clients that shut down their writing side do so with the request, those that leave do so later.
+// The client sends no more: it has either closed the connection, or only its writing side and waits
+// for the answer. TCP tells which when it is sent something: a closed connection answers with a
+// reset, which the next poll sees. Before the answer begins, that something is "100 Continue",
+// which clients of HTTP/1.1 skip wherever it comes (RFC 9110, 15.2); later it is the answer itself.
+// To HTTP/1.0 nothing can be sent: its clients that shut down their writing side do so with the
+// request, those that leave do so later.
 bool Connection::HasLeft() const {
   const std::lock_guard lock(probe_mutex_);
   if (minor_version_ == 0) {
@@ -124,6 +127,7 @@ OpenConnections::Scope::~Scope() {
 void OpenConnections::Scope::SetIdle(bool is_idle) {
   const std::lock_guard lock(all_.mutex_);
   if (is_idle == is_idle_) return;
+  // At the end of the list: the front of idle_ is the one that has waited longest.
   std::list<int>&to = is_idle ? all_.idle_ : all_.busy_, &from = is_idle ? all_.busy_ : all_.idle_;
   to.splice(to.end(), from, place_);
   is_idle_ = is_idle;
@@ -135,7 +139,8 @@ uint32_t OpenConnections::count() const {
   return static_cast<uint32_t>(busy_.size() + idle_.size());
 }
 
-// SHUT_RD alone: it wakes the thread that waits, and what has come by then can still be read.
+// SHUT_RD alone: it wakes the thread that waits, and a request that has come by then can still be
+// read and answered.
 bool OpenConnections::EndOldestIdle() {
   const std::lock_guard lock(mutex_);
   if (idle_.empty()) return false;

@@ -1,4 +1,5 @@
-// Reads from and writes to one client's socket, and keeps the list of all that are open.
+// One client's TCP connection: reading and writing with deadlines, and finding out whether the
+// client is still there. And the list of all open connections, by which the server ends them.
 #ifndef LECTERN_TOOLS_SERVER_CONNECTION_H_
 #define LECTERN_TOOLS_SERVER_CONNECTION_H_
 
@@ -15,8 +16,8 @@ namespace lectern::server {
 
 using Clock = std::chrono::steady_clock;
 
-// Reads into a buffer with deadlines; writes end when the client takes nothing for a while. Used by
-// one thread, except IsGone.
+// Reads into a buffer with deadlines; writes fail when the client takes nothing for a while. Used
+// by one thread, except IsGone, which any thread may call.
 class Connection : public Peer {
  public:
   // Owns `fd`. `write_ms`: how long a client may take nothing.
@@ -24,50 +25,54 @@ class Connection : public Peer {
   ~Connection() override;
   Connection(const Connection&) = delete;
 
-  // Bytes that came and were not used yet; what is used is erased from its front.
+  // The bytes that have come and were not used yet. The caller erases those it uses from the front.
   std::string& buffer() { return buffer_; }
-  // Adds what comes to the buffer, at most `most` bytes. False: nothing came before the deadline,
-  // or the client sends no more.
+  // Waits for bytes and adds them to the buffer, at most `most`. False: nothing came before the
+  // deadline, the client sends no more (is_at_end), or the connection failed.
   bool Read(size_t most, Clock::time_point deadline);
   bool is_at_end() const { return is_at_end_; }  // the client sends no more
+  // Writes all bytes. False: the connection failed, or the client took none for `write_ms`.
   bool Write(std::string_view bytes) const;
 
-  // Around the time in which the answer to a request is made: whether the client still waits may be
-  // asked then. Until Begin, a client of HTTP/1.1 may be sent "100 Continue".
+  // Wait: the request has been read and its answer is being made; Begin: the answer's first bytes
+  // follow. Between the two IsGone may send a client of HTTP/1.1 "100 Continue", to find out
+  // whether it still waits. `minor_version`: of the request's HTTP/1.
   void Wait(int minor_version);
   void Begin();
   bool IsGone() const override;
 
-  // Ends it such that the client comes to read what was written last, although it may still send.
+  // Ends the connection such that the client can read what was written last, although it may still
+  // be sending: closing a socket with unread bytes resets it, and the client may lose our answer.
   void Finish();
   int fd() const { return fd_; }
 
  private:
-  enum class Probe { kMay, kMayNot, kSent };
-  bool WaitFor(short event, int ms) const;
+  enum class Probe { kMay, kMayNot, kSent };  // whether "100 Continue" may be sent
+  bool WaitFor(short event, int ms) const;    // false: not in time; errors count as the event
   bool HasLeft() const;
 
   const int fd_, write_ms_;
   std::string buffer_;
   bool is_at_end_ = false;
-  mutable std::mutex probe_mutex_;
+  mutable std::mutex probe_mutex_;  // guards all below
   mutable Probe probe_ = Probe::kMayNot;
   mutable bool is_half_closed_ = false;
   int minor_version_ = 1;
   Clock::time_point waits_since_;
 };
 
-// Thread-safe. Knows which connections wait for a request, so that these can go when the server
-// stops or has too many.
+// All open connections of a server. It knows which ones wait for a request, so that these can be
+// ended when the server stops or has too many. Thread-safe.
 class OpenConnections {
  public:
-  // The time that a connection is open.
+  // Registers a connection as long as it exists; destroy it before the socket is closed, whose
+  // number another one could get.
   class Scope {
    public:
     Scope(OpenConnections& all, int fd);
     ~Scope();
     Scope(const Scope&) = delete;
-    void SetIdle(bool is_idle);
+    void SetIdle(bool is_idle);  // whether it waits for a request
 
    private:
     OpenConnections& all_;

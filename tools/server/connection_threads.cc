@@ -6,8 +6,8 @@
 namespace lectern::server {
 namespace {
 
-constexpr size_t kIdleThreads = 32;
-constexpr auto kIdleFor = std::chrono::seconds(5);  // each of them
+constexpr size_t kIdleThreads = 32;                 // that wait for a task at the same time
+constexpr auto kIdleFor = std::chrono::seconds(5);  // how long each of them waits
 
 }  // namespace
 
@@ -48,6 +48,8 @@ bool ConnectionThreads::Begin() {
   }
 }
 
+// Takes tasks until it has been idle for too long, or enough others are idle. `self`: this thread's
+// place in threads_. A thread cannot join itself: it moves itself to ended_.
 void ConnectionThreads::Work(std::list<std::thread>::iterator self) {
   std::unique_lock lock(mutex_);
   for (;;) {

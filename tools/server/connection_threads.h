@@ -1,4 +1,5 @@
-// Runs a thread for each connection that is open, and keeps some of them for the next connections.
+// Runs a task for each open connection of the server, each on a thread of its own, and keeps some
+// threads for the next connections, which then need not wait for a thread to start.
 #ifndef LECTERN_TOOLS_SERVER_CONNECTION_THREADS_H_
 #define LECTERN_TOOLS_SERVER_CONNECTION_THREADS_H_
 
@@ -11,22 +12,25 @@
 
 namespace lectern::server {
 
+// Run is called by one thread, the one that accepts connections. There are as many threads as tasks
+// at once; no bound but the caller's.
 class ConnectionThreads {
  public:
   ~ConnectionThreads();  // after the last task has ended
-  // One thread. False: no further thread can be had; `task` waits until one that is there ends its
-  // own. Throws where none is there.
+  // Runs `task` on an idle thread or a new one. False: the system gives no further thread; `task`
+  // waits until a running one ends. Throws std::system_error, with the task dropped, where no
+  // thread is running at all.
   bool Run(std::function<void()> task);
 
  private:
-  bool Begin();
-  void Work(std::list<std::thread>::iterator self);
+  bool Begin();                                      // a new thread; with the mutex held
+  void Work(std::list<std::thread>::iterator self);  // what a thread does
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
-  std::list<std::thread> threads_, ended_;
-  size_t idle_ = 0;
+  std::list<std::thread> threads_, ended_;  // ended_: to be joined by the next Run
+  size_t idle_ = 0;                         // threads that wait for a task
   bool is_ending_ = false;
 };
 

@@ -8,19 +8,20 @@
 namespace lectern::server {
 namespace {
 
+// A member that is a string; empty where it is missing or none.
 std::string_view TextIn(const Json& object, std::string_view key) {
   const Json* const member = object.Find(key);
   return member && member->string() ? std::string_view(*member->string()) : std::string_view();
 }
 
-// Line after line.
+// Adds a text on a line of its own; empty ones add nothing.
 void Join(std::string& text, std::string_view more) {
   if (!text.empty() && !more.empty()) text += '\n';
   text += more;
 }
 
-// Two messages of one side: lines stay one line, which small models are asked in; longer texts keep
-// their lines.
+// Joins two messages of one side. Two single lines become one line, the form in which small models
+// are trained on questions; longer texts keep their lines.
 void JoinMessages(std::string& text, std::string_view more) {
   const bool are_lines =
       text.find('\n') == std::string::npos && more.find('\n') == std::string_view::npos;
@@ -34,7 +35,8 @@ bool IsOneOf(std::string_view name, const std::string_view (&names)[kSize]) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// Items of a response's input that say nothing to a model that only answers.
+// Types of items and parts in OpenAI's formats. Silent ones are left out: they say nothing to a
+// model that only answers.
 constexpr std::string_view kSilentItems[] = {"reasoning", "file_search_call", "web_search_call",
                                              "mcp_list_tools"};
 constexpr std::string_view kCallItems[] = {"function_call", "custom_tool_call"};
@@ -42,6 +44,7 @@ constexpr std::string_view kResultItems[] = {"function_call_output", "custom_too
 constexpr std::string_view kSilentParts[] = {"reasoning", "thinking", "redacted_thinking"};
 constexpr std::string_view kTextParts[] = {"text", "input_text", "output_text"};
 
+// Reads the messages one by one. One use: Read, then Finish.
 class Reader {
  public:
   explicit Reader(const char* param) : param_(param) {}
@@ -72,8 +75,8 @@ class Reader {
   const char* const param_;
   size_t index_ = 0;  // of the message that is read
   Conversation read_;
-  bool has_turn_ = false;  // the assistant spoke last
-  std::string results_;    // of tools, which nobody has spoken after
+  bool has_turn_ = false;  // the assistant spoke last, in the last of read_.turns
+  std::string results_;    // results of tools that no message follows yet
   std::map<std::string, std::string, std::less<>> tools_;  // name by the id of a call
 };
 
@@ -139,6 +142,7 @@ Status Reader::ReadAssistant(const Json& message) {
   return {};
 }
 
+// A call of a tool, as a line of text: Called search({"q": "rent"}).
 void Reader::AddCall(const Json& call, std::string_view id) {
   const std::string name(TextIn(call, "name"));
   if (!id.empty()) tools_[std::string(id)] = name;
@@ -155,7 +159,7 @@ Status Reader::ReadResult(const Json& item, std::string_view id, const char* con
   return {};
 }
 
-// A string, parts that are text, or nothing: "".
+// The text of a message's content: a string, parts that are text, or nothing ("").
 Result<std::string> Reader::Text(const Json& item, const char* key) const {
   const Json* const content = item.Find(key);
   if (!content || content->is_null()) return std::string();
@@ -198,6 +202,8 @@ void Reader::AddQuestion(std::string_view text) {
   has_turn_ = false;
 }
 
+// Adds to the assistant's answer. The question before it is what was collected since the last
+// answer; it may be empty.
 void Reader::AddAnswer(std::string_view text) {
   TakeResults();
   if (!has_turn_) read_.turns.push_back({std::exchange(read_.question, {}), {}});
@@ -213,6 +219,9 @@ void Reader::TakeResults() {
   has_turn_ = true;
 }
 
+// Makes the question of the text that no answer followed: results of tools, and a client's only
+// message even where it is a system message. An answer at the end is none: continuing it would need
+// another prompt than the chat template has.
 Result<Conversation> Reader::Finish() {
   if (!results_.empty()) {
     JoinMessages(read_.question, results_);
@@ -239,6 +248,7 @@ Result<Conversation> ReadConversation(const Json& messages, const char* param) {
   return reader.Finish();
 }
 
+// The limits are above any answer's: it is the engine's own JSON.
 Json ReceiptJson(const api::Answer& answer) {
   auto json = answer.Json();
   if (!json.ok()) return nullptr;

@@ -1,4 +1,5 @@
-// Shared by OpenAI's request formats: reads messages, and writes receipts as usage.
+// Turns the messages of OpenAI's request formats (chat completions, responses) into a question with
+// the turns before it, as the engine asks it.
 #ifndef LECTERN_TOOLS_SERVER_CONVERSATION_H_
 #define LECTERN_TOOLS_SERVER_CONVERSATION_H_
 
@@ -11,26 +12,31 @@
 namespace lectern::server {
 
 struct Conversation {
-  std::string instructions;
-  std::vector<api::Turn> turns;  // before the question: a stateless request has no session
-  std::string question;
+  std::string instructions;      // of system and developer messages; may be empty
+  std::vector<api::Turn> turns;  // questions and answers before the question, oldest first
+  std::string question;          // never of white space alone
 };
-// Reads the messages of chat completions and the items of responses, in any order but that the last
-// one, instructions aside, is to be answered:
+// Reads the messages of chat completions and the items of responses. Any order is taken, as long as
+// the last one, instructions aside, can be answered:
+//
 //  - system and developer messages are instructions, wherever they stand; where nothing else is
 //    said, they are the question;
-//  - neighbours of one side are joined, and what the assistant says first answers an empty
-//  question;
+//  - neighbours of one side are joined; if the assistant speaks first, it answers an empty
+//    question;
 //  - calls of tools and their results become lines of the assistant's; results that come last are
-//    the question.
-// Parts of text are joined. INVALID_ARGUMENT of `param`: a part that is no text, an item that
-// cannot be read as text, no question.
+//    the question;
+//  - parts of text are joined; a model's reasoning is left out.
+//
+// `param`: the field's name, "messages" or "input". INVALID_ARGUMENT of it: no list, a part that is
+// no text, an item that cannot be read as text, or no question; the message names the place
+// ("messages[3]: …").
 Result<Conversation> ReadConversation(const Json& messages, const char* param);
 
-// Writes what Lectern says beyond a format: the object of /v1/ask.
+// The object that /v1/ask answers, for the member "lectern" of OpenAI's formats: passages and the
+// receipt. Null where it cannot be made.
 Json ReceiptJson(const api::Answer& answer);
 
-// Seconds since 1970.
+// The time, in seconds since 1970, as "created" has it.
 int64_t Now();
 
 }  // namespace lectern::server

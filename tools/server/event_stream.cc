@@ -5,7 +5,7 @@
 namespace lectern::server {
 namespace {
 
-constexpr auto kSilence = std::chrono::seconds(10);
+constexpr auto kSilence = std::chrono::seconds(10);  // far below any proxy's timeout
 
 }  // namespace
 
@@ -36,7 +36,7 @@ bool EventStream::is_gone() const {
 HttpResponse EventsResponse(std::function<void(EventStream&)> send) {
   HttpResponse response;
   response.content_type = "text/event-stream; charset=utf-8";
-  response.headers.emplace_back("X-Accel-Buffering", "no");
+  response.headers.emplace_back("X-Accel-Buffering", "no");  // nginx: pass on as it comes
   response.stream = [send = std::move(send)](ResponseStream& stream) {
     EventStream events(stream);
     send(events);

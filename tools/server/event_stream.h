@@ -1,5 +1,6 @@
-// Sends server-sent events on a response stream, from two threads: the one that answers, and the
-// watch, which keeps silent connections alive.
+// Sends server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) as the
+// body of a response. Two threads write: the one that generates the answer, and the watch, which
+// keeps silent connections alive.
 #ifndef LECTERN_TOOLS_SERVER_EVENT_STREAM_H_
 #define LECTERN_TOOLS_SERVER_EVENT_STREAM_H_
 
@@ -12,15 +13,18 @@
 
 namespace lectern::server {
 
+// Thread-safe. `stream` must outlive it.
 class EventStream {
  public:
   explicit EventStream(ResponseStream& stream) : stream_(stream) {}
 
-  // `name` may be empty: the event has data alone. `data`: one line. False: the client is gone.
+  // Sends an event. `name` may be empty, as in OpenAI's streams of data alone; `data` is one line.
+  // False: the client is gone, now or before.
   bool Send(std::string_view name, std::string_view data);
-  // A comment, where nothing was sent for ten seconds.
+  // Sends a comment where nothing was sent for ten seconds, so that proxies do not end a silent
+  // connection. Never waits for another thread that writes.
   void KeepAlive();
-  bool is_gone() const;
+  bool is_gone() const;  // a write has failed
 
  private:
   bool Write(std::string_view bytes);  // with the mutex held
@@ -31,7 +35,8 @@ class EventStream {
   bool is_gone_ = false;
 };
 
-// A response of events: what `send` sends.
+// A response whose body are the events that `send` sends, on the connection's thread, after the
+// head.
 HttpResponse EventsResponse(std::function<void(EventStream&)> send);
 
 }  // namespace lectern::server

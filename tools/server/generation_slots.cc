@@ -6,14 +6,15 @@
 namespace lectern::server {
 namespace {
 
-constexpr auto kPoll = std::chrono::milliseconds(50);
-constexpr double kNewest = 0.2;  // weight of the last answer in the mean
+constexpr auto kPoll = std::chrono::milliseconds(50);  // between two questions whether to give up
+constexpr double kNewest = 0.2;  // weight of the last answer in the (exponential) mean
 
 }  // namespace
 
 std::variant<GenerationSlots::Slot, GenerationSlots::Refused> GenerationSlots::Take(
     const std::function<bool()>& give_up) {
   std::unique_lock lock(mutex_);
+  // A slot that is free belongs to those who wait, if any does.
   const bool is_free = running_ < num_slots_ && waiting_.empty();
   if (!is_free && waiting_.size() >= max_waiting_) return Refused::kFull;
   const uint64_t ticket = next_ticket_++;

@@ -1,4 +1,5 @@
-// Limits how many answers are generated at a time; requests beyond that wait in order.
+// Limits how many answers the server generates at the same time; further requests wait in the order
+// in which they came, and those beyond the limit of the queue are refused.
 #ifndef LECTERN_TOOLS_SERVER_GENERATION_SLOTS_H_
 #define LECTERN_TOOLS_SERVER_GENERATION_SLOTS_H_
 
@@ -39,15 +40,16 @@ class GenerationSlots {
   };
 
   enum class Refused { kFull, kGaveUp };
-  // First come, first served. kFull at once when too many wait; kGaveUp when `give_up`, asked about
-  // 20 times a second, says so.
+  // Waits for a slot; first come, first served. kFull, at once: max_waiting others wait already.
+  // kGaveUp: `give_up` said so, which is asked about 20 times a second with a lock held.
   std::variant<Slot, Refused> Take(const std::function<bool()>& give_up);
 
   struct Load {
     uint32_t running, waiting;
   };
   Load load() const;
-  // When one who is refused now may try again: from how long answers took, at least 1.
+  // Seconds after which a client that is refused now may try again, by how long answers took of
+  // late and how many wait; from 1 to 3600.
   uint32_t RetryAfterSeconds() const;
 
  private:
@@ -56,10 +58,10 @@ class GenerationSlots {
   const uint32_t num_slots_, max_waiting_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<uint64_t> waiting_;  // tickets
+  std::deque<uint64_t> waiting_;  // tickets of those who wait, the oldest first
   uint64_t next_ticket_ = 0;
-  uint32_t running_ = 0;
-  double mean_seconds_ = 1;  // of late
+  uint32_t running_ = 0;     // slots that are taken
+  double mean_seconds_ = 1;  // that a slot was held, of late; 1 is a guess before the first
 };
 
 }  // namespace lectern::server

@@ -1,4 +1,5 @@
-// Requests and responses as the server's handlers see them: read, limited and checked before.
+// HTTP requests and responses as the server's handlers see them. The guard (http_guard.h) has read,
+// bounded and checked a request before a handler gets it, and writes the response that it returns.
 #ifndef LECTERN_TOOLS_SERVER_HTTP_H_
 #define LECTERN_TOOLS_SERVER_HTTP_H_
 
@@ -11,7 +12,7 @@
 
 namespace lectern::server {
 
-// Why a request is not handled: what the client gets instead.
+// A request that is not handled: the error that the client gets instead.
 struct Refusal {
   int status = 400;
   std::string code;          // snake_case, for programs
@@ -50,10 +51,10 @@ class Peer {
 
 struct HttpRequest {
   RequestHead head;
-  std::string body;
-  std::string body_file;   // of an upload: where its bytes are, until the handler returns
-  std::string request_id;  // the client's if it is plain, else ours
-  const Peer* peer = nullptr;
+  std::string body;            // empty for an upload
+  std::string body_file;       // path of an upload's bytes, until the handler returns; else empty
+  std::string request_id;      // the client's X-Request-Id if it is plain, else a new one
+  const Peer* peer = nullptr;  // outlives the response; never nullptr in a handler
 };
 
 // Where a streamed response goes, as it comes.
@@ -64,18 +65,20 @@ class ResponseStream {
   virtual bool Write(std::string_view bytes) = 0;
 };
 
+// Either `body` or `stream`.
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  std::vector<std::pair<std::string, std::string>> headers;
-  // Instead of `body`: called once, on the connection's thread, after the head has been sent.
+  std::vector<std::pair<std::string, std::string>> headers;  // beside those of every response
+  // Called once, on the connection's thread, after the head has been sent. It may run for minutes.
   std::function<void(ResponseStream&)> stream;
 };
 
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
-// {"error":{…}} in the shape of every other error of Lectern.
+// The response {"error":{…}} in the shape of every other error of Lectern, which is OpenAI's with
+// "request_id" and "retryable" added.
 HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id);
 
 }  // namespace lectern::server

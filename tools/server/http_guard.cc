@@ -19,16 +19,16 @@
 namespace lectern::server {
 namespace {
 
-// Connections above the limit that are told so, at least: the ones that made room for them, and
-// have not ended yet, count as well.
+// How many connections above the limit get a 503 instead of a closed socket, at the least. Idle
+// ones that were told to make room, and have not ended yet, count among them.
 constexpr uint64_t kMostTooMany = 64;
-constexpr size_t kReadBytes = 64 * 1024;
-constexpr size_t kHeadReadBytes = 4 * 1024;
+constexpr size_t kReadBytes = 64 * 1024;     // of a body, at a time
+constexpr size_t kHeadReadBytes = 4 * 1024;  // of a head, at a time: hundreds of connections wait
 // A chunked body may take this many times its limit on the wire, with sizes, extensions and
 // trailers: enough for bodies in small pieces, too few for endless extensions.
 constexpr uint64_t kMaxChunkOverhead = 8;
 
-// Deleted with the object.
+// A new file in the upload folder, deleted with the object unless somebody has moved it.
 class UploadFile {
  public:
   static std::unique_ptr<UploadFile> Create(const std::string& folder) {
@@ -58,6 +58,7 @@ class UploadFile {
   const int fd_;
 };
 
+// 16 hexadecimal digits to find a request in logs by. No secret: a fast generator will do.
 std::string NewRequestId() {
   thread_local std::mt19937_64 random{std::random_device{}()};
   char text[17];
@@ -67,13 +68,15 @@ std::string NewRequestId() {
 
 bool HasBody(const RequestHead& head) { return head.is_chunked || head.content_length > 0; }
 
+// The type of Content-Type without its parameters, in lower case; empty where there is none.
 std::string MediaType(const RequestHead& head) {
   std::string_view type = head.Header("content-type");
   return Lower(Trim(TakeUntil(type, ';')));
 }
 
-// JSON by its name, and what curl -d and other clients send it as when they are not told its type.
-// CheckAccess has refused those of them that a form of another site could have sent.
+// Whether a body of this type is read as JSON: JSON's own names, and the types that curl -d and
+// other clients send when they are not told one. CheckAccess has refused those that a form of
+// another site could have sent.
 bool MayBeJson(const std::string& type) {
   return type.empty() || type == "application/json" || type == "text/json" ||
          type.ends_with("+json") || type == "text/plain" ||
@@ -84,17 +87,21 @@ Refusal TooLarge(uint64_t limit) {
   return {413, "payload_too_large", "the body is larger than " + std::to_string(limit) + " bytes"};
 }
 
-// Why the rest of `what` does not come.
+// The refusal of a request whose rest does not come: 400 where the client has ended, 408 where it
+// is too slow. `what`: "headers" or "body".
 Refusal Incomplete(const Connection& connection, const std::string& what) {
-  if (connection.is_at_end()) return {400, "bad_request", "the " + what + " did not come whole"};
-  return {408, "request_timeout", "the " + what + " did not come in time"};
+  if (connection.is_at_end()) {
+    return {400, "bad_request", "the connection ended in the middle of the " + what};
+  }
+  return {408, "request_timeout", "the " + what + " took too long to arrive"};
 }
 
-// Where a body goes. False: it cannot be kept.
+// Takes the bytes of a body. False: they cannot be kept.
 using Sink = std::function<bool(std::string_view)>;
 constexpr char kNoSpace[] = "the upload could not be written";
 
-// Moves a body of head.content_length bytes to `sink`.
+// Moves a body of head.content_length bytes from the connection to `sink`; later bytes, which are
+// the next request's, stay in the buffer.
 std::optional<Refusal> TakeLength(Connection& connection, const RequestHead& head,
                                   Clock::time_point deadline, const Sink& sink) {
   std::string& buffer = connection.buffer();
@@ -110,7 +117,8 @@ std::optional<Refusal> TakeLength(Connection& connection, const RequestHead& hea
   }
 }
 
-// Moves the data of a body in chunks, of at most `limit` bytes, to `sink`.
+// Moves the data of a body in chunks, at most `limit` bytes, to `sink`. Later bytes stay in the
+// buffer.
 std::optional<Refusal> TakeChunks(Connection& connection, uint64_t limit,
                                   Clock::time_point deadline, const Sink& sink) {
   ChunkedBody body;
@@ -126,6 +134,7 @@ std::optional<Refusal> TakeChunks(Connection& connection, uint64_t limit,
       if (!sink(*data)) return Refusal{507, "no_space", kNoSpace};
     }
     raw += buffer.size() - rest.size();
+    // Chunks of one byte with long extensions would else take bandwidth without bound.
     if (raw > kMaxChunkOverhead * limit + kReadBytes) return TooLarge(limit);
     buffer.erase(0, buffer.size() - rest.size());
     if (body.is_done()) return std::nullopt;
@@ -133,10 +142,11 @@ std::optional<Refusal> TakeChunks(Connection& connection, uint64_t limit,
   }
 }
 
+// Moves the body, if there is one, to `sink`, within `ms` milliseconds in all.
 std::optional<Refusal> TakeBody(Connection& connection, const RequestHead& head, uint64_t limit,
                                 int ms, const Sink& sink) {
   if (head.content_length > limit) return TooLarge(limit);
-  // A client that has begun to send does not wait for it.
+  // A client that has begun to send its body does not wait for the go-ahead.
   if (head.expects_continue && connection.buffer().empty()) {
     connection.Write("HTTP/1.1 100 Continue\r\n\r\n");
   }
@@ -147,6 +157,7 @@ std::optional<Refusal> TakeBody(Connection& connection, const RequestHead& head,
 
 }  // namespace
 
+// The work of HttpGuard. Const members run on the connections' threads.
 class HttpGuard::Server {
  public:
   Server(GuardOptions options, HttpHandler handler, std::unique_ptr<Listener> listener)
@@ -167,8 +178,8 @@ class HttpGuard::Server {
   uint32_t num_connections() const { return connections_.count(); }
 
  private:
-  // Accepts a connection. Connections beyond the limit are told so, each by a thread too, as long
-  // as there are not too many of these.
+  // Gives a new connection its thread. Connections beyond the limit get one too, to be told so, as
+  // long as there are not too many of these; beyond that their sockets are just closed.
   void Accept(int fd, ConnectionThreads& threads) {
     const uint64_t most = options_.max_connections;
     if (connections_.count() >= most + std::max(most, kMostTooMany)) {
@@ -182,6 +193,8 @@ class HttpGuard::Server {
     }
   }
 
+  // One connection from its first request to its last. Exceptions end the connection and nothing
+  // else.
   void Serve(int fd) {
     Connection connection(fd, options_.write_ms);
     OpenConnections::Scope open(connections_, fd);
@@ -198,6 +211,7 @@ class HttpGuard::Server {
     connection.Finish();
   }
 
+  // Answers 503 to a connection that is one too many, without reading its request.
   void RefuseFull(Connection& connection) const {
     HttpRequest request;
     request.request_id = NewRequestId();
@@ -210,7 +224,8 @@ class HttpGuard::Server {
             {});
   }
 
-  // False: the connection ends.
+  // Reads, checks and answers one request, in the order in which refusing is cheapest: head,
+  // access, path, body. False: the connection ends.
   bool ServeRequest(Connection& connection, OpenConnections::Scope& open) const {
     if (!WaitForRequest(connection, open)) return false;
     HttpRequest request;
@@ -239,7 +254,8 @@ class HttpGuard::Server {
     return Respond(connection, request, Answer(request), form);
   }
 
-  // False: none comes. Empty lines, which clients send after a body, are none.
+  // Waits for the first bytes of a request. Empty lines, which some clients send after a body, are
+  // none. False: no request comes.
   bool WaitForRequest(Connection& connection, OpenConnections::Scope& open) const {
     std::string& buffer = connection.buffer();
     const auto deadline = Clock::now() + std::chrono::seconds(options_.idle_seconds);
@@ -254,7 +270,7 @@ class HttpGuard::Server {
     }
   }
 
-  // Reads a request's head; nothing: it is in `request`.
+  // Reads a request's head into `request`. Nothing: it is there; else the reason why not.
   std::optional<Refusal> ReadHead(Connection& connection, HttpRequest& request) const {
     const auto deadline = Clock::now() + std::chrono::milliseconds(options_.head_ms);
     std::string& buffer = connection.buffer();
@@ -274,6 +290,7 @@ class HttpGuard::Server {
     return std::nullopt;
   }
 
+  // Reads the body into request.body, or for an upload into `file`.
   std::optional<Refusal> ReadBody(Connection& connection, HttpRequest& request,
                                   std::unique_ptr<UploadFile>& file) const {
     const RequestHead& head = request.head;
@@ -295,7 +312,8 @@ class HttpGuard::Server {
                     });
   }
 
-  // Any type is a document's, but for those whose body is about one.
+  // Reads an upload into a new file. A document may come with any type but the two that mean that
+  // the body describes a document (JSON, a form) and is none.
   std::optional<Refusal> ReadUpload(Connection& connection, const std::string& type,
                                     HttpRequest& request, std::unique_ptr<UploadFile>& file) const {
     if (type == "application/json" || type == "multipart/form-data") {
@@ -315,6 +333,7 @@ class HttpGuard::Server {
                     [&](std::string_view bytes) { return file->Write(bytes); });
   }
 
+  // The handler's response; a preflight is answered here, without a handler.
   HttpResponse Answer(const HttpRequest& request) const {
     if (IsPreflight(request.head)) {
       return {.status = 204,
@@ -330,7 +349,8 @@ class HttpGuard::Server {
     }
   }
 
-  // False: the connection ends.
+  // Writes a response with the headers that every response has. False: the connection ends.
+  // nosniff: a browser must not take a document's text for HTML. no-store: answers are private.
   bool Respond(Connection& connection, const HttpRequest& request, HttpResponse response,
                const ResponseForm& form) const {
     Headers headers = {{"X-Request-Id", request.request_id},

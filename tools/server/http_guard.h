@@ -1,8 +1,8 @@
-// An HTTP/1.1 server (1.0 too) of the server's own, with limits and total deadlines for whatever a
-// client sends: nothing of a request reaches a handler before it is read, checked and bounded.
-// Conforming clients are served as RFC 9110 and 9112 say: connections stay open for more requests,
-// which may come before their answers (pipelined), bodies with a length or in chunks, after
-// "100 Continue" where a client waits for that.
+// lectern-server's HTTP server (HTTP/1.1 and 1.0). Limits and total deadlines hold for everything
+// that a client sends: no part of a request reaches a handler before the whole is read, checked and
+// bounded. Conforming clients are served as RFC 9110 and 9112 say: connections stay open for more
+// requests, which may come before their answers (pipelined); bodies have a length or come in
+// chunks, after "100 Continue" where a client waits for that.
 #ifndef LECTERN_TOOLS_SERVER_HTTP_GUARD_H_
 #define LECTERN_TOOLS_SERVER_HTTP_GUARD_H_
 
@@ -22,33 +22,39 @@ struct GuardOptions {
   std::string host = "localhost";  // address or name to listen on, as Listener::Open takes it
   uint16_t port = 0;               // 0: any free one
   AccessRules access;
-  // Why a request that access was given to is not handled; asked before its body is read. Any
-  // thread; may be empty.
+  // Asked, before the body is read, whether a request that `access` lets in is refused all the same
+  // (no such path, say). Called on any thread; may be empty.
   std::function<std::optional<Refusal>(const RequestHead&)> refuse;
   HeadLimits head;
-  uint64_t max_body_bytes = 1 << 20;
+  uint64_t max_body_bytes = 1 << 20;  // of JSON; above it 413
   // The body of a POST to this path goes to a file in `upload_folder` instead of memory; empty: no
   // uploads.
   std::string upload_path, upload_folder;
   uint64_t max_upload_bytes = 64 << 20;
   uint32_t max_connections = 600;
-  int head_ms = 5000, body_ms = 10000;  // each from its first byte to its last
-  int upload_ms = 600000;
-  int write_ms = 10000;  // without a byte taken by the client
-  // For a first or another request; shorter where connections are scarce. Longer than proxies and
-  // clients keep theirs (nginx 60 s, Go 90 s), so that these do not send into one that just ends.
+  // The longest times for a head and a body, each from its first byte to its last: a client that
+  // sends a byte now and then (slowloris) does not hold a connection.
+  int head_ms = 5000, body_ms = 10000;
+  int upload_ms = 600000;  // the same for an upload
+  int write_ms = 10000;    // the longest that a client may take no byte of an answer
+  // How long a connection waits for its first or next request; shorter where connections are
+  // scarce. Longer than proxies and clients keep theirs (nginx 60 s, Go 90 s), so that these do not
+  // send into a connection that just ends.
   int idle_seconds = 120;
 };
 
+// Listen, Run on one thread, Stop from another; then it is over.
 class HttpGuard {
  public:
-  // Binds and listens; nothing is accepted before Run. Refusal: what the system said.
+  // Binds and listens; connections are accepted from Run on. `handler` is called on the
+  // connections' threads, many at a time; an exception of it is a 500. A Refusal has the system's
+  // reason.
   static std::variant<std::unique_ptr<HttpGuard>, Refusal> Listen(GuardOptions options,
                                                                   HttpHandler handler);
   ~HttpGuard();
 
-  uint16_t port() const;  // it listens on
-  // Serves until Stop, each connection on a thread of its own; returns when all are done.
+  uint16_t port() const;  // the one that it listens on
+  // Serves until Stop, each connection on a thread of its own; returns when all have ended.
   void Run();
   void Stop();    // any thread, once; requests that have come are answered, then connections end
   void EndAll();  // any thread; ends connections at once, whoever still reads or writes

@@ -15,7 +15,7 @@
 namespace lectern::server {
 namespace {
 
-constexpr uint32_t kRetrySeconds = 10;  // nobody knows yet when the running one is done
+constexpr uint32_t kRetrySeconds = 10;  // while the running job's end is not known
 
 }  // namespace
 
@@ -65,6 +65,7 @@ std::optional<std::string> IndexJobs::Add(const std::string& path, Wish wish) {
   const auto id = RandomId();
   if (!id || IsFull()) return std::nullopt;
   const std::string file = options_.folder + "/job-" + *id;
+  // Moved, not copied: the guard deletes the upload when its request has been answered.
   if (std::rename(path.c_str(), file.c_str()) != 0) return std::nullopt;
   Job& job = jobs_.emplace_back();
   job.id = *id;
@@ -130,7 +131,7 @@ void IndexJobs::EndAll() {
 void IndexJobs::Follow(const std::string& id,
                        const std::function<bool(const Change*)>& on_change) const {
   constexpr auto kQuarter = std::chrono::milliseconds(250);
-  uint64_t seen = ~uint64_t{0};
+  uint64_t seen = ~uint64_t{0};  // no version yet: the first round reports the job as it is
   for (std::optional<Change> change;;) {
     {
       std::unique_lock lock(mutex_);
@@ -168,8 +169,8 @@ void IndexJobs::Work() {
   }
 }
 
-// Runs one job: reads its file, extracts the text, and indexes it. Progress and warnings are
-// written under the lock, because clients ask for them meanwhile.
+// Runs one job on the jobs' thread: reads its file, extracts the text, and indexes it. Progress and
+// warnings are written under the lock, because clients ask for them meanwhile.
 void IndexJobs::Run(Job& job) {
   const auto fail = [&](const api::Error& error) {
     api::Result<api::IndexReport> failed = error;
@@ -201,6 +202,7 @@ void IndexJobs::Run(Job& job) {
   Finish(job, report);
 }
 
+// on_replaced comes first: once a client sees "done", the old version is no longer kept open.
 void IndexJobs::Finish(Job& job, api::Result<api::IndexReport>& report) {
   std::remove(job.file.c_str());
   if (report.ok() && !report->replaced().empty() && options_.on_replaced) {

@@ -1,4 +1,5 @@
-// Documents on their way into the store, one at a time, on a thread of their own.
+// The queue of documents that clients have uploaded to be indexed. They are indexed one at a time
+// on a thread of the queue's own, while clients ask for their progress.
 #ifndef LECTERN_TOOLS_SERVER_INDEX_JOBS_H_
 #define LECTERN_TOOLS_SERVER_INDEX_JOBS_H_
 
@@ -17,63 +18,75 @@
 
 namespace lectern::server {
 
-// Thread-safe. Ends what runs and joins its thread when destroyed; an interrupted document goes on
-// from its checkpoint when it is uploaded again.
+// Thread-safe. The destructor cancels the running job, waits for its end, and deletes the files
+// that wait. A document that was interrupted goes on from its checkpoint when it is uploaded again.
 class IndexJobs {
  public:
   struct Options {
-    std::string folder;         // for the files that wait
-    uint32_t max_waiting = 16;  // jobs that are not done
-    uint32_t max_kept = 64;     // of those done
-    uint64_t max_ram_bytes = 0;  // of the indexing engine, and so of reading a page; 0: any
-    std::string store, model;   // replaced in messages
-    // Told the id of a version that a job has replaced, on the jobs' thread; may be empty.
+    std::string folder;          // for the files that wait, on the upload folder's file system
+    uint32_t max_waiting = 16;   // jobs that wait or run
+    uint32_t max_kept = 64;      // jobs that are over and can still be asked about
+    uint64_t max_ram_bytes = 0;  // of the indexing engine, and so of an HTML page's tree; 0: any
+    std::string store, model;    // paths that messages must not have
+    // Called with the id of a document's version that a job has replaced, on the jobs' thread; may
+    // be empty.
     std::function<void(const std::string&)> on_replaced = {};
   };
   IndexJobs(api::Engine& engine, Options options);
   ~IndexJobs();
 
+  // How a client wants its document indexed.
   struct Wish {
-    std::string name, format;  // as IngestOptions
+    std::string name;    // of the document; empty: the engine names it
+    std::string format;  // IngestOptions::format
     GivenIndexOptions options{IndexOptionRows()};
   };
-  // Takes the file away from `path`. The job's id; nothing: too many wait, or it cannot be moved.
+  // Adds a job for the file at `path`, which is moved away from there. Returns the job's id, which
+  // cannot be guessed. Nothing: too many wait, the server is ending, or the file cannot be moved.
   std::optional<std::string> Add(const std::string& path, Wish wish);
-  bool is_full() const;
-  // When there may be a place again: as far as it is known, at least 1.
+  bool is_full() const;  // Add would refuse
+  // Seconds after which there may be a place: the rest of the running job as far as it is known,
+  // else 10; from 1 to 3600.
   uint32_t RetryAfterSeconds() const;
   // {"id","name","state","stage","done","total","eta_seconds","report","warning","error"}; state:
   // "waiting", "running", "done", "failed", "cancelled". Nothing: no such job.
   std::optional<std::string> Json(const std::string& id) const;
-  void Cancel(const std::string& id);  // no such job, or it is over: nothing
-  void EndAll();
+  // Ends a job soon. Does nothing where there is no such job, or it is over.
+  void Cancel(const std::string& id);
+  void EndAll();  // cancels all jobs, and lets none begin; any thread
 
   struct Change {
-    std::string json;
-    bool is_last;
+    std::string json;  // as Json
+    bool is_last;      // the job is over
   };
-  // Calls with every change of the job until the last one, with nullptr four times a second
-  // between them, until `on_change` returns false.
+  // Calls `on_change` with the job as it is, then with each change up to the last one; between them
+  // with nullptr about four times a second, for signs of life. Returns when the job is over, does
+  // not exist, `on_change` returns false, or all jobs are ended. Blocks the calling thread;
+  // `on_change` runs without a lock.
   void Follow(const std::string& id, const std::function<bool(const Change*)>& on_change) const;
 
  private:
+  // Guarded by the mutex; `id`, `file` and `wish` do not change once it is in the list.
   struct Job {
+    // `report` and `error` are JSON, empty while there is none.
     std::string id, file, state = "waiting", stage, report, warning, error;
     Wish wish;
-    uint64_t done = 0, total = 0, version = 0;
-    double eta_seconds = -1;
+    uint64_t done = 0, total = 0, version = 0;  // version: counts changes, for Follow
+    double eta_seconds = -1;                    // negative: not known
     std::atomic<bool> is_cancelled = false;
     bool is_over() const { return state != "waiting" && state != "running"; }
   };
 
-  void Work();
+  void Work();  // the jobs' thread
   void Run(Job& job);
-  void Finish(Job& job, api::Result<api::IndexReport>& report);
-  Job* Find(const std::string& id) const;                 // with the mutex held
-  void Set(Job& job, const std::function<void()>& what);  // and tells followers
+  void Finish(Job& job, api::Result<api::IndexReport>& report);  // sets the job's end
+  // Changes a job under the mutex, and tells those who follow it.
+  void Set(Job& job, const std::function<void()>& what);
+  // These expect the mutex to be held.
+  Job* Find(const std::string& id) const;
   std::string ToJson(const Job& job) const;
-  void ForgetOld();
-  bool IsFull() const;  // with the mutex held
+  void ForgetOld();  // the oldest jobs that are over, beyond max_kept
+  bool IsFull() const;
 
   api::Engine& engine_;
   const Options options_;

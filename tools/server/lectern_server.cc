@@ -1,4 +1,6 @@
-// lectern-server: the REST endpoint and its page.
+// lectern-server: answers questions about the documents of a store over HTTP, with a REST API,
+// OpenAI's formats, and a page for the browser. This file reads the command line, checks that it
+// lets nobody in by accident, and starts and stops the parts: engine, service, guard.
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -28,10 +30,12 @@ namespace {
 
 constexpr char kTool[] = "lectern-server";
 constexpr uint16_t kPort = 8017;
-// When the server is to stop: for what runs to end by itself, then for what it was cut short with to
-// reach its client. Together below a second, which is what whoever stops a service may wait.
+// Stopping takes two steps: running answers get kGrace to end by themselves; those that do not are
+// cut short, and get kFarewell for the message of that to reach their clients. Together below a
+// second, so that no service manager or container has to kill the server.
 constexpr auto kGrace = std::chrono::milliseconds(500), kFarewell = std::chrono::milliseconds(250);
 
+// The foot of --help.
 constexpr char kExamples[] = R"(
 Examples:
   lectern-server                                     http://127.0.0.1:8017/, serve the page and the API
@@ -40,6 +44,7 @@ Examples:
 
 GET /openapi.json describes the API. Ctrl-C stops the server; running answers have half a second.)";
 
+// Everything that the command line says; Complete fills in what follows from it.
 struct Flags {
   std::string check;  // URL of a server to ask; empty: serve
   tools::EngineFlags engine;
@@ -47,7 +52,7 @@ struct Flags {
   ServiceOptions service;
   std::string token_file, max_upload = "64MiB";
   std::string index_device, index_device_memory;
-  uint64_t index_device_memory_bytes = 0;  // `index_device_memory`, of Complete
+  uint64_t index_device_memory_bytes = 0;  // of `index_device_memory`, set by Complete; 0: default
   bool allow_index = false;
   uint32_t parallel = 0;  // 0: by the number of cores
   std::vector<std::string> hosts, origins;
@@ -67,24 +72,24 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                 "it does, for health checks of containers")
       .TypeName("URL");
   app.AddOption("--host", flags.guard.host,
-                "Address to listen on; other machines reach only one that is not of this machine "
-                "alone (default: localhost, which is 127.0.0.1 and ::1)")
+                "Address to listen on; with an address of the network, or 0.0.0.0 for all, other "
+                "machines can reach the server (default: localhost, which is 127.0.0.1 and ::1)")
       .TypeName("ADDRESS");
   app.AddOption("--port", flags.guard.port,
                 "Port to listen on; 0 takes any free one (default: 8017)")
       .TypeName("N");
   app.AddOption("--token-file", flags.token_file,
-                "File whose first line is the access token. Every request but GET /health and "
-                "GET /ready must then have the header Authorization: Bearer TOKEN. Needed if other "
+                "File whose first line is the access token. Every request but those for /health, "
+                "/ready and the page itself must then have the header Authorization: Bearer TOKEN. Needed if other "
                 "machines can reach --host")
       .TypeName("FILE");
   app.AddOption("--allow-host", flags.hosts,
                 "Another name by which clients may address this server, such as its DNS name, "
-                "beside localhost and its addresses; with --token-file also *: any")
+                "beside localhost and its addresses; * allows any, but only with --token-file")
       .TypeName("NAME");
   app.AddOption("--allow-origin", flags.origins,
-                "Web site whose pages may use this server, such as https://example.org; with "
-                "--token-file also *: any")
+                "Web site whose pages may use this server, such as https://example.org; * allows "
+                "any, but only with --token-file")
       .TypeName("ORIGIN");
   app.AddFlag("--allow-index", flags.allow_index, "Let clients add and remove documents");
   app.AddOption(
@@ -136,19 +141,23 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
       .Check(tools::NumberBetween(1, 100000));
 }
 
-// Whether a host's name means this machine alone, so that no other machine can reach it.
+// Whether a --host means this machine alone, so that no other machine can reach it.
 bool IsLoopback(const std::string& host) {
   in_addr address;
   return host == "localhost" || host == "::1" ||
          (host.starts_with("127.") && ::inet_pton(AF_INET, host.c_str(), &address) == 1);
 }
 
+// Whether a --host means all addresses of this machine.
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
+// An error of the flag `param`, named without its dashes.
 api::Error Wrong(std::string message, std::string param) {
   return {LECTERN_INVALID_ARGUMENT, std::move(message), std::move(param)};
 }
 
+// The token: the first line of the file. INVALID_ARGUMENT: there is none, or it is short enough to
+// be guessed.
 api::Result<std::string> ReadToken(const std::string& path) {
   std::ifstream file(path);
   std::string token;
@@ -168,7 +177,8 @@ api::Result<std::string> ReadToken(const std::string& path) {
 // A folder for uploads, deleted with what is in it.
 class UploadFolder {
  public:
-  // Nothing, or why there is none.
+  // Makes the folder in $TMPDIR, else /tmp, readable by this user alone. Nothing, or the reason why
+  // there is none.
   std::optional<api::Error> Make() {
     const char* const given = std::getenv("TMPDIR");
     const std::string parent = given && *given ? given : "/tmp";
@@ -193,23 +203,28 @@ class UploadFolder {
   std::string path_;
 };
 
+// How many answers are generated at the same time where --parallel does not say: one for each core,
+// at least 4, at most 16.
+//
 // Answers that are generated together share each pass over the weights, which takes no longer for a
-// few of them than for one: until arithmetic takes longer than reading the weights. That is at some
-// 4 (q8) to 9 (f16) on the two cores of tests/bench/RESULTS.md (99 GFLOP/s, 11.5 GB/s), where four
-// at a time give 1.4 to 1.65 times the tokens of taking turns, and eight no more; more cores move
-// it up, as they calculate more and memory delivers hardly more. Beyond, each only gets slower, and
-// all of them take memory.
+// few of them than for one, until arithmetic takes longer than reading the weights. That is at 4
+// (q8) to 9 (f16) answers on the two cores of tests/bench/RESULTS.md (99 GFLOP/s, 11.5 GB/s). Four
+// at a time give there 1.4 to 1.65 times the tokens of taking turns, and eight no more. With more
+// cores that number grows: they calculate more, and memory delivers hardly more. Beyond it each
+// answer only gets slower, and all of them take memory.
 uint32_t DefaultParallel(uint64_t num_threads) {
   const uint64_t cores = num_threads > 0 ? num_threads : DefaultThreads();
   return static_cast<uint32_t>(std::clamp<uint64_t>(cores, 4, 16));
 }
 
+// This machine's name; empty where the system does not tell.
 std::string HostName() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-// Who may ask: names of this server, sites, the token.
+// Fills in the access rules (names of this server, sites, the token) and refuses rules under which
+// any page or machine could ask by accident. Nothing: they are good.
 std::optional<api::Error> CompleteAccess(Flags& flags) {
   AccessRules& access = flags.guard.access;
   std::string& host = flags.guard.host;
@@ -227,11 +242,13 @@ std::optional<api::Error> CompleteAccess(Flags& flags) {
     }
     // Any page can have the origin "null".
     if (flags.token_file.empty() && (origin == "*" || origin == "null")) {
-      return Wrong("any page could ask: give --token-file, or name the site", "allow-origin");
+      return Wrong("pages of any site could ask: give --token-file, or name the site",
+                   "allow-origin");
     }
   }
   if (flags.token_file.empty() && std::count(flags.hosts.begin(), flags.hosts.end(), "*") > 0) {
-    return Wrong("any page could ask, under a name of its own: give --token-file, or name the host",
+    return Wrong("pages of any site could ask, by a name of theirs: give --token-file, or name "
+                 "the host",
                  "allow-host");
   }
   if (!flags.token_file.empty()) {
@@ -246,6 +263,8 @@ std::optional<api::Error> CompleteAccess(Flags& flags) {
   return std::nullopt;
 }
 
+// Fills in everything that follows from flags, environment and machine. INVALID_ARGUMENT: a flag is
+// wrong; the message names it.
 api::Result<Flags> Complete(Flags flags) {
   auto engine = tools::WithEnvironment(flags.engine);
   if (!engine.ok()) return engine.error();
@@ -270,8 +289,8 @@ api::Result<Flags> Complete(Flags flags) {
   return flags;
 }
 
-// As index-document: the bundled reader where no model is named. Its own engine, because one with
-// that model would answer from no document of another.
+// The engine that indexes what clients add, with the model that index-document would take. It is an
+// engine of its own: one that has a model named answers from no document of another model.
 api::Result<api::Engine> Indexer(const Flags& flags) {
   tools::EngineFlags engine = flags.engine;
   engine.device = flags.index_device;
@@ -284,6 +303,8 @@ api::Result<api::Engine> Indexer(const Flags& flags) {
   return tools::CreateEngine(engine);
 }
 
+// Prints on stdout where the server listens, which is the line that scripts wait for; and on
+// stderr, for a server of all addresses, the names under which clients may call it.
 void PrintAddress(const Flags& flags, uint16_t port) {
   const std::string& given = flags.guard.host;
   const std::string host = given == "localhost"              ? "127.0.0.1"
@@ -298,6 +319,7 @@ void PrintAddress(const Flags& flags, uint16_t port) {
             << " or as " << names[1] << "; another name needs --allow-host" << std::endl;
 }
 
+// Waits until all connections have ended, for `most` at the longest.
 void WaitForConnections(const HttpGuard& guard, std::chrono::milliseconds most) {
   const auto deadline = std::chrono::steady_clock::now() + most;
   while (guard.num_connections() > 0 && std::chrono::steady_clock::now() < deadline) {
@@ -335,6 +357,7 @@ int Serve(Flags flags) {
   HttpGuard& guard = *std::get<std::unique_ptr<HttpGuard>>(listening);
   service.num_connections = [&] { return guard.num_connections(); };
 
+  // From here on a signal is seen by `ender` below, which stops the server in order.
   const tools::Interrupts::Scope scope(interrupts, [] {});
   PrintAddress(flags, guard.port());
   std::jthread ender([&](std::stop_token over) {
@@ -352,11 +375,11 @@ int Serve(Flags flags) {
 }
 
 int Main(int argc, char** argv) {
-  // One for each of eight threads a core keeps more of what was freed: at most 26 MB of anonymous
-  // memory where four ask at a time, 14 with two arenas.
+  // glibc's default, up to eight arenas for each core, keeps more freed memory: with four questions
+  // at a time 26 MB of anonymous memory at the most, with two arenas 14 MB.
   mallopt(M_ARENA_MAX, 2);
-  // Memory of a session goes back to the system when the session ends; else gaps between others'
-  // grow with the hours.
+  // Blocks from 256 KiB on are mapped, so that a session's memory goes back to the system when the
+  // session ends. In the heap, gaps between blocks of other sessions would grow with the hours.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   tools::CommandLine app("Answers questions about indexed documents over HTTP.", kTool, kExamples);
   Flags flags;

@@ -16,19 +16,22 @@
 namespace lectern::server {
 namespace {
 
-constexpr int kBacklog = 1024;  // a burst of clients does not wait for a second SYN
-constexpr int kPortTries = 20;  // for a port that is free on both addresses of localhost
-constexpr auto kNoDescriptors = std::chrono::milliseconds(50);
+// Clients that are not accepted yet. Beyond them the system drops a client's SYN, which it repeats
+// only after a second.
+constexpr int kBacklog = 1024;
+constexpr int kPortTries = 20;  // to find a port that is free on both addresses of localhost
+constexpr auto kNoDescriptors = std::chrono::milliseconds(50);  // between tries without descriptors
 
 struct AddressesDeleter {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
 
+// setsockopt of an int.
 int Set(int fd, int level, int option, int value) {
   return ::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-// A socket, or -1 with errno.
+// A socket that listens on the address; -1, with errno set, where there is none.
 int ListenOn(const sockaddr* address, socklen_t size) {
   const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
@@ -45,6 +48,7 @@ int ListenOn(const sockaddr* address, socklen_t size) {
   return -1;
 }
 
+// The port that a socket is bound to; 0 where the system does not tell.
 uint16_t PortOf(int fd) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
@@ -86,7 +90,9 @@ void Listener::Close() {
   sockets_.clear();
 }
 
-// 0, or errno, or -1: a name that is not known.
+// Makes a listening socket for each address. 0: at least one is there, and no other program has the
+// port on another; else errno, or -1 for a name that is not known. With port 0, the first address
+// gets any free port and the others must get the same.
 int Listener::Bind(const std::vector<std::string>& addresses, uint16_t port) {
   int error = -1;
   port_ = port;
@@ -124,7 +130,7 @@ void Listener::Run(const std::function<void(int fd)>& serve) {
       if (polled[i].revents == 0) continue;
       const int fd = ::accept4(polled[i].fd, nullptr, nullptr, SOCK_CLOEXEC);
       if (fd >= 0) {
-        Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+        Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);  // pieces of an answer go out as they are decoded
         serve(fd);
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
         std::this_thread::sleep_for(kNoDescriptors);  // until a client leaves

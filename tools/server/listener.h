@@ -1,4 +1,4 @@
-// Sockets that listen for clients: on one address, or on both of localhost.
+// The sockets on which the server listens for clients: one address, or both of localhost.
 #ifndef LECTERN_TOOLS_SERVER_LISTENER_H_
 #define LECTERN_TOOLS_SERVER_LISTENER_H_
 
@@ -12,24 +12,28 @@
 
 namespace lectern::server {
 
+// Open, Run on one thread, Stop from another; then it is over.
 class Listener {
  public:
-  // `host`: an address, a name, or "localhost": 127.0.0.1 and, where the machine has IPv6, ::1,
-  // because clients try either. "::" takes IPv4 too. `port` 0: any free one, the same on all
-  // addresses. The alternative to a listener: the reason that the system gave.
+  // Binds and listens. `host`: an address, a name, or "localhost", which means 127.0.0.1 and, where
+  // the machine has IPv6, ::1, because clients try either. "::" takes IPv4 too. `port` 0: any free
+  // one, the same on all addresses. The alternative to a listener: the system's reason, for the
+  // user.
   static std::variant<std::unique_ptr<Listener>, std::string> Open(const std::string& host,
                                                                    uint16_t port);
   ~Listener();
 
   uint16_t port() const { return port_; }
-  // Calls `serve` with each client's socket, which it then owns, until Stop.
+  // Calls `serve` with the socket of each client, which then belongs to `serve`, until Stop. Closes
+  // the listening sockets at the end. Where the process has no descriptors left, it waits until a
+  // client leaves.
   void Run(const std::function<void(int fd)>& serve);
   void Stop();  // any thread, once
 
  private:
   Listener() = default;
-  int Bind(const std::vector<std::string>& addresses, uint16_t port);
-  void Close();
+  int Bind(const std::vector<std::string>& addresses, uint16_t port);  // see the .cc
+  void Close();                                                        // the sockets that listen
 
   std::vector<int> sockets_;
   uint16_t port_ = 0;

@@ -1,4 +1,5 @@
-// Writes the messages of errors that clients get: without paths of this machine.
+// Takes the paths of this machine out of the messages of errors before a client of the server gets
+// them: they tell who runs the server, and mean nothing to the client. Header only; any thread.
 #ifndef LECTERN_TOOLS_SERVER_MESSAGES_H_
 #define LECTERN_TOOLS_SERVER_MESSAGES_H_
 
@@ -10,10 +11,11 @@
 
 namespace lectern::server {
 
-// Shortens absolute paths to their last part: "/srv/models/tiny.gguf" is "tiny.gguf", because a
-// document's own model may lie anywhere. Paths that the server serves ("/v1/…") are no paths of the
-// machine and stay.
+// Shortens each absolute path in a text to its last part: "/srv/models/tiny.gguf" becomes
+// "tiny.gguf". For paths that are not known beforehand: a document's own model may lie anywhere.
+// Paths that the server serves ("/v1/…") are no paths of the machine and stay.
 inline std::string WithLastParts(std::string_view text) {
+  // Characters that stand around paths in messages.
   constexpr std::string_view kEnds = " \t\n\"'`,;:()[]{}<>|";
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -29,6 +31,8 @@ inline std::string WithLastParts(std::string_view text) {
   return out;
 }
 
+// The error with `store`, `model` and `file` (an upload) replaced by words, and other absolute
+// paths shortened. Empty ones replace nothing.
 inline api::Error WithoutPaths(api::Error error, std::string_view store, std::string_view model,
                                std::string_view file = {}) {
   const auto replace = [&](std::string_view what, std::string_view with) {

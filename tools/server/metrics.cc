@@ -6,10 +6,12 @@
 namespace lectern::server {
 namespace {
 
+// The two lines that begin a metric.
 std::string Head(const std::string& name, const char* type, const std::string& help) {
   return "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
 }
 
+// A metric of one number.
 std::string One(const std::string& name, const char* type, const std::string& help,
                 uint64_t value) {
   return Head(name, type, help) + name + " " + std::to_string(value) + "\n";
@@ -31,7 +33,7 @@ void Metrics::Histogram::Add(double seconds) {
 
 std::string Metrics::Histogram::Text(const std::string& name, const std::string& help) const {
   std::string text = Head(name, "histogram", help);
-  uint64_t below = 0;
+  uint64_t below = 0;  // buckets of Prometheus are cumulative: all observations up to the limit
   for (size_t i = 0; i < counts.size(); ++i) {
     below += counts[i];
     const std::string limit = i < kSeconds.size() ? Number(kSeconds[i]) : "+Inf";

@@ -12,12 +12,15 @@
 namespace lectern::server {
 namespace {
 
+// A seed that differs from request to request. The process's id would do in a system without
+// randomness.
 uint64_t RandomSeed() {
   uint64_t seed = 0;
   if (::getentropy(&seed, sizeof seed) != 0) seed = static_cast<uint64_t>(::getpid());
   return seed;
 }
 
+// Negative numbers but -1 are seeds too: their bits count.
 uint64_t ReadSeed(RequestFields& fields) {
   const Json* const seed = fields.Any("seed");
   if (!seed) return RandomSeed();
@@ -27,9 +30,10 @@ uint64_t ReadSeed(RequestFields& fields) {
   return number && *number != -1 ? static_cast<uint64_t>(*number) : RandomSeed();
 }
 
-// Values that leave an answer as it is.
+// The value of a field with which it changes nothing: false or empty, 0, 1, or true.
 enum class Neutral { kEmpty, kZero, kOne, kTrue };
 
+// Whether `value` changes nothing. With kEmpty: false, "", [] and {}.
 bool IsNeutral(const Json& value, Neutral neutral) {
   const std::optional<double> number = value.number();
   switch (neutral) {
@@ -48,6 +52,7 @@ bool IsNeutral(const Json& value, Neutral neutral) {
   return value.object() && value.object()->empty();
 }
 
+// A field that is refused unless it has its neutral value, and the rest of the error's sentence.
 struct NotDone {
   const char* name;
   Neutral neutral;
@@ -85,11 +90,13 @@ constexpr NotDone kNotDone[] = {
     {"chat_template", Neutral::kEmpty, "is the document's: it is chosen when that is indexed"},
 };
 
+// Whether a member is this very string.
 bool IsText(const Json* value, std::string_view text) {
   return value && value->string() && *value->string() == text;
 }
 
-// `list` may be called as `choice` says.
+// Refuses to call tools. `list` names the field with the tools, `choice` the one that says whether
+// they may be called. Tools that the client forbids to call ("none") change nothing and pass.
 void RefuseCalls(RequestFields& fields, const char* list, const char* choice) {
   const Json* const chosen = fields.Any(choice);
   const bool is_forced = chosen && !IsText(chosen, "none") && !IsText(chosen, "auto");

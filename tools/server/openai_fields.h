@@ -1,5 +1,6 @@
-// Reads the fields that chat completions and responses share: how tokens are drawn, how likely they
-// were, and features that Lectern does not have. OPENAI.md has all of them.
+// Reads the fields that OpenAI's two formats of requests share (chat completions and responses):
+// how tokens are drawn, how likely they were, and features that Lectern does not have. OPENAI.md
+// lists all fields. Errors go to `fields`, by name.
 #ifndef LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_OPENAI_FIELDS_H_
 
@@ -13,28 +14,33 @@
 
 namespace lectern::server {
 
-// The options that OpenAI's formats share with /v1/ask, from the table; and, more lenient than
-// there, top_p, top_k, logit_bias and seed. Without a seed, or with -1, it is another one each
-// time.
+// Reads the options that OpenAI's formats share with /v1/ask, from the table of options. Read by
+// hand, and more lenient than in /v1/ask: top_p (0 means the likeliest token), top_k (-1 and 0:
+// all), logit_bias and seed (none, or -1: another one for each request).
 void ReadSampling(RequestFields& fields, api::AskOptions& options);
 
-// {"id": bias}. What is beyond 100 bans a token, or takes no other, as 100 does.
+// Reads "logit_bias": {"token id": bias}. Biases are brought into [-100, 100]: -100 bans a token,
+// and 100 lets no other be drawn.
 std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields);
 
-// The first of these fields that has a value, at least 1; -1, or none of them: as many as fit.
+// Returns the first of the fields `names` that has a value, at least 1. -1, or none of them: as
+// many as fit, for which the largest number stands. 0 is an error.
 uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*> names);
 
-// Refuses, by name, fields of OpenAI's and of servers like it that would make another answer of it
-// than Lectern gives: tools that may be called, grammars, other samplers. Values without effect
-// pass.
+// Refuses, by name, the fields of OpenAI's and of similar servers that would make another answer
+// than Lectern gives: tools that may be called, grammars, other samplers. A client that sends one
+// must not think that it works. Values without effect pass.
 void RefuseWhatIsNotDone(RequestFields& fields);
-void RefuseFunctions(RequestFields& fields);  // as tools were called before
-// Refuses a field as above, unless it is null, false or empty.
+// The same for "functions", the older name of tools in chat completions.
+void RefuseFunctions(RequestFields& fields);
+// Refuses a field with the message `way_out`, unless it is missing, null, false or empty.
 void RefuseUnlessEmpty(RequestFields& fields, const char* name, const char* way_out);
-// {"type": "text"}, or nothing.
+// Whether a requested format of answers is plain text: {"type": "text"}, one without a type, null,
+// or none (nullptr).
 bool IsTextFormat(const Json* format);
 
-// The logprobs of an answer's tokens, as far as nobody has taken them.
+// Collects the log-probabilities of an answer's tokens in OpenAI's form until they are taken for
+// the next piece of the stream. One thread.
 class Logprobs {
  public:
   void Add(const lectern_sampled_token& token);

@@ -9,6 +9,8 @@
 namespace lectern::server {
 namespace {
 
+// The range of a field's numbers with both ends included. A request may have a lower limit than the
+// API (most_of_request): its client is not the one who runs the machine.
 double Least(const OptionRange& range) {
   return range.is_open_below ? range.least + kOpenBound : range.least;
 }
@@ -30,7 +32,8 @@ std::vector<std::string> Names(const Option& option) {
   return {names.begin(), names.end()};
 }
 
-// A string, or a list of them; empty ones are left out.
+// Reads a string or a list of strings; empty ones are left out. Their total length has the option's
+// limit.
 OptionValue ReadTexts(RequestFields& fields, const Option& option, const char* name) {
   const Json* const given = fields.Any(name);
   if (!given) return {};
@@ -51,23 +54,27 @@ OptionValue ReadTexts(RequestFields& fields, const Option& option, const char* n
   return texts;
 }
 
+// A value that may be missing, as an OptionValue.
 template <typename T>
 OptionValue Value(const std::optional<T>& read) {
   return read ? OptionValue(*read) : OptionValue();
 }
 
+// The values of a schema's "enum", with null where the field may be null.
 Json::Array Enumerated(const std::vector<std::string>& names, Place place) {
   Json::Array values(names.begin(), names.end());
   if (place == Place::kBody) values.emplace_back(nullptr);
   return values;
 }
 
+// A schema's "type", with null where the field may be null.
 Json TypeOf(const char* type, Place place) {
   if (place == Place::kQuery) return type;
   return Json::Array{type, "null"};
 }
 
-// The tree with what `edit` makes of the value at the end of the path, which is there.
+// A copy of the tree in which the value at the end of `path` is what `edit` makes of it. The path
+// must exist: it is that of our own openapi.json.
 Json Edited(const Json& tree, std::span<const std::string_view> path,
             const std::function<Json(const Json&)>& edit) {
   if (path.empty()) return edit(tree);
@@ -77,6 +84,7 @@ Json Edited(const Json& tree, std::span<const std::string_view> path,
   return members;
 }
 
+// The description with properties added to a schema; those that are written by hand win.
 Json WithProperties(const Json& api, std::string_view schema, Json::Object added) {
   const std::string_view path[] = {"components", "schemas", schema, "properties"};
   return Edited(api, path, [&](const Json& properties) {
@@ -85,6 +93,7 @@ Json WithProperties(const Json& api, std::string_view schema, Json::Object added
   });
 }
 
+// The description with parameters added to those of a method.
 Json WithParameters(const Json& api, std::string_view url, std::string_view method,
                     const Json::Array& added) {
   const std::string_view path[] = {"paths", url, method, "parameters"};

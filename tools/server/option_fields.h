@@ -1,5 +1,6 @@
-// The fields of requests that come from a table of options: read from JSON or from a query, and
-// described for /openapi.json, as the rows say (engine/requests/option.h).
+// Makes fields of HTTP requests of the options of a table (engine/requests/option.h): each row says
+// how the field is read from JSON or a query, checked, and described in /openapi.json. Pure
+// functions.
 #ifndef LECTERN_TOOLS_SERVER_OPTION_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_OPTION_FIELDS_H_
 
@@ -12,11 +13,13 @@
 
 namespace lectern::server {
 
-// A number that is above or below a bound keeps this distance from it: the next float is as good as
-// the bound itself, and 0 means the default.
+// Distance that a number keeps from a bound that is excluded. JSON schemas here have inclusive
+// bounds alone; a share this near to the bound is as good as the bound itself, and 0 means the
+// default.
 inline constexpr double kOpenBound = 1e-6;
 
-// The field's value; nothing where it is missing, null or wrong, which `fields` then says.
+// Reads one field. Nothing where it is missing or null, and where it is wrong, which `fields` then
+// has as its error.
 OptionValue ReadOptionField(RequestFields& fields, const Option& option);
 
 // Reads the options that the surface has into `given`.

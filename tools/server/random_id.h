@@ -1,4 +1,5 @@
-// Ids that cannot be guessed: who knows one may use what it stands for.
+// Makes ids that cannot be guessed, for sessions and jobs: whoever knows one may use it, so that
+// the id is the permission. Any thread.
 #ifndef LECTERN_TOOLS_SERVER_RANDOM_ID_H_
 #define LECTERN_TOOLS_SERVER_RANDOM_ID_H_
 

@@ -7,7 +7,7 @@
 namespace lectern::server {
 namespace {
 
-// Clients with tools send their schemas, which are deep, and long conversations.
+// Generous, as clients with tools send their schemas, which are deep, and long conversations.
 constexpr JsonLimits kLimits = {.max_depth = 32, .max_values = 1 << 16, .max_string = 1 << 20};
 
 std::string Range(double least, double most) {

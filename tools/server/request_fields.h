@@ -1,4 +1,5 @@
-// Reads the members of a JSON request body, each once, and remembers the first error.
+// Reads the members of a request's JSON body (or of its query) one by one, and remembers the first
+// error, so that handlers read all fields and ask once whether they were right.
 #ifndef LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
 #define LECTERN_TOOLS_SERVER_REQUEST_FIELDS_H_
 
@@ -13,15 +14,18 @@
 
 namespace lectern::server {
 
+// One thread. Errors are INVALID_ARGUMENT with the field's name as the param and at the message's
+// beginning.
 class RequestFields {
  public:
-  // INVALID_ARGUMENT: not a JSON object, or too deep.
+  // INVALID_ARGUMENT: the body is no JSON, no object, or beyond the limits of the .cc.
   static Result<RequestFields> Parse(std::string_view body);
-  // Reads the fields of a request's query, whose values are all texts: Number reads one, Boolean
-  // and Whole none.
+  // The fields of a request's query, whose values are all texts: Number parses its text, Boolean
+  // and Whole refuse theirs.
   static RequestFields OfQuery(const std::map<std::string, std::string, std::less<>>& query);
 
-  // Returns nothing if the member is missing or null. A wrong type or range is an error of Finish.
+  // Each returns nothing if the member is missing or null. A wrong type, or a number outside of
+  // [least, most], also gives nothing, and is an error of failed and Finish.
   std::optional<std::string> String(const char* name);
   std::optional<bool> Boolean(const char* name);
   // `or_else`: what else the field may hold, for the message, as in " or \"auto\"".
@@ -33,21 +37,24 @@ class RequestFields {
   std::optional<int64_t> Integer(const char* name, int64_t least);
   std::optional<uint64_t> Whole(const char* name, uint64_t least, uint64_t most);
   std::optional<std::string> OneOf(const char* name, const std::vector<std::string>& values);
+  // A member of any type; nullptr if it is missing or null. It lives as long as this object.
   const Json* Any(const char* name);
-  // Reads a text as String does, but missing or empty is an error.
+  // Reads a text as String does, but missing or empty is an error; then "".
   std::string RequiredString(const char* name);
+  // Makes "NAME message" the error, unless there is one already.
   void Fail(const char* name, std::string message);
 
-  // The first thing that was wrong.
+  // The first error; OK if there is none yet.
   const Status& failed() const { return failed_; }
-  // Does the same; a member that nothing read is wrong, too.
+  // The same, and an error for a member that nothing has read: a field that is misspelt would
+  // otherwise have no effect without a word.
   Status Finish() const;
 
  private:
   explicit RequestFields(Json::Object members) : members_(std::move(members)) {}
   Json::Object members_;
-  bool are_texts_ = false;
-  std::set<std::string, std::less<>> known_;
+  bool are_texts_ = false;                    // OfQuery
+  std::set<std::string, std::less<>> known_;  // names that were read
   Status failed_;
 };
 

@@ -9,6 +9,7 @@
 namespace lectern::server {
 namespace {
 
+// tchar of RFC 9110, 5.6.2.
 bool IsTokenCharacter(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -22,7 +23,8 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
-// Decodes %-codes; nothing: a code is broken or hides a NUL.
+// Decodes %-codes (RFC 3986, 2.1). Nothing: a code is broken or stands for NUL. `plus_is_space`: as
+// in queries.
 std::optional<std::string> Decode(std::string_view text, bool plus_is_space) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -39,7 +41,7 @@ std::optional<std::string> Decode(std::string_view text, bool plus_is_space) {
   return decoded;
 }
 
-// Removes "http://" or "https://" from the front of `target`.
+// Removes "http://" or "https://" from the front of `target`. False: it begins with neither.
 bool TakeScheme(std::string_view& target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (Lower(target.substr(0, scheme.size())) != scheme) continue;
@@ -49,7 +51,7 @@ bool TakeScheme(std::string_view& target) {
   return false;
 }
 
-// Clients send an empty line after a body (RFC 9112, 2.2).
+// Some clients send an empty line after a body; servers skip it (RFC 9112, 2.2).
 void SkipEmptyLines(std::string_view& bytes) {
   while (bytes.starts_with("\r\n")) bytes.remove_prefix(2);
 }
@@ -59,12 +61,15 @@ bool IsOneOf(std::string_view text, const std::string_view (&list)[n]) {
   return std::find(std::begin(list), std::end(list), text) != std::end(list);
 }
 
-// A second one decides nothing where it says the same.
+// Headers that decide something: two of one name are refused unless they have the same value.
 constexpr std::string_view kDeciding[] = {"authorization", "content-type", "origin"};
+// Headers whose values are lists: several of one name are one list (RFC 9110, 5.3).
 constexpr std::string_view kLists[] = {"connection", "expect", "transfer-encoding"};
-// Two of these are refused even where they agree: which one counts is what attacks play with.
+// Headers that must stand alone, even where two agree: request smuggling lives on proxies and
+// servers that let different ones count (RFC 9112, 11.2).
 constexpr std::string_view kSingle[] = {"host", "content-length"};
 
+// Parses one head. Methods return false with refusal_ set.
 class Parser {
  public:
   Parser(std::string_view bytes, const HeadLimits& limits) : rest_(bytes), limits_(limits) {}
@@ -93,6 +98,7 @@ class Parser {
     return false;
   }
 
+  // Takes a line without its CR LF. False: there is no whole line.
   bool TakeLine(std::string_view& line) {
     const size_t end = rest_.find("\r\n");
     if (end == rest_.npos) return false;
@@ -101,6 +107,7 @@ class Parser {
     return true;
   }
 
+  // METHOD SP target SP version, with exactly two spaces (RFC 9112, 3).
   bool ParseRequestLine(std::string_view line) {
     const size_t first = line.find(' '), last = line.rfind(' ');
     const bool has_three = first != line.npos && first != last && line.find(' ', first + 1) == last;
@@ -113,7 +120,7 @@ class Parser {
            ParseTarget(line.substr(first + 1, last - first - 1));
   }
 
-  // A later HTTP/1 is answered as 1.1 (RFC 9110, 2.5).
+  // A later version of HTTP/1 is answered as 1.1 (RFC 9110, 2.5).
   bool ParseVersion(std::string_view version) {
     const bool is_version = version.size() == 8 && version.starts_with("HTTP/") &&
                             IsDigit(version[5]) && version[6] == '.' && IsDigit(version[7]);
@@ -125,6 +132,7 @@ class Parser {
     return true;
   }
 
+  // The forms of RFC 9112, 3.2: a path, an absolute address, or "*" of OPTIONS.
   bool ParseTarget(std::string_view target) {
     if (target.size() > limits_.max_target) {
       return Refuse({414, "target_too_long", "the path is too long"});
@@ -163,6 +171,7 @@ class Parser {
     return true;
   }
 
+  // Folded lines begin with a space, which is no character of a name, and fail there.
   bool ParseHeader(std::string_view line) {
     const size_t colon = line.find(':');
     if (colon == line.npos || colon == 0) return Refuse(Bad("a header has no name or no colon"));
@@ -176,6 +185,7 @@ class Parser {
     return is_first || ParseAnother(place->first, value, place->second);
   }
 
+  // A header whose name was there before, with the value `before`.
   bool ParseAnother(std::string_view name, std::string_view value, std::string& before) {
     if (IsOneOf(name, kSingle) || (IsOneOf(name, kDeciding) && value != before)) {
       return Refuse(Bad("a header comes twice that may come once"));
@@ -184,6 +194,7 @@ class Parser {
     return true;
   }
 
+  // Checks the headers together, after all have come.
   std::variant<RequestHead, Refusal> Finish() {
     if (!authority_.empty()) head_.headers["host"] = authority_;
     // HTTP/1.0 has no Host; no browser speaks it, so there is no page whose host could be feigned.
@@ -197,6 +208,7 @@ class Parser {
     return std::move(head_);
   }
 
+  // How long the body is (RFC 9112, 6.3).
   bool ParseFraming() {
     const auto length = head_.headers.find("content-length");
     const auto coding = head_.headers.find("transfer-encoding");
@@ -214,6 +226,8 @@ class Parser {
     return true;
   }
 
+  // At most twelve digits, so that the number always fits; a longer body is refused by its limit
+  // anyway.
   bool ParseLength(const std::string& text) {
     const bool is_number =
         !text.empty() && text.size() <= 12 && std::all_of(text.begin(), text.end(), IsDigit);
@@ -222,7 +236,7 @@ class Parser {
     return true;
   }
 
-  // HTTP/1.0 has no Expect (RFC 9110, 10.1.1).
+  // HTTP/1.0 has no Expect (RFC 9110, 10.1.1), so that a proxy's is ignored.
   bool ParseExpect() {
     const std::string_view expect = head_.Header("expect");
     if (expect.empty() || head_.minor_version == 0) return true;
@@ -253,6 +267,7 @@ size_t FindHeadEnd(std::string_view bytes) {
   SkipEmptyLines(rest);
   if (rest.empty() || rest == "\r") return 0;
   if (!IsTokenCharacter(rest.front())) return bytes.size();
+  // A line that ends badly ends the head; so does the empty line.
   for (size_t begin = 0, end; (end = rest.find('\n', begin)) != rest.npos; begin = end + 1) {
     const bool ends_well = end > begin && rest[end - 1] == '\r';
     if (!ends_well || end - begin == 1) return bytes.size() - rest.size() + end + 1;

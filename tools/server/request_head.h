@@ -12,15 +12,17 @@
 
 namespace lectern::server {
 
+// Limits above which a head is refused.
 struct HeadLimits {
   size_t max_bytes = 32 * 1024;  // with the empty line; cookies of a whole localhost fit
   size_t max_headers = 100;
   size_t max_target = 8000;  // RFC 9112 asks for at least this
 };
 
-// Size of the head that `bytes` begin with, its empty line included and any empty lines before it;
-// 0: more bytes are needed. Bytes that cannot become a head (a line that ends without its carriage
-// return, TLS) are a head as soon as that shows: ParseHead refuses them.
+// Returns the size of the head that `bytes` begin with, with its empty line and any empty lines
+// before it; 0: more bytes are needed. Bytes that cannot become a head (a line that ends without a
+// carriage return, TLS) count as a head as soon as that shows, and ParseHead refuses them: the
+// client is told at once instead of after a timeout.
 size_t FindHeadEnd(std::string_view bytes);
 
 // `bytes`: up to and with the empty line, as FindHeadEnd says. Any method is taken: whether a path

@@ -34,6 +34,7 @@ constexpr StatusName kStatusNames[] = {
     {507, "Insufficient Storage"},
 };
 
+// The reason phrase; clients ignore it, and an empty one is allowed (RFC 9112, 4).
 const char* NameOf(int status) {
   for (const StatusName& known : kStatusNames) {
     if (known.status == status) return known.name;
@@ -41,7 +42,7 @@ const char* NameOf(int status) {
   return "";
 }
 
-// In English whatever the locale (RFC 9110, 5.6.7).
+// "Sun, 06 Nov 1994 08:49:37 GMT": in English whatever the locale (RFC 9110, 5.6.7).
 std::string HttpDate(std::time_t now) {
   constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -54,16 +55,18 @@ std::string HttpDate(std::time_t now) {
   return text;
 }
 
+// Whether the body comes in chunks: its length is not known, and the client knows chunks.
 bool HasChunks(const HttpResponse& response, const ResponseForm& form) {
   return response.stream && form.minor_version > 0;
 }
 
-// A stream of HTTP/1.0 ends with its connection.
+// Whether the connection goes on. A stream to HTTP/1.0 has no other end than the connection's.
 bool KeepsAlive(const HttpResponse& response, const ResponseForm& form) {
   return form.keeps_alive && (!response.stream || form.is_head || HasChunks(response, form));
 }
 
-// Sends each piece that a handler writes, as a chunk where the client knows chunks.
+// The body of a streamed response: each piece that a handler writes is sent at once, as a chunk
+// where the client knows chunks. After a failure nothing more is sent.
 class Stream : public ResponseStream {
  public:
   Stream(const Connection& connection, bool has_chunks)
@@ -75,6 +78,7 @@ class Stream : public ResponseStream {
     std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
     return Send(std::string(size).append(bytes).append("\r\n"));
   }
+  // The last chunk. False: the connection has to end, as the body's end or after a failure.
   bool End() { return has_chunks_ && Send("0\r\n\r\n"); }
 
  private:
@@ -115,7 +119,7 @@ bool WriteResponse(Connection& connection, const HttpResponse& response, const R
   connection.Begin();
   std::string head = ResponseHead(response, form, std::time(nullptr));
   const bool has_body = !form.is_head && response.status != 204;
-  // In one piece: clients that read once get all.
+  // In one piece with the head: one packet, and simple clients that read once get all.
   if (has_body && !response.stream) head += response.body;
   if (!connection.Write(head)) return false;
   if (has_body && response.stream) {

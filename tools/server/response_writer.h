@@ -1,4 +1,4 @@
-// Writes responses as HTTP/1.1, or as a client of HTTP/1.0 can read them.
+// Writes a response to a connection as HTTP/1.1 (RFC 9112), or as a client of HTTP/1.0 can read it.
 #ifndef LECTERN_TOOLS_SERVER_RESPONSE_WRITER_H_
 #define LECTERN_TOOLS_SERVER_RESPONSE_WRITER_H_
 
@@ -19,12 +19,14 @@ struct ResponseForm {
   int idle_seconds = 0;  // how long a connection that is kept waits for the next request
 };
 
-// Status line and headers with the empty line. A stream comes in chunks, or, for HTTP/1.0, up to
-// the end of the connection.
+// Returns the status line and the headers with the empty line. A stream comes in chunks, or, for
+// HTTP/1.0, without a length up to the end of the connection. `now`: for the Date header, in
+// seconds since 1970.
 std::string ResponseHead(const HttpResponse& response, const ResponseForm& form, std::time_t now);
 
-// False: the connection cannot go on to another request. Throws what the response's stream throws,
-// with the response cut off such that the client sees it.
+// Writes head and body, and runs the response's stream. False: the connection must end (the client
+// is gone or takes nothing, or the response says close). Throws what the stream throws; the
+// response is then cut off such that the client sees that it is not whole.
 bool WriteResponse(Connection& connection, const HttpResponse& response, const ResponseForm& form);
 
 }  // namespace lectern::server

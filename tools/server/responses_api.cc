@@ -1,5 +1,6 @@
-// POST /v1/responses, as OpenAI's clients speak it: stateless, text in and text out, the passages
-// that the answer draws on as file citations.
+// POST /v1/responses, as OpenAI's clients speak it
+// (https://platform.openai.com/docs/api-reference/responses): stateless, text in and text out, with
+// the passages that the answer draws on as file citations. OPENAI.md lists every field.
 #include "tools/server/conversation.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
@@ -8,6 +9,7 @@
 namespace lectern::server {
 namespace {
 
+// The body of a request, read.
 struct ResponsesRequest {
   std::string document, question;
   api::AskOptions options;
@@ -16,7 +18,7 @@ struct ResponsesRequest {
   Json::Object echoed;                 // what a response repeats of its request
 };
 
-// `input` is a message or a list of them, before it the instructions.
+// Reads `input`, a text or a list of items, with the instructions as a message before it.
 Result<Conversation> ReadInput(const Json& input, const std::string& instructions) {
   Json::Array messages;
   if (!instructions.empty()) {
@@ -30,6 +32,8 @@ Result<Conversation> ReadInput(const Json& input, const std::string& instruction
   return ReadConversation(Json(std::move(messages)), "input");
 }
 
+// Log-probabilities are asked for by top_logprobs, or by an entry of include; other entries ask for
+// parts that no answer here has, and are ignored.
 void ReadLogprobs(RequestFields& fields, ResponsesRequest& read) {
   const uint64_t count = fields.Whole("top_logprobs", 0, 20).value_or(0);
   bool is_wanted = count > 0;
@@ -46,6 +50,8 @@ void ReadLogprobs(RequestFields& fields, ResponsesRequest& read) {
   };
 }
 
+// Refuses fields that need what this server does not have: other forms of output, and responses
+// that are kept between requests.
 void RefuseOtherWork(RequestFields& fields) {
   const Json* const text = fields.Any("text");
   if (text && !IsTextFormat(text->Find("format"))) {
@@ -59,6 +65,8 @@ void RefuseOtherWork(RequestFields& fields) {
                     "is not done here: read the answer as it comes, by stream");
 }
 
+// INVALID_ARGUMENT names the first field that is wrong or cannot be done; fields that are not known
+// are ignored.
 Result<ResponsesRequest> ReadResponses(const std::string& body) {
   LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
   ResponsesRequest read;
@@ -84,6 +92,8 @@ Result<ResponsesRequest> ReadResponses(const std::string& body) {
   return read;
 }
 
+// The passages of a receipt as file citations, a type of annotation that clients know how to show.
+// "index" is a place in the text, which Lectern does not tell: 0.
 Json Annotations(const Json& receipt, const std::string& filename) {
   Json::Array annotations;
   const Json *const evidence = receipt.Find("evidence"), *const document = receipt.Find("document");
@@ -98,10 +108,12 @@ Json Annotations(const Json& receipt, const std::string& filename) {
   return Json(std::move(annotations));
 }
 
-// The objects of one response, as far as it has come.
+// Makes the objects of one response, from its beginning to its end.
 class Response {
  public:
   // `filename`: the document's name. `echoed`: members that are as they were in the request.
+  // OpenAI's clients parse a response strictly, so that members that say nothing here are there,
+  // too.
   Response(const std::string& id, std::string model, std::string filename, Json::Object echoed)
       : id_(id),
         filename_(std::move(filename)),
@@ -125,12 +137,14 @@ class Response {
   std::string message_id() const { return "msg_" + id_; }
   const std::string& filename() const { return filename_; }
 
+  // The response before its first text.
   Json InProgress() const {
     Json::Object object = base_;
     object["status"] = "in_progress";
     object["output"] = Json::Array();
     return Json(std::move(object));
   }
+  // The only item of its output.
   Json Message(const char* status, Json::Array content) const {
     return Json::Object{{"id", message_id()},
                         {"type", "message"},
@@ -138,12 +152,15 @@ class Response {
                         {"status", status},
                         {"content", std::move(content)}};
   }
+  // The only part of that item's content.
   static Json Part(std::string_view text, Json annotations, Json::Array logprobs = {}) {
     return Json::Object{{"type", "output_text"},
                         {"text", text},
                         {"annotations", std::move(annotations)},
                         {"logprobs", std::move(logprobs)}};
   }
+  // The whole response. An answer that met its limit of tokens is "incomplete". The document's
+  // tokens are input that was cached: they were read when it was indexed.
   Json Done(const api::Answer& answer, const Json& receipt, Json::Array logprobs) const {
     Json::Object object = base_;
     const bool is_cut = answer.finish_reason() == "length";
@@ -169,7 +186,9 @@ class Response {
   Json::Object base_;
 };
 
-// Events in the order that clients expect, numbered.
+// Sends the events of a streamed response, numbered, in the order that clients expect: created,
+// in_progress, the item and its part added, deltas of text, then each of them done, and the whole
+// response at the end.
 class ResponseEvents {
  public:
   ResponseEvents(EventStream& events, const Response& response, Logprobs* logprobs)
@@ -231,6 +250,7 @@ class ResponseEvents {
   uint64_t number_ = 0;
 };
 
+// A stream of the events of one answer; after an error, one event "error" ends it.
 HttpResponse StreamResponses(std::shared_ptr<Answering::Turn> turn, Response description,
                              std::shared_ptr<Logprobs> logprobs) {
   return EventsResponse([turn = std::move(turn), description = std::move(description),

@@ -19,8 +19,9 @@ namespace {
 
 constexpr char kDocuments[] = "/v1/documents";  // where uploads go
 
-// The part of `path` that stands for {id} in `pattern`; nothing where the path does not fit. A name
-// may have slashes ("2024/invoice.txt"); one that ends as a pattern does is reached by its id.
+// Returns the part of `path` that stands for {id} in `pattern`, "" for a pattern without one;
+// nothing where the path does not fit. A document's name may have slashes ("2024/invoice.txt"); one
+// that ends as another route does ("…/text") is reached by its id.
 std::optional<std::string> Match(std::string_view pattern, std::string_view path) {
   constexpr std::string_view kId = "{id}";
   const size_t at = pattern.find(kId);
@@ -34,7 +35,7 @@ std::optional<std::string> Match(std::string_view pattern, std::string_view path
   return std::string(path);
 }
 
-// A byte offset of the query; nothing where it is no number.
+// Reads a byte offset of the query; `missing` where it is not given, nothing where it is no number.
 std::optional<uint64_t> Offset(const RequestHead& head, std::string_view name, uint64_t missing) {
   const auto found = head.query.find(name);
   if (found == head.query.end()) return missing;
@@ -45,11 +46,12 @@ std::optional<uint64_t> Offset(const RequestHead& head, std::string_view name, u
   return value;
 }
 
+// Whether a text cut at `offset` would begin with a continuation byte of UTF-8.
 bool IsInsideCodePoint(std::string_view text, uint64_t offset) {
   return offset < text.size() && (static_cast<unsigned char>(text[offset]) & 0xC0) == 0x80;
 }
 
-// `head` asks for the headers of a GET with HEAD.
+// Whether a route serves the request's method; HEAD is a GET without its body (RFC 9110, 9.3.2).
 template <typename Route>
 bool Serves(const Route& route, const RequestHead& head) {
   return route.method == (head.method == "HEAD" ? "GET" : head.method);
@@ -80,8 +82,9 @@ Service::Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions
   if (!indexer) return;
   IndexJobs::Options of_jobs = options.index;
   of_jobs.on_replaced = [this, indexer](const std::string& id) {
-    answering_.sessions().Close(id);  // so that its files can go
-    (void)indexer->Collect();         // of conversations that go on a later collection does
+    answering_.sessions().Close(id);  // a document that is open keeps its files
+    // Files that a conversation still reads go with a later collection.
+    (void)indexer->Collect();
   };
   jobs_ = std::make_unique<IndexJobs>(*indexer, std::move(of_jobs));
 }
@@ -116,7 +119,7 @@ const std::vector<Service::Route>& Service::Routes() {
   return routes;
 }
 
-// HEAD wherever GET is, and OPTIONS everywhere.
+// HEAD is allowed wherever GET is, and OPTIONS everywhere.
 std::string Service::Allowed(const std::string& path) {
   std::string allowed;
   for (const Route& route : Routes()) {
@@ -136,12 +139,12 @@ std::optional<Refusal> Service::Refuse(const RequestHead& head) {
   }
   answering_.metrics().CountRequest("other", allowed.empty() ? 404 : 405);
   if (!allowed.empty()) {
-    return Refusal{405, "method_not_allowed", "that path has another method", allowed};
+    return Refusal{405, "method_not_allowed", "this path is not served by that method", allowed};
   }
   return Refusal{404, "not_found", "there is no such path; see /openapi.json"};
 }
 
-// Before its bytes are read, which are many.
+// Asked before an upload's bytes are read: they may be many, and would be thrown away.
 std::optional<Refusal> Service::RefuseUpload(const RequestHead& head) {
   if (head.method != "POST" || head.path != kDocuments) return std::nullopt;
   if (!jobs_) {
@@ -172,7 +175,7 @@ HttpResponse Service::Handle(const HttpRequest& request) {
   return RefusalResponse(*Refuse(request.head), request.request_id);
 }
 
-// "*" is the server as a whole (RFC 9110, 9.3.7).
+// OPTIONS of a path, or of "*", which is the server as a whole (RFC 9110, 9.3.7).
 HttpResponse Service::Options(const HttpRequest& request) {
   HttpResponse response;
   response.status = 204;
@@ -190,6 +193,8 @@ void Service::EndAll() {
 
 // --- the service itself -------------------------------------------------------------------------
 
+// The page may load scripts and styles of this server alone, send forms nowhere, and be framed by
+// nobody: a document's text that got into it as HTML could do nothing.
 HttpResponse Service::Page(const HttpRequest&, const std::string&) {
   HttpResponse response = FileResponse(kPageHtml, "text/html; charset=utf-8");
   response.headers = {{"Content-Security-Policy",
@@ -216,12 +221,14 @@ HttpResponse Service::OpenApi(const HttpRequest&, const std::string&) {
   return FileResponse(ApiDescription(), "application/json");
 }
 
-// Whether the process lives: restarting it would help against nothing that is asked elsewhere.
+// Whether the process lives, and nothing more: an orchestrator restarts a server that is not
+// healthy, which helps against nothing that /ready asks about.
 HttpResponse Service::Health(const HttpRequest&, const std::string&) {
   return JsonResponse(R"({"status":"ok"})");
 }
 
-// Whether it makes sense to send questions here.
+// Whether it makes sense to send questions here: the server is not stopping, and the store can be
+// read.
 HttpResponse Service::Ready(const HttpRequest& request, const std::string&) {
   if (answering_.watch().is_ending_all()) {
     return RefusalResponse({503, "stopping", "the server is stopping"}, request.request_id);
@@ -258,7 +265,8 @@ HttpResponse Service::MetricsText(const HttpRequest&, const std::string&) {
 
 // --- documents ----------------------------------------------------------------------------------
 
-// A store that no document has been put into yet has none.
+// A store into which no document has been put yet does not exist; that is an empty list and no
+// error.
 api::Result<api::DocumentList> Service::List() {
   auto list = engine_.List();
   if (list.ok() || list.error().code != LECTERN_NOT_FOUND) return list;
@@ -267,7 +275,8 @@ api::Result<api::DocumentList> Service::List() {
 
 namespace {
 
-// A document as OpenAI's models are, so that clients can choose it.
+// A document in the form of OpenAI's models, so that clients can list and choose it. "created" is
+// not known.
 Json ModelJson(const api::Document& document) {
   return Json::Object{{"id", document.name.empty() ? document.id : document.name},
                       {"object", "model"},
@@ -329,6 +338,7 @@ HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::stri
                    : answering_.ErrorResponse(json.error(), request);
 }
 
+// The text of a document, or the bytes [start, end) of it.
 HttpResponse Service::DocumentText(const HttpRequest& request, const std::string& id) {
   auto session = answering_.Open(id);
   if (!session.ok()) return answering_.ErrorResponse(session.error(), request);
@@ -359,6 +369,7 @@ Refusal Service::NotAllowedToIndex() {
           "removed"};
 }
 
+// Puts an upload into the queue and answers 202 with the job, whose address is in Location.
 HttpResponse Service::IndexDocument(const HttpRequest& request, const std::string&) {
   if (!jobs_) return RefusalResponse(NotAllowedToIndex(), request.request_id);
   if (request.body_file.empty()) {
@@ -393,6 +404,7 @@ HttpResponse Service::ShowJob(const HttpRequest& request, const std::string& id)
   return RefusalResponse({404, "not_found", "there is no such job"}, request.request_id);
 }
 
+// A stream of a job's changes: "progress" events, then one "done".
 HttpResponse Service::JobEvents(const HttpRequest& request, const std::string& id) {
   if (!jobs_ || !jobs_->Json(id)) return ShowJob(request, id);
   return EventsResponse([this, id, peer = request.peer](EventStream& events) {
@@ -405,6 +417,7 @@ HttpResponse Service::JobEvents(const HttpRequest& request, const std::string& i
   });
 }
 
+// Answers the job as it is after the request: a running one ends a little later.
 HttpResponse Service::CancelJob(const HttpRequest& request, const std::string& id) {
   if (jobs_) jobs_->Cancel(id);
   return ShowJob(request, id);

@@ -1,4 +1,5 @@
-// Serves the REST endpoint: finds the handler of a request's route. Requests have passed the guard.
+// The routes of lectern-server: finds the handler of a request and answers it. openapi.json
+// describes every route. Requests have passed the guard (http_guard.h).
 #ifndef LECTERN_TOOLS_SERVER_SERVICE_H_
 #define LECTERN_TOOLS_SERVER_SERVICE_H_
 
@@ -21,26 +22,31 @@ struct ServiceOptions {
   IndexJobs::Options index;
 };
 
+// Thread-safe.
 class Service {
  public:
-  // `engine` answers. `indexer` makes documents; nullptr: clients may neither add nor remove any.
-  // Both must outlive it.
+  // `engine` answers. `indexer` indexes what clients upload; nullptr: clients may neither add nor
+  // remove documents. Both must outlive this.
   Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions& options);
 
-  // Any thread. A path that is not there, or has another method, or a document that has no place in
-  // the queue; nothing where Handle may be called.
+  // Judges a request before its body is read: 404 for a path that does not exist, 405 for one with
+  // other methods, 403 and 503 for a document that may not be added, or not now. Nothing: Handle
+  // may be called.
   std::optional<Refusal> Refuse(const RequestHead& head);
+  // Answers a request. Blocks for as long as an answer takes, unless it is streamed.
   HttpResponse Handle(const HttpRequest& request);
 
-  // Everything that runs ends soon with an error that says so; what comes later is refused.
+  // Ends everything that runs soon, with an error (503 stopping) for its client; later questions
+  // are refused.
   void EndAll();
-  // For /metrics; may be empty.
+  // The number of open connections, for /metrics; may be empty. Set before the first request.
   std::function<uint32_t()> num_connections;
 
  private:
+  // `id`: the part of the path that {id} stands for; empty for other routes.
   using Handler = HttpResponse (Service::*)(const HttpRequest&, const std::string& id);
   struct Route {
-    const char *method, *path;  // a segment "{id}" is any text without '/'
+    const char *method, *path;  // "{id}" in a path: any text, as Match in the .cc says
     Handler handler;
   };
   static const std::vector<Route>& Routes();
@@ -69,27 +75,32 @@ class Service {
   HttpResponse ChatCompletions(const HttpRequest&, const std::string&);
   HttpResponse Responses(const HttpRequest&, const std::string&);
   HttpResponse Tokenize(const HttpRequest&, const std::string&);
-  api::Result<api::DocumentList> List();
-  HttpResponse Options(const HttpRequest&);
-  static std::string Allowed(const std::string& path);
-  static Refusal NotAllowedToIndex();
-  std::optional<Refusal> RefuseUpload(const RequestHead& head);
-  Refusal TooManyJobs() const;
+  api::Result<api::DocumentList> List();                // empty where there is no store yet
+  HttpResponse Options(const HttpRequest&);             // 204 with the methods of the path
+  static std::string Allowed(const std::string& path);  // its methods; empty: no such path
+  static Refusal NotAllowedToIndex();                   // 403
+  std::optional<Refusal> RefuseUpload(const RequestHead& head);  // 403, 503; nothing: none, or fine
+  Refusal TooManyJobs() const;                                   // 503 with Retry-After
 
   api::Engine& engine_;
   Answering answering_;
   std::unique_ptr<IndexJobs> jobs_;  // where indexing is allowed
 };
 
-// --- the ways to ask; each in a file of its own ---
+// --- endpoints, each in a file of its own -------------------------------------------------------
 
+// Each answers a request to its endpoint: ask_api.cc, chat_api.cc, responses_api.cc and
+// tokenize_api.cc. Any thread. Errors are responses, too.
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request);
 
 HttpResponse AnswerTokenize(Answering& answering, const HttpRequest& request);
 
+// A response with this JSON as its body.
 HttpResponse JsonResponse(std::string body, int status = 200);
+// An error as a response, with the HTTP status of its code. For errors of the request itself: those
+// of the engine go through Answering::ErrorResponse, which hides paths.
 HttpResponse StatusResponse(const Status& status, const HttpRequest& request);
 
 }  // namespace lectern::server

@@ -6,6 +6,7 @@
 
 namespace lectern::server {
 
+// end() where none is idle.
 Sessions::Entries::iterator Sessions::LongestIdle(Entries& entries) {
   auto longest = entries.end();
   for (auto at = entries.begin(); at != entries.end(); ++at) {
@@ -23,7 +24,8 @@ std::variant<Sessions::Lease, Refusal> Sessions::Begin(std::string document) {
   auto entry = std::make_shared<Entry>();
   entry->id = *id;
   entry->document = std::move(document);
-  Entries::node_type ended;  // outlives the lock: closing a document takes a while
+  // Declared before the lock, so that it is destroyed after it: closing a document takes a while.
+  Entries::node_type ended;
   const std::lock_guard lock(mutex_);
   if (entries_.size() >= options_.max_open) {
     const auto longest = LongestIdle(entries_);
@@ -75,6 +77,8 @@ bool Sessions::End(const std::string& id) {
   return !ended.empty();
 }
 
+// Ends the sessions and documents for which `is_meant` holds; they are destroyed after the lock is
+// let go.
 template <typename IsMeant>
 void Sessions::EndWhere(IsMeant is_meant) {
   std::vector<Entries::node_type> ended;

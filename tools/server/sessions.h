@@ -1,5 +1,6 @@
-// Conversations that clients go on with: sessions by id, until they are ended, idle for too long,
-// or in the way of others. And documents that stay open as long for the next question without one.
+// The server's open conversations, by the ids that clients have, until they are ended, idle for too
+// long, or their memory is needed. And the documents that stay open for as long, so that the next
+// question without a conversation finds them open.
 #ifndef LECTERN_TOOLS_SERVER_SESSIONS_H_
 #define LECTERN_TOOLS_SERVER_SESSIONS_H_
 
@@ -22,22 +23,23 @@ namespace lectern::server {
 class Sessions {
  public:
   struct Options {
-    uint32_t max_open = 32;
-    int idle_seconds = 600;
+    uint32_t max_open = 32;  // conversations (--max-sessions); also, apart from them, documents
+    int idle_seconds = 600;  // after which an idle one ends (--session-timeout)
   };
   explicit Sessions(Options options) : options_(options) {}
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Entry {
-    std::string id, document;
+    std::string id, document;               // both ids; a kept document has no `id`
     std::shared_ptr<api::Session> session;  // nullptr: no answer yet
     bool is_in_use = true;
     Clock::time_point last_used = Clock::now();
   };
 
  public:
-  // A session for one request alone; idle when destroyed, or gone if it has had no answer.
+  // The use of a session by one request, which no other request can use meanwhile. When it is
+  // destroyed, the session is idle again, or gone if it never had an answer.
   class Lease {
    public:
     Lease(Lease&& other) noexcept
@@ -50,7 +52,7 @@ class Sessions {
     const std::string& id() const { return entry_->id; }
     const std::string& document() const { return entry_->document; }  // its id
     const std::shared_ptr<api::Session>& session() const { return entry_->session; }
-    // There is an answer: follow-ups find it.
+    // Says that there is an answer: from now on follow-ups find the session.
     void Keep(std::shared_ptr<api::Session> session) { entry_->session = std::move(session); }
 
    private:
@@ -61,27 +63,31 @@ class Sessions {
     std::shared_ptr<Entry> entry_;
   };
 
-  // A new one about the document with this id. Where there are max_open, the one that was idle
-  // longest goes; 503 when none is idle.
+  // Begins a session about the document with this id. Where max_open are open, the one that was
+  // idle longest is ended. 503: none is idle. 500: the system has no randomness.
   std::variant<Lease, Refusal> Begin(std::string document);
-  // 404: none has this id, any more. 409: another request uses it.
+  // Takes a session. 404: none has this id, or no longer. 409 with Retry-After: another request
+  // uses it.
   std::variant<Lease, Refusal> Take(const std::string& id);
 
-  // A session that is in use ends when it is given back; its id is unknown at once. End returns
-  // false if it was so already.
-  bool End(const std::string& id);
-  void EndOf(const std::string& document);
+  // Each ends sessions: their ids are unknown at once; one that is in use lives until it is given
+  // back. Except for End, kept documents are closed likewise.
+  bool End(const std::string& id);          // false: there is no such session
+  void EndOf(const std::string& document);  // all about the document with this id
   void EndAll();
-  void EndExpired();
-  // Documents go first, as they are soon open again. False: none is idle.
+  void EndExpired();  // all that were idle for more than idle_seconds
+  // Frees memory: closes the document, else ends the session, that was idle longest. Documents go
+  // first, because they are soon open again. False: none is idle.
   bool EndLongestIdle();
 
-  // Whether the document with this id is kept open with this text, in memory: another one is of
-  // files that have been replaced. If so, it stays as if it was used.
+  // Whether the document with this id is kept open with this text, compared by its place in memory:
+  // a document of another place was opened from files that have been replaced since. If so, it
+  // counts as used now.
   bool IsKept(const std::string& document, std::string_view text);
-  // By a session that is never asked. Where max_open are kept, the one that was idle longest goes.
+  // Keeps a document open, by a session on it that is never asked. Where max_open are kept, the one
+  // that was idle longest is closed.
   void KeepOpen(const std::string& document, std::shared_ptr<api::Session> session);
-  void Close(const std::string& document);  // conversations about it stay
+  void Close(const std::string& document);  // no longer keeps it; conversations about it stay
 
   uint32_t num_open() const;  // conversations
 

@@ -1,12 +1,12 @@
-// POST /tokenize shows how a document's model reads a text. The answer has the shape of llama.cpp's
-// server, and also where each token lies.
+// POST /tokenize shows how a document's model cuts a text into tokens. The response has the shape
+// that llama.cpp's server gives, and with "with_pieces" also the place of each token in the text.
 #include "tools/server/request_fields.h"
 #include "tools/server/service.h"
 
 namespace lectern::server {
 namespace {
 
-// Tokens with their pieces take some hundred times the memory of the text that they are of.
+// Limit of the text, in bytes: tokens with their pieces take some hundred times its memory.
 constexpr size_t kMaxContent = size_t{32} << 10;
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace lectern::server {
 namespace {
 
-constexpr auto kInterval = std::chrono::milliseconds(50);
+constexpr auto kInterval = std::chrono::milliseconds(50);  // between two looks
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Ends work whose client has gone, whose time is up, or that stands in the way of the server's end.
+// Watches the work of the server's requests and cancels what nobody waits for any more: the client
+// is gone, the time is up, or the server is ending.
 #ifndef LECTERN_TOOLS_SERVER_WATCH_H_
 #define LECTERN_TOOLS_SERVER_WATCH_H_
 
@@ -13,21 +14,25 @@
 
 namespace lectern::server {
 
+// The reason why work was cancelled.
 enum class EndedBy { kNothing, kClient, kDeadline, kServer };
 
-// One thread looks at all work 20 times a second. Thread-safe.
+// One thread looks at all work 20 times a second. It calls the functions of Work with its lock
+// held, so that they must return soon. Thread-safe.
 class Watch {
  public:
   Watch() : thread_(&Watch::Look, this) {}
   ~Watch();
 
   struct Work {
-    const Peer* peer = nullptr;  // nullptr: nobody who could leave
+    const Peer* peer = nullptr;  // the client; nullptr: there is none who could leave
     std::chrono::steady_clock::time_point deadline;
-    std::function<void()> cancel;  // called again and again until the work is out
-    std::function<void()> tick;    // called each time otherwise; may be empty
+    // Called at every look once the work is to end, until its scope ends: a cancellation that came
+    // just before the work began would be lost.
+    std::function<void()> cancel;
+    std::function<void()> tick;  // called at every look before that; may be empty
   };
-  // The time that `work` is watched for. Destroy it before what it uses.
+  // Watches `work` as long as it exists. Destroy it before the things that the functions use.
   class Scope {
    public:
     Scope(Watch& watch, Work work);
@@ -43,7 +48,7 @@ class Watch {
     std::list<Scope*>::iterator place_;
   };
 
-  // Ends everything that is watched, from now on.
+  // Ends everything that is watched now or later.
   void EndAll() { is_ending_all_ = true; }
   bool is_ending_all() const { return is_ending_all_; }
 
