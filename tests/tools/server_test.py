@@ -544,6 +544,12 @@ class ServerTest(ServerCase):
         self.assertNotRegex(page, r"<script>|<style>| on\w+=|https?://")
         self.assertEqual(self.server.call("GET", "/page.js")[1]["Content-Type"],
                          "text/javascript; charset=utf-8")
+        rules = os.path.join(HERE, "../../tools/server/access_rules.h")
+        with open(rules, encoding="utf-8") as file:
+            public = set(re.findall(r'"(/[\w.]*)"', file.read()))
+        for file in re.findall(r'(?:src|href)="([\w.]+)"', page):  # the page asks for the token
+            self.assertIn("/" + file, public)
+            self.assertEqual(self.server.call("GET", "/" + file)[0], 200)
         self.assertEqual(self.server.call("GET", "/health")[2], {"status": "ok"})
         self.assertEqual(self.server.call("GET", "/ready")[2], {"status": "ready"})
         self.assertTrue(self.server.call("GET", "/version")[2]["index_allowed"])

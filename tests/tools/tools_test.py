@@ -302,6 +302,13 @@ class BadInputTest(ToolsTest):
         self.assertIn(b"\\x1B[31mred", self.read_until(terminal, rb"red.*\n"))
         self.assertEqual(process.wait(TIMEOUT), 3)
 
+    def test_a_control_character_behind_half_a_character_is_shown(self):
+        for half in (b"\xe2", b"\xf0\x9f", b"\xc3"):
+            name = os.fsdecode(half + b"\x1b[31mred")
+            process, terminal = self.on_terminal("index-document", name)
+            self.assertIn(b"\\x1B[31mred", self.read_until(terminal, rb"red.*\n"))
+            self.assertEqual(process.wait(TIMEOUT), 3)
+
 
 class FormatsTest(ToolsTest):
     PAGES = [["The report is about bridges & mills (and <towers>).", "It was written in Osk."],
