@@ -75,7 +75,10 @@ Status DiscardGeneration(Env& env, const std::string& store, Catalog& catalog,
                          const DocumentRow& row);
 
 // Removes the document: readers no longer find it when this returns. Its files go too, unless
-// somebody reads them or removing fails; then a later collection removes them. kNotFound.
+// somebody reads them or removing fails; then a later collection removes them. It runs
+// CollectGarbage, which also removes whatever else no reader can reach, and ignores its errors.
+// Codes of Catalog::MarkDead: kNotFound if it is not there or dead already; after a commit that
+// reported failure the document may be gone all the same.
 Status RemoveDocument(Env& env, const std::string& store, Catalog& catalog, const DocumentId& id);
 
 // Rebuilds the summary that the writer of this complete shard returned when it had written it under

@@ -37,7 +37,9 @@ double Divergence(const Backend& backend, std::span<const float> exact,
 Result<ExactAnswer> AskExactly(DocumentSession& session, std::string_view question,
                                AskOptions options);
 
-// Asks with `options`, but says `exact`, which was found for the same question. Errors of
+// Asks with `options`, but says `exact`, which was found for the same question: sampling and
+// max_tokens do not count, and each token's logits are compared with the exact ones. The session
+// must stand where it stood before AskExactly (a new one, or one that has forgotten). Errors of
 // Session::Ask.
 Result<ForcedAnswer> AskForced(DocumentSession& session, std::string_view question,
                                const ExactAnswer& exact, const AskOptions& options);

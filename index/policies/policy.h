@@ -1,5 +1,5 @@
-// The interface of budget policies: they turn statistics of a document into shares of rows that a
-// step may read.
+// The interface of budget policies: from statistics of a document they decide how a limit on the
+// keys and values that one step of the model may read is shared among layers and heads.
 //
 // A policy for layers says how much each layer reads, a policy for heads how the kv heads of a
 // layer share that. index/budget_plan.h combines one of each, with floors, exact to the row.

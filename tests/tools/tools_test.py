@@ -406,7 +406,7 @@ class FormatsTest(ToolsTest):
 
 class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "assumptions", "bytes_on_disk", "fingerprint",
-              "weights", "generation", "levels", "kv_budget", "kv_budget_auto", "divergence", "seconds", "existed", "keep", "retention",
+              "weights", "adapter", "generation", "levels", "kv_budget", "kv_budget_auto", "divergence", "seconds", "existed", "keep", "retention",
               "representatives", "reused_tokens", "prefill", "prefill_budget", "device", "gpu",
               "warnings", "note", "source", "replaced"}
 

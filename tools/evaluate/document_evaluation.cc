@@ -174,8 +174,11 @@ class DocumentEvaluation {
     return lookup.get();
   }
 
-  // Finds the paper's thresholds for all budgets from the queries of the first questions, where the
-  // method needs them and they are not there yet.
+  // Makes ready what PaperSelect needs for a method of the paper (Squeezed Attention,
+  // paper_lookup.h): the clusters of its mode and seed, and the thresholds with which the queries of
+  // the first options_.calibration questions spend each budget. Does nothing for other methods, or
+  // the second time; the queries are collected once, from exact answers. Errors of Ask and
+  // PaperLookup.
   Status PreparePaper(const Method& method, const std::vector<Question>& questions) {
     if (!method.is_paper() || thresholds_.contains({method.mode, method.seed})) return {};
     if (steps_.empty()) {

@@ -156,8 +156,10 @@ class Completion {
   Json::Object base_;
 };
 
-// Streams the chunks of one choice: the role, the pieces, and the reason of its end. False: it
-// failed, and the client was told; the stream ends there.
+// Streams the chunks of one choice: the role, the pieces of the answer and of the model's thoughts,
+// and the reason of its end. Adds the answer's tokens to `usage`; only the first choice sets
+// `receipt`. False: generating failed. The error was sent as the stream's last event, unless the
+// client is gone, and no [DONE] follows.
 bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, EventStream& events,
                   const Completion& completion, Usage& usage, Json& receipt) {
   events.Send("", completion.Chunk(index, {{"role", "assistant"}, {"content", ""}}));
@@ -175,7 +177,7 @@ bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, Event
     return false;
   }
   const api::Answer& whole = std::get<api::Answer>(answer);
-  // Tokens of white space at the end, which no piece shows.
+  // Log-probabilities of tokens behind the last piece, such as white space, which no piece shows.
   const bool has_more = chat.logprobs && !chat.logprobs->is_empty();
   events.Send("", completion.Chunk(index, {}, has_more ? TakeLogprobs(chat.logprobs) : Json(),
                                    whole.finish_reason()));

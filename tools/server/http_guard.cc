@@ -312,8 +312,11 @@ class HttpGuard::Server {
                     });
   }
 
-  // Reads an upload into a new file. A document may come with any type but the two that mean that
-  // the body describes a document (JSON, a form) and is none.
+  // Reads an upload into a new file. Nothing: the body is in `file`, and its path in
+  // request.body_file; else the refusal. A document may come with any type but application/json and
+  // multipart/form-data, whose bodies describe a document and are none;
+  // application/x-www-form-urlencoded is taken, because clients send it when they are not told a
+  // type. The checks that need no body come first, so that no file is made in vain.
   std::optional<Refusal> ReadUpload(Connection& connection, const std::string& type,
                                     HttpRequest& request, std::unique_ptr<UploadFile>& file) const {
     if (type == "application/json" || type == "multipart/form-data") {

@@ -1,6 +1,7 @@
 // Attributes and methods of Jinja values, and the global functions, as far as jinja2's sandbox lets
 // a template use them (jinja2/sandbox.py, utils.py). Methods of Python that exist and are not
-// implemented fail by name; a name that Python does not have is undefined.
+// implemented fail by name; a name that Python does not have is undefined: the functions that find
+// an attribute then return nothing.
 #include <algorithm>
 #include <cmath>
 
@@ -213,12 +214,12 @@ std::optional<Value> NumberAttribute(Runtime& run, const Value& value, std::stri
   return std::nullopt;
 }
 
-// Finds an attribute of a range.
+// Finds an attribute of a range: start, stop, step, count or index.
 std::optional<Value> RangeAttribute(Runtime& run, const Value& value, std::string_view name) {
   const RangeObject& range = As<RangeObject>(value);
   if (name == "start") return Value::Integer(range.start);
-  if (name == "stop") return Value::Integer(range.start + range.step * range.size);
-  if (name == "step") return Value::Integer(range.step);
+  if (name == "stop") return Value::Integer(range.stop);
+  if (name == "step") return Value::Integer(range.given_step);
   if (name == "count") return run.Method("count", CountOfList, value);
   if (name == "index") return run.Method("index", IndexOfList, value);
   return std::nullopt;
@@ -262,6 +263,7 @@ Value Range(Runtime& run, const Value&, CallArguments& arguments) {
   if (size > kMax) return run.Fail("a range of more than " + std::to_string(kMax) + " numbers");
   auto range = std::make_shared<RangeObject>();
   range->start = start;
+  range->stop = stop, range->given_step = step;
   // One past the end need not be a number of 64 bits.
   range->step = size <= 1 && (step > INT64_MAX / 4 || step < INT64_MIN / 4) ? 1 : step;
   range->size = static_cast<int64_t>(size);

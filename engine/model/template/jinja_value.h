@@ -76,6 +76,7 @@ struct ViewObject : Object {  // of a dict: keys(), values(), items()
 
 struct RangeObject : Object {
   int64_t start = 0, step = 1, size = 0;
+  int64_t stop = 0, given_step = 1;  // as the program gave them
 };
 
 // Python's generators and iterators. All items are found when it is made; an error on the way is

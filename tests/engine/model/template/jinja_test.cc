@@ -275,5 +275,14 @@ TEST(JinjaTest, ProgramsAreSharedAndMoved) {
   EXPECT_EQ(Marked(copy.Render({}, Noon())), "");
 }
 
+// As Python has them, also where the last number is not one step before the stop.
+TEST(JinjaRangeTest, KeepsTheBoundsThatItWasGiven) {
+  const auto rendered = Render(
+      "{{ range(0, 10, 3).stop }} {{ range(5, 0).stop }} {{ range(7).start }} {{ range(9, 1, -4).step "
+      "}} {{ range(9223372036854775800, 9223372036854775807, 5).stop }}");
+  ASSERT_TRUE(rendered.ok()) << rendered.status().message();
+  EXPECT_EQ(rendered->text, "10 0 0 -4 9223372036854775807");
+}
+
 }  // namespace
 }  // namespace lectern::jinja
