@@ -344,10 +344,10 @@ TEST_P(DeviceIndexFailureTest, WhatLookupsMissIsMeasuredThereOrElseHere) {
     ASSERT_TRUE(measured[has_room].is_measured());
   }
   EXPECT_EQ(measured[0].budgets, measured[1].budgets);
-  // Nearly the same: of equal scores other rows may be chosen.
+  // Nearly the same: of equal scores other rows may be chosen, and each factor is fitted to 16 steps.
   const auto expect_near = [](const std::vector<double>& there, const std::vector<double>& here) {
     ASSERT_EQ(there.size(), here.size());
-    for (size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 0.1 * here[i]) << i;
+    for (size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 0.2 * here[i]) << i;
   };
   expect_near(measured[1].factors, measured[0].factors);
   expect_near(measured[1].margins, measured[0].margins);
