@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/document/document.h"
+#include "engine/document/passages.h"
 #include "engine/model/formats/json.h"
 #include "engine/requests/report_json.h"
 #include "index/kmeans.h"
@@ -122,6 +123,11 @@ Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
   if (!parts.options.pages.empty()) {
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageMap, parts.options.pages.data(),
                                 parts.options.pages.size() * sizeof(PageMapEntry)));
+  }
+  const std::vector<Passage> passages = SplitPassages(text, parts.options.pages);
+  if (!passages.empty()) {
+    LECTERN_RETURN_IF_ERROR(
+        add(SectionKind::kPassages, passages.data(), passages.size() * sizeof(Passage)));
   }
   // Statistics serve budgets below 1, so only documents with clusters have them. The sums let a
   // later version of the text reuse rows (reuse_kv.h).
