@@ -1,0 +1,156 @@
+#include "engine/document/abbreviations.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace lectern {
+namespace {
+
+// Words between spaces. Those in small letters are found with a capital, too ("fig", "Fig"); those
+// with a capital are found only so, because "no." and "art." end English sentences.
+constexpr std::string_view kNever =
+    // English titles, references and links between words
+    "Mr Mrs Ms Mx Messrs Dr Drs Prof Rev Hon Fr Br Capt Cpt Cmdr Lt Sgt Cpl Maj Col Gen Adm Gov "
+    "Sen Rep Pres Supt Det Insp Amb Mt Ft e.g i.e vs viz cf approx ca resp esp incl "
+    "excl i.a a.k.a betw n.b N.B "
+    // German
+    "Hr Hrn Frl Dipl Dipl.-Ing Ing Mag Dir Hrsg z.b d.h u.a o.ä z.t i.d.r m.e u.u s.o s.u v.a z.hd "
+    "i.a d.i z.zt u.ä bzw evtl ggf inkl exkl vgl sog geb gest sen jun bes ehem einschl einschließl "
+    "zzgl abzgl allg urspr versch insb insbes St.-Nr Pfr Kfm "
+    // French
+    "MM Mme Mmes Mlle Mlles Mgr Pr Ste p.ex c.-à-d env éd coll trad "
+    // Spanish
+    "Sra Srta Sres Dra Dña Ud Uds Vd Vds Lic Arq Mons Gral Cnel p.ej p.e aprox "
+    // Italian
+    "Sig Sigg Sig.ra Dott Dott.ssa Prof.ssa Avv Arch Geom Rag Cav Comm p.es ad.es "
+    // Portuguese
+    "Profa Exmo Exma Ilmo Ilma V.Exa Eng Arqt "
+    // Hindi and Russian
+    "डॉ श्री प्रो पं स्व रु ул просп им проф акад т.е т.к";
+constexpr std::string_view kNumber =
+    "No Nos Nr Nrn Num Fig Figs fig figs Tab Tbl Eq Eqs eq eqs Ref Refs Sec Sect Ch Chap chap "
+    "Vol vol vols Art Arts Par para Cl p pp P PP l ll fol Abb Kap Abs Abschn Bd Bde Ziff Anh "
+    "Anm Aufl S Rz Rn pág págs pag pagg núm cap n.º n.o op Op Ex App Pt Bk Lot Apt Jan Feb "
+    "Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez janv févr avr juil sept oct nov déc "
+    "ene abr dic gen giu lug ott tel Tel Fax Ext ext Rs рис стр табл सं नं क्र";
+constexpr std::string_view kMayEnd =
+    "St Str Jr Sr Esq Inc Ltd Co Corp Bros Cie Ltda Assn Assoc Dept Univ Inst Ave Av Avda Blvd Rd "
+    "Ln Sq Pl Hwy al a.m p.m A.M P.M a.c d.c A.D B.C B.C.E C.E v.chr n.chr J.-C av.J.-C ap.J.-C "
+    "Ph.D ph.d M.D B.A M.A D.C U.S U.K U.S.A U.N E.U EE.UU S.p.A S.A S.L e.V Mio Mrd Tsd Jh Jhd "
+    "Jhs ed eds et.al rev repr est Est ibid Wash Calif Mass Penn Conn Fla Tex Mon Tue Tues Wed Thu "
+    "Thur Thurs Fri Sat Sun गा कि.मी т.д т.п др гг тыс млн млрд руб";
+
+constexpr std::string_view kStarters =
+    "The An He She It They We You In On At By For From This That These Those His Her Its Their Our My "
+    "There Here When While If As But And Or So Then Thus After Before However Although Though Since "
+    "With To Of No Yes What Who Where How Why Which Each Every All Some Many Most Both Not Another "
+    "Such Under During Until Because Between Only Even Once Next Later Today Now Also Any Please See "
+    // German
+    "Der Die Das Ein Eine Einen Einem Er Sie Es Wir Ihr Ich Im Am Auf Bei Beim Mit Nach Vom Zu Zum Zur "
+    "Für Dies Diese Dieser Dieses Diesen Aber Und Oder Wenn Als Da Dann Doch Auch Nur Sein Seine Ihre "
+    "Jeder Jede Jedes Alle Seit Über Unter Durch Ohne Dort Hier Heute Man Den Dem Weil Während Nachdem "
+    // French
+    "Le La Les Un Une Des Il Elle Ils Elles Nous Vous Je Ce Cette Ces Cet Dans En Sur Pour Par Avec "
+    "Mais Et Si Son Sa Ses Leur Leurs Il Lorsque Quand Depuis Selon Après Avant Au Aux "
+    // Spanish, Italian, Portuguese
+    "El Los Las Una Él Ella Ellos Ellas Con Por Para Pero Este Esta Estos Estas Su Sus Se Cuando Según "
+    "Al Lo Gli Egli Essa Nel Nella Per Ma Questo Questa Questi Suo Sua Quando Dopo Os As Um Uma Ele Ela "
+    "Em Na Mas Seu Depois Não";
+
+constexpr std::string_view kBeforeOrdinals =
+    "am der die das dem den des vom zum im zur beim bis ab seit ein eine einen einem einer jeder jeden "
+    "jedem seinen seinem seiner ihren ihrem ihrer unseren diesem diesen und";
+constexpr std::string_view kAfterOrdinals =
+    "Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember "
+    "Jahrhundert Jahrhunderts Jahrtausend Weltkrieg Weltkriegs Geburtstag Stock Klasse Kapitel";
+
+constexpr std::string_view kNeedNext =
+    "the a an of in on at by for from to with and or but nor as than that which who whose is are was "
+    "were be been its his her their our my your this these those into onto over under between through "
+    "during about if when while because not no has have had will would can could may must shall should "
+    // German
+    "der die das dem den des ein eine einen einem einer eines und oder von vom zu zum zur für mit bei im "
+    "am auf aus nach über unter vor durch ist sind war wird werden hat dass sich nicht als wenn sein "
+    // French, Spanish, Italian, Portuguese
+    "le la les un une du de et ou à au aux dans sur pour par avec que qui est sont el los las una y o en "
+    "con por para se del al que su il lo gli di da del della dei che e per nel nella os as um uma do dos "
+    "das em na no com à ao são";
+
+struct Words {
+  explicit Words(std::string_view list) {
+    for (size_t at = 0; at < list.size();) {
+      const size_t end = std::min(list.find(' ', at), list.size());
+      if (end > at) sorted.push_back(list.substr(at, end - at));
+      at = end + 1;
+    }
+    std::sort(sorted.begin(), sorted.end());
+  }
+  bool Has(std::string_view word) const {
+    return std::binary_search(sorted.begin(), sorted.end(), word);
+  }
+  std::vector<std::string_view> sorted;
+};
+
+bool IsCapital(char c) { return c >= 'A' && c <= 'Z'; }
+
+// ASCII alone: other capitals of the tables are listed as they are written.
+std::string SmallLetters(std::string_view word) {
+  std::string small(word);
+  for (char& c : small) {
+    if (IsCapital(c)) c = static_cast<char>(c - 'A' + 'a');
+  }
+  return small;
+}
+
+struct Abbreviations {
+  Words never{kNever}, number{kNumber}, may_end{kMayEnd};
+  StopAfter Find(std::string_view word) const {
+    if (never.Has(word)) return StopAfter::kNever;
+    if (number.Has(word)) return StopAfter::kNumber;
+    if (may_end.Has(word)) return StopAfter::kMayEnd;
+    return StopAfter::kEnds;
+  }
+};
+
+}  // namespace
+
+StopAfter StopAfterWord(std::string_view word) {
+  static const Abbreviations abbreviations;
+  constexpr size_t kLongest = 16;
+  if (word.empty() || word.size() > kLongest) return StopAfter::kEnds;
+  const StopAfter found = abbreviations.Find(word);
+  if (found != StopAfter::kEnds) return found;
+  // "DR." and "Z.B." as "Dr." and "z.B."; "Dipl.-Ing." by its last part.
+  if (IsCapital(word.front()) || word.find('.') != word.npos) {
+    std::string small = SmallLetters(word);
+    const StopAfter as_small = abbreviations.Find(small);
+    if (as_small != StopAfter::kEnds) return as_small;
+    if (word.size() > 2 && IsCapital(word[1])) {
+      small[0] = word[0];
+      return abbreviations.Find(small);
+    }
+  }
+  const size_t hyphen = word.rfind('-');
+  return hyphen == word.npos ? StopAfter::kEnds : StopAfterWord(word.substr(hyphen + 1));
+}
+
+bool BeginsSentences(std::string_view word) {
+  static const Words starters(kStarters);
+  return starters.Has(word);
+}
+
+bool IsOrdinalBetween(std::string_view previous, std::string_view next) {
+  static const Words before(kBeforeOrdinals), after(kAfterOrdinals);
+  if (after.Has(next)) return true;
+  return before.Has(SmallLetters(previous)) && !BeginsSentences(next);
+}
+
+bool NeedsNextWord(std::string_view word) {
+  static const Words words(kNeedNext);
+  return words.Has(SmallLetters(word));
+}
+
+}  // namespace lectern

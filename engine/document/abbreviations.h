@@ -1,0 +1,36 @@
+// Knows abbreviations and the words that sentences begin with, for the search for sentence ends in
+// English, German, French, Spanish, Italian, Portuguese, Hindi and Russian texts.
+#ifndef LECTERN_ENGINE_DOCUMENT_ABBREVIATIONS_H_
+#define LECTERN_ENGINE_DOCUMENT_ABBREVIATIONS_H_
+
+#include <string_view>
+
+namespace lectern {
+
+// Whether a full stop behind a word can be the end of a sentence.
+enum class StopAfter {
+  kEnds,    // the word is no abbreviation
+  kNever,   // "Dr.", "e.g.": more of the sentence follows
+  kNumber,  // "No.", "Fig.", "Jan.": a number that follows belongs to it
+  kMayEnd,  // "Inc.", "a.m.": it ends if the next word is one that sentences begin with
+};
+
+// `word`: the text between white space or an opening bracket and the full stop, which is no part of
+// it; it may have stops inside ("e.g"). Binary search in a table; never fails.
+StopAfter StopAfterWord(std::string_view word);
+
+// Whether sentences often begin with this word, as it is written ("The", "Der", "Les"), and names
+// do not.
+bool BeginsSentences(std::string_view word);
+
+// Whether a German number with a full stop before `next` is an ordinal: "am 3. Mai", "der 2. Rat".
+// `previous` stands before the number.
+bool IsOrdinalBetween(std::string_view previous, std::string_view next);
+
+// Whether a line or page that ends with this word cannot be the end of a sentence: articles,
+// prepositions and conjunctions ("the", "und", "avec"), in any case.
+bool NeedsNextWord(std::string_view word);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DOCUMENT_ABBREVIATIONS_H_

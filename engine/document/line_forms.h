@@ -1,0 +1,74 @@
+// Recognises lines by their form alone: list items, headings, table rows, code, "key: value". Which
+// of these a line really is, its neighbours decide (text_blocks.h).
+#ifndef LECTERN_ENGINE_DOCUMENT_LINE_FORMS_H_
+#define LECTERN_ENGINE_DOCUMENT_LINE_FORMS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace lectern {
+
+// All lines are without space at both ends and not empty.
+
+// Whether it has a letter or digit; others only rule off.
+bool HasWords(std::string_view line);
+
+// "```" or "~~~": the number of marks, at least 3, else 0.
+size_t FenceLength(std::string_view line);
+
+// Bytes of a bullet ("- ", "* ", "• ") and its spaces; 0: none. "[ ] " of a task belongs to it.
+size_t BulletLength(std::string_view line);
+// The mark of a numbered item: "1." "12)" "(3)" "a)" "(ii)" "iv." "§ 3."
+struct ItemNumber {
+  size_t length = 0;   // bytes with the spaces behind it; 0: none
+  uint32_t value = 0;  // of a number or letter, from 1
+  char kind = 0;       // '1', 'a', 'i' or '§'
+};
+ItemNumber ReadItemNumber(std::string_view line);
+
+// "# Title": the level, 1 to 6, and where the title lies in the line; level 0: none.
+struct MarkedHeading {
+  uint8_t level = 0;
+  size_t begin = 0, end = 0;
+};
+MarkedHeading ReadMarkedHeading(std::string_view line);
+// "=====" and the like under a title: the level by its character, else 0.
+uint8_t UnderlineLevel(std::string_view line);
+// "Chapter 2", "Section 4: Rent", "Anhang A", "第三章": the level, else 0.
+uint8_t NamedHeadingLevel(std::string_view line);
+// "2.1 Rent": the number of its numbers, else 0.
+uint8_t NumberedHeadingLevel(std::string_view line);
+// At least three capital letters and no small one.
+bool IsAllCaps(std::string_view line);
+size_t CountWords(std::string_view line);  // parts between spaces
+
+// "Town: Osk".
+bool IsKeyValue(std::string_view line);
+
+// Whether it has signs of a program or command that prose does not have.
+bool LooksLikeCode(std::string_view line);
+// Whether it is mostly words, at least five.
+bool LooksLikeProse(std::string_view line);
+
+// How a line could be cut into cells.
+struct Cells {
+  static constexpr size_t kMost = 12;
+  size_t num_pipes = 0, num_tabs = 0, num_starts = 0;
+  bool has_leaders = false;  // "Rent ........ 5"
+  bool is_boxed = false;     // begins and ends with a pipe
+  struct Start {
+    uint16_t column;
+    bool is_wide;  // three spaces or more before it
+  };
+  std::array<Start, kMost> starts;  // columns behind gaps of two spaces or more
+};
+// `indent`: columns before the line.
+Cells ReadCells(std::string_view line, size_t indent);
+// Whether two lines that follow each other have the same cells.
+bool AreRows(const Cells& a, const Cells& b);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DOCUMENT_LINE_FORMS_H_

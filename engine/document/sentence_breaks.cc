@@ -1,0 +1,507 @@
+#include "engine/document/sentence_breaks.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+#include <string>
+
+#include "engine/document/abbreviations.h"
+#include "engine/model/tokenizer/unicode_classes.h"
+
+namespace lectern {
+namespace {
+
+struct Range32 {
+  uint32_t first, last;
+};
+
+// Unicode's Sentence_Terminal beyond ASCII, up to U+FFFF, and the Khmer stops, in order.
+constexpr Range32 kTerminators[] = {
+    {0x037E, 0x037E}, {0x0589, 0x0589}, {0x061D, 0x061F}, {0x06D4, 0x06D4}, {0x0700, 0x0702},
+    {0x07F9, 0x07F9}, {0x0837, 0x0837}, {0x0839, 0x0839}, {0x083D, 0x083E}, {0x0964, 0x0965},
+    {0x104A, 0x104B}, {0x1362, 0x1362}, {0x1367, 0x1368}, {0x166E, 0x166E}, {0x1735, 0x1736},
+    {0x17D4, 0x17D5}, {0x1803, 0x1803}, {0x1809, 0x1809}, {0x1944, 0x1945}, {0x1AA8, 0x1AAB},
+    {0x1B5A, 0x1B5B}, {0x1B5E, 0x1B5F}, {0x1B7D, 0x1B7E}, {0x1C3B, 0x1C3C}, {0x1C7E, 0x1C7F},
+    {0x203C, 0x203D}, {0x2047, 0x2049}, {0x2E2E, 0x2E2E}, {0x2E3C, 0x2E3C}, {0x2E53, 0x2E54},
+    {0x3002, 0x3002}, {0xA4FF, 0xA4FF}, {0xA60E, 0xA60F}, {0xA6F3, 0xA6F3}, {0xA6F7, 0xA6F7},
+    {0xA876, 0xA877}, {0xA8CE, 0xA8CF}, {0xA92F, 0xA92F}, {0xA9C8, 0xA9C9}, {0xAA5D, 0xAA5F},
+    {0xAAF0, 0xAAF1}, {0xABEB, 0xABEB}, {0xFE12, 0xFE12}, {0xFE15, 0xFE16}, {0xFE52, 0xFE52},
+    {0xFE56, 0xFE57}, {0xFF01, 0xFF01}, {0xFF0E, 0xFF0E}, {0xFF1F, 0xFF1F}, {0xFF61, 0xFF61}};
+
+bool IsIn(std::span<const Range32> ranges, uint32_t c) {
+  const auto next = std::upper_bound(ranges.begin(), ranges.end(), c,
+                                     [](uint32_t at, const Range32& range) { return at < range.first; });
+  return next != ranges.begin() && c <= std::prev(next)->last;
+}
+
+bool IsCjk(uint32_t c) {
+  return (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xA000 && c <= 0xA4CF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFF9F) ||
+         (c >= 0x20000 && c <= 0x3FFFD);
+}
+bool IsHiragana(uint32_t c) { return c >= 0x3041 && c <= 0x309F; }
+bool IsThaiOrLao(uint32_t c) { return c >= 0x0E01 && c <= 0x0EFF; }
+
+// A character at a place of a text, or 0 at its end.
+struct Char {
+  uint32_t c = 0;
+  size_t length = 0;
+};
+Char At(std::string_view text, size_t at) {
+  if (at >= text.size()) return {};
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte < 0x80) return {byte, 1};
+  Char found;
+  found.c = DecodeChar(text, at, &found.length);
+  return found;
+}
+size_t Before(std::string_view text, size_t at) {
+  size_t begin = at - 1;
+  while (begin > 0 && at - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) {
+    --begin;
+  }
+  return begin;
+}
+
+bool IsDigit(uint32_t c) { return c >= '0' && c <= '9'; }
+utf8proc_category_t Category(uint32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
+bool IsSmall(uint32_t c) {
+  if (c < 0x80) return c >= 'a' && c <= 'z';
+  return Category(c) == UTF8PROC_CATEGORY_LL;
+}
+bool IsCapital(uint32_t c) {
+  if (c < 0x80) return c >= 'A' && c <= 'Z';
+  const utf8proc_category_t category = Category(c);
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LT;
+}
+bool IsLetter(uint32_t c) {
+  if (c < 0x80) return IsSmall(c) || IsCapital(c);
+  switch (Category(c)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return true;
+    default:
+      return false;
+  }
+}
+bool IsOpener(uint32_t c) {
+  if (c < 0x80) return c == '"' || c == '\'' || c == '(' || c == '[' || c == '{' || c == '*' || c == '_';
+  if (c == 0xA1 || c == 0xBF) return true;  // the Spanish ¡ and ¿
+  const utf8proc_category_t category = Category(c);
+  return category == UTF8PROC_CATEGORY_PS || category == UTF8PROC_CATEGORY_PI ||
+         category == UTF8PROC_CATEGORY_PF;
+}
+// What may stand between a terminator and the space behind it; '*', '_' and '`' are Markdown's.
+bool IsCloser(uint32_t c) {
+  if (c < 0x80) return c != 0 && std::string_view("\"')]}*_`~").find(static_cast<char>(c)) != std::string_view::npos;
+  const utf8proc_category_t category = Category(c);
+  return category == UTF8PROC_CATEGORY_PE || category == UTF8PROC_CATEGORY_PF ||
+         category == UTF8PROC_CATEGORY_PI;
+}
+// A sentence goes on before these, as UAX #29's SContinue.
+bool IsContinuation(uint32_t c) {
+  if (c < 0x80) return c != 0 && std::string_view(",;:-.!?%=+<>/&|").find(static_cast<char>(c)) != std::string_view::npos;
+  return c == 0x2013 || c == 0x2014 || c == 0x2026 || c == 0x3001 || c == 0xFF0C || c == 0xFF1A ||
+         c == 0xFF1B || c == 0x060C || c == 0x061B;
+}
+
+enum class Stop { kNone, kFullStop, kMark, kEllipsis, kWide };
+// kWide needs no space behind it.
+Stop StopAt(uint32_t c) {
+  if (c == '.') return Stop::kFullStop;
+  if (c == '!' || c == '?') return Stop::kMark;
+  if (c < 0x37E) return Stop::kNone;
+  if (c == 0x2026) return Stop::kEllipsis;
+  if (c == 0x2024) return Stop::kFullStop;
+  if (c > 0x3002 && c < 0xA4FF) return Stop::kNone;
+  return IsIn(kTerminators, c) ? Stop::kWide : Stop::kNone;
+}
+
+size_t SkipSpace(std::string_view text, size_t at) {
+  for (Char next = At(text, at); next.length > 0 && IsWhiteSpace(next.c); next = At(text, at)) {
+    at += next.length;
+  }
+  return at;
+}
+
+// The word that ends at `end`: back to white space, an opening bracket or quote, or a dash.
+std::string_view WordBefore(std::string_view text, size_t begin, size_t end) {
+  constexpr size_t kLongest = 40;
+  size_t at = end;
+  while (at > begin && end - at < kLongest) {
+    const size_t previous = Before(text, at);
+    const Char c = At(text, previous);
+    if (IsWhiteSpace(c.c) || (IsOpener(c.c) && c.c != '\'') || c.c == 0x2013 || c.c == 0x2014 ||
+        c.c == ',' || c.c == '/' || c.c == '>') {
+      break;
+    }
+    at = previous;
+  }
+  return text.substr(at, end - at);
+}
+// The word at `at`: letters alone.
+std::string_view WordAt(std::string_view text, size_t at) {
+  size_t end = at;
+  for (Char next = At(text, end); next.length > 0 && IsLetter(next.c); next = At(text, end)) {
+    end += next.length;
+    if (end - at > 40) break;
+  }
+  return text.substr(at, end - at);
+}
+
+// "J", "U.S", "z.B", "т.е": single letters with stops between them.
+bool AreInitials(std::string_view word) {
+  bool wants_letter = true;
+  size_t num_letters = 0;
+  for (size_t at = 0; at < word.size();) {
+    const Char c = At(word, at);
+    if (wants_letter ? !IsLetter(c.c) || IsCjk(c.c) : c.c != '.' && c.c != '-') return false;
+    num_letters += wants_letter;
+    wants_letter = !wants_letter;
+    at += c.length;
+  }
+  return num_letters > 0 && !wants_letter;
+}
+bool IsRoman(std::string_view word) {
+  return !word.empty() && word.size() <= 7 &&
+         (word.find_first_not_of("IVXLC") == word.npos || word.find_first_not_of("ivxlc") == word.npos);
+}
+bool IsNumber(std::string_view word) {
+  return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
+}
+
+// Whether the text up to a full stop is the mark of a list item or section: "1", "2.1", "a", "iv",
+// "(3", "§ 3", "A".
+bool IsListMark(std::string_view text) {
+  constexpr size_t kLongest = 12;
+  const size_t begin = SkipSpace(text, 0);
+  text.remove_prefix(begin);
+  if (text.empty() || text.size() > kLongest) return false;
+  if (text.starts_with("§")) text.remove_prefix(std::min(SkipSpace(text, 2), text.size()));
+  if (text.starts_with('(') || text.starts_with('[')) text.remove_prefix(1);
+  if (text.ends_with(')') || text.ends_with(']')) text.remove_suffix(1);
+  if (IsRoman(text)) return true;
+  if (text.size() <= 2 && IsLetter(At(text, 0).c) && At(text, 0).length == text.size()) return true;
+  size_t num_digits = 0;
+  for (const char c : text) {
+    if (c == '.') {
+      num_digits = 0;
+    } else if (!IsDigit(static_cast<unsigned char>(c)) || ++num_digits > 3) {
+      return false;
+    }
+  }
+  return !text.empty() && text.front() != '.';
+}
+
+// Runs over one paragraph.
+class SentenceFinder {
+ public:
+  SentenceFinder(std::string_view text, std::vector<size_t>* ends) : text_(text), ends_(ends) {}
+
+  void Run() {
+    while (at_ < text_.size()) {
+      const auto byte = static_cast<unsigned char>(text_[at_]);
+      if (byte < 0x80 && byte != '.' && byte != '!' && byte != '?' && byte != ' ') {
+        ++at_;
+        continue;
+      }
+      Step(At(text_, at_));
+    }
+    if (begin_ < text_.size()) ends_->push_back(text_.size());
+  }
+
+ private:
+  void Step(Char c) {
+    if (c.c == ' ') {
+      StepSpace();
+    } else if (IsCjk(c.c) && StepBracket(c)) {
+      return;
+    } else if (const Stop stop = StopAt(c.c); stop != Stop::kNone) {
+      StepStop(stop);
+    } else {
+      if (IsThaiOrLao(c.c)) {
+        is_thai_ = true;
+        if (IsLetter(c.c)) ++num_thai_;
+      }
+      at_ += c.length;
+    }
+  }
+
+  void End(size_t at) {
+    ends_->push_back(at);
+    begin_ = at_ = at;
+    num_thai_ = 0;
+    is_thai_ = false;
+  }
+
+  // Thai: a space is a stop where both what stands before it and the run behind it are long.
+  // Shorter runs are names, numbers and the words around them.
+  void StepSpace() {
+    constexpr size_t kLeastBefore = 20, kLeastAfter = 12;
+    ++at_;
+    if (!is_thai_ || num_thai_ < kLeastBefore) return;
+    const size_t next = SkipSpace(text_, at_);
+    if (!IsThaiOrLao(At(text_, next).c) || ContinuesThai(next)) return;
+    size_t num_letters = 0;
+    for (size_t at = next; at < text_.size() && num_letters < kLeastAfter;) {
+      const Char c = At(text_, at);
+      if (IsWhiteSpace(c.c)) break;
+      num_letters += IsThaiOrLao(c.c) && IsLetter(c.c);
+      at += c.length;
+    }
+    if (num_letters >= kLeastAfter) End(at_);
+  }
+  // Conjunctions, prepositions and verbs that go on with a sentence, and words before a space that
+  // need what follows.
+  bool ContinuesThai(size_t next) const {
+    static constexpr std::string_view kNext[] = {"และ",  "หรือ",  "แต่",  "ซึ่ง",  "ที่",   "โดย", "เพราะ",
+                                                 "เพื่อ", "จาก",   "ของ",  "คือ",  "เป็น",  "ว่า",  "ถึง",
+                                                 "กับ",  "ใน",    "ได้แก่", "เช่น",  "ตั้งแต่", "จน",  "รวม"};
+    static constexpr std::string_view kBefore[] = {"คือ", "ว่า", "เช่น", "ได้แก่", "และ", "หรือ", "โดย", "ชื่อ"};
+    const std::string_view after = text_.substr(next), before = text_.substr(begin_, at_ - 1 - begin_);
+    for (const std::string_view word : kNext) {
+      if (after.starts_with(word)) return true;
+    }
+    for (const std::string_view word : kBefore) {
+      if (before.ends_with(word)) return true;
+    }
+    return false;
+  }
+
+  // A CJK bracket is passed with all that it holds, if it closes soon. Returns whether it was one.
+  bool StepBracket(Char open) {
+    static constexpr struct {
+      uint32_t open, close;
+    } kPairs[] = {{0x300C, 0x300D}, {0x300E, 0x300F}, {0xFF08, 0xFF09}, {0x300A, 0x300B}, {0x3010, 0x3011}};
+    constexpr size_t kFarthest = 400;
+    const auto pair = std::find_if(std::begin(kPairs), std::end(kPairs),
+                                   [&](const auto& p) { return p.open == open.c; });
+    if (pair == std::end(kPairs) || at_ < no_bracket_before_) return false;
+    size_t at = at_ + open.length, depth = 1;
+    uint32_t last = 0;
+    while (at < text_.size() && at - at_ < kFarthest) {
+      const Char c = At(text_, at);
+      depth += c.c == pair->open;
+      depth -= c.c == pair->close;
+      at += c.length;
+      if (depth == 0) {
+        at_ = at;
+        const Char next = At(text_, at);
+        // 「…。」と言った goes on; 「…。」 before another sentence does not.
+        if (StopAt(last) == Stop::kWide && pair->open != 0xFF08 && !IsHiragana(next.c) &&
+            !IsContinuation(next.c) && StopAt(next.c) == Stop::kNone && !IsCloser(next.c)) {
+          End(at);
+        }
+        return true;
+      }
+      last = c.c;
+    }
+    no_bracket_before_ = at;  // or a text of opening brackets would take long
+    return false;
+  }
+
+  void StepStop(Stop stop) {
+    const size_t first = at_;
+    Stop last = stop;
+    size_t num_stops = 0;
+    while (true) {
+      const Char c = At(text_, at_);
+      const Stop next = StopAt(c.c);
+      if (next == Stop::kNone) break;
+      last = next;
+      ++num_stops;
+      at_ += c.length;
+    }
+    const size_t after_stops = at_;
+    at_ = SkipClosers(last, at_);
+    if (at_ >= text_.size()) return;
+    const Char next = At(text_, at_);
+    if (last == Stop::kWide) {
+      const size_t number = at_ = SkipVerseNumber(first, at_);
+      const Char after = At(text_, SkipSpace(text_, number));
+      const bool is_quoted = at_ > after_stops && IsHiragana(after.c);
+      if (!IsContinuation(after.c) && !is_quoted && !IsFullWidthNumber(first, after.c)) End(at_);
+      return;
+    }
+    const bool has_space = IsWhiteSpace(next.c);
+    if (!has_space) {
+      const bool before_cjk = IsCjk(next.c) && !IsContinuation(next.c) && last != Stop::kEllipsis;
+      if (before_cjk && (last == Stop::kMark || (first > begin_ && IsCjk(At(text_, Before(text_, first)).c)))) {
+        End(at_);
+      }
+      return;
+    }
+    const size_t next_text = SkipSpace(text_, at_);
+    if (next_text >= text_.size()) return;
+    const bool is_single = last == Stop::kFullStop && num_stops == 1;
+    if (Continues(next_text) || (is_single && IsPartOfSentence(first, after_stops, next_text))) return;
+    End(at_);
+  }
+
+  // ）and other brackets, quotes, footnotes such as [12], and the French » behind a space.
+  size_t SkipClosers(Stop stop, size_t at) const {
+    while (at < text_.size()) {
+      const Char c = At(text_, at);
+      if (c.c == '[') {
+        size_t end = at + 1;
+        while (end < text_.size() && end - at < 5 && IsDigit(static_cast<unsigned char>(text_[end]))) ++end;
+        if (end == at + 1 || At(text_, end).c != ']') return at;
+        at = end + 1;
+        continue;
+      }
+      // “ and « open the next sentence where no space parts them.
+      const bool opens = stop == Stop::kWide && (c.c == 0x201C || c.c == 0x2018 || c.c == 0xAB);
+      if (IsCloser(c.c) && !opens) {
+        at += c.length;
+        continue;
+      }
+      if (IsWhiteSpace(c.c)) {
+        const Char mark = At(text_, at + c.length);
+        const Char after = At(text_, at + c.length + mark.length);
+        if (mark.c == 0xBB && (after.length == 0 || IsWhiteSpace(after.c) || IsContinuation(after.c))) {
+          at += c.length + mark.length;
+          continue;
+        }
+      }
+      return at;
+    }
+    return at;
+  }
+  // "॥ १२ ॥": the number of a verse belongs to it.
+  size_t SkipVerseNumber(size_t first, size_t at) const {
+    if (At(text_, first).c != 0x965) return at;
+    size_t end = SkipSpace(text_, at);
+    const size_t digits = end;
+    while (end < text_.size() && Category(At(text_, end).c) == UTF8PROC_CATEGORY_ND) {
+      end += At(text_, end).length;
+    }
+    if (end == digits) return at;
+    end = SkipSpace(text_, end);
+    return At(text_, end).c == 0x965 ? end + At(text_, end).length : at;
+  }
+  // ３．５ with U+FF0E.
+  bool IsFullWidthNumber(size_t first, uint32_t next) const {
+    const uint32_t stop = At(text_, first).c;
+    return (stop == 0xFF0E || stop == 0xFF61) && Category(next) == UTF8PROC_CATEGORY_ND && first > begin_ &&
+           Category(At(text_, Before(text_, first)).c) == UTF8PROC_CATEGORY_ND;
+  }
+
+  // Whether what follows the space cannot begin a sentence.
+  bool Continues(size_t next) const {
+    size_t at = next;
+    Char c = At(text_, at);
+    if (IsContinuation(c.c) && !StartsWithDash(at)) return true;
+    while (c.length > 0 && IsOpener(c.c)) c = At(text_, at += c.length);
+    return IsSmall(c.c);
+  }
+  // "– Yes." begins speech or a list item; "- 5" and "-- " do not.
+  bool StartsWithDash(size_t at) const {
+    const Char dash = At(text_, at), space = At(text_, at + dash.length);
+    return (dash.c == '-' || dash.c == 0x2013 || dash.c == 0x2014) && IsWhiteSpace(space.c) &&
+           IsCapital(At(text_, at + dash.length + space.length).c);
+  }
+
+  // Whether the single full stop at `stop` belongs to a word or mark before it.
+  bool IsPartOfSentence(size_t stop, size_t after, size_t next) const {
+    if (IsListMark(text_.substr(begin_, stop - begin_))) return true;
+    const std::string_view word = WordBefore(text_, begin_, stop);
+    if (word.empty()) return false;
+    const size_t next_word = SkipOpeners(next);
+    const Char next_char = At(text_, next_word);
+    const bool is_before_number = Category(next_char.c) == UTF8PROC_CATEGORY_ND;
+    std::string_view begins = WordAt(text_, next_word);
+    const bool has_own_stop = begins.size() == 1 && At(text_, next_word + 1).c == '.';
+    const bool starts = !has_own_stop && BeginsSentences(begins);
+    if (IsThaiOrLao(At(word, Before(word, word.size())).c)) return true;
+    if (IsNumber(word)) {
+      if (word.size() > 2 || is_before_number) return false;
+      return IsOrdinalBetween(WordBefore(text_, begin_, TrimmedEnd(stop - word.size())), begins);
+    }
+    if (after != at_) return false;  // "(cf.) The": the closing mark ended it
+    switch (StopAfterWord(word)) {
+      case StopAfter::kNever: return true;
+      case StopAfter::kNumber: return is_before_number || IsRoman(begins);
+      case StopAfter::kMayEnd: return !starts;
+      case StopAfter::kEnds: break;
+    }
+    if (AreInitials(word)) return !starts && !IsEndOfPhrase(word, stop, is_before_number);
+    return word.size() > 1 && IsRoman(word) && !starts && IsCapital(static_cast<unsigned char>(word[0]));
+  }
+  // "than I." and "option b." are no initials: a capital alone behind a small word could be either,
+  // so it counts as one, except "I".
+  bool IsEndOfPhrase(std::string_view word, size_t stop, bool is_before_number) const {
+    if (word.size() != At(word, 0).length) return false;
+    if (is_before_number) return false;
+    const Char c = At(word, 0);
+    if (c.c == 'I') {
+      const std::string_view previous = WordBefore(text_, begin_, TrimmedEnd(stop - 1));
+      return !previous.empty() && IsSmall(At(previous, 0).c);
+    }
+    return IsSmall(c.c) && c.c < 0x80 && c.c != 'd' && c.c != 'v' && c.c != 'c';
+  }
+  size_t SkipOpeners(size_t at) const {
+    for (Char c = At(text_, at); c.length > 0 && IsOpener(c.c); c = At(text_, at)) at += c.length;
+    return at;
+  }
+  size_t TrimmedEnd(size_t end) const {
+    while (end > begin_ && IsWhiteSpace(At(text_, Before(text_, end)).c)) end = Before(text_, end);
+    return end;
+  }
+
+  const std::string_view text_;
+  std::vector<size_t>* const ends_;
+  size_t at_ = 0, begin_ = 0, no_bracket_before_ = 0, num_thai_ = 0;
+  bool is_thai_ = false;
+};
+
+}  // namespace
+
+void AppendSentenceEnds(std::string_view paragraph, std::vector<size_t>* ends) {
+  SentenceFinder(paragraph, ends).Run();
+}
+
+bool IsWithoutSpaces(uint32_t c) {
+  return IsCjk(c) || IsThaiOrLao(c) || (c >= 0x1000 && c <= 0x109F) || (c >= 0x1780 && c <= 0x17FF);
+}
+
+TextStart StartOf(std::string_view text) {
+  size_t at = 0;
+  Char c = At(text, at);
+  while (c.length > 0 && IsOpener(c.c)) c = At(text, at += c.length);
+  if (IsSmall(c.c)) return TextStart::kSmallLetter;
+  if (IsCapital(c.c)) return TextStart::kCapital;
+  if (IsLetter(c.c)) return TextStart::kOtherLetter;
+  return Category(c.c) == UTF8PROC_CATEGORY_ND ? TextStart::kDigit : TextStart::kOther;
+}
+
+TextEnd EndOf(std::string_view text) {
+  constexpr size_t kEnough = 80;  // the last words tell
+  size_t begin = text.size() > kEnough ? text.size() - kEnough : 0;
+  while (begin > 0 && begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
+  text.remove_prefix(begin);
+  if (text.empty()) return TextEnd::kUnknown;
+  // A capital and a sentence's first word: what could follow. If the stop does not end the sentence
+  // before a name, it is an abbreviation's.
+  std::vector<size_t> ends;
+  const std::string followed = std::string(text) + " Xax.";
+  AppendSentenceEnds(followed, &ends);
+  const bool is_ended = std::find(ends.begin(), ends.end(), text.size()) != ends.end();
+  if (is_ended) return TextEnd::kClosed;
+  const Char last = At(text, Before(text, text.size()));
+  if (StopAt(last.c) == Stop::kFullStop && !IsThaiOrLao(last.c)) return TextEnd::kOpen;
+  if (last.c == ',' || last.c == ';' || last.c == '-' || last.c == '/' || last.c == '(' || last.c == '&' ||
+      last.c == 0x2013 || last.c == 0x2014 || last.c == 0x3001 || last.c == 0xFF0C || last.c == 0x060C || last.c == 0xAD) {
+    return TextEnd::kOpen;
+  }
+  return NeedsNextWord(WordBefore(text, 0, text.size())) ? TextEnd::kOpen : TextEnd::kUnknown;
+}
+
+}  // namespace lectern
