@@ -60,6 +60,7 @@ enum class SectionKind : uint32_t {
   kFullBlockScores = 1032,   // by squared attention of all tokens, if requested
   kCosineSums = 1040,        // f64[whole chunks of 512 tokens][layers], in document.shard
   kSource = 1041,            // bytes: source of the text that kName names
+  kPassages = 1042,          // PassageEntry[passages of the text], in document.shard
 };
 
 // The first bytes of the file. Readers must not use a field before header_crc is checked.
@@ -112,6 +113,25 @@ struct PageMapEntry {
   bool operator==(const PageMapEntry&) const = default;
 };
 static_assert(sizeof(PageMapEntry) == 16);
+
+// What a passage is. Never renumber.
+enum class PassageKind : uint8_t {
+  kSentence = 0,
+  kHeading = 1,
+  kListItem = 2,
+  kTableRow = 3,
+  kCode = 4,
+};
+
+struct PassageEntry {
+  uint64_t begin, end;  // bytes [begin, end) of the text; ascending, and none overlaps another
+  uint32_t heading;     // 1 + index of the heading passage under which it stands; 0: none
+  PassageKind kind;
+  uint8_t level;      // of a heading, from 1; else 0
+  uint16_t reserved;  // 0
+  bool operator==(const PassageEntry&) const = default;
+};
+static_assert(sizeof(PassageEntry) == 24);
 
 // The last bytes of the file. A file without them was not written to its end.
 struct ShardFooter {

@@ -69,6 +69,22 @@ size_t ReadOrdinal(View line, size_t at, ItemNumber* number) {
   return 0;
 }
 
+// Whether two cells begin (or end) in the same columns, or one behind a wide gap.
+bool HaveEqualEdges(const Cells& a, const Cells& b, uint16_t Cells::Cell::*edge) {
+  size_t num_equal = 0, num_wide = 0;
+  for (size_t i = 0, j = 0; i < a.num_cells && j < b.num_cells;) {
+    const Cells::Cell &left = a.cells[i], &right = b.cells[j];
+    if (left.*edge == right.*edge) {
+      ++num_equal;
+      num_wide += left.is_wide && right.is_wide;
+    }
+    const bool is_left_first = left.*edge <= right.*edge, is_right_first = right.*edge <= left.*edge;
+    i += is_left_first;
+    j += is_right_first;
+  }
+  return num_equal >= 2 || num_wide >= 1;
+}
+
 }  // namespace
 
 bool HasWords(View line) {
@@ -315,8 +331,10 @@ Cells ReadCells(View line, size_t indent) {
       ++gap;
     } else {
       const bool is_sentence = gap == 2 && View(".!?:").find(before) != View::npos;
-      if (gap >= 2 && before != 0 && !is_sentence && cells.num_starts < Cells::kMost) {
-        cells.starts[cells.num_starts++] = {static_cast<uint16_t>(std::min<size_t>(column, UINT16_MAX)), gap >= 3};
+      const auto at = [](size_t place) { return static_cast<uint16_t>(std::min<size_t>(place, UINT16_MAX)); };
+      if (gap >= 2 && before != 0 && !is_sentence && cells.num_cells < Cells::kMost) {
+        if (cells.num_cells > 0) cells.cells[cells.num_cells - 1].end = at(column - gap);
+        cells.cells[cells.num_cells++] = {at(column), UINT16_MAX, gap >= 3};
       }
       num_dots = c == '.' && gap <= 1 ? num_dots + 1 : num_dots;
       if (c != '.') {
@@ -328,6 +346,9 @@ Cells ReadCells(View line, size_t indent) {
     }
     ++column;
   }
+  if (cells.num_cells > 0) {
+    cells.cells[cells.num_cells - 1].end = static_cast<uint16_t>(std::min<size_t>(column, UINT16_MAX));
+  }
   cells.has_leaders &= IsAsciiDigit(line.back());
   return cells;
 }
@@ -336,19 +357,7 @@ bool AreRows(const Cells& a, const Cells& b) {
   if (a.has_leaders && b.has_leaders) return true;
   if (a.num_pipes > 0 && b.num_pipes > 0 && (a.num_pipes == b.num_pipes || (a.is_boxed && b.is_boxed))) return true;
   if (a.num_tabs > 0 && a.num_tabs == b.num_tabs) return true;
-  size_t num_equal = 0, num_wide = 0;
-  for (size_t i = 0, j = 0; i < a.num_starts && j < b.num_starts;) {
-    if (a.starts[i].column == b.starts[j].column) {
-      ++num_equal;
-      num_wide += a.starts[i].is_wide || b.starts[j].is_wide;
-      ++i, ++j;
-    } else if (a.starts[i].column < b.starts[j].column) {
-      ++i;
-    } else {
-      ++j;
-    }
-  }
-  return num_equal >= 2 || num_wide >= 1;
+  return HaveEqualEdges(a, b, &Cells::Cell::begin) || HaveEqualEdges(a, b, &Cells::Cell::end);
 }
 
 }  // namespace lectern

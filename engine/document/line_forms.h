@@ -55,14 +55,14 @@ bool LooksLikeProse(std::string_view line);
 // How a line could be cut into cells.
 struct Cells {
   static constexpr size_t kMost = 12;
-  size_t num_pipes = 0, num_tabs = 0, num_starts = 0;
+  size_t num_pipes = 0, num_tabs = 0, num_cells = 0;
   bool has_leaders = false;  // "Rent ........ 5"
   bool is_boxed = false;     // begins and ends with a pipe
-  struct Start {
-    uint16_t column;
-    bool is_wide;  // three spaces or more before it
+  struct Cell {
+    uint16_t begin, end;  // columns
+    bool is_wide;         // three spaces or more before it
   };
-  std::array<Start, kMost> starts;  // columns behind gaps of two spaces or more
+  std::array<Cell, kMost> cells;  // those behind gaps of two spaces or more
 };
 // `indent`: columns before the line.
 Cells ReadCells(std::string_view line, size_t indent);

@@ -432,7 +432,8 @@ class SentenceFinder {
       case StopAfter::kMayEnd: return !starts;
       case StopAfter::kEnds: break;
     }
-    if (AreInitials(word)) return !starts && !IsEndOfPhrase(word, stop, is_before_number);
+    if (word.ends_with("str") && is_before_number) return true;  // "Bahnhofstr. 12"
+    if (AreInitials(word)) return has_own_stop || (!starts && !IsEndOfPhrase(word, stop, is_before_number));
     return word.size() > 1 && IsRoman(word) && !starts && IsCapital(static_cast<unsigned char>(word[0]));
   }
   // "than I." and "option b." are no initials: a capital alone behind a small word could be either,

@@ -1,0 +1,36 @@
+// Finds the blocks of a document from its lines: paragraphs of wrapped lines, headings, list items,
+// table rows and code.
+#ifndef LECTERN_ENGINE_DOCUMENT_TEXT_BLOCKS_H_
+#define LECTERN_ENGINE_DOCUMENT_TEXT_BLOCKS_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/document/text_lines.h"
+#include "store/shard_format.h"
+
+namespace lectern {
+
+struct TextBlock {
+  PassageKind kind = PassageKind::kSentence;  // of its passages
+  uint8_t level = 0;                          // of a heading
+  size_t first = 0, last = 0;                 // lines [first, last)
+  // Where it begins and ends inside of its first and last line: behind bullets and marks of
+  // headings.
+  uint64_t begin = 0, end = 0;
+};
+
+// The blocks in the order of the text. Lines without words (rules, underlines, fences) are no part
+// of any, but may lie inside a block; those with is_page_edge inside a block are to be skipped.
+//
+// Lines are one paragraph where the line before is full: the next word had no room within the width
+// at which the text is wrapped, which the paragraph's own lines or the document's others show; or
+// where a sentence clearly runs on (a comma or "the" before, a small letter behind). Verse,
+// addresses and "key: value" lines therefore stay apart. Linear time.
+std::vector<TextBlock> FindBlocks(std::string_view text, std::span<const TextLine> lines);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DOCUMENT_TEXT_BLOCKS_H_

@@ -1,0 +1,135 @@
+#include "engine/document/wrapped_lines.h"
+
+#include <algorithm>
+
+#include "engine/document/abbreviations.h"
+#include "engine/document/line_forms.h"
+#include "engine/document/sentence_breaks.h"
+
+namespace lectern {
+namespace {
+
+// Narrower text is no prose that somebody wrapped.
+constexpr uint32_t kLeastWidth = 20;
+
+struct Measure {
+  uint32_t width = 0;  // the widest line that another one follows
+  size_t num_pairs = 0, num_full = 0, num_capitals = 0, num_keys = 0;
+  // Three of four breaks have to be wraps: the others end paragraphs.
+  bool IsWrapped() const { return width >= kLeastWidth && num_full * 4 >= num_pairs * 3; }
+  bool HasCapitals() const { return num_pairs >= 3 && num_capitals * 100 >= num_pairs * 85; }
+};
+
+Measure MeasureRegion(std::string_view text, std::span<const TextLine> region) {
+  Measure measure;
+  measure.num_pairs = region.size() - 1;
+  for (size_t i = 0; i + 1 < region.size(); ++i) {
+    const bool is_one_word = region[i].first_word + region[i].indent == region[i].width;
+    if (!is_one_word) measure.width = std::max(measure.width, region[i].width);
+  }
+  for (size_t i = 0; i < region.size(); ++i) {
+    const std::string_view line = region[i].In(text);
+    measure.num_keys += IsKeyValue(line);
+    if (i == 0) continue;
+    measure.num_full += IsFull(region[i - 1], region[i], measure.width);
+    const TextStart start = StartOf(line);
+    measure.num_capitals += start == TextStart::kCapital || start == TextStart::kDigit;
+  }
+  return measure;
+}
+
+}  // namespace
+
+bool IsFull(const TextLine& line, const TextLine& next, uint32_t width) {
+  // Programs that balance lines leave some room.
+  const uint32_t slack = width >= 60 ? 4 : 1;
+  return line.width + 1 + next.first_word + slack > width;
+}
+
+void WrapWidths::Add(std::string_view text, std::span<const TextLine> region) {
+  if (region.size() < 2) return;
+  const Measure measure = MeasureRegion(text, region);
+  if (measure.width > kMostColumns || !measure.IsWrapped() || measure.HasCapitals()) return;
+  if (measure.num_keys * 2 >= region.size() && measure.num_keys >= 2) return;
+  (measure.num_pairs >= 3 ? votes_ : short_votes_)[measure.width] += measure.num_full;
+}
+
+// The width that has most votes together with those a little narrower, as paragraphs have whose
+// longest line is not full. 0: fewer than `least`.
+uint32_t WrapWidths::Winner(const Votes& votes, uint64_t least) {
+  constexpr uint32_t kNarrower = 8;
+  uint32_t best = 0;
+  uint64_t most = least - 1, sum = 0;
+  for (uint32_t width = 0; width < votes.size(); ++width) {
+    sum += votes[width];
+    if (width > kNarrower) sum -= votes[width - kNarrower - 1];
+    if (votes[width] > 0 && sum > most) best = width, most = sum;
+  }
+  return best;
+}
+
+void WrapWidths::Decide() {
+  width_ = Winner(votes_, 3);
+  if (width_ == 0) width_ = Winner(short_votes_, 3);
+}
+
+Wrapping WrapWidths::Of(std::string_view text, std::span<const TextLine> region) const {
+  constexpr uint32_t kNear = 6;
+  Wrapping wrapping;
+  if (region.size() < 2) {
+    wrapping.width = width_;
+    return wrapping;
+  }
+  const Measure measure = MeasureRegion(text, region);
+  wrapping.has_keys = measure.num_keys >= 2 && measure.num_keys * 2 >= region.size();
+  if (measure.num_pairs >= 3 && measure.width <= kMostColumns && measure.IsWrapped()) {
+    const bool is_near = measure.width <= width_ && width_ - measure.width <= kNear;
+    wrapping.width = is_near ? width_ : measure.width;
+  } else if (measure.width <= width_ + kNear) {
+    wrapping.width = width_;
+  }
+  if (measure.HasCapitals()) {
+    wrapping.is_verse = true;
+    if (width_ > 0) {  // unless the lines are as wide as others that are wrapped
+      for (size_t i = 0; i + 1 < region.size() && wrapping.is_verse; ++i) {
+        wrapping.is_verse = IsFull(region[i], region[i + 1], width_);
+      }
+      wrapping.is_verse = !wrapping.is_verse;
+    }
+  }
+  return wrapping;
+}
+
+bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
+            const Wrapping& wrapping) {
+  constexpr uint32_t kWide = 30;  // columns of a line that is more than a name or a label
+  const std::string_view before = line.In(text), after = next.In(text);
+  if (wrapping.has_keys && IsKeyValue(after)) return false;
+  if (wrapping.has_keys && next.indent > line.indent) return true;
+  if (wrapping.is_verse) return false;
+  const TextStart start = StartOf(after);
+  const bool is_full = wrapping.width > 0 && IsFull(line, next, wrapping.width);
+  if (is_full && next.indent < line.indent + 2) return true;
+  const TextEnd end = EndOf(before);
+  if (is_full) return end != TextEnd::kClosed;
+  if (start == TextStart::kSmallLetter) {
+    return end == TextEnd::kOpen || line.width >= kWide || line.width * 10 >= wrapping.width * 6;
+  }
+  if (end == TextEnd::kClosed) return false;
+  if (end == TextEnd::kOpen) return line.width >= kWide || !before.ends_with(',');
+  if (wrapping.width > 0) return false;
+  // A single break of a document that is not wrapped elsewhere.
+  const bool is_long = line.width >= kWide + 4 && (CountWords(before) >= 5 || start == TextStart::kOtherLetter);
+  return is_long && !BeginsSentences(after.substr(0, std::min(after.find(' '), after.size())));
+}
+
+bool RunsOverPage(std::string_view text, const TextLine& line, const TextLine& next) {
+  constexpr uint32_t kLeast = 20;  // columns; shorter lines are labels and headings
+  if (line.width < kLeast) return false;
+  const TextEnd end = EndOf(line.In(text));
+  if (end == TextEnd::kClosed) return false;
+  const TextStart start = StartOf(next.In(text));
+  return end == TextEnd::kOpen || start == TextStart::kSmallLetter || start == TextStart::kOtherLetter;
+}
+
+}  // namespace lectern
