@@ -102,6 +102,18 @@ bool HasWords(View line) {
   return false;
 }
 
+bool IsRule(View line) {
+  if (line.size() < 3 || HasWords(line)) return false;
+  for (size_t at = 0; at < line.size();) {
+    size_t length = 1;
+    const uint32_t c = DecodeChar(line, at, &length);
+    const bool is_line = c == 0x2014 || c == 0x2015 || c == 0x2212 || (c >= 0x2500 && c <= 0x257F);
+    if (!is_line && (c >= 0x80 || View("-=_*~+#.|:^`<> \t").find(static_cast<char>(c)) == View::npos)) return false;
+    at += length;
+  }
+  return true;
+}
+
 size_t FenceLength(View line) {
   if (line[0] != '`' && line[0] != '~') return 0;
   const size_t length = std::min(line.find_first_not_of(line[0]), line.size());

@@ -12,8 +12,10 @@ namespace lectern {
 
 // All lines are without space at both ends and not empty.
 
-// Whether it has a letter or digit; others only rule off.
+// Whether it has a letter or digit.
 bool HasWords(std::string_view line);
+// Whether it only rules off: "-----", "|---|---|", "* * *".
+bool IsRule(std::string_view line);
 
 // "```" or "~~~": the number of marks, at least 3, else 0.
 size_t FenceLength(std::string_view line);

@@ -106,7 +106,7 @@ class BlockFinder {
     Cells previous;
     size_t previous_line = region.last;
     for (size_t i = region.first; i < region.last; ++i) {
-      if (!HasWords(Line(i))) continue;  // the rule below a table's head
+      if (IsRule(Line(i))) continue;  // the rule below a table's head
       const Cells cells = ReadCells(Line(i), lines_[i].indent);
       const bool is_alone = cells.has_leaders || cells.num_pipes >= 3 || (cells.is_boxed && cells.num_pipes >= 2);
       const bool is_code = LooksLikeCode(Line(i)) && !cells.is_boxed;
@@ -145,10 +145,10 @@ class BlockFinder {
   // Adds the block that begins with line i, if it is one; returns the line behind it.
   size_t AddBlock(size_t i) {
     if (forms_[i] == Form::kFenced || RegionOf(i).is_code) return AddCode(i);
-    if (forms_[i] == Form::kFence || !HasWords(Line(i))) return i + 1;
+    if (forms_[i] == Form::kFence || IsRule(Line(i))) return i + 1;
     if (forms_[i] == Form::kRow) return Add(PassageKind::kTableRow, 0, i, i + 1, 0);
     if (lines_[i].is_page_edge) return Add(PassageKind::kSentence, 0, i, i + 1, 0);
-    if (const MarkedHeading heading = ReadMarkedHeading(Line(i)); heading.level > 0) {
+    if (const MarkedHeading heading = MarkedHeadingAt(i); heading.level > 0) {
       Add(PassageKind::kHeading, heading.level, i, i + 1, heading.begin);
       blocks_.back().end = lines_[i].begin + heading.end;
       return i + 1;
@@ -162,7 +162,7 @@ class BlockFinder {
   // `skipped`: bytes of the first line that are a mark. Returns `last`.
   size_t Add(PassageKind kind, uint8_t level, size_t first, size_t last, size_t skipped) {
     size_t end = last;  // without an underline
-    while (end > first + 1 && !HasWords(Line(end - 1)) && kind == PassageKind::kHeading) --end;
+    while (end > first + 1 && IsRule(Line(end - 1)) && kind == PassageKind::kHeading) --end;
     blocks_.push_back({.kind = kind,
                        .level = level,
                        .first = first,
@@ -219,13 +219,13 @@ class BlockFinder {
     if (next == lines_.size() || !is_break || lines_[next].quotes != lines_[i - 1].quotes) return 0;
     if (forms_[next] != Form::kText || RegionOf(next).is_code || BeginsBlock(next)) return 0;
     if (StartOf(Line(next)) != TextStart::kSmallLetter && HeadingLevel(next) > 0) return 0;
-    return RunsOverPage(text_, lines_[i - 1], lines_[next]) ? next : 0;
+    return RunsOverPage(text_, lines_[i - 1], lines_[next], RegionOf(i - 1).wrapping) ? next : 0;
   }
 
   // Whether a line inside a region cannot continue the block before it.
   bool BeginsBlock(size_t i) const {
-    if (forms_[i] != Form::kText || !HasWords(Line(i))) return true;
-    if (ReadMarkedHeading(Line(i)).level > 0 || UnderlinedLevel(i) > 0) return true;
+    if (forms_[i] != Form::kText || IsRule(Line(i))) return true;
+    if (MarkedHeadingAt(i).level > 0 || UnderlinedLevel(i) > 0) return true;
     return IsItem(i);
   }
 
@@ -246,6 +246,15 @@ class BlockFinder {
   }
 
   // --- Headings ---
+
+  // A heading of Markdown; no comment, which is a sentence over or between lines of a program.
+  MarkedHeading MarkedHeadingAt(size_t i) const {
+    const MarkedHeading heading = ReadMarkedHeading(Line(i));
+    if (heading.level == 0 || lines_[i].indent >= base_ + 4) return {};
+    const bool is_alone = RegionOf(i).last - RegionOf(i).first == 1;
+    const bool is_sentence = CountWords(Line(i)) > 4 && EndOf(Line(i)) == TextEnd::kClosed;
+    return is_alone || !is_sentence ? heading : MarkedHeading();
+  }
 
   uint8_t UnderlinedLevel(size_t i) const {
     if (i + 1 >= RegionOf(i).last || lines_[i].width > 100) return 0;
@@ -271,6 +280,7 @@ class BlockFinder {
                                 line.ends_with("，") || line.ends_with("：") || line.ends_with("、");
     const uint8_t named = NamedHeadingLevel(line);
     if (is_first && named > 0 && !ends_like_text && (num_words <= 3 || EndOf(line) != TextEnd::kClosed)) return named;
+    if (IsQuestion(i)) return 4;
     if (ends_like_text || EndOf(line) == TextEnd::kClosed) return 0;
     const uint8_t numbered = NumberedHeadingLevel(line);
     if (numbered >= 2 && (is_first || EndOf(Line(i - 1)) == TextEnd::kClosed)) return numbered;
@@ -285,6 +295,14 @@ class BlockFinder {
     if (lines_[next].indent >= lines_[i].indent + 2) return true;
     return !RegionOf(i).wrapping.has_keys && !RegionOf(i).wrapping.is_verse &&
            !RunsOn(text_, lines_[i], lines_[next], RegionOf(i).wrapping);
+  }
+  // A question that stands alone over a paragraph, as in lists of questions and answers.
+  bool IsQuestion(size_t i) const {
+    const size_t next = RegionOf(i).last;
+    if (next != i + 1 || i != RegionOf(i).first || !Line(i).ends_with('?') || next >= lines_.size()) return false;
+    const size_t last = RegionOf(next).last - 1;
+    return StartOf(Line(i)) == TextStart::kCapital && lines_[next].width > lines_[i].width &&
+           !Line(last).ends_with('?') && EndOf(Line(last)) == TextEnd::kClosed;
   }
   // "1. Milk", a blank line, "2. Eggs".
   bool IsInLooseList(size_t i) const {
@@ -304,7 +322,8 @@ class BlockFinder {
     const bool has_case = start == TextStart::kCapital;
     if (!has_case && start != TextStart::kOtherLetter) return false;
     if (width > (has_case ? kWidest : kWidestWithoutCase) || num_words > kMostWords || IsKeyValue(Line(i))) return false;
-    if (has_case && num_words > kFewWords && !HasTitleCase(Line(i))) return false;
+    const bool is_clause = Line(i).find(',') != std::string_view::npos || (region.last < lines_.size() && IsItem(region.last));
+    if (has_case && num_words > (is_clause ? 3 : kFewWords) && !HasTitleCase(Line(i))) return false;
     if (region.last - region.first > 1) {  // over indented text, as in manuals
       return lines_[i + 1].indent >= line.indent + 2 && num_words <= 8;
     }

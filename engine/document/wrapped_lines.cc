@@ -123,9 +123,13 @@ bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
   return is_long && !BeginsSentences(after.substr(0, std::min(after.find(' '), after.size())));
 }
 
-bool RunsOverPage(std::string_view text, const TextLine& line, const TextLine& next) {
+bool RunsOverPage(std::string_view text, const TextLine& line, const TextLine& next,
+                  const Wrapping& wrapping) {
   constexpr uint32_t kLeast = 20;  // columns; shorter lines are labels and headings
-  if (line.width < kLeast) return false;
+  if (line.width < kLeast || wrapping.is_verse || wrapping.has_keys) return false;
+  // In wrapped text a line that is not full ends its paragraph.
+  const uint32_t width = wrapping.width - wrapping.width / 10;
+  if (line.width <= wrapping.width && !IsFull(line, next, width)) return false;
   const TextEnd end = EndOf(line.In(text));
   if (end == TextEnd::kClosed) return false;
   const TextStart start = StartOf(next.In(text));

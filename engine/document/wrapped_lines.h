@@ -42,7 +42,8 @@ bool IsFull(const TextLine& line, const TextLine& next, uint32_t width);
 bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
             const Wrapping& wrapping);
 // Whether a sentence clearly runs from `line`, a page's last, to `next`, another page's first.
-bool RunsOverPage(std::string_view text, const TextLine& line, const TextLine& next);
+bool RunsOverPage(std::string_view text, const TextLine& line, const TextLine& next,
+                  const Wrapping& wrapping);
 
 }  // namespace lectern
 
