@@ -122,13 +122,14 @@ size_t FenceLength(View line) {
 }
 
 size_t BulletLength(View line) {
-  static constexpr View kBullets[] = {"-", "*", "+", "•", "‣", "◦", "▪", "●", "○", "■", "–", "—", "·", "∙", "✓"};
+  static constexpr View kBullets[] = {"-", "*", "+", "•", "‣", "◦", "▪", "●", "○", "■", "–", "—", "·", "∙", "✓", "o"};
   for (const View bullet : kBullets) {
     if (!line.starts_with(bullet)) continue;
     const size_t spaces = SpacesAt(line, bullet.size());
     const size_t end = bullet.size() + spaces;
     if (spaces == 0 || end == line.size()) return 0;
     const View rest = line.substr(end);
+    if (bullet == "o" && spaces < 2) return 0;  // as RFCs have it
     const bool is_task = StartsWithAny(rest, {"[ ] ", "[x] ", "[X] "});
     return is_task && rest.size() > 4 ? end + 4 : end;
   }

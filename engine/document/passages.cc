@@ -1,6 +1,7 @@
 #include "engine/document/passages.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/document/line_forms.h"
 #include "engine/document/sentence_breaks.h"
@@ -37,14 +38,14 @@ class FlatText {
   FlatText(const FlatText&) = delete;
 
   std::string_view view() const { return view_; }
-  // Where the byte at `at` stands in the text, in constant time if calls ascend.
-  uint64_t PlaceOf(size_t at) {
-    while (part_ > 0 && parts_[part_].flat > at) --part_;
-    while (part_ + 1 < parts_.size() && parts_[part_ + 1].flat <= at) ++part_;
-    return parts_[part_].place + (at - parts_[part_].flat);
+  // Where the byte at `at` stands in the text.
+  uint64_t PlaceOf(size_t at) const {
+    const auto next = std::upper_bound(parts_.begin(), parts_.end(), at,
+                                       [](size_t place, const Part& part) { return place < part.flat; });
+    return std::prev(next)->place + (at - std::prev(next)->flat);
   }
   // Where the bytes before `end` (> 0) end.
-  uint64_t EndOf(size_t end) { return PlaceOf(end - 1) + 1; }
+  uint64_t EndOf(size_t end) const { return PlaceOf(end - 1) + 1; }
 
  private:
   struct Part {
@@ -59,7 +60,6 @@ class FlatText {
   std::string copy_;
   std::string_view view_;
   std::vector<Part> parts_;
-  size_t part_ = 0;
 };
 
 // The end of [begin, end) without white space. Looks at one character at a time, each of at most 4
@@ -132,17 +132,17 @@ class Splitter {
   }
 
   void AddWhole(const TextBlock& block) {
-    FlatText flat(text_, lines_, block);
-    AddCut(&flat, 0, flat.view().size(), block.kind);
+    const FlatText flat(text_, lines_, block);
+    AddCut(flat, 0, flat.view().size(), block.kind);
   }
 
   void AddSentences(const TextBlock& block) {
-    FlatText flat(text_, lines_, block);
+    const FlatText flat(text_, lines_, block);
     ends_.clear();
     AppendSentenceEnds(flat.view(), &ends_);
     size_t begin = 0;
     for (const size_t end : ends_) {
-      AddCut(&flat, begin, end, block.kind);
+      AddCut(flat, begin, end, block.kind);
       begin = end;
     }
   }
@@ -165,21 +165,21 @@ class Splitter {
   }
 
   // Adds bytes [begin, end) of a flat text, cut into pieces that are not too long.
-  void AddCut(FlatText* flat, size_t begin, size_t end, PassageKind kind) {
-    const std::string_view view = flat->view();
+  void AddCut(const FlatText& flat, size_t begin, size_t end, PassageKind kind) {
+    const std::string_view view = flat.view();
     while (true) {
       begin = SpaceAfter(view, begin);
       if (begin >= end) return;
       size_t last = TrimmedEnd(view, begin, end);
       if (last == begin) return;
-      const uint64_t place = flat->PlaceOf(begin);
-      if (flat->EndOf(last) - place > kMaxPassageBytes) {
+      const uint64_t place = flat.PlaceOf(begin);
+      if (flat.EndOf(last) - place > kMaxPassageBytes) {
         size_t most = std::min(last, begin + kMaxPassageBytes);
-        while (most > begin + 1 && flat->EndOf(most) - place > kMaxPassageBytes) --most;
+        while (most > begin + 1 && flat.EndOf(most) - place > kMaxPassageBytes) --most;
         last = CutBefore(view, begin, most);
       }
       const size_t trimmed = TrimmedEnd(view, begin, last);
-      if (trimmed > begin) Add(place, flat->EndOf(trimmed), kind, 0);
+      if (trimmed > begin) Add(place, flat.EndOf(trimmed), kind, 0);
       begin = last;
     }
   }

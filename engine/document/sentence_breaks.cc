@@ -210,6 +210,8 @@ class SentenceFinder {
     while (at_ < text_.size()) {
       const auto byte = static_cast<unsigned char>(text_[at_]);
       if (byte < 0x80 && byte != '.' && byte != '!' && byte != '?' && byte != ' ') {
+        if (byte == '(') ++num_open_;
+        if (byte == ')' && num_open_ > 0) --num_open_;
         ++at_;
         continue;
       }
@@ -238,7 +240,7 @@ class SentenceFinder {
   void End(size_t at) {
     ends_->push_back(at);
     begin_ = at_ = at;
-    num_thai_ = 0;
+    num_thai_ = num_open_ = 0;
     is_thai_ = false;
   }
 
@@ -341,11 +343,18 @@ class SentenceFinder {
     }
     const size_t next_text = SkipSpace(text_, at_);
     if (next_text >= text_.size()) return;
+    if (num_open_ > 0 && ClosesSoon(at_)) return;
     const bool is_single = last == Stop::kFullStop && num_stops == 1;
     if (Continues(next_text) || (is_single && IsPartOfSentence(first, after_stops, next_text))) return;
     End(at_);
   }
 
+  // "(see Section 2. Rent)": a stop in brackets that close soon does not end the sentence around it.
+  bool ClosesSoon(size_t at) const {
+    constexpr size_t kFarthest = 100;
+    const size_t close = text_.substr(at, kFarthest).find_first_of("()");
+    return close != std::string_view::npos && text_[at + close] == ')';
+  }
   // ）and other brackets, quotes, footnotes such as [12], and the French » behind a space.
   size_t SkipClosers(Stop stop, size_t at) const {
     while (at < text_.size()) {
@@ -459,7 +468,7 @@ class SentenceFinder {
 
   const std::string_view text_;
   std::vector<size_t>* const ends_;
-  size_t at_ = 0, begin_ = 0, no_bracket_before_ = 0, num_thai_ = 0;
+  size_t at_ = 0, begin_ = 0, no_bracket_before_ = 0, num_thai_ = 0, num_open_ = 0;
   bool is_thai_ = false;
 };
 
@@ -489,14 +498,13 @@ TextEnd EndOf(std::string_view text) {
   while (begin > 0 && begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
   text.remove_prefix(begin);
   if (text.empty()) return TextEnd::kUnknown;
-  // A capital and a sentence's first word: what could follow. If the stop does not end the sentence
-  // before a name, it is an abbreviation's.
-  std::vector<size_t> ends;
-  const std::string followed = std::string(text) + " Xax.";
-  AppendSentenceEnds(followed, &ends);
-  const bool is_ended = std::find(ends.begin(), ends.end(), text.size()) != ends.end();
-  if (is_ended) return TextEnd::kClosed;
   const Char last = At(text, Before(text, text.size()));
+  if (StopAt(last.c) != Stop::kNone || IsCloser(last.c)) {
+    // If a name behind the stop would continue the sentence, the stop is an abbreviation's.
+    std::vector<size_t> ends;
+    AppendSentenceEnds(std::string(text) + " Xax.", &ends);
+    if (std::find(ends.begin(), ends.end(), text.size()) != ends.end()) return TextEnd::kClosed;
+  }
   if (StopAt(last.c) == Stop::kFullStop && !IsThaiOrLao(last.c)) return TextEnd::kOpen;
   if (last.c == ',' || last.c == ';' || last.c == '-' || last.c == '/' || last.c == '(' || last.c == '&' ||
       last.c == 0x2013 || last.c == 0x2014 || last.c == 0x3001 || last.c == 0xFF0C || last.c == 0x060C || last.c == 0xAD) {

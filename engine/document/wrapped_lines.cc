@@ -5,6 +5,7 @@
 #include "engine/document/abbreviations.h"
 #include "engine/document/line_forms.h"
 #include "engine/document/sentence_breaks.h"
+#include "engine/model/tokenizer/unicode_classes.h"
 
 namespace lectern {
 namespace {
@@ -36,6 +37,14 @@ Measure MeasureRegion(std::string_view text, std::span<const TextLine> region) {
     measure.num_capitals += start == TextStart::kCapital || start == TextStart::kDigit;
   }
   return measure;
+}
+
+// Whether the last character is of a script without spaces: there a break between two of them is
+// a wrap or the end of something.
+bool EndsWithoutSpaces(std::string_view line) {
+  size_t at = line.size() - 1, length = 1;
+  while (at > 0 && line.size() - at < 4 && (static_cast<unsigned char>(line[at]) & 0xC0) == 0x80) --at;
+  return IsWithoutSpaces(DecodeChar(line, at, &length));
 }
 
 }  // namespace
@@ -90,7 +99,7 @@ Wrapping WrapWidths::Of(std::string_view text, std::span<const TextLine> region)
   }
   if (measure.HasCapitals()) {
     wrapping.is_verse = true;
-    if (width_ > 0) {  // unless the lines are as wide as others that are wrapped
+    if (measure.width <= width_) {  // unless the lines are as wide as others that are wrapped
       for (size_t i = 0; i + 1 < region.size() && wrapping.is_verse; ++i) {
         wrapping.is_verse = IsFull(region[i], region[i + 1], width_);
       }
@@ -113,12 +122,14 @@ bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
   const TextEnd end = EndOf(before);
   if (is_full) return end != TextEnd::kClosed;
   if (start == TextStart::kSmallLetter) {
-    return end == TextEnd::kOpen || line.width >= kWide || line.width * 10 >= wrapping.width * 6;
+    return end == TextEnd::kOpen || line.width >= kWide ||
+           (wrapping.width > 0 && line.width * 10 >= wrapping.width * 6);
   }
   if (end == TextEnd::kClosed) return false;
   if (end == TextEnd::kOpen) return line.width >= kWide || !before.ends_with(',');
   if (wrapping.width > 0) return false;
   // A single break of a document that is not wrapped elsewhere.
+  if (EndsWithoutSpaces(before)) return line.width >= kWide - 6;
   const bool is_long = line.width >= kWide + 4 && (CountWords(before) >= 5 || start == TextStart::kOtherLetter);
   return is_long && !BeginsSentences(after.substr(0, std::min(after.find(' '), after.size())));
 }
