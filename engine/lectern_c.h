@@ -533,6 +533,9 @@ typedef struct lectern_evidence {
   size_t text_len;
   double mass;   /* share of the squared attention paid to the text, in [0, 1] */
   uint64_t page; /* where it begins, from 1; 0: the document has no pages */
+  const char* heading; /* headings above it, such as "Chapter 2 > Rent"; valid as text is */
+  size_t heading_len;  /* 0: none */
+  uint64_t page_end;   /* where it ends, if that is another page than `page`; else 0 */
 } lectern_evidence;
 
 typedef struct lectern_receipt {

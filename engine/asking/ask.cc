@@ -243,7 +243,7 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
           totals_.all.missed * document_->num_full_layers() * model_->config().num_heads;
     }
     const Spread spread =
-        FindSpread(document_->text(), document_->ranges(), sums_.masses, sums_.document_mass);
+        FindSpread(document_->passages(), document_->ranges(), sums_.masses, sums_.document_mass);
     sums_.masses.clear();
     if (spread.IsWide()) logits = AnswerWideQuestion(spread, ids, options, budget, answer);
   }
@@ -275,8 +275,9 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
 
 void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) const {
   if (options.max_evidence == 0) return;
-  answer.evidence = FindEvidence(document_->text(), document_->ranges(), sums_.squares,
-                                 options.max_evidence, document_->pages());
+  answer.evidence =
+      FindEvidence(document_->text(), document_->passages(), document_->ranges(), sums_.squares,
+                   options.max_evidence, document_->pages());
   if (!answer.evidence.empty()) return;
   Warn(options, "no_evidence",
        "no passage got " + Percent(kMinPassageMass) +

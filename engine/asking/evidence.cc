@@ -2,121 +2,142 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 namespace lectern {
 namespace {
 
 // Neighbours among this many best sentences are one passage.
 constexpr uint32_t kSpreadSentences = 8;
+constexpr size_t kMaxPlaces = 100;
 
-struct Passage {
-  size_t begin, end;  // bytes
+// Passages that are one piece of evidence: neighbours, or a passage and its equals.
+struct Found {
+  size_t first, last;  // passages [first, last)
   double mass = 0;
 };
 
-bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-bool IsContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
-// End of the sentence that starts at `begin`: after . ! or ? before a space, or at the end of a
-// line. At most kMaxPassageBytes away, and then after the last space before (never inside a
-// character).
-size_t SentenceEnd(std::string_view text, size_t begin) {
-  const size_t limit = std::min(text.size(), begin + kMaxPassageBytes);
-  size_t last_space = 0;
-  for (size_t i = begin; i < limit; ++i) {
-    const char c = text[i];
-    if (c == '\n') return i + 1;
-    if (c == ' ') last_space = i + 1;
-    const bool stop = c == '.' || c == '!' || c == '?';
-    if (stop && (i + 1 == text.size() || IsSpace(text[i + 1]))) return i + 1;
-  }
-  if (limit == text.size()) return limit;
-  if (last_space > begin) return last_space;
-  size_t end = limit;
-  while (end > begin + 1 && IsContinuationByte(text[end])) --end;
-  return end;
-}
-
-// The text's sentences, without surrounding space.
-std::vector<Passage> Sentences(std::string_view text) {
-  std::vector<Passage> sentences;
-  for (size_t begin = 0; begin < text.size();) {
-    if (IsSpace(text[begin])) {
-      ++begin;
-      continue;
-    }
-    size_t end = SentenceEnd(text, begin);
-    const size_t next = end;
-    while (end > begin && IsSpace(text[end - 1])) --end;
-    if (end > begin) sentences.push_back({begin, end});
-    begin = next;
-  }
-  return sentences;
-}
-
-// Gives each token's mass to the sentence that holds its last byte, because tokens begin with their
+// Gives each token's mass to the passage that holds its last byte, because tokens begin with their
 // space. Returns the mass of all tokens that have text.
-double Distribute(std::span<const TokenizedText::Range> ranges, std::span<const double> mass,
-                  std::vector<Passage>& sentences) {
+double Distribute(std::span<const Passage> passages, std::span<const TokenizedText::Range> ranges,
+                  std::span<const double> mass, std::vector<double>* masses) {
+  masses->assign(passages.size(), 0.0);
   double total = 0;
-  size_t sentence = 0;
+  size_t passage = 0;
   for (size_t t = 0; t < ranges.size(); ++t) {
     if (ranges[t].end <= ranges[t].begin) continue;
     total += mass[t];
     const uint64_t last = ranges[t].end - 1;
-    while (sentence < sentences.size() && sentences[sentence].end <= last) ++sentence;
-    if (sentence == sentences.size()) continue;
-    if (sentences[sentence].begin <= last) sentences[sentence].mass += mass[t];
+    while (passage < passages.size() && passages[passage].end <= last) ++passage;
+    if (passage == passages.size()) continue;
+    if (passages[passage].begin <= last) (*masses)[passage] += mass[t];
   }
   return total;
 }
 
-// The best sentences, neighbours joined, in the order of mass.
-std::vector<Passage> BestPassages(const std::vector<Passage>& sentences, uint32_t max_passages,
-                                  std::span<const PageMapEntry> pages) {
-  std::vector<size_t> best(sentences.size());
-  std::iota(best.begin(), best.end(), size_t{0});
-  std::stable_sort(best.begin(), best.end(),
-                   [&](size_t a, size_t b) { return sentences[a].mass > sentences[b].mass; });
-  best.resize(std::min<size_t>(best.size(), max_passages));
-  std::sort(best.begin(), best.end());
-
-  std::vector<Passage> passages;
-  size_t previous = 0;
-  for (const size_t i : best) {
-    const Passage& sentence = sentences[i];
-    if (!(sentence.mass > 0)) continue;
-    if (!passages.empty() && i == previous + 1 &&
-        sentence.end - passages.back().begin <= kMaxPassageBytes &&
-        PageAt(pages, sentence.begin) == PageAt(pages, passages.back().begin)) {
-      passages.back().end = sentence.end;
-      passages.back().mass += sentence.mass;
-    } else {
-      passages.push_back(sentence);
+// A number that is the same for equal passages.
+uint64_t WordsHash(std::string_view text, const Passage& passage) {
+  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
+  bool is_margin = false;
+  for (uint64_t at = passage.begin; at < passage.end; ++at) {
+    const char c = text[at];
+    if (c == ' ' || (c >= '\t' && c <= '\r')) {
+      is_margin |= c != ' ' && c != '\t';
+      continue;
     }
-    previous = i;
+    if (is_margin && c == '>') continue;
+    is_margin = false;
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
   }
-  std::stable_sort(passages.begin(), passages.end(),
-                   [](const Passage& a, const Passage& b) { return a.mass > b.mass; });
-  return passages;
+  return hash;
+}
+
+// For each passage the first one that has equal words (PlainText). Linear time.
+std::vector<size_t> FirstEquals(std::string_view text, std::span<const Passage> passages) {
+  std::vector<size_t> first(passages.size());
+  std::unordered_map<uint64_t, size_t> seen;
+  seen.reserve(passages.size());
+  for (size_t i = 0; i < passages.size(); ++i) {
+    const auto [found, is_new] = seen.try_emplace(WordsHash(text, passages[i]), i);
+    const bool is_equal =
+        !is_new && PlainText(text, passages[i]) == PlainText(text, passages[found->second]);
+    first[i] = is_equal ? found->second : i;
+  }
+  return first;
+}
+
+// The passages of most mass, in the order of the text.
+std::vector<size_t> BestPassages(std::span<const double> masses, uint32_t max_passages) {
+  std::vector<size_t> best(masses.size());
+  std::iota(best.begin(), best.end(), size_t{0});
+  const size_t num = std::min<size_t>(best.size(), max_passages);
+  std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(num), best.end(),
+                    [&](size_t a, size_t b) {
+                      return masses[a] != masses[b] ? masses[a] > masses[b] : a < b;
+                    });
+  best.resize(num);
+  std::erase_if(best, [&](size_t i) { return !(masses[i] > 0); });
+  std::sort(best.begin(), best.end());
+  return best;
+}
+
+// Joins neighbours where `joins(first, next)` allows it; the result is in the order of mass.
+template <typename Joins>
+std::vector<Found> JoinNeighbours(const std::vector<size_t>& best, std::span<const double> masses,
+                                  const Joins& joins) {
+  std::vector<Found> found;
+  for (const size_t i : best) {
+    if (!found.empty() && found.back().last == i && joins(found.back().first, i)) {
+      found.back().last = i + 1;
+      found.back().mass += masses[i];
+    } else {
+      found.push_back({i, i + 1, masses[i]});
+    }
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Found& a, const Found& b) { return a.mass > b.mass; });
+  return found;
 }
 
 }  // namespace
 
-std::vector<Evidence> FindEvidence(std::string_view text,
+std::vector<Evidence> FindEvidence(std::string_view text, std::span<const Passage> passages,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages,
                                    std::span<const PageMapEntry> pages) {
   if (max_passages == 0) return {};  // the caller collected no masses
-  std::vector<Passage> sentences = Sentences(text);
-  const double total = Distribute(ranges, mass, sentences);
+  std::vector<double> masses;
+  const double total = Distribute(passages, ranges, mass, &masses);
+  const std::vector<size_t> first = FirstEquals(text, passages);
+  std::vector<bool> is_repeated(passages.size());
+  for (size_t i = 0; i < passages.size(); ++i) {
+    if (first[i] == i) continue;
+    is_repeated[i] = is_repeated[first[i]] = true;
+    masses[first[i]] += masses[i];
+    masses[i] = 0;
+  }
+  const auto joins = [&](size_t a, size_t b) {
+    return !is_repeated[a] && !is_repeated[b] && passages[a].kind == passages[b].kind &&
+           passages[a].kind != PassageKind::kHeading && passages[a].heading == passages[b].heading &&
+           passages[b].end - passages[a].begin <= kMaxPassageBytes &&
+           PageAt(pages, passages[a].begin) == PageAt(pages, passages[b].begin);
+  };
   std::vector<Evidence> evidence;
-  for (const Passage& passage : BestPassages(sentences, max_passages, pages)) {
-    if (passage.mass < kMinPassageMass * total) break;
-    evidence.push_back({passage.begin, passage.end,
-                        std::string(text.substr(passage.begin, passage.end - passage.begin)),
-                        static_cast<float>(std::min(1.0, passage.mass / total)),
-                        PageAt(pages, passage.begin)});
+  for (const Found& found : JoinNeighbours(BestPassages(masses, max_passages), masses, joins)) {
+    if (found.mass < kMinPassageMass * total) break;
+    const uint64_t begin = passages[found.first].begin, end = passages[found.last - 1].end;
+    Evidence& one = evidence.emplace_back();
+    one.begin = begin, one.end = end;
+    one.text = text.substr(begin, end - begin);
+    one.mass = static_cast<float>(std::min(1.0, found.mass / total));
+    one.page = PageAt(pages, begin);
+    const std::optional<uint32_t> page_end = PageAt(pages, end - 1);
+    if (page_end != one.page) one.page_end = page_end;
+    one.heading = HeadingPath(text, passages, found.first);
+    if (!is_repeated[found.first]) continue;
+    for (size_t i = found.last; i < passages.size() && one.places.size() < kMaxPlaces; ++i) {
+      if (first[i] == found.first) one.places.push_back({passages[i].begin, passages[i].end});
+    }
   }
   return evidence;
 }
@@ -125,17 +146,20 @@ bool Spread::IsWide() const {
   return missed > kMostMissed || (missed > kLittleMissed && best_passage < kLeastBestPassage);
 }
 
-Spread FindSpread(std::string_view text, std::span<const TokenizedText::Range> ranges,
+Spread FindSpread(std::span<const Passage> passages, std::span<const TokenizedText::Range> ranges,
                   std::span<const double> mass, double document_mass) {
-  std::vector<Passage> sentences = Sentences(text);
-  const double read_text = Distribute(ranges, mass, sentences);
+  std::vector<double> masses;
+  const double read_text = Distribute(passages, ranges, mass, &masses);
   const double read = std::accumulate(mass.begin(), mass.end(), 0.0);
   // Only clustered rows go unread, and these are all text.
   const double missed = std::max(0.0, document_mass - read);
   const double total = read_text + missed;
   if (!(total > 0)) return {.best_passage = 1};  // no attention went to the text
-  const std::vector<Passage> best = BestPassages(sentences, kSpreadSentences, {});
-  return {.best_passage = best.empty() ? 0 : best.front().mass / total, .missed = missed / total};
+  const auto joins = [&](size_t a, size_t b) {
+    return passages[b].end - passages[a].begin <= kMaxPassageBytes;
+  };
+  const auto found = JoinNeighbours(BestPassages(masses, kSpreadSentences), masses, joins);
+  return {.best_passage = found.empty() ? 0 : found.front().mass / total, .missed = missed / total};
 }
 
 }  // namespace lectern

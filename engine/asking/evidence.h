@@ -7,13 +7,11 @@
 #include <vector>
 
 #include "engine/document/page_map.h"
+#include "engine/document/passages.h"
 #include "engine/model/tokenizer/tokenizer.h"
 #include "engine/requests/requests.h"
 
 namespace lectern {
-
-// Longest passage. Chosen without measurement.
-inline constexpr size_t kMaxPassageBytes = 400;
 
 // Passages with a smaller share of the mass are no evidence. Measured with the bundled reader on
 // generated documents of 3K to 16K tokens at budget 0.1: the first passage of 193 rightly answered
@@ -25,10 +23,12 @@ inline constexpr double kMinPassageMass = 0.2;
 // `mass` [tokens of the fixed context]: squares of the attention probabilities that the answer's
 // steps gave to each token, summed over layers and heads, unnormalised. `ranges` [tokens]: their
 // bytes; template tokens have none.
-// Passages are sentences (cut at kMaxPassageBytes). The best `max_passages` by mass are taken,
-// neighbours are joined while they stay within that length and on one of `pages`, and those of at
-// least kMinPassageMass are returned, largest first, with the page where they begin. A passage's
-// mass is its share of the whole text's. Attention shows what was used; it does not prove support.
+// `passages`: the text's (SplitPassages). Those with equal words (PlainText) count once: their
+// masses are added, the first is returned and names the others' places. The best `max_passages` by
+// mass are taken; neighbours of one kind under one heading are joined while they stay within
+// kMaxPassageBytes and on one of `pages`, except those that have several places. Those of at least
+// kMinPassageMass are returned, largest first, with their headings and pages. A passage's mass is
+// its share of the whole text's. Attention shows what was used; it does not prove support.
 //
 // Why squares: heads that retrieve look at few tokens. Squared, each probability counts by itself,
 // and heads that look everywhere hardly count, without a table of heads.
@@ -37,7 +37,7 @@ inline constexpr double kMinPassageMass = 0.2;
 // the sum put the fact first for 90 of 90 rightly answered single facts, squares by more (mass of
 // the first passage minus that of the second: median 0.61 instead of 0.36, lowest tenth 0.38
 // instead of 0.24). Choosing heads loses facts (77, 86 and 89 of 90).
-std::vector<Evidence> FindEvidence(std::string_view text,
+std::vector<Evidence> FindEvidence(std::string_view text, std::span<const Passage> passages,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages,
                                    std::span<const PageMapEntry> pages = {});
@@ -58,7 +58,7 @@ struct Spread {
 inline constexpr double kLeastBestPassage = 0.17, kLittleMissed = 0.05, kMostMissed = 0.3;
 // `mass` [tokens]: attention probabilities (not squared) of the rows that were read, summed over
 // layers and heads. `document_mass`: an estimate of the same sum over all rows, read or not.
-Spread FindSpread(std::string_view text, std::span<const TokenizedText::Range> ranges,
+Spread FindSpread(std::span<const Passage> passages, std::span<const TokenizedText::Range> ranges,
                   std::span<const double> mass, double document_mass);
 
 }  // namespace lectern

@@ -127,6 +127,7 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       return Corrupt(shard.path(), "its page map is damaged");
     }
   }
+  LECTERN_RETURN_IF_ERROR(document->ReadPassages());
   // The model section is JSON with the options of indexing; each one that is absent keeps its
   // default.
   LECTERN_ASSIGN(const auto model, shard.Section(SectionKind::kModel, 0, 0));
@@ -204,6 +205,7 @@ Document::~Document() {
 
 Status Document::ReserveRam() {
   uint64_t kept = document_shard_->header().payload_bytes;
+  if (contents_.passages.empty()) kept += contents_.text.size();  // more than prose's passages need
   for (const auto& layer : layers_) {
     const uint64_t kept_of_layer = KeptBytes(*layer->shard);
     kept += kept_of_layer + MetricBytes(*layer->shard);
@@ -235,6 +237,22 @@ void Document::DropPages(uint32_t layer) const {
   const std::lock_guard lock(entry.mutex);  // nobody is loading the heads
   entry.shard->Drop();
   ram_->AddPages(-static_cast<int64_t>(entry.pages.exchange(0)));
+}
+
+// Reads and checks the passages, if the shard has them.
+Status Document::ReadPassages() {
+  const ShardReader& shard = *document_shard_;
+  if (shard.Find(SectionKind::kPassages, 0, 0) == nullptr) return {};
+  LECTERN_ASSIGN(contents_.passages, shard.Array<Passage>(SectionKind::kPassages, 0, 0));
+  if (ArePassagesOf(contents_.passages, contents_.text)) return {};
+  return Corrupt(shard.path(), "its passages are damaged");
+}
+
+std::span<const Passage> Document::passages() const {
+  if (!contents_.passages.empty()) return contents_.passages;
+  std::call_once(split_.once,
+                 [this] { split_.passages = SplitPassages(contents_.text, contents_.pages); });
+  return split_.passages;
 }
 
 // Reads {"cosine": [layers]}, if the shard has it.

@@ -14,6 +14,7 @@
 #include "engine/document/divergence_curve.h"
 #include "engine/document/missed_calibration.h"
 #include "engine/document/page_map.h"
+#include "engine/document/passages.h"
 #include "engine/model/formats/json.h"
 #include "engine/model/template/chat_formats.h"
 #include "engine/model/tokenizer/tokenizer.h"
@@ -63,6 +64,9 @@ class Document {
   std::span<const TokenizedText::Range> ranges() const { return contents_.ranges; }
   // Empty: it has no pages.
   std::span<const PageMapEntry> pages() const { return contents_.pages; }
+  // The passages of the text. Documents that were indexed before passages were stored are split at
+  // the first call. May throw std::bad_alloc.
+  std::span<const Passage> passages() const;
   const ShardHeader& shape() const { return document_shard_->header(); }
   uint32_t num_layers() const { return shape().num_layers; }
   Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }
@@ -152,6 +156,7 @@ class Document {
 
  private:
   void ReadAhead(uint32_t layer, bool rows) const;
+  Status ReadPassages();
   Status ReadStatistics();
   Status ReadRetention(const Json& options);
   Status ReadBudget(const Json& options);
@@ -199,7 +204,12 @@ class Document {
     std::span<const int32_t> tokens;
     std::span<const TokenizedText::Range> ranges;
     std::span<const PageMapEntry> pages;
+    std::span<const Passage> passages;  // empty: not stored
   } contents_;
+  struct {
+    std::once_flag once;
+    std::vector<Passage> passages;
+  } mutable split_;  // of a document whose passages are not stored
 };
 
 }  // namespace lectern

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/document/document.h"
+#include "engine/document/passages.h"
 #include "engine/model/formats/json.h"
 #include "engine/requests/report_json.h"
 #include "index/kmeans.h"
@@ -123,6 +124,9 @@ Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageMap, parts.options.pages.data(),
                                 parts.options.pages.size() * sizeof(PageMapEntry)));
   }
+  const std::vector<Passage> passages = SplitPassages(text, parts.options.pages);
+  LECTERN_RETURN_IF_ERROR(add(SectionKind::kPassages, passages.data(),
+                              passages.size() * sizeof(Passage)));
   // Statistics serve budgets below 1, so only documents with clusters have them. The sums let a
   // later version of the text reuse rows (reuse_kv.h).
   if (parts.layout.num_levels > 0) {

@@ -70,12 +70,20 @@ Json Page(std::optional<uint32_t> page) {
 }
 
 Json EvidenceValue(const Evidence& evidence, OffsetUnit unit, std::string_view text) {
+  Json::Array places;
+  for (const Evidence::Place& place : evidence.places) {
+    places.emplace_back(Json::Object{{"begin", ConvertOffset(place.begin, unit, text)},
+                                     {"end", ConvertOffset(place.end, unit, text)}});
+  }
   return Json::Object{
       {"begin", ConvertOffset(evidence.begin, unit, text)},
       {"end", ConvertOffset(evidence.end, unit, text)},
       {"text", evidence.text},
       {"mass", Share(evidence.mass)},
       {"page", Page(evidence.page)},
+      {"page_end", Page(evidence.page_end)},
+      {"heading", StringOrNull(evidence.heading)},
+      {"places", std::move(places)},
   };
 }
 

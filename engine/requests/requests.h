@@ -308,6 +308,14 @@ struct Evidence {
   std::string text;              // exactly those bytes
   float mass = 0;                // share of the squared attention to the text, in (0, 1]
   std::optional<uint32_t> page;  // where it begins, from 1; when the document has pages
+  std::optional<uint32_t> page_end = std::nullopt;  // where it ends, if that is another page
+  std::string heading = {};  // the headings above it: "Chapter 2 > Rent"; empty: none
+  struct Place {
+    uint64_t begin, end;
+  };
+  // Where else the text has the same passage, up to white space. `mass` is of all of them. The
+  // first 100.
+  std::vector<Place> places = {};
 };
 
 struct KvReceipt {

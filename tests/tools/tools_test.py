@@ -692,7 +692,8 @@ class AskTest(ToolsTest):
                           "missed_mass_bound", "max_missed_by", "fallback", "keep", "retention",
                           "session_rows", "prefill", "prefill_budget"})
         for passage in answer["evidence"]:
-            self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page"})
+            self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page", "page_end",
+                                            "heading", "places"})
 
     def passage_in(self, unit, passage):
         units = {"utf8": lambda b, e: self.text.encode()[b:e].decode(),

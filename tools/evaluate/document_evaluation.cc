@@ -334,7 +334,10 @@ class DocumentEvaluation {
     if (question.kind == "fact" && is_right && !question.passages.empty()) {
       const auto [begin, end] = question.passages.front();
       const auto states = [begin = begin, end = end](const Evidence& e) {
-        return e.begin < end && begin < e.end;
+        const auto overlaps = [&](const auto& place) {
+          return place.begin < end && begin < place.end;
+        };
+        return overlaps(e) || std::any_of(e.places.begin(), e.places.end(), overlaps);
       };
       figures["first_passage"] = !answer.evidence.empty() && states(answer.evidence.front());
       figures["any_passage"] = std::any_of(answer.evidence.begin(), answer.evidence.end(), states);
