@@ -33,7 +33,7 @@ constexpr std::string_view kNever =
 constexpr std::string_view kNumber =
     "No Nos Nr Nrn Num Fig Figs fig figs Tab Tbl Eq Eqs eq eqs Ref Refs Sec Sect Ch Chap chap "
     "Vol vol vols Art Arts Par para Cl p pp P PP l ll fol Abb Kap Abs Abschn Bd Bde Ziff Anh "
-    "Anm Aufl S Rz Rn pág págs pag pagg núm cap n.º n.o op Op Ex App Pt Bk Lot Apt Jan Feb "
+    "Anm Aufl S Rz Rn pág págs pag pagg núm cap art n.º n.o op Op Ex App Pt Bk Lot Apt Jan Feb "
     "Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez janv févr avr juil sept oct nov déc "
     "ene abr dic gen giu lug ott tel Tel Fax Ext ext Rs рис стр табл सं नं क्र";
 constexpr std::string_view kMayEnd =
@@ -128,7 +128,7 @@ StopAfter StopAfterWord(std::string_view word) {
     std::string small = SmallLetters(word);
     const StopAfter as_small = abbreviations.Find(small);
     if (as_small != StopAfter::kEnds) return as_small;
-    if (word.size() > 2 && IsCapital(word[1])) {
+    if (word.size() > 1 && IsCapital(word[1])) {
       small[0] = word[0];
       return abbreviations.Find(small);
     }

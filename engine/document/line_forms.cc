@@ -103,6 +103,7 @@ bool HasWords(View line) {
 }
 
 bool IsRule(View line) {
+  if (line == "--") return true;  // above a mail's signature
   if (line.size() < 3 || HasWords(line)) return false;
   for (size_t at = 0; at < line.size();) {
     size_t length = 1;

@@ -445,17 +445,18 @@ class SentenceFinder {
     if (AreInitials(word)) return has_own_stop || (!starts && !IsEndOfPhrase(word, stop, is_before_number));
     return word.size() > 1 && IsRoman(word) && !starts && IsCapital(static_cast<unsigned char>(word[0]));
   }
-  // "than I." and "option b." are no initials: a capital alone behind a small word could be either,
-  // so it counts as one, except "I".
+  // "than I." and "option b." are no initials; "Brok v. Lund" goes on. Other capitals alone count as
+  // initials.
   bool IsEndOfPhrase(std::string_view word, size_t stop, bool is_before_number) const {
     if (word.size() != At(word, 0).length) return false;
     if (is_before_number) return false;
     const Char c = At(word, 0);
+    const std::string_view before = WordBefore(text_, begin_, TrimmedEnd(stop - word.size()));
+    if (before.ends_with('.') && AreInitials(before.substr(0, before.size() - 1))) return false;  // "d. h."
     if (c.c == 'I') {
-      const std::string_view previous = WordBefore(text_, begin_, TrimmedEnd(stop - 1));
-      return !previous.empty() && IsSmall(At(previous, 0).c);
+      return !before.empty() && IsSmall(At(before, 0).c);
     }
-    return IsSmall(c.c) && c.c < 0x80 && c.c != 'd' && c.c != 'v' && c.c != 'c';
+    return IsSmall(c.c) && c.c < 0x80 && c.c != 'v';
   }
   size_t SkipOpeners(size_t at) const {
     for (Char c = At(text_, at); c.length > 0 && IsOpener(c.c); c = At(text_, at)) at += c.length;

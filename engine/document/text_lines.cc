@@ -163,12 +163,11 @@ void MarkPageEdges(std::string_view text, std::vector<TextLine>* lines) {
   };
   if (std::ranges::none_of(*lines, &TextLine::is_after_page)) return;
   for (size_t i = 0; i < lines->size(); ++i) {
-    const bool is_last = i + 1 == lines->size();
-    if (is_last || (*lines)[i + 1].is_after_page) {
-      if ((*lines)[i].is_after_blank) add(i);
-    }
-    const bool is_alone = is_last || (*lines)[i + 1].is_after_blank;
-    if ((*lines)[i].is_after_page && is_alone) add(i);
+    const TextLine& line = (*lines)[i];
+    const TextLine* const next = i + 1 < lines->size() ? &(*lines)[i + 1] : nullptr;
+    const bool is_foot = line.is_after_blank && (next == nullptr || next->is_after_page);
+    const bool is_head = line.is_after_page && (next == nullptr || next->is_after_blank);
+    if (is_foot || is_head) add(i);
   }
   for (const Edge& edge : edges) {
     (*lines)[edge.line].is_page_edge = IsPageNumber(edge.key) || counts[edge.key] > 1;

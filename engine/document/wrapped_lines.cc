@@ -122,7 +122,8 @@ bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
   const TextEnd end = EndOf(before);
   if (is_full) return end != TextEnd::kClosed;
   if (start == TextStart::kSmallLetter) {
-    return end == TextEnd::kOpen || line.width >= kWide ||
+    const bool is_sentence = StartOf(before) == TextStart::kCapital || EndOf(after) == TextEnd::kClosed;
+    return end == TextEnd::kOpen || line.width >= kWide || is_sentence ||
            (wrapping.width > 0 && line.width * 10 >= wrapping.width * 6);
   }
   if (end == TextEnd::kClosed) return false;

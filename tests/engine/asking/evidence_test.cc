@@ -26,7 +26,8 @@ class EvidenceTest : public ::testing::Test {
       mass.insert(mass.end(), sentence.size(), 0.0);
       mass[mass.size() - sentence.size()] = 2 * shares[i];
     }
-    return FindEvidence(text_, BytesAsTokens(text_), mass, max_passages, pages_);
+    return FindEvidence(text_, SplitPassages(text_, pages_), BytesAsTokens(text_), mass,
+                        max_passages, pages_);
   }
   // As many sentences of the same small mass as make up what is left of 1.
   static std::vector<double> WithEvenRest(std::vector<double> shares) {
@@ -92,6 +93,47 @@ TEST_F(EvidenceTest, FlatMassHasNoPassage) {
 
 TEST_F(EvidenceTest, NoPassageWhenNoneIsWanted) { EXPECT_TRUE(Find({1}, 0).empty()); }
 
+// A text whose words each have the mass that is named behind them.
+std::vector<Evidence> FindIn(const std::string& text, const std::vector<std::pair<std::string, double>>& masses,
+                             const std::vector<PageMapEntry>& pages = {}) {
+  std::vector<double> mass(text.size() + 1, 0.0);
+  for (const auto& [word, share] : masses) {
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+      mass[1 + at] += share;
+    }
+  }
+  return FindEvidence(text, SplitPassages(text, pages), BytesAsTokens(text), mass, 3, pages);
+}
+
+TEST(RepeatedPassagesTest, CountOnceAndNameTheirPlaces) {
+  const std::string fact = "The Lund club meets in Osk.";
+  const std::string text = "The mill is old. " + fact + " It rains.\n\nSnow is white. The Lund club\n  meets in Osk. " +
+                           "Ice is cold.\n\n> The Lund club meets\n> in Osk.\n";
+  const auto evidence = FindIn(text, {{"Lund", 0.1}, {"mill", 0.2}, {"Snow", 0.5}});
+  ASSERT_EQ(evidence.size(), 3u);
+  EXPECT_EQ(evidence[0].text, "Snow is white.");
+  EXPECT_EQ(evidence[1].text, fact);
+  EXPECT_EQ(evidence[1].begin, text.find(fact));
+  EXPECT_FLOAT_EQ(evidence[1].mass, 0.3f);
+  ASSERT_EQ(evidence[1].places.size(), 2u);
+  const Evidence::Place& other = evidence[1].places[0];
+  EXPECT_EQ(text.substr(other.begin, other.end - other.begin), "The Lund club\n  meets in Osk.");
+  EXPECT_EQ(evidence[1].places[1].end, text.size() - 1);
+  EXPECT_TRUE(evidence[0].places.empty());
+}
+
+TEST(PassagesOfEvidenceTest, SayTheirHeadingsAndPages) {
+  const std::string text =
+      "# Lease\n\n## Rent\n\nThe rent of flat 7 is due on the first day of every\n\nmonth in advance.\n";
+  const uint64_t second = text.find("month");
+  const auto evidence = FindIn(text, {{"rent", 1}}, {{0, 4, 0}, {second, 5, 0}});
+  ASSERT_EQ(evidence.size(), 1u);
+  EXPECT_EQ(evidence[0].heading, "Lease > Rent");
+  EXPECT_EQ(evidence[0].end, text.size() - 1);
+  EXPECT_EQ(evidence[0].page, 4u);
+  EXPECT_EQ(evidence[0].page_end, 5u);
+}
+
 // 2 of mass on the text, of which `best` on one sentence and the rest evenly; 1 on the template.
 Spread SpreadOf(double best, double missed) {
   std::string text;
@@ -101,7 +143,7 @@ Spread SpreadOf(double best, double missed) {
     mass.insert(mass.end(), 12, 0.0);  // a token per byte
     mass[mass.size() - 12] = i == 20 ? best : (2 - best) / 49;
   }
-  return FindSpread(text, BytesAsTokens(text), mass, 3 + missed);
+  return FindSpread(SplitPassages(text, {}), BytesAsTokens(text), mass, 3 + missed);
 }
 
 // Shares of the text, unread rows included; the template's mass is no part of it.
@@ -110,7 +152,7 @@ TEST(SpreadTest, IsOfWhatTheTextWouldGet) {
   EXPECT_NEAR(spread.best_passage, 1 / 2.5, 1e-9);
   EXPECT_NEAR(spread.missed, 0.5 / 2.5, 1e-9);
   EXPECT_EQ(SpreadOf(1, -0.1).missed, 0);  // an estimate may be a little too small
-  EXPECT_FALSE(FindSpread("", {}, {}, 0).IsWide());
+  EXPECT_FALSE(FindSpread({}, {}, {}, 0).IsWide());
 }
 
 TEST(SpreadTest, IsWideWithoutAPassageOrWithMuchMissed) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "engine/document/document.h"
+#include "engine/document/passages.h"
 #include "store/shard_writer.h"
 #include "tests/engine/test_documents.h"
 
@@ -189,6 +190,60 @@ TEST_F(StoredPagesTest, ThatAreDamagedAreFound) {
     }
     const auto document = Document::Open(env, copy, row, shards);
     EXPECT_EQ(document.status().code(), damage == "none" ? Code::kOk : Code::kCorrupt) << damage;
+  }
+}
+
+// Passages are stored as SplitPassages finds them. Documents without them are split when opened;
+// damaged ones are refused.
+TEST_F(StoredPagesTest, PassagesAreStoredAndChecked) {
+  Index(With(pages_));
+  const auto row = *engine_->Find("paged");
+  auto shards = *engine_->Shards(row);
+  const std::string directory = DocumentDirectory(store_, row.id, row.generation);
+  const std::vector<Passage> expected = SplitPassages(text_, pages_);
+  Env& env = Env::Default();
+  for (const std::string damage : {"none", "absent", "order", "beyond", "size"}) {
+    const std::string copy = folder_.path() + "/" + damage;
+    std::filesystem::copy(directory, copy);
+    std::filesystem::remove(copy + "/" + kDocumentFile);
+    const auto reader = ShardReader::Open(env, directory + "/" + kDocumentFile,
+                                          {.kind = ShardKind::kDocument,
+                                           .layer = 0,
+                                           .document_id = row.id.data(),
+                                           .fingerprint = row.fingerprint.data(),
+                                           .generation = row.generation,
+                                           .table_crc = std::nullopt},
+                                          Io::kPread);
+    ASSERT_TRUE(reader.ok());
+    EXPECT_EQ((*reader)->Section(SectionKind::kPassages, 0, 0)->size(),
+              expected.size() * sizeof(Passage));
+    auto writer =
+        ShardWriter::Create(env, folder_.path(), copy, kDocumentFile, (*reader)->header());
+    ASSERT_TRUE(writer.ok());
+    for (const SectionEntry& section : (*reader)->sections()) {
+      const auto kind = static_cast<SectionKind>(section.kind);
+      const auto bytes = *(*reader)->Section(kind, 0, 0);
+      std::vector<std::byte> written(bytes.begin(), bytes.end());
+      if (kind == SectionKind::kPassages) {
+        if (damage == "absent") continue;
+        std::vector<Passage> passages = expected;
+        if (damage == "order") std::swap(passages[0], passages[1]);
+        if (damage == "beyond") passages.back().end = text_.size() + 1;
+        std::memcpy(written.data(), passages.data(), written.size());
+        if (damage == "size") written.pop_back();
+      }
+      ASSERT_TRUE((*writer)->AddSection(kind, 0, 0, written.data(), written.size()).ok());
+    }
+    const ShardSummary summary = *(*writer)->Finish();
+    for (ShardSummary& shard : shards) {
+      if (shard.file == kDocumentFile) shard = summary;
+    }
+    const auto document = Document::Open(env, copy, row, shards);
+    const bool is_good = damage == "none" || damage == "absent";
+    ASSERT_EQ(document.status().code(), is_good ? Code::kOk : Code::kCorrupt) << damage;
+    if (!is_good) continue;
+    const std::span<const Passage> passages = (*document)->passages();
+    EXPECT_TRUE(std::ranges::equal(passages, expected)) << damage;
   }
 }
 

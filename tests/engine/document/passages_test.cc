@@ -1,0 +1,255 @@
+// Which passages texts of many kinds have, and that any bytes have some in little time.
+#include "engine/document/passages.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/model/formats/text.h"
+
+namespace lectern {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+// Passages that a test expects: of prose unless `kind` says otherwise.
+Texts PlainTexts(const std::string& text, std::optional<PassageKind> kind = {},
+                 const std::vector<PageMapEntry>& pages = {}) {
+  const std::vector<Passage> passages = SplitPassages(text, pages);
+  EXPECT_TRUE(ArePassagesOf(passages, text)) << text;
+  Texts texts;
+  for (const Passage& passage : passages) {
+    if (!kind || passage.kind == *kind) texts.push_back(PlainText(text, passage));
+  }
+  return texts;
+}
+
+// Breaks a paragraph at spaces so that lines have at most `width` bytes.
+std::string Wrap(const std::string& paragraph, size_t width, const std::string& margin = "") {
+  std::string text, line;
+  for (size_t at = 0; at < paragraph.size();) {
+    const size_t end = std::min(paragraph.find(' ', at), paragraph.size());
+    const std::string word = paragraph.substr(at, end - at);
+    if (!line.empty() && margin.size() + line.size() + 1 + word.size() > width) {
+      text += margin + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    at = end + 1;
+  }
+  return text + margin + line + "\n";
+}
+
+const std::vector<Texts> kParagraphs = {
+    {"The Douquouth committee meets in Stuxwick on the first Monday of every month.",
+     "It rents a hall from Prof. B. Carrow of St. Harn, who asks for 42.50 EUR an evening."},
+    {"The mill at Osk was designed by Dr. Ada Brok in 1871.",
+     "J. R. Smith repaired its roof in 1904, e.g. with slates from the quarry of Lund.", "It still grinds."},
+    {"Who repairs the bridge?", "Nobody in the valley knows, because the firm of Brok and Sons went bankrupt."}};
+
+Texts AllSentences() {
+  Texts all;
+  for (const Texts& paragraph : kParagraphs) all.insert(all.end(), paragraph.begin(), paragraph.end());
+  return all;
+}
+std::string Paragraph(const Texts& sentences) {
+  std::string text;
+  for (const std::string& sentence : sentences) text += (text.empty() ? "" : " ") + sentence;
+  return text;
+}
+
+class WrappedTest : public ::testing::TestWithParam<std::pair<size_t, std::string>> {};
+
+// At any width and with any margin a passage is a whole sentence, as in text that is not wrapped.
+TEST_P(WrappedTest, SentencesAreWhole) {
+  const auto& [width, margin] = GetParam();
+  std::string text, crlf;
+  for (const Texts& sentences : kParagraphs) {
+    text += (text.empty() ? "" : margin.find('>') == 0 ? ">\n" : "\n") + Wrap(Paragraph(sentences), width, margin);
+  }
+  EXPECT_EQ(PlainTexts(text), AllSentences()) << text;
+  for (const char c : text) crlf += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  EXPECT_EQ(PlainTexts(crlf), AllSentences());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, WrappedTest,
+                         ::testing::Values(std::pair(1000, ""), std::pair(30, ""), std::pair(40, ""),
+                                           std::pair(72, ""), std::pair(79, ""), std::pair(72, "   "),
+                                           std::pair(72, "> "), std::pair(74, "> > "), std::pair(60, ">> ")));
+
+TEST(PassagesTest, LinesThatAreMeantStayApart) {
+  const Texts verse = {"The river bends below the hill", "And nobody is at the mill", "The stones are cold and white with flour",
+                       "Then comes the miller's final hour"};
+  const Texts address = {"Ada Brok", "12 Mill Lane", "Osk 4711"};
+  const Texts values = {"Town: Osk", "Mayor: Dr. Ada Brok", "Founded: 1204"};
+  const std::string prose = Wrap(Paragraph(kParagraphs[0]), 72);
+  for (const Texts& lines : {verse, address, values}) {
+    std::string block;
+    for (const std::string& line : lines) block += line + "\n";
+    EXPECT_EQ(PlainTexts(block), lines);
+    Texts both = kParagraphs[0];
+    both.insert(both.end(), lines.begin(), lines.end());
+    EXPECT_EQ(PlainTexts(prose + "\n" + block), both);
+  }
+}
+
+TEST(PassagesTest, MailHasHeadersQuotesAndSignature) {
+  EXPECT_EQ(PlainTexts("From: Ada Brok <ada@example.org>\nSubject: The roof of the\n Lund mill\n\n"
+                       "On Monday Bob wrote:\n> > Who repairs the roof, and what does it\n> > cost?\n"
+                       "> The firm of J. R. Smith, which asks for\n> 4,200 EUR.\n\n"
+                       "Please tell Mr.\nSmith about the key.\n\n-- \nAda Brok\n"),
+            (Texts{"From: Ada Brok <ada@example.org>", "Subject: The roof of the Lund mill", "On Monday Bob wrote:",
+                   "Who repairs the roof, and what does it cost?",
+                   "The firm of J. R. Smith, which asks for 4,200 EUR.", "Please tell Mr. Smith about the key.",
+                   "Ada Brok"}));
+}
+
+const char kMarkdown[] =
+    "# The lease\n\nIt is by **Dr. Brok**. It has two\nsentences.\n\n## Rent ##\n\n* Flat 7 pays 410 EUR. It is old.\n"
+    "* Flat 8 pays 420 EUR\n  and heats.\n1. First\n2. Second\n\n| Flat | Rent |\n|------|------|\n| 7 | 410 EUR |\n\n"
+    "```python\ndef rent(flat):\n    # Not a heading.\n\n    return 400 + flat\n```\n\nRun it:\n\n    $ lectern ask\n    make\n\n"
+    "Deposit\n-------\nIt is two rents.\n\nKeys\n====\n\n> Three keys\n> are given.\n";
+
+TEST(PassagesTest, MarkdownHasHeadingsListsTablesAndCode) {
+  EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kHeading), (Texts{"The lease", "Rent", "Deposit", "Keys"}));
+  EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kListItem),
+            (Texts{"Flat 7 pays 410 EUR.", "It is old.", "Flat 8 pays 420 EUR and heats.", "1. First", "2. Second"}));
+  EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kTableRow), (Texts{"| Flat | Rent |", "| 7 | 410 EUR |"}));
+  EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kCode),
+            (Texts{"def rent(flat): # Not a heading. return 400 + flat", "$ lectern ask make"}));
+  EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kSentence),
+            (Texts{"It is by **Dr. Brok**.", "It has two sentences.", "Run it:", "It is two rents.", "Three keys are given."}));
+}
+
+TEST(PassagesTest, HeadingsAreKeptWithWhatTheyHead) {
+  const std::string text = kMarkdown;
+  const std::vector<Passage> passages = SplitPassages(text, {});
+  const auto path_of = [&](std::string_view words) {
+    for (size_t i = 0; i < passages.size(); ++i) {
+      if (PlainText(text, passages[i]).starts_with(words)) return HeadingPath(text, passages, i);
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(path_of("The lease"), "");
+  EXPECT_EQ(path_of("It has two"), "The lease");
+  EXPECT_EQ(path_of("Flat 8"), "The lease > Rent");
+  EXPECT_EQ(path_of("It is two"), "The lease > Deposit");
+  EXPECT_EQ(path_of("Three keys"), "Keys");
+}
+
+TEST(PassagesTest, HeadingsWithoutMarksAreFound) {
+  const std::string text =
+      "Chapter 2\n\nRENT AND COSTS\n\n2.1 When it is due\n\nThe rent is due on the first.\n\n第三章 钥匙\n\n钥匙在办公室。\n\n"
+      "The Rules of the House\n\nNobody sings at night. Nobody dances.\n\nNAME\n       mill - grinds corn\n";
+  EXPECT_EQ(PlainTexts(text, PassageKind::kHeading),
+            (Texts{"Chapter 2", "RENT AND COSTS", "2.1 When it is due", "第三章 钥匙", "The Rules of the House", "NAME"}));
+}
+
+TEST(PassagesTest, TableRowsAreOnePassageEach) {
+  const Texts rows = {"Product Price Stock", "Alpha pump 120 EUR 12", "Beta valve. New 45 EUR 230"};
+  EXPECT_EQ(PlainTexts("Product          Price     Stock\nAlpha pump       120 EUR      12\nBeta valve. New   45 EUR     230\n",
+                       PassageKind::kTableRow), rows);
+  EXPECT_EQ(PlainTexts("Product\tPrice\tStock\nAlpha pump\t120 EUR\t12\nBeta valve. New\t45 EUR\t230\n", PassageKind::kTableRow), rows);
+  EXPECT_EQ(PlainTexts("Product | Price\nAlpha pump | 120 EUR\n", PassageKind::kTableRow),
+            (Texts{"Product | Price", "Alpha pump | 120 EUR"}));
+  EXPECT_EQ(PlainTexts("1. Introduction ............ 2\n2. Rent .................... 17\n", PassageKind::kTableRow),
+            (Texts{"1. Introduction ............ 2", "2. Rent .................... 17"}));
+}
+
+TEST(PassagesTest, CjkLinesAreJoinedWithoutSpaces) {
+  EXPECT_EQ(PlainTexts("伦德磨坊的主人是住在哈恩的卡罗教授他每月\n付四百元的租金。钥匙在办公室的绿色大门后\n面。\n\n"
+                       "奥斯克磨坊由艾达·布罗克设计它用石头建成\n高四十米。\n").size(), 3u);
+}
+
+const char kPages[] =
+    "   A mill MUST answer within 30 seconds, and it MUST close the connection\n\n\n\n"
+    "Brok                         Informational                      [Page 1]\n\f\n"
+    "RFC 9999                      Mill Protocol                   March 2024\n\n\n"
+    "   when the answer does not come.  The timer starts with the first octet.\n";
+
+TEST(PassagesTest, ASentenceRunsOverAPageBreak) {
+  const std::string text = kPages;
+  const std::vector<Passage> passages = SplitPassages(text, {});
+  ASSERT_EQ(passages.size(), 2u);
+  EXPECT_TRUE(PlainText(text, passages[0]).starts_with("A mill MUST"));
+  EXPECT_TRUE(PlainText(text, passages[0]).ends_with("does not come."));
+  EXPECT_EQ(PlainText(text, passages[1]), "The timer starts with the first octet.");
+}
+
+TEST(PassagesTest, ASentenceThatEndsWithItsPageDoesNotRunOn) {
+  const std::string text = "The mill is owned by Carrow, who lives there\n\nThe tower is old and belongs to nobody.\n";
+  EXPECT_EQ(PlainTexts(text, {}, {{0, 1, 0}, {text.find("The tower"), 2, 0}}),
+            (Texts{"The mill is owned by Carrow, who lives there", "The tower is old and belongs to nobody."}));
+  const std::string open = "The mill is owned by Carrow, who lives in the\n\nold tower and pays nothing.\n";
+  EXPECT_EQ(PlainTexts(open).size(), 2u);
+  EXPECT_EQ(PlainTexts(open, {}, {{0, 1, 0}, {open.find("old tower"), 2, 0}}).size(), 1u);
+}
+
+TEST(PassagesTest, LongSentencesAreCutAtClausesSpacesOrCharacters) {
+  std::string clauses = "It begins";
+  while (clauses.size() < 1500) clauses += ", and it goes on and on about the mill";
+  for (const std::string& text : {clauses, std::string(3000, 'x'), [] {
+                                    std::string cjk;
+                                    for (int i = 0; i < 500; ++i) cjk += "磨";
+                                    return cjk;
+                                  }()}) {
+    const std::vector<Passage> passages = SplitPassages(text, {});
+    EXPECT_TRUE(ArePassagesOf(passages, text));
+    EXPECT_GE(passages.size(), text.size() / kMaxPassageBytes);
+    for (const Passage& passage : passages) EXPECT_LE(passage.end - passage.begin, kMaxPassageBytes);
+  }
+  EXPECT_TRUE(PlainTexts(clauses)[0].ends_with(","));
+}
+
+TEST(PassagesTest, DamagedOnesAreFound) {
+  const std::string text = "# Rent\n\nÜber 400 EUR. It is due.\n";
+  const std::vector<Passage> good = SplitPassages(text, {});
+  ASSERT_EQ(good.size(), 3u);
+  ASSERT_TRUE(ArePassagesOf(good, text));
+  const auto damaged = [&](auto change) {
+    std::vector<Passage> passages = good;
+    change(passages);
+    return !ArePassagesOf(passages, text);
+  };
+  EXPECT_TRUE(damaged([](auto& all) { all[2].end = 1000; }));
+  EXPECT_TRUE(damaged([](auto& all) { all[1].begin += 1; }));  // inside of Ü
+  EXPECT_TRUE(damaged([](auto& all) { all[1].end = all[1].begin; }));
+  EXPECT_TRUE(damaged([](auto& all) { std::swap(all[1], all[2]); }));
+  EXPECT_TRUE(damaged([](auto& all) { all[1].heading = 2; }));
+  EXPECT_TRUE(damaged([](auto& all) { all[2].heading = 2; }));
+  EXPECT_TRUE(damaged([](auto& all) { all[1].level = 1; }));
+  EXPECT_TRUE(damaged([](auto& all) { all[0].level = 0; }));
+  EXPECT_TRUE(damaged([](auto& all) { all[1].kind = PassageKind{5}; }));
+  EXPECT_TRUE(damaged([](auto& all) { all[1].reserved = 1; }));
+}
+
+// Texts that a search which looks ahead or back without a limit would take minutes for.
+TEST(PassagesTest, AnyBytesAreSplitInLinearTime) {
+  std::mt19937 random(1);
+  std::string bytes(300'000, ' ');
+  for (char& c : bytes) c = static_cast<char>(random());
+  std::string alphabet;
+  static constexpr std::string_view kPieces[] = {"a", "B", ". ", "\n", "\n\n", "\f", "> ", "- ", "1. ", "|", "\t", "    ",
+                                                 "```\n", "。", "「", "」", "ก", "\xCC\x81", "(", "# ", "===\n", "\r\n", "\0"};
+  for (int i = 0; i < 100'000; ++i) alphabet += kPieces[random() % std::size(kPieces)];
+  std::vector<std::string> texts = {CleanUtf8(bytes).text, alphabet, std::string(1'000'000, '\0'), ""};
+  for (const std::string_view piece : {"a", "a\n", "Aa\n\n", "```x\n~~~y\n", "「", "(. A ", "> ", "\n\f", "ก ", "# a\n", "a | b\n",
+                                       "1. a\n", "The mill. ", "\xCC\x81", "\x80", ". ", "1 A\n\nb c\n\n"}) {
+    std::string text;
+    while (text.size() < 300'000) text += piece;
+    texts.push_back(text);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::string& text : texts) {
+    const std::vector<Passage> passages = SplitPassages(text, {});
+    if (IsValidUtf8(text)) EXPECT_TRUE(ArePassagesOf(passages, text)) << text.substr(0, 20);
+    for (const Passage& passage : passages) ASSERT_LE(passage.end - passage.begin, kMaxPassageBytes);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+}  // namespace
+}  // namespace lectern
