@@ -211,11 +211,9 @@ lectern_removed ToC(const Removed& removed) {
 }
 
 lectern_evidence ToC(const Evidence& evidence) {
-  return {sizeof(lectern_evidence), evidence.begin,       evidence.end,
-          evidence.text.c_str(),    evidence.text.size(), evidence.mass,
-          evidence.page.value_or(0),
-          evidence.heading.c_str(),
-          evidence.heading.size(),
+  return {sizeof(lectern_evidence),     evidence.begin,           evidence.end,
+          evidence.text.c_str(),        evidence.text.size(),     evidence.mass,
+          evidence.page.value_or(0),    evidence.heading.c_str(), evidence.heading.size(),
           evidence.page_end.value_or(0)};
 }
 

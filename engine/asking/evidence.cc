@@ -71,10 +71,9 @@ std::vector<size_t> BestPassages(std::span<const double> masses, uint32_t max_pa
   std::vector<size_t> best(masses.size());
   std::iota(best.begin(), best.end(), size_t{0});
   const size_t num = std::min<size_t>(best.size(), max_passages);
-  std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(num), best.end(),
-                    [&](size_t a, size_t b) {
-                      return masses[a] != masses[b] ? masses[a] > masses[b] : a < b;
-                    });
+  std::partial_sort(
+      best.begin(), best.begin() + static_cast<std::ptrdiff_t>(num), best.end(),
+      [&](size_t a, size_t b) { return masses[a] != masses[b] ? masses[a] > masses[b] : a < b; });
   best.resize(num);
   std::erase_if(best, [&](size_t i) { return !(masses[i] > 0); });
   std::sort(best.begin(), best.end());
@@ -118,7 +117,8 @@ std::vector<Evidence> FindEvidence(std::string_view text, std::span<const Passag
   }
   const auto joins = [&](size_t a, size_t b) {
     return !is_repeated[a] && !is_repeated[b] && passages[a].kind == passages[b].kind &&
-           passages[a].kind != PassageKind::kHeading && passages[a].heading == passages[b].heading &&
+           passages[a].kind != PassageKind::kHeading &&
+           passages[a].heading == passages[b].heading &&
            passages[b].end - passages[a].begin <= kMaxPassageBytes &&
            PageAt(pages, passages[a].begin) == PageAt(pages, passages[b].begin);
   };

@@ -44,39 +44,56 @@ constexpr std::string_view kMayEnd =
     "Thur Thurs Fri Sat Sun गा कि.मी т.д т.п др гг тыс млн млрд руб";
 
 constexpr std::string_view kStarters =
-    "The An He She It They We You In On At By For From This That These Those His Her Its Their Our My "
-    "There Here When While If As But And Or So Then Thus After Before However Although Though Since "
+    "The An He She It They We You In On At By For From This That These Those His Her Its Their Our "
+    "My "
+    "There Here When While If As But And Or So Then Thus After Before However Although Though "
+    "Since "
     "With To Of No Yes What Who Where How Why Which Each Every All Some Many Most Both Not Another "
-    "Such Under During Until Because Between Only Even Once Next Later Today Now Also Any Please See "
+    "Such Under During Until Because Between Only Even Once Next Later Today Now Also Any Please "
+    "See "
     // German
-    "Der Die Das Ein Eine Einen Einem Er Sie Es Wir Ihr Ich Im Am Auf Bei Beim Mit Nach Vom Zu Zum Zur "
-    "Für Dies Diese Dieser Dieses Diesen Aber Und Oder Wenn Als Da Dann Doch Auch Nur Sein Seine Ihre "
-    "Jeder Jede Jedes Alle Seit Über Unter Durch Ohne Dort Hier Heute Man Den Dem Weil Während Nachdem "
+    "Der Die Das Ein Eine Einen Einem Er Sie Es Wir Ihr Ich Im Am Auf Bei Beim Mit Nach Vom Zu Zum "
+    "Zur "
+    "Für Dies Diese Dieser Dieses Diesen Aber Und Oder Wenn Als Da Dann Doch Auch Nur Sein Seine "
+    "Ihre "
+    "Jeder Jede Jedes Alle Seit Über Unter Durch Ohne Dort Hier Heute Man Den Dem Weil Während "
+    "Nachdem "
     // French
-    "Le La Les Un Une Des Il Elle Ils Elles Nous Vous Je Ce Cette Ces Cet Dans En Sur Pour Par Avec "
+    "Le La Les Un Une Des Il Elle Ils Elles Nous Vous Je Ce Cette Ces Cet Dans En Sur Pour Par "
+    "Avec "
     "Mais Et Si Son Sa Ses Leur Leurs Il Lorsque Quand Depuis Selon Après Avant Au Aux "
     // Spanish, Italian, Portuguese
-    "El Los Las Una Él Ella Ellos Ellas Con Por Para Pero Este Esta Estos Estas Su Sus Se Cuando Según "
-    "Al Lo Gli Egli Essa Nel Nella Per Ma Questo Questa Questi Suo Sua Quando Dopo Os As Um Uma Ele Ela "
+    "El Los Las Una Él Ella Ellos Ellas Con Por Para Pero Este Esta Estos Estas Su Sus Se Cuando "
+    "Según "
+    "Al Lo Gli Egli Essa Nel Nella Per Ma Questo Questa Questi Suo Sua Quando Dopo Os As Um Uma "
+    "Ele Ela "
     "Em Na Mas Seu Depois Não";
 
 constexpr std::string_view kBeforeOrdinals =
-    "am der die das dem den des vom zum im zur beim bis ab seit ein eine einen einem einer jeder jeden "
+    "am der die das dem den des vom zum im zur beim bis ab seit ein eine einen einem einer jeder "
+    "jeden "
     "jedem seinen seinem seiner ihren ihrem ihrer unseren diesem diesen und";
 constexpr std::string_view kAfterOrdinals =
     "Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember "
     "Jahrhundert Jahrhunderts Jahrtausend Weltkrieg Weltkriegs Geburtstag Stock Klasse Kapitel";
 
 constexpr std::string_view kNeedNext =
-    "the a an of in on at by for from to with and or but nor as than that which who whose is are was "
-    "were be been its his her their our my your this these those into onto over under between through "
-    "during about if when while because not no has have had will would can could may must shall should "
+    "the a an of in on at by for from to with and or but nor as than that which who whose is are "
+    "was "
+    "were be been its his her their our my your this these those into onto over under between "
+    "through "
+    "during about if when while because not no has have had will would can could may must shall "
+    "should "
     // German
-    "der die das dem den des ein eine einen einem einer eines und oder von vom zu zum zur für mit bei im "
-    "am auf aus nach über unter vor durch ist sind war wird werden hat dass sich nicht als wenn sein "
+    "der die das dem den des ein eine einen einem einer eines und oder von vom zu zum zur für mit "
+    "bei im "
+    "am auf aus nach über unter vor durch ist sind war wird werden hat dass sich nicht als wenn "
+    "sein "
     // French, Spanish, Italian, Portuguese
-    "le la les un une du de et ou à au aux dans sur pour par avec que qui est sont el los las una y o en "
-    "con por para se del al que su il lo gli di da del della dei che e per nel nella os as um uma do dos "
+    "le la les un une du de et ou à au aux dans sur pour par avec que qui est sont el los las una "
+    "y o en "
+    "con por para se del al que su il lo gli di da del della dei che e per nel nella os as um uma "
+    "do dos "
     "das em na no com à ao são";
 
 struct Words {

@@ -50,7 +50,8 @@ size_t ReadOrdinal(View line, size_t at, ItemNumber* number) {
   if (end > at) {
     if (end - at > 3) return 0;
     number->kind = '1', number->value = 0;
-    for (size_t i = at; i < end; ++i) number->value = number->value * 10 + static_cast<uint32_t>(line[i] - '0');
+    for (size_t i = at; i < end; ++i)
+      number->value = number->value * 10 + static_cast<uint32_t>(line[i] - '0');
     return end - at;
   }
   while (end < line.size() && end - at < 6 && line[end] >= 'a' && line[end] <= 'z') ++end;
@@ -62,7 +63,8 @@ size_t ReadOrdinal(View line, size_t at, ItemNumber* number) {
   number->kind = 'i', number->value = letters.empty() ? 0 : RomanValue(letters);
   if (number->value > 0) return letters.size();
   // "A)" and "(A)"; "A." is an initial.
-  if (at < line.size() && line[at] >= 'A' && line[at] <= 'Z' && at + 1 < line.size() && line[at + 1] == ')') {
+  if (at < line.size() && line[at] >= 'A' && line[at] <= 'Z' && at + 1 < line.size() &&
+      line[at + 1] == ')') {
     number->kind = 'a', number->value = static_cast<uint32_t>(line[at] - 'A' + 1);
     return 1;
   }
@@ -78,7 +80,8 @@ bool HaveEqualEdges(const Cells& a, const Cells& b, uint16_t Cells::Cell::*edge)
       ++num_equal;
       num_wide += left.is_wide && right.is_wide;
     }
-    const bool is_left_first = left.*edge <= right.*edge, is_right_first = right.*edge <= left.*edge;
+    const bool is_left_first = left.*edge <= right.*edge,
+               is_right_first = right.*edge <= left.*edge;
     i += is_left_first;
     j += is_right_first;
   }
@@ -109,7 +112,9 @@ bool IsRule(View line) {
     size_t length = 1;
     const uint32_t c = DecodeChar(line, at, &length);
     const bool is_line = c == 0x2014 || c == 0x2015 || c == 0x2212 || (c >= 0x2500 && c <= 0x257F);
-    if (!is_line && (c >= 0x80 || View("-=_*~+#.|:^`<> \t").find(static_cast<char>(c)) == View::npos)) return false;
+    if (!is_line &&
+        (c >= 0x80 || View("-=_*~+#.|:^`<> \t").find(static_cast<char>(c)) == View::npos))
+      return false;
     at += length;
   }
   return true;
@@ -123,7 +128,8 @@ size_t FenceLength(View line) {
 }
 
 size_t BulletLength(View line) {
-  static constexpr View kBullets[] = {"-", "*", "+", "•", "‣", "◦", "▪", "●", "○", "■", "–", "—", "·", "∙", "✓", "o"};
+  static constexpr View kBullets[] = {"-", "*", "+", "•", "‣", "◦", "▪", "●",
+                                      "○", "■", "–", "—", "·", "∙", "✓", "o"};
   for (const View bullet : kBullets) {
     if (!line.starts_with(bullet)) continue;
     const size_t spaces = SpacesAt(line, bullet.size());
@@ -165,7 +171,9 @@ MarkedHeading ReadMarkedHeading(View line) {
   size_t level = 0;
   while (level < line.size() && line[level] == '#') ++level;
   if (level == 0 || level > 6 || level == line.size() || !IsBlank(line[level])) return {};
-  MarkedHeading heading{.level = static_cast<uint8_t>(level), .begin = level + SpacesAt(line, level), .end = line.size()};
+  MarkedHeading heading{.level = static_cast<uint8_t>(level),
+                        .begin = level + SpacesAt(line, level),
+                        .end = line.size()};
   // "# Title #"
   size_t end = heading.end;
   while (end > heading.begin && line[end - 1] == '#') --end;
@@ -177,11 +185,15 @@ MarkedHeading ReadMarkedHeading(View line) {
 uint8_t UnderlineLevel(View line) {
   if (line.size() < 3 || line.find_first_not_of(line[0]) != View::npos) return 0;
   switch (line[0]) {
-    case '=': return 1;
-    case '-': return 2;
+    case '=':
+      return 1;
+    case '-':
+      return 2;
     case '~':
-    case '^': return 3;
-    default: return 0;
+    case '^':
+      return 3;
+    default:
+      return 0;
   }
 }
 
@@ -191,11 +203,12 @@ uint8_t NamedHeadingLevel(View line) {
     uint8_t level;
   };
   static constexpr Name kNames[] = {
-      {"chapter", 1}, {"part", 1}, {"book", 1}, {"appendix", 1}, {"annex", 1}, {"section", 2}, {"article", 2},
-      {"clause", 2}, {"schedule", 1}, {"kapitel", 1}, {"teil", 1}, {"anhang", 1}, {"abschnitt", 2}, {"artikel", 2},
-      {"chapitre", 1}, {"partie", 1}, {"annexe", 1}, {"capítulo", 1}, {"parte", 1}, {"anexo", 1}, {"sección", 2},
-      {"artículo", 2}, {"capitolo", 1}, {"sezione", 2}, {"articolo", 2}, {"allegato", 1}, {"seção", 2}, {"artigo", 2},
-      {"§", 2}};
+      {"chapter", 1},  {"part", 1},     {"book", 1},      {"appendix", 1}, {"annex", 1},
+      {"section", 2},  {"article", 2},  {"clause", 2},    {"schedule", 1}, {"kapitel", 1},
+      {"teil", 1},     {"anhang", 1},   {"abschnitt", 2}, {"artikel", 2},  {"chapitre", 1},
+      {"partie", 1},   {"annexe", 1},   {"capítulo", 1},  {"parte", 1},    {"anexo", 1},
+      {"sección", 2},  {"artículo", 2}, {"capitolo", 1},  {"sezione", 2},  {"articolo", 2},
+      {"allegato", 1}, {"seção", 2},    {"artigo", 2},    {"§", 2}};
   if (line.size() > 90) return 0;
   if (line.starts_with("第")) {  // 第三章, 第2条
     for (const View unit : {"章", "编", "編", "篇", "部", "节", "節", "条", "條"}) {
@@ -213,8 +226,9 @@ uint8_t NamedHeadingLevel(View line) {
     size_t at = word.size() + SpacesAt(line, word.size());
     if (at == word.size() && word != "§") continue;
     const size_t number = at;
-    while (at < line.size() && (IsAsciiDigit(line[at]) || (line[at] >= 'A' && line[at] <= 'Z') ||
-                                (line[at] == '.' && at + 1 < line.size() && IsAsciiDigit(line[at + 1])))) {
+    while (at < line.size() &&
+           (IsAsciiDigit(line[at]) || (line[at] >= 'A' && line[at] <= 'Z') ||
+            (line[at] == '.' && at + 1 < line.size() && IsAsciiDigit(line[at + 1])))) {
       ++at;
     }
     if (at == number || at - number > 7) return 0;
@@ -235,7 +249,8 @@ uint8_t NumberedHeadingLevel(View line) {
     while (at < line.size() && IsAsciiDigit(line[at])) ++at;
     if (at == digits || at - digits > 3) return 0;
     ++level;
-    if (at + 1 >= line.size() || line[at] != '.' || !IsAsciiDigit(line[at + 1]) || level == 6) break;
+    if (at + 1 >= line.size() || line[at] != '.' || !IsAsciiDigit(line[at + 1]) || level == 6)
+      break;
     ++at;
   }
   if (at < line.size() && (line[at] == '.' || line[at] == ')')) ++at;
@@ -290,20 +305,28 @@ bool IsKeyValue(View line) {
 }
 
 bool LooksLikeCode(View line) {
-  if (StartsWithAny(line, {"$ ", "% ", "//", "/*", "#include", "#define", "#!", "<?", "def ", "async def ", "elif ", "import ",
-                           "public ", "private ", "static ", "void ", "const ", "let ", "var ", "function ", "fn ",
-                           "func ", "package ", "namespace ", "using ", "template ", "template<", "try {", "try:",
-                           "sudo ", "echo ", ">>> ", "SELECT ", "INSERT ", "CREATE TABLE", "@", "--", "export "})) {
+  if (StartsWithAny(
+          line,
+          {"$ ",      "% ",       "//",         "/*",     "#include",  "#define",   "#!",
+           "<?",      "def ",     "async def ", "elif ",  "import ",   "public ",   "private ",
+           "static ", "void ",    "const ",     "let ",   "var ",      "function ", "fn ",
+           "func ",   "package ", "namespace ", "using ", "template ", "template<", "try {",
+           "try:",    "sudo ",    "echo ",      ">>> ",   "SELECT ",   "INSERT ",   "CREATE TABLE",
+           "@",       "--",       "export "})) {
     if (!LooksLikeProse(line)) return true;
   }
-  if (line.size() == 1 && (line[0] == '{' || line[0] == '}' || line[0] == ')' || line[0] == ']')) return true;
+  if (line.size() == 1 && (line[0] == '{' || line[0] == '}' || line[0] == ')' || line[0] == ']'))
+    return true;
   if (LooksLikeProse(line)) return line.ends_with(';') && ContainsAny(line, {"(", "="});
   const char last = line.back();
-  if (last == '{' || last == '}' || last == '\\' || line.ends_with(");") || line.ends_with("};")) return true;
+  if (last == '{' || last == '}' || last == '\\' || line.ends_with(");") || line.ends_with("};"))
+    return true;
   if (last == ';' && ContainsAny(line, {"=", "(", "->", " "})) return CountWords(line) <= 6;
-  if (StartsWithAny(line, {"if (", "for (", "while (", "switch (", "return ", "} else", "else:"})) return true;
+  if (StartsWithAny(line, {"if (", "for (", "while (", "switch (", "return ", "} else", "else:"}))
+    return true;
   if (last == ':' && StartsWithAny(line, {"if ", "for ", "while ", "class ", "with "})) return true;
-  if (ContainsAny(line, {"==", "!=", "->", "=>", "::", "&&", "||", "()", "(\"", "('", "](", "</", "/>", "+= "})) {
+  if (ContainsAny(line, {"==", "!=", "->", "=>", "::", "&&", "||", "()", "(\"", "('", "](", "</",
+                         "/>", "+= "})) {
     return line.find("](") == View::npos;  // Markdown's links
   }
   const size_t equals = line.find(" = ");
@@ -345,7 +368,9 @@ Cells ReadCells(View line, size_t indent) {
       ++gap;
     } else {
       const bool is_sentence = gap == 2 && View(".!?:").find(before) != View::npos;
-      const auto at = [](size_t place) { return static_cast<uint16_t>(std::min<size_t>(place, UINT16_MAX)); };
+      const auto at = [](size_t place) {
+        return static_cast<uint16_t>(std::min<size_t>(place, UINT16_MAX));
+      };
       if (gap >= 2 && before != 0 && !is_sentence && cells.num_cells < Cells::kMost) {
         if (cells.num_cells > 0) cells.cells[cells.num_cells - 1].end = at(column - gap);
         cells.cells[cells.num_cells++] = {at(column), UINT16_MAX, gap >= 3};
@@ -361,7 +386,8 @@ Cells ReadCells(View line, size_t indent) {
     ++column;
   }
   if (cells.num_cells > 0) {
-    cells.cells[cells.num_cells - 1].end = static_cast<uint16_t>(std::min<size_t>(column, UINT16_MAX));
+    cells.cells[cells.num_cells - 1].end =
+        static_cast<uint16_t>(std::min<size_t>(column, UINT16_MAX));
   }
   cells.has_leaders &= IsAsciiDigit(line.back());
   return cells;
@@ -369,7 +395,9 @@ Cells ReadCells(View line, size_t indent) {
 
 bool AreRows(const Cells& a, const Cells& b) {
   if (a.has_leaders && b.has_leaders) return true;
-  if (a.num_pipes > 0 && b.num_pipes > 0 && (a.num_pipes == b.num_pipes || (a.is_boxed && b.is_boxed))) return true;
+  if (a.num_pipes > 0 && b.num_pipes > 0 &&
+      (a.num_pipes == b.num_pipes || (a.is_boxed && b.is_boxed)))
+    return true;
   if (a.num_tabs > 0 && a.num_tabs == b.num_tabs) return true;
   return HaveEqualEdges(a, b, &Cells::Cell::begin) || HaveEqualEdges(a, b, &Cells::Cell::end);
 }

@@ -40,8 +40,9 @@ class FlatText {
   std::string_view view() const { return view_; }
   // Where the byte at `at` stands in the text.
   uint64_t PlaceOf(size_t at) const {
-    const auto next = std::upper_bound(parts_.begin(), parts_.end(), at,
-                                       [](size_t place, const Part& part) { return place < part.flat; });
+    const auto next =
+        std::upper_bound(parts_.begin(), parts_.end(), at,
+                         [](size_t place, const Part& part) { return place < part.flat; });
     return std::prev(next)->place + (at - std::prev(next)->flat);
   }
   // Where the bytes before `end` (> 0) end.
@@ -55,7 +56,8 @@ class FlatText {
   bool NeedsSpace(std::string_view line) const {
     size_t last = copy_.size() - 1, length = 1;
     while (last > 0 && IsContinuationByte(copy_[last])) --last;
-    return !IsWithoutSpaces(DecodeChar(copy_, last, &length)) || !IsWithoutSpaces(DecodeChar(line, 0, &length));
+    return !IsWithoutSpaces(DecodeChar(copy_, last, &length)) ||
+           !IsWithoutSpaces(DecodeChar(line, 0, &length));
   }
   std::string copy_;
   std::string_view view_;
@@ -83,8 +85,8 @@ bool IsMarkOrJoiner(std::string_view text, size_t at) {
 // Ends of clauses.
 bool IsClauseMark(std::string_view text, size_t at, size_t* length) {
   const uint32_t c = DecodeChar(text, at, length);
-  return c == ',' || c == ';' || c == ':' || c == 0x2014 || c == 0x2013 || c == 0x3001 || c == 0xFF0C ||
-         c == 0xFF1B || c == 0xFF1A || c == 0x060C || c == 0x061B;
+  return c == ',' || c == ';' || c == ':' || c == 0x2014 || c == 0x2013 || c == 0x3001 ||
+         c == 0xFF0C || c == 0xFF1B || c == 0xFF1A || c == 0x060C || c == 0x061B;
 }
 
 class Splitter {
@@ -118,7 +120,8 @@ class Splitter {
   }
 
   void AddHeading(const TextBlock& block) {
-    while (!headings_.empty() && passages_[headings_.back() - 1].level >= block.level) headings_.pop_back();
+    while (!headings_.empty() && passages_[headings_.back() - 1].level >= block.level)
+      headings_.pop_back();
     const size_t index = passages_.size();
     AddWhole(block);
     if (passages_.size() == index) return;
@@ -151,7 +154,8 @@ class Splitter {
   void AddCode(const TextBlock& block) {
     for (size_t first = block.first; first < block.last;) {
       size_t last = first + 1;
-      while (last < block.last && lines_[last].end - lines_[first].begin <= kMaxPassageBytes) ++last;
+      while (last < block.last && lines_[last].end - lines_[first].begin <= kMaxPassageBytes)
+        ++last;
       TextBlock piece = block;
       piece.first = first, piece.last = last;
       piece.begin = lines_[first].begin, piece.end = lines_[last - 1].end;
@@ -222,15 +226,20 @@ std::vector<Passage> SplitPassages(std::string_view text, std::span<const PageMa
 }
 
 bool ArePassagesOf(std::span<const Passage> passages, std::string_view text) {
-  const auto is_between = [&](uint64_t at) { return at == text.size() || !IsContinuationByte(text[at]); };
+  const auto is_between = [&](uint64_t at) {
+    return at == text.size() || !IsContinuationByte(text[at]);
+  };
   uint64_t end = 0;
   for (size_t i = 0; i < passages.size(); ++i) {
     const Passage& passage = passages[i];
-    if (passage.begin < end || passage.end <= passage.begin || passage.end > text.size()) return false;
-    if (!is_between(passage.begin) || !is_between(passage.end) || passage.reserved != 0) return false;
+    if (passage.begin < end || passage.end <= passage.begin || passage.end > text.size())
+      return false;
+    if (!is_between(passage.begin) || !is_between(passage.end) || passage.reserved != 0)
+      return false;
     if (passage.kind > PassageKind::kCode || passage.heading > i) return false;
     if ((passage.kind == PassageKind::kHeading) != (passage.level > 0)) return false;
-    if (passage.heading > 0 && passages[passage.heading - 1].kind != PassageKind::kHeading) return false;
+    if (passage.heading > 0 && passages[passage.heading - 1].kind != PassageKind::kHeading)
+      return false;
     end = passage.end;
   }
   return true;
@@ -238,7 +247,8 @@ bool ArePassagesOf(std::span<const Passage> passages, std::string_view text) {
 
 std::string HeadingPath(std::string_view text, std::span<const Passage> passages, size_t index) {
   std::string path;
-  for (uint32_t heading = passages[index].heading; heading > 0; heading = passages[heading - 1].heading) {
+  for (uint32_t heading = passages[index].heading; heading > 0;
+       heading = passages[heading - 1].heading) {
     std::string title = PlainText(text, passages[heading - 1]);
     path = path.empty() ? std::move(title) : title + " > " + path;
   }

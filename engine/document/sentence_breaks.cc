@@ -32,8 +32,9 @@ constexpr Range32 kTerminators[] = {
     {0xFE56, 0xFE57}, {0xFF01, 0xFF01}, {0xFF0E, 0xFF0E}, {0xFF1F, 0xFF1F}, {0xFF61, 0xFF61}};
 
 bool IsIn(std::span<const Range32> ranges, uint32_t c) {
-  const auto next = std::upper_bound(ranges.begin(), ranges.end(), c,
-                                     [](uint32_t at, const Range32& range) { return at < range.first; });
+  const auto next =
+      std::upper_bound(ranges.begin(), ranges.end(), c,
+                       [](uint32_t at, const Range32& range) { return at < range.first; });
   return next != ranges.begin() && c <= std::prev(next)->last;
 }
 
@@ -93,7 +94,8 @@ bool IsLetter(uint32_t c) {
   }
 }
 bool IsOpener(uint32_t c) {
-  if (c < 0x80) return c == '"' || c == '\'' || c == '(' || c == '[' || c == '{' || c == '*' || c == '_';
+  if (c < 0x80)
+    return c == '"' || c == '\'' || c == '(' || c == '[' || c == '{' || c == '*' || c == '_';
   if (c == 0xA1 || c == 0xBF) return true;  // the Spanish ¡ and ¿
   const utf8proc_category_t category = Category(c);
   return category == UTF8PROC_CATEGORY_PS || category == UTF8PROC_CATEGORY_PI ||
@@ -101,14 +103,18 @@ bool IsOpener(uint32_t c) {
 }
 // What may stand between a terminator and the space behind it; '*', '_' and '`' are Markdown's.
 bool IsCloser(uint32_t c) {
-  if (c < 0x80) return c != 0 && std::string_view("\"')]}*_`~").find(static_cast<char>(c)) != std::string_view::npos;
+  if (c < 0x80)
+    return c != 0 &&
+           std::string_view("\"')]}*_`~").find(static_cast<char>(c)) != std::string_view::npos;
   const utf8proc_category_t category = Category(c);
   return category == UTF8PROC_CATEGORY_PE || category == UTF8PROC_CATEGORY_PF ||
          category == UTF8PROC_CATEGORY_PI;
 }
 // A sentence goes on before these, as UAX #29's SContinue.
 bool IsContinuation(uint32_t c) {
-  if (c < 0x80) return c != 0 && std::string_view(",;:-.!?%=+<>/&|").find(static_cast<char>(c)) != std::string_view::npos;
+  if (c < 0x80)
+    return c != 0 &&
+           std::string_view(",;:-.!?%=+<>/&|").find(static_cast<char>(c)) != std::string_view::npos;
   return c == 0x2013 || c == 0x2014 || c == 0x2026 || c == 0x3001 || c == 0xFF0C || c == 0xFF1A ||
          c == 0xFF1B || c == 0x060C || c == 0x061B;
 }
@@ -172,7 +178,8 @@ bool AreInitials(std::string_view word) {
 }
 bool IsRoman(std::string_view word) {
   return !word.empty() && word.size() <= 7 &&
-         (word.find_first_not_of("IVXLC") == word.npos || word.find_first_not_of("ivxlc") == word.npos);
+         (word.find_first_not_of("IVXLC") == word.npos ||
+          word.find_first_not_of("ivxlc") == word.npos);
 }
 bool IsNumber(std::string_view word) {
   return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
@@ -264,11 +271,13 @@ class SentenceFinder {
   // Conjunctions, prepositions and verbs that go on with a sentence, and words before a space that
   // need what follows.
   bool ContinuesThai(size_t next) const {
-    static constexpr std::string_view kNext[] = {"และ",  "หรือ",  "แต่",  "ซึ่ง",  "ที่",   "โดย", "เพราะ",
-                                                 "เพื่อ", "จาก",   "ของ",  "คือ",  "เป็น",  "ว่า",  "ถึง",
-                                                 "กับ",  "ใน",    "ได้แก่", "เช่น",  "ตั้งแต่", "จน",  "รวม"};
-    static constexpr std::string_view kBefore[] = {"คือ", "ว่า", "เช่น", "ได้แก่", "และ", "หรือ", "โดย", "ชื่อ"};
-    const std::string_view after = text_.substr(next), before = text_.substr(begin_, at_ - 1 - begin_);
+    static constexpr std::string_view kNext[] = {
+        "และ", "หรือ", "แต่", "ซึ่ง", "ที่",  "โดย",  "เพราะ", "เพื่อ",  "จาก", "ของ", "คือ",
+        "เป็น", "ว่า",  "ถึง", "กับ", "ใน", "ได้แก่", "เช่น",   "ตั้งแต่", "จน",  "รวม"};
+    static constexpr std::string_view kBefore[] = {"คือ",  "ว่า",  "เช่น", "ได้แก่",
+                                                   "และ", "หรือ", "โดย", "ชื่อ"};
+    const std::string_view after = text_.substr(next),
+                           before = text_.substr(begin_, at_ - 1 - begin_);
     for (const std::string_view word : kNext) {
       if (after.starts_with(word)) return true;
     }
@@ -282,7 +291,8 @@ class SentenceFinder {
   bool StepBracket(Char open) {
     static constexpr struct {
       uint32_t open, close;
-    } kPairs[] = {{0x300C, 0x300D}, {0x300E, 0x300F}, {0xFF08, 0xFF09}, {0x300A, 0x300B}, {0x3010, 0x3011}};
+    } kPairs[] = {
+        {0x300C, 0x300D}, {0x300E, 0x300F}, {0xFF08, 0xFF09}, {0x300A, 0x300B}, {0x3010, 0x3011}};
     constexpr size_t kFarthest = 400;
     const auto pair = std::find_if(std::begin(kPairs), std::end(kPairs),
                                    [&](const auto& p) { return p.open == open.c; });
@@ -336,7 +346,8 @@ class SentenceFinder {
     const bool has_space = IsWhiteSpace(next.c);
     if (!has_space) {
       const bool before_cjk = IsCjk(next.c) && !IsContinuation(next.c) && last != Stop::kEllipsis;
-      if (before_cjk && (last == Stop::kMark || (first > begin_ && IsCjk(At(text_, Before(text_, first)).c)))) {
+      if (before_cjk &&
+          (last == Stop::kMark || (first > begin_ && IsCjk(At(text_, Before(text_, first)).c)))) {
         End(at_);
       }
       return;
@@ -345,11 +356,13 @@ class SentenceFinder {
     if (next_text >= text_.size()) return;
     if (num_open_ > 0 && ClosesSoon(at_)) return;
     const bool is_single = last == Stop::kFullStop && num_stops == 1;
-    if (Continues(next_text) || (is_single && IsPartOfSentence(first, after_stops, next_text))) return;
+    if (Continues(next_text) || (is_single && IsPartOfSentence(first, after_stops, next_text)))
+      return;
     End(at_);
   }
 
-  // "(see Section 2. Rent)": a stop in brackets that close soon does not end the sentence around it.
+  // "(see Section 2. Rent)": a stop in brackets that close soon does not end the sentence around
+  // it.
   bool ClosesSoon(size_t at) const {
     constexpr size_t kFarthest = 100;
     const size_t close = text_.substr(at, kFarthest).find_first_of("()");
@@ -361,7 +374,9 @@ class SentenceFinder {
       const Char c = At(text_, at);
       if (c.c == '[') {
         size_t end = at + 1;
-        while (end < text_.size() && end - at < 5 && IsDigit(static_cast<unsigned char>(text_[end]))) ++end;
+        while (end < text_.size() && end - at < 5 &&
+               IsDigit(static_cast<unsigned char>(text_[end])))
+          ++end;
         if (end == at + 1 || At(text_, end).c != ']') return at;
         at = end + 1;
         continue;
@@ -375,7 +390,8 @@ class SentenceFinder {
       if (IsWhiteSpace(c.c)) {
         const Char mark = At(text_, at + c.length);
         const Char after = At(text_, at + c.length + mark.length);
-        if (mark.c == 0xBB && (after.length == 0 || IsWhiteSpace(after.c) || IsContinuation(after.c))) {
+        if (mark.c == 0xBB &&
+            (after.length == 0 || IsWhiteSpace(after.c) || IsContinuation(after.c))) {
           at += c.length + mark.length;
           continue;
         }
@@ -399,8 +415,8 @@ class SentenceFinder {
   // ３．５ with U+FF0E.
   bool IsFullWidthNumber(size_t first, uint32_t next) const {
     const uint32_t stop = At(text_, first).c;
-    return (stop == 0xFF0E || stop == 0xFF61) && Category(next) == UTF8PROC_CATEGORY_ND && first > begin_ &&
-           Category(At(text_, Before(text_, first)).c) == UTF8PROC_CATEGORY_ND;
+    return (stop == 0xFF0E || stop == 0xFF61) && Category(next) == UTF8PROC_CATEGORY_ND &&
+           first > begin_ && Category(At(text_, Before(text_, first)).c) == UTF8PROC_CATEGORY_ND;
   }
 
   // Whether what follows the space cannot begin a sentence.
@@ -436,23 +452,30 @@ class SentenceFinder {
     }
     if (after != at_) return false;  // "(cf.) The": the closing mark ended it
     switch (StopAfterWord(word)) {
-      case StopAfter::kNever: return true;
-      case StopAfter::kNumber: return is_before_number || IsRoman(begins);
-      case StopAfter::kMayEnd: return !starts;
-      case StopAfter::kEnds: break;
+      case StopAfter::kNever:
+        return true;
+      case StopAfter::kNumber:
+        return is_before_number || IsRoman(begins);
+      case StopAfter::kMayEnd:
+        return !starts;
+      case StopAfter::kEnds:
+        break;
     }
     if (word.ends_with("str") && is_before_number) return true;  // "Bahnhofstr. 12"
-    if (AreInitials(word)) return has_own_stop || (!starts && !IsEndOfPhrase(word, stop, is_before_number));
-    return word.size() > 1 && IsRoman(word) && !starts && IsCapital(static_cast<unsigned char>(word[0]));
+    if (AreInitials(word))
+      return has_own_stop || (!starts && !IsEndOfPhrase(word, stop, is_before_number));
+    return word.size() > 1 && IsRoman(word) && !starts &&
+           IsCapital(static_cast<unsigned char>(word[0]));
   }
-  // "than I." and "option b." are no initials; "Brok v. Lund" goes on. Other capitals alone count as
-  // initials.
+  // "than I." and "option b." are no initials; "Brok v. Lund" goes on. Other capitals alone count
+  // as initials.
   bool IsEndOfPhrase(std::string_view word, size_t stop, bool is_before_number) const {
     if (word.size() != At(word, 0).length) return false;
     if (is_before_number) return false;
     const Char c = At(word, 0);
     const std::string_view before = WordBefore(text_, begin_, TrimmedEnd(stop - word.size()));
-    if (before.ends_with('.') && AreInitials(before.substr(0, before.size() - 1))) return false;  // "d. h."
+    if (before.ends_with('.') && AreInitials(before.substr(0, before.size() - 1)))
+      return false;  // "d. h."
     if (c.c == 'I') {
       return !before.empty() && IsSmall(At(before, 0).c);
     }
@@ -496,7 +519,9 @@ TextStart StartOf(std::string_view text) {
 TextEnd EndOf(std::string_view text) {
   constexpr size_t kEnough = 80;  // the last words tell
   size_t begin = text.size() > kEnough ? text.size() - kEnough : 0;
-  while (begin > 0 && begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
+  while (begin > 0 && begin < text.size() &&
+         (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80)
+    ++begin;
   text.remove_prefix(begin);
   if (text.empty()) return TextEnd::kUnknown;
   const Char last = At(text, Before(text, text.size()));
@@ -507,8 +532,9 @@ TextEnd EndOf(std::string_view text) {
     if (std::find(ends.begin(), ends.end(), text.size()) != ends.end()) return TextEnd::kClosed;
   }
   if (StopAt(last.c) == Stop::kFullStop && !IsThaiOrLao(last.c)) return TextEnd::kOpen;
-  if (last.c == ',' || last.c == ';' || last.c == '-' || last.c == '/' || last.c == '(' || last.c == '&' ||
-      last.c == 0x2013 || last.c == 0x2014 || last.c == 0x3001 || last.c == 0xFF0C || last.c == 0x060C || last.c == 0xAD) {
+  if (last.c == ',' || last.c == ';' || last.c == '-' || last.c == '/' || last.c == '(' ||
+      last.c == '&' || last.c == 0x2013 || last.c == 0x2014 || last.c == 0x3001 ||
+      last.c == 0xFF0C || last.c == 0x060C || last.c == 0xAD) {
     return TextEnd::kOpen;
   }
   return NeedsNextWord(WordBefore(text, 0, text.size())) ? TextEnd::kOpen : TextEnd::kUnknown;

@@ -18,7 +18,8 @@ struct Region {
 
 class BlockFinder {
  public:
-  BlockFinder(std::string_view text, std::span<const TextLine> lines) : text_(text), lines_(lines) {}
+  BlockFinder(std::string_view text, std::span<const TextLine> lines)
+      : text_(text), lines_(lines) {}
 
   std::vector<TextBlock> Run() {
     FindFences();
@@ -69,9 +70,9 @@ class BlockFinder {
     region_of_.resize(lines_.size());
     for (size_t i = 0; i < lines_.size(); ++i) {
       const TextLine& line = lines_[i];
-      const bool begins = i == 0 || line.is_after_blank || line.is_after_page || line.is_page_edge ||
-                          lines_[i - 1].is_page_edge || line.quotes != lines_[i - 1].quotes ||
-                          forms_[i] != forms_[i - 1];
+      const bool begins = i == 0 || line.is_after_blank || line.is_after_page ||
+                          line.is_page_edge || lines_[i - 1].is_page_edge ||
+                          line.quotes != lines_[i - 1].quotes || forms_[i] != forms_[i - 1];
       if (begins) regions_.push_back({.first = i, .last = i, .is_code = false, .wrapping = {}});
       regions_.back().last = i + 1;
       region_of_[i] = static_cast<uint32_t>(regions_.size() - 1);
@@ -108,7 +109,8 @@ class BlockFinder {
     for (size_t i = region.first; i < region.last; ++i) {
       if (IsRule(Line(i))) continue;  // the rule below a table's head
       const Cells cells = ReadCells(Line(i), lines_[i].indent);
-      const bool is_alone = cells.has_leaders || cells.num_pipes >= 3 || (cells.is_boxed && cells.num_pipes >= 2);
+      const bool is_alone =
+          cells.has_leaders || cells.num_pipes >= 3 || (cells.is_boxed && cells.num_pipes >= 2);
       const bool is_code = LooksLikeCode(Line(i)) && !cells.is_boxed;
       if (previous_line < i && AreRows(previous, cells) && !is_code) {
         forms_[previous_line] = forms_[i] = Form::kRow;
@@ -153,8 +155,10 @@ class BlockFinder {
       blocks_.back().end = lines_[i].begin + heading.end;
       return i + 1;
     }
-    if (const uint8_t level = UnderlinedLevel(i)) return Add(PassageKind::kHeading, level, i, i + 2, 0);
-    if (const uint8_t level = HeadingLevel(i)) return Add(PassageKind::kHeading, level, i, i + 1, 0);
+    if (const uint8_t level = UnderlinedLevel(i))
+      return Add(PassageKind::kHeading, level, i, i + 2, 0);
+    if (const uint8_t level = HeadingLevel(i))
+      return Add(PassageKind::kHeading, level, i, i + 1, 0);
     if (IsItem(i)) return AddItem(i);
     return Add(PassageKind::kSentence, 0, i, ParagraphEnd(i, false), 0);
   }
@@ -238,11 +242,13 @@ class BlockFinder {
     const Region& region = RegionOf(i);
     if (i == region.first) return true;
     const bool is_in_list = list_line_ >= region.first && list_line_ < i;
-    if (is_in_list && (bullet > 0 || number.value == list_value_ + 1 || lines_[i].indent != lines_[list_line_].indent)) {
+    if (is_in_list && (bullet > 0 || number.value == list_value_ + 1 ||
+                       lines_[i].indent != lines_[list_line_].indent)) {
       return true;
     }
     if (Line(i - 1).ends_with(':') || EndOf(Line(i - 1)) == TextEnd::kClosed) return true;
-    return (bullet > 0 || number.value == 1) && !RunsOn(text_, lines_[i - 1], lines_[i], region.wrapping);
+    return (bullet > 0 || number.value == 1) &&
+           !RunsOn(text_, lines_[i - 1], lines_[i], region.wrapping);
   }
 
   // --- Headings ---
@@ -260,7 +266,9 @@ class BlockFinder {
     if (i + 1 >= RegionOf(i).last || lines_[i].width > 100) return 0;
     const std::string_view rule = Line(i + 1);
     const uint8_t level = UnderlineLevel(rule);
-    return level > 0 && HasWords(Line(i)) && rule.size() * 2 >= lines_[i].width - lines_[i].indent ? level : 0;
+    return level > 0 && HasWords(Line(i)) && rule.size() * 2 >= lines_[i].width - lines_[i].indent
+               ? level
+               : 0;
   }
 
   // The level of a heading that only its form and place tell; 0: line i is none.
@@ -277,9 +285,12 @@ class BlockFinder {
     const bool is_apart = is_alone || (i + 1 < region.last && IsHeadOf(i, i + 1));
     if (!is_apart) return 0;
     const bool ends_like_text = line.ends_with(',') || line.ends_with(';') || line.ends_with(':') ||
-                                line.ends_with("，") || line.ends_with("：") || line.ends_with("、");
+                                line.ends_with("，") || line.ends_with("：") ||
+                                line.ends_with("、");
     const uint8_t named = NamedHeadingLevel(line);
-    if (is_first && named > 0 && !ends_like_text && (num_words <= 3 || EndOf(line) != TextEnd::kClosed)) return named;
+    if (is_first && named > 0 && !ends_like_text &&
+        (num_words <= 3 || EndOf(line) != TextEnd::kClosed))
+      return named;
     if (IsQuestion(i)) return 4;
     if (ends_like_text || EndOf(line) == TextEnd::kClosed) return 0;
     const uint8_t numbered = NumberedHeadingLevel(line);
@@ -291,7 +302,8 @@ class BlockFinder {
   }
   // Line i stands over text that is no part of its paragraph.
   bool IsHeadOf(size_t i, size_t next) const {
-    if (StartOf(Line(next)) == TextStart::kSmallLetter && lines_[next].indent <= lines_[i].indent) return false;
+    if (StartOf(Line(next)) == TextStart::kSmallLetter && lines_[next].indent <= lines_[i].indent)
+      return false;
     if (lines_[next].indent >= lines_[i].indent + 2) return true;
     return !RegionOf(i).wrapping.has_keys && !RegionOf(i).wrapping.is_verse &&
            !RunsOn(text_, lines_[i], lines_[next], RegionOf(i).wrapping);
@@ -299,7 +311,8 @@ class BlockFinder {
   // A question that stands alone over a paragraph, as in lists of questions and answers.
   bool IsQuestion(size_t i) const {
     const size_t next = RegionOf(i).last;
-    if (next != i + 1 || i != RegionOf(i).first || !Line(i).ends_with('?') || next >= lines_.size()) return false;
+    if (next != i + 1 || i != RegionOf(i).first || !Line(i).ends_with('?') || next >= lines_.size())
+      return false;
     const size_t last = RegionOf(next).last - 1;
     return StartOf(Line(i)) == TextStart::kCapital && lines_[next].width > lines_[i].width &&
            !Line(last).ends_with('?') && EndOf(Line(last)) == TextEnd::kClosed;
@@ -321,14 +334,18 @@ class BlockFinder {
     const TextStart start = StartOf(Line(i));
     const bool has_case = start == TextStart::kCapital;
     if (!has_case && start != TextStart::kOtherLetter) return false;
-    if (width > (has_case ? kWidest : kWidestWithoutCase) || num_words > kMostWords || IsKeyValue(Line(i))) return false;
-    const bool is_clause = Line(i).find(',') != std::string_view::npos || (region.last < lines_.size() && IsItem(region.last));
+    if (width > (has_case ? kWidest : kWidestWithoutCase) || num_words > kMostWords ||
+        IsKeyValue(Line(i)))
+      return false;
+    const bool is_clause = Line(i).find(',') != std::string_view::npos ||
+                           (region.last < lines_.size() && IsItem(region.last));
     if (has_case && num_words > (is_clause ? 3 : kFewWords) && !HasTitleCase(Line(i))) return false;
     if (region.last - region.first > 1) {  // over indented text, as in manuals
       return lines_[i + 1].indent >= line.indent + 2 && num_words <= 8;
     }
     const size_t next = region.last;
-    if (next >= lines_.size() || lines_[next].quotes != line.quotes || lines_[next].is_page_edge) return false;
+    if (next >= lines_.size() || lines_[next].quotes != line.quotes || lines_[next].is_page_edge)
+      return false;
     const Region& below = RegionOf(next);
     return below.last - below.first > 1 || lines_[next].width > line.width + width / 4 ||
            EndOf(Line(next)) == TextEnd::kClosed || forms_[next] != Form::kText || IsItem(next);
@@ -349,13 +366,13 @@ class BlockFinder {
 
   const std::string_view text_;
   const std::span<const TextLine> lines_;
-  std::vector<Form> forms_;          // [lines]
+  std::vector<Form> forms_;  // [lines]
   std::vector<Region> regions_;
   std::vector<uint32_t> region_of_;  // [lines]
   std::vector<TextBlock> blocks_;
-  uint32_t base_ = 0;       // columns
+  uint32_t base_ = 0;             // columns
   bool is_never_closed_[2] = {};  // fences of ` and ~
-  size_t list_line_ = SIZE_MAX;  // the last item, and its number
+  size_t list_line_ = SIZE_MAX;   // the last item, and its number
   uint32_t list_value_ = 0;
 };
 

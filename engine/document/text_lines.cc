@@ -38,7 +38,8 @@ size_t BreakLength(std::string_view text, size_t at) {
 
 class LineScanner {
  public:
-  LineScanner(std::string_view text, std::span<const PageMapEntry> pages) : text_(text), pages_(pages) {}
+  LineScanner(std::string_view text, std::span<const PageMapEntry> pages)
+      : text_(text), pages_(pages) {}
 
   std::vector<TextLine> Run() {
     while (at_ < text_.size()) Scan();
@@ -138,9 +139,9 @@ std::string EdgeKey(std::string_view line) {
 
 // "7", "- 7 -", "Page 7", "[Page 7]", "Page 7 of 9", "Mills Standards Track [Page 7]".
 bool IsPageNumber(const std::string& key) {
-  static constexpr std::string_view kForms[] = {"#",          "- # -",      "Page #",      "[Page #]",
-                                                "Page # of #", "# / #",     "p. #",        "Seite #",
-                                                "page #",      "Página #",  "Pagina #",    "Seite # von #"};
+  static constexpr std::string_view kForms[] = {
+      "#",    "- # -",   "Page #", "[Page #]", "Page # of #", "# / #",
+      "p. #", "Seite #", "page #", "Página #", "Pagina #",    "Seite # von #"};
   return std::find(std::begin(kForms), std::end(kForms), key) != std::end(kForms) ||
          key.ends_with(" [Page #]");
 }
@@ -175,7 +176,8 @@ void MarkPageEdges(std::string_view text, std::vector<TextLine>* lines) {
   // Where the foot of a page is one, a line with wide gaps at the head of the next is, too.
   for (const Edge& edge : edges) {
     TextLine& line = (*lines)[edge.line];
-    const bool is_head = line.is_after_page && edge.line > 0 && (*lines)[edge.line - 1].is_page_edge;
+    const bool is_head =
+        line.is_after_page && edge.line > 0 && (*lines)[edge.line - 1].is_page_edge;
     if (is_head && line.In(text).find("    ") != std::string_view::npos) line.is_page_edge = true;
   }
 }

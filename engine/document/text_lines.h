@@ -18,8 +18,8 @@ struct TextLine {
   uint64_t begin = 0, end = 0;  // bytes without indentation, quote marks and space at the end
   uint32_t indent = 0;          // columns before `begin`, behind the quote marks
   uint32_t width = 0;           // columns from behind the quote marks to `end`
-  uint32_t first_word = 0;      // columns of the first word, or character where no spaces part words
-  uint16_t quotes = 0;          // number of ">" before the line, as mail and Markdown quote
+  uint32_t first_word = 0;  // columns of the first word, or character where no spaces part words
+  uint16_t quotes = 0;      // number of ">" before the line, as mail and Markdown quote
   bool is_after_blank = false;  // a blank line stands before it, or nothing
   bool is_after_page = false;   // a page begins between the line before and this one, or with it
   // A running head or foot between two pages: no part of a paragraph that runs over the break.

@@ -15,10 +15,16 @@ constexpr uint32_t kLeastWidth = 20;
 
 struct Measure {
   uint32_t width = 0;  // the widest line that another one follows
-  size_t num_pairs = 0, num_full = 0, num_capitals = 0, num_keys = 0;
+  size_t num_pairs = 0, num_full = 0, num_capitals = 0, num_keys = 0, num_stops = 0;
   // Three of four breaks have to be wraps: the others end paragraphs.
   bool IsWrapped() const { return width >= kLeastWidth && num_full * 4 >= num_pairs * 3; }
-  bool HasCapitals() const { return num_pairs >= 3 && num_capitals * 100 >= num_pairs * 85; }
+  // Each line begins with a capital, as in verse. German prose may do so too, but its lines are
+  // full and have stops inside.
+  bool HasCapitals() const {
+    if (num_pairs < 3 || num_capitals * 100 < num_pairs * 85) return false;
+    const bool is_prose = num_stops > 0 || num_pairs >= 6;
+    return !(is_prose && width >= 30 && num_full == num_pairs);
+  }
 };
 
 Measure MeasureRegion(std::string_view text, std::span<const TextLine> region) {
@@ -31,6 +37,7 @@ Measure MeasureRegion(std::string_view text, std::span<const TextLine> region) {
   for (size_t i = 0; i < region.size(); ++i) {
     const std::string_view line = region[i].In(text);
     measure.num_keys += IsKeyValue(line);
+    measure.num_stops += line.find(". ") != std::string_view::npos;
     if (i == 0) continue;
     measure.num_full += IsFull(region[i - 1], region[i], measure.width);
     const TextStart start = StartOf(line);
@@ -43,7 +50,8 @@ Measure MeasureRegion(std::string_view text, std::span<const TextLine> region) {
 // a wrap or the end of something.
 bool EndsWithoutSpaces(std::string_view line) {
   size_t at = line.size() - 1, length = 1;
-  while (at > 0 && line.size() - at < 4 && (static_cast<unsigned char>(line[at]) & 0xC0) == 0x80) --at;
+  while (at > 0 && line.size() - at < 4 && (static_cast<unsigned char>(line[at]) & 0xC0) == 0x80)
+    --at;
   return IsWithoutSpaces(DecodeChar(line, at, &length));
 }
 
@@ -122,7 +130,8 @@ bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
   const TextEnd end = EndOf(before);
   if (is_full) return end != TextEnd::kClosed;
   if (start == TextStart::kSmallLetter) {
-    const bool is_sentence = StartOf(before) == TextStart::kCapital || EndOf(after) == TextEnd::kClosed;
+    const bool is_sentence =
+        StartOf(before) == TextStart::kCapital || EndOf(after) == TextEnd::kClosed;
     return end == TextEnd::kOpen || line.width >= kWide || is_sentence ||
            (wrapping.width > 0 && line.width * 10 >= wrapping.width * 6);
   }
@@ -131,7 +140,8 @@ bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,
   if (wrapping.width > 0) return false;
   // A single break of a document that is not wrapped elsewhere.
   if (EndsWithoutSpaces(before)) return line.width >= kWide - 6;
-  const bool is_long = line.width >= kWide + 4 && (CountWords(before) >= 5 || start == TextStart::kOtherLetter);
+  const bool is_long =
+      line.width >= kWide + 4 && (CountWords(before) >= 5 || start == TextStart::kOtherLetter);
   return is_long && !BeginsSentences(after.substr(0, std::min(after.find(' '), after.size())));
 }
 
@@ -145,7 +155,8 @@ bool RunsOverPage(std::string_view text, const TextLine& line, const TextLine& n
   const TextEnd end = EndOf(line.In(text));
   if (end == TextEnd::kClosed) return false;
   const TextStart start = StartOf(next.In(text));
-  return end == TextEnd::kOpen || start == TextStart::kSmallLetter || start == TextStart::kOtherLetter;
+  return end == TextEnd::kOpen || start == TextStart::kSmallLetter ||
+         start == TextStart::kOtherLetter;
 }
 
 }  // namespace lectern

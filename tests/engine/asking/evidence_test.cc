@@ -94,7 +94,8 @@ TEST_F(EvidenceTest, FlatMassHasNoPassage) {
 TEST_F(EvidenceTest, NoPassageWhenNoneIsWanted) { EXPECT_TRUE(Find({1}, 0).empty()); }
 
 // A text whose words each have the mass that is named behind them.
-std::vector<Evidence> FindIn(const std::string& text, const std::vector<std::pair<std::string, double>>& masses,
+std::vector<Evidence> FindIn(const std::string& text,
+                             const std::vector<std::pair<std::string, double>>& masses,
                              const std::vector<PageMapEntry>& pages = {}) {
   std::vector<double> mass(text.size() + 1, 0.0);
   for (const auto& [word, share] : masses) {
@@ -107,7 +108,8 @@ std::vector<Evidence> FindIn(const std::string& text, const std::vector<std::pai
 
 TEST(RepeatedPassagesTest, CountOnceAndNameTheirPlaces) {
   const std::string fact = "The Lund club meets in Osk.";
-  const std::string text = "The mill is old. " + fact + " It rains.\n\nSnow is white. The Lund club\n  meets in Osk. " +
+  const std::string text = "The mill is old. " + fact +
+                           " It rains.\n\nSnow is white. The Lund club\n  meets in Osk. " +
                            "Ice is cold.\n\n> The Lund club meets\n> in Osk.\n";
   const auto evidence = FindIn(text, {{"Lund", 0.1}, {"mill", 0.2}, {"Snow", 0.5}});
   ASSERT_EQ(evidence.size(), 3u);
@@ -124,7 +126,8 @@ TEST(RepeatedPassagesTest, CountOnceAndNameTheirPlaces) {
 
 TEST(PassagesOfEvidenceTest, SayTheirHeadingsAndPages) {
   const std::string text =
-      "# Lease\n\n## Rent\n\nThe rent of flat 7 is due on the first day of every\n\nmonth in advance.\n";
+      "# Lease\n\n## Rent\n\nThe rent of flat 7 is due on the first day of every\n\nmonth in "
+      "advance.\n";
   const uint64_t second = text.find("month");
   const auto evidence = FindIn(text, {{"rent", 1}}, {{0, 4, 0}, {second, 5, 0}});
   ASSERT_EQ(evidence.size(), 1u);

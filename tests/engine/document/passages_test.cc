@@ -47,12 +47,15 @@ const std::vector<Texts> kParagraphs = {
     {"The Douquouth committee meets in Stuxwick on the first Monday of every month.",
      "It rents a hall from Prof. B. Carrow of St. Harn, who asks for 42.50 EUR an evening."},
     {"The mill at Osk was designed by Dr. Ada Brok in 1871.",
-     "J. R. Smith repaired its roof in 1904, e.g. with slates from the quarry of Lund.", "It still grinds."},
-    {"Who repairs the bridge?", "Nobody in the valley knows, because the firm of Brok and Sons went bankrupt."}};
+     "J. R. Smith repaired its roof in 1904, e.g. with slates from the quarry of Lund.",
+     "It still grinds."},
+    {"Who repairs the bridge?",
+     "Nobody in the valley knows, because the firm of Brok and Sons went bankrupt."}};
 
 Texts AllSentences() {
   Texts all;
-  for (const Texts& paragraph : kParagraphs) all.insert(all.end(), paragraph.begin(), paragraph.end());
+  for (const Texts& paragraph : kParagraphs)
+    all.insert(all.end(), paragraph.begin(), paragraph.end());
   return all;
 }
 std::string Paragraph(const Texts& sentences) {
@@ -68,7 +71,10 @@ TEST_P(WrappedTest, SentencesAreWhole) {
   const auto& [width, margin] = GetParam();
   std::string text, crlf;
   for (const Texts& sentences : kParagraphs) {
-    text += (text.empty() ? "" : margin.find('>') == 0 ? ">\n" : "\n") + Wrap(Paragraph(sentences), width, margin);
+    text += (text.empty()            ? ""
+             : margin.find('>') == 0 ? ">\n"
+                                     : "\n") +
+            Wrap(Paragraph(sentences), width, margin);
   }
   EXPECT_EQ(PlainTexts(text), AllSentences()) << text;
   for (const char c : text) crlf += c == '\n' ? std::string("\r\n") : std::string(1, c);
@@ -76,12 +82,24 @@ TEST_P(WrappedTest, SentencesAreWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, WrappedTest,
-                         ::testing::Values(std::pair(1000, ""), std::pair(30, ""), std::pair(40, ""),
-                                           std::pair(72, ""), std::pair(79, ""), std::pair(72, "   "),
-                                           std::pair(72, "> "), std::pair(74, "> > "), std::pair(60, ">> ")));
+                         ::testing::Values(std::pair(1000, ""), std::pair(30, ""),
+                                           std::pair(40, ""), std::pair(72, ""), std::pair(79, ""),
+                                           std::pair(72, "   "), std::pair(72, "> "),
+                                           std::pair(74, "> > "), std::pair(60, ">> ")));
+
+// Capitals begin each line, as in verse; but the lines are full.
+TEST(PassagesTest, GermanNounsAreNoVerse) {
+  EXPECT_EQ(
+      PlainTexts("Die Mühle in Osk wurde 1871 von Dr. Ada\nBrok entworfen und aus Stein aus der\n"
+                 "Gegend gebaut. Der Besitzer der Mühle in\nLund ist Prof. Carrow.\n"),
+      (Texts{"Die Mühle in Osk wurde 1871 von Dr. Ada Brok entworfen und aus Stein aus der Gegend "
+             "gebaut.",
+             "Der Besitzer der Mühle in Lund ist Prof. Carrow."}));
+}
 
 TEST(PassagesTest, LinesThatAreMeantStayApart) {
-  const Texts verse = {"The river bends below the hill", "And nobody is at the mill", "The stones are cold and white with flour",
+  const Texts verse = {"The river bends below the hill", "And nobody is at the mill",
+                       "The stones are cold and white with flour",
                        "Then comes the miller's final hour"};
   const Texts address = {"Ada Brok", "12 Mill Lane", "Osk 4711"};
   const Texts values = {"Town: Osk", "Mayor: Dr. Ada Brok", "Founded: 1204"};
@@ -97,31 +115,39 @@ TEST(PassagesTest, LinesThatAreMeantStayApart) {
 }
 
 TEST(PassagesTest, MailHasHeadersQuotesAndSignature) {
-  EXPECT_EQ(PlainTexts("From: Ada Brok <ada@example.org>\nSubject: The roof of the\n Lund mill\n\n"
-                       "On Monday Bob wrote:\n> > Who repairs the roof, and what does it\n> > cost?\n"
-                       "> The firm of J. R. Smith, which asks for\n> 4,200 EUR.\n\n"
-                       "Please tell Mr.\nSmith about the key.\n\n-- \nAda Brok\n"),
-            (Texts{"From: Ada Brok <ada@example.org>", "Subject: The roof of the Lund mill", "On Monday Bob wrote:",
-                   "Who repairs the roof, and what does it cost?",
-                   "The firm of J. R. Smith, which asks for 4,200 EUR.", "Please tell Mr. Smith about the key.",
-                   "Ada Brok"}));
+  EXPECT_EQ(
+      PlainTexts("From: Ada Brok <ada@example.org>\nSubject: The roof of the\n Lund mill\n\n"
+                 "On Monday Bob wrote:\n> > Who repairs the roof, and what does it\n> > cost?\n"
+                 "> The firm of J. R. Smith, which asks for\n> 4,200 EUR.\n\n"
+                 "Please tell Mr.\nSmith about the key.\n\n-- \nAda Brok\n"),
+      (Texts{"From: Ada Brok <ada@example.org>", "Subject: The roof of the Lund mill",
+             "On Monday Bob wrote:", "Who repairs the roof, and what does it cost?",
+             "The firm of J. R. Smith, which asks for 4,200 EUR.",
+             "Please tell Mr. Smith about the key.", "Ada Brok"}));
 }
 
 const char kMarkdown[] =
-    "# The lease\n\nIt is by **Dr. Brok**. It has two\nsentences.\n\n## Rent ##\n\n* Flat 7 pays 410 EUR. It is old.\n"
-    "* Flat 8 pays 420 EUR\n  and heats.\n1. First\n2. Second\n\n| Flat | Rent |\n|------|------|\n| 7 | 410 EUR |\n\n"
-    "```python\ndef rent(flat):\n    # Not a heading.\n\n    return 400 + flat\n```\n\nRun it:\n\n    $ lectern ask\n    make\n\n"
+    "# The lease\n\nIt is by **Dr. Brok**. It has two\nsentences.\n\n## Rent ##\n\n* Flat 7 pays "
+    "410 EUR. It is old.\n"
+    "* Flat 8 pays 420 EUR\n  and heats.\n1. First\n2. Second\n\n| Flat | Rent "
+    "|\n|------|------|\n| 7 | 410 EUR |\n\n"
+    "```python\ndef rent(flat):\n    # Not a heading.\n\n    return 400 + flat\n```\n\nRun it:\n\n "
+    "   $ lectern ask\n    make\n\n"
     "Deposit\n-------\nIt is two rents.\n\nKeys\n====\n\n> Three keys\n> are given.\n";
 
 TEST(PassagesTest, MarkdownHasHeadingsListsTablesAndCode) {
-  EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kHeading), (Texts{"The lease", "Rent", "Deposit", "Keys"}));
+  EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kHeading),
+            (Texts{"The lease", "Rent", "Deposit", "Keys"}));
   EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kListItem),
-            (Texts{"Flat 7 pays 410 EUR.", "It is old.", "Flat 8 pays 420 EUR and heats.", "1. First", "2. Second"}));
-  EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kTableRow), (Texts{"| Flat | Rent |", "| 7 | 410 EUR |"}));
+            (Texts{"Flat 7 pays 410 EUR.", "It is old.", "Flat 8 pays 420 EUR and heats.",
+                   "1. First", "2. Second"}));
+  EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kTableRow),
+            (Texts{"| Flat | Rent |", "| 7 | 410 EUR |"}));
   EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kCode),
             (Texts{"def rent(flat): # Not a heading. return 400 + flat", "$ lectern ask make"}));
   EXPECT_EQ(PlainTexts(kMarkdown, PassageKind::kSentence),
-            (Texts{"It is by **Dr. Brok**.", "It has two sentences.", "Run it:", "It is two rents.", "Three keys are given."}));
+            (Texts{"It is by **Dr. Brok**.", "It has two sentences.", "Run it:", "It is two rents.",
+                   "Three keys are given."}));
 }
 
 TEST(PassagesTest, HeadingsAreKeptWithWhatTheyHead) {
@@ -142,26 +168,38 @@ TEST(PassagesTest, HeadingsAreKeptWithWhatTheyHead) {
 
 TEST(PassagesTest, HeadingsWithoutMarksAreFound) {
   const std::string text =
-      "Chapter 2\n\nRENT AND COSTS\n\n2.1 When it is due\n\nThe rent is due on the first.\n\n第三章 钥匙\n\n钥匙在办公室。\n\n"
-      "The Rules of the House\n\nNobody sings at night. Nobody dances.\n\nNAME\n       mill - grinds corn\n";
+      "Chapter 2\n\nRENT AND COSTS\n\n2.1 When it is due\n\nThe rent is due on the "
+      "first.\n\n第三章 钥匙\n\n钥匙在办公室。\n\n"
+      "The Rules of the House\n\nNobody sings at night. Nobody dances.\n\nNAME\n       mill - "
+      "grinds corn\n";
   EXPECT_EQ(PlainTexts(text, PassageKind::kHeading),
-            (Texts{"Chapter 2", "RENT AND COSTS", "2.1 When it is due", "第三章 钥匙", "The Rules of the House", "NAME"}));
+            (Texts{"Chapter 2", "RENT AND COSTS", "2.1 When it is due", "第三章 钥匙",
+                   "The Rules of the House", "NAME"}));
 }
 
 TEST(PassagesTest, TableRowsAreOnePassageEach) {
   const Texts rows = {"Product Price Stock", "Alpha pump 120 EUR 12", "Beta valve. New 45 EUR 230"};
-  EXPECT_EQ(PlainTexts("Product          Price     Stock\nAlpha pump       120 EUR      12\nBeta valve. New   45 EUR     230\n",
-                       PassageKind::kTableRow), rows);
-  EXPECT_EQ(PlainTexts("Product\tPrice\tStock\nAlpha pump\t120 EUR\t12\nBeta valve. New\t45 EUR\t230\n", PassageKind::kTableRow), rows);
+  EXPECT_EQ(PlainTexts("Product          Price     Stock\nAlpha pump       120 EUR      12\nBeta "
+                       "valve. New   45 EUR     230\n",
+                       PassageKind::kTableRow),
+            rows);
+  EXPECT_EQ(
+      PlainTexts("Product\tPrice\tStock\nAlpha pump\t120 EUR\t12\nBeta valve. New\t45 EUR\t230\n",
+                 PassageKind::kTableRow),
+      rows);
   EXPECT_EQ(PlainTexts("Product | Price\nAlpha pump | 120 EUR\n", PassageKind::kTableRow),
             (Texts{"Product | Price", "Alpha pump | 120 EUR"}));
-  EXPECT_EQ(PlainTexts("1. Introduction ............ 2\n2. Rent .................... 17\n", PassageKind::kTableRow),
+  EXPECT_EQ(PlainTexts("1. Introduction ............ 2\n2. Rent .................... 17\n",
+                       PassageKind::kTableRow),
             (Texts{"1. Introduction ............ 2", "2. Rent .................... 17"}));
 }
 
 TEST(PassagesTest, CjkLinesAreJoinedWithoutSpaces) {
-  EXPECT_EQ(PlainTexts("伦德磨坊的主人是住在哈恩的卡罗教授他每月\n付四百元的租金。钥匙在办公室的绿色大门后\n面。\n\n"
-                       "奥斯克磨坊由艾达·布罗克设计它用石头建成\n高四十米。\n").size(), 3u);
+  EXPECT_EQ(PlainTexts("伦德磨坊的主人是住在哈恩的卡罗教授他每月\n付四百元的租金。钥匙在办公室的绿"
+                       "色大门后\n面。\n\n"
+                       "奥斯克磨坊由艾达·布罗克设计它用石头建成\n高四十米。\n")
+                .size(),
+            3u);
 }
 
 const char kPages[] =
@@ -180,10 +218,13 @@ TEST(PassagesTest, ASentenceRunsOverAPageBreak) {
 }
 
 TEST(PassagesTest, ASentenceThatEndsWithItsPageDoesNotRunOn) {
-  const std::string text = "The mill is owned by Carrow, who lives there\n\nThe tower is old and belongs to nobody.\n";
+  const std::string text =
+      "The mill is owned by Carrow, who lives there\n\nThe tower is old and belongs to nobody.\n";
   EXPECT_EQ(PlainTexts(text, {}, {{0, 1, 0}, {text.find("The tower"), 2, 0}}),
-            (Texts{"The mill is owned by Carrow, who lives there", "The tower is old and belongs to nobody."}));
-  const std::string open = "The mill is owned by Carrow, who lives in the\n\nold tower and pays nothing.\n";
+            (Texts{"The mill is owned by Carrow, who lives there",
+                   "The tower is old and belongs to nobody."}));
+  const std::string open =
+      "The mill is owned by Carrow, who lives in the\n\nold tower and pays nothing.\n";
   EXPECT_EQ(PlainTexts(open).size(), 2u);
   EXPECT_EQ(PlainTexts(open, {}, {{0, 1, 0}, {open.find("old tower"), 2, 0}}).size(), 1u);
 }
@@ -199,7 +240,8 @@ TEST(PassagesTest, LongSentencesAreCutAtClausesSpacesOrCharacters) {
     const std::vector<Passage> passages = SplitPassages(text, {});
     EXPECT_TRUE(ArePassagesOf(passages, text));
     EXPECT_GE(passages.size(), text.size() / kMaxPassageBytes);
-    for (const Passage& passage : passages) EXPECT_LE(passage.end - passage.begin, kMaxPassageBytes);
+    for (const Passage& passage : passages)
+      EXPECT_LE(passage.end - passage.begin, kMaxPassageBytes);
   }
   EXPECT_TRUE(PlainTexts(clauses)[0].ends_with(","));
 }
@@ -232,12 +274,15 @@ TEST(PassagesTest, AnyBytesAreSplitInLinearTime) {
   std::string bytes(300'000, ' ');
   for (char& c : bytes) c = static_cast<char>(random());
   std::string alphabet;
-  static constexpr std::string_view kPieces[] = {"a", "B", ". ", "\n", "\n\n", "\f", "> ", "- ", "1. ", "|", "\t", "    ",
-                                                 "```\n", "。", "「", "」", "ก", "\xCC\x81", "(", "# ", "===\n", "\r\n", "\0"};
+  static constexpr std::string_view kPieces[] = {
+      "a",     "B",  ". ", "\n", "\n\n", "\f",       "> ", "- ", "1. ",   "|",    "\t", "    ",
+      "```\n", "。", "「", "」", "ก",    "\xCC\x81", "(",  "# ", "===\n", "\r\n", "\0"};
   for (int i = 0; i < 100'000; ++i) alphabet += kPieces[random() % std::size(kPieces)];
-  std::vector<std::string> texts = {CleanUtf8(bytes).text, alphabet, std::string(1'000'000, '\0'), ""};
-  for (const std::string_view piece : {"a", "a\n", "Aa\n\n", "```x\n~~~y\n", "「", "(. A ", "> ", "\n\f", "ก ", "# a\n", "a | b\n",
-                                       "1. a\n", "The mill. ", "\xCC\x81", "\x80", ". ", "1 A\n\nb c\n\n"}) {
+  std::vector<std::string> texts = {CleanUtf8(bytes).text, alphabet, std::string(1'000'000, '\0'),
+                                    ""};
+  for (const std::string_view piece :
+       {"a", "a\n", "Aa\n\n", "```x\n~~~y\n", "「", "(. A ", "> ", "\n\f", "ก ", "# a\n", "a | b\n",
+        "1. a\n", "The mill. ", "\xCC\x81", "\x80", ". ", "1 A\n\nb c\n\n"}) {
     std::string text;
     while (text.size() < 300'000) text += piece;
     texts.push_back(text);
@@ -246,7 +291,8 @@ TEST(PassagesTest, AnyBytesAreSplitInLinearTime) {
   for (const std::string& text : texts) {
     const std::vector<Passage> passages = SplitPassages(text, {});
     if (IsValidUtf8(text)) EXPECT_TRUE(ArePassagesOf(passages, text)) << text.substr(0, 20);
-    for (const Passage& passage : passages) ASSERT_LE(passage.end - passage.begin, kMaxPassageBytes);
+    for (const Passage& passage : passages)
+      ASSERT_LE(passage.end - passage.begin, kMaxPassageBytes);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }

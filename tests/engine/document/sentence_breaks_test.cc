@@ -45,63 +45,74 @@ TEST(SentenceBreaksTest, DoNotEndBeforeSmallLettersAndCommas) {
 }
 
 TEST(SentenceBreaksTest, KeepQuotesBracketsAndFootnotes) {
-  ExpectSentences({"\"The mill is old.\"", "(Nobody knows why.)", "It stands.[12]", "„Halt!“", "« Bonjour ! »",
-                   "**It is bold.**", "The end."});
+  ExpectSentences({"\"The mill is old.\"", "(Nobody knows why.)", "It stands.[12]", "„Halt!“",
+                   "« Bonjour ! »", "**It is bold.**", "The end."});
   ExpectSentences({"It grinds (see Section 2. Stones) all day.", "It rests."});
 }
 
 TEST(SentenceBreaksTest, KnowEnglishAbbreviations) {
-  ExpectSentences({"The mill was designed by Dr. Ada Brok in 1871.", "Its owner is Prof. B. Carrow of St. Harn.",
-                   "See Fig. 3."});
-  ExpectSentences({"Mr. Lund, e.g. on Mondays, i.e. Always, pays approx. 400 EUR.", "See No. 5 vs. No. 6.",
-                   "The answer is no.", "Bob left."});
-  ExpectSentences({"It belongs to Acme Inc.", "The firm moved to Main St.", "In Jan. 2020 it closed at 5 p.m.",
-                   "He wept."});
-  ExpectSentences({"Brok et al. (2004) and Lund et al. Carrow agree.", "Sales rose, etc.", "The rest fell."});
+  ExpectSentences({"The mill was designed by Dr. Ada Brok in 1871.",
+                   "Its owner is Prof. B. Carrow of St. Harn.", "See Fig. 3."});
+  ExpectSentences({"Mr. Lund, e.g. on Mondays, i.e. Always, pays approx. 400 EUR.",
+                   "See No. 5 vs. No. 6.", "The answer is no.", "Bob left."});
+  ExpectSentences({"It belongs to Acme Inc.", "The firm moved to Main St.",
+                   "In Jan. 2020 it closed at 5 p.m.", "He wept."});
+  ExpectSentences(
+      {"Brok et al. (2004) and Lund et al. Carrow agree.", "Sales rose, etc.", "The rest fell."});
 }
 
 TEST(SentenceBreaksTest, KnowInitials) {
-  ExpectSentences({"J. R. Smith lives in the U.S. Virgin Islands.", "J.R.R. Tolvin lives in the U.K.", "He is old."});
+  ExpectSentences({"J. R. Smith lives in the U.S. Virgin Islands.",
+                   "J.R.R. Tolvin lives in the U.K.", "He is old."});
   ExpectSentences({"Nobody is older than I.", "Bob knows.", "Take vitamin C.", "It helps."});
 }
 
 TEST(SentenceBreaksTest, KnowGermanAbbreviationsAndOrdinals) {
-  ExpectSentences({"Der Bau begann am 3. Oktober 1871, z. B. in Harn.", "Das 19. Jahrhundert war gut.",
-                   "Er hat 12.", "Die Tür ist rot.", "Ludwig XIV. Baute es, d. h. Dr. Brok.",
+  ExpectSentences({"Der Bau begann am 3. Oktober 1871, z. B. in Harn.",
+                   "Das 19. Jahrhundert war gut.", "Er hat 12.", "Die Tür ist rot.",
+                   "Ludwig XIV. Baute es, d. h. Dr. Brok.",
                    "Kosten: 3 Mio. Euro, vgl. S. 12 bzw. Abb. 5."});
 }
 
 TEST(SentenceBreaksTest, KnowRomanceAbbreviations) {
-  ExpectSentences({"M. Dupont et Mme. Brok habitent à Paris, cf. Lyon.", "Voir p. 12.", "Il part."});
+  ExpectSentences(
+      {"M. Dupont et Mme. Brok habitent à Paris, cf. Lyon.", "Voir p. 12.", "Il part."});
   ExpectSentences({"El Sr. García vive en EE.UU. con la Dra. López.", "¿Quién es?", "¡Hola!"});
   ExpectSentences({"Il Sig. Rossi e la Dott.ssa Bianchi, art. 3.", "La casa."});
   ExpectSentences({"O Sr. Silva mora na Av. Brasil, n.º 12.", "Ele paga."});
 }
 
 TEST(SentenceBreaksTest, KeepNumbersNamesOfFilesAndListMarks) {
-  ExpectSentences({"Version 3.0.1 of lectern.cc is on example.com.", "It takes 3.5 kg.", "Carrow knows."});
+  ExpectSentences(
+      {"Version 3.0.1 of lectern.cc is on example.com.", "It takes 3.5 kg.", "Carrow knows."});
   ExpectSentences({"1. The tenant pays.", "He pays on time."});
   ExpectSentences({"§ 3. The tenant heats.", "He does."});
   ExpectSentences({"(ii) The tenant cleans.", "He does."});
 }
 
 TEST(SentenceBreaksTest, EndAtCjkStopsWithoutSpaces) {
-  ExpectSentences({"磨坊由艾达·布罗克于1871年设计。", "它高40.5米！", "谁拥有它？", "房东说：“房租是400元。”", "他走了｡"}, "");
-  ExpectSentences({"水車小屋は1871年に建てられた。", "「これは私の家です。」と彼女は言った。", "「雨だ。帰ろう。」", "彼は去った。",
-                   "水車（ハルンにある。）は古い。"}, "");
+  ExpectSentences({"磨坊由艾达·布罗克于1871年设计。", "它高40.5米！", "谁拥有它？",
+                   "房东说：“房租是400元。”", "他走了｡"},
+                  "");
+  ExpectSentences({"水車小屋は1871年に建てられた。", "「これは私の家です。」と彼女は言った。",
+                   "「雨だ。帰ろう。」", "彼は去った。", "水車（ハルンにある。）は古い。"},
+                  "");
 }
 
 TEST(SentenceBreaksTest, EndAtStopsOfOtherScripts) {
-  ExpectSentences({"صممت آدا بروك الطاحونة عام 1871.", "من يملك الطاحونة؟", "يملكها د. كارو من هارن.", "الإيجار 3.5 دينار، كل شهر!"});
+  ExpectSentences({"صممت آدا بروك الطاحونة عام 1871.", "من يملك الطاحونة؟",
+                   "يملكها د. كارو من هارن.", "الإيجار 3.5 دينار، كل شهر!"});
   ExpectSentences({"یہ چکی پرانی ہے۔", "مالک کون ہے؟"});
-  ExpectSentences({"चक्की 1871 में डॉ. अदा ब्रोक ने बनाई थी।", "मालिक कौन है?", "प्रो. कैरो हैं॥ १२ ॥", "वह अच्छा है.", "राम आया।"});
+  ExpectSentences({"चक्की 1871 में डॉ. अदा ब्रोक ने बनाई थी।", "मालिक कौन है?", "प्रो. कैरो हैं॥ १२ ॥",
+                   "वह अच्छा है.", "राम आया।"});
   ExpectSentences({"ម្ចាស់គឺលោកការ៉ូ។", "គាត់ចាស់។"});
   ExpectSentences({"Բարեւ։", "Նա եկավ։"});
 }
 
 // Thai has no stops: spaces around names and numbers are no ends.
 TEST(SentenceBreaksTest, EndThaiAtSpacesBetweenLongRuns) {
-  ExpectSentences({"นางสาวมาลี ใจดี เป็นผู้อำนวยการโรงเรียนบ้านหนองบัว", "โรงเรียนตั้งขึ้นเมื่อ พ.ศ. 2541 มีนักเรียน 250 คน"});
+  ExpectSentences(
+      {"นางสาวมาลี ใจดี เป็นผู้อำนวยการโรงเรียนบ้านหนองบัว", "โรงเรียนตั้งขึ้นเมื่อ พ.ศ. 2541 มีนักเรียน 250 คน"});
 }
 
 TEST(SentenceBreaksTest, TellHowLinesEndAndBegin) {

@@ -179,6 +179,7 @@ class Passage:
     text: str
     mass: float  # share of the attention, in [0, 1]
     page: int | None
+    heading: str | None = None  # those above it: "Chapter 2 > Rent"
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,8 @@ class Session(_Handle):
         finally:
             _free["answer"](answer)
         read = _take_json("text", _text_data, text)
-        passages = [Passage(one["begin"], one["end"], one["text"], one["mass"], one.get("page"))
+        passages = [Passage(one["begin"], one["end"], one["text"], one["mass"], one.get("page"),
+                            one.get("heading"))
                     for one in read["evidence"]]
         return Answer(read["answer"], read["finish_reason"], passages, read)
 
