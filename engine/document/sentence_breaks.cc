@@ -101,7 +101,7 @@ bool IsOpener(uint32_t c) {
   return category == UTF8PROC_CATEGORY_PS || category == UTF8PROC_CATEGORY_PI ||
          category == UTF8PROC_CATEGORY_PF;
 }
-// What may stand between a terminator and the space behind it; '*', '_' and '`' are Markdown's.
+// Whether it may stand between a terminator and a space; '*', '_' and '`' are Markdown's.
 bool IsCloser(uint32_t c) {
   if (c < 0x80)
     return c != 0 &&

@@ -28,7 +28,7 @@ enum class TextEnd { kClosed, kOpen, kUnknown };
 // word that needs a next one ("the", "und").
 TextEnd EndOf(std::string_view text);
 enum class TextStart { kSmallLetter, kCapital, kOtherLetter, kDigit, kOther };
-// Of the first character behind opening quotes and brackets.
+// By the first character behind opening quotes and brackets.
 TextStart StartOf(std::string_view text);
 
 // Whether a character belongs to a script that is written without spaces between words.

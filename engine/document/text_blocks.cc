@@ -47,7 +47,7 @@ class BlockFinder {
       const size_t length = FenceLength(Line(i));
       if (length == 0) continue;
       const char mark = Line(i)[0];
-      // What nothing closes is looked for once, or a text of open fences would take long.
+      // A fence that nothing closes is looked for once, or a text of open fences would take long.
       bool& is_never_closed = is_never_closed_[mark == '~'];
       if (is_never_closed) continue;
       size_t end = i + 1;

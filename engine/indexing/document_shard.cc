@@ -125,8 +125,10 @@ Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
                                 parts.options.pages.size() * sizeof(PageMapEntry)));
   }
   const std::vector<Passage> passages = SplitPassages(text, parts.options.pages);
-  LECTERN_RETURN_IF_ERROR(
-      add(SectionKind::kPassages, passages.data(), passages.size() * sizeof(Passage)));
+  if (!passages.empty()) {
+    LECTERN_RETURN_IF_ERROR(
+        add(SectionKind::kPassages, passages.data(), passages.size() * sizeof(Passage)));
+  }
   // Statistics serve budgets below 1, so only documents with clusters have them. The sums let a
   // later version of the text reuse rows (reuse_kv.h).
   if (parts.layout.num_levels > 0) {
