@@ -341,7 +341,8 @@ class BlockFinder {
                            (region.last < lines_.size() && IsItem(region.last));
     if (has_case && num_words > (is_clause ? 3 : kFewWords) && !HasTitleCase(Line(i))) return false;
     if (region.last - region.first > 1) {  // over indented text, as in manuals
-      return lines_[i + 1].indent >= line.indent + 2 && num_words <= 8;
+      return lines_[i + 1].indent >= line.indent + 2 && num_words <= 8 &&
+             StartOf(Line(i + 1)) != TextStart::kSmallLetter;
     }
     const size_t next = region.last;
     if (next >= lines_.size() || lines_[next].quotes != line.quotes || lines_[next].is_page_edge)
