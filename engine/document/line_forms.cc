@@ -390,6 +390,8 @@ Cells ReadCells(View line, size_t indent) {
         static_cast<uint16_t>(std::min<size_t>(column, UINT16_MAX));
   }
   cells.has_leaders &= IsAsciiDigit(line.back());
+  if (cells.num_pipes == 1 && line.front() == '|')
+    cells.num_pipes = 0;  // quotes mail in an old way
   return cells;
 }
 

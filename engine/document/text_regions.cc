@@ -1,0 +1,149 @@
+#include "engine/document/text_regions.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "engine/document/line_forms.h"
+
+namespace lectern {
+namespace {
+
+class LayoutFinder {
+ public:
+  LayoutFinder(std::string_view text, std::span<const TextLine> lines) {
+    layout_.text = text;
+    layout_.lines = lines;
+  }
+
+  TextLayout Run() {
+    FindFences();
+    FindRegions();
+    FindBase();
+    FindRowsAndCode();
+    return std::move(layout_);
+  }
+
+ private:
+  std::span<const TextLine> LinesOf(const TextRegion& region) const {
+    return layout_.lines.subspan(region.first, region.last - region.first);
+  }
+
+  void FindFences() {
+    layout_.forms.assign(layout_.lines.size(), LineForm::kText);
+    for (size_t i = 0; i < layout_.lines.size(); ++i) {
+      const size_t length = FenceLength(layout_.Line(i));
+      if (length == 0) continue;
+      const char mark = layout_.Line(i)[0];
+      // A fence that nothing closes is looked for once, or a text of open fences would take long.
+      bool& is_never_closed = is_never_closed_[mark == '~'];
+      if (is_never_closed) continue;
+      size_t end = i + 1;
+      while (end < layout_.lines.size() && !IsClosingFence(layout_.Line(end), mark, length)) ++end;
+      if (end == layout_.lines.size()) {
+        is_never_closed = true;
+        continue;
+      }
+      layout_.forms[i] = layout_.forms[end] = LineForm::kFence;
+      std::fill(layout_.forms.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                layout_.forms.begin() + static_cast<std::ptrdiff_t>(end), LineForm::kFenced);
+      i = end;
+    }
+  }
+  static bool IsClosingFence(std::string_view line, char mark, size_t length) {
+    return line.size() >= length && line.find_first_not_of(mark) == std::string_view::npos;
+  }
+
+  void FindRegions() {
+    layout_.region_of.resize(layout_.lines.size());
+    for (size_t i = 0; i < layout_.lines.size(); ++i) {
+      const TextLine& line = layout_.lines[i];
+      const bool begins = i == 0 || line.is_after_blank || line.is_after_page ||
+                          line.is_page_edge || layout_.lines[i - 1].is_page_edge ||
+                          line.quotes != layout_.lines[i - 1].quotes ||
+                          layout_.forms[i] != layout_.forms[i - 1];
+      if (begins)
+        layout_.regions.push_back({.first = i, .last = i, .is_code = false, .wrapping = {}});
+      layout_.regions.back().last = i + 1;
+      layout_.region_of[i] = static_cast<uint32_t>(layout_.regions.size() - 1);
+    }
+  }
+
+  // The indentation of most prose.
+  void FindBase() {
+    std::array<size_t, 41> counts{};
+    for (size_t i = 0; i < layout_.lines.size(); ++i) {
+      if (layout_.lines[i].indent < counts.size() && layout_.forms[i] == LineForm::kText &&
+          LooksLikeProse(layout_.Line(i))) {
+        ++counts[layout_.lines[i].indent];
+      }
+    }
+    layout_.base =
+        static_cast<uint32_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+  }
+
+  void FindRowsAndCode() {
+    WrapWidths widths;
+    for (TextRegion& region : layout_.regions) {
+      if (layout_.forms[region.first] != LineForm::kText) continue;
+      const bool has_rows = FindRows(region);
+      region.is_code = !has_rows && IsCode(region);
+      if (!has_rows && !region.is_code) widths.Add(layout_.text, LinesOf(region));
+    }
+    widths.Decide();
+    for (TextRegion& region : layout_.regions)
+      region.wrapping = widths.Of(layout_.text, LinesOf(region));
+  }
+
+  bool FindRows(const TextRegion& region) {
+    bool has_rows = false;
+    Cells previous;
+    size_t previous_line = region.last;
+    for (size_t i = region.first; i < region.last; ++i) {
+      if (IsRule(layout_.Line(i))) continue;  // the rule below a table's head
+      const Cells cells = ReadCells(layout_.Line(i), layout_.lines[i].indent);
+      const bool is_alone =
+          cells.has_leaders || cells.num_pipes >= 3 || (cells.is_boxed && cells.num_pipes >= 2);
+      const bool is_code = LooksLikeCode(layout_.Line(i)) && !cells.is_boxed;
+      if (previous_line < i && AreRows(previous, cells) && !is_code) {
+        layout_.forms[previous_line] = layout_.forms[i] = LineForm::kRow;
+      } else if (is_alone && !is_code) {
+        layout_.forms[i] = LineForm::kRow;
+      }
+      has_rows |= layout_.forms[i] == LineForm::kRow;
+      previous = cells;
+      previous_line = i;
+    }
+    return has_rows;
+  }
+
+  // Most lines look like code; indented deeper than prose, fewer need to, or none where a colon
+  // announces it.
+  bool IsCode(const TextRegion& region) const {
+    size_t num_code = 0, num_prose = 0;
+    uint32_t indent = UINT32_MAX;
+    for (size_t i = region.first; i < region.last; ++i) {
+      if (ReadItemNumber(layout_.Line(i)).length > 0 || BulletLength(layout_.Line(i)) > 0)
+        return false;
+      num_code += LooksLikeCode(layout_.Line(i));
+      num_prose += LooksLikeProse(layout_.Line(i));
+      indent = std::min(indent, layout_.lines[i].indent);
+    }
+    const size_t num_lines = region.last - region.first;
+    if (num_prose * 2 >= num_lines && num_code * 2 < num_lines) return false;
+    if (indent < layout_.base + 4) return num_lines >= 2 && num_code * 10 >= num_lines * 6;
+    const bool is_announced = region.first > 0 && layout_.Line(region.first - 1).ends_with(':');
+    return num_code * 3 >= num_lines || (is_announced && num_prose == 0);
+  }
+
+  TextLayout layout_;
+  bool is_never_closed_[2] = {};  // fences of ` and ~
+};
+
+}  // namespace
+
+TextLayout FindLayout(std::string_view text, std::span<const TextLine> lines) {
+  return LayoutFinder(text, lines).Run();
+}
+
+}  // namespace lectern
