@@ -1,0 +1,89 @@
+// Finds the passages of a document that share words with a question or an answer. The index is a
+// small SQLite database with a full-text table (FTS5), made while a document is indexed and stored
+// beside its text.
+#ifndef LECTERN_ENGINE_DOCUMENT_WORD_INDEX_H_
+#define LECTERN_ENGINE_DOCUMENT_WORD_INDEX_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/status.h"
+
+namespace lectern {
+
+// A passage to be indexed.
+struct WordPassage {
+  uint64_t begin, end;       // bytes of the text
+  std::string_view heading;  // the headings that it stands under; may be empty
+};
+
+// A passage that was found. Scores of one search can be compared, those of two cannot.
+struct WordHit {
+  uint32_t passage;  // its number, from 0
+  double score;      // above 0
+};
+
+// A word of a text, in the form that the index knows it by, such as its stem.
+struct WeightedWord {
+  std::string word;
+  // How much the word tells: ln(1 + (N - n + 1/2) / (n + 1/2)) if n of N passages have it, or
+  // kStopWordWeight for a stop word.
+  double weight;
+};
+// The weight of a word such as "the" in WordIndex::Words. Above 0, so that "out of the box" can be
+// told from "out the box", and far below that of any other word that is rare.
+inline constexpr double kStopWordWeight = 0.2;
+
+// How the words of one text are spread over all passages. Every vector has an entry for each
+// passage, as a share of the summed weights of the text's words.
+struct WordScores {
+  std::vector<float> bm25;     // at most 2.2 (k1 + 1), where a short passage has all words
+  std::vector<float> covered;  // weight of the words that the passage itself has, 0..1
+  // Weight of the words that it lacks and its surroundings have: its heading and the two next to it
+  // count half, the two beyond these a quarter. 0..0.5.
+  std::vector<float> around;
+};
+
+// Immutable and thread-safe: calls take turns. A call costs about 1 µs for each place of a word of
+// its text, and 10 ns for each passage.
+class WordIndex {
+ public:
+  // Makes an index of `passages` of `text`; their ranges must be inside it. Headings are found by,
+  // but count less than a passage's own words. Linear; needs about twice the index as memory.
+  // kOutOfMemory, kLimitExceeded (2^32 passages, or one of 2 GiB), kInternal.
+  static Result<std::string> Build(std::string_view text, std::span<const WordPassage> passages);
+
+  // Opens what Build made. `bytes` must stay valid and unchanged while the index lives; they may
+  // lie in a mapped file. Damaged bytes are refused here or by a later call, never trusted.
+  // kCorrupt, kUnsupportedVersion, kOutOfMemory.
+  static Result<std::unique_ptr<WordIndex>> Open(std::string_view bytes);
+  ~WordIndex();
+  WordIndex(const WordIndex&) = delete;
+  WordIndex& operator=(const WordIndex&) = delete;
+
+  size_t num_passages() const;
+
+  // The passages for the words of `text`, best first, at most `most`. Any word will do; what
+  // matters is how many words a passage has, how rare they are (BM25), and to a lesser degree which
+  // of the others its heading and its neighbours have. Stop words count only if the text has no
+  // others. Nothing in `text` is an operator: quotes, *, AND and NEAR are characters and words.
+  // kCorrupt, kOutOfMemory.
+  Result<std::vector<WordHit>> Find(std::string_view text, size_t most) const;
+  // The scores behind Find. kCorrupt, kOutOfMemory.
+  Result<WordScores> Score(std::string_view text) const;
+  // The words of `text` in their order, stop words included. kCorrupt, kOutOfMemory.
+  Result<std::vector<WeightedWord>> Words(std::string_view text) const;
+
+ private:
+  class Database;
+  explicit WordIndex(std::unique_ptr<Database> database);
+  std::unique_ptr<Database> database_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DOCUMENT_WORD_INDEX_H_
