@@ -475,20 +475,24 @@ Result<std::vector<WordHit>> WordIndex::Find(std::string_view text, size_t most)
   return hits;
 }
 
-Result<std::vector<WeightedWord>> WordIndex::Words(std::string_view text) const {
+Result<std::vector<std::string>> WordIndex::Split(std::string_view text) const {
   std::lock_guard lock(database_->mutex());
-  LECTERN_ASSIGN(auto words, database_->Split(text));
+  return database_->Split(text);
+}
+
+Result<std::vector<double>> WordIndex::Weigh(const std::vector<std::string>& words) const {
+  std::lock_guard lock(database_->mutex());
   const bool has_content = database_->HasContent(words);
-  std::vector<WeightedWord> weighted;
-  for (std::string& word : words) {
-    double weight = kStopWordWeight;
-    if (!has_content || !database_->IsStop(word)) {
+  std::vector<double> weights;
+  for (const std::string& word : words) {
+    if (has_content && database_->IsStop(word)) {
+      weights.push_back(kStopWordWeight);
+    } else {
       LECTERN_ASSIGN(const size_t with_word, database_->CountPassages(word));
-      weight = InverseDocumentFrequency(num_passages(), with_word);
+      weights.push_back(InverseDocumentFrequency(num_passages(), with_word));
     }
-    weighted.push_back({std::move(word), weight});
   }
-  return weighted;
+  return weights;
 }
 
 }  // namespace lectern

@@ -27,15 +27,8 @@ struct WordHit {
   double score;      // above 0
 };
 
-// A word of a text, in the form that the index knows it by, such as its stem.
-struct WeightedWord {
-  std::string word;
-  // How much the word tells: ln(1 + (N - n + 1/2) / (n + 1/2)) if n of N passages have it, or
-  // kStopWordWeight for a stop word.
-  double weight;
-};
-// The weight of a word such as "the" in WordIndex::Words. Above 0, so that "out of the box" can be
-// told from "out the box", and far below that of any other word that is rare.
+// The weight of a stop word such as "the". Above 0, so that "out of the box" can be told from "out
+// the box", and far below that of a rare word.
 inline constexpr double kStopWordWeight = 0.2;
 
 // How the words of one text are spread over all passages. Every vector has an entry for each
@@ -75,8 +68,13 @@ class WordIndex {
   Result<std::vector<WordHit>> Find(std::string_view text, size_t most) const;
   // The scores behind Find. kCorrupt, kOutOfMemory.
   Result<WordScores> Score(std::string_view text) const;
-  // The words of `text` in their order, stop words included. kCorrupt, kOutOfMemory.
-  Result<std::vector<WeightedWord>> Words(std::string_view text) const;
+  // The words of `text` in their order, stop words included, in the form that the index has them
+  // in, such as stems. kLimitExceeded, kOutOfMemory.
+  Result<std::vector<std::string>> Split(std::string_view text) const;
+  // How much each word tells: ln(1 + (N - n + 1/2) / (n + 1/2)) if n of N passages have it, or
+  // kStopWordWeight for a stop word where there are others. `words` come from Split. kCorrupt,
+  // kOutOfMemory.
+  Result<std::vector<double>> Weigh(const std::vector<std::string>& words) const;
 
  private:
   class Database;
