@@ -26,11 +26,12 @@ struct Citation {
 struct SupportFeatures {
   double question = 0;         // BM25 of the question's words as a share of their weights, 0..2.2
   double question_around = 0;  // weight of the words of the question that its surroundings add
-  double claim = 0;            // BM25 of the claim's words, as `question`
-  double copied = 0;           // share of the claim in its longest run of words that is copied
-  double has_whole = 0;        // 1: the passage has the whole claim, word for word
-  double together = 0;         // the question's words here and around, times the claim's words here
   double asks = 0;             // 1: the passage is itself a question
+  // These four count less if the claim's words are few and common, as those of "no".
+  double claim = 0;      // BM25 of the claim's words, as `question`
+  double copied = 0;     // share of the claim in its heaviest run of words that is copied, 0..1
+  double has_whole = 0;  // 1: the passage has the whole claim, word for word
+  double together = 0;   // share of the question's words here and around, times the claim's here
 };
 // The rule: a weighted sum. Higher is better; sums of different questions can be compared.
 double SupportOf(const SupportFeatures& features);
@@ -43,9 +44,8 @@ Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view
                                         std::string_view claim, std::string_view question);
 
 // The passages with the most support, best first, at most `most`. Passages that share no word with
-// claim or question are left out. Errors as WordSupport.
-//
-// Measured (tests/evaluation/cite_accuracy.cc): see the table in cite.cc.
+// claim or question are left out, and so are those that are equal to one with more support. Errors
+// as WordSupport. Accuracy: cite.cc, and tests/evaluation/cite_accuracy.cc for your own questions.
 Result<std::vector<Citation>> Cite(const WordIndex& index, std::string_view text,
                                    std::span<const WordPassage> passages, std::string_view claim,
                                    std::string_view question, size_t most);

@@ -33,9 +33,11 @@ constexpr char kPlacesSql[] =
 
 // Okapi BM25. b is below the usual 0.75 because passages are sentences: among these a long one says
 // more than a short one. Measured together with the rule of engine/asking/cite.cc.
-constexpr double kK1 = 1.2, kB = 0.5;
+constexpr double kK1 = 1.2, kB = 0.4;
 // What a word counts that a passage lacks and its surroundings have (WordScores::around).
-constexpr float kHeading = 0.5f, kNext = 0.5f, kBeyond = 0.25f;
+// Measured as kB.
+constexpr float kHeading = 0.7f;
+constexpr float kNear[] = {0.7f, 0.4f, 0.2f};  // in the passages next to it, and beyond
 
 // English words that say nothing about what a passage is about, and those that make a question.
 // Parts of contractions stand alone because "'" ends a word.
@@ -360,9 +362,9 @@ class ScoreSum {
       scores_.bm25[p] += static_cast<float>(idf * count * (kK1 + 1) / (count + length));
       scores_.covered[p] += static_cast<float>(idf);
       Raise(p, 1);
-      for (const int64_t way : {-1, 1}) {
-        Raise(p + way, kNext);
-        Raise(p + 2 * way, kBeyond);
+      for (int64_t away = 1; away <= std::ssize(kNear); ++away) {
+        Raise(p + away, kNear[away - 1]);
+        Raise(p - away, kNear[away - 1]);
       }
     }
     for (const size_t p : touched_) {
@@ -482,10 +484,9 @@ Result<std::vector<std::string>> WordIndex::Split(std::string_view text) const {
 
 Result<std::vector<double>> WordIndex::Weigh(const std::vector<std::string>& words) const {
   std::lock_guard lock(database_->mutex());
-  const bool has_content = database_->HasContent(words);
   std::vector<double> weights;
   for (const std::string& word : words) {
-    if (has_content && database_->IsStop(word)) {
+    if (database_->IsStop(word)) {
       weights.push_back(kStopWordWeight);
     } else {
       LECTERN_ASSIGN(const size_t with_word, database_->CountPassages(word));

@@ -36,8 +36,8 @@ inline constexpr double kStopWordWeight = 0.2;
 struct WordScores {
   std::vector<float> bm25;     // at most 2.2 (k1 + 1), where a short passage has all words
   std::vector<float> covered;  // weight of the words that the passage itself has, 0..1
-  // Weight of the words that it lacks and its surroundings have: its heading and the two next to it
-  // count half, the two beyond these a quarter. 0..0.5.
+  // Weight of the words that it lacks and its surroundings have: its heading and the passages next
+  // to it count 0.7, those beyond 0.4 and 0.2. 0..0.7.
   std::vector<float> around;
 };
 
@@ -72,8 +72,7 @@ class WordIndex {
   // in, such as stems. kLimitExceeded, kOutOfMemory.
   Result<std::vector<std::string>> Split(std::string_view text) const;
   // How much each word tells: ln(1 + (N - n + 1/2) / (n + 1/2)) if n of N passages have it, or
-  // kStopWordWeight for a stop word where there are others. `words` come from Split. kCorrupt,
-  // kOutOfMemory.
+  // kStopWordWeight for a stop word. `words` come from Split. kCorrupt, kOutOfMemory.
   Result<std::vector<double>> Weigh(const std::vector<std::string>& words) const;
 
  private:

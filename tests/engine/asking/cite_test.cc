@@ -83,6 +83,23 @@ TEST(CiteTest, GivesRangesAndProbabilitiesBestFirst) {
   EXPECT_LT(foreign.empty() ? 0 : foreign[0].score, 0.5);
 }
 
+TEST(CiteTest, CitesEqualPassagesOnce) {
+  std::vector<std::string> lines = kTown;
+  for (int i = 0; i < 4; ++i) lines.push_back(kTown[0]);
+  const Sample town(lines);
+  const auto citations = town.CiteMost("Ada Brok", "Who designed the mill at Osk?");
+  ASSERT_EQ(citations.size(), 3u);
+  EXPECT_EQ(town.text.substr(citations[0].begin, citations[0].end - citations[0].begin), kTown[0]);
+  EXPECT_EQ(citations[1].passage, 1u);
+}
+
+TEST(CiteTest, LetsTheQuestionDecideIfTheClaimTellsLittle) {
+  const Sample sample({"There is no bridge in the east of the town.",
+                       "The mayor will not open the ferry on holidays of the church.",
+                       "No one lives in the old mill, and no dog is in the yard."});
+  EXPECT_EQ(sample.First("No", "Is the ferry open on holidays?"), 1);
+}
+
 TEST(CiteTest, FindsNothingForOtherWordsAndNone) {
   const Sample town(kTown);
   EXPECT_EQ(town.First("zeppelin", "quux?"), -1);
