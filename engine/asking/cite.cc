@@ -114,12 +114,12 @@ std::vector<uint32_t> Candidates(const WordScores& claim, const WordScores& ques
   return candidates;
 }
 
-std::string_view TextOf(std::string_view text, const WordPassage& passage) {
+std::string_view TextOf(std::string_view text, const Passage& passage) {
   return text.substr(passage.begin, passage.end - passage.begin);
 }
 
 Status AddCopies(const WordIndex& index, std::string_view text,
-                 std::span<const WordPassage> passages, const ClaimWords& claim,
+                 std::span<const Passage> passages, const ClaimWords& claim,
                  const std::vector<uint32_t>& candidates, std::vector<SupportFeatures>& features) {
   for (const uint32_t p : candidates) {
     LECTERN_ASSIGN(const auto words, index.Split(TextOf(text, passages[p])));
@@ -139,7 +139,7 @@ double SupportOf(const SupportFeatures& f) {
 }
 
 Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view text,
-                                        std::span<const WordPassage> passages,
+                                        std::span<const Passage> passages,
                                         std::string_view claim, std::string_view question) try {
   if (passages.size() != index.num_passages()) {
     return Status(Code::kInvalidArgument, "the word index has other passages");
@@ -171,7 +171,7 @@ Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view
 }
 
 Result<std::vector<Citation>> Cite(const WordIndex& index, std::string_view text,
-                                   std::span<const WordPassage> passages, std::string_view claim,
+                                   std::span<const Passage> passages, std::string_view claim,
                                    std::string_view question, size_t most) {
   LECTERN_ASSIGN(const auto support, WordSupport(index, text, passages, claim, question));
   std::vector<uint32_t> best;
@@ -183,10 +183,10 @@ Result<std::vector<Citation>> Cite(const WordIndex& index, std::string_view text
   });
   const double middle = question.empty() ? kMiddleOfClaim : kMiddle;
   std::vector<Citation> citations;
-  std::unordered_set<std::string_view> cited;
+  std::unordered_set<std::string> cited;
   for (const uint32_t p : best) {
     if (citations.size() == most) break;
-    if (!cited.insert(TextOf(text, passages[p])).second) continue;
+    if (!cited.insert(PlainText(text, passages[p])).second) continue;
     citations.push_back({p, passages[p].begin, passages[p].end,
                          1 / (1 + std::exp(-kSlope * (support[p] - middle)))});
   }

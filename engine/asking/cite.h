@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/document/passages.h"
 #include "engine/document/word_index.h"
 #include "store/status.h"
 
@@ -40,14 +41,15 @@ double SupportOf(const SupportFeatures& features);
 // passages are those that the index was built from. kInvalidArgument if their number is another;
 // kCorrupt, kLimitExceeded, kOutOfMemory. Thread-safe, as the index. 1 to 3 ms for 400 KB of text.
 Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view text,
-                                        std::span<const WordPassage> passages,
+                                        std::span<const Passage> passages,
                                         std::string_view claim, std::string_view question);
 
 // The passages with the most support, best first, at most `most`. Passages that share no word with
-// claim or question are left out, and so are those that are equal to one with more support. Errors
-// as WordSupport. Accuracy: cite.cc, and tests/evaluation/cite_accuracy.cc for your own questions.
+// claim or question are left out, and so are those that are equal to one with more support, up to
+// white space. Errors as WordSupport. Accuracy: cite.cc, and for your own documents
+// tests/evaluation/cite_accuracy.cc.
 Result<std::vector<Citation>> Cite(const WordIndex& index, std::string_view text,
-                                   std::span<const WordPassage> passages, std::string_view claim,
+                                   std::span<const Passage> passages, std::string_view claim,
                                    std::string_view question, size_t most);
 
 }  // namespace lectern

@@ -144,17 +144,19 @@ Result<Connection> OpenMemory(bool reads) {
 
 // Adds one row a passage and returns how many words each has, 65535 at most.
 Result<std::vector<uint16_t>> AddPassages(sqlite3* db, WordForms forms, std::string_view text,
-                                          std::span<const WordPassage> passages) {
+                                          std::span<const Passage> passages) {
   LECTERN_ASSIGN(const auto tokenizer, WordTokenizer::Create(db, forms));
   Query insert(db, "INSERT INTO words(rowid, passage, heading) VALUES(?1, ?2, ?3)", false);
   std::vector<uint16_t> lengths;
   lengths.reserve(passages.size());
-  for (const WordPassage& passage : passages) {
+  for (size_t i = 0; i < passages.size(); ++i) {
+    const Passage& passage = passages[i];
+    const std::string heading = HeadingPath(text, passages, i);
     const std::string_view words = text.substr(passage.begin, passage.end - passage.begin);
     uint64_t count = 0;
     LECTERN_RETURN_IF_ERROR(tokenizer->ForEachWord(words, [&](std::string_view) { ++count; }));
     lengths.push_back(static_cast<uint16_t>(std::min<uint64_t>(count, UINT16_MAX)));
-    insert.Bind(1, static_cast<int64_t>(lengths.size())).Bind(2, words).Bind(3, passage.heading);
+    insert.Bind(1, static_cast<int64_t>(lengths.size())).Bind(2, words).Bind(3, heading);
     LECTERN_RETURN_IF_ERROR(insert.Run());
   }
   return lengths;
@@ -416,7 +418,7 @@ WordIndex::WordIndex(std::unique_ptr<Database> database) : database_(std::move(d
 WordIndex::~WordIndex() = default;
 
 Result<std::string> WordIndex::Build(std::string_view text,
-                                     std::span<const WordPassage> passages) try {
+                                     std::span<const Passage> passages) try {
   if (passages.size() > UINT32_MAX) return Status(Code::kLimitExceeded, "too many passages");
   const WordForms forms = IsEnglish(text) ? WordForms::kEnglish : WordForms::kPlain;
   LECTERN_ASSIGN(const Connection connection, OpenMemory(false));

@@ -11,15 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/document/passages.h"
 #include "store/status.h"
 
 namespace lectern {
-
-// A passage to be indexed.
-struct WordPassage {
-  uint64_t begin, end;       // bytes of the text
-  std::string_view heading;  // the headings that it stands under; may be empty
-};
 
 // A passage that was found. Scores of one search can be compared, those of two cannot.
 struct WordHit {
@@ -45,10 +40,11 @@ struct WordScores {
 // its text, and 10 ns for each passage.
 class WordIndex {
  public:
-  // Makes an index of `passages` of `text`; their ranges must be inside it. Headings are found by,
-  // but count less than a passage's own words. Linear; needs about twice the index as memory.
-  // kOutOfMemory, kLimitExceeded (2^32 passages, or one of 2 GiB), kInternal.
-  static Result<std::string> Build(std::string_view text, std::span<const WordPassage> passages);
+  // Makes an index of all passages of `text` (ArePassagesOf). The words of the headings above a
+  // passage are found as well, and count less than its own. Equal texts and passages give equal
+  // bytes, with one release of SQLite. About 0.3 ms for 1 KB of text, and the index is about as
+  // large as the text; needs about twice that as memory. kOutOfMemory, kLimitExceeded, kInternal.
+  static Result<std::string> Build(std::string_view text, std::span<const Passage> passages);
 
   // Opens what Build made. `bytes` must stay valid and unchanged while the index lives; they may
   // lie in a mapped file. Damaged bytes are refused here or by a later call, never trusted.

@@ -68,8 +68,7 @@ bool IsRight(const Citation& citation, const Json::Array& ranges) {
 // A text with its passages and their index.
 struct IndexedText {
   std::string text;
-  std::vector<std::string> headings;
-  std::vector<WordPassage> passages;
+  std::vector<Passage> passages;
   std::string bytes;
   std::unique_ptr<WordIndex> index;
 };
@@ -77,20 +76,14 @@ struct IndexedText {
 Status IndexText(const Path& path, IndexedText& document, Totals& totals) {
   document.text = ReadFile(path);
   auto start = Clock::now();
-  const std::vector<Passage> split = SplitPassages(document.text, {});
+  document.passages = SplitPassages(document.text, {});
   totals.split_ms += MillisecondsSince(start);
   start = Clock::now();
-  for (size_t i = 0; i < split.size(); ++i) {
-    document.headings.push_back(HeadingPath(document.text, split, i));
-  }
-  for (size_t i = 0; i < split.size(); ++i) {
-    document.passages.push_back({split[i].begin, split[i].end, document.headings[i]});
-  }
   LECTERN_ASSIGN(document.bytes, WordIndex::Build(document.text, document.passages));
   totals.build_ms += MillisecondsSince(start);
   LECTERN_ASSIGN(document.index, WordIndex::Open(document.bytes));
   ++totals.documents;
-  totals.passages += split.size();
+  totals.passages += document.passages.size();
   totals.text_bytes += document.text.size();
   totals.index_bytes += document.bytes.size();
   return {};

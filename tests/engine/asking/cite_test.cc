@@ -11,7 +11,7 @@ namespace {
 struct Sample {
   explicit Sample(const std::vector<std::string>& lines) {
     for (const std::string& line : lines) {
-      passages.push_back({text.size(), text.size() + line.size(), ""});
+      passages.push_back({.begin = text.size(), .end = text.size() + line.size()});
       text += line + "\n";
     }
     bytes = *WordIndex::Build(text, passages);
@@ -29,7 +29,7 @@ struct Sample {
     return citations.empty() ? -1 : static_cast<int>(citations[0].passage);
   }
   std::string text, bytes;
-  std::vector<WordPassage> passages;
+  std::vector<Passage> passages;
   std::unique_ptr<WordIndex> index;
 };
 

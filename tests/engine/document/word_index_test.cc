@@ -12,15 +12,21 @@
 namespace lectern {
 namespace {
 
-// A text of the given passages, each on a line, and its index.
+// A text of the given passages, each on a line, and its index. A line that begins with "# " is a
+// heading over all lines up to the next.
 struct Sample {
-  explicit Sample(const std::vector<std::string>& lines,
-                  const std::vector<std::string>& headings = {}) {
-    std::vector<WordPassage> passages;
-    for (size_t i = 0; i < lines.size(); ++i) {
-      const std::string_view heading = i < headings.size() ? headings[i] : std::string_view();
-      passages.push_back({text.size(), text.size() + lines[i].size(), heading});
-      text += lines[i] + "\n";
+  explicit Sample(const std::vector<std::string>& lines) {
+    std::vector<Passage> passages;
+    uint32_t heading = 0;
+    for (const std::string& line : lines) {
+      const bool is_heading = line.starts_with("# ");
+      if (is_heading) heading = static_cast<uint32_t>(passages.size() + 1);
+      passages.push_back({.begin = text.size() + (is_heading ? 2 : 0),
+                          .end = text.size() + line.size(),
+                          .heading = is_heading ? 0 : heading,
+                          .kind = is_heading ? PassageKind::kHeading : PassageKind::kSentence,
+                          .level = is_heading});
+      text += line + "\n";
     }
     auto built = WordIndex::Build(text, passages);
     EXPECT_TRUE(built.ok()) << built.status().message();
@@ -94,11 +100,16 @@ TEST(WordIndexTest, TakesTheSyntaxOfQueriesForPlainText) {
 }
 
 TEST(WordIndexTest, CountsHeadingsAndNeighboursALittle) {
-  const std::vector<std::string> lines = {"Nothing.", "It costs 45.",  "Nothing.", "Nothing.",
-                                          "Nothing.", "It costs 120.", "Nothing.", "Nothing."};
-  const Sample headed(lines, {"Valves", "Valves", "Valves", "Valves", "Pumps", "Pumps"});
-  EXPECT_EQ(headed.Find("What do pumps cost?", 2), (Numbers{5, 1}));
-  EXPECT_EQ(headed.Find("What do valves cost?", 2), (Numbers{1, 5}));
+  const Strings under_headings = {"# Valves", "Nothing.", "It costs 45.",  "Nothing.", "Nothing.",
+                                  "Nothing.", "# Pumps",  "Nothing.", "It costs 120.", "Nothing."};
+  const Sample headed(under_headings);
+  const auto is_before = [&](const char* question, uint32_t first, uint32_t second) {
+    const Numbers found = headed.Find(question);
+    return std::find(found.begin(), found.end(), first) <
+           std::find(found.begin(), found.end(), second);
+  };
+  EXPECT_TRUE(is_before("What do pumps cost?", 8, 2));
+  EXPECT_TRUE(is_before("What do valves cost?", 2, 8));
   const Sample near({"Nothing.", "It costs 45.", "Nothing.", "Nothing.", "The pump.",
                      "It costs 120.", "Nothing."});
   EXPECT_EQ(near.Find("costs pump", 2), (Numbers{4, 5}));
