@@ -170,7 +170,7 @@ Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view
   return Status(Code::kOutOfMemory, "citing: out of memory");
 }
 
-Result<std::vector<Citation>> Cite(const WordIndex& index, std::string_view text,
+Result<std::vector<CitedPassage>> Cite(const WordIndex& index, std::string_view text,
                                    std::span<const Passage> passages, std::string_view claim,
                                    std::string_view question, size_t most) {
   LECTERN_ASSIGN(const auto support, WordSupport(index, text, passages, claim, question));
@@ -182,7 +182,7 @@ Result<std::vector<Citation>> Cite(const WordIndex& index, std::string_view text
     return support[a] != support[b] ? support[a] > support[b] : a < b;
   });
   const double middle = question.empty() ? kMiddleOfClaim : kMiddle;
-  std::vector<Citation> citations;
+  std::vector<CitedPassage> citations;
   std::unordered_set<std::string> cited;
   for (const uint32_t p : best) {
     if (citations.size() == most) break;

@@ -8,14 +8,16 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/document/document.h"
 #include "engine/document/passages.h"
 #include "engine/document/word_index.h"
+#include "engine/requests/requests.h"
 #include "store/status.h"
 
 namespace lectern {
 
 // A passage that supports a text.
-struct Citation {
+struct CitedPassage {
   uint32_t passage;     // its number, from 0
   uint64_t begin, end;  // its bytes in the document's text
   // Probability in (0, 1) that the passage states the claim, as far as words tell. Calibrated with
@@ -48,9 +50,14 @@ Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view
 // claim or question are left out, and so are those that are equal to one with more support, up to
 // white space. Errors as WordSupport. Accuracy: cite.cc, and for your own documents
 // tests/evaluation/cite_accuracy.cc.
-Result<std::vector<Citation>> Cite(const WordIndex& index, std::string_view text,
+Result<std::vector<CitedPassage>> Cite(const WordIndex& index, std::string_view text,
                                    std::span<const Passage> passages, std::string_view claim,
                                    std::string_view question, size_t most);
+
+// Cites each sentence of the request's text (Engine::Cite). kInvalidArgument, kLimitExceeded; codes
+// of Document::words. Thread-safe.
+Result<std::vector<Citation>> CiteFromDocument(const Document& document,
+                                               const CiteRequest& request);
 
 }  // namespace lectern
 

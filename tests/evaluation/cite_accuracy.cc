@@ -56,7 +56,7 @@ std::string TextMember(const Json& object, const char* key) {
   return member == nullptr || member->string() == nullptr ? "" : *member->string();
 }
 
-bool IsRight(const Citation& citation, const Json::Array& ranges) {
+bool IsRight(const CitedPassage& citation, const Json::Array& ranges) {
   return std::any_of(ranges.begin(), ranges.end(), [&](const Json& range) {
     const Json *begin = range.Find("begin"), *end = range.Find("end");
     return begin != nullptr && end != nullptr &&
@@ -103,7 +103,7 @@ Status Measure(const IndexedText& document, const std::string& claim, const std:
   (is_right ? figures.right_score : figures.wrong_score) += citations[0].score;
   figures.first += is_right;
   figures.one_of_three += std::any_of(citations.begin(), citations.end(),
-                                      [&](const Citation& c) { return IsRight(c, ranges); });
+                                      [&](const CitedPassage& c) { return IsRight(c, ranges); });
   return {};
 }
 

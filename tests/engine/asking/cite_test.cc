@@ -17,7 +17,7 @@ struct Sample {
     bytes = *WordIndex::Build(text, passages);
     index = *WordIndex::Open(bytes);
   }
-  std::vector<Citation> CiteMost(std::string_view claim, std::string_view question,
+  std::vector<CitedPassage> CiteMost(std::string_view claim, std::string_view question,
                                  size_t most = 3) const {
     auto citations = Cite(*index, text, passages, claim, question, most);
     EXPECT_TRUE(citations.ok()) << citations.status().message();
