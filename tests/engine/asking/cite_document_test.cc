@@ -57,7 +57,8 @@ TEST_F(CiteDocumentTest, CitesEachSentenceWithoutAModel) {
   EXPECT_EQ(ferry.text, "The ferry leaves from the old harbour on Sundays.");
   EXPECT_EQ(ferry.page, 2u);
   EXPECT_EQ(ferry.heading, "The harbour");
-  EXPECT_GT(ferry.score, 0.5);
+  EXPECT_GT(ferry.score, 0);
+  EXPECT_LT(ferry.score, 1);
 }
 
 TEST_F(CiteDocumentTest, TakesAQuestionAndManyPassages) {
