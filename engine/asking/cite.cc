@@ -34,8 +34,8 @@ constexpr double kSlope = 0.45;
 // Supports of probability 1/2. Without a question, support is smaller.
 constexpr double kMiddle = 11.7, kMiddleOfClaim = 7.4;
 
-// A claim tells little if its words are few and common, as in "no" or "6": then the question decides.
-// Its features count T / (T + kCommonClaim), where T is the summed weight of its distinct words.
+// A claim tells little if its words are few and common, as in "no" or "6": then the question
+// decides. The claim's features count T / (T + kCommonClaim), where T is the summed weight of its distinct words.
 constexpr double kCommonClaim = 2;
 
 // Copied runs are looked for in this many passages, by their words: others have few of them.

@@ -162,8 +162,8 @@ int CreateTokenizer(void* context, const char** args, int num_args, Fts5Tokenize
                            "categories", "L* M* N* Co"};
   const int skipped = is_english ? 0 : 1;  // porter's first argument names the tokenizer under it
   Fts5Tokenizer* instance = nullptr;
-  rc = inner.xCreate(inner_context, options + skipped, static_cast<int>(std::size(options)) - skipped,
-                     &instance);
+  rc = inner.xCreate(inner_context, options + skipped,
+                     static_cast<int>(std::size(options)) - skipped, &instance);
   if (rc != SQLITE_OK) return rc;
   auto* tokenizer = new (std::nothrow) ScriptTokenizer(inner, instance);
   if (tokenizer == nullptr) {
