@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "engine/asking/ask.h"
+#include "engine/asking/cite.h"
 #include "engine/document/document.h"
 #include "engine/document/document_names.h"
 #include "engine/document/find_document.h"
@@ -210,6 +211,12 @@ class LocalEngine : public Engine {
       if (is_there) damages.push_back({ToHex(row.id), row.name, std::move(status)});
     }
     return damages;
+  }
+
+  Result<std::vector<Citation>> Cite(std::string_view name, const CiteRequest& request) override {
+    LECTERN_ASSIGN(const DocumentRow row, Find(name));
+    LECTERN_ASSIGN(const auto document, OpenDocument(row));
+    return CiteFromDocument(*document, request);
   }
 
   Result<DocumentPlan> ShowPlan(std::string_view name) override {

@@ -61,6 +61,7 @@ enum class SectionKind : uint32_t {
   kCosineSums = 1040,        // f64[whole chunks of 512 tokens][layers], in document.shard
   kSource = 1041,            // bytes: source of the text that kName names
   kPassages = 1042,          // PassageEntry[passages of the text], in document.shard
+  kWords = 1043,             // SQLite database of the passages' words, in document.shard
 };
 
 // The first bytes of the file. Readers must not use a field before header_crc is checked.

@@ -206,6 +206,9 @@ Document::~Document() {
 Status Document::ReserveRam() {
   uint64_t kept = document_shard_->header().payload_bytes;
   if (contents_.passages.empty()) kept += contents_.text.size();  // more than prose's passages need
+  if (document_shard_->Find(SectionKind::kWords, 0, 0) == nullptr) {
+    kept += 2 * contents_.text.size();  // words() would make an index
+  }
   for (const auto& layer : layers_) {
     const uint64_t kept_of_layer = KeptBytes(*layer->shard);
     kept += kept_of_layer + MetricBytes(*layer->shard);
@@ -253,6 +256,26 @@ std::span<const Passage> Document::passages() const {
   std::call_once(split_.once,
                  [this] { split_.passages = SplitPassages(contents_.text, contents_.pages); });
   return split_.passages;
+}
+
+Result<const WordIndex*> Document::words() const {
+  const ShardReader& shard = *document_shard_;
+  const std::lock_guard lock(words_.mutex);
+  if (words_.index) return words_.index.get();
+  std::string_view bytes;
+  if (shard.Find(SectionKind::kWords, 0, 0) != nullptr) {
+    LECTERN_ASSIGN(const auto stored, shard.Section(SectionKind::kWords, 0, 0));
+    bytes = {reinterpret_cast<const char*>(stored.data()), stored.size()};
+  } else {
+    LECTERN_ASSIGN(words_.bytes, WordIndex::Build(contents_.text, passages()));
+    bytes = words_.bytes;
+  }
+  LECTERN_ASSIGN(auto index, WordIndex::Open(bytes));
+  if (index->num_passages() != passages().size()) {
+    return Corrupt(shard.path(), "its words are those of other passages");
+  }
+  words_.index = std::move(index);
+  return words_.index.get();
 }
 
 // Reads {"cosine": [layers]}, if the shard has it.

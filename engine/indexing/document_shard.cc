@@ -6,6 +6,7 @@
 
 #include "engine/document/document.h"
 #include "engine/document/passages.h"
+#include "engine/document/word_index.h"
 #include "engine/model/formats/json.h"
 #include "engine/requests/report_json.h"
 #include "index/kmeans.h"
@@ -128,6 +129,8 @@ Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
   if (!passages.empty()) {
     LECTERN_RETURN_IF_ERROR(
         add(SectionKind::kPassages, passages.data(), passages.size() * sizeof(Passage)));
+    LECTERN_ASSIGN(const std::string words, WordIndex::Build(text, passages));
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kWords, words.data(), words.size()));
   }
   // Statistics serve budgets below 1, so only documents with clusters have them. The sums let a
   // later version of the text reuse rows (reuse_kv.h).

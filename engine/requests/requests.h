@@ -318,6 +318,25 @@ struct Evidence {
   std::vector<Place> places = {};
 };
 
+// A passage of a document that supports a sentence of a given text.
+struct Citation {
+  uint64_t claim_begin, claim_end;  // bytes of the sentence in the given text
+  uint64_t begin, end;              // bytes of the passage in the document's text
+  std::string text;                 // exactly those bytes
+  // The probability in (0, 1) that the passage states the sentence, as far as words tell.
+  double score = 0;
+  std::optional<uint32_t> page;  // where it begins, from 1; when the document has pages
+  std::string heading;           // the headings above it: "Chapter 2 > Rent"; empty: none
+};
+
+// A text to be cited from a document.
+struct CiteRequest {
+  std::string text;      // such as an answer, of any origin; UTF-8, at most kMaxCitedBytes
+  std::string question;  // which `text` answers; empty: not known, and citations are less sure
+  uint32_t max_citations = 3;  // of each sentence, 1..100
+};
+inline constexpr size_t kMaxCitedBytes = 1 << 20;
+
 struct KvReceipt {
   float budget = 1;  // share of the whole document's K+V bytes, whatever of it is stored
   bool is_auto = false;  // it follows from max_divergence

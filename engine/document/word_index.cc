@@ -1,0 +1,501 @@
+#include "engine/document/word_index.h"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <new>
+#include <unordered_set>
+#include <utility>
+
+#include "engine/document/word_tokenizer.h"
+
+namespace lectern {
+namespace {
+
+// The schema. An index that holds another is refused.
+constexpr int kVersion = 1;
+constexpr char kLengthsSql[] = "CREATE TABLE lengths(words BLOB NOT NULL) STRICT";
+// Without content: the text itself is stored elsewhere.
+std::string WordsSql(WordForms forms) {
+  return std::string(
+             "CREATE VIRTUAL TABLE words USING fts5(passage, heading, content='', columnsize=0, "
+             "tokenize='lectern ") +
+         (forms == WordForms::kEnglish ? "english')" : "plain')");
+}
+// Lists every place of a word: (term, doc, col, offset). It lies outside of the index's bytes.
+constexpr char kPlacesSql[] =
+    "CREATE VIRTUAL TABLE temp.places USING fts5vocab('main', 'words', 'instance')";
+
+// Okapi BM25. b is below the usual 0.75 because passages are sentences: among these a long one says
+// more than a short one. Measured together with the rule of engine/asking/cite.cc.
+constexpr double kK1 = 1.2, kB = 0.4;
+// What a word counts that a passage lacks and its surroundings have (WordScores::around).
+// Measured as kB.
+constexpr float kHeading = 0.7f;
+constexpr float kNear[] = {0.7f, 0.4f, 0.2f};  // in the passages next to it, and beyond
+
+// English words that say nothing about what a passage is about, and those that make a question.
+// Parts of contractions stand alone because "'" ends a word.
+constexpr char kEnglishStopWords[] =
+    "a about above after again all also am an and any are as at be because been before being "
+    "below between both but by can could did do does doing down during each either else ever few "
+    "for from further had has have having he her here hers him his how i if in into is it its "
+    "itself just let may me might more most must my neither no nor not of off on once one only or "
+    "other our ours out over own per same shall she should since so some such than that the their "
+    "theirs them then there these they this those through to too under until up upon us very was "
+    "we were what when where whether which while who whom whose why will with within without "
+    "would you your yours s t d ll re ve m don doesn didn isn aren wasn weren won";
+
+struct CloseDatabase {
+  void operator()(sqlite3* db) const { sqlite3_close(db); }
+};
+using Connection = std::unique_ptr<sqlite3, CloseDatabase>;
+
+Status SqliteStatus(sqlite3* db, int rc, bool reads) {
+  if (rc == SQLITE_OK || rc == SQLITE_ROW || rc == SQLITE_DONE) return {};
+  const std::string text = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+  if ((rc & 0xFF) == SQLITE_NOMEM || rc == SQLITE_IOERR_NOMEM) {
+    return Status(Code::kOutOfMemory, "word index: " + text);
+  }
+  if (!reads) return Status(Code::kInternal, "making the word index: " + text);
+  return Status(Code::kCorrupt, "word index: " + text + "; index the document again");
+}
+
+Status Corrupt(const std::string& reason) {
+  return Status(Code::kCorrupt, "word index: " + reason + "; index the document again");
+}
+
+// A prepared statement that can run again and again.
+class Query {
+ public:
+  Query(sqlite3* db, const std::string& sql, bool reads) : db_(db), reads_(reads) {
+    rc_ = sqlite3_prepare_v2(db, sql.c_str(), -1, &statement_, nullptr);
+  }
+  ~Query() { sqlite3_finalize(statement_); }
+  Query(const Query&) = delete;
+  Query& operator=(const Query&) = delete;
+
+  // The value must stay until the run ends.
+  Query& Bind(int at, std::string_view text) {
+    const char* data = text.empty() ? "" : text.data();
+    if (rc_ == SQLITE_OK) {
+      rc_ = sqlite3_bind_text64(statement_, at, data, text.size(), SQLITE_STATIC, SQLITE_UTF8);
+    }
+    return *this;
+  }
+  Query& Bind(int at, int64_t value) {
+    if (rc_ == SQLITE_OK) rc_ = sqlite3_bind_int64(statement_, at, value);
+    return *this;
+  }
+  // True: there is a row. False: no more, or an error.
+  bool Step() {
+    if (rc_ != SQLITE_OK && rc_ != SQLITE_ROW) return false;
+    rc_ = sqlite3_step(statement_);
+    return rc_ == SQLITE_ROW;
+  }
+  int64_t Int(int column) { return sqlite3_column_int64(statement_, column); }
+  // Valid until the next Step or Reset.
+  std::string_view Bytes(int column) {
+    const void* data = sqlite3_column_blob(statement_, column);
+    if (data == nullptr) return {};
+    return {static_cast<const char*>(data),
+            static_cast<size_t>(sqlite3_column_bytes(statement_, column))};
+  }
+  // Ends a run; returns what went wrong in it.
+  Status Reset() {
+    Status status = SqliteStatus(db_, rc_, reads_);
+    if (statement_ != nullptr) {
+      sqlite3_reset(statement_);
+      rc_ = SQLITE_OK;
+    }
+    return status;
+  }
+  Status Run() {
+    while (Step()) {
+    }
+    return Reset();
+  }
+
+ private:
+  sqlite3* const db_;
+  const bool reads_;
+  sqlite3_stmt* statement_ = nullptr;
+  int rc_;
+};
+
+Status Execute(sqlite3* db, const std::string& sql, bool reads) {
+  return Query(db, sql, reads).Run();
+}
+
+Result<Connection> OpenMemory(bool reads) {
+  sqlite3* db = nullptr;
+  const int rc = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+                                 nullptr);
+  Connection connection(db);
+  LECTERN_RETURN_IF_ERROR(SqliteStatus(db, rc, reads));
+  LECTERN_RETURN_IF_ERROR(RegisterWordTokenizer(db));
+  return connection;
+}
+
+// Adds one row a passage and returns how many words each has, 65535 at most.
+Result<std::vector<uint16_t>> AddPassages(sqlite3* db, WordForms forms, std::string_view text,
+                                          std::span<const Passage> passages) {
+  LECTERN_ASSIGN(const auto tokenizer, WordTokenizer::Create(db, forms));
+  Query insert(db, "INSERT INTO words(rowid, passage, heading) VALUES(?1, ?2, ?3)", false);
+  std::vector<uint16_t> lengths;
+  lengths.reserve(passages.size());
+  for (size_t i = 0; i < passages.size(); ++i) {
+    const Passage& passage = passages[i];
+    const std::string heading = HeadingPath(text, passages, i);
+    const std::string_view words = text.substr(passage.begin, passage.end - passage.begin);
+    uint64_t count = 0;
+    LECTERN_RETURN_IF_ERROR(tokenizer->ForEachWord(words, [&](std::string_view) { ++count; }));
+    lengths.push_back(static_cast<uint16_t>(std::min<uint64_t>(count, UINT16_MAX)));
+    insert.Bind(1, static_cast<int64_t>(lengths.size())).Bind(2, words).Bind(3, heading);
+    LECTERN_RETURN_IF_ERROR(insert.Run());
+  }
+  return lengths;
+}
+
+Status AddLengths(sqlite3* db, const std::vector<uint16_t>& lengths) {
+  std::string bytes;
+  for (const uint16_t length : lengths) {
+    bytes += static_cast<char>(length & 0xFF);
+    bytes += static_cast<char>(length >> 8);
+  }
+  return Query(db, "INSERT INTO lengths VALUES(CAST(?1 AS BLOB))", false).Bind(1, bytes).Run();
+}
+
+Result<std::string> Serialize(sqlite3* db) {
+  sqlite3_int64 size = 0;
+  unsigned char* data = sqlite3_serialize(db, "main", &size, 0);
+  if (data == nullptr) return Status(Code::kOutOfMemory, "making the word index: out of memory");
+  std::string bytes(reinterpret_cast<const char*>(data), static_cast<size_t>(size));
+  sqlite3_free(data);
+  return bytes;
+}
+
+// One value of a query that must give exactly one row; nothing if it gives none.
+Result<std::string> TextOf(sqlite3* db, const std::string& sql) {
+  Query query(db, sql, true);
+  const std::string text(query.Step() ? query.Bytes(0) : std::string_view());
+  LECTERN_RETURN_IF_ERROR(query.Reset());
+  return text;
+}
+
+// How often passages have one word, and which headings do.
+struct Postings {
+  std::vector<std::pair<uint32_t, uint32_t>> passages;  // number and count, ascending
+  std::vector<uint32_t> headings;                       // ascending
+};
+
+double InverseDocumentFrequency(size_t num_passages, size_t with_word) {
+  const double n = static_cast<double>(with_word);
+  return std::log(1 + (static_cast<double>(num_passages) - n + 0.5) / (n + 0.5));
+}
+
+}  // namespace
+
+// The connection and what belongs to it. Not thread-safe but for `mutex`.
+class WordIndex::Database {
+ public:
+  static Result<std::unique_ptr<Database>> Open(std::string_view bytes);
+
+  std::mutex& mutex() { return mutex_; }
+  std::span<const uint16_t> lengths() const { return lengths_; }
+  double mean_length() const { return mean_length_; }
+
+  // The words of a text in their order.
+  Result<std::vector<std::string>> Split(std::string_view text) {
+    std::vector<std::string> words;
+    LECTERN_RETURN_IF_ERROR(
+        tokenizer_->ForEachWord(text, [&](std::string_view word) { words.emplace_back(word); }));
+    return words;
+  }
+  // Whether to pass over stop words in a text of these words: only if it has others.
+  bool HasContent(const std::vector<std::string>& words) const {
+    return std::any_of(words.begin(), words.end(), [&](const auto& w) { return !IsStop(w); });
+  }
+  bool IsStop(const std::string& word) const { return stop_words_.contains(word); }
+  Result<Postings> Find(const std::string& word);
+  Result<size_t> CountPassages(const std::string& word);
+
+ private:
+  explicit Database(Connection db) : db_(std::move(db)) {}
+  Status Prepare();
+  Result<WordForms> CheckSchema();
+  Status ReadLengths();
+
+  std::mutex mutex_;
+  Connection db_;
+  std::unique_ptr<WordTokenizer> tokenizer_;  // closed before db_
+  std::unique_ptr<Query> places_, count_;
+  std::unordered_set<std::string> stop_words_;
+  std::vector<uint16_t> lengths_;  // words of each passage
+  double mean_length_ = 1;
+};
+
+Result<std::unique_ptr<WordIndex::Database>> WordIndex::Database::Open(std::string_view bytes) {
+  LECTERN_ASSIGN(Connection db, OpenMemory(true));
+  // SQLite takes a pointer to bytes that it could write, and does not write them if READONLY.
+  auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));
+  const auto size = static_cast<sqlite3_int64>(bytes.size());
+  const int rc =
+      sqlite3_deserialize(db.get(), "main", data, size, size, SQLITE_DESERIALIZE_READONLY);
+  LECTERN_RETURN_IF_ERROR(SqliteStatus(db.get(), rc, true));
+  auto database = std::unique_ptr<Database>(new Database(std::move(db)));
+  LECTERN_RETURN_IF_ERROR(database->Prepare());
+  return database;
+}
+
+Status WordIndex::Database::Prepare() {
+  sqlite3* db = db_.get();
+  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  for (const char* sql : {"PRAGMA cell_size_check=ON", "PRAGMA temp_store=MEMORY"}) {
+    LECTERN_RETURN_IF_ERROR(Execute(db, sql, true));
+  }
+  LECTERN_ASSIGN(const WordForms forms, CheckSchema());
+  LECTERN_RETURN_IF_ERROR(ReadLengths());
+  LECTERN_RETURN_IF_ERROR(Execute(db, kPlacesSql, true));
+  places_ = std::make_unique<Query>(db, "SELECT doc, col FROM temp.places WHERE term=?1", true);
+  count_ = std::make_unique<Query>(
+      db, "SELECT count(DISTINCT doc) FROM temp.places WHERE term=?1 AND col='passage'", true);
+  LECTERN_RETURN_IF_ERROR(places_->Reset());
+  LECTERN_RETURN_IF_ERROR(count_->Reset());
+  LECTERN_ASSIGN(tokenizer_, WordTokenizer::Create(db, forms));
+  if (forms != WordForms::kEnglish) return {};
+  return tokenizer_->ForEachWord(kEnglishStopWords,
+                                 [&](std::string_view word) { stop_words_.emplace(word); });
+}
+
+Result<WordForms> WordIndex::Database::CheckSchema() {
+  sqlite3* db = db_.get();
+  LECTERN_ASSIGN(const std::string version, TextOf(db, "PRAGMA user_version"));
+  if (version != std::to_string(kVersion)) {
+    // A damaged number looks like that of a later version: only a small one is believed.
+    if (version.size() <= 2 && version > std::to_string(kVersion)) {
+      return Status(Code::kUnsupportedVersion, "word index of version " + version +
+                                                   ", this build reads " +
+                                                   std::to_string(kVersion) +
+                                                   "; use a newer Lectern");
+    }
+    return Corrupt("version " + version);
+  }
+  LECTERN_ASSIGN(const std::string lengths,
+                 TextOf(db, "SELECT sql FROM main.sqlite_schema WHERE name='lengths'"));
+  LECTERN_ASSIGN(const std::string words,
+                 TextOf(db, "SELECT sql FROM main.sqlite_schema WHERE name='words'"));
+  for (const WordForms forms : {WordForms::kEnglish, WordForms::kPlain}) {
+    if (words == WordsSql(forms) && lengths == kLengthsSql) return forms;
+  }
+  return Corrupt("other tables than it should have");
+}
+
+Status WordIndex::Database::ReadLengths() {
+  LECTERN_ASSIGN(const std::string bytes, TextOf(db_.get(), "SELECT words FROM main.lengths"));
+  if (bytes.size() % 2 != 0) return Corrupt("half a length");
+  uint64_t sum = 0;
+  for (size_t i = 0; i < bytes.size(); i += 2) {
+    lengths_.push_back(static_cast<uint16_t>(static_cast<uint8_t>(bytes[i]) |
+                                             static_cast<uint8_t>(bytes[i + 1]) << 8));
+    sum += lengths_.back();
+  }
+  if (sum > 0) mean_length_ = static_cast<double>(sum) / static_cast<double>(lengths_.size());
+  return {};
+}
+
+Result<Postings> WordIndex::Database::Find(const std::string& word) {
+  Postings postings;
+  int64_t before = 0;
+  places_->Bind(1, word);
+  while (places_->Step()) {
+    const int64_t row = places_->Int(0);
+    if (row < std::max<int64_t>(before, 1) || row > static_cast<int64_t>(lengths_.size())) {
+      static_cast<void>(places_->Reset());
+      return Corrupt("a passage that there is not");
+    }
+    before = row;
+    const auto passage = static_cast<uint32_t>(row - 1);
+    if (places_->Bytes(1) == "heading") {
+      if (postings.headings.empty() || postings.headings.back() != passage) {
+        postings.headings.push_back(passage);
+      }
+    } else if (!postings.passages.empty() && postings.passages.back().first == passage) {
+      ++postings.passages.back().second;
+    } else {
+      postings.passages.emplace_back(passage, 1);
+    }
+  }
+  LECTERN_RETURN_IF_ERROR(places_->Reset());
+  return postings;
+}
+
+Result<size_t> WordIndex::Database::CountPassages(const std::string& word) {
+  count_->Bind(1, word);
+  const int64_t count = count_->Step() ? count_->Int(0) : 0;
+  LECTERN_RETURN_IF_ERROR(count_->Reset());
+  return std::min(static_cast<size_t>(count), lengths_.size());
+}
+
+namespace {
+
+// Adds up WordScores, one word at a time.
+class ScoreSum {
+ public:
+  ScoreSum(std::span<const uint16_t> lengths, double mean_length)
+      : lengths_(lengths), mean_length_(mean_length), near_(lengths.size()) {
+    scores_.bm25.resize(lengths.size());
+    scores_.covered.resize(lengths.size());
+    scores_.around.resize(lengths.size());
+  }
+
+  void Add(const Postings& postings) {
+    const double idf = InverseDocumentFrequency(lengths_.size(), postings.passages.size());
+    total_ += idf;
+    for (const uint32_t p : postings.headings) Raise(p, kHeading);
+    for (const auto& [p, count] : postings.passages) {
+      const double length = kK1 * (1 - kB + kB * lengths_[p] / mean_length_);
+      scores_.bm25[p] += static_cast<float>(idf * count * (kK1 + 1) / (count + length));
+      scores_.covered[p] += static_cast<float>(idf);
+      Raise(p, 1);
+      for (int64_t away = 1; away <= std::ssize(kNear); ++away) {
+        Raise(p + away, kNear[away - 1]);
+        Raise(p - away, kNear[away - 1]);
+      }
+    }
+    for (const size_t p : touched_) {
+      if (near_[p] < 1) scores_.around[p] += static_cast<float>(idf) * near_[p];
+      near_[p] = 0;
+    }
+    touched_.clear();
+  }
+
+  WordScores Take() && {
+    if (total_ > 0) {
+      for (auto* values : {&scores_.bm25, &scores_.covered, &scores_.around}) {
+        for (float& value : *values) value = static_cast<float>(value / total_);
+      }
+    }
+    return std::move(scores_);
+  }
+
+ private:
+  // Notes that the word is in `passage` or about it. A passage before the first is none.
+  void Raise(int64_t passage, float share) {
+    if (passage < 0 || passage >= static_cast<int64_t>(near_.size())) return;
+    float& near = near_[static_cast<size_t>(passage)];
+    if (near == 0) touched_.push_back(static_cast<size_t>(passage));
+    near = std::max(near, share);
+  }
+
+  const std::span<const uint16_t> lengths_;
+  const double mean_length_;
+  double total_ = 0;  // weights of the words so far
+  WordScores scores_;
+  std::vector<float> near_;      // of the word at hand, 1: the passage has it
+  std::vector<size_t> touched_;  // where near_ is above 0
+};
+
+// The first of every word that counts.
+std::vector<std::string> Distinct(const std::vector<std::string>& words, auto counts) {
+  std::vector<std::string> distinct;
+  std::unordered_set<std::string_view> seen;
+  for (const std::string& word : words) {
+    if (counts(word) && seen.insert(word).second) distinct.push_back(word);
+  }
+  return distinct;
+}
+
+}  // namespace
+
+WordIndex::WordIndex(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+WordIndex::~WordIndex() = default;
+
+Result<std::string> WordIndex::Build(std::string_view text,
+                                     std::span<const Passage> passages) try {
+  if (passages.size() > UINT32_MAX) return Status(Code::kLimitExceeded, "too many passages");
+  const WordForms forms = IsEnglish(text) ? WordForms::kEnglish : WordForms::kPlain;
+  LECTERN_ASSIGN(const Connection connection, OpenMemory(false));
+  sqlite3* db = connection.get();
+  // Small pages: most of a short document's index would be empty pages.
+  for (const std::string& sql :
+       {std::string("PRAGMA page_size=1024"), WordsSql(forms), std::string(kLengthsSql),
+        "PRAGMA user_version=" + std::to_string(kVersion), std::string("BEGIN")}) {
+    LECTERN_RETURN_IF_ERROR(Execute(db, sql, false));
+  }
+  LECTERN_ASSIGN(const auto lengths, AddPassages(db, forms, text, passages));
+  LECTERN_RETURN_IF_ERROR(AddLengths(db, lengths));
+  // One segment instead of several, and no free pages.
+  for (const char* sql : {"INSERT INTO words(words) VALUES('optimize')", "COMMIT", "VACUUM"}) {
+    LECTERN_RETURN_IF_ERROR(Execute(db, sql, false));
+  }
+  return Serialize(db);
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "making the word index: out of memory");
+}
+
+Result<std::unique_ptr<WordIndex>> WordIndex::Open(std::string_view bytes) try {
+  LECTERN_ASSIGN(auto database, Database::Open(bytes));
+  return std::unique_ptr<WordIndex>(new WordIndex(std::move(database)));
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "opening the word index: out of memory");
+}
+
+size_t WordIndex::num_passages() const { return database_->lengths().size(); }
+
+Result<WordScores> WordIndex::Score(std::string_view text) const {
+  std::lock_guard lock(database_->mutex());
+  LECTERN_ASSIGN(const auto words, database_->Split(text));
+  const bool has_content = database_->HasContent(words);
+  ScoreSum sum(database_->lengths(), database_->mean_length());
+  for (const std::string& word :
+       Distinct(words, [&](const auto& w) { return !has_content || !database_->IsStop(w); })) {
+    LECTERN_ASSIGN(const Postings postings, database_->Find(word));
+    sum.Add(postings);
+  }
+  return std::move(sum).Take();
+}
+
+Result<std::vector<WordHit>> WordIndex::Find(std::string_view text, size_t most) const {
+  LECTERN_ASSIGN(const WordScores scores, Score(text));
+  std::vector<WordHit> hits;
+  for (uint32_t p = 0; p < scores.bm25.size(); ++p) {
+    // Every word of the passage's own comes before any of its surroundings' alone.
+    const double score = double{scores.bm25[p]} + double{scores.around[p]};
+    if (scores.covered[p] > 0) hits.push_back({p, score});
+  }
+  const size_t kept = std::min(most, hits.size());
+  std::partial_sort(hits.begin(), hits.begin() + static_cast<ptrdiff_t>(kept), hits.end(),
+                    [](const WordHit& a, const WordHit& b) {
+                      return a.score != b.score ? a.score > b.score : a.passage < b.passage;
+                    });
+  hits.resize(kept);
+  return hits;
+}
+
+Result<std::vector<std::string>> WordIndex::Split(std::string_view text) const {
+  std::lock_guard lock(database_->mutex());
+  return database_->Split(text);
+}
+
+Result<std::vector<double>> WordIndex::Weigh(const std::vector<std::string>& words) const {
+  std::lock_guard lock(database_->mutex());
+  std::vector<double> weights;
+  for (const std::string& word : words) {
+    if (database_->IsStop(word)) {
+      weights.push_back(kStopWordWeight);
+    } else {
+      LECTERN_ASSIGN(const size_t with_word, database_->CountPassages(word));
+      weights.push_back(InverseDocumentFrequency(num_passages(), with_word));
+    }
+  }
+  return weights;
+}
+
+}  // namespace lectern

@@ -1,0 +1,52 @@
+// Cuts text into words for the word index: stems for English, plain words for other languages that
+// put spaces between words, and pairs of characters for scripts that do not (Chinese, Japanese,
+// Thai …). One text may mix them.
+#ifndef LECTERN_ENGINE_DOCUMENT_WORD_TOKENIZER_H_
+#define LECTERN_ENGINE_DOCUMENT_WORD_TOKENIZER_H_
+
+#include <memory>
+#include <string_view>
+
+#include "kernels/function_ref.h"
+#include "store/status.h"
+
+struct sqlite3;
+struct Fts5Tokenizer;
+
+namespace lectern {
+
+// The rules for words between which the text has spaces.
+enum class WordForms {
+  kPlain,    // words, folded to lower case and without diacritics
+  kEnglish,  // the same, and cut to their stems by Porter's algorithm
+};
+
+// Whether a text is mostly English: at least one word in ten is one of English's commonest words.
+// Only ASCII words count, as words of other scripts say nothing about the rest. Linear.
+bool IsEnglish(std::string_view text);
+
+// Registers the tokenizer "lectern" with a connection, for FTS5 tables with
+// tokenize='lectern english' or 'lectern plain'. kInternal: SQLite lacks FTS5.
+Status RegisterWordTokenizer(sqlite3* db);
+
+// The same tokenizer, to be called directly. Not thread-safe; must not outlive its connection.
+class WordTokenizer {
+ public:
+  // `db` has the tokenizer registered. kOutOfMemory, kInternal.
+  static Result<std::unique_ptr<WordTokenizer>> Create(sqlite3* db, WordForms forms);
+  ~WordTokenizer();
+  WordTokenizer(const WordTokenizer&) = delete;
+  WordTokenizer& operator=(const WordTokenizer&) = delete;
+
+  // Calls `take` with every word, in their order. Bytes that are not UTF-8 and texts with NUL are
+  // fine. kLimitExceeded: `text` has 2 GiB or more. kOutOfMemory.
+  Status ForEachWord(std::string_view text, FunctionRef<void(std::string_view word)> take);
+
+ private:
+  explicit WordTokenizer(Fts5Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
+  Fts5Tokenizer* const tokenizer_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_DOCUMENT_WORD_TOKENIZER_H_

@@ -1,0 +1,126 @@
+#include "engine/asking/cite.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace lectern {
+namespace {
+
+// Passages on lines of their own, and their index.
+struct Sample {
+  explicit Sample(const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+      passages.push_back({.begin = text.size(), .end = text.size() + line.size()});
+      text += line + "\n";
+    }
+    bytes = *WordIndex::Build(text, passages);
+    index = *WordIndex::Open(bytes);
+  }
+  std::vector<CitedPassage> CiteMost(std::string_view claim, std::string_view question,
+                                 size_t most = 3) const {
+    auto citations = Cite(*index, text, passages, claim, question, most);
+    EXPECT_TRUE(citations.ok()) << citations.status().message();
+    return *std::move(citations);
+  }
+  // The number of the first passage, or -1.
+  int First(std::string_view claim, std::string_view question = "") const {
+    const auto citations = CiteMost(claim, question, 1);
+    return citations.empty() ? -1 : static_cast<int>(citations[0].passage);
+  }
+  std::string text, bytes;
+  std::vector<Passage> passages;
+  std::unique_ptr<WordIndex> index;
+};
+
+const std::vector<std::string> kTown = {
+    "The mill at Osk was designed by Dr. Ada Brok in 1871.",
+    "Dr. Ada Brok lived in the house by the bridge until 1899.",
+    "Who repaired the roof of the chapel?",
+    "The carpenter of the village did it in 1871, with slates from the north.",
+    "The roof of the school is made of straw, and the carpenter hates it.",
+    "The ferry leaves from the old harbour on Sundays at 9 o'clock.",
+    "In the winter the ferry leaves from the new harbour on Mondays.",
+    "The owner of the Lund mill is Prof. B. Carrow of St. Harn."};
+
+TEST(CiteTest, FindsThePassageOfAnAnswer) {
+  const Sample town(kTown);
+  EXPECT_EQ(town.First("Prof. B. Carrow"), 7);
+  EXPECT_EQ(town.First("until 1899"), 1);
+  EXPECT_EQ(town.First("slates"), 3);
+}
+
+TEST(CiteTest, LetsTheQuestionDecideBetweenPassagesThatHaveTheAnswer) {
+  const Sample town(kTown);
+  EXPECT_EQ(town.First("Ada Brok", "Who designed the mill at Osk?"), 0);
+  EXPECT_EQ(town.First("Ada Brok", "Who lived in the house by the bridge?"), 1);
+  EXPECT_EQ(town.First("Mondays", "When does the ferry leave in the winter?"), 6);
+}
+
+TEST(CiteTest, PrefersTheAnswerToThePassageThatAsks) {
+  const Sample town(kTown);
+  EXPECT_EQ(town.First("the carpenter", "Who repaired the roof of the chapel?"), 3);
+}
+
+TEST(CiteTest, PrefersWordsInTheirOrder) {
+  const Sample sample({"The garden of the school feeds the goats of the town.",
+                       "The goats of the school feed on the garden of the town.",
+                       "Nothing else is in the town but for a well."});
+  EXPECT_EQ(sample.First("goats of the school"), 1);
+  EXPECT_EQ(sample.First("the garden of the school"), 0);
+}
+
+TEST(CiteTest, GivesRangesAndProbabilitiesBestFirst) {
+  const Sample town(kTown);
+  const auto citations = town.CiteMost("Dr. Ada Brok", "Who designed the mill at Osk?");
+  ASSERT_EQ(citations.size(), 3u);
+  EXPECT_EQ(town.text.substr(citations[0].begin, citations[0].end - citations[0].begin), kTown[0]);
+  for (size_t i = 1; i < citations.size(); ++i) {
+    EXPECT_GE(citations[i - 1].score, citations[i].score);
+  }
+  EXPECT_GT(citations[0].score, 0.9);
+  const auto foreign = town.CiteMost("a comet of iron", "Which object fell on the harbour?");
+  EXPECT_LT(foreign.empty() ? 0 : foreign[0].score, 0.5);
+}
+
+TEST(CiteTest, CitesEqualPassagesOnce) {
+  std::vector<std::string> lines = kTown;
+  for (int i = 0; i < 4; ++i) lines.push_back(kTown[0]);
+  const Sample town(lines);
+  const auto citations = town.CiteMost("Ada Brok", "Who designed the mill at Osk?");
+  ASSERT_EQ(citations.size(), 3u);
+  EXPECT_EQ(town.text.substr(citations[0].begin, citations[0].end - citations[0].begin), kTown[0]);
+  EXPECT_EQ(citations[1].passage, 1u);
+}
+
+TEST(CiteTest, LetsTheQuestionDecideIfTheClaimTellsLittle) {
+  const Sample sample({"There is no bridge in the east of the town.",
+                       "The mayor will not open the ferry on holidays of the church.",
+                       "No one lives in the old mill, and no dog is in the yard."});
+  EXPECT_EQ(sample.First("No", "Is the ferry open on holidays?"), 1);
+}
+
+TEST(CiteTest, FindsNothingForOtherWordsAndNone) {
+  const Sample town(kTown);
+  EXPECT_EQ(town.First("zeppelin", "quux?"), -1);
+  EXPECT_EQ(town.First("", ""), -1);
+  EXPECT_TRUE(town.CiteMost("slates", "", 0).empty());
+}
+
+TEST(CiteTest, CitesScriptsWithoutSpaces) {
+  const Sample chinese({"水车由王明在1871年设计。", "谁修了教堂的屋顶？", "木匠用石板修好了它。",
+                        "渡船星期天从旧港出发。"});
+  EXPECT_EQ(chinese.First("王明", "水车是谁设计的？"), 0);
+  EXPECT_EQ(chinese.First("木匠", "谁修了教堂的屋顶？"), 2);
+  EXPECT_EQ(chinese.First("星期天"), 3);
+}
+
+TEST(CiteTest, RefusesPassagesOfAnotherIndex) {
+  const Sample town(kTown);
+  const auto cited =
+      Cite(*town.index, town.text, std::span(town.passages).first(2), "slates", "", 1);
+  EXPECT_EQ(cited.status().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace lectern

@@ -1,0 +1,185 @@
+// How often the passages that words alone find support the known answer:
+//
+//     cite_accuracy QUESTIONS [TEXTS]
+//
+// Reads each NAME.jsonl of the folder QUESTIONS, and NAME.txt from there or from TEXTS. A line with
+// {"kind": "fact", "question", "answer", "passages": [{"begin", "end"}]} is a question; a citation
+// is right if it overlaps one of its ranges. Prints, in Markdown, the share of questions for which
+// the first citation, or one of three, is right, by answer and question, by the answer alone and by
+// the question alone; the mean score of the first citation when it is right and when it is not; and
+// times and sizes.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+#include "engine/asking/cite.h"
+#include "engine/document/passages.h"
+#include "engine/model/formats/json.h"
+
+namespace lectern {
+namespace {
+
+using Path = std::filesystem::path;
+using Clock = std::chrono::steady_clock;
+
+double MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Citations by one kind of input.
+struct Figures {
+  const char* input;
+  size_t first = 0, one_of_three = 0, questions = 0;
+  double right_score = 0, wrong_score = 0;  // sums over first citations
+  double ms = 0, longest_ms = 0;
+};
+
+struct Totals {
+  size_t documents = 0, passages = 0;
+  uint64_t text_bytes = 0, index_bytes = 0;
+  double split_ms = 0, build_ms = 0;
+  Figures figures[3] = {{"answer and question"}, {"answer"}, {"question"}};
+};
+
+std::string ReadFile(const Path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string TextMember(const Json& object, const char* key) {
+  const Json* member = object.Find(key);
+  return member == nullptr || member->string() == nullptr ? "" : *member->string();
+}
+
+bool IsRight(const CitedPassage& citation, const Json::Array& ranges) {
+  return std::any_of(ranges.begin(), ranges.end(), [&](const Json& range) {
+    const Json *begin = range.Find("begin"), *end = range.Find("end");
+    return begin != nullptr && end != nullptr &&
+           citation.begin < end->unsigned_integer().value_or(0) &&
+           begin->unsigned_integer().value_or(0) < citation.end;
+  });
+}
+
+// A text with its passages and their index.
+struct IndexedText {
+  std::string text;
+  std::vector<Passage> passages;
+  std::string bytes;
+  std::unique_ptr<WordIndex> index;
+};
+
+Status IndexText(const Path& path, IndexedText& document, Totals& totals) {
+  document.text = ReadFile(path);
+  auto start = Clock::now();
+  document.passages = SplitPassages(document.text, {});
+  totals.split_ms += MillisecondsSince(start);
+  start = Clock::now();
+  LECTERN_ASSIGN(document.bytes, WordIndex::Build(document.text, document.passages));
+  totals.build_ms += MillisecondsSince(start);
+  LECTERN_ASSIGN(document.index, WordIndex::Open(document.bytes));
+  ++totals.documents;
+  totals.passages += document.passages.size();
+  totals.text_bytes += document.text.size();
+  totals.index_bytes += document.bytes.size();
+  return {};
+}
+
+Status Measure(const IndexedText& document, const std::string& claim, const std::string& question,
+               const Json::Array& ranges, Figures& figures) {
+  const auto start = Clock::now();
+  LECTERN_ASSIGN(const auto citations, Cite(*document.index, document.text, document.passages,
+                                            claim, question, 3));
+  const double ms = MillisecondsSince(start);
+  figures.ms += ms;
+  figures.longest_ms = std::max(figures.longest_ms, ms);
+  ++figures.questions;
+  if (citations.empty()) return {};
+  const bool is_right = IsRight(citations[0], ranges);
+  (is_right ? figures.right_score : figures.wrong_score) += citations[0].score;
+  figures.first += is_right;
+  figures.one_of_three += std::any_of(citations.begin(), citations.end(),
+                                      [&](const CitedPassage& c) { return IsRight(c, ranges); });
+  return {};
+}
+
+Status MeasureDocument(const Path& questions, const Path& text, Totals& totals) {
+  IndexedText document;
+  LECTERN_RETURN_IF_ERROR(IndexText(text, document, totals));
+  std::istringstream lines(ReadFile(questions));
+  for (std::string line; std::getline(lines, line);) {
+    LECTERN_ASSIGN(const Json json, ParseJson(line));
+    const Json* ranges = json.Find("passages");
+    if (TextMember(json, "kind") != "fact" || ranges == nullptr || ranges->array() == nullptr ||
+        ranges->array()->empty()) {
+      continue;
+    }
+    const std::string answer = TextMember(json, "answer"), question = TextMember(json, "question");
+    const std::pair<std::string, std::string> inputs[] = {
+        {answer, question}, {answer, ""}, {"", question}};
+    for (size_t i = 0; i < 3; ++i) {
+      LECTERN_RETURN_IF_ERROR(Measure(document, inputs[i].first, inputs[i].second,
+                                      *ranges->array(), totals.figures[i]));
+    }
+  }
+  return {};
+}
+
+double Share(double part, size_t whole) {
+  return whole == 0 ? 0 : part / static_cast<double>(whole);
+}
+
+void Print(const Totals& totals) {
+  std::printf(
+      "| cited by | questions | first right | one of three | score if right | if wrong | "
+      "mean ms | longest ms |\n|---|---|---|---|---|---|---|---|\n");
+  for (const Figures& f : totals.figures) {
+    std::printf("| %s | %zu | %.1f %% | %.1f %% | %.2f | %.2f | %.2f | %.2f |\n", f.input,
+                f.questions, 100 * Share(static_cast<double>(f.first), f.questions),
+                100 * Share(static_cast<double>(f.one_of_three), f.questions),
+                Share(f.right_score, f.first), Share(f.wrong_score, f.questions - f.first),
+                Share(f.ms, f.questions), f.longest_ms);
+  }
+  std::printf(
+      "\n%zu documents, %llu bytes of text, %zu passages; indexes: %llu bytes. "
+      "Splitting %.1f ms, indexing words %.1f ms.\n",
+      totals.documents, static_cast<unsigned long long>(totals.text_bytes), totals.passages,
+      static_cast<unsigned long long>(totals.index_bytes), totals.split_ms, totals.build_ms);
+}
+
+Status Run(const Path& questions, const Path& texts) {
+  std::vector<Path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(questions)) {
+    if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  Totals totals;
+  for (const Path& file : files) {
+    const Path text = texts / file.stem().concat(".txt");
+    if (!std::filesystem::exists(text)) {
+      std::fprintf(stderr, "%s: there is no such text, its questions are left out\n",
+                   text.c_str());
+      continue;
+    }
+    LECTERN_RETURN_IF_ERROR(MeasureDocument(file, text, totals));
+  }
+  Print(totals);
+  return {};
+}
+
+}  // namespace
+}  // namespace lectern
+
+int main(int argc, char** argv) {
+  if (argc != 2 && argc != 3) {
+    std::fprintf(stderr, "usage: cite_accuracy QUESTIONS [TEXTS]\n");
+    return 2;
+  }
+  const lectern::Status status = lectern::Run(argv[1], argv[argc - 1]);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
+  return status.ok() ? 0 : 1;
+}
