@@ -7,6 +7,7 @@
 #include <map>
 #include <new>
 
+#include "engine/asking/cite.h"
 #include "engine/asking/evidence.h"
 #include "engine/forward/sampler.h"
 #include "engine/forward/step_memory.h"
@@ -273,11 +274,19 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   return Step(ids, budget, options.tail, options.cancel);
 }
 
-void DocumentSession::AddEvidence(const AskOptions& options, Answer& answer) const {
+void DocumentSession::AddEvidence(std::string_view question, const AskOptions& options,
+                                  Answer& answer) const {
   if (options.max_evidence == 0) return;
+  // Words that cannot be read leave the choice to attention.
+  std::vector<double> support;
+  if (const auto words = document_->words(); words.ok()) {
+    auto found = WordSupport(**words, document_->text(), document_->passages(), answer.text,
+                             question);
+    if (found.ok()) support = *std::move(found);
+  }
   answer.evidence =
       FindEvidence(document_->text(), document_->passages(), document_->ranges(), sums_.squares,
-                   options.max_evidence, document_->pages());
+                   options.max_evidence, document_->pages(), support);
   if (!answer.evidence.empty()) return;
   Warn(options, "no_evidence",
        "no passage got " + Percent(kMinPassageMass) +
@@ -531,7 +540,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
                         : "the document is under 2,048 tokens: it has no clusters and was read "
                           "densely");
   }
-  AddEvidence(options, answer);
+  AddEvidence(question, options, answer);
   if (answer.stopped_by == "repetition") {
     Warn(options, "repetition", "the answer went round in a loop and was ended", answer);
   }

@@ -135,7 +135,7 @@ class DocumentSession : public Session {
                                                     std::span<const int32_t> ids,
                                                     const AskOptions& options, double& budget,
                                                     Answer& answer);
-  void AddEvidence(const AskOptions& options, Answer& answer) const;
+  void AddEvidence(std::string_view question, const AskOptions& options, Answer& answer) const;
   void WarnOfLowBudget(const ChosenBudget& chosen, const AskOptions& options, Answer& answer) const;
 
   const std::shared_ptr<const Document> document_;

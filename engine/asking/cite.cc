@@ -35,7 +35,8 @@ constexpr double kSlope = 0.45;
 constexpr double kMiddle = 11.7, kMiddleOfClaim = 7.4;
 
 // A claim tells little if its words are few and common, as in "no" or "6": then the question
-// decides. The claim's features count T / (T + kCommonClaim), where T is the summed weight of its distinct words.
+// decides. The claim's features count T / (T + kCommonClaim), where T is the summed weight of its
+// distinct words.
 constexpr double kCommonClaim = 2;
 
 // Copied runs are looked for in this many passages, by their words: others have few of them.
@@ -106,10 +107,9 @@ std::vector<uint32_t> Candidates(const WordScores& claim, const WordScores& ques
     return claim.bm25[p] + claim.around[p] + 2 * (question.bm25[p] + question.around[p]);
   };
   const size_t kept = std::min(candidates.size(), kMaxCandidates);
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(kept),
-                    candidates.end(), [&](uint32_t a, uint32_t b) {
-                      return score(a) != score(b) ? score(a) > score(b) : a < b;
-                    });
+  std::partial_sort(
+      candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(kept), candidates.end(),
+      [&](uint32_t a, uint32_t b) { return score(a) != score(b) ? score(a) > score(b) : a < b; });
   candidates.resize(kept);
   return candidates;
 }
@@ -118,9 +118,9 @@ std::string_view TextOf(std::string_view text, const Passage& passage) {
   return text.substr(passage.begin, passage.end - passage.begin);
 }
 
-Status AddCopies(const WordIndex& index, std::string_view text,
-                 std::span<const Passage> passages, const ClaimWords& claim,
-                 const std::vector<uint32_t>& candidates, std::vector<SupportFeatures>& features) {
+Status AddCopies(const WordIndex& index, std::string_view text, std::span<const Passage> passages,
+                 const ClaimWords& claim, const std::vector<uint32_t>& candidates,
+                 std::vector<SupportFeatures>& features) {
   for (const uint32_t p : candidates) {
     LECTERN_ASSIGN(const auto words, index.Split(TextOf(text, passages[p])));
     const Run run = HeaviestRun(claim, words);
@@ -138,9 +138,14 @@ double SupportOf(const SupportFeatures& f) {
          kWeights.together * f.together + kWeights.asks * f.asks;
 }
 
+double SupportProbability(double support, bool has_question) {
+  const double middle = has_question ? kMiddle : kMiddleOfClaim;
+  return 1 / (1 + std::exp(-kSlope * (support - middle)));
+}
+
 Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view text,
-                                        std::span<const Passage> passages,
-                                        std::string_view claim, std::string_view question) try {
+                                        std::span<const Passage> passages, std::string_view claim,
+                                        std::string_view question) try {
   if (passages.size() != index.num_passages()) {
     return Status(Code::kInvalidArgument, "the word index has other passages");
   }
@@ -148,10 +153,9 @@ Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view
   LECTERN_ASSIGN(const WordScores of_claim, index.Score(claim));
   LECTERN_ASSIGN(const ClaimWords claim_words, WordsOf(index, claim));
   std::vector<SupportFeatures> features(passages.size());
-  LECTERN_RETURN_IF_ERROR(AddCopies(index, text, passages, claim_words,
-                                    Candidates(of_claim, of_question), features));
-  const double telling =
-      claim_words.distinct_total / (claim_words.distinct_total + kCommonClaim);
+  LECTERN_RETURN_IF_ERROR(
+      AddCopies(index, text, passages, claim_words, Candidates(of_claim, of_question), features));
+  const double telling = claim_words.distinct_total / (claim_words.distinct_total + kCommonClaim);
   std::vector<double> support(passages.size());
   for (size_t p = 0; p < passages.size(); ++p) {
     SupportFeatures& f = features[p];
@@ -171,8 +175,8 @@ Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view
 }
 
 Result<std::vector<CitedPassage>> Cite(const WordIndex& index, std::string_view text,
-                                   std::span<const Passage> passages, std::string_view claim,
-                                   std::string_view question, size_t most) {
+                                       std::span<const Passage> passages, std::string_view claim,
+                                       std::string_view question, size_t most) {
   LECTERN_ASSIGN(const auto support, WordSupport(index, text, passages, claim, question));
   std::vector<uint32_t> best;
   for (uint32_t p = 0; p < support.size(); ++p) {
@@ -181,14 +185,13 @@ Result<std::vector<CitedPassage>> Cite(const WordIndex& index, std::string_view 
   std::sort(best.begin(), best.end(), [&](uint32_t a, uint32_t b) {
     return support[a] != support[b] ? support[a] > support[b] : a < b;
   });
-  const double middle = question.empty() ? kMiddleOfClaim : kMiddle;
   std::vector<CitedPassage> citations;
   std::unordered_set<std::string> cited;
   for (const uint32_t p : best) {
     if (citations.size() == most) break;
     if (!cited.insert(PlainText(text, passages[p])).second) continue;
-    citations.push_back({p, passages[p].begin, passages[p].end,
-                         1 / (1 + std::exp(-kSlope * (support[p] - middle)))});
+    citations.push_back(
+        {p, passages[p].begin, passages[p].end, SupportProbability(support[p], !question.empty())});
   }
   return citations;
 }

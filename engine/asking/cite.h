@@ -43,16 +43,20 @@ double SupportOf(const SupportFeatures& features);
 // passages are those that the index was built from. kInvalidArgument if their number is another;
 // kCorrupt, kLimitExceeded, kOutOfMemory. Thread-safe, as the index. 1 to 3 ms for 400 KB of text.
 Result<std::vector<double>> WordSupport(const WordIndex& index, std::string_view text,
-                                        std::span<const Passage> passages,
-                                        std::string_view claim, std::string_view question);
+                                        std::span<const Passage> passages, std::string_view claim,
+                                        std::string_view question);
+
+// The probability that the passage of most support states the claim, an answer to a question or,
+// with `has_question` false, a claim alone. Calibration: cite.cc.
+double SupportProbability(double support, bool has_question);
 
 // The passages with the most support, best first, at most `most`. Passages that share no word with
 // claim or question are left out, and so are those that are equal to one with more support, up to
 // white space. Errors as WordSupport. Accuracy: cite.cc, and for your own documents
 // tests/evaluation/cite_accuracy.cc.
 Result<std::vector<CitedPassage>> Cite(const WordIndex& index, std::string_view text,
-                                   std::span<const Passage> passages, std::string_view claim,
-                                   std::string_view question, size_t most);
+                                       std::span<const Passage> passages, std::string_view claim,
+                                       std::string_view question, size_t most);
 
 // Cites each sentence of the request's text (Engine::Cite). kInvalidArgument, kLimitExceeded; codes
 // of Document::words. Thread-safe.

@@ -1,8 +1,11 @@
 #include "engine/asking/evidence.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <unordered_map>
+
+#include "engine/asking/cite.h"
 
 namespace lectern {
 namespace {
@@ -10,6 +13,26 @@ namespace {
 // Neighbours among this many best sentences are one passage.
 constexpr uint32_t kSpreadSentences = 8;
 constexpr size_t kMaxPlaces = 100;
+
+// How much the logarithm of a passage's share of the attention counts beside its support by words,
+// which is a log odds. With SmolLM2-135M, 0.3 put the right passage first for 11 of 40 facts about
+// five real documents, 0 for 10 and 1 for 8; with the bundled reader all of them for 25 of 25.
+constexpr double kAttention = 0.3;
+// A share below this is not told from none.
+constexpr double kLeastShare = 1e-4;
+// A passage to which little attention went is evidence if its words make it this probable.
+constexpr double kLeastProbability = 0.5;
+
+// Attention and words together, as a choice among passages: their log odds add.
+std::vector<double> Scores(std::span<const double> masses, double total,
+                           std::span<const double> support) {
+  std::vector<double> scores(masses.begin(), masses.end());
+  for (size_t i = 0; i < support.size(); ++i) {
+    const double share = total > 0 ? masses[i] / total : 0;
+    scores[i] = std::exp(support[i] + kAttention * std::log(share + kLeastShare));
+  }
+  return scores;
+}
 
 // Passages that are one piece of evidence: neighbours, or a passage and its equals.
 struct Found {
@@ -103,7 +126,8 @@ std::vector<Found> JoinNeighbours(const std::vector<size_t>& best, std::span<con
 std::vector<Evidence> FindEvidence(std::string_view text, std::span<const Passage> passages,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages,
-                                   std::span<const PageMapEntry> pages) {
+                                   std::span<const PageMapEntry> pages,
+                                   std::span<const double> support) {
   if (max_passages == 0) return {};  // the caller collected no masses
   std::vector<double> masses;
   const double total = Distribute(passages, ranges, mass, &masses);
@@ -115,21 +139,30 @@ std::vector<Evidence> FindEvidence(std::string_view text, std::span<const Passag
     masses[first[i]] += masses[i];
     masses[i] = 0;
   }
+  std::vector<double> scores = Scores(masses, total, support);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (first[i] != i) scores[i] = 0;  // shown once, at its first place
+  }
+  // Support is of single passages, so that with words neighbours stay apart.
   const auto joins = [&](size_t a, size_t b) {
-    return !is_repeated[a] && !is_repeated[b] && passages[a].kind == passages[b].kind &&
-           passages[a].kind != PassageKind::kHeading &&
+    return support.empty() && !is_repeated[a] && !is_repeated[b] &&
+           passages[a].kind == passages[b].kind && passages[a].kind != PassageKind::kHeading &&
            passages[a].heading == passages[b].heading &&
            passages[b].end - passages[a].begin <= kMaxPassageBytes &&
            PageAt(pages, passages[a].begin) == PageAt(pages, passages[b].begin);
   };
   std::vector<Evidence> evidence;
-  for (const Found& found : JoinNeighbours(BestPassages(masses, max_passages), masses, joins)) {
-    if (found.mass < kMinPassageMass * total) break;
+  for (const Found& found : JoinNeighbours(BestPassages(scores, max_passages), scores, joins)) {
+    double of_found = 0;
+    for (size_t i = found.first; i < found.last; ++i) of_found += masses[i];
+    const bool is_probable =
+        !support.empty() && SupportProbability(support[found.first], true) >= kLeastProbability;
+    if (of_found < kMinPassageMass * total && !is_probable) continue;
     const uint64_t begin = passages[found.first].begin, end = passages[found.last - 1].end;
     Evidence& one = evidence.emplace_back();
     one.begin = begin, one.end = end;
     one.text = text.substr(begin, end - begin);
-    one.mass = static_cast<float>(std::min(1.0, found.mass / total));
+    one.mass = static_cast<float>(total > 0 ? std::min(1.0, of_found / total) : 0);
     one.page = PageAt(pages, begin);
     const std::optional<uint32_t> page_end = PageAt(pages, end - 1);
     if (page_end != one.page) one.page_end = page_end;

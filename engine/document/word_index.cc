@@ -34,7 +34,7 @@ constexpr char kPlacesSql[] =
 // Okapi BM25. b is below the usual 0.75 because passages are sentences: among these a long one says
 // more than a short one. Measured together with the rule of engine/asking/cite.cc.
 constexpr double kK1 = 1.2, kB = 0.4;
-// What a word counts that a passage lacks and its surroundings have (WordScores::around).
+// The weight of a word that a passage lacks and its surroundings have (WordScores::around).
 // Measured as kB.
 constexpr float kHeading = 0.7f;
 constexpr float kNear[] = {0.7f, 0.4f, 0.2f};  // in the passages next to it, and beyond

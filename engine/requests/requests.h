@@ -388,7 +388,7 @@ struct Answer {
     double open = 0, prefill = 0, first_token = 0, per_token = 0, total = 0;
   } timings_ms;
   KvReceipt kv;
-  std::vector<Evidence> evidence;     // by mass, largest first
+  std::vector<Evidence> evidence;  // the best first, by attention and words
   // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition",
   // "low_budget".
   std::vector<std::string> warnings;

@@ -50,6 +50,49 @@ TEST_F(EvidenceTest, MassIsTheShareOfWhatTheTextGot) {
   EXPECT_FLOAT_EQ(evidence[1].mass, 0.25f);
 }
 
+// Supports are log odds; SupportProbability calls 20 nearly sure and 5 unlikely.
+class EvidenceByWordsTest : public EvidenceTest {
+ protected:
+  std::vector<std::string> Find(const std::vector<double>& shares,
+                                const std::vector<double>& support) {
+    (void)EvidenceTest::Find(shares);
+    std::vector<double> mass = {0};
+    for (const double share : shares) {
+      mass.push_back(share);
+      mass.insert(mass.end(), text_.size() / shares.size() - 1, 0.0);
+    }
+    std::vector<std::string> texts;
+    for (const Evidence& one : FindEvidence(text_, SplitPassages(text_, {}), BytesAsTokens(text_),
+                                            mass, 3, {}, support)) {
+      texts.push_back(one.text);
+    }
+    return texts;
+  }
+};
+
+TEST_F(EvidenceByWordsTest, WordsDecideWhereAttentionDoesNot) {
+  EXPECT_EQ(Find({0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1},
+                 {0, 0, 0, 20, 0, 0, 0, 5, 0, 0}),
+            (std::vector<std::string>{"Sentence d."}));
+}
+
+TEST_F(EvidenceByWordsTest, AttentionDecidesWhereWordsDoNot) {
+  EXPECT_EQ(Find({0.1, 0.6, 0.3, 0}, {5, 5, 5, 5}),
+            (std::vector<std::string>{"Sentence b.", "Sentence c."}));
+}
+
+// Each alone is enough to be shown; together they rank.
+TEST_F(EvidenceByWordsTest, BothCount) {
+  EXPECT_EQ(Find({0.6, 0, 0.4, 0}, {12, 15, 15, 0}),
+            (std::vector<std::string>{"Sentence c.", "Sentence b.", "Sentence a."}));
+}
+
+TEST_F(EvidenceByWordsTest, UnlikelyPassagesWithoutAttentionAreNoEvidence) {
+  EXPECT_TRUE(Find({0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1},
+                   {9, 0, 0, 8, 0, 0, 0, 5, 0, 0})
+                  .empty());
+}
+
 TEST_F(EvidenceTest, NeighboursAreOnePassage) {
   const auto evidence = Find({0.5, 0.3, 0, 0.2});
   ASSERT_EQ(evidence.size(), 2u);
