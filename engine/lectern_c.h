@@ -642,7 +642,8 @@ LECTERN_API size_t lectern_answer_warning_count(const lectern_answer* answer);
 LECTERN_API const char* lectern_answer_warning(const lectern_answer* answer, size_t index,
                                                size_t* len);
 LECTERN_API size_t lectern_answer_evidence_count(const lectern_answer* answer);
-/* The best first, by attention (mass) and by the words of question and answer. *evidence: set its struct_size before; unchanged on failure. */
+/* The best first, by attention (mass) and by the words of question and answer. *evidence: set its
+ * struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, size_t index,
                                                  lectern_evidence* evidence);
 /* *receipt: set its struct_size before; unchanged on failure. */

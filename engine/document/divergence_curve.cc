@@ -7,7 +7,7 @@ namespace lectern {
 namespace {
 
 constexpr double kLeast = 1e-9;  // nats: smaller divergences are not told apart
-constexpr size_t kMostBudgets = 64;
+constexpr size_t kMostMeasured = 64;
 
 // A budget above this reads so much that an exact answer costs hardly more.
 constexpr double kMostSparse = 0.5;
@@ -83,7 +83,7 @@ std::optional<DivergenceCurve> ParseDivergenceCurve(const Json& json) {
        {std::pair("budgets", &curve.budgets), std::pair("divergences", &curve.divergences)}) {
     const Json* const numbers = json.Find(key);
     if (numbers == nullptr || numbers->array() == nullptr) return std::nullopt;
-    if (numbers->array()->size() > kMostBudgets) return std::nullopt;
+    if (numbers->array()->size() > kMostMeasured) return std::nullopt;
     for (const Json& number : *numbers->array()) out->push_back(number.number().value_or(-1));
   }
   const bool has_budgets =

@@ -44,7 +44,7 @@ class FactorFit {
   double xy_ = 0, xx_ = 0;
 };
 
-constexpr size_t kNone = static_cast<size_t>(-1);
+constexpr size_t kNoQuestion = static_cast<size_t>(-1);
 
 // Factors [layers][budgets], fitted to all questions but one.
 std::vector<double> FitFactors(std::span<const MissedSample> samples, size_t num_layers,
@@ -117,7 +117,7 @@ MissedCalibration CalibrateMissed(std::span<const MissedSample> samples, size_t 
   // Each question is scored with factors that have not seen it, so that margins are honest.
   for (const size_t question : questions) {
     calibration.factors = FitFactors(samples, num_layers, calibration.budgets,
-                                     questions.size() > 1 ? question : kNone);
+                                     questions.size() > 1 ? question : kNoQuestion);
     for (const MissedSample& sample : samples) {
       if (sample.question != question) continue;
       const double estimate = calibration.Estimate(sample.layer, sample.kv_budget, sample.estimate);
@@ -126,7 +126,7 @@ MissedCalibration CalibrateMissed(std::span<const MissedSample> samples, size_t 
     }
   }
   // The factors that are kept use all questions.
-  calibration.factors = FitFactors(samples, num_layers, calibration.budgets, kNone);
+  calibration.factors = FitFactors(samples, num_layers, calibration.budgets, kNoQuestion);
   for (std::vector<double>& of_budget : scores) {
     calibration.margins.push_back(ConformalMargin(std::move(of_budget), kMissedCoverage));
   }

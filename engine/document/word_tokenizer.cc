@@ -49,7 +49,7 @@ constexpr CharRange kUnspaced[] = {
 bool IsUnspaced(uint32_t c) {
   if (c < std::begin(kUnspaced)->first) return false;
   const CharRange* range = std::lower_bound(std::begin(kUnspaced), std::end(kUnspaced), c,
-                                            [](CharRange r, uint32_t c) { return r.last < c; });
+                                            [](CharRange r, uint32_t code) { return r.last < code; });
   return range != std::end(kUnspaced) && range->first <= c;
 }
 

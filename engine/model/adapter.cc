@@ -398,7 +398,7 @@ class AdapterLoader {
       std::byte* const there = data + begin * bytes;
       std::memcpy(head.data(), there, head.size());
       for (size_t i = 0; i < half; ++i) {
-        for (const auto [neighbour, apart] :
+        for (const auto& [neighbour, apart] :
              {std::pair(2 * i, i), std::pair(2 * i + 1, half + i)}) {
           const size_t from = has_neighbours_ ? neighbour : apart;
           const size_t to = has_neighbours_ ? apart : neighbour;

@@ -11,7 +11,8 @@ namespace {
 struct Sample {
   explicit Sample(const std::vector<std::string>& lines) {
     for (const std::string& line : lines) {
-      passages.push_back({.begin = text.size(), .end = text.size() + line.size()});
+      Passage& passage = passages.emplace_back();
+      passage.begin = text.size(), passage.end = text.size() + line.size();
       text += line + "\n";
     }
     bytes = *WordIndex::Build(text, passages);

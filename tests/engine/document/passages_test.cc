@@ -290,7 +290,9 @@ TEST(PassagesTest, AnyBytesAreSplitInLinearTime) {
   const auto start = std::chrono::steady_clock::now();
   for (const std::string& text : texts) {
     const std::vector<Passage> passages = SplitPassages(text, {});
-    if (IsValidUtf8(text)) EXPECT_TRUE(ArePassagesOf(passages, text)) << text.substr(0, 20);
+    if (IsValidUtf8(text)) {
+      EXPECT_TRUE(ArePassagesOf(passages, text)) << text.substr(0, 20);
+    }
     for (const Passage& passage : passages)
       ASSERT_LE(passage.end - passage.begin, kMaxPassageBytes);
   }

@@ -21,11 +21,12 @@ struct Sample {
     for (const std::string& line : lines) {
       const bool is_heading = line.starts_with("# ");
       if (is_heading) heading = static_cast<uint32_t>(passages.size() + 1);
-      passages.push_back({.begin = text.size() + (is_heading ? 2 : 0),
-                          .end = text.size() + line.size(),
-                          .heading = is_heading ? 0 : heading,
-                          .kind = is_heading ? PassageKind::kHeading : PassageKind::kSentence,
-                          .level = is_heading});
+      Passage& passage = passages.emplace_back();
+      passage.begin = text.size() + (is_heading ? 2 : 0);
+      passage.end = text.size() + line.size();
+      passage.heading = is_heading ? 0 : heading;
+      passage.kind = is_heading ? PassageKind::kHeading : PassageKind::kSentence;
+      passage.level = is_heading;
       text += line + "\n";
     }
     auto built = WordIndex::Build(text, passages);

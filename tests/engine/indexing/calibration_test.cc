@@ -54,7 +54,7 @@ TEST(CalibrationQuestionsTest, TakeWholeCharacters) {
 
 TEST(CalibrationQuestionsTest, AreGenericWhereThereAreNoWords) {
   const auto generic = GenericQuestions();
-  for (const std::string text :
+  for (const std::string& text :
        {std::string(), std::string(9000, '7'), std::string(9000, '\x80')}) {
     const std::vector<std::string> questions = CalibrationQuestions(text);
     ASSERT_EQ(questions.size(), 4u);
@@ -186,14 +186,17 @@ TEST(AutoBudgetTest, PlansShowAndChangeIt) {
   EXPECT_NEAR(*plan->divergence, *report.divergence, 1e-9);
 
   ASSERT_TRUE(
-      store.engine->ChangePlan("demo", {.kv_budget = kAutoBudget, .max_divergence = 0.01f}).ok());
+      store.engine->ChangePlan("demo", {.layer_budget = {},
+                                       .head_budget = {},
+                                       .kv_budget = kAutoBudget,
+                                       .max_divergence = 0.01f}).ok());
   plan = store.engine->ShowPlan("demo");
   ASSERT_TRUE(plan.ok());
   EXPECT_TRUE(plan->is_auto);
   EXPECT_FLOAT_EQ(static_cast<float>(plan->max_divergence), 0.01f);
   EXPECT_LE(*plan->divergence, 0.01 + 1e-6);
 
-  ASSERT_TRUE(store.engine->ChangePlan("demo", {.kv_budget = 0.3f}).ok());
+  ASSERT_TRUE(store.engine->ChangePlan("demo", {.layer_budget = {}, .head_budget = {}, .kv_budget = 0.3f}).ok());
   plan = store.engine->ShowPlan("demo");
   ASSERT_TRUE(plan.ok());
   EXPECT_FALSE(plan->is_auto);

@@ -25,16 +25,16 @@ using testing::TempFolder;
 using testing::TinyModel;
 using testing::WriteWholeFile;
 
-constexpr size_t kNumIds = 32, kNumLogits = 8, kVocab = 400;
+constexpr size_t kNumIds = 32, kNumLogits = 8, kTinyVocab = 400;
 
-std::string Golden(const std::string& name) { return SourcePath("tests/golden/adapter/" + name); }
+std::string AdapterFile(const std::string& name) { return SourcePath("tests/golden/adapter/" + name); }
 std::string TinyGguf() { return SourcePath("tests/golden/gguf/tiny-F32.gguf"); }
 
 // The largest difference between the golden's logits and those of a model with an adapter.
 double LogitError(const std::string& model, const std::string& adapter, const std::string& golden) {
-  const std::string bytes = ReadWholeFile(Golden(golden));
+  const std::string bytes = ReadWholeFile(AdapterFile(golden));
   std::vector<int32_t> ids(kNumIds);
-  std::vector<float> expected(kNumLogits * kVocab);
+  std::vector<float> expected(kNumLogits * kTinyVocab);
   EXPECT_EQ(bytes.size(), ids.size() * 4 + expected.size() * 4);
   std::memcpy(ids.data(), bytes.data(), ids.size() * 4);
   std::memcpy(expected.data(), bytes.data() + ids.size() * 4, expected.size() * 4);
@@ -49,8 +49,8 @@ double LogitError(const std::string& model, const std::string& adapter, const st
   for (size_t i = 0; i < kNumLogits; ++i) {
     const auto logits = (*session)->Step({&ids[num_context + i], 1}, 1, true, nullptr);
     EXPECT_TRUE(logits.ok());
-    for (size_t id = 0; id < kVocab; ++id) {
-      worst = std::max(worst, std::abs(double{(*logits)[id]} - expected[i * kVocab + id]));
+    for (size_t id = 0; id < kTinyVocab; ++id) {
+      worst = std::max(worst, std::abs(double{(*logits)[id]} - expected[i * kTinyVocab + id]));
     }
   }
   return worst;
@@ -60,25 +60,25 @@ double LogitError(const std::string& model, const std::string& adapter, const st
 constexpr double kTolerance = 2e-3;
 
 TEST(AdapterTest, LogitsAreThoseOfTransformersWithPeft) {
-  EXPECT_LE(LogitError(TinyModel(), Golden("lora"), "lora.bin"), kTolerance);
-  EXPECT_LE(LogitError(TinyModel(), Golden("rslora"), "rslora.bin"), kTolerance);
+  EXPECT_LE(LogitError(TinyModel(), AdapterFile("lora"), "lora.bin"), kTolerance);
+  EXPECT_LE(LogitError(TinyModel(), AdapterFile("rslora"), "rslora.bin"), kTolerance);
   EXPECT_GE(LogitError(TinyModel(), "", "lora.bin"), 1);
 }
 
 // Both formats of the adapter beside both formats of the model, whose queries and keys have their
 // rows in other orders.
 TEST(AdapterTest, FormatsOfAdapterAndModelMayDiffer) {
-  EXPECT_LE(LogitError(TinyModel(), Golden("lora.gguf"), "lora.bin"), kTolerance);
-  EXPECT_LE(LogitError(TinyGguf(), Golden("lora"), "lora.bin"), kTolerance);
-  EXPECT_LE(LogitError(TinyGguf(), Golden("lora.gguf"), "lora.bin"), kTolerance);
-  EXPECT_LE(LogitError(TinyGguf(), Golden("rslora/adapter_model.safetensors"), "rslora.bin"),
+  EXPECT_LE(LogitError(TinyModel(), AdapterFile("lora.gguf"), "lora.bin"), kTolerance);
+  EXPECT_LE(LogitError(TinyGguf(), AdapterFile("lora"), "lora.bin"), kTolerance);
+  EXPECT_LE(LogitError(TinyGguf(), AdapterFile("lora.gguf"), "lora.bin"), kTolerance);
+  EXPECT_LE(LogitError(TinyGguf(), AdapterFile("rslora/adapter_model.safetensors"), "rslora.bin"),
             kTolerance);
 }
 
 // A pass over many tokens, whose items go to several threads, adds what passes over one do.
 TEST(AdapterTest, ManyTokensAreAsOne) {
   ModelOptions options;
-  options.adapter = Golden("lora");
+  options.adapter = AdapterFile("lora");
   const auto model = Model::Load(Env::Default(), TinyModel(), options);
   ASSERT_TRUE(model.ok());
   ThreadPool threads(3);
@@ -109,10 +109,10 @@ TEST(AdapterTest, IsPartOfTheFingerprintWhateverItsFormat) {
     EXPECT_TRUE(model.ok()) << model.status().message();
     return ToHex((*model)->fingerprint());
   };
-  const std::string none = fingerprint(""), lora = fingerprint(Golden("lora"));
+  const std::string none = fingerprint(""), lora = fingerprint(AdapterFile("lora"));
   EXPECT_NE(none, lora);
-  EXPECT_EQ(lora, fingerprint(Golden("lora.gguf")));
-  EXPECT_NE(lora, fingerprint(Golden("rslora")));
+  EXPECT_EQ(lora, fingerprint(AdapterFile("lora.gguf")));
+  EXPECT_NE(lora, fingerprint(AdapterFile("rslora")));
 }
 
 // --- refusals ------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ TEST(AdapterTest, IsPartOfTheFingerprintWhateverItsFormat) {
 class AdapterFilesTest : public ::testing::Test {
  protected:
   AdapterFilesTest() {
-    std::filesystem::copy(Golden("lora"), folder_.path(), std::filesystem::copy_options::recursive);
+    std::filesystem::copy(AdapterFile("lora"), folder_.path(), std::filesystem::copy_options::recursive);
   }
   // Replaces a text once in adapter_config.json.
   void Change(const std::string& from, const std::string& to) {
@@ -220,16 +220,16 @@ TEST(AdapterDocumentTest, IsAskedWithTheAdapterThatItWasIndexedWith) {
   IndexOptions index;
   index.name = "with";
   const std::string text = InventedText(9000, 3);
-  const auto with = create(Golden("lora"))->Index(text, index);
+  const auto with = create(AdapterFile("lora"))->Index(text, index);
   ASSERT_TRUE(with.ok()) << with.status().message();
-  EXPECT_EQ(with->adapter, Golden("lora"));
+  EXPECT_EQ(with->adapter, AdapterFile("lora"));
   index.name = "without";
   const auto without = create("")->Index(text, index);
   ASSERT_TRUE(without.ok());
   EXPECT_NE(with->document, without->document);
 
   const auto engine = create("");
-  EXPECT_EQ(AdapterOf(*engine->Find("with")), Golden("lora"));
+  EXPECT_EQ(AdapterOf(*engine->Find("with")), AdapterFile("lora"));
   EXPECT_EQ(AdapterOf(*engine->Find("without")), "");
   AskOptions ask;
   ask.max_tokens = 4;
@@ -238,7 +238,7 @@ TEST(AdapterDocumentTest, IsAskedWithTheAdapterThatItWasIndexedWith) {
     ASSERT_TRUE(session.ok()) << session.status().message();
     EXPECT_TRUE((*session)->Ask("Which farmer?", ask).ok());
   }
-  const auto wrong = create(Golden("rslora"))->Open("with");
+  const auto wrong = create(AdapterFile("rslora"))->Open("with");
   EXPECT_EQ(wrong.status().code(), Code::kModelMismatch);
   EXPECT_NE(wrong.status().message().find("rslora"), std::string::npos) << wrong.status().message();
   EXPECT_NE(wrong.status().message().find("adapter/lora"), std::string::npos);
