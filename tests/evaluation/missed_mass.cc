@@ -58,7 +58,7 @@ void AddRows(const DocumentRead& read, std::span<const std::span<float>> lse, Fi
 
 Status Measure(DocumentSession& session, const std::string& question,
                std::map<double, Figures>& figures) {
-  return LookUpBeside(
+  const auto exact = LookUpBeside(
       session, question, 16, true,
       [&](double budget, const LayerStep& step, const DocumentRead& read) {
         Figures& f = figures[budget];
@@ -73,6 +73,7 @@ Status Measure(DocumentSession& session, const std::string& question,
         f.covered_plain += truth <= 1e-5 + read.missed_mass;
         AddRows(read, step.lse, f);
       });
+  return exact.status();
 }
 
 Status MeasureFile(const std::string& model, size_t num_questions, const std::string& file,
