@@ -172,6 +172,10 @@ std::vector<Evidence> FindEvidence(std::string_view text, std::span<const Passag
       if (first[i] == found.first) one.places.push_back({passages[i].begin, passages[i].end});
     }
   }
+  // Words take nothing away: neighbours that attention alone would have joined are found then.
+  if (evidence.empty() && !support.empty()) {
+    return FindEvidence(text, passages, ranges, mass, max_passages, pages);
+  }
   return evidence;
 }
 

@@ -39,7 +39,8 @@ inline constexpr double kMinPassageMass = 0.2;
 // instead of 0.24). Choosing heads loses facts (77, 86 and 89 of 90).
 // `support` [passages], of WordSupport for question and answer, joins attention where it is there:
 // passages are then ranked by both, stay single, and are returned also for less attention than
-// kMinPassageMass if SupportProbability calls them more likely than not.
+// kMinPassageMass if SupportProbability calls them more likely than not. Where that leaves none,
+// attention alone decides.
 std::vector<Evidence> FindEvidence(std::string_view text, std::span<const Passage> passages,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages,

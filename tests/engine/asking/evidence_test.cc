@@ -88,9 +88,15 @@ TEST_F(EvidenceByWordsTest, BothCount) {
 }
 
 TEST_F(EvidenceByWordsTest, UnlikelyPassagesWithoutAttentionAreNoEvidence) {
-  EXPECT_TRUE(Find({0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1},
-                   {9, 0, 0, 8, 0, 0, 0, 5, 0, 0})
-                  .empty());
+  std::vector<double> support(25, 0.0);
+  support[0] = 9, support[3] = 8, support[7] = 5;
+  EXPECT_TRUE(Find(std::vector<double>(25, 0.04), support).empty());
+}
+
+TEST_F(EvidenceByWordsTest, NeighboursThatAttentionJoinsStayEvidence) {
+  EXPECT_EQ(Find({0.15, 0.15, 0.01, 0.12, 0.01, 0.12, 0.01, 0.12, 0.01, 0.12},
+                 std::vector<double>(10, 1.0)),
+            (std::vector<std::string>{"Sentence a. Sentence b."}));
 }
 
 TEST_F(EvidenceTest, NeighboursAreOnePassage) {
