@@ -497,6 +497,11 @@ class PageTest(unittest.TestCase):
         self.assertRegex(self.find("facts").text, r"^[\d,]+ tokens, model: the bundled one, which is small$")
 
     def test_warnings_look_unlike_answers(self):
+        # A share that somebody chooses takes the place of the automatic one.
+        self.assertTrue(self.find("auto").is_selected())
+        self.browser.execute_script("const share = document.getElementById('budget'); share.value = 10;"
+                                    "share.dispatchEvent(new Event('input'))")
+        self.assertFalse(self.find("auto").is_selected())
         turn = self.ask("How many committees are there?")
         note = turn.find_element(By.CSS_SELECTOR, ".note")
         answer = turn.find_element(By.CSS_SELECTOR, ".answer")
