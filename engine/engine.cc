@@ -20,6 +20,7 @@
 #include "engine/indexing/estimate_index.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/text_file.h"
+#include "engine/model/found_model.h"
 #include "engine/model/formats/json.h"
 #include "engine/model/model.h"
 #include "engine/model/model_source.h"
@@ -40,26 +41,6 @@ std::string Absolute(const std::string& path) {
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
 }
-
-// A model at `path`. The first caller who looks into it opens its files, for all who look before it
-// is loaded.
-class FoundModel {
- public:
-  FoundModel(Env& env, std::string path, Io io) : env_(env), path_(std::move(path)), io_(io) {}
-  const std::string& path() const { return path_; }
-  Result<ModelSource*> Source() {
-    if (!source_) {
-      LECTERN_ASSIGN(source_, OpenModelSource(env_, path_, io_));
-    }
-    return source_.get();
-  }
-
- private:
-  Env& env_;
-  const std::string path_;
-  const Io io_;
-  std::unique_ptr<ModelSource> source_;
-};
 
 class LocalEngine : public Engine {
  public:

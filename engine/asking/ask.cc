@@ -274,23 +274,28 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   return Step(ids, budget, options.tail, options.cancel);
 }
 
+Result<std::vector<double>> DocumentSession::SupportByWords(std::string_view question,
+                                                            std::string_view answer) const {
+  LECTERN_ASSIGN(const WordIndex* const words, document_->words());
+  return WordSupport(*words, document_->text(), document_->passages(), answer, question);
+}
+
 void DocumentSession::AddEvidence(std::string_view question, const AskOptions& options,
                                   Answer& answer) const {
   if (options.max_evidence == 0) return;
-  // Words that cannot be read leave the choice to attention.
-  std::vector<double> support;
-  if (const auto words = document_->words(); words.ok()) {
-    auto found = WordSupport(**words, document_->text(), document_->passages(), answer.text,
-                             question);
-    if (found.ok()) support = *std::move(found);
+  // The answer is there; words that cannot be read leave the choice of passages to attention.
+  auto support = SupportByWords(question, answer.text);
+  if (!support.ok()) {
+    AddNote(answer, "passages were chosen without words: " + support.status().message());
+    support = std::vector<double>();
   }
   answer.evidence =
       FindEvidence(document_->text(), document_->passages(), document_->ranges(), sums_.squares,
-                   options.max_evidence, document_->pages(), support);
+                   options.max_evidence, document_->pages(), *support);
   if (!answer.evidence.empty()) return;
   Warn(options, "no_evidence",
        "no passage got " + Percent(kMinPassageMass) +
-           " of the attention: there is no evidence for this answer",
+           " of the attention, and words point to none: there is no evidence for this answer",
        answer);
 }
 
@@ -482,6 +487,11 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.timings_ms.open = open_ms_;
   if (!document_->ReadsAll(budget) && !IsMeasured(*document_, options.tail)) {
     chosen.divergence.reset();
+  }
+  if (options.kv_budget == kAutoBudget && !chosen.is_auto) {
+    AddNote(answer, "the document was indexed before budgets were measured and is read at its own, " +
+                        Digits(budget) + "; a change of its plan to " +
+                        OptionName("kv_budget", "auto") + " measures it");
   }
   answer.kv.is_auto = chosen.is_auto;
   answer.kv.max_divergence = chosen.max_divergence;

@@ -135,6 +135,9 @@ class DocumentSession : public Session {
                                                     std::span<const int32_t> ids,
                                                     const AskOptions& options, double& budget,
                                                     Answer& answer);
+  // WordSupport of the document's passages for an answer. Codes of Document::words and WordSupport.
+  Result<std::vector<double>> SupportByWords(std::string_view question,
+                                             std::string_view answer) const;
   void AddEvidence(std::string_view question, const AskOptions& options, Answer& answer) const;
   void WarnOfLowBudget(const ChosenBudget& chosen, const AskOptions& options, Answer& answer) const;
 

@@ -12,9 +12,10 @@ constexpr size_t kMostMeasured = 64;
 // A budget above this reads so much that an exact answer costs hardly more.
 constexpr double kMostSparse = 0.5;
 
-// How fast log divergence falls by log budget beyond measured budgets, where only one was measured:
-// by the square root of the budget's factor. Real documents fall faster (0.7 to 1.8, between 0.05
-// and 0.2, tools/evaluate/RESULTS.md), so that predictions of larger budgets are cautious.
+// How fast log divergence falls by log budget where one budget alone was measured, which then kept
+// the limit of indexing. Between 0.05 and 0.1 the exponent was 0.2 to 1.1 for ten documents with
+// Gemma 3 and 1.0 to 2.4 for fourteen with SmolLM2 (tools/evaluate/RESULTS.md); this one is towards
+// the lower end, so that most predictions of larger budgets are cautious.
 constexpr double kSlope = -0.5;
 
 }  // namespace

@@ -462,23 +462,6 @@ Result<WordScores> WordIndex::Score(std::string_view text) const {
   return std::move(sum).Take();
 }
 
-Result<std::vector<WordHit>> WordIndex::Find(std::string_view text, size_t most) const {
-  LECTERN_ASSIGN(const WordScores scores, Score(text));
-  std::vector<WordHit> hits;
-  for (uint32_t p = 0; p < scores.bm25.size(); ++p) {
-    // Every word of the passage's own comes before any of its surroundings' alone.
-    const double score = double{scores.bm25[p]} + double{scores.around[p]};
-    if (scores.covered[p] > 0) hits.push_back({p, score});
-  }
-  const size_t kept = std::min(most, hits.size());
-  std::partial_sort(hits.begin(), hits.begin() + static_cast<ptrdiff_t>(kept), hits.end(),
-                    [](const WordHit& a, const WordHit& b) {
-                      return a.score != b.score ? a.score > b.score : a.passage < b.passage;
-                    });
-  hits.resize(kept);
-  return hits;
-}
-
 Result<std::vector<std::string>> WordIndex::Split(std::string_view text) const {
   std::lock_guard lock(database_->mutex());
   return database_->Split(text);

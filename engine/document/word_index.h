@@ -16,12 +16,6 @@
 
 namespace lectern {
 
-// A passage that was found. Scores of one search can be compared, those of two cannot.
-struct WordHit {
-  uint32_t passage;  // its number, from 0
-  double score;      // above 0
-};
-
 // The weight of a stop word such as "the". Above 0, so that "out of the box" can be told from "out
 // the box", and far below that of a rare word.
 inline constexpr double kStopWordWeight = 0.2;
@@ -56,13 +50,10 @@ class WordIndex {
 
   size_t num_passages() const;
 
-  // The passages for the words of `text`, best first, at most `most`. Any word will do; what
-  // matters is how many words a passage has, how rare they are (BM25), and to a lesser degree which
-  // of the others its heading and its neighbours have. Stop words count only if the text has no
-  // others. Nothing in `text` is an operator: quotes, *, AND and NEAR are characters and words.
-  // kCorrupt, kOutOfMemory.
-  Result<std::vector<WordHit>> Find(std::string_view text, size_t most) const;
-  // The scores behind Find. kCorrupt, kOutOfMemory.
+  // How well each passage fits the words of `text`: how many of them it has, how rare they are
+  // (BM25), and which of the others its heading and its neighbours have. Stop words count only if
+  // the text has no others. Nothing in `text` is an operator: quotes, *, AND and NEAR are characters
+  // and words. kCorrupt, kOutOfMemory.
   Result<WordScores> Score(std::string_view text) const;
   // The words of `text` in their order, stop words included, in the form that the index has them
   // in, such as stems. kLimitExceeded, kOutOfMemory.

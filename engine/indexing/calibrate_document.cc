@@ -18,13 +18,15 @@ constexpr size_t kForcedTokens = 4;
 // Steps and layers whose missed attention is compared, at the least: the margin covers 99 of 100.
 constexpr size_t kLeastSamples = 100;
 
-// The budgets that are tried. The first two are where documents of 5K to 30K tokens keep the
-// default limit on three models (tools/evaluate/RESULTS.md); the larger ones are for those that do
+// The budgets that are tried. Documents of 3K to 31K tokens keep the default limit between 0.05 and
+// 0.14 with two real models (tools/evaluate/RESULTS.md); the larger budgets are for those that do
 // not.
 constexpr double kFirst = 0.1, kSmaller = 0.05, kLarger[] = {0.2, 0.4};
 
 // A budget that a document can serve is a float away from one that it cannot.
 constexpr double kRoom = 1.001;
+
+constexpr size_t kNumQuestions = 4;  // of CalibrationQuestions
 
 class Calibrator {
  public:
@@ -117,6 +119,12 @@ class Calibrator {
 };
 
 }  // namespace
+
+uint64_t CalibrationBytes(const ModelConfig& config) {
+  // All questions' first tokens, one whole answer, and two softmaxes (Divergence).
+  return (kNumQuestions * kForcedTokens + kMostCalibrationTokens + 2) * config.vocab_size *
+         sizeof(float);
+}
 
 Result<Calibration> CalibrateDocument(std::shared_ptr<const Document> document, const Model& model,
                                       const Backend& backend, ThreadPool& threads,

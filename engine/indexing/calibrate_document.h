@@ -21,6 +21,9 @@ struct Calibration {
 // The most tokens of an answer to a question of CalibrationQuestions.
 inline constexpr uint32_t kMostCalibrationTokens = 9;
 
+// Memory in bytes that measuring takes beside the session that asks: logits of exact answers.
+uint64_t CalibrationBytes(const ModelConfig& config);
+
 // Asks `document` the questions of CalibrationQuestions at `placement`, with the plan that the
 // document has. Each is answered exactly; beside it, every layer looks up at several budgets, which
 // gives `missed` (LookUpBeside). Then the answer's first tokens are forced at two or three budgets,

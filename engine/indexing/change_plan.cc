@@ -68,7 +68,8 @@ class PlanChanger {
     max_divergence_ = before.max_divergence;
     options_["layer_budget"] = Json(policies.layers);
     options_["head_budget"] = Json(policies.heads);
-    options_["kv_budget"] = Json(kv_budget);
+    // Until it is measured, an automatic budget is that of a document that nothing is known of.
+    options_["kv_budget"] = Json(is_auto_ ? 1.0 : kv_budget);
     options_["kv_budget_auto"] = Json(is_auto_);
     options_["max_divergence"] = Json(max_divergence_);
     has_clusters_ = document->has_clusters();
@@ -118,6 +119,11 @@ class PlanChanger {
     LECTERN_RETURN_IF_ERROR(Copy(*document, kDocumentFile));
     layer_ram_ = {};
     if (!has_clusters_) return {};
+    if (context_.ram) {
+      LECTERN_ASSIGN(layer_ram_,
+                     context_.ram->Reserve(CalibrationBytes(context_.model.config()),
+                                           "measuring the document", "raise the limit"));
+    }
     // Measures what estimates by the new plan are worth, then writes the document with that.
     LECTERN_ASSIGN(auto changed,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));

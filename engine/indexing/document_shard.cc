@@ -18,7 +18,7 @@ namespace {
 // opened and judged without the catalog. Fields that have the usual value are left out; older
 // documents do not have them either.
 std::string ModelJson(const DocumentShardParts& parts) {
-  const auto& [context, options, prepared, names, layout, header, spill, calibration, report,
+  const auto& [context, options, prepared, text_index, names, layout, header, spill, calibration, report,
                cluster_keys] = parts;
   const MissedCalibration& missed = calibration.missed;
   const ChatTemplate& chat = context.model.chat_template();
@@ -90,6 +90,14 @@ ShardHeader ShardHeaderOf(const DocumentRow& row, const RowLayout& layout,
   return header;
 }
 
+Result<TextIndex> IndexText(std::string_view text, std::span<const PageMapEntry> pages) {
+  TextIndex index = {SplitPassages(text, pages), {}};
+  if (!index.passages.empty()) {
+    LECTERN_ASSIGN(index.words, WordIndex::Build(text, index.passages));
+  }
+  return index;
+}
+
 Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
                                         const std::string& directory, const std::string& temp_dir) {
   const IndexContext& context = parts.context;
@@ -125,11 +133,9 @@ Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageMap, parts.options.pages.data(),
                                 parts.options.pages.size() * sizeof(PageMapEntry)));
   }
-  const std::vector<Passage> passages = SplitPassages(text, parts.options.pages);
-  if (!passages.empty()) {
+  if (const auto& [passages, words] = parts.text_index; !passages.empty()) {
     LECTERN_RETURN_IF_ERROR(
         add(SectionKind::kPassages, passages.data(), passages.size() * sizeof(Passage)));
-    LECTERN_ASSIGN(const std::string words, WordIndex::Build(text, passages));
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kWords, words.data(), words.size()));
   }
   // Statistics serve budgets below 1, so only documents with clusters have them. The sums let a

@@ -3,11 +3,15 @@
 #ifndef LECTERN_ENGINE_INDEXING_DOCUMENT_SHARD_H_
 #define LECTERN_ENGINE_INDEXING_DOCUMENT_SHARD_H_
 
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/document/document_names.h"
 #include "engine/document/kv_spill.h"
 #include "engine/document/layer_shard.h"
+#include "engine/document/passages.h"
 #include "engine/indexing/calibrate_document.h"
 #include "engine/indexing/index_context.h"
 #include "engine/indexing/index_input.h"
@@ -21,11 +25,21 @@ namespace lectern {
 ShardHeader ShardHeaderOf(const DocumentRow& row, const RowLayout& layout,
                           const ModelConfig& config);
 
+// A text's passages and the index of their words (WordIndex::Build); both are empty if the text has
+// no words.
+struct TextIndex {
+  std::vector<Passage> passages;
+  std::string words;
+};
+// Splits the text and indexes it; `pages` as IsPageMap has them. kOutOfMemory, kLimitExceeded.
+Result<TextIndex> IndexText(std::string_view text, std::span<const PageMapEntry> pages);
+
 // Everything that goes into the shard, borrowed for the call.
 struct DocumentShardParts {
   const IndexContext& context;
   const IndexOptions& options;
   const PreparedDocument& prepared;
+  const TextIndex& text_index;
   const NamePlan& names;
   const RowLayout& layout;
   const ShardHeader& header;

@@ -92,7 +92,11 @@ uint64_t DocumentShardBytes(const ModelConfig& c, uint64_t tokens, uint64_t text
   const uint64_t token = sizeof(int32_t) + 2 * sizeof(uint64_t);
   const uint64_t sums = tokens / kChunkTokens * c.num_layers * sizeof(double);
   constexpr uint64_t kOptionsBytes = 2048;  // room for JSON of options and the name, by hand
-  return FileBytes(text_bytes + tokens * token + sums + kOptionsBytes + 24 * c.num_layers, 9);
+  // Prose has an index of words about as large as itself, and a passage of 24 bytes for each 40 to
+  // 90 bytes. The index of a short text is mostly the first pages of its tables.
+  const uint64_t words = 2 * text_bytes + (16 << 10);
+  return FileBytes(text_bytes + tokens * token + sums + words + kOptionsBytes + 24 * c.num_layers,
+                   11);
 }
 
 uint64_t SpillBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
@@ -118,7 +122,8 @@ uint64_t IndexingBytes(const ModelConfig& c, uint64_t tokens, size_t num_threads
 
 uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens) {
   // The text is held as given, cleaned, and in the tokenizer's work; then there are ids (4 bytes)
-  // and ranges (16 bytes), twice while they are joined with the prefix's.
+  // and ranges (16 bytes), twice while they are joined with the prefix's. When that work is done,
+  // the words and passages take less than its place.
   return 8 * text_bytes + 2 * document_tokens * 20;
 }
 

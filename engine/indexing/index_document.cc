@@ -88,6 +88,7 @@ class Indexer {
     LECTERN_RETURN_IF_ERROR(Cluster());
     const auto start = Clock::now();
     progress_.Begin(IndexProgress::Stage::kWrite, 0, 1);
+    LECTERN_ASSIGN(text_index_, IndexText(prepared_.clean.text, options_.pages));
     LECTERN_RETURN_IF_ERROR(WriteDocument());
     if (layout_.num_levels > 0) {
       // The document is asked in its finished form, so its own shard is written before that, and
@@ -126,7 +127,8 @@ class Indexer {
 
   // Reserves memory within the engine's limit before anything is computed, and decides how many
   // heads cluster at a time. The prefill needs a chunk's activations, clustering at least one kv
-  // head's rows; both need one layer's spill. They do not overlap, so the larger counts. Where
+  // head's rows; both need one layer's spill. They do not overlap with one another or with
+  // measuring, so the largest counts. Where
   // memory for all threads is missing, fewer heads cluster at a time. kOutOfMemory: not even one
   // fits.
   Status ReserveRam() {
@@ -150,7 +152,8 @@ class Indexer {
     uint64_t head = layout_.num_levels > 0 ? ClusterHeadBytes(config_, tokens) : 0;
     if (head > 0 && device_.transformer)
       head += PinnedAssignBytes(HeadAssignShape(layout_, config_, num_clustering_));
-    const uint64_t least = spill + queries + std::max(prefill, head);
+    const uint64_t measuring = layout_.num_levels > 0 ? CalibrationBytes(config_) : 0;
+    const uint64_t least = std::max(spill + queries + std::max(prefill, head), measuring);
     LECTERN_ASSIGN(work_ram_, context_.ram->Reserve(least, "indexing it", kLessText));
     const uint64_t room =
         context_.ram->bytes() - std::min(context_.ram->bytes(), context_.ram->reserved());
@@ -330,6 +333,7 @@ class Indexer {
                    WriteDocumentShard({.context = context_,
                                        .options = options_,
                                        .prepared = prepared_,
+                                       .text_index = text_index_,
                                        .names = names_,
                                        .layout = layout_,
                                        .header = header,
@@ -348,8 +352,11 @@ class Indexer {
   // warning.
   Status Calibrate() {
     const auto start = Clock::now();
-    // Asking reserves memory by itself; the limit has no room for both.
-    work_ram_ = {};
+    // Asking reserves memory by itself, beside what is measured; the limit has no room for all.
+    if (context_.ram) {
+      LECTERN_RETURN_IF_ERROR(context_.ram->Change(work_ram_, CalibrationBytes(config_),
+                                                   "measuring it", kLessText));
+    }
     LECTERN_ASSIGN(const std::shared_ptr<const Document> document,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
     const auto measure = [&](const Placement& device) {
@@ -410,6 +417,7 @@ class Indexer {
   std::string directory_;  // of this generation
   std::unique_ptr<KvSpill> spill_;
   std::vector<ShardSummary> shards_;
+  TextIndex text_index_;
   Calibration calibration_;  // once it is measured
   RamLimit::Share text_ram_, work_ram_;
   size_t num_clustering_ = 1;  // kv heads at a time

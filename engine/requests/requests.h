@@ -87,7 +87,9 @@ std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", â
 // A kv budget that follows from what was measured while the document was indexed.
 inline constexpr float kAutoBudget = -1;
 // The mean divergence of an answer's tokens from exact mode's, KL in nats, that a budget should keep.
-// At 0.01 about one token in forty is another one than exact mode's (tools/evaluate/RESULTS.md).
+// At budgets that keep 0.01 one token in twenty (SmolLM2) or thirty (Gemma 3) is another one than
+// exact mode's, which int8 activations alone do to one in thirty of SmolLM2's
+// (tools/evaluate/RESULTS.md).
 inline constexpr float kMaxDivergence = 0.01f;
 
 struct IndexOptions {

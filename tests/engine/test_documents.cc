@@ -182,4 +182,40 @@ std::unique_ptr<DocumentSession> Indexed::Open() {
       static_cast<DocumentSession*>(std::move(session).value().release()));
 }
 
+Result<std::shared_ptr<const Document>> OpenChanged(Engine& engine, const std::string& store,
+                                                    const std::string& name,
+                                                    const std::string& copy,
+                                                    const ChangeSection& change) {
+  LECTERN_ASSIGN(const DocumentRow row, engine.Find(name));
+  LECTERN_ASSIGN(std::vector<ShardSummary> shards, engine.Shards(row));
+  const std::string directory = DocumentDirectory(store, row.id, row.generation);
+  Env& env = Env::Default();
+  std::filesystem::copy(directory, copy);
+  std::filesystem::remove(copy + "/" + kDocumentFile);
+  LECTERN_ASSIGN(const auto reader, ShardReader::Open(env, directory + "/" + kDocumentFile,
+                                                      {.kind = ShardKind::kDocument,
+                                                       .layer = 0,
+                                                       .document_id = row.id.data(),
+                                                       .fingerprint = row.fingerprint.data(),
+                                                       .generation = row.generation,
+                                                       .table_crc = std::nullopt},
+                                                      Io::kPread));
+  LECTERN_ASSIGN(const auto writer, ShardWriter::Create(env, store, copy, kDocumentFile,
+                                                        reader->header()));
+  for (const SectionEntry& section : reader->sections()) {
+    const auto kind = static_cast<SectionKind>(section.kind);
+    LECTERN_ASSIGN(const auto bytes, reader->Section(kind, 0, 0));
+    const auto changed =
+        change(kind, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (!changed) continue;
+    LECTERN_RETURN_IF_ERROR(
+        writer->AddSection(kind, 0, 0, changed->data(), changed->size()));
+  }
+  LECTERN_ASSIGN(const ShardSummary summary, writer->Finish());
+  for (ShardSummary& shard : shards) {
+    if (shard.file == kDocumentFile) shard = summary;
+  }
+  return Document::Open(env, copy, row, shards);
+}
+
 }  // namespace lectern::testing

@@ -2,7 +2,9 @@
 #ifndef LECTERN_TESTS_ENGINE_TEST_DOCUMENTS_H_
 #define LECTERN_TESTS_ENGINE_TEST_DOCUMENTS_H_
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,16 @@ class Indexed {
   TempFolder store_;
   std::unique_ptr<Engine> engine_;
 };
+
+// Opens a copy of a document of the engine's store in which each section of the document's own shard
+// is what `change` makes of its bytes; nothing leaves it out. The copy's checksums are right, so that
+// only what the sections say is judged. `copy`: a folder that is not there yet.
+using ChangeSection =
+    std::function<std::optional<std::string>(SectionKind kind, const std::string& bytes)>;
+Result<std::shared_ptr<const Document>> OpenChanged(Engine& engine, const std::string& store,
+                                                    const std::string& name,
+                                                    const std::string& copy,
+                                                    const ChangeSection& change);
 
 // Model and shards without text or catalog: for tests that work on token ids.
 struct TokenDocument {

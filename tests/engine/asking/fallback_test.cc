@@ -93,7 +93,8 @@ TEST(FallbackTest, AnAnswerWithoutAPassageSaysSo) {
     EXPECT_TRUE(answer.evidence.empty());
     EXPECT_EQ(answer.warnings, std::vector<std::string>{"no_evidence"});
     EXPECT_EQ(answer.note.text(),
-              "no passage got 20 % of the attention: there is no evidence for this answer");
+              "no passage got 20 % of the attention, and words point to none: there is no evidence "
+              "for this answer");
   }
 }
 

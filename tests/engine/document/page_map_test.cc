@@ -6,16 +6,18 @@
 
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "engine/document/document.h"
 #include "engine/document/passages.h"
-#include "store/shard_writer.h"
+#include "engine/document/word_index.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
 namespace {
 
 using testing::InventedText;
+using testing::OpenChanged;
 using testing::ReaderModel;
 using testing::TempFolder;
 using testing::TinyModel;
@@ -151,44 +153,19 @@ TEST_F(StoredPagesTest, ThatCannotBeAreRefused) {
 // A shard that verifies and lies.
 TEST_F(StoredPagesTest, ThatAreDamagedAreFound) {
   Index(With(pages_));
-  const auto row = *engine_->Find("paged");
-  auto shards = *engine_->Shards(row);
-  const std::string directory = DocumentDirectory(store_, row.id, row.generation);
-  Env& env = Env::Default();
   for (const std::string damage : {"order", "beyond", "size", "none"}) {
-    const std::string copy = folder_.path() + "/" + damage;
-    std::filesystem::copy(directory, copy);
-    std::filesystem::remove(copy + "/" + kDocumentFile);
-    const auto reader = ShardReader::Open(env, directory + "/" + kDocumentFile,
-                                          {.kind = ShardKind::kDocument,
-                                           .layer = 0,
-                                           .document_id = row.id.data(),
-                                           .fingerprint = row.fingerprint.data(),
-                                           .generation = row.generation,
-                                           .table_crc = std::nullopt},
-                                          Io::kPread);
-    ASSERT_TRUE(reader.ok());
-    auto writer =
-        ShardWriter::Create(env, folder_.path(), copy, kDocumentFile, (*reader)->header());
-    ASSERT_TRUE(writer.ok());
-    for (const SectionEntry& section : (*reader)->sections()) {
-      const auto kind = static_cast<SectionKind>(section.kind);
-      const auto bytes = *(*reader)->Section(kind, 0, 0);
-      std::vector<std::byte> written(bytes.begin(), bytes.end());
-      if (kind == SectionKind::kPageMap) {
-        Pages pages = pages_;
-        if (damage == "order") std::swap(pages[0], pages[1]);
-        if (damage == "beyond") pages[2].text_begin = text_.size();
-        std::memcpy(written.data(), pages.data(), written.size());
-        if (damage == "size") written.pop_back();
-      }
-      ASSERT_TRUE((*writer)->AddSection(kind, 0, 0, written.data(), written.size()).ok());
-    }
-    const ShardSummary summary = *(*writer)->Finish();
-    for (ShardSummary& shard : shards) {
-      if (shard.file == kDocumentFile) shard = summary;
-    }
-    const auto document = Document::Open(env, copy, row, shards);
+    const auto document = OpenChanged(
+        *engine_, store_, "paged", folder_.path() + "/" + damage,
+        [&](SectionKind kind, const std::string& bytes) {
+          std::string written = bytes;
+          if (kind != SectionKind::kPageMap) return std::optional(written);
+          Pages pages = pages_;
+          if (damage == "order") std::swap(pages[0], pages[1]);
+          if (damage == "beyond") pages[2].text_begin = text_.size();
+          std::memcpy(written.data(), pages.data(), written.size());
+          if (damage == "size") written.pop_back();
+          return std::optional(written);
+        });
     EXPECT_EQ(document.status().code(), damage == "none" ? Code::kOk : Code::kCorrupt) << damage;
   }
 }
@@ -197,53 +174,53 @@ TEST_F(StoredPagesTest, ThatAreDamagedAreFound) {
 // damaged ones are refused.
 TEST_F(StoredPagesTest, PassagesAreStoredAndChecked) {
   Index(With(pages_));
-  const auto row = *engine_->Find("paged");
-  auto shards = *engine_->Shards(row);
-  const std::string directory = DocumentDirectory(store_, row.id, row.generation);
   const std::vector<Passage> expected = SplitPassages(text_, pages_);
-  Env& env = Env::Default();
   for (const std::string damage : {"none", "absent", "order", "beyond", "size"}) {
-    const std::string copy = folder_.path() + "/" + damage;
-    std::filesystem::copy(directory, copy);
-    std::filesystem::remove(copy + "/" + kDocumentFile);
-    const auto reader = ShardReader::Open(env, directory + "/" + kDocumentFile,
-                                          {.kind = ShardKind::kDocument,
-                                           .layer = 0,
-                                           .document_id = row.id.data(),
-                                           .fingerprint = row.fingerprint.data(),
-                                           .generation = row.generation,
-                                           .table_crc = std::nullopt},
-                                          Io::kPread);
-    ASSERT_TRUE(reader.ok());
-    EXPECT_EQ((*reader)->Section(SectionKind::kPassages, 0, 0)->size(),
-              expected.size() * sizeof(Passage));
-    auto writer =
-        ShardWriter::Create(env, folder_.path(), copy, kDocumentFile, (*reader)->header());
-    ASSERT_TRUE(writer.ok());
-    for (const SectionEntry& section : (*reader)->sections()) {
-      const auto kind = static_cast<SectionKind>(section.kind);
-      const auto bytes = *(*reader)->Section(kind, 0, 0);
-      std::vector<std::byte> written(bytes.begin(), bytes.end());
-      if (kind == SectionKind::kPassages) {
-        if (damage == "absent") continue;
-        std::vector<Passage> passages = expected;
-        if (damage == "order") std::swap(passages[0], passages[1]);
-        if (damage == "beyond") passages.back().end = text_.size() + 1;
-        std::memcpy(written.data(), passages.data(), written.size());
-        if (damage == "size") written.pop_back();
-      }
-      ASSERT_TRUE((*writer)->AddSection(kind, 0, 0, written.data(), written.size()).ok());
-    }
-    const ShardSummary summary = *(*writer)->Finish();
-    for (ShardSummary& shard : shards) {
-      if (shard.file == kDocumentFile) shard = summary;
-    }
-    const auto document = Document::Open(env, copy, row, shards);
+    const auto document = OpenChanged(
+        *engine_, store_, "paged", folder_.path() + "/" + damage,
+        [&](SectionKind kind, const std::string& bytes) -> std::optional<std::string> {
+          if (kind != SectionKind::kPassages) return bytes;
+          EXPECT_EQ(bytes.size(), expected.size() * sizeof(Passage));
+          if (damage == "absent") return std::nullopt;
+          std::string written = bytes;
+          std::vector<Passage> passages = expected;
+          if (damage == "order") std::swap(passages[0], passages[1]);
+          if (damage == "beyond") passages.back().end = text_.size() + 1;
+          std::memcpy(written.data(), passages.data(), written.size());
+          if (damage == "size") written.pop_back();
+          return written;
+        });
     const bool is_good = damage == "none" || damage == "absent";
     ASSERT_EQ(document.status().code(), is_good ? Code::kOk : Code::kCorrupt) << damage;
     if (!is_good) continue;
     const std::span<const Passage> passages = (*document)->passages();
     EXPECT_TRUE(std::ranges::equal(passages, expected)) << damage;
+  }
+}
+
+// Words are stored with the passages, made where they are absent, and refused where they are others'.
+TEST_F(StoredPagesTest, WordsAreStoredMadeAndChecked) {
+  Index(With(pages_));
+  const auto scores = [](const WordIndex& index) { return index.Score("farmer river")->covered; };
+  const std::string words = *WordIndex::Build(text_, SplitPassages(text_, pages_));
+  const auto expected = scores(**WordIndex::Open(words));
+  for (const std::string damage : {"none", "absent", "others", "size"}) {
+    const std::string others = *WordIndex::Build("One.", SplitPassages("One.", {}));
+    const auto document = OpenChanged(
+        *engine_, store_, "paged", folder_.path() + "/words-" + damage,
+        [&](SectionKind kind, const std::string& bytes) -> std::optional<std::string> {
+          if (kind != SectionKind::kWords) return bytes;
+          EXPECT_EQ(bytes, words);
+          if (damage == "absent") return std::nullopt;
+          return damage == "others" ? others : damage == "size" ? bytes.substr(0, 512) : bytes;
+        });
+    ASSERT_TRUE(document.ok()) << document.status().message();
+    const auto index = (*document)->words();
+    const bool is_good = damage == "none" || damage == "absent";
+    ASSERT_EQ(index.status().code(), is_good ? Code::kOk : Code::kCorrupt) << damage;
+    if (is_good) {
+      EXPECT_EQ(scores(**index), expected) << damage;
+    }
   }
 }
 

@@ -216,6 +216,55 @@ TEST(AutoBudgetTest, OfAShortDocumentIsExact) {
   EXPECT_EQ(answer->kv.divergence, 0.0);
 }
 
+// --- documents from before budgets were measured ---------------------------------------------------
+
+// Opens the demo's document without what builds of that time did not store, or with a damaged curve.
+Result<std::shared_ptr<const Document>> Older(const std::string& name, const std::string& curve) {
+  return testing::OpenChanged(
+      *Demo().engine, Demo().folder.path(), "", Demo().folder.path() + "/" + name,
+      [&](SectionKind kind, const std::string& bytes) -> std::optional<std::string> {
+        if (kind == SectionKind::kWords || kind == SectionKind::kPassages) return std::nullopt;
+        if (kind != SectionKind::kModel) return bytes;
+        Json::Object options = *ParseJson(bytes)->object();
+        for (const char* key : {"kv_budget_auto", "max_divergence", "divergence"}) options.erase(key);
+        options["kv_budget"] = Json(0.1);
+        if (!curve.empty()) options["divergence"] = *ParseJson(curve);
+        return Json(std::move(options)).Dump();
+      });
+}
+
+TEST(OlderDocumentTest, KeepsItsBudgetAndSaysSoWhereAnotherIsWanted) {
+  const auto older = Older("older", "");
+  ASSERT_TRUE(older.ok()) << older.status().message();
+  const ChosenBudget own = (*older)->ChooseBudget(0, 0);
+  EXPECT_FALSE(own.is_auto);
+  EXPECT_FLOAT_EQ(static_cast<float>(own.kv_budget), 0.1f);
+  EXPECT_FALSE(own.divergence.has_value());
+  const ChosenBudget wanted = (*older)->ChooseBudget(kAutoBudget, 0);
+  EXPECT_FALSE(wanted.is_auto);
+  EXPECT_FLOAT_EQ(static_cast<float>(wanted.kv_budget), 0.1f);
+
+  const auto model = Model::Load(Env::Default(), ReaderModel());
+  ASSERT_TRUE(model.ok());
+  const auto ask = [&](float kv_budget) {
+    auto session = DocumentSession::Create(*older, *model, *DefaultBackend(),
+                                           std::make_shared<ThreadPool>(2), 0);
+    AskOptions options;
+    options.kv_budget = kv_budget;
+    return (*session)->Ask(kQuestion, options);
+  };
+  const auto plain = ask(0), answer = ask(kAutoBudget);
+  ASSERT_TRUE(plain.ok() && answer.ok());
+  EXPECT_EQ(plain->note.text().find("before budgets were measured"), std::string::npos);
+  EXPECT_NE(answer->note.text().find("before budgets were measured"), std::string::npos);
+  EXPECT_EQ(answer->text, plain->text);
+}
+
+TEST(OlderDocumentTest, ADamagedCurveIsCorrupt) {
+  EXPECT_EQ(Older("damaged", R"({"budgets":[0.1],"divergences":[-1]})").status().code(),
+            Code::kCorrupt);
+}
+
 // --- teacher forcing -----------------------------------------------------------------------------
 
 TEST(TeacherForcingTest, DivergenceIsThatOfTheDefinition) {
