@@ -111,17 +111,8 @@ class LocalEngine : public Engine {
 
   Result<std::unique_ptr<Session>> Open(std::string_view name, const CancelFlag* cancel) override {
     const auto start = std::chrono::steady_clock::now();
-    LECTERN_ASSIGN(DocumentRow row, Find(name));
-    auto opened = OpenDocument(row);
-    // Between the two steps another process may have replaced or removed the document: then it is
-    // looked up again.
-    for (int attempt = 0; !opened.ok() && attempt < 3; ++attempt) {
-      const uint64_t generation = row.generation;
-      LECTERN_ASSIGN(row, Find(name));
-      if (row.generation == generation && opened.status().code() != Code::kLocked) break;
-      opened = OpenDocument(row);
-    }
-    LECTERN_ASSIGN(const auto document, std::move(opened));
+    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name));
+    const std::shared_ptr<const Document>& document = opened.document;
     LECTERN_ASSIGN(const auto model, ModelOf(*document, cancel));
     const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
     LECTERN_ASSIGN(Placed placed, PlacedOf(document, model));
@@ -194,16 +185,14 @@ class LocalEngine : public Engine {
     return damages;
   }
 
-  Result<std::vector<Citation>> Cite(std::string_view name, const CiteRequest& request) override {
-    LECTERN_ASSIGN(const DocumentRow row, Find(name));
-    LECTERN_ASSIGN(const auto document, OpenDocument(row));
-    return CiteFromDocument(*document, request);
+  Result<CitedText> Cite(std::string_view name, const CiteRequest& request) override {
+    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name));
+    return CiteFromDocument(opened.document, request);
   }
 
   Result<DocumentPlan> ShowPlan(std::string_view name) override {
-    LECTERN_ASSIGN(const DocumentRow row, Find(name));
-    LECTERN_ASSIGN(const auto document, OpenDocument(row));
-    return document->StoredPlan();
+    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name));
+    return opened.document->StoredPlan();
   }
 
   Status ChangePlan(std::string_view name, const PlanChange& change) override {
@@ -211,10 +200,9 @@ class LocalEngine : public Engine {
     if (!lock) {
       return {Code::kLocked, "a document is being indexed by this program; wait for it"};
     }
-    LECTERN_ASSIGN(const DocumentRow row, Find(name));
-    LECTERN_ASSIGN(const auto document, OpenDocument(row));
-    LECTERN_ASSIGN(const auto model, ModelOf(*document, nullptr));
-    return lectern::ChangePlan(Context(*model), row.id, change);
+    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name));
+    LECTERN_ASSIGN(const auto model, ModelOf(*opened.document, nullptr));
+    return lectern::ChangePlan(Context(*model), opened.row.id, change);
   }
 
   Result<Removed> Remove(std::string_view name) override {
@@ -335,6 +323,25 @@ class LocalEngine : public Engine {
           .WithParam("store");
     }
     return Catalog::Open(env_, path, mode);
+  }
+
+  struct OpenedDocument {
+    DocumentRow row;
+    std::shared_ptr<const Document> document;
+  };
+  Result<OpenedDocument> OpenNamed(std::string_view name) {
+    LECTERN_ASSIGN(DocumentRow row, Find(name));
+    auto opened = OpenDocument(row);
+    // Between the two steps another process may have replaced or removed the document: then it is
+    // looked up again.
+    for (int attempt = 0; !opened.ok() && attempt < 3; ++attempt) {
+      const uint64_t generation = row.generation;
+      LECTERN_ASSIGN(row, Find(name));
+      if (row.generation == generation && opened.status().code() != Code::kLocked) break;
+      opened = OpenDocument(row);
+    }
+    LECTERN_ASSIGN(auto document, std::move(opened));
+    return OpenedDocument{std::move(row), std::move(document)};
   }
 
   // Sessions share an open document while any of them lives.

@@ -62,10 +62,9 @@ class Engine {
   // `full` every byte. Returns the first damage of each damaged document; empty: all good.
   virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;
   // Finds the passages that support a text, sentence by sentence, by their words. No model is
-  // needed. Citations come in the order of the sentences, those of one best first; a sentence
-  // without words of the document has none. kInvalidArgument, kLimitExceeded, errors of Open.
-  virtual Result<std::vector<Citation>> Cite(std::string_view document,
-                                             const CiteRequest& request) = 0;
+  // needed, so that kModelMismatch does not occur. The result keeps the document open.
+  // kInvalidArgument, kLimitExceeded, else errors of Open.
+  virtual Result<CitedText> Cite(std::string_view document, const CiteRequest& request) = 0;
   // The stored plan. kBudgetTooSmall if the document's budget is below the least cost of a step;
   // errors of Open.
   virtual Result<DocumentPlan> ShowPlan(std::string_view document) = 0;

@@ -174,7 +174,7 @@ class Answer {
   std::string_view note() const;                   // something to tell the user, or empty
   std::string_view cli_note() const;               // with options as flags: Error::cli_message
   std::vector<std::string_view> warnings() const;  // lectern_answer_warning; the note has words
-  std::vector<lectern_evidence> evidence() const;  // passages, by share of the attention
+  std::vector<lectern_evidence> evidence() const;  // passages, the best first
   lectern_receipt receipt() const;                 // what was read and how long it took
   // Returns the JSON that `ask-document --json` prints, offsets in `unit`. kInvalidArgument: no
   // such unit.
@@ -205,6 +205,31 @@ class Session {
   friend class Engine;
   explicit Session(internal::Owned<lectern_session> handle) : handle_(std::move(handle)) {}
   internal::Owned<lectern_session> handle_;
+};
+
+// --- citing -------------------------------------------------------------------------------------
+
+struct CiteOptions {  // lectern_cite_options
+  std::string_view question = {};  // that the text answers; empty: not known
+  uint32_t max_evidence = 0;       // passages of each sentence, up to 100; 0: 3
+  lectern_offset_unit unit = LECTERN_OFFSET_UTF8;  // of the JSON's offsets
+};
+struct Passage {            // lectern_evidence, without attention
+  uint64_t begin = 0, end = 0;   // bytes of the stored text
+  std::string text;              // exactly those
+  double score = 0;              // probability that it supports the sentence
+  uint64_t page = 0, page_end = 0;  // from 1; 0: it has none, or ends where it begins
+  std::string heading;              // headings above it, or empty
+  std::vector<lectern_range> highlights, places;
+};
+struct CitedSentence {
+  uint64_t begin = 0, end = 0;  // bytes of the given text
+  bool is_supported = false;    // the first passage's score is at least 0.25
+  std::vector<Passage> passages;  // the best first; empty: none shares a word with it
+};
+struct CitedText {
+  std::vector<CitedSentence> sentences;  // all of them
+  std::string json;                      // what `ask-document --cite --json` prints
 };
 
 // --- the store ----------------------------------------------------------------------------------
@@ -333,6 +358,11 @@ class Engine {
   // kModelMismatch (names both sides), kMissingFile, kTruncated, kChecksumMismatch, kCorrupt,
   // kCancelled. The session keeps what it needs of the engine.
   Result<Session> Open(std::string_view document = {});
+
+  // Finds the passages that support `text`, sentence by sentence, by words and without a model
+  // (lectern_cite). kInvalidArgument, kLimitExceeded (1 MiB), codes of Open but kModelMismatch.
+  Result<CitedText> Cite(std::string_view document, std::string_view text,
+                         const CiteOptions& options = {});
 
   lectern_counts counts() const;  // what this engine did since it was made
   Result<DocumentList> List();    // ready and building. kCorrupt, kIoError, as the next three

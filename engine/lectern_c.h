@@ -525,6 +525,10 @@ typedef struct lectern_ask_options {
   void* warning_user;
 } lectern_ask_options;
 
+typedef struct lectern_range { /* never grows: it comes in arrays */
+  uint64_t begin, end;         /* bytes [begin, end) of the stored text */
+} lectern_range;
+
 typedef struct lectern_evidence {
   size_t struct_size;
   uint64_t begin; /* bytes [begin, end) of the stored text */
@@ -536,6 +540,13 @@ typedef struct lectern_evidence {
   const char* heading; /* headings above it, such as "Chapter 2 > Rent"; valid as text is */
   size_t heading_len;  /* 0: none */
   uint64_t page_end;   /* where it ends, if that is another page than `page`; else 0 */
+  double score; /* the probability in [0, 1] that the passage supports the answer, as far as the words
+                   of question, answer and passage tell; 0 also where they were not compared */
+  const lectern_range* highlights; /* words of the passage that question or answer have, too,
+                                      ascending; valid as text is */
+  size_t num_highlights;
+  const lectern_range* places; /* where the stored text has the same passage again; valid likewise */
+  size_t num_places;
 } lectern_evidence;
 
 typedef struct lectern_receipt {
@@ -632,7 +643,8 @@ LECTERN_API const char* lectern_answer_note(const lectern_answer* answer, size_t
 LECTERN_API const char* lectern_answer_cli_note(const lectern_answer* answer, size_t* len);
 /* Warnings by stable names; more may be added:
  *  "whole_document"  the question draws on much of the document, and the budget on little
- *  "no_evidence"     no passage stands out: there is no evidence for the answer
+ *  "no_evidence"     no passage has a score of 0.25 or more; the evidence is the nearest passages
+ *                    that share words with question and answer, if there are any
  *  "cpu_fallback"    the CPU did work that was left to choose or that the GPU's kernels lack
  *  "repetition"      the answer went round in a loop and was ended
  *  "low_budget"      at this kv_budget the answer is predicted to diverge from an exact one by more
@@ -642,8 +654,8 @@ LECTERN_API size_t lectern_answer_warning_count(const lectern_answer* answer);
 LECTERN_API const char* lectern_answer_warning(const lectern_answer* answer, size_t index,
                                                size_t* len);
 LECTERN_API size_t lectern_answer_evidence_count(const lectern_answer* answer);
-/* The best first, by attention (mass) and by the words of question and answer. *evidence: set its
- * struct_size before; unchanged on failure. */
+/* The best first, by the words of question and answer (score) and by attention (mass). *evidence:
+ * set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, size_t index,
                                                  lectern_evidence* evidence);
 /* *receipt: set its struct_size before; unchanged on failure. */
@@ -654,6 +666,43 @@ LECTERN_API lectern_code lectern_answer_json(const lectern_answer* answer, lecte
                                              lectern_text** json, lectern_error** error);
 /* An answer keeps the document of its session open until it is freed. */
 LECTERN_API lectern_code lectern_answer_free(lectern_answer* answer);
+
+/* --- citing ---------------------------------------------------------------------------------- */
+
+typedef struct lectern_cite_options {
+  size_t struct_size;
+  const char* question; /* that the text answers; it makes citations surer. Empty: not known */
+  size_t question_len;
+  uint32_t max_evidence; /* passages of each sentence, up to 100; 0: 3 */
+  uint32_t reserved;     /* 0 */
+} lectern_cite_options;
+
+/* A passage for a sentence of the text that is cited. */
+typedef struct lectern_citation {
+  size_t struct_size;
+  uint64_t begin; /* bytes [begin, end) of the sentence in the given text */
+  uint64_t end;
+  uint64_t is_supported; /* 1: the best passage's score is at least 0.25; an answer without such a
+                            passage has the warning "no_evidence" */
+  const lectern_evidence* evidence; /* mass 0; NULL: no passage shares a word with the sentence */
+} lectern_citation;
+/* `citation` and all that it points to: valid during the call. */
+typedef void (*lectern_citation_fn)(const lectern_citation* citation, void* user);
+
+/* Finds the passages of a document that support a text of any origin, such as another program's
+ * answer, sentence by sentence. It compares words and needs no model. Calls back for each passage of
+ * a sentence, the best first, sentences in their order; once for a sentence without a passage. `text`
+ * and the question have at most 1 MiB each, UTF-8. `on_citation` and `json` may be NULL; json:
+ * {"document","sentences":[{"begin","end","text","supported","evidence":[…]}],"offset_unit"}, where
+ * evidence is as in lectern_answer_json without "mass" and offsets are in `unit`.
+ * LECTERN_INVALID_ARGUMENT, LECTERN_LIMIT_EXCEEDED, else the codes of lectern_session_open but
+ * LECTERN_MODEL_MISMATCH. A document is opened anew unless a session keeps it open. */
+LECTERN_API lectern_code lectern_cite(lectern_engine* engine, const char* document,
+                                      size_t document_len, const char* text, size_t text_len,
+                                      const lectern_cite_options* options,
+                                      lectern_citation_fn on_citation, void* user,
+                                      lectern_offset_unit unit, lectern_text** json,
+                                      lectern_error** error);
 
 /* --- the store ------------------------------------------------------------------------------- */
 

@@ -146,6 +146,13 @@ inline lectern_plan_options ToC(const PlanChange& change) {
   return c;
 }
 
+inline lectern_cite_options ToC(const CiteOptions& options) {
+  auto c = Sized<lectern_cite_options>();
+  Put(options.question, c.question, c.question_len);
+  c.max_evidence = options.max_evidence;
+  return c;
+}
+
 template <typename Callback>
 lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
   auto c = Sized<lectern_index_options>();
@@ -295,6 +302,25 @@ inline void Append(DamageList& list, const lectern_damage& item) {
   list.damaged.push_back({{item.document, item.document_len},
                           {item.name, item.name_len},
                           {item.code, {item.message, item.message_len}, {}}});
+}
+
+inline Passage FromC(const lectern_evidence& item) {
+  return {item.begin,
+          item.end,
+          std::string(item.text, item.text_len),
+          item.score,
+          item.page,
+          item.page_end,
+          std::string(item.heading, item.heading_len),
+          {item.highlights, item.highlights + item.num_highlights},
+          {item.places, item.places + item.num_places}};
+}
+// Sentences do not overlap, so that one that begins elsewhere is another one.
+inline void Append(CitedText& cited, const lectern_citation& item) {
+  if (cited.sentences.empty() || cited.sentences.back().begin != item.begin) {
+    cited.sentences.push_back({item.begin, item.end, item.is_supported != 0, {}});
+  }
+  if (item.evidence) cited.sentences.back().passages.push_back(FromC(*item.evidence));
 }
 
 // Runs a C call that reports items by callback and everything as JSON; returns both.
@@ -544,6 +570,15 @@ inline Result<Done> Engine::ChangePlan(std::string_view document, const PlanChan
   const lectern_plan_options c = internal::ToC(change);
   return internal::Run([&](lectern_error** error) {
     return lectern_engine_plan(handle_.get(), document.data(), document.size(), &c, error);
+  });
+}
+inline Result<CitedText> Engine::Cite(std::string_view document, std::string_view text,
+                                      const CiteOptions& options) {
+  const lectern_cite_options c = internal::ToC(options);
+  return internal::Collect<CitedText>([&](auto& add, lectern_text** json, lectern_error** error) {
+    return lectern_cite(handle_.get(), document.data(), document.size(), text.data(), text.size(),
+                        &c, internal::ItemFunction<lectern_citation>(add), &add, options.unit, json,
+                        error);
   });
 }
 inline Result<DamageList> Engine::Verify(std::string_view document, Depth depth) {

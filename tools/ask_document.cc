@@ -1,6 +1,7 @@
 // ask-document: answers questions about an indexed document, one from the command line, all of a
 // file, or as a conversation over stdin. Answers go to stdout as they are decoded, then the
-// passages that they rest on and what was read for them.
+// passages that they rest on and what was read for them. With --cite it finds the passages for a
+// text that is given, without a model.
 #include <functional>
 #include <iostream>
 #include <map>
@@ -34,6 +35,7 @@ Examples:
   ask-document "Who pays for repairs?"                    the only document of the store
   ask-document --document contract.txt --exact "Who pays for repairs?"
   ask-document --document contract.txt --questions questions.jsonl --json
+  ask-document --cite "The tenant pays." --question "Who pays for repairs?"
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
 6 corrupt store, 130 Ctrl-C, 143 SIGTERM.)";
@@ -48,7 +50,7 @@ const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
 struct AskFlags {
   EngineFlags engine;
   std::string document, questions;
-  std::optional<std::string> question;
+  std::optional<std::string> question, cited, cited_question;
   bool exact = false;
   std::string offset_unit = "utf8";
   GivenAskOptions options{AskOptionRows()};
@@ -76,9 +78,19 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
       "Ask every question of a file that has one JSON object on each line: {\"question\": "
       "\"…\"}, with \"answer\": \"…\" if the expected one is to be printed");
   questions.TypeName("FILE");
+  const Option cite = app.AddOption(
+      "--cite", flags.cited,
+      "Find the passages that support TEXT, such as another program's answer, sentence by sentence; "
+      "no model is used. -: read it from stdin");
+  cite.TypeName("TEXT").Excludes(questions);
+  app.AddOption("--question", flags.cited_question,
+                "With --cite: the question that TEXT answers; it makes the passages surer")
+      .TypeName("Q")
+      .Needs(cite);
   app.AddOption("QUESTION", flags.question, "The question (default: hold a conversation)")
       .TypeName("")
-      .Excludes(questions);
+      .Excludes(questions)
+      .Excludes(cite);
 }
 
 // Every run of white space as one space, none at either end: passages are printed one per line.
@@ -96,16 +108,42 @@ std::string OnOneLine(std::string_view text) {
   return line;
 }
 
-// A line per passage: "[1] 34.2 %, bytes 120-260, p. 3: "…"". The share is of the attention to the
-// document, the bytes are of the indexed text, the page is there for PDFs alone.
+// A line for a passage: "[1] 92.3 % likely, bytes 120-260, p. 3: "…"". The bytes are of the indexed
+// text, the page is there for PDFs alone.
+std::string PassageText(size_t number, std::string_view how_sure, uint64_t begin, uint64_t end,
+                        uint64_t page, std::string_view passage) {
+  std::string text = "[" + std::to_string(number) + "] ";
+  text.append(how_sure).append(", bytes ").append(std::to_string(begin) + "-" + std::to_string(end));
+  if (page > 0) text += ", p. " + std::to_string(page);
+  return text + ": \"" + OnOneLine(passage) + "\"\n";
+}
+std::string Likely(double score) { return Percent(score) + " likely"; }
+
+// How sure a passage is: by words, or, where these were not compared, by its share of the attention.
 std::string PassagesText(const api::Answer& answer) {
   std::string text;
   size_t number = 0;
   for (const lectern_evidence& passage : answer.evidence()) {
-    text += "[" + std::to_string(++number) + "] " + Percent(passage.mass) + ", bytes " +
-            std::to_string(passage.begin) + "-" + std::to_string(passage.end);
-    if (passage.page > 0) text += ", p. " + std::to_string(passage.page);
-    text += ": \"" + OnOneLine({passage.text, passage.text_len}) + "\"\n";
+    const std::string how_sure = passage.score > 0 ? Likely(passage.score)
+                                                   : Percent(passage.mass) + " of the attention";
+    text += PassageText(++number, how_sure, passage.begin, passage.end, passage.page,
+                        {passage.text, passage.text_len});
+  }
+  return text;
+}
+
+// The sentences of a cited text, each with its passages.
+std::string CitedTextLines(std::string_view given, const api::CitedText& cited) {
+  std::string text;
+  for (const api::CitedSentence& sentence : cited.sentences) {
+    text += OnOneLine(given.substr(sentence.begin, sentence.end - sentence.begin));
+    text += sentence.is_supported ? "\n" : "\n(no passage is likely to say this)\n";
+    size_t number = 0;
+    for (const api::Passage& passage : sentence.passages) {
+      text += PassageText(++number, Likely(passage.score), passage.begin, passage.end,
+                          passage.page, passage.text);
+    }
+    text += "\n";
   }
   return text;
 }
@@ -158,6 +196,21 @@ class AskDocument {
       if (interrupts_.requested() || is_output_gone_) break;
     }
     return output_.Finish(kTool, first_failure);
+  }
+
+  // Finds passages for a text; "-" is stdin.
+  int Cite(std::string text) {
+    if (text == "-") {
+      text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+    }
+    api::CiteOptions options;
+    if (flags_.cited_question) options.question = *flags_.cited_question;
+    options.max_evidence = Options().max_evidence;
+    options.unit = kOffsetUnits.at(flags_.offset_unit);
+    auto cited = engine_.Cite(flags_.document, text, options);
+    if (!cited.ok()) return Fail(cited.error());
+    Print(flags_.engine.json() ? cited->json + "\n" : CitedTextLines(text, *cited));
+    return output_.Finish(kTool, 0);
   }
 
   // Asks each line of stdin in one conversation, until stdin ends. A failure becomes the exit
@@ -324,6 +377,7 @@ int Run(AskFlags flags) {
   if (!document->note.empty()) PrintNote(kTool, document->note);
   flags.document = document->document;
   AskDocument ask(flags, interrupts, std::move(*engine));
+  if (flags.cited) return ask.Cite(*flags.cited);
   if (!flags.questions.empty()) return ask.AskAll(questions);
   return flags.question ? ask.AskOne(*flags.question) : ask.Converse();
 }

@@ -155,6 +155,10 @@ const Option& Option::Required(bool is_required) const {
   return *this;
 }
 
+const Option& Option::Needs(const Option& other) const {
+  option_->needs(other.option_);
+  return *this;
+}
 const Option& Option::Excludes(const Option& other) const {
   option_->excludes(other.option_);
   return *this;

@@ -48,6 +48,7 @@ class Option {
   const Option& Check(tools::Check check) const;          // one more; the first complaint counts
   const Option& Required(bool is_required = true) const;  // without it, parsing fails
   const Option& Excludes(const Option& other) const;      // giving both is a usage error
+  const Option& Needs(const Option& other) const;  // giving it without the other is a usage error
   const Option& SeparatedBy(char delimiter) const;        // several values in one argument: a,b,c
 
  private:

@@ -118,6 +118,13 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   return options;
 }
 
+Result<CiteRequest> ReadCiteOptions(const lectern_cite_options* given) {
+  LECTERN_ASSIGN(const lectern_cite_options read, ReadStruct(given));
+  CiteRequest request;
+  LECTERN_RETURN_IF_ERROR(ReadOptions(CiteOptionRows(), read, request));
+  return request;
+}
+
 Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given) {
   LECTERN_ASSIGN(const lectern_plan_options read, ReadStruct(given));
   PlanChange change;
@@ -214,7 +221,9 @@ lectern_evidence ToC(const Evidence& evidence) {
   return {sizeof(lectern_evidence),     evidence.begin,           evidence.end,
           evidence.text.c_str(),        evidence.text.size(),     evidence.mass,
           evidence.page.value_or(0),    evidence.heading.c_str(), evidence.heading.size(),
-          evidence.page_end.value_or(0)};
+          evidence.page_end.value_or(0), evidence.score,
+          evidence.highlights.data(),    evidence.highlights.size(),
+          evidence.places.data(),        evidence.places.size()};
 }
 
 // struct_size stays 0 here: WriteStruct sets the caller's. The C struct has no empty numbers; -1
@@ -250,6 +259,17 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   return receipt;
 }
 
+void CallBack(const CitedSentence& sentence, lectern_citation_fn on_citation, void* user) {
+  if (!on_citation) return;
+  lectern_citation item = {sizeof(lectern_citation), sentence.begin, sentence.end,
+                           sentence.IsSupported(), nullptr};
+  if (sentence.evidence.empty()) on_citation(&item, user);
+  for (const Evidence& one : sentence.evidence) {
+    const lectern_evidence evidence = ToC(one);
+    item.evidence = &evidence;
+    on_citation(&item, user);
+  }
+}
 void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* user) {
   if (!on_document) return;
   // Every text of the struct needs an owner that lives during the call.

@@ -22,6 +22,7 @@ Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given);
 Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given);
 Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given);
 Result<AskOptions> ReadAskOptions(const lectern_ask_options* given);
+Result<CiteRequest> ReadCiteOptions(const lectern_cite_options* given);  // without the text
 // The unit of a text's offsets. kInvalidArgument, param "offset_unit": another number.
 Result<OffsetUnit> ReadOffsetUnit(lectern_offset_unit unit);
 // Parses a JSON object. kInvalidArgument: not JSON, or another kind of value.
@@ -40,6 +41,7 @@ lectern_receipt ReceiptOf(const Answer& answer);
 
 // Hands one item of a list to the program's function, on the calling thread; does nothing where the
 // function is NULL. The item and its texts are valid during the call only.
+void CallBack(const CitedSentence& sentence, lectern_citation_fn on_citation, void* user);
 void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* user);
 void CallBack(const Recovered::Refused& refused, lectern_refused_fn on_refused, void* user);
 void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user);

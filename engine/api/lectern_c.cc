@@ -373,6 +373,25 @@ lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_un
 
 lectern_code lectern_answer_free(lectern_answer* answer) { return Free(answer); }
 
+// --- citing -------------------------------------------------------------------------------------
+
+lectern_code lectern_cite(lectern_engine* engine, const char* document, size_t document_len,
+                          const char* text, size_t text_len, const lectern_cite_options* options,
+                          lectern_citation_fn on_citation, void* user, lectern_offset_unit unit,
+                          lectern_text** json, lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    if (json) *json = nullptr;
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const std::string_view name, View(document, document_len, "document"));
+    LECTERN_ASSIGN(CiteRequest request, ReadCiteOptions(options));
+    LECTERN_ASSIGN(request.text, Copy(text, text_len, "text"));
+    LECTERN_ASSIGN(const OffsetUnit read, ReadOffsetUnit(unit));
+    LECTERN_ASSIGN(const CitedText cited, object->engine->Cite(name, request));
+    for (const CitedSentence& sentence : cited.sentences) CallBack(sentence, on_citation, user);
+    return json ? GiveText(CitedTextJson(cited, read, request.text), json) : Status();
+  });
+}
+
 // --- the store ----------------------------------------------------------------------------------
 
 // Functions of the store call back for each item, and make JSON only if the caller gives a place.

@@ -9,6 +9,7 @@
 
 #include "engine/asking/cite.h"
 #include "engine/asking/evidence.h"
+#include "engine/asking/evidence_passages.h"
 #include "engine/forward/sampler.h"
 #include "engine/forward/step_memory.h"
 #include "engine/model/template/answer_text.h"
@@ -274,28 +275,35 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   return Step(ids, budget, options.tail, options.cancel);
 }
 
-Result<std::vector<double>> DocumentSession::SupportByWords(std::string_view question,
-                                                            std::string_view answer) const {
+Result<std::vector<Evidence>> DocumentSession::EvidenceByWords(std::string_view question,
+                                                               const AskOptions& options,
+                                                               const Answer& answer) const {
   LECTERN_ASSIGN(const WordIndex* const words, document_->words());
-  return WordSupport(*words, document_->text(), document_->passages(), answer, question);
+  LECTERN_ASSIGN(const WordSupport support,
+                 WordSupport::Create(*words, document_->text(), document_->passages(), question));
+  LECTERN_ASSIGN(const WordSupport::Supports of_answer, support.OfAnswer(answer.text));
+  auto evidence = FindEvidence(PassagesOf(*document_), document_->ranges(), sums_.squares,
+                               options.max_evidence, {of_answer.support, of_answer.probability});
+  LECTERN_RETURN_IF_ERROR(AddHighlights(*words, answer.text, question, evidence));
+  return evidence;
 }
 
 void DocumentSession::AddEvidence(std::string_view question, const AskOptions& options,
                                   Answer& answer) const {
   if (options.max_evidence == 0) return;
-  // The answer is there; words that cannot be read leave the choice of passages to attention.
-  auto support = SupportByWords(question, answer.text);
-  if (!support.ok()) {
-    AddNote(answer, "passages were chosen without words: " + support.status().message());
-    support = std::vector<double>();
+  auto evidence = EvidenceByWords(question, options, answer);
+  if (!evidence.ok()) {
+    // The answer is there; words that cannot be read leave the choice of passages to attention.
+    AddNote(answer, "passages were chosen without words: " + evidence.status().message());
+    evidence = FindEvidence(PassagesOf(*document_), document_->ranges(), sums_.squares,
+                            options.max_evidence);
   }
-  answer.evidence =
-      FindEvidence(document_->text(), document_->passages(), document_->ranges(), sums_.squares,
-                   options.max_evidence, document_->pages(), *support);
-  if (!answer.evidence.empty()) return;
+  answer.evidence = *std::move(evidence);
+  if (HasEvidence(answer.evidence)) return;
   Warn(options, "no_evidence",
-       "no passage got " + Percent(kMinPassageMass) +
-           " of the attention, and words point to none: there is no evidence for this answer",
+       answer.evidence.empty()
+           ? "no passage of the document has to do with this answer"
+           : "no passage is likely to support this answer; the nearest ones are shown",
        answer);
 }
 

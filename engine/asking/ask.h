@@ -135,9 +135,11 @@ class DocumentSession : public Session {
                                                     std::span<const int32_t> ids,
                                                     const AskOptions& options, double& budget,
                                                     Answer& answer);
-  // WordSupport of the document's passages for an answer. Codes of Document::words and WordSupport.
-  Result<std::vector<double>> SupportByWords(std::string_view question,
-                                             std::string_view answer) const;
+  // Passages by words and attention. Codes of Document::words, WordSupport and AddHighlights.
+  Result<std::vector<Evidence>> EvidenceByWords(std::string_view question,
+                                                const AskOptions& options,
+                                                const Answer& answer) const;
+  // Sets the answer's evidence, or its warning "no_evidence". Words that cannot be read are a note.
   void AddEvidence(std::string_view question, const AskOptions& options, Answer& answer) const;
   void WarnOfLowBudget(const ChosenBudget& chosen, const AskOptions& options, Answer& answer) const;
 

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "engine/asking/cite.h"
+#include "engine/asking/evidence_passages.h"
 #include "engine/model/formats/text.h"
+#include "engine/requests/options.h"
 
 namespace lectern {
 namespace {
@@ -18,33 +20,36 @@ Status CheckRequest(const CiteRequest& request) {
   }
   if (!IsValidUtf8(request.text)) return wrong("text", "is not valid UTF-8");
   if (!IsValidUtf8(request.question)) return wrong("question", "is not valid UTF-8");
-  if (request.max_citations < 1 || request.max_citations > 100) {
-    return wrong("max_citations", "must be between 1 and 100");
-  }
-  return {};
+  return CheckOptions(CiteOptionRows(), request);
 }
 
 }  // namespace
 
-Result<std::vector<Citation>> CiteFromDocument(const Document& document,
-                                               const CiteRequest& request) try {
+Result<CitedText> CiteFromDocument(std::shared_ptr<const Document> document,
+                                   const CiteRequest& request) try {
   LECTERN_RETURN_IF_ERROR(CheckRequest(request));
-  LECTERN_ASSIGN(const WordIndex* words, document.words());
-  const std::span<const Passage> passages = document.passages();
-  std::vector<Citation> citations;
+  LECTERN_ASSIGN(const WordIndex* words, document->words());
+  const PassagesOfText of_document = PassagesOf(*document);
+  const EqualPassages equals(of_document.text, of_document.passages);
+  LECTERN_ASSIGN(const WordSupport support,
+                 WordSupport::Create(*words, of_document.text, of_document.passages,
+                                     request.question));
+  CitedText result;
   for (const Passage& sentence : SplitPassages(request.text, {})) {
     const std::string claim = PlainText(request.text, sentence);
-    LECTERN_ASSIGN(const auto found, Cite(*words, document.text(), passages, claim,
-                                          request.question, request.max_citations));
-    for (const CitedPassage& cited : found) {
-      const std::string_view text =
-          document.text().substr(cited.begin, cited.end - cited.begin);
-      citations.push_back({sentence.begin, sentence.end, cited.begin, cited.end,
-                           std::string(text), cited.score, PageAt(document.pages(), cited.begin),
-                           HeadingPath(document.text(), passages, cited.passage)});
+    CitedSentence& cited = result.sentences.emplace_back();
+    cited.begin = sentence.begin, cited.end = sentence.end;
+    LECTERN_ASSIGN(const auto found, Cite(support, equals, claim, request.max_evidence));
+    for (const CitedPassage& one : found) {
+      cited.evidence.push_back(MakeEvidence(of_document, equals, one.passage, one.passage + 1));
+      cited.evidence.back().score = static_cast<float>(one.score);
     }
+    LECTERN_RETURN_IF_ERROR(AddHighlights(*words, claim, request.question, cited.evidence));
   }
-  return citations;
+  result.document = ToHex(document->row().id);
+  result.document_text = of_document.text;
+  result.keeper = std::move(document);
+  return result;
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "citing: out of memory");
 }

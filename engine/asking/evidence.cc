@@ -3,25 +3,26 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <unordered_map>
 
-#include "engine/asking/cite.h"
+#include "engine/asking/evidence_passages.h"
 
 namespace lectern {
 namespace {
 
 // Neighbours among this many best sentences are one passage.
 constexpr uint32_t kSpreadSentences = 8;
-constexpr size_t kMaxPlaces = 100;
 
 // How much the logarithm of a passage's share of the attention counts beside its support by words,
-// which is a log odds. With SmolLM2-135M, 0.3 put the right passage first for 11 of 40 facts about
-// five real documents, 0 for 10 and 1 for 8; with the bundled reader all of them for 25 of 25.
-constexpr double kAttention = 0.3;
+// which is a log odds. The right passage came first for this many of 128 facts about 16 real texts,
+// with the models' own answers:
+//   kAttention         0   0.1   0.2   0.3   0.5     1   attention alone
+//   SmolLM2-135M      77    81    81    78    76    65                12
+//   Gemma 3 270M      80    78    79    81    82    74                24
+//   bundled reader    66    68    68    66    63     -                 7
+// On the bundled reader's own documents it came first for 288 of 288 with every value up to 5.
+constexpr double kAttention = 0.2;
 // A share below this is not told from none.
 constexpr double kLeastShare = 1e-4;
-// A passage to which little attention went is evidence if its words make it this probable.
-constexpr double kLeastProbability = 0.5;
 
 // Attention and words together, as a choice among passages: their log odds add.
 std::vector<double> Scores(std::span<const double> masses, double total,
@@ -58,37 +59,6 @@ double Distribute(std::span<const Passage> passages, std::span<const TokenizedTe
   return total;
 }
 
-// A number that is the same for equal passages.
-uint64_t WordsHash(std::string_view text, const Passage& passage) {
-  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
-  bool is_margin = false;
-  for (uint64_t at = passage.begin; at < passage.end; ++at) {
-    const char c = text[at];
-    if (c == ' ' || (c >= '\t' && c <= '\r')) {
-      is_margin |= c != ' ' && c != '\t';
-      continue;
-    }
-    if (is_margin && c == '>') continue;
-    is_margin = false;
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  return hash;
-}
-
-// For each passage the first one that has equal words (PlainText). Linear time.
-std::vector<size_t> FirstEquals(std::string_view text, std::span<const Passage> passages) {
-  std::vector<size_t> first(passages.size());
-  std::unordered_map<uint64_t, size_t> seen;
-  seen.reserve(passages.size());
-  for (size_t i = 0; i < passages.size(); ++i) {
-    const auto [found, is_new] = seen.try_emplace(WordsHash(text, passages[i]), i);
-    const bool is_equal =
-        !is_new && PlainText(text, passages[i]) == PlainText(text, passages[found->second]);
-    first[i] = is_equal ? found->second : i;
-  }
-  return first;
-}
-
 // The passages of most mass, in the order of the text.
 std::vector<size_t> BestPassages(std::span<const double> masses, uint32_t max_passages) {
   std::vector<size_t> best(masses.size());
@@ -123,60 +93,52 @@ std::vector<Found> JoinNeighbours(const std::vector<size_t>& best, std::span<con
 
 }  // namespace
 
-std::vector<Evidence> FindEvidence(std::string_view text, std::span<const Passage> passages,
+std::vector<Evidence> FindEvidence(const PassagesOfText& document,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages,
-                                   std::span<const PageMapEntry> pages,
-                                   std::span<const double> support) {
+                                   const EvidenceWords& words) {
   if (max_passages == 0) return {};  // the caller collected no masses
+  const std::span<const Passage> passages = document.passages;
+  const bool has_words = std::ranges::any_of(words.support, [](double s) { return s > 0; });
   std::vector<double> masses;
   const double total = Distribute(passages, ranges, mass, &masses);
-  const std::vector<size_t> first = FirstEquals(text, passages);
-  std::vector<bool> is_repeated(passages.size());
+  const EqualPassages equals(document.text, passages);
   for (size_t i = 0; i < passages.size(); ++i) {
-    if (first[i] == i) continue;
-    is_repeated[i] = is_repeated[first[i]] = true;
-    masses[first[i]] += masses[i];
+    if (equals.first(i) == i) continue;
+    masses[equals.first(i)] += masses[i];
     masses[i] = 0;
   }
-  std::vector<double> scores = Scores(masses, total, support);
+  std::vector<double> scores = Scores(masses, total, has_words ? words.support : std::span<const double>());
   for (size_t i = 0; i < scores.size(); ++i) {
-    if (first[i] != i) scores[i] = 0;  // shown once, at its first place
+    if (equals.first(i) != i) scores[i] = 0;  // shown once, at its first place
   }
   // Support is of single passages, so that with words neighbours stay apart.
   const auto joins = [&](size_t a, size_t b) {
-    return support.empty() && !is_repeated[a] && !is_repeated[b] &&
+    return !has_words && !equals.is_repeated(a) && !equals.is_repeated(b) &&
            passages[a].kind == passages[b].kind && passages[a].kind != PassageKind::kHeading &&
            passages[a].heading == passages[b].heading &&
            passages[b].end - passages[a].begin <= kMaxPassageBytes &&
-           PageAt(pages, passages[a].begin) == PageAt(pages, passages[b].begin);
+           PageAt(document.pages, passages[a].begin) == PageAt(document.pages, passages[b].begin);
   };
   std::vector<Evidence> evidence;
   for (const Found& found : JoinNeighbours(BestPassages(scores, max_passages), scores, joins)) {
     double of_found = 0;
     for (size_t i = found.first; i < found.last; ++i) of_found += masses[i];
-    const bool is_probable =
-        !support.empty() && SupportProbability(support[found.first], true) >= kLeastProbability;
-    if (of_found < kMinPassageMass * total && !is_probable) continue;
-    const uint64_t begin = passages[found.first].begin, end = passages[found.last - 1].end;
-    Evidence& one = evidence.emplace_back();
-    one.begin = begin, one.end = end;
-    one.text = text.substr(begin, end - begin);
-    one.mass = static_cast<float>(total > 0 ? std::min(1.0, of_found / total) : 0);
-    one.page = PageAt(pages, begin);
-    const std::optional<uint32_t> page_end = PageAt(pages, end - 1);
-    if (page_end != one.page) one.page_end = page_end;
-    one.heading = HeadingPath(text, passages, found.first);
-    if (!is_repeated[found.first]) continue;
-    for (size_t i = found.last; i < passages.size() && one.places.size() < kMaxPlaces; ++i) {
-      if (first[i] == found.first) one.places.push_back({passages[i].begin, passages[i].end});
-    }
+    const double share = total > 0 ? std::min(1.0, of_found / total) : 0;
+    if (has_words ? words.support[found.first] <= 0 : share < kMinPassageMass) continue;
+    evidence.push_back(MakeEvidence(document, equals, found.first, found.last));
+    evidence.back().mass = static_cast<float>(share);
+    if (has_words) evidence.back().score = static_cast<float>(words.scores[found.first]);
   }
-  // Words take nothing away: neighbours that attention alone would have joined are found then.
-  if (evidence.empty() && !support.empty()) {
-    return FindEvidence(text, passages, ranges, mass, max_passages, pages);
+  if (has_words && HasEvidence(evidence)) {
+    std::erase_if(evidence, [](const Evidence& one) { return one.score < kLeastScore; });
   }
   return evidence;
+}
+
+bool HasEvidence(std::span<const Evidence> evidence) {
+  return std::ranges::any_of(
+      evidence, [](const Evidence& one) { return one.score >= kLeastScore || one.score == 0; });
 }
 
 bool Spread::IsWide() const {

@@ -6,29 +6,34 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/document/page_map.h"
-#include "engine/document/passages.h"
+#include "engine/asking/evidence_passages.h"
 #include "engine/model/tokenizer/tokenizer.h"
 #include "engine/requests/requests.h"
 
 namespace lectern {
 
-// Passages with a smaller share of the mass are no evidence. Measured with the bundled reader on
-// generated documents of 3K to 16K tokens at budget 0.1: the first passage of 193 rightly answered
-// questions had 0.312 or more; that of 125 answers "The document does not say." had at most 0.18
-// (0.146 for the 79 on 4K tokens and more).
+// Where words tell nothing, passages with a smaller share of the mass are no evidence. Measured with
+// the bundled reader on generated documents of 3K to 16K tokens at budget 0.1: the first passage of
+// 193 rightly answered questions had 0.312 or more; that of 125 answers "The document does not say."
+// had at most 0.18. It holds for that reader alone: with SmolLM2-135M and Gemma 3 270M, four
+// questions of five that a text does not answer have a passage of more, always the same few ones.
 inline constexpr double kMinPassageMass = 0.2;
 
-// Finds the passages that the answer used.
-// `mass` [tokens of the fixed context]: squares of the attention probabilities that the answer's
-// steps gave to each token, summed over layers and heads, unnormalised. `ranges` [tokens]: their
-// bytes; template tokens have none.
-// `passages`: the text's (SplitPassages). Those with equal words (PlainText) count once: their
-// masses are added, the first is returned and names the others' places. The best `max_passages` by
-// mass are taken; neighbours of one kind under one heading are joined while they stay within
-// kMaxPassageBytes and on one of `pages`, except those that have several places. Those of at least
-// kMinPassageMass are returned, largest first, with their headings and pages. A passage's mass is
-// its share of the whole text's. Attention shows what was used; it does not prove support.
+// Finds the passages that support an answer, by its words and by its attention.
+// `ranges` [tokens of the fixed context]: their bytes; template tokens have none.
+// `mass` [tokens]: squares of the attention probabilities that the answer's steps gave to each
+// token, summed over layers and heads, unnormalised.
+// `words`: how far the passages share words with question and answer. Where there are none, or all
+// supports are 0, words tell nothing, and attention decides alone.
+// Returns at most `max_passages`, best first. Equal passages count once: their masses are added, the
+// first is returned and names the others' places. A passage's mass is its share of the text's.
+//
+// With words, passages are ranked by support plus kAttention times the logarithm of their mass
+// (evidence.cc). Those of at least kLeastScore are returned; if there are none, the best that share
+// words: they are the nearest ones, and HasEvidence says that they support nothing.
+// Without words, passages are ranked by mass; neighbours of one kind under one heading are joined
+// while they stay within kMaxPassageBytes and on one page, except those that have several places;
+// and those of at least kMinPassageMass are returned. Their score is 0.
 //
 // Why squares: heads that retrieve look at few tokens. Squared, each probability counts by itself,
 // and heads that look everywhere hardly count, without a table of heads.
@@ -37,15 +42,18 @@ inline constexpr double kMinPassageMass = 0.2;
 // the sum put the fact first for 90 of 90 rightly answered single facts, squares by more (mass of
 // the first passage minus that of the second: median 0.61 instead of 0.36, lowest tenth 0.38
 // instead of 0.24). Choosing heads loses facts (77, 86 and 89 of 90).
-// `support` [passages], of WordSupport for question and answer, joins attention where it is there:
-// passages are then ranked by both, stay single, and are returned also for less attention than
-// kMinPassageMass if SupportProbability calls them more likely than not. Where that leaves none,
-// attention alone decides.
-std::vector<Evidence> FindEvidence(std::string_view text, std::span<const Passage> passages,
+// May throw std::bad_alloc.
+struct EvidenceWords {
+  // [passages]: WordSupport::OfAnswer.
+  std::span<const double> support, scores;
+};
+std::vector<Evidence> FindEvidence(const PassagesOfText& document,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages,
-                                   std::span<const PageMapEntry> pages = {},
-                                   std::span<const double> support = {});
+                                   const EvidenceWords& words = {});
+
+// Whether one of these passages is likely to support the answer.
+bool HasEvidence(std::span<const Evidence> evidence);
 
 // How widely the last token of a question attends to the text, from its prefill at a budget. A
 // question about the whole document (count, summarise) has no passage that stands out, or much of

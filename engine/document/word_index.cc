@@ -154,7 +154,7 @@ Result<std::vector<uint16_t>> AddPassages(sqlite3* db, WordForms forms, std::str
     const std::string heading = HeadingPath(text, passages, i);
     const std::string_view words = text.substr(passage.begin, passage.end - passage.begin);
     uint64_t count = 0;
-    LECTERN_RETURN_IF_ERROR(tokenizer->ForEachWord(words, [&](std::string_view) { ++count; }));
+    LECTERN_RETURN_IF_ERROR(tokenizer->ForEachWord(words, [&](const auto&) { ++count; }));
     lengths.push_back(static_cast<uint16_t>(std::min<uint64_t>(count, UINT16_MAX)));
     insert.Bind(1, static_cast<int64_t>(lengths.size())).Bind(2, words).Bind(3, heading);
     LECTERN_RETURN_IF_ERROR(insert.Run());
@@ -214,8 +214,22 @@ class WordIndex::Database {
   Result<std::vector<std::string>> Split(std::string_view text) {
     std::vector<std::string> words;
     LECTERN_RETURN_IF_ERROR(
-        tokenizer_->ForEachWord(text, [&](std::string_view word) { words.emplace_back(word); }));
+        tokenizer_->ForEachWord(text, [&](const auto& word) { words.emplace_back(word.form); }));
     return words;
+  }
+  // The bytes of the text's words whose form is one of `forms`; overlapping ones are one range.
+  Result<std::vector<ByteRange>> Find(std::string_view text,
+                                      const std::unordered_set<std::string>& forms) {
+    std::vector<ByteRange> ranges;
+    LECTERN_RETURN_IF_ERROR(tokenizer_->ForEachWord(text, [&](const WordTokenizer::Word& word) {
+      if (!forms.contains(std::string(word.form))) return;
+      if (!ranges.empty() && word.begin < ranges.back().end) {
+        ranges.back().end = std::max<uint64_t>(ranges.back().end, word.end);
+      } else {
+        ranges.push_back({word.begin, word.end});
+      }
+    }));
+    return ranges;
   }
   // Whether to pass over stop words in a text of these words: only if it has others.
   bool HasContent(const std::vector<std::string>& words) const {
@@ -271,7 +285,7 @@ Status WordIndex::Database::Prepare() {
   LECTERN_ASSIGN(tokenizer_, WordTokenizer::Create(db, forms));
   if (forms != WordForms::kEnglish) return {};
   return tokenizer_->ForEachWord(kEnglishStopWords,
-                                 [&](std::string_view word) { stop_words_.emplace(word); });
+                                 [&](const auto& word) { stop_words_.emplace(word.form); });
 }
 
 Result<WordForms> WordIndex::Database::CheckSchema() {
@@ -465,6 +479,22 @@ Result<WordScores> WordIndex::Score(std::string_view text) const {
 Result<std::vector<std::string>> WordIndex::Split(std::string_view text) const {
   std::lock_guard lock(database_->mutex());
   return database_->Split(text);
+}
+
+Result<std::unordered_set<std::string>> WordIndex::ContentWords(std::string_view text) const {
+  std::lock_guard lock(database_->mutex());
+  LECTERN_ASSIGN(const auto words, database_->Split(text));
+  std::unordered_set<std::string> content;
+  for (const std::string& word : words) {
+    if (!database_->IsStop(word)) content.insert(word);
+  }
+  return content;
+}
+
+Result<std::vector<ByteRange>> WordIndex::FindWords(
+    std::string_view text, const std::unordered_set<std::string>& words) const {
+  std::lock_guard lock(database_->mutex());
+  return database_->Find(text, words);
 }
 
 Result<std::vector<double>> WordIndex::Weigh(const std::vector<std::string>& words) const {

@@ -9,9 +9,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/document/passages.h"
+#include "engine/requests/requests.h"
 #include "store/status.h"
 
 namespace lectern {
@@ -58,6 +60,12 @@ class WordIndex {
   // The words of `text` in their order, stop words included, in the form that the index has them
   // in, such as stems. kLimitExceeded, kOutOfMemory.
   Result<std::vector<std::string>> Split(std::string_view text) const;
+  // The distinct words of `text`, as Split has them, without stop words. Errors as Split.
+  Result<std::unordered_set<std::string>> ContentWords(std::string_view text) const;
+  // The bytes of those words of `text` whose form is one of `words` (ContentWords), ascending and
+  // apart. Errors as Split.
+  Result<std::vector<ByteRange>> FindWords(std::string_view text,
+                                           const std::unordered_set<std::string>& words) const;
   // How much each word tells: ln(1 + (N - n + 1/2) / (n + 1/2)) if n of N passages have it, or
   // kStopWordWeight for a stop word. `words` come from Split. kCorrupt, kOutOfMemory.
   Result<std::vector<double>> Weigh(const std::vector<std::string>& words) const;

@@ -246,11 +246,13 @@ Result<std::unique_ptr<WordTokenizer>> WordTokenizer::Create(sqlite3* db, WordFo
 }
 
 Status WordTokenizer::ForEachWord(std::string_view text,
-                                  FunctionRef<void(std::string_view word)> take) {
+                                  FunctionRef<void(const Word&)> take) {
   if (text.size() > INT_MAX) return Status(Code::kLimitExceeded, "a text of 2 GiB or more");
-  const auto pass = [](void* context, int, const char* word, int bytes, int, int) {
+  const auto pass = [](void* context, int, const char* word, int bytes, int begin, int end) {
     try {  // no exception may pass through SQLite
-      (*static_cast<decltype(take)*>(context))(std::string_view(word, bytes));
+      (*static_cast<decltype(take)*>(context))({std::string_view(word, static_cast<size_t>(bytes)),
+                                                static_cast<size_t>(begin),
+                                                static_cast<size_t>(end)});
     } catch (const std::bad_alloc&) {
       return SQLITE_NOMEM;
     }

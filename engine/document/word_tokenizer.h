@@ -38,9 +38,16 @@ class WordTokenizer {
   WordTokenizer(const WordTokenizer&) = delete;
   WordTokenizer& operator=(const WordTokenizer&) = delete;
 
+  // A word in the form that the index has it in, such as a stem, and its bytes [begin, end) in the
+  // text. Pairs of characters overlap.
+  struct Word {
+    std::string_view form;  // valid during the call that hands it over
+    size_t begin, end;
+  };
   // Calls `take` with every word, in their order. Bytes that are not UTF-8 and texts with NUL are
-  // fine. kLimitExceeded: `text` has 2 GiB or more. kOutOfMemory.
-  Status ForEachWord(std::string_view text, FunctionRef<void(std::string_view word)> take);
+  // fine. kLimitExceeded: `text` has 2 GiB or more. kOutOfMemory, also where `take` throws
+  // std::bad_alloc.
+  Status ForEachWord(std::string_view text, FunctionRef<void(const Word&)> take);
 
  private:
   explicit WordTokenizer(Fts5Tokenizer* tokenizer) : tokenizer_(tokenizer) {}

@@ -15,6 +15,7 @@ namespace lectern {
 using EngineOptionRow = OptionRow<lectern_engine_options, api::EngineOptions, EngineOptions>;
 using AskOptionRow = OptionRow<lectern_ask_options, api::AskOptions, AskOptions>;
 using IndexOptionRow = OptionRow<lectern_index_options, api::IndexOptions, IndexOptions>;
+using CiteOptionRow = OptionRow<lectern_cite_options, api::CiteOptions, CiteRequest>;
 using PlanOptionRow = OptionRow<lectern_plan_options, api::PlanChange, PlanChange>;
 
 std::span<const EngineOptionRow> EngineOptionRows();
@@ -23,11 +24,14 @@ std::span<const EngineOptionRow> EngineOptionRows();
 std::span<const AskOptionRow> AskOptionRows();
 // By hand: pages and the callback.
 std::span<const IndexOptionRow> IndexOptionRows();
+// By hand: the text.
+std::span<const CiteOptionRow> CiteOptionRows();
 std::span<const PlanOptionRow> PlanOptionRows();
 
 using GivenEngineOptions = GivenOptions<lectern_engine_options, api::EngineOptions, EngineOptions>;
 using GivenAskOptions = GivenOptions<lectern_ask_options, api::AskOptions, AskOptions>;
 using GivenIndexOptions = GivenOptions<lectern_index_options, api::IndexOptions, IndexOptions>;
+using GivenCiteOptions = GivenOptions<lectern_cite_options, api::CiteOptions, CiteRequest>;
 using GivenPlanOptions = GivenOptions<lectern_plan_options, api::PlanChange, PlanChange>;
 
 }  // namespace lectern

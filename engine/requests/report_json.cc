@@ -32,18 +32,46 @@ std::string_view UnitName(OffsetUnit unit) {
   return "utf8";
 }
 
-// A byte offset of `text` (valid UTF-8) in another unit: code points begin at every byte that does
-// not continue one, and those of four bytes are two units of UTF-16.
-uint64_t ConvertOffset(uint64_t offset, OffsetUnit unit, std::string_view text) {
-  if (unit == OffsetUnit::kUtf8) return offset;
-  uint64_t converted = 0;
-  for (const char c : text.substr(0, std::min<uint64_t>(offset, text.size()))) {
-    const auto byte = static_cast<uint8_t>(c);
-    converted += (byte & 0xC0) != 0x80;
-    converted += unit == OffsetUnit::kUtf16 && byte >= 0xF0;
+// Converts byte offsets of a text (valid UTF-8) to another unit. Reads the text once, then at most
+// kStep bytes for an offset.
+class Offsets {
+ public:
+  Offsets(OffsetUnit unit, std::string_view text) : unit_(unit), text_(text) {
+    if (unit == OffsetUnit::kUtf8) return;
+    steps_.push_back(0);
+    for (size_t at = kStep; at <= text.size(); at += kStep) {
+      steps_.push_back(steps_.back() + Count(text.substr(at - kStep, kStep)));
+    }
   }
-  return converted;
-}
+  uint64_t operator()(uint64_t offset) const {
+    if (unit_ == OffsetUnit::kUtf8) return offset;
+    offset = std::min<uint64_t>(offset, text_.size());
+    const size_t step = offset / kStep;
+    return steps_[step] + Count(text_.substr(step * kStep, offset - step * kStep));
+  }
+  Json Range(uint64_t begin, uint64_t end) const {
+    return Json::Object{{"begin", (*this)(begin)}, {"end", (*this)(end)}};
+  }
+  std::string_view unit_name() const { return UnitName(unit_); }
+
+ private:
+  static constexpr size_t kStep = 4096;  // bytes
+  // Code points begin at every byte that does not continue one, and those of four bytes are two
+  // units of UTF-16.
+  uint64_t Count(std::string_view bytes) const {
+    uint64_t count = 0;
+    for (const char c : bytes) {
+      const auto byte = static_cast<uint8_t>(c);
+      count += (byte & 0xC0) != 0x80;
+      count += unit_ == OffsetUnit::kUtf16 && byte >= 0xF0;
+    }
+    return count;
+  }
+
+  const OffsetUnit unit_;
+  const std::string_view text_;
+  std::vector<uint64_t> steps_;  // the converted offsets of every kStep-th byte
+};
 
 Json Texts(const std::vector<Message>& messages) {
   Json::Array array;
@@ -69,21 +97,24 @@ Json Page(std::optional<uint32_t> page) {
   return uint64_t{*page};
 }
 
-Json EvidenceValue(const Evidence& evidence, OffsetUnit unit, std::string_view text) {
-  Json::Array places;
-  for (const Evidence::Place& place : evidence.places) {
-    places.emplace_back(Json::Object{{"begin", ConvertOffset(place.begin, unit, text)},
-                                     {"end", ConvertOffset(place.end, unit, text)}});
-  }
-  return Json::Object{
-      {"begin", ConvertOffset(evidence.begin, unit, text)},
-      {"end", ConvertOffset(evidence.end, unit, text)},
+Json RangesValue(std::span<const ByteRange> ranges, const Offsets& offsets) {
+  Json::Array values;
+  for (const ByteRange& range : ranges) values.push_back(offsets.Range(range.begin, range.end));
+  return values;
+}
+
+Json::Object EvidenceObject(const Evidence& evidence, const Offsets& offsets) {
+  return {
+      {"begin", offsets(evidence.begin)},
+      {"end", offsets(evidence.end)},
       {"text", evidence.text},
       {"mass", Share(evidence.mass)},
+      {"score", Share(evidence.score)},
       {"page", Page(evidence.page)},
       {"page_end", Page(evidence.page_end)},
       {"heading", StringOrNull(evidence.heading)},
-      {"places", std::move(places)},
+      {"places", RangesValue(evidence.places, offsets)},
+      {"highlights", RangesValue(evidence.highlights, offsets)},
   };
 }
 
@@ -238,9 +269,11 @@ std::string AdapterOf(const DocumentRow& row) {
 }
 
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
+  const Offsets offsets(unit, text);
   Json::Array evidence;
-  for (const Evidence& item : answer.evidence)
-    evidence.emplace_back(EvidenceValue(item, unit, text));
+  for (const Evidence& item : answer.evidence) {
+    evidence.emplace_back(EvidenceObject(item, offsets));
+  }
   const auto& ms = answer.timings_ms;
   return Json(Json::Object{
                   {"answer", answer.text},
@@ -261,8 +294,32 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
                   {"evidence", std::move(evidence)},
                   {"warnings", Names(answer.warnings)},
                   {"note", StringOrNull(answer.note.text())},
-                  {"offset_unit", UnitName(unit)},
+                  {"offset_unit", offsets.unit_name()},
               })
+      .Dump();
+}
+
+std::string CitedTextJson(const CitedText& cited, OffsetUnit unit, std::string_view given) {
+  const Offsets offsets(unit, cited.document_text), given_offsets(unit, given);
+  Json::Array sentences;
+  for (const CitedSentence& sentence : cited.sentences) {
+    Json::Array evidence;
+    for (const Evidence& item : sentence.evidence) {
+      Json::Object object = EvidenceObject(item, offsets);
+      object.erase("mass");  // there is no attention without a model
+      evidence.emplace_back(std::move(object));
+    }
+    sentences.emplace_back(Json::Object{
+        {"begin", given_offsets(sentence.begin)},
+        {"end", given_offsets(sentence.end)},
+        {"text", std::string(given.substr(sentence.begin, sentence.end - sentence.begin))},
+        {"supported", sentence.IsSupported()},
+        {"evidence", std::move(evidence)},
+    });
+  }
+  return Json(Json::Object{{"document", cited.document},
+                           {"sentences", std::move(sentences)},
+                           {"offset_unit", offsets.unit_name()}})
       .Dump();
 }
 

@@ -18,6 +18,8 @@ enum class OffsetUnit { kUtf8, kUtf16, kCodepoint };
 
 // Compact, one line, without a newline. `text`: the document, needed for units other than kUtf8.
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text);
+// Likewise for citations. `given`: the text that was cited.
+std::string CitedTextJson(const CitedText& cited, OffsetUnit unit, std::string_view given);
 // A document's `keep`, `retention` and `representatives`, as its recipe and its report have them,
 // and back: kInvalidArgument where keep is no share. Without them everything is kept.
 void AddRetention(Json::Object& object, const Retention& retention);

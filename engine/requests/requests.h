@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/lectern_c.h"
 #include "engine/model/template/chat_history.h"
 #include "engine/model/template/sampled_tokens.h"
 #include "index/retention/retention.h"
@@ -305,39 +306,54 @@ struct AskOptions {
   const CancelFlag* cancel = nullptr;
 };
 
+using ByteRange = lectern_range;  // bytes [begin, end) of the stored text
+
+// Passages of a lower score are no evidence (evidence.h).
+inline constexpr float kLeastScore = 0.25f;
+
+// A passage of the document that supports an answer, or a sentence of a text to be cited.
 struct Evidence {
-  uint64_t begin = 0, end = 0;   // bytes [begin, end) of the stored text
-  std::string text;              // exactly those bytes
-  float mass = 0;                // share of the squared attention to the text, in (0, 1]
+  uint64_t begin = 0, end = 0;  // bytes [begin, end) of the stored text
+  std::string text;             // exactly those bytes
+  // Share of the answer's squared attention to the text, in [0, 1]. 0 for a citation.
+  float mass = 0;
+  // The probability in [0, 1] that the passage supports it, as far as words tell; 0 where the
+  // document's words could not be read.
+  float score = 0;
   std::optional<uint32_t> page;  // where it begins, from 1; when the document has pages
   std::optional<uint32_t> page_end = std::nullopt;  // where it ends, if that is another page
   std::string heading = {};  // the headings above it: "Chapter 2 > Rent"; empty: none
-  struct Place {
-    uint64_t begin, end;
-  };
   // Where else the text has the same passage, up to white space. `mass` is of all of them. The
   // first 100.
-  std::vector<Place> places = {};
-};
-
-// A passage of a document that supports a sentence of a given text.
-struct Citation {
-  uint64_t claim_begin, claim_end;  // bytes of the sentence in the given text
-  uint64_t begin, end;              // bytes of the passage in the document's text
-  std::string text;                 // exactly those bytes
-  // The probability in (0, 1) that the passage states the sentence, as far as words tell.
-  double score = 0;
-  std::optional<uint32_t> page;  // where it begins, from 1; when the document has pages
-  std::string heading;           // the headings above it: "Chapter 2 > Rent"; empty: none
+  std::vector<ByteRange> places = {};
+  // The words inside [begin, end) that it shares with the question and the answer or sentence,
+  // ascending and apart.
+  std::vector<ByteRange> highlights = {};
 };
 
 // A text to be cited from a document.
 struct CiteRequest {
   std::string text;      // such as an answer, of any origin; UTF-8, at most kMaxCitedBytes
   std::string question;  // which `text` answers; empty: not known, and citations are less sure
-  uint32_t max_citations = 3;  // of each sentence, 1..100
+  uint32_t max_evidence = 3;  // passages of each sentence, 1..100
 };
 inline constexpr size_t kMaxCitedBytes = 1 << 20;
+
+// A sentence of the text that was cited.
+struct CitedSentence {
+  uint64_t begin, end;  // its bytes in the given text
+  // The passages that share words with it, best first; whatever their score.
+  std::vector<Evidence> evidence;
+  // Whether the best passage's score is enough for evidence.
+  bool IsSupported() const { return !evidence.empty() && evidence.front().score >= kLeastScore; }
+};
+struct CitedText {
+  std::string document;                  // id
+  std::vector<CitedSentence> sentences;  // all of them, in their order
+  // The document's text, into which the evidence points; it lives as long as `keeper`.
+  std::string_view document_text;
+  std::shared_ptr<const void> keeper;
+};
 
 struct KvReceipt {
   float budget = 1;  // share of the whole document's K+V bytes, whatever of it is stored

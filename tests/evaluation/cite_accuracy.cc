@@ -56,7 +56,7 @@ std::string TextMember(const Json& object, const char* key) {
   return member == nullptr || member->string() == nullptr ? "" : *member->string();
 }
 
-bool IsRight(const CitedPassage& citation, const Json::Array& ranges) {
+bool IsRight(const Passage& citation, const Json::Array& ranges) {
   return std::any_of(ranges.begin(), ranges.end(), [&](const Json& range) {
     const Json *begin = range.Find("begin"), *end = range.Find("end");
     return begin != nullptr && end != nullptr &&
@@ -69,6 +69,7 @@ bool IsRight(const CitedPassage& citation, const Json::Array& ranges) {
 struct IndexedText {
   std::string text;
   std::vector<Passage> passages;
+  std::unique_ptr<EqualPassages> equals;
   std::string bytes;
   std::unique_ptr<WordIndex> index;
 };
@@ -78,6 +79,7 @@ Status IndexText(const Path& path, IndexedText& document, Totals& totals) {
   auto start = Clock::now();
   document.passages = SplitPassages(document.text, {});
   totals.split_ms += MillisecondsSince(start);
+  document.equals = std::make_unique<EqualPassages>(document.text, document.passages);
   start = Clock::now();
   LECTERN_ASSIGN(document.bytes, WordIndex::Build(document.text, document.passages));
   totals.build_ms += MillisecondsSince(start);
@@ -92,18 +94,21 @@ Status IndexText(const Path& path, IndexedText& document, Totals& totals) {
 Status Measure(const IndexedText& document, const std::string& claim, const std::string& question,
                const Json::Array& ranges, Figures& figures) {
   const auto start = Clock::now();
-  LECTERN_ASSIGN(const auto citations, Cite(*document.index, document.text, document.passages,
-                                            claim, question, 3));
+  LECTERN_ASSIGN(const WordSupport words,
+                 WordSupport::Create(*document.index, document.text, document.passages, question));
+  LECTERN_ASSIGN(const auto citations, Cite(words, *document.equals, claim, 3));
   const double ms = MillisecondsSince(start);
   figures.ms += ms;
   figures.longest_ms = std::max(figures.longest_ms, ms);
   ++figures.questions;
   if (citations.empty()) return {};
-  const bool is_right = IsRight(citations[0], ranges);
+  const auto is_right_one = [&](const CitedPassage& c) {
+    return IsRight(document.passages[c.passage], ranges);
+  };
+  const bool is_right = is_right_one(citations[0]);
   (is_right ? figures.right_score : figures.wrong_score) += citations[0].score;
   figures.first += is_right;
-  figures.one_of_three += std::any_of(citations.begin(), citations.end(),
-                                      [&](const CitedPassage& c) { return IsRight(c, ranges); });
+  figures.one_of_three += std::any_of(citations.begin(), citations.end(), is_right_one);
   return {};
 }
 

@@ -204,6 +204,38 @@ class ServerTest(ServerCase):
             utf16 = TEXT.encode("utf-16-le")[2 * passage["begin"]:2 * passage["end"]]
             self.assertEqual(utf16.decode("utf-16-le"), passage["text"])
 
+    def test_cite_says_what_the_tool_says(self):
+        fields = {"text": "The owner repairs the roof. Zeppelins zoom.",
+                  "question": "Who repairs the roof?", "max_evidence": 2, "offset_unit": "utf16"}
+        tool = json.loads(subprocess.run(
+            [os.path.join(BIN, "ask-document"), "--store", self.store, "--json", "--document",
+             "lease.txt", "--cite", fields["text"], "--question", fields["question"],
+             "--max-evidence", "2", "--offset-unit", "utf16"],
+            check=True, capture_output=True).stdout)
+        status, headers, cited = self.server.call("POST", "/v1/cite",
+                                                  {**fields, "document": "lease.txt"})
+        self.assertEqual(status, 200, cited)
+        self.assertEqual(cited, {**tool, "id": headers["X-Request-Id"]})
+        roof, _ = cited["sentences"]
+        self.assertTrue(roof["supported"])
+        self.assertIn("repairs the roof", roof["evidence"][0]["text"])
+        self.assertEqual(len(roof["evidence"]), 2)
+        # The only document, and no options.
+        self.assertEqual(self.server.call("POST", "/v1/cite", {"text": fields["text"]})[0], 200)
+
+    def test_wrong_fields_of_cite_are_named(self):
+        def cite(**fields):
+            return self.server.call("POST", "/v1/cite", fields)
+        self.assert_error(cite(), 400, "invalid_argument", "text")
+        self.assert_error(cite(text=""), 400, "invalid_argument", "text")
+        self.assert_error(cite(text="x", max_evidence=0), 400, "invalid_argument", "max_evidence")
+        self.assert_error(cite(text="x", max_evidence=101), 400, "invalid_argument", "max_evidence")
+        self.assert_error(cite(text="x", question=1), 400, "invalid_argument", "question")
+        self.assert_error(cite(text="x", offset_unit="bits"), 400, "invalid_argument", "offset_unit")
+        self.assert_error(cite(text="x", kv_budget=1), 400, "invalid_argument", "kv_budget")
+        self.assert_error(cite(text="x", document="none"), 404, "not_found", "document")
+        self.assertEqual(self.server.call("GET", "/v1/cite")[0], 405)
+
     def test_wrong_fields_are_named(self):
         ask = self.server.ask
         self.assert_error(ask(), 400, "invalid_argument", "question")

@@ -348,7 +348,7 @@ class FormatsTest(ToolsTest):
         self.check_pages("report.pdf")
         out, _ = self.check(0, "ask-document", "--document", "report.pdf",
                             "Who designed the Fethol bridge?")
-        self.assertRegex(out, r"\n\[1\] [\d.]+ %, bytes \d+-\d+, p\. 3: \"The Fethol bridge")
+        self.assertRegex(out, r"\n\[1\] [\d.]+ % likely, bytes \d+-\d+, p\. 3: \"The Fethol bridge")
         # The same again does nothing; anew, as one file and without a catalog it has its pages.
         self.assertTrue(self.index(path)["existed"])
         self.index("--again", path)
@@ -692,8 +692,10 @@ class AskTest(ToolsTest):
                           "missed_mass_bound", "max_missed_by", "fallback", "keep", "retention",
                           "session_rows", "prefill", "prefill_budget"})
         for passage in answer["evidence"]:
-            self.assertEqual(set(passage), {"begin", "end", "text", "mass", "page", "page_end",
-                                            "heading", "places"})
+            self.assertEqual(set(passage), {"begin", "end", "text", "mass", "score", "page",
+                                            "page_end", "heading", "places", "highlights"})
+            for word in passage["highlights"]:
+                self.assertTrue(passage["begin"] <= word["begin"] < word["end"] <= passage["end"])
 
     def passage_in(self, unit, passage):
         units = {"utf8": lambda b, e: self.text.encode()[b:e].decode(),
@@ -765,7 +767,7 @@ class AskTest(ToolsTest):
         out, err = self.check(0, "ask-document", "--document", "lease.txt", "--max-tokens", "8",
                               self.QUESTION)
         self.assertEqual(err, "")
-        self.assertRegex(out, r"(?s)^.*\n\n\[1\] [\d.]+ %, bytes \d+-\d+: \".*\"\n.*"
+        self.assertRegex(out, r"(?s)^.*\n\n\[1\] [\d.]+ % likely, bytes \d+-\d+: \".*\"\n.*"
                               r"read [\d.]+ % of the document.*; [\d,]+ ms.*\n$")
 
     def test_the_same_seed_gives_the_same_answer(self):
@@ -773,6 +775,48 @@ class AskTest(ToolsTest):
                 "--max-tokens", "12", self.QUESTION)
         [first], [second] = self.ask(*args), self.ask(*args)
         self.assertEqual(first["answer"], second["answer"])
+
+    def test_cite(self):
+        claim = "The tenant of flat 58 pays 506 𝟜 euro. And zeppelins zoom."
+        for unit in ("utf8", "utf16", "codepoint"):
+            [cited] = self.ask("--cite", claim, "--offset-unit", unit, "--max-evidence", "2")
+            self.assertEqual(cited["offset_unit"], unit)
+            rent, zeppelins = cited["sentences"]
+            self.assertEqual((rent["text"], rent["supported"]), (claim[:-20], True))
+            self.assertEqual((zeppelins["supported"], zeppelins["evidence"]), (False, []))
+            size = len(claim[:-20].encode()) if unit == "utf8" else len(claim) - 20 + (unit == "utf16")
+            self.assertEqual((rent["begin"], rent["end"]), (0, size))
+            self.assertEqual(len(rent["evidence"]), 2)
+            passage = rent["evidence"][0]
+            self.assertIn("flat 58 pays", passage["text"])
+            self.assertEqual(self.passage_in(unit, passage), passage["text"])
+            words = [self.passage_in(unit, word) for word in passage["highlights"]]
+            self.assertEqual(words, ["tenant", "flat", "58", "pays", "506", "euro"])
+            self.assertNotIn("mass", passage)
+
+    def test_cite_in_words_from_stdin_and_with_a_question(self):
+        out, _ = self.check(0, "ask-document", "--cite", "-", "--question",
+                            "What does the tenant of flat 58 pay?", stdin=b"506 euro.\nZeppelins.")
+        self.assertRegex(out, r"^506 euro\.\n\[1\] [\d.]+ % likely, bytes \d+-\d+: \"The tenant of "
+                              r"flat 58 pays 506 euro[^\n]*\"\n")
+        self.assertIn("Zeppelins.\n(no passage is likely to say this)\n", out)
+
+    def test_cite_needs_no_model(self):
+        [document] = json.loads(self.check(0, "lectern-store", "--json", "list")[0])["documents"]
+        other = self.path("other-model")
+        with open(os.path.join(MODEL, "config.json")) as file:
+            os.makedirs(other)
+            with open(os.path.join(other, "config.json"), "w") as copy:
+                copy.write(file.read())
+        out, _ = self.check(0, "ask-document", "--model", other, "--json", "--cite", "The tenant pays.")
+        self.assertEqual(json.loads(out)["document"], document["document"])
+
+    def test_cite_refuses_what_it_cannot_cite(self):
+        self.check_error(2, "--cite", "ask-document", "--cite", "x", "a question")
+        self.check_error(2, "--cite", "ask-document", "--question", "x")
+        self.check_error(2, "max-evidence", "ask-document", "--cite", "x", "--max-evidence", "101")
+        self.check_error(2, "UTF-8", "ask-document", "--cite", "-", stdin=b"\xff")
+        self.check_error(3, "none", "ask-document", "--document", "none", "--cite", "x")
 
     def test_stop_texts_end_an_answer(self):
         [plain] = self.ask("--max-tokens", "24", self.QUESTION)

@@ -1,8 +1,6 @@
 // POST /v1/ask, Lectern's own way to ask: answers the object that ask-document --json prints, or
 // streams it as events: "text" and "reasoning" as they are decoded, then "passages", then "done"
 // with the whole object, or "error".
-#include <map>
-
 #include "engine/requests/options.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/option_fields.h"
@@ -11,12 +9,6 @@
 
 namespace lectern::server {
 namespace {
-
-// Units of the passages' offsets, by the values of "offset_unit".
-const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
-    {"utf8", LECTERN_OFFSET_UTF8},
-    {"utf16", LECTERN_OFFSET_UTF16},
-    {"codepoint", LECTERN_OFFSET_CODEPOINT}};
 
 // The body of a request, read.
 struct AskRequest {
@@ -48,8 +40,7 @@ Result<AskRequest> ReadAsk(const std::string& body) {
   given.PutInto(ask.options);
   ReadExact(fields, ask.options);
   ask.options.logit_bias = ReadLogitBias(fields);
-  ask.unit =
-      kOffsetUnits.at(fields.OneOf("offset_unit", {"utf8", "utf16", "codepoint"}).value_or("utf8"));
+  ask.unit = ReadOffsetUnit(fields);
   ask.stream = fields.Boolean("stream").value_or(false);
   if (Status status = fields.Finish(); !status.ok()) return status;
   return ask;

@@ -171,13 +171,21 @@ Json::Object OptionSchema(const Option& option, Place place) {
   return {};
 }
 
+lectern_offset_unit ReadOffsetUnit(RequestFields& fields) {
+  const auto unit = fields.OneOf("offset_unit", {"utf8", "utf16", "codepoint"});
+  if (unit == "utf16") return LECTERN_OFFSET_UTF16;
+  return unit == "codepoint" ? LECTERN_OFFSET_CODEPOINT : LECTERN_OFFSET_UTF8;
+}
+
 const std::string& ApiDescription() {
   static const std::string description = [] {
     const Result<Json> written = ParseJson(kOpenApiJson, {.max_depth = 64});
     assert(written.ok());
     const GivenAskOptions ask(AskOptionRows());
+    const GivenCiteOptions cite(CiteOptionRows());
     const GivenIndexOptions index(IndexOptionRows());
     Json api = WithProperties(*written, "Ask", OptionSchemas(ask, kRequest));
+    api = WithProperties(api, "Cite", OptionSchemas(cite, kRequest));
     api = WithProperties(api, "Sampling", OptionSchemas(ask, kOpenAiRequest));
     api = WithParameters(api, "/v1/documents", "post", OptionParameters(index, kRequest));
     return api.Dump();

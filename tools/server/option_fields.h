@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/lectern_c.h"
 #include "engine/model/formats/json.h"
 #include "engine/requests/option.h"
 #include "tools/server/request_fields.h"
@@ -29,6 +30,10 @@ void ReadOptionFields(RequestFields& fields, OptionSurface surface, Given& given
     if (given.option(i).is_in(surface)) given.value(i) = ReadOptionField(fields, given.option(i));
   }
 }
+
+// Reads "offset_unit", the unit of the offsets in an answer's JSON; bytes where it is missing or
+// wrong.
+lectern_offset_unit ReadOffsetUnit(RequestFields& fields);
 
 // The JSON schema of a field, which may be null in a body but not in a query.
 enum class Place { kBody, kQuery };

@@ -111,6 +111,7 @@ const std::vector<Service::Route>& Service::Routes() {
       {"GET", "/v1/jobs/{id}/events", &Service::JobEvents},
       {"DELETE", "/v1/jobs/{id}", &Service::CancelJob},
       {"POST", "/v1/ask", &Service::Ask},
+      {"POST", "/v1/cite", &Service::Cite},
       {"DELETE", "/v1/sessions/{id}", &Service::EndSession},
       {"POST", "/v1/chat/completions", &Service::ChatCompletions},
       {"POST", "/v1/responses", &Service::Responses},
@@ -427,6 +428,10 @@ HttpResponse Service::CancelJob(const HttpRequest& request, const std::string& i
 
 HttpResponse Service::Ask(const HttpRequest& request, const std::string&) {
   return AnswerAsk(answering_, request);
+}
+
+HttpResponse Service::Cite(const HttpRequest& request, const std::string&) {
+  return AnswerCite(engine_, answering_, request);
 }
 
 HttpResponse Service::EndSession(const HttpRequest& request, const std::string& id) {

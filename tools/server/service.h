@@ -71,6 +71,7 @@ class Service {
   HttpResponse JobEvents(const HttpRequest&, const std::string& id);
   HttpResponse CancelJob(const HttpRequest&, const std::string& id);
   HttpResponse Ask(const HttpRequest&, const std::string&);
+  HttpResponse Cite(const HttpRequest&, const std::string&);
   HttpResponse EndSession(const HttpRequest&, const std::string& id);
   HttpResponse ChatCompletions(const HttpRequest&, const std::string&);
   HttpResponse Responses(const HttpRequest&, const std::string&);
@@ -89,9 +90,10 @@ class Service {
 
 // --- endpoints, each in a file of its own -------------------------------------------------------
 
-// Each answers a request to its endpoint: ask_api.cc, chat_api.cc, responses_api.cc and
+// Each answers a request to its endpoint: ask_api.cc, cite_api.cc, chat_api.cc, responses_api.cc and
 // tokenize_api.cc. Any thread. Errors are responses, too.
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request);
+HttpResponse AnswerCite(api::Engine& engine, Answering& answering, const HttpRequest& request);
 HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request);
 

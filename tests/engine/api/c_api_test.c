@@ -107,6 +107,9 @@ static void CheckIsNoHandle(void* handle) {
               error);
   CHECK_FAILS(expected, lectern_session_open(engine, "a", 1, &new_session, &error), new_session,
               error);
+  CHECK_FAILS(expected, lectern_cite(engine, "a", 1, "b", 1, NULL, NULL, NULL, 0, &text, &error),
+              text, error);
+  text = (void*)&not_a_handle;
   CHECK_FAILS(expected, lectern_session_ask(session, "a", 1, NULL, &new_answer, &error), new_answer,
               error);
   CHECK_FAILS(expected, lectern_answer_json(answer, LECTERN_OFFSET_UTF8, &text, &error), text,
@@ -453,6 +456,8 @@ static void CheckAnswer(const lectern_answer* answer) {
   CHECK(evidence.end - evidence.begin == evidence.text_len && evidence.text_len > 0);
   CHECK(memcmp(document + evidence.begin, evidence.text, evidence.text_len) == 0);
   CHECK(evidence.mass >= 0 && evidence.mass <= 1);
+  CHECK(evidence.score > 0 && evidence.score <= 1 && evidence.num_highlights > 0);
+  CHECK(evidence.highlights[0].begin >= evidence.begin && evidence.highlights[0].end <= evidence.end);
   CHECK(evidence.page == (evidence.begin < 900 ? 1U : evidence.begin < 5000 ? 3U : 4U));
   CHECK(lectern_answer_evidence(answer, 1000, &evidence) == LECTERN_INVALID_ARGUMENT);
   /* An older caller gets the fields that it knows, and no byte more. */
@@ -476,6 +481,67 @@ static void CheckAnswerJson(const lectern_answer* answer) {
     CHECK(lectern_text_free(json) == LECTERN_OK);
   }
   CHECK_FAILS(LECTERN_INVALID_ARGUMENT, lectern_answer_json(answer, 3, &json, &error), json, error);
+}
+
+typedef struct citations_seen {
+  int calls, without_evidence, supported;
+  int is_in_order;
+  uint64_t end; /* of the last sentence */
+} citations_seen;
+
+static void OnCitation(const lectern_citation* citation, void* user) {
+  citations_seen* const seen = user;
+  CHECK(citation->struct_size == sizeof *citation && citation->end > citation->begin);
+  if (citation->begin < seen->end && citation->end != seen->end) seen->is_in_order = 0;
+  ++seen->calls;
+  seen->end = citation->end;
+  seen->supported += citation->is_supported == 1;
+  const lectern_evidence* const evidence = citation->evidence;
+  if (!evidence) {
+    ++seen->without_evidence;
+    return;
+  }
+  CHECK(evidence->struct_size == sizeof *evidence && evidence->mass == 0 && evidence->score > 0);
+  CHECK(memcmp(document + evidence->begin, evidence->text, evidence->text_len) == 0);
+}
+
+static void TestCite(lectern_engine* engine) {
+  static const char text[] = "The tenant pays the rent. Zeppelins zoom.";
+  const lectern_cite_options options = {
+      .struct_size = sizeof options, .question = "Who pays?", .question_len = 9, .max_evidence = 2};
+  lectern_text* json = NULL;
+  lectern_error* error = NULL;
+  citations_seen seen = {.is_in_order = 1};
+  CHECK_OK(lectern_cite(engine, "", 0, text, strlen(text), &options, OnCitation, &seen,
+                        LECTERN_OFFSET_UTF8, &json, &error),
+           error);
+  /* Zeppelins have passages for the question's words alone, which support nothing. */
+  CHECK(seen.calls == 4 && seen.without_evidence == 0 && seen.is_in_order);
+  CHECK(seen.supported == 2 && seen.end == strlen(text));
+  CHECK(strstr(lectern_text_data(json, NULL), "\"supported\":true") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+  seen = (citations_seen){.is_in_order = 1};
+  CHECK_OK(lectern_cite(engine, "", 0, text + 26, strlen(text) - 26, NULL, OnCitation, &seen,
+                        LECTERN_OFFSET_UTF8, NULL, &error),
+           error);
+  CHECK(seen.calls == 1 && seen.without_evidence == 1 && seen.supported == 0);
+  CHECK_OK(lectern_cite(engine, "", 0, "", 0, NULL, NULL, NULL, LECTERN_OFFSET_UTF8, NULL, &error),
+           error);
+  json = (void*)&not_a_handle;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_cite(engine, "", 0, "\xFF", 1, NULL, NULL, NULL, 0, &json, &error), json,
+              error);
+  json = (void*)&not_a_handle;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_cite(engine, "", 0, "x", 1, NULL, NULL, NULL, 3, &json, &error), json, error);
+  json = (void*)&not_a_handle;
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_cite(engine, "", 0, NULL, 1, NULL, NULL, NULL, 0, &json, &error), json,
+              error);
+  json = (void*)&not_a_handle;
+  CHECK_FAILS(LECTERN_NOT_FOUND,
+              lectern_cite(engine, "none", 4, "x", 1, NULL, NULL, NULL, 0, &json, &error), json,
+              error);
 }
 
 typedef struct tokens_seen {
@@ -599,6 +665,7 @@ static void TestAsking(lectern_engine* engine) {
   const char* const text = lectern_session_text(session, &len);
   CHECK(len == strlen(document) && memcmp(text, document, len) == 0);
   TestTokens(session);
+  TestCite(engine);
 
   asking user = {session, 0, 0};
   lectern_ask_options options = {.struct_size = sizeof options,

@@ -22,6 +22,11 @@ void OnPlan(const lectern_document_plan* plan, void* user) {
   for (uint64_t i = 0; i < plan->num_layers; ++i) REQUIRE(plan->layers[i] > 0);
   static_cast<RunningEngine*>(user)->Misbehave();
 }
+void OnCitation(const lectern_citation* citation, void* user) {
+  REQUIRE(citation->end > citation->begin);
+  if (citation->evidence) CheckString(citation->evidence->heading, citation->evidence->heading_len);
+  static_cast<RunningEngine*>(user)->Misbehave();
+}
 void OnRefused(const lectern_refused* refused, void* user) {
   REQUIRE(IsKnownFailure(refused->code));
   CheckString(refused->directory, refused->directory_len);
@@ -172,6 +177,29 @@ bool EnginePlan(Tape& tape) {
                      });
 }
 
+bool Cite(Tape& tape) {
+  Random& random = tape.random;
+  const Text name = AnyText(random, kNames);
+  const Text text = AnyText(random, {"", "The tenant pays.", "Zeppelins. Who? \xFF"});
+  const Text question = AnyText(random, {"", "Who pays?"});
+  Sized<lectern_cite_options> options(random);
+  if (options.knows_all()) {
+    options->question = question.data(), options->question_len = question.len();
+    options->max_evidence = random.Of<uint32_t>({0, 1, 100, 101, UINT32_MAX});
+  }
+  options.SetUnknownField(random);
+  const bool is_null = random.OneIn(8);
+  const int32_t unit = random.Of<int32_t>({0, 1, 2, 3});
+  return ReadStore(tape,
+                   name.is_wrong() || text.is_wrong() || unit == 3 ||
+                       (!is_null && options.is_wrong()),
+                   [&](auto* engine, void* user, auto** json, auto** error) {
+                     return lectern_cite(engine, name.data(), name.len(), text.data(), text.len(),
+                                         is_null ? nullptr : options.get(),
+                                         OrNull(tape, OnCitation), user, unit, json, error);
+                   });
+}
+
 Function functions[] = {
     {"engine_list", 4, EngineList},          {"engine_show", 4, EngineShow},
     {"engine_show_plan", 4, EngineShowPlan}, {"engine_verify", 4, EngineVerify},
@@ -179,6 +207,7 @@ Function functions[] = {
     {"engine_collect", 4, EngineCollect},    {"engine_recover", 4, EngineRecover},
     {"engine_seal", 2, EngineSeal},          {"engine_export", 6, EngineExport},
     {"engine_import", 10, EngineImport},     {"engine_remove_named", 3, EngineRemoveNamed},
+    {"cite", 6, Cite},
 };
 
 }  // namespace

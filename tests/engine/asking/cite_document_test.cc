@@ -33,8 +33,8 @@ class CiteDocumentTest : public ::testing::Test {
     EXPECT_TRUE(report.ok()) << report.status().message();
     engine_ = std::move(Engine::Create({.store = folder_.path()})).value();  // without a model
   }
-  Result<std::vector<Citation>> CiteText(const std::string& text, const std::string& question = "",
-                                         uint32_t most = 1) {
+  Result<CitedText> CiteText(const std::string& text, const std::string& question = "",
+                             uint32_t most = 1) {
     return engine_->Cite("town", {text, question, most});
   }
 
@@ -44,12 +44,17 @@ class CiteDocumentTest : public ::testing::Test {
 
 TEST_F(CiteDocumentTest, CitesEachSentenceWithoutAModel) {
   const std::string claim = "Dr. Ada Brok designed the mill. And the ferry leaves on Sundays.";
-  const auto citations = CiteText(claim);
-  ASSERT_TRUE(citations.ok()) << citations.status().message();
-  ASSERT_EQ(citations->size(), 2u);
-  const Citation &mill = (*citations)[0], &ferry = (*citations)[1];
-  EXPECT_EQ(claim.substr(mill.claim_begin, mill.claim_end - mill.claim_begin),
-            "Dr. Ada Brok designed the mill.");
+  const auto cited = CiteText(claim);
+  ASSERT_TRUE(cited.ok()) << cited.status().message();
+  EXPECT_EQ(cited->document, ToHex(engine_->Find("town")->id));
+  EXPECT_EQ(cited->document_text, kText);
+  ASSERT_EQ(cited->sentences.size(), 2u);
+  const CitedSentence& first = cited->sentences[0];
+  EXPECT_EQ(claim.substr(first.begin, first.end - first.begin), "Dr. Ada Brok designed the mill.");
+  EXPECT_TRUE(first.IsSupported());
+  ASSERT_EQ(first.evidence.size(), 1u);
+  ASSERT_EQ(cited->sentences[1].evidence.size(), 1u);
+  const Evidence &mill = first.evidence[0], &ferry = cited->sentences[1].evidence[0];
   EXPECT_EQ(mill.text, "The mill at Osk was designed by Dr. Ada Brok in 1871.");
   EXPECT_EQ(std::string_view(kText).substr(mill.begin, mill.end - mill.begin), mill.text);
   EXPECT_EQ(mill.page, 1u);
@@ -61,24 +66,39 @@ TEST_F(CiteDocumentTest, CitesEachSentenceWithoutAModel) {
   EXPECT_LT(ferry.score, 1);
 }
 
+// Words of claim and question, by their stems, and no stop words.
+TEST_F(CiteDocumentTest, HighlightsTheWordsThatCarriedIt) {
+  const auto cited = CiteText("Ada Brok did it.", "Who designs the mill?");
+  ASSERT_TRUE(cited.ok()) << cited.status().message();
+  std::vector<std::string_view> words;
+  for (const ByteRange& range : cited->sentences[0].evidence[0].highlights) {
+    words.push_back(std::string_view(kText).substr(range.begin, range.end - range.begin));
+  }
+  EXPECT_EQ(words, (std::vector<std::string_view>{"mill", "designed", "Ada", "Brok"}));
+}
+
 TEST_F(CiteDocumentTest, TakesAQuestionAndManyPassages) {
-  const auto citations = CiteText("Oak", "What is the wheel of the mill made of?", 2);
-  ASSERT_TRUE(citations.ok()) << citations.status().message();
-  ASSERT_EQ(citations->size(), 2u);
-  EXPECT_EQ((*citations)[0].text, "Its wheel is made of oak.");
+  const auto cited = CiteText("Oak", "What is the wheel of the mill made of?", 2);
+  ASSERT_TRUE(cited.ok()) << cited.status().message();
+  ASSERT_EQ(cited->sentences.size(), 1u);
+  ASSERT_EQ(cited->sentences[0].evidence.size(), 2u);
+  EXPECT_EQ(cited->sentences[0].evidence[0].text, "Its wheel is made of oak.");
 }
 
 TEST_F(CiteDocumentTest, HasNoCitationsForNoWords) {
-  EXPECT_TRUE(CiteText("")->empty());
-  EXPECT_TRUE(CiteText("Zeppelin, zeppelin!")->empty());
+  EXPECT_TRUE(CiteText("")->sentences.empty());
+  const auto cited = CiteText("Zeppelin, zeppelin!");
+  ASSERT_EQ(cited->sentences.size(), 1u);
+  EXPECT_TRUE(cited->sentences[0].evidence.empty());
+  EXPECT_FALSE(cited->sentences[0].IsSupported());
 }
 
 TEST_F(CiteDocumentTest, RefusesWhatItCannotCite) {
   EXPECT_EQ(CiteText("\xFF").status().code(), Code::kInvalidArgument);
   EXPECT_EQ(CiteText("\xFF").status().param(), "text");
   EXPECT_EQ(CiteText("ferry", "\xC3").status().param(), "question");
-  EXPECT_EQ(CiteText("ferry", "", 0).status().param(), "max_citations");
-  EXPECT_EQ(CiteText("ferry", "", 101).status().param(), "max_citations");
+  EXPECT_EQ(CiteText("ferry", "", 0).status().param(), "max_evidence");
+  EXPECT_EQ(CiteText("ferry", "", 101).status().param(), "max_evidence");
   EXPECT_EQ(CiteText(std::string(kMaxCitedBytes + 1, 'a')).status().code(), Code::kLimitExceeded);
   EXPECT_EQ(engine_->Cite("village", {"ferry", "", 1}).status().code(), Code::kNotFound);
 }
