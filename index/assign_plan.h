@@ -28,16 +28,18 @@ struct AssignPlan {
 };
 
 // Plans memory for Lectern's own kernel: points, centroids and results of a head, and what a stream
-// and cuBLAS take. kOutOfMemory (param "device_memory") if `device_bytes` cannot hold all centroids
-// and one block of points.
+// and cuBLAS take. Takes nothing. Plans as many heads as fit, at most those that are wanted; if not
+// even one head's points fit, one head whose points are copied in blocks. kOutOfMemory (param
+// "device_memory") if `device_bytes` cannot hold all centroids and kLeastAssignRows points.
 Result<AssignPlan> PlanCudaAssign(const AssignShape& shape, uint64_t device_bytes);
 
-// Bytes of device memory that a head's points, labels, products and centroids take, each array
-// aligned to 256 bytes, as cudaMalloc aligns.
+// Bytes that arrays on the device are aligned to, as cudaMalloc aligns.
 inline constexpr size_t kAssignAlign = 256;
+// Bytes of device memory that a head's points, labels, products and centroids take, each array
+// aligned to kAssignAlign.
 uint64_t AssignRowsBytes(size_t num_points, size_t num_centroids, size_t dim);
-// A plan has room for at least so many points; with less memory it is refused, and the CPU clusters.
-// By hand; no measurement is on record: smaller calls would spend their time on launches.
+// A plan has room for at least so many points; with less memory it is refused, and the CPU
+// clusters. By hand; no measurement is on record: smaller calls would spend their time on launches.
 inline constexpr size_t kLeastAssignRows = 1024;
 // A call for so many takes milliseconds, so that cancelling is prompt.
 inline constexpr size_t kMostAssignRows = 65536;  // the most points of one call

@@ -15,7 +15,9 @@ namespace lectern {
 
 // Assigns points of one head at a time to their nearest centroids. Rows are packed: stride ==
 // num_cols. An assigner serves one thread at a time; different assigners may run in parallel. After
-// an error it accepts other points and centroids as before.
+// an error it accepts other points and centroids as before. The CPU's never fails; a device's has
+// kOutOfMemory (param "device_memory") where its memory does not hold the centroids, kIoError and
+// kInternal.
 class Assigner {
  public:
   virtual ~Assigner() = default;
@@ -28,7 +30,8 @@ class Assigner {
   virtual Status SetCentroids(Rows<const float> centroids) = 0;
 
   // labels[i] = argmax_j points_i . c_j, dots[i] = that product. Accepts any rows; a range of held
-  // rows is not copied again. Among equal products the label is the lowest, except with FAISS.
+  // rows is not copied again. Both spans have room for all points. SetCentroids was called before.
+  // Among equal products the label is the lowest.
   virtual Status Assign(Rows<const float> points, std::span<uint32_t> labels,
                         std::span<float> dots) = 0;
 

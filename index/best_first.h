@@ -1,5 +1,5 @@
-// The order in which a lookup opens and reads clusters: candidates of all heads of a layer, the best
-// first.
+// The order in which a lookup opens and reads clusters: candidates of all heads of a layer, the
+// best first.
 #ifndef LECTERN_INDEX_BEST_FIRST_H_
 #define LECTERN_INDEX_BEST_FIRST_H_
 
@@ -28,6 +28,7 @@ struct RankedCluster {
 // buckets and a bucket is sorted when it is reached.
 class BestFirst {
  public:
+  // Takes the candidates; its own memory comes from `arena`, which is not reset while it lives.
   BestFirst(ArenaVector<RankedCluster> candidates, Arena* arena)
       : candidates_(std::move(candidates)), keys_(candidates_.size(), arena) {
     for (const RankedCluster& candidate : candidates_) ++ends_[KeyOf(candidate) >> kLowBits];
@@ -38,7 +39,8 @@ class BestFirst {
     }
   }
 
-  const RankedCluster* Next() {  // nullptr: there are no more
+  // The next candidate, which this object keeps; nullptr: there are no more.
+  const RankedCluster* Next() {
     if (next_ == keys_.size()) return nullptr;
     if (next_ == sorted_) {
       sorted_ = ends_[keys_[next_] >> (32 + kLowBits)];

@@ -30,8 +30,9 @@ Status CheckPolicies(const PlanPolicies& policies);
 // Multiplies the layer policy's shares with the head policy's shares of a layer. No share is below
 // its floor or above 1, and their mean over rows is kv_budget to the row (never above it).
 // `floors` are the least shares that can be read: [layers][kv heads], or [layers] where heads
-// compete (as HeadsCompete says). kInvalidArgument also when the document lacks the statistics that
-// a policy needs; kBudgetTooSmall (param kv_budget) when the floors alone exceed the budget.
+// compete (as HeadsCompete says). Errors of CheckPolicies; kInvalidArgument (param layer_budget or
+// head_budget) also when the document lacks the statistics that a policy needs; kBudgetTooSmall
+// (param kv_budget) when the floors alone exceed the budget; the message has the smallest one.
 Result<BudgetPlan> MakePlan(const PlanPolicies& policies, PolicyInput input,
                             std::span<const double> floors);
 // Whether the heads of a layer share its bytes anew in every step instead of by a fixed plan. False
@@ -44,8 +45,9 @@ struct PlanPart {
   uint64_t floor, rows;  // floor <= rows
 };
 // Shares `total` rows in proportion to `wanted`, but within [floor, rows] of each part, by raising
-// a common water level until the total is used up. Rounds to whole rows by largest remainder; among
-// equal remainders the first parts win. `total` must lie between the sums of floors and of rows.
+// a common water level until the total is used up. Parts that want nothing are filled last. Rounds
+// to whole rows by largest remainder; among equal remainders the first parts win. `total` must lie
+// between the sums of floors and of rows. Returns the rows of each part.
 std::vector<uint64_t> FillRows(std::span<const PlanPart> parts, uint64_t total);
 
 }  // namespace lectern

@@ -17,8 +17,8 @@ using Members = std::vector<uint32_t>;  // indices of keys
 // K-means' at 32K tokens (tests/evaluation/tree_recall.cc). No measurement of other numbers is on
 // record; more iterations only take longer.
 constexpr int kRefinements = 4;
-// Nearest groups, of about five clusters each, that a key looks into. By hand, and measured with the
-// refinements above alone; fewer groups would miss nearer clusters, more take longer.
+// Nearest groups, of about five clusters each, that a key looks into. By hand, and measured with
+// the refinements above alone; fewer groups would miss nearer clusters, more take longer.
 constexpr size_t kRefineBeam = 6;
 constexpr size_t kRefineTile = 64;  // keys that share one product with all groups
 
@@ -60,8 +60,6 @@ void NearestGroups(std::span<const float> similarity, std::vector<uint32_t>& nea
   }
 }
 
-// Builds the tree of one head: partitions the keys, refines and splits the finest clusters, groups
-// them upwards, then describes every cluster.
 // Inner product in sixteen partial sums, which compilers keep in vectors (one of AVX-512, two of
 // AVX2).
 float Dot(const float* a, const float* b, size_t count) {
@@ -76,6 +74,8 @@ float Dot(const float* a, const float* b, size_t count) {
   return sum;
 }
 
+// Builds the tree of one head: partitions the keys, refines and splits the finest clusters, groups
+// them upwards, then describes every cluster.
 class Builder {
  public:
   Builder(const Backend& backend, Rows<const float> keys, Rows<const float> values,
@@ -86,6 +86,7 @@ class Builder {
     for (size_t row = 0; row < keys.num_rows; ++row) Normalize(points, row);
   }
 
+  // Makes the tree, as BuildTree describes.
   Result<CentroidTree> Run() {
     std::vector<Members> leaves;
     LECTERN_ASSIGN(leaves, Partition(AllKeys(), Count(options_.fractions.back())));
@@ -306,7 +307,7 @@ class Builder {
                   const std::vector<float>& group_rows, const std::vector<float>& leaf_rows,
                   std::vector<Members>& refined) {
     const size_t num_groups = groups.size(), beam = std::min(kRefineBeam, num_groups);
-    // Negated: the largest first, then the lowest index.
+    // The similarity of each key to each group.
     std::vector<float> logits((end - begin) * num_groups);
     std::vector<float> scratch(AttendScratch(end - begin, dim()));
     const Rows<const float> points(unit_.data() + begin * dim(), end - begin, dim());

@@ -29,15 +29,23 @@ struct BuildOptions {
   // Second moments of the head's queries, positive definite: codes, radii and variances are
   // taken by the metric that is best for them (index/query_metric.h). nullptr: plainly.
   const SquareMatrix* query_moments = nullptr;
-  std::function<bool()> is_cancelled = {};
-  Assigner* assigner = nullptr;  // for K-means and refinement; nullptr: the backend's kernels
+  std::function<bool()> is_cancelled = {};  // polled between blocks of keys; may be empty
+  // For K-means and refinement; nullptr: the backend's kernels. Borrowed; holds no points
+  // afterwards.
+  Assigner* assigner = nullptr;
 };
 
 // About the most centroids that keys are assigned to at the same time; PlanCudaAssign needs it.
 size_t MostCentroids(size_t num_keys, const std::vector<double>& fractions);
 
-// The default fractions for 1, 2 or 3 levels.
+// The default fractions for 1, 2 or 3 levels; any other number gives those for 3.
 std::vector<double> LevelFractions(uint32_t num_levels);
+
+// The sizes that BuildTree uses below. They are by hand, and no measurement of others is on record;
+// every recall and error that is on record (tools/evaluate/RESULTS.md) was measured with them.
+inline constexpr size_t kFlatKeys = 8192;
+inline constexpr size_t kBlockKeys = 4096;
+inline constexpr size_t kMaxFinestKeys = 128;
 
 // Clusters keys [n, head_dim] (raw, post-RoPE, as rounded for storage) by direction; n >= 1.
 //
@@ -53,12 +61,8 @@ std::vector<double> LevelFractions(uint32_t num_levels);
 // Finest clusters hold at most kMaxFinestKeys keys, because a larger one could never fit a small
 // budget. Similar clusters are neighbours (greedy chain), so that chosen ones are often read as one
 // run; keys inside a cluster keep document order. Single-threaded; deterministic for a backend and
-// kind of assigner. kCancelled, kOutOfMemory, kInternal, and the errors of the assigner. The three
-// sizes are by hand, and no measurement of others is on record; every recall and error that is on
-// record (tools/evaluate/RESULTS.md) was measured with them.
-inline constexpr size_t kFlatKeys = 8192;
-inline constexpr size_t kBlockKeys = 4096;
-inline constexpr size_t kMaxFinestKeys = 128;
+// kind of assigner. `values` [n, head_dim]. kCancelled, kOutOfMemory, kInternal, and the errors of
+// the assigner; outside of K-means a lack of memory throws bad_alloc.
 Result<CentroidTree> BuildTree(const Backend& backend, Rows<const float> keys,
                                Rows<const float> values, const BuildOptions& options);
 

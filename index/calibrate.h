@@ -28,13 +28,13 @@ inline constexpr size_t kThresholdsPerLevel = kRowCounts.size() * kKeptShares.si
 // count.
 //
 // `queries` [rows, head_dim]: post-RoPE query rows of this head's group from the last tokens of the
-// document, token by token; at least 1 row.
+// document, token by token; at least 1 row (asserted). One thread.
 std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTree& tree,
                                        Rows<const float> queries, float scale, float softcap = 0);
 
 // The log threshold for a row count and a kept share. Takes the stored row count that is nearest by
 // ratio, and interpolates linearly in the logarithm of the share; shares outside the grid get its
-// end.
+// end. `thresholds`: those of a head, as CalibrateThresholds makes them; `num_rows` >= 1.
 float LogThreshold(std::span<const float> thresholds, uint32_t level_index, size_t num_rows,
                    double kept_share);
 

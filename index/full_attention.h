@@ -32,8 +32,8 @@ struct FullAttentionBuffers {
 // sums[j] += the squared attention probabilities of key j, over the query heads and over the tokens
 // that lie kExcludedTokens or more behind the key. Nearer tokens are left out because every token
 // attends strongly to its neighbours (arXiv:2410.00161, eq. 19; like there, nothing is pooled). The
-// log-sum-exps are given, so this is a second pass over the logits only. One thread; a sum depends
-// only on how tokens are cut into blocks.
+// log-sum-exps are given, so this is a second pass over the logits only. `sums` [n] (asserted); it
+// is added to. One thread; a sum depends only on how tokens are cut into blocks.
 void AddSquaredAttention(const FullAttentionArgs& args, FullAttentionBuffers& buffers,
                          std::span<float> sums);
 

@@ -271,8 +271,8 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::byte* keys,
 void HeadIndex::ReadAheadRows(std::span<const uint32_t> rows) const {
   if (rows.empty() || shard_->verified_share() == 1) return;
   // Clusters that hold some of the rows are read whole (their K rows, then their V rows); clusters
-  // less than kClose bytes apart are read in one go: 64 KiB, the size of a block that is verified as a
-  // whole anyway. No measurement of other sizes is on record.
+  // less than kClose bytes apart are read in one go: 64 KiB, the size of a block that is verified
+  // as a whole anyway. No measurement of other sizes is on record.
   constexpr uint64_t kClose = 64 << 10;
   const std::span<const uint32_t> clusters = levels_.back().children;
   uint64_t begin = 0, end = 0;

@@ -23,7 +23,10 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
-// Borrows the shard; immutable after Load and thread-safe.
+// Borrows the shard, and so do all spans and rows that it returns; immutable after Load and
+// thread-safe. Verified bytes stay readable until the shard is told to drop them. Calls that return
+// a Status have the codes of ShardReader::Verify (kChecksumMismatch; with Io::kPread also
+// kTruncated and kIoError), and those that they name.
 class HeadIndex {
  public:
   struct Level {
@@ -49,8 +52,9 @@ class HeadIndex {
     }
   };
 
-  // Reads counts, children, thresholds and positions and checks them against each other and the
-  // header; touches no centroid and no row. kCorrupt, kChecksumMismatch.
+  // Reads counts, children, thresholds, metric, block scores and positions and checks them against
+  // each other and the header; touches no centroid and no row. kCorrupt; kNotFound where a section
+  // of these is missing.
   static Result<HeadIndex> Load(const ShardReader& shard, uint32_t kv_head);
 
   uint32_t num_rows() const { return num_rows_; }
@@ -58,6 +62,7 @@ class HeadIndex {
   // there are no clusters.
   uint32_t num_exact() const { return num_exact_; }
   const std::vector<Level>& levels() const { return levels_; }  // coarse first; may be empty
+  // As CalibrateThresholds makes them (index/calibrate.h); empty without clusters.
   std::span<const float> thresholds() const { return thresholds_; }
   // A copy of the head with other thresholds for as many levels, borrowed. For evaluations.
   HeadIndex WithThresholds(std::span<const float> thresholds) const {
@@ -65,7 +70,8 @@ class HeadIndex {
     head.thresholds_ = thresholds;
     return head;
   }
-  std::span<const uint32_t> positions() const { return positions_; }  // [num_rows]
+  // [num_rows]: the token of each stored row, below the document's number of tokens.
+  std::span<const uint32_t> positions() const { return positions_; }
   // Bytes of K and V of all stored rows.
   uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }
 
@@ -97,14 +103,16 @@ class HeadIndex {
   const std::byte* FineCodes(uint32_t row) const {
     return fine_codes_ + (row - num_exact_) * fine_code_bytes_;
   }
-  // Copies the K and V rows of some clustered rows (ascending) side by side and verifies them.
+  // Copies the K and V rows of some clustered rows (ascending) side by side and verifies them;
+  // resizes both vectors. No rows: copies nothing. After an error they hold anything.
   Status GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
                     std::vector<std::byte>& values) const;
-  // The same into memory of the caller's.
+  // The same into memory of the caller's, which has room for them.
   Status GatherRows(std::span<const uint32_t> rows, std::byte* keys, std::byte* values) const;
   // Hints that these rows will be gathered soon: the parts of their clusters that are not in memory
   // yet are read in the background, all at once.
   void ReadAheadRows(std::span<const uint32_t> rows) const;
+  // The bytes of gathered keys, or values, as rows; borrows them.
   TypedRows AsRows(const std::vector<std::byte>& gathered) const {
     return {gathered.data(), dtype_, gathered.size() / row_bytes_, head_dim_};
   }
@@ -119,8 +127,8 @@ class HeadIndex {
     return {rows[finest_cluster], rows[finest_cluster + 1]};
   }
 
-  // Calls body(block) for the blocks that rows [begin, end) consist of: the exact rows, or whole
-  // finest clusters.
+  // Calls body(block) for the blocks that rows [begin, end) consist of: all exact rows, or whole
+  // finest clusters. Verifies nothing.
   template <typename Body>
   void ForEachBlock(IndexRange rows, const Body& body) const {
     if (rows.begin < num_exact_) return body(rows);
@@ -134,7 +142,7 @@ class HeadIndex {
   Status VerifyRows(IndexRange rows) const;
   Status VerifyRowCodes(IndexRange rows) const;
   // Verifies the fine code of a row, and with it those of the rows behind it whose codes end in the
-  // same block of the file. Returns the first row past these.
+  // same block of the file. Returns the first row past these, which may lie past the head's last.
   Result<uint32_t> VerifyFineCodesFrom(uint32_t row) const;
   // Verifies centroids and variances. kCorrupt where a variance is negative or no number, or where
   // a q8 scale is none (mean values: likewise).

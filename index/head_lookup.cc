@@ -231,6 +231,7 @@ Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_r
   return {};
 }
 
+// Fills in the selection's bytes and missed mass, when everything else of it is known.
 void HeadLookup::CountBytes() {
   const HeadIndex::Level& finest_level = head_.levels().back();
   uint64_t bytes = head_.BlockBytes({0, head_.num_exact()}) + head_.metric_bytes();

@@ -46,17 +46,20 @@ struct HeadBuffers {
 
 // Looks up one kv head, driven by index/lookup.cc. One thread at a time. Order of calls:
 // Score(first), Descend(first), … Score(finest), then either FinishClusters, or ScoreRows,
-// RefineRows and FinishRows.
+// RefineRows and FinishRows. Every call that returns a Status may fail with the codes of
+// HeadIndex's Verify functions (kChecksumMismatch, kCorrupt); the selection then holds anything.
 class HeadLookup {
  public:
   // Begins at `first_level` with all its clusters open; levels above it are not read. Borrows the
-  // buffers, whose arena it resets, and writes `selection`, which keeps its memory.
+  // arguments and the buffers, whose arena it resets, and writes `selection`, which keeps its
+  // memory.
   HeadLookup(const LookupArgs& args, size_t head, size_t first_level, HeadBuffers& buffers,
              HeadSelection& selection);
 
   const HeadIndex& head() const { return head_; }
   size_t num_scored() const { return scored_.rows.size(); }  // number of query rows that are scored
-  // The open clusters of the current level, and S of each in the same order.
+  // The open clusters of the current level, and S of each in the same order. They hold until the
+  // next call that changes the level or scores it.
   std::span<const IndexRange> open() const { return open_.ranges; }
   std::span<const float> scores() const { return open_.scores; }
 
@@ -67,14 +70,16 @@ class HeadLookup {
   double KnownMass() const;
   // Replaces the open clusters by the children of `opened` (numbers of clusters of `level`, which
   // was scored last; ascending). The other clusters stay in the tail and in the denominator, and
-  // count towards the missed mass and its bound. Errors of HeadIndex::VerifyRadii.
+  // count towards the missed mass and its bound.
   Status Descend(size_t level, std::span<const uint32_t> opened);
-  // At the finest level: reads all rows of the clusters `chosen` (ascending).
+  // At the finest level: chooses all rows of the clusters `chosen` (ascending) to be read, and
+  // fills in the selection's tail, bytes and missed mass.
   Status FinishClusters(std::span<const uint32_t> chosen);
 
   // At the finest level: reads the row codes of the clusters `coded` (ascending) and scores each of
   // their rows.
   Status ScoreRows(std::span<const uint32_t> coded);
+  // S of each of these rows, in the order of the stored rows; hold as long as this object.
   std::span<const float> row_scores() const { return coded_.scores; }
   // Reads the fine codes of the rows `refined` (indices into row_scores(), ascending) and scores
   // these rows again.
@@ -82,14 +87,15 @@ class HeadLookup {
   // One for each of `refined`.
   std::span<const float> refined_scores() const { return refined_.scores; }
   uint32_t StoredRow(size_t index) const { return coded_.rows[index]; }  // index: into row_scores()
-  // Reads the rows chosen[i] (indices into refined_scores(), ascending).
+  // Chooses the rows chosen[i] (indices into refined_scores(), ascending) to be read, and fills in
+  // the selection's tail, bytes and missed mass.
   Status FinishRows(std::span<const uint32_t> chosen);
 
  private:
   static constexpr float kNoMass = 1e-30f;  // share of all mass; less cannot be told from none
   // Upper bound on the rounding error of a logit (float sums, rotated queries). Exact logits exceed
-  // computed ones by at most this. Only bounds (LookupArgs::bound) add it. By hand: with it no bound of
-  // 1,051,872 was violated (tools/evaluate/RESULTS.md, "Missed attention").
+  // computed ones by at most this. Only bounds (LookupArgs::bound) add it. By hand: with it no
+  // bound of 1,051,872 was violated (tools/evaluate/RESULTS.md, "Missed attention").
   static constexpr float kLogitSlack = 4e-3f;
 
   // logits = scale * q . C for the open clusters.

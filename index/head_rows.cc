@@ -12,8 +12,8 @@ namespace lectern {
 namespace {
 
 // Query rows that meet all coded rows together, and coded rows of a block. Masses of such a part
-// and block (32 KiB) are used again while they are still in a cache. By hand; no measurement of other
-// sizes is on record.
+// and block (32 KiB) are used again while they are still in a cache. By hand; no measurement of
+// other sizes is on record.
 constexpr size_t kPartRows = 8, kBlockRows = 1024;
 static_assert(kBlockRows % kSignBlock == 0);
 // When most of a float sum has been taken away, a rest below this share of it is rounding error. By
@@ -383,8 +383,8 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   const size_t row_bytes = head_.row_code_bytes(), fine_bytes = head_.fine_code_bytes();
   uint32_t verified_end = 0;  // stored row
   for (size_t i = 0; i < num_refined; ++i) {
-    // Rows lie apart, hence the prefetches. The distance is by hand, and no measurement of others is on
-    // record; it changes the speed alone.
+    // Rows lie apart, hence the prefetches. The distance is by hand, and no measurement of others
+    // is on record; it changes the speed alone.
     constexpr size_t kAhead = 48;
     if (i + kAhead < num_refined) {
       const size_t next = coded_.rows[refined_.rows[i + kAhead]] - first_row;

@@ -102,6 +102,8 @@ class SingleOpenMpThread {
   const int before_;
 };
 
+// Runs FAISS's K-means and returns the label of each point. Throws Stopped, faiss::FaissException
+// and bad_alloc; the assigner then holds no points.
 std::vector<uint32_t> Train(const Backend& backend, Rows<const float> points,
                             const KMeansOptions& options) {
   const SingleOpenMpThread single;

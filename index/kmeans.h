@@ -20,8 +20,9 @@ struct KMeansOptions {
 };
 
 // Labels in [0, num_clusters) for unit-length points [n, d]: the centroid (unit length too) with
-// the largest inner product. Every point takes part in every iteration (no subsampling). Some
-// labels may be unused. If n <= num_clusters, each point is its own cluster.
+// the largest inner product. Rows are packed and num_clusters >= 1 (asserted). Every point takes
+// part in every iteration (no subsampling). Some labels may be unused. If n <= num_clusters, each
+// point is its own cluster; nothing is polled then.
 //
 // Runs on the calling thread alone: FAISS, its OpenMP and its BLAS start no threads, and the
 // caller's OpenMP setting is restored afterwards. Same points, options, backend and assigner give

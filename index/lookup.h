@@ -15,8 +15,8 @@ namespace lectern {
 struct HeadBuffers;  // index/head_lookup.h
 
 // Shorter documents score and read up to twice as many rows within the same budget. A step is short
-// there anyway, and answers come closer to those of exact attention: with twice as many for answers'
-// tokens 98.2 instead of 97.9 % of 1,000 answers at 8K are those of exact mode
+// there anyway, and answers come closer to those of exact attention: with twice as many for
+// answers' tokens 98.2 instead of 97.9 % of 1,000 answers at 8K are those of exact mode
 // (tools/evaluate/RESULTS.md, "How many rows and codes a lookup takes").
 inline constexpr uint32_t kLongDocument = 32768;
 
@@ -160,14 +160,18 @@ struct LookupArgs {
 // 1.05 are by hand, and no measurement is on record: a cluster is read whole, so a budget cannot be
 // met to the byte.
 inline constexpr double kFillTo = 0.95, kCutAt = 1.05;
-// Fills one selection per kv head, each of which keeps its memory. kChecksumMismatch, kCorrupt.
+// Fills one selection per kv head, each of which keeps its memory; resizes `selections`. A budget
+// below SmallestBudget is no error: the fixed bytes are read and perhaps no row. Runs on the pool's
+// threads; the bits do not depend on their number. kChecksumMismatch, kCorrupt; selections then
+// hold anything.
 Status Lookup(const LookupArgs& args, std::vector<HeadSelection>& selections);
 Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args);
 
 // Bytes that every lookup of the layer reads: sinks, window, metrics, and the top level (with its
 // mean values if `tail`).
 uint64_t FixedBytes(std::span<const HeadIndex> heads, bool tail);
-// The smallest budget that Lookup serves for the layer with the rules that have a budget.
+// The smallest budget that Lookup serves for the layer with the rules that have a budget: the fixed
+// bytes and the largest finest cluster. May exceed 1. Every head has clusters.
 double SmallestBudget(std::span<const HeadIndex> heads, bool tail);
 
 }  // namespace lectern

@@ -33,7 +33,7 @@ SquareMatrix SecondMoments(Rows<const float> rows);
 // and some about none. nullopt: S has no positive finite trace, as of rows that are all 0.
 std::optional<SquareMatrix> Shrunk(SquareMatrix moments, size_t dim, double share);
 
-// The share for Shrunk of moments of `num_rows` >= 1 rows: dim / (16 num_rows), within [0.05, 1].
+// The share for Shrunk, for moments of `num_rows` >= 1 rows: dim / (16 num_rows), within [0.05, 1].
 // Errors of attention on Gemma 3 and SmolLM2 are flat from 0.02 to 0.15
 // (tools/evaluate/RESULTS.md), so neither number matters much.
 double ShrinkageOf(size_t num_rows, size_t dim);

@@ -17,6 +17,7 @@ template <typename T>
 class Reused {
  public:
   // Makes the array `size` long. Elements that were there before stay; new ones hold anything.
+  // Where it grows, earlier spans and pointers may end.
   std::span<T> Resize(size_t size) {
     if (size > capacity_) {
       const size_t capacity = std::max(size, capacity_ + capacity_ / 2);
@@ -39,8 +40,9 @@ class Reused {
 };
 
 // Gives out memory that is taken back all at once, like std::pmr::monotonic_buffer_resource, but
-// keeps it: after a few rounds it has one block as large as the largest round needed. Must not be
-// moved while anything that it gave out is in use. One thread at a time.
+// keeps it: after a few rounds it has one block as large as the largest round needed. Giving memory
+// back does nothing before Reset. Must not be moved while anything that it gave out is in use. One
+// thread at a time.
 class Arena final : public std::pmr::memory_resource {
  public:
   Arena() = default;

@@ -41,8 +41,8 @@ void Rotate(std::span<float> vector);
 std::vector<uint32_t> RotationSigns(size_t head_dim);
 
 // Computes the codes of a key's residual [d]: the key less its stored centroid, in the head's
-// metric if it has one (index/query_metric.h). Overwrites the residual. A residual of 0 gives
-// factors of 0.
+// metric if it has one (index/query_metric.h). Overwrites the residual and all RowCodeBytes and
+// FineCodeBytes of the codes. A residual of 0 gives factors of 0; factors above 61440 are cut off.
 void EncodeResidual(std::span<float> residual, std::byte* row_code, std::byte* fine_code);
 // Computes the codes of a key [d] against its stored centroid, without a metric.
 void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,
@@ -51,11 +51,11 @@ void EncodeRow(std::span<const float> key, std::span<const float> centroid, std:
 // Factors of the approximations of a rotated residual: RowFactor * s, where s are the signs; or,
 // closer, FineFactor * (4 s + p + 2 p'), where p and p' are the planes of m after MakeFinePlanes.
 float RowFactor(const std::byte* row_code, size_t head_dim);
-// The same for codes that lie one after the other.
+// RowFactor of each of factors.size() codes that lie one after the other.
 void RowFactors(const std::byte* row_codes, size_t head_dim, std::span<float> factors);
 float FineFactor(const std::byte* fine_code, size_t head_dim);
-// Turns the planes of bit 0 and bit 1 of m into p and p'. All three planes have the same size: that
-// of one row, or of many.
+// Turns the planes of bit 0 and bit 1 of m into p and p', in place. All three planes have the same
+// size: that of one row, or of many.
 void MakeFinePlanes(std::span<const std::byte> signs, std::span<std::byte> low,
                     std::span<std::byte> high);
 

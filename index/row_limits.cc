@@ -14,8 +14,8 @@ constexpr double kMostCoded = 6, kMostRefined = 1.8;
 // A token has the query rows of one group, up to 8 in Llama-family models (kernels/attention.h).
 constexpr size_t kFewQueryRows = 8;
 constexpr double kMostCodedByFew = 3, kMostRefinedByFew = 0.5;
-// Times all rows and the square of the budget: 1 % of the rows at 0.1. Errors with 0.75 % and 2 % are in
-// tools/evaluate/RESULTS.md, "How many rows and codes a lookup takes".
+// Times all rows and the square of the budget: 1 % of the rows at 0.1. Errors with 0.75 % and 2 %
+// are in tools/evaluate/RESULTS.md, "How many rows and codes a lookup takes".
 constexpr double kMostReadByFew = 1;
 // Below kLongDocument all three are up to twice as large.
 

@@ -16,7 +16,9 @@ inline constexpr size_t kPooledKeys = 7;  // width of the max-pool, as in both c
 
 struct WindowAttentionArgs {
   const Backend& backend;
-  Rows<const float> queries;  // [tokens * group, head_dim], token by token; after RoPE
+  // [tokens * group, head_dim], token by token; after RoPE. At least one token, at most L
+  // (asserted).
+  Rows<const float> queries;
   size_t group;               // query heads of the kv head
   TypedRows keys;  // [L, head_dim] in document order; the last ones belong to the queries
   float scale;
@@ -28,7 +30,7 @@ std::vector<std::vector<double>> WindowSums(const WindowAttentionArgs& args, int
 
 // [L]: natural log of each key's score: WindowSums of power 2, summed over the query heads
 // (arXiv:2410.00161, KVC-w with squares; pooled before the heads are summed, as in its code).
-// Causal. One thread.
+// -infinity where the sum is too small for a double. Causal. One thread.
 std::vector<float> SquaredWindowAttention(const WindowAttentionArgs& args);
 // The same with plain probabilities, as SnapKV and PyramidKV score (L1 in arXiv:2410.00161).
 std::vector<float> PlainWindowAttention(const WindowAttentionArgs& args);

@@ -13,8 +13,10 @@ constexpr float kNegligibleSquares = 1e-8f;
 
 // For every row that was read, adds to mass[position] the attention probability that the observed
 // queries of a kv head give it, and to squared_mass[position] the square of that probability. `lse`
-// is each query's log-sum-exp over everything that it attends to. An empty `mass` or `squared_mass`
-// is not wanted. Overwrites the observed logits.
+// [ObservedLogits::num_queries, above 0] is each query's log-sum-exp over everything that it
+// attends to. `read` and `observed` are of one step, whose layer is not windowed. An empty `mass`
+// or `squared_mass` is not wanted; without `mass`, negligible squares are left out. Overwrites the
+// observed logits.
 void AddProbabilities(const Backend& backend, const HeadIndex& head, const DocumentRead& read,
                       uint32_t kv_head, ObservedLogits& observed, std::span<const float> lse,
                       std::span<double> mass, std::span<double> squared_mass);

@@ -27,12 +27,14 @@ class Conversation {
   virtual ~Conversation() = default;
 
   // Appends the keys and values of tokens `first` and after to a layer, rounded to the stored type;
-  // [tokens, kv heads * head_dim] each. Fails with errors of the device only.
+  // [tokens, kv heads * head_dim] each. The layer has all tokens before `first`. Fails with errors
+  // of the device only.
   virtual Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
                         uint32_t first) = 0;
   // Adds causal attention of tokens [first, first + query.num_tokens), whose rows were appended
-  // before, over all rows up to each token; with a `window` > 0, over the rows of the last `window`
-  // tokens. Fails with errors of the device only, after which the states hold anything.
+  // last, over all rows up to each token; with a `window` > 0, which is then the model's, over the
+  // rows of the last `window` tokens. Fails with errors of the device only, after which the states
+  // hold anything.
   virtual Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) = 0;
 };
 

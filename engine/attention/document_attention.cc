@@ -9,8 +9,8 @@
 namespace lectern {
 namespace {
 
-// From this budget on everything is read instead of looking up once more. By hand; no measurement is
-// on record. A wrong value costs time alone: reading everything is exact.
+// From this budget on everything is read instead of looking up once more. By hand; no measurement
+// is on record. A wrong value costs time alone: reading everything is exact.
 constexpr double kReadAllFrom = 0.6;
 
 // Per kv head [R]: log-sum-exp of everything in the states plus what is attended besides.

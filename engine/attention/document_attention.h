@@ -31,17 +31,18 @@ struct DocumentRead {
   // lookup found.
   double uncalibrated_missed = 0;
   bool bounded = false;
-  // Per kv head [R]: log mass of the rows that were read plus everything attended besides.
+  // Per kv head [R]: log mass of the rows that were read plus everything attended besides; empty if
+  // `exact`.
   std::vector<std::vector<float>> read_lse;
-  // Number of lookups, each with twice the budget of the one before. Bytes are summed over all of
-  // them.
+  // Number of attempts: lookups, each with twice the budget of the one before, and perhaps a
+  // reading of everything as the last. Bytes are summed over all of them.
   uint32_t attempts = 1;
 };
 
 // Logits of a step's last query rows with all document rows that it read, for evidence. The buffers
 // are kept from step to step.
 struct ObservedLogits {
-  size_t num_queries = 0;  // the last rows of each kv head
+  size_t num_queries = 0;  // the last rows of each kv head; the caller sets it
   // Per kv head [num_queries][n]. exact: sinks and window. rest: the other rows that were read,
   // which are all other stored rows if the step was exact, else the selected ones.
   std::vector<std::vector<float>> exact, rest;
@@ -57,8 +58,9 @@ struct AttentionWorkspace {
     std::vector<float> logits;            // logits of a run of the tail
     std::vector<float> measured;          // query rows of that run in the metric of the head
   };
-  // Makes one slot per thread. All slots get as much room as the largest has needed, because any
-  // thread may get any piece of work next; so a steady state allocates nothing.
+  // Makes one slot per thread, with `scratch` floats each. All slots get as much room as the
+  // largest has needed, because any thread may get any piece of work next; so a steady state
+  // allocates nothing.
   void PrepareSlots(size_t num_threads, size_t scratch);
   Arena arena;  // for everything that lives for one call
   std::vector<Slot> slots;
@@ -69,17 +71,20 @@ struct AttentionWorkspace {
   std::vector<std::vector<float>> known_lse, all_lse;  // per kv head [R]
 };
 
-// Chooses what a step reads of a layer, instead of Lookup. Evaluations of other methods set it.
+// Chooses what a step reads of a layer, instead of Lookup, and fills the selections as Lookup does:
+// one per kv head. Its error becomes that of the step. Evaluations of other methods set it.
 using Selector =
     std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
 
-// The queries of one layer's attention, and the resources that every part of it works with.
+// The queries of one layer's attention, and the resources that every part of it works with. All are
+// borrowed for the call.
 struct LayerQuery {
   const Backend& backend;
   ThreadPool& threads;
   RowQuery rows;  // its states are the ones that the called function adds to
   std::span<const float> row_weights = {};  // as in LookupArgs
-  std::function<bool()> is_cancelled;       // polled between items of work; may be empty
+  // Polled between items of work, by any thread of the pool; may be empty.
+  std::function<bool()> is_cancelled;
   AttentionWorkspace& workspace;
 };
 
@@ -115,11 +120,11 @@ struct DocumentAttentionArgs {
 };
 
 // Attends to one layer of the document. A windowed layer is read whole whatever the budget, and not
-// observed.
+// observed; a document without clusters is read whole. Resets the workspace's arena.
 // Work is cut into items by the data alone (bytes of rows, or blocks of query rows) and the items'
 // states are merged in a fixed order, so the bits are the same for any number of threads. `read`
-// keeps its memory; after an error it holds anything. kChecksumMismatch, kCancelled, errors of
-// StoredRows.
+// keeps its memory; after an error it and the states hold anything. kChecksumMismatch, kCorrupt,
+// kCancelled, errors of the Selector and of StoredRows.
 Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read);
 
 struct ClusterAttentionArgs {
@@ -129,8 +134,8 @@ struct ClusterAttentionArgs {
 };
 // Attends to heads that belong to no finished document (the prefill uses it). Adds to states, which
 // may hold other rows already: sinks and window of the heads, the rows that one lookup chooses by
-// the default rule, and the tail. Same bits for any number of threads. kChecksumMismatch,
-// kCancelled.
+// the default rule, and the tail. Same bits for any number of threads. Resets the workspace's
+// arena. kChecksumMismatch, kCancelled; the states then hold anything.
 Status AttendClusters(const ClusterAttentionArgs& args);
 
 }  // namespace lectern

@@ -11,10 +11,10 @@
 
 namespace lectern {
 
-// The rows of one session. One thread at a time.
+// The rows of one session. One thread at a time. Its calls always succeed, or throw bad_alloc.
 class HostConversation : public Conversation {
  public:
-  // Borrows all arguments. A call takes its temporary memory from `arena`.
+  // Borrows all arguments. A call takes its temporary memory from `arena`, which the caller resets.
   HostConversation(const ModelConfig& config, const Backend& backend, ThreadPool& threads,
                    Arena& arena, Dtype dtype);
 
@@ -26,7 +26,7 @@ class HostConversation : public Conversation {
   Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) override;
   // Adds the squared attention of the pass's last tokens (as many as KV-Compress observes,
   // arXiv:2410.00161) to SessionRows::squared_attention. `lse`, per kv head [R], is over everything
-  // that the rows attend to.
+  // that the rows attend to. The pass's rows were appended last; `query.states` are not used.
   void AddSquaredAttention(const RowQuery& query, uint32_t layer,
                            std::span<const std::span<float>> lse);
 

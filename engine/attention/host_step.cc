@@ -45,6 +45,7 @@ std::vector<float> RowWeights(size_t num_tokens, size_t group, size_t document_t
 
 // Attention states of all kv heads of a layer, with R = tokens * group rows each.
 struct HostStep::LayerStates {
+  // Makes empty states whose sums are in `output` [kv heads][R, head_dim], which is overwritten.
   LayerStates(const ModelConfig& config, size_t num_tokens, float* output, Arena* arena)
       : numbers(arena), all(arena), lse(arena), document_lse(arena), outputs(arena) {
     const size_t rows = num_tokens * config.query_group();

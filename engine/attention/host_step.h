@@ -27,15 +27,18 @@ class HostStep final : public StepAttention {
         arena_(arena),
         device_(device) {}
 
-  Result<bool> Begin(const StepPlan& plan) override;  // always true
+  // Always true. Before a pass of several tokens the first layer is read ahead in the background.
+  Result<bool> Begin(const StepPlan& plan) override;
   Status Attend(uint32_t layer, Activations& a, size_t row) override;
   Result<StepRead> Finish() override { return read_; }
   Status CollectSums() override { return {}; }  // Attend has added to them already
 
   // Computes the attention of the running layer once more, at another budget of `document`, which
-  // has the shape of the session's document. Writes `output` [kv heads][R, head_dim]. With `bound`
-  // it also finds DocumentRead::missed_bound. Callable only from within Probe::on_layer. Errors of
-  // Attend.
+  // has the shape of the session's document; another document than the session's is the host's to
+  // read. The arguments are those of StepPlan; the limit, the weights and the probe's selector stay
+  // the pass's. Resizes and writes `output` [kv heads][R, head_dim]; the pass goes on as if this
+  // had not been called. With `bound` it also finds DocumentRead::missed_bound. Callable only from
+  // within Probe::on_layer. Errors of Attend; it cannot be cancelled.
   Result<DocumentRead> AttendBeside(const Document& document, const BudgetPlan* budgets,
                                     double kv_budget, bool tail, bool is_measured,
                                     const SelectionRule& rule, std::vector<float>& output,

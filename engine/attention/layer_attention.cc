@@ -59,6 +59,7 @@ void AddAll(const HeadIndex& head, Runs& runs) {
   }
 }
 
+// The clusters of the tail: by centroid first, then those whose logits the lookup estimated.
 void AddTail(const HeadIndex& head, const HeadSelection& selection, Runs& runs) {
   const uint64_t value_bytes = head.levels().front().mean_values.row_bytes();
   for (uint32_t level = 0; level < selection.tail.size(); ++level) {
@@ -75,6 +76,7 @@ void AddTail(const HeadIndex& head, const HeadSelection& selection, Runs& runs) 
   }
 }
 
+// The selected rows, at most kRowsPerRun in a run.
 void AddGathered(const HeadIndex& head, const HeadSelection& selection, Runs& runs) {
   const auto num_rows = static_cast<uint32_t>(selection.rows.size());
   for (uint32_t begin = 0; begin < num_rows; begin += kRowsPerRun) {
@@ -144,6 +146,8 @@ class LayerAttention {
     }
   }
 
+  // Does all items on the pool and merges their states into the caller's. Returns the first error
+  // of an item; the states then hold anything.
   Status Attend() {
     const size_t max_rows = std::max(kSplitRunsUpTo, kQueryRowsPerItem);
     args_.query.workspace.PrepareSlots(args_.query.threads.num_threads(),
@@ -255,6 +259,7 @@ class LayerAttention {
     return {{base, rows, dim}, {base + rows * dim, rows}, {base + rows * dim + rows, rows}};
   }
 
+  // Does one item. kCancelled: is_cancelled, which is polled before each run, says so.
   Status AttendItem(const Item& item, Workspace& workspace) {
     AttentionState state;
     if (item.state == kDirect) {
@@ -285,6 +290,7 @@ class LayerAttention {
             logits.size() / queries};
   }
 
+  // Adds one run to the item's state, and writes its observed logits if they are wanted.
   Status AttendRun(const Item& item, const Run& run, const AttentionState& state,
                    Workspace& workspace) {
     const HeadIndex& head = heads_[item.head];

@@ -14,8 +14,9 @@ struct LayerArgs {
   uint32_t layer = 0;  // with a device
 };
 
-// Each function adds to the states of all kv heads and leaves the logits of the rows that it
-// attends to in `observed`. Errors are those of AttendDocument.
+// Each function adds to the states of all kv heads. All but AttendTails leave the logits of the
+// rows that they attend to in `observed`, whose vectors have room for them. Temporary memory is
+// taken from the workspace's arena, which is not reset. Errors are those of AttendDocument.
 
 // Attends to sinks and window.
 Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads);

@@ -11,7 +11,7 @@
 namespace lectern {
 
 // The data that a watcher sees of one layer's attention in one forward pass, when the layer is
-// done.
+// done. Everything is borrowed until the watcher returns.
 struct LayerStep {
   uint32_t layer;
   size_t num_tokens;
@@ -38,7 +38,8 @@ struct Probe {
   // The first tokens of the answer, which are taken whatever the logits say (teacher forcing): two
   // passes at different budgets then see the same tokens, and their logits can be compared.
   std::span<const int32_t> answer;
-  // Chooses the rows to read instead of Lookup, where the budget is below 1.
+  // Chooses the rows to read instead of Lookup, where the budget is below 1. An error of it ends
+  // the pass.
   Selector selector;
   // The document that AttendAgain attends to instead of the session's: one of the same text, model
   // and shape. Borrowed.

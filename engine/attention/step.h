@@ -32,7 +32,7 @@ struct StepPlan {
   double kv_budget = 1;    // (0, 1]: the budget that was asked for
   // Shares of layers and heads at this budget; nullptr: everything is read.
   const BudgetPlan* budgets = nullptr;
-  bool tail = true;
+  bool tail = true;  // mean values stand for rows that are not read
   SelectionRule rule = {};
   // Whether missed attention was measured with this rule and these policies, so that estimates can
   // be calibrated.
@@ -40,10 +40,11 @@ struct StepPlan {
   // As DocumentAttentionArgs::max_missed; below 0: no limit.
   double max_missed = -1;
   std::span<const float> weights = {};  // [R], as in LookupArgs::row_weights
-  Conversation* conversation = nullptr;
-  AttentionSums* sums = nullptr;
-  bool observes_conversation = false;  // also sums squared attention to the conversation
-  const CancelFlag* cancel = nullptr;
+  Conversation* conversation = nullptr;  // never nullptr in a pass; the pass appends to it
+  AttentionSums* sums = nullptr;         // never nullptr in a pass; the pass adds to it
+  // Also sums squared attention to the conversation, which must then be a HostConversation.
+  bool observes_conversation = false;
+  const CancelFlag* cancel = nullptr;  // nullptr: the pass cannot be cancelled
 };
 
 // The amounts that a pass read of the document. Fraction and missed shares are means over the
@@ -54,10 +55,12 @@ struct StepRead {
   uint64_t window_bytes = 0;          // likewise
   double missed = 0;                  // DocumentRead::missed_mass
   double missed_bound = 0;            // likewise
-  bool bound_holds = true;            // every layer kept StepPlan::max_missed by its bound
+  // No layer has a bound above StepPlan::max_missed; true where no bound was asked for.
+  bool bound_holds = true;
 };
 
-// Counts of one layer that is not windowed. num_layers is the model's number of such layers.
+// Counts of one layer that is not windowed. num_layers is the model's number of such layers, and
+// dense_bytes those of all its rows; both are above 0.
 struct LayerCount {
   size_t num_layers;
   uint64_t bytes, dense_bytes;
@@ -81,9 +84,11 @@ class StepAttention {
   // Prepares a pass. False: this implementation cannot do the pass, the host must. After an error
   // nothing has begun.
   virtual Result<bool> Begin(const StepPlan& plan) = 0;
-  // Attends in one layer: queries, keys and values in, attention output out. The output goes to
-  // `a`, or, on a device, to row `row` of the device's part of `a`. kCancelled, kChecksumMismatch,
-  // errors of the device.
+  // Attends in one layer, after all layers below it: queries, keys and values in, attention output
+  // out. The output goes to `a`, or, on a device, to row `row` of the device's part of `a`. Appends
+  // the tokens to the layer's conversation; after an error the caller truncates it, as some layers
+  // have them. kCancelled, errors of Document::Heads (kChecksumMismatch, kCorrupt), of a Selector
+  // and of the device.
   virtual Status Attend(uint32_t layer, Activations& a, size_t row) = 0;
   // Ends the pass after its last layer. Errors of the device.
   virtual Result<StepRead> Finish() = 0;
@@ -91,12 +96,14 @@ class StepAttention {
   virtual void GiveUp() {}
   // As Activations::graph_key: above 0 if the attention's output stays on a device.
   virtual uint64_t graph_key() const { return 0; }
-  // Adds to StepPlan::sums whatever was gathered for them elsewhere.
+  // Adds to StepPlan::sums whatever was gathered for them elsewhere; call it before they are read.
+  // Errors of the device.
   virtual Status CollectSums() = 0;
 };
 
 // Weight of each query row in the selection of what a pass reads: [num_tokens * group], summing to
-// 1. Empty: all rows count the same.
+// 1. Empty, as for one token: all rows count the same. In longer passes the last token and at most
+// 31 earlier ones, evenly spread, have a weight; all others have 0. `document_tokens` is above 0.
 std::vector<float> RowWeights(size_t num_tokens, size_t group, size_t document_tokens);
 
 }  // namespace lectern

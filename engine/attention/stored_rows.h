@@ -35,18 +35,19 @@ class StoredRows {
   };
 
   // Does Lookup of index/lookup.h. False: the device cannot, nothing is found, and the host must
-  // look up.
+  // look up. kChecksumMismatch, kCorrupt.
   virtual Result<bool> LookUp(uint32_t layer, const LookupArgs& args,
                               std::vector<HeadSelection>& selections) = 0;
-  // Adds attention to the parts, each head's in the given order. kChecksumMismatch.
+  // Adds attention to the parts, each head's in the given order. Either all parts name chosen rows
+  // or none does. kChecksumMismatch, kCorrupt.
   virtual Status Attend(const Args& args, std::span<const Part> parts) = 0;
   // After LookUp found something and Attend: adds the tail, or puts it into the selections for the
-  // host's AttendTails.
+  // host's AttendTails. Does nothing if `tail` was false in that lookup.
   virtual Status AttendTail(const Args& args, const LookupArgs& lookup,
                             std::vector<HeadSelection>& selections) = 0;
   // Attends to a windowed layer. Query row r belongs to token t = r / group, stands at position
   // `first_position` + t of the stored rows (which begin at 0) and sees the last `window` rows up
-  // to itself.
+  // to itself. kChecksumMismatch, kCorrupt.
   virtual Status AttendWindow(const Args& args, uint64_t first_position, uint32_t window) = 0;
 };
 

@@ -15,16 +15,21 @@ namespace lectern {
 
 // The random stream of one answer. The same seed and the same logits give the same tokens on every
 // machine: the generator (xoshiro256**) and the draw are Lectern's own, not the standard library's.
+// One thread at a time.
 class Sampler {
  public:
+  // Copies the options, which must be within their ranges.
   explicit Sampler(const SamplingOptions& options);
   // Draws a token. Greedy takes the lowest id among equal logits. NaN logits are never chosen; if
-  // all are NaN, the result is token 0. Later penalties count the token as part of the answer.
+  // all are NaN, or there are none, the result is token 0. A likeliest logit that is infinite is
+  // taken without a draw. Biases of ids that have no logit are ignored. Later penalties count the
+  // token as part of the answer. Only a random draw advances the random stream.
   int32_t Sample(std::span<const float> logits);
 
  private:
   // Logits with biases and penalties applied; the given ones if there are none.
   std::span<const float> Adjust(std::span<const float> logits);
+  // Sample without biases and penalties.
   int32_t Draw(std::span<const float> logits);
   // Top-k: cuts order_; returns the probability that is left.
   double KeepLikeliest();

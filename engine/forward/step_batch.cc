@@ -6,9 +6,9 @@
 namespace lectern {
 namespace {
 
-// A pass waits for other sessions for an eighth of the last pass's duration at most. By hand; with it
-// eight sessions of model M get 1.58 times as many tokens (tests/bench/RESULTS.md, "Several answers at
-// a time"). Longer waits would make single answers slower.
+// A pass waits for other sessions for an eighth of the last pass's duration at most. By hand; with
+// it eight sessions of model M get 1.58 times as many tokens (tests/bench/RESULTS.md, "Several
+// answers at a time"). Longer waits would make single answers slower.
 constexpr int kPatience = 8;
 // How often a waiting session looks at its cancel flag. By hand: the delay of a cancellation that a
 // user would not notice.

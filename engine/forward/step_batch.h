@@ -44,12 +44,13 @@ class StepBatch {
   StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
             std::shared_ptr<ThreadPool> threads)
       : StepBatch(std::move(model), backend, std::move(threads), Limits()) {}
-  // `device` does the linear part; nullptr: the CPU does.
+  // `device` does the linear part; nullptr: the CPU does. Shares all but the backend.
   StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
             std::shared_ptr<ThreadPool> threads, const Limits& limits,
             std::shared_ptr<const LinearLayers> device = nullptr);
 
-  // The batch's notes on a session between its steps.
+  // The batch's notes on a session between its steps. Before a seat is destroyed, Leave it: others
+  // would wait for it once more.
   class Seat {
    private:
     friend class StepBatch;
@@ -65,11 +66,14 @@ class StepBatch {
   // device's part of `a`.
   using Attend = FunctionRef<Status(uint32_t layer, Activations& a, size_t row)>;
   // Runs all layers of one token, whose embedding is in row 0 of `activations`, and writes its
-  // logits [vocab].
+  // logits [vocab]. Waits for other sessions; borrows everything until it returns. One call at a
+  // time for each seat.
   // Returns the first error or rethrows the first exception of `attend`, within that layer; the
-  // other sessions' steps go on. `attend` may be called by the thread of another session of the
-  // batch while this one waits, and polls `cancel` (may be nullptr) itself. Before its first call
-  // Run polls it every 100 ms and returns kCancelled. After an error the logits are unchanged.
+  // other sessions' steps go on. A failure of the part that sessions share (codes of LinearLayers,
+  // bad_alloc) ends the steps of all of them. `attend` may be called by the thread of another
+  // session of the batch while this one waits, and polls `cancel` (may be nullptr) itself. Before
+  // the step begins Run polls it every 100 ms and returns kCancelled. After this, or an error of
+  // `attend`, the logits are unchanged.
   // Sessions that attend on the device (activations.attends_on_device) share steps among
   // themselves, and so do the others.
   Status Run(Seat& seat, Activations& activations, std::span<float> logits, Attend attend,
@@ -78,15 +82,16 @@ class StepBatch {
   void Leave(Seat& seat);
 
   struct Counts {
-    uint64_t passes = 0;  // passes over the weights
-    uint64_t tokens = 0;  // sessions' steps that these passes took
+    uint64_t passes = 0;  // passes over the weights, failed ones too
+    uint64_t tokens = 0;  // sessions' steps that these passes took, failed ones too
   };
-  Counts counts() const;
+  Counts counts() const;  // since the batch was made
 
  private:
   struct Step;
   bool IsEmpty() const { return pass_.steps.empty() && waiting_.empty() && num_due_ == 0; }
   void Return(Seat& seat);
+  // Runs a step that shares nothing, on the caller's thread, without mutex_.
   Status RunAlone(Step& step);
   void GiveUpAll(const Status& status, const std::exception_ptr& thrown);
   void Lead(const Step& leader, std::unique_lock<std::mutex>& lock);
@@ -96,7 +101,9 @@ class StepBatch {
   void Scatter(size_t row);
   void Gather(size_t row);
   Activations& activations();
+  // Ends a step with an error or an exception and wakes its thread; sets `step` to nullptr.
   void GiveUp(Step*& step, Status status, std::exception_ptr thrown);
+  // Computes the logits of all rows and copies them to the sessions' own.
   Status GiveLogits();
   void End();
 

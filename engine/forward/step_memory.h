@@ -8,8 +8,9 @@
 
 namespace lectern {
 
-// Bytes of the activations of a pass over `num_tokens` tokens, and of the buffers that its lookups
-// fill in a document of `document_tokens`. Upper estimates.
+// ActivationBytes: bytes of the activations of a pass over `num_tokens` tokens. LookupBytes: bytes
+// of the buffers that its lookups fill in a document of `document_tokens`. Upper estimates of host
+// memory.
 uint64_t ActivationBytes(const ModelConfig& config, uint64_t num_tokens);
 uint64_t LookupBytes(const ModelConfig& config, uint64_t num_tokens, uint64_t document_tokens);
 

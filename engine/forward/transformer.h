@@ -20,6 +20,7 @@ struct DeviceActivations;
 
 // Activations of up to `max_tokens` tokens, reused from step to step. One thread at a time.
 struct Activations {
+  // Allocates every array but `before` and `low_rank`. `num_threads`: of the pool that runs steps.
   Activations(const ModelConfig& config, size_t max_tokens, size_t num_threads);
 
   size_t max_tokens;
@@ -77,11 +78,13 @@ class Transformer {
   const LinearLayers* device() const { return device_; }
 
   // Sets residual to the embeddings of `ids`, and the RoPE angles for positions from first_position
-  // on.
+  // on; sets Activations::is_embedded. Asserted: each id is in the vocabulary, and there are at
+  // most Activations::max_tokens of them.
   void Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const;
   // Computes queries (grouped), keys and values of the layer from the residual stream; queries and
-  // keys are after RoPE. This and the functions below fail only on a device, with the codes of
-  // LinearLayers.
+  // keys are after RoPE. With a device some of them may stay there (Activations::keeps_queries,
+  // keeps_rows, attends_on_device). This and the functions below fail only on a device, with the
+  // codes of LinearLayers; on the CPU they use normed, gate, up and the buffers of packed products.
   Status Project(size_t layer, size_t num_tokens, Activations& a) const;
   // Adds the attention's output (`attended`, or the device's copy) to the residual stream through
   // the output projection, then the MLP's output.
@@ -89,19 +92,22 @@ class Transformer {
     LECTERN_RETURN_IF_ERROR(AddAttention(layer, num_tokens, a));
     return AddMlp(layer, num_tokens, a);
   }
-  // `cosines`, for the last so many tokens: cosine between the residual stream before and after
-  // attention; empty: not measured.
+  // Adds the attention's output; overwrites `projected` with it. `cosines`, for the last so many
+  // tokens: cosine between the residual stream before and after attention, 1 where one of them is
+  // zero; empty: not measured.
   Status AddAttention(size_t layer, size_t num_tokens, Activations& a,
                       std::span<double> cosines = {}) const;
+  // Adds the MLP's output to the residual stream.
   Status AddMlp(size_t layer, size_t num_tokens, Activations& a) const;
-  // Runs every layer. `attend` turns queries, keys and values into `attended`; its first error ends
-  // the run.
+  // Runs every layer over the embedded tokens. `attend` turns queries, keys and values into
+  // `attended`; its first error ends the run and is returned, with residual as it then was.
   Status RunLayers(size_t num_tokens, Activations& a,
                    FunctionRef<Status(uint32_t layer)> attend) const;
   // RunLayers for one token. With Activations::attends_on_device a graph that was recorded for its
   // graph_key may do it; then `attend` is not called.
   Status RunToken(Activations& a, FunctionRef<Status(uint32_t layer)> attend) const;
-  // Logits [num_tokens, vocab] of the residual rows from `first` on.
+  // Logits [num_tokens, vocab] of the residual rows from `first` on, after the last layer. Leaves
+  // the residual stream as it is.
   Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
 
   // Rows of one kv head in Activations::queries or attended.
@@ -111,12 +117,14 @@ class Transformer {
     return {grouped.data() + kv_head * rows * c.head_dim, rows, c.head_dim};
   }
 
-  // Copies query rows [tokens, heads * head_dim], as projected, into the order of Grouped.
+  // Copies query rows [tokens, heads * head_dim], as projected, into the order of Grouped;
+  // `grouped` is another array and has room for them.
   void GroupHeads(const std::vector<float>& rows, size_t num_tokens,
                   std::vector<float>& grouped) const;
 
  private:
   void ProjectHere(size_t layer, size_t num_tokens, Activations& a) const;
+  // The cosines of AddAttention, between `before` and the residual stream as it is now.
   void MeasureCosines(size_t num_tokens, const Activations& a, std::span<double> cosines) const;
   // output = input * weight^T, or += with `accumulate`, on all threads; and what the adapter adds
   // to this matrix, where `added` is there. `input` and `output` do not overlap.

@@ -32,14 +32,18 @@ class DeviceAttention final : public StoredRows {
         lookup_(stream_, backend) {}
 
   // DeviceLookup::LookUp, where the layer's codes are there; else false. Errors of
-  // DeviceDocument::UseCodes too.
+  // DeviceDocument::UseCodes too. Keeps the codes for AttendTail, until it or the next LookUp.
   Result<bool> LookUp(uint32_t layer, const LookupArgs& args,
                       std::vector<HeadSelection>& selections) override;
+  // Rows that are not on the device are brought, by way of the document's cache where they are
+  // chosen ones. Waits. Args::observed is emptied first, and stays empty where there is no memory
+  // for it. Errors of DeviceDocument::UseLayer and UseCache, and kOutOfMemory.
   Status Attend(const Args& args, std::span<const Part> parts) override;
-  // Brings the tail into the selections where more query rows attend than a launch takes
+  // Waits. Brings the tail into the selections where more query rows attend than a launch takes
   // (kMostDeviceQueryRows).
   Status AttendTail(const Args& args, const LookupArgs& lookup,
                     std::vector<HeadSelection>& selections) override;
+  // Brings all rows of the layer if they are not there. Waits. Errors as Attend's.
   Status AttendWindow(const Args& args, uint64_t first_position, uint32_t window) override;
 
   const DeviceDocument& document() const { return *document_; }

@@ -10,10 +10,11 @@
 namespace lectern {
 
 struct DeviceClustering {
-  RamLimit::Share memory;  // of the device
+  RamLimit::Share memory;  // of the device; given back when this is destroyed
   Assigners assigners;     // at least one
 };
-// kOutOfMemory, param "device_memory", where there is none for one head; errors of Device::Check.
+// Plans for the memory that is free now, and takes it. kOutOfMemory, param "device_memory", where
+// there is none for one head; kIoError where the device is lost; errors of Device::Check.
 Result<DeviceClustering> MakeDeviceClustering(const Device& device, const AssignShape& shape);
 
 // Bytes of host memory for one head: the copies from and to the device run at full speed only from

@@ -24,22 +24,26 @@ class DeviceConversation final : public Conversation {
 
   // Tokens that there is room for. Those of kv head h of a layer are rows [h * capacity, …).
   uint32_t capacity() const { return capacity_; }
-  // Room for so many tokens at least, and `num_kept` tokens stay. kOutOfMemory and other errors of
-  // DeviceArray: all is as before.
+  // Makes room for `num_tokens` tokens at least; the first `num_kept` (at most capacity) stay. It
+  // waits, and views end, if it has to grow. kOutOfMemory and other errors of DeviceArray: all is
+  // as before.
   Status Reserve(size_t num_kept, size_t num_tokens);
-  // Causal, of rows_per_head = capacity; positions count from the first token here.
+  // Causal, of rows_per_head = capacity; positions count from the first token here. Only after
+  // Reserve; holds until it grows.
   DeviceKv View(uint32_t layer) const;
-  // Tokens [first + *step, …) of a layer, from floats of the device, [tokens, kv heads * head_dim]
-  // each. Enqueued on a stream that comes after whatever else uses these rows.
+  // Writes tokens [first + *step, …) of a layer, from floats of the device, [tokens, kv heads *
+  // head_dim] each; `step` is on the device, nullptr: 0. There is room for them (Reserve). Enqueued
+  // on a stream that comes after whatever else uses these rows. Errors of Device::Check.
   Status Store(CudaStream& stream, uint32_t layer, size_t num_tokens, const float* keys,
                const float* values, uint32_t first, const uint32_t* step = nullptr) const;
 
-  // Does the same with floats of the host. Waits.
+  // Does the same with floats of the host. Waits. Errors of DeviceArray too.
   Status Append(uint32_t layer, size_t num_tokens, const float* keys, const float* values,
                 uint32_t first);
   // Waits. Errors as DeviceRowAttention's.
   Status Attend(const RowQuery& query, uint32_t layer, uint32_t first, uint32_t window) override;
-  // The first `num_tokens` of all layers, to the end of `rows`. Waits.
+  // Appends the first `num_tokens` of all layers to `rows`, which has the same type. Waits. Errors
+  // of Device::Check, after which some heads have them.
   Status Read(uint32_t num_tokens, SessionRows& rows);
 
  private:

@@ -33,6 +33,8 @@ bool ParseName(const std::string& name, std::optional<int>& index) {
   return true;
 }
 
+// Opens the GPU of this index, or the first one. Loads the kernels where `kernels` is nullptr.
+// Errors as ChooseDevice.
 Result<std::shared_ptr<Device>> OpenNamed(std::optional<int> index, uint64_t memory_bytes,
                                           const CudaKernels* kernels) {
   std::string why;

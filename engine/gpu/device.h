@@ -22,7 +22,10 @@ namespace lectern {
 // Thread-safe.
 class Device {
  public:
-  // Bytes of its memory that may be taken; 0: what is free, less a reserve. Errors of OpenDevice.
+  // Opens GPU number `index`; `kernels` must outlive it. `memory_bytes`: bytes of its memory that
+  // may be taken; 0: the free ones, less a reserve. Nothing is taken yet. kInvalidArgument, param
+  // "device", where the driver does not describe it; kOutOfMemory, param "device_memory", where
+  // more is asked for than is free.
   static Result<std::shared_ptr<Device>> Open(const CudaKernels& kernels, int index,
                                               uint64_t memory_bytes);
 
@@ -31,11 +34,11 @@ class Device {
   const std::shared_ptr<RamLimit>& memory() const { return memory_; }
   std::string name() const { return "cuda:" + std::to_string(info_.index); }
 
-  // kOutOfMemory, param "device_memory"; kIoError where the device is lost to this process, also of
-  // every later call; kInternal for what a kernel refuses.
+  // The Status of a result. kOutOfMemory, param "device_memory"; kIoError where the device is lost
+  // to this process, which CheckAlive says from then on; kInternal for what a kernel refuses.
   Status Check(const CudaStatus& status) const;
-  Status Check(Status status) const;  // of what FromCuda made of one
-  // The error of a device that was lost before; ok if it was not.
+  Status Check(Status status) const;  // the same for a Status that FromCuda made
+  // kIoError if the device was lost before.
   Status CheckAlive() const;
 
  private:
@@ -54,16 +57,20 @@ inline constexpr uint64_t kDeviceStreamBytes = uint64_t{64} << 20;
 // A queue of work, and what it takes of the device's memory. One thread at a time.
 class DeviceStream {
  public:
+  // kOutOfMemory, param "device_memory", where the limit leaves no kDeviceStreamBytes; kIoError
+  // where the device is lost; errors of Device::Check.
   static Result<std::shared_ptr<DeviceStream>> Create(std::shared_ptr<const Device> device);
 
   const Device& device() const { return *device_; }
   CudaStream& stream() { return stream_; }
-  // While it records, nothing that fails is the device's.
+  // Device::Check; but while the stream records, a failure does not make the device a lost one.
   Status Check(const CudaStatus& status) const;
+  // Returns when all that was enqueued has run; its errors may show up here.
   Status Wait() { return Check(stream_.Wait()); }
 
   // Records everything that `enqueue` enqueues into `graph`; nothing of it runs. Returns errors of
-  // `enqueue`; kIoError, kOutOfMemory where it cannot be recorded: the device is then as before.
+  // `enqueue` and lets its exceptions through; kIoError, kOutOfMemory where it cannot be recorded:
+  // the device is then as before, and no recording goes on.
   Status Record(CudaGraph& graph, FunctionRef<Status()> enqueue);
   bool is_recording() const { return is_recording_; }
 
@@ -75,7 +82,7 @@ class DeviceStream {
 };
 
 // Waits at the end of a scope for the work of a stream, so that after an error nothing of it still
-// reads or writes what the caller is about to let go.
+// reads or writes what the caller is about to let go. Errors of the work are not reported here.
 class WaitsForStream {
  public:
   explicit WaitsForStream(DeviceStream& stream) : stream_(stream) {}
@@ -90,9 +97,11 @@ class WaitsForStream {
 template <typename T>
 class DeviceArray {
  public:
-  // Room for `size` elements at least; what was there is lost where it grows. kOutOfMemory says
-  // what it is for, and leaves it empty. kIoError: not while the stream records, for which others
-  // may wait who have to give memory back first.
+  // Room for `size` elements at least; where it grows, the old content is lost and the device is
+  // waited for. Documents may lose rows and codes that nobody uses to make room. kOutOfMemory
+  // (param "device_memory") says what it is for (`what`); this and errors of Device::Check leave it
+  // empty. kIoError, and nothing changes, while the stream records: who must give memory back first
+  // may wait for the recording.
   Status Reserve(DeviceStream& stream, size_t size, const char* what) {
     if (size <= buffer_.size()) return {};
     if (stream.is_recording()) return {Code::kIoError, "memory is wanted while a step is recorded"};
@@ -111,7 +120,9 @@ class DeviceArray {
   size_t size() const { return buffer_.size(); }
   bool empty() const { return buffer_.size() == 0; }
 
-  // Enqueued; see DeviceBuffer.
+  // Upload and Download copy `count` elements to or from those at `at` on; Clear sets all bytes to
+  // 0. Enqueued: the host's memory must stay as it is until the stream was waited for. kInternal
+  // past the end; errors of Device::Check.
   Status Upload(DeviceStream& stream, const T* from, size_t count, size_t at = 0) const {
     return stream.Check(buffer_.Upload(stream.stream(), from, count, at));
   }
@@ -140,9 +151,10 @@ struct DeviceChoice {
   Message fallback;                // why, where "auto" found no GPU; else empty
 };
 // `name`: "cpu" or empty, "cuda" (the first GPU), "cuda:N", "auto" (the first GPU, or else the
-// CPU). `kernels`: nullptr: of liblectern_cuda.so.1. kInvalidArgument, param "device": no such name
-// or GPU, no driver, one too old, no library; the message says which and the way out.
-// kOutOfMemory, param "device_memory": more than the GPU has free.
+// CPU). `memory_bytes`: as in Device::Open. `kernels`: nullptr: of liblectern_cuda.so.1, which is
+// then loaded. kInvalidArgument, param "device": no such name or GPU, no driver, one too old, no
+// library; the message says which and the way out. kOutOfMemory, param "device_memory": more than
+// the GPU has free. With "auto" each of these is a fallback and no error.
 Result<DeviceChoice> ChooseDevice(const std::string& name, uint64_t memory_bytes,
                                   const CudaKernels* kernels);
 

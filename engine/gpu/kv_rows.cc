@@ -106,6 +106,7 @@ Status KvStaging::Add(DeviceStream& stream, const TypedRows& keys, const TypedRo
   return {};
 }
 
+// Copies rows into the half from its row `at` on; the numbers and scales of q8 go apart.
 void KvStaging::Copy(const TypedRows& rows, Part data, Part scales, size_t at,
                      std::byte* half) const {
   std::byte* to = half + offsets_[data] + at * row_bytes_[data];

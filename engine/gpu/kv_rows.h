@@ -20,12 +20,15 @@ namespace lectern {
 // numbers, as far as a block has the shared memory for a question's tiles (an RTX 30 or 40: 128).
 bool HasDeviceAttention(const Device& device, Dtype dtype, size_t head_dim);
 
-// Keys and values as kernels read them (DeviceKv), of any number of heads.
+// Keys and values as kernels read them (DeviceKv), of any number of heads. One thread at a time.
+// All calls that enqueue may return errors of Device::Check.
 class DeviceKvRows {
  public:
+  // Room for so many rows of `head_dim` numbers; old rows may be lost. `what`: as in
+  // DeviceArray::Reserve, whose errors it returns; it must then be called again before any use.
   Status Reserve(DeviceStream& stream, Dtype dtype, size_t head_dim, size_t num_rows,
                  const char* what);
-  DeviceKv view() const {
+  DeviceKv view() const {  // of all rows; holds until Reserve
     return {.keys = keys_.data(),
             .values = values_.data(),
             .dtype = dtype_,
@@ -35,16 +38,18 @@ class DeviceKvRows {
   // For kernels that store rows there.
   std::byte* keys() const { return keys_.data(); }
   std::byte* values() const { return values_.data(); }
-  // Rows, not of q8, to those from `at` on. Enqueued: they must stay as they are until it ran.
+  // Copies rows, not of q8, to those from `at` on. Enqueued: they must stay as they are until it
+  // ran.
   Status Upload(DeviceStream& stream, const TypedRows& keys, const TypedRows& values,
                 size_t at) const;
-  // Rows [first, first + count), not of q8, from others of the device, or to the host. Enqueued.
+  // Copy: rows [first, first + count) of `from`, on the device, become those from `at` on.
+  // Download: rows [first, first + count) go to the host. Not of q8 (asserted). Enqueued.
   Status Copy(DeviceStream& stream, const DeviceKvRows& from, size_t first, size_t count,
               size_t at) const;
   Status Download(DeviceStream& stream, size_t first, size_t count, std::byte* keys,
                   std::byte* values) const;
-  // Rows [0, num_rows) of others of the same type and width to rows `places` (of the device, all
-  // different). Enqueued.
+  // Copies rows [0, num_rows) of `from`, of the same type and width, to rows `places` (numbers on
+  // the device, all different). Enqueued.
   Status Place(DeviceStream& stream, const DeviceKvRows& from, const uint32_t* places,
                size_t num_rows) const;
 
@@ -62,10 +67,12 @@ class DeviceKvRows {
 // destroyed.
 class KvStaging {
  public:
-  // Halves of so many bytes: a few rows, and numbers, at least.
+  // Halves of so many bytes: a few rows, and numbers, at least. They are allocated at first use,
+  // which may throw bad_alloc.
   explicit KvStaging(size_t half_bytes = size_t{4} << 20) : half_bytes_(half_bytes) {}
 
-  // Rows that are added from now on become those of `to` from `at` on.
+  // Rows that are added from now on become those of `to` from `at` on. Borrows `to` until End;
+  // rows that were added before and not enqueued (End) are dropped.
   void Begin(const DeviceKvRows& to, size_t at);
   // Rows since Begin.
   size_t num_rows() const { return num_rows_; }
@@ -73,11 +80,12 @@ class KvStaging {
   // rows may be changed once it returns. Waits for a half that is still being copied. Errors of
   // Device::Check.
   Status Add(DeviceStream& stream, const TypedRows& keys, const TypedRows& values);
-  // Adds some clustered rows of a head, ascending; kChecksumMismatch too.
+  // Adds some clustered rows of a head, ascending. Errors of Add, and kChecksumMismatch.
   Status AddGathered(DeviceStream& stream, const HeadIndex& head, std::span<const uint32_t> rows);
-  // Enqueues the rest.
+  // Enqueues the rest, if there is any. Errors of Add.
   Status End(DeviceStream& stream);
-  // Elements to those of `to` from 0 on; enqueued.
+  // Copies elements to those of `to` from 0 on; enqueued, and `from` may be changed at once. Not
+  // between Begin and End, as it fills the same halves. Errors of Add.
   template <typename T>
   Status Upload(DeviceStream& stream, std::span<const T> from, const DeviceArray<T>& to) {
     const size_t at_once = half_bytes_ / sizeof(T);
@@ -112,7 +120,8 @@ class KvStaging {
 };
 
 // Calls add(rows) with blocks of rows of a head, verified, that cover [begin, end): of its exact
-// rows and of whole clusters. Stops at the first error.
+// rows and of whole clusters. Stops at the first error, of `add` or kChecksumMismatch. An empty
+// range calls nothing.
 Status ForEachStoredBlock(const HeadIndex& head, IndexRange rows,
                           FunctionRef<Status(const TypedRows& keys, const TypedRows& values)> add);
 

@@ -102,6 +102,8 @@ class DeviceTransformer::Step {
     if (!keeps_queries || !keeps_rows) Wait();
   }
 
+  // Adds the attention's output and measures cosines, for which it keeps a copy of the residuals of
+  // these tokens and waits for the result.
   void AddAttention(size_t layer, std::span<double> cosines) {
     if (cosines.empty()) return AddAttention(layer);
     const size_t hidden = config_.hidden_size, skipped = (num_tokens_ - cosines.size()) * hidden;
@@ -137,6 +139,7 @@ class DeviceTransformer::Step {
     AddPart(q_cols(), w.o, w.o_bias, w.attention_post_norm);
   }
 
+  // Adds the MLP's output to the residuals.
   void AddMlp(size_t layer) {
     const DeviceWeights::Layer& w = weights_.layer(layer);
     const size_t ffn = config_.intermediate_size;
@@ -183,6 +186,8 @@ class DeviceTransformer::Step {
     if (status_.ok()) status_ = a_.stream->Check(enqueue());
   }
 
+  // Takes the stream and the buffers of a_ where it has none, or too small ones. kIoError where the
+  // device is lost.
   Status Prepare(const DeviceTransformer& transformer) {
     LECTERN_RETURN_IF_ERROR(transformer.device_->CheckAlive());
     if (!a_.stream) {

@@ -50,7 +50,8 @@ struct DeviceActivations {
 // Immutable; thread-safe, with Activations of their own each.
 class DeviceTransformer final : public LinearLayers {
  public:
-  // Shares the device, borrows the model until it returns. Codes of DeviceWeights::Load.
+  // Shares device and model, borrows the rest until it returns. Uploads the weights. Codes of
+  // DeviceWeights::Load and DeviceStream::Create.
   static Result<std::shared_ptr<const DeviceTransformer>> Load(std::shared_ptr<Device> device,
                                                                std::shared_ptr<const Model> model,
                                                                const Backend& backend,

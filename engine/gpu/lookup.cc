@@ -98,6 +98,7 @@ struct Tails {
   std::vector<float> deviations;         // of finest clusters
   std::vector<uint32_t> group_clusters;  // [heads][most_groups + 1]
 };
+// Makes them, with room for `most_groups` clusters of each head. Errors of VerifyMeanValues.
 Result<Tails> MakeTails(std::span<const HeadIndex> heads, uint32_t most_groups,
                         const Backend& backend) {
   Tails tails;
@@ -320,6 +321,7 @@ struct Budget {
   RowCosts costs = {};
   bool is_enough = false;
 };
+// `all_codes`: every row code is read, so their bytes are fixed ones.
 Budget BudgetOf(std::span<const HeadIndex> heads, double kv_budget, bool tail, bool all_codes) {
   Budget budget;
   double dense = 0;
@@ -381,6 +383,7 @@ std::optional<DeviceLookup::Share> DeviceLookup::ShareOfQuestion(std::span<const
                    refined * heads.front().fine_code_bytes()};
 }
 
+// LookUp without the memory of earlier refusals: kOutOfMemory where there is no memory.
 Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs& args,
                                      std::vector<HeadSelection>& selections) {
   const DeviceRowCodes& view = codes.view();
@@ -446,6 +449,8 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   return true;
 }
 
+// Lists the query rows that choose, with their weights: in a question those with a weight above 0,
+// else all.
 void DeviceLookup::FindChoosing(const LookupArgs& args, bool is_question) {
   const auto num_queries = static_cast<uint32_t>(args.queries.front().num_rows);
   host_choosing_.clear();
@@ -459,6 +464,8 @@ void DeviceLookup::FindChoosing(const LookupArgs& args, bool is_question) {
   }
 }
 
+// Rounds the queries and uploads them, the known log-sum-exps and the rows that choose. Enqueued
+// from members, which must stay as they are until the stream was waited for.
 Status DeviceLookup::BringInputs(const DeviceCodes& codes, const LookupArgs& args) {
   const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
   const size_t dim = args.queries.front().num_cols;
@@ -481,6 +488,7 @@ Status DeviceLookup::BringInputs(const DeviceCodes& codes, const LookupArgs& arg
   return bring(host_weights_, weights_);
 }
 
+// Fills in the selections from the rows and masses that were downloaded.
 void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, const Share& share,
                           std::vector<HeadSelection>& selections) const {
   const size_t num_heads = args.heads.size(), num_choosing = host_choosing_.size();

@@ -22,9 +22,11 @@ class DeviceCodes {
   // Whether all heads have clusters and row codes, so that codes can be brought, and none a metric
   // (index/query_metric.h), which the kernels do not apply: the host looks such documents up.
   static bool Has(std::span<const HeadIndex> heads);
+  // Bytes of device memory that they take. Only where Has.
   static uint64_t Bytes(std::span<const HeadIndex> heads);
-  // Verifies and brings them, through `staging` where it is given. nullptr: a centroid that dtype()
-  // does not hold. kChecksumMismatch, kCorrupt, errors of DeviceArray and Device::Check.
+  // Verifies and brings them, through `staging` where it is given. Only where Has. Waits. nullptr:
+  // a centroid that dtype() does not hold. kChecksumMismatch, kCorrupt, errors of DeviceArray and
+  // Device::Check.
   static Result<std::unique_ptr<const DeviceCodes>> Bring(std::span<const HeadIndex> heads,
                                                           const Backend& backend,
                                                           DeviceStream& stream,
@@ -80,12 +82,14 @@ class DeviceLookup {
   // token's, of more as a question's. false, and nothing is found: it is for the host's Lookup, as
   // more than kMostChosenQueries rows choose, as there is another rule, budgets of heads or a
   // bound, as centroids would leave less than a quarter of the budget to rows and codes, or as
-  // there is no memory. Errors of Device::Check. HeadSelection::logit_tail is empty: what it would
-  // hold stays there until the next one.
+  // there is no memory; after a lack of memory, lookups of as many query rows or more are refused
+  // for good. Waits. Errors of Device::Check. HeadSelection::logit_tail is empty: its content stays
+  // on the device until the next lookup.
   Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
-  // The tail of what was found last, as CudaCodesLookupArgs::tail of these codes; BringTail brings
-  // it into the selections.
+  // The tail of the last lookup that found something, on the device, as CudaCodesLookupArgs::tail
+  // of these codes; holds until the next lookup. BringTail brings it into the selections of that
+  // lookup, whose codes and arguments it takes again; it waits. Errors of Device::Check.
   const float* tail() const { return masses_.data() + num_masses_; }
   Status BringTail(const DeviceCodes& codes, const LookupArgs& args,
                    std::vector<HeadSelection>& selections);

@@ -18,11 +18,11 @@ namespace lectern {
 // All weights, as DeviceWeights has them: the output matrix too, the embedding not (rows of it are
 // looked up on the host).
 uint64_t DeviceWeightBytes(const ModelConfig& config);
-// Bytes of a step over so many tokens: activations, and the logits of one of them.
+// Bytes of the device of a step over so many tokens: activations, and the logits of one of them.
 uint64_t DeviceActivationBytes(const ModelConfig& config, uint64_t num_tokens);
 
-// How many rows of the document are brought to the device at a time where its layers do not stay
-// there.
+// Bytes of the document's rows that are brought to the device at a time where its layers do not
+// stay there.
 inline constexpr uint64_t kDeviceStagingBytes = uint64_t{64} << 20;
 
 // Query rows of a launch of a session's attention to the document: so many that states of items
@@ -33,11 +33,13 @@ inline constexpr uint32_t kMostDeviceQueryRows = 2048;
 uint64_t DeviceAttentionBytes(uint32_t num_kv_heads, uint32_t head_dim,
                               uint32_t num_multiprocessors);
 
+// Tokens of the question that plans leave room for.
+inline constexpr uint64_t kPlannedTokens = 256;
 // Bytes that the least piece of work needs at once: the weights, and a question of kPlannedTokens
 // tokens.
-inline constexpr uint64_t kPlannedTokens = 256;
 uint64_t LeastDeviceBytes(const ModelConfig& config);
-// kOutOfMemory, param "device_memory": says what is needed, and what there is.
+// Checks that LeastDeviceBytes fit beside the bytes that are reserved. Takes nothing. kOutOfMemory,
+// param "device_memory": says what is needed, and what there is. `model`: its name for the message.
 Status CheckDevicePlan(const ModelConfig& config, const RamLimit& memory, const std::string& model);
 
 // How the attention of a document that is prefilled is cut: by what follows from the document, the
@@ -52,14 +54,15 @@ struct DevicePrefillShape {
     return static_cast<uint32_t>((num_tokens + block_tokens - 1) / block_tokens);
   }
 };
-// `block_bytes`: of a block, at least; at most 16 blocks make a layer.
+// Plans a prefill. `block_bytes`: bytes of a block's rows, rounded up to whole chunks; a layer has
+// at most 16 blocks, so those of a long document are larger.
 DevicePrefillShape PlanDevicePrefill(const ModelConfig& config, Dtype dtype, uint64_t num_tokens,
                                      uint32_t num_multiprocessors,
                                      uint64_t block_bytes = kDeviceStagingBytes);
 // The numbers of items of a chunk's attention, and of query rows of all their states, at most.
 uint64_t MostPrefillItems(const ModelConfig& config, const DevicePrefillShape& shape);
 uint64_t MostPrefillStates(const ModelConfig& config, const DevicePrefillShape& shape);
-// A layer's keys and values of all tokens.
+// Bytes of a layer's keys and values of all tokens.
 uint64_t PrefillLayerBytes(const ModelConfig& config, const DevicePrefillShape& shape);
 // Bytes of host memory for a chunk's keys and values on their way to the spill.
 uint64_t PrefillHostBytes(const ModelConfig& config, Dtype dtype, uint64_t num_tokens);
@@ -68,7 +71,7 @@ uint64_t DevicePrefillBytes(const ModelConfig& config, const DevicePrefillShape&
 // Bytes that indexing, and rows of documents that are asked, leave free: a session that is opened
 // meanwhile can ask, and has room there for a question and a long answer.
 uint64_t DeviceRoomForAsking(const ModelConfig& config);
-// Checks that a prefill fits, as CheckDevicePlan does for asking.
+// Checks that a prefill fits, as CheckDevicePlan does for asking, with the same error.
 Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,
                         const RamLimit& memory);
 

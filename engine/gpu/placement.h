@@ -27,12 +27,13 @@ struct Placement {
 // device attends.
 std::string WhyCpuAttends(const Device& device, Dtype kv_dtype, size_t head_dim);
 
-// Tells why the CPU looks up which rows of this document to read, although a device attends to them;
-// empty: the device does.
+// Tells why the CPU looks up which rows of this document to read, although a device attends to
+// them; empty: the device does. Reads the clusters of the first layer that is not windowed; an
+// error there is left to the step that reads the layer.
 std::string WhyCpuLooksUp(const Document& document);
 
 // Places the document on a device whose kernels attend to it (WhyCpuAttends is empty), and leaves
-// room there for sessions that ask. Borrows `backend`.
+// room there for sessions that ask. Nothing is brought yet. Never nullptr. Borrows `backend`.
 std::shared_ptr<DeviceDocument> PlaceDocument(std::shared_ptr<const Device> device,
                                               std::shared_ptr<const Document> document,
                                               const ModelConfig& config, const Backend& backend);

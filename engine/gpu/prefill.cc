@@ -21,6 +21,7 @@ Result<std::unique_ptr<DevicePrefill>> DevicePrefill::Create(const Transformer& 
   return prefill;
 }
 
+// Takes the stream and everything but layers that stay. Checks first whether all of it fits.
 Status DevicePrefill::TakeMemory() {
   const std::shared_ptr<Device>& device = transformer_.device()->device();
   if (!a_.stream) {
@@ -221,6 +222,7 @@ Status DevicePrefill::AttendResident(const Args& args, const DeviceKvRows& rows,
   return Launch(args, kv, 0, static_cast<uint32_t>(cut.work.items.size()));
 }
 
+// Brings one block of the layer's rows from the spill and attends to it. Waits.
 Status DevicePrefill::AttendBlock(const Args& args, const Cut& cut, uint32_t number) {
   if (args.is_cancelled && args.is_cancelled()) return {Code::kCancelled, "cancelled"};
   const IndexRange block = cut.blocks[number];
@@ -245,6 +247,7 @@ Status DevicePrefill::AttendBlock(const Args& args, const Cut& cut, uint32_t num
   return a_.stream->Wait();
 }
 
+// Enqueues the attention of some items to these rows, into the items' own states.
 Status DevicePrefill::Launch(const Args& args, const DeviceKv& rows, uint32_t first_item,
                              uint32_t num_items) {
   const size_t cols = size_t{config_.num_heads} * config_.head_dim;

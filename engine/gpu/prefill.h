@@ -40,8 +40,10 @@ namespace lectern {
 class DevicePrefill {
  public:
   // Takes what it will need of the device: activations of a chunk, a block of rows, and layers as
-  // long as there is room. Borrows transformer, spill and activations. kOutOfMemory, param
-  // "device_memory", where even one chunk finds no room; errors of Device::Check.
+  // long as there is room; rows that an interrupted run left in the spill are uploaded to these.
+  // Gives `activations` a stream. Borrows transformer (which has a device), spill and activations.
+  // kOutOfMemory, param "device_memory", where even one chunk finds no room; errors of
+  // Device::Check.
   static Result<std::unique_ptr<DevicePrefill>> Create(const Transformer& transformer,
                                                        KvSpill& spill, Activations& activations,
                                                        const DevicePrefillShape& shape);
@@ -50,21 +52,25 @@ class DevicePrefill {
     uint32_t layer;
     uint64_t begin, end;  // tokens of the chunk, which Project left
     size_t first_token;   // of those that attend; the rest is left as it is
-    uint64_t first_key;   // that any of them sees
+    uint64_t first_key;   // that any of them sees, at most `begin`
+    // Polled before each block that is brought; may be empty. Layers that stay do not poll it.
     const std::function<bool()>& is_cancelled;
   };
   // The chunk's keys and values, as Project left them on the device, become the spill's, rounded as
-  // KvSpill::Append rounds them. Its errors, and those of Device::Check.
+  // KvSpill::Append rounds them. Not those of a layer that stays: Attend adds them there. Waits.
+  // Its errors, and those of Device::Check.
   Status Store(uint32_t layer, uint64_t begin, uint64_t end);
   // Stores them and attends: the output becomes the device's `projected`
-  // (Activations::is_attended). kCancelled too.
+  // (Activations::is_attended). Waits. Errors of Store, kOutOfMemory, kCancelled; the spill may
+  // then have the chunk already.
   Status Attend(const Args& args);
-  // Reads the log-sum-exps of the last Attend, [kv heads][query rows of the tokens that attended].
-  // Waits.
+  // Reads the log-sum-exps of the last Attend, [kv heads][query rows of the tokens that attended];
+  // `lse` has that size (asserted). Waits. Errors of Device::Check.
   Status ReadLse(std::span<float> lse);
-  // The output of the last Attend, which was of all tokens -> Activations::attended, and its
-  // states' [kv heads][query rows] maximum, a log-sum-exp, and sum, 1. It is the host's from now
-  // on.
+  // Reads the output of the last Attend, which was of all `num_tokens` tokens, into
+  // Activations::attended, and its states [kv heads][query rows]: each maximum is a log-sum-exp,
+  // and each sum is 1. Overwrites Activations::projected and clears is_attended: the output is the
+  // host's from now on. Waits. Errors of Device::Check.
   Status ReadOutput(size_t num_tokens, std::span<float> max, std::span<float> sum);
 
   size_t num_resident() const { return resident_.size(); }  // layers

@@ -31,7 +31,8 @@
 
 namespace lectern {
 
-// Thread-safe; shared by the sessions of a document.
+// Thread-safe; shared by the sessions of a document. It registers with the device's memory limit:
+// a reservation by anybody, on any thread, may drop rows, codes and the cache that nobody uses.
 class DeviceDocument {
  public:
   // Borrows the backend, which rounds. `room_for_asking`: bytes of the device that are left to
@@ -58,7 +59,7 @@ class DeviceDocument {
   };
 
  public:
-  // Rows or codes of a layer, which stay for as long as it lives.
+  // Rows or codes of a layer, which stay for as long as it lives. The document outlives it.
   template <typename T>
   class UseOf {
    public:
@@ -72,7 +73,7 @@ class DeviceDocument {
     ~UseOf() {
       if (document_ != nullptr) document_->Leave(slot_->num_users);
     }
-    // nullptr: there is no room for them.
+    // nullptr: there is no room for them, or none of the document has them (UseCodes).
     const Layer* layer() const requires std::same_as<T, Layer> { return item(); }
     const DeviceCodes* codes() const requires std::same_as<T, DeviceCodes> { return item(); }
 
@@ -89,11 +90,14 @@ class DeviceDocument {
   // Which of a layer's rows a step reads: those that were chosen, or all.
   enum class Reads { kSome, kAll };
   // UseLayer and UseCodes bring rows or codes that are not on the device, verified, if there is
-  // room, and wait while another thread brings them. kChecksumMismatch, kCorrupt, errors of
-  // Device::Check except for lack of memory.
+  // room, and wait while another thread brings them. The first call reads the clusters of all
+  // layers. Without room the result is ok and empty. Errors of Document::Heads, kChecksumMismatch,
+  // kCorrupt, errors of Device::Check except for lack of memory.
   Result<Use> UseLayer(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                        KvStaging& staging, Reads reads = Reads::kSome);
-  // The result is empty if the document has no codes, or one that its queries' type does not hold.
+  // The result is empty, too, if the document has no codes or a centroid that its queries' type
+  // does not hold. Codes that could not be brought for lack of memory are not tried again before
+  // somebody reserves memory that is short.
   Result<CodesUse> UseCodes(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                             KvStaging& staging);
 
@@ -117,10 +121,12 @@ class DeviceDocument {
       if (document_ != nullptr) document_->LeaveCache();
     }
     Cache* cache() const { return document_ != nullptr ? document_->cache_.get() : nullptr; }
-    // It left too little memory to attend: there is no cache now, and later a smaller one.
+    // Frees the cache, as it left too little memory to attend: there is none now, and later one of
+    // half the size.
     void GiveBack() {
       if (document_ != nullptr) document_->DropCache();
     }
+    // Adds rows that were found in the cache, and rows that were brought, to cache_stats.
     void Count(uint64_t hits, uint64_t misses) {
       if (document_ != nullptr) document_->CountRows(hits, misses);
     }
@@ -130,9 +136,9 @@ class DeviceDocument {
     explicit CacheUse(DeviceDocument* document) : document_(document) {}
     DeviceDocument* document_ = nullptr;
   };
-  // Waits for another that uses it. Takes memory for it where there is none and there is room; of
-  // no room the cache is nullptr. Errors of Document::Heads and Device::Check but for want of
-  // memory.
+  // Waits for another that uses it. Takes memory for it where there is none and there is room, for
+  // which unused layers may be dropped; without room, cache() is nullptr. One use at a time for
+  // each thread. Errors of Document::Heads, and of Device::Check but for want of memory.
   Result<CacheUse> UseCache(DeviceStream& stream);
   struct CacheStats {
     uint64_t num_slots = 0;         // now

@@ -24,12 +24,14 @@ class DeviceRowAttention {
       : stream_(std::move(stream)), backend_(backend) {}
 
   // Rounds the queries for rows of this type, and brings them. Enqueued: the next Attend waits.
+  // They are copied, so `args` may change at once. Errors of DeviceArray and Device::Check.
   Status BringQueries(const RowQuery& args, Dtype rows);
-  // The queries that were brought, from token `first` on.
+  // The queries that were brought, from token `first` on; hold until the next BringQueries.
   DeviceQueries queries(size_t first, size_t num_tokens) const;
   // Adds attention over the ranges of `rows`, each head's in their order; source 0 of them. Waits.
-  // Where rows are causal, `rows.first_position` is that of the first token. Errors of DeviceArray
-  // and Device::Check; states are then anything.
+  // Where rows are causal, `rows.first_position` is that of the first token. The queries of `args`
+  // were brought before. Empty ranges add nothing. Errors of DeviceArray and Device::Check; states
+  // are then anything.
   Status Attend(const RowQuery& args, const DeviceKv& rows,
                 const std::vector<AttentionRange>& ranges);
 

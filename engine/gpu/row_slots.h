@@ -26,17 +26,20 @@ class RowSlots {
     return num_rows * sizeof(uint32_t) + num_slots * sizeof(Slot);
   }
 
-  // Begins a group of rows of a layer of so many: whose slots are the group's, once they were found
-  // or placed, until the next begins.
+  // Begins a group of rows of a layer that has `num_rows` rows (always as many, asserted): slots of
+  // rows that are found or placed belong to the group, and are not given away, until the next group
+  // begins.
   void BeginGroup(uint32_t layer, uint32_t num_rows);
-  // Finds a row's slot, which then belongs to the group; kNone: it has none.
+  // Finds a row's slot, which then belongs to the group and gets a chance; kNone: it has none.
   uint32_t Find(uint32_t row);
   // Finds the slots of many rows, into `found`; the entries of later rows are prefetched, because
   // they lie apart in memory.
   void Find(std::span<const uint32_t> rows, std::vector<uint32_t>& found);
-  // Places a row that has no slot; kNone: all slots belong to the group.
+  // Places a row that has no slot (asserted), perhaps in that of another row, which then has none;
+  // kNone: all slots belong to the group.
   uint32_t Place(uint32_t row);
-  // Frees the slot of a row that was placed and did not come, in any layer that had a group.
+  // Frees the slot of a row that was placed and did not come, in any layer that had a group; does
+  // nothing if it has none.
   void Forget(uint32_t layer, uint32_t row);
 
  private:

@@ -287,6 +287,7 @@ Status DeviceStep::TakeMemory() {
   return stream_->Wait();
 }
 
+// Tells the device how many tokens the conversation has, and cuts its rows into items. Waits.
 Status DeviceStep::BeginPass(uint32_t num_past) {
   const size_t kv_heads = config_.num_kv_heads;
   std::vector<uint32_t> step(kv_heads + 1, num_past + static_cast<uint32_t>(plan_->num_tokens));
@@ -311,7 +312,8 @@ Status DeviceStep::BeginPass(uint32_t num_past) {
   return stream_->Wait();
 }
 
-// Its rows have another place.
+// Prepares for the conversation's rows at the place that they have now: its capacity has changed,
+// and recorded graphs are void.
 Status DeviceStep::FollowConversation() {
   const size_t kv_heads = config_.num_kv_heads;
   const uint32_t capacity = conversation_->capacity();

@@ -41,15 +41,18 @@ class DeviceStep final : public StepAttention {
   // conversation has room for its tokens. Waits. Codes of DeviceDocument::UseLayer, errors of
   // Device::Check.
   Result<bool> Begin(const StepPlan& plan) override;
-  // Enqueued on the stream of `a`, without a copy from or to the host.
+  // Enqueued on the stream of `a`, without a copy from or to the host. Does not poll
+  // StepPlan::cancel. Errors of Device::Check.
   Status Attend(uint32_t layer, Activations& a, size_t row) override;
-  // Once the stream of the activations was waited for. Waits.
+  // Once the stream of the activations was waited for. Waits. Adds to document_mass of
+  // StepPlan::sums; after a question, or where masses are wanted, it does CollectSums too.
   Result<StepRead> Finish() override;
   void GiveUp() override { (void)stream_->stream().Wait(); }
-  // Waits, and lets go of the document's layers.
+  // Waits, and lets go of the document's layers, also after an error. Does nothing if no plan
+  // stands.
   Status CollectSums() override;
   uint64_t graph_key() const override { return key_; }
-  // Lets go of the document's layers, forgets what was gathered and which plan was refused.
+  // Lets go of the document's layers; forgets sums that were gathered, and which plan was refused.
   void Release();
 
  private:

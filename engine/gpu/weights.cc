@@ -73,6 +73,7 @@ class DeviceWeightsLoader {
   }
 
  private:
+  // Uploads the matrices and vectors of one layer, in the order that DeviceWeights::Layer states.
   Status LoadLayer(const LayerWeights& from, DeviceWeights::Layer& to) {
     const ModelConfig& config = model_.config();
     std::vector<size_t> q_rows, k_rows;
@@ -129,6 +130,8 @@ class DeviceWeightsLoader {
     }
     return {};
   }
+  // Converts a matrix in pieces and uploads them to the rows from `first_row` on.
+  // kUnsupportedModel: a weight does not fit the type.
   Status UploadPart(const Part& part, size_t first_row, const DeviceWeights::Matrix& to) {
     const size_t step =
         std::max<size_t>(1, kStagingBytes / (to.num_cols * sizeof(uint16_t)) / kRowsPerItem) *

@@ -12,8 +12,8 @@
 
 namespace lectern {
 
-// A model's own type where all its matrices are of it; else f16: f32, q8, q4 and blocks are
-// multiplied with the values that they have, rounded to 11 bits.
+// kBf16 where all matrices of the layers are bf16, else kF16: f32, q8, q4 and blocks are multiplied
+// with the values that they have, rounded to 11 bits.
 Dtype DeviceWeightsDtype(const Weights& weights, size_t num_layers);
 
 // Immutable after Load; thread-safe.
@@ -33,8 +33,10 @@ class DeviceWeights {
     DeviceArray<float> q_norm, k_norm, q_bias, k_bias, v_bias, o_bias;
   };
 
-  // Uploads all of them. kOutOfMemory says what is needed before anything is uploaded;
-  // kUnsupportedModel: a weight that f16 does not hold.
+  // Uploads all of them, without an adapter's. Borrows all arguments until it returns, and waits.
+  // kOutOfMemory (CheckDevicePlan) says what is needed before anything is uploaded;
+  // kUnsupportedModel: a weight that is not finite in dtype(); errors of DeviceArray and
+  // Device::Check.
   static Result<std::unique_ptr<DeviceWeights>> Load(DeviceStream& stream, const Model& model,
                                                      const Backend& backend, ThreadPool& threads);
 

@@ -47,12 +47,16 @@ class Calibrator {
     return {};
   }
 
+  // The most tokens of an exact answer: so many that there are kLeastSamples samples at each
+  // budget.
   uint32_t NumTokens() const {
     const size_t samples_a_pass = questions_.size() * session_.indexed().num_full_layers();
     const size_t passes = (kLeastSamples + samples_a_pass - 1) / samples_a_pass;
     return static_cast<uint32_t>(std::clamp<size_t>(passes, kForcedTokens, kMostCalibrationTokens));
   }
 
+  // Asks one question exactly, with lookups beside it, and keeps the samples and the first tokens
+  // of the answer.
   Status AskExact(size_t number) {
     LECTERN_RETURN_IF_ERROR(CheckStopped());
     LECTERN_ASSIGN(

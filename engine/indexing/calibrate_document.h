@@ -29,7 +29,9 @@ uint64_t CalibrationBytes(const ModelConfig& config);
 // gives `missed` (LookUpBeside). Then the answer's first tokens are forced at two or three budgets,
 // which gives `divergence`: at 0.1, at 0.05 if that keeps `max_divergence`, at larger ones until
 // one keeps it. Nothing is measured where there are no clusters; `divergence` has no budget that
-// the document cannot serve. kCancelled when `stopped` says so; errors of DocumentSession.
+// the document cannot serve. Uses all of the threads; borrows all but document and placement until
+// it returns. `stopped`, never empty, is polled on the calling thread before each question:
+// kCancelled when it says so. Errors of DocumentSession.
 Result<Calibration> CalibrateDocument(std::shared_ptr<const Document> document, const Model& model,
                                       const Backend& backend, ThreadPool& threads,
                                       double max_divergence, const std::function<bool()>& stopped,

@@ -20,6 +20,7 @@ class PlanChanger {
   PlanChanger(const IndexContext& context, Catalog& catalog, const DocumentRow& row)
       : context_(context), catalog_(catalog), old_(row), row_(row) {}
 
+  // Does the change. On an error the new generation is discarded, and the old one is as it was.
   Status Run(const PlanChange& change) {
     LECTERN_RETURN_IF_ERROR(ReadOld(change));
     // Space and memory for a second copy are checked before the catalog has a row of it.

@@ -9,7 +9,8 @@ namespace lectern {
 
 // Changes the plan of the ready document `id` as Engine::ChangePlan describes. A plan is part of
 // document.shard, and shards are never changed, so the document gets a new generation whose layers
-// are copies: for a while the document takes twice its space. All or nothing: on error the old
+// are copies: for a while the document takes twice its space. Measures the calibration again, on
+// the CPU with all of the context's threads; cannot be cancelled. All or nothing: on error the old
 // generation stays. Takes the store's lock; any thread. kInvalidArgument (param names the option),
 // kNotFound, kModelMismatch (context.model is not the document's), kBudgetTooSmall, kNoSpace,
 // kLocked, kReadOnly, kOutOfMemory, and errors of reading and writing shards.

@@ -19,7 +19,7 @@
 namespace lectern {
 
 // The sizes of the largest clustering of one kv head of a document, for planning memory:
-// `num_heads` heads are clustered at a time.
+// `num_heads` heads are clustered at a time. The layout has clusters (num_levels > 0).
 AssignShape HeadAssignShape(const RowLayout& layout, const ModelConfig& config, size_t num_heads);
 
 // Resolves options.cluster_keys to "stored", "unrotated" or "queries". "auto" depends on where the
@@ -43,17 +43,18 @@ struct LayersToCluster {
 
 // The result of ClusterLayers.
 struct ClusteredLayers {
-  std::vector<ShardSummary> shards;  // one a layer
+  std::vector<ShardSummary> shards;  // one a layer, not in the order of layers
   std::vector<uint64_t> centroids;  // of each level, all heads together
   Message fallback;                 // why the CPU clustered beside a device; empty: it did not
   double cluster_seconds = 0, calibrate_seconds = 0, write_seconds = 0;  // of wall time
 };
 
 // Writes the shards of all layers. Side effects: a layer's spill is deleted when its shard is
-// complete, and shards that an interrupted run left are taken as they are, after their checksums
-// were verified. So the call can be repeated after any error. Uses all of the context's threads;
+// complete; shards that an interrupted run left are taken as they are, after their checksums were
+// verified, and damaged ones are removed and made anew. So the call can be repeated after any
+// error. Begins the progress stage kCluster. Uses all of the context's threads;
 // the meter's callback runs on the calling thread. kCancelled when the meter says so: the shards
-// that are complete stay. Errors of ClusterHead, WriteLayerShard and Device::Check. Where the
+// that are complete stay. Errors of ClusterHead, WriteLayerShard, Env and Device::Check. Where the
 // device lacks memory, the CPU clusters and `fallback` says so.
 Result<ClusteredLayers> ClusterLayers(const LayersToCluster& work);
 

@@ -53,7 +53,8 @@ struct DocumentShardParts {
 double StoredBudget(const IndexOptions& options, const DivergenceCurve& curve);
 
 // Writes document.shard into `directory` by way of `temp_dir` on the same file system; a shard that
-// is there already is replaced. kNoSpace, kIoError, kReadOnly.
+// is there already is removed first, so after an error there is none. kNoSpace, kIoError,
+// kReadOnly.
 Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
                                         const std::string& directory, const std::string& temp_dir);
 

@@ -19,12 +19,13 @@
 
 namespace lectern {
 
-// The first and the last tokens of a document, which are always attended exactly and never clustered:
-// 4 sinks as in StreamingLLM (arXiv:2309.17453), and the window W = 100 of Squeezed Attention
-// (arXiv:2411.09688).
+// The first and the last tokens of a document, which are always attended exactly and never
+// clustered: 4 sinks as in StreamingLLM (arXiv:2309.17453), and the window W = 100 of Squeezed
+// Attention (arXiv:2411.09688).
 inline constexpr uint32_t kSinkTokens = 4;
 inline constexpr uint32_t kWindowTokens = 100;
-// Longer texts: kLimitExceeded. By hand, against a wrong file: no model's context holds as much text.
+// Longer texts: kLimitExceeded. By hand, against a wrong file: no model's context holds as much
+// text.
 inline constexpr size_t kMaxDocumentBytes = size_t{1} << 30;
 
 // Borrowed by every function of this folder for one call; Engine fills it.
@@ -38,12 +39,12 @@ struct IndexContext {
   Io io = Io::kMmap;                        // of documents that are read while others are made
   std::shared_ptr<RamLimit> ram = nullptr;  // nullptr: none
   // Finds the device that computes keys and values, and, as far as its memory goes, clusters them
-  // and measures what their lookup misses. Thresholds, and the parts that engine/gpu/prefill.h
-  // leaves to the CPU, are computed there. Called once, when there is something to index; empty:
-  // the CPU does all.
+  // and measures what their lookup misses. An error of it ends the run. Thresholds, and the parts
+  // that engine/gpu/prefill.h leaves to the CPU, are computed there. Called once, when there is
+  // something to index; empty: the CPU does all.
   std::function<Result<Placement>()> find_device = {};
   // Fills the spill with keys and values. Prefill, except in benches, which put cheaper work in its
-  // place at great depth.
+  // place at great depth. Never empty.
   std::function<Status(const Transformer&, std::span<const int32_t>, KvSpill&,
                        const PrefillOptions&)>
       prefill = Prefill;

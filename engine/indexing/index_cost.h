@@ -10,7 +10,8 @@
 namespace lectern {
 
 // A document of fewer tokens has no clusters: all rows are one run that every question reads
-// exactly. By hand: at 2,048 tokens sinks and window (104 rows) already take half of a budget of 0.1.
+// exactly. By hand: at 2,048 tokens sinks and window (104 rows) already take half of a budget of
+// 0.1.
 inline constexpr uint64_t kMinClusteredTokens = 2048;
 
 // Multiplications and additions of the prefill of the first `tokens` tokens; attention grows with
@@ -19,7 +20,7 @@ inline constexpr uint64_t kMinClusteredTokens = 2048;
 // included (engine/indexing/prefill_clusters.h).
 double PrefillFlops(const ModelConfig& config, double tokens, bool full_stats, double budget = 1);
 // Operations of clustering the keys of `tokens` tokens in all layers and heads, with 10 iterations
-// of K-means for the tree of index/build.h.
+// of K-means for the tree of index/build.h; also for documents that are too short to be clustered.
 double ClusterFlops(const ModelConfig& config, double tokens);
 // Bytes of one layer's shard. This and the two functions below are upper estimates, within a few
 // percent or one block of the truth.
@@ -40,7 +41,7 @@ Dtype SpillDtype(Dtype dtype);
 uint64_t IndexingBytes(const ModelConfig& config, uint64_t tokens, size_t num_threads,
                        double prefill_budget = 1);
 // Operations that one thread of this machine does in a second, in a matrix product that is run for
-// 50 ms on the calling thread.
+// 50 ms on the calling thread. Above 0.
 double TrialFlopsPerSecond(const Backend& backend);
 
 }  // namespace lectern

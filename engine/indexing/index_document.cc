@@ -37,6 +37,7 @@ std::string Processor(const std::string& gpu) { return gpu.empty() ? "the CPU" :
 // everything but `device` is borrowed.
 class Indexer {
  public:
+  // Decides the layout, and fills in everything of the report that is known beforehand.
   Indexer(const IndexContext& context, Placement device, const IndexOptions& options,
           const PreparedDocument& prepared, Catalog& catalog, IndexProgressMeter& progress,
           const NamePlan& names)

@@ -10,12 +10,16 @@
 
 namespace lectern {
 
-// Indexes `bytes` as Engine::Index describes, or finds that the same document is there. Takes
-// minutes to hours; all or nothing: the document becomes visible in one transaction at the end.
+// Indexes `bytes` as Engine::Index describes, or finds that the same document is there; then it
+// only changes the document's names where these options do. Takes minutes to hours; all or nothing:
+// the document becomes visible in one transaction at the end. Runs of the same document with other
+// options, and of other texts from the same source, that were begun before are discarded.
 // After an error, a cancellation or a crash the checkpoint stays, and the same call goes on from
 // there. The caller makes sure that one call runs at a time in this process; the store's lock keeps
 // other processes out. Progress is reported on the calling thread. Codes of PrepareDocument;
-// kNoSpace, kLocked, kReadOnly, kOutOfMemory, kCancelled, kIoError, and errors of the device.
+// kNoSpace (also beyond the quota), kLocked, kReadOnly, kOutOfMemory, kCancelled, kIoError, errors
+// of reading the catalog, the checkpoint and its shards, and errors of the device. If the store
+// cannot be written but the document is there under its name, this is no error.
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
                                   const IndexOptions& options);
 

@@ -30,7 +30,9 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
                                          const IndexOptions& options);
 
 // Returns the number of positions that the longest question asked while indexing and its answer
-// take. A document that leaves fewer is refused.
+// take. A document that leaves fewer is refused. `date`: PreparedDocument::date; `text`: of the
+// document (CalibrationQuestions); empty: generic questions. Errors of
+// ChatTemplate::EncodeQuestion.
 Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
                            std::string_view date, std::string_view text = {});
 
@@ -44,7 +46,7 @@ DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
 
 // Returns a document's id: the first 16 bytes of a SHA-256 over everything that changes its rows.
 // Equal input gives equal ids, in every store and build. `seed`: counts only for a retention with
-// representatives, which are drawn with it.
+// representatives, which are drawn with it. CheckRetention accepts `retention`.
 DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
                           const Retention& retention = {}, uint64_t seed = 0,
                           double prefill_budget = 1);

@@ -46,8 +46,9 @@ class IndexProgressMeter {
     Report();
   }
 
-  // Whether to stop. On the meter's own thread it also reports, if 100 ms have passed: long loops
-  // poll it anyway, so the callback comes often enough without a timer.
+  // Whether to stop: the callback returned false once, or the cancel flag is set. On the meter's
+  // own thread it also reports, if 100 ms have passed: long loops poll it anyway, so the callback
+  // comes often enough without a timer.
   bool Stopped() {
     if (std::this_thread::get_id() == thread_ && Seconds(last_report_) > kReportSeconds) {
       if (now_.stage == IndexProgress::Stage::kCluster) {
@@ -59,7 +60,8 @@ class IndexProgressMeter {
            (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed));
   }
 
-  // A kv head was clustered. From any thread; told by the next Stopped().
+  // Counts a kv head that was clustered. From any thread; reported by a later Stopped() on the
+  // meter's own thread.
   void Clustered() { clustered_.fetch_add(1, std::memory_order_relaxed); }
 
  private:

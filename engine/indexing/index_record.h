@@ -25,32 +25,35 @@ std::string BuildingReport(const IndexOptions& options, const Model& model,
 bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu,
                 const std::string& date);
 // Adds sentences to a report: assumptions about the model, and bytes of the text that its
-// vocabulary cannot represent.
+// vocabulary cannot represent. Replaces the report's assumptions, and appends them to its note.
 void AddAssumptions(const Model& model, const PreparedDocument& prepared, IndexReport* report);
 
-// Adds to a report what a plan of names changes: its note, and the version that is replaced.
-// `keeps`: IndexOptions::keep_versions.
+// Adds to a report what a plan of names changes: its note, appended to the report's, and the
+// version that is replaced. `keeps`: IndexOptions::keep_versions.
 void AddNames(const NamePlan& names, bool keeps, IndexReport* report);
 
 // Plans the names that a text gets and the version that they are taken from, and lists runs of
 // other texts from the same source that were begun and are now useless. Changes nothing. The caller
-// holds the store's lock. Errors of reading the catalog.
+// holds the store's lock. An older version whose text cannot be read counts as another text. Errors
+// of reading the catalog.
 Result<NamePlan> PlanNamesIn(const IndexContext& context, const Catalog& catalog,
                              const PreparedDocument& prepared, const IndexOptions& options);
-// Does the same without the lock. Only IsChange() may be relied on, because another process may be
-// writing.
+// Does the same without the lock, by opening the catalog. Only IsChange() may be relied on, because
+// another process may be writing. Errors of opening and reading the catalog.
 Result<NamePlan> PlanNamesOf(const IndexContext& context, const PreparedDocument& prepared,
                              const IndexOptions& options);
 
-// The report of a document that was there already, from its row; `existed` is true and times are 0.
+// The report of a document that was there already, from its row; `existed` is true, times are 0,
+// and budget and divergence are not filled in.
 IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
                            const IndexOptions& options);
-// Finds the ready document `id`; nothing: there is none, or no store yet. Needs no lock. Errors of
-// opening the catalog.
+// Finds the ready document `id`; nothing: there is none, or no store or an empty catalog yet. Needs
+// no lock. Errors of opening and reading the catalog.
 Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const DocumentId& id);
 // The page map of a ready document; empty: it has none, or it cannot be read.
 std::vector<PageMapEntry> StoredPages(const IndexContext& context, const DocumentRow& row);
-// Whether the document has the pages that the options ask for, if any.
+// Whether the document has the pages that the options ask for; true if they ask for none. False
+// also where its pages cannot be read.
 bool HasPages(const IndexContext& context, const DocumentRow& row, const IndexOptions& options);
 
 }  // namespace lectern

@@ -14,7 +14,8 @@ namespace lectern {
 
 // Returns the share of attention, in [0, 1], on rows that a lookup did not read, in a run that
 // attends exactly: mean over kv heads and query rows. `lse`: per kv head [R], log-sum-exp over all
-// keys in that run. `weights`: [R], as LookupArgs::row_weights; empty: all rows count alike.
+// keys in that run. `weights`: [R], as LookupArgs::row_weights; empty: all rows count alike. `read`
+// is not exact.
 double TrulyMissed(const DocumentRead& read, std::span<const std::span<float>> lse,
                    std::span<const float> weights);
 
@@ -25,8 +26,9 @@ using LookedUp = std::function<void(double kv_budget, const LayerStep& step,
 // and 0.02; calls `body` for each budget that the document can serve. Does not call it where a
 // lookup reads everything: such a read misses nothing. `bound`: also finds
 // DocumentRead::missed_bound. Returns the exact answer, of at most `max_tokens` tokens. Afterwards
-// the session stands as before its first question. Replaces Probe::on_layer. Errors of Session::Ask,
-// and the first error of a lookup.
+// the session has forgotten its conversation, also after an error. Replaces Probe::on_layer, and
+// leaves it empty. After a lookup's error the answer is still finished, without `body`, and that
+// error is returned. Errors of AskExactly and of DocumentSession::SmallestServed.
 Result<ExactAnswer> LookUpBeside(DocumentSession& session, std::string_view question,
                                  uint32_t max_tokens, bool bound, const LookedUp& body);
 

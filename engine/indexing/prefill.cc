@@ -14,9 +14,9 @@ namespace {
 
 // Keys that one thread sums squares of at a time, by hand: the size changes the speed alone.
 constexpr size_t kKeysPerItem = 512;
-// In a sparse prefill one lookup chooses the rows for 128 tokens, by the queries of 16 of them. Blocks
-// of 64 have smaller errors, but take as long as an exact prefill (tools/evaluate/RESULTS.md, "Sparse
-// prefill").
+// In a sparse prefill one lookup chooses the rows for 128 tokens, by the queries of 16 of them.
+// Blocks of 64 have smaller errors, but take as long as an exact prefill
+// (tools/evaluate/RESULTS.md, "Sparse prefill").
 constexpr size_t kBlockTokens = 128, kChoosingOfBlock = 16;
 
 // [tokens * group]: the weight of each query row in a block's lookup. Rows of the choosing tokens
@@ -35,6 +35,7 @@ std::vector<float> BlockWeights(size_t num_tokens, size_t group) {
 // One run of Prefill, with the buffers that its chunks share.
 class DocumentPrefill {
  public:
+  // Borrows all and allocates the buffers of a chunk.
   DocumentPrefill(const Transformer& transformer, std::span<const int32_t> tokens, KvSpill& spill,
                   const PrefillOptions& options)
       : transformer_(transformer),
@@ -60,6 +61,7 @@ class DocumentPrefill {
     buffers_.resize(threads);
   }
 
+  // Runs the chunks that the spill does not have yet, with checkpoints, as Prefill describes.
   Status Run() {
     LECTERN_RETURN_IF_ERROR(FindDevice());
     auto last_checkpoint = std::chrono::steady_clock::now();

@@ -20,7 +20,7 @@ struct PrefillOptions {
   std::optional<SparsePrefill> sparse;  // none: exact
   // Bytes of the rows that are brought to a device at a time (PlanDevicePrefill).
   uint64_t device_block_bytes = kDeviceStagingBytes;
-  // Called after each chunk with the tokens done.
+  // Called after each chunk with the tokens done. This and the two functions below may be empty.
   std::function<void(uint64_t tokens_done)> on_chunk;
   // Called after clusters of the first `tokens` tokens were made, before the chunk that reads them.
   std::function<void(uint64_t tokens)> on_clusters;
@@ -30,7 +30,9 @@ struct PrefillOptions {
 
 // Attends causally from every token to all tokens before it, with K and V as they are rounded in
 // the spill: blocked, online softmax. Exact unless options.sparse. Goes on from
-// spill.tokens_done().
+// spill.tokens_done(); does nothing where all tokens are done. Writes checkpoints of the spill as
+// options.checkpoint_seconds says, and one at the end. After another error than kCancelled, the
+// spill holds half a chunk, and the last checkpoint is the one that was written before.
 //
 // Bits: chunk boundaries are multiples of kChunkTokens whatever happened before, so an interrupted
 // run ends with the same bytes as one that was not.

@@ -39,7 +39,7 @@ struct SparsePrefill {
 // to be read densely. One thread at a time, except for Heads.
 class PrefillClusters {
  public:
-  // Borrows all; `options.directory` is made when it is needed.
+  // Borrows all; `options.directory` is made when it is needed, and the caller removes it.
   PrefillClusters(const SparsePrefill& options, const Backend& backend, ThreadPool& threads,
                   const KvSpill& spill)
       : options_(options), backend_(backend), threads_(threads), spill_(spill) {}
@@ -52,8 +52,10 @@ class PrefillClusters {
   static std::vector<uint64_t> EndsIn(uint64_t tokens);
 
   // Makes the clusters for the chunk at token `begin` from the spill, which has all tokens before
-  // it; does nothing where they are the ones that are there. After an error the clusters are not to
-  // be read. kCancelled, kNoSpace, kIoError, kOutOfMemory.
+  // it; does nothing where they are the ones that are there. Uses all threads; they may call
+  // `is_cancelled`, which may be empty. After an error the clusters are not to be read. kCancelled,
+  // kNoSpace, kReadOnly, kIoError, kOutOfMemory, and errors of reading the shards
+  // (kChecksumMismatch).
   Status MoveTo(uint64_t begin, const std::function<bool()>& is_cancelled);
   uint64_t end() const { return end_; }
   // [kv heads]: the layer's clusters. Only where end() is above 0; valid until MoveTo.

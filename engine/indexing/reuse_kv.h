@@ -20,8 +20,10 @@ namespace lectern {
 //
 // Returns 0 and leaves the spill as it was where the two differ in layers, heads or the type of
 // rows (so also for q8, whose rows were rounded once more), have no chunk in common, or where
-// `older` has no sums. On an error (kNotFound: `older` does not store every row; kChecksumMismatch,
-// kTruncated, kIoError, kNoSpace) the spill holds anything: start it over.
+// `older` has no sums and the spill needs them. The spill's last tokens, as many as it keeps
+// queries of, are never reused. Writes no checkpoint. On an error (kNotFound: `older` does not
+// store every row, as in windowed layers; kChecksumMismatch, kCorrupt, kTruncated, kIoError,
+// kNoSpace) the spill holds anything: start it over.
 Result<uint64_t> ReusePrefix(const Document& older, std::span<const int32_t> tokens,
                              KvSpill& spill);
 

@@ -33,14 +33,15 @@ double Divergence(const Backend& backend, std::span<const float> exact,
                   std::span<const float> other);
 
 // Asks at a budget of 1 and greedily, with the other `options` as they are. The session stands
-// after the answer. Errors of Session::Ask.
+// after the answer. This and AskForced replace Probe::answer and Probe::on_token and leave both
+// empty. Errors of DocumentSession::Ask.
 Result<ExactAnswer> AskExactly(DocumentSession& session, std::string_view question,
                                AskOptions options);
 
 // Asks with `options`, but says `exact`, which was found for the same question: sampling and
 // max_tokens do not count, and each token's logits are compared with the exact ones. The session
-// must stand where it stood before AskExactly (a new one, or one that has forgotten). Errors of
-// Session::Ask.
+// must stand where it stood before AskExactly (a new one, or one that has forgotten); it stands
+// after the answer then. `exact` has at least one token. Errors of DocumentSession::Ask.
 Result<ForcedAnswer> AskForced(DocumentSession& session, std::string_view question,
                                const ExactAnswer& exact, const AskOptions& options);
 

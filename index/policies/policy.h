@@ -46,13 +46,16 @@ struct Policy {
   std::vector<double> (*shares)(const PolicyInput&);
 };
 
-// All policies. To add one, add a file, a declaration and an entry in policy.cc.
+// All policies; the span lives forever. To add one, add a file, a declaration and an entry in
+// policy.cc.
 std::span<const Policy> Policies();
 
+// Policy::shares of the policies; the file of each (uniform.cc, …) says what it computes. `input`
+// has the statistics that the policy needs.
 std::vector<double> UniformShares(const PolicyInput& input);
 std::vector<double> PyramidShares(const PolicyInput& input);
 std::vector<double> SqueezeShares(const PolicyInput& input);
-// The same with another p, the share of its budget that the third group keeps.
+// Squeeze with another p, the share of its budget that the third group keeps.
 std::vector<double> SqueezeShares(const PolicyInput& input, double kept);
 std::vector<double> KvCompressShares(const PolicyInput& input);
 std::vector<double> DenseFirstShares(const PolicyInput& input);

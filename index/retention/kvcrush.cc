@@ -23,6 +23,7 @@ class PageSignatures {
     }
   }
 
+  // The anchor's bits, as many as a page's signature has. kRandom draws one number for each.
   std::vector<uint8_t> MakeAnchor(Anchor kind, std::mt19937_64& random) const {
     std::vector<uint8_t> anchor(num_bits_);
     for (size_t bit = 0; bit < num_bits_; ++bit) {

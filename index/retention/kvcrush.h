@@ -15,8 +15,9 @@ struct Signatures {
   size_t num_heads = 0;
   std::vector<uint8_t> bits;  // [rows][num_heads], 0 or 1
   size_t num_rows() const { return num_heads == 0 ? 0 : bits.size() / num_heads; }
-  // Sets the bits of one query head from its attention [rows]. The threshold is the attention of
-  // its round(keep * rows)-th best row (at least the first); rows equal to it get a 1.
+  // Sets the bits of one query head, below num_heads, from its attention [rows], at least one row
+  // and as many for every head; resizes `bits`. The threshold is the attention of its round(keep *
+  // rows)-th best row (at least the first); rows equal to it get a 1.
   void SetHead(size_t head, std::span<const double> attention, double keep);
 };
 
@@ -40,7 +41,8 @@ struct KvCrush {
 // sequence) and the anchor, equal ones in document order, and cut into `count` buckets whose sizes
 // differ by at most one. One page is drawn from each bucket. (The paper's figures have one bucket
 // per distance, its text B buckets, although there are no more distances than heads; this is B.)
-// Precondition: count <= pages.
+// Precondition: count <= pages (asserted). A count of 0 gives none. Equal arguments give equal
+// representatives.
 std::vector<uint32_t> Representatives(const KvCrush& crush, const Signatures& signatures,
                                       std::span<const uint32_t> pages, size_t count, uint64_t seed);
 

@@ -42,13 +42,14 @@ struct RetentionMethod {
   // [L]: rows with the largest scores are kept first. A page's score is the sum over its rows.
   std::vector<float> (*score)(const RetentionShape& shape, const RowStatistics& rows);
   // How many of `total` rows each kv head keeps, [layers * kv heads], at least shape.least_kept()
-  // each. `block_scores` of each head: index/policies/kv_compress.h, made from `score`.
+  // each. They sum to `total`, or to within blocks of it where blocks compete. `block_scores` of
+  // each head: index/policies/kv_compress.h, made from `score`.
   std::vector<uint64_t> (*allot)(const RetentionShape& shape,
                                  std::span<const std::vector<float>> block_scores, uint64_t total);
   KvCrush crush = {};  // with a share of 0 there are no representatives
 };
 
-// All methods. To add one, add an entry with its functions.
+// All methods; the span lives forever. To add one, add an entry with its functions.
 std::span<const RetentionMethod> RetentionMethods();
 
 // The retention that an index run was asked for.
@@ -60,8 +61,8 @@ struct Retention {
   bool keeps_all() const { return keep >= 1; }
 };
 
-// kInvalidArgument (param keep, retention or representatives). The message for an unknown method
-// lists the known ones.
+// Checks the ranges that Retention states and the method's name. kInvalidArgument (param keep,
+// retention or representatives). The message for an unknown method lists the known ones.
 Status CheckRetention(const Retention& retention);
 // kInvalidArgument (param keep) if heads would be left without clusters; the message tells the
 // smallest possible share.
