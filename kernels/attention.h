@@ -26,6 +26,7 @@ struct AttentionState {
   std::span<float> sum; // [R]
 
   size_t num_rows() const { return out.num_rows; }
+  // A view of rows [begin, end).
   AttentionState Slice(size_t begin, size_t end) const {
     return {out.Slice(begin, end), max.subspan(begin, end - begin),
             sum.subspan(begin, end - begin)};
@@ -41,10 +42,11 @@ struct AttendArgs {
   std::span<const uint32_t> visible;   // [R]: row r sees keys [0, visible[r]) only; empty: all
   std::span<const uint32_t> first = {};  // [R]: row r sees none before first[r]; empty: from 0
   AttentionState state;                  // in: keys attended before; out: with this run added
-  Rows<float> logits;                  // out [R, n]: s_rj; -inf where not visible. Empty: not wanted
+  Rows<float> logits;                  // out [R, n]: s_rj; -inf where not visible. Empty: unwanted
   std::span<float> scratch;            // >= AttendScratch(R, head_dim) floats
 };
-// Floats of scratch that a call with R query rows needs.
+// Floats of scratch that a call with R query rows needs, for the larger width of keys and values;
+// no alignment is asked for. The scratch's content means nothing before and after a call.
 size_t AttendScratch(size_t num_queries, size_t head_dim);
 
 // Preconditions (asserted): R >= 1, n >= 1, matching head_dim. Cannot fail; no allocation. Reads
@@ -86,17 +88,19 @@ struct AttendLogitsArgs {
   std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats
 };
 // Attends with logits that were estimated elsewhere: from row codes, or from a centroid and the
-// variance of its cluster.
+// variance of its cluster. A row whose logits are all -inf keeps its state.
 void AttendLogitsScalar(const AttendLogitsArgs& args);  // the definition; sums in double
 void AttendLogitsSimd(const AttendLogitsArgs& args);    // finished outputs within 1e-5 * max|v|
 
 // Empties the state: nothing attended yet.
 void ResetState(const AttentionState& state);
-// Joins `from` into `into` (same R, disjoint keys). Exact up to rounding. The order of merges
-// matters to the last bit, so callers merge in a fixed order.
+// Joins `from`, which stays as it is, into `into` (same R, disjoint keys; either may be empty).
+// Exact up to rounding. The order of merges matters to the last bit, so callers merge in a fixed
+// order.
 void MergeStates(const AttentionState& into, const AttentionState& from);
 // Normalises: output[r] = out[r] / sum[r] (0 when nothing was attended); lse[r] = max + log(sum)
-// (-inf then). `lse` may be empty.
+// (-inf then). `lse` [R] may be empty; `output` may be state.out itself, and the state is else
+// unchanged.
 void FinishState(const AttentionState& state, Rows<float> output, std::span<float> lse);
 
 }  // namespace lectern

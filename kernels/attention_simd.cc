@@ -237,6 +237,7 @@ void AttendBlock(const AttendArgs& args, const KeyTile& tile, size_t row, size_t
   AddValues(args, tile, row, num_rows, depth, as_stored);
 }
 
+// AttendSimd for this instruction set: tile of keys by tile, for blocks of query rows.
 void Attend(const AttendArgs& args) {
   const size_t num_rows = args.queries.num_rows, head_dim = args.queries.num_cols;
   const size_t num_visible = MaxVisible(args, 0, num_rows);
@@ -276,8 +277,8 @@ struct BlockPiece {
 // Blocks mostly follow one another in memory, and each key and value is read once, so the data this
 // many bytes ahead is prefetched. 8 KiB is one or two clusters (20 rows of f16 keys and values at
 // head_dim 64 are 5 KiB). Prefetching so took a token that reads everything from 114 to 91 ms
-// (tests/bench/RESULTS.md, "What the roofline leaves (AVX2)"); no measurement of other distances is on
-// record.
+// (tests/bench/RESULTS.md, "What the roofline leaves (AVX2)"); no measurement of other distances is
+// on record.
 constexpr ptrdiff_t kBlocksAhead = 8192;
 
 // Attends a query group to blocks: gathers pieces of blocks that lie apart into tiles of kTileKeys
@@ -339,6 +340,7 @@ void AttendGroupToBlocks(const AttendBlocksArgs& args) {
   if (num_pieces > 0) finish_tile();
 }
 
+// AttendBlocksSimd for this instruction set: a query group at once, more rows block by block.
 void AttendBlocks(const AttendBlocksArgs& args) {
   if (args.queries.num_rows <= kMostGroupRows && args.state.out.num_cols % kPanel == 0) {
     return AttendGroupToBlocks(args);

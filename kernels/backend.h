@@ -19,9 +19,11 @@
 namespace lectern {
 
 // One entry per operation; the operation's Args struct says shapes and preconditions. "scalar" is
-// the definition, "simd" its fast version within the error that the operation's header states.
+// the definition, "simd" its fast version within the error that the operation's header states. No
+// operation fails, allocates, locks or keeps a pointer after it returns. Shapes are checked by
+// assertions alone. Threads may call at once, on outputs and scratch that do not overlap.
 struct Backend {
-  const char* name;  // "scalar", "simd"
+  const char* name;  // "scalar", "simd"; lives forever
   void (*to_float_rows)(TypedRows, Rows<float>);
   void (*from_float_rows)(Rows<const float>, Dtype, std::byte*);
   void (*matmul)(const MatMulArgs&);
@@ -50,7 +52,7 @@ struct Backend {
 };
 
 // Bounds logits as the model does (softcap.h). A cap of 0 means that the model has none; the logits
-// then stay as they are.
+// then stay as they are. Changes `logits` in place.
 inline void Softcap(const Backend& backend, Rows<float> logits, float cap) {
   if (cap > 0) backend.softcap({.logits = logits, .cap = cap});
 }
@@ -58,11 +60,12 @@ inline void Softcap(const Backend& backend, Rows<float> logits, float cap) {
 // All backends that this machine can run, slowest ("scalar") first. Thread-safe; the span lives
 // forever.
 std::span<const Backend> AvailableBackends();
-// The fastest backend, or the one that LECTERN_BACKEND names; nullptr when it names an unknown one.
+// The fastest backend, or the one that the environment variable LECTERN_BACKEND names (empty: as if
+// not set); nullptr when it names an unknown one. Reads the variable at each call.
 const Backend* DefaultBackend();
-// The backend of this name, or nullptr.
+// The backend of exactly this name, or nullptr. Lives forever.
 const Backend* FindBackend(std::string_view name);
-// The instruction set that "simd" dispatches to on this machine, e.g. "AVX2".
+// The instruction set that "simd" dispatches to on this machine, e.g. "AVX2". Lives forever.
 const char* SimdTarget();
 
 }  // namespace lectern

@@ -8,7 +8,8 @@
 // arXiv:2411.09688, section 3. Three differences: the query rows span the whole query group (GQA);
 // everything goes through log-sum-exp, because exp of a raw logit may overflow; and the denominator
 // may hold mass of keys outside these clusters (a rejected parent level). The steps are separate
-// functions because a hierarchical lookup needs them for parts of a level.
+// functions because a hierarchical lookup needs them for parts of a level. They cannot fail and
+// allocate nothing; matching shapes are asserted only. n may be 0.
 #ifndef LECTERN_KERNELS_CENTROID_SCORES_H_
 #define LECTERN_KERNELS_CENTROID_SCORES_H_
 
@@ -45,14 +46,15 @@ void AddSecondOrderSimd(const AddSecondOrderArgs& args);  // within 1e-5 relativ
 struct AddRowLseArgs {
   Rows<const float> logits;     // [R, n]
   std::span<const float> bias;  // [n]: log N_j; -inf leaves j out
-  std::span<float> lse;         // [R] in/out: log(exp(lse) + sum_j exp(logits_rj + bias_j))
+  // [R] in/out: log(exp(lse) + sum_j exp(logits_rj + bias_j)). May be -inf: no mass yet.
+  std::span<float> lse;
 };
 void AddRowLseScalar(const AddRowLseArgs& args);
 void AddRowLseSimd(const AddRowLseArgs& args);  // within 1e-5 of it
 
 // Sums each cluster's share of attention over the query rows.
 struct AddScoresArgs {
-  Rows<const float> logits;    // [R, n]
+  Rows<const float> logits;    // [R, n], at most 80 above lse_r
   std::span<const float> lse;  // [R], finite
   std::span<float> scores;     // [n] in/out: += sum_r exp(logits_rj - lse_r). Caller divides by R.
 };
@@ -69,8 +71,8 @@ struct ExpRowsArgs {
 void ExpRowsScalar(const ExpRowsArgs& args);
 void ExpRowsSimd(const ExpRowsArgs& args);  // within 1e-5 relative of it, and 1e-30
 
-// Whether any logit reaches the limit of its row. If none does, their exponentials are too small to
-// matter and need not be computed.
+// Whether any logit reaches (>=) the limit of its row; NaN never does. If none does, their
+// exponentials are too small to matter and need not be computed.
 struct AnyAtLeastArgs {
   Rows<const float> logits;       // [R, n]
   std::span<const float> limits;  // [R]
@@ -85,8 +87,8 @@ struct LogRowsArgs {
 };
 void LogRowsScalar(const LogRowsArgs& args);
 void LogRowsSimd(const LogRowsArgs& args);  // within 1e-6 of it, and an ulp
-// Sums of masses over ranges of columns, for example over the rows of each cluster.
 
+// Sums of masses over ranges of columns, for example over the rows of each cluster.
 struct SumSegmentsArgs {
   Rows<const float> masses;         // [R, n]
   std::span<const uint32_t> begin;  // [segments + 1], ascending, at most n
@@ -105,8 +107,8 @@ struct SpreadSegmentsArgs {
 };
 void SpreadSegmentsScalar(const SpreadSegmentsArgs& args);  // the definition
 void SpreadSegmentsSimd(const SpreadSegmentsArgs& args);    // the same
-// Adds the rows of `masses`, each times its weight, to `scores`.
 
+// Adds the rows of `masses`, each times its weight, to `scores`.
 struct AddWeightedRowsArgs {
   Rows<const float> masses;        // [R, n]
   std::span<const float> weights;  // [R]
@@ -118,15 +120,17 @@ void AddWeightedRowsSimd(const AddWeightedRowsArgs& args);  // within 1e-5 relat
 struct AssignNearestArgs {
   Rows<const float> points;     // [n, d]
   Rows<const float> centroids;  // [k, d], k >= 1
-  std::span<uint32_t> labels;   // out [n]: argmax_j p . c_j, the lowest j among equals
-  std::span<float> dots;        // out [n]: that product
+  // out [n]: argmax_j p . c_j, the lowest j among equals; 0 if all are NaN.
+  std::span<uint32_t> labels;
+  std::span<float> dots;        // out [n]: that product; -inf if all are NaN
   std::span<float> scratch;     // >= AssignScratch(k, d) floats
 };
 // The assignment step of K-means on unit-length keys: the nearest centroid is the one with the
 // largest product. Each product is one ascending sum over d.
-size_t AssignScratch(size_t num_centroids, size_t num_cols);
+size_t AssignScratch(size_t num_centroids, size_t num_cols);  // floats
 void AssignNearestScalar(const AssignNearestArgs& args);
-void AssignNearestSimd(const AssignNearestArgs& args);  // dots within 1e-5; labels of equal dots
+// Dots within 1e-5 of it; a label differs only where two dots are equal up to that.
+void AssignNearestSimd(const AssignNearestArgs& args);
 
 }  // namespace lectern
 

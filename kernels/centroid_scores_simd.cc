@@ -17,8 +17,8 @@
 
 namespace lectern {
 // Sizes of blocks; they change the speed, never a result. 96 points are whole tiles of 6 and of 12
-// rows. By hand; clustering reaches 170 GFLOP/s with them (tests/bench/RESULTS.md, "With AVX-512 and
-// VNNI"), and no measurement of other sizes is on record.
+// rows. By hand; clustering reaches 170 GFLOP/s with them (tests/bench/RESULTS.md, "With AVX-512
+// and VNNI"), and no measurement of other sizes is on record.
 constexpr size_t kTileColumns = 64;  // keys or centroids that a block of rows meets at a time
 constexpr size_t kPointBlock = 96;   // points that meet all centroids before the next points do
 constexpr size_t kWidestPanel = 32;  // kPanel and kMaxRows of the largest targets
@@ -45,6 +45,7 @@ void AssignNearest(const AssignNearestArgs& args) { AssignNearestScalar(args); }
 #else
 static_assert(kPanel <= kWidestPanel && kMaxRows <= kMostRows && kTileColumns % kPanel == 0);
 
+// KeyLogitsSimd for this instruction set.
 void KeyLogits(const KeyLogitsArgs& args) {
   const auto& [queries, keys, scale, logits, scratch] = args;
   const FloatTag d;
@@ -162,6 +163,7 @@ double SumExp(const float* logits, std::span<const float> bias, float max) {
   return sum;
 }
 
+// AddRowLseSimd for this instruction set.
 void AddRowLse(const AddRowLseArgs& args) {
   const auto& [logits, bias, lse] = args;
   const FloatTag d;
@@ -178,6 +180,7 @@ void AddRowLse(const AddRowLseArgs& args) {
   }
 }
 
+// AddScoresSimd for this instruction set.
 void AddScores(const AddScoresArgs& args) {
   const auto& [logits, lse, scores] = args;
   const FloatTag d;
@@ -206,6 +209,7 @@ void ExpRows(const ExpRowsArgs& args) {
   }
 }
 
+// AnyAtLeastSimd for this instruction set.
 bool AnyAtLeast(const AnyAtLeastArgs& args) {
   const FloatTag d;
   const size_t n = args.logits.num_cols;
@@ -323,6 +327,7 @@ void SumSegments(const SumSegmentsArgs& args) {
   }
 }
 
+// SpreadSegmentsSimd for this instruction set.
 void SpreadSegments(const SpreadSegmentsArgs& args) {
   const FloatTag d;
   const size_t n = args.out.num_cols;
@@ -339,6 +344,7 @@ void SpreadSegments(const SpreadSegmentsArgs& args) {
   }
 }
 
+// AddWeightedRowsSimd for this instruction set.
 void AddWeightedRows(const AddWeightedRowsArgs& args) {
   const FloatTag d;
   const size_t n = args.scores.size();
@@ -400,6 +406,7 @@ void NearestInTile(const AssignNearestArgs& args, size_t row, size_t num_rows, s
   }
 }
 
+// AssignNearestSimd for this instruction set.
 void AssignNearest(const AssignNearestArgs& args) {
   const size_t num_points = args.points.num_rows, depth = args.points.num_cols;
   const size_t num_columns = (args.centroids.num_rows + kPanel - 1) / kPanel * kPanel;

@@ -1,5 +1,5 @@
 // Converts between float rows and stored rows of any dtype. Values are rounded here and nowhere
-// else.
+// else. The functions cannot fail; matching shapes are asserted only, no alignment is asked for.
 #ifndef LECTERN_KERNELS_CONVERT_H_
 #define LECTERN_KERNELS_CONVERT_H_
 
@@ -11,15 +11,17 @@ namespace lectern {
 void ToFloatRowsScalar(TypedRows rows, Rows<float> out);
 void ToFloatRowsSimd(TypedRows rows, Rows<float> out);  // bit-identical
 
-// Scale of a q8 block: its largest magnitude / 127, rounded to f16. It is capped at the largest
-// finite f16; values beyond 127 times that are clamped.
+// Scale of a q8 block: its largest magnitude (`largest`, >= 0) / 127, rounded to f16. It is capped
+// at the largest finite f16; values beyond 127 times that are clamped.
 inline f16 Q8Scale(float largest) {
   return ToF16(largest < 127 * 65504.0f ? largest / 127 : 65504.0f);
 }
 
-// Rounds rows[r, :] to `dtype` at out + r * RowBytes(dtype, num_cols), to nearest, ties to even.
+// Rounds rows[r, :] to `dtype` at out + r * RowBytes(dtype, num_cols), to nearest, ties to even;
+// f32 is copied. f16 and bf16: too large values become infinity, NaN stays NaN.
 //   q8: scale = Q8Scale(max|x|), int8 = nearest(x / scale) clamped to [-127, 127], all 0 when the
-//   scale is 0. The input must be finite: a block with NaN or infinity holds unspecified values.
+//   scale is 0. num_cols % 32 == 0 (asserted). The input must be finite: a block with NaN or
+//   infinity holds unspecified values.
 void FromFloatRowsScalar(Rows<const float> rows, Dtype dtype, std::byte* out);
 void FromFloatRowsSimd(Rows<const float> rows, Dtype dtype, std::byte* out);  // bit-identical
 

@@ -36,6 +36,7 @@ void QuantizeBlock(const float* x, std::byte* out) {
   }
 }
 
+// Rounds one row to `dtype` at `out`.
 void RoundRow(const float* x, size_t num_cols, Dtype dtype, std::byte* out) {
   switch (dtype) {
     case Dtype::kF32: std::memcpy(out, x, num_cols * sizeof(float)); return;

@@ -119,6 +119,7 @@ void RoundRow16(const float* x, size_t num_cols, Dtype dtype, std::byte* out) {
   FromFloatRowsScalar(rest, dtype, out + 2 * c);
 }
 
+// FromFloatRowsSimd for this instruction set.
 void FromFloatRows(Rows<const float> rows, Dtype dtype, std::byte* out) {
   const size_t row_bytes = RowBytes(dtype, rows.num_cols);
   for (size_t r = 0; r < rows.num_rows; ++r, out += row_bytes) {

@@ -9,6 +9,7 @@
 
 namespace lectern {
 
+// The T whose bytes begin at `from`, at any alignment.
 template <typename T>
 T LoadUnaligned(const std::byte* from) {
   T value;
@@ -16,7 +17,7 @@ T LoadUnaligned(const std::byte* from) {
   return value;
 }
 
-// The value at column `col` of a row stored as `dtype`.
+// The value at column `col`, which nobody checks, of a row stored as `dtype`.
 inline float LoadElement(const std::byte* row, Dtype dtype, size_t col) {
   switch (dtype) {
     case Dtype::kF32: return LoadUnaligned<float>(row + 4 * col);

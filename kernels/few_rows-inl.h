@@ -18,8 +18,8 @@ namespace lectern {
 namespace HWY_NAMESPACE {
 
 // Most rows of A that these functions take. Query groups of four, as in Llama 3 8B, should not need
-// packing. No measurement of other limits is on record; more rows take the path that packs, which has
-// the same bits.
+// packing. No measurement of other limits is on record; more rows take the path that packs, which
+// has the same bits.
 constexpr size_t kFewRows = 4;
 
 struct FewRowsProduct {

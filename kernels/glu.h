@@ -13,7 +13,7 @@
 namespace lectern {
 
 struct GluArgs {
-  Rows<const float> gate;  // [M, C]
+  Rows<const float> gate;  // [M, C]; all shapes are asserted to be the same
   Rows<const float> up;    // [M, C]
   Rows<float> output;      // [M, C]; may be gate or up
   Activation activation = Activation::kSilu;

@@ -35,6 +35,7 @@ HWY_INLINE FloatVector GatedUp(FloatVector x, FloatVector up) {
   return hn::Mul(hn::Div(x, hn::Add(e, hn::Set(d, 1.0f))), up);
 }
 
+// One row: output[c] = a(gate[c]) * up[c].
 template <Activation kActivation>
 void GluRow(const float* gate, const float* up, size_t num_cols, float* output) {
   const FloatTag d;

@@ -16,12 +16,12 @@ struct MatMulArgs {
   Rows<const float> input;   // [M, K]
   TypedRows weight;          // [N, K]; f32, f16 or bf16, row n holds output column n
   Rows<float> output;        // [M, N]; must not alias input
-  size_t column_begin = 0;   // computes output columns [column_begin, column_end) only:
-  size_t column_end = 0;     //   the unit of parallel work
+  size_t column_begin = 0;   // computes output columns [column_begin, column_end) only, and leaves
+  size_t column_end = 0;     //   the others as they are: the unit of parallel work
   bool accumulate = false;   // the sum starts from the output's value instead of 0
   std::span<float> scratch;  // >= MatMulScratch(K) floats; contents undefined after
 };
-// Floats of scratch that suffice for any column range.
+// Floats of scratch that suffice for any column range; num_cols is K.
 size_t MatMulScratch(size_t num_cols);
 
 // Preconditions (asserted): matching shapes. Cannot fail. Does not allocate, block or log.

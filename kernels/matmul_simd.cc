@@ -25,8 +25,9 @@ constexpr MatMulBlock kMatMulLargest = {64, 256};
 
 // For few rows a block of 16 KiB stays in the first-level cache; a larger one would not pay for its
 // way to the second level and back. For many rows 64 KiB are packed at a time, so that a block of
-// rows meets several panels. By hand; products of 512 rows reach 84 % of the peak of AVX-512 with it
-// (tests/bench/RESULTS.md, "With AVX-512 and VNNI"), and no measurement of other sizes is on record.
+// rows meets several panels. By hand; products of 512 rows reach 84 % of the peak of AVX-512 with
+// it (tests/bench/RESULTS.md, "With AVX-512 and VNNI"), and no measurement of other sizes is on
+// record.
 constexpr MatMulBlock BlockFor(size_t num_rows) {
   return num_rows < 64 ? MatMulBlock{16, 256} : kMatMulLargest;
 }

@@ -24,7 +24,7 @@ struct Int8Rows {
 
 struct QuantiseRowsArgs {
   Rows<const float> input;  // [M, K]; K is a multiple of kPackedGroup
-  std::span<int8_t> steps;  // out [M, K]
+  std::span<int8_t> steps;  // out [M, K]; spans may be longer
   std::span<float> scales;  // out [M, K / kPackedGroup]
   std::span<float> sums;    // out [M, K / kPackedGroup]
 };
@@ -40,7 +40,7 @@ struct PackedMatMulArgs {
   PackedRows weight;        // [N, K]; row n holds output column n
   Rows<float> output;       // [M, N]; must not alias input
   size_t column_begin = 0;  // computes output columns [column_begin, column_end) only: the unit of
-  size_t column_end = 0;    //   parallel work. begin is a multiple of kPackedColumns
+  size_t column_end = 0;    //   parallel work. begin is a multiple of kPackedColumns (asserted)
   bool accumulate = false;  // the sum starts from the output's value instead of 0
 };
 // Each element is the sum over the groups, in ascending order, of (input scale * weight scale) *

@@ -27,6 +27,7 @@ using Int8Vector = hn::Vec<Int8Tag>;
 
 // ---- Rows to int8
 
+// Rounds one group as QuantiseRowsScalar does, with the same bits.
 HWY_INLINE void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum) {
   const FloatTag d;
   const Int32Tag di;
@@ -303,12 +304,12 @@ HWY_INLINE void MultiplyRows(const PackedMatMulArgs& args, size_t row) {
 using Int16Tag = hn::Repartition<int16_t, FloatTag>;
 constexpr size_t kWideRows = kLanes == 8 ? 6 : 3;  // 12 of 16 registers hold sums
 // 256 k are one super block, so a block needs one head at most. Block sizes change the speed only;
-// q8 went from 52.5 to 47.6 ms with them (tests/bench/RESULTS.md, "Packed weights"). No measurement of
-// other sizes is on record.
+// q8 went from 52.5 to 47.6 ms with them (tests/bench/RESULTS.md, "Packed weights"). No measurement
+// of other sizes is on record.
 constexpr size_t kWideDepth = 256, kWideColumns = 64, kWideBlockRows = 96;
 static_assert(kWideBlockRows % kWideRows == 0);
-// With fewer rows the widening is not worth its cost. The limit is by hand, and no measurement is on
-// record; it changes the speed alone.
+// With fewer rows the widening is not worth its cost. The limit is by hand, and no measurement is
+// on record; it changes the speed alone.
 constexpr size_t kLeastWideRows = 12;
 constexpr size_t kGroupPairs = kPackedGroup / 2;
 
@@ -520,6 +521,7 @@ void MultiplyBy(const PackedMatMulArgs& args) {
   MultiplyRows<kType, kTileRows>(args, row);
 }
 
+// PackedMatMulSimd for this instruction set: picks the version for the weights' type.
 void PackedMatMul(const PackedMatMulArgs& args) {
   switch (args.weight.type) {
     case PackedType::kQ8:

@@ -78,6 +78,7 @@ float NibbleScale(const float* x) {
   return best.scale;
 }
 
+// Rounds a group of finite values; `largest`: their largest magnitude.
 Quantised QuantiseGroup(const float* x, float largest, PackedType type) {
   Quantised group;
   if (type == PackedType::kQ8) {
@@ -95,6 +96,8 @@ size_t StepAt(PackedType type, size_t column, size_t k) {
   return PackedScaleBytes(type) + k / 4 * bytes + 4 * column % bytes + k % 4;
 }
 
+// Stores the steps of column `column` in its group at `out`. Nibbles are or-ed in: the bytes must
+// be zero before.
 void StoreSteps(const int8_t* steps, PackedType type, size_t column, std::byte* out) {
   for (size_t i = 0; i < kPackedGroup; ++i) {
     std::byte& to = out[StepAt(type, column, i)];

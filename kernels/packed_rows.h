@@ -52,7 +52,7 @@ enum class PackedType : uint8_t {
 
 inline constexpr size_t kPackedColumns = 16;  // rows of a panel: a vector of floats of AVX-512
 inline constexpr size_t kPackedGroup = 32;    // k of a group, as in GGUF's Q8_0 and Q4_0
-inline constexpr size_t kPackedSuper = 8;     // groups that share a head: 256 k, as in GGUF's K types
+inline constexpr size_t kPackedSuper = 8;     // groups that share a head: 256 k, as in GGUF K types
 
 constexpr bool PackedHasNibbles(PackedType type) {
   return type == PackedType::kQ4 || type == PackedType::kQ4Min || type == PackedType::kQ4Super;
@@ -127,28 +127,31 @@ struct WeightMatrix {
   bool is_packed() const { return packed.data != nullptr; }
   size_t num_rows() const { return is_packed() ? packed.num_rows : rows.num_rows; }
   size_t num_cols() const { return is_packed() ? packed.num_cols : rows.num_cols; }
+  // A view of rows [begin, end); where packed, with the rules of PackedRows::Slice.
   WeightMatrix Slice(size_t begin, size_t end) const {
     if (is_packed()) return packed.Slice(begin, end);
     return rows.Slice(begin, end);
   }
 
-  TypedRows rows;  // exactly one of the two is set
+  TypedRows rows;  // exactly one of the two is set; neither: a matrix without rows
   PackedRows packed;
 };
 
-// Quantises 1 … 16 rows into the one panel at `out`; type kQ8 or kQ4. num_cols must be a multiple
-// of kPackedGroup. Returns false, with `out` undefined, if a value is not finite or too large for
-// an f16 scale.
+// Quantises 1 … 16 rows into the one panel at `out`, of PackedRows::panel_bytes(); type kQ8 or kQ4.
+// num_cols must be a multiple of kPackedGroup (all asserted). Columns of the panel that have no row
+// become zeros. Returns false, with `out` undefined, if a value is not finite or too large for an
+// f16 scale: beyond 7 * 65504.
 bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out);
 
-// The type that blocks of this type are packed as. Not for plain values.
+// The type that blocks of this type are packed as. Not for plain values (asserted).
 PackedType PackedTypeOf(TensorType blocks);
-// Lays 1 … 16 rows of blocks out as the one panel at `out`, of type PackedTypeOf. No value changes.
-// Returns false, with `out` undefined, if a scale is not finite.
+// Lays 1 … 16 rows of blocks out as the one panel at `out`, of type PackedTypeOf and of
+// PackedRows::panel_bytes(). No value changes; columns without a row become zeros. Returns false,
+// with `out` undefined, if a scale or min is not finite.
 bool PackBlocks(const TensorRows& rows, std::byte* out);
 
-// Step, scale, min and value of row `row` at column `col`, for scalar code; computed as in
-// quant_blocks.h.
+// Step, scale, min (0 for types without mins) and value of row `row` at column `col`, neither of
+// which is checked, for scalar code; computed as in quant_blocks.h.
 int PackedStep(const PackedRows& rows, size_t row, size_t col);
 float PackedScale(const PackedRows& rows, size_t row, size_t col);
 float PackedMin(const PackedRows& rows, size_t row, size_t col);

@@ -14,27 +14,29 @@ namespace lectern {
 
 // Every function takes `root`, a folder put before /proc and /sys, so that tests can supply files
 // of their own. None of them fails: a file that is missing or cannot be understood sets no limit.
-// Any thread may call them.
+// Any thread may call them. The files are read anew at each call.
 
 // Cores' worth of CPU time that the process's control group and its parents grant: the smallest of
 // their limits, such as 1.5. Nothing where none of them sets a limit.
 std::optional<double> GroupCores(const std::string& root = "");
 
 // The smallest memory limit of the same groups, in bytes (memory.max and memory.high; in version 1
-// memory.limit_in_bytes). Page cache counts towards it, but the kernel gives that back when memory
-// runs short.
+// memory.limit_in_bytes and the hierarchical limit of memory.stat); nothing where none is set. Page
+// cache counts towards it, but the kernel gives that back when memory runs short.
 std::optional<uint64_t> GroupMemoryBytes(const std::string& root = "");
 
 // Memory that a plan may use: seven eighths of GroupMemoryBytes. The last eighth is left for memory
 // that no plan counts (code, stacks, the allocator); the share is a guess, and no measurement is on
-// record. Too small a rest ends the process where the kernel finds no memory. Nothing where no group limits memory, or the limit exceeds the machine's memory.
+// record. Too small a rest ends the process where the kernel finds no memory. Nothing where no
+// group limits memory, or where the limit is not below the machine's memory.
 std::optional<uint64_t> PlannedMemoryBytes(const std::string& root = "");
 
 // Number of physical cores that the CPUs with these numbers belong to. A CPU whose core the system
-// does not name counts as a core.
+// does not name counts as a core of its own. 0 for no CPUs.
 size_t PhysicalCores(const std::vector<int>& cpus, const std::string& root = "");
 
-// CPUs that this process may run on (sched_getaffinity).
+// Numbers of the CPUs that the calling thread may run on (sched_getaffinity), ascending. Where the
+// system does not say, all of the machine's, at least one.
 std::vector<int> AllowedCpus();
 
 // Cores to use by default: the physical cores among `cpus`, at most the whole cores that the

@@ -34,9 +34,10 @@ enum class TensorType : uint8_t {
 };
 inline constexpr size_t kNumTensorTypes = 11;
 
-const char* TensorTypeName(TensorType type);  // "F32", "Q4_K"
+// These three take types of the enumeration only, which is not checked.
+const char* TensorTypeName(TensorType type);  // "F32", "Q4_K"; lives forever
 size_t BlockValues(TensorType type);          // values of a block: 1, 32 or 256
-size_t BlockBytes(TensorType type);
+size_t BlockBytes(TensorType type);           // bytes of a block
 // The dtype of plain values; nothing for types of blocks.
 constexpr std::optional<Dtype> PlainDtype(TensorType type) {
   if (type == TensorType::kF32) return Dtype::kF32;
@@ -74,11 +75,12 @@ struct BlockGroup {
   float Min() const { return min_part == 0 ? 0.0f : ToFloat(min) * static_cast<float>(min_part); }
   float Value(size_t i) const { return Scale(i) * static_cast<float>(steps[i]) + Min(); }
 };
-// Reads values [32 * group, 32 * group + 32) of a row of blocks.
+// Reads values [32 * group, 32 * group + 32) of a row of blocks, which must be there. Not for plain
+// values (asserted). `min` is 0 where the type has none.
 BlockGroup ReadBlockGroup(TensorType type, const std::byte* row, size_t group);
 
 // out[r, c] = the value of rows at (r, c), for every type. This is the definition of a file's
-// values, in ggml's order of float operations.
+// values, in ggml's order of float operations. Needs the same shape (asserted) and whole blocks.
 void TensorToFloats(const TensorRows& rows, Rows<float> out);
 
 }  // namespace lectern

@@ -7,7 +7,7 @@
 namespace lectern {
 
 struct RmsNormArgs {
-  Rows<const float> input;        // [M, C]
+  Rows<const float> input;        // [M, C]; all shapes are asserted
   std::span<const float> weight;  // [C]
   float epsilon;
   Rows<float> output;             // [M, C]; may be the input itself

@@ -33,6 +33,7 @@ float SumSquares(const float* x, size_t num_cols) {
   return total;
 }
 
+// RmsNormSimd for this instruction set.
 void RmsNorm(const RmsNormArgs& args) {
   const FloatTag d;
   const size_t num_cols = args.input.num_cols;

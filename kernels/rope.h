@@ -11,7 +11,7 @@ namespace lectern {
 
 struct RopeArgs {
   Rows<float> heads;        // [M, num_heads * head_dim], turned in place
-  size_t head_dim;          // even
+  size_t head_dim;          // even; all shapes are asserted
   Rows<const float> cosine;  // [M, D / 2], D <= head_dim; scaled by the attention factor
   Rows<const float> sine;   // [M, D / 2]
 };

@@ -28,8 +28,8 @@ struct SignScale {
 };
 constexpr size_t SignTableBytes(size_t dim) { return PlaneBytes(dim) * 32; }  // of one query row
 // Makes the tables of R query rows: [R][SignTableBytes(dim)], for every byte of a plane two tables
-// of 16 entries, that of the low four bits first. Bits past `dim` add nothing. scales [R]. Queries
-// must be finite.
+// of 16 entries, that of the low four bits first. Bits past `dim` add nothing. scales [R]. Sizes of
+// both spans are asserted. Queries must be finite; one of zeros gets a step of 1.
 void MakeSignTables(Rows<const float> queries, std::span<uint8_t> tables,
                     std::span<SignScale> scales);
 
@@ -48,6 +48,7 @@ struct PackSignsArgs {
   size_t plane_bytes;
   std::byte* packed;  // of >= PackedSignBytes(num_rows, plane_bytes) bytes
 };
+// Bytes of `packed` for rows past the last are not written.
 void PackSignsScalar(const PackSignsArgs& args);  // the definition
 void PackSigns(const PackSignsArgs& args);        // the same
 
@@ -55,6 +56,7 @@ void PackSigns(const PackSignsArgs& args);        // the same
 
 // Packed planes: the signs s alone, or s, p and p' of numbers of three bits, whose value is 4 s + p
 // + 2 p'.
+// nullptr: the last two are not there.
 using SignPlanes = std::array<const std::byte*, 3>;
 constexpr bool IsOneBit(const SignPlanes& planes) { return planes[1] == nullptr; }
 
@@ -63,7 +65,7 @@ struct AddSignLogitsArgs {
   std::span<const SignScale> scales;  // [R]
   size_t plane_bytes;
   SignPlanes planes;
-  std::span<const float> factors;  // [n]
+  std::span<const float> factors;  // [n], as many as logits has columns
   Rows<float> logits;              // in/out [R, n]: += factors_t * <q_r, s_t>, or * <q_r, number_t>
 };
 // Allocates nothing and reads no byte of `planes` past the last block.
@@ -79,12 +81,13 @@ struct SignMassesArgs {
   float softcap = 0;                    // of the sums (kernels/softcap.h); 0: none
   std::span<const float> weights = {};  // [R], >= 0, or none
   std::span<float> scores = {};  // [n] in/out, where there are weights: += sum_r weights_r mass_rt
-  // Instead of weights, with three planes: the difference between the masses by three bits and by
-  // the signs alone.
+  // Instead of weights (never both), with three planes: the difference between the masses by three
+  // bits and by the signs alone.
   std::span<const float> sign_factors = {};  // [n] of these, or none
   Rows<float> changes = {};                  // out [R, n]: mass - mass by signs
 };
-inline AddSignLogitsArgs SignsAlone(const SignMassesArgs& args) {  // from logits in `changes`
+// The part of it that is about the signs alone, with `changes` as the logits to add to.
+inline AddSignLogitsArgs SignsAlone(const SignMassesArgs& args) {
   AddSignLogitsArgs signs = args.codes;
   signs.planes = {args.codes.planes[0]};
   signs.factors = args.sign_factors;

@@ -340,6 +340,7 @@ HWY_INLINE void TransposeBytes(const std::byte* from, size_t stride, std::byte* 
   }
 }
 
+// PackSigns for this instruction set: 16 rows and 8 bytes at a time.
 void PackSigns(const PackSignsArgs& args) {
   static_assert(kSignBlock % 16 == 0);
   for (size_t row = 0; row < args.num_rows; row += 16) {

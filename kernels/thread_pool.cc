@@ -115,6 +115,7 @@ bool ThreadPool::Help(Job& job) {
   return has_items;
 }
 
+// The body of a worker: helps open jobs, and sleeps where there are none, until the pool stops.
 void ThreadPool::WorkerLoop() {
   for (size_t first = 0;;) {
     const uint32_t seen = num_posted_;

@@ -20,24 +20,28 @@ namespace lectern {
 // lock, and allocates only when it starts its threads.
 class ThreadPool {
  public:
-  // `num_threads` >= 1; 1 starts no thread. `nice`, in [0, 19], is added to the niceness of the
-  // threads that the pool starts. Throws system_error where the system gives no more threads.
+  // `num_threads` >= 1 (0 counts as 1); 1 starts no thread. `nice`, in [0, 19], is added to the
+  // niceness of the threads that the pool starts, as far as the system permits. These threads block
+  // all signals except faults and SIGPROF. Throws system_error where the system gives no more
+  // threads; none of them is then left.
   explicit ThreadPool(size_t num_threads, int nice = 0);
-  ~ThreadPool();
+  ~ThreadPool();  // joins its threads; no ParallelFor may be running
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   size_t num_threads() const { return workers_.size() + 1; }
 
   using Body = FunctionRef<void(size_t item, size_t slot)>;
-  // Calls body(item, slot) once for each item < num_items and returns when all are done. Items run
-  // in any order; slot < num_threads() is distinct among calls that run at the same time, so it may
-  // index scratch. `body` must not call ParallelFor of the same pool. If a call throws (bad_alloc),
-  // ParallelFor waits until no item runs and rethrows the first exception; later items may then not
-  // have run. When more than kMostJobs calls run at once, the excess ones run on their own threads
-  // alone.
+  // Calls body(item, slot) once for each item < num_items and returns when all are done; 0 items:
+  // at once. Items run in any order; slot < num_threads() is distinct among the calls of one
+  // ParallelFor that run at the same time, so it may index scratch of that ParallelFor. (Two at
+  // once use the same slots.) `body` must not call ParallelFor of the same pool. If a call throws
+  // (bad_alloc), ParallelFor waits until no item runs and rethrows the first exception; later items
+  // may then not have run. When more than kMostJobs calls run at once, the excess ones run on their
+  // own threads alone.
   void ParallelFor(size_t num_items, Body body);
-  // A worker scans all of them for work, so they should be few. By hand; no measurement is on record.
+  // A worker scans all of them for work, so they should be few. By hand; no measurement is on
+  // record.
   static constexpr size_t kMostJobs = 16;
 
  private:

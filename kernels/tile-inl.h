@@ -99,6 +99,7 @@ struct StoredRows {
 
 // ---- Stored elements -> float vectors
 
+// A vector from memory of any alignment.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadBytes(D d, const std::byte* from) {
   const hn::Repartition<uint8_t, D> bytes;
@@ -233,6 +234,7 @@ void PackPanelsOf(StoredRows rows, size_t k_begin, size_t k_end, float* packed) 
   }
 }
 
+// PackPanelsOf a type that is known at run time.
 inline void PackPanels(const StoredRows& rows, Dtype dtype, size_t k_begin, size_t k_end,
                        float* packed) {
   switch (dtype) {
@@ -264,6 +266,7 @@ void ConvertPanelsOf(TypedRows rows, float* packed, size_t panel_stride) {
   }
 }
 
+// ConvertPanelsOf a type that is known at run time.
 inline void ConvertPanels(TypedRows rows, float* packed, size_t panel_stride) {
   switch (rows.dtype) {
     case Dtype::kF32:

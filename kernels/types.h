@@ -82,6 +82,7 @@ struct Rows {
     assert(row < num_rows);
     return data + row * stride;
   }
+  // A view of rows [begin, end), which must lie within num_rows (asserted; so must the row of []).
   Rows Slice(size_t begin, size_t end) const {
     assert(begin <= end && end <= num_rows);
     return {data + begin * stride, end - begin, num_cols, stride};
@@ -97,7 +98,7 @@ struct TypedRows {
   size_t num_cols = 0;
 
   size_t row_bytes() const { return RowBytes(dtype, num_cols); }
-  const std::byte* row(size_t r) const { return data + r * row_bytes(); }
+  const std::byte* row(size_t r) const { return data + r * row_bytes(); }  // not checked
   TypedRows Slice(size_t begin, size_t end) const {
     assert(begin <= end && end <= num_rows);
     return {data + begin * row_bytes(), dtype, end - begin, num_cols};

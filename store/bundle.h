@@ -49,17 +49,19 @@ struct BundleEntry {
 };
 static_assert(sizeof(BundleEntry) == 24);
 
-// Writes the document of `row` as a new file at `path`, and verifies every byte of it on the way.
-// All or nothing: it writes "PATH.part" and renames that. Needs no lock, because it leases the
-// generation, which then stays. kInvalidArgument: `path` is taken. kLocked: the generation is being
-// removed. Codes of ReadGeneration; kNoSpace.
+// Writes the document of `row` as a new file at `path`, after it has verified every byte of the
+// shards. All or nothing: it writes "PATH.part", which it removes after an error, and renames that.
+// Needs no lock, because it leases the generation, which then stays. kInvalidArgument: `path` is
+// taken. kIoError: "PATH.part" is there already, perhaps left by a crash. kLocked: the generation
+// is being removed. kMissingFile: it is gone. Codes of ReadGeneration; kNoSpace.
 Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
                       const std::string& path);
 
 // The result of an import.
 struct Imported {
-  DocumentRow row;       // as the catalog has it now
-  bool existed = false;  // true: the same document was there, and nothing was written
+  // As the catalog has it now, except `names`: those before the import, none if it did not exist.
+  DocumentRow row;
+  bool existed = false;  // true: the same document was there, and only its names were changed
   std::string note;      // ImportNames::note
 };
 // How an import names its document.
@@ -68,15 +70,18 @@ struct ImportNames {
   std::string name;  // the document's name afterwards; empty: none
   std::string note;  // for the user, if a name was changed or taken; may be empty
 };
-// Decides the names of a document that is being imported. The row's `name` is the name that it was
-// exported with.
+// Decides the names of a document that is being imported. The row has the id, fingerprint, sizes,
+// model path and report of the bundle's head; its `name` is the name that it was exported with.
+// Called once, before anything is checked beyond the head.
 using NameImport = std::function<Result<ImportNames>(const DocumentRow&)>;
 
 // Takes the document of the bundle at `path` into the store, as a new generation: all or nothing,
 // names included. If the store has the document already, only its names change. The caller must
-// hold the store's lock. `quota_bytes` limits the size of the store; 0: no limit. Errors of
-// `names`; kTruncated, kChecksumMismatch, kCorrupt: the bundle is damaged; kUnsupportedVersion,
-// kLimitExceeded, kNoSpace.
+// hold the store's lock. `quota_bytes` limits the size of the store; 0: no limit. The whole bundle
+// is verified before the store changes, unless only names change: then its head alone. The file is
+// mapped (Io::kMmap). Errors of `names`; kMissingFile: no bundle; kTruncated, kChecksumMismatch,
+// kCorrupt: it is damaged; kUnsupportedVersion; kLimitExceeded: its head is larger than 64 MiB;
+// kNoSpace (param "quota" if it is the quota's); codes of Catalog and Env.
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
                                 const std::string& path, const NameImport& names,
                                 uint64_t quota_bytes = 0);

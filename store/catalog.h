@@ -54,10 +54,13 @@ struct DocumentRow {
 
 // How a transaction changes names, and which documents lose theirs.
 struct NameChange {
-  std::vector<DocumentName> names;   // names of the document afterwards, whoever had them
-  std::vector<DocumentId> replaced;  // documents to remove, unless they still have a name
-  std::vector<uint64_t> abandoned;   // unfinished generations to remove
-  // Names that other documents get instead of one that was taken from them.
+  // Names that the document gets, whoever had them, beside those that it has already.
+  std::vector<DocumentName> names;
+  // Documents to mark dead, unless they still have a name after the change or are this document.
+  std::vector<DocumentId> replaced;
+  // Unfinished generations to mark dead; those in another state stay as they are.
+  std::vector<uint64_t> abandoned;
+  // Names that other documents get instead of one that was taken from them, whoever had them.
   std::vector<std::pair<DocumentName, DocumentId>> others;
 };
 
@@ -74,31 +77,41 @@ class Catalog {
   enum class Mode { kReadOnly, kReadWrite };
   // kReadWrite creates file and schema if they are missing, and upgrades an older schema in one
   // transaction; kReadOnly reads older ones as they are. On read-only media without a journal the
-  // file is opened as immutable. kNotFound (read-only, no file), kCorrupt (not Lectern's, schema or
-  // row CRC wrong), kUnsupportedVersion, kReadOnly, kLocked, kNoSpace, kIoError.
+  // file is opened as immutable. Where the directory is writable, even kReadOnly may write: it
+  // rolls back the journal of a killed writer. No row is checked here. kNotFound (read-only, and no
+  // file or an empty one), kCorrupt (not Lectern's, its tables wrong, pages damaged),
+  // kUnsupportedVersion, kReadOnly (to write in a directory that is not writable or not there),
+  // kLocked, kNoSpace, kIoError, kInvalidArgument (an empty path, or one with NUL).
   static Result<std::unique_ptr<Catalog>> Open(Env& env, const std::string& path, Mode mode);
   ~Catalog();
 
   // Each call that writes is one transaction: all of it happens or nothing, also in a crash. A
   // commit that reports a failure may still have happened (Settle). kReadOnly: the catalog was
-  // opened for reading.
+  // opened for reading. Every call, also one that reads, waits up to 5 s for the transactions of
+  // other processes, then fails with kLocked; kNoSpace, kIoError; kCorrupt: a row that it needs is
+  // damaged.
 
-  // Adds a `building` row with the next generation and returns that; `row.generation` is ignored.
-  // kLimitExceeded: a number of the row is beyond 2^63.
+  // Adds a `building` row with the next generation and returns that; generation, state and names of
+  // `row` are ignored. kLimitExceeded: a number of the row is beyond 2^63. kCorrupt: the counter of
+  // generations is damaged.
   Result<uint64_t> BeginDocument(const DocumentRow& row);
   // The visibility transaction: adds the shard rows, records sizes and report, makes the row
   // `ready`, marks older generations of the same id dead, and changes names. `row` is the building
-  // row with its final fields; its own names are ignored. kNotFound: the row is no longer
-  // `building`, because somebody removed the document meanwhile.
+  // row with its final fields; its own names and state are ignored. kNotFound: the row is no longer
+  // `building`, because somebody removed the document meanwhile, or a generation of
+  // `change.abandoned` is not there. kInvalidArgument: a name of `change.names` is empty.
+  // kLimitExceeded as for BeginDocument.
   Status CommitDocument(const DocumentRow& row, const std::vector<ShardSummary>& shards,
                         const NameChange& change = {});
-  // Changes the names of a ready document. kNotFound, kInvalidArgument (an empty name).
+  // Changes the names of a ready document. kNotFound (no ready document has this id, or a
+  // generation of `change.abandoned` is not there), kInvalidArgument (a name of `change.names` is
+  // empty).
   Status ChangeNames(const DocumentId& id, const NameChange& change);
   // Removes the name. If it was the document's last one, the document goes too, as by MarkDead, and
-  // the result is true. kNotFound.
+  // the result is true. kNotFound: no document has the name.
   Result<bool> RemoveName(const std::string& name);
-  // Marks every generation of the id dead and removes its names: readers no longer find it.
-  // kNotFound: none of them was alive.
+  // Marks every generation of the id dead, unfinished ones included, and removes its names: readers
+  // no longer find it. kNotFound: none of them was alive.
   Status MarkDead(const DocumentId& id);
   // Makes everything durable that calls have read so far, including a commit that reported a
   // failure after it had happened. (It commits a transaction that changes nothing.)
@@ -109,20 +122,23 @@ class Catalog {
 
   // In one transaction: adds these generations as they are, state and number included, replacing
   // rows of the same number; gives each its names unless they are taken; raises the counter of
-  // generations to the greatest of them.
+  // generations to the greatest of them, or leaves it if it is greater. Marks no other row dead.
+  // kLimitExceeded as for BeginDocument; an error leaves the catalog as it was.
   Status Adopt(const std::vector<CatalogEntry>& entries);
 
   // The intact part of a catalog: documents whose row verifies, with the names that point to them
-  // (without shards). `damaged`: some row of any table does not verify.
+  // (without shards). `damaged`: some row of any table does not verify or could not be read.
   struct Salvaged {
     std::vector<DocumentRow> documents;
     bool damaged = false;
   };
+  // Damaged rows are no error here; kCorrupt: the tables themselves cannot be read.
   Result<Salvaged> Salvage() const;
 
   // Every call checks the CRC of each row that it returns; kCorrupt names the damaged row. A
   // damaged row is also an error where the call found nothing, because it may be the one that was
-  // looked for.
+  // looked for. Rows are copies; a ready one has its names, and `name` is the name that was looked
+  // for, else the first of them.
   Result<std::vector<DocumentRow>> List() const;  // all states, by generation
   // Nothing: no ready document has this id, or this name.
   Result<std::optional<DocumentRow>> FindReady(const DocumentId& id) const;

@@ -17,7 +17,8 @@ std::string_view View(const std::array<uint8_t, N>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), N};
 }
 
-// A blob of another length fails the row's CRC, so a cut copy does no harm.
+// Copies at most N bytes; the rest of `to` stays. A blob of another length fails the row's CRC, so
+// a cut copy does no harm.
 template <size_t N>
 void CopyTo(std::string_view from, std::array<uint8_t, N>& to) {
   if (!from.empty()) std::memcpy(to.data(), from.data(), std::min(N, from.size()));
@@ -30,10 +31,11 @@ struct StoredDocument {
   bool intact = false;  // its CRC fits
 };
 
+// A row of the table `names`.
 struct StoredName {
   std::string name, source;
   DocumentId id{};
-  bool intact = false;
+  bool intact = false;  // its CRC fits
 };
 
 // CRC-32C over the table's name and the columns in order: text and blobs as u64 length and bytes,
@@ -51,12 +53,15 @@ inline constexpr char kSelectDocuments[] =
     "replaced_bytes, bytes_on_disk, report_json, num_shards, crc FROM documents "
     "ORDER BY generation";
 
-// Reads a row of kSelectDocuments.
+// Reads a row of kSelectDocuments, on which `s` stands. A damaged row is returned with `intact`
+// false and fields that mean nothing. The row gets no names.
 StoredDocument ReadDocument(const Statement& s);
-// Reads a row of (file, bytes, table_crc, header_crc, crc). False: the CRC does not fit, or the
-// file name leads outside the document's folder.
+// Reads a row of (file, bytes, table_crc, header_crc, crc), on which `s` stands, into `shard`.
+// False: the CRC does not fit, or the file name leads outside the document's folder; `shard` is
+// filled in all the same.
 bool ReadShard(const Statement& s, int64_t generation, ShardSummary& shard);
-// kLimitExceeded if a number does not fit SQLite's signed integers.
+// kLimitExceeded if a size or count of the row does not fit SQLite's signed integers (the greatest
+// is 2^63 - 1). Does not look at the generation.
 Status CheckRange(const DocumentRow& row);
 
 }  // namespace lectern

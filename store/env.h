@@ -16,16 +16,20 @@
 namespace lectern {
 
 // A file that is open for writing (and for reading back). One thread at a time. Closes on
-// destruction, without reporting whether that failed: call Close.
+// destruction, without reporting whether that failed: call Close. After Close every other call
+// fails with kIoError. Errors are those of ErrnoStatus; kLimitExceeded also for offsets beyond what
+// files can have (2^63 - 1).
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
-  // Writes everything or fails; continues after EINTR and short writes.
+  // Writes everything or fails, perhaps with a part written; continues after EINTR and short
+  // writes. The file grows as needed; a gap before `offset` reads as zeros.
   virtual Status WriteAt(uint64_t offset, const void* data, size_t bytes) = 0;
-  // Reads exactly so many bytes. kTruncated: the file ends before.
+  // Reads exactly so many bytes, or fails with `data` undefined. kTruncated: the file ends before.
   virtual Status ReadAt(uint64_t offset, void* data, size_t bytes) const = 0;
   // Reserves space for a file of `bytes`, so that kNoSpace comes before any write. Makes the file
-  // at least that long. On file systems that cannot reserve, that is all it does.
+  // at least that long, never shorter; 0 does nothing. On file systems that cannot reserve, it only
+  // sets the length.
   virtual Status Allocate(uint64_t bytes) = 0;
   // Makes everything written durable. After a failure the file must be discarded: the system may
   // have dropped the data, and a second call would succeed all the same.
@@ -39,15 +43,16 @@ class WritableFile {
 enum class Io { kMmap, kPread };
 
 // The read-only bytes of a whole file at one address: mapped pages (Env::Map) or copies
-// (Env::Mirror). Unmaps on destruction. Thread-safe, except as Load and DontNeed say.
+// (Env::Mirror). Unmaps on destruction. Thread-safe, except as Load and DontNeed say. Ranges must
+// lie within size(), which nobody checks.
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
-  virtual const std::byte* data() const = 0;
+  virtual const std::byte* data() const = 0;  // nullptr if the file is empty
   virtual uint64_t size() const = 0;  // as fstat said on opening
   // Must be called before [offset, offset + bytes) of data() is read: a mirror copies the range
   // from the file as it is now; a mapping does nothing. One thread at a time for the same bytes.
-  // kTruncated, kIoError with file and offset.
+  // kTruncated (the file was cut meanwhile), kIoError, with file and offset; never for a mapping.
   virtual Status Load(uint64_t offset, uint64_t bytes) const {
     (void)offset, (void)bytes;
     return {};
@@ -60,7 +65,8 @@ class MappedFile {
   // Hints that a range will be read soon: it is fetched into the page cache in the background.
   virtual void WillNeed(uint64_t offset, uint64_t bytes) const = 0;
   // Hints that a range is not needed any more. A mirror drops its whole pages of the range until
-  // Load brings them back, so nobody may be reading them.
+  // Load brings them back (they read as zeros meanwhile), so nobody may be reading them. A mapping
+  // reads its pages from the file again when they are next used.
   virtual void DontNeed(uint64_t offset, uint64_t bytes) const = 0;
 };
 
@@ -94,60 +100,71 @@ enum class Lease { kShared, kExclusive };
 
 // The calls themselves. Thread-safe. Paths are plain strings; an empty one, or one with a NUL byte,
 // is kInvalidArgument. New files get mode 0600, directories 0700; descriptors are close-on-exec. A
-// symbolic link in the last component is never followed to open or remove a file. A directory may
-// be a link (a store on another disk), except in RemoveTree. Errors are those of ErrnoStatus where
-// nothing else is said.
+// symbolic link in the last component is never followed to open or remove a file: opening one is
+// kIoError. A directory may be a link (a store on another disk), except in RemoveTree and
+// LockDirectory. Errors are those of ErrnoStatus where nothing else is said.
 class Env {
  public:
   virtual ~Env() = default;
-  static Env& Default();  // the real file system
+  static Env& Default();  // the real file system; lives as long as the process
 
-  // `exclusive`: fails if the file exists. Otherwise opens the file, creating it if it is missing.
+  // `exclusive`: kIoError if the file exists. Otherwise opens the file with the content that it
+  // has, creating it if it is missing. kIoError: it is not a regular file.
   virtual Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,
                                                              bool exclusive) = 0;
   // Maps a whole file. kIoError: it is not a regular file.
   virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;
-  // As Map, for Io::kPread: holds a descriptor and memory for the loaded ranges. An Env whose files
-  // are in memory anyway need not copy.
+  // As Map, for Io::kPread: holds a descriptor and memory for the loaded ranges, and reads nothing
+  // before Load. An Env whose files are in memory anyway need not copy.
   virtual Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) { return Map(path); }
   // Follows symbolic links of files that are not the store's: models are often links into a cache.
-  // Returns the path itself if it leads nowhere.
+  // Returns the real path, or the path itself if it leads nowhere; no error.
   virtual std::string Resolve(const std::string& path) { return path; }
-  // Replaces `to` if it is there, atomically. Durable only after SyncDirectory.
+  // Replaces the file `to` if it is there, atomically. Durable only after SyncDirectory. kIoError:
+  // the two are on different file systems.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
-  virtual Status Remove(const std::string& path) = 0;           // kMissingFile when not there
-  virtual Status RemoveTree(const std::string& directory) = 0;  // ok when not there
-  // Creates the directory and its parents; ok if it exists. Durable on return: it syncs the
-  // parents.
+  // Removes a file or link, not a directory. kMissingFile when not there.
+  virtual Status Remove(const std::string& path) = 0;
+  // Removes a directory with all that is in it, or a file or link. Ok when not there; after an
+  // error a part may be gone.
+  virtual Status RemoveTree(const std::string& directory) = 0;
+  // Creates the directory and its parents; ok if it exists. Durable on return: it syncs the parents
+  // of those that it creates. kIoError: something else is in the place of one.
   virtual Status MakeDirectory(const std::string& path) = 0;
   // Makes the directory's entries durable: files that were created, renamed or removed in it.
   virtual Status SyncDirectory(const std::string& path) = 0;
-  // The names in a directory, sorted, without "." and "..".
+  // The names in a directory, sorted by bytes, without "." and "..". kMissingFile: it is not there.
   virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;
-  // Describes the path itself without following a link; kNone if nothing is there.
+  // Describes the path itself without following a link; type kNone, and no error, if nothing is
+  // there.
   virtual Result<FileInfo> Info(const std::string& path) = 0;
+  // Whether anything is there, a link that leads nowhere included. Codes of Info.
   Result<bool> Exists(const std::string& path) {
     LECTERN_ASSIGN(const FileInfo info, Info(path));
     return info.type != FileInfo::Type::kNone;
   }
   // Bytes that this user may still write in the directory's file system.
   virtual Result<uint64_t> FreeBytes(const std::string& directory) = 0;
+  // kNotWritable also if the directory is not there or cannot be looked at.
   virtual Access AccessTo(const std::string& directory) = 0;
-  // Locks a file, which is created if it is missing. Waits up to timeout_ms (0: not at all), then
-  // fails with kLocked; the message says whether another process or this one holds the lock.
+  // Locks a file for the caller alone; the file is created if it is missing, and stays. Waits up to
+  // timeout_ms milliseconds (0: not at all), then fails with kLocked, also where this process holds
+  // the lock; the message says which. kIoError: it is not a regular file.
   virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) = 0;
   // Locks a directory, without waiting. kLocked: others hold it in a way that excludes this lease.
-  // kMissingFile: it is not there.
+  // kMissingFile: it is not there. kIoError: it is a link or no directory.
   virtual Result<std::unique_ptr<FileLock>> LockDirectory(const std::string& directory,
                                                           Lease lease) = 0;
-  // The name of the SQLite VFS for the same files; nullptr: SQLite's own.
+  // The name of the SQLite VFS for the same files, valid as long as this Env; nullptr: SQLite's
+  // own.
   virtual const char* sqlite_vfs() const { return nullptr; }
 };
 
 // Opens a file by `io` and makes all of its bytes readable: with kPread the whole file is read now.
+// Codes of Env::Map, or of Env::Mirror and MappedFile::Load.
 Result<std::unique_ptr<MappedFile>> OpenWhole(Env& env, const std::string& path, Io io);
 
-// The parent of a path: "/a" of "/a/b" and of "/a/b/"; "." of "b".
+// The parent of a path: "/a" of "/a/b" and of "/a/b/"; "." of "b"; "/" of "/" and of "".
 std::string ParentDirectory(const std::string& path);
 // Whether a name is one plain component: not empty, ".", "..", and without '/' or NUL.
 bool IsPlainName(std::string_view name);

@@ -15,7 +15,8 @@ class Message {
  public:
   Message() = default;
   Message(std::string text) : text_(std::move(text)) {}
-  Message(const char* text) : text_(text) {}
+  Message(const char* text) : text_(text) {}  // not nullptr
+  // The two wordings; an empty `cli_text` means that both are `text`.
   Message(std::string text, std::string cli_text)
       : text_(std::move(text)), cli_text_(std::move(cli_text)) {}
 

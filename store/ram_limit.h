@@ -17,12 +17,13 @@
 
 namespace lectern {
 
-std::string Mebibytes(uint64_t bytes);  // as text, rounded up, for messages
+// The number of MiB as text without its unit, rounded up, for messages: "2" for 2^20 + 1 bytes.
+std::string Mebibytes(uint64_t bytes);
 
 // Counts the memory that Lectern itself allocates or maps and uses: weights, texts, activations,
 // keys and values of conversations, pages of shards and spills. Does not count the program and its
 // libraries, the host's own allocations, allocator overhead, or the page cache. Thread-safe; create
-// it with std::make_shared.
+// it with std::make_shared. One share is for one thread at a time.
 class RamLimit : public std::enable_shared_from_this<RamLimit> {
  public:
   // Which memory is limited; the option is named "max_ram" or "device_memory".
@@ -31,7 +32,9 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
   explicit RamLimit(uint64_t bytes, Kind kind = Kind::kHost) : bytes_(bytes), kind_(kind) {}
   uint64_t bytes() const { return bytes_; }  // the limit
 
-  // Bytes that are reserved as long as this object lives.
+  // Bytes that are reserved as long as this object lives. Move construction leaves the other share
+  // empty. Assignment swaps: the bytes that the left side held stay reserved until the right side
+  // dies.
   class Share {
    public:
     Share() = default;
@@ -51,25 +54,28 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
     std::shared_ptr<RamLimit> limit_;
     uint64_t bytes_ = 0;
   };
-  // Reserves bytes; droppable pages are dropped to make room. kOutOfMemory (param: the option's
-  // name): the message says how much `what` needs ("the question needs 12 MiB"), how much is
-  // reserved already, what the limit is, and `way_out`.
+  // Reserves bytes; droppable pages are dropped to make room, by calling every owner's `drop` on
+  // this thread. kOutOfMemory (param: the option's name) if the bytes do not fit beside the other
+  // shares; droppable pages do not count here. The message says how much `what` needs ("the
+  // question needs 12 MiB"), how much is reserved already, what the limit is, and `way_out`.
   Result<Share> Reserve(uint64_t bytes, const std::string& what, const Message& way_out);
-  // The same in exchange for an existing (or empty) share, which grows or shrinks to `bytes`. After
-  // an error it is as it was.
+  // The same in exchange for a share of this limit (or an empty one), which grows or shrinks to
+  // `bytes`. After an error it is as it was.
   Status Change(Share& share, uint64_t bytes, const std::string& what, const Message& way_out);
   uint64_t reserved() const { return reserved_.load(); }  // bytes of all shares
 
   // Reports that the number of bytes in droppable pages changed, up or down.
   void AddPages(int64_t bytes) { pages_ += bytes; }
   int64_t pages() const { return pages_.load(); }
-  // Registers an owner of droppable pages. `drop` is called, on any thread and with a lock of this
-  // object held, when room is needed: it lets go of all such pages that are not in use, and of
-  // shares whose content can be restored, and must neither reserve nor register.
+  // Registers an owner of droppable pages; a second call for the same owner replaces its `drop`.
+  // `drop` is called, on any thread and with a lock of this object held, when room is needed: it
+  // lets go of all such pages that are not in use, and of shares whose content can be restored, and
+  // must neither reserve nor register nor unregister.
   void Register(const void* owner, std::function<void()> drop);
-  // `drop` is not called any more when this returns.
+  // `drop` is not called any more when this returns: it waits for a call that runs. Does nothing
+  // for an owner that is not registered.
   void Unregister(const void* owner);
-  // Whether there is no room left for droppable pages.
+  // Whether reservations and droppable pages together exceed the limit, so that pages must go.
   bool IsExceeded() const {
     return static_cast<int64_t>(reserved_.load()) + pages_.load() > static_cast<int64_t>(bytes_);
   }

@@ -31,12 +31,12 @@ uint32_t HeaderCrc(const void* block);
 // one does not verify.
 uint32_t BlockSeed(const ShardHeader& header, uint64_t block);
 
-// Describes the first error in the identity and shape fields ("head_dim is 0"); empty: there is
-// none.
+// Describes the first error in kind, layer and the shape fields ("head_dim is 0"); empty: there is
+// none. Magic, version, offsets and CRCs are not looked at.
 std::string HeaderError(const ShardHeader& header);
 
 // Describes the first error in kind, kv_head, level or reserved of a section of this shard; empty:
-// there is none.
+// there is none. For kinds >= kFirstOptional only reserved is looked at.
 std::string SectionError(const ShardHeader& header, const SectionEntry& entry);
 
 }  // namespace lectern

@@ -61,7 +61,8 @@ struct ShardReader::Impl {
   }
 
   // The checks come in an order such that a cut file is kTruncated, another magic is kCorrupt (no
-  // shard at all), and any other changed byte of the header is kChecksumMismatch. Nothing is used before the header's CRC is checked.
+  // shard at all), and any other changed byte of the header is kChecksumMismatch. Nothing is used
+  // before the header's CRC is checked.
   Status CheckHeaderBlock() {
     const uint64_t size = file->size();
     if (size < sizeof kShardMagic) return Error(Code::kTruncated, "the file is cut short");
@@ -293,9 +294,9 @@ struct ShardReader::Impl {
   }
 
   // Reads and checks what Open needs (header, block table, section table) and fills in the state.
-  // Each check relies on those before it: the CRC comes before any field is used, the version before
-  // what a newer one may mean otherwise, the sizes before the tables are touched, the footer before
-  // the CRCs of blocks are trusted.
+  // Each check relies on those before it: the CRC comes before any field is used, the version
+  // before what a newer one may mean otherwise, the sizes before the tables are touched, the footer
+  // before the CRCs of blocks are trusted.
   Status Load(const Expected& expected) {
     LECTERN_RETURN_IF_ERROR(CheckHeaderBlock());
     LECTERN_RETURN_IF_ERROR(CheckVersion());

@@ -15,7 +15,9 @@
 
 namespace lectern {
 
-// Thread-safe after Open. Spans live as long as the reader.
+// Thread-safe after Open, except as Drop says. Spans and references live as long as the reader.
+// With Io::kMmap a file that is cut or whose disk fails meanwhile is a SIGBUS, not an error
+// (env.h).
 class ShardReader {
  public:
   // The identity that the file must have. Kind and layer always count; fields that are not set are
@@ -31,13 +33,15 @@ class ShardReader {
   // Opens the file by `io` and checks header, footer, block table and section table: sizes, bounds,
   // alignment, overlap, duplicates, version, features, and the identity. Reads no section.
   // kMissingFile; kTruncated: shorter or longer than it says; kChecksumMismatch; kCorrupt: it
-  // contradicts itself or is another shard; kUnsupportedVersion; kIoError.
+  // contradicts itself, is another shard or none at all; kUnsupportedVersion; kIoError;
+  // kLimitExceeded: too many open files; kOutOfMemory.
   static Result<std::unique_ptr<ShardReader>> Open(Env& env, const std::string& path,
                                                    const Expected& expected, Io io = Io::kMmap);
   // Opens the file and hints that Open will read its header and tables. A caller that maps several
-  // files before it opens the first one has the system read all of them at once.
+  // files before it opens the first one has the system read all of them at once. Checks nothing.
+  // Codes of Env::Map and Env::Mirror.
   static Result<std::unique_ptr<MappedFile>> Map(Env& env, const std::string& path, Io io);
-  // The same for a file that is open already; `path` is for messages.
+  // Open for a file that is open already, not nullptr; `path` is for messages.
   static Result<std::unique_ptr<ShardReader>> Open(std::unique_ptr<MappedFile> file,
                                                    const std::string& path,
                                                    const Expected& expected);
@@ -70,21 +74,23 @@ class ShardReader {
   // The bytes of the file; readable only where Verify or Section succeeded.
   const std::byte* data() const;
   // Loads and checks the blocks that [offset, offset + bytes) touches, header included, and
-  // remembers them: the first touch pays, later ones cost one atomic load per block. Codes of
-  // Section.
+  // remembers them: the first touch pays, later ones cost one atomic load per block. Ok for 0
+  // bytes. kCorrupt: the range leaves the payload. kChecksumMismatch; with Io::kPread also
+  // kTruncated and kIoError.
   Status Verify(uint64_t offset, uint64_t bytes) const;
   // Hints that [offset, offset + bytes) will be verified soon: its unverified blocks are read in
-  // the background.
+  // the background. Reports no error; a range past the payload's end is cut.
   void ReadAhead(uint64_t offset, uint64_t bytes) const;
   // Share of the file's blocks that are verified now, in [0, 1].
   double verified_share() const;
-  // Bytes that Drop would free: verified blocks, except those of sections that were read whole.
+  // Bytes that Drop would free: verified blocks, except those that sections read whole touch.
   uint64_t droppable_bytes() const;
-  // Frees these blocks; the next Verify loads and checks them again. With Io::kPread nobody may be
-  // reading them.
+  // Frees these blocks; the next Verify loads and checks them again. Only one call at a time, and
+  // with Io::kPread nobody may be reading or verifying them meanwhile.
   void Drop() const;
-  // Checks every block of the file as it is now, also those verified before; keeps none of them in
-  // memory.
+  // Checks every block of the file, its block table and its footer as they are now, also those
+  // verified before; keeps none of them in memory. Changes nothing that other calls see.
+  // kChecksumMismatch names the first damaged block; with Io::kPread also kTruncated and kIoError.
   Status VerifyAll() const;
 
  private:
@@ -94,7 +100,7 @@ class ShardReader {
 };
 
 // Verify for many small ranges that often lie in the same block as the one before. One thread, and
-// only while nothing is dropped.
+// only while nothing is dropped. The shard must outlive it.
 class VerifiedBlock {
  public:
   explicit VerifiedBlock(const ShardReader& shard) : shard_(shard) {}

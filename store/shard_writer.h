@@ -22,13 +22,15 @@ struct ShardSummary {
 };
 
 // One thread at a time. Until Finish succeeds nothing is visible under the final name; a writer
-// that fails or is destroyed removes its temporary file.
+// that fails or is destroyed removes its temporary file. After any error of any call the shard is
+// gone, and later calls return the same error. After Finish has succeeded every call is kInternal.
 class ShardWriter {
  public:
   // Begins a shard that becomes `directory`/`file`, a plain name. `header` gives the identity and
   // shape fields; the writer fills in magic, version, offsets and CRCs. `temp_dir` and `directory`
-  // must be on one file system. kInternal: the header breaks the format, which is a bug of the
-  // caller. Codes of Env::OpenWritable.
+  // must be there, and on one file system. `env` must outlive the writer. kInternal: the header
+  // breaks the format or `file` is no plain name, which is a bug of the caller. Codes of
+  // Env::OpenWritable.
   static Result<std::unique_ptr<ShardWriter>> Create(Env& env, const std::string& temp_dir,
                                                      const std::string& directory,
                                                      const std::string& file,
@@ -36,15 +38,17 @@ class ShardWriter {
   ~ShardWriter();
 
   // Begins a section at the next aligned offset. A (kind, kv_head, level) may occur once, and must
-  // be one of the format; else kInternal. kLimitExceeded: too many sections. After any error of any
-  // call the shard is gone, and later calls return the same error.
+  // be one of the format; else kInternal. kLimitExceeded: more than kMaxSections. kNoSpace,
+  // kIoError.
   Status BeginSection(SectionKind kind, uint32_t kv_head = 0, uint32_t level = 0);
-  // Appends to the section that was begun last.
+  // Appends to the section that was begun last. `data` may be nullptr where `bytes` is 0.
+  // kInternal: none was begun. kNoSpace, kIoError.
   Status Append(const void* data, size_t bytes);
-  // Writes a whole section in one call.
+  // Writes a whole section in one call. Codes of BeginSection and Append.
   Status AddSection(SectionKind kind, uint32_t kv_head, uint32_t level, const void* data,
                     size_t bytes);
-  // Writes tables and footer, syncs, renames, and syncs the directory. kNoSpace, kIoError,
+  // Writes tables and footer, syncs, renames (which replaces a file of this name), and syncs the
+  // directory; if only that last step fails, it removes the file again. kNoSpace, kIoError,
   // kReadOnly. A failed fsync is never retried, because the system may have dropped the data: the
   // file is discarded.
   Result<ShardSummary> Finish();

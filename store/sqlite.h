@@ -14,16 +14,16 @@
 
 namespace lectern {
 
-// The code for a result code of SQLite. `db`: where the call failed, for the system's errno; may be
-// nullptr.
+// The code for a result code of SQLite that means an error; kInternal for others, SQLITE_OK
+// included. `db`: where the call failed, for the system's errno; may be nullptr.
 Code SqliteCode(sqlite3* db, int rc);
 // Advice for the user, to be appended to an error's message ("; free some disk space and try
-// again"); may be empty. `rc`: SQLite's result code, or 0.
+// again"); may be empty, never nullptr. `rc`: SQLite's result code, or 0. The text is static.
 const char* WayOut(Code code, int rc);
 
 // A prepared statement. Every value is bound, none is pasted into SQL. The first error of any call
 // is kept, and later calls do nothing, so that calls can be chained: ask status() at the end. One
-// thread. `path`, for messages, must outlive it.
+// thread. `db` and `path`, which is for messages, must outlive it.
 class Statement {
  public:
   Statement(sqlite3* db, const std::string& path, const char* sql) : db_(db), path_(path) {
@@ -60,9 +60,9 @@ class Statement {
     rc_ = sqlite3_step(statement_);
     return rc_ == SQLITE_ROW;
   }
-  // Columns of the row, from 0.
+  // Columns of the row, from 0; only after Step returned true. NULL reads as 0 or as no bytes.
   int64_t Int(int column) const { return sqlite3_column_int64(statement_, column); }
-  // Valid until the next Step.
+  // Valid until the next Step or the statement's end.
   std::string_view Bytes(int column) const {
     const void* data = sqlite3_column_blob(statement_, column);
     const int size = sqlite3_column_bytes(statement_, column);
@@ -70,12 +70,15 @@ class Statement {
             data == nullptr ? 0 : static_cast<size_t>(size)};
   }
 
+  // Ok, or the first error, with the code of SqliteCode and WayOut's advice. Ask before another
+  // call on `db`, which replaces SQLite's message.
   Status status() const {
     if (rc_ == SQLITE_OK || rc_ == SQLITE_ROW || rc_ == SQLITE_DONE) return {};
     const Code code = SqliteCode(db_, rc_);
     return Status(code, path_ + ": " + sqlite3_errmsg(db_) + WayOut(code, rc_));
   }
-  // Steps to the end, for statements without rows.
+  // Steps to the end, for statements without rows, and returns status(). kLocked: another process's
+  // transaction lasted longer than the connection's timeout.
   Status Run() {
     while (Step()) {
     }
@@ -91,7 +94,9 @@ class Statement {
 };
 
 // A transaction, which is rolled back unless Commit succeeds. kWrite takes SQLite's write lock at
-// once: a transaction that began by reading could not get it later. Ask begun() first.
+// once: a transaction that began by reading could not get it later. Ask begun() first: it is
+// kLocked if another process writes. A commit that reports a failure may still have happened. `db`
+// and `path` must outlive it.
 class Transaction {
  public:
   enum class Kind { kRead, kWrite };
@@ -120,9 +125,11 @@ struct OpenPlan {
   std::string name;  // for sqlite3_open_v2
   int flags = 0;
 };
-// Decides how to open the catalog; creates the file if it is missing and to be written. kNotFound,
-// kReadOnly, kCorrupt (no regular file), kLocked (a journal that cannot be rolled back),
-// kInvalidArgument.
+// Decides how to open the catalog; creates the empty file (its directory must be there) if it is
+// missing and `writes`. kNotFound (missing and not `writes`), kReadOnly (`writes`, and the
+// directory is not writable or not there), kCorrupt (no regular file), kLocked (a journal on a
+// read-only medium, which cannot be rolled back), kInvalidArgument (an empty path, or one with
+// NUL), codes of Env.
 Result<OpenPlan> PlanOpen(Env& env, const std::string& path, bool writes);
 
 }  // namespace lectern

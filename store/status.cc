@@ -65,6 +65,7 @@ bool IsReading(std::string_view action) {
   return action.starts_with("read") || action.starts_with("map") || action.starts_with("list");
 }
 
+// The code of ErrnoStatus for an errno value.
 Code ErrnoCode(int error, std::string_view action) {
   switch (error) {
     case ENOSPC:

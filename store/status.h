@@ -50,15 +50,17 @@ inline constexpr int kNumCodes = 26;
 // "model_mismatch" and so on; "internal" for a number that is no code.
 std::string_view CodeName(Code code);
 // Exit status of the tools: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch,
-// 5 disk or memory, 6 corrupt store, 130 cancelled.
+// 5 disk or memory, 6 corrupt store, 130 cancelled; 1 for a number that is no code.
 int ExitStatus(Code code);
-// HTTP status with which lectern-server answers this error.
+// HTTP status with which lectern-server answers this error; 200 for kOk, 500 for a number that is
+// no code.
 int HttpStatus(Code code);
 
 // A code, and a message for the user: what is wrong, with which thing, and the way out.
 class [[nodiscard]] Status {
  public:
   Status() = default;  // ok
+  // `code` is not kOk (asserted).
   Status(Code code, Message message) : code_(code), message_(std::move(message)) {
     assert(code != Code::kOk);
   }
@@ -90,8 +92,9 @@ class [[nodiscard]] Status {
 // text>".
 Status ErrnoStatus(int error, std::string_view action, std::string_view path);
 
-// A value, or the Status that explains why there is none. Reading the value of a Result that is not
-// ok is a bug (asserted).
+// A value, or the Status that explains why there is none. Two bugs are asserted: reading the value
+// of a Result that is not ok, and making a Result from a Status that is ok. `status()` of a Result
+// with a value is ok.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -16,8 +16,9 @@ namespace lectern::c_api {
 // Options of one call, copied: nothing points into the caller's memory afterwards, except callbacks
 // and their user pointers. `given`: NULL, or a struct with struct_size; a field of 0 has the
 // default. kInvalidArgument, with the field's name as param: a struct_size of no version, a field
-// that this version does not know, a text or array that is NULL but has a length, or a number that
-// is none of an enumeration.
+// that this version does not know, a text or array that is NULL but has a length, a page number
+// beyond 2^32 - 1, or a number that is none of an enumeration. Ranges and the options' other rules
+// are not checked here. May throw bad_alloc, as every function below may.
 Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given);
 Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given);
 Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given);
@@ -25,13 +26,14 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given);
 Result<CiteRequest> ReadCiteOptions(const lectern_cite_options* given);  // without the text
 // The unit of a text's offsets. kInvalidArgument, param "offset_unit": another number.
 Result<OffsetUnit> ReadOffsetUnit(lectern_offset_unit unit);
-// Parses a JSON object. kInvalidArgument: not JSON, or another kind of value.
+// Parses a JSON object. kInvalidArgument, without param: not JSON, or another kind of value.
 Result<Json> ParseObject(std::string_view json);
 
 // Results. Texts in them are views of the argument: they are valid as long as it is. Numbers that
-// the engine leaves empty become -1 (shares) or 0 (pages), as lectern_c.h says at each field.
+// the engine leaves empty become -1 (shares and divergences) or 0 (pages), as lectern_c.h says at
+// each field. struct_size is this version's; in a receipt it is 0, which WriteStruct replaces.
 lectern_index_estimate ToC(const IndexEstimate& estimate);
-IndexEstimate FromC(const lectern_index_estimate& read);
+IndexEstimate FromC(const lectern_index_estimate& read);  // the inverse; checks nothing
 lectern_counts ToC(const Engine::Counts& counts);
 lectern_index_numbers ToC(const IndexReport& report);
 lectern_collected ToC(const Collected& collected);
@@ -40,7 +42,8 @@ lectern_evidence ToC(const Evidence& evidence);
 lectern_receipt ReceiptOf(const Answer& answer);
 
 // Hands one item of a list to the program's function, on the calling thread; does nothing where the
-// function is NULL. The item and its texts are valid during the call only.
+// function is NULL. The item and its texts are valid during the call only. `user` is passed on as
+// it is.
 void CallBack(const CitedSentence& sentence, lectern_citation_fn on_citation, void* user);
 void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* user);
 void CallBack(const Recovered::Refused& refused, lectern_refused_fn on_refused, void* user);

@@ -21,13 +21,13 @@ enum class HandleKind : uint8_t { kEngine = 1, kSession, kAnswer, kIndexReport, 
 // A ticket is (generation: 32 bits, slot: 28 bits, kind: 4 bits). A slot is used again after its
 // object was freed; its generation then differs, so an old ticket does not find the new object.
 // Thread-safe: one lock for all; no function does more than a few steps under it. Objects are
-// shared: Find keeps one alive while another thread removes it.
+// shared: the pointer that Find returns keeps one alive while another thread removes it.
 class HandleTable {
  public:
   static_assert(sizeof(uintptr_t) == 8, "a ticket has 64 bits");
 
-  // Gives out a ticket, never 0, for an object that is not nullptr. Throws bad_alloc, also when all
-  // 2^28 slots are taken; the table is then as it was.
+  // Gives out a ticket, never 0, for an object that is not nullptr (not checked). Throws bad_alloc,
+  // also when all 2^28 slots are taken or used up; no ticket is then given out.
   uintptr_t Add(HandleKind kind, std::shared_ptr<void> object) {
     const std::lock_guard lock(mutex_);
     if (free_slots_.empty()) {

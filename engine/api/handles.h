@@ -30,8 +30,8 @@ inline Status InvalidArgument(std::string_view param, std::string message) {
 // The calls that run on one handle now, so that another thread can cancel all of them. Thread-safe.
 class RunningCalls {
  public:
-  // Registers a call while it lives; lives on the stack of the call. Neither moved nor copied: the
-  // list has its address.
+  // Registers a call while it lives; lives on the stack of the call, and must not outlive `calls`.
+  // Neither moved nor copied: the list has its address. The constructor may throw bad_alloc.
   class Scope {
    public:
     explicit Scope(RunningCalls& calls) : calls_(calls) {
@@ -128,7 +128,8 @@ Handle* Issue(std::shared_ptr<ObjectOf<Handle>> object) {
   return reinterpret_cast<Handle*>(Handles().Add(HandleTraits<Handle>::kKind, std::move(object)));
 }
 
-// Returns the object behind a handle. nullptr: NULL, freed, or not a handle of this kind.
+// Returns the object behind a handle, which it keeps alive. nullptr: the handle is NULL, freed, or
+// not of this kind.
 template <typename Handle>
 std::shared_ptr<ObjectOf<Handle>> Find(const Handle* handle) noexcept {
   return std::static_pointer_cast<ObjectOf<Handle>>(
@@ -157,8 +158,8 @@ lectern_code Free(Handle* handle) noexcept {
 
 // --- calls --------------------------------------------------------------------------------------
 
-// Returns the error's code and, if the caller gave a place, puts an error handle there; NULL when
-// there is no memory for it.
+// Returns the error's code and, if the caller gave a place (`error` is not NULL), puts an error
+// handle there, which the caller frees; NULL when there is no memory for it. `status` is not ok.
 inline lectern_code Fail(Status status, lectern_error** error) noexcept {
   const auto code = static_cast<lectern_code>(status.code());
   if (!error) return code;
@@ -198,7 +199,8 @@ lectern_code Call(lectern_error** error, Body body) noexcept {
   }
 }
 
-// Sets the place for a result handle to NULL before anything can fail. kInvalidArgument: no place.
+// Sets the place for a result handle to NULL before anything can fail; a handle that was there is
+// not freed. kInvalidArgument: `out` is NULL.
 template <typename Handle>
 Status Clear(Handle** out) {
   if (!out) return InvalidArgument("", "the place for the result is NULL");
@@ -206,20 +208,22 @@ Status Clear(Handle** out) {
   return Status();
 }
 
-// A text argument, as a view; NULL with length 0 is the empty text. kInvalidArgument, with `param`.
+// A text argument of `len` bytes, as a view; NULL with length 0 is the empty text.
+// kInvalidArgument, with `param`: NULL with another length.
 inline Result<std::string_view> View(const char* text, size_t len, const char* param) {
   if (!text && len > 0) return InvalidArgument(param, "text is NULL but its length is not 0");
   return text ? std::string_view(text, len) : std::string_view();
 }
 
-// The same as a copy, for texts that the engine keeps or needs as a std::string.
+// The same as a copy, for texts that the engine keeps or needs as a std::string. Throws bad_alloc.
 inline Result<std::string> Copy(const char* text, size_t len, const char* param) {
   LECTERN_ASSIGN(const std::string_view view, View(text, len, param));
   return std::string(view);
 }
 
-// Returns a string of an object and sets its length if `len` is given; NULL and 0 where there is no
-// object, because the handle was invalid.
+// Returns a string of an object, with a NUL behind it, and sets its length if `len` is not NULL;
+// NULL and 0 where `text` is nullptr, because the handle was invalid. The string lives as long as
+// the object.
 inline const char* Give(const std::string* text, size_t* len) {
   if (len) *len = text ? text->size() : 0;
   return text ? text->c_str() : nullptr;
@@ -237,7 +241,7 @@ inline constexpr size_t kMaxStructSize = 4096;  // bytes; more is no version's
 
 // kInvalidArgument where a size cannot be that of a struct of any version: it has at least
 // struct_size itself, and is a multiple of a pointer's alignment. Otherwise we would read or write
-// past the caller's memory.
+// past the caller's memory. Param "struct_size".
 inline Status CheckStructSize(size_t size) {
   if (size >= sizeof(size_t) && size <= kMaxStructSize && size % alignof(void*) == 0) {
     return Status();
@@ -248,7 +252,8 @@ inline Status CheckStructSize(size_t size) {
 
 // Copies a struct of options that may be of an older or newer version. NULL, and fields that the
 // caller does not know, are 0: the default. Fields that this version does not know must be 0,
-// because ignoring an option that is set would do something else than was asked.
+// because ignoring an option that is set would do something else than was asked: else
+// kInvalidArgument, param "struct_size", as for a size that CheckStructSize refuses.
 template <typename Struct>
 Result<Struct> ReadStruct(const Struct* given) {
   Struct known{};
@@ -265,7 +270,8 @@ Result<Struct> ReadStruct(const Struct* given) {
 }
 
 // Fills the caller's struct, as much as out->struct_size says; fields that only the caller knows
-// become 0. out->struct_size stays. kInvalidArgument: NULL, or no size of a struct.
+// become 0. out->struct_size stays. kInvalidArgument: NULL, or no size of a struct; `out` is then
+// as it was.
 template <typename Struct>
 Status WriteStruct(Struct value, Struct* out) {
   if (!out) return InvalidArgument("", "the place for the result is NULL");

@@ -28,8 +28,10 @@ inline constexpr size_t kMaxQuestionTokens = 8192;
 // thread at a time.
 class DocumentSession : public Session {
  public:
-  // Borrows `backend`; shares everything else, so that a session may outlive its engine.
-  // kModelMismatch if model and document do not belong together, kCorrupt.
+  // Borrows `backend`; shares everything else, so that a session may outlive its engine. `open_ms`:
+  // time in ms that opening took, for the answers' timings. kModelMismatch if model and document do
+  // not belong together; kCorrupt: the document's shape or a token is not its model's; errors of
+  // DeviceStream::Create. May throw bad_alloc.
   static Result<std::unique_ptr<DocumentSession>> Create(std::shared_ptr<const Document> document,
                                                          std::shared_ptr<const Model> model,
                                                          const Backend& backend,
@@ -50,12 +52,14 @@ class DocumentSession : public Session {
   }
   uint64_t dense_bytes() const override { return document_->LayerBytes(); }
 
-  // Runs one forward pass, reading this share of the document's bytes: `ids` follow what the
-  // session has seen. Returns the logits of the last one. After an error the session stands where
-  // it stood.
+  // Runs one forward pass, reading the share `kv_budget` of the document's bytes: the `ids`, 1 to
+  // kMaxQuestionTokens, follow the tokens that have rows, and get rows themselves. `tail`: clusters
+  // that are not read count by their means. Returns the logits [vocab] of the last one, valid until
+  // the next Step or Ask. `cancel` may be nullptr. kCancelled, kBudgetTooSmall, codes of
+  // ShardReader::Verify, errors of the device. After an error the session stands where it stood.
   Result<std::span<const float>> Step(std::span<const int32_t> ids, double kv_budget, bool tail,
                                       const CancelFlag* cancel);
-  // The probe that watches these passes.
+  // The probe that watches these passes; change it between passes only.
   Probe& probe() { return probe_; }
   // How passes choose what they read; first as the document says. Ask sets them from its options.
   struct Settings {
@@ -67,16 +71,19 @@ class DocumentSession : public Session {
   };
   Settings& settings() { return settings_; }
   // Attention of the running pass and layer at another budget, into `output` [kv heads][R,
-  // head_dim]. Callable only from within Probe::on_layer. `bound`: also finds
-  // DocumentRead::missed_bound.
+  // head_dim], which is resized. Reads Probe::attended_again where that is set. Callable only from
+  // within Probe::on_layer. `bound`: also finds DocumentRead::missed_bound. Errors of Step.
   Result<DocumentRead> AttendAgain(double kv_budget, bool tail, std::vector<float>& output,
                                    bool bound = false);
-  // The smallest budget that every layer can serve; 0 without clusters.
+  // The smallest budget that every layer can serve under settings().policies; 0 without clusters.
+  // Codes of Document::SmallestBudget.
   Result<double> SmallestServed(bool tail) const;
-  // Holds the conversation to settings().max_session_rows. Ask calls it after the answer.
+  // Holds the conversation to settings().max_session_rows, if that is not 0: evicts rows for good.
+  // Ask calls it after the answer. The rows must be in memory, as they are with such a limit.
   void CompressRows();
-  const SessionRows& rows() const { return conversation_.rows(); }
-  void Forget();  // forgets everything after the fixed context
+  const SessionRows& rows() const { return conversation_.rows(); }  // empty: on the device
+  // Forgets everything after the fixed context, rows and history. Memory stays reserved.
+  void Forget();
   size_t num_past() const { return conversation_.num_tokens(); }  // tokens after the fixed context
   const Document& indexed() const { return *document_; }
   const Backend& backend() const { return transformer_.backend(); }
@@ -88,7 +95,9 @@ class DocumentSession : public Session {
                   const Backend& backend, std::shared_ptr<ThreadPool> threads,
                   const Placement& placement, std::shared_ptr<DeviceStream> stream, double open_ms);
 
-  Result<Answer> Generate(std::string_view question, const AskOptions& options);  // may throw
+  // Ask, but may throw bad_alloc, and leaves it to Ask to return to where the session stood.
+  Result<Answer> Generate(std::string_view question, const AskOptions& options);
+  // kInvalidArgument with the option as param.
   Status CheckOptions(const AskOptions& options) const;
   // A question rendered by the chat template, and the part of it that must be fed.
   struct NextPrompt {
@@ -96,24 +105,30 @@ class DocumentSession : public Session {
     Prompt rest;               // tokens to feed; its text is the whole rendered text
     bool is_thinking = false;  // the answer begins inside the marks of thinking
   };
+  // Changes nothing. kInvalidArgument: nothing is to be fed (param "question"), or the template
+  // refuses the conversation; codes of ChatTemplate::Render and Encode.
   Result<NextPrompt> PrepareNext(const ChatHistory& history, std::string_view question) const;
   // Begins a turn: forgets rows that the question does not begin with, and returns the tokens that
   // need rows.
   std::vector<int32_t> BeginTurn(const NextPrompt& next);
   // Returns rows and tokens to where they were after BeginTurn, or before it.
   void GiveUpTurn();
-  // Draws tokens and shows them until the answer ends; fills text, tokens and finish reason.
+  // Draws at most `room` tokens and shows them until the answer ends; fills text, counts of tokens
+  // and finish reason, and appends the drawn tokens to `sampled`, the end of the text included.
+  // Being cancelled ends the answer and is no error, nor is lack of memory for more (a note).
+  // Errors of Step.
   Status Decode(std::span<const float> logits, const NextPrompt& next, uint64_t room, double budget,
                 const AskOptions& options, Answer& answer, std::vector<int32_t>* sampled);
   // Adds question and answer to the conversation, after everything else succeeded.
   void KeepTurn(Prompt prompt, std::span<const int32_t> sampled, std::string_view question,
                 const AskOptions& options, const Answer& answer);
-  // Reserves memory for a step of so many tokens and so many rows of the conversation.
+  // Reserves memory for a step of so many tokens and so many rows of the conversation, in exchange
+  // for what was reserved before. Ok without a limit; else kOutOfMemory (RamLimit::Change).
   Status ReserveRam(size_t num_tokens, uint64_t num_rows, double kv_budget);
   // Reserves more rows when the answer's next token needs them. False: there is no memory left.
   bool ReserveNextRow(double kv_budget);
   // The plan at a budget below 1; nullptr: everything is read. `kept` caches it until other
-  // settings are asked for.
+  // settings are asked for, and owns the result. Codes of Document::Plan.
   struct KeptPlan {
     const Document* document;
     PlanPolicies policies;
@@ -125,12 +140,16 @@ class DocumentSession : public Session {
                                     std::optional<KeptPlan>& kept) const;
   // Whether estimates of missed attention were measured with these settings.
   bool IsMeasured(const Document& document, bool tail) const;
+  // Runs all layers with this attention and leaves the last token's logits in logits_. kCancelled;
+  // errors of StepAttention::Attend and of the transformer.
   Status RunLayers(std::span<const int32_t> ids, StepAttention& attention,
                    const CancelFlag* cancel);
   // Prefills the question. If it draws on much of the document, warns in `answer` or, as
-  // options.fallback says, repeats the prefill with everything read and sets `budget` to 1.
+  // options.fallback says, repeats the prefill with everything read and sets `budget` to 1. Errors
+  // of Step.
   Result<std::span<const float>> Prefill(std::span<const int32_t> ids, const AskOptions& options,
                                          double& budget, Answer& answer);
+  // The part of Prefill for such a question, after the first reading; `spread` is for the message.
   Result<std::span<const float>> AnswerWideQuestion(const Spread& spread,
                                                     std::span<const int32_t> ids,
                                                     const AskOptions& options, double& budget,
@@ -139,8 +158,12 @@ class DocumentSession : public Session {
   Result<std::vector<Evidence>> EvidenceByWords(std::string_view question,
                                                 const AskOptions& options,
                                                 const Answer& answer) const;
-  // Sets the answer's evidence, or its warning "no_evidence". Words that cannot be read are a note.
+  // Fills answer.evidence from the squared attention and the words, at most options.max_evidence
+  // passages (0: none). Words that cannot be read give a note, passages that are no evidence a
+  // warning.
   void AddEvidence(std::string_view question, const AskOptions& options, Answer& answer) const;
+  // Warns if the budget was fixed and the divergence predicted at it exceeds
+  // chosen.max_divergence.
   void WarnOfLowBudget(const ChosenBudget& chosen, const AskOptions& options, Answer& answer) const;
 
   const std::shared_ptr<const Document> document_;

@@ -10,6 +10,8 @@
 namespace lectern {
 namespace {
 
+// kLimitExceeded: a text above kMaxCitedBytes. kInvalidArgument, with the field as param: not
+// UTF-8, or a number of citations out of its range.
 Status CheckRequest(const CiteRequest& request) {
   const auto wrong = [](std::string param, std::string reason) {
     std::string message = param + " " + std::move(reason);

@@ -11,15 +11,21 @@
 
 namespace lectern {
 
-// One conversation about one document: follow-up questions see what was said before. One thread at
-// a time. May outlive its engine.
+// One conversation about one document: follow-up questions see the questions and answers before.
+// One thread at a time, except where a function says otherwise. May outlive its engine. Views and
+// references live as long as the session.
 class Session {
  public:
   virtual ~Session() = default;
-  // Answers a question. kInvalidArgument, kBudgetTooSmall (the message has the smallest),
-  // kContextTooLong (numbers in the message), kCancelled only if nothing was decoded yet,
-  // kChecksumMismatch. After an error the session stands where it stood before the call.
+  // Answers a question, and calls the options' functions on this thread while the answer grows.
+  // kInvalidArgument (also history after the first question, and a question that leaves no token to
+  // read), kBudgetTooSmall (the message has the smallest), kContextTooLong (numbers in the
+  // message), kCancelled only if nothing was decoded yet (later the answer ends early, which is no
+  // error), kChecksumMismatch and the other codes of ShardReader::Verify, kLimitExceeded,
+  // kOutOfMemory, errors of the device. After an error the session stands where it stood before the
+  // call. An answer that memory cuts short is no error: its note says so.
   virtual Result<Answer> Ask(std::string_view question, const AskOptions& options) = 0;
+  // The document's row in the catalog, as it was when the session was opened.
   virtual const DocumentRow& document() const = 0;
   virtual std::string_view text() const = 0;  // the document's text
   // Tokenizes `text` alone as the document's model reads it: no template, no control tokens, a

@@ -17,19 +17,23 @@ namespace lectern {
 class SessionAttention {
  public:
   // Shares the stream, which may be nullptr where `placement` has no document, and the placed
-  // document; borrows the rest, and tells `conversation` of the device.
+  // document; borrows the rest but for `placement`, and gives `conversation` the device's rows,
+  // where there is a device.
   SessionAttention(const Placement& placement, std::shared_ptr<DeviceStream> stream,
                    const Document& document, const Transformer& transformer,
                    const ModelConfig& config, Arena& arena, Probe& probe,
                    SessionConversation& conversation);
 
-  // Begins the attention of a pass: the device's if it can do it, else the host's. Errors of
-  // DeviceStep::Begin and HostStep::Begin.
+  // Begins the attention of a pass: the device's if it can do it, else the host's. A probe that
+  // leads layers takes the host and lets go of the device's rows. Never nullptr; the result is
+  // owned here. Errors of DeviceStep::Begin and HostStep::Begin.
   Result<StepAttention*> Begin(const StepPlan& plan);
-  HostStep& host() { return *host_step_; }
-  // Adds evidence that is still on the device to the sums of the plans.
+  HostStep& host() { return *host_step_; }  // is there with a device, too
+  // Adds evidence that is still on the device to the sums of the plans; waits for the device. Does
+  // nothing without one. Errors of DeviceStep::CollectSums.
   Status CollectSums() { return device_step_ ? device_step_->CollectSums() : Status(); }
-  // Lets go of the document's rows on the device.
+  // Lets go of the document's rows on the device, which others may then have; the next Begin takes
+  // them again. Does nothing without a device.
   void ReleaseDevice() {
     if (device_step_) device_step_->Release();
   }

@@ -50,6 +50,7 @@ uint32_t BlocksAtOnce(const CudaDeviceInfo& device, uint32_t shared_bytes) {
   return std::max(fit, 1u) * device.num_multiprocessors;
 }
 
+// Says what is wrong with the arguments of CudaAttend; nullptr: nothing.
 const char* WrongAttend(const CudaAttendArgs& args) {
   if (const char* why = WrongQueries(args.queries)) return why;
   if (!(args.scale > 0) || !(args.softcap >= 0)) return "a scale that is none";

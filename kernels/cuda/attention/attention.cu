@@ -199,6 +199,7 @@ class Attention {
     }
   }
 
+  // Logits that were found before (DeviceKv::logits), in the place of products; -inf past the end.
   __device__ void LoadLogits(uint32_t key, uint32_t first_row, Products& s) const {
     const uint32_t entry = key + 2 * (lane_ % 4);  // of column 0 of s[0]
 #pragma unroll
@@ -333,6 +334,7 @@ class Attention {
     }
   }
 
+  // Stores this warp's rows: their states, or finished rows.
   __device__ void Store() const {
 #pragma unroll
     for (uint32_t of_warp = 0; of_warp < 2 * kRowTiles; ++of_warp) {

@@ -12,6 +12,9 @@
 // with float sums, online softmax. Ours differs: the query heads of a group are rows of one tile,
 // so that KV is read once for all of them; items are numbered by the data alone and lie in one list
 // whatever block runs them, so that results do not depend on the device's scheduling, bit for bit.
+//
+// Calls enqueue and return, as rows.h says; kInvalidArgument: the arguments break the rules below,
+// and nothing was enqueued.
 #ifndef LECTERN_KERNELS_CUDA_ATTENTION_ATTENTION_H_
 #define LECTERN_KERNELS_CUDA_ATTENTION_ATTENTION_H_
 
@@ -94,7 +97,9 @@ struct CudaAttendArgs {
 };
 // Reads each key and value once per tile of query rows (16 of a token's, else 64 or 128). Finished
 // outputs lie within 2^-9 (f16; bf16: 2^-6) * max|v| of AttendScalar on the rounded queries:
-// products of the weights are of the queries' type. No shape but the above is refused.
+// products of the weights are of the queries' type. kInvalidArgument for sources of different
+// dtypes, a head_dim too wide for the GPU's shared memory, and more than 65535 tiles of query rows;
+// no other shape but the above is refused. max_items 0: nothing is done.
 CudaStatus CudaAttend(const CudaStream& stream, const CudaAttendArgs& args);
 
 struct JoinList {
@@ -113,6 +118,9 @@ struct CudaJoinArgs {
   void* output;
   float* lse = nullptr;  // [num_kv_heads][R], -inf where nothing was attended; nullptr: not wanted
 };
+// Joins the states of each head's items and finishes them. kInvalidArgument: neither `output` nor
+// `lse` is wanted, a list lacks states, q8, or a head_dim above 256. No rows or heads: nothing is
+// done.
 CudaStatus CudaJoin(const CudaStream& stream, const CudaJoinArgs& args);
 
 // ---- Items, on the host. A device makes them itself from the rows that it listed (cut_items.h).
@@ -125,16 +133,18 @@ struct AttentionWork {
   std::vector<AttentionItem> items;
   std::vector<uint32_t> item_begin;  // [num_kv_heads + 1]
 };
-// Cuts ranges into items of `rows_per_item` entries (the last of a range has what is left), heads
-// in order, ranges of a head in the order given. Empty ranges give none.
+// Cuts ranges into items of `rows_per_item` (> 0, asserted) entries (the last of a range has the
+// rest), heads in order, ranges of a head in the order given. Empty ranges give none; nor do ranges
+// of a head that is not below num_kv_heads.
 AttentionWork CutAttention(const std::vector<AttentionRange>& ranges, uint32_t num_kv_heads,
                            uint32_t rows_per_item);
-// Items of this many rows, a whole number of key tiles, fill a device once or twice, whatever is
-// left over at the end of each of `num_ranges`: from the shapes alone.
+// Rows per item, a whole number of key tiles and at least one, such that items of `num_rows` rows
+// in `num_ranges` ranges fill a device once or twice, whatever is left over at the end of each
+// range: from the shapes alone. 0 multiprocessors count as one.
 uint32_t AttentionRowsPerItem(uint64_t num_rows, uint64_t num_ranges, uint32_t num_query_rows,
                               uint32_t num_multiprocessors);
-// So many items of that size are cut of any rows at most, but for those that are not full; and so
-// many query rows have all their states.
+// The most full items of that size that are cut of any rows, and the most query rows that the
+// states of all of them have.
 uint64_t MostAttentionItems(uint32_t num_multiprocessors);
 uint64_t MostAttentionStates(uint32_t num_multiprocessors);
 

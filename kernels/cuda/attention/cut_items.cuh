@@ -7,6 +7,7 @@
 
 namespace lectern {
 
+// How many items entries [begin, end) make; 0 if there are none. rows_per_item > 0.
 __device__ __forceinline__ uint32_t ItemsOf(uint32_t begin, uint32_t end, uint32_t rows_per_item) {
   return begin < end ? (end - begin + rows_per_item - 1) / rows_per_item : 0;
 }

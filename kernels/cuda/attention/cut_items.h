@@ -24,10 +24,12 @@ struct CudaCutItemsArgs {
   uint32_t* item_begin = nullptr;  // out [num_kv_heads + 1]
   uint32_t* num_items = nullptr;   // out [1]: at most max_items
 };
-// Says what is wrong with the arguments; nullptr: nothing.
+// Says what is wrong with the arguments (an array missing, 0 heads, rows or items); nullptr:
+// nothing.
 const char* WrongCutItems(const CudaCutItemsArgs& args);
+// Enqueues the cutting, in one block. kInvalidArgument: WrongCutItems, and nothing was enqueued.
 CudaStatus CudaCutItems(const CudaStream& stream, const CudaCutItemsArgs& args);
-// The most items that so many entries in so many ranges can make.
+// The most items that so many entries in so many ranges can make; rows_per_item > 0.
 constexpr uint64_t MostAttentionItems(uint64_t num_entries, uint64_t num_ranges,
                                       uint32_t rows_per_item) {
   return num_entries / rows_per_item + num_ranges;

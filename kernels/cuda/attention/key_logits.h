@@ -17,13 +17,16 @@ struct CudaKeyLogitsArgs {
   DeviceQueries queries;  // R = num_tokens * group
   float scale;            // > 0
   float softcap = 0;      // > 0: of the model's logits
-  DeviceKv source;        // keys and, where given, rows; nothing else of it is looked at
+  // Keys, their dtype and scales, and, where given, rows; nothing else of it is looked at.
+  DeviceKv source;
   const KeyLogitsHead* heads;  // [num_kv_heads], of the device
   uint32_t most_entries;       // of one head
   float* logits;               // out
 };
 // softcap(scale * q_r . k_j) in float, within 1e-5 |q| |k| scale of KeyLogitsScalar on the rounded
-// queries. Each is a sum in one order, whatever ran when.
+// queries. Each is a sum in one order, whatever ran when. Enqueues and returns (rows.h);
+// most_entries 0: nothing is done. kInvalidArgument: the arguments break the rules above, and
+// nothing was enqueued.
 CudaStatus CudaKeyLogits(const CudaStream& stream, const CudaKeyLogitsArgs& args);
 
 }  // namespace lectern

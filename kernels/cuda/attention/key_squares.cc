@@ -9,6 +9,7 @@
 namespace lectern {
 namespace {
 
+// Says what is wrong with the arguments of CudaKeySquares; nullptr: nothing.
 const char* WrongSquares(const CudaKeySquaresArgs& args) {
   if (const char* why = WrongQueries(args.queries)) return why;
   if (!(args.scale > 0) || !(args.softcap >= 0)) return "a scale that is none";

@@ -17,7 +17,8 @@ struct CudaKeySquaresArgs {
   DeviceQueries queries;   // R = num_tokens * group
   float scale;             // > 0
   float softcap = 0;       // > 0: of the model's logits
-  DeviceKv source;         // keys and, where given, rows; nothing else of it is looked at
+  // Keys, their dtype and scales, and, where given, rows; nothing else of it is looked at.
+  DeviceKv source;
   const uint32_t* counts;  // [num_kv_heads], of the device: entries of each head, head after head
   uint32_t most_entries;   // of one head: at least the largest of counts
   const float*
@@ -30,7 +31,10 @@ struct CudaKeySquaresArgs {
   float least = 0;  // a row with a smaller sum of squares is left out of these
 };
 // Sums within 1e-4 relative of those of the rounded queries, and of q8 keys rounded to f16, where
-// logits are below 100; s_rj - lse_r counts as 1 where it is more.
+// logits are below 100; s_rj - lse_r counts as 1 where it is more. Enqueues and returns (rows.h);
+// most_entries 0: nothing is done. kInvalidArgument: the arguments break the rules above (neither
+// sum is wanted, more than kMostSquaresHeads kv heads, too wide a head_dim), and nothing was
+// enqueued.
 CudaStatus CudaKeySquares(const CudaStream& stream, const CudaKeySquaresArgs& args);
 
 }  // namespace lectern

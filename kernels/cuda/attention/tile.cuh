@@ -19,6 +19,7 @@ namespace lectern {
 
 constexpr uint32_t kChunk = 8;  // elements of 16 bytes
 
+// Bytes from a tile's begin to chunk `chunk` of row `row`.
 template <uint32_t kHeadDim>
 __device__ __forceinline__ uint32_t TileOffset(uint32_t row, uint32_t chunk) {
   static_assert(kHeadDim % 64 == 0, "the swizzle needs rows of whole 128 bytes");
@@ -69,7 +70,8 @@ struct HeldRows {
 };
 
 // Starts copies of a tile of keys of 16-bit elements, row `held` of `rows` for the row that a lane
-// holds; kNoRow: zeros, as columns from head_dim on are. A copy of nothing has the address of a row.
+// holds; kNoRow: zeros, as columns from head_dim on are. A copy of nothing has the address of a
+// row.
 template <uint32_t kHeadDim>
 __device__ __forceinline__ void CopyHeldRows(unsigned char* tile, uint32_t head_dim,
                                              const void* rows, uint32_t held) {

@@ -18,9 +18,11 @@ constexpr uint32_t kMostRows = 128;  // of a long one where attention's rows are
 constexpr uint32_t TileWidth(uint32_t head_dim) {
   return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
 }
+// Bytes of shared memory of a tile of 16-bit rows.
 constexpr uint32_t TileBytes(uint32_t num_rows, uint32_t head_dim) {
   return num_rows * TileWidth(head_dim) * 2;
 }
+// Rows of a tile of queries, for so many query rows.
 constexpr uint32_t QueryTileRows(uint32_t num_rows, uint32_t head_dim) {
   if (num_rows <= kFewRows) return kFewRows;
   return num_rows <= kManyRows || TileWidth(head_dim) > 128 ? kManyRows : kMostRows;

@@ -44,6 +44,7 @@ __device__ __forceinline__ void MultiplySlab(const float* points, const float* c
   }
 }
 
+// A block finds the nearest centroids of kAssignTile points, tile by tile of centroids.
 __global__ __launch_bounds__(kAssignThreads) void AssignKernel(const CudaAssignArgs args) {
   WaitForEarlierKernels();
   auto* const points = reinterpret_cast<float*>(SharedMemory());

@@ -20,7 +20,9 @@ struct CudaAssignArgs {
 };
 // In float on ordinary cores: rounded to 16 bits, keys between two centroids would change sides.
 // Products within 1e-5 |p| |c| of AssignNearestScalar (kernels/centroid_scores.h); each is one
-// ascending sum over the columns, so that labels depend on nothing but the numbers.
+// ascending sum over the columns, so that labels depend on nothing but the numbers. Enqueues and
+// returns (rows.h); no points: nothing is done. kInvalidArgument: no centroids or columns, an array
+// that is missing or not aligned, and nothing was enqueued.
 CudaStatus CudaAssign(const CudaStream& stream, const CudaAssignArgs& args);
 
 }  // namespace lectern

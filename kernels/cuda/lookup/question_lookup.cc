@@ -61,6 +61,7 @@ size_t SetQuestionScratch(const DeviceRowCodes& codes, uint32_t num_chosen, uint
   return parts.used;
 }
 
+// Says what is wrong with the arguments of CudaQuestionLookup; nullptr: nothing.
 const char* WrongQuestion(const CudaQuestionLookupArgs& args) {
   if (const char* why = WrongCodesLookup(args)) return why;
   if (args.chosen == nullptr || args.weights == nullptr) return "an array that is missing";

@@ -24,11 +24,13 @@ __device__ __forceinline__ void SoftcapAll(const QuestionPass& pass, float (&log
     for (uint32_t i = 0; i < 4; ++i) logits[n][i] = cap * tanhf(logits[n][i] / cap);
   }
 }
+// The known log mass of a column's query row; -inf: none, or no query row.
 __device__ __forceinline__ float KnownOf(const QuestionPass& pass, uint32_t head, uint32_t column) {
   const CudaQuestionLookupArgs& args = pass.lookup;
   if (args.known_lse == nullptr || column >= args.num_chosen) return NegativeInfinity();
   return args.known_lse[size_t{head} * pass.num_queries + args.chosen[column]];
 }
+// The scores of a head's rows.
 __device__ __forceinline__ float* ScoresOf(const QuestionPass& pass, uint32_t head) {
   return pass.scores + size_t{head} * pass.num_tiles * kRowTile;
 }

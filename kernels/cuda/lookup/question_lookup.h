@@ -35,8 +35,8 @@
 
 namespace lectern {
 
-// Query rows of a kv head that choose. By hand: 32 choosing tokens of 16 query heads. The host looks up
-// for more (engine/gpu/lookup.h).
+// Query rows of a kv head that choose. By hand: 32 choosing tokens of 16 query heads. The host
+// looks up for more (engine/gpu/lookup.h).
 constexpr uint32_t kMostChosenQueries = 512;
 
 struct CudaQuestionLookupArgs : CudaCodesLookupArgs {
@@ -44,13 +44,17 @@ struct CudaQuestionLookupArgs : CudaCodesLookupArgs {
   const float* weights = nullptr;    // [num_chosen], > 0, of sum 1
   uint32_t num_chosen = 0;           // 1 to kMostChosenQueries, at most R
 };
-// Most of it are masses of refined rows: num_refined times num_chosen, the latter filled up to a
-// multiple of 64 (at most 16: to 16).
+// Floats of `scratch` that a lookup needs. Most of them are masses of refined rows: num_refined
+// times num_chosen, the latter filled up to a multiple of 64 (at most 16: to 16).
 size_t CudaQuestionLookupScratch(const DeviceRowCodes& codes, uint32_t num_chosen,
                                  uint32_t num_coded, uint32_t num_refined);
 // Against the rounded queries and rotated queries: logits within 1e-5 scale |q| |k| (what tensor
 // cores round) and tanhf; sums of masses within 1e-5 of all that was summed. An exponent above 80
 // counts as 80, and of a group with rows that are not listed at least 2^-24 is left, as on the CPU.
+// Enqueues and returns (rows.h). kInvalidArgument: the arguments break the rules above, or a
+// head_dim too wide for the GPU's shared memory; nothing was enqueued. After another error some
+// launches may have been. Contents of arrays are not checked. `scratch` and outputs are the call's
+// until the stream has come this far.
 CudaStatus CudaQuestionLookup(CudaStream& stream, const CudaQuestionLookupArgs& args);
 
 // ---- What launches are given

@@ -7,6 +7,7 @@
 
 namespace lectern {
 
+// Reads the data about the keys of a head's cluster, also of one that the head lacks: no keys.
 __device__ __forceinline__ ClusterKeys KeysOf(const DeviceRowCodes& codes, uint32_t head,
                                               uint32_t cluster) {
   const bool is_one = cluster < NumClusters(codes, head);

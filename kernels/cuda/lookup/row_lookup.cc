@@ -53,6 +53,7 @@ size_t SetScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t nu
   return parts.used;
 }
 
+// Says what is wrong with the arguments of CudaRowLookup; nullptr: nothing.
 const char* Wrong(const CudaRowLookupArgs& args) {
   if (const char* why = WrongCodesLookup(args)) return why;
   if (args.queries.num_tokens * args.queries.group > kMostLookupQueries) {

@@ -7,9 +7,11 @@
 
 namespace lectern {
 
+// A logit, bounded where the model has a cap.
 __device__ __forceinline__ float Softcapped(const CudaRowLookupArgs& args, float logit) {
   return args.softcap > 0 ? args.softcap * tanhf(logit / args.softcap) : logit;
 }
+// Index of a head's query row in arrays [num_kv_heads][R].
 __device__ __forceinline__ size_t QueryOf(const CudaRowLookupPass& pass, uint32_t head,
                                           uint32_t query) {
   return size_t{head} * pass.num_queries + query;
@@ -19,6 +21,7 @@ __device__ __forceinline__ float WeightOf(const CudaRowLookupPass& pass, uint32_
   const float* const weights = pass.lookup.row_weights;
   return weights != nullptr ? weights[query] : 1.0f / static_cast<float>(pass.num_queries);
 }
+// The known log mass of a query row (index by QueryOf); -inf: none.
 __device__ __forceinline__ float KnownOf(const CudaRowLookupPass& pass, size_t query) {
   const float* const known = pass.lookup.known_lse;
   return known != nullptr ? known[query] : NegativeInfinity();
@@ -77,6 +80,7 @@ __device__ __forceinline__ void ForEachHeadOf(const CudaRowLookupPass& pass, uin
     if (slots.begin < slots.end) body(head, slots);
   }
 }
+// Elements between two query rows of `logits`.
 __device__ __forceinline__ size_t SlotStride(const CudaRowLookupPass& pass) {
   return size_t{SlotTiles(pass.lookup.num_coded)} * kRowTile;
 }

@@ -35,11 +35,15 @@ constexpr uint32_t kMostLookupQueries = 16;  // query rows of a kv head
 struct CudaRowLookupArgs : CudaCodesLookupArgs {
   const float* row_weights = nullptr;  // [R], >= 0, of sum 1; nullptr: 1 / R each
 };
+// Floats of `scratch` that a lookup of R = num_queries needs.
 size_t CudaRowLookupScratch(const DeviceRowCodes& codes, uint32_t num_queries, uint32_t num_coded,
                             uint32_t num_refined);
 // Tables are MakeSignTables' of the rounded queries, bit for bit. Logits within 1e-6 relative of
 // AddSignLogitsScalar's, what tensor cores round of the centroids' (1e-5 scale |q| |C|) and tanhf;
-// sums of masses within 1e-5.
+// sums of masses within 1e-5. Enqueues and returns (rows.h). kInvalidArgument: the arguments break
+// the rules above, and nothing was enqueued; or the GPU lacks shared memory, where some launches
+// may have been, as after any other error. Contents of arrays are not checked. `scratch` and
+// outputs are the call's until the stream has come this far.
 CudaStatus CudaRowLookup(CudaStream& stream, const CudaRowLookupArgs& args);
 
 // ---- What launches are given

@@ -8,6 +8,7 @@ namespace lectern {
 
 namespace {
 
+// Says what is wrong with the codes for these queries; nullptr: nothing.
 const char* WrongCodes(const DeviceRowCodes& codes, const DeviceQueries& queries) {
   if (codes.planes == nullptr || codes.factors == nullptr || codes.clusters == nullptr ||
       codes.fine_planes == nullptr || codes.fine_factors == nullptr || codes.row_begin == nullptr ||

@@ -5,6 +5,8 @@
 namespace lectern {
 namespace {
 
+// Lists, tile by tile of refined rows, the chosen ones, counts them by head, and marks their
+// scores.
 __global__ __launch_bounds__(kRowThreads, kRowBlocks) void ListKernel(const CudaRowListPass pass) {
   WaitForEarlierKernels();
   const RefinedRows& refined = pass.refined;

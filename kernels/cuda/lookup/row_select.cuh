@@ -20,6 +20,7 @@ struct RowShared {
   float maxima[kRowQueries][kRowWarps], sums[kRowQueries][kRowWarps];
 };
 static_assert(sizeof(RowShared) <= kRowSharedBytes);
+// The block's RowShared; MoreShared is the shared memory after it.
 __device__ __forceinline__ RowShared& Shared() {
   return *reinterpret_cast<RowShared*>(SharedMemory());
 }
@@ -62,6 +63,7 @@ __device__ __forceinline__ uint32_t ClusterRowsEnd(const DeviceRowCodes& codes, 
 __device__ __forceinline__ uint32_t NumClusters(const DeviceRowCodes& codes, uint32_t head) {
   return codes.cluster_begin[head + 1] - codes.cluster_begin[head];
 }
+// Index of a head's group in group_begin and group_clusters.
 __device__ __forceinline__ uint32_t GroupOf(const DeviceRowCodes& codes, uint32_t head,
                                             uint32_t group) {
   return head * (codes.most_groups + 1) + group;
@@ -272,6 +274,8 @@ __device__ __forceinline__ BestRows FindBestRows(const RowSelection& selection, 
 
 // ---- The last launch: a block of its row of blocks after those of all heads cuts items
 
+// Cuts the items, if this block is one of that row; true: it is, and has no other work. All threads
+// of a block come here.
 __device__ __forceinline__ bool IsToCut(const CudaCodesLookupArgs& args) {
   if (blockIdx.y < args.codes.num_kv_heads) return false;
   if (blockIdx.x == 0) CutItems(args.cut, Shared().of_warps);

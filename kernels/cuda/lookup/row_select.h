@@ -71,13 +71,15 @@ struct CudaCodesLookupArgs {
   // wanted.
   CudaCutItemsArgs cut;
 };
-// Says what is wrong with the arguments; nullptr: nothing.
+// Says what is wrong with the arguments that can be seen on the host; nullptr: nothing.
 const char* WrongCodesLookup(const CudaCodesLookupArgs& args);
 
-// Memory in parts, each aligned to 16 bytes.
+// Memory in parts, each aligned to 16 bytes where `scratch` is. With `scratch` nullptr it only
+// counts.
 struct ScratchParts {
   float* scratch;
   size_t used = 0;  // floats
+  // Makes `part` the next `size` elements, and counts them in `used`.
   template <typename T>
   void Take(T*& part, size_t size) {
     part = reinterpret_cast<T*>(scratch + used);
@@ -100,7 +102,8 @@ struct RowSelection {
   uint64_t* tiles;     // [tiles]: what each holds, see CountsBefore
   RowCut* cut;
 };
-// Its parts of scratch memory: first, of all selections, what is 0 at first.
+// Take a selection's parts of scratch memory. TakeZeroed comes first, for all selections: its parts
+// are those that must be 0 at first.
 void TakeZeroed(size_t num_tiles, ScratchParts& parts, RowSelection& selection);
 void TakeRest(ScratchParts& parts, RowSelection& selection);
 
@@ -111,6 +114,7 @@ struct RefinedRows {
   uint16_t* heads;
   float* scores;  // by fine codes
 };
+// Takes the arrays of `refined` from scratch memory.
 void TakeRefined(size_t num_refined, ScratchParts& parts, RefinedRows& refined);
 
 // The last list, of those whose score by fine codes is among the best.
@@ -124,6 +128,7 @@ struct CudaRowListPass {
   uint32_t* counts;           // in: 0; out [num_kv_heads]: how many of each
 };
 
+// Fills in all of `list` but its parts of scratch memory.
 void SetList(const CudaCodesLookupArgs& args, float* scores, CudaRowListPass& list);
 
 }  // namespace lectern

@@ -13,7 +13,7 @@ struct CudaRowCosinesArgs {
 };
 // Finds the cosine of the angle between rows: <before, after> / (|before| |after|), 1 where a row
 // is zero. The result is within 1e-5 of the same in double; each is a sum in one order, whatever
-// ran when.
+// ran when. Enqueues and returns; kInvalidArgument as rows.h says.
 CudaStatus CudaRowCosines(const CudaStream& stream, const CudaRowCosinesArgs& args);
 
 }  // namespace lectern

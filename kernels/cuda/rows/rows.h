@@ -1,8 +1,10 @@
 // Row-wise operations of a transformer on a CUDA device.
 //
 // Rule for every function here: pointers are of the stream's device; the work is enqueued and the
-// call returns; one thread at a time per stream. kInvalidArgument: what the comments ask for does
-// not hold, nothing was enqueued. Otherwise errors are those of the stream (device.h).
+// call returns; one thread at a time per stream. kInvalidArgument: the arguments break what the
+// comments ask for (a pointer that is nullptr, a shape, a type, an alignment), or there are too
+// many rows for a launch; nothing was enqueued. Otherwise errors are those of the stream
+// (device.h). No rows: nothing is done. The content of arrays is not checked.
 #ifndef LECTERN_KERNELS_CUDA_ROWS_ROWS_H_
 #define LECTERN_KERNELS_CUDA_ROWS_ROWS_H_
 
@@ -24,8 +26,8 @@ struct DeviceRows {
   size_t stride = 0;
 };
 
-// Whether the view is one of rows: a plain type, columns within the stride, aligned as its
-// elements.
+// Whether the view is one of rows: a plain type, at least one column, columns within the stride,
+// and, if there are rows, data that is not nullptr and aligned as its elements.
 bool AreRows(const DeviceRows& rows);
 
 // kernels/rms_norm.h
@@ -83,14 +85,14 @@ struct CudaStoreRowsArgs {
   void* output;  // [num_heads][rows_per_head][head_dim]
   f16* scales;   // q8: [num_heads][rows_per_head][head_dim / 32]
   uint32_t rows_per_head;
-  uint32_t first_position;         // and M more must fit into rows_per_head
+  uint32_t first_position;         // and M more must fit into rows_per_head; with *step unchecked
   const uint32_t* step = nullptr;  // of the device: what a graph that is launched again moves on by
 };
 // Bits of FromFloatRows (kernels/convert.h).
 CudaStatus CudaStoreRows(const CudaStream& stream, const CudaStoreRowsArgs& args);
 
 // Rows of some arrays, each to the same places of another: row i of `from` becomes row places[i] of
-// `to`.
+// `to`. Places are not checked.
 struct CudaPlaceRowsArgs {
   static constexpr uint32_t kMostArrays = 4;
   struct Array {
@@ -103,6 +105,7 @@ struct CudaPlaceRowsArgs {
   const uint32_t* places = nullptr;  // [num_rows], of the device; all different
   uint32_t num_rows = 0;
 };
+// Copies bits. `from` and `to` must not overlap.
 CudaStatus CudaPlaceRows(const CudaStream& stream, const CudaPlaceRowsArgs& args);
 
 }  // namespace lectern

@@ -1,4 +1,4 @@
-// The checks of launches' arguments, in one place.
+// The checks of launches' arguments, in one place. Pure functions of the host.
 #ifndef LECTERN_KERNELS_CUDA_RUNTIME_CHECKS_H_
 #define LECTERN_KERNELS_CUDA_RUNTIME_CHECKS_H_
 
@@ -8,23 +8,29 @@
 
 namespace lectern {
 
+// kInvalidArgument: launch `name` does not take its arguments because of `why`. Both texts must
+// live forever.
 inline CudaStatus Refused(const char* name, const char* why) {
   return {CudaCode::kInvalidArgument, name, why};
 }
 
+// Whether an address is a multiple of `bytes` (> 0); nullptr is.
 inline bool IsAligned(const void* data, size_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % bytes == 0;
 }
 
-constexpr uint32_t kMostGridY = 65535;
+constexpr uint32_t kMostGridY = 65535;  // CUDA's limit for a grid's y and z, in blocks
 
-// GPUs of one generation differ in it: an A100 has 163 KiB for a block, an RTX 30 or 40 has 99.
+// Whether the stream's device has the shared memory that a block of the launch asks for. GPUs of
+// one generation differ in it: an A100 has 163 KiB for a block, an RTX 30 or 40 has 99.
 inline bool HasShared(const CudaStream& stream, const CudaGrid& grid) {
   return grid.shared_bytes <= stream.device().shared_bytes_per_block;
 }
+// The reason to give where HasShared is false.
 constexpr const char* kTooWide = "a head_dim too wide for this GPU's shared memory";
 
-// So many blocks for `count` things; false: more than a grid's x can hold.
+// Sets `blocks` to the number of blocks for `count` items, `per_block` (> 0) each. False: a grid's
+// x cannot hold so many, and `blocks` means nothing.
 inline bool SetBlocks(size_t count, size_t per_block, uint32_t& blocks) {
   const size_t needed = count / per_block + (count % per_block != 0);
   blocks = static_cast<uint32_t>(needed);

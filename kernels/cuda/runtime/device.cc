@@ -23,6 +23,7 @@ struct Loaded {
   std::string why;
 };
 
+// Loads the library and takes its table; or says why it cannot.
 Loaded Load() {
   const std::string beside = OwnDirectory() + kLibrary;
   void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -8,6 +8,8 @@
 // Thread rule: a stream is used by one thread at a time; different streams by different threads.
 // Work of a stream runs in the order it was enqueued, and errors of it may show up at any later
 // call for that stream, at the latest in Wait(). After kFailed a device is lost to the process.
+// Errors are CudaStatus; only lack of host memory throws (bad_alloc). Moving by assignment swaps
+// the two sides.
 #ifndef LECTERN_KERNELS_CUDA_RUNTIME_DEVICE_H_
 #define LECTERN_KERNELS_CUDA_RUNTIME_DEVICE_H_
 
@@ -21,22 +23,27 @@
 
 namespace lectern {
 
-// "cuda: rms_norm: out of memory" and the way out.
+// "CUDA: rms_norm: out of memory" and the way out, for the user; of a status that is not ok.
 std::string CudaMessage(const CudaStatus& status);
 
 // The table of liblectern_cuda.so.1, loaded at the first call: from the directory of the code that
-// calls, then by the system's search path. nullptr: not there, or of another version; `why` says.
+// calls, then by the system's search path. nullptr: not there, or of another version; `why` (may be
+// nullptr) says. Later calls return the same. Any thread; the table lives forever.
 const CudaKernels* LoadCudaKernels(std::string* why);
 
 // Devices that these kernels can run on, in the driver's order. kNoGpu where there is none,
-// kDriverTooOld, kGpuTooOld where all are below compute capability 8.0.
+// kDriverTooOld, kGpuTooOld where all are below compute capability 8.0, kFailed. `devices` is
+// replaced; after an error its content means nothing.
 CudaStatus ListCudaDevices(const CudaKernels& kernels, std::vector<CudaDeviceInfo>& devices);
 
 // An ordered queue of work on one device. Moved, not copied; waits for its work when destroyed.
 class CudaStream {
  public:
+  // Creates a stream on device number `device` and puts it into `stream`, whose former queue is
+  // waited for and freed first, also before an error. Takes the device into use. kGpuTooOld: below
+  // compute capability 8.0; kNoGpu, kOutOfDeviceMemory, kFailed. `kernels` must outlive the stream.
   static CudaStatus Create(const CudaKernels& kernels, int device, CudaStream& stream);
-  CudaStream() = default;
+  CudaStream() = default;  // no queue: only Create and assignment may follow
   CudaStream(CudaStream&& from) noexcept { *this = std::move(from); }
   CudaStream& operator=(CudaStream&& from) noexcept {
     std::swap(kernels_, from.kernels_);
@@ -49,7 +56,8 @@ class CudaStream {
   const CudaKernels& kernels() const { return *kernels_; }
   CudaStreamHandle* handle() const { return handle_; }
   const CudaDeviceInfo& device() const { return info_; }
-  CudaStatus Wait();  // until all that was enqueued has run
+  // Waits until all enqueued work has run; returns its first error.
+  CudaStatus Wait();
 
  private:
   const CudaKernels* kernels_ = nullptr;
@@ -61,7 +69,10 @@ class CudaStream {
 template <typename T>
 class DeviceBuffer {
  public:
-  // kOutOfDeviceMemory leaves `buffer` empty. Waits for nothing.
+  // Puts memory of the stream's device into `buffer`, whose former memory is released first. An
+  // error (kOutOfDeviceMemory, kFailed) leaves it empty. `size` may be 0. Waits for other threads'
+  // recordings (CudaGraph), and, to release memory, for the device; else for nothing. Not for a
+  // thread that records.
   static CudaStatus Create(const CudaStream& stream, size_t size, DeviceBuffer& buffer) {
     buffer = DeviceBuffer();
     if (size > SIZE_MAX / sizeof(T)) return {CudaCode::kOutOfDeviceMemory, "allocate", "too large"};
@@ -84,7 +95,7 @@ class DeviceBuffer {
     std::swap(size_, from.size_);
     return *this;
   }
-  // Waits for the device where work may still use it.
+  // Waits for the device where work may still use it, and for other threads' recordings.
   ~DeviceBuffer() {
     if (data_ != nullptr) kernels_->release(device_, data_);
   }
@@ -92,7 +103,10 @@ class DeviceBuffer {
   T* data() const { return data_; }  // of the device: not to be followed on the host
   size_t size() const { return size_; }
 
-  // Enqueued; the host's memory must stay as it is until the stream has come this far.
+  // These copy `count` elements from or to the buffer's element `at` on, or set all bytes.
+  // Enqueued: until the stream has come this far, the host's memory must stay as it is (Upload) or
+  // is not filled yet (Download). kInvalidArgument: more than the buffer holds. 0 elements are
+  // fine.
   CudaStatus Upload(CudaStream& stream, const T* from, size_t count, size_t at = 0) const {
     if (at > size_ || count > size_ - at) {
       return {CudaCode::kInvalidArgument, "upload", "more than the buffer holds"};
@@ -117,12 +131,13 @@ class DeviceBuffer {
 };
 
 // Memory of the host that a device copies to and from: `size` elements, pinned, which is fast, or,
-// where that cannot be had, pageable. Contents undefined.
+// where that cannot be had, pageable. Contents undefined. Its owner keeps it until the copies
+// ended.
 template <typename T>
 class HostBuffer {
  public:
   HostBuffer() = default;
-  // std::bad_alloc.
+  // Throws std::bad_alloc where there is no pageable memory either.
   HostBuffer(const CudaStream& stream, size_t size) : size_(size) {
     void* data = nullptr;
     const bool is_pinned =
@@ -162,11 +177,15 @@ class HostBuffer {
 // microseconds.
 class CudaGraph {
  public:
+  // From here to End, by the same thread, the stream's work is recorded and does not run. Device
+  // memory and streams that other threads make or free wait for End. kInvalidArgument: this thread
+  // records already; kFailed. After an error nothing is recorded.
   static CudaStatus Begin(CudaStream& stream) {
     return stream.kernels().begin_capture(stream.handle());
   }
-  // Nothing of it has run. Between Begin and End nothing is copied from or to the host, and nobody
-  // waits.
+  // Ends the recording and puts it into `graph`, whose former recording is freed; none of its work
+  // has run. Between Begin and End nothing may be copied from or to the host, and nobody may wait
+  // for the stream. After an error (kFailed) the graph is empty and the recording has ended.
   static CudaStatus End(CudaStream& stream, CudaGraph& graph);
   CudaGraph() = default;
   CudaGraph(CudaGraph&& from) noexcept { *this = std::move(from); }
@@ -177,7 +196,7 @@ class CudaGraph {
   }
   ~CudaGraph();
   // Enqueues the recorded work again, with the pointers and sizes of the recording; the buffers
-  // must still be there.
+  // must still be there. kInvalidArgument: the graph is empty.
   CudaStatus Launch(CudaStream& stream) const {
     if (handle_ != nullptr) return kernels_->launch_graph(stream.handle(), handle_);
     return {CudaCode::kInvalidArgument, "launch a graph", "none was recorded"};

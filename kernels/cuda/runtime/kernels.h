@@ -87,14 +87,16 @@ struct CudaKernels {
   uint32_t version;
 
   // Any thread.
-  CudaStatus (*count_devices)(int* count);
+  CudaStatus (*count_devices)(int* count);  // kNoGpu: no driver, *count is 0
   CudaStatus (*describe_device)(int device, CudaDeviceInfo* info);
   CudaStatus (*measure_memory)(int device, uint64_t* free_bytes);  // takes the device into use
+  // `bytes` may be 0; *data is then an address all the same. Releasing waits for the device's work.
   CudaStatus (*allocate)(int device, size_t bytes, void** data);
   void (*release)(int device, void* data);
   // Memory of the host that the device copies from and to fast.
   CudaStatus (*allocate_pinned)(int device, size_t bytes, void** data);
   void (*release_pinned)(void* data);
+  // free_stream waits for the stream's work.
   CudaStatus (*create_stream)(int device, CudaStreamHandle** stream);
   void (*free_stream)(CudaStreamHandle* stream);
   // Whether its kernels come while those before them end, where the device can; from the start they
@@ -102,13 +104,14 @@ struct CudaKernels {
   void (*set_overlap)(CudaStreamHandle* stream, bool is_wanted);
   void (*free_graph)(CudaGraphHandle* graph);
 
-  // Enqueue, but for wait.
+  // Enqueue, but for wait. Of 0 bytes: nothing, whatever the pointers are.
   CudaStatus (*copy_to_device)(CudaStreamHandle*, void* to, const void* from, size_t bytes);
   CudaStatus (*copy_from_device)(CudaStreamHandle*, void* to, const void* from, size_t bytes);
   CudaStatus (*copy_on_device)(CudaStreamHandle*, void* to, const void* from, size_t bytes);
   CudaStatus (*fill)(CudaStreamHandle*, void* to, uint8_t byte, size_t bytes);
   CudaStatus (*wait)(CudaStreamHandle*);
-  // From begin to end by one thread. Memory and streams of others wait for the end.
+  // From begin to end by one thread. Memory and streams of others wait for the end. *graph is
+  // nullptr after an error; free_graph frees it.
   CudaStatus (*begin_capture)(CudaStreamHandle*);
   CudaStatus (*end_capture)(CudaStreamHandle*, CudaGraphHandle** graph);
   CudaStatus (*launch_graph)(CudaStreamHandle*, CudaGraphHandle* graph);
@@ -150,7 +153,8 @@ struct CudaKernels {
 
 }  // namespace lectern
 
-// The one symbol of liblectern_cuda.so.1.
+// The one symbol of liblectern_cuda.so.1. Returns the same table each time, never nullptr; any
+// thread.
 extern "C" __attribute__((visibility("default"))) const lectern::CudaKernels* lectern_cuda_kernels(
     void);
 

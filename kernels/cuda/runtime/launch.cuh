@@ -8,6 +8,7 @@
 
 namespace lectern {
 
+// A stream of the table. One thread at a time.
 struct CudaStreamHandle {
   int device;
   cudaStream_t stream;
@@ -16,7 +17,9 @@ struct CudaStreamHandle {
   bool overlaps = false;  // see Launch
 };
 // For what waits for the whole device, as cublasDestroy and cudaFree do: that is not permitted
-// while any stream of it records a graph, and ends the recording. Not for the thread that records.
+// while any stream of it records a graph, and ends the recording. The constructor waits until no
+// other thread records, and none begins to while the object lives. On the thread that records
+// itself it does not wait, and protects nothing.
 class WhileNobodyRecords {
  public:
   WhileNobodyRecords();
@@ -27,10 +30,12 @@ class WhileNobodyRecords {
   const bool is_alone_;
 };
 
+// Frees cuBLAS's handle and memory of a stream whose work has ended, where there are any.
 void FinishMatMul(CudaStreamHandle* handle);
-// Whether this device runs code in which kernels wait for earlier ones themselves.
+// Whether the thread's current device runs code in which kernels wait for earlier ones themselves.
 bool KernelsCanOverlap();
 
+// CUDA's result as a status; `during` must live forever.
 inline CudaStatus ToStatus(cudaError_t error, const char* during) {
   switch (error) {
     case cudaSuccess:

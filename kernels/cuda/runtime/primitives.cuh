@@ -63,6 +63,7 @@ __device__ __forceinline__ void CopyAsync16(void* to, const void* from, uint32_t
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes)
                : "memory");
 }
+// Makes the copies that this thread has started since the last call one group.
 __device__ __forceinline__ void CommitCopies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -83,6 +84,7 @@ __device__ __forceinline__ uint64_t LoadRelaxed(const uint64_t* from) {
 __device__ __forceinline__ void StoreRelaxed(uint64_t* to, uint64_t value) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }
+// StoreRelaxed; the tests' emulation shows the value to others late, as a device may.
 __device__ __forceinline__ void StoreLate(uint64_t* to, uint64_t value) { StoreRelaxed(to, value); }
 
 // ---- ex2.approx.ftz (9.7.3.21): within 2^-22 of 2^x relatively; 0 below 2^-126.
@@ -247,6 +249,7 @@ __device__ __forceinline__ float BlockSum(float x, float* of_warps) {
   __syncthreads();
   return sum;
 }
+// The largest x of the threads of a block, likewise.
 __device__ __forceinline__ float BlockMax(float x, float* of_warps) {
   x = LaneMax<kWarpSize>(x);
   if (threadIdx.x % kWarpSize == 0) of_warps[threadIdx.x / kWarpSize] = x;

@@ -155,6 +155,7 @@ CudaStatus BeginCapture(CudaStreamHandle* handle) {
   if (!is_recording) recordings.unlock_shared();
   return ToStatus(error, "record a graph");
 }
+// The recording's lock is given back whatever happens.
 CudaStatus EndCapture(CudaStreamHandle* handle, CudaGraphHandle** result) {
   *result = nullptr;
   cudaGraph_t graph = nullptr;
@@ -180,6 +181,7 @@ void FreeGraph(CudaGraphHandle* graph) {
   delete graph;
 }
 
+// The table with every function of this library in its place.
 CudaKernels MakeTable() {
   CudaKernels table = {};
   table.version = kCudaKernelsVersion;
