@@ -23,28 +23,40 @@ namespace lectern {
 // --- the engine -------------------------------------------------------------------------------
 
 // Thread-safe. Sessions ask concurrently, and those of one model share passes over its weights.
-// Only one Index runs at a time; others get kLocked.
+// Only one Index or ChangePlan runs at a time; others get kLocked. A call that needs a model or
+// document that is not open yet waits while another call opens one. Models stay loaded as long as
+// the engine. Where there is no store, every call on documents but Index, IndexFile, Estimate and
+// Import is kNotFound, param "store".
 class Engine {
  public:
-  // Opens nothing yet: the store and models are opened when they are first needed.
+  // Starts the engine's threads, reads a chat template's file and finds the GPU that the options
+  // name. The store and models are opened when they are first needed. kInvalidArgument, with the
+  // option as param; kLimitExceeded: the system starts no more threads; kOutOfMemory; codes of
+  // FindChatSource and ChooseDevice.
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
   // Cleans, tokenises, prefills, clusters and commits `bytes`. All or nothing: on error the store
-  // is as before, except for a checkpoint from which the next call continues. Indexing the same
-  // document again does nothing (`existed`). kEmptyDocument, kContextTooLong, kNoSpace, kReadOnly,
-  // kLocked, kCancelled, model errors.
+  // is as before, except for a checkpoint from which the next call continues, and for the digest
+  // and quantised weights of the model, for which a missing store is created. Indexing the same
+  // document again does nothing (`existed`). kInvalidArgument, kEmptyDocument, kLimitExceeded (more
+  // than 1 GiB), kContextTooLong, kNoSpace, kReadOnly, kLocked, kOutOfMemory, kCancelled, kIoError,
+  // codes of FindOllamaModel, Model::Load and the device.
   virtual Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) = 0;
   // The same for a text file, which is read here. Also the codes of ReadTextFile
   // (engine/indexing/text_file.h). `source` and `path` of the options are set from the file.
   virtual Result<IndexReport> IndexFile(const std::string& path, const IndexOptions& options) = 0;
-  // Estimates what Index would cost, and changes nothing. Codes of Index.
+  // Estimates what Index would cost. Changes no document, and does not call on_progress; the model
+  // is loaded, which may keep its digest and quantised weights in a store that is there. Codes of
+  // Index without kLocked.
   virtual Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) = 0;
 
-  // Opens a conversation. `document` is an id, a name, the end of a source's path that includes a
-  // folder and fits one document, or empty for the only one (kAmbiguous lists them, kNotFound if
-  // there is none). kModelMismatch names both sides; kMissingFile, kTruncated, kChecksumMismatch,
-  // kCorrupt; kCancelled while a model is read.
+  // Opens a conversation, and the document and its model where they are not open yet; keeps the
+  // model's digest and quantised weights in the store. `document` is an id, a name, the end of a
+  // source's path that includes a folder and fits one document, or empty for the only one
+  // (kAmbiguous lists them, kNotFound if there is none); kNotReady: it is not indexed to the end.
+  // kModelMismatch names both sides; codes of Document::Open, Model::Load, FindOllamaModel and the
+  // device; kCancelled while a model is read.
   virtual Result<std::unique_ptr<Session>> Open(std::string_view document,
                                                 const CancelFlag* cancel = nullptr) = 0;
 
@@ -54,30 +66,38 @@ class Engine {
   };
   virtual Counts counts() = 0;
 
-  virtual Result<std::vector<DocumentRow>> List() = 0;  // ready and building
-  // Finds a ready document as Open does, without opening it.
+  virtual Result<std::vector<DocumentRow>> List() = 0;  // ready and building; codes of Catalog
+  // Finds a ready document as Open does, without opening it. kNotFound, kAmbiguous, kNotReady,
+  // codes of Catalog.
   virtual Result<DocumentRow> Find(std::string_view document) = 0;
+  // The shards of a document that Find or List returned. Codes of Catalog.
   virtual Result<std::vector<ShardSummary>> Shards(const DocumentRow& document) = 0;
   // Checks every shard of the document (empty: of every document): sizes and identities, or with
   // `full` every byte. Returns the first damage of each damaged document; empty: all good.
+  // Documents that are not ready are passed over. kOutOfMemory: a document could not be checked;
+  // codes of Find.
   virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;
   // Finds the passages that support a text, sentence by sentence, by their words. No model is
-  // needed, so that kModelMismatch does not occur. The result keeps the document open.
-  // kInvalidArgument, kLimitExceeded, else errors of Open.
+  // needed. The result keeps the document open. kInvalidArgument, kLimitExceeded (kMaxCitedBytes),
+  // codes of Find, Document::Open and Document::words.
   virtual Result<CitedText> Cite(std::string_view document, const CiteRequest& request) = 0;
-  // The stored plan. kBudgetTooSmall if the document's budget is below the least cost of a step;
-  // errors of Open.
+  // The stored plan. No model is needed. kBudgetTooSmall if the document's budget is below the
+  // least cost of a step; codes of Find, Document::Open and Document::StoredPlan.
   virtual Result<DocumentPlan> ShowPlan(std::string_view document) = 0;
   // Changes the plan of asks that name none. The document is copied to a new generation, and its
   // model measures a few questions again. All or nothing. kInvalidArgument also if the document
   // lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch, kNoSpace, kReadOnly,
   // kLocked, errors of Open.
   virtual Status ChangePlan(std::string_view document, const PlanChange& change) = 0;
-  // Removes a document by id with all its names, or a name alone; a document goes with its last
-  // name. Readers no longer find it at once; files are deleted when nobody reads them. Also removes
-  // documents whose indexing was not finished.
+  // Removes a document by id (or, if `document` is empty, the only one) with all its names, or a
+  // name alone; a document goes with its last name. Readers no longer find it at once; files are
+  // deleted when nobody reads them. Also removes documents whose indexing was not finished. The end
+  // of a path is kNotFound here. kAmbiguous, kReadOnly, kLocked, codes of RemoveNamed.
   virtual Result<Removed> Remove(std::string_view document) = 0;
-  // These are explained in store/store.h and store/bundle.h.
+  // These are explained, with their codes, in store/store.h and store/bundle.h; all but Export take
+  // the store's lock. Collect also removes quantised weights that no document needs, and gives a
+  // store that lost its catalog an empty one. Import creates a missing store; an empty `name` means
+  // the name that the document was exported with.
   virtual Result<Collected> Collect() = 0;
   virtual Result<Recovered> Recover() = 0;
   virtual Status Seal() = 0;

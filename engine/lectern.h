@@ -7,10 +7,11 @@
 // thread. Strings are UTF-8, spans and views are not kept after the call, offsets count bytes.
 // Handles are move-only; a moved-from one answers kInvalidHandle. Errors are values: kCamel stands
 // for LECTERN_CAMEL of lectern_c.h, and unless a call says otherwise everything is as it was before
-// the call. Nothing throws, except your callbacks (an exception ends the call and passes through
-// it) and std::bad_alloc of strings and vectors made here. An option that is empty or 0 has its
-// default. Where a struct names its counterpart in lectern_c.h, that one explains it field by
-// field.
+// the call. LECTERN_OUT_OF_MEMORY may come of any call. Nothing throws, except your callbacks (an
+// exception ends the call and passes through it; one of on_token or on_warning passes when the call
+// has ended by itself) and std::bad_alloc of strings and vectors made here. An option that is empty
+// or 0 has its default. Where a struct names its counterpart in lectern_c.h, that one explains it
+// field by field.
 #ifndef LECTERN_ENGINE_LECTERN_H_
 #define LECTERN_ENGINE_LECTERN_H_
 
@@ -189,11 +190,13 @@ class Answer {
 // One conversation about one document: follow-ups see what was said before.
 class Session {
  public:
-  // kInvalidArgument, kBudgetTooSmall (the message has the smallest), kContextTooLong, kLocked (an
-  // ask of this session runs), kCancelled only when nothing was decoded yet, kChecksumMismatch.
-  // After an error the session stands where it stood.
+  // kInvalidArgument (also a question without text), kBudgetTooSmall (the message has the
+  // smallest), kContextTooLong, kLocked (an ask of this session runs), kCancelled only when nothing
+  // was decoded yet, kChecksumMismatch, kOutOfMemory. After an error the session stands where it
+  // stood; an answer that was cut short, also by an exception of a callback, belongs to the
+  // conversation.
   Result<Answer> Ask(std::string_view question, const AskOptions& options = {});
-  void Cancel();  // ends the ask that runs now, within 250 ms
+  void Cancel();  // ends the ask that runs now, within 250 ms; does nothing where none runs
   // The indexed text, into which all offsets point. Valid until the session is destroyed.
   std::string_view text() const;
   // Returns the tokens that the document's model reads `text` as, by itself, without template and
@@ -281,7 +284,7 @@ struct PlanChange {  // lectern_plan_options
 };
 struct Damage {
   std::string document, name;  // id and name
-  Error error;                 // the first damage of this document
+  Error error;                 // the first damage of this document: code and message alone
 };
 struct DamageList {
   std::vector<Damage> damaged;  // empty: all good
@@ -341,22 +344,30 @@ struct EngineOptions {          // lectern_engine_options
 // kAmbiguous (the message lists them).
 class Engine {
  public:
-  // Opens nothing yet: the store and models are opened when they are needed. kInvalidArgument.
+  // Starts the engine's threads and finds the GPU, if one is asked for. The store and models are
+  // opened when they are needed. kInvalidArgument, kOutOfMemory, kLimitExceeded (threads).
   static Result<Engine> Create(const EngineOptions& options);
 
   // Prefills `bytes`, clusters its keys, commits its shards. Minutes, not seconds. All or nothing:
-  // on error the store is as before, except for a checkpoint from which the same call goes on.
-  // kEmptyDocument, kContextTooLong, kNoSpace, kReadOnly, kLocked, kCancelled, model errors.
+  // on error the store is as before, except for a checkpoint from which the same call goes on, and
+  // for the digest and quantised weights of the model, for which a missing store is created.
+  // kInvalidArgument, kEmptyDocument, kLimitExceeded (more than 1 GiB), kContextTooLong, kNoSpace,
+  // kReadOnly, kLocked (also while another Index or ChangePlan of this engine runs), kCancelled,
+  // kIoError, model errors.
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options = {});
   // The same of a text file, which is read here: kNotFound, kInvalidArgument (a folder, a PDF),
   // kEmptyDocument, kIoError say which it is. It is its own source.
   Result<IndexReport> IndexFile(std::string_view path, const IndexOptions& options = {});
-  // Estimates what Index would cost, and changes nothing. Codes as Index.
+  // Estimates what Index would cost. Changes no document, and does not call on_progress; the model
+  // is loaded, which may keep its digest and quantised weights in the store. Codes as Index,
+  // without kLocked.
   Result<lectern_index_estimate> Estimate(std::string_view bytes, const IndexOptions& options = {});
   void Cancel();  // ends the Index, Estimate and Open calls that run now, within 250 ms
 
-  // kModelMismatch (names both sides), kMissingFile, kTruncated, kChecksumMismatch, kCorrupt,
-  // kCancelled. The session keeps what it needs of the engine.
+  // Opens a conversation, and the document and its model where they are not open yet, which may
+  // keep the model's digest and quantised weights in the store. kNotReady, kModelMismatch (names
+  // both sides), kMissingFile, kTruncated, kChecksumMismatch, kCorrupt, kCancelled, model errors.
+  // The session keeps what it needs of the engine.
   Result<Session> Open(std::string_view document = {});
 
   // Finds the passages that support `text`, sentence by sentence, by words and without a model
@@ -365,22 +376,28 @@ class Engine {
                          const CiteOptions& options = {});
 
   lectern_counts counts() const;  // what this engine did since it was made
-  Result<DocumentList> List();    // ready and building. kCorrupt, kIoError, as the next three
+  // The documents that are ready or building. kNotFound: there is no store; kCorrupt, kIoError. The
+  // next three have these codes, too, and kNotReady.
+  Result<DocumentList> List();
   Result<Document> Find(std::string_view document = {});  // what it stands for; opens nothing
   Result<DocumentDetails> Show(std::string_view document = {});
-  // How asks that name nothing share out its budget. kBudgetTooSmall: it is below a step's cost.
+  // How asks that name nothing share out its budget; the document is opened, not its model.
+  // kBudgetTooSmall: it is below a step's cost; codes of Open.
   Result<DocumentPlan> ShowPlan(std::string_view document = {});
   // Makes another plan that one; what is empty or 0 stays. kInvalidArgument also where the document
   // lacks the statistics of a policy; kBudgetTooSmall, kNoSpace, kReadOnly, kLocked, codes of Open.
+  // All or nothing; Cancel does not end it.
   Result<Done> ChangePlan(std::string_view document, const PlanChange& change);
-  // Checks the shards of the document (empty: of every document): sizes and identities, or all
-  // bytes. Damage is in the value; errors are what kept it from looking.
+  // Checks the shards of the document (empty: of every document that is ready): sizes and
+  // identities, or all bytes. Damage is in the value; errors are what kept it from looking.
   enum class Depth { kHeaders, kEveryByte };
   Result<DamageList> Verify(std::string_view document, Depth depth);
 
-  // These change the store, as lectern_engine_* do: kReadOnly, kLocked.
-  // Remove removes the document with all its names if it is called by its id, and else the name; a
-  // document goes with its last name.
+  // These but Export change the store, as lectern_engine_* do, with their codes: kNotFound (no
+  // store, but for Import), kReadOnly, kLocked.
+  // Remove removes the document with all its names if it is called by its id (or is the only one
+  // and `document` is empty), and else the name; a document goes with its last name. The end of a
+  // path is kNotFound here.
   Result<Removed> Remove(std::string_view document);
   Result<Collected> Collect();                     // files that no reader can reach
   Result<Recovered> Recover();                     // the catalog, from the documents' shards
@@ -397,10 +414,12 @@ class Engine {
 
 // --- JSON ---------------------------------------------------------------------------------------
 
-Result<std::string> ToJson(const Error& error);  // {"error":{…}} as tools and the server print it
+// {"error":{…}} as tools and the server print it. kInvalidArgument: its code is LECTERN_OK.
+Result<std::string> ToJson(const Error& error);
 Result<std::string> ToJson(const lectern_index_estimate& estimate);  // as `--estimate --json`
-// A string member of a JSON object, and the object with one set. kNotFound: no such member;
-// kInvalidArgument: no object, or the member no string.
+// A string member of a JSON object, and the object with one set, replaced or added, on one line
+// with sorted keys. kNotFound (GetString): no such member; kInvalidArgument: no object, or the
+// member no string.
 Result<std::string> GetString(std::string_view json, std::string_view key);
 Result<std::string> SetString(std::string_view json, std::string_view key, std::string_view value);
 

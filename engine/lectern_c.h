@@ -9,7 +9,11 @@
  *    Strings that you get belong to the handle that they came from, or to the callback's duration,
  *    and have a NUL behind their last byte; `len` may be NULL.
  *  - Fallible calls return lectern_code. On failure the out handle is NULL and *error, when `error`
- *    is given, is set: free it. It stays NULL only when there is no memory left for it.
+ *    is given, is set: free it. It stays NULL only when there is no memory left for it. Every call
+ *    may give LECTERN_OUT_OF_MEMORY and LECTERN_INVALID_HANDLE; LECTERN_INVALID_ARGUMENT is also
+ *    for a place of a result that is NULL, a text or array that is NULL but has a length, and a
+ *    struct_size of no version. Calls that read the store may also give LECTERN_CORRUPT and
+ *    LECTERN_IO_ERROR, and where there is none LECTERN_NOT_FOUND with param "store".
  *    Nothing is thread-local. Nothing throws, prints, exits, or reads the environment (except
  *    LECTERN_BACKEND).
  *  - Codes and fields are only ever added, at the end. struct_size = sizeof(the struct) says which
@@ -196,7 +200,9 @@ typedef struct lectern_engine_options {
   size_t adapter_len;
 } lectern_engine_options;
 
-/* Opens nothing yet: the store and models are opened when they are needed. */
+/* Starts the engine's threads, reads a chat template's file and finds the GPU, if one is asked for.
+ * The store and models are opened when they are needed. LECTERN_INVALID_ARGUMENT, with the option
+ * as param; LECTERN_LIMIT_EXCEEDED: the system starts no more threads. */
 LECTERN_API lectern_code lectern_engine_create(const lectern_engine_options* options,
                                                lectern_engine** engine, lectern_error** error);
 /* Sessions and calls that still use the engine keep it alive; it is destroyed with the last of
@@ -311,7 +317,7 @@ typedef struct lectern_index_options {
    * NFC. */
   const char* source;
   size_t source_len;
-  const char* path; /* that the user gave, absolute, where it is a link to the source; empty: none */
+  const char* path; /* that the user gave, absolute, if it is a link to the source; empty: none */
   size_t path_len;
   uint32_t keep_versions; /* 1: the version before stays, reachable by its id */
   uint32_t reserved;      /* 0 */
@@ -349,7 +355,12 @@ typedef struct lectern_index_estimate {
  * is as before, except for a checkpoint from which the same call continues. Indexing the same
  * document again does nothing (`existed`); with `again` it is indexed anew and replaced when that
  * is done: open sessions keep the old generation. One at a time: a second call gets
- * LECTERN_LOCKED. */
+ * LECTERN_LOCKED. The digest and quantised weights of the model are kept in the store also after an
+ * error; for them a missing store is created. LECTERN_INVALID_ARGUMENT, LECTERN_EMPTY_DOCUMENT,
+ * LECTERN_LIMIT_EXCEEDED (more than 1 GiB), LECTERN_CONTEXT_TOO_LONG, LECTERN_NO_SPACE,
+ * LECTERN_READ_ONLY, LECTERN_CANCELLED; of the model LECTERN_NOT_FOUND, LECTERN_AMBIGUOUS,
+ * LECTERN_UNSUPPORTED_MODEL, LECTERN_MALFORMED_MODEL, LECTERN_UNSAFE_FORMAT, LECTERN_MISSING_FILE,
+ * LECTERN_TRUNCATED. */
 LECTERN_API lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,
                                               const lectern_index_options* options,
                                               lectern_index_report** report, lectern_error** error);
@@ -362,12 +373,16 @@ LECTERN_API lectern_code lectern_engine_index_file(lectern_engine* engine, const
                                                    const lectern_index_options* options,
                                                    lectern_index_report** report,
                                                    lectern_error** error);
-/* Estimates the cost of indexing. *estimate: set its struct_size before; unchanged on failure. */
+/* Estimates the cost of indexing, with the codes of lectern_engine_index but LECTERN_LOCKED.
+ * Changes no document and does not call on_progress; the model is loaded, which may keep its digest
+ * and quantised weights in a store that is there. *estimate: set its struct_size before; unchanged
+ * on failure. */
 LECTERN_API lectern_code lectern_engine_estimate(lectern_engine* engine, const char* bytes,
                                                  size_t len, const lectern_index_options* options,
                                                  lectern_index_estimate* estimate,
                                                  lectern_error** error);
-/* The estimate as the JSON object that `index-document --estimate --json` prints. */
+/* The estimate, which is not NULL and has its struct_size, as the JSON object that
+ * `index-document --estimate --json` prints. */
 LECTERN_API lectern_code lectern_index_estimate_json(const lectern_index_estimate* estimate,
                                                      lectern_text** json, lectern_error** error);
 
@@ -592,12 +607,16 @@ enum lectern_offset_units {
  * that is being indexed is LECTERN_NOT_READY, whose message says what to wait for. The first
  * session of a model takes as long as opening it, and, if it is new to the store, hashing it. A
  * document stays open, with its verified parts in memory and on its GPU, while one of its sessions
- * lives: if each question has a session of its own, keep another one that is never asked. */
+ * lives: if each question has a session of its own, keep another one that is never asked. Opening
+ * may keep the model's digest and quantised weights in the store. LECTERN_NOT_FOUND,
+ * LECTERN_MODEL_MISMATCH (the message names both sides), LECTERN_MISSING_FILE, LECTERN_TRUNCATED,
+ * LECTERN_CHECKSUM_MISMATCH, LECTERN_UNSUPPORTED_VERSION, LECTERN_CANCELLED
+ * (lectern_engine_cancel), and codes of the model as lectern_engine_index. */
 LECTERN_API lectern_code lectern_session_open(lectern_engine* engine, const char* document,
                                               size_t document_len, lectern_session** session,
                                               lectern_error** error);
-/* The indexed text, into which all offsets point. Valid until the session is freed. No NUL is behind
- * it. */
+/* The indexed text, into which all offsets point. Valid until the session is freed. No NUL is
+ * behind it. */
 LECTERN_API const char* lectern_session_text(const lectern_session* session, size_t* len);
 
 typedef struct lectern_token { /* never grows: it comes in arrays */
@@ -616,12 +635,15 @@ LECTERN_API lectern_code lectern_session_tokenize(const lectern_session* session
                                                   void* user, lectern_error** error);
 /* Asks a question. Follow-ups see what was said before, including answers that were cut short.
  * LECTERN_CANCELLED only when nothing was decoded yet. One ask at a time: a second one gets
- * LECTERN_LOCKED. After an error the session stands where it stood. */
+ * LECTERN_LOCKED. LECTERN_INVALID_ARGUMENT (also a question without text),
+ * LECTERN_BUDGET_TOO_SMALL, LECTERN_CONTEXT_TOO_LONG, LECTERN_CHECKSUM_MISMATCH. After an error the
+ * session stands where it stood. */
 LECTERN_API lectern_code lectern_session_ask(lectern_session* session, const char* question,
                                              size_t question_len,
                                              const lectern_ask_options* options,
                                              lectern_answer** answer, lectern_error** error);
-/* Ends the ask of this session that runs now, within 250 ms. Any thread. */
+/* Ends the ask of this session that runs now, within 250 ms; LECTERN_OK also where none runs. Any
+ * thread. */
 LECTERN_API lectern_code lectern_session_cancel(lectern_session* session);
 LECTERN_API lectern_code lectern_session_free(lectern_session* session);
 
@@ -655,13 +677,15 @@ LECTERN_API const char* lectern_answer_warning(const lectern_answer* answer, siz
                                                size_t* len);
 LECTERN_API size_t lectern_answer_evidence_count(const lectern_answer* answer);
 /* The best first, by the words of question and answer (score) and by attention (mass). *evidence:
- * set its struct_size before; unchanged on failure. */
+ * set its struct_size before; unchanged on failure. LECTERN_INVALID_ARGUMENT, param "": no such
+ * index. */
 LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, size_t index,
                                                  lectern_evidence* evidence);
 /* *receipt: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_answer_receipt(const lectern_answer* answer,
                                                 lectern_receipt* receipt);
-/* The object that `ask-document --json` prints, its offsets in `unit`. */
+/* The object that `ask-document --json` prints, its offsets in `unit`. LECTERN_INVALID_ARGUMENT,
+ * param "offset_unit": no such unit. */
 LECTERN_API lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_unit unit,
                                              lectern_text** json, lectern_error** error);
 /* An answer keeps the document of its session open until it is freed. */
@@ -764,11 +788,14 @@ typedef struct lectern_damage {
 } lectern_damage;
 typedef void (*lectern_damage_fn)(const lectern_damage* damage, void* user);
 
-/* These three call back per item and give everything as JSON; either may be NULL. */
+/* lectern_engine_list, _show and _verify call back per item and give everything as JSON; either may
+ * be NULL. The list has the documents that are ready or building. */
 LECTERN_API lectern_code lectern_engine_list(lectern_engine* engine,
                                              lectern_document_fn on_document, void* user,
                                              lectern_text** json, lectern_error** error);
-/* One document and its shards. `document`: as in lectern_session_open. */
+/* One document that is ready, and its shards; nothing is opened but, for the JSON, its plan (null
+ * where it cannot be told). `document`, and the codes LECTERN_NOT_FOUND, LECTERN_AMBIGUOUS and
+ * LECTERN_NOT_READY: as in lectern_session_open. */
 LECTERN_API lectern_code lectern_engine_show(lectern_engine* engine, const char* document,
                                              size_t document_len, lectern_document_fn on_document,
                                              lectern_shard_fn on_shard, void* user,
@@ -794,12 +821,14 @@ typedef struct lectern_document_plan {
   double divergence;      /* predicted at kv_budget; below 0: not measured */
 } lectern_document_plan;
 typedef void (*lectern_plan_fn)(const lectern_document_plan* plan, void* user);
-/* Calls back once. LECTERN_BUDGET_TOO_SMALL where the stored budget is below what a step costs. */
+/* Calls back once. Opens the document, not its model. LECTERN_BUDGET_TOO_SMALL where the stored
+ * budget is below what a step costs; codes of lectern_session_open. */
 LECTERN_API lectern_code lectern_engine_show_plan(lectern_engine* engine, const char* document,
                                                   size_t document_len, lectern_plan_fn on_plan,
                                                   void* user, lectern_error** error);
-/* Checks the shards of the document (empty: of every document): sizes and identities, or with
- * `full` every byte. LECTERN_OK also when damage was found: it is in the items. */
+/* Checks the shards of the document (empty: of every document that is ready): sizes and identities,
+ * or with `full` every byte. LECTERN_OK also when damage was found: it is in the items, one for
+ * each damaged document. */
 LECTERN_API lectern_code lectern_engine_verify(lectern_engine* engine, const char* document,
                                                size_t document_len, int32_t full,
                                                lectern_damage_fn on_damage, void* user,
@@ -816,13 +845,19 @@ typedef struct lectern_plan_options {
   double max_divergence; /* (0, 100], nats a token */
 } lectern_plan_options;
 /* Changes the plan of asks that name none. The document is copied to a new generation, not indexed
- * again, and its model answers a few questions to calibrate it. All or nothing. */
+ * again, and its model answers a few questions to calibrate it. All or nothing;
+ * lectern_engine_cancel does not end it. LECTERN_INVALID_ARGUMENT (also where the document lacks
+ * the statistics of a policy), LECTERN_BUDGET_TOO_SMALL, LECTERN_NO_SPACE, LECTERN_READ_ONLY,
+ * LECTERN_LOCKED, codes of lectern_session_open. */
 LECTERN_API lectern_code lectern_engine_plan(lectern_engine* engine, const char* document,
                                              size_t document_len,
                                              const lectern_plan_options* options,
                                              lectern_error** error);
-/* Removes by id the document with all its names, or by name this name alone; the document goes with
- * its last name. Readers no longer find it at once; files are deleted when nobody reads them. */
+/* Removes by id (or, if `document` is empty, the only one) the document with all its names, or by
+ * name this name alone; the document goes with its last name. Readers no longer find it at once;
+ * files are deleted when nobody reads them. Documents whose indexing was not finished are removed,
+ * too. The end of a path is LECTERN_NOT_FOUND here. LECTERN_AMBIGUOUS, LECTERN_READ_ONLY,
+ * LECTERN_LOCKED. */
 LECTERN_API lectern_code lectern_engine_remove(lectern_engine* engine, const char* document,
                                                size_t document_len, lectern_error** error);
 typedef struct lectern_removed {
@@ -845,10 +880,11 @@ typedef struct lectern_collected {
   uint64_t in_use;      /* generations that are still being read: a later collection's */
   uint64_t unknown;     /* directories with documents that the catalog does not know; left alone */
 } lectern_collected;
-/* Removes files that no reader can reach: generations that were removed or replaced, and leftovers
- * of interrupted writers. Unknown directories are for lectern_engine_recover. *collected: may be
- * NULL, else set its struct_size before; unchanged on failure. `json`, may be NULL:
- * {"generations","files", "in_use","unknown":[directories]}. */
+/* Removes files that no reader can reach: generations that were removed or replaced, leftovers of
+ * interrupted writers, and quantised weights that no document needs. Unknown directories are for
+ * lectern_engine_recover; a store that lost its catalog gets an empty one. LECTERN_READ_ONLY,
+ * LECTERN_LOCKED. *collected: may be NULL, else set its struct_size before; unchanged on failure.
+ * `json`, may be NULL: {"generations","files", "in_use","unknown":[directories]}. */
 LECTERN_API lectern_code lectern_engine_collect(lectern_engine* engine,
                                                 lectern_collected* collected, lectern_text** json,
                                                 lectern_error** error);
@@ -864,23 +900,31 @@ typedef struct lectern_refused {
 typedef void (*lectern_refused_fn)(const lectern_refused* refused, void* user);
 /* Rebuilds the catalog from the documents' shards if it is damaged, and adds what it lacks. Calls
  * back for each document adopted and each directory refused, which stays as it is: LECTERN_OK also
- * then. *replaced, may be NULL: 1 if the catalog was damaged and has been replaced. `json`, may be
- * NULL: {"documents":[…],"refused":[{"directory","code","message"}],"replaced"}. */
+ * then. LECTERN_READ_ONLY, LECTERN_LOCKED. *replaced, may be NULL: 1 if the catalog was damaged and
+ * has been replaced; it is written on success alone. `json`, may be NULL:
+ * {"documents":[…],"refused":[{"directory","code","message"}],"replaced"}. */
 LECTERN_API lectern_code lectern_engine_recover(lectern_engine* engine,
                                                 lectern_document_fn on_document,
                                                 lectern_refused_fn on_refused, void* user,
                                                 int32_t* replaced, lectern_text** json,
                                                 lectern_error** error);
-/* Refuses changes from now on and leaves no journal: ready for a read-only medium. Removing the
- * file SEALED in the store undoes it. */
+/* Refuses changes from now on (LECTERN_READ_ONLY) and leaves no journal: ready for a read-only
+ * medium. Removing the file SEALED in the store undoes it. LECTERN_OK if it is sealed already;
+ * LECTERN_LOCKED. */
 LECTERN_API lectern_code lectern_engine_seal(lectern_engine* engine, lectern_error** error);
-/* One document as a single checksummed file, which must not be there yet. */
+/* Writes one document as a single checksummed file, which must not be there yet:
+ * LECTERN_INVALID_ARGUMENT. Every byte is verified on the way. All or nothing.
+ * LECTERN_CHECKSUM_MISMATCH, LECTERN_NO_SPACE, LECTERN_LOCKED (it is being removed), and the codes
+ * of lectern_engine_show. */
 LECTERN_API lectern_code lectern_engine_export(lectern_engine* engine, const char* document,
                                                size_t document_len, const char* path,
                                                size_t path_len, lectern_error** error);
 /* Takes such a file into the store and calls back with the document. `name` empty: the name it had,
  * with a number if another document has that. The file is its source. All or nothing. Creates the
- * store if there is none. *existed, may be NULL: 1 if the document was there. `json`, may be NULL:
+ * store if there is none. LECTERN_INVALID_ARGUMENT (the name), LECTERN_MISSING_FILE,
+ * LECTERN_TRUNCATED, LECTERN_CHECKSUM_MISMATCH, LECTERN_UNSUPPORTED_VERSION,
+ * LECTERN_LIMIT_EXCEEDED, LECTERN_NO_SPACE, LECTERN_READ_ONLY, LECTERN_LOCKED. *existed, may be
+ * NULL: 1 if the document was there, and only its names changed. `json`, may be NULL:
  * {"document","name","existed","note"}. */
 LECTERN_API lectern_code lectern_engine_import(lectern_engine* engine, const char* path,
                                                size_t path_len, const char* name, size_t name_len,
@@ -890,7 +934,8 @@ LECTERN_API lectern_code lectern_engine_import(lectern_engine* engine, const cha
 
 /* --- JSON, for tools that print and read what the engine does -------------------------------- */
 
-/* {"error":{…}} as tools and the REST endpoint print it. `param` may be empty. */
+/* {"error":{…}} as tools and the REST endpoint print it. `param` may be empty.
+ * LECTERN_INVALID_ARGUMENT: `code` is LECTERN_OK. */
 LECTERN_API lectern_code lectern_error_json(lectern_code code, const char* message,
                                             size_t message_len, const char* param, size_t param_len,
                                             lectern_text** json, lectern_error** error);
@@ -899,7 +944,8 @@ LECTERN_API lectern_code lectern_error_json(lectern_code code, const char* messa
 LECTERN_API lectern_code lectern_json_get_string(const char* json, size_t json_len, const char* key,
                                                  size_t key_len, lectern_text** value,
                                                  lectern_error** error);
-/* The JSON object with the string member `key` set to `value`. */
+/* The JSON object with the string member `key` set to `value`, replaced or added; on one line, with
+ * sorted keys. LECTERN_INVALID_ARGUMENT: `json` is no object. */
 LECTERN_API lectern_code lectern_json_set_string(const char* json, size_t json_len, const char* key,
                                                  size_t key_len, const char* value,
                                                  size_t value_len, lectern_text** result,

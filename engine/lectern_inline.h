@@ -29,6 +29,8 @@ std::string_view View(const char* (*read)(const Handle*, size_t*), const Handle*
   return text ? std::string_view(text, len) : std::string_view();
 }
 
+// The error of a C call that returned `code`; frees `handle`. One without a handle, which is memory
+// that ran out, has the code's name as its message.
 inline Error TakeError(lectern_code code, lectern_error* handle) {
   const Owned<lectern_error> error(handle);
   if (!error) return {code, lectern_code_name(code), {}};
@@ -56,6 +58,7 @@ Result<Done> Run(Call call) {
   return Done{};
 }
 
+// Runs a C call like Take's whose out handle is a text, and returns a copy of it.
 template <typename Call>
 Result<std::string> TakeText(Call call) {
   auto text = Take<lectern_text>(call);
@@ -63,6 +66,7 @@ Result<std::string> TakeText(Call call) {
   return std::string(View(lectern_text_data, text->get()));
 }
 
+// For a call whose stop token was set already: the C functions would forget the cancel.
 inline Error Stopped() { return {LECTERN_CANCELLED, "stopped before it began", {}}; }
 
 // Carries a C++ callback through C: keeps an exception until the C call has returned, and ends the
@@ -73,6 +77,8 @@ struct Callback {
   std::stop_token stop = {};
   std::exception_ptr thrown = nullptr;
 
+  // Calls the function. A C callback that returns nothing cannot pass the answer on: the call then
+  // goes on after an exception, but a function of void is not called again.
   template <typename... Args>
   int32_t StopAfter(Args&&... args) noexcept {  // 0: go on
     try {
@@ -88,7 +94,9 @@ struct Callback {
       return 1;
     }
   }
+  // Whether C has to call back: also without a function, for the stop token.
   bool is_needed() const { return function || stop.stop_possible(); }
+  // Throws the exception kept, if any; to be called once C has returned.
   void Rethrow() const {
     if (thrown) std::rethrow_exception(thrown);
   }
@@ -114,10 +122,13 @@ T Read(lectern_code (*read)(const Handle*, T*), const Handle* handle) {
   read(handle, &value);
   return value;
 }
+// Lends C a text, which must outlive the call.
 inline void Put(std::string_view from, const char*& data, size_t& len) {
   data = from.data(), len = from.size();
 }
 
+// Options as C takes them: views into `options` and pointers to the callbacks, which must stay
+// where they are until the C call has returned.
 inline lectern_engine_options ToC(const EngineOptions& options) {
   auto c = Sized<lectern_engine_options>();
   Put(options.store, c.store, c.store_len);
@@ -279,6 +290,7 @@ inline DocumentPlan FromC(const lectern_document_plan& item) {
           item.max_divergence,
           item.divergence};
 }
+// Each adds an item that C reports, copied, to the value that the call returns.
 inline void Append(DocumentList& list, const lectern_document& item) {
   list.documents.push_back(FromC(item));
 }
@@ -323,7 +335,8 @@ inline void Append(CitedText& cited, const lectern_citation& item) {
   if (item.evidence) cited.sentences.back().passages.push_back(FromC(*item.evidence));
 }
 
-// Runs a C call that reports items by callback and everything as JSON; returns both.
+// Runs a C call that reports items by callback and everything as JSON; returns both. An error drops
+// the items reported before it.
 template <typename Value, typename Call>
 Result<Value> Collect(Call call) {
   Value value;

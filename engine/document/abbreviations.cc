@@ -96,6 +96,7 @@ constexpr std::string_view kNeedNext =
     "do dos "
     "das em na no com à ao são";
 
+// A set of words, given as one text with spaces between them, to which it keeps views.
 struct Words {
   explicit Words(std::string_view list) {
     for (size_t at = 0; at < list.size();) {
@@ -122,6 +123,7 @@ std::string SmallLetters(std::string_view word) {
   return small;
 }
 
+// The lists together; the first one that has a word decides.
 struct Abbreviations {
   Words never{kNever}, number{kNumber}, may_end{kMayEnd};
   StopAfter Find(std::string_view word) const {

@@ -16,7 +16,9 @@ enum class StopAfter {
 };
 
 // `word`: the text between white space or an opening bracket and the full stop, which is no part of
-// it; it may have stops inside ("e.g"). Binary search in a table; never fails.
+// it; it may have stops inside ("e.g"). "DR" counts as "Dr"; a compound unknown as a whole
+// ("Dipl.-Ing") counts as its part behind the last hyphen. kEnds also for an empty word and for one
+// of more than 16 bytes. Binary search in a table.
 StopAfter StopAfterWord(std::string_view word);
 
 // Whether sentences often begin with this word, as it is written ("The", "Der", "Les"), and names
@@ -24,11 +26,13 @@ StopAfter StopAfterWord(std::string_view word);
 bool BeginsSentences(std::string_view word);
 
 // Whether a German number with a full stop before `next` is an ordinal: "am 3. Mai", "der 2. Rat".
-// `previous` stands before the number.
+// `previous` stands before the number; both are words as written, and may be empty. True wherever
+// `next` is a month or the like; else if `previous` is an article or preposition and `next` is no
+// word that sentences begin with.
 bool IsOrdinalBetween(std::string_view previous, std::string_view next);
 
 // Whether a line or page that ends with this word cannot be the end of a sentence: articles,
-// prepositions and conjunctions ("the", "und", "avec"), in any case.
+// prepositions and conjunctions ("the", "und", "avec"), in small letters or ASCII capitals.
 bool NeedsNextWord(std::string_view word);
 
 }  // namespace lectern

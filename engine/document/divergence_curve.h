@@ -12,25 +12,30 @@ namespace lectern {
 
 // The mean divergence of a token of an answer, KL(exact || at the budget) in nats, by kv budget.
 // Log divergence is linear in log budget between measured budgets and, by the nearest two, beyond
-// them; it never grows with the budget.
+// them; with a single measured budget it falls with the root of the budget. It never grows with the
+// budget.
 struct DivergenceCurve {
   std::vector<double> budgets;      // in (0, 1), ascending; empty: not measured
   std::vector<double> divergences;  // of each budget, at least 0, not ascending
 
   bool is_measured() const { return !budgets.empty(); }
-  // The prediction; 0 at a budget of 1. Only of a curve that is measured.
+  // The prediction in nats; `kv_budget` is above 0, and from 1 on the prediction is 0. Only of a
+  // curve that is measured.
   double At(double kv_budget) const;
-  // The smallest budget whose prediction is at most `most`, at least the smallest measured one;
-  // 1 where half of the document would not do. Only of a curve that is measured.
+  // The smallest budget whose prediction is at most `most` nats, at least the smallest measured
+  // one; 1 where a budget of 0.5 would not do. Only of a curve that is measured.
   double SmallestBudget(double most) const;
 };
 
-// A curve through measurements in any order: divergences that grow with the budget, which is
-// noise, are replaced by their mean (isotonic regression).
+// A curve through measurements (budget, divergence) in any order, their budgets distinct and in
+// (0, 1): divergences that grow with the budget, which is noise, are replaced by their mean
+// (isotonic regression). Without measurements the curve is not measured.
 DivergenceCurve FitDivergenceCurve(std::vector<std::pair<double, double>> measured);
 
+// {"budgets": […], "divergences": […]}, for the document's shard.
 Json DivergenceCurveJson(const DivergenceCurve& curve);
-// nullopt: the JSON is damaged.
+// Reads and checks JSON that DivergenceCurveJson made. nullopt: it is damaged, which includes a
+// curve without budgets or with more than 64.
 std::optional<DivergenceCurve> ParseDivergenceCurve(const Json& json);
 
 }  // namespace lectern

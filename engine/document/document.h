@@ -41,17 +41,22 @@ struct DocumentOptions {
 struct ChosenBudget {
   double kv_budget = 1;
   bool is_auto = false;       // it follows from max_divergence
-  double max_divergence = 0;  // nats a token
+  double max_divergence = 0;  // nats a token: the ask's, else the document's; also if not automatic
   // Nats a token, by the document's own rule and policies; nothing: it was not measured.
   std::optional<double> divergence;
 };
 
 // Immutable and thread-safe; shared by any number of sessions. Shards stay open while it lives, and
-// their files stay as long, even if the document is removed from the store.
+// their files stay as long, even if the document is removed from the store. Views and pointers are
+// valid as long as the document. No call checks `layer`, which is below num_layers().
 class Document {
  public:
-  // Opens every shard's header and the text; a layer's clusters are read at first use.
-  // kMissingFile, kTruncated, kChecksumMismatch, kCorrupt, kUnsupportedVersion, kOutOfMemory.
+  // Opens every shard's header, reads and checks the text, its tokens and the options of indexing;
+  // a layer's clusters are read at first use. `row` and `shards` are what the catalog has of it.
+  // Holds a shared lease of `directory` and a share of options.ram, if there is one. kMissingFile,
+  // kTruncated, kChecksumMismatch, kCorrupt (also a shard that `shards` lacks),
+  // kUnsupportedVersion, kOutOfMemory (also by options.ram); kLocked: its files are being removed;
+  // other codes of Env.
   static Result<std::shared_ptr<const Document>> Open(Env& env, const std::string& directory,
                                                       const DocumentRow& row,
                                                       const std::vector<ShardSummary>& shards,
@@ -66,18 +71,20 @@ class Document {
   // Empty: it has no pages.
   std::span<const PageMapEntry> pages() const { return contents_.pages; }
   // The passages of the text. Documents that were indexed before passages were stored are split at
-  // the first call. May throw std::bad_alloc.
+  // the first call, and so are texts that have none. May throw std::bad_alloc.
   std::span<const Passage> passages() const;
   // The words of the passages. Opened at the first call; made then, if the document was indexed
-  // before words were stored (0.3 s for 1 MB of text). Codes of WordIndex::Open and Build,
-  // kChecksumMismatch.
+  // before words were stored (0.3 s for 1 MB of text). Calls wait for one that opens it; after an
+  // error the next call tries again. Codes of WordIndex::Open and Build, kChecksumMismatch,
+  // kCorrupt (it has another number of passages). May throw std::bad_alloc.
   Result<const WordIndex*> words() const;
+  // The header of the document's own shard: sizes that hold for all layers but windowed ones.
   const ShardHeader& shape() const { return document_shard_->header(); }
   uint32_t num_layers() const { return shape().num_layers; }
-  Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }
-  // The kv budget of an ask that names `kv_budget` and `max_divergence`: (0, 1] or kAutoBudget, and
-  // above 0; 0: the document's. An automatic budget of a document that was indexed before
-  // divergences were measured is the document's own.
+  Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }  // of the stored rows
+  // The kv budget of an ask. `kv_budget`: (0, 1] or kAutoBudget; `max_divergence`: above 0, nats a
+  // token, for an automatic budget; 0 in either: the document's own. The ranges are not checked
+  // here. An automatic budget of a document without measured divergences is the document's own.
   ChosenBudget ChooseBudget(float kv_budget, float max_divergence) const;
   // Divergences at budgets, measured while indexing with the document's plan and the default rule.
   const DivergenceCurve& divergence_curve() const { return budget_.curve; }
@@ -95,7 +102,8 @@ class Document {
   WeightsType weights() const { return weights_; }
   // The path of the adapter that the model had while indexing; empty: none.
   const std::string& adapter() const { return adapter_; }
-  // The chat template that it was indexed with; nothing: the model's own. kCorrupt.
+  // The chat template that it was indexed with; nothing: the model's own. kInvalidArgument, param
+  // "chat_template": the shard names a built-in template that this build does not have.
   Result<std::optional<ChatSource>> chat_source() const;
   // The date that the template was told while indexing, such as "2026-11-25"; empty: it uses none.
   const std::string& template_date() const { return template_date_; }
@@ -109,10 +117,12 @@ class Document {
   // IndexOptions::prefill_budget of the run that computed its keys and values; below 1: sparsely.
   double prefill_budget() const { return prefill_budget_; }
   double kept_share() const { return kept_share_; }
+  // Whether a pass at this budget reads all rows that are stored.
   bool ReadsAll(double kv_budget) const { return !has_clusters() || kv_budget >= kept_share_; }
   // While one of these lives, the verified parts of a layer's rows, codes and centroids stay in
-  // memory. Afterwards pages are dropped if there are too many: those of the layer that was just
-  // read, because a step comes back to it last.
+  // memory; it holds a shared lock of the layer, and the document must outlive it. Afterwards pages
+  // are dropped if the RamLimit is exceeded and nobody else uses the layer: those of the layer that
+  // was just read, because a step comes back to it last.
   class LayerUse {
    public:
     LayerUse(const Document& document, uint32_t layer)
@@ -128,11 +138,13 @@ class Document {
     const uint32_t layer_;
     std::shared_lock<std::shared_mutex> lock_;
   };
-  // The least memory for shards that a step needs: all of the largest layer.
+  // The least memory for shards that a step needs, in bytes: all of the largest layer.
   uint64_t layer_ram() const { return layer_ram_; }
-  const std::shared_ptr<RamLimit>& ram() const { return ram_; }
+  const std::shared_ptr<RamLimit>& ram() const { return ram_; }  // nullptr: no limit
 
-  // The kv heads of a layer, read and checked at first use. Thread-safe.
+  // The kv heads of a layer, read and checked at first use; calls wait for one that reads them, and
+  // after an error the next call tries again. kCorrupt, kChecksumMismatch, and the codes of
+  // reading.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
   // Hints that a step of many tokens comes to `layer` next, so that it is read in the background.
   // ReadAheadCodes reads clusters and codes, which a lookup needs first. ReadAheadRows reads rows,
@@ -143,20 +155,24 @@ class Document {
   uint64_t LayerBytes() const;
 
   // The plan by `policies` at a budget that does not read everything; its shares are of stored
-  // rows. With `has_floors` no share is below the least cost of a lookup of the layer or head.
-  // Reads the clusters of all layers. kInvalidArgument and kBudgetTooSmall as MakePlan.
+  // rows, and 1 for windowed layers. With `has_floors` no share is below the least cost of a lookup
+  // of the layer or head. Only where has_clusters(). Reads the clusters of all layers.
+  // kInvalidArgument and kBudgetTooSmall as MakePlan; codes of Heads.
   Result<BudgetPlan> Plan(const PlanPolicies& policies, double kv_budget, bool tail,
                           bool has_floors) const;
-  // The plan of the stored policies at the stored budget, as reports show it. kBudgetTooSmall.
+  // The plan of the stored policies at the stored budget, as reports show it; a share of 1 for
+  // every layer where everything is read. Codes of Plan.
   Result<DocumentPlan> StoredPlan() const;
-  // The smallest budget for which there is such a plan with floors.
+  // The smallest budget for which Plan with floors succeeds. Only where has_clusters(). Codes of
+  // Heads.
   Result<double> SmallestBudget(const PlanPolicies& policies, bool tail) const;
 
   // [chunks of the prefill][layers]: running sums of cosines, for texts that begin like this one
   // (engine/indexing/reuse_kv.h). Empty: it has none. kCorrupt, kChecksumMismatch.
   Result<std::span<const double>> CosineSums() const;
 
-  // Verifies every block of every shard.
+  // Reads and verifies every block of every shard, and loads the heads of all layers; ends at the
+  // first damage. Codes of Heads.
   Status VerifyAll() const;
 
  private:

@@ -136,6 +136,8 @@ class Planner {
     return best == own_.end() ? nullptr : *best;
   }
 
+  // Continues the best document of ours, if there is one, under its name that the path ends in;
+  // without such a name, takes the shortest end of the path that is free.
   void NameAfterPath() {
     const Named* const best = BestOwn();
     if (best != nullptr) Continue(*best);

@@ -17,12 +17,14 @@
 
 namespace lectern {
 
-// A name as it is stored and compared: in NFC, with U+FFFD for bytes that are not UTF-8.
+// A name as it is stored and compared: in NFC, with U+FFFD for bytes that are not UTF-8 and without
+// a byte order mark at its start.
 std::string NameForm(std::string_view name);
-// kInvalidArgument if a name is not valid UTF-8, is longer than 1024 bytes, or looks like an id. An
-// empty name is fine: it means none.
+// kInvalidArgument, param "name", if a name is not valid UTF-8, begins with a byte order mark, is
+// longer than 1024 bytes, or looks like an id. An empty name is fine: it means none.
 Status CheckName(const std::string& name);
 // Whether `name` is `path` or its last parts, such as "b/x.txt" of "/a/b/x.txt". Compared as names.
+// False for an empty name.
 bool IsEndOfPath(std::string_view name, std::string_view path);
 
 // The names that an index run wishes for.
@@ -44,18 +46,21 @@ struct NamePlan {
   bool IsChange() const { return !change.names.empty(); }
 };
 
-// `rows` is the catalog's content; `id` names the document that gets the names and need not be in
-// it.
+// Plans the names; changes nothing, and there is always a plan. `rows` is the catalog's content, of
+// which ready documents count; `id` names the document that gets the names and need not be among
+// them.
 NamePlan PlanNames(const std::vector<DocumentRow>& rows, const NameWish& wish,
                    const DocumentId& id);
 
 // The ready document that a text means: one of that name, else the only one whose source's path
 // ends with the text (which must include a folder). The row's `name` is the name that was found.
-// kAmbiguous if the text ends several paths, which the message lists; nothing if it ends none.
+// kAmbiguous, param "document", if the text ends the paths of several documents, which the message
+// lists, also where it includes no folder. Nothing otherwise, and for an empty text.
 Result<std::optional<DocumentRow>> FindByName(const std::vector<DocumentRow>& rows,
                                               std::string_view text);
 
-// "\"b/x.txt\" (/a/b/x.txt)", or the id of a document without names.
+// For messages: "\"b/x.txt\" (/a/b/x.txt)", the name alone where its source is no path, or the id
+// of a document without names.
 std::string NameAndSource(const DocumentRow& row);
 
 }  // namespace lectern

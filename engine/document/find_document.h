@@ -11,17 +11,22 @@
 
 namespace lectern {
 
-// The name that a document which is being indexed will have; empty: none.
+// The name that a document which is being indexed will have, from the row's report; empty: it will
+// have none, or the report cannot be read.
 std::string BuildingName(const DocumentRow& row);
 
 // Finds the ready document that `text` means, as Engine::Open explains. kNotFound and kAmbiguous
-// list the documents; kNotReady: it is being indexed, or its indexing was interrupted.
+// list the documents; kNotReady: it is being indexed, or its indexing was interrupted, which the
+// store's lock tells apart for the message. All three have param "document". Codes of
+// Catalog::List.
 Result<DocumentRow> FindDocument(Env& env, const std::string& store, const Catalog& catalog,
                                  std::string_view text);
 
 // Removes a document or one of its names in one transaction, as Engine::Remove explains, and
-// collects its files. `text` is an exact name or an id. The caller must hold the store's lock.
-// Codes of FindDocument except kNotReady.
+// runs CollectGarbage, whose errors are ignored: a later collection finishes. `text` is an exact
+// name or an id, also of a document whose indexing was not finished; empty: the only document. The
+// end of a path is kNotFound here. The caller must hold the store's lock. Codes of FindDocument
+// except kNotReady, and of RemoveDocument and Catalog::RemoveName.
 Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog,
                             std::string_view text);
 

@@ -10,8 +10,10 @@
 
 namespace lectern {
 
-// A heading of Markdown ("## Rent") in line i. A sentence between other lines is none: it is a
-// program's comment.
+// In every call `i` is a line of `layout`.
+//
+// A heading of Markdown ("## Rent") in line i; level 0: none. A sentence between other lines is
+// none: it is a program's comment. Neither is a line that is indented by 4 columns more than prose.
 MarkedHeading MarkedHeadingAt(const TextLayout& layout, size_t i);
 // The level of a heading that the next line underlines ("====="); 0: line i is none.
 uint8_t UnderlinedLevel(const TextLayout& layout, size_t i);

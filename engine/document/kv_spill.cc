@@ -21,6 +21,7 @@ struct CheckpointHeader {
   uint32_t dtype = 0, num_calibration = 0, squared_sums = 0, reserved = 0;
 };
 
+// The header that a checkpoint of this spill has; a stored one that differs is of another.
 CheckpointHeader HeaderOf(const SpillShape& shape, uint64_t tokens_done) {
   CheckpointHeader header;
   header.document = shape.document;

@@ -43,12 +43,18 @@ struct SpillShape {
   }
 };
 
-// One thread at a time, except that Keys and Values may be read from many.
+// One thread at a time, except that Keys and Values may be read from many. Writing calls return the
+// codes of WritableFile; after an error the checksums do not fit the files any more, so the chunk
+// must be abandoned (AbandonChunk) or the spill dropped. Views are valid until StartOver,
+// RemoveLayer of their layer, or the end of the spill. Arguments are not checked.
 class KvSpill {
  public:
-  // Resumes from a checkpoint of the same shape whose bytes verify; otherwise removes what is there
-  // and starts anew. Checkpoints are written in `temp_dir` before their rename. kNoSpace before
-  // anything is computed, kIoError, kReadOnly.
+  // Resumes from a checkpoint of the same shape whose bytes verify; otherwise removes the whole
+  // tree `directory` and starts anew, with files at full size: kNoSpace before anything is
+  // computed. After a resumption a layer without a spill file is already in its shard: its rows
+  // must not be asked for, and the caller checks the shard. `env` must outlive the spill;
+  // checkpoints are written in `temp_dir`, which must exist, before their rename. kIoError,
+  // kReadOnly, other codes of Env.
   static Result<std::unique_ptr<KvSpill>> Open(Env& env, const std::string& directory,
                                                const std::string& temp_dir,
                                                const SpillShape& shape);
@@ -57,16 +63,19 @@ class KvSpill {
   const SpillShape& shape() const { return shape_; }
 
   // Rounds keys and values [tokens, kv heads * head_dim] of tokens from `begin` on and appends them
-  // to the layer.
+  // to the layer. `begin` is where the layer's rows end so far, since checksums run over the rows
+  // in their order.
   Status Append(const Backend& backend, uint32_t layer, uint64_t begin, Rows<const float> keys,
                 Rows<const float> values);
   // The same for rows that are rounded already: [kv heads][tokens, head_dim].
   Status AppendRounded(uint32_t layer, uint64_t begin, const TypedRows& keys,
                        const TypedRows& values);
-  // Appends rows of all tokens from 0 on as they are in another spill or shard of the same dtype.
+  // Writes the bytes of rows from token 0 on, as they are in another spill or shard of the same
+  // dtype; nothing may have been appended to this head before. `is_values`: V rows, else K rows.
   Status AppendStored(uint32_t layer, uint32_t kv_head, bool is_values,
                       std::span<const std::byte> rows);
-  // Keeps those of the queries [tokens, query_cols] that calibration will need.
+  // Keeps, in memory, the queries [tokens, query_cols] of the last num_calibration tokens of the
+  // document, which calibration will need; passes over others. `begin`: the first row's token.
   void KeepQueries(uint32_t layer, uint64_t begin, Rows<const float> queries);
   // Counts one token's cosine between the layer's residual stream before and after attention.
   void AddCosine(uint32_t layer, double cosine) {
@@ -88,24 +97,27 @@ class KvSpill {
     return std::span<const double>(chunk_sums_)
         .first(tokens_done_ / kChunkTokens * shape_.num_layers);
   }
-  // Takes over the sums of chunks that are done elsewhere; Advance must follow. Empty: no tokens
-  // are counted.
+  // Takes over CosineSums of chunks that are done elsewhere, [chunks][layers], in place of all sums
+  // of cosines so far; Advance must follow. Empty: nothing changes.
   void TakeSums(std::span<const double> sums);
-  // Abandoning a chunk half way restores checksums and sums to what they were at its beginning.
+  // Abandoning a chunk half way restores checksums and sums to what they were at its beginning; the
+  // same tokens are then appended again, over the rows that were written.
   void BeginChunk() { sums_before_chunk_ = sums_; }
   void AbandonChunk() { sums_ = sums_before_chunk_; }
   // Stores how many rows of each kv head will be kept, [layers][kv heads]; empty: not decided.
   // Durable with the next checkpoint; it is stored because deciding takes the rows of all layers.
   void DecideKeptRows(std::vector<uint64_t> kept) { kept_rows_ = std::move(kept); }
   std::span<const uint64_t> kept_rows() const { return kept_rows_; }
-  // All layers now have tokens [0, tokens_done). Not yet durable.
+  // All layers now have tokens [0, tokens_done). Not yet durable. At the end of a chunk the sums of
+  // cosines are added to CosineSums.
   void Advance(uint64_t tokens_done);
-  // Discards everything, as Open does when there is nothing to resume.
+  // Discards everything, as Open does when there is nothing to resume, with its codes.
   Status StartOver() { return Create(); }
-  // Makes everything so far survive a crash.
+  // Makes everything so far survive a crash: syncs the spills, then replaces `checkpoint` by
+  // rename. Codes of Env and WritableFile; after an error the older checkpoint holds.
   Status Checkpoint();
 
-  // Rows of tokens [0, num_tokens), as rounded.
+  // Rows of tokens [0, num_tokens), as rounded: [num_tokens, head_dim], in the page cache.
   TypedRows Keys(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const;
   TypedRows Values(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const;
   // The kept queries of the layer: [calibration tokens, query_cols].
@@ -114,9 +126,10 @@ class KvSpill {
   // Drops the layer's rows from this process's memory, not from the page cache, until they are read
   // again.
   void LetGo(uint32_t layer) { layers_[layer].map->DontNeed(0, layers_[layer].map->size()); }
-  // Deletes the layer's spill, once the layer is in its shard.
+  // Deletes the layer's spill, once the layer is in its shard; the layer has no rows afterwards. Ok
+  // if the file is not there; else codes of Env.
   Status RemoveLayer(uint32_t layer);
-  // Deletes the checkpoint, once everything is committed.
+  // Deletes the checkpoint, once everything is committed. Ok if it is not there.
   Status RemoveCheckpoint();
 
  private:

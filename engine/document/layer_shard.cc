@@ -235,6 +235,7 @@ class LayerShard {
     return {};
   }
 
+  // Writes the sections of one level of a head's tree; the coarsest is number 1.
   Status WriteLevel(uint32_t kv_head, uint32_t number, const CentroidTree& tree) {
     const TreeLevel& level = tree.levels[number - 1];
     std::vector<uint32_t> children = level.children;

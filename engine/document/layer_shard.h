@@ -32,7 +32,7 @@ struct HeadClusters {
   CentroidTree tree;
   // Positions of its keys, ascending: stored tokens of [num_sinks, num_tokens - num_window).
   std::vector<uint32_t> positions;
-  std::vector<float> thresholds;
+  std::vector<float> thresholds;  // [levels * kThresholdsPerLevel], logarithms (index/calibrate.h)
   // Scores of blocks over all stored rows (index/policies/kv_compress.h). Empty without statistics;
   // full_block_scores also unless the spill has sums for it.
   std::vector<float> block_scores, plain_block_scores, full_block_scores;
@@ -52,8 +52,9 @@ struct ClusterBy {
 };
 
 // Clusters the head's keys as they will be stored, and calibrates thresholds with the queries of
-// its group that the spill kept. If not all rows are kept, the spill must know how many.
-// Single-threaded.
+// its group that the spill kept (at least one token's). Only for a layer that is clustered. If not
+// all rows are kept, the spill must know how many. Single-threaded. kOutOfMemory, and the codes of
+// BuildTree.
 Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, uint32_t layer,
                                  uint32_t kv_head, const RowLayout& layout,
                                  const BuildOptions& options, const ClusterBy& by = {});
@@ -65,7 +66,10 @@ Result<HeadClusters> ClusterUnfinishedHead(const Backend& backend, const KvSpill
                                            uint32_t layer, uint32_t kv_head,
                                            const RowLayout& layout, const BuildOptions& options);
 
-// Writes layer-NNN.shard. `heads`: one per kv head, or empty if layout.num_levels is 0.
+// Writes layer-NNN.shard in `temp_dir` and renames it into `directory`, durable on return.
+// `header`: the document's; kind, layer and the layout's fields are set here. `heads`: one per kv
+// head, or empty if layout.num_levels is 0. Codes of ShardWriter; after an error no file is left.
+// May throw std::bad_alloc.
 Result<ShardSummary> WriteLayerShard(Env& env, const std::string& temp_dir,
                                      const std::string& directory, const Backend& backend,
                                      const KvSpill& spill, uint32_t layer, const RowLayout& layout,

@@ -10,23 +10,24 @@
 
 namespace lectern {
 
-// All lines are without space at both ends and not empty.
+// All lines are without space at both ends and not empty. Any bytes will do.
 
 // Whether it has a letter or digit.
 bool HasWords(std::string_view line);
 // Whether it only rules off: "-----", "|---|---|", "* * *".
 bool IsRule(std::string_view line);
 
-// "```" or "~~~": the number of marks, at least 3, else 0.
+// "```" or "~~~": the number of marks, at least 3, else 0. "```code```" is no fence.
 size_t FenceLength(std::string_view line);
 
-// Bytes of a bullet ("- ", "* ", "• ") and its spaces; 0: none. "[ ] " of a task belongs to it.
+// Bytes of a bullet ("- ", "* ", "• ") and its spaces; 0: none, or nothing stands behind it. "[ ] "
+// of a task belongs to it.
 size_t BulletLength(std::string_view line);
 // The mark of a numbered item: "1." "12)" "(3)" "a)" "(ii)" "iv." "§ 3."
 struct ItemNumber {
-  size_t length = 0;   // bytes with the spaces behind it; 0: none
-  uint32_t value = 0;  // of a number or letter, from 1
-  char kind = 0;       // '1', 'a', 'i' or '§'
+  size_t length = 0;   // bytes with the spaces behind it; 0: none, or nothing stands behind it
+  uint32_t value = 0;  // of the number or letter; "a" is 1
+  char kind = 0;       // '1', 'a', 'i', or '\xA7' for "§"
 };
 ItemNumber ReadItemNumber(std::string_view line);
 
@@ -36,17 +37,18 @@ struct MarkedHeading {
   size_t begin = 0, end = 0;
 };
 MarkedHeading ReadMarkedHeading(std::string_view line);
-// "=====" and the like under a title: the level by its character, else 0.
+// "=====" and the like under a title: the level by its character (1 "=", 2 "-", 3 "~" and "^"),
+// else 0.
 uint8_t UnderlineLevel(std::string_view line);
-// "Chapter 2", "Section 4: Rent", "Anhang A", "第三章": the level, else 0.
+// "Chapter 2", "Section 4: Rent", "Anhang A", "第三章": the level, 1 or 2, else 0.
 uint8_t NamedHeadingLevel(std::string_view line);
-// "2.1 Rent": the number of its numbers, else 0.
+// "2.1 Rent": the number of its numbers, 1 to 6, else 0. A small letter must not follow them.
 uint8_t NumberedHeadingLevel(std::string_view line);
 // At least three capital letters and no small one.
 bool IsAllCaps(std::string_view line);
-size_t CountWords(std::string_view line);  // parts between spaces
+size_t CountWords(std::string_view line);  // parts between spaces and tabs
 
-// "Town: Osk".
+// "Town: Osk": a colon behind at most four words and 34 bytes.
 bool IsKeyValue(std::string_view line);
 
 // Whether it has signs of a program or command that prose does not have.
@@ -57,7 +59,7 @@ bool LooksLikeProse(std::string_view line);
 // How a line could be cut into cells.
 struct Cells {
   static constexpr size_t kMost = 12;
-  size_t num_pipes = 0, num_tabs = 0, num_cells = 0;
+  size_t num_pipes = 0, num_tabs = 0, num_cells = 0;  // num_cells: entries of `cells` in use
   bool has_leaders = false;  // "Rent ........ 5"
   bool is_boxed = false;     // begins and ends with a pipe
   struct Cell {
@@ -66,7 +68,7 @@ struct Cells {
   };
   std::array<Cell, kMost> cells;  // those behind gaps of two spaces or more
 };
-// `indent`: columns before the line.
+// `indent`: columns before the line. Cells beyond the first Cells::kMost are left out.
 Cells ReadCells(std::string_view line, size_t indent);
 // Whether two lines that follow each other have the same cells.
 bool AreRows(const Cells& a, const Cells& b);

@@ -37,7 +37,8 @@ struct MissedCalibration {
   std::vector<double> margins;  // [budgets], >= 0
 
   bool is_measured() const { return !budgets.empty(); }
-  // The calibrated estimate, in [0, 1]; unchanged if nothing was measured.
+  // The calibrated estimate, in [0, 1]; unchanged if nothing was measured. `kv_budget` is above 0,
+  // `uncalibrated` in [0, 1]; `layer` is one that was calibrated.
   double Estimate(uint32_t layer, double kv_budget, double uncalibrated) const;
   // The share that is taken to be missed at most, for a calibrated estimate; 1 if nothing was
   // measured.
@@ -47,10 +48,11 @@ struct MissedCalibration {
 // Share of samples that a margin must cover.
 inline constexpr double kMissedCoverage = 0.99;
 
-// The probability whose odds are exp(margin) times those of `estimate`.
+// The probability whose odds are exp(margin) times those of `estimate`; 0 and 1 stay.
 double WithMargin(double estimate, double margin);
 
 // Log odds of the truth minus those of the estimate: the margin that this sample would have needed.
+// Shares nearer to 0 or 1 than 1e-6 count as 1e-6 from them, so the result is finite.
 double MissedScore(double truth, double estimate);
 
 // The ceil((n + 1) coverage)-th smallest of n >= 1 scores (the largest if n is too small), at least
@@ -61,8 +63,10 @@ double ConformalMargin(std::vector<double> scores, double coverage);
 // sample's layer.
 MissedCalibration CalibrateMissed(std::span<const MissedSample> samples, size_t num_layers);
 
+// {"budgets", "margins", "factors": [layers][budgets]}, for the document's shard.
 Json MissedCalibrationJson(const MissedCalibration& calibration, size_t num_layers);
-// nullopt: the JSON is damaged.
+// Reads and checks JSON that MissedCalibrationJson made. nullopt: it is damaged, which includes no
+// budgets, more than 64, and another number of layers.
 std::optional<MissedCalibration> ParseMissedCalibration(const Json& json, size_t num_layers);
 
 }  // namespace lectern

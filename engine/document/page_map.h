@@ -12,10 +12,11 @@
 namespace lectern {
 
 // Whether the entries are a valid page map: both numbers ascend strictly, pages count from 1, and
-// every page begins inside the text. A page without text has no entry.
+// every page begins inside the text. A page without text has no entry; no entries are a valid map.
 bool IsPageMap(std::span<const PageMapEntry> pages, uint64_t text_bytes);
 
-// The page of the byte at `offset`; nothing without a map, or before its first page.
+// The page of the byte at `offset`; nothing without a map, or before its first page. Past the text
+// it is the last page. `pages`: as IsPageMap has them; not checked.
 std::optional<uint32_t> PageAt(std::span<const PageMapEntry> pages, uint64_t offset);
 
 }  // namespace lectern

@@ -89,6 +89,7 @@ bool IsClauseMark(std::string_view text, size_t at, size_t* length) {
          c == 0xFF0C || c == 0xFF1B || c == 0xFF1A || c == 0x060C || c == 0x061B;
 }
 
+// Cuts a text into passages, block by block, each under the heading before it. Used once.
 class Splitter {
  public:
   Splitter(std::string_view text, std::span<const PageMapEntry> pages)

@@ -29,7 +29,8 @@ using Passage = PassageEntry;
 std::vector<Passage> SplitPassages(std::string_view text, std::span<const PageMapEntry> pages);
 
 // Whether these can be a text's passages: inside of it, ascending, apart, between characters, under
-// headings that stand before them.
+// headings that stand before them, with known kinds, and levels at headings alone. The calls below
+// take such passages and check nothing.
 bool ArePassagesOf(std::span<const Passage> passages, std::string_view text);
 
 // The headings above a passage, outermost first: "Chapter 2 > Rent". Empty: none. White space is

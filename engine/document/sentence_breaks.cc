@@ -320,6 +320,9 @@ class SentenceFinder {
     return false;
   }
 
+  // At a stop: passes it, the stops behind it and what closes with them, and ends the sentence
+  // there unless the text behind goes on with it. At the text's end it does nothing: Run ends the
+  // last sentence.
   void StepStop(Stop stop) {
     const size_t first = at_;
     Stop last = stop;

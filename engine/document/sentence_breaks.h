@@ -11,7 +11,8 @@
 namespace lectern {
 
 // Appends to `ends` where each sentence of `paragraph` ends, ascending; the last one is the
-// paragraph's end. White space before a sentence belongs to it. Line breaks count as spaces.
+// paragraph's end. An empty paragraph has none. White space before a sentence belongs to it. Line
+// breaks count as spaces.
 //
 // A sentence ends behind . ! ? … 。 ؟ । and the terminators of other scripts, with the quotes,
 // brackets and footnote marks that close behind them. ASCII ones need a space behind them, or a
@@ -25,10 +26,11 @@ void AppendSentenceEnds(std::string_view paragraph, std::vector<size_t>* ends);
 // How a line or page ends, and how the next one begins: what tells whether a sentence runs on.
 enum class TextEnd { kClosed, kOpen, kUnknown };
 // kClosed: with a terminator that ends a sentence. kOpen: with a comma, hyphen, abbreviation or a
-// word that needs a next one ("the", "und").
+// word that needs a next one ("the", "und"). Looks at the last 80 bytes; kUnknown if `text` is
+// empty.
 TextEnd EndOf(std::string_view text);
 enum class TextStart { kSmallLetter, kCapital, kOtherLetter, kDigit, kOther };
-// By the first character behind opening quotes and brackets.
+// By the first character behind opening quotes and brackets; kOther without any.
 TextStart StartOf(std::string_view text);
 
 // Whether a character belongs to a script that is written without spaces between words.

@@ -11,6 +11,7 @@
 namespace lectern {
 namespace {
 
+// Cuts a text's lines into blocks, from front to back. Used once.
 class BlockFinder {
  public:
   explicit BlockFinder(const TextLayout& layout) : layout_(layout) {}

@@ -36,6 +36,7 @@ size_t BreakLength(std::string_view text, size_t at) {
   }
 }
 
+// Cuts a text into its lines, without the blank ones, from front to back. Used once.
 class LineScanner {
  public:
   LineScanner(std::string_view text, std::span<const PageMapEntry> pages)
@@ -94,6 +95,8 @@ class LineScanner {
     line->indent = line->width = columns;
   }
 
+  // From behind the margin to the line's break, which stays: where the content ends without the
+  // space behind it, and its width and that of its first word in columns.
   void ReadContent(TextLine* line) {
     uint32_t columns = line->indent;
     while (at_ < text_.size()) {

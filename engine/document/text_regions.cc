@@ -9,6 +9,7 @@
 namespace lectern {
 namespace {
 
+// Finds the layout of a text's lines in one run: each step uses those before it.
 class LayoutFinder {
  public:
   LayoutFinder(std::string_view text, std::span<const TextLine> lines) {
@@ -29,6 +30,8 @@ class LayoutFinder {
     return layout_.lines.subspan(region.first, region.last - region.first);
   }
 
+  // Marks the lines between Markdown's code fences, and all lines as text elsewhere. A fence that
+  // nothing closes is text.
   void FindFences() {
     layout_.forms.assign(layout_.lines.size(), LineForm::kText);
     for (size_t i = 0; i < layout_.lines.size(); ++i) {
@@ -50,10 +53,12 @@ class LayoutFinder {
       i = end;
     }
   }
+  // A line of nothing but the mark, at least as long as the opening fence.
   static bool IsClosingFence(std::string_view line, char mark, size_t length) {
     return line.size() >= length && line.find_first_not_of(mark) == std::string_view::npos;
   }
 
+  // A region ends at a blank line, a page's end or edge, and where quoting or fencing changes.
   void FindRegions() {
     layout_.region_of.resize(layout_.lines.size());
     for (size_t i = 0; i < layout_.lines.size(); ++i) {
@@ -82,6 +87,8 @@ class LayoutFinder {
         static_cast<uint32_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
   }
 
+  // Sorts the regions of text: tables, code, and what may be wrapped. The width of wrapped lines
+  // comes from all regions together, so their wrapping is found last.
   void FindRowsAndCode() {
     WrapWidths widths;
     for (TextRegion& region : layout_.regions) {
@@ -95,6 +102,8 @@ class LayoutFinder {
       region.wrapping = widths.Of(layout_.text, LinesOf(region));
   }
 
+  // Marks the rows of tables: lines that fit the line before them, and those that are rows by
+  // themselves, such as an entry of a table of contents. Whether there are any.
   bool FindRows(const TextRegion& region) {
     bool has_rows = false;
     Cells previous;

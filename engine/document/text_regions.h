@@ -40,7 +40,7 @@ struct TextLayout {
   const TextRegion& RegionOf(size_t i) const { return regions[region_of[i]]; }
 };
 
-// Linear time.
+// Finds the layout of `text`; `lines`: ScanLines of it. Both must outlive the layout. Linear time.
 TextLayout FindLayout(std::string_view text, std::span<const TextLine> lines);
 
 }  // namespace lectern

@@ -369,6 +369,8 @@ class ScoreSum {
     scores_.around.resize(lengths.size());
   }
 
+  // Adds one word's part: BM25 to the passages that hold it, and a share of its weight to those
+  // that do not, but have it in their heading or in a passage near them.
   void Add(const Postings& postings) {
     const double idf = InverseDocumentFrequency(lengths_.size(), postings.passages.size());
     total_ += idf;

@@ -54,8 +54,9 @@ class WordIndex {
 
   // How well each passage fits the words of `text`: how many of them it has, how rare they are
   // (BM25), and which of the others its heading and its neighbours have. Stop words count only if
-  // the text has no others. Nothing in `text` is an operator: quotes, *, AND and NEAR are characters
-  // and words. kCorrupt, kOutOfMemory.
+  // the text has no others; without any word all scores are 0. Nothing in `text` is an operator:
+  // quotes, *, AND and NEAR are characters and words. kCorrupt, kOutOfMemory, kLimitExceeded (2 GiB
+  // of text). These calls may also throw std::bad_alloc.
   Result<WordScores> Score(std::string_view text) const;
   // The words of `text` in their order, stop words included, in the form that the index has them
   // in, such as stems. kLimitExceeded, kOutOfMemory.
@@ -67,7 +68,7 @@ class WordIndex {
   Result<std::vector<ByteRange>> FindWords(std::string_view text,
                                            const std::unordered_set<std::string>& words) const;
   // How much each word tells: ln(1 + (N - n + 1/2) / (n + 1/2)) if n of N passages have it, or
-  // kStopWordWeight for a stop word. `words` come from Split. kCorrupt, kOutOfMemory.
+  // kStopWordWeight for a stop word; [words]. `words` come from Split. kCorrupt, kOutOfMemory.
   Result<std::vector<double>> Weigh(const std::vector<std::string>& words) const;
 
  private:

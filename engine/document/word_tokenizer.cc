@@ -126,6 +126,8 @@ class ScriptTokenizer {
   ScriptTokenizer(const ScriptTokenizer&) = delete;
   ScriptTokenizer& operator=(const ScriptTokenizer&) = delete;
 
+  // Gives every word to `take`, with its place in the whole text. Returns SQLite's code; one that
+  // `take` returns ends the call.
   int Tokenize(std::string_view text, int flags, void* context, TokenFunction take) {
     for (size_t begin = 0; begin < text.size();) {
       bool is_unspaced;
@@ -149,6 +151,8 @@ class ScriptTokenizer {
   Fts5Tokenizer* const instance_;
 };
 
+// FTS5's xCreate. The one argument is "english", whose words are stemmed, or "plain"; SQLITE_ERROR
+// with others. *out is written on success alone; DeleteTokenizer frees it.
 int CreateTokenizer(void* context, const char** args, int num_args, Fts5Tokenizer** out) {
   fts5_api* api = static_cast<fts5_api*>(context);
   const bool is_english = num_args == 1 && std::string_view(args[0]) == "english";

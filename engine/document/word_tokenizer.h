@@ -22,11 +22,12 @@ enum class WordForms {
 };
 
 // Whether a text is mostly English: at least one word in ten is one of English's commonest words.
-// Only ASCII words count, as words of other scripts say nothing about the rest. Linear.
+// Only ASCII words count, as words of other scripts say nothing about the rest. False for a text
+// without any. Linear.
 bool IsEnglish(std::string_view text);
 
 // Registers the tokenizer "lectern" with a connection, for FTS5 tables with
-// tokenize='lectern english' or 'lectern plain'. kInternal: SQLite lacks FTS5.
+// tokenize='lectern english' or 'lectern plain'. kInternal: SQLite lacks FTS5; kOutOfMemory.
 Status RegisterWordTokenizer(sqlite3* db);
 
 // The same tokenizer, to be called directly. Not thread-safe; must not outlive its connection.
@@ -44,9 +45,9 @@ class WordTokenizer {
     std::string_view form;  // valid during the call that hands it over
     size_t begin, end;
   };
-  // Calls `take` with every word, in their order. Bytes that are not UTF-8 and texts with NUL are
-  // fine. kLimitExceeded: `text` has 2 GiB or more. kOutOfMemory, also where `take` throws
-  // std::bad_alloc.
+  // Calls `take` with every word, in their order. `take` may throw std::bad_alloc, which ends the
+  // call with kOutOfMemory, and nothing else. Bytes that are not UTF-8 and texts with NUL are fine.
+  // kLimitExceeded: `text` has 2 GiB or more. kInternal: SQLite refuses.
   Status ForEachWord(std::string_view text, FunctionRef<void(const Word&)> take);
 
  private:

@@ -19,12 +19,16 @@ struct Wrapping {
   bool has_keys = false;  // at least half of the lines are "key: value"
 };
 
-// Learns from all regions of prose at which width a document is wrapped.
+// Learns from all regions of prose at which width a document is wrapped. `region`: the lines of one
+// region of `text`; nothing is kept of either. One thread.
 class WrapWidths {
  public:
+  // Counts a region. A single line, verse and "key: value" lines tell nothing and are passed over.
   void Add(std::string_view text, std::span<const TextLine> region);
   // Call once, after all regions were added and before Of.
   void Decide();
+  // How a region is wrapped: at its own width, if enough of its breaks show one, else at the
+  // document's.
   Wrapping Of(std::string_view text, std::span<const TextLine> region) const;
 
  private:

@@ -142,6 +142,7 @@ class AdapterLoader {
  private:
   // --- tables of files ---
 
+  // Finds the files at path_ and lists their tensors in pairs_; file_ is then the tensors' file.
   Status ReadTables() {
     const std::string resolved = env_.Resolve(path_);
     LECTERN_ASSIGN(const FileInfo info, env_.Info(resolved));
@@ -207,6 +208,7 @@ class AdapterLoader {
     return {};
   }
 
+  // Lists the tensors of a safetensors file; its header alone is read.
   Status ReadSafetensors(const std::string& path) {
     LECTERN_RETURN_IF_ERROR(Open(path));
     const MappedFile& map = *file_.map;
@@ -221,6 +223,7 @@ class AdapterLoader {
     return {};
   }
 
+  // Lists the tensors of a GGUF file, under transformers' names, and reads its alpha.
   Status ReadGguf() {
     LECTERN_RETURN_IF_ERROR(Open(path_));
     const MappedFile& map = *file_.map;
@@ -257,6 +260,8 @@ class AdapterLoader {
     return {};
   }
 
+  // Notes a tensor as half of its pair. kUnsupportedModel: it is none of a layer's;
+  // kMalformedModel: the half is there already, also under another spelling.
   Status AddTensor(const std::string& name, AdapterTensor tensor) {
     const auto place = PlaceOf(name);
     if (!place) {
@@ -289,6 +294,7 @@ class AdapterLoader {
     return {};
   }
 
+  // The error for a tensor's shape; 0 rows or columns stand for the rank.
   Status WrongShape(const AdapterTensor& tensor, uint64_t rows, uint64_t cols) const {
     std::string shape;
     for (const uint64_t size : tensor.shape) {
@@ -301,6 +307,9 @@ class AdapterLoader {
                                      "]; the adapter was made for another model");
   }
 
+  // Reads a tensor, whose shape has been checked, into the adapter's next memory.
+  // kUnsupportedModel: a type that adapters are not read in; kMalformedModel: too few bytes; or the
+  // read's error.
   Result<TypedRows> Copy(const AdapterTensor& tensor) {
     const auto dtype = DtypeOf(tensor.type);
     if (!dtype) {
@@ -328,6 +337,7 @@ class AdapterLoader {
     std::vector<Part> parts;
     uint64_t cols = 0;
   };
+  // The parts and columns that a module of this model has; no parts: a name that is not known.
   Module ModuleOf(const std::string& name) const {
     const uint64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
     const uint64_t q = uint64_t{config_.num_heads} * config_.head_dim;
@@ -345,6 +355,8 @@ class AdapterLoader {
     return {};
   }
 
+  // Checks a pair against the model's shapes and copies it; a joined module's pair becomes one
+  // addition to each of its parts. Also hashes it.
   Status AddPair(uint32_t layer, const std::string& name, const Pair& pair) {
     const AdapterTensor& known = pair.a ? *pair.a : *pair.b;
     if (!pair.a || !pair.b) {

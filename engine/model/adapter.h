@@ -39,14 +39,16 @@ class Adapter {
   // Reads an adapter for a model of this shape. `path`: a folder in the format of PEFT
   // (adapter_config.json and adapter_model.safetensors), or the path of that safetensors file, or a
   // GGUF file of llama.cpp's convert_lora_to_gguf.py. Tensors are f32, f16 or bf16. A matrix that
-  // the model joins from several (qkv_proj, gate_up_proj) may be adapted as a whole.
+  // the model joins from several (qkv_proj, gate_up_proj) may be adapted as a whole. All matrices
+  // are copied into memory, and no file stays open.
   // kNotFound (param "adapter"); kUnsupportedModel: another method than LoRA, DoRA, biases, whole
-  // modules, embeddings, other types, each named; kMalformedModel: half of a pair, and shapes that
-  // are not the model's ("was made for another model"); codes of the formats' parsers.
+  // modules, embeddings, other types, each named; kMalformedModel: half of a pair, no pair at all,
+  // a rank above 4,096, and shapes that are not the model's ("was made for another model"); codes
+  // of the formats' parsers and of Env. May throw std::bad_alloc.
   static Result<std::shared_ptr<const Adapter>> Load(Env& env, const std::string& path,
                                                      const ModelConfig& config, Io io);
 
-  const LayerAdapter& layer(size_t i) const { return layers_[i]; }
+  const LayerAdapter& layer(size_t i) const { return layers_[i]; }  // i < the model's layers
   const std::string& path() const { return path_; }
   size_t num_matrices() const { return num_matrices_; }  // that it adds to
   size_t largest_rank() const { return largest_rank_; }

@@ -18,7 +18,8 @@
 namespace lectern {
 
 // Opens the parts of one model and checks all that can be checked without reading weights: only
-// headers and keys are read. `paths`: the parts of a split set in order, or one file.
+// headers, keys and RoPE's small tensors are read. The files stay open until the tensors are moved
+// out. `paths`: the parts of a split set in order, or one file; not empty.
 // kUnsupportedModel: an architecture, key or tensor that would be computed wrongly, an adapter, a
 // projector of images, or a setting that config.h refuses. kMalformedModel: keys or parts that
 // contradict each other. Also the codes of Env and of ParseGguf.

@@ -27,7 +27,7 @@ struct ModelOptions {
   bool rehash = false;     // hash them all the same
   WeightsType weights = WeightsType::kStored;
   uint64_t quota_bytes = 0;       // of the store, where quantised weights are kept; 0: none
-  ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
+  ThreadPool* threads = nullptr;  // to quantise with; nullptr: the calling thread does it
   const CancelFlag* cancel = nullptr;  // polled while weights are read, hashed and quantised
   // Used instead of the model's own template; empty: the model's own.
   std::optional<ChatSource> chat_template = {};
@@ -43,13 +43,13 @@ class Model {
   // Finds, reads and checks a model; takes minutes where many GB of weights are hashed or
   // quantised. `folder`: a folder or a file (OpenModelSource). Side effects in options.store, if
   // there is one: the DigestCache's entry, and files of quantised weights. Errors: all of
-  // ModelSource, Weights, Tokenizer and chat_template.h; kMalformedModel also when the tokenizer
-  // has more pieces than the model has embeddings; kUnsupportedModel when it lacks a token of the
-  // chat template; kCancelled.
+  // ModelSource, Weights, Tokenizer, Adapter::Load and chat_template.h; kMalformedModel also when
+  // the tokenizer has more pieces than the model has embeddings; kUnsupportedModel when it lacks a
+  // token of the chat template; kCancelled.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    const ModelOptions& options = {});
   // The same for a source that the caller opened at `folder` with options.io. Its tensors are moved
-  // out: the source cannot give them again.
+  // out, also where an error follows: the source cannot give them again.
   static Result<std::shared_ptr<const Model>> Load(Env& env, const std::string& folder,
                                                    ModelSource& source,
                                                    const ModelOptions& options);
@@ -64,14 +64,16 @@ class Model {
   const ChatTemplate& chat_template() const { return *chat_template_; }
   // Identifies what the model computes: documents made with another fingerprint are refused.
   // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
-  // RoPE recipe and format version; of quantised weights, over that and how they are quantised; with
-  // an adapter, over that and all that it adds.
+  // RoPE recipe and format version; of quantised weights, over that and how they are quantised;
+  // with an adapter, over that and all that it adds.
   const Fingerprint& fingerprint() const { return fingerprint_; }
   // Bytes of weights that Load hashed for the fingerprint; 0: the DigestCache knew it.
   uint64_t hashed_bytes() const { return hashed_bytes_; }
   // Puts the fingerprint into the DigestCache of a store that was perhaps not there yet when the
-  // model was loaded, for a later Load. Does nothing where the weights are not what they were, or
-  // are so new that a change would not show in their times.
+  // model was loaded, for a later Load. Best effort, never an error (DigestCache::Keep). Does
+  // nothing where `store` is empty, where the DigestCache knew the fingerprint (hashed_bytes() is
+  // 0), where the weights are not what they were, or are so new that a change would not show in
+  // their times.
   void KeepDigest(Env& env, const std::string& store) const;
   // Whether a token ends an answer. Such tokens are named by the model's files, or are control
   // tokens that end an answer in every published vocabulary that has them, such as "<|im_end|>".
@@ -79,7 +81,7 @@ class Model {
   // Sentences about what was assumed where the model's files do not say or say too much.
   const std::vector<Message>& assumptions() const { return assumptions_; }
 
-  // chat_template().EncodeDocument and EncodeQuestion with the model's tokenizer.
+  // chat_template().EncodeDocument and EncodeQuestion with the model's tokenizer, and their codes.
   Result<FixedContext> EncodeDocument(std::string_view text, std::string_view date = "") const;
   Result<std::vector<int32_t>> EncodeQuestion(std::string_view question,
                                               const ChatHistory& history = {},

@@ -32,7 +32,9 @@ class ModelSource {
   virtual Result<ChatSource> FindChatTemplate() const = 0;
   // Opens the tensors at the first call and keeps them, without those that a text model does not
   // need. The pointer is into this object. A caller that moves the tensors away cannot ask for them
-  // again. Codes of OpenSafetensors and Weights::DropUnneeded.
+  // again, and must have called MakeTokenizer and FindChatTemplate before: a GGUF source reads both
+  // from the files that go with the tensors. After an error the source is of no more use. Codes of
+  // OpenSafetensors and Weights::DropUnneeded.
   Result<TensorFiles*> Tensors();
   // Sentences about what was taken for granted because the files do not say it, and after Tensors()
   // also about what was skipped in them. They are to be shown once to the user who indexes with the

@@ -23,7 +23,8 @@ bool IsOllamaName(std::string_view text);
 // namespace means one in Ollama's library; a name without a tag means "latest". kNotFound, param
 // "model": no such name or manifest (the message says where it looked), or the manifest's blob is
 // missing. kMalformedModel: the manifest cannot be read as one. kUnsupportedModel: the model has an
-// adapter, or weights in several layers.
+// adapter, or weights in several layers. Other codes of Env. The blob is not opened, and its bytes
+// are not compared with its digest.
 Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::string_view name);
 
 }  // namespace lectern

@@ -35,6 +35,7 @@ Status CheckNumber(const Option& option, double number) {
   return Wrong(option, "must be in " + Interval(option.range) + word);
 }
 
+// kInvalidArgument: an empty text, or more bytes in all than the option's range allows.
 Status CheckTexts(const Option& option, const std::vector<std::string>& texts) {
   size_t bytes = 0;
   for (const std::string& text : texts) {

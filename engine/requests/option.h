@@ -83,7 +83,7 @@ struct Option {
   std::string_view word = {};
   double word_number = 0;
   bool is_on = false;           // kFlag: the default; the flag of the tool then is --no-name
-  bool is_never_empty = false;  // kText
+  bool is_never_empty = false;  // kText; the flags of the tools check it, CheckOption does not
   bool has_variable = false;    // an environment variable of the tools: VariableOf
   // A sentence for --help and the description, without the default. {name} names another option of
   // the table, as a flag or as a field.
@@ -105,20 +105,22 @@ Message NameOf(const Option& option);            // the name, for command lines 
 std::string Interval(const OptionRange& range);  // "(0, 1]"
 // Whether a kNumber may have this value: it lies in the range, or stands for the option's word.
 bool HoldsNumber(const Option& option, double number);
-// A help text with {names} as `name_of` has them, and the default.
+// A help text with {names} as `name_of` has them, and the default. Every brace in `text` is closed.
 std::string HelpText(const Option& option, std::string_view text,
                      const std::function<std::string(std::string_view name)>& name_of);
 // The number of a choice, from 1; 0: there is none of this name.
 uint64_t ChoiceNumber(const Option& option, std::string_view name);
 
-// kInvalidArgument, with the option's name, where the value is none that the option may have. What
-// is not given is fine.
+// kInvalidArgument, with the option's name as param, where the value is none that the option may
+// have. A value that is not given is fine, and so is every flag, size and text: policies and the
+// like are checked where they are used. `value` has the type that OptionKind names.
 Status CheckOption(const Option& option, const OptionValue& value);
 
 // --- where an option lies in a struct -----------------------------------------------------------
 
 // Reads an option of a Struct and sets it; a std::string_view that is set is a view of the value.
-// Both are nullptr where the option is not there, or is a list that is read by hand.
+// Both are nullptr where the option is not there, or is a list that is read by hand; `set` alone
+// where the struct is only read. The value that is set is given, and of the field's type.
 template <typename Struct>
 struct OptionPlace {
   OptionValue (*get)(const Struct&) = nullptr;
@@ -256,7 +258,7 @@ struct OptionRow {
   OptionPlace<Engine> engine = {};
 };
 
-// CheckOption of each row; the first failure.
+// CheckOption of each row that the engine's struct has; returns the first failure.
 template <typename C, typename Api, typename Engine>
 Status CheckOptions(std::span<const OptionRow<C, Api, Engine>> rows, const Engine& options) {
   for (const auto& row : rows) {
@@ -267,7 +269,8 @@ Status CheckOptions(std::span<const OptionRow<C, Api, Engine>> rows, const Engin
 }
 
 // Copies a C struct's options into the engine's. kInvalidArgument: a text without an address, or a
-// number that is none of an enumeration; ranges are left to CheckOptions.
+// number that is none of an enumeration; ranges are left to CheckOptions. Options before the one
+// that fails are copied already.
 template <typename C, typename Api, typename Engine>
 Status ReadOptions(std::span<const OptionRow<C, Api, Engine>> rows, const C& from, Engine& to) {
   for (const auto& row : rows) {
@@ -285,7 +288,8 @@ Status ReadOptions(std::span<const OptionRow<C, Api, Engine>> rows, const C& fro
   return {};
 }
 
-// The options that a command line or a request gave.
+// The options that a command line or a request gave. Nothing is given at first; no value is checked
+// here. Indices are below size(). One thread.
 template <typename C, typename Api, typename Engine>
 class GivenOptions {
  public:
@@ -295,7 +299,7 @@ class GivenOptions {
   size_t size() const { return rows_.size(); }
   const Option& option(size_t i) const { return rows_[i].option; }
   OptionValue& value(size_t i) { return values_[i]; }
-  // By its name, which is one of the table.
+  // By its name, which is one of the table: asserted.
   const Option& option(std::string_view name) const { return rows_[Find(name)].option; }
   OptionValue& operator[](std::string_view name) { return values_[Find(name)]; }
   // The values that `options` has, the defaults among them.

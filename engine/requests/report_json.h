@@ -16,25 +16,32 @@ namespace lectern {
 
 enum class OffsetUnit { kUtf8, kUtf16, kCodepoint };
 
-// Compact, one line, without a newline. `text`: the document, needed for units other than kUtf8.
+// All texts are compact: one line, without a newline, keys sorted, null where there is nothing.
+// A call that names no codes does not fail. Any thread.
+
+// An answer. `text`: the document, needed for units other than kUtf8, which cost a pass over it.
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text);
 // Likewise for citations. `given`: the text that was cited.
 std::string CitedTextJson(const CitedText& cited, OffsetUnit unit, std::string_view given);
-// A document's `keep`, `retention` and `representatives`, as its recipe and its report have them,
-// and back: kInvalidArgument where keep is no share. Without them everything is kept.
+// A document's `keep`, `retention` and `representatives`, as its recipe and its report have them.
+// ReadRetention reads them back.
 void AddRetention(Json::Object& object, const Retention& retention);
-// Likewise its `prefill` ("exact", "sparse") and `prefill_budget`. The second: 1 where they are not
-// there, nothing where they are damaged.
+// Likewise its `prefill` ("exact", "sparse") and `prefill_budget`. ReadPrefillBudget: 1 where they
+// are not there, nothing where they are damaged. PrefillBudgetOf a row's report: 1 for both.
 void AddPrefill(Json::Object& object, double prefill_budget);
 std::optional<double> ReadPrefillBudget(const Json& json);
 double PrefillBudgetOf(const DocumentRow& row);
-// Likewise its `device` and, where that is a GPU, `gpu`: its name. Empty: the CPU's.
+// Likewise its `device` ("cpu" where a row's report does not say) and, where that is a GPU, `gpu`:
+// its name; empty: a CPU's document.
 void AddDevice(Json::Object& object, const std::string& device, const std::string& gpu);
 std::string DeviceOf(const DocumentRow& row);
 std::string GpuOf(const DocumentRow& row);
+// The members of AddRetention in `json`; without them everything is kept. Codes of CheckRetention.
 Result<Retention> ReadRetention(const Json& json);
+// The same of a row's report; everything is kept where the report is damaged or not there.
 Retention RetentionOf(const DocumentRow& row);
-// EngineOptions::weights of its indexing; empty where the catalog was recovered and cannot tell.
+// EngineOptions::weights of its indexing; empty where the catalog was recovered and cannot tell,
+// and "stored" where the report does not say.
 std::string WeightsOf(const DocumentRow& row);
 // The path of the adapter that it was indexed with; empty: none, or a recovered row cannot tell.
 std::string AdapterOf(const DocumentRow& row);
@@ -42,7 +49,8 @@ std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
 std::string DocumentJson(const DocumentRow& row);
 // {"documents":[…]}, {"…a document…","report","shards":[{"file","bytes"}],"plan"} and
-// {"damaged":[{"document","name","code","message"}]}: what lectern-store prints.
+// {"damaged":[{"document","name","code","message"}]}: what lectern-store prints. "report" is null
+// if the row's is damaged, "plan" if `plan` is an error.
 std::string DocumentsJson(const std::vector<DocumentRow>& rows);
 std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards,
                                 const Result<DocumentPlan>& plan);
@@ -56,7 +64,8 @@ std::string ImportedJson(const Imported& imported);
 // Where the text under the row's `name` came from; empty: it has no name, or that is not known.
 std::string SourceOf(const DocumentRow& row);
 std::string_view StateName(DocumentState state);  // "building", "ready", "dead"
-// {"error":{"message","type","param","code","request_id","retryable"}}
+// {"error":{"message","type","param","code","request_id","retryable"}}: the type is
+// "invalid_request_error" or "server_error", by HttpStatus. `status` is not ok.
 std::string ErrorJson(const Status& status, std::string_view request_id = {});
 
 std::string_view DtypeName(Dtype dtype);  // "f16"

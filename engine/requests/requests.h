@@ -54,8 +54,8 @@ struct EngineOptions {
   // indexing "stored".
   std::string weights = {};
   // A LoRA adapter beside the model (engine/model/adapter.h): a folder of PEFT's, its
-  // adapter_model.safetensors, or a GGUF file. It changes what the model says, so that it is part of
-  // a document's fingerprint. Empty: for asking what the document was indexed with, for indexing
+  // adapter_model.safetensors, or a GGUF file. It changes what the model says, so that it is part
+  // of a document's fingerprint. Empty: for asking what the document was indexed with, for indexing
   // none.
   std::string adapter = {};
   int nice = 0;  // [0, 19]: added to the niceness of the engine's threads
@@ -87,9 +87,9 @@ std::string_view StageName(IndexProgress::Stage stage);  // "read", "prefill", â
 
 // A kv budget that follows from what was measured while the document was indexed.
 inline constexpr float kAutoBudget = -1;
-// The mean divergence of an answer's tokens from exact mode's, KL in nats, that a budget should keep.
-// At budgets that keep 0.01 one token in twenty (SmolLM2) or thirty (Gemma 3) is another one than
-// exact mode's, which int8 activations alone do to one in thirty of SmolLM2's
+// The mean divergence of an answer's tokens from exact mode's, KL in nats, that a budget should
+// keep. At budgets that keep 0.01 one token in twenty (SmolLM2) or thirty (Gemma 3) is another one
+// than exact mode's, which int8 activations alone do to one in thirty of SmolLM2's
 // (tools/evaluate/RESULTS.md).
 inline constexpr float kMaxDivergence = 0.01f;
 
@@ -204,7 +204,8 @@ struct IndexReport {
   uint64_t reused_tokens = 0;
   std::string device = "cpu";         // that computed the keys and values: "cuda:0"
   std::string gpu;                    // its name, or empty
-  std::vector<std::string> warnings;  // names that stay: "cpu_fallback", "restarted", "exact_budget"
+  // Names that stay: "cpu_fallback", "restarted", "exact_budget".
+  std::vector<std::string> warnings;
   Message note;  // what became of names, warnings in words, and the assumptions; or empty
   std::string source;                 // IndexOptions::source
   // Id of the version before, which had the name and has it no more; empty: there was none. It goes
@@ -217,8 +218,8 @@ struct IndexReport {
   std::vector<Message> assumptions;
 };
 
-// The cost of indexing, beforehand. Nothing is written; the model is opened (its weights are
-// hashed).
+// The cost of indexing, beforehand. No document is written; the model is loaded (its weights are
+// hashed, and its digest and quantised weights may be kept in the store).
 struct IndexEstimate {
   uint64_t tokens = 0;
   uint64_t bytes_on_disk = 0;       // of the finished document
@@ -287,8 +288,9 @@ struct AskOptions {
   // Turns of a conversation that was held elsewhere: put before the question as the chat template
   // has it. Only with the first question of a session.
   ChatHistory history;
-  // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread. Returning
-  // false ends the answer early; what there is is returned with finish_reason "cancelled".
+  // Receives each piece of text as it is decoded (valid UTF-8), on the calling thread; the view is
+  // valid during the call. Returning false ends the answer early; the text so far is returned with
+  // finish_reason "cancelled".
   std::function<bool(std::string_view)> on_text;
   // Receives what the model thinks before it answers, in the same way.
   std::function<bool(std::string_view)> on_reasoning;
@@ -337,7 +339,7 @@ struct CiteRequest {
   std::string question;  // which `text` answers; empty: not known, and citations are less sure
   uint32_t max_evidence = 3;  // passages of each sentence, 1..100
 };
-inline constexpr size_t kMaxCitedBytes = 1 << 20;
+inline constexpr size_t kMaxCitedBytes = 1 << 20;  // of `text`, and of `question`
 
 // A sentence of the text that was cited.
 struct CitedSentence {

@@ -6,6 +6,7 @@
 
 namespace lectern {
 
+// The seconds from `start` to now.
 inline double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

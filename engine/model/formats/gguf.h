@@ -48,11 +48,14 @@ struct GgufArray {
   uint64_t count = 0;
   std::string_view bytes;
 
-  std::vector<std::string_view> Strings() const;  // of an array of them
-  std::vector<double> Numbers() const;            // of f32, f64 and integers; bools as 0 and 1
+  // The items, as views into the file; empty if they are of another kind.
+  std::vector<std::string_view> Strings() const;
+  // f32, f64 and integers; bools as 0 and 1; empty if the items are strings or arrays.
+  std::vector<double> Numbers() const;
   bool operator==(const GgufArray&) const = default;
 };
 
+// A key's value: u8 to u64 as uint64_t, i8 to i64 as int64_t, f32 and f64 as double.
 using GgufValue = std::variant<uint64_t, int64_t, double, bool, std::string_view, GgufArray>;
 
 // The place of a tensor in its file; all numbers were checked against the file's size.
@@ -74,12 +77,12 @@ struct GgufTable {
     const auto at = keys.find(key);
     return at == keys.end() ? nullptr : std::get_if<T>(&at->second);
   }
-  // A whole number of any kind that is not negative.
+  // A whole number of any kind that is not negative; nothing: no such key, or another value.
   std::optional<uint64_t> Whole(std::string_view key) const;
 };
 
 // Is called before bytes [offset, offset + bytes) of a file are read, so that they can be loaded
-// (MappedFile::Load).
+// (MappedFile::Load). An error ends the parsing with its code.
 using LoadBytesFunction = FunctionRef<Status(uint64_t offset, uint64_t bytes)>;
 
 // `file` is the whole file, of which keys and tensor infos are read; `path` only names it. All
@@ -88,7 +91,7 @@ using LoadBytesFunction = FunctionRef<Status(uint64_t offset, uint64_t bytes)>;
 // arrays of arrays, 4 dimensions, alignment a power of two up to 1 MiB. Keys and tensors are
 // unique, tensors follow one another with nothing but alignment between them. kMalformedModel
 // (file, byte and key or tensor named), kLimitExceeded, kTruncated, kUnsupportedModel (version 1,
-// big-endian, a tensor type whose size nobody told us).
+// big-endian, a tensor type that is not known), codes of `load`. The table views `file`.
 Result<GgufTable> ParseGguf(std::span<const std::byte> file, const std::string& path,
                             LoadBytesFunction load);
 

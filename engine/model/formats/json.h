@@ -44,7 +44,8 @@ class Json {
   const Array* array() const { return std::get_if<Array>(&value_); }
   const Object* object() const { return std::get_if<Object>(&value_); }
   bool is_float() const { return std::holds_alternative<double>(value_); }
-  // Any number as double, or only those that are whole and in the range of the type.
+  // Any number as double, or only those that are whole and in the range of the type (2.0 counts as
+  // 2). Nothing: any other value.
   std::optional<double> number() const;  // may round an integer of more than 53 bits
   std::optional<int64_t> integer() const;
   std::optional<uint64_t> unsigned_integer() const;
@@ -69,16 +70,17 @@ struct JsonLimits {
 // A large object or list of a text, whose members or items are handed over one after another as
 // they are read; in the parsed tree it is empty. So a vocabulary of 150,000 pieces does not take a
 // tree's memory. The parser does not notice that a key in it appears twice: `take` must. An error
-// of `take` ends the parsing.
+// of `take` ends the parsing and is returned. Items of a list come with an empty key.
 struct JsonStream {
   std::string path;  // keys from the root: "model.vocab"
   bool is_object;
   std::function<Status(std::string& key, const Json& value)> take;  // may move the key
 };
-// Parses `text`, which is one JSON value. Errors are duplicate keys, trailing text, NUL, NaN and
-// numbers out of double's range. kMalformedModel (the message has the byte offset; also for too
-// much depth) or kLimitExceeded. Throws bad_alloc: a caller who asks "is this JSON?" must not be
-// told no because memory ran out. `streams`: read only where keys lead to them.
+// Parses `text`, which is one JSON value. Errors are an empty text, duplicate keys, trailing text,
+// NUL, NaN and numbers out of double's range; a whole number beyond 64 bits becomes a double.
+// kMalformedModel (the message has the byte offset; also for too much depth) or kLimitExceeded.
+// Throws bad_alloc: a caller who asks "is this JSON?" must not be told no because memory ran out.
+// `streams`: read only where keys lead to them.
 Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {},
                        const std::vector<JsonStream>& streams = {});
 
@@ -92,7 +94,8 @@ class JsonEvents {
   virtual Status Begin(bool is_object) = 0;
   virtual Status End() = 0;
 };
-// As ParseJson, but a key may appear twice, and a whole number beyond 64 bits is kLimitExceeded.
+// As ParseJson, but a key may appear twice, and a whole number beyond 64 bits and too much depth
+// are kLimitExceeded. Before an error `events` has got the values up to it.
 Status ReadJson(std::string_view text, const JsonLimits& limits, JsonEvents& events);
 
 }  // namespace lectern

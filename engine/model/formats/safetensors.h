@@ -33,19 +33,23 @@ struct SafetensorsEntry {
 using SafetensorsTable = std::map<std::string, SafetensorsEntry, std::less<>>;
 
 // `file` is the whole file (its data is not read); `path` only names it in messages.
-// kMalformedModel, kLimitExceeded, kTruncated (size of the file differs from what the header says),
+// kMalformedModel (also a dtype that does not exist, and a name of none or more than 1,024 bytes),
+// kLimitExceeded, kTruncated (size of the file differs from what the header says),
 // kUnsafeFormat (a pickle or a zip of pickles under this name).
 Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file, const std::string& path);
 
 // model.safetensors.index.json: tensor name -> name of the file beside it that holds the tensor.
 // File names are plain ("model-00001-of-00002.safetensors"): no separators, no "..".
-// kMalformedModel, kLimitExceeded, kUnsafeFormat (a pickle file is named).
+// kMalformedModel (also an index without tensors), kLimitExceeded (more than 16 MiB), kUnsafeFormat
+// (a pickle file is named).
 using SafetensorsIndex = std::map<std::string, std::string, std::less<>>;
 Result<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json, const std::string& path);
 
-// Prepares a name that came out of a file for a message: it is cut and escaped.
+// Prepares a name that came out of a file for a message: it is cut to 200 bytes, escaped and
+// quoted.
 std::string QuotedName(std::string_view name);
-// Whether a file of this name holds pickled Python objects: *.bin, *.pt, *.pth, *.ckpt, *.pkl.
+// Whether a file of this name holds pickled Python objects: *.bin, *.pt, *.pth, *.ckpt, *.pkl,
+// *.pickle.
 bool IsPickleName(std::string_view name);
 // The error for a pickle file, which could run code when it is opened; the message says how to
 // convert it.

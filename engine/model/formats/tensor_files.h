@@ -48,12 +48,15 @@ struct TensorFiles {
   bool HasBlocks() const;  // whether any tensor has a type of blocks (Q4_K and the like)
 };
 
-// Opens a file of a model without reading it; links are followed. Returns the codes of Env.
+// Opens a file of a model without reading it; links are followed. Returns the codes of Env, such as
+// kMissingFile.
 Result<TensorFiles::File> OpenModelFile(Env& env, const std::string& path, Io io);
 
 // `folder` holds model.safetensors, or model.safetensors.index.json with its files. A folder with
 // only pytorch_model*.bin or *.pt files is kUnsafeFormat, and the message says how to convert them.
-// kNotFound (param "model") where files are missing, and the codes of ParseSafetensors.
+// kNotFound (param "model") where files are missing, kMalformedModel where index and headers
+// disagree or a tensor is in two files, and the codes of ParseSafetensors, ParseSafetensorsIndex
+// and Env. Where both are there, model.safetensors is taken.
 Result<TensorFiles> OpenSafetensors(Env& env, const std::string& folder, Io io);
 
 }  // namespace lectern

@@ -21,8 +21,8 @@ struct CleanText {
 // A UTF-8 byte order mark at the start is dropped and not counted. NUL stays.
 CleanText CleanUtf8(std::string_view bytes);
 
-// Length of the valid UTF-8 character at the start of `bytes`: 1..4; 0: cut short, more bytes could
-// complete it; -n: the first n bytes can never be part of a valid character.
+// Length of the valid UTF-8 character at the start of `bytes`: 1..4; 0: cut short (or there are no
+// bytes), more could complete it; -n: the first n bytes can never be part of a valid character.
 int Utf8CharLength(std::string_view bytes);
 
 bool IsValidUtf8(std::string_view text);

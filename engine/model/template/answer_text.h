@@ -43,7 +43,8 @@ class StopTexts {
 
 // Splits an answer into text and thoughts as it is decoded. White space at the end of both is held
 // back until something follows it, so that none is shown at the very end; at the beginning of
-// thoughts, and behind them, it is dropped. One thread.
+// thoughts, and behind them, it is dropped, and so is a space that is the answer's first byte.
+// Control tokens are not shown. One thread.
 class AnswerText {
  public:
   // `marks`: the texts between which the model thinks; empty where it has none. `is_thinking`: the
@@ -55,7 +56,9 @@ class AnswerText {
 
   // Takes the answer's next token and returns the text that can be shown now.
   ShownText Push(int32_t id);
-  ShownText Flush();  // the answer has ended: returns the rest; an unfinished character is U+FFFD
+  // The answer has ended: returns the rest, without white space at its end; an unfinished character
+  // is U+FFFD. No Push may follow.
+  ShownText Flush();
   // The number of tokens that were pushed while the model thought, marks included.
   uint64_t reasoning_tokens() const { return reasoning_tokens_; }
   bool is_thinking() const { return state_ == State::kThinking; }

@@ -43,11 +43,11 @@ Result<ChatSource> ChatFormatNamed(std::string_view name);
 // Finds the template that a user means. `given`: a built-in name; else the text of a Jinja program
 // (it has "{{" or "{%"); else the path of a file with such a program. kInvalidArgument, param
 // "chat_template": none of these, or a file of more than kMaxChatTemplate bytes. kIoError: the file
-// cannot be read.
+// cannot be read; other codes of Env. The program is not parsed here.
 Result<ChatSource> FindChatSource(Env& env, const std::string& given);
 
 // Returns the name of the built-in template whose control tokens the vocabulary has, such as
-// "chatml" where it has "<|im_start|>" and "<|im_end|>"; empty: there is none.
+// "chatml" where it has "<|im_start|>" and "<|im_end|>"; empty: there is none. The name is static.
 std::string_view SuggestedChatFormat(const Tokenizer& tokenizer);
 // The sentence for a user whose model has no chat template. `suggested`: a name that
 // SuggestedChatFormat found, or empty.

@@ -45,12 +45,13 @@ struct Prompt {
 
   // Appends a token and its text.
   void Add(int32_t id, std::string_view token_text);
-  // Keeps the first tokens, and the text up to the end of the last of them; nothing where there are
-  // no more.
+  // Keeps the first tokens, and the text up to the end of the last of them. Changes nothing where
+  // there are no more tokens than that.
   void Truncate(size_t num_tokens);
   // Returns how many of the first tokens can stay when the text becomes `other`: those that end
   // within the common beginning of both, at a whole character. At least one byte of `other` is left
-  // over, so that a token is left to run and gives the logits of the answer's first token.
+  // over, so that a token is left to run and gives the logits of the answer's first token; 0 where
+  // `other` is empty.
   size_t TokensBefore(std::string_view other) const;
 };
 
@@ -82,15 +83,18 @@ class ChatTemplate {
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
   // Tokenises the fixed context of a document. `tokenizer`: the one of Make. `text`: valid UTF-8.
-  // `date`: "2026-11-25", the day of indexing, for templates that say it; empty: a fixed day. Codes
-  // of Tokenizer::Encode.
+  // `date`: "2026-11-25", the day of indexing, for templates that say it; empty, or no date: a
+  // fixed day. The tokenizer's bos token comes first, once. Codes of Tokenizer::Encode; where the
+  // template fails on this day, those of jinja::Program::Render, or kUnsupportedModel.
   Result<FixedContext> EncodeDocument(const Tokenizer& tokenizer, std::string_view text,
                                       std::string_view date = "") const;
-  // Renders the text behind the document, up to where the answer to `question` begins.
-  // kInvalidArgument: the template refuses this conversation; kLimitExceeded.
+  // Renders the text behind the document, up to where the answer to `question` begins. `date` as
+  // for EncodeDocument. kInvalidArgument: the template refuses this conversation, fails on it or
+  // leaves the document out; kLimitExceeded.
   Result<jinja::Rendered> Render(const ChatHistory& history, std::string_view question,
                                  std::string_view date = "") const;
-  // Tokenises `rendered` from byte `begin` on; Prompt::ends count from the rendering's first byte.
+  // Tokenises `rendered` from byte `begin` on, which is between characters; Prompt::text is all of
+  // the rendering, and Prompt::ends count from its first byte.
   // Text before the first control token continues the text before it. Codes of Tokenizer::Encode.
   Result<Prompt> Encode(const Tokenizer& tokenizer, const jinja::Rendered& rendered,
                         size_t begin = 0) const;
@@ -98,8 +102,8 @@ class ChatTemplate {
   Result<std::vector<int32_t>> EncodeQuestion(const Tokenizer& tokenizer, std::string_view question,
                                               const ChatHistory& history = {},
                                               std::string_view date = "") const;
-  // Whether the answer to a rendered question begins inside a thought, because the rendering ends
-  // with the mark that begins one.
+  // Whether the answer to a rendered question begins inside a thought, because the rendering, white
+  // space at its end apart, ends with the mark that begins one.
   bool BeginsThinking(std::string_view rendered) const;
 
  private:
@@ -131,14 +135,15 @@ class ChatTemplate {
 
 // Returns the `chat_template` of a tokenizer_config.json: a string, or of a list of named templates
 // the one called "default", else the first; empty: the file has none. `path` names the file in
-// messages. kMalformedModel: not JSON, or another kind of value.
+// messages. kMalformedModel: not JSON, or another kind of value; kLimitExceeded (JsonLimits). The
+// program is not parsed here.
 Result<std::string> ChatTemplateOf(std::string_view tokenizer_config, const std::string& path);
 
 // Returns the text of a token that a tokenizer_config.json names by `key` ("bos_token"): a string,
 // or an object's "content"; empty: it names none, or the file is damaged.
 std::string TokenTextOf(std::string_view tokenizer_config, std::string_view key);
 
-// Today's date in the machine's time zone, "2026-11-25".
+// Today's date in the machine's time zone, "2026-11-25"; empty where the clock cannot be read.
 std::string Today();
 
 }  // namespace lectern

@@ -92,6 +92,7 @@ class Value {
   Value(Kind kind, std::shared_ptr<Object> object) : kind_(kind), object_(std::move(object)) {}
   Kind kind() const { return kind_; }
   bool Is(Kind kind) const { return kind_ == kind; }
+  // These three are for the kinds that their comments name, which is not checked.
   int64_t integer() const { return integer_; }      // of kBool (0 or 1) and kInteger
   double real() const { return real_; }             // of kFloat
   Object* object() const { return object_.get(); }  // of the kinds from kUndefined on
@@ -128,12 +129,13 @@ class Program {
   // Parses a program and keeps its source. kMalformedModel, with the line: a syntax error, or
   // something that is not supported. kLimitExceeded: larger or deeper than `limits`.
   static Result<Program> Parse(std::string_view source, const Limits& limits = {});
-  // Runs the program. `now`: the time that strftime_now formats; a program sees no other clock, so
-  // equal arguments give equal texts. kMalformedModel, with the line: an error of the template,
-  // such as an undefined value that is used; kLimitExceeded; kInvalidArgument: the template called
+  // Runs the program. `variables`: of two with one name the last counts; they are not changed.
+  // `now`: the time that strftime_now formats; a program sees no other clock, so equal arguments
+  // give equal texts. kMalformedModel, with the line: an error of the template, such as an
+  // undefined value that is used; kLimitExceeded; kInvalidArgument: the template called
   // raise_exception, with its message.
   Result<Rendered> Render(const Variables& variables, const std::tm& now) const;
-  std::string_view source() const;
+  std::string_view source() const;  // valid as long as a copy of the program
 
  private:
   explicit Program(std::shared_ptr<const Template> parsed) : template_(std::move(parsed)) {}

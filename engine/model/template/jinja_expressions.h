@@ -53,7 +53,7 @@ class ExpressionParser {
 
   const Token& current() const { return failed() ? tokens_.back() : tokens_[position_]; }
   const Token& Look() const;  // the token behind the current one
-  const Token& Next();        // returns the current one and goes on
+  const Token& Next();        // returns the current one and goes on, but never past kEnd
   bool IsName(std::string_view name) const;          // whether the current token is this name
   bool IsOperator(std::string_view text) const;      // or this operator
   bool SkipName(std::string_view name);              // goes on if it is; false: it is not

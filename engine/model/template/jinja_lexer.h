@@ -34,9 +34,10 @@ struct Token {
   double real = 0;  // of kFloat
 };
 
-// Cuts `source`, valid UTF-8, into tokens; the last one is kEnd. kMalformedModel, with the line: a
-// character or text that begins no token, or a bracket, comment, string or raw block without an
-// end. kLimitExceeded: an integer of more than 64 bits.
+// Cuts `source`, valid UTF-8, into tokens; the last one is kEnd. A tag without an end is left to
+// the parser. kMalformedModel, with the line: a character or text that begins no token, a bracket
+// that closes none, a wrong escape, or a comment, string or raw block without an end.
+// kLimitExceeded: an integer of more than 64 bits.
 Result<std::vector<Token>> Tokenize(std::string_view source);
 
 // The error of a template: kMalformedModel, "line 3: …".

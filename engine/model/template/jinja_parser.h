@@ -14,8 +14,8 @@ Result<std::shared_ptr<const Template>> ParseTemplate(std::string_view source,
 
 // Checks the rules that a tree must keep beyond the grammar (jinja_rules.cc): known filters and
 // tests, break and continue in loops only, no new meaning for the variable `loop` in a loop. Also
-// notes in each macro whether it uses the names varargs, kwargs and caller. kMalformedModel, with
-// the line.
+// notes in each macro whether it uses the names varargs, kwargs and caller. A filter or test in a
+// condition may be unknown: it fails when it is reached. kMalformedModel, with the line.
 Status CheckRules(Body& body);
 
 }  // namespace lectern::jinja

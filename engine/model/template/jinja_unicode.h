@@ -44,7 +44,7 @@ bool IsIdentifier(std::string_view text);  // str.isidentifier
 
 // kTitle: as the first letter of a word; kFold: str.casefold.
 enum class Case { kLower, kUpper, kTitle, kFold };
-// Appends the character in that case: up to three characters.
+// Appends the character in that case: up to three characters. `code` is not kInvalid.
 void AppendInCase(std::string* text, uint32_t code, Case to);
 // Whether the small letter sigma at `offset` of `text` ends a word, where str.lower gives U+03C2.
 bool IsFinalSigma(std::string_view text, size_t offset);

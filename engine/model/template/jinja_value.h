@@ -59,7 +59,7 @@ struct DictObject : Object {
   std::multimap<uint64_t, size_t> hashes;
 
   // Returns the value of a key, also one that equals it in another kind (1, 1.0, True); nullptr:
-  // there is none. `run`: counts steps, or nullptr.
+  // there is none. `run`: counts steps, or nullptr. The pointer is valid until the next Set.
   const Value* Find(Runtime* run, const Value& key) const;
   const Value* Find(std::string_view key) const;
   void Set(Runtime* run, const Value& key, Value value);  // adds or replaces; the key is hashable
@@ -163,7 +163,7 @@ struct JoinerObject : Object {
   bool used = false;
 };
 
-// The object of a value, whose kind must be the one that T belongs to.
+// The object of a value, whose kind must be the one that T belongs to; not checked.
 template <typename T>
 T& As(const Value& value) {
   return *static_cast<T*>(value.object());
@@ -196,7 +196,8 @@ std::string_view TypeName(const Value& value);
 bool IsHashable(const Value& value);
 // Equal values have equal hashes.
 uint64_t HashOf(Runtime* run, const Value& value);
-// Python's len(), in characters for a string; nothing: the value has none.
+// Python's len(), in characters for a string; 0 for an undefined value; nothing: the value has
+// none.
 std::optional<int64_t> LengthOf(const Value& value);
 // Python's repr() of a float: the shortest digits that give the same float, with ".0" or an
 // exponent.
@@ -209,7 +210,8 @@ void Append(Text* to, const Text& from, size_t begin, size_t end);
 inline bool HasInput(const Text& text) {
   return text.runs.size() > 1 || (!text.runs.empty() && text.runs[0].is_input);
 }
-// Calls take(bytes, is_input) for the parts of [begin, end) of a text, in order.
+// Calls take(bytes, is_input) for the parts of [begin, end) of a text, in order; `end` is at most
+// its size.
 template <typename Take>
 void ForEachPart(const Text& text, size_t begin, size_t end, Take take) {
   size_t low = 0, high = text.runs.size();  // the first run that ends beyond `begin`
@@ -264,7 +266,8 @@ class Runtime {
   Value Slice(const Value& string, size_t begin, size_t end);
   Value List(std::vector<Value> items, Kind kind = Kind::kList);
   Value Dict(std::shared_ptr<DictObject> dict);
-  // A generator with these items, which fails with `error` behind the last of them.
+  // A generator with these items, which fails with `error` behind the last of them. A
+  // kLimitExceeded is not put off: then None.
   Value Iterator(std::vector<Value> items, Status error = {});
   // An undefined value; it fails with `message` when it is used.
   Value Undefined(std::string message);
@@ -284,7 +287,8 @@ class Runtime {
   }
 
   // Returns the items of a value that can be iterated over, as Python's for does; takes all that a
-  // generator has left. nullptr: it cannot be, or the program has failed.
+  // generator has left, and an undefined value has none. The list may be the value's own: it must
+  // not be changed. nullptr: it cannot be iterated over, or the program has failed.
   std::shared_ptr<ListObject> Items(const Value& iterable);
   bool IsIterable(const Value& value) const;
   // Sets a key of a dict that the program cannot reach yet (dicts never change). Fails for a key
@@ -333,7 +337,7 @@ class TextBuilder {
     if (string.Is(Kind::kString)) Append(TextOf(string));
   }
   size_t size() const { return text_.text.size(); }
-  // The text so far; the builder is empty afterwards.
+  // The text so far; the builder is empty afterwards. After an error the text does not count.
   Text Take();
   Value TakeString(bool is_markup = false) { return run_.String(Take(), is_markup); }
 
@@ -387,7 +391,8 @@ Value InCase(Runtime& run, const Value& string, int to);  // a Case
 // str.strip: `characters` is a string, or None for white space; at the left, the right or both
 // ends.
 Value Strip(Runtime& run, const Value& string, const Value& characters, bool left, bool right);
-// str.replace, at most `count` times; a negative count means all.
+// str.replace, at most `count` times; a negative count means all. `string`, `from` and `to` are
+// strings, which is not checked.
 Value Replace(Runtime& run, const Value& string, const Value& from, const Value& to, int64_t count);
 // str.join of items that are strings.
 Value JoinStrings(Runtime& run, const Value& separator, const std::vector<Value>& items);
@@ -397,8 +402,8 @@ std::vector<Value> SplitLines(Runtime& run, const Value& string, bool keep_ends)
 Value FormatPercent(Runtime& run, const Value& format, const Value& arguments);
 Value FormatBraces(Runtime& run, const Value& format, const CallArguments& arguments);
 Value FormatSpec(Runtime& run, const Value& value, const Text& spec);
-// int(text, base) and float(text); nothing: the text is no number. An integer of more than 64 bits
-// fails the program.
+// int(text, base) and float(text), white space at both ends allowed; nothing: the text is no
+// number, or the base is neither 0 nor in 2..36. An integer of more than 64 bits fails the program.
 std::optional<int64_t> ParseInteger(Runtime& run, std::string_view text, int64_t base);
 std::optional<double> ParseFloat(std::string_view text);
 // time.strftime in the locale "C". A directive that is not known stays as it is.
@@ -427,7 +432,7 @@ bool Bind(Runtime& run, std::string_view function, CallArguments& arguments,
           std::vector<std::optional<Value>>* bound);
 // Returns the places of the items in ascending order of `keys`, or in descending order; equal ones
 // keep their order, as in Python's sorted(). After an error (keys that cannot be compared) any
-// order.
+// order, or none where the memory does not suffice.
 std::vector<size_t> SortedOrder(Runtime& run, const std::vector<Value>& keys, bool reverse);
 // Checks that there are `least` to `most` arguments, none of them by name. False: the program has
 // failed.

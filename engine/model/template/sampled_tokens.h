@@ -20,11 +20,15 @@ namespace lectern {
 struct LikelyToken {
   int32_t id = 0;
   double logprob = 0;      // at most 0; -infinity for a token whose logit is NaN
-  std::string_view bytes;  // what it stands for in running text; not always whole characters
+  // The bytes that it stands for in running text, not always whole characters; a view into the
+  // tokenizer.
+  std::string_view bytes;
 };
 // A token of the answer, and the likeliest tokens in its place, which need not include it.
 struct SampledToken : LikelyToken {
-  std::span<const LikelyToken> likeliest;  // as many as were asked for, the likeliest first
+  // As many as were asked for, at most the vocabulary's, the likeliest first. Valid during the call
+  // of the receiver.
+  std::span<const LikelyToken> likeliest;
 };
 
 // Turns one step's logits [vocabulary] into log-probabilities, summed in double. NaN logits count
@@ -32,9 +36,11 @@ struct SampledToken : LikelyToken {
 class LogProbabilities {
  public:
   explicit LogProbabilities(std::span<const float> logits);
-  // The log-probability of a token, at most 0; -infinity for a NaN.
+  // The log-probability of a token of the vocabulary, which is not checked; at most 0, -infinity
+  // for a NaN.
   double Of(int32_t id) const;
-  std::vector<int32_t> Likeliest(size_t count) const;  // likeliest first, among equals the lower id
+  // The likeliest first, among equals the lower id; all where `count` is more than the vocabulary.
+  std::vector<int32_t> Likeliest(size_t count) const;
 
  private:
   std::span<const float> logits_;

@@ -25,16 +25,18 @@ class AlignedText {
   // Appends bytes that are those of the original from `begin` on.
   void AppendSame(std::string_view bytes, size_t begin);
   // Appends bytes that stand for [begin, end) of the original as a whole; the range may be empty.
+  // Does nothing, as all appending calls, if there are no bytes to append.
   void AppendChanged(std::string_view bytes, size_t begin, size_t end);
   // Appends the bytes [begin, end) of `other`, with their places in the original.
   void AppendPart(const AlignedText& other, size_t begin, size_t end);
   // Appends bytes that stand for the bytes [begin, end) of `other`.
   void AppendReplaced(std::string_view bytes, const AlignedText& other, size_t begin, size_t end);
-  // Drops all bytes from `size` on.
+  // Drops all bytes from `size` on, which is at most the size.
   void Truncate(size_t size);
 
   // These tell where the bytes [begin, end) of text() come from; a part of a change stands for all
-  // of it.
+  // of it. From the text's end on OriginalBegin is the end of what the last bytes come from;
+  // OriginalEnd(0), and both for an empty text, are 0.
   size_t OriginalBegin(size_t begin) const;
   size_t OriginalEnd(size_t end) const;
 

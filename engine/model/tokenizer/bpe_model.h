@@ -67,7 +67,8 @@ class BpeModel {
   // Checks the arrays and builds the tables for merging. `path` only names the file in messages.
   // kMalformedModel: numbers of pieces and types differ, a special id is outside, or a mark is not
   // UTF-8. kLimitExceeded: more than 2^20 pieces or 2^22 merges, or a piece of more than 2,048
-  // bytes.
+  // bytes. An empty piece is a hole in the ids; a merge that is not two texts is passed over; of
+  // two normal pieces with one text the later counts.
   static Result<BpeModel> Make(BpeArrays arrays, const std::string& path);
 
   const BpeRules& how() const { return how_; }
@@ -87,7 +88,8 @@ class BpeModel {
   bool IsPiece(int32_t symbol) const { return symbol >= 0 && static_cast<size_t>(symbol) < size(); }
   // The piece of one byte; -1: none.
   int32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }
-  // Finds the symbol that `left` and `right` are merged into; nullptr: they stay two.
+  // Finds the symbol that `left` and `right` are merged into; nullptr: they stay two. `left` is a
+  // symbol, which is not checked. The pointer is valid as long as the model is not moved.
   const Merge* FindMerge(int32_t left, int32_t right) const;
 
  private:

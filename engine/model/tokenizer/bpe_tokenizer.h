@@ -13,7 +13,8 @@
 
 namespace lectern {
 
-// `identity`: what AddTo hashes. Codes of MakeVocabularyTokenizer.
+// Makes a tokenizer. `identity`: the bytes that AddTo hashes; `assumptions`: for
+// Tokenizer::assumptions. Codes of MakeVocabularyTokenizer.
 Result<std::unique_ptr<Tokenizer>> MakeBpeTokenizer(BpeModel model, TextRules rules,
                                                     std::string identity,
                                                     std::vector<std::string> assumptions = {});

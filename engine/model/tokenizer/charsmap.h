@@ -17,10 +17,11 @@ namespace lectern {
 
 inline constexpr size_t kMaxReplacement = 100;  // bytes that one key may become
 
-// Returns a description of the first fault of `charsmap`, or nothing. Without a fault, on any valid
-// UTF-8 text a search stays inside the array, finds at most 32 keys at a place (as many as
-// SentencePiece has room for), every key ends between characters, and every replacement is valid
-// UTF-8 of at most kMaxReplacement bytes. Charsmap relies on that and checks nothing.
+// Returns a description of the first fault of `charsmap`, or nothing; an empty one is a fault here,
+// and so is an array of more than 2^20 units. Without a fault, on any valid UTF-8 text a search
+// stays inside the array, finds at most 32 keys at a place (as many as SentencePiece has room for),
+// every key ends between characters, and every replacement is valid UTF-8 of at most
+// kMaxReplacement bytes. Charsmap relies on that and checks nothing.
 std::optional<std::string> FindCharsmapFault(std::string_view charsmap);
 
 // Searches a charsmap without a fault, which must outlive it; an empty one has no keys.
@@ -33,7 +34,7 @@ class Charsmap {
   };
   explicit Charsmap(std::string_view charsmap);
   // Finds the replacement of the longest (or the shortest) key that `text`, valid UTF-8, begins
-  // with.
+  // with; nothing: it begins with none. Keys have no NUL. The text is a view into the charsmap.
   std::optional<Replacement> Longest(std::string_view text) const;
   std::optional<Replacement> Shortest(std::string_view text) const;
 

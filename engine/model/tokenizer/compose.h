@@ -21,7 +21,7 @@ class ComposedText {
     uint64_t original_begin, original_end;  // in the original
   };
 
-  // `text`: valid UTF-8; must outlive this.
+  // `text`: valid UTF-8; must outlive this, since text() is a view of it where nothing changed.
   explicit ComposedText(std::string_view text, UnicodeForm form = UnicodeForm::kNfc);
 
   const std::vector<Stretch>& changes() const { return changes_; }  // ascending

@@ -26,13 +26,13 @@ class ControlTokens {
   ControlTokens(ControlTokens&&) noexcept = default;
   ControlTokens& operator=(ControlTokens&&) noexcept = default;
 
-  // Where two tokens have one text, Find and FindPrefix return the one that was added first. An
-  // empty text is ignored.
+  // Where two tokens have one text, Find and FindPrefix return the one that was added first; an id
+  // that is added twice keeps its first text. An empty text is ignored.
   void Add(int32_t id, std::string_view text);
 
   int32_t Find(std::string_view text) const;  // -1: none
-  std::string_view Text(int32_t id) const;    // "": not a control token
-  // Finds the longest control token that `text` begins with.
+  std::string_view Text(int32_t id) const;    // "": not a control token; valid as long as this
+  // Finds the longest control token that `text` begins with; nothing: it begins with none.
   std::optional<ControlToken> FindPrefix(std::string_view text) const;
 
  private:

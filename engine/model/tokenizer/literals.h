@@ -17,7 +17,7 @@ struct Literal {
   std::string text;
   int32_t id;
   // These are as in tokenizer.json: the white space beside a literal belongs to it; it is not found
-  // inside a word.
+  // inside a word. LiteralOrder::kLongest passes over them.
   bool takes_left_space = false, takes_right_space = false, is_whole_word = false;
 };
 
@@ -37,10 +37,11 @@ class Literals {
 
   // Where two literals have one text, the one that was added first counts. An empty one is ignored.
   void Add(Literal literal);
-  void Finish();  // after the last Add
+  void Finish();  // once, after the last Add and before anything is found
   bool empty() const { return literals_.empty(); }
 
-  // Returns the bytes of the longest literal that `text` has at `at`; 0: none.
+  // Returns the bytes of the longest literal that `text` has at `at`, inside a word or not; 0:
+  // none.
   size_t LongestSize(std::string_view text, size_t at) const;
   // Returns the literals of a text, ascending and without overlaps.
   std::vector<Match> Find(std::string_view text, LiteralOrder order) const;

@@ -42,8 +42,9 @@ struct NormalizerStep {
 // The steps of a vocabulary, with their expressions compiled. Immutable; thread-safe.
 class Normalizer {
  public:
-  // `kept`: for kSentencePiece, texts that it leaves as they are. kUnsupportedModel: an expression
-  // that cannot be used; kMalformedModel: a charsmap that is not well-formed.
+  // `kept`: for kSentencePiece, texts that it leaves as they are; finished. kUnsupportedModel: an
+  // expression that cannot be used; kMalformedModel: a charsmap that is not well-formed; other
+  // codes of Regex::Make.
   static Result<Normalizer> Make(std::vector<NormalizerStep> steps, Literals kept = {});
 
   // Whether something may be put before a text.

@@ -49,7 +49,7 @@ struct PreTokenizerStep {
 // The steps of a vocabulary, with their expressions compiled. Immutable; thread-safe.
 class PreTokenizer {
  public:
-  // kUnsupportedModel: an expression that cannot be used.
+  // Compiles the expressions of the steps. Codes of Regex::Make.
   static Result<PreTokenizer> Make(std::vector<PreTokenizerStep> steps);
   PreTokenizer(PreTokenizer&&) noexcept = default;
   PreTokenizer& operator=(PreTokenizer&&) noexcept = default;
@@ -76,8 +76,8 @@ class WordCutter {
   // Returns the words of `text`, ascending; bytes that are in none of them were removed. A step may
   // put text before a word: it changes `text`, and the words are ranges of the changed one.
   // `is_beginning`: the text begins at byte 0 of the original one; `has_prefix` false: that
-  // beginning continues another text and gets nothing put before. kLimitExceeded: the text grows to
-  // more than 64 MiB. Codes of RegexMatcher::FindAll.
+  // beginning continues another text and gets nothing put before. An empty text has no words.
+  // kLimitExceeded: the text grows to more than 64 MiB. Codes of RegexMatcher::FindAll.
   Result<std::vector<Word>> Cut(AlignedText* text, bool is_beginning, bool has_prefix);
 
  private:

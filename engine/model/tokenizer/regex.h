@@ -21,7 +21,8 @@ class Regex {
   // every text. kForeign: a model's file; steps and memory of a search are limited.
   enum class Origin { kOurs, kForeign };
 
-  // kUnsupportedModel: the expression does not compile, or uses something that PCRE2 lacks.
+  // Translates and compiles `pattern`. kUnsupportedModel: the expression is not UTF-8, has more
+  // than 64 KiB, does not compile, or uses something that PCRE2 lacks. kOutOfMemory.
   static Result<Regex> Make(std::string_view pattern, Origin origin);
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
@@ -44,8 +45,10 @@ class RegexMatcher {
   struct Match {
     size_t begin, end;  // may be empty: then it cuts the text there
   };
-  // Replaces `matches` by those of `text`, valid UTF-8, from the left and without overlaps.
-  // kOutOfMemory; kLimitExceeded: a foreign expression takes too many steps; kInternal.
+  // Replaces `matches` by those of `text`, valid UTF-8, from the left and without overlaps. An
+  // empty match where the one before ended is left out. kOutOfMemory; kLimitExceeded: a foreign
+  // expression takes too many steps, or any too much memory; kUnsupportedModel: it matches text
+  // before the place where it looks (\K); kInternal. After an error `matches` are of no use.
   Status FindAll(std::string_view text, std::vector<Match>* matches);
 
  private:

@@ -19,7 +19,7 @@ struct TextRules {
   std::vector<NormalizerStep> normalizer;
   std::vector<Literal> kept;                 // by a step kSentencePiece
   std::vector<Literal> normalized_literals;  // found in the normalised text
-  bool normalizes_literals = false;          // these are not written in that form yet
+  bool normalizes_literals = false;  // normalized_literals are not written in that form yet
   std::vector<PreTokenizerStep> words;  // cut what is left into words
 };
 

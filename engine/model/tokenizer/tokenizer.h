@@ -34,14 +34,15 @@ struct TokenizedText {
 // A vocabulary with its rules. Immutable; thread-safe.
 class Tokenizer {
  public:
-  // `path`: a file called tokenizer.json is read as tokenizer_json.h says, any other as a
+  // `path`: a file whose name ends with ".json" is read as tokenizer_json.h says, any other as a
   // SentencePiece tokenizer.model (file <= 64 MiB, piece <= 1 KiB, <= 1 M pieces, what
   // SentencePiece asks of a vocabulary; tokenizer_model.h, charsmap.h). User-defined pieces that
   // look like a control mark, <...> or [...], are never made from text (TakeMarksFromText).
-  // added_tokens.json and tokenizer_config.json beside it are read (added_tokens.h). kMissingFile,
-  // kMalformedModel, kLimitExceeded, kUnsupportedModel.
+  // added_tokens.json and tokenizer_config.json beside a tokenizer.model are read (added_tokens.h).
+  // kMissingFile, kMalformedModel, kLimitExceeded, kUnsupportedModel, other codes of Env.
   static Result<std::unique_ptr<Tokenizer>> Load(Env& env, const std::string& path);
-  // Makes a tokenizer of a vocabulary that is from another file, `path`; it is checked as in Load.
+  // Makes a tokenizer of a vocabulary that is from another file, `path`; it is checked as in Load,
+  // with the same codes. User-defined pieces that are marks become control pieces.
   static Result<std::unique_ptr<Tokenizer>> Make(TokenizerModel model, const std::string& path);
   virtual ~Tokenizer() = default;
 
@@ -53,27 +54,29 @@ class Tokenizer {
   virtual int32_t unknown_id() const { return -1; }
   // The control token with this text, such as "<|im_end|>"; -1: none.
   virtual int32_t ControlId(std::string_view text) const = 0;
-  // The text of a control token; "" for every other id. Control tokens are the pieces that no
-  // document's text becomes: those of type control or unknown, and user-defined ones that look like
-  // marks of a chat template.
+  // The text of a control token; "" for every other id; valid as long as the tokenizer. Control
+  // tokens are the pieces that no document's text becomes: those of type control or unknown, and
+  // user-defined ones that look like marks of a chat template.
   virtual std::string_view ControlText(int32_t) const { return {}; }
   // Finds the longest control token that `text` begins with, to read a template's own text into
-  // tokens.
+  // tokens; nothing: it begins with none.
   virtual std::optional<ControlToken> FindControl(std::string_view) const { return std::nullopt; }
   virtual bool has_dummy_prefix() const = 0;  // Encode puts a space before a text
 
   // Encodes the beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control
   // pieces such as "<s>" in the text are ordinary characters: no control or unknown-control id
   // comes back. Where the normaliser removes white space, or bytes have no piece, the tokens beside
-  // them have these bytes; a text of nothing else has no tokens. kInvalidArgument: not UTF-8.
-  // kLimitExceeded: more than 16 MiB, or too many steps of an expression that the vocabulary
-  // brings.
+  // them have these bytes; a text of nothing else, or an empty one, has no tokens. No bos token is
+  // put before it. kInvalidArgument: not UTF-8. kLimitExceeded: more than 16 MiB, more than 64 MiB
+  // when it is normalised, or too many steps of an expression that the vocabulary brings. Other
+  // codes of RegexMatcher::FindAll. May throw std::bad_alloc.
   Result<TokenizedText> Encode(std::string_view text) const;
-  // Encodes text that continues what came before: no dummy prefix.
+  // Encodes text that continues what came before: no dummy prefix. Codes of Encode.
   Result<TokenizedText> EncodeContinuation(std::string_view text) const;
 
   // Returns the bytes that a token stands for in running text: "▁" as a space, byte pieces as their
-  // byte, control pieces as nothing.
+  // byte, control pieces as nothing, SentencePiece's unknown piece as " ⁇ ". Nothing for an id that
+  // is not of the vocabulary. Valid as long as the tokenizer.
   virtual std::string_view TokenBytes(int32_t id) const = 0;
 
   virtual void AddTo(Sha256& hash) const = 0;  // the file's bytes, or all that Make was given
@@ -94,10 +97,12 @@ class Tokenizer {
 };
 
 // Turns tokens into text that is valid UTF-8 at every step: bytes of an unfinished character are
-// held back, and what can never become one is replaced by U+FFFD.
+// held back, and what can never become one is replaced by U+FFFD. One thread; the tokenizer must
+// outlive it.
 class TokenStream {
  public:
-  // `strip_leading_space`: the first space of the stream is dropped (answers after "Answer:").
+  // `strip_leading_space`: a space that is the stream's first byte is dropped (answers after
+  // "Answer:").
   TokenStream(const Tokenizer& tokenizer, bool strip_leading_space)
       : tokenizer_(tokenizer), strip_leading_space_(strip_leading_space) {}
   std::string Push(int32_t id);  // what can be shown now

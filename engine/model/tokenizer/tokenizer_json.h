@@ -19,7 +19,7 @@ namespace lectern {
 //
 // kUnsupportedModel: a member that would change results and is not implemented, such as other
 // models, dropout, prefixes and suffixes of words. kMalformedModel, kLimitExceeded (more than 64
-// MiB).
+// MiB, or the limits of BpeModel::Make). Codes of MakeVocabularyTokenizer.
 Result<std::unique_ptr<Tokenizer>> MakeJsonTokenizer(std::string_view bytes,
                                                      const std::string& path);
 

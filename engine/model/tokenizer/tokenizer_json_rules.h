@@ -13,9 +13,10 @@
 
 namespace lectern {
 
-// Returns a member of an object; a null value where there is none, or `object` is no object.
+// Returns a member of an object, a reference into it; a null value, which is static, where there is
+// none, or `object` is no object.
 const Json& JsonMember(const Json& object, std::string_view key);
-// Returns the text of "type"; "?" where there is none. A view into `object`.
+// Returns the text of "type", a view into `object`; "?" where there is none.
 std::string_view JsonType(const Json& object);
 // Whether a value is true; false for everything else, a missing one too.
 bool JsonIsTrue(const Json& value);
@@ -25,8 +26,9 @@ std::string JsonExcerpt(const Json& value);
 // another type; nothing for null. Pointers are into `value`.
 std::vector<const Json*> JsonParts(const Json& value, std::string_view key);
 
-// `path` only names the file in messages. kUnsupportedModel: a step that is not known or has no
-// counterpart here. kMalformedModel.
+// Reads a normalizer, sequences in sequences included; null has no steps. `path` only names the
+// file in messages. kUnsupportedModel: a step that is not known or has no counterpart here.
+// kMalformedModel: a step without its fields. Expressions are not compiled here.
 Result<std::vector<NormalizerStep>> ReadJsonNormalizer(const Json& normalizer,
                                                        const std::string& path);
 

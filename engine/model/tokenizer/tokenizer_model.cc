@@ -167,6 +167,8 @@ class ModelReader {
     return ReadMessage(field.bytes, field.bytes_offset, take);
   }
 
+  // A field of the whole file's message. The two specs are noted, because a model without one is
+  // malformed.
   Status TakeModelField(const Field& field) {
     switch (field.number) {
       case 1:

@@ -57,7 +57,8 @@ struct TokenizerModel {
   int32_t bos_id = -1, eos_id = -1, unknown_id = -1;
   std::vector<std::string> assumptions;  // Tokenizer::assumptions
 
-  // The id that characters without a piece become; -1: none.
+  // The id that characters without a piece become: unknown_id, else the first piece of type
+  // kUnknown; -1: none.
   int32_t UnknownId() const;
   // Returns the id of a control piece with this text, or -1.
   int32_t ControlId(std::string_view text) const;
@@ -75,7 +76,8 @@ Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::st
 void TakeMarksFromText(TokenizerModel* model);
 
 // Checks the vocabulary: for kSentencePiece it must fulfil all that SentencePiece asks of one, else
-// only be usable.
+// only be usable (texts valid UTF-8, scores finite, the charsmap without fault). kMalformedModel;
+// kLimitExceeded: more than 2^20 pieces, or 1 KiB in one.
 Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path);
 
 // Writes pieces, kind and normalisation of `model` as a ModelProto, with this add_dummy_prefix

@@ -1,6 +1,6 @@
 // Classes of characters for tokenizers, and searches for white space and words at a place of a
-// text. All texts are valid UTF-8; the classes are Unicode's, as Rust's and Oniguruma's expressions
-// have them.
+// text. Places are between characters of valid UTF-8; a byte that is not part of a valid character
+// counts as U+FFFD. The classes are Unicode's, as Rust's and Oniguruma's expressions have them.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_UNICODE_CLASSES_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_UNICODE_CLASSES_H_
 
@@ -13,9 +13,10 @@ namespace lectern {
 
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, a space in pieces
 
-// Returns the character at `at`, which is inside the text, and sets its length in bytes.
+// Returns the character at `at`, which is inside the text, and sets its length in bytes, at least
+// 1.
 uint32_t DecodeChar(std::string_view text, size_t at, size_t* length);
-// Appends a character as UTF-8.
+// Appends a character, at most U+10FFFF, as UTF-8.
 void AppendChar(uint32_t c, std::string* out);
 
 bool IsWhiteSpace(uint32_t c);  // Unicode's White_Space

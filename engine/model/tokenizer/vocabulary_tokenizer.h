@@ -30,7 +30,8 @@ struct VocabularyParts {
 };
 
 // Makes the tokenizer and compiles its expressions. kUnsupportedModel: an expression that cannot be
-// used. kMalformedModel: a bad charsmap.
+// used. kMalformedModel: a bad charsmap. Where TextRules::normalizes_literals is set, also codes of
+// Normalizer::Apply. kOutOfMemory.
 Result<std::unique_ptr<Tokenizer>> MakeVocabularyTokenizer(VocabularyParts parts);
 
 }  // namespace lectern

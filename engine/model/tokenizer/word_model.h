@@ -26,7 +26,7 @@ struct WordPieces {
 class WordEncoder {
  public:
   virtual ~WordEncoder() = default;
-  // Appends the pieces of `word`, valid UTF-8 and not empty.
+  // Appends the pieces of `word`, valid UTF-8 and not empty, to `out`, and adds to dropped_bytes.
   virtual void Append(std::string_view word, WordPieces* out) = 0;
 };
 

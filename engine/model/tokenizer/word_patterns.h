@@ -24,14 +24,14 @@ struct WordPattern {
   bool is_plain_text = false;  // pieces are text with U+2581 for a space, not GPT-2's alphabet
 };
 
-const WordPattern* FindWordPattern(std::string_view gguf_name);  // nullptr: not known
-// Returns the row called `name`, which must exist: there is no check.
+const WordPattern* FindWordPattern(std::string_view gguf_name);  // nullptr: not known, or empty
+// Returns the row called `name` (WordPattern::name), which must exist: there is no check.
 const WordPattern& WordPatternNamed(std::string_view name);
 // Makes the steps of a row for a PreTokenizer.
 std::vector<PreTokenizerStep> StepsOf(const WordPattern& pattern);
 // GPT-2's expression, which tokenizer.json's ByteLevel means.
 std::string_view Gpt2Expression();
-// Lists every name that is known, "gpt-2, phi-2, …", for messages.
+// Lists every name of tokenizer.ggml.pre that is known, "gpt-2 gpt2 phi-2 …", for messages.
 std::string KnownWordPatterns();
 
 }  // namespace lectern

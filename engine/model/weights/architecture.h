@@ -62,7 +62,7 @@ struct Architecture {
 // All rows. Static; nothing is freed.
 std::span<const Architecture> Architectures();
 const Architecture* FindArchitecture(std::string_view model_type);  // nullptr: not known
-std::string ArchitectureNames();  // "\"llama\", \"mistral\", …" for messages
+std::string ArchitectureNames();  // all model_types: "\"llama\", \"mistral\", …", for messages
 
 }  // namespace lectern
 

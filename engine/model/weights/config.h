@@ -87,10 +87,12 @@ struct ConfigFile {
 };
 
 // `json` are the bytes of generation_config.json: its eos_token_id, a number or a list. Values that
-// are no token of the model are left out. Codes of ParseJson; kMalformedModel.
+// are no token of the model are left out; empty: it names none. Codes of ParseJson;
+// kMalformedModel: not an object, or an eos_token_id that is neither.
 Result<std::vector<int32_t>> ParseGenerationEnds(std::string_view json, uint32_t vocab_size);
 
-// Does the same for fields that somebody else parsed, under config.json's names.
+// Does the same as ParseConfig for fields that somebody else parsed, under config.json's names.
+// Errors have the field as their param, by the file's own name for it.
 Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file);
 
 }  // namespace lectern

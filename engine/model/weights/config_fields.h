@@ -26,7 +26,8 @@ inline std::string Shown(double value) { return Json(value).Dump(); }
 
 // Reads the members of one JSON object. A member that is null counts as absent, as in transformers.
 // The object and the file must outlive this. Errors are kMalformedModel and kUnsupportedModel, with
-// the field as their parameter.
+// the field as their param, by the file's own name for it: '<path>: "<field>" <what>'. A reading
+// call that fails is kMalformedModel and leaves `out` as it was.
 class ConfigFields {
  public:
   ConfigFields(const Json& object, const ConfigFile& file, std::string prefix = "")
@@ -50,7 +51,8 @@ class ConfigFields {
     return Malformed(name, "is " + Shown(value) + "; it must be " + wanted);
   }
 
-  // Reads a whole number in [low, high]; without a default the field must be there.
+  // Reads a whole number in [low, high], high < 2^32; where the field is absent `out` becomes
+  // `otherwise`, which is not checked, and without it the field must be there.
   Status Whole(std::string_view name, uint64_t low, uint64_t high, uint32_t* out,
                std::optional<uint32_t> otherwise = std::nullopt) const {
     const Json* value = Find(name);

@@ -8,13 +8,13 @@
 
 namespace lectern {
 
-// `root`: the object that has `top`'s fields. Writes config->rope and local_rope, and stretches
-// max_positions where the recipe reaches further; its other fields have been read. Errors of
-// ConfigFields.
+// Reads both recipes into config->rope and local_rope; call it after all else of `config` is read
+// and before StretchPositions. `root`: the object that has `top`'s fields. Errors of ConfigFields;
+// kUnsupportedModel: a kind of recipe that rope.h does not know.
 Status ReadRope(const Json& root, const ConfigFields& top, const ConfigFile& file,
                 const Architecture& architecture, ModelConfig* config);
-// Raises max_positions to what the RoPE recipes reach where config.json names less: reaching
-// further is what these recipes are for.
+// Raises max_positions to what a dynamic or YaRN recipe reaches, at most kMaxPositions, where
+// config.json names less: reaching further is what these recipes are for.
 void StretchPositions(ModelConfig* config);
 
 }  // namespace lectern

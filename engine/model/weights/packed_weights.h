@@ -31,7 +31,9 @@ namespace lectern {
 struct PackedSource {
   std::string name;  // for messages
   PackedType type;
-  TensorRows rows;  // of blocks: `type` is PackedTypeOf; else kQ8 or kQ4, num_cols whole groups
+  // Its data is that of `file` at `offset`, not loaded yet. Of blocks: `type` is PackedTypeOf; else
+  // kQ8 or kQ4, num_cols whole groups.
+  TensorRows rows;
   const MappedFile* file;
   uint64_t offset;
 };
@@ -41,7 +43,7 @@ struct PackedWeightsOptions {
   std::string store = {};         // empty, or no directory that can be written: packed into memory
   uint64_t quota_bytes = 0;       // of the store, as EngineOptions; what does not fit: into memory
   Io io = Io::kMmap;              // of the file
-  ThreadPool* threads = nullptr;  // to quantise with; nullptr: the caller's
+  ThreadPool* threads = nullptr;  // to quantise with; nullptr: the calling thread does it
   const CancelFlag* cancel = nullptr;
 };
 
@@ -49,10 +51,10 @@ struct PackedWeightsOptions {
 class PackedWeights {
  public:
   // Opens the file, or packs and writes it: a few rows at a time, straight into the file, and what
-  // was read of the source leaves memory. A store that does not take the file is no error: the
-  // matrices are packed into memory. Every byte of a file that is opened is verified.
-  // kUnsupportedModel: a value that no scale holds; kTruncated, kIoError of the source;
-  // kOutOfMemory; kCancelled.
+  // was read of the source leaves memory (MappedFile::DontNeed). A store that does not take the
+  // file is no error: the matrices are packed into memory. Every byte of a file that is opened is
+  // verified, also of one that was just written. Nothing of `sources` is kept. kUnsupportedModel: a
+  // value that no scale holds; kTruncated, kIoError of the source; kOutOfMemory; kCancelled.
   static Result<std::unique_ptr<PackedWeights>> Open(Env& env, const Fingerprint& fingerprint,
                                                      const std::vector<PackedSource>& sources,
                                                      const PackedWeightsOptions& options);

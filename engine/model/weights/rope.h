@@ -32,8 +32,8 @@ struct RopeRecipe {
   // (0, 1), (2, 3), …; else a pair is (i, i + dims / 2), as in transformers.
   bool has_neighbours = false;
 
-  // Whether the angles depend on how long the text is: a document's are frozen for its own length.
   bool operator==(const RopeRecipe&) const = default;
+  // Whether the angles depend on how long the text is: a document's are frozen for its own length.
   bool depends_on_length() const { return kind == Kind::kDynamic || kind == Kind::kLongRope; }
 };
 
@@ -41,8 +41,8 @@ struct RopeTable {
   std::vector<float> frequencies;  // [dims / 2]: radians per position of each pair
   float attention_factor;
 };
-// Makes the table for texts of `length` tokens (where that matters), as transformers computes it in
-// float32.
+// Makes the table for texts of `length` tokens (which matters where depends_on_length()), as
+// transformers computes it in float32. `recipe`: as ReadRope checks it; nothing is checked here.
 RopeTable MakeRopeTable(const RopeRecipe& recipe, uint64_t length);
 
 }  // namespace lectern

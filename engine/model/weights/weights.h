@@ -29,7 +29,7 @@ namespace lectern {
 // int8 before they are multiplied with a packed matrix (kernels/packed_matmul.h).
 enum class WeightsType { kStored, kQ8, kQ4 };
 std::string_view WeightsName(WeightsType type);  // "stored", "q8", "q4"
-std::optional<WeightsType> ParseWeightsName(std::string_view name);
+std::optional<WeightsType> ParseWeightsName(std::string_view name);  // nullopt: no such name
 
 // Matrices are [out, in]; norms are widened to f32.
 struct LayerWeights {
@@ -46,17 +46,19 @@ struct LayerWeights {
 class Weights {
  public:
   // Every shape is checked against `config` before anything is allocated. Tensors that are used as
-  // they are stored are loaded; matrices that are to be packed have no values until Pack.
+  // they are stored are loaded; if any matrix is to be packed, no matrix has values until Pack.
+  // `files`: after DropUnneeded, else kUnsupportedModel for a tensor that is not needed.
   // kMalformedModel (file, tensor and offset named), kUnsupportedModel (a type, rows that are not
   // whole groups, or a tensor that would change the result and is not in `config`), kTruncated,
-  // kCancelled.
+  // kIoError, kCancelled.
   static Result<std::unique_ptr<Weights>> Load(TensorFiles files, const ModelConfig& config,
                                                WeightsType type = WeightsType::kStored,
                                                const CancelFlag* cancel = nullptr);
   // Takes tensors out of `files` that a text model does not need: of images and sound, of layers
   // that predict more than one token, tables that old files saved, biases of zeros and scales of
-  // one.
-  // -> their names, as the files have them. kTruncated, kIoError.
+  // one; for that it reads small biases and scales. Returns their names, as the files have them,
+  // without a tied model's output matrix, which is taken out, too. kTruncated, kIoError; then some
+  // tensors are already out.
   static Result<std::vector<std::string>> DropUnneeded(TensorFiles& files,
                                                        const ModelConfig& config);
   // Returns the bytes that the weights will take, of packed matrices those that they take when
@@ -64,8 +66,9 @@ class Weights {
   static Result<uint64_t> BytesInUse(const TensorFiles& files, const ModelConfig& config,
                                      WeightsType type);
   bool needs_packing() const { return needs_packing_; }
-  bool has_blocks() const;  // in its files
-  // Packs the matrices; to be called once, where needs_packing(). Codes of PackedWeights::Open.
+  bool has_blocks() const;  // whether a tensor in use has a type of blocks in its file
+  // Packs the matrices and makes the views of all; to be called once, before other threads use
+  // this, where needs_packing(). Not again after an error. Codes of PackedWeights::Open.
   Status Pack(Env& env, const ModelConfig& config, const Fingerprint& fingerprint,
               const PackedWeightsOptions& options);
 
@@ -82,7 +85,8 @@ class Weights {
   Status AddTo(Sha256& hash, const CancelFlag* cancel = nullptr) const;
   // Does the same without the bytes: in their place are the files that hold them, with their sizes,
   // times and inodes as they were when they were opened. False: the files are others by now, or
-  // were written to less than 2 s ago, so that a change need not show in their times.
+  // were written to less than 2 s ago, so that a change need not show in their times; `hash` is
+  // then of no use.
   bool AddOriginsTo(Env& env, Sha256& hash) const;
 
  private:
