@@ -56,6 +56,7 @@ struct AskFlags {
   GivenAskOptions options{AskOptionRows()};
 };
 
+// Adds the tool's flags, whose values go to `flags`; it must outlive `app`.
 void AddFlags(CommandLine& app, AskFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddModelFlags(app, flags.engine);
@@ -213,8 +214,9 @@ class AskDocument {
     return output_.Finish(kTool, 0);
   }
 
-  // Asks each line of stdin in one conversation, until stdin ends. A failure becomes the exit
-  // status only where questions come from a pipe: on a terminal the user has seen it and gone on.
+  // Asks each line of stdin in one conversation, until stdin ends or stdout is gone. Blank lines
+  // are skipped; /new begins another conversation. A failure becomes the exit status (the first
+  // one's) only where questions come from a pipe: on a terminal the user has seen it and gone on.
   // Ctrl-C ends the answer, SIGTERM the tool.
   int Converse() {
     auto session = Open();

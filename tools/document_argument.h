@@ -21,11 +21,13 @@ struct DocumentArgument {
   std::string document;  // to be handed to the engine: a name, an id, or the text itself
   std::string note;      // which other documents the text could mean, for the user; or empty
 };
-// Says which document `text` means. A name or an id stays as it is. The path of an indexed file
-// becomes the name of its document. Anything else stays as it is too, and the engine's next call
-// says what is wrong with it; so does an error of the store. Empty: the only document of the store,
-// as the engine has it. AMBIGUOUS: `text` is the name of one document, and the file of that name in
-// the current folder was indexed as another one.
+// Says which document `text` means. A text that Engine::Find understands (a name, an id, the end of
+// a source's path) stays as it is. Else the path of an indexed file, as RealPath has it, becomes
+// the name that it was indexed under; of several such names, the last one listed. Anything else
+// stays as it is too, and the engine's next call says what is wrong with it; so does an error of
+// the store. Empty: the only document of the store, as the engine has it. AMBIGUOUS (param
+// "document"), the only error: Engine::Find finds one document by `text`, and the file at that path
+// was indexed as another one.
 api::Result<DocumentArgument> FindArgument(api::Engine& engine, const std::string& text);
 
 }  // namespace lectern::tools

@@ -43,6 +43,7 @@ struct IndexFlags {
   GivenIndexOptions options{IndexOptionRows()};
 };
 
+// Adds the tool's flags, whose values go to `flags`; it must outlive `app`.
 void AddFlags(CommandLine& app, IndexFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddQuotaFlag(app, flags.engine);
@@ -249,6 +250,8 @@ class IndexDocument {
   Ingested document_;
 };
 
+// Parses the command line, completes it (environment, bundled model, paths of the file), and runs
+// the tool. Returns the exit status.
 int Main(int argc, char** argv) {
   CommandLine app("Reads a document once and stores what questions about it need.", kTool,
                   kExamples);

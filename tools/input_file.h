@@ -15,9 +15,10 @@ namespace lectern::tools {
 inline constexpr uint64_t kMaxInputBytes = uint64_t{1} << 30;
 
 // Returns every byte of the file, or of stdin where `path` is "-" (until its end; stdin stays
-// open). Pipes and devices are read to their end. NOT_FOUND, INVALID_ARGUMENT (a directory),
-// IO_ERROR (no permission, or a read that failed), EMPTY_DOCUMENT, LIMIT_EXCEEDED (more than
-// kMaxInputBytes); messages name the file and the param is "file".
+// open). Pipes and devices are read to their end, which may block for ever. NOT_FOUND (also: a part
+// of the path is a file), INVALID_ARGUMENT (a directory), IO_ERROR (no permission, or a read that
+// failed), EMPTY_DOCUMENT (no byte), LIMIT_EXCEEDED (more than kMaxInputBytes); messages name the
+// file ("stdin" for "-") and the param is "file".
 api::Result<std::string> ReadInputFile(const std::string& path);
 
 }  // namespace lectern::tools

@@ -10,15 +10,18 @@
 namespace lectern::tools {
 
 // Turns SIGINT (Ctrl-C) and SIGTERM into a cancellation of the work that is going on. One object
-// for the process. The signal handler only writes the signal's number into a pipe; a thread reads
-// it and calls `cancel`, which therefore may take locks and allocate. (Blocking the signals and
-// waiting for them would be less code, but BLAS starts threads before main that do not block them.)
+// for the process, made by main's thread and destroyed after all its scopes. The signal handler
+// only writes the signal's number into a pipe; a thread reads it and calls `cancel`, which
+// therefore may take locks and allocate. (Blocking the signals and waiting for them would be less
+// code, but BLAS starts threads before main that do not block them.)
 class Interrupts {
  public:
   // Handles SIGINT and SIGTERM, unless the parent process had them ignored (nohup does). Ignores
   // SIGPIPE for good: a write to a closed pipe then fails, and the tool says so. Where no pipe can
-  // be made, signals end the process as they do by default.
+  // be made, signals end the process as they do by default, and no scope changes that. Throws
+  // std::system_error where no thread can be started.
   Interrupts();
+  // Ends the watching thread. The handlers stay: SIGINT and SIGTERM then have no effect.
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
@@ -26,8 +29,10 @@ class Interrupts {
   // The time of one piece of work that can be cancelled; at most one is open at a time. Inside of
   // it, the first signal calls `cancel` on another thread, and again every 100 ms until the scope
   // ends, so that work that was just about to begin is cancelled too; the second signal ends the
-  // process. Outside of any scope a signal ends the process at once, with status 130 or 143. The
-  // destructor waits for a call of `cancel` that is running: none comes after it.
+  // process. Outside of any scope a signal ends the process at once, with status 130 (SIGINT) or
+  // 143 (SIGTERM) and without destructors. The constructor forgets an earlier signal (requested is
+  // false again). The destructor waits for a call of `cancel` that is running: none comes after it.
+  // `cancel` must not be empty, must return soon, and may neither open nor end a scope.
   class Scope {
    public:
     Scope(Interrupts& interrupts, std::function<void()> cancel);

@@ -16,26 +16,28 @@
 namespace lectern::tools {
 
 // Parses the text that a flag was given and puts it into `value`; for an option that may be given
-// several times (kTexts) it adds it to those before. An empty text of a kText gives nothing: the
-// default holds. Returns what is wrong ("11 is not a number from 0 to 10"), with `value` unchanged
-// except for kTexts; empty: nothing. Not for kFlag, which has no text.
+// several times (kTexts) it adds it to those before. An empty text of a kText makes `value` "not
+// given", so that the default holds; where the option is_never_empty it is wrong. Returns what is
+// wrong ("11 is not a number from 0 to 10"), with `value` unchanged except for kTexts, which has
+// the text all the same; empty: nothing. Not for kFlag, which has no text.
 std::string ReadFlag(const lectern::Option& option, const std::string& text, OptionValue& value);
 
 // Parses the option's environment variable into `value`. Does nothing where the option has no
 // variable, the variable is unset or empty, or `value` is given already: flags win. Returns what is
-// wrong, with the variable's name and text (LECTERN_IO="x" is neither mmap nor pread); empty:
-// nothing.
+// wrong, with the variable's name and text (LECTERN_IO="x" is neither mmap nor pread), and leaves
+// `value` as it is; empty: nothing. Options of kind kFlag and kTexts may not have a variable.
 std::string ReadVariable(const lectern::Option& option, OptionValue& value);
 
-// Adds the flag of one option, with `help` as its text. What the user gives goes to `value`;
-// `option` and `value` must outlive the command line.
+// Adds the flag of one option, with `help` as its text. The value that the user gives goes to
+// `value`, for a kFlag the opposite of its default; `option` and `value` must outlive the command
+// line.
 Option AddOptionFlag(CommandLine& app, const lectern::Option& option, const std::string& help,
                      OptionValue& value);
 
 // Adds a flag for each option of `given`'s table that users meet on this surface, and returns the
-// flags by the options' names, for what only one tool adds (a longer help, an exclusion). `given`
-// must outlive the command line. An option that is on by default gets a --no-NAME flag and the help
-// of that.
+// flags by the options' names (kv_budget, not --kv-budget), so that one tool can lengthen a help or
+// add an exclusion. `given` must outlive the command line. An option that is on by default gets a
+// --no-NAME flag and the help of that.
 template <typename Given>
 std::map<std::string, Option> AddOptionFlags(CommandLine& app, Given& given,
                                              OptionSurface surface = kCommandLine) {

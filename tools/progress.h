@@ -14,7 +14,7 @@ namespace lectern::tools {
 //   kBar    one line that is redrawn in place, for terminals
 //   kPlain  a line at each new stage, each 5 % and each 30 s, for logs
 //   kJson   one JSON object per line: stage, done, total, tokens_per_second, eta_seconds (or null
-//           while it is not known); at most ten a second
+//           while it is not known); at most ten a second, beside new stages and their ends
 //   kAuto   kBar where stderr is a terminal that can move its cursor (TERM is not "dumb"), else
 //           kPlain
 //   kNone   nothing
@@ -22,11 +22,11 @@ enum class ProgressStyle { kAuto, kBar, kPlain, kJson, kNone };
 // The styles by the names that the flag takes: "auto", "bar", "plain", "json", "none".
 const std::map<std::string, ProgressStyle>& ProgressStyles();
 
-// Decides when progress is worth showing, and shows it. One thread at a time. The destructor clears
-// the bar.
+// Decides when progress is worth showing, and shows it on stderr; a failed write is ignored. One
+// thread at a time. The destructor clears the bar.
 class ProgressDisplay {
  public:
-  explicit ProgressDisplay(ProgressStyle style);
+  explicit ProgressDisplay(ProgressStyle style);  // resolves kAuto now, and prints nothing
   ~ProgressDisplay() { Clear(); }
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
@@ -34,7 +34,8 @@ class ProgressDisplay {
   // Shows the progress where it is due: a new stage and the end of one always, in between as seldom
   // as the style says. Called for every step of the work; costs little where nothing is due.
   void Show(const api::Progress& progress);
-  // Takes the bar away. Call it before anything else is printed, or that stands behind the bar.
+  // Takes the bar away; does nothing where none is shown. Call it before anything else is printed,
+  // or that stands behind the bar. The next Show draws the bar again when it is due.
   void Clear();
 
  private:

@@ -17,9 +17,10 @@ struct Question {
 };
 
 // Returns the questions of the file in its order. Each line is {"question": "…", "answer": "…"},
-// "answer" being optional; blank lines are skipped, other members ignored. INVALID_ARGUMENT: a line
-// is malformed, or its question is empty; the message begins with the file and the line's number,
-// and no question is returned. Errors of ReadInputFile. "-" reads stdin.
+// "answer" being optional; blank lines are skipped, other members ignored. A file of blank lines
+// alone gives none, which is no error. INVALID_ARGUMENT (param "questions"): a line is malformed,
+// its question is missing or empty, or a member is no string; the message begins with `path` and
+// the line's number, and no question is returned. Errors of ReadInputFile. "-" reads stdin.
 api::Result<std::vector<Question>> ReadQuestions(const std::string& path);
 
 }  // namespace lectern::tools

@@ -17,7 +17,7 @@ struct BpeCase {
   TokenizedText tokens;
 };
 
-// A trusted file: it is cut short only by a mistake.
+// All cases of a file's bytes. A trusted file: it is cut short only by a mistake, which aborts.
 inline std::vector<BpeCase> ReadBpeCases(std::string_view bytes) {
   const auto number = [&bytes] {
     uint64_t value = 0;
@@ -46,6 +46,7 @@ inline std::vector<BpeCase> ReadBpeCases(std::string_view bytes) {
   return cases;
 }
 
+// Whether ids and ranges are the same.
 inline bool SameTokens(const TokenizedText& a, const TokenizedText& b) {
   if (a.ids != b.ids || a.ranges.size() != b.ranges.size()) return false;
   for (size_t i = 0; i < a.ranges.size(); ++i) {

@@ -1,4 +1,5 @@
-// A tokenizer without a file whose tokens are bytes, so that tests of chat templates can read them back.
+// A tokenizer without a file whose tokens are bytes, so that tests of chat templates can read them
+// back.
 #ifndef LECTERN_TESTS_ENGINE_BYTE_TOKENIZER_H_
 #define LECTERN_TESTS_ENGINE_BYTE_TOKENIZER_H_
 
@@ -13,9 +14,12 @@
 
 namespace lectern {
 
-// Every byte is a token, and so is every text that is asked for as a control token.
+// Every byte is a token of its own number, and so is every text that is asked for as a control
+// token: ControlId gives it the next id from 256 on, so that it never fails. Ids that were never
+// given are not checked. One thread.
 class ByteTokenizer : public Tokenizer {
  public:
+  // The texts of the tokens that begin and end a document; "": there is no such token (-1).
   ByteTokenizer(const std::string& bos, const std::string& eos)
       : bos_id_(bos.empty() ? -1 : ControlId(bos)), eos_id_(eos.empty() ? -1 : ControlId(eos)) {}
   std::string_view kind() const override { return "bytes"; }
@@ -51,6 +55,7 @@ class ByteTokenizer : public Tokenizer {
   }
   void AddTo(Sha256&) const override {}
 
+  // The bytes of all tokens, one after the other, control tokens as their texts.
   std::string TextOf(const std::vector<int32_t>& ids) const {
     std::string text;
     for (const int32_t id : ids) {

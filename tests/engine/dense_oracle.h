@@ -1,6 +1,6 @@
-// The reference that tests compare the engine's output to: a plain dense model of the Llama family. It
-// runs the whole sequence at once, sums in float64, and rounds keys and values to the KV type. It
-// shares no code with the engine: own file reader, own rounding, own everything.
+// The reference that tests compare the engine's output to: a plain dense model of the Llama family.
+// It runs the whole sequence at once, sums in float64, and rounds keys and values to the KV type.
+// It shares no code with the engine: own file reader, own rounding, own everything.
 #ifndef LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
 #define LECTERN_TESTS_ENGINE_DENSE_ORACLE_H_
 
@@ -14,10 +14,13 @@ namespace lectern::testing {
 class DenseOracle {
  public:
   // `kv_type`: "f32", "f16" or "bf16". Single-file safetensors with f32 or bf16 tensors; llama,
-  // mistral, qwen2, qwen3, gemma2, gemma3_text and phi3, with RoPE as it is or "linear".
+  // mistral, qwen2, qwen3, gemma2, gemma3_text and phi3, with RoPE as it is or "linear". Reads all
+  // weights now. Throws std::exception for files that it cannot read and for other types of tensors
+  // or RoPE; other models are not noticed.
   DenseOracle(const std::string& folder, const std::string& kv_type);
 
-  // Computes with these weights instead of those of the files. Before the first Append.
+  // Computes with these weights instead of those of the files. Before the first Append. Throws
+  // std::out_of_range: there is no such tensor.
   void Replace(const std::string& tensor, std::vector<double> values) {
     weights_.at(tensor) = std::move(values);
   }
@@ -28,13 +31,13 @@ class DenseOracle {
   void OnlyLogits() { only_logits_ = true; }
   // Appends tokens, one at least; returns the logits of the last, [vocab].
   std::vector<double> Append(const std::vector<int32_t>& ids);
-  // Forgets everything after the first `num_tokens`.
+  // Forgets all tokens after the first `num_tokens`, at most size(); cosines and squares stay.
   void Truncate(size_t num_tokens);
   // Tokens appended from now on attend to token j in [layer][kv head] only where [j] says so; all
   // tokens that are not listed are attended to.
   using Kept = std::vector<std::vector<std::vector<bool>>>;
-  void RestrictTo(Kept kept) { kept_ = std::move(kept); }
-  size_t size() const { return num_tokens_; }
+  void RestrictTo(Kept kept) { kept_ = std::move(kept); }  // empty: no restriction
+  size_t size() const { return num_tokens_; }               // tokens that were appended
   // [layer][token]: cosine of the residual stream before and after attention, of the last Append.
   const std::vector<std::vector<double>>& cosines() const { return cosines_; }
   // [layer][kv head][token]: squared probabilities, of the last Append, from all query heads of the
@@ -48,19 +51,22 @@ class DenseOracle {
   };
   void ReadConfig(const std::string& folder);
   void ReadWeights(const std::string& folder);
-  double Round(double value) const;
+  double Round(double value) const;  // to the KV type
   const Matrix& Weight(const std::string& name) const { return weights_.at(name); }
   // 0: the layer sees everything.
   size_t WindowOf(size_t layer) const;
+  // For one token's vector: the RMS norm by weight `name`, and weight * input.
   Matrix Norm(const Matrix& x, const std::string& name) const;
   Matrix Apply(const Matrix& weight, const Matrix& input) const;
   // By matrix `name`, with its bias where it has one.
   Matrix Project(const std::string& name, const Matrix& input) const;
   void NormHeads(Matrix& heads, const std::string& name) const;  // where there is such a norm
-  void Rotate(Matrix& heads, const Rope& rope, size_t position) const;
+  void Rotate(Matrix& heads, const Rope& rope, size_t position) const;  // RoPE, in place
   struct Heads {
     Matrix q, k, v;
   };
+  // A token's queries, keys and values, turned and rounded; its attention over all before it, which
+  // also adds to squares_; its MLP.
   Heads HeadsOf(size_t layer, const Matrix& x, size_t position) const;
   Matrix Attend(size_t layer, const Matrix& q, size_t position);
   Matrix Mlp(const std::string& prefix, const Matrix& x) const;

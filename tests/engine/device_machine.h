@@ -30,7 +30,8 @@ inline std::string MachineName(const ::testing::TestParamInfo<Machine>& info) {
 inline constexpr double kF16Tolerance = 1.5e-2;  // engine/gpu/linear_layers.h
 inline constexpr double kBf16Tolerance = 4e-2;
 
-// Ids of every model's vocabulary, the same for all who ask for so many.
+// Ids of every model's vocabulary: 1, then ids from 3 to 399; the same for all who ask for so many.
+// `count`: at least 1.
 inline std::vector<int32_t> TextTokens(int64_t count) {
   std::vector<int32_t> tokens = {1};
   for (int64_t i = 1; i < count; ++i) {
@@ -39,7 +40,8 @@ inline std::vector<int32_t> TextTokens(int64_t count) {
   return tokens;
 }
 
-// The folder of a model that has documents of such rows: of q8 with heads of 32 numbers.
+// The folder of a model that has documents of such rows: for q8 a model with heads of 32 numbers,
+// written once for the process, else the tiny model.
 inline std::string ModelFor(Dtype rows) {
   if (rows != Dtype::kQ8) return TinyModel();
   static const TempFolder folder;
@@ -62,7 +64,8 @@ inline std::string ModelFor(Dtype rows) {
   return folder.path();
 }
 
-// Logits in units of their spread.
+// The largest difference of the logits, in standard deviations of `expected`, whose size `logits`
+// has at least.
 inline double LargestError(std::span<const float> logits, const std::vector<float>& expected) {
   double sum = 0, squares = 0, largest = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -74,6 +77,9 @@ inline double LargestError(std::span<const float> logits, const std::vector<floa
   return largest / std::sqrt(squares / n - sum / n * (sum / n));
 }
 
+// A test that runs on each machine. SetUp resets the emulation and skips, with the reason, where
+// there is no GPU; TearDown fails the test if the emulation has found a mistake. Where an engine,
+// device or session cannot be made, the test fails; engine and device are then nullptr.
 class OnMachine : public ::testing::TestWithParam<Machine> {
  protected:
   void SetUp() override {
@@ -95,12 +101,14 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
     EXPECT_EQ(cuda_emulation::TakeReport(), "");
   }
 
+  // `memory_bytes`: the most of the device's memory that is used; 0: nearly all that is free.
   std::shared_ptr<Device> OpenDevice(uint64_t memory_bytes = 0) {
     auto choice = ChooseDevice("cuda", memory_bytes, kernels_);
     EXPECT_TRUE(choice.ok()) << choice.status().message();
     return choice.ok() ? choice->device : nullptr;
   }
 
+  // The tiny model on two threads, with the kernels of this machine.
   EngineOptions Options(const std::string& store, const std::string& device = "cuda") {
     return {.store = store,
             .model = TinyModel(),
@@ -115,6 +123,7 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
     return engine.ok() ? std::move(engine).value() : nullptr;
   }
 
+  // Copies the model's layers to the device, and prepares the document where the device attends.
   Result<Placement> Place(const TokenDocument& indexed, std::shared_ptr<Device> device) {
     Placement placed;
     LECTERN_ASSIGN(placed.transformer,
@@ -127,6 +136,7 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
     return placed;
   }
 
+  // A session on the device, or on the CPU where `device` is empty.
   std::unique_ptr<DocumentSession> NewSession(const TokenDocument& indexed,
                                               const Placement& device = {}) {
     auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),

@@ -1,4 +1,5 @@
-// GGUF files for tests, as small as they can be.
+// GGUF files (version 3) for tests, as small as they can be. Nothing is checked: a key or a tensor
+// may come twice, and bytes may be too few for their shape.
 #ifndef LECTERN_TESTS_ENGINE_GGUF_WRITER_H_
 #define LECTERN_TESTS_ENGINE_GGUF_WRITER_H_
 
@@ -14,6 +15,7 @@ namespace lectern::testing {
 
 class GgufWriter {
  public:
+  // Adds a key with a value, behind those that are there; the value is copied.
   void Add(const std::string& key, std::string_view text);
   void Add(const std::string& key, const char* text) { Add(key, std::string_view(text)); }
   void Add(const std::string& key, const std::string& text) { Add(key, std::string_view(text)); }
@@ -22,11 +24,13 @@ class GgufWriter {
   void Add(const std::string& key, bool flag);
   void Add(const std::string& key, const std::vector<std::string>& texts);
   void Add(const std::string& key, const std::vector<int32_t>& numbers);
-  void Add(const std::string& key, const GgufValue& value);  // as another file has it
-  // `shape`: outermost first. `bytes`: as `type` stores them.
+  // A value of another file; whole numbers become 32 bits, other numbers float.
+  void Add(const std::string& key, const GgufValue& value);
+  // `shape`: outermost first. `bytes`: as `type` stores them; they are copied. Throws
+  // std::runtime_error for a type that GGUF does not have.
   void AddTensor(const std::string& name, TensorType type, const std::vector<uint64_t>& shape,
                  std::string_view bytes);
-  std::string Finish() const;
+  std::string Finish() const;  // the bytes of the file; more may be added afterwards
 
  private:
   void Begin(const std::string& key, GgufKind kind);

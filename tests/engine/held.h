@@ -1,4 +1,5 @@
-// Counts the descriptors, threads and heap that the process holds, so that tests find a call's leaks.
+// Counts the descriptors, threads and heap that the process holds, so that tests find a call's
+// leaks.
 #ifndef LECTERN_TESTS_ENGINE_HELD_H_
 #define LECTERN_TESTS_ENGINE_HELD_H_
 
@@ -15,15 +16,19 @@ extern "C" size_t __sanitizer_get_current_allocated_bytes() __attribute__((weak)
 namespace lectern::testing {
 
 struct Held {
+  // Descriptors include the one that counts them; heap_bytes: allocated and not freed, of all
+  // threads.
   size_t descriptors, threads, heap_bytes;
 
+  // Throws std::filesystem::filesystem_error where /proc cannot be read.
   static Held Now() {
     const size_t heap = __sanitizer_get_current_allocated_bytes
                             ? __sanitizer_get_current_allocated_bytes()
                             : mallinfo2().uordblks;
     return {Entries("/proc/self/fd"), Entries("/proc/self/task"), heap};
   }
-  // A thread that was joined may still be in /proc for a moment.
+  // Now, once there are no more threads than in `before`, or after 5 s: a thread that was joined
+  // may still be in /proc for a moment.
   static Held WhenThreadsEnded(const Held& before) {
     Held now = Now();
     for (int i = 0; i < 100 && now.threads > before.threads; ++i) {

@@ -1,5 +1,7 @@
 // GGUF files for tests whose weights are invented: the same models as those of invented_model.h,
-// with the names, the order of rows and the norms that llama.cpp's converter gives them.
+// with the names, the order of rows and the norms that llama.cpp's converter gives them. Functions
+// throw std::runtime_error where they cannot read a file or write a type. `architecture`: a case of
+// tests/golden/architectures.json.
 #ifndef LECTERN_TESTS_ENGINE_INVENTED_GGUF_H_
 #define LECTERN_TESTS_ENGINE_INVENTED_GGUF_H_
 

@@ -14,6 +14,7 @@
 
 namespace lectern {
 
+// The bytes of a file on disk; "" where it cannot be read.
 inline std::string ReadWholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(file), {});
@@ -36,7 +37,8 @@ class MemoryFile : public MappedFile {
   uint64_t size_;
 };
 
-// One folder, "m". Reading only.
+// One folder, "m". Reading only: every change is kReadOnly. Map of a path that `files` lacks is
+// kMissingFile; List gives the names of all files, whatever folder is asked for.
 class MemoryEnv : public Env {
  public:
   std::map<std::string, std::string> files;  // "m/config.json" -> bytes

@@ -1,5 +1,5 @@
-// For tests of documents on a device with limited memory: places documents there, and makes steps that
-// attend to them.
+// For tests of documents on a device with limited memory: places documents there, and makes steps
+// that attend to them.
 #ifndef LECTERN_TESTS_ENGINE_PLACED_DOCUMENTS_H_
 #define LECTERN_TESTS_ENGINE_PLACED_DOCUMENTS_H_
 
@@ -21,7 +21,8 @@ namespace lectern::testing {
 
 inline constexpr size_t kGroup = 2;  // query heads of a kv head
 
-// The queries of a step of a layer, and the memory for their attention states.
+// The queries of a step of a layer, and the memory for their attention states, which begin empty.
+// `tokens`: of the step; `seed` draws the queries.
 struct LayerStep {
   LayerStep(const Document& document, size_t tokens, unsigned seed) : num_tokens(tokens) {
     const size_t dim = document.shape().head_dim, num_rows = tokens * kGroup;
@@ -48,7 +49,7 @@ struct LayerStep {
   DocumentRead read;
 };
 
-// The largest difference of outputs and log-sum-exps.
+// The largest difference of outputs and log-sum-exps of two steps of the same shape.
 inline double Difference(const LayerStep& a, const LayerStep& b) {
   double largest = 0;
   for (size_t h = 0; h < a.states.size(); ++h) {
@@ -65,11 +66,13 @@ inline double Difference(const LayerStep& a, const LayerStep& b) {
   return largest;
 }
 
-// Documents on a device with so much room.
+// A test with documents on a device with limited room. Errors fail the test, unless a Status is
+// returned.
 class PlacedDocuments : public OnMachine {
  protected:
   static constexpr uint32_t kTokens = 2600;
 
+  // A document of invented tokens, indexed once for the process.
   static const std::shared_ptr<const Document>& DocumentOf(Dtype dtype,
                                                            uint32_t num_tokens = kTokens) {
     struct OnDisk {
@@ -85,6 +88,7 @@ class PlacedDocuments : public OnMachine {
     return indexed.document.document;
   }
 
+  // Views of the document's heads; an error fails the test and gives none.
   static std::span<const HeadIndex> HeadsOf(const Document& document, uint32_t layer) {
     const auto heads = document.Heads(layer);
     EXPECT_TRUE(heads.ok());
@@ -105,6 +109,7 @@ class PlacedDocuments : public OnMachine {
     }
     return bytes + lookup;
   }
+  // The bytes that a device needs to hold the whole document.
   static uint64_t AllBytes(const Document& document) {
     uint64_t bytes = CodesBytes(document);
     for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
@@ -119,6 +124,7 @@ class PlacedDocuments : public OnMachine {
     std::shared_ptr<Device> device;
     std::shared_ptr<DeviceDocument> there;
   };
+  // `room`: bytes for the document; `num_sessions`: conversations that find memory beside it.
   Placed Place(Dtype dtype, uint64_t room, size_t num_sessions = 1) {
     return Place(DocumentOf(dtype), room, num_sessions);
   }
@@ -134,7 +140,7 @@ class PlacedDocuments : public OnMachine {
     return placed;
   }
 
-  // One conversation; nullptr: of the CPU.
+  // One conversation on a placed document, which must outlive it; nullptr: of the CPU.
   struct Asker {
     explicit Asker(const Placed* placed) {
       if (placed == nullptr) return;
@@ -146,7 +152,8 @@ class PlacedDocuments : public OnMachine {
     AttentionWorkspace workspace;
     ThreadPool threads{1};
   };
-  // `selector`: nullptr: the device's lookup, or the host's.
+  // Attends one step of a layer: resets `step`'s states and fills them and step.read in.
+  // `selector`: nullptr: the device's lookup, or the host's. Errors of AttendDocument.
   static Status Attend(Asker& asker, const Document& document, uint32_t layer, LayerStep& step,
                        double budget, const Selector* selector = nullptr,
                        ObservedLogits* observed = nullptr) {
@@ -173,7 +180,7 @@ class PlacedDocuments : public OnMachine {
   struct Stored {
     std::vector<std::byte> keys, values;
   };
-  // Rows [at, at + count) of a device as a shard has them.
+  // Rows [at, at + count) of a device as a shard has them; q8 in blocks. Waits for the stream.
   static Stored Download(DeviceStream& stream, const DeviceKvRows& rows, size_t dim, size_t at,
                          size_t count) {
     const DeviceKv view = rows.view();
@@ -201,6 +208,7 @@ class PlacedDocuments : public OnMachine {
     };
     return {read(view.keys, view.key_scales), read(view.values, view.value_scales)};
   }
+  // Rows that the last Attend chose, of all heads; sinks and window are not among them.
   static size_t NumRowsRead(const LayerStep& step) {
     size_t num_rows = 0;
     for (const HeadSelection& selection : step.read.heads) num_rows += selection.rows.size();

@@ -1,4 +1,5 @@
 // Documents for the engine's tests: temporary stores, invented text, shards made from token ids.
+// Where a function cannot do its work it throws std::runtime_error, which ends the test.
 #ifndef LECTERN_TESTS_ENGINE_TEST_DOCUMENTS_H_
 #define LECTERN_TESTS_ENGINE_TEST_DOCUMENTS_H_
 
@@ -14,7 +15,7 @@
 
 namespace lectern::testing {
 
-// A folder that is deleted at the end.
+// A new folder in the system's temporary one; it is deleted at the end with everything in it.
 class TempFolder {
  public:
   TempFolder();
@@ -31,16 +32,18 @@ std::string SourcePath(const std::string& relative);
 inline std::string TinyModel() { return SourcePath("tests/golden/tiny"); }
 inline std::string ReaderModel() { return SourcePath("tools/reader/model"); }
 
-// About `bytes` of plain sentences; the same for the same seed.
+// At least `bytes` of plain sentences, and at most a sentence more; the same for the same seed.
 std::string InventedText(size_t bytes, uint64_t seed);
 
 // Stored rows as floats, [rows, cols].
 std::vector<float> Floats(const TypedRows& rows);
 
 std::string ReadWholeFile(const std::string& path);
+// Replaces the file's content.
 void WriteWholeFile(const std::string& path, const std::string& bytes);
 
-// An engine with one document; for as long as it lives.
+// An engine with one document, indexed now in a store that goes with this object. Errors fail the
+// test.
 class Indexed {
  public:
   Indexed(const std::string& model, const std::string& text);
@@ -51,9 +54,10 @@ class Indexed {
   std::unique_ptr<Engine> engine_;
 };
 
-// Opens a copy of a document of the engine's store in which each section of the document's own shard
-// is what `change` makes of its bytes; nothing leaves it out. The copy's checksums are right, so that
-// only what the sections say is judged. `copy`: a folder that is not there yet.
+// Opens a copy of a document of the engine's store in which each section of the document's own
+// shard has the bytes that `change` makes of it; nothing leaves it out. The copy's checksums are
+// right, so that only the content of the sections is judged. `store`: the engine's. `copy`: a
+// folder that is not there yet, which stays. Errors of Document::Open, and of finding and writing.
 using ChangeSection =
     std::function<std::optional<std::string>(SectionKind kind, const std::string& bytes)>;
 Result<std::shared_ptr<const Document>> OpenChanged(Engine& engine, const std::string& store,
@@ -73,7 +77,8 @@ struct TokenDocumentOptions {
   size_t num_threads = 2;
   bool unrotated = false, by_queries = false;  // as IndexOptions::cluster_keys
 };
-// `ids`: the fixed context. Fewer than kMinClusteredTokens: no clusters, as in the product.
+// `ids`: the fixed context. Fewer than kMinClusteredTokens: no clusters, as in the product. Writes
+// into `directory`, which must outlive the document and hold no other.
 TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int32_t>& ids,
                           const std::string& directory, const TokenDocumentOptions& options = {});
 

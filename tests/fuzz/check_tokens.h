@@ -1,4 +1,5 @@
-// Checks that hold for the tokens of any text, whatever vocabulary was loaded. For fuzz targets.
+// Checks that hold for the tokens of any text, whatever vocabulary was loaded. For fuzz targets: a
+// check that fails aborts.
 #ifndef LECTERN_TESTS_FUZZ_CHECK_TOKENS_H_
 #define LECTERN_TESTS_FUZZ_CHECK_TOKENS_H_
 
@@ -11,7 +12,8 @@
 namespace lectern {
 
 // Ids are of the vocabulary and no marks; ranges ascend and cover the text, and the tokens stream
-// as valid UTF-8. The text may be refused for its size or for an expression's steps.
+// as valid UTF-8. The text may be refused for its size or for an expression's steps: every error
+// but kInternal is fine.
 inline void CheckTokens(const Result<TokenizedText>& tokens, const Tokenizer& tokenizer,
                         const std::string& text) {
   if (!tokens.ok()) {

@@ -1,5 +1,5 @@
-// Decodes row codes and fine codes into vectors, bit by bit, as the plain definition of the codes that
-// a lookup scores rows with (index/row_codes.h).
+// Decodes row codes and fine codes into vectors, bit by bit, as the plain definition of the codes
+// that a lookup scores rows with (index/row_codes.h).
 #ifndef LECTERN_TESTS_INDEX_DECODED_CODES_H_
 #define LECTERN_TESTS_INDEX_DECODED_CODES_H_
 
@@ -9,6 +9,7 @@
 
 namespace lectern::testing {
 
+// 1 or -1: bit `c` of a plane of signs.
 inline float SignOf(const std::byte* plane, size_t c) {
   return std::to_integer<int>(plane[c / 8]) >> (c % 8) & 1 ? 1.0f : -1.0f;
 }

@@ -41,6 +41,7 @@ inline const Document& IndexedDocument(uint32_t num_levels, bool by_queries = fa
   return *documents[key].document;
 }
 
+// The kv heads of layer kLayer of that document.
 inline std::span<const HeadIndex> Heads(uint32_t num_levels, bool by_queries = false) {
   return *IndexedDocument(num_levels, by_queries).Heads(kLayer);
 }
@@ -58,6 +59,7 @@ inline std::vector<double> Measured(const HeadIndex& head, const float* query) {
 }
 
 // Query rows of every kv head: each asks for one key, more or less; `sharpness` times as long.
+// `views` are of `data`: do not copy it.
 struct Queries {
   Queries(std::span<const HeadIndex> heads, size_t num_rows, unsigned seed, float sharpness = 1) {
     std::mt19937 engine(seed);
@@ -78,6 +80,7 @@ struct Queries {
   std::vector<Rows<const float>> views;
 };
 
+// The members of ranges; fails the test where they do not ascend, overlap or are empty.
 inline std::set<uint32_t> ToSet(const std::vector<IndexRange>& ranges) {
   std::set<uint32_t> all;
   uint32_t end = 0;
@@ -90,6 +93,7 @@ inline std::set<uint32_t> ToSet(const std::vector<IndexRange>& ranges) {
   return all;
 }
 
+// The finest cluster that has the stored row `row`, which is no sink and not in the window.
 inline uint32_t FinestOf(const HeadIndex& head, uint32_t row) {
   const auto& rows = head.levels().back().children;
   return static_cast<uint32_t>(std::upper_bound(rows.begin(), rows.end(), row) - rows.begin()) - 1;
@@ -113,6 +117,7 @@ inline uint64_t CountedBytes(const HeadIndex& head, const HeadSelection& selecti
   return bytes;
 }
 
+// kScale times the product of the query with each of the rows, [rows / kDim].
 inline std::vector<double> Logits(const float* query, const std::vector<float>& rows) {
   std::vector<double> logits(rows.size() / kDim);
   for (size_t j = 0; j < logits.size(); ++j) {
@@ -153,6 +158,7 @@ inline std::vector<float> Residuals(const HeadIndex& head, uint32_t cluster,
   return residuals;
 }
 
+// The measured query, rotated as residuals are.
 inline std::vector<float> Rotated(const HeadIndex& head, const float* query) {
   const std::vector<double> measured = Measured(head, query);
   std::vector<float> rotated(measured.begin(), measured.end());

@@ -21,6 +21,7 @@ struct OwnRows {
   size_t num_rows, num_cols;
 };
 
+// n rows of d numbers from a normal distribution; the same for the same seed, as below.
 inline OwnRows NormalRows(size_t n, size_t d, unsigned seed, float deviation = 1) {
   OwnRows rows(n, d);
   std::mt19937 engine(seed);
@@ -45,6 +46,7 @@ inline void RoundToF16(OwnRows& rows) {
   for (float& x : rows.data) x = ToFloat(ToF16(x));
 }
 
+// Scales each row to length 1; a row of zeros becomes NaN.
 inline void Normalize(OwnRows& rows) {
   for (size_t i = 0; i < rows.num_rows; ++i) {
     double squares = 0;
@@ -55,6 +57,7 @@ inline void Normalize(OwnRows& rows) {
   }
 }
 
+// Normal rows, scaled to length 1.
 inline OwnRows UnitRows(size_t n, size_t d, unsigned seed) {
   OwnRows rows = NormalRows(n, d, seed);
   Normalize(rows);

@@ -44,12 +44,15 @@ inline std::vector<KernelRun> AllRuns() {
   return runs;
 }
 
+// The name of a test's instance: "simd_AVX2".
 inline std::string RunName(const testing::TestParamInfo<KernelRun>& info) {
   const KernelRun& run = info.param;
   return run.target == 0 ? run.backend->name
                          : std::string(run.backend->name) + "_" + hwy::TargetName(run.target);
 }
 
+// A test that runs in every way; while it runs, all of Highway's kernels in the process are held to
+// its target.
 class KernelTest : public testing::TestWithParam<KernelRun> {
  protected:
   void SetUp() override {
@@ -67,7 +70,8 @@ class KernelTest : public testing::TestWithParam<KernelRun> {
   bool is_definition() const { return GetParam().target == 0 || GetParam().target == HWY_SCALAR; }
 };
 
-// Packed weights, as StoredMatrix: one byte off, nothing behind the last panel.
+// Packed weights, as StoredMatrix: one byte off, nothing behind the last panel. Values that cannot
+// be packed fail the test.
 struct PackedMatrix {
   PackedMatrix(const Matrix& values, PackedType type)
       : rows{nullptr, type, values.rows.num_rows, values.rows.num_cols} {

@@ -21,6 +21,7 @@ struct Matrix {
   Matrix(const Matrix& other)
       : data(other.data), rows(data.data(), other.rows.num_rows, other.rows.num_cols) {}
   Matrix& operator=(const Matrix&) = delete;
+  // `values`: row by row, at most num_rows * num_cols; the rest is 0.
   static Matrix Of(size_t num_rows, size_t num_cols, const std::vector<float>& values) {
     Matrix result(num_rows, num_cols);
     std::copy(values.begin(), values.end(), result.data.begin());
@@ -59,6 +60,7 @@ struct StoredMatrix {
   TypedRows rows;
 };
 
+// Whether the numbers have the same bits: NaN equals itself, and 0 is not -0.
 inline bool SameBits(const float* a, const float* b, size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
 }

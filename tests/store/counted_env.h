@@ -1,4 +1,4 @@
-// An Env every call of which can be made to fail.
+// An Env every call of which can be made to fail, but for SQLite's own calls.
 #ifndef LECTERN_TESTS_STORE_COUNTED_ENV_H_
 #define LECTERN_TESTS_STORE_COUNTED_ENV_H_
 
@@ -12,6 +12,7 @@
 
 namespace lectern {
 
+// A file of a CountedEnv, which must outlive it: each call asks `count` first.
 struct CountedFile : WritableFile {
   CountedFile(std::unique_ptr<WritableFile> f, std::function<Status()>& c)
       : file(std::move(f)), count(c) {}
@@ -39,6 +40,7 @@ struct CountedFile : WritableFile {
   std::function<Status()>& count;
 };
 
+// The same for a mapping; data, size and hints ask nobody.
 struct CountedMap : MappedFile {
   CountedMap(std::unique_ptr<MappedFile> f, std::function<Status()>& c)
       : file(std::move(f)), count(c) {}
@@ -58,7 +60,8 @@ struct CountedMap : MappedFile {
   std::function<Status()>& count;
 };
 
-// Asks `count` before every call, of its files too; what it says but ok is what the call returns.
+// Asks `count` before every call, of its files too, but for AccessTo and hints; an error that
+// `count` returns is the call's, which then does nothing. `base` must outlive it.
 class CountedEnv : public ForwardingEnv {
  public:
   CountedEnv(Env& base, std::function<Status()> c) : ForwardingEnv(base), count(std::move(c)) {}

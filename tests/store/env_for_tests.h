@@ -11,7 +11,8 @@
 
 namespace lectern {
 
-// Another Env, to be overridden in part.
+// Another Env, to be overridden in part. `base` must outlive it. Resolve is not forwarded: paths
+// stay as they are.
 class ForwardingEnv : public Env {
  public:
   explicit ForwardingEnv(Env& base = Env::Default()) : base_(base) {}
@@ -53,7 +54,7 @@ class ForwardingEnv : public Env {
   Env& base_;
 };
 
-// Files are an hour older here than they are, so that digests of theirs are kept.
+// Files are `age_ns` (an hour) older here than they are, so that digests of theirs are kept.
 class LaterEnv : public ForwardingEnv {
  public:
   Result<FileInfo> Info(const std::string& path) override {
@@ -65,7 +66,8 @@ class LaterEnv : public ForwardingEnv {
   int64_t age_ns = int64_t{3600} * 1'000'000'000;
 };
 
-// Every Map gives these bytes, whatever the path. They must outlive the mappings.
+// Every Map gives these bytes, whatever the path, and never fails. This object must outlive the
+// mappings, which are views of `bytes`. One thread.
 class BytesEnv : public ForwardingEnv {
  public:
   explicit BytesEnv(std::string b) : bytes(std::move(b)) {}
@@ -94,8 +96,10 @@ class BytesEnv : public ForwardingEnv {
   };
 };
 
-// Counts the calls that change the disk; number `fail_at` (from 0) and, when `sticky`, all after it
-// fail with `code`. Removing always works: it frees space.
+// Counts the calls that write: opening, renaming and syncing, and of the files writing, allocating,
+// syncing and closing. Number `fail_at` (from 0; negative: none) and, when `sticky`, all after it
+// fail with `code`. Removing always works, as it frees space, and making directories does. SQLite's
+// calls are not counted. It must outlive its files. One thread.
 class FaultEnv : public ForwardingEnv {
  public:
   Result<std::unique_ptr<WritableFile>> OpenWritable(const std::string& path,

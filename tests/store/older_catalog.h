@@ -13,7 +13,8 @@
 
 namespace lectern {
 
-// Makes the catalog at `path` one of version 1, with the names that it has.
+// Makes the catalog at `path`, which nobody has open, one of version 1, with the names that it has.
+// Errors fail the test.
 inline void MakeOlder(Env& env, const std::string& path) {
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, env.sqlite_vfs()), SQLITE_OK);

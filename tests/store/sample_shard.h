@@ -32,7 +32,8 @@ inline std::filesystem::path MemoryDirectory() {
                                          : std::filesystem::temp_directory_path();
 }
 
-// Removed with everything in it at the end of the test.
+// A new folder, removed with everything in it when this object ends. The test fails where it cannot
+// be made.
 class TempDirectory {
  public:
   explicit TempDirectory(
@@ -46,6 +47,7 @@ class TempDirectory {
   TempDirectory& operator=(const TempDirectory&) = delete;
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  // Files and folders directly in it.
   size_t num_files() const {
     return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
   }
@@ -54,11 +56,13 @@ class TempDirectory {
   std::string path_;
 };
 
+// "" where the file cannot be read.
 inline std::string ReadBytes(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+// Replaces the file's content; a failure is not reported.
 inline void WriteBytes(const std::string& path, const std::string& bytes) {
   std::ofstream out(path, std::ios::binary);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -103,6 +107,7 @@ inline std::vector<SampleSection> SampleSections() {
           {SectionKind::kMeanValues, 1, 2, "mean"}};
 }
 
+// Writes "layer-001.shard" into `directory`, by way of `temp`. Errors of ShardWriter.
 inline Result<ShardSummary> WriteShard(Env& env, const TempDirectory& temp,
                                        const TempDirectory& directory, const ShardHeader& header,
                                        const std::vector<SampleSection>& sections) {
@@ -115,7 +120,7 @@ inline Result<ShardSummary> WriteShard(Env& env, const TempDirectory& temp,
   return writer->Finish();
 }
 
-// The bytes of a shard that our writer makes of these.
+// The bytes of a shard that our writer makes of these. An error fails the test.
 inline std::string ShardBytes(const ShardHeader& header,
                               const std::vector<SampleSection>& sections) {
   TempDirectory temp, directory;
@@ -124,10 +129,11 @@ inline std::string ShardBytes(const ShardHeader& header,
   return ReadBytes(directory / "layer-001.shard");
 }
 
+// The bytes of the shard of SampleHeader and SampleSections.
 inline std::string SampleShard() { return ShardBytes(SampleHeader(), SampleSections()); }
 
-// Makes every checksum fit again after a test changed header or payload: what is left for the
-// reader to find are contradictions.
+// Makes every checksum fit again after a test changed header or payload: only contradictions are
+// left for the reader to find. `bytes` has the size of a whole shard, and keeps it.
 inline void RepairShard(std::string& bytes) {
   ShardHeader header;
   std::memcpy(&header, bytes.data(), sizeof header);

@@ -10,7 +10,8 @@
 
 namespace lectern {
 
-// action(Catalog&) with the store's lock held.
+// Calls action(Catalog&), which returns a Status, with the store's lock held, and lets the lock go.
+// The action's errors, and those of LockStore and Catalog::Open.
 template <typename Action>
 Status AsWriter(Env& env, const std::string& store, Action action) {
   LECTERN_ASSIGN(const auto lock, LockStore(env, store));
@@ -21,7 +22,7 @@ Status AsWriter(Env& env, const std::string& store, Action action) {
 
 inline DocumentId SampleId(uint8_t first) { return DocumentId{first, 1, 2, 3}; }
 
-// The name that a test gives, from a source that nobody knows.
+// The name that a test gives, from a source that nobody knows; "": no name.
 inline NameChange Named(const std::string& name) {
   NameChange change;
   if (!name.empty()) change.names.push_back({name, ""});
@@ -36,7 +37,8 @@ inline NameImport KeepName(const std::string& name = "") {
   };
 }
 
-// A document of one layer under `id`; the caller holds the store's lock.
+// Adds a document of one layer, 3 tokens and these names under `id`, with its files; returns it as
+// the catalog has it. The caller holds the store's lock. Errors of writing and of the catalog.
 inline Result<CatalogEntry> AddSampleDocument(Env& env, const std::string& store, Catalog& catalog,
                                               const DocumentId& id, const std::string& name,
                                               const std::string& text) {
@@ -97,7 +99,8 @@ inline Result<CatalogEntry> AddSampleDocument(Env& env, const std::string& store
 }
 
 // Everything a reader can get out of a store, in one text; or the first error. Every byte of every
-// shard is verified.
+// shard of a ready document is verified. kCorrupt also: a document has other shards than the
+// catalog.
 inline Result<std::string> ReadSampleStore(Env& env, const std::string& store) {
   LECTERN_ASSIGN(const auto catalog,
                  Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadOnly));

@@ -27,14 +27,16 @@ struct DiskImage {
     bool is_directory = false;
     std::shared_ptr<std::string> bytes;  // of a file
     std::map<std::string, int> names;    // of a directory; indexes of nodes
+    // The bytes of a file, to be changed: a copy first where another image shares them.
     std::string& Writable() {
       if (bytes.use_count() > 1) bytes = std::make_shared<std::string>(*bytes);
       return *bytes;
     }
   };
   std::vector<Node> nodes = {Node{true, nullptr, {}}};  // [0]: the root
-  int Find(const std::string& path) const;              // -1: nothing there
-  // "path size crc" of every file and "path/" of every directory, by path.
+  int Find(const std::string& path) const;              // index of a node; -1: nothing there
+  // "path size crc" of every file and "path/" of every directory at or below `directory`, by path;
+  // "" where it is not there.
   std::string Listing(const std::string& directory) const;
   // The same for disks with the same names and bytes; else, but for one case in 2^64, another.
   uint64_t Digest() const;
@@ -55,10 +57,13 @@ struct DiskChange {
 struct DiskBug {
   std::function<bool(const std::string& path)> ignores_sync;      // of files
   std::function<bool(const std::string& path)> ignores_dir_sync;  // of directories
-  bool retries_failed_sync = false;  // and believes what the second says
+  bool retries_failed_sync = false;  // a sync that fails is reported as done
 };
 
 // One thread at a time. Paths that do not begin with kSimulatedRoot are the real disk's, to read.
+// Mistakes in paths are the errors that ErrnoStatus makes of their errno. Locks are always got, at
+// once, and every disk has 2^40 bytes free. Files and mappings must not outlive the disk; a pointer
+// into a mapping holds until its file is written.
 inline constexpr const char kSimulatedRoot[] = "/simulated";
 
 class SimulatedDisk : public Env {
@@ -67,7 +72,7 @@ class SimulatedDisk : public Env {
 
   const DiskImage& image() const { return image_; }
   const std::vector<DiskChange>& log() const { return log_; }
-  void Record() { records_ = true; }
+  void Record() { records_ = true; }  // log() has the changes from now on
   // Notes in the log that something was promised to the user.
   void Mark(const std::string& what);
 
@@ -93,9 +98,11 @@ class SimulatedDisk : public Env {
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) override;
   Result<std::unique_ptr<FileLock>> LockDirectory(const std::string& directory,
                                                   Lease lease) override;
+  // Also makes this the disk on which this thread opens its next catalog: call it right before.
   const char* sqlite_vfs() const override;
 
-  // The operations that files of both kinds have.
+  // The operations that files of both kinds (Env's and SQLite's) have. `node`: of a file; `path` is
+  // for `fault` and for messages. OpenNode: the file's node, made if it is missing and `creates`.
   Status Write(int node, const std::string& path, uint64_t offset, const void* data, size_t bytes);
   Status Truncate(int node, const std::string& path, uint64_t size);
   Status Sync(int node, const std::string& path);
@@ -115,7 +122,8 @@ class SimulatedDisk : public Env {
   bool records_ = false;
 };
 
-// Goes through a log; after each change it can say what a crash there may leave.
+// Goes through a log, which must outlive it; after each change Make says which disk a crash there
+// may leave. `before`: the disk when the log began.
 class CrashStates {
  public:
   CrashStates(DiskImage before, const std::vector<DiskChange>& log)
@@ -123,7 +131,7 @@ class CrashStates {
 
   size_t position() const { return position_; }  // changes that have happened
   bool AtEnd() const { return position_ == log_.size(); }
-  const DiskChange& Advance();
+  const DiskChange& Advance();  // takes the next change and returns it; not AtEnd
 
   enum class Survivors {
     kNone,       // only what is durable
@@ -133,8 +141,9 @@ class CrashStates {
     kNamesOnly,  // entries and sizes, but the unsynced data is zeros
     kDataOnly,   // data, but no unsynced entries
   };
+  // Draws one such disk; `random` decides which, for kPrefix and kSubset.
   DiskImage Make(Survivors survivors, std::mt19937_64& random) const;
-  bool HasPending() const;
+  bool HasPending() const;  // some change is not durable: Make may give different disks
 
  private:
   const std::vector<DiskChange>& log_;

@@ -23,19 +23,21 @@ struct Finding {
   Json::Object values = {};  // what was found, for programs
   Code code = Code::kOk;     // of a kFail: decides the tool's exit status
 
-  // A kFail with the status' message and code, and with what the user can do.
+  // A kFail with the status' message (as command lines word it) and code, and with what the user
+  // can do. Its values have "code" and, where there is one, "param". `status` is not OK.
   static Finding Failed(std::string name, const Status& status, std::string do_this);
-  // Makes the verdict at least as bad as `to` and adds to the way out. A failure without a code
-  // gets kInternal. Returns *this.
+  // Makes the verdict at least as bad as `to` and adds `do_this` to the way out, behind "; ". A
+  // failure without a code gets kInternal. Returns *this.
   Finding& Worsen(Verdict to, std::string do_this);
 };
 
 using Findings = std::vector<Finding>;
 
 Verdict WorstOf(const Findings& findings);  // kOk of none
-// A line for each finding, "ok    memory  …", with the way out under it behind "->".
+// A line for each finding, "ok    memory  …", with the way out under it behind "->"; "" of none.
 std::string FindingsText(const Findings& findings);
-// {"version", "verdict", "findings": [{"name", "verdict", "text", "way_out", "values"}]}
+// {"version", "verdict", "findings": [{"name", "verdict", "text", "way_out", "values"}]}; no
+// newline at its end.
 std::string FindingsJson(const Findings& findings, const std::string& version);
 int ExitStatusOf(const Findings& findings);  // of the first failure; 0: there is none
 

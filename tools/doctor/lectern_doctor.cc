@@ -58,6 +58,8 @@ Findings Examine(const Flags& flags) {
   return findings;
 }
 
+// Parses the command line, examines, and prints the findings on stdout. Returns the status of the
+// first failure, 0 without one.
 int Main(int argc, char** argv) {
   tools::CommandLine app("Checks this machine, and a model on it, and says what they can do.",
                          kTool, kExamples);

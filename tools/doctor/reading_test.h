@@ -22,8 +22,9 @@ std::string_view ReadingParagraph();
 // (rows in another order, another RoPE, norms without their 1) does not. The table in the .cc has
 // what breaks look like. Warns, never fails: a model that was trained on no English looks the same.
 //
-// `model` must have all of its layers. On the CPU. kLimitExceeded: the vocabulary has too few or
-// too many tokens for the paragraph. Codes of Tokenizer::Encode.
+// `model` must have all of its layers. On the CPU, with all of `threads`; takes the time of
+// kReadingTokens tokens. kLimitExceeded: the paragraph has fewer than 3 or more than 4,800 tokens
+// in this vocabulary. Codes of Tokenizer::Encode.
 Result<Finding> TestReading(const Model& model, const Backend& backend, ThreadPool& threads);
 
 }  // namespace lectern::doctor

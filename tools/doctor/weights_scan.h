@@ -11,7 +11,8 @@ namespace lectern::doctor {
 // Looks at every matrix of all layers, the embedding and the output. Fails (kMalformedModel) where
 // a value is not finite. Warns where the largest value of a row is more than 100 times that of the
 // matrix's median row: damage to a file makes such rows, and the model's answers need not show it.
-// `model` must have all of its layers. Reads every weight once; norms and biases are not looked at.
+// `model` must have all of its layers. Reads every weight once, with all of `threads`; packed
+// weights are judged by their scales and minima. Norms and biases are not looked at.
 Finding ScanWeights(const Model& model, ThreadPool& threads);
 
 }  // namespace lectern::doctor

@@ -15,8 +15,11 @@ namespace lectern::evaluate {
 // last N tokens", and feeds the tokens one by one, as a decoded answer would be, at each budget (0:
 // the automatic one) and exactly beside it. Adds to `results` what they lack: figures
 // "continuation_nats" and "exact_nats" (mean negative log-likelihood of a token), "kl" (mean),
-// "same" (share of predictions whose likeliest token is exact mode's), "tokens". kInvalidArgument:
-// a document that is not longer than what is taken off it.
+// "same" (share of predictions whose likeliest token is exact mode's), "tokens" (of the rest),
+// "kv_budget". `num_tokens`: at least 2, as the first token is given and not predicted. The rest
+// stays in the store for later runs; does nothing where `results` lack nothing. Prints its progress
+// on stderr. kInvalidArgument: a document that is not longer than `num_tokens`. Errors of Open,
+// Index, Step and RawResults::Add.
 Status MeasureContinuation(Engine& engine, const std::string& name, uint32_t num_tokens,
                            std::span<const double> budgets, RawResults& results);
 

@@ -28,8 +28,10 @@ struct EvaluationOptions {
 // Measures every method at every budget on the document `name` of the engine's store, and adds to
 // `results` the measurements that they lack, each as soon as it is made: a run that is killed goes
 // on from there. Prints its progress on stderr. Modes with a retention index a second document,
-// "NAME METHOD@KEEP", into the store. kInvalidArgument: a document without clusters, which is
-// always read whole. Errors of asking and indexing.
+// "NAME METHOD@KEEP", into the store, where it stays. kInvalidArgument: a document without
+// clusters, which is always read whole, or a mode oracle-equal that does not stand behind
+// "default". Errors of asking and indexing, of MeasureContinuation and of RawResults::Add. Modes
+// have passed CheckMode.
 Status EvaluateDocument(const EvaluationOptions& options, Engine& engine, const std::string& name,
                         const std::vector<Question>& questions, RawResults& results);
 

@@ -17,7 +17,7 @@ Result<double> KeepBesideClusters(const Document& whole, double keep);
 // document with fewer rows, keeps, whatever the budget. Each finest cluster stands for its keys
 // that are gone, with their number, its centroid and mean value, and, if LookupArgs::second_order
 // says so, its variance. A head that keeps every row needs no clusters. `kept` outlives the
-// selector.
+// selector. Its errors are those of Document::Heads, and kChecksumMismatch.
 Selector SelectKeptRows(const Document& kept);
 
 }  // namespace lectern::evaluate

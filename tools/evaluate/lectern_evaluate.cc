@@ -72,6 +72,8 @@ Status Evaluate(const Flags& flags, const tools::EngineFlags& engine_flags) {
   return {};
 }
 
+// Parses the command line and evaluates. Returns the exit status; an error goes to stderr, as text
+// also with --json.
 int Main(int argc, char** argv) {
   Flags flags;
   tools::CommandLine app(

@@ -22,6 +22,8 @@ import evaluate  # noqa: E402
 
 
 def main():
+    """Writes the files into the folder, which it makes. Exits with a message at the first document
+    that has fewer questions than asked for; the files before it stay."""
     parser = argparse.ArgumentParser(description="Writes documents and questions; see the top of "
                                      "this file.")
     parser.add_argument("folder", type=pathlib.Path)

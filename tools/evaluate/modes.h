@@ -44,7 +44,8 @@ inline constexpr std::string_view kEqualOracle = "oracle-equal";
 std::string CheckMode(const std::string& mode, bool answers);
 // Whether the mode needs thresholds calibrated on generic questions (SelectorInputs::recalibrated).
 bool NeedsThresholds(const std::string& mode);
-// Whether rows that are not read count through the tail in this mode.
+// Whether rows that are not read count through the tail in this mode; true for names that are put
+// together.
 bool HasTail(const std::string& mode);
 // The policies of LAYERS+HEADS, also behind METHOD@KEEP; nothing where the mode names none. They
 // may be unknown ones: CheckMode checks.

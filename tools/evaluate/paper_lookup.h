@@ -50,10 +50,12 @@ class PaperLookup {
     float softcap;                            // of the model's logits; 0: none
     std::vector<std::vector<float>> queries;  // [kv heads][R * head_dim], after RoPE, not scaled
   };
+  // Copies the queries of `args`, which may be gone afterwards.
   static Step CopyStep(uint32_t layer, const LookupArgs& args, bool is_prefill);
   // Finds the thresholds with which `steps` spend each of `kv_budgets` of the bytes in the mean,
   // for a lookup of `num_levels`, 1 or 2. A budget that centroids, sinks and window already exceed
-  // gets the highest score: next to nothing is kept. kChecksumMismatch.
+  // gets the highest score: next to nothing is kept. One that pays for all clusters, or a phase
+  // that no step is of, gets -1: everything is kept. Codes of Document::Heads.
   Result<Thresholds> Calibrate(const Document& document, const Backend& backend,
                                ThreadPool& threads, const std::vector<Step>& steps,
                                uint32_t num_levels, const std::vector<double>& kv_budgets) const;
@@ -68,7 +70,8 @@ class PaperLookup {
   // Scores the clusters for one step of one layer. [kv heads]; the same at every budget.
   std::vector<Candidates> Score(uint32_t layer, const LookupArgs& args, uint32_t num_levels,
                                 double top_threshold) const;
-  // Selects the rows of the candidates whose scores are above the threshold. [kv heads].
+  // Selects the rows of the candidates whose scores are above the threshold, with the bytes of
+  // lookup, sinks, window and rows. [kv heads].
   std::vector<HeadSelection> Select(uint32_t layer, const LookupArgs& args,
                                     const std::vector<Candidates>& candidates,
                                     double finest_threshold) const;
@@ -84,6 +87,7 @@ class PaperLookup {
     std::vector<std::vector<uint32_t>> children;  // [top clusters]: clusters, ascending
   };
 
+  // Build, Score and their scores for one head; the .cc says more.
   static Status BuildHead(const HeadIndex& index, const Backend& backend, uint64_t seed,
                           Head& head);
   static std::vector<float> Scores(const LookupArgs& args, size_t h,

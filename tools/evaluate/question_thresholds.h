@@ -18,7 +18,8 @@ struct RecalibratedHeads {
 
 // Calibrates every head on `steps`: the thresholds for one token on the steps of answers, those for
 // more tokens on the steps of questions, one question after the other. Borrows the document, which
-// outlives the result. Windowed layers have no heads in it. kChecksumMismatch.
+// outlives the result. Windowed layers have no heads in it. Codes of Document::Heads, and
+// kChecksumMismatch.
 Result<RecalibratedHeads> CalibrateOnSteps(const Document& document, const Backend& backend,
                                            const std::vector<PaperLookup::Step>& steps);
 

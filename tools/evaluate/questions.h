@@ -19,9 +19,10 @@ struct Question {
   std::vector<std::pair<uint64_t, uint64_t>> passages;
 };
 
-// Returns the first `limit` questions of a file of JSON objects, one a line; 0: all. Blank lines
-// are skipped. kNotFound: the file cannot be read. kInvalidArgument: a line lacks "question" or
-// "answer". Errors of ParseJson.
+// Returns the first `limit` questions of a file of JSON objects, one a line; 0: all. Later lines
+// are not looked at. Blank lines are skipped, so are passages without "begin" or "end". kNotFound:
+// the file cannot be read. kInvalidArgument: a line lacks "question" or "answer", or it is empty or
+// no string. Errors of ParseJson.
 Result<std::vector<Question>> ReadQuestions(const std::string& path, uint32_t limit);
 
 }  // namespace lectern::evaluate

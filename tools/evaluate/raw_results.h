@@ -42,9 +42,11 @@ class RawResults {
   // no file, results go to standard output. kCorrupt: a line is none of ours. kIoError.
   static Result<RawResults> Open(const std::string& path);
 
+  // Whether the file had it, or Add or AddErrors has added it.
   bool Has(const Measurement& measurement) const { return measured_.contains(measurement); }
-  // Writes and flushes a line with `figures` and the key. AddErrors adds the errors, rounded to
-  // five digits. kIoError.
+  // Writes and flushes a line with `figures` and the key; Has is then true. AddErrors adds the
+  // errors, rounded to five decimals. A measurement that is there already gets another line, and
+  // MeanError goes on with the first. kIoError.
   Status Add(const Measurement& measurement, Json::Object figures);
   Status AddErrors(const Measurement& measurement, const Errors& errors, Json::Object figures);
 

@@ -26,11 +26,15 @@ NAMES = ["valgrind--faq", "subversion--svn_1.10", "mdadm--faq", "debhelper--debh
 
 
 def whole_text(record):
+    """The whole text of a question file's document, as bytes. Fetches the package if it is not
+    cached. Errors of package_texts.text_of."""
     text, _ = package_texts.text_of(package_texts.HOME / "packages", {**record, "begin": 0, "end": None})
     return text
 
 
 def cut(text, most):
+    """At most `most` bytes of a text (0: all), up to the end of a paragraph; without one, up to a
+    whole character."""
     if most == 0 or len(text) <= most:
         return text
     end = text.rfind(b"\n\n", 0, most)
@@ -53,10 +57,13 @@ def packaged(name):
 
 
 def in_folder(path):
+    """The same as packaged() of a NAME.jsonl with its NAME.txt beside it; passages count from 0."""
     return path.with_suffix(".txt").read_bytes(), [json.loads(line) for line in path.open()], 0
 
 
 def write(name, source, folder, most):
+    """Writes NAME.txt and NAME.jsonl, over files that are there, and prints a line. source: of
+    packaged() or in_folder()."""
     text, questions, begin = source
     text = cut(text, most)
     kept = [m for q in questions if (m := moved(q, begin, len(text)))]

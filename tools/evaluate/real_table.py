@@ -34,6 +34,7 @@ def read(path):
 
 
 def grouped(lines, *names):
+    """{(values of the fields `names`): [line]}; with one name the key is a tuple, too."""
     groups = collections.defaultdict(list)
     for line in lines:
         groups[tuple(line[name] for name in names)].append(line)
@@ -41,14 +42,17 @@ def grouped(lines, *names):
 
 
 def mean(values):
+    """The mean; None of no values."""
     return statistics.fmean(values) if values else None
 
 
 def cell(value, form):
+    """A cell of a table; a dash for None."""
     return "–" if value is None else form.format(value)
 
 
 def table(title, names, rows):
+    """Prints a table in Markdown; nothing where there are no rows. rows: lists of str."""
     if not rows:
         return
     print(f"\n**{title}**\n\n| " + " | ".join(names) + " |\n|" + "---|" * len(names))
@@ -65,6 +69,8 @@ def ratio(lines, others, kind):
 
 
 def error_rows(lines):
+    """Rows of the table of errors: each document at each budget by the default's mode, then the
+    means of the ratios. Documents without a line of the default are left out."""
     by = grouped(lines, "document", "budget", "mode")
     rows, ratios = [], collections.defaultdict(list)
     for document, budget, mode in sorted(by, key=lambda key: (key[0], -key[1])):
@@ -90,6 +96,8 @@ def error_rows(lines):
 
 
 def policy_rows(lines):
+    """Rows of the table of policies: the mean, over documents, of each mode's error by the
+    default's."""
     by = grouped(lines, "document", "budget", "mode")
     ratios = collections.defaultdict(list)
     for document, budget, mode in by:
@@ -109,6 +117,8 @@ def forced(lines):
 
 
 def answer_rows(lines):
+    """Rows of the table of answers at fixed budgets in the default mode, then mean and worst a
+    budget."""
     by = grouped([line for line in lines if line["budget"] > 0 and line["mode"] == "default"],
                  "document", "budget")
     rows, figures = [], collections.defaultdict(list)
@@ -127,6 +137,8 @@ def answer_rows(lines):
 
 
 def auto_rows(lines):
+    """Rows of the table of the automatic budget (budget 0), then summaries; empty where none was
+    measured."""
     by = grouped([line for line in lines if line["budget"] == 0], "document")
     rows, figures = [], []
     for (document,) in sorted(by):
@@ -150,6 +162,7 @@ def auto_rows(lines):
 
 
 def end_rows(lines):
+    """Rows of the table of the documents' ends, then mean and worst a budget."""
     rows, worse = [], collections.defaultdict(list)
     for line in sorted(lines, key=lambda line: (line["document"], -line["budget"])):
         more = 100 * (math.exp(line["continuation_nats"] - line["exact_nats"]) - 1)
@@ -164,6 +177,7 @@ def end_rows(lines):
 
 
 def main():
+    """Prints the tables of each file; without one, exits with the usage."""
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     for path in map(pathlib.Path, sys.argv[1:]):

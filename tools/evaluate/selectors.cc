@@ -167,6 +167,7 @@ class Reuse {
  public:
   Reuse(double least_cosine, KeptSteps* count) : least_cosine_(least_cosine), count_(count) {}
 
+  // A question's choice is Lookup's, and is not kept. Errors of Lookup and Complete.
   Result<Selections> Select(uint32_t layer, const LookupArgs& args) {
     if (!args.row_weights.empty()) {  // a question
       chosen_.erase(layer);

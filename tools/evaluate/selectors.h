@@ -10,8 +10,8 @@ namespace lectern::evaluate {
 
 // For a question, selects the rows that any block of `rows` of its query rows would choose if it
 // were alone, each with the whole budget and its rows' weights; every row then attends to all of
-// them, so that more than the budget is read. For a token of an answer: Lookup. kInvalidArgument:
-// the document has no row codes (KeepChoices too).
+// them, so that more than the budget is read. For a token of an answer: Lookup. `rows`: at least 1.
+// Errors of Lookup; kInvalidArgument: the document has no row codes (KeepChoices too).
 Selector SelectByBlocks(size_t rows);
 
 // Counts, over layers and steps of an answer, how often a choice could have been kept, and how

@@ -41,10 +41,12 @@ def read(paths):
 
 
 def mean(values):
+    """The mean; None of no values."""
     return statistics.fmean(values) if values else None
 
 
 def errors_of(lines):
+    """The errors of questions and of answers of all lines, in one list."""
     return [e for line in lines for e in line["question_errors"] + line["answer_errors"]]
 
 
@@ -77,6 +79,8 @@ def ratio(other, lines):
 
 
 def error_figures(rows, key):
+    """The columns of one row of the table of errors. key: (K, mode, budget) of by_row(). A figure
+    that was not measured is None."""
     length, mode, budget = key
     lines = rows[key]
     paper = [rows[length, p, budget] for p in PAPER if (length, p, budget) in rows]
@@ -96,10 +100,13 @@ def error_figures(rows, key):
 
 
 def share(lines, of):
+    """Percent of the lines in which the member `of` is true; None of no lines."""
     return 100 * sum(line[of] for line in lines) / len(lines) if lines else None
 
 
 def answer_figures(rows, key):
+    """The columns of one row of the table of answers. key: (K, mode, budget) of by_row(). A figure
+    that was not measured is None."""
     length, mode, budget = key
     lines = rows[key]
     place = lambda line: (line["document"], line["question"])
@@ -175,12 +182,14 @@ def common_tables(errors, answers):
 
 
 def cell(name, value):
+    """A cell of a table: "" for None, one decimal for percents and ratios, else four."""
     if value is None or isinstance(value, (str, int)):
         return "" if value is None else str(value)
     return f"{value:.{1 if '%' in name or '÷' in name else 4}f}"
 
 
 def markdown(title, rows):
+    """A table in Markdown with its title; "" of no rows. rows: dicts with the same members."""
     if not rows:
         return ""
     names = list(rows[0])

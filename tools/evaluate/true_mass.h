@@ -15,8 +15,9 @@ namespace lectern::evaluate {
 // rows. Const members: any thread.
 class TrueMass {
  public:
-  // Reads every key of the layer. `lse`: [kv heads][R], the log-sum-exp of the logits over
-  // everything that exact attention sees, document and conversation. kChecksumMismatch.
+  // Reads and verifies every key of the layer, on args.threads. `lse`: [kv heads][R], the
+  // log-sum-exp of the logits over everything that exact attention sees, document and conversation.
+  // kChecksumMismatch.
   static Result<TrueMass> Of(const LookupArgs& args, std::span<const std::span<float>> lse);
 
   // The share, in [0, 1], of the mass on all rows of `heads` that lies on the rows that were read:
@@ -26,7 +27,8 @@ class TrueMass {
                   std::span<const HeadSelection> selections) const;
 
   // The oracle's selection: sinks, window and the rows of most mass, of all kv heads of the layer
-  // together, as many as the budget's bytes allow, and nothing else. Finding them costs nothing.
+  // together, as many as the bytes of args.kv_budget allow, and nothing else. Sinks and window are
+  // counted even where they exceed it. Finding the rows costs nothing. [kv heads].
   std::vector<HeadSelection> BestRows(const LookupArgs& args) const;
 
  private:

@@ -13,10 +13,11 @@
 namespace lectern::tools {
 
 // The text of a PDF. Valid UTF-8. Blocks and pages are parted by an empty line; a newline ends the
-// text. Words of a line are joined by a space. Lines of a block are joined by a space where the
-// next word would not have fitted behind the line before (the layout broke the line), and by a
-// newline where it would have (the author did: a list, a row, an address). A hyphen that ends a
-// line goes if it stands between small letters, as in pdftotext's own text.
+// text, unless it is empty. Control characters, a byte order mark at the start and words of white
+// space alone are left out. Words of a line are joined by a space. Lines of a block are joined by a
+// space where the next word would not have fitted behind the line before (the layout broke the
+// line), and by a newline where it would have (the author did: a list, a row, an address). A hyphen
+// that ends a line goes if it stands between small letters, as in pdftotext's own text.
 //
 // Why lines are joined: passages are sentences within a line. The bundled reader was asked 120
 // questions about four documents of 3K tokens, typeset on 65 columns:
@@ -27,8 +28,9 @@ namespace lectern::tools {
 //   before it was typeset            73               77
 struct PagedText {
   std::string text;
-  std::vector<lectern_page> pages;  // where each page begins; only pages that have text, ascending
-  uint64_t num_pages = 0;           // all pages, also those that have no text
+  // Where each page begins in `text`; pages count from 1; only pages that have text, ascending.
+  std::vector<lectern_page> pages;
+  uint64_t num_pages = 0;  // all pages, also those that have no text
 };
 
 // A parser that takes the XML as it comes, in pieces of any size, so that the output of a large PDF
@@ -40,11 +42,12 @@ struct PagedText {
 // The bytes may be anything: it does not trust them. One thread at a time.
 class BboxText {
  public:
-  // Takes the next piece. False: this is not the output of pdftotext, or a limit of the .cc is
-  // exceeded; the parser then stays failed.
+  // Takes the next piece; pieces behind </doc> are ignored. False: this is not the output of
+  // pdftotext, or a limit of the .cc is exceeded (1 MiB for a tag, for a word and for the bytes
+  // before <doc>; 2^24 pages), or Finish was called; the parser then stays failed.
   bool Take(std::string_view bytes);
-  // Moves the text out. False, with `out` unchanged: a Take failed, </doc> has not come, or Finish
-  // was called before.
+  // Moves the text out, which may be empty, as may be its pages. False, with `out` unchanged: a
+  // Take failed, </doc> has not come, or Finish succeeded before.
   bool Finish(PagedText& out);
 
  private:
@@ -56,11 +59,12 @@ class BboxText {
     double begin = 0, end = 0;  // xMin and xMax of an element, in points from the left
   };
 
-  bool TakeHead();
-  bool TakeTag(std::string_view tag);
-  bool TakeCharacters(std::string_view characters);
-  void EndWord();
-  void JoinLines(std::string_view word);
+  // Steps of Take; false: the output is not pdftotext's, or too long. The .cc says more.
+  bool TakeHead();                                   // skips everything up to <doc>
+  bool TakeTag(std::string_view tag);                // without its brackets; changes level_
+  bool TakeCharacters(std::string_view characters);  // between two tags; into word_ where in a word
+  void EndWord();                                    // appends word_ to the text, and clears it
+  void JoinLines(std::string_view word);             // appends the gap of a line before `word`
 
   PagedText paged_;
   std::string pending_;  // what is not a whole tag or run of characters yet

@@ -22,16 +22,17 @@ inline constexpr std::string_view kFormatNames = "auto, text, markdown, html or 
 // name.
 std::optional<Format> ParseFormat(std::string_view name);
 
-// Detects the format. PDF is told by its first bytes, HTML by a doctype or <html at its start,
-// behind spaces, comments and an XML declaration; where the bytes do not tell, by the ending of
-// `file_name`; else it is text.
+// Detects the format. PDF is told by its first bytes ("%PDF-"), HTML by a doctype or <html at its
+// start, behind a byte order mark, spaces, comments and an XML declaration; where the bytes do not
+// tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml, .md, .markdown, in any case); else
+// it is text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {
   std::string format = "auto";  // or a name of ParseFormat
   std::string file_name = {};   // for messages, and its ending may tell the format; may be empty
-  // Whether to stop; called on the calling thread, about every 50 ms while it takes long; may be
-  // empty.
+  // Whether to stop; called on the calling thread, about every 50 ms while a PDF or an HTML page
+  // takes long, never for text; may be empty; may not throw.
   std::function<bool()> is_cancelled = {};
   // The most memory that an HTML page's tree may take, in bytes; 0, and more than it: 1 GiB.
   // pdftotext has its own limit (ChildLimits) in a process of its own.
@@ -42,15 +43,16 @@ struct Ingested {
   std::string text;                 // text and Markdown: the bytes as they are, of any encoding
   std::vector<lectern_page> pages;  // a PDF's pages that have text; else empty
   uint64_t num_pages = 0;           // all pages of a PDF; else 0
-  Format format = Format::kText;
+  Format format = Format::kText;  // the one that was named or detected
 };
 
 // "2 of 5 pages have no text: scans are not read"; empty where all have, and for other formats.
 std::string PagesNote(const Ingested& ingested);
 
-// Returns the text of a document. INVALID_ARGUMENT: options.format names none (param "format");
-// errors of ReadHtml and ReadPdf, whose messages name the file. Text and Markdown cannot fail: the
-// engine checks them when it indexes. Blocks for as long as pdftotext takes. Any thread.
+// Returns the text of a document; text and Markdown are moved through, even if empty.
+// INVALID_ARGUMENT: options.format names none (param "format"); errors of ReadHtml and ReadPdf,
+// whose messages name the file. Text and Markdown cannot fail: the engine checks them when it
+// indexes. Blocks for as long as pdftotext takes (LimitsFor). Any thread.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 
 }  // namespace lectern::tools

@@ -29,11 +29,14 @@ ChildLimits LimitsFor(uint64_t pdf_bytes);
 // Returns the text of a PDF; at least one page has some. Any thread. Errors, with the param "file"
 // but for the first:
 //
-// NOT_FOUND         there is no pdftotext (param "pdftotext"); the message says what to install
+// NOT_FOUND         there is no pdftotext, or it may not be run (param "pdftotext"); the message
+//                   says what to install
 // INVALID_ARGUMENT  it asks for a password; it is damaged or has no pages, or pdftotext died of it
+//                   (also: for want of memory)
 // EMPTY_DOCUMENT    it has no text: a scan
-// LIMIT_EXCEEDED    it takes too long, or has too much text
-// IO_ERROR          pdftotext could not be started, or is another program
+// LIMIT_EXCEEDED    it takes too long, or pdftotext prints more than output_bytes
+// IO_ERROR          pdftotext could not be started, is another program, or prints a tag, a word or
+//                   a number of pages beyond BboxText's limits
 // CANCELLED         options.is_cancelled said so
 api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options);
 

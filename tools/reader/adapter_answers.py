@@ -29,6 +29,7 @@ def is_refusal(answer):
 
 
 def is_right(question, answer):
+    """Whether an answer is right (see the top of the file); case does not count."""
     if question["kind"] == "absent":
         return is_refusal(answer)
     said = answer.lower()
@@ -59,6 +60,8 @@ def answers(network, tokens, past, questions, visible, dtype, device="cpu"):
 
 
 def answer_batch(network, tokens, past, questions, visible, dtype, device):
+    """answers() of questions that are asked together. Ends when every answer has ended or has
+    MOST_TOKENS tokens; `past` stays as it is."""
     asked = [adapter_data.Question(tokens.question(q["question"]), [], v, None, "")
              for q, v in zip(questions, visible)]
     document = past[0][0].shape[1]
@@ -116,6 +119,7 @@ def judge(network, tokens, documents, dtype, device="cpu", num=12, say=None, way
 
 
 def shares(counts):
+    """{way: counts and percents} of the counts of judge(); None where there is nothing to count."""
     per = lambda part, whole: round(100 * part / whole, 1) if whole else None
     return {way: {"facts": c["facts"], "right": per(c["right"], c["facts"]),
                   "facts_refused": per(c["refused_facts"], c["facts"]),
@@ -124,6 +128,8 @@ def shares(counts):
 
 
 def read(path, texts):
+    """An adapter_data.Document of a file of questions; see the top of the file. An empty file is an
+    error (IndexError), a text that is missing OSError; the recorded hash is not checked."""
     lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
     beside = path.with_suffix(".txt")
     if "sha256" not in lines[0]:

@@ -31,6 +31,8 @@ class Plan:
 
 
 def gathered(t, ranges):
+    """t (heads, rows, dim) -> the rows of the ranges, behind each other: a view where there is one
+    range."""
     return t[:, slice(*ranges[0])] if len(ranges) == 1 else torch.cat([t[:, b:e] for b, e in ranges], 1)
 
 
@@ -44,6 +46,8 @@ def weights(q, keys):
 
 
 class Attention(torch.autograd.Function):
+    """Attention of the parts of a Plan, as a function with a gradient; see forward()."""
+
     @staticmethod
     def forward(ctx, q, k, v, parts):
         """q (heads, rows, dim); k, v (heads, n, dim); parts: a list of a Plan -> (heads, rows, dim)"""

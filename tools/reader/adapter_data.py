@@ -56,6 +56,7 @@ class Tokens:
 
     @staticmethod
     def read(gguf):
+        """The vocabulary in a GGUF file. Needs the package gguf."""
         from gguf import GGUFReader
         fields = GGUFReader(str(gguf)).fields
         texts = lambda key: [bytes(fields[key].parts[i]).decode() for i in fields[key].data]
@@ -81,6 +82,7 @@ class Tokens:
 
 @dataclasses.dataclass
 class Document:
+    """A text and the questions about it."""
     name: str
     package: str
     text: bytes
@@ -124,6 +126,7 @@ def sentences(text):
 
 
 def words(text):
+    """The words of a text for the ranking: small letters, without stop words and common endings."""
     found = []
     for word in re.findall(r"[a-z0-9]+", text.lower()):
         if word in STOP:
@@ -195,6 +198,7 @@ class Text:
         return marked
 
     def always(self):
+        """(rows) bool: the rows that focused reading always reads"""
         marked = np.zeros(self.rows, bool)
         marked[:SINKS] = marked[-WINDOW:] = True
         return marked
@@ -206,6 +210,7 @@ class Text:
 
 @dataclasses.dataclass
 class Question:
+    """A question as rows, and the rows of the document that it may look at."""
     prompt: list       # tokens
     answer: list       # tokens
     visible: object    # (document rows) bool
@@ -216,6 +221,7 @@ class Question:
 
 @dataclasses.dataclass
 class Pack:
+    """One training step; see the top of the file."""
     document: object   # (rows) token ids
     positions: object  # (rows)
     questions: list
@@ -237,6 +243,7 @@ class Pack:
                 torch.tensor(targets, device=device), torch.tensor(block, device=device))
 
     def plan(self):
+        """The adapter_attention.Plan of the rows of tensors()."""
         return adapter_attention.Plan(len(self.document), [q.visible for q in self.questions],
                                       [len(q.prompt) + len(q.answer) for q in self.questions])
 
@@ -253,6 +260,7 @@ def own(block):
 
 
 def as_mask(allowed, dtype):
+    """0 where `allowed` is true, else minus infinity"""
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, float("-inf"))
 
 
@@ -371,8 +379,9 @@ def make_question(tokens, rows, q, r, recipe):
 
 
 def packs(tokens, everything, seed, first, recipe):
-    """Packs number first, first + 1, …: the same for a seed, wherever they begin. Every document comes
-    once in len(everything) packs."""
+    """Yields packs number first, first + 1, … without end: the same for a seed, wherever they
+    begin. Every document comes once in len(everything) packs. Never yields where no pack has enough
+    questions."""
     number = first
     while True:
         epoch, at = divmod(number, len(everything))

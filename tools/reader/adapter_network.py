@@ -72,6 +72,8 @@ class Adapted(nn.Module):
 
 
 class Layer(nn.Module):
+    """The frozen weights of one layer with their low-rank additions. state: the model's tensors."""
+
     def __init__(self, state, prefix, generator):
         super().__init__()
         for part, groups in PARTS.items():
@@ -85,6 +87,7 @@ class Layer(nn.Module):
 # ---- elementwise work, which torch.compile makes one loop each ---------------------------------------
 
 def normed(x, weight, eps):
+    """x by its root mean square, in f32, times the weight"""
     wide = x.float()
     return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
 
@@ -136,6 +139,7 @@ class Network(nn.Module):
         self.added, self.heads_of, self.gated = fused(added), fused(heads_of), fused(gated)
 
     def tables(self, positions):
+        """positions (rows) -> cos, sin (rows, dim / 2) in f32"""
         steps = torch.arange(0, self.dim, 2, dtype=torch.float64, device=positions.device) / self.dim
         angles = positions.double()[:, None] * self.theta ** -steps
         return angles.cos().float(), angles.sin().float()
@@ -202,6 +206,7 @@ class Network(nn.Module):
         return y + g, torch.cat(looked) if looked else None
 
     def logits(self, hidden):
+        """hidden (rows, width) before the last norm -> logits (rows, vocabulary) in f32"""
         return F.linear(normed(hidden, self.norm, self.eps), self.head).float()
 
     # ---- the adapter's file ----------------------------------------------------------------------
@@ -221,6 +226,8 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def load_adapter(self, tensors):
+        """Copies an adapter's tensors, named as adapter() has them, into the parameters.
+        ValueError, with nothing copied: they are not the tensors of this model."""
         named = self.adapter()
         if set(named) != set(tensors):
             raise ValueError("the adapter's tensors are not this model's: " +
@@ -253,7 +260,8 @@ class Watch:
 # ---- files -----------------------------------------------------------------------------------------
 
 def load(gguf, dtype, seed=0, compiled=False):
-    """The network of a GGUF file."""
+    """The network of a GGUF file, frozen weights in `dtype`, with an adapter that adds nothing yet.
+    Needs transformers; holds the model twice while it loads."""
     from transformers import AutoModelForCausalLM
     gguf = pathlib.Path(gguf)
     model = AutoModelForCausalLM.from_pretrained(str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32)
@@ -262,7 +270,8 @@ def load(gguf, dtype, seed=0, compiled=False):
 
 
 def save_adapter(folder, tensors, base):
-    """A folder that peft loads, and Lectern: f16."""
+    """Writes a folder that peft loads, and Lectern, in f16, over files that are there. base: the
+    name of the model, for peft."""
     from safetensors.torch import save_file
     folder.mkdir(parents=True, exist_ok=True)
     config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": base,
@@ -275,5 +284,6 @@ def save_adapter(folder, tensors, base):
 
 
 def read_adapter(folder):
+    """{name: tensor} of a folder that save_adapter() or peft wrote"""
     from safetensors.torch import load_file
     return load_file(pathlib.Path(folder) / "adapter_model.safetensors")

@@ -31,6 +31,8 @@ def plain(text):
 
 
 def faults(question, text):
+    """Yields what is wrong with a question, as sentences; nothing where it is right. Stops at a
+    fault that makes later checks meaningless. text: bytes."""
     if set(question) != {"question", "answer", "answers", "kind", "passages"}:
         yield f"fields {sorted(question)}"
         return

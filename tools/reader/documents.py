@@ -26,6 +26,7 @@ REGISTERS = ("prose", "catalogue", "manual", "table", "letter", "minutes")
 
 @dataclasses.dataclass
 class Options:
+    """How documents are drawn."""
     split: str = "train"        # names and sentences that state nothing: train or eval
     wordings: str = "train"     # statements and questions: train or eval
     hard: float = 0.5           # chance that an entity is made to look like the one before
@@ -61,6 +62,7 @@ class Question:
     via: tuple = None           # (value, Statement) that leads to the entity which answers
 
     def answer(self):
+        """The answer as the reader should give it."""
         if self.fixed:
             return self.fixed
         ordered = sorted(self.answers, key=lambda a: (a[1].piece, a[1].begin))
@@ -98,6 +100,8 @@ def capitalise(text):
 
 
 def fill(template, r, entity, attribute, **values):
+    """A template with its names filled in, as a sentence. Draws one of the nouns of the
+    attribute."""
     values = {"e": entity, "E": capitalise(entity), "n": r.choice(attribute.nouns), **values}
     return capitalise(template.format(**values))
 
@@ -170,6 +174,8 @@ def statement_of(r, fact, o):
 
 
 def question_of(r, fact, o, entity=None):
+    """A question about the fact's attribute, of `entity` instead of the fact's where it is
+    given."""
     a = fact.attribute
     choices = F.QUESTIONS if r.random() < 0.35 else a.questions
     template = led(r, F.QUESTION_LEADS[o.wordings], r.choice(choices[o.wordings]), 0.1)
@@ -177,6 +183,7 @@ def question_of(r, fact, o, entity=None):
 
 
 def state(fact, text, begin, end):
+    """Sets and returns where in its piece the fact is stated."""
     fact.statement = Statement(begin, end)
     return fact.statement
 
@@ -354,6 +361,8 @@ def prose_group(r, group, o, known, pieces, questions):
 
 
 def add_two_hop(r, groups, o, questions):
+    """Appends questions about an entity by way of a fact whose value it is. Facts without a value
+    (None) lead nowhere."""
     by_entity = {group[0].entity: group for group in groups}
     for fact in (f for group in groups for f in group):
         if not fact.attribute.target or fact.value not in by_entity:
@@ -396,6 +405,7 @@ KEYS = ("amber basil cedar delta ember fern grove hazel ivory jasper karst lotus
 
 
 def needle_pieces(r, count, o):
+    """-> pieces with `count` numbers or a few more, questions about all keys, all in one mode."""
     mode = r.choice(["multikey", "multikey", "multivalue", "multiquery"])
     pieces, by_key = [], {}
     while len(pieces) < count:
@@ -428,6 +438,7 @@ def needle_pieces(r, count, o):
 
 
 def variable_pieces(r, count, o):
+    """-> pieces with `count` assignments or up to three more, a question for each chain."""
     pieces, questions, names = [], [], set()
     while len(pieces) < count:
         chain, value = [], F.digits(r, o.split, 5)
@@ -507,6 +518,7 @@ FILLERS = [
 
 
 def filler(r, split):
+    """A sentence that states nothing."""
     template = r.choices([f for _, f in FILLERS], [w for w, _ in FILLERS])[0]
 
     def thing():
@@ -573,10 +585,13 @@ def make_document(r, size, count, o, task="facts", measure=len, other_filler=Non
 
 
 def separator(r):
+    """A blank, mostly; else a line break or an empty line."""
     return r.choices([" ", "\n", "\n\n"], [90, 3, 7])[0]
 
 
 def shift_separator(piece, separator):
+    """Puts `separator` in the place of the white space before a piece, and moves its statements
+    along."""
     body = piece.text.lstrip(" \n")
     shift = len(separator) - (len(piece.text) - len(body))
     piece.text = separator + body

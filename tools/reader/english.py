@@ -14,6 +14,8 @@ LICENCES = pathlib.Path("/usr/share/common-licenses")
 
 
 def texts():
+    """Yields the texts; files that cannot be parsed are left out, and so are folders that are
+    missing."""
     for path in sorted(LICENCES.glob("*")):
         if not path.is_symlink():
             yield path.read_text(errors="replace")
@@ -32,7 +34,8 @@ def texts():
 
 @functools.cache
 def sentences(split):
-    """One sentence in seven is held out ("eval"); the others are "train"."""
+    """The sentences of a split, in an order that the same texts give again. One sentence in seven
+    is held out ("eval"); the others are "train". Empty where the machine has no texts."""
     found = set()
     for text in texts():
         for s in re.split(r"(?<=[.;:])\s+(?=[A-Z])", re.sub(r"\s+", " ", text)):
@@ -45,6 +48,7 @@ def sentences(split):
 
 
 def filler(split, chance):
-    """For documents.make_document(other_filler=...)."""
+    """For documents.make_document(other_filler=...): a function that returns a sentence with
+    probability `chance`, else None; always None where there are no sentences."""
     known = sentences(split)
     return lambda r: r.choice(known) if known and r.random() < chance else None

@@ -33,6 +33,8 @@ LONG = 8192                # tokens above which a few documents have all tasks i
 
 
 def run(a, tool, *arguments):
+    """Runs a tool of Lectern's and returns the JSON objects of its stdout, one a line. Exits with
+    the tool's message where it fails. LECTERN_MODEL does not count."""
     command = [str(a.bin / tool), *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env={k: v for k, v in os.environ.items() if k != "LECTERN_MODEL"})
@@ -68,7 +70,7 @@ def make(a, length, tasks, num_questions, seed, folder):
 
 
 def documents_of(a, length, folder):
-    """Yields text, questions"""
+    """Yields text, questions until --questions questions were made, or --documents documents."""
     num_questions = a.questions or (200 if length > 16384 else 1000)
     seed = length * 1000
     if length > LONG or a.documents:

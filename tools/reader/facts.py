@@ -24,6 +24,7 @@ def is_held_out(name):
 
 
 def invent(r, split, syllables=2, ending=""):
+    """An invented word of at most 11 letters, capitalised. Draws until one is of the split."""
     while True:
         word = "".join(
             r.choice(ONSETS) + r.choice(VOWELS)

@@ -45,6 +45,8 @@ def make(a):
 
 
 def arguments(given=None):
+    """The options of the command line, or of the list `given`. Exits on a wrong one, as argparse
+    does."""
     defaults = documents.Options()
     parser = argparse.ArgumentParser(description="Writes a document and questions about it; see "
                                      "the top of this file.")

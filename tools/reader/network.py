@@ -19,6 +19,7 @@ HEAD_DIM = 64
 
 @dataclasses.dataclass
 class Shape:
+    """The sizes of a reader."""
     vocab: int = 2048
     width: int = 192
     layers: int = 6
@@ -49,11 +50,14 @@ def rope_tables(positions, theta):
 
 
 def rotate(x, cos, sin):
+    """x turned by its positions; the halves of a head are the two coordinates."""
     half = x.shape[-1] // 2
     return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
 
 
 class Layer(nn.Module):
+    """One layer of a Llama."""
+
     def __init__(self, s):
         super().__init__()
         linear = lambda rows, columns: nn.Linear(rows, columns, bias=False)
@@ -89,6 +93,8 @@ class Layer(nn.Module):
 
 
 class Reader(nn.Module):
+    """A Llama with random weights of the shape; wire() and load() give it others."""
+
     def __init__(self, shape):
         super().__init__()
         self.shape = shape
@@ -102,6 +108,7 @@ class Reader(nn.Module):
                 nn.init.normal_(p, std=(0.2 if last else 1.0) / math.sqrt(p.shape[1]))
 
     def logits(self, hidden):
+        """hidden (..., width) before the last norm -> logits (..., vocab)"""
         return self.norm(hidden) @ self.embed_tokens.weight.t()
 
     def forward(self, ids, positions, num_document, question_mask, document_mask=None, watch=None):
@@ -347,7 +354,8 @@ def read_safetensors(path):
 
 
 def export(model, folder, tokenizer):
-    """Writes the folder that Lectern and transformers load."""
+    """Writes the folder that Lectern and transformers load, over files that are there. tokenizer:
+    the path of its SentencePiece model, which is copied."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     s = model.shape
@@ -374,6 +382,8 @@ def export(model, folder, tokenizer):
 
 
 def load(folder):
+    """The reader in a folder of export(), ready for evaluation. Other folders of Llamas do not
+    fit."""
     folder = pathlib.Path(folder)
     c = json.loads((folder / "config.json").read_text())
     model = Reader(Shape(c["vocab_size"], c["hidden_size"], c["num_hidden_layers"],

@@ -104,6 +104,7 @@ class Markup(html.parser.HTMLParser):
 
 
 def from_markup(data):
+    """The text of HTML, Mallard or DocBook (bytes)."""
     parser = Markup()
     parser.feed(data.decode("utf-8", "replace"))
     parser.close()
@@ -111,6 +112,7 @@ def from_markup(data):
 
 
 def from_man(data, path):
+    """The text of a man page. Writes a file beside `path`; CalledProcessError where man fails."""
     page = path.with_suffix(".page")
     page.write_bytes(data)
     text = subprocess.run(["man", "--no-hyphenation", "--no-justification", "-l", str(page)],
@@ -121,6 +123,8 @@ def from_man(data, path):
 
 
 def converted(path):
+    """The text of a file, by its name and content: man page, markup or plain, also behind .gz. It
+    has no white space at line ends, no two empty lines in a row, and ends with a newline."""
     data = path.read_bytes()
     name = path.name
     if name.endswith(".gz"):
@@ -137,7 +141,8 @@ def converted(path):
 
 
 def unpacked(cache, package):
-    """The folder that the package's archive was unpacked into, and its version."""
+    """The folder that the package's archive was unpacked into, and its version. Fetches the archive
+    where `cache` does not have it; CalledProcessError where apt-get or dpkg-deb fails."""
     folder = cache / package
     if not (folder / "version").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,17 +157,20 @@ def unpacked(cache, package):
 
 
 def document(path):
+    """The first line of a file of questions: the record of its document."""
     return json.loads(path.read_text().split("\n", 1)[0])
 
 
 def text_of(cache, record):
-    """The text as bytes, and the package's version."""
+    """The text as bytes, and the package's version. It may be another one than the recorded: the
+    hash is not checked. Errors of unpacked(); OSError where the package has no such file."""
     root, version = unpacked(cache, record["package"])
     whole = converted(root / record["file"]).encode()
     return whole[record["begin"]:record["end"]], version
 
 
 def show(text):
+    """Prints a text with the byte at which each line begins."""
     at = 0
     for line in text.splitlines(keepends=True):
         print(f"{at:6} {line.decode()}", end="")
@@ -170,6 +178,8 @@ def show(text):
 
 
 def add(options):
+    """The command add. Exits with a message where the section is not in the file, or the questions
+    are there already."""
     root, version = unpacked(options.cache, options.package)
     whole = converted(root / options.file).encode()
     begin = 0
@@ -192,6 +202,7 @@ def add(options):
 
 
 def fetch(options):
+    """The command fetch. Returns the exit status: 1 if a text was skipped."""
     options.texts.mkdir(parents=True, exist_ok=True)
     changed = 0
     for path in options.questions or sorted(QUESTIONS.glob("*.jsonl")):

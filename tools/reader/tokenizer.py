@@ -20,6 +20,8 @@ VOCABULARY = 2048
 
 
 def corpus(count=6000):
+    """Yields the lines that the vocabulary is trained on, from `count` documents; some are
+    empty."""
     r = random.Random(7)
     for i in range(count):
         task = r.choices(["facts", "needle", "variable", "words"], [85, 8, 4, 3])[0]

@@ -52,6 +52,7 @@ class Stage:
 
 @dataclasses.dataclass
 class Preset:
+    """A model and the stages of its training."""
     shape: network.Shape
     stages: list
     rate: float = 0.02     # of Muon, for matrices
@@ -224,6 +225,7 @@ def make_item(r, tokens, stage, split, wordings, task=None, longest_jump=0):
 
 @dataclasses.dataclass
 class Batch:
+    """Items of make_item(), stacked; kinds: a list for each."""
     ids: torch.Tensor
     positions: torch.Tensor
     weights: torch.Tensor
@@ -273,6 +275,7 @@ class Batch:
 
 
 def make_batch(tokens, stage, seed, split="train", wordings="train", task=None, longest_jump=0):
+    """The batch of a seed (any text): the same items in every run."""
     items = []
     for i in range(stage.batch):
         r = random.Random(f"{seed}/{i}")
@@ -307,6 +310,7 @@ def stream(path, schedule, seed, first, longest_jump, workers):
 
 
 def token_shares(tokens):
+    """(vocabulary): how frequent each token is in generated text; none is 0."""
     counts = torch.ones(tokens.pieces.vocab_size())
     r = random.Random(9)
     for _ in range(60):
@@ -375,6 +379,8 @@ def exact_matches(batch, logits_argmax, size):
 
 @torch.no_grad()
 def evaluate(model, tokens, size, wordings, device, seed=1, num_batches=4):
+    """The share of questions about held-out names whose answer tokens are all the likeliest: "all",
+    each kind, and "n", the number of questions. The model must be in evaluation mode."""
     stage = Stage(1, size, 320, max(1, 2048 // size), (0.15, 0.5), weight=0, jump=0)
     found = {}
     for i in range(num_batches):
@@ -392,6 +398,8 @@ def evaluate(model, tokens, size, wordings, device, seed=1, num_batches=4):
 # ---- training ------------------------------------------------------------------------------------
 
 def main(given=None):
+    """Trains, and writes what the top of the file says. given: the arguments; None: the command
+    line."""
     parser = argparse.ArgumentParser(description="Trains the reader; see the top of the file.")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--preset", choices=PRESETS)

@@ -96,6 +96,7 @@ class Training:
                 "seconds": self.seconds, "heads": self.heads}
 
     def load(self, state):
+        """Goes on from a state(). Errors of Network.load_adapter."""
         self.network.load_adapter(state["adapter"])
         self.network.to(next(iter(self.adapter.values())).device)
         self.optimizer.load_state_dict(state["optimizer"])
@@ -106,6 +107,8 @@ class Training:
             state[key] for key in ("steps", "tokens", "seconds", "heads"))
 
     def step(self, pack, total, before, device):
+        """One step of the optimizer on a pack, of `total` tokens in all. -> loss of the answers,
+        loss of where heads look (or None), share of right questions"""
         left = (total - self.tokens) / (COOL * total)
         for group in self.optimizer.param_groups:
             group["lr"] = RATE * min(1, (self.steps + 1) / WARM) * max(0.0, min(1, left))
@@ -134,11 +137,13 @@ class Training:
 
 
 def save(path, state):
+    """Writes a checkpoint: the file is whole at every moment."""
     torch.save(state, path.with_suffix(".new"))
     path.with_suffix(".new").rename(path)
 
 
 def average(values):
+    """The mean of the values that are not None, with three decimals; None of none."""
     values = [v for v in values if v is not None]
     return round(sum(values) / len(values), 3) if values else None
 
@@ -154,6 +159,8 @@ def run(network, tokens, train, apart, options, dtype, device, recipe=adapter_da
 
 
 def follow(network, tokens, train, apart, options, dtype, device, recipe, say):
+    """run() with a function that writes the log. Goes on from the checkpoint in --out, if there is
+    one."""
     training = Training(network)
     checkpoint = options.out / "checkpoint.pt"
     if checkpoint.exists():

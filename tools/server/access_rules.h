@@ -30,25 +30,27 @@ struct AccessRules {
                                            "/text.js"};
 };
 
-// Judges a request. Nothing: it is let in. 403 host_not_allowed: the Host header is none of ours.
-// 403 origin_not_allowed: a page of another site asks. 415 unsupported_media_type: a POST that a
-// form of another site may have sent. 401 unauthorized: the token is missing or wrong.
+// Judges a request. Nothing: it is let in. Else the first of: 403 host_not_allowed: the Host header
+// is none of ours (HTTP/1.0 may have none). 403 origin_not_allowed: a page of another site asks.
+// 415 unsupported_media_type: a POST that a form of another site may have sent. 401 unauthorized:
+// the token is missing or wrong; OPTIONS needs none, because browsers send none with a preflight.
 std::optional<Refusal> CheckAccess(const RequestHead& head, const AccessRules& rules);
 
 // The headers that let a page of an allowed origin read the answer to `head`, whatever its status;
-// empty where the rules allow no other site.
+// empty where the rules allow no other site, and Vary alone where they do not allow this one.
 using Headers = std::vector<std::pair<std::string, std::string>>;
 Headers CorsHeaders(const RequestHead& head, const AccessRules& rules);
 
 // Whether `head` is a browser's question, before it sends a page's request, if that page may send
 // it (OPTIONS with Origin and Access-Control-Request-Method). Where CheckAccess lets `head` in, the
-// answer is yes: 204 with CorsHeaders and PreflightHeaders.
+// answer is yes: 204 with CorsHeaders and PreflightHeaders, which allow every header that it asks
+// for and every method that the server has.
 bool IsPreflight(const RequestHead& head);
 Headers PreflightHeaders(const RequestHead& head);
 
 // Returns the name or address of a Host header or of --allow-host in the form in which they are
-// compared: lower case, without port, without the dot that may end a name, IPv6 in its brackets;
-// "*" as it is. Empty: `host` is no host.
+// compared: lower case, without port (at most five digits), without the dot that may end a name,
+// IPv6 in its brackets; "*" as it is. Empty: `host` is no host.
 std::string NormalHost(std::string_view host);
 
 // Returns an origin in the form in which browsers send it, "https://example.org:8443": lower case,

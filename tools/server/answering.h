@@ -23,7 +23,7 @@
 namespace lectern::server {
 
 struct AnsweringOptions {
-  uint32_t num_slots = 4;      // answers that are generated at the same time (--parallel)
+  uint32_t num_slots = 4;      // answers that are generated at the same time (--parallel); from 1
   uint32_t max_waiting = 32;   // questions that wait beyond these (--queue)
   int wait_seconds = 30;       // the longest that a question waits
   int generate_seconds = 300;  // the longest that an answer takes
@@ -32,7 +32,8 @@ struct AnsweringOptions {
   std::string store, model;
 };
 
-// Thread-safe: called from every connection's thread. `engine` must outlive it.
+// Thread-safe: called from every connection's thread. `engine` must outlive it, and it must outlive
+// its turns. It starts the watch's thread.
 class Answering {
  public:
   Answering(api::Engine& engine, AnsweringOptions options)
@@ -45,11 +46,14 @@ class Answering {
   // calls Cancel. It holds the slot until it is destroyed.
   class Turn {
    public:
-    // Generates the answer. `on_text` and `on_reasoning` as in api::AskOptions; `events`, which may
-    // be nullptr, gets a sign of life while there is nothing to send. The alternative is an error
-    // that is ready to be sent: 504 deadline, 503 stopping, 499 cancelled (the client is gone), or
-    // the engine's. Afterwards the next request may use the session. Without a session it may be
-    // called again, for another answer to the same question, drawn with the next seed.
+    // Generates the answer; blocks up to generate_seconds. `on_text` and `on_reasoning` as in
+    // api::AskOptions, called on this thread; either may be empty. `events`, which may be nullptr,
+    // gets a sign of life while there is nothing to send. The alternative is an error that is ready
+    // to be sent: 504 deadline, 503 stopping, 499 cancelled (the client is gone, or a callback
+    // returned false), or the engine's (ErrorResponse). Counts the answer, or its cancellation, in
+    // the metrics. Afterwards the next request may use the session; one that was new ends unless it
+    // has an answer. Without a session it may be called again, for another answer to the same
+    // question, drawn with the next seed.
     std::variant<api::Answer, HttpResponse> Generate(
         const std::function<bool(std::string_view)>& on_text, EventStream* events,
         const std::function<bool(std::string_view)>& on_reasoning = {});
@@ -100,11 +104,14 @@ class Answering {
     const HttpRequest& request_;
     const std::chrono::steady_clock::time_point wait_until_;  // for a slot and for memory
   };
-  // Finds the document, waits for a slot, and opens the document. The alternative is the response
-  // to be sent instead: 503 overloaded with Retry-After, 404 for a document or session that is not
-  // there, 409 for a session in use, 400 for a session about another document. `session`: empty, an
-  // id, or kNewSession, whose id the client learns with its first answer. `request` must outlive
-  // the turn.
+  // Finds the document, waits for a slot, up to wait_seconds, and opens the document. The
+  // alternative is the response to be sent instead: 503 overloaded with Retry-After (also where the
+  // client is gone, or where every session is in use), 503 stopping, 404 for a document or session
+  // that is not there, 409 for a session in use, 400 for a session about another document, 500
+  // without randomness for a session's id, or an error of Engine::Find or Open (ErrorResponse).
+  // `document`: a name or an id; empty: the session's, else the only one. `session`: empty, an id,
+  // or kNewSession, whose id the client learns with its first answer. `request`, with its peer,
+  // must outlive the turn.
   std::variant<std::shared_ptr<Turn>, HttpResponse> Begin(const std::string& document,
                                                           std::string question,
                                                           api::AskOptions options,
@@ -113,15 +120,16 @@ class Answering {
   static constexpr char kNewSession[] = "new";  // cannot be an id: those are hex digits
 
   // Opens a document as Engine::Open does, for requests that generate nothing. Where memory does
-  // not suffice, it ends idle sessions until it does.
+  // not suffice, it closes kept documents and ends idle sessions until it does; OUT_OF_MEMORY where
+  // none is left.
   api::Result<api::Session> Open(const std::string& document);
 
   // Returns the name of a document that is given by its name or id; `document` itself where it has
   // none or is not found.
   std::string DocumentName(const std::string& document);
 
-  // An error of the engine as a response to `request`: without this machine's paths, and for
-  // OpenAI's endpoints with OpenAI's names of fields and codes.
+  // An error of the engine as a response to `request`: without this machine's paths, for OpenAI's
+  // endpoints with OpenAI's names of fields and codes, and for OUT_OF_MEMORY with a Retry-After.
   HttpResponse ErrorResponse(const api::Error& error, const HttpRequest& request) const;
 
   api::Engine& engine() { return engine_; }

@@ -11,13 +11,14 @@ namespace lectern::server {
 // ASCII letters alone; other bytes stay.
 inline char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+// The same for each byte of a text.
 inline std::string Lower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) c = Lower(c);
   return lower;
 }
 
-// Removes the spaces and tabs at both ends (RFC 9110, 5.6.3: OWS).
+// Removes the spaces and tabs at both ends (RFC 9110, 5.6.3: OWS). The result is a part of `text`.
 inline std::string_view Trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == text.npos) return {};
@@ -25,7 +26,7 @@ inline std::string_view Trim(std::string_view text) {
 }
 
 // Takes the text up to the first `separator` from the front of `rest`, and the separator with it;
-// all of it where there is none.
+// all of it where there is none. Returns that text, without the separator; "" of an empty `rest`.
 inline std::string_view TakeUntil(std::string_view& rest, char separator) {
   const std::string_view part = rest.substr(0, rest.find(separator));
   rest.remove_prefix(part.size() < rest.size() ? part.size() + 1 : rest.size());

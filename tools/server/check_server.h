@@ -10,7 +10,8 @@ namespace lectern::server {
 
 // GET /ready below `url`, such as "http://127.0.0.1:8017" (http alone; a path before it may be a
 // proxy's), within 3 s for the connection and 3 s for the answer. Nothing: the server takes
-// questions; else the reason why it does not, for the user.
+// questions (200); else the reason why it does not, for the user: `url` is no such address, nothing
+// answers in time, or the status and body of another answer.
 std::optional<std::string> CheckServer(const std::string& url);
 
 }  // namespace lectern::server

@@ -19,8 +19,8 @@ class ChunkedBody {
 
   // Takes from the front of `bytes` what belongs to the body; once the body is done, nothing, so
   // that what is left begins the next request. Returns data, which lies in the memory of the old
-  // `bytes`; empty: more bytes are needed, or the body is done. nullopt: the bytes are no chunks,
-  // or a line is too long; nothing more can be taken.
+  // `bytes`; empty: more bytes are needed, or the body is done. Call it until `bytes` is empty or
+  // is_done. nullopt: the bytes are no chunks, or a line is too long; so says every later call.
   std::optional<std::string_view> Take(std::string_view& bytes);
   uint64_t left() const { return left_; }  // data bytes of this chunk that are still to come
   bool is_done() const { return state_ == State::kDone; }

@@ -27,11 +27,13 @@ class Connection : public Peer {
 
   // The bytes that have come and were not used yet. The caller erases those it uses from the front.
   std::string& buffer() { return buffer_; }
-  // Waits for bytes and adds them to the buffer, at most `most`. False: nothing came before the
-  // deadline, the client sends no more (is_at_end), or the connection failed.
+  // Waits for bytes and adds them to the buffer, at most `most` (1 or more). False: nothing came
+  // before the deadline, the client sends no more (is_at_end), or the connection failed. Bytes that
+  // are there are read even after the deadline.
   bool Read(size_t most, Clock::time_point deadline);
   bool is_at_end() const { return is_at_end_; }  // the client sends no more
-  // Writes all bytes. False: the connection failed, or the client took none for `write_ms`.
+  // Writes all bytes; empty: does nothing. False: the connection failed, or the client took none
+  // for `write_ms`; a part may have been sent.
   bool Write(std::string_view bytes) const;
 
   // Wait: the request has been read and its answer is being made; Begin: the answer's first bytes
@@ -41,10 +43,11 @@ class Connection : public Peer {
   void Begin();
   bool IsGone() const override;
 
-  // Ends the connection such that the client can read what was written last, although it may still
-  // be sending: closing a socket with unread bytes resets it, and the client may lose our answer.
+  // Ends the connection such that the client can read our last answer, although it may still be
+  // sending: closing a socket with unread bytes resets it, and the client may lose our answer.
+  // Reads and drops these bytes for up to 2 s. The destructor closes the socket.
   void Finish();
-  int fd() const { return fd_; }
+  int fd() const { return fd_; }  // stays this object's
 
  private:
   enum class Probe { kMay, kMayNot, kSent };  // whether "100 Continue" may be sent
@@ -81,12 +84,13 @@ class OpenConnections {
   };
 
   uint32_t count() const;
-  // Ends the connection that has waited longest. A request that it sends in this moment is still
-  // answered. False: none waits.
+  // Ends the connection that has waited longest, by shutting down its reading side; it stays in the
+  // list until its thread sees that. A request that it sends in this moment is still answered.
+  // Called again, it takes the next one. False: none waits.
   bool EndOldestIdle();
   void EndIdle();  // all of them, and what becomes idle later
   void EndAll();   // also those whose request is being answered, at once
-  bool is_ending() const;
+  bool is_ending() const;  // EndIdle or EndAll was called
 
  private:
   mutable std::mutex mutex_;

@@ -16,10 +16,10 @@ namespace lectern::server {
 // at once; no bound but the caller's.
 class ConnectionThreads {
  public:
-  ~ConnectionThreads();  // after the last task has ended
-  // Runs `task` on an idle thread or a new one. False: the system gives no further thread; `task`
-  // waits until a running one ends. Throws std::system_error, with the task dropped, where no
-  // thread is running at all.
+  ~ConnectionThreads();  // waits until every task, also those that wait, has ended
+  // Runs `task`, which may not throw, on an idle thread or a new one. False: the system gives no
+  // further thread; `task` waits until a running one ends. Throws std::system_error, with the task
+  // dropped, where no thread is running at all.
   bool Run(std::function<void()> task);
 
  private:

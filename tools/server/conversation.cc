@@ -91,6 +91,8 @@ Status Reader::Read(const Json& messages) {
   return {};
 }
 
+// Reads one element of the list: by its role as a message, else by its type as an item of
+// responses. kInvalidArgument: it has neither, or a type that cannot be read.
 Status Reader::ReadItem(const Json& item) {
   const std::string_view role = TextIn(item, "role"), type = TextIn(item, "type");
   if (!role.empty()) return ReadMessage(item, role);
@@ -110,6 +112,8 @@ Status Reader::ReadItem(const Json& item) {
   return WrongHere("the message needs a role: system, developer, user, assistant or tool");
 }
 
+// Reads a message into the side that its role names. kInvalidArgument: an unknown role, or content
+// that is no text.
 Status Reader::ReadMessage(const Json& message, std::string_view role) {
   if (role == "assistant") return ReadAssistant(message);
   if (role == "tool") return ReadResult(message, TextIn(message, "tool_call_id"), "content");
@@ -172,6 +176,8 @@ Result<std::string> Reader::Text(const Json& item, const char* key) const {
   return text;
 }
 
+// Appends the text of one part of a message's content; reasoning adds nothing. kInvalidArgument: a
+// part of another type, or a text that is no string.
 Status Reader::AddPart(const Json& part, std::string& text) const {
   if (part.string()) {
     Join(text, *part.string());

@@ -27,9 +27,10 @@ struct Conversation {
 //    the question;
 //  - parts of text are joined; a model's reasoning is left out.
 //
-// `param`: the field's name, "messages" or "input". INVALID_ARGUMENT of it: no list, a part that is
-// no text, an item that cannot be read as text, or no question; the message names the place
-// ("messages[3]: …").
+// `param`: the field's name, "messages" or "input"; it must outlive the call. kInvalidArgument with
+// that param: no list or an empty one, a part that is no text, an item that cannot be read as text,
+// an unknown role, no question, or an answer of the assistant at the end; the message names the
+// place ("messages[3]: …") where there is one.
 Result<Conversation> ReadConversation(const Json& messages, const char* param);
 
 // The object that /v1/ask answers, for the member "lectern" of OpenAI's formats: passages and the

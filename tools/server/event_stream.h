@@ -18,13 +18,15 @@ class EventStream {
  public:
   explicit EventStream(ResponseStream& stream) : stream_(stream) {}
 
-  // Sends an event. `name` may be empty, as in OpenAI's streams of data alone; `data` is one line.
-  // False: the client is gone, now or before.
+  // Sends an event. `name` may be empty, as in OpenAI's streams of data alone; `data` is one line,
+  // which is not checked. Blocks as ResponseStream::Write does. False: the client is gone, now or
+  // before (then nothing is sent).
   bool Send(std::string_view name, std::string_view data);
   // Sends a comment where nothing was sent for ten seconds, so that proxies do not end a silent
-  // connection. Never waits for another thread that writes.
+  // connection. Never waits for another thread that writes, but its own write may block. A failure
+  // shows in is_gone.
   void KeepAlive();
-  bool is_gone() const;  // a write has failed
+  bool is_gone() const;  // a write has failed; waits for a write that is going on
 
  private:
   bool Write(std::string_view bytes);  // with the mutex held
@@ -35,8 +37,8 @@ class EventStream {
   bool is_gone_ = false;
 };
 
-// A response whose body are the events that `send` sends, on the connection's thread, after the
-// head.
+// A 200 response whose body are the events that `send` sends, on the connection's thread, after the
+// head. `send` is called once, or never (a HEAD request), and returns when all is sent.
 HttpResponse EventsResponse(std::function<void(EventStream&)> send);
 
 }  // namespace lectern::server

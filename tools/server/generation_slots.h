@@ -40,14 +40,16 @@ class GenerationSlots {
   };
 
   enum class Refused { kFull, kGaveUp };
-  // Waits for a slot; first come, first served. kFull, at once: max_waiting others wait already.
-  // kGaveUp: `give_up` said so, which is asked about 20 times a second with a lock held.
+  // Waits for a slot; first come, first served. One that is free is given at once, without asking
+  // `give_up`. kFull, at once: none is free and max_waiting others wait already. kGaveUp: `give_up`
+  // said so, which is asked about 20 times a second with this object's lock held: it must return
+  // soon and may not call this object.
   std::variant<Slot, Refused> Take(const std::function<bool()>& give_up);
 
   struct Load {
-    uint32_t running, waiting;
+    uint32_t running, waiting;  // slots that are taken; calls of Take that wait
   };
-  Load load() const;
+  Load load() const;  // may have changed when it returns
   // Seconds after which a client that is refused now may try again, by how long answers took of
   // late and how many wait; from 1 to 3600.
   uint32_t RetryAfterSeconds() const;

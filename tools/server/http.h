@@ -34,6 +34,7 @@ struct RequestHead {
   bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
   bool keeps_alive = true;        // the client may send another request on this connection
 
+  // The value of the header `name` (in lower case), a view of `headers`; empty: there is none.
   std::string_view Header(std::string_view name) const {
     const auto found = headers.find(name);
     return found == headers.end() ? std::string_view() : std::string_view(found->second);
@@ -61,7 +62,8 @@ struct HttpRequest {
 class ResponseStream {
  public:
   virtual ~ResponseStream() = default;
-  // False: the client is gone or does not read; write no more.
+  // Sends the bytes at once; empty ones send nothing. Blocks while the client takes none, up to
+  // GuardOptions::write_ms. False: the client is gone or does not read; write no more.
   virtual bool Write(std::string_view bytes) = 0;
 };
 
@@ -71,14 +73,17 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // beside those of every response
-  // Called once, on the connection's thread, after the head has been sent. It may run for minutes.
+  // Called once, on the connection's thread, after the head has been sent; never for HEAD or where
+  // sending the head fails. It may run for minutes. An exception cuts the response off.
   std::function<void(ResponseStream&)> stream;
 };
 
+// The request outlives the response and its stream.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 // The response {"error":{…}} in the shape of every other error of Lectern, which is OpenAI's with
-// "request_id" and "retryable" added.
+// "request_id" and "retryable" added. "retryable": the status is 429 or 503, or retry_after is set.
+// The headers Allow and Retry-After are those of the refusal.
 HttpResponse RefusalResponse(const Refusal& refusal, std::string_view request_id);
 
 }  // namespace lectern::server

@@ -23,15 +23,16 @@ struct GuardOptions {
   uint16_t port = 0;               // 0: any free one
   AccessRules access;
   // Asked, before the body is read, whether a request that `access` lets in is refused all the same
-  // (no such path, say). Called on any thread; may be empty.
+  // (no such path, say); not asked about preflights. Called on any thread; may be empty.
   std::function<std::optional<Refusal>(const RequestHead&)> refuse;
   HeadLimits head;
   uint64_t max_body_bytes = 1 << 20;  // of JSON; above it 413
-  // The body of a POST to this path goes to a file in `upload_folder` instead of memory; empty: no
-  // uploads.
+  // The body of a POST to this path goes to a file in `upload_folder` instead of memory, which is
+  // deleted after the response unless the handler has moved it; empty: no uploads. 507 where the
+  // file cannot be written.
   std::string upload_path, upload_folder;
   uint64_t max_upload_bytes = 64 << 20;
-  uint32_t max_connections = 600;
+  uint32_t max_connections = 600;  // above it an idle one ends, else the new one gets 503
   // The longest times for a head and a body, each from its first byte to its last: a client that
   // sends a byte now and then (slowloris) does not hold a connection.
   int head_ms = 5000, body_ms = 10000;
@@ -47,18 +48,21 @@ struct GuardOptions {
 class HttpGuard {
  public:
   // Binds and listens; connections are accepted from Run on. `handler` is called on the
-  // connections' threads, many at a time; an exception of it is a 500. A Refusal has the system's
-  // reason.
+  // connections' threads, many at a time; a std::exception of it is a 500. It never sees
+  // preflights, nor bodies of requests other than POST, which are read and dropped. A Refusal
+  // (cannot_listen) has the system's reason.
   static std::variant<std::unique_ptr<HttpGuard>, Refusal> Listen(GuardOptions options,
                                                                   HttpHandler handler);
-  ~HttpGuard();
+  ~HttpGuard();  // after Run has returned
 
   uint16_t port() const;  // the one that it listens on
   // Serves until Stop, each connection on a thread of its own; returns when all have ended.
   void Run();
   void Stop();    // any thread, once; requests that have come are answered, then connections end
-  void EndAll();  // any thread; ends connections at once, whoever still reads or writes
-  uint32_t num_connections() const;
+  // Any thread, after Stop: ends the connections at once, whoever still reads or writes. Handlers
+  // that run go on to their end, which Run waits for.
+  void EndAll();
+  uint32_t num_connections() const;  // open now, also those that are being refused; any thread
 
  private:
   class Server;

@@ -150,6 +150,7 @@ void IndexJobs::Follow(const std::string& id,
   }
 }
 
+// The thread's loop: runs the jobs that wait, the oldest first, until EndAll.
 void IndexJobs::Work() {
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -18,8 +18,9 @@
 
 namespace lectern::server {
 
-// Thread-safe. The destructor cancels the running job, waits for its end, and deletes the files
-// that wait. A document that was interrupted goes on from its checkpoint when it is uploaded again.
+// Thread-safe. It starts a thread. The destructor cancels the running job, waits for its end, and
+// deletes the files that wait. A document that was interrupted goes on from its checkpoint when it
+// is uploaded again. `engine` must outlive it.
 class IndexJobs {
  public:
   struct Options {
@@ -28,8 +29,8 @@ class IndexJobs {
     uint32_t max_kept = 64;      // jobs that are over and can still be asked about
     uint64_t max_ram_bytes = 0;  // of the indexing engine, and so of an HTML page's tree; 0: any
     std::string store, model;    // paths that messages must not have
-    // Called with the id of a document's version that a job has replaced, on the jobs' thread; may
-    // be empty.
+    // Called with the id of a document's version that a job has replaced, on the jobs' thread,
+    // before the job counts as done; may be empty.
     std::function<void(const std::string&)> on_replaced = {};
   };
   IndexJobs(api::Engine& engine, Options options);
@@ -38,30 +39,37 @@ class IndexJobs {
   // How a client wants its document indexed.
   struct Wish {
     std::string name;    // of the document; empty: the engine names it
-    std::string format;  // IngestOptions::format
+    std::string format;  // IngestOptions::format; a name that is none fails the job
     GivenIndexOptions options{IndexOptionRows()};
   };
   // Adds a job for the file at `path`, which is moved away from there. Returns the job's id, which
-  // cannot be guessed. Nothing: too many wait, the server is ending, or the file cannot be moved.
+  // cannot be guessed. Nothing, with the file still there: too many wait, the server is ending, the
+  // file cannot be moved, or the system has no randomness. Jobs that are over, beyond max_kept, are
+  // forgotten.
   std::optional<std::string> Add(const std::string& path, Wish wish);
   bool is_full() const;  // Add would refuse
   // Seconds after which there may be a place: the rest of the running job as far as it is known,
   // else 10; from 1 to 3600.
   uint32_t RetryAfterSeconds() const;
   // {"id","name","state","stage","done","total","eta_seconds","report","warning","error"}; state:
-  // "waiting", "running", "done", "failed", "cancelled". Nothing: no such job.
+  // "waiting", "running", "done", "failed", "cancelled". The last four members may be null. "name"
+  // is the wish's. Nothing: no such job, or it was forgotten.
   std::optional<std::string> Json(const std::string& id) const;
-  // Ends a job soon. Does nothing where there is no such job, or it is over.
+  // Ends a job: one that waits at once, with its file deleted; one that runs soon. Does nothing
+  // where there is no such job, or it is over.
   void Cancel(const std::string& id);
-  void EndAll();  // cancels all jobs, and lets none begin; any thread
+  // Cancels the running job and lets none begin; jobs that wait stay "waiting". Add refuses from
+  // then on. Any thread.
+  void EndAll();
 
   struct Change {
     std::string json;  // as Json
     bool is_last;      // the job is over
   };
-  // Calls `on_change` with the job as it is, then with each change up to the last one; between them
-  // with nullptr about four times a second, for signs of life. Returns when the job is over, does
-  // not exist, `on_change` returns false, or all jobs are ended. Blocks the calling thread;
+  // Calls `on_change` with the job as it is, then with its later states up to the last one (changes
+  // that follow each other fast come as one); between them with nullptr about four times a second,
+  // for signs of life. Returns when the job is over, does not exist, `on_change` returns false, or
+  // all jobs are ended (EndAll; then the last state may be missing). Blocks the calling thread;
   // `on_change` runs without a lock.
   void Follow(const std::string& id, const std::function<bool(const Change*)>& on_change) const;
 
@@ -78,15 +86,15 @@ class IndexJobs {
   };
 
   void Work();  // the jobs' thread
-  void Run(Job& job);
+  void Run(Job& job);  // reads, extracts and indexes one job, without the mutex; ends with Finish
   void Finish(Job& job, api::Result<api::IndexReport>& report);  // sets the job's end
   // Changes a job under the mutex, and tells those who follow it.
   void Set(Job& job, const std::function<void()>& what);
   // These expect the mutex to be held.
   Job* Find(const std::string& id) const;
-  std::string ToJson(const Job& job) const;
+  std::string ToJson(const Job& job) const;  // as Json says
   void ForgetOld();  // the oldest jobs that are over, beyond max_kept
-  bool IsFull() const;
+  bool IsFull() const;  // as is_full
 
   api::Engine& engine_;
   const Options options_;

@@ -60,6 +60,7 @@ struct Flags {
   Flags() { guard.port = kPort; }
 };
 
+// Adds the tool's flags, whose values go to `flags`; it must outlive `app`.
 void AddFlags(tools::CommandLine& app, Flags& flags) {
   tools::AddStoreFlags(app, flags.engine);
   tools::AddQuotaFlag(app, flags.engine);
@@ -327,6 +328,9 @@ void WaitForConnections(const HttpGuard& guard, std::chrono::milliseconds most) 
   }
 }
 
+// Makes the parts, prints the address on stdout, and serves until a signal; a second one ends the
+// process at once. Returns 0 after a stop in order, else the status of the error that kept it from
+// serving, which is printed.
 int Serve(Flags flags) {
   const auto fail = [&](const api::Error& error) {
     return tools::PrintError(kTool, error, flags.engine.style);
@@ -374,6 +378,7 @@ int Serve(Flags flags) {
   return 0;
 }
 
+// Parses the command line, then asks another server (--check: 0 or 1) or serves.
 int Main(int argc, char** argv) {
   // glibc's default, up to eight arenas for each core, keeps more freed memory: with four questions
   // at a time 26 MB of anonymous memory at the most, with two arenas 14 MB.

@@ -16,19 +16,21 @@ namespace lectern::server {
 class Listener {
  public:
   // Binds and listens. `host`: an address, a name, or "localhost", which means 127.0.0.1 and, where
-  // the machine has IPv6, ::1, because clients try either. "::" takes IPv4 too. `port` 0: any free
-  // one, the same on all addresses. The alternative to a listener: the system's reason, for the
-  // user.
+  // the machine has IPv6, ::1, because clients try either. "::" takes IPv4 too. A name with several
+  // addresses: the first one; looking it up may block. `port` 0: any free one, the same on all
+  // addresses. The alternative to a listener: the system's reason, for the user (no such address,
+  // the port is taken, ...).
   static std::variant<std::unique_ptr<Listener>, std::string> Open(const std::string& host,
                                                                    uint16_t port);
   ~Listener();
 
   uint16_t port() const { return port_; }
-  // Calls `serve` with the socket of each client, which then belongs to `serve`, until Stop. Closes
-  // the listening sockets at the end. Where the process has no descriptors left, it waits until a
-  // client leaves.
+  // Calls `serve` on this thread with the socket of each client, which then belongs to `serve`,
+  // until Stop; `serve` must return soon. Closes the listening sockets at the end. Where the
+  // process has no descriptors or memory left, it waits until a client leaves; other failures of
+  // accept are ignored.
   void Run(const std::function<void(int fd)>& serve);
-  void Stop();  // any thread, once
+  void Stop();  // any thread, once; may come before Run, which then returns at once
 
  private:
   Listener() = default;

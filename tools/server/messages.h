@@ -13,7 +13,8 @@ namespace lectern::server {
 
 // Shortens each absolute path in a text to its last part: "/srv/models/tiny.gguf" becomes
 // "tiny.gguf". For paths that are not known beforehand: a document's own model may lie anywhere.
-// Paths that the server serves ("/v1/…") are no paths of the machine and stay.
+// Paths that the server serves ("/v1/…") are no paths of the machine and stay. So do paths of one
+// part ("/tmp") and those that end with a slash. A space, a quote or other punctuation ends a path.
 inline std::string WithLastParts(std::string_view text) {
   // Characters that stand around paths in messages.
   constexpr std::string_view kEnds = " \t\n\"'`,;:()[]{}<>|";
@@ -31,8 +32,9 @@ inline std::string WithLastParts(std::string_view text) {
   return out;
 }
 
-// The error with `store`, `model` and `file` (an upload) replaced by words, and other absolute
-// paths shortened. Empty ones replace nothing.
+// The error with the paths `store`, `model` and `file` (an upload) in its message replaced by words
+// ("the store"), and other absolute paths shortened. Empty ones replace nothing. cli_message and
+// param stay as they are.
 inline api::Error WithoutPaths(api::Error error, std::string_view store, std::string_view model,
                                std::string_view file = {}) {
   const auto replace = [&](std::string_view what, std::string_view with) {

@@ -15,7 +15,7 @@ namespace lectern::server {
 class Metrics {
  public:
   // `route`: the path's pattern, "/v1/documents/{id}", or "other", so that clients cannot make
-  // series without end.
+  // series without end; it is printed unescaped.
   void CountRequest(const std::string& route, int status);
   // One answer that came to its end.
   struct Asked {
@@ -23,8 +23,8 @@ class Metrics {
     uint64_t bytes_read;                        // of the document's keys and values
     double first_token_seconds, total_seconds;  // since the question
   };
-  void CountAnswer(const Asked& asked);
-  // One answer that was ended early, and the tokens that it had.
+  void CountAnswer(const Asked& asked);  // adds to the sums, and to both histograms
+  // One answer that was ended early, and the tokens that it had, which count among the others'.
   void CountCancelled(uint64_t answer_tokens);
 
   // The numbers that others know, at the time of Text.
@@ -34,6 +34,7 @@ class Metrics {
     uint64_t heap_bytes;                // allocated and not freed
     uint64_t step_passes, step_tokens;  // lectern_counts
   };
+  // All metrics: the counts since the start, and `now`.
   std::string Text(const Now& now) const;
 
   // Upper limits of the histograms' buckets, in seconds.

@@ -19,11 +19,13 @@ namespace lectern::server {
 // default.
 inline constexpr double kOpenBound = 1e-6;
 
-// Reads one field. Nothing where it is missing or null, and where it is wrong, which `fields` then
-// has as its error.
+// Reads one field. Nothing where it is missing or null, a kText that is empty, and where it is
+// wrong, which `fields` then has as its error (a kTexts that is too long is returned all the same).
+// Empty texts of a kTexts are left out; one string stands for a list of one. In a query, kFlag,
+// kWhole and kBytes are always wrong.
 OptionValue ReadOptionField(RequestFields& fields, const Option& option);
 
-// Reads the options that the surface has into `given`.
+// Reads the options that the surface has into `given`; those that are missing become "not given".
 template <typename Given>
 void ReadOptionFields(RequestFields& fields, OptionSurface surface, Given& given) {
   for (size_t i = 0; i < given.size(); ++i) {
@@ -35,7 +37,8 @@ void ReadOptionFields(RequestFields& fields, OptionSurface surface, Given& given
 // wrong.
 lectern_offset_unit ReadOffsetUnit(RequestFields& fields);
 
-// The JSON schema of a field, which may be null in a body but not in a query.
+// The JSON schema of a field, without its description. The field may be null in a body but not in a
+// query.
 enum class Place { kBody, kQuery };
 Json::Object OptionSchema(const Option& option, Place place);
 
@@ -75,7 +78,8 @@ Json::Array OptionParameters(const Given& given, OptionSurface surface) {
   return parameters;
 }
 
-// The description of the API, openapi.json with the fields of the tables in it. Made once.
+// The description of the API, openapi.json with the fields of the tables in it. Made at the first
+// call, by any thread; the reference holds until the process ends.
 const std::string& ApiDescription();
 
 }  // namespace lectern::server

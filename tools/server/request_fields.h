@@ -18,20 +18,23 @@ namespace lectern::server {
 // beginning.
 class RequestFields {
  public:
-  // INVALID_ARGUMENT: the body is no JSON, no object, or beyond the limits of the .cc.
+  // INVALID_ARGUMENT: the body is no JSON, no object, or beyond the limits of the .cc (32 levels,
+  // 65,536 values, strings of 1 MiB). An empty body is no JSON.
   static Result<RequestFields> Parse(std::string_view body);
-  // The fields of a request's query, whose values are all texts: Number parses its text, Boolean
-  // and Whole refuse theirs.
+  // The fields of a request's query, whose values are all texts: Number parses its text; Boolean,
+  // Integer and Whole refuse theirs.
   static RequestFields OfQuery(const std::map<std::string, std::string, std::less<>>& query);
 
-  // Each returns nothing if the member is missing or null. A wrong type, or a number outside of
-  // [least, most], also gives nothing, and is an error of failed and Finish.
+  // Each returns nothing if the member is missing or null. A wrong type, a number outside of
+  // [least, most], or a text that is none of `values`, also gives nothing, and is an error of
+  // failed and Finish. Whole numbers may be written as 5.0. Each of them, also IsText and Any,
+  // makes the name known, so that Finish does not refuse it.
   std::optional<std::string> String(const char* name);
   std::optional<bool> Boolean(const char* name);
   // `or_else`: what else the field may hold, for the message, as in " or \"auto\"".
   std::optional<double> Number(const char* name, double least, double most,
                                const std::string& or_else = "");
-  // Whether the field is there and is this text.
+  // Whether the field is there and is this text; never an error.
   bool IsText(const char* name, std::string_view text);
   // A number beyond 63 bits counts as the largest one.
   std::optional<int64_t> Integer(const char* name, int64_t least);
@@ -41,13 +44,14 @@ class RequestFields {
   const Json* Any(const char* name);
   // Reads a text as String does, but missing or empty is an error; then "".
   std::string RequiredString(const char* name);
-  // Makes "NAME message" the error, unless there is one already.
+  // Makes "NAME message" (without quotes, joined by a space) the error, unless there is one
+  // already.
   void Fail(const char* name, std::string message);
 
-  // The first error; OK if there is none yet.
+  // The first error; OK if there is none yet. Valid as long as this object.
   const Status& failed() const { return failed_; }
-  // The same, and an error for a member that nothing has read: a field that is misspelt would
-  // otherwise have no effect without a word.
+  // The same, and kInvalidArgument for a member that nothing has read, even if it is null: a field
+  // that is misspelt would otherwise have no effect without a word.
   Status Finish() const;
 
  private:

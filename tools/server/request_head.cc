@@ -74,6 +74,7 @@ class Parser {
  public:
   Parser(std::string_view bytes, const HeadLimits& limits) : rest_(bytes), limits_(limits) {}
 
+  // Parses the whole head; the first mistake is the refusal. Call it once.
   std::variant<RequestHead, Refusal> Parse() {
     if (rest_.size() > limits_.max_bytes) return TooLarge("the headers are too large");
     SkipEmptyLines(rest_);

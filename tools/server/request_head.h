@@ -30,17 +30,20 @@ size_t FindHeadEnd(std::string_view bytes);
 // 9112, 3.2.2). Headers that come several times are joined with "," where they are lists that
 // matter here (Connection, Expect, Transfer-Encoding); of others the first counts.
 //
-// Refused: other versions than HTTP/1 (505), control characters, bad percent codes and a decoded
-// NUL, names that are no tokens, folded lines, two different values of a header that decides
-// (Host and Content-Length: two of any kind), Transfer-Encoding in HTTP/1.0 or beside a
-// Content-Length, other codings than chunked (501), Content-Encoding (415), expectations other than
-// 100-continue (417), and what exceeds `limits` (414, 431).
+// Refused, with 400 where no other status is named: other versions than HTTP/1 (505), control
+// characters, bad percent codes and a decoded NUL, names that are no tokens, folded lines, a name
+// twice in the query, no Host in HTTP/1.1, two different values of a header that decides (Host and
+// Content-Length: two of any kind), a Content-Length that is no number of at most twelve digits,
+// Transfer-Encoding in HTTP/1.0 or beside a Content-Length, other codings than chunked (501),
+// Content-Encoding other than identity (415), expectations other than 100-continue (417; ignored in
+// HTTP/1.0), bytes behind the empty line, and a head beyond `limits` (414, 431).
 std::variant<RequestHead, Refusal> ParseHead(std::string_view bytes, const HeadLimits& limits = {});
 
 // Whether a header's comma-separated `list` has `item` (in lower case), in whatever case.
 bool HasListItem(std::string_view list, std::string_view item);
 
-// The client's id where it is 1 to 64 letters, digits and '-'; else empty.
+// The client's X-Request-Id where it is 1 to 64 letters, digits and '-', a view of `head`; else
+// empty.
 std::string_view PlainRequestId(const RequestHead& head);
 
 }  // namespace lectern::server

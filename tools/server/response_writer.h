@@ -20,13 +20,15 @@ struct ResponseForm {
 };
 
 // Returns the status line and the headers with the empty line. A stream comes in chunks, or, for
-// HTTP/1.0, without a length up to the end of the connection. `now`: for the Date header, in
-// seconds since 1970.
+// HTTP/1.0, without a length up to the end of the connection. 204 has no headers about a body. The
+// response's own headers come last and are not checked. `now`: for the Date header, in seconds
+// since 1970.
 std::string ResponseHead(const HttpResponse& response, const ResponseForm& form, std::time_t now);
 
-// Writes head and body, and runs the response's stream. False: the connection must end (the client
-// is gone or takes nothing, or the response says close). Throws what the stream throws; the
-// response is then cut off such that the client sees that it is not whole.
+// Calls connection.Begin, writes head and body, and runs the response's stream, unless the request
+// was HEAD or the status is 204. False: the connection must end (the client is gone or takes
+// nothing, or the response says close, as a stream to HTTP/1.0 does). Throws the exceptions of the
+// stream; the response is then cut off such that the client sees that it is not whole.
 bool WriteResponse(Connection& connection, const HttpResponse& response, const ResponseForm& form);
 
 }  // namespace lectern::server

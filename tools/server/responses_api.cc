@@ -217,6 +217,7 @@ class ResponseEvents {
   bool SendText(std::string_view piece) {
     return SendPart("response.output_text.delta", {{"delta", piece}, {"logprobs", TakeLogprobs()}});
   }
+  // Sends all events behind the last text, with the whole response as the last one.
   void End(const api::Answer& answer) {
     TakeLogprobs();  // of white space at the end, which no piece shows
     const Json receipt = ReceiptJson(answer);

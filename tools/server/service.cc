@@ -89,6 +89,7 @@ Service::Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions
   jobs_ = std::make_unique<IndexJobs>(*indexer, std::move(of_jobs));
 }
 
+// All routes; a path is matched by the first that fits it and the method.
 const std::vector<Service::Route>& Service::Routes() {
   static const std::vector<Route> routes = {
       {"GET", "/", &Service::Page},
@@ -248,6 +249,7 @@ HttpResponse Service::Version(const HttpRequest&, const std::string&) {
           .Dump());
 }
 
+// The numbers of Metrics, with those that the other parts know now.
 HttpResponse Service::MetricsText(const HttpRequest&, const std::string&) {
   const GenerationSlots::Load load = answering_.load();
   const struct mallinfo2 heap = mallinfo2();
@@ -319,6 +321,8 @@ HttpResponse Service::ShowDocument(const HttpRequest& request, const std::string
   return JsonResponse(std::move(details->json));
 }
 
+// Removes a name, or a document by its id or last name; then its sessions end, too. 403: this
+// server only answers. The document is no longer kept open, even where removing fails.
 HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::string& id) {
   if (!jobs_) return RefusalResponse(NotAllowedToIndex(), request.request_id);
   auto found = engine_.Find(id);

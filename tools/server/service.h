@@ -25,19 +25,22 @@ struct ServiceOptions {
 // Thread-safe.
 class Service {
  public:
-  // `engine` answers. `indexer` indexes what clients upload; nullptr: clients may neither add nor
-  // remove documents. Both must outlive this.
+  // `engine` answers. `indexer` indexes the documents that clients upload; nullptr: clients may
+  // neither add nor remove documents. Both must outlive this. options.index.on_replaced is not
+  // used: a replaced version is closed, and its files are collected.
   Service(api::Engine& engine, api::Engine* indexer, const ServiceOptions& options);
 
   // Judges a request before its body is read: 404 for a path that does not exist, 405 for one with
-  // other methods, 403 and 503 for a document that may not be added, or not now. Nothing: Handle
-  // may be called.
+  // other methods (with them in `allow`), 403 and 503 for a document that may not be added, or not
+  // now (with retry_after). Counts a refused request in the metrics. Nothing: Handle may be called.
   std::optional<Refusal> Refuse(const RequestHead& head);
-  // Answers a request. Blocks for as long as an answer takes, unless it is streamed.
+  // Answers a request that Refuse lets pass; errors are responses, too. Blocks for as long as an
+  // answer takes; where it is streamed, until it has its slot and the document is open. `request`
+  // must outlive the response, whose stream uses it, and this object too. Counts the request.
   HttpResponse Handle(const HttpRequest& request);
 
-  // Ends everything that runs soon, with an error (503 stopping) for its client; later questions
-  // are refused.
+  // Ends everything that runs soon, with an error (503 stopping) for its client, and every session;
+  // later questions are refused, and no job begins. Returns at once. Any thread.
   void EndAll();
   // The number of open connections, for /metrics; may be empty. Set before the first request.
   std::function<uint32_t()> num_connections;
@@ -49,8 +52,13 @@ class Service {
     const char *method, *path;  // "{id}" in a path: any text, as Match in the .cc says
     Handler handler;
   };
-  static const std::vector<Route>& Routes();
+  static const std::vector<Route>& Routes();  // all, for as long as the process runs
 
+  // A handler for each route, any thread. 200, or 202 with the address of a job in Location; a
+  // mistake of the request is a 400 (StatusResponse), an error of the engine a response of
+  // Answering::ErrorResponse, something that is not there a 404. `id` is a name or an id; the
+  // engine decides which. Only RemoveDocument, IndexDocument, CancelJob, EndSession, and Ask, which
+  // may begin a session, change anything.
   HttpResponse Page(const HttpRequest&, const std::string&);
   HttpResponse PageCss(const HttpRequest&, const std::string&);
   HttpResponse TextJs(const HttpRequest&, const std::string&);
@@ -91,7 +99,9 @@ class Service {
 // --- endpoints, each in a file of its own -------------------------------------------------------
 
 // Each answers a request to its endpoint: ask_api.cc, cite_api.cc, chat_api.cc, responses_api.cc and
-// tokenize_api.cc. Any thread. Errors are responses, too.
+// tokenize_api.cc. Any thread. Errors are responses, too: 400 for a wrong field, and those of
+// Answering; in a stream that has begun they are an event. Both arguments must outlive the
+// response.
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerCite(api::Engine& engine, Answering& answering, const HttpRequest& request);
 HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& request);

@@ -23,7 +23,8 @@ namespace lectern::server {
 class Sessions {
  public:
   struct Options {
-    uint32_t max_open = 32;  // conversations (--max-sessions); also, apart from them, documents
+    // Conversations (--max-sessions); also, apart from them, documents. At least 1.
+    uint32_t max_open = 32;
     int idle_seconds = 600;  // after which an idle one ends (--session-timeout)
   };
   explicit Sessions(Options options) : options_(options) {}
@@ -51,8 +52,9 @@ class Sessions {
 
     const std::string& id() const { return entry_->id; }
     const std::string& document() const { return entry_->document; }  // its id
+    // nullptr: the session has no answer yet.
     const std::shared_ptr<api::Session>& session() const { return entry_->session; }
-    // Says that there is an answer: from now on follow-ups find the session.
+    // Says that there is an answer: follow-ups find the session once this lease has ended.
     void Keep(std::shared_ptr<api::Session> session) { entry_->session = std::move(session); }
 
    private:
@@ -63,8 +65,9 @@ class Sessions {
     std::shared_ptr<Entry> entry_;
   };
 
-  // Begins a session about the document with this id. Where max_open are open, the one that was
-  // idle longest is ended. 503: none is idle. 500: the system has no randomness.
+  // Begins a session about the document with this id, which is not looked up. Where max_open are
+  // open, the one that was idle longest is ended. 503 with Retry-After: none is idle. 500: the
+  // system has no randomness.
   std::variant<Lease, Refusal> Begin(std::string document);
   // Takes a session. 404: none has this id, or no longer. 409 with Retry-After: another request
   // uses it.
@@ -84,8 +87,8 @@ class Sessions {
   // a document of another place was opened from files that have been replaced since. If so, it
   // counts as used now.
   bool IsKept(const std::string& document, std::string_view text);
-  // Keeps a document open, by a session on it that is never asked. Where max_open are kept, the one
-  // that was idle longest is closed.
+  // Keeps a document open, by a session on it that is never asked; it takes the place of one that
+  // is kept under the same id. Where max_open are kept, the one that was idle longest is closed.
   void KeepOpen(const std::string& document, std::shared_ptr<api::Session> session);
   void Close(const std::string& document);  // no longer keeps it; conversations about it stay
 

@@ -17,8 +17,9 @@ namespace lectern::server {
 // The reason why work was cancelled.
 enum class EndedBy { kNothing, kClient, kDeadline, kServer };
 
-// One thread looks at all work 20 times a second. It calls the functions of Work with its lock
-// held, so that they must return soon. Thread-safe.
+// One thread, which the constructor starts, looks at all work 20 times a second. It calls the
+// functions of Work with its lock held, so that they must return soon and may neither throw nor
+// make or destroy a Scope. Thread-safe. Scopes must not outlive it.
 class Watch {
  public:
   Watch() : thread_(&Watch::Look, this) {}
@@ -28,17 +29,18 @@ class Watch {
     const Peer* peer = nullptr;  // the client; nullptr: there is none who could leave
     std::chrono::steady_clock::time_point deadline;
     // Called at every look once the work is to end, until its scope ends: a cancellation that came
-    // just before the work began would be lost.
+    // just before the work began would be lost. May not be empty.
     std::function<void()> cancel;
     std::function<void()> tick;  // called at every look before that; may be empty
   };
-  // Watches `work` as long as it exists. Destroy it before the things that the functions use.
+  // Watches `work` as long as it exists. Destroy it before the things that the functions use: the
+  // destructor waits for a function that is running, and none is called after it.
   class Scope {
    public:
     Scope(Watch& watch, Work work);
     ~Scope();
     Scope(const Scope&) = delete;
-    EndedBy ended_by() const { return ended_by_; }
+    EndedBy ended_by() const { return ended_by_; }  // any thread; the first reason stays
 
    private:
     friend class Watch;
@@ -48,7 +50,7 @@ class Watch {
     std::list<Scope*>::iterator place_;
   };
 
-  // Ends everything that is watched now or later.
+  // Ends everything that is watched now or later, from the next look on; cannot be undone.
   void EndAll() { is_ending_all_ = true; }
   bool is_ending_all() const { return is_ending_all_; }
 

@@ -1,5 +1,5 @@
-// Draws right and wrong arguments for calls of the C API. Each comes from the heap with its exact size,
-// so that AddressSanitizer sees a byte that is read beyond it.
+// Draws right and wrong arguments for calls of the C API. Each comes from the heap with its exact
+// size, so that AddressSanitizer sees a byte that is read beyond it.
 #ifndef LECTERN_TESTS_ENGINE_API_MISUSE_ARGUMENTS_H_
 #define LECTERN_TESTS_ENGINE_API_MISUSE_ARGUMENTS_H_
 
@@ -16,9 +16,10 @@
 
 namespace lectern::misuse {
 
-inline thread_local const char* calling = "";  // function of the API
+// The function of the API that this thread calls, without lectern_, for messages of Require.
+inline thread_local const char* calling = "";
 
-// A broken promise ends the test at once: what follows would tell less.
+// Checks a promise. A broken one is printed on stderr and aborts: later calls would tell less.
 inline void Require(bool claim, const char* words, const char* file, int line) {
   if (claim) return;
   std::fprintf(stderr, "%s:%d: lectern_%s: %s\n", file, line, calling, words);
@@ -31,8 +32,9 @@ class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
   uint64_t Bits() { return engine_(); }
-  uint64_t Below(uint64_t n) { return engine_() % n; }
+  uint64_t Below(uint64_t n) { return engine_() % n; }  // n: at least 1, as below
   bool OneIn(uint64_t n) { return Below(n) == 0; }
+  // One of the list, which is not empty.
   template <typename T>
   T Of(std::initializer_list<T> list) {
     return list.begin()[Below(list.size())];
@@ -42,6 +44,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+// A share, often 0 (the default), or a number that no option may have: 2, -1, NaN, infinity.
 template <typename Float>
 Float AnyShare(Random& random) {
   using Limits = std::numeric_limits<Float>;
@@ -121,8 +124,10 @@ class Sized {
   }
   Struct* get() { return reinterpret_cast<Struct*>(bytes_.get()); }
   Struct* operator->() { return get(); }
+  // Whether the API must refuse the struct; whether it holds all fields that the library knows.
   bool is_wrong() const { return is_wrong_; }
   bool knows_all() const { return !is_wrong_ && given_ >= sizeof(Struct); }
+  // Aborts if a byte behind the given size has changed.
   void CheckBehind() const {
     for (size_t i = given_; i < kBytes; ++i) REQUIRE(bytes_[i] == kBehind);
   }

@@ -1,5 +1,5 @@
-// Makes random calls of the C API, right and wrong ones, and checks the promises that hold for every
-// call. misuse_*.cc have the calls by theme; misuse_test.cc strings them together (a tape).
+// Makes random calls of the C API, right and wrong ones, and checks the promises that hold for
+// every call. misuse_*.cc have the calls by theme; misuse_test.cc strings them together (a tape).
 #ifndef LECTERN_TESTS_ENGINE_API_MISUSE_CALLS_H_
 #define LECTERN_TESTS_ENGINE_API_MISUSE_CALLS_H_
 
@@ -32,24 +32,30 @@ std::span<Function> EngineFunctions();   // engines and indexing
 std::span<Function> SessionFunctions();  // sessions and answers
 std::span<Function> StoreFunctions();
 
+// Calls one of all functions, drawn by their weights, and counts the call. Aborts where a promise
+// is broken.
 void CallAnyFunction(Tape& tape);
 
 // Names to draw from: stores are folders of the working directory, and documents have names.
 inline const std::vector<std::string> kStores = {"store1", "store1", "store2"};
 inline const std::vector<std::string> kNames = {"a", "b", "c"};
-void Unseal();  // all stores
+void Unseal();  // makes all stores writable again: removes their files SEALED
+// Aborts if a text, a number or a passage of a live answer is none that the API promises.
 void CheckAnswer(const lectern_answer* answer);
-void OnDamage(const lectern_damage* damage, void*);  // there may be none
+void OnDamage(const lectern_damage* damage, void*);  // prints it and aborts: there may be none
 
 // --- what is true of every call -----------------------------------------------------------------
 
+// A code of lectern_c.h but for LECTERN_OK and LECTERN_INTERNAL, which is a bug.
 inline bool IsKnownFailure(lectern_code code) {
   return code > LECTERN_OK && code < LECTERN_INTERNAL;
 }
 
+// Aborts unless a text of the API is there, with a NUL behind its `len` bytes.
 inline void CheckString(const char* text, size_t len) { REQUIRE(text && text[len] == 0); }
 
-// Keeps the handle that a call gave, so that other calls may use it; frees it where there are enough.
+// Keeps the handle that a call gave, so that other calls may use it; frees it where there are
+// enough.
 template <typename Handle>
 inline void Keep(Tape& tape, Handle* handle) {
   constexpr size_t kMost[kNumKinds] = {4, 6, 12, 6, 12, 12};
@@ -60,6 +66,7 @@ inline void Keep(Tape& tape, Handle* handle) {
   REQUIRE(Free(handle) == LECTERN_INVALID_HANDLE);
 }
 
+// The value of a place before a call: a call that fails must replace it with NULL.
 inline void* const kUnset = reinterpret_cast<void*>(uintptr_t{0xABCDEF});
 
 // Where a handle comes back. Without a place a call that needs one fails.
@@ -70,6 +77,8 @@ class Out {
       : has_place_(!tape.random.OneIn(no_place_one_in)) {}
   Handle** place() { return has_place_ ? &handle_ : nullptr; }
   bool has_place() const { return has_place_; }
+  // After the call: aborts unless the place has a handle exactly where the call succeeded. Returns
+  // it; nullptr where it failed or there was no place.
   Handle* Check(lectern_code code) const {
     if (!has_place_) return nullptr;
     REQUIRE(code == LECTERN_OK ? handle_ && handle_ != kUnset : !handle_);
@@ -81,6 +90,8 @@ class Out {
   Handle* handle_ = static_cast<Handle*>(kUnset);
 };
 
+// Where the error of a call comes back. Check, after the call, aborts unless it is there exactly
+// where the call failed, with the call's code and a message; it then keeps the handle.
 class Error {
  public:
   explicit Error(Tape& tape) : tape_(tape), has_place_(!tape.random.OneIn(4)) {}
@@ -133,6 +144,7 @@ inline bool Finish(lectern_code code, Expected expected) {
   return code == LECTERN_OK;
 }
 
+// Aborts unless a call that succeeded gave a JSON object; keeps its handle.
 inline void FinishJson(Tape& tape, const Out<lectern_text>& json, lectern_code code) {
   lectern_text* const text = json.Check(code);
   if (!text) return;
@@ -143,6 +155,7 @@ inline void FinishJson(Tape& tape, const Out<lectern_text>& json, lectern_code c
   Keep(tape, text);
 }
 
+// Frees a handle that is drawn, right or wrong; true if that succeeded.
 template <typename Handle>
 inline bool FreeAny(Tape& tape) {
   const auto picked = tape.handles.Pick<Handle>(tape.random);
@@ -156,7 +169,8 @@ inline bool FreeAny(Tape& tape) {
   return code == LECTERN_OK;
 }
 
-// Accessors: NULL and 0 of what is no handle.
+// Accessors give NULL and length 0 for a handle that is none. These return whether the call
+// succeeded.
 
 template <typename Handle, const char* (*kGet)(const Handle*, size_t*)>
 bool GetString(Tape& tape) {
@@ -192,6 +206,8 @@ struct Running {
   Handle* handle;
   bool always_ends = false;
 
+  // The callback's return value: 0 goes on, anything else ends the call. May before that free or
+  // cancel the handle, or make another call (at most two deep).
   int32_t Misbehave() {
     switch (tape.random.Below(24)) {
       case 0:

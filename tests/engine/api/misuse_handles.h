@@ -1,5 +1,5 @@
-// Keeps the handles of the C API that threads share, use, and free while others use them; also makes
-// values that are no handles.
+// Keeps the handles of the C API that threads share, use, and free while others use them; also
+// makes values that are no handles.
 #ifndef LECTERN_TESTS_ENGINE_API_MISUSE_HANDLES_H_
 #define LECTERN_TESTS_ENGINE_API_MISUSE_HANDLES_H_
 
@@ -41,13 +41,15 @@ lectern_code Free(Handle* handle) {
   return HandleOf<Handle>::kFree(handle);
 }
 
-// Thread-safe.
+// Thread-safe but for FreeAll. Aborts (REQUIRE) where a promise of the API is broken.
 class Handles {
  public:
   template <typename Handle>
   struct Picked {
     Handle* handle;
-    bool is_dead;  // certainly no handle of this kind; else it is one, if nobody frees it meanwhile
+    // Certainly no live handle of this kind (also: nullptr); else it is one, if nobody frees it
+    // meanwhile.
+    bool is_dead;
   };
 
   // No ticket comes twice.
@@ -70,6 +72,8 @@ class Handles {
     freed_.push_back(handle);
   }
 
+  // Draws a handle: mostly a live one of the kind, else nullptr, one that was freed, one of another
+  // kind, or no handle at all. nullptr where there is none of the drawn sort.
   template <typename Handle>
   Picked<Handle> Pick(Random& random) {
     const std::lock_guard lock(mutex_);
@@ -101,11 +105,12 @@ class Handles {
     return {static_cast<Handle*>(handle), !is_live};
   }
   template <typename Handle>
-  size_t num_live() {
+  size_t num_live() {  // of this kind
     const std::lock_guard lock(mutex_);
     return live_[HandleOf<Handle>::kKind].size();
   }
-  // Frees the handles that are still live. The first free of each succeeds, a second one fails.
+  // Frees the handles of the kind that are still live, when no other thread runs. The first free of
+  // each succeeds, a second one fails. The lists are not changed: call it once, at the end.
   template <typename Handle>
   void FreeAll() {
     const std::vector<void*> live = live_[HandleOf<Handle>::kKind];

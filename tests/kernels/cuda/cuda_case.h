@@ -31,7 +31,8 @@ inline std::string CudaMachineName(const ::testing::TestParamInfo<CudaMachine>& 
   }
 }
 
-// Bits of this type; `values` become what they are worth.
+// The bits of `values` in this type of 16 bits; `values` become the numbers that the bits stand
+// for.
 inline std::vector<uint16_t> RoundTo(Dtype dtype, Matrix& values) {
   std::vector<uint16_t> bits(values.data.size());
   auto* const bytes = reinterpret_cast<std::byte*>(bits.data());
@@ -40,6 +41,9 @@ inline std::vector<uint16_t> RoundTo(Dtype dtype, Matrix& values) {
   return bits;
 }
 
+// A test that runs on each machine, with a stream of its own. SetUp skips, with the reason, where
+// there is no GPU; TearDown fails the test if the emulation has found a mistake. Errors of CUDA
+// fail it.
 class CudaTest : public ::testing::TestWithParam<CudaMachine> {
  public:
   void SetUp() override {
@@ -64,9 +68,9 @@ class CudaTest : public ::testing::TestWithParam<CudaMachine> {
   void Expect(const CudaStatus& status) const {
     EXPECT_TRUE(status.ok()) << CudaMessage(status) << "\n" << cuda_emulation::TakeReport();
   }
-  void Wait() { Expect(stream_.Wait()); }
+  void Wait() { Expect(stream_.Wait()); }  // until all work of the stream is done
 
-  // Without the first `skipped`.
+  // A copy of `values` on the device, without the first `skipped`; it is there when this returns.
   template <typename T>
   DeviceBuffer<T> Upload(const std::vector<T>& values, size_t skipped = 0) {
     DeviceBuffer<T> buffer;
@@ -84,6 +88,7 @@ class CudaTest : public ::testing::TestWithParam<CudaMachine> {
     Expect(buffer.Fill(stream_, 0xFF));
     return buffer;
   }
+  // The buffer's content after all work of the stream.
   template <typename T>
   std::vector<T> Download(const DeviceBuffer<T>& buffer) {
     std::vector<T> values(buffer.size());

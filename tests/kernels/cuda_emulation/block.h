@@ -63,6 +63,7 @@ constexpr size_t kLeastStacks = 0;
 // is the next, or, where many tell blocks apart, the one that was left first.
 class StackPool {
  public:
+  // A stack of kStackBytes; memory is taken where none is free, and never given back.
   context::stack_context allocate() {
     context::stack_context stack;
     stack.size = kStackBytes;
@@ -185,7 +186,9 @@ class Block {
     shared_end_ = shared_begin_ + shared_bytes;
   }
 
-  // "" or what went wrong.
+  // Runs `body` on each thread of a block of blockDim threads, until all have ended or one has made
+  // a mistake. Returns "" or the mistake; threads that then still wait are left as they stand. Call
+  // it once.
   std::string Run(const std::function<void()>& body) {
     const size_t count = size_t{blockDim.x} * blockDim.y * blockDim.z;
     threads_.resize(count);
@@ -206,6 +209,8 @@ class Block {
     return report_;
   }
 
+  // This and the functions up to WaitCopies are called by the block's own threads. A mistake never
+  // returns to its thread: Run ends with it.
   void SyncThreads() {
     const uint64_t* const order = &order_[1 + num_barriers_ % 2];  // the next one is another
     Release(order);
@@ -244,6 +249,8 @@ class Block {
     if (thread.met.empty() || thread.met.back() != at) thread.met.push_back(at);
   }
 
+  // Waits until all lanes of `mask` have come with the same mask and name; the last one calls
+  // `run`.
   void MeetWarp(uint32_t mask, const char* name, void* argument, void (*run)(void* const* lanes)) {
     const size_t first = current_ / kWarp * kWarp;
     const auto lane = static_cast<uint32_t>(current_ - first);
@@ -276,6 +283,8 @@ class Block {
   int lane() const { return static_cast<int>(current_ % kWarp); }
   unsigned char* shared() const { return shared_begin_; }
 
+  // Begins a copy of at most 16 bytes to 16 bytes of shared memory, which are NaN until WaitCopies;
+  // the rest of them becomes zero then.
   void CopyAsync(void* to, const void* from, size_t bytes) {
     auto* const begin = static_cast<unsigned char*>(to);
     if (begin < shared_begin_ || begin + 16 > shared_end_) {
@@ -289,6 +298,7 @@ class Block {
     Thread& thread = threads_[current_];
     thread.copies.push_back({to, from, bytes, thread.num_groups});
   }
+  // Ends a group of this thread's copies; waits for all groups but the last `groups_left`.
   void CommitCopies() { ++threads_[current_].num_groups; }
   void WaitCopies(int groups_left) {
     Thread& thread = threads_[current_];

@@ -46,6 +46,8 @@ struct alignas(16) float4 {
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace cuda_emulation {
+// Only for threads of a kernel that runs. Each may let other threads run first; a mistake ends the
+// launch with a report (emulation.h).
 void SyncThreads();
 void SyncWarp(uint32_t mask);
 void Fence();
@@ -184,6 +186,9 @@ using cudaGraph_t = EmulatedGraph*;
 using cudaGraphExec_t = EmulatedGraph*;
 constexpr unsigned cudaStreamNonBlocking = 1;
 
+// As CUDA's functions of these names, on the machine of SetMachine and with the faults of SetFaults
+// (emulation.h). Work that is enqueued fails at once only where it cannot be recorded; else its
+// first error is the stream's, which cudaStreamSynchronize returns from then on. Any thread.
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
@@ -228,6 +233,9 @@ struct cudaFuncAttributes {
   int ptxVersion;
 };
 namespace cuda_emulation {
+// Enqueues `body` for each thread of the grid. cudaErrorInvalidValue: sizes that a device refuses,
+// or more shared memory than AllowShared has allowed the kernel (48 KiB without). AllowShared
+// refuses more than the machine has.
 cudaError_t Launch(const cudaLaunchConfig_t& config, const void* kernel,
                    std::function<void()> body);
 cudaError_t AllowShared(const void* kernel, int bytes);

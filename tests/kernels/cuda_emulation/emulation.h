@@ -41,7 +41,7 @@ struct Machine {
   uint32_t shared_bytes = 232448;  // 227 KiB, as of an H100; 166912 of an A100
   uint32_t num_multiprocessors = 4;
 };
-void SetMachine(const Machine& machine);  // not while it runs
+void SetMachine(const Machine& machine);  // not while a kernel runs or memory is allocated
 // Failures from now on. Defaults: none.
 struct Faults {
   static constexpr uint64_t kNever = ~uint64_t{0};
@@ -50,7 +50,7 @@ struct Faults {
   bool has_pinned = true;              // memory of the host that is pinned can be had
   bool can_record = true;              // graphs
 };
-void SetFaults(const Faults& faults);
+void SetFaults(const Faults& faults);  // replaces all that were set
 // Whether work, copies too, runs when its stream is waited for (or memory is given back), and not
 // when it is enqueued: what a host changes too early is then not what was meant. Not while it runs.
 void SetLate(bool is_late);

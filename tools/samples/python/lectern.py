@@ -80,6 +80,9 @@ _CODEPOINTS = 2  # offsets count what indices of str count
 
 
 class Error(Exception):
+    """code: the name of a code of lectern_c.h, "not_found"; param: the option that is wrong, or
+    ""."""
+
     def __init__(self, code: str, message: str, param: str):
         super().__init__(message)
         self.code, self.param = code, param
@@ -92,6 +95,7 @@ def _string(read, handle) -> str:
 
 
 def _check(code: int, error: c_void_p) -> None:
+    """Raises Error unless the code is 0, and frees the error."""
     if code == 0:
         return
     try:
@@ -102,13 +106,14 @@ def _check(code: int, error: c_void_p) -> None:
 
 
 def _take(function, *arguments) -> int:
-    """Calls what gives a handle or an error."""
+    """Calls a function that gives a handle or an error. Returns the handle; raises Error."""
     handle, error = c_void_p(), c_void_p()
     _check(function(*arguments, byref(handle), byref(error)), error)
     return handle.value or 0
 
 
 def _take_json(kind: str, read, handle: int) -> dict:
+    """Parses the handle's JSON, and frees the handle."""
     try:
         return json.loads(_string(read, handle))
     finally:
@@ -196,6 +201,9 @@ class Session(_Handle):
 
     def ask(self, question: str, *, kv_budget: float = 0, max_tokens: int = 0,
             on_text: Callable[[str], object] | None = None) -> Answer:
+        """Asks, and returns the whole answer. 0: the default. on_text gets the pieces of text as
+        they come, on this thread; returning False ends the answer ("cancelled"), and an exception
+        is raised again."""
         callback = _Callback(on_text)
         options = _AskOptions(struct_size=ctypes.sizeof(_AskOptions), kv_budget=kv_budget,
                               max_tokens=max_tokens)
@@ -247,15 +255,17 @@ class Engine(_Handle):
         return _take_json("index_report", _report_json, report)
 
     def open(self, document: str = "") -> Session:
-        """`document`: id, name, or empty: the only one."""
+        """Begins a conversation. `document`: id, name, or empty: the only one."""
         data = document.encode()
         return Session(_take(_session_open, self._handle, data, len(data)))
 
     def documents(self) -> list[dict]:
+        """All documents of the store, as `lectern-store list --json` prints them."""
         text = _take(_engine_list, self._handle, None, None)
         return _take_json("text", _text_data, text)["documents"]
 
     def remove(self, document: str) -> None:
+        """Removes a name, or by its id a document; a document goes with its last name."""
         data, error = document.encode(), c_void_p()
         _check(_engine_remove(self._handle, data, len(data), byref(error)), error)
 
@@ -265,4 +275,5 @@ class Engine(_Handle):
 
 
 def version() -> str:
+    """The library's version."""
     return _version().decode()

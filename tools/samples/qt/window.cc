@@ -1,5 +1,6 @@
 // A Qt window that indexes a text file with progress and asks about it: the answer as it comes, its
-// passages highlighted. window MODEL STORE FILE [QUESTION [PNG]]: asks at once; saves a picture, ends.
+// passages highlighted. window MODEL STORE FILE [QUESTION [PNG]]: asks at once; saves a picture,
+// ends.
 #include <lectern/lectern.h>
 
 #include <QtWidgets>
@@ -42,6 +43,8 @@ class Window : public QWidget {
     QMetaObject::invokeMethod(this, function, Qt::QueuedConnection);
   }
 
+  // On the worker: indexes the text and opens it, or shows the error. The question that was set
+  // before is then asked.
   void Index(const QByteArray& text) {
     const auto report = [this](const api::Progress& progress) {
       Post([this, done = progress.done, total = progress.total,
@@ -67,6 +70,7 @@ class Window : public QWidget {
     });
   }
 
+  // On the window's thread, when the worker is idle: asks on a new worker.
   void Ask() {
     worker_.join();
     question_.setEnabled(false);
@@ -86,6 +90,8 @@ class Window : public QWidget {
     });
   }
 
+  // Marks the passages of an answer in the text and goes to the first; saves the picture, if one is
+  // wanted, and ends.
   void Show(const QByteArray& json) {
     QList<QTextEdit::ExtraSelection> passages;
     for (const auto& passage : QJsonDocument::fromJson(json)["evidence"].toArray()) {

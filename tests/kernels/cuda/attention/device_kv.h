@@ -7,6 +7,8 @@
 
 namespace lectern {
 
+// Uploads keys and values of one type and shape; q8 rows as planes of numbers and of scales. `view`
+// lies in this object's memory on the device.
 struct DeviceRowsOfKv {
   DeviceRowsOfKv(CudaTest& test, const StoredMatrix& keys, const StoredMatrix& values) {
     view.dtype = keys.rows.dtype;

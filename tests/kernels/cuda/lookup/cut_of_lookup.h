@@ -1,4 +1,5 @@
-// Checks the attention items that a lookup cuts of its list and tail, for the tests of both lookups.
+// Checks the attention items that a lookup cuts of its list and tail, for the tests of both
+// lookups.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_LOOKUP_CUT_OF_LOOKUP_H_
 #define LECTERN_TESTS_KERNELS_CUDA_LOOKUP_CUT_OF_LOOKUP_H_
 
@@ -13,6 +14,7 @@ namespace lectern {
 // Memory for the items that a lookup cuts; Check compares them with those of CutAttention.
 class CutOfLookup {
  public:
+  // num_wanted: rows that the lookup lists, of all heads; num_groups: of the tail, of each head.
   CutOfLookup(CudaTest& test, uint32_t num_heads, uint32_t num_wanted, uint32_t num_groups)
       : num_heads_(num_heads), num_groups_(num_groups) {
     std::vector<ExtraRange> tails;
@@ -24,6 +26,8 @@ class CutOfLookup {
         MostAttentionItems(num_wanted + uint64_t{num_heads} * num_groups, 2 * num_heads, kPerItem));
     begins_ = test.Make<uint32_t>(num_heads + 2);
   }
+  // The arguments of a lookup, with `counts` (on the device, [heads]) as the rows that each head
+  // lists.
   CudaCutItemsArgs Args(const uint32_t* counts) const {
     return {.list_begin = nullptr,
             .counts = counts,
@@ -36,6 +40,7 @@ class CutOfLookup {
             .item_begin = begins_.data(),
             .num_items = begins_.data() + num_heads_ + 1};
   }
+  // After the lookup: fails the test where the items are others than those for these counts.
   void Check(CudaTest& test, const std::vector<uint32_t>& counts) const {
     std::vector<AttentionRange> ranges;
     for (uint32_t h = 0, at = 0; h < num_heads_; at += counts[h++]) {

@@ -29,6 +29,7 @@ struct RowLookupCase {
   float factor = 0.3f;     // of the codes; 0: rows of a cluster are equal
   float fine_factor = 0.06f;  // of the fine codes
 
+  // Made by Draw, with the names and layouts of DeviceRowCodes and CudaCodesLookupArgs.
   std::vector<uint32_t> row_begin, clusters, group_begin, group_clusters;
   std::vector<uint8_t> planes, fine_planes;
   std::vector<uint16_t> queries, centroids;
@@ -56,6 +57,7 @@ struct RowLookupCase {
     return softcap > 0 ? softcap * std::tanh(logit / softcap) : logit;
   }
 
+  // Draws everything anew by the fields above, which are set first.
   void Draw(unsigned seed = 7) {
     for (auto* const of : {&row_begin, &clusters, &group_begin, &group_clusters, &cluster_begin,
                            &cluster_end, &first_row}) {
@@ -206,7 +208,9 @@ struct RowLookupCase {
   }
 };
 
-// The rows that the definition chooses in a case.
+// The rows that the definition chooses in a case, which must be drawn and outlive it. Call Choose
+// first; the other members work on its result. is_clear: no score is so near to a cut that a
+// rounding error decides.
 struct ChosenRows {
   const RowLookupCase& of;
   uint32_t num_coded, num_refined, num_wanted;
@@ -288,6 +292,7 @@ struct ChosenRows {
     const uint32_t rest = size - coded_of_cluster[h][cluster];
     return rest > 0 ? rest * std::exp(ClusterLogit(h, r, cluster)) : 0;
   }
+  // The log-sum-exp of query row r over all rows of the head, by the best that is known of each.
   double Lse(size_t h, size_t r) const {
     double sum = of.Known(h, r);
     for (size_t i = 0; i < of.num_clusters(h); ++i) sum += RestMass(h, r, i);
@@ -303,6 +308,7 @@ struct ChosenRows {
     }
     return lses;
   }
+  // The sum of exp(logit) over the rows of a group of clusters that are not listed.
   double TailMass(size_t h, size_t r, size_t group) const {
     const uint32_t* const clusters = of.group_clusters.data() + h * (of.most_groups + 1) + group;
     double sum = 0;

@@ -1,5 +1,5 @@
-// Defines, for tests, the buckets in which kernels/cuda/lookup/row_select.h counts scores: 64 for each
-// power of two.
+// Defines, for tests, the buckets in which kernels/cuda/lookup/row_select.h counts scores: 64 for
+// each power of two.
 #ifndef LECTERN_TESTS_KERNELS_CUDA_LOOKUP_SCORE_BUCKETS_H_
 #define LECTERN_TESTS_KERNELS_CUDA_LOOKUP_SCORE_BUCKETS_H_
 
@@ -15,6 +15,7 @@ constexpr uint32_t kNumBuckets = 4096;
 constexpr int kBucketBits = 17;
 constexpr uint32_t kLeastBits = (127 - 62) << 6;
 
+// The bucket of a score, rounded to float; scores beyond the least and the largest count to these.
 inline uint32_t BucketOfScore(double score) {
   const auto bits = std::bit_cast<uint32_t>(static_cast<float>(score)) >> kBucketBits;
   return std::clamp(bits, kLeastBits, kLeastBits + kNumBuckets - 1) - kLeastBits;
