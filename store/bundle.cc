@@ -41,6 +41,12 @@ class Exporter {
   Status Run() {
     LECTERN_ASSIGN(const bool taken, env_.Exists(path_));
     if (taken) return Status(Code::kInvalidArgument, path_ + ": there is a file already");
+    LECTERN_ASSIGN(const bool is_begun, env_.Exists(temp_));
+    if (is_begun) {
+      return Status(Code::kInvalidArgument,
+                    temp_ + ": is there, from another export that runs or was interrupted; wait for "
+                            "it or remove the file");
+    }
     LECTERN_ASSIGN(const auto lease, env_.LockDirectory(directory_, Lease::kShared));
     LECTERN_ASSIGN(const CatalogEntry entry,
                    ReadGeneration(env_, directory_, row_.id, row_.generation));
@@ -165,6 +171,8 @@ class Importer {
     if (there) {
       if (!names_.change.names.empty()) {
         LECTERN_RETURN_IF_ERROR(catalog_.ChangeNames(row_.id, names_.change));
+        LECTERN_ASSIGN(there, catalog_.FindReady(row_.id));
+        if (!there) return Status(Code::kNotFound, "the document was removed meanwhile");
       }
       there->name = names_.name;
       return Imported{*std::move(there), /*existed=*/true, names_.note};
@@ -177,6 +185,7 @@ class Importer {
       (void)DiscardGeneration(env_, store_, catalog_, row_);  // else a collection removes it
       return written;
     }
+    if (const auto now = catalog_.FindReady(row_.id); now.ok() && *now) row_.names = (*now)->names;
     return Imported{row_, /*existed=*/false, names_.note};
   }
 

@@ -483,10 +483,17 @@ Result<Catalog::Salvaged> Catalog::Salvage() const {
   LECTERN_ASSIGN(const auto documents, impl_->Documents());
   LECTERN_ASSIGN(const auto names, impl_->Names());
   Salvaged salvaged;
-  salvaged.damaged = !impl_->NextGeneration().ok();
+  // Lack of memory or a device that fails may pass: an intact catalog must not be replaced for it.
+  const auto passes = [](const Status& status) {
+    return status.code() == Code::kOutOfMemory || status.code() == Code::kIoError;
+  };
+  const auto next = impl_->NextGeneration();
+  if (passes(next.status())) return next.status();
+  salvaged.damaged = !next.ok();
   for (const StoredName& name : names) salvaged.damaged |= !name.intact;
   for (const StoredDocument& document : documents) {
     const auto shards = impl_->Shards(static_cast<int64_t>(document.row.generation));
+    if (passes(shards.status())) return shards.status();
     salvaged.damaged |= !document.intact || !shards.ok() ||
                         static_cast<int64_t>(shards->size()) != document.num_shards;
     if (!document.intact) continue;

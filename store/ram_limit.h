@@ -77,7 +77,8 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
   void Unregister(const void* owner);
   // Whether reservations and droppable pages together exceed the limit, so that pages must go.
   bool IsExceeded() const {
-    return static_cast<int64_t>(reserved_.load()) + pages_.load() > static_cast<int64_t>(bytes_);
+    const int64_t used = static_cast<int64_t>(reserved_.load()) + pages_.load();
+    return used > 0 && static_cast<uint64_t>(used) > bytes_;
   }
 
  private:

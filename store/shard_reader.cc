@@ -354,7 +354,7 @@ Result<std::span<const std::byte>> ShardReader::Section(SectionKind kind, uint32
                                                         uint32_t level) const {
   const SectionEntry* entry = impl_->Find(kind, kv_head, level);
   if (entry == nullptr) {
-    return impl_->Error(Code::kNotFound, "no section of kind " +
+    return impl_->Error(Code::kCorrupt, "no section of kind " +
                                              std::to_string(static_cast<uint32_t>(kind)) +
                                              " for kv head " + std::to_string(kv_head) +
                                              ", level " + std::to_string(level));

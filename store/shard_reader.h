@@ -54,7 +54,7 @@ class ShardReader {
   // Finds a section without verifying its bytes, for callers that verify ranges themselves. nullptr
   // if there is none.
   const SectionEntry* Find(SectionKind kind, uint32_t kv_head, uint32_t level) const;
-  // The whole section, verified; it stays in memory while the reader lives. kNotFound if there is
+  // The whole section, verified; it stays in memory while the reader lives. kCorrupt if there is
   // none, kChecksumMismatch with file and block offset; with Io::kPread also kTruncated and
   // kIoError.
   Result<std::span<const std::byte>> Section(SectionKind kind, uint32_t kv_head,

@@ -299,6 +299,7 @@ void DocumentSession::AddEvidence(std::string_view question, const AskOptions& o
                             options.max_evidence);
   }
   answer.evidence = *std::move(evidence);
+  answer.attention = FindAttended(document_->passages(), document_->ranges(), sums_.squares);
   if (HasEvidence(answer.evidence)) return;
   Warn(options, "no_evidence",
        answer.evidence.empty()

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "engine/asking/evidence_passages.h"
@@ -134,6 +135,20 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
     std::erase_if(evidence, [](const Evidence& one) { return one.score < kLeastScore; });
   }
   return evidence;
+}
+
+std::vector<AttendedPassage> FindAttended(std::span<const Passage> passages,
+                                          std::span<const TokenizedText::Range> ranges,
+                                          std::span<const double> mass) {
+  std::vector<double> masses;
+  const double total = Distribute(passages, ranges, mass, &masses);
+  std::vector<AttendedPassage> attended;
+  for (const size_t i : BestPassages(masses, kMostAttended)) {
+    attended.push_back(
+        {passages[i].begin, passages[i].end, static_cast<float>(std::min(1.0, masses[i] / total))});
+  }
+  std::ranges::stable_sort(attended, std::ranges::greater(), &AttendedPassage::mass);
+  return attended;
 }
 
 bool HasEvidence(std::span<const Evidence> evidence) {

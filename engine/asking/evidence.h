@@ -52,6 +52,12 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
                                    std::span<const double> mass, uint32_t max_passages,
                                    const EvidenceWords& words = {});
 
+// The passages with the largest shares of the mass, largest first, at most kMostAttended; those
+// without any are left out. May throw std::bad_alloc.
+std::vector<AttendedPassage> FindAttended(std::span<const Passage> passages,
+                                          std::span<const TokenizedText::Range> ranges,
+                                          std::span<const double> mass);
+
 // Whether one of these passages is likely to support the answer.
 bool HasEvidence(std::span<const Evidence> evidence);
 

@@ -43,10 +43,7 @@ std::pair<std::byte*, std::byte*> SessionRows::Grow(Head& rows, size_t num_rows)
   const size_t before = rows.tokens.size(), after = before + num_rows;
   rows.keys.resize(after * row_bytes_);
   rows.values.resize(after * row_bytes_);
-  for (uint32_t next = rows.tokens.empty() ? 0 : rows.tokens.back() + 1; rows.tokens.size() < after;
-       ++next) {
-    rows.tokens.push_back(next);
-  }
+  while (rows.tokens.size() < after) rows.tokens.push_back(rows.num_tokens++);
   rows.squared_attention.resize(after, 0.0f);
   return {rows.keys.data() + before * row_bytes_, rows.values.data() + before * row_bytes_};
 }
@@ -67,6 +64,7 @@ void SessionRows::Truncate(uint32_t num_tokens) {
     head.squared_attention.resize(rows);
     head.keys.resize(rows * row_bytes_);
     head.values.resize(rows * row_bytes_);
+    head.num_tokens = std::min(head.num_tokens, num_tokens);
   }
 }
 

@@ -32,8 +32,8 @@ class SessionRows {
   Dtype dtype() const { return dtype_; }
   // Makes room for so many rows of each head; until then Append allocates nothing.
   void Reserve(size_t num_rows);
-  // Appends rows of the tokens that follow the head's last row, rounded to the stored type:
-  // [tokens, head_dim] each. Their squared attention is 0.
+  // Appends rows of the next tokens, rounded to the stored type: [tokens, head_dim] each. They follow
+  // those that were appended before and not forgotten. Their squared attention is 0.
   void Append(const Backend& backend, size_t head, Rows<const float> keys,
               Rows<const float> values);
   // The same for rows that have the stored type already (asserted).
@@ -62,6 +62,7 @@ class SessionRows {
     std::vector<std::byte> keys, values;
     std::vector<uint32_t> tokens;
     std::vector<float> squared_attention;
+    uint32_t num_tokens = 0;  // appended and not forgotten, whether their rows are left or not
   };
   // Adds rows for so many more tokens; returns where their keys and values go.
   std::pair<std::byte*, std::byte*> Grow(Head& rows, size_t num_rows);

@@ -191,6 +191,9 @@ class Document {
     mutable std::atomic<bool> is_loaded = false;
     mutable std::atomic<uint64_t> pages = 0;  // bytes that the limit was told of
   };
+  // The last step of Open, after ram_ and all layers are set. Sets layer_ram_, also where there is no
+  // limit. With one, reserves ram_share_ and registers this document: from then on any thread may
+  // call DropPages. kOutOfMemory.
   Status ReserveRam();
   void CountPages(uint32_t layer) const;
   void DropPages(uint32_t layer) const;  // unless someone reads the layer

@@ -169,6 +169,9 @@ class DeviceDocument {
         std::ranges::count_if(slots, [](const Slot<T>& slot) { return slot.item != nullptr; }));
   }
   void Leave(uint32_t& num_users);
+  // Whether the device's memory limit has `bytes` free now. Nothing is left out for others: callers
+  // add what room_for_asking_ and missing parts take. Layers that could be dropped count as taken.
+  // It is only a look: it reserves nothing and needs no lock.
   bool HasRoom(uint64_t bytes) const;
   Status Measure();
   bool HasRoomForRows(uint32_t layer, Reads reads);

@@ -100,6 +100,9 @@ class DeviceStep final : public StepAttention {
   Status Join(DeviceStream& stream, const Layer& layer, size_t num_parts, float* output,
               float* lse);
   Status Observe(DeviceStream& stream, uint32_t number);
+  // Adds the first sums.size() of `units`, squares or masses in units of 1 / kSquareUnits
+  // (key_squares.h), to `sums`. Waits for the stream. `units` stays as it is: a second call would
+  // count it twice. Errors of Device::Check, kInternal if `units` is shorter; `sums` then stays.
   Status AddUnits(const DeviceArray<uint64_t>& units, std::span<double> sums);
   float* Lse(uint32_t number, size_t kind) const;
   bool is_observed() const { return plan_->has_squares || plan_->has_masses; }

@@ -274,6 +274,12 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
   for (const Evidence& item : answer.evidence) {
     evidence.emplace_back(EvidenceObject(item, offsets));
   }
+  Json::Array attention;
+  for (const AttendedPassage& passage : answer.attention) {
+    Json::Object object = *offsets.Range(passage.begin, passage.end).object();
+    object["mass"] = Share(passage.mass);
+    attention.emplace_back(std::move(object));
+  }
   const auto& ms = answer.timings_ms;
   return Json(Json::Object{
                   {"answer", answer.text},
@@ -292,6 +298,7 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
                                               {"total", Time(ms.total)}}},
                   {"kv", KvValue(answer.kv)},
                   {"evidence", std::move(evidence)},
+                  {"attention", std::move(attention)},
                   {"warnings", Names(answer.warnings)},
                   {"note", StringOrNull(answer.note.text())},
                   {"offset_unit", offsets.unit_name()},

@@ -333,6 +333,13 @@ struct Evidence {
   std::vector<ByteRange> highlights = {};
 };
 
+// A passage and its share of the answer's squared attention to the text, in (0, 1].
+struct AttendedPassage {
+  uint64_t begin, end;  // bytes of the stored text
+  float mass;
+};
+inline constexpr uint32_t kMostAttended = 16;
+
 // A text to be cited from a document.
 struct CiteRequest {
   std::string text;      // such as an answer, of any origin; UTF-8, at most kMaxCitedBytes
@@ -408,7 +415,10 @@ struct Answer {
     double open = 0, prefill = 0, first_token = 0, per_token = 0, total = 0;
   } timings_ms;
   KvReceipt kv;
-  std::vector<Evidence> evidence;  // the best first, by attention and words
+  std::vector<Evidence> evidence;  // the best first, by words and attention
+  // Where the answer's attention went: its largest passages (kMostAttended), largest first. It shows
+  // what the model used and proves no support. Empty without evidence (max_evidence).
+  std::vector<AttendedPassage> attention;
   // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition",
   // "low_budget".
   std::vector<std::string> warnings;

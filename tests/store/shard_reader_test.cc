@@ -118,7 +118,7 @@ TEST(ShardReaderTest, MissingSectionsAreNotFound) {
   const auto reader = ShardReader::Open(env, "x.shard", SampleExpected());
   ASSERT_TRUE(reader.ok());
   EXPECT_EQ((*reader)->Find(SectionKind::kRows, 0, 0), nullptr);
-  EXPECT_EQ((*reader)->Section(SectionKind::kRows, 0, 0).status().code(), Code::kNotFound);
+  EXPECT_EQ((*reader)->Section(SectionKind::kRows, 0, 0).status().code(), Code::kCorrupt);
   EXPECT_EQ((*reader)->Array<uint64_t>(SectionKind::kPositions, 0, 0).status().code(),
             Code::kCorrupt);
   EXPECT_EQ((*reader)->Array<uint32_t>(SectionKind::kPositions, 0, 0)->size(), 3u);

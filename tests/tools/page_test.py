@@ -268,7 +268,7 @@ class PageTest(unittest.TestCase):
         self.assertIn(FACT, self.find("text").text)
         self.find("question").click()
         passages = self.ask().find_elements(By.CSS_SELECTOR, ".passages button")
-        self.assertRegex(passages[0].text, r"(?s)^\d+ %, p\. 2.*" + FACT)
+        self.assertRegex(passages[0].text, r"(?s)^\d+ % likely, p\. 2.*" + FACT)
 
     def test_text_and_names_are_text(self):
         self.assertIn(SCRIPT, self.find("text").text)

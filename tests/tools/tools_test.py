@@ -664,7 +664,7 @@ class IndexTest(ToolsTest):
 
 class AskTest(ToolsTest):
     TEXT_BYTES = 9000
-    FIELDS = {"answer", "reasoning", "document", "finish_reason", "stopped_by", "tokens", "timings_ms", "kv", "evidence",
+    FIELDS = {"answer", "reasoning", "document", "finish_reason", "stopped_by", "tokens", "timings_ms", "kv", "evidence", "attention",
               "offset_unit", "warnings", "note"}
     QUESTION = "How much does the tenant of flat 7 pay?"
 

@@ -17,22 +17,14 @@ Json::Array Rounded(const std::vector<double>& values) {
   return rounded;
 }
 
-// The whole lines of a file; empty where there is no file. A rest behind the last newline is cut
-// off the file itself: a run was killed while it wrote, and the next line must not be glued to it.
-Result<std::string> ReadLines(const std::string& path) {
+// The bytes of a file; empty where there is no file.
+Result<std::string> ReadAll(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::string();
   std::ostringstream bytes;
   bytes << file.rdbuf();
-  std::string text = std::move(bytes).str();
-  const size_t end = text.rfind('\n');
-  const size_t whole = end == text.npos ? 0 : end + 1;
-  if (whole == text.size()) return text;
-  std::error_code error;
-  std::filesystem::resize_file(path, whole, error);
-  if (error) return Status(Code::kIoError, "cannot shorten " + path + ": " + error.message());
-  text.resize(whole);
-  return text;
+  if (file.bad()) return Status(Code::kIoError, "cannot read " + path);
+  return std::move(bytes).str();
 }
 
 }  // namespace
@@ -70,12 +62,24 @@ Result<RawResults> RawResults::Open(const std::string& path) {
   RawResults results;
   results.path_ = path;
   if (path.empty()) return results;
-  LECTERN_ASSIGN(const std::string text, ReadLines(path));
-  std::istringstream lines(text);
+  LECTERN_ASSIGN(const std::string text, ReadAll(path));
+  // A rest behind the last newline: a run was killed while it wrote, and the next line must not be
+  // glued to it.
+  const size_t end = text.rfind('\n');
+  const size_t whole = end == text.npos ? 0 : end + 1;
+  if (whole == 0 && !text.empty()) {
+    return Status(Code::kCorrupt, path + ": has no whole line of lectern-evaluate's; remove it to begin anew");
+  }
+  std::istringstream lines(text.substr(0, whole));
   for (std::string line; std::getline(lines, line);) {
     auto parsed = Parse(line);
     if (!parsed.ok()) return Status(Code::kCorrupt, path + ": " + parsed.status().message());
     results.measured_.insert(std::move(parsed).value());
+  }
+  if (whole < text.size()) {
+    std::error_code error;
+    std::filesystem::resize_file(path, whole, error);
+    if (error) return Status(Code::kIoError, "cannot shorten " + path + ": " + error.message());
   }
   results.file_.open(path, std::ios::app | std::ios::binary);
   if (!results.file_) return Status(Code::kIoError, "cannot write " + path);

@@ -37,9 +37,10 @@ struct Errors {
 // One thread, and one process for a file.
 class RawResults {
  public:
-  // Reads the measurements of a file, and opens it to add more; it is made if it is not there. A
-  // last line without its end, of a run that was killed, is removed from the file. An empty path:
-  // no file, results go to standard output. kCorrupt: a line is none of ours. kIoError.
+  // Reads the measurements of a file, and opens it to add more; it is made if it is not there. An
+  // empty path: no file, results go to standard output. A last line without its end, as a killed run
+  // leaves it, is removed from the file if all lines before it are ours. kCorrupt: a line is none of
+  // ours, or there is a beginning of a line alone; the file is as it was. kIoError.
   static Result<RawResults> Open(const std::string& path);
 
   // Whether the file had it, or Add or AddErrors has added it.

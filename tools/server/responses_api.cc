@@ -93,9 +93,15 @@ Result<ResponsesRequest> ReadResponses(const std::string& body) {
 }
 
 // The passages of a receipt as file citations, a type of annotation that clients know how to show.
-// "index" is a place in the text, which Lectern does not tell: 0.
+// Clients take one for support, so that an answer without evidence has none. "index" counts files, and
+// there is one.
 Json Annotations(const Json& receipt, const std::string& filename) {
   Json::Array annotations;
+  if (const Json* const warnings = receipt.Find("warnings"); warnings && warnings->array()) {
+    for (const Json& warning : *warnings->array()) {
+      if (warning.string() && *warning.string() == "no_evidence") return annotations;
+    }
+  }
   const Json *const evidence = receipt.Find("evidence"), *const document = receipt.Find("document");
   if (!evidence || !evidence->array() || !document) return Json(std::move(annotations));
   for (const Json& passage : *evidence->array()) {

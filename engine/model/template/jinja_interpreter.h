@@ -75,7 +75,8 @@ class Interpreter : public Runtime {
   // Runs a recursive loop on other items and returns its text: `loop(children)`.
   Value CallLoop(const Value& loop, CallArguments& arguments);
 
-  // Calls any value that can be called; an error for the others.
+  // Calls a function, method, macro, recursive loop or joiner; an error for any other value. None
+  // after an error. The callee may move the arguments away: they are of no use afterwards.
   Value Call(const Value& callee, CallArguments& arguments) override;
   Value CallMacro(const Value& macro, CallArguments& arguments);
   Value CallJoiner(const Value& joiner);

@@ -265,6 +265,8 @@ class Runtime {
   // Bytes [begin, end) of a string, with their origins and as markup if it is markup.
   Value Slice(const Value& string, size_t begin, size_t end);
   Value List(std::vector<Value> items, Kind kind = Kind::kList);
+  // A value of a dict that is complete: its memory and depth are taken as they are now, so that it
+  // must not change afterwards, nor be given here again. None also where it is nested too deeply.
   Value Dict(std::shared_ptr<DictObject> dict);
   // A generator with these items, which fails with `error` behind the last of them. A
   // kLimitExceeded is not put off: then None.

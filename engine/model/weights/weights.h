@@ -31,7 +31,7 @@ enum class WeightsType { kStored, kQ8, kQ4 };
 std::string_view WeightsName(WeightsType type);  // "stored", "q8", "q4"
 std::optional<WeightsType> ParseWeightsName(std::string_view name);  // nullopt: no such name
 
-// Matrices are [out, in]; norms are widened to f32.
+// Matrices are [out, in]; norms are widened to f32, with the 1 added where config.norms_from_one.
 struct LayerWeights {
   WeightMatrix q, k, v, o;      // [heads * head_dim, hidden] x3, [hidden, heads * head_dim]
   WeightMatrix gate, up, down;  // [intermediate, hidden] x2, [hidden, intermediate]
@@ -102,7 +102,10 @@ class Weights {
   const Tensor& Find(std::string_view name) const;
   std::vector<float> Vector(std::string_view name) const;
   WeightMatrix Matrix(std::string_view name) const;
-  void BindNorms(const ModelConfig& config);  // tensors_ to the members below
+  // Sizes layers_ and fills it and final_norm_ with the norms and biases of tensors_, as f32. Where
+  // config.norms_from_one, the 1 is added to the norms here, and nobody adds it later.
+  void BindNorms(const ModelConfig& config);
+  // Makes the views of matrices, after BindNorms and packing.
   void BindMatrices(const ModelConfig& config);
   void AddShape(const Tensor& tensor, Sha256& hash) const;
   struct File {

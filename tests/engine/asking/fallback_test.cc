@@ -93,8 +93,7 @@ TEST(FallbackTest, AnAnswerWithoutAPassageSaysSo) {
     EXPECT_TRUE(answer.evidence.empty());
     EXPECT_EQ(answer.warnings, std::vector<std::string>{"no_evidence"});
     EXPECT_EQ(answer.note.text(),
-              "no passage got 20 % of the attention, and words point to none: there is no evidence "
-              "for this answer");
+              "no passage of the document has to do with this answer");
   }
 }
 

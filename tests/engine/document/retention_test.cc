@@ -340,6 +340,14 @@ TEST(SessionRowsTest, HeadsCompeteForTheCap) {
   rows.Truncate(80);
   EXPECT_EQ(rows.num_rows(0), 76u);
   EXPECT_EQ(rows.num_rows(1), 12u);
+  // The next token is 60 in every head, also in one that has no rows before it any more.
+  rows.Truncate(60);
+  EXPECT_EQ(rows.num_rows(1), 0u);
+  for (size_t head = 0; head < 2; ++head) {
+    rows.Append(*DefaultBackend(), head, {numbers.data(), 2, 4}, {numbers.data(), 2, 4});
+    EXPECT_EQ(rows.tokens(head).back(), 61u);
+    EXPECT_EQ(rows.tokens(head)[rows.num_rows(head) - 2], 60u);
+  }
 }
 
 const std::string& Conversation(size_t i) {

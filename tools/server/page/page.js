@@ -200,7 +200,8 @@ const percent = (share) => (100 * share).toFixed(share < 0.0995 ? 1 : 0) + ' %';
 const milliseconds = (ms) => ms === null || ms === undefined ? '–' : Math.round(ms).toLocaleString() + ' ms';
 const amount = (share) => share >= 1 ? 'the whole document' : percent(share) + ' of the document';
 
-// A turn is {question, isFirst, answer, exact, evidence, receipts, notes, isWaiting}; `exact` is
+// A turn is {question, isFirst, answer, exact, evidence, attention, isUnsupported, receipts, notes,
+// isWaiting}; `exact` is
 // the answer from the whole document where it was asked for, else null.
 function fail(turn, message) {
   turn.notes.push({text: message, isError: true});
@@ -233,13 +234,30 @@ function receiptNode({summary, rows}) {
   return details;
 }
 
+// Its words that question or answer have, too, stand out. A passage of an older answer has neither
+// these nor a score.
+function passageText(passage) {
+  const nodes = [];
+  let at = 0;
+  for (const word of passage.highlights ?? []) {
+    const begin = word.begin - passage.begin, end = word.end - passage.begin;
+    nodes.push(document.createTextNode(passage.text.slice(at, begin)),
+               element('b', passage.text.slice(begin, end)));
+    at = end;
+  }
+  nodes.push(document.createTextNode(passage.text.slice(at)));
+  return nodes;
+}
+
 function passageNode(conversation, turn, passage, i) {
-  const where = percent(passage.mass) + (passage.page ? `, p. ${passage.page}` : '') + '  ';
+  const sure = passage.score > 0 ? percent(passage.score) + ' likely' :
+      percent(passage.mass) + ' of the attention';
+  const where = sure + (passage.page ? `, p. ${passage.page}` : '') + '  ';
   const node = button('', () => {
     view('document');
     goTo(conversation, turn, i);
   }, '');
-  node.append(element('span', where, 'label'), document.createTextNode(passage.text.trim()));
+  node.append(element('span', where, 'label'), ...passageText(passage));
   const item = element('li');
   item.append(node);
   return item;
@@ -272,7 +290,9 @@ function drawTurn(conversation, turn) {
   const list = element('ol', undefined, 'passages');
   list.append(...turn.evidence.slice(0, 3).map((p, i) => passageNode(conversation, turn, p, i)));
   if (turn.evidence.length > 0) {
-    parts.push(element('div', 'Passages it is drawn from, with their share of the attention', 'label'), list);
+    parts.push(element('div', turn.isUnsupported ?
+        'No passage is likely to support it; the nearest ones' : 'Passages that support it',
+                       'label'), list);
   }
   const receipts = turn.receipts.map(receiptNode);
   if (receipts[0]) parts.push(receipts[0]);
@@ -335,7 +355,7 @@ async function generate(body, grow, signal) {
   const response = await call('v1/ask', {
     method: 'POST', signal,
     headers: {'Content-Type': 'application/json'},
-    body: JSON.stringify({...body, stream: true, offset_unit: 'utf16', max_evidence: 16}),
+    body: JSON.stringify({...body, stream: true, offset_unit: 'utf16'}),
   });
   let answer = null, failed = null;
   await readEvents(response, (name, data) => {
@@ -405,6 +425,8 @@ async function answerTurn(conversation, turn, signal) {
                                          grow('answer'), signal);
   take(answer, 'answer', isComparing ? 'From a part' : '');
   turn.evidence = answer.evidence;
+  turn.attention = answer.attention;
+  turn.isUnsupported = answer.warnings.includes('no_evidence');
   $('spoken').textContent = 'Answer: ' + turn.answer;
   goTo(conversation, turn, 0);
   if (!isComparing) return;

@@ -114,7 +114,9 @@ function showMarks() {
   const passages = ((turn && turn.evidence) || []).filter(isInText);
   const wanted = turn && turn.evidence && turn.evidence[chosen.at.passage];
   const mark = markPassages(passages, passages.indexOf(wanted));
-  drawMap(passages);
+  // Attention comes without its text: it is of this text if the passages are.
+  const isSame = turn && turn.attention && passages.length === turn.evidence.length;
+  drawMap(isSame ? turn.attention : []);
   if (!mark) return;
   const scroll = (frames) => {  // what comes into view has its true height a frame later
     mark.scrollIntoView({block: 'center', inline: 'nearest'});
