@@ -34,6 +34,7 @@ struct TreeLevel {
   std::vector<uint32_t> children;
 
   size_t num_clusters() const { return key_counts.size(); }
+  // The centroids as rows [clusters, head_dim] of CentroidDtype(head_dim); borrows them.
   TypedRows Centroids(size_t head_dim) const {
     return {centroids.data(), CentroidDtype(head_dim), num_clusters(), head_dim};
   }

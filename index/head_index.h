@@ -100,6 +100,8 @@ class HeadIndex {
   const std::byte* RowCodes(uint32_t row) const {
     return row_codes_ + (row - num_exact_) * row_code_bytes_;
   }
+  // Fine codes of stored rows from `row` on; the row must lie in a cluster. VerifyFineCodesFrom
+  // first.
   const std::byte* FineCodes(uint32_t row) const {
     return fine_codes_ + (row - num_exact_) * fine_code_bytes_;
   }
@@ -151,6 +153,8 @@ class HeadIndex {
   Status VerifyRadii(size_t level, IndexRange clusters) const;
 
  private:
+  // kCorrupt, with the level for the message, if a q8 scale of these clusters' `rows` is infinite
+  // or NaN; ok for other types.
   Status CheckScales(const TypedRows& rows, size_t level, IndexRange clusters) const;
   const ShardReader* shard_ = nullptr;
   uint32_t num_rows_ = 0, num_exact_ = 0;

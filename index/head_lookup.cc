@@ -149,7 +149,6 @@ double HeadLookup::KnownMass() const {
   return mass;
 }
 
-// Adds the estimated mass of open clusters that are neither in `read` nor looked into further.
 void HeadLookup::AddMissed(size_t level, std::span<const uint32_t> read) {
   const auto& counts = head_.levels()[level].key_counts;
   double mass = 0;
@@ -202,8 +201,6 @@ Status HeadLookup::FinishClusters(std::span<const uint32_t> chosen) {
   return {};
 }
 
-// Adds to the bound the clusters that are not read. A key of cluster i has q . k <= q . C_i +
-// |M q| r_i, where r_i is the cluster's radius and M the head's metric.
 Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_read) {
   if (!args_.bound || not_read.empty()) return {};
   ToRanges(not_read, selection_.bounded[level]);
@@ -231,7 +228,6 @@ Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_r
   return {};
 }
 
-// Fills in the selection's bytes and missed mass, when everything else of it is known.
 void HeadLookup::CountBytes() {
   const HeadIndex::Level& finest_level = head_.levels().back();
   uint64_t bytes = head_.BlockBytes({0, head_.num_exact()}) + head_.metric_bytes();

@@ -115,12 +115,26 @@ class HeadLookup {
     size_t first;
     std::span<const uint32_t> begins;
   };
+  // Finds the segments that lie at least partly in entries [first, first + count), count >= 1, and
+  // cuts them to it: their begins less `first`. Segment i of all begins at begins[i]; the last one
+  // ends at begins.back(). The result views buffers_.begins, until the next call.
   Segments SegmentsWithin(std::span<const uint32_t> begins, size_t first, size_t count) const;
+  // Given where segments begin among all entries, `begins`, finds where they begin among the
+  // ascending `members` (numbers of entries): as many numbers, the last one the end.
   ArenaVector<uint32_t> BeginsAmong(std::span<const uint32_t> members,
                                     std::span<const uint32_t> begins) const;
+  // Packs the row codes of coded rows [first, first + count) into buffers_.planes and their
+  // factors into buffers_.factors, which have room for all coded rows. `first`: a multiple of
+  // kSignBlock; count: at most kBlockRows.
   void PackBlock(size_t first, size_t count);
+  // Sets logits [query rows of the part or tile, n] to the centroid logit of each row's cluster,
+  // for rows [first, first + n) of a list of coded or refined rows, in which the coded clusters'
+  // rows begin at `begins`.
   void SpreadCentroidLogits(std::span<const uint32_t> begins, size_t first,
                             Rows<float> logits) const;
+  // The weights of scored query rows [begin, begin + num_rows), each divided by the mass of
+  // everything: the rest and the coded rows. A mass, exp(logit - reference), times this weight is
+  // a share of attention. Views buffers_.weights, until the next call.
   std::span<float> RowWeights(size_t begin, size_t num_rows);
   // Centroid logits of row `row`, counted from the part of ForEachPart or, outside it, from the
   // tile of ForEachTile.
@@ -132,21 +146,36 @@ class HeadLookup {
   float* GroupMasses(size_t row) const {
     return buffers_.group_masses.data() + row * groups_.all.size();
   }
+  // [groups], as SumReadMasses left it.
   float* ReadMasses(size_t row) const {
     return buffers_.read_masses.data() + row * groups_.all.size();
   }
+  // [refined rows], as ScoreRefinedRows left it.
   float* FineMasses(size_t row) const {
     return buffers_.fine_masses.data() + row * refined_.rows.size();
   }
+  // The kernels' arguments for adding to `logits` [query rows, n] the part that the codes of rows
+  // [first, first + n) give, for query rows from `begin` on. `planes` (signs, or numbers of three
+  // bits) and `factors` are those of all rows; `first` is a multiple of kSignBlock.
   AddSignLogitsArgs Codes(SignPlanes planes, std::span<const float> factors, size_t first,
                           size_t begin, Rows<float> logits) const;
   SignPlanes FinePlanes() const {  // of the refined rows
     const auto& planes = buffers_.fine_planes;
     return {planes[0].data(), planes[1].data(), planes[2].data()};
   }
+  // Finds the masses of all coded rows by their row codes: their sums by group (GroupMasses,
+  // coded_.mass), and each row's S in coded_.scores. These scores use the denominator that
+  // centroids gave; they only order the rows. Needs coded_ and groups_, as ScoreRows and
+  // MakeGroups fill them.
   void ScoreCodedRows();
+  // Adds masses [query rows, n] of rows [first, first + n) to the sums of their groups
+  // (GroupMasses) and to coded_.mass, for query rows from `begin` on. The groups' rows begin at
+  // `begins`. Masses may be negative: changes. Overwrites buffers_.sums.
   void AddToGroups(std::span<const uint32_t> begins, size_t begin, size_t first,
                    Rows<const float> masses);
+  // Replaces the refined rows' masses by those of their fine codes, in the sums by group and in
+  // coded_.mass; fills FineMasses and refined_.scores. coded_.scores stay as they are, because
+  // only refined rows are chosen from. Called once, at the end of RefineRows.
   void ScoreRefinedRows();
   // Open finest clusters that one tail entry stands for: the clusters of one parent, or a single
   // coded cluster where there is no level above. begin_column and end_column are their columns in
@@ -155,22 +184,51 @@ class HeadLookup {
     uint32_t cluster, begin_column, end_column;
     bool all_coded;
   };
+  // Fills groups_, once the coded clusters are known: one group for each parent of open finest
+  // clusters, or, if there is only one level, one for each coded cluster.
   void MakeGroups();
+  // Sums exp(logit - reference) over each group's clusters that are not coded, by centroid and
+  // variance, for query rows from `begin` on; [query rows, groups], in buffers_.sums until it is
+  // used again. `centroids`: logits of the open clusters; `bias`: ln N of these, -inf for coded
+  // ones. Overwrites buffers_.changes.
   Rows<const float> UncodedMasses(Rows<const float> centroids, std::span<const float> bias,
                                   size_t begin);
+  // Fills ReadMasses with the sums, per query row and group, of the masses of the rows `read`
+  // (ascending indices among the refined rows); each group's begin in `read` at `begins`.
+  // Overwrites buffers_.changes.
   void SumReadMasses(std::span<const uint32_t> read, std::span<const uint32_t> begins);
+  // Fills selection_.logit_tail for all query rows: per group, the log of its mass that is not
+  // read, always finite. Each group's rows among those that are read begin at `read_begin`. Groups
+  // that are read whole are left out; if all are, the tail stays empty. Call SumReadMasses before.
   void MakeLogitTail(std::span<const uint32_t> read_begin);
+  // The part of MakeLogitTail for query rows that are not scored: each group's mass by centroids,
+  // times the share left [groups], in [0, 1], that the scored rows found to be unread. Overwrites
+  // buffers_.rotated.
   void FillLogitTail(std::span<const Group> groups, std::span<const double> left);
+  // Adds to missed_mass_ the share of attention that the level's open clusters hold except those
+  // in `read` (numbers of clusters, ascending): S times the number of keys, never below 0.
+  // Clusters that are looked into further count as read. Call it after Score of the level.
   void AddMissed(size_t level, std::span<const uint32_t> read);
+  // Adds to selection_.unread_bound the open clusters `not_read` of the level (ascending): a key
+  // of cluster i has q . k <= q . C_i + |M q| r_i, where r_i is its radius and M the head's
+  // metric. Lists them in selection_.bounded. Does nothing unless a bound is wanted. Codes of
+  // VerifyRadii.
   Status AddClusterBound(size_t level, std::span<const uint32_t> not_read);
+  // Adds to selection_.unread_bound the coded rows that are not read; `read`: indices among the
+  // refined rows. A coded row has q . k <= q . C + (f <M q, u> + f |u| |M q|) / 2
+  // (index/row_codes.h). Only if a bound is wanted, and after RefineRows.
   void AddRowBound(std::span<const uint32_t> read);
+  // Sets the selection's bytes and its missed mass, missed_mass_ cut to [0, 1], when everything
+  // else of the selection is known.
   void CountBytes();
+  // The part of an array of one number for each query row that belongs to rows [begin, end).
   static std::span<float> Tile(std::span<float> x, size_t begin, size_t end) {
     return x.subspan(begin, end - begin);
   }
   bool scores_all() const { return queries_.num_rows == all_queries_.num_rows; }
   size_t finest() const { return head_.levels().size() - 1; }
 
+  // A vector of `size` zeros in the arena, which holds until the next lookup with these buffers.
   template <typename T>
   ArenaVector<T> Make(size_t size = 0) const {
     return ArenaVector<T>(size, arena_);

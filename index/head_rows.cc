@@ -36,8 +36,6 @@ inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
 
 }  // namespace
 
-// Adds to the bound the coded rows that are not read. A coded row has q . k <= q . C + (f <M q, u>
-// + f |u| |M q|) / 2 (index/row_codes.h).
 void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
   const size_t num_rows = coded_.rows.size(), dim = queries_.num_cols;
   if (num_rows == 0) return;
@@ -96,9 +94,6 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
 
 // --- row codes --------------------------------------------------------------------------------
 
-// Arguments of the kernels that add what signs, or numbers of three bits, of rows [first, first +
-// n) add to the logits of their centroids, for query rows from `begin` on. `planes` are those of
-// all rows; `first` is a multiple of kSignBlock.
 AddSignLogitsArgs HeadLookup::Codes(SignPlanes planes, std::span<const float> factors, size_t first,
                                     size_t begin, Rows<float> logits) const {
   const size_t table_bytes = SignTableBytes(queries_.num_cols);
@@ -116,7 +111,6 @@ AddSignLogitsArgs HeadLookup::Codes(SignPlanes planes, std::span<const float> fa
       .logits = logits};
 }
 
-// Packs the row codes of coded rows [first, first + count).
 void HeadLookup::PackBlock(size_t first, size_t count) {
   const size_t code_bytes = head_.row_code_bytes(), plane_bytes = PlaneBytes(queries_.num_cols);
   std::byte* const codes = buffers_.codes.Resize(kBlockRows * code_bytes).data();
@@ -136,9 +130,6 @@ void HeadLookup::PackBlock(size_t first, size_t count) {
              .packed = buffers_.planes.data() + first * plane_bytes});
 }
 
-// The segments that lie at least partly in [first, first + count), cut to it: their begins less
-// `first`, and the number of the first of them. Segment i begins at begins[i]; the last one ends at
-// begins.back().
 HeadLookup::Segments HeadLookup::SegmentsWithin(std::span<const uint32_t> begins, size_t first,
                                                 size_t count) const {
   const auto from = static_cast<uint32_t>(first), to = static_cast<uint32_t>(first + count);
@@ -151,8 +142,6 @@ HeadLookup::Segments HeadLookup::SegmentsWithin(std::span<const uint32_t> begins
   return {begin, within};
 }
 
-// Gives each of rows [first, first + logits.num_cols) the logit of its cluster's centroid, for the
-// query rows of the part. The coded clusters' rows begin at `begins`.
 void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> begins, size_t first,
                                       Rows<float> logits) const {
   const Segments clusters = SegmentsWithin(begins, first, logits.num_cols);
@@ -164,8 +153,6 @@ void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> begins, size_t f
        .out = logits});
 }
 
-// Weights of query rows from `begin` on, each divided by the mass of everything: the rest and the
-// coded rows. A mass times this weight is a share of attention.
 std::span<float> HeadLookup::RowWeights(size_t begin, size_t num_rows) {
   const std::span<float> weights = buffers_.weights.Resize(num_rows);
   for (size_t r = 0; r < num_rows; ++r) {
@@ -189,8 +176,6 @@ void HeadLookup::ForEachPart(const Body& body) {
   });
 }
 
-// Computes the masses of all coded rows: their sums per group, and each row's score. These scores
-// use the denominator that centroids gave; they only order the rows.
 void HeadLookup::ScoreCodedRows() {
   const size_t num_rows = coded_.rows.size(), num_groups = groups_.all.size();
   coded_.scores = buffers_.row_scores.Resize(num_rows);
@@ -220,8 +205,6 @@ void HeadLookup::ScoreCodedRows() {
   });
 }
 
-// Adds the masses of rows [first, first + masses.num_cols) to the sums of their groups, for query
-// rows from `begin` on. Each group's rows begin at `begins`.
 void HeadLookup::AddToGroups(std::span<const uint32_t> begins, size_t begin, size_t first,
                              Rows<const float> masses) {
   const Segments groups = SegmentsWithin(begins, first, masses.num_cols);
@@ -235,8 +218,6 @@ void HeadLookup::AddToGroups(std::span<const uint32_t> begins, size_t begin, siz
   }
 }
 
-// Replaces the refined rows' masses by those of their fine codes, in the group sums and as scores.
-// Scores of other rows stay as they are, because only refined rows are chosen from.
 void HeadLookup::ScoreRefinedRows() {
   const size_t num_refined = refined_.rows.size();
   refined_.scores = buffers_.refined_scores.Resize(num_refined);
@@ -271,7 +252,6 @@ void HeadLookup::ScoreRefinedRows() {
   });
 }
 
-// Where segments begin among the ascending `members`, given where they begin among all.
 ArenaVector<uint32_t> HeadLookup::BeginsAmong(std::span<const uint32_t> members,
                                               std::span<const uint32_t> begins) const {
   auto among = Make<uint32_t>();
@@ -284,8 +264,6 @@ ArenaVector<uint32_t> HeadLookup::BeginsAmong(std::span<const uint32_t> members,
   return among;
 }
 
-// Divides the open finest clusters into groups, once the coded clusters are known: one group per
-// parent, or per coded cluster if there is only one level.
 void HeadLookup::MakeGroups() {
   size_t last = 0;  // of coded_.columns
   const auto add = [&](uint32_t cluster, uint32_t begin_column, uint32_t end_column) {
@@ -444,8 +422,6 @@ Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
   return {};
 }
 
-// Sums, per query row and group, the masses of the rows `read` (indices among the refined rows;
-// each group's begin at `begins`).
 void HeadLookup::SumReadMasses(std::span<const uint32_t> read, std::span<const uint32_t> begins) {
   const size_t num_groups = groups_.all.size();
   buffers_.read_masses.Resize(queries_.num_rows * num_groups);
@@ -463,9 +439,6 @@ void HeadLookup::SumReadMasses(std::span<const uint32_t> read, std::span<const u
   }
 }
 
-// Makes the tail's log masses, per query row and group: the mass of the group that is not read.
-// `read_begin` tells where each group's rows begin among those that are read. Groups that are read
-// whole are left out.
 void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
   auto kept = Make<Group>();
   auto kept_groups = Make<uint32_t>(), clusters = Make<uint32_t>();
@@ -518,9 +491,6 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
   FillLogitTail(kept, left);
 }
 
-// Sums of exp(logit - reference) over each group's clusters that are not coded, by centroid and
-// variance, for query rows from `begin` on. `bias` is ln N for these clusters and -inf for the
-// coded ones.
 Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
                                             std::span<const float> bias, size_t begin) {
   const size_t rows = centroids.num_rows, num_open = centroids.num_cols;
@@ -543,8 +513,6 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
   return sums;
 }
 
-// Makes the tail of the query rows that are not scored: each group's mass by centroids, times the
-// share `left` of it that the scored rows found to be unread.
 void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const double> left) {
   // Query rows at a time, which bounds the memory. By hand; no measurement is on record.
   constexpr size_t kTileRows = 64;

@@ -68,6 +68,8 @@ class Arena final : public std::pmr::memory_resource {
   };
   static constexpr size_t kSmallestBlock = 4096;  // a page of memory
 
+  // Appends a block of `size` bytes, of which nothing is given out yet, and which is the one that
+  // memory is taken from now on. Throws bad_alloc; nothing has then changed.
   void AddBlock(size_t size) {
     blocks_.reserve(blocks_.size() + 1);
     blocks_.push_back({std::make_unique_for_overwrite<std::byte[]>(size), size});

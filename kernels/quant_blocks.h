@@ -55,6 +55,7 @@ struct TensorRows {
 
   size_t row_bytes() const { return num_cols / BlockValues(type) * BlockBytes(type); }
   const std::byte* row(size_t r) const { return data + r * row_bytes(); }
+  // A view of rows [begin, end), which must lie within num_rows (asserted).
   TensorRows Slice(size_t begin, size_t end) const {
     assert(begin <= end && end <= num_rows);
     return {data + begin * row_bytes(), type, end - begin, num_cols};

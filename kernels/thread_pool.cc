@@ -87,7 +87,6 @@ void ThreadPool::Stop() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-// Takes items until none is left. After an item has thrown, the rest are taken but not run.
 void ThreadPool::RunItems(Job& job, size_t slot) {
   for (size_t item; (item = job.next.fetch_add(1, std::memory_order_relaxed)) < job.num_items;) {
     if (job.has_thrown.load(std::memory_order_relaxed)) continue;
@@ -99,8 +98,6 @@ void ThreadPool::RunItems(Job& job, size_t slot) {
   }
 }
 
-// Joins the job if it is open. Returns true if it had items left. A worker leaves only when no item
-// is left and then never joins the same job again, so each worker takes at most one slot.
 bool ThreadPool::Help(Job& job) {
   uint32_t state = job.state.load(std::memory_order_relaxed);
   do {
@@ -115,7 +112,6 @@ bool ThreadPool::Help(Job& job) {
   return has_items;
 }
 
-// The body of a worker: helps open jobs, and sleeps where there are none, until the pool stops.
 void ThreadPool::WorkerLoop() {
   for (size_t first = 0;;) {
     const uint32_t seen = num_posted_;
@@ -134,7 +130,6 @@ void ThreadPool::WorkerLoop() {
   }
 }
 
-// An unused job, or nullptr if all are taken.
 ThreadPool::Job* ThreadPool::TakeJob() {
   for (Job& job : jobs_) {
     uint32_t expected = 0;

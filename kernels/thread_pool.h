@@ -60,10 +60,18 @@ class ThreadPool {
   };
   static constexpr uint32_t kOpen = 1u << 31, kTaken = 1u << 30, kInside = kTaken - 1;
 
+  // Takes an unused job for the caller by setting kTaken, without waiting; nullptr: all are taken.
+  // The caller fills in the job, opens it, and gives it back by setting its state to 0.
   Job* TakeJob();
+  // Joins the job if it is open, and runs its items until none is left. True: it had items left. A
+  // worker leaves only when no item is left, and then never joins the same job again, so each
+  // worker takes at most one slot. The last one to leave a closed job wakes its caller.
   bool Help(Job& job);
+  // The body of a worker: helps open jobs, and sleeps where there are none, until the pool stops.
   void WorkerLoop();
   void Stop();  // and joins the workers
+  // Takes items of the job and runs them in `slot` until none is left. After an item has thrown,
+  // the first exception is kept in job.thrown, and the rest are taken but not run. Never throws.
   static void RunItems(Job& job, size_t slot);
 
   std::array<Job, kMostJobs> jobs_;

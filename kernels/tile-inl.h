@@ -288,6 +288,7 @@ inline void ConvertPanels(TypedRows rows, float* packed, size_t panel_stride) {
 struct PanelSource {
   const float* data;
   size_t panel_stride;
+  // Row k of B at columns [column, column + kLanes); `column` is a multiple of kLanes.
   HWY_INLINE FloatVector Load(size_t k, size_t column) const {
     const float* panel = data + column / kPanel * panel_stride;
     return hn::LoadU(FloatTag(), panel + k * kPanel + column % kPanel);
@@ -315,6 +316,7 @@ struct StoredSource {
     const std::byte* const next = data + ahead + begin * element_bytes;
     for (size_t i = 0; i < count * element_bytes; i += 64) AskFor(next + i);
   }
+  // Row k of B at columns [column, column + kLanes), converted to float.
   HWY_INLINE FloatVector Load(size_t k, size_t column) const {
     return LoadVector<kDtype>(data + k * stride, column);
   }

@@ -99,6 +99,7 @@ struct TypedRows {
 
   size_t row_bytes() const { return RowBytes(dtype, num_cols); }
   const std::byte* row(size_t r) const { return data + r * row_bytes(); }  // not checked
+  // A view of rows [begin, end), which must lie within num_rows (asserted).
   TypedRows Slice(size_t begin, size_t end) const {
     assert(begin <= end && end <= num_rows);
     return {data + begin * row_bytes(), dtype, end - begin, num_cols};

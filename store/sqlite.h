@@ -38,6 +38,7 @@ class Statement {
     if (rc_ == SQLITE_OK) rc_ = sqlite3_bind_int64(statement_, ++bound_, value);
     return *this;
   }
+  // As text; an empty one, too, is text and not NULL.
   Statement& Bind(std::string_view text) {
     const char* data = text.empty() ? "" : text.data();
     if (rc_ == SQLITE_OK) {
@@ -46,6 +47,7 @@ class Statement {
     }
     return *this;
   }
+  // As a blob of N bytes.
   template <size_t N>
   Statement& Bind(const std::array<uint8_t, N>& blob) {
     if (rc_ == SQLITE_OK) {

@@ -76,7 +76,6 @@ Interrupts::~Interrupts() {
   watcher_.join();
 }
 
-// The watcher's loop: waits for signals, and once one came, wakes every 100 ms to cancel again.
 void Interrupts::Watch() {
   for (;;) {
     const int signal = Receive(read_end_, requested() ? 100 : -1);

@@ -50,6 +50,9 @@ class Interrupts {
   int exit_status() const { return requested() ? 128 + signal_ : 0; }
 
  private:
+  // The watcher's loop, on watcher_: waits for signals, ends the process or sets signal_ and calls
+  // cancel_ as Scope says, and then wakes every 100 ms to call it again. Takes mutex_, and holds
+  // it during the call. Returns when the destructor writes the number 0.
   void Watch();
 
   int read_end_ = -1;             // of a pipe of signal numbers; the number 0 ends the watcher

@@ -96,8 +96,6 @@ const std::map<std::string, ProgressStyle>& ProgressStyles() {
 
 ProgressDisplay::ProgressDisplay(ProgressStyle style) : style_(Resolve(style)) {}
 
-// kBar and kJson are limited by time alone: ten a second are smooth, and a prefill of small chunks
-// would write far more.
 bool ProgressDisplay::IsDue(const api::Progress& progress) const {
   const double share = ShareOf(progress);
   if (progress.stage != stage_ || (share == 1 && share_ < 1)) return true;

@@ -40,6 +40,9 @@ class ProgressDisplay {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // Whether Show has to show this progress: a new stage, the end of one, or, since the last
+  // output, 5 % or 30 s (kPlain), else 100 ms. kBar and kJson go by time alone: ten a second are
+  // smooth, and a prefill of small chunks would write far more. Changes nothing.
   bool IsDue(const api::Progress& progress) const;
 
   ProgressStyle style_;

@@ -127,8 +127,7 @@ class DocumentSession : public Session {
   Status ReserveRam(size_t num_tokens, uint64_t num_rows, double kv_budget);
   // Reserves more rows when the answer's next token needs them. False: there is no memory left.
   bool ReserveNextRow(double kv_budget);
-  // The plan at a budget below 1; nullptr: everything is read. `kept` caches it until other
-  // settings are asked for, and owns the result. Codes of Document::Plan.
+  // A plan that PlanFor made, and the settings that it was made for.
   struct KeptPlan {
     const Document* document;
     PlanPolicies policies;
@@ -136,6 +135,10 @@ class DocumentSession : public Session {
     bool tail = false, has_floors = false;
     BudgetPlan plan;
   };
+  // Returns the plan at this budget, by settings_; nullptr: a pass at it reads everything. `kept`
+  // caches the plan until other settings are asked for, and owns the result, which is valid until
+  // then. With a rule that keeps a byte budget no share is below the floor (Document::Plan). Codes
+  // of Document::Plan; `kept` is then unchanged.
   Result<const BudgetPlan*> PlanFor(const Document& document, double kv_budget, bool tail,
                                     std::optional<KeptPlan>& kept) const;
   // Whether estimates of missed attention were measured with these settings.

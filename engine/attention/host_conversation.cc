@@ -27,8 +27,6 @@ Status HostConversation::Append(uint32_t layer, size_t num_tokens, const float* 
   return {};
 }
 
-// The first row, in a windowed layer, that the token of row `end` - 1 sees. Searched by token,
-// since compression leaves gaps in the rows.
 uint32_t HostConversation::FirstInWindow(size_t head, size_t end) const {
   const std::span<const uint32_t> tokens = rows_.tokens(head).first(end);
   const uint32_t seen = tokens.back() + 1;

@@ -31,6 +31,9 @@ class HostConversation : public Conversation {
                            std::span<const std::span<float>> lse);
 
  private:
+  // Finds the first row that the token of row `end` - 1 sees in a windowed layer. `head`: layer *
+  // kv heads + kv head, as SessionRows counts them; `end` >= 1. Searches by token, since
+  // compression leaves gaps in the rows.
   uint32_t FirstInWindow(size_t head, size_t end) const;
 
   const ModelConfig& config_;

@@ -220,7 +220,6 @@ void HostStep::CollectEvidence(uint32_t layer, const LayerStates& states) {
   }
 }
 
-// Counts what the layer read.
 void HostStep::Count(uint32_t layer) {
   const DocumentRead& read = document_read_;
   read_.window_bytes += read.window_bytes;

@@ -46,10 +46,24 @@ class HostStep final : public StepAttention {
 
  private:
   struct LayerStates;
+  // Attends to the document and to the conversation in one layer, with the queries of
+  // activations_, and joins the two results exactly. Fills `states` (in: empty): outputs,
+  // log-sum-exps over both, and those of the document alone; and `read`. `bound`: also finds
+  // read.missed_bound. `observed` may be nullptr. Errors of AttendDocument and
+  // Conversation::Attend; the results then hold anything.
   Status AttendLayer(const Document& document, const StepPlan& plan, uint32_t layer, bool bound,
                      ObservedLogits* observed, LayerStates& states, DocumentRead& read);
+  // The queries (per kv head, borrowed) as an attention call takes them, with the running pass's
+  // number of tokens and the model's softcap; the attention is added to `states`.
   RowQuery QueryOf(const LayerStates& states, std::span<const Rows<const float>> queries) const;
+  // Adds the attention of the pass's last token, which chooses the next one, to StepPlan::sums:
+  // masses and squares by position, and the document's share of each query row to document_mass.
+  // Needs document_read_ and observed_ of this layer, and overwrites the latter. Adds nothing if
+  // the layer's heads cannot be read.
   void CollectEvidence(uint32_t layer, const LayerStates& states);
+  // Adds document_read_, as this layer left it, to read_: bytes and missed mass, of a windowed
+  // layer the window's bytes alone. Clears read_.bound_holds if the bound exceeds the plan's
+  // max_missed.
   void Count(uint32_t layer);
 
   const Document& document_;

@@ -223,8 +223,6 @@ Status Document::ReserveRam() {
   return {};
 }
 
-// Tells the memory limit how many bytes of the layer's pages are in memory, and drops them if the
-// limit is exceeded.
 void Document::CountPages(uint32_t layer) const {
   if (!ram_) return;
   const Layer& entry = *layers_[layer];
@@ -242,7 +240,6 @@ void Document::DropPages(uint32_t layer) const {
   ram_->AddPages(-static_cast<int64_t>(entry.pages.exchange(0)));
 }
 
-// Reads and checks the passages, if the shard has them.
 Status Document::ReadPassages() {
   const ShardReader& shard = *document_shard_;
   if (shard.Find(SectionKind::kPassages, 0, 0) == nullptr) return {};
@@ -278,7 +275,6 @@ Result<const WordIndex*> Document::words() const {
   return words_.index.get();
 }
 
-// Reads {"cosine": [layers]}, if the shard has it.
 Status Document::ReadStatistics() {
   const ShardReader& shard = *document_shard_;
   if (shard.Find(SectionKind::kStatistics, 0, 0) == nullptr) return {};
@@ -296,7 +292,6 @@ Status Document::ReadStatistics() {
   return {};
 }
 
-// Reads `keep`, and how many rows it left.
 Status Document::ReadRetention(const Json& options) {
   const Result<Retention> retention = lectern::ReadRetention(options);
   const double all =
@@ -312,8 +307,6 @@ Status Document::ReadRetention(const Json& options) {
   return {};
 }
 
-// Reads the budget of asks that name none. Documents from before there were automatic ones have a
-// number alone.
 Status Document::ReadBudget(const Json& options) {
   const auto damaged = [this] {
     return Corrupt(document_shard_->path(), "its index options are damaged");

@@ -176,12 +176,27 @@ class Document {
   Status VerifyAll() const;
 
  private:
+  // Hints that the layer's rows (`rows`), or all of its other sections, are read soon, so that
+  // they are read in the background.
   void ReadAhead(uint32_t layer, bool rows) const;
+  // Sets contents_.passages from the document's shard; leaves them empty if none are stored. Open
+  // calls it once the text is there. kCorrupt: they do not fit the text; codes of
+  // ShardReader::Array.
   Status ReadPassages();
+  // Sets cosines_ from the shard's {"cosine": [layers]}, if it has statistics. kCorrupt: another
+  // number of them, or one beyond [-1, 1]; codes of ShardReader::Section.
   Status ReadStatistics();
+  // Sets retention_ and, if "kept_rows" is there, kept_share_ from the shard's index options.
+  // kCorrupt: a value is damaged, or the share lies outside (0, 1].
   Status ReadRetention(const Json& options);
+  // Sets budget_, which asks that name no budget get, from the shard's index options. kCorrupt:
+  // "kv_budget" is missing, or a value is damaged. Older documents have "kv_budget" alone, without
+  // "kv_budget_auto", "max_divergence" and "divergence".
   Status ReadBudget(const Json& options);
   void ReadHeadsAhead() const;  // hints that Heads of all layers follow
+  // The least shares of stored rows that a lookup can serve, for layers that are not windowed: one
+  // for each layer where heads compete (HeadsCompete), else one for each kv head, layer by layer.
+  // Reads the clusters of all layers. Codes of Heads.
   Result<std::vector<double>> Floors(const PlanPolicies& policies, bool tail) const;
   struct Layer {
     std::unique_ptr<ShardReader> shard;
@@ -195,6 +210,9 @@ class Document {
   // limit. With one, reserves ram_share_ and registers this document: from then on any thread may
   // call DropPages. kOutOfMemory.
   Status ReserveRam();
+  // Tells the limit how many bytes of the layer's pages are in memory, and drops them if the limit
+  // is exceeded and nobody reads the layer. Does nothing without a limit. LayerUse calls it at its
+  // end, when it has let the layer go.
   void CountPages(uint32_t layer) const;
   void DropPages(uint32_t layer) const;  // unless someone reads the layer
   DocumentRow row_;

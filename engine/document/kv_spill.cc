@@ -57,7 +57,6 @@ Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& dire
   return spill;
 }
 
-// Creates the spills at full size first, so that a lack of space shows before anything is computed.
 Status KvSpill::Create() {
   LECTERN_RETURN_IF_ERROR(env_.RemoveTree(directory_));
   LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory_));
@@ -77,8 +76,6 @@ Status KvSpill::Create() {
   return env_.SyncDirectory(directory_);
 }
 
-// A layer without a spill has been clustered already; the caller checks its shard. Every other
-// layer's rows are verified against the checkpoint.
 Result<bool> KvSpill::Resume() {
   LECTERN_ASSIGN(const bool exists, env_.Exists(CheckpointPath()));
   if (!exists) return false;
@@ -105,7 +102,6 @@ Result<bool> KvSpill::Resume() {
   return true;
 }
 
-// Reads a checkpoint of exactly this shape; anything else means to start anew.
 bool KvSpill::ReadCheckpoint(std::span<const std::byte> bytes) {
   const size_t crc_bytes = sums_.crcs.size() * sizeof(uint32_t);
   const size_t cosine_bytes = sums_.cosines.size() * sizeof(CosineSum);

@@ -89,6 +89,7 @@ class KvSpill {
   std::span<float> SquaredSums(uint32_t layer, uint32_t kv_head) {
     return SumsOf(std::span(sums_.squared), layer, kv_head);
   }
+  // The same, to read only.
   std::span<const float> SquaredSums(uint32_t layer, uint32_t kv_head) const {
     return SumsOf(std::span(sums_.squared), layer, kv_head);
   }
@@ -138,11 +139,23 @@ class KvSpill {
         directory_(std::move(directory)),
         temp_dir_(std::move(temp_dir)),
         shape_(shape) {}
+  // Removes the tree directory_, makes it anew with one file per layer at its full size, so that a
+  // lack of space (kNoSpace) shows before anything is computed, maps the files, and resets all
+  // sums, kept rows and tokens_done_. Codes of Env.
   Status Create();
+  // Takes over the checkpoint and opens the layers' files, whose rows it verifies by checksum. A
+  // missing file is fine once all tokens are done: that layer is in its shard, which the caller
+  // checks. False: there is no checkpoint of this shape, or something does not fit; Create must
+  // follow, as members may have changed. Codes of Env.
   Result<bool> Resume();
+  // Takes sums, queries, kept rows and tokens_done_ from the bytes of a checkpoint. False, and
+  // nothing changes: it is of another shape or size, or its checksum is wrong.
   bool ReadCheckpoint(std::span<const std::byte> bytes);
+  // The path of the layer's file, such as "<directory_>/spill-007".
   std::string LayerPath(uint32_t layer) const;
   std::string CheckpointPath() const { return directory_ + "/checkpoint"; }
+  // Byte in the layer's file at which the rows of a kv head begin: its V rows (`values`), or its K
+  // rows, which lie directly before them. A region has room for all tokens.
   uint64_t RegionOffset(uint32_t kv_head, bool values) const;
   // Writes the next bytes of a region, at `offset` within it.
   Status Write(uint32_t layer, uint32_t kv_head, bool values, uint64_t offset,

@@ -73,8 +73,6 @@ void WrapWidths::Add(std::string_view text, std::span<const TextLine> region) {
   (measure.num_pairs >= 3 ? votes_ : short_votes_)[measure.width] += measure.num_full;
 }
 
-// The width that has most votes together with those a little narrower, as paragraphs have whose
-// longest line is not full. 0: fewer than `least`.
 uint32_t WrapWidths::Winner(const Votes& votes, uint64_t least) {
   constexpr uint32_t kNarrower = 8;
   uint32_t best = 0;

@@ -34,6 +34,9 @@ class WrapWidths {
  private:
   static constexpr uint32_t kMostColumns = 200;
   using Votes = std::array<uint64_t, kMostColumns + 1>;
+  // Returns the width, in columns, that has most votes together with those of the widths up to 8
+  // narrower, as paragraphs have whose longest line is not full; the narrowest one of equals. 0:
+  // none has `least` (1 or more) votes.
   static uint32_t Winner(const Votes& votes, uint64_t least);
   Votes votes_{};        // lines, by the width of their region
   Votes short_votes_{};  // the same of regions of two or three lines

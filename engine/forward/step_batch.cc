@@ -46,7 +46,6 @@ void StepBatch::Seat::Took(Clock::duration time) {
   attention = std::min(time, std::exchange(last, time));
 }
 
-// The seat is no longer waited for. With mutex_ held.
 void StepBatch::Return(Seat& seat) {
   if (std::exchange(seat.due, 0) == round_) --num_due_;
 }
@@ -106,7 +105,6 @@ Status StepBatch::RunAlone(Step& step) {
   return {};
 }
 
-// Starts the next step, or goes on with one whose leader left.
 void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
   is_led_ = true;
   if (pass_.steps.empty()) {
@@ -136,8 +134,6 @@ void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
-// Runs the remaining layers. False: the leader's own step was given up while others go on, so
-// another thread must lead.
 bool StepBatch::RunLayers(const Step& leader) {
   const size_t num_rows = pass_.steps.size();
   if (num_rows > 1 && pass_.layer == 0) Embedded();
@@ -168,12 +164,10 @@ bool StepBatch::RunLayers(const Step& leader) {
   return true;
 }
 
-// The activations of the running step: shared ones, or its only session's own.
 Activations& StepBatch::activations() {
   return pass_.steps.size() > 1 ? *pass_.together : pass_.steps.front()->own;
 }
 
-// Copies the sessions' embedded rows and angles into the shared activations.
 void StepBatch::Embedded() {
   const size_t num_rows = pass_.steps.size();
   if (!pass_.together || pass_.together->max_tokens < num_rows) {
@@ -197,7 +191,6 @@ void StepBatch::Embedded() {
   pass_.together->attends_on_device = pass_.attends_on_device;
 }
 
-// Attends for each session in turn, timing it. An error ends that session's step only.
 void StepBatch::AttendAll() {
   const bool is_together = pass_.steps.size() > 1 && !pass_.attends_on_device;
   Activations& a = activations();
@@ -237,14 +230,12 @@ void StepBatch::GiveUp(Step*& step, Status status, std::exception_ptr thrown) {
   changed_.notify_all();
 }
 
-// Gives up all steps, because something that they share failed.
 void StepBatch::GiveUpAll(const Status& status, const std::exception_ptr& thrown) {
   for (Step*& step : pass_.steps) {
     if (step != nullptr) GiveUp(step, status, thrown);
   }
 }
 
-// Copies a row's queries, keys and values from the shared activations to the session's own.
 void StepBatch::Scatter(size_t row) {
   const ModelConfig& config = model_->config();
   const size_t num_rows = pass_.steps.size(), group = config.query_group(), dim = config.head_dim;
@@ -258,7 +249,6 @@ void StepBatch::Scatter(size_t row) {
   std::copy_n(pass_.together->values.data() + row * kv_cols, kv_cols, own.values.data());
 }
 
-// Copies a session's attention output back to the shared activations.
 void StepBatch::Gather(size_t row) {
   const ModelConfig& config = model_->config();
   const size_t num_rows = pass_.steps.size(), group = config.query_group();
@@ -284,7 +274,6 @@ Status StepBatch::GiveLogits() {
   return {};
 }
 
-// Ends the running step: counts, times, and marks its sessions as waited for. With mutex_ held.
 void StepBatch::End() {
   const auto now = Clock::now();
   ++counts_.passes;

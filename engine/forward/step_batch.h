@@ -90,21 +90,41 @@ class StepBatch {
  private:
   struct Step;
   bool IsEmpty() const { return pass_.steps.empty() && waiting_.empty() && num_due_ == 0; }
+  // Notes that the seat's session is back, or will not come: it is no longer waited for in this
+  // round. With mutex_ held.
   void Return(Seat& seat);
   // Runs a step that shares nothing, on the caller's thread, without mutex_.
   Status RunAlone(Step& step);
+  // GiveUp for all steps of the pass, because something that they share failed. Without mutex_,
+  // which GiveUp takes.
   void GiveUpAll(const Status& status, const std::exception_ptr& thrown);
+  // Starts the next pass with the waiting steps that attend where the leader's does, or goes on
+  // with one whose leader left, and ends it (End) unless the leader's own step was given up.
+  // `lock` holds mutex_, is released while layers run, and holds it again at the end. An exception
+  // gives up all steps.
   void Lead(const Step& leader, std::unique_lock<std::mutex>& lock);
+  // Runs the remaining layers, without mutex_, and gives logits. False: the leader's own step was
+  // given up while others go on, so another thread must lead. Errors of shared parts give up all
+  // steps. May throw bad_alloc.
   bool RunLayers(const Step& leader);
+  // Copies the sessions' embedded rows and angles into the shared activations, one row each; makes
+  // these larger first if there are too few rows. May throw bad_alloc.
   void Embedded();
+  // Attends in the pass's layer for each session in turn, and times it. An error or exception
+  // gives up that session's step only.
   void AttendAll();
+  // Copies a row's queries, keys and values from the shared activations to the session's own.
   void Scatter(size_t row);
+  // Copies a session's attention output back to its row of the shared activations.
   void Gather(size_t row);
+  // The activations of the running pass: shared ones, or its only session's own.
   Activations& activations();
   // Ends a step with an error or an exception and wakes its thread; sets `step` to nullptr.
   void GiveUp(Step*& step, Status status, std::exception_ptr thrown);
   // Computes the logits of all rows and copies them to the sessions' own.
   Status GiveLogits();
+  // Ends the running pass: counts it, takes times, marks its sessions as waited for in this round,
+  // and their steps as done. With mutex_ held.
   void End();
 
   const std::shared_ptr<const Model> model_;

@@ -250,7 +250,6 @@ void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight, c
   AddRows(part, residual);
 }
 
-// Computes a.projected, a.keys and a.values on the CPU.
 void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) const {
   const ModelConfig& config = model_.config();
   const LayerWeights& weights = model_.weights().layer(layer);

@@ -123,6 +123,10 @@ class Transformer {
                   std::vector<float>& grouped) const;
 
  private:
+  // Does Project on the CPU, but that queries stay as projected: writes a.projected [tokens, heads
+  // * head_dim], a.keys and a.values [tokens, kv heads * head_dim], with biases, head norms and
+  // RoPE applied, queries also times the model's query scale. Uses a.angles, which Embed set, and
+  // overwrites a.normed.
   void ProjectHere(size_t layer, size_t num_tokens, Activations& a) const;
   // The cosines of AddAttention, between `before` and the residual stream as it is now.
   void MeasureCosines(size_t num_tokens, const Activations& a, std::span<double> cosines) const;

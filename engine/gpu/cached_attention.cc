@@ -73,8 +73,6 @@ Status DeviceAttention::Attend(const Args& args, std::span<const Part> parts) {
   return reads_all ? AttendStaged(args, parts) : AttendCached(args, parts);
 }
 
-// Attends to rows of a layer that stays on the device. A part is either a range of rows or a list
-// of chosen ones; lists go into one array of row numbers, which the kernel follows.
 Status DeviceAttention::AttendResident(const Args& args, const DeviceDocument::Layer& layer,
                                        std::span<const Part> parts) {
   DeviceKv rows = layer.rows.view();
@@ -102,7 +100,6 @@ Status DeviceAttention::AttendResident(const Args& args, const DeviceDocument::L
   return Observe(args, rows, ranges);
 }
 
-// Not where there is no memory for it.
 Status DeviceAttention::Observe(const Args& args, const DeviceKv& rows,
                                 const std::vector<AttentionRange>& ranges) {
   if (args.observed == nullptr) return {};
@@ -112,7 +109,6 @@ Status DeviceAttention::Observe(const Args& args, const DeviceKv& rows,
   return {};
 }
 
-// Where each head's rows are one range, as they are but for heads without any.
 Status DeviceAttention::FindLogits(const Args& args, const DeviceKv& rows,
                                    const std::vector<AttentionRange>& ranges) {
   const size_t num_heads = args.heads.size();
@@ -150,8 +146,6 @@ Status DeviceAttention::FindLogits(const Args& args, const DeviceKv& rows,
   return stream_->Wait();
 }
 
-// Attends to chosen rows by way of the cache, as many rows at a time as it has slots. If there is
-// no cache, or if it would be filled anew again and again, rows are brought for this call alone.
 Status DeviceAttention::AttendCached(const Args& args, std::span<const Part> parts) {
   // A call that would fill the cache more often than this goes past it. Chosen without measurement.
   constexpr size_t kMostTurns = 8;
@@ -193,7 +187,6 @@ Status DeviceAttention::AttendCached(const Args& args, std::span<const Part> par
   return rest.empty() ? Status() : AttendStaged(args, rest);
 }
 
-// Entries [begin, end), which have a slot each.
 Status DeviceAttention::AttendCachedRows(const Args& args, DeviceDocument::Cache& cache,
                                          size_t begin, size_t end) {
   RowSlots& slots = cache.slots;
@@ -242,7 +235,6 @@ Status DeviceAttention::AttendCachedRows(const Args& args, DeviceDocument::Cache
   return entries.size() == entries_.size() ? Observe(args, rows, ranges) : Status();
 }
 
-// Brings the missing rows to the slots that were chosen for them.
 Status DeviceAttention::Bring(const Args& args, const DeviceKvRows& to) {
   const Dtype dtype = document_->document().kv_dtype();
   const size_t dim = args.query.queries.front().num_cols;
@@ -277,7 +269,6 @@ Status DeviceAttention::Bring(const Args& args, const DeviceKvRows& to) {
   return {};
 }
 
-// Attends to rows that are brought for this call alone, as many at a time as there is room for.
 Status DeviceAttention::AttendStaged(const Args& args, std::span<const Part> parts) {
   const Dtype dtype = document_->document().kv_dtype();
   const size_t dim = args.query.queries.front().num_cols;

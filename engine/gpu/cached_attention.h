@@ -50,16 +50,38 @@ class DeviceAttention final : public StoredRows {
   KvStaging& staging() { return staging_; }
 
  private:
+  // FindLogits where args.observed is wanted; where there is no memory for it, leaves
+  // args.observed empty and succeeds.
   Status Observe(const Args& args, const DeviceKv& rows,
                  const std::vector<AttentionRange>& ranges);
+  // Fills args.observed with the logits of the last token's query rows, per kv head [query
+  // group][rows of the range]; for a head without a range nothing. `ranges` are entries of `rows`;
+  // if a head has several, args.observed is left as it is. Needs the queries of BringQueries.
+  // Waits. kOutOfMemory, errors of Device::Check.
   Status FindLogits(const Args& args, const DeviceKv& rows,
                     const std::vector<AttentionRange>& ranges);
+  // Attends to the parts of a layer that is on the device, and observes. Either all parts have
+  // chosen rows (asserted), whose numbers are then uploaded in one list, or none has. Needs the
+  // queries of BringQueries, as the functions below do. Errors of Attend.
   Status AttendResident(const Args& args, const DeviceDocument::Layer& layer,
                         std::span<const Part> parts);
+  // Attends to the parts' rows by way of the document's cache, which it holds meanwhile, as many
+  // rows at a time as it has slots. The rows that are left go to AttendStaged: all where there is
+  // no cache or it would be filled more than 8 times, the rest where memory ran out (the cache is
+  // then given back). Overwrites entries_ and missing_. Errors of Attend.
   Status AttendCached(const Args& args, std::span<const Part> parts);
+  // Attends to entries_ [begin, end), at most as many as the cache has slots: finds or places each
+  // row, brings those that are missing (then in missing_), and observes if these are all entries.
+  // After an error the rows that were placed are forgotten; after kOutOfMemory nothing was added
+  // to the states.
   Status AttendCachedRows(const Args& args, DeviceDocument::Cache& cache, size_t begin,
                           size_t end);
+  // Copies the rows of missing_ from the host to the slots host_places_ of `to`, through staged_,
+  // as many at a time as it has room for. Enqueued in part; none missing: does nothing.
+  // kOutOfMemory, kChecksumMismatch, errors of Device::Check.
   Status Bring(const Args& args, const DeviceKvRows& to);
+  // Attends to rows that are brought into staged_ for this call alone, as many at a time as there
+  // is room for. Observes nothing. kOutOfMemory, kChecksumMismatch, errors of Device::Check.
   Status AttendStaged(const Args& args, std::span<const Part> parts);
 
   const std::shared_ptr<DeviceStream> stream_;

@@ -126,9 +126,11 @@ class DeviceArray {
   Status Upload(DeviceStream& stream, const T* from, size_t count, size_t at = 0) const {
     return stream.Check(buffer_.Upload(stream.stream(), from, count, at));
   }
+  // Copies to the host; `to` is filled once the stream was waited for.
   Status Download(DeviceStream& stream, T* to, size_t count, size_t at = 0) const {
     return stream.Check(buffer_.Download(stream.stream(), to, count, at));
   }
+  // Sets all bytes of the array to 0.
   Status Clear(DeviceStream& stream) const {
     return stream.Check(buffer_.Fill(stream.stream(), 0));
   }

@@ -67,8 +67,6 @@ std::byte* KvStaging::Half(DeviceStream& stream) {
   return half.data();
 }
 
-// Swaps the halves: the one that was filled is copied from now on, and the other is free to be
-// filled.
 Status KvStaging::Turn(DeviceStream& stream) {
   if (is_copying_) LECTERN_RETURN_IF_ERROR(stream.Wait());
   is_copying_ = true;
@@ -106,7 +104,6 @@ Status KvStaging::Add(DeviceStream& stream, const TypedRows& keys, const TypedRo
   return {};
 }
 
-// Copies rows into the half from its row `at` on; the numbers and scales of q8 go apart.
 void KvStaging::Copy(const TypedRows& rows, Part data, Part scales, size_t at,
                      std::byte* half) const {
   std::byte* to = half + offsets_[data] + at * row_bytes_[data];
@@ -149,8 +146,6 @@ Status KvStaging::End(DeviceStream& stream) {
   return num_filled_ > 0 ? EnqueueRows(stream) : Status();
 }
 
-// Swaps the halves and enqueues the copy of the filled one: its keys, values and, for q8, scales go
-// behind the rows that were copied before.
 Status KvStaging::EnqueueRows(DeviceStream& stream) {
   LECTERN_RETURN_IF_ERROR(Turn(stream));
   const std::byte* const half = Filled();

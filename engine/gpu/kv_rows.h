@@ -103,8 +103,15 @@ class KvStaging {
   enum Part { kKeys, kValues, kKeyScales, kValueScales, kNumParts };
   std::byte* Half(DeviceStream& stream);  // the half to fill; no copy reads it
   std::byte* Filled() { return halves_[1 - current_].data(); }
+  // Swaps the halves: the one that was filled is Filled() from now on, for the copy that the
+  // caller enqueues next, and the other is free to be filled, for which it waits for the stream if
+  // that half may still be copied. Errors of Device::Check.
   Status Turn(DeviceStream& stream);
+  // Turns, and enqueues the copy of the filled half's num_filled_ rows to those of *to_ from at_
+  // on; then at_ lies behind them and num_filled_ is 0. Errors of Device::Check.
   Status EnqueueRows(DeviceStream& stream);
+  // Copies rows into `half` from its row `at` on: numbers to the part `data`, and with q8 the
+  // scales, which are stored between them, to the part `scales`.
   void Copy(const TypedRows& rows, Part data, Part scales, size_t at, std::byte* half) const;
   size_t room() const { return rows_per_half_ - num_filled_; }
 

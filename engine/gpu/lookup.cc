@@ -383,7 +383,6 @@ std::optional<DeviceLookup::Share> DeviceLookup::ShareOfQuestion(std::span<const
                    refined * heads.front().fine_code_bytes()};
 }
 
-// LookUp without the memory of earlier refusals: kOutOfMemory where there is no memory.
 Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs& args,
                                      std::vector<HeadSelection>& selections) {
   const DeviceRowCodes& view = codes.view();
@@ -449,8 +448,6 @@ Result<bool> DeviceLookup::TryLookUp(const DeviceCodes& codes, const LookupArgs&
   return true;
 }
 
-// Lists the query rows that choose, with their weights: in a question those with a weight above 0,
-// else all.
 void DeviceLookup::FindChoosing(const LookupArgs& args, bool is_question) {
   const auto num_queries = static_cast<uint32_t>(args.queries.front().num_rows);
   host_choosing_.clear();
@@ -464,8 +461,6 @@ void DeviceLookup::FindChoosing(const LookupArgs& args, bool is_question) {
   }
 }
 
-// Rounds the queries and uploads them, the known log-sum-exps and the rows that choose. Enqueued
-// from members, which must stay as they are until the stream was waited for.
 Status DeviceLookup::BringInputs(const DeviceCodes& codes, const LookupArgs& args) {
   const size_t num_heads = args.heads.size(), num_queries = args.queries.front().num_rows;
   const size_t dim = args.queries.front().num_cols;
@@ -488,7 +483,6 @@ Status DeviceLookup::BringInputs(const DeviceCodes& codes, const LookupArgs& arg
   return bring(host_weights_, weights_);
 }
 
-// Fills in the selections from the rows and masses that were downloaded.
 void DeviceLookup::Select(const DeviceCodes& codes, const LookupArgs& args, const Share& share,
                           std::vector<HeadSelection>& selections) const {
   const size_t num_heads = args.heads.size(), num_choosing = host_choosing_.size();

@@ -91,6 +91,8 @@ class DeviceLookup {
   // of these codes; holds until the next lookup. BringTail brings it into the selections of that
   // lookup, whose codes and arguments it takes again; it waits. Errors of Device::Check.
   const float* tail() const { return masses_.data() + num_masses_; }
+  // Puts the tail of the last lookup into HeadSelection::logit_tail of `selections`, without
+  // groups that are read whole; see tail(). Overwrites host_masses_.
   Status BringTail(const DeviceCodes& codes, const LookupArgs& args,
                    std::vector<HeadSelection>& selections);
 
@@ -99,10 +101,20 @@ class DeviceLookup {
   static uint64_t MostBytes(std::span<const HeadIndex> heads);
 
  private:
+  // LookUp without its memory of earlier refusals: kOutOfMemory where there is no memory on the
+  // device. Else its results and errors.
   Result<bool> TryLookUp(const DeviceCodes& codes, const LookupArgs& args,
                          std::vector<HeadSelection>& selections);
+  // Lists the query rows that choose in host_choosing_, with their weights in host_weights_: in a
+  // question those with a weight above 0, else all. Without args.row_weights each weighs 1 / rows.
   void FindChoosing(const LookupArgs& args, bool is_question);
+  // Rounds the queries to codes.dtype() and uploads them, the known log-sum-exps, and what
+  // FindChoosing listed. Enqueued from members, which must stay as they are until the stream was
+  // waited for. Errors of DeviceArray.
   Status BringInputs(const DeviceCodes& codes, const LookupArgs& args);
+  // Fills in one selection for each head from host_found_ and host_masses_, which were downloaded
+  // and waited for: rows (numbers of stored rows), bytes, missed mass, and all finest clusters as
+  // looked up. Bytes of codes are shared out by the heads' numbers of rows.
   void Select(const DeviceCodes& codes, const LookupArgs& args, const Share& share,
               std::vector<HeadSelection>& selections) const;
 

@@ -21,7 +21,6 @@ Result<std::unique_ptr<DevicePrefill>> DevicePrefill::Create(const Transformer& 
   return prefill;
 }
 
-// Takes the stream and everything but layers that stay. Checks first whether all of it fits.
 Status DevicePrefill::TakeMemory() {
   const std::shared_ptr<Device>& device = transformer_.device()->device();
   if (!a_.stream) {
@@ -46,7 +45,6 @@ Status DevicePrefill::TakeMemory() {
   return lse_.Reserve(stream, a_.max_tokens * config_.num_heads, kJob);
 }
 
-// Keeps the rows of layers that see everything on the device, as long as there is room.
 Status DevicePrefill::TakeLayers() {
   if (shape_.num_tokens * config_.num_kv_heads > UINT32_MAX) return {};
   const RamLimit& memory = *transformer_.device()->device()->memory();
@@ -62,7 +60,6 @@ Status DevicePrefill::TakeLayers() {
   return {};
 }
 
-// Takes memory for a layer's rows, and uploads the rows that an interrupted run left in the spill.
 Result<DeviceKvRows> DevicePrefill::TakeLayer(uint32_t layer) {
   DeviceStream& stream = *a_.stream;
   const WaitsForStream wait(stream);
@@ -87,8 +84,6 @@ const DeviceKvRows* DevicePrefill::Resident(uint32_t layer) const {
   return number < resident_.size() ? &resident_[number] : nullptr;
 }
 
-// At the ends of blocks too, wherever the rows are. Items name entries of where they will be: of a
-// layer that stays, or of the block alone.
 DevicePrefill::Cut DevicePrefill::CutKeys(const Args& args, bool is_resident) const {
   const uint32_t heads = config_.num_kv_heads, block_tokens = shape_.block_tokens;
   Cut cut;
@@ -120,7 +115,6 @@ DevicePrefill::Cut DevicePrefill::CutKeys(const Args& args, bool is_resident) co
   return cut;
 }
 
-// The chunk's -> rows [first_position, …) of each head.
 Status DevicePrefill::RoundRows(const DeviceKvRows& to, size_t num_tokens, uint64_t rows_per_head,
                                 uint64_t first_position) {
   const size_t cols = size_t{config_.num_kv_heads} * config_.head_dim;
@@ -139,7 +133,6 @@ Status DevicePrefill::RoundRows(const DeviceKvRows& to, size_t num_tokens, uint6
   return {};
 }
 
-// Enqueued.
 Status DevicePrefill::BringRows(size_t num_tokens) {
   LECTERN_RETURN_IF_ERROR(RoundRows(staged_, num_tokens, num_tokens, 0));
   return staged_.Download(*a_.stream, 0, num_tokens * config_.num_kv_heads, brought_.data(),
@@ -198,7 +191,6 @@ Status DevicePrefill::Attend(const Args& args) {
   return {};
 }
 
-// `projected` -> the rows' type.
 Status DevicePrefill::RoundQueries(size_t num_tokens) {
   const size_t cols = size_t{config_.num_heads} * config_.head_dim;
   return a_.stream->Check(
@@ -213,7 +205,6 @@ Status DevicePrefill::RoundQueries(size_t num_tokens) {
                      .first_position = 0}));
 }
 
-// The chunk's rows join those that are there.
 Status DevicePrefill::AttendResident(const Args& args, const DeviceKvRows& rows, const Cut& cut) {
   LECTERN_RETURN_IF_ERROR(RoundRows(rows, args.end - args.begin, shape_.num_tokens, args.begin));
   DeviceKv kv = rows.view();
@@ -222,7 +213,6 @@ Status DevicePrefill::AttendResident(const Args& args, const DeviceKvRows& rows,
   return Launch(args, kv, 0, static_cast<uint32_t>(cut.work.items.size()));
 }
 
-// Brings one block of the layer's rows from the spill and attends to it. Waits.
 Status DevicePrefill::AttendBlock(const Args& args, const Cut& cut, uint32_t number) {
   if (args.is_cancelled && args.is_cancelled()) return {Code::kCancelled, "cancelled"};
   const IndexRange block = cut.blocks[number];
@@ -247,7 +237,6 @@ Status DevicePrefill::AttendBlock(const Args& args, const Cut& cut, uint32_t num
   return a_.stream->Wait();
 }
 
-// Enqueues the attention of some items to these rows, into the items' own states.
 Status DevicePrefill::Launch(const Args& args, const DeviceKv& rows, uint32_t first_item,
                              uint32_t num_items) {
   const size_t cols = size_t{config_.num_heads} * config_.head_dim;
@@ -271,7 +260,6 @@ Status DevicePrefill::Launch(const Args& args, const DeviceKv& rows, uint32_t fi
   return a_.stream->Check(CudaAttend(a_.stream->stream(), attend));
 }
 
-// -> `projected`, of the tokens that attended.
 Status DevicePrefill::Join(const Args& args) {
   const size_t cols = size_t{config_.num_heads} * config_.head_dim;
   return a_.stream->Check(

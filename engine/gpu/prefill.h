@@ -83,24 +83,58 @@ class DevicePrefill {
         spill_(spill),
         a_(activations),
         shape_(shape) {}
+  // Gives a_ a stream if it has none, and takes everything but layers that stay, once it has
+  // checked that all of it fits. Create calls it, then TakeLayers. kOutOfMemory, param
+  // "device_memory"; errors of Device::Check.
   Status TakeMemory();
+  // Fills resident_ with layers that are not windowed, in their order, as long as there is room
+  // for the layer and for a question beside. A lack of memory ends this and is no error. Errors of
+  // Device::Check.
   Status TakeLayers();
+  // Takes memory for all rows that a layer will have, and uploads the rows that an interrupted run
+  // left in the spill. Waits. kOutOfMemory, errors of Device::Check.
   Result<DeviceKvRows> TakeLayer(uint32_t layer);
+  // The layer's rows if it stays on the device; else nullptr. resident_ counts only layers that
+  // are not windowed.
   const DeviceKvRows* Resident(uint32_t layer) const;
   struct Cut {
     std::vector<IndexRange> blocks;  // of positions
     AttentionWork work;              // of each head block by block
     std::vector<uint32_t> block_of_item;
   };
+  // Cuts the positions [args.first_key, args.end) into blocks, and each head's positions into
+  // items that end at blocks' ends too, wherever the rows are. Items name entries of the rows that
+  // will be attended to: of the layer that stays (`is_resident`), or of one block alone.
   Cut CutKeys(const Args& args, bool is_resident) const;
+  // Rounds keys and values of the chunk's first `num_tokens` tokens, as Project left them on the
+  // device, into rows [first_position, first_position + num_tokens) of each head of `to`, which
+  // has `rows_per_head` rows for each. Enqueued. Errors of Device::Check.
   Status RoundRows(const DeviceKvRows& to, size_t num_tokens, uint64_t rows_per_head,
                    uint64_t first_position);
+  // Rounds the chunk's rows into staged_ and copies them to brought_, [kv heads][num_tokens] each
+  // of keys and values. Enqueued: they are there once the stream was waited for. Errors of
+  // Device::Check.
   Status BringRows(size_t num_tokens);
+  // Appends the rows of brought_, for which the stream was waited, to the spill, as tokens `begin`
+  // and after. Codes of KvSpill::AppendRounded.
   Status AppendRows(uint32_t layer, uint64_t begin, size_t num_tokens);
+  // Rounds the device's `projected` of so many tokens into queries_. Enqueued. Errors of
+  // Device::Check.
   Status RoundQueries(size_t num_tokens);
+  // Adds the chunk's rows to `rows`, a layer that stays, and attends to all items of `cut`, as
+  // Launch does. Enqueued. Errors of Device::Check.
   Status AttendResident(const Args& args, const DeviceKvRows& rows, const Cut& cut);
+  // Uploads block `number` of cut.blocks from the spill into staged_, and attends to the items of
+  // that block, as Launch does. Waits. kCancelled: args.is_cancelled says so, which is asked
+  // first. Errors of Device::Check.
   Status AttendBlock(const Args& args, const Cut& cut, uint32_t number);
+  // Enqueues the attention of queries_ from token args.first_token on to items_ [first_item,
+  // first_item + num_items), which name entries of `rows`, into the items' own places of the
+  // partial states. Errors of Device::Check.
   Status Launch(const Args& args, const DeviceKv& rows, uint32_t first_item, uint32_t num_items);
+  // Joins the partial states of all items into the device's `projected`, from token
+  // args.first_token on, and into lse_. Enqueued, after all launches of a layer. Errors of
+  // Device::Check.
   Status Join(const Args& args);
   size_t query_rows(const Args& args) const {
     return (args.end - args.begin - args.first_token) * config_.query_group();

@@ -168,6 +168,8 @@ class DeviceDocument {
     return static_cast<size_t>(
         std::ranges::count_if(slots, [](const Slot<T>& slot) { return slot.item != nullptr; }));
   }
+  // Takes one user off a slot, `num_users`, so that its rows or codes may be dropped when there is
+  // none left. Takes mutex_. UseOf's destructor calls it.
   void Leave(uint32_t& num_users);
   // Whether the device's memory limit has `bytes` free now. Nothing is left out for others: callers
   // add what room_for_asking_ and missing parts take. Layers that could be dropped count as taken.

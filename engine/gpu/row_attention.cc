@@ -67,8 +67,6 @@ Status DeviceRowAttention::Attend(const RowQuery& args, const DeviceKv& rows,
   return {};
 }
 
-// Attends for so many tokens: the kernel makes a partial state for each item, CudaJoin joins those
-// of each query row, and the result is merged into the caller's states on the host.
 Status DeviceRowAttention::AttendTokens(const RowQuery& args, const DeviceKv& rows,
                                         const AttentionWork& work, size_t first_token,
                                         size_t num_tokens) {

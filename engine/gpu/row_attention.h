@@ -36,6 +36,10 @@ class DeviceRowAttention {
                 const std::vector<AttentionRange>& ranges);
 
  private:
+  // Attends for tokens [first_token, first_token + num_tokens) of `args` to the items of `work`,
+  // which are in items_ already: a partial state for each item, joined for each query row on the
+  // device, and merged into args.states on the host. Waits. Errors of DeviceArray and
+  // Device::Check.
   Status AttendTokens(const RowQuery& args, const DeviceKv& rows, const AttentionWork& work,
                       size_t first_token, size_t num_tokens);
 

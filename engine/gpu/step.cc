@@ -125,9 +125,6 @@ Result<bool> DeviceStep::Prepare(const Plan& plan) {
   return is_ready;
 }
 
-// Prepares everything that does not change while the plan stands: the query rows that choose, with
-// their weights, and the places and items of every layer. False: a layer's rows or codes are not on
-// the device.
 Result<bool> DeviceStep::TryPrepare() {
   fixed_.host_places.clear();
   fixed_.host_items.clear();
@@ -154,9 +151,6 @@ Result<bool> DeviceStep::TryPrepare() {
   return true;
 }
 
-// Adds the places and items of a layer: for all of its rows, or for the exact ones if it is sparse;
-// then also its share of the budget, its exact rows one by one (for evidence), and room for the
-// items of rows that the lookup will choose.
 Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> heads) {
   const Document& document = document_->document();
   Layer& layer = layers_.emplace_back();
@@ -225,7 +219,6 @@ Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> he
   return true;
 }
 
-// For the layers, and what does not change while the plan stands.
 Status DeviceStep::TakeMemory() {
   const size_t kv_heads = config_.num_kv_heads, dim = config_.head_dim;
   const size_t q_cols = size_t{config_.num_heads} * dim;
@@ -287,7 +280,6 @@ Status DeviceStep::TakeMemory() {
   return stream_->Wait();
 }
 
-// Tells the device how many tokens the conversation has, and cuts its rows into items. Waits.
 Status DeviceStep::BeginPass(uint32_t num_past) {
   const size_t kv_heads = config_.num_kv_heads;
   std::vector<uint32_t> step(kv_heads + 1, num_past + static_cast<uint32_t>(plan_->num_tokens));
@@ -312,8 +304,6 @@ Status DeviceStep::BeginPass(uint32_t num_past) {
   return stream_->Wait();
 }
 
-// Prepares for the conversation's rows at the place that they have now: its capacity has changed,
-// and recorded graphs are void.
 Status DeviceStep::FollowConversation() {
   const size_t kv_heads = config_.num_kv_heads;
   const uint32_t capacity = conversation_->capacity();
@@ -435,8 +425,6 @@ Status DeviceStep::AttendExact(DeviceStream& stream, const Layer& layer) {
   return stream.Check(CudaAttend(stream.stream(), args));
 }
 
-// Enqueues the lookup of a sparse layer, which writes the chosen rows and cuts them into items for
-// the attention that follows, so that the host need not wait for them.
 Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
   const Layer& layer = layers_[number];
   const DeviceCodes& codes = *layer.codes_use.codes();
@@ -474,8 +462,6 @@ Status DeviceStep::LookUp(DeviceStream& stream, uint32_t number) {
       stream.stream(), {args, choosing_.rows.data(), choosing_.weights.data(), num_chosen()}));
 }
 
-// Attends to the rows that the lookup listed (source 0) and, with a tail, to the mean values of the
-// groups, whose logits the lookup has found already (source 1).
 Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {
   const Part& part = parts_[kSelected];
   const DeviceCodes& codes = *layer.codes_use.codes();
@@ -494,7 +480,6 @@ Status DeviceStep::AttendSelected(DeviceStream& stream, const Layer& layer) {
   return stream.Check(CudaAttend(stream.stream(), args));
 }
 
-// Joins the first `num_parts` parts into one output.
 Status DeviceStep::Join(DeviceStream& stream, const Layer& layer, size_t num_parts, float* output,
                         float* lse) {
   CudaJoinArgs args = {};
@@ -513,7 +498,6 @@ Status DeviceStep::Join(DeviceStream& stream, const Layer& layer, size_t num_par
   return stream.Check(CudaJoin(stream.stream(), args));
 }
 
-// The last token's rows.
 Status DeviceStep::Observe(DeviceStream& stream, uint32_t number) {
   const Layer& layer = layers_[number];
   const DeviceDocument::Layer& document = *layer.use.layer();

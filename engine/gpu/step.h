@@ -83,27 +83,68 @@ class DeviceStep final : public StepAttention {
     Status Reserve(DeviceStream& stream, size_t num_items, size_t num_rows, size_t dim);
     DeviceStates states() const { return {out.data(), max.data(), sum.data()}; }
   };
+  // Lets go of the old plan, and makes everything ready for passes with `plan`: plan_, layers_,
+  // fixed_, choosing_ and memory; then key_ is a new one. Waits. False, and no plan stands:
+  // something is not on the device, a budget leaves too little to rows, or there is no memory.
+  // Codes of Document::Heads and UseLayer, errors of Device::Check.
   Result<bool> Prepare(const Plan& plan);
+  // The part of Prepare after plan_ is set: the query rows that choose, with their weights, places
+  // and items of every layer, and memory. False as there; kOutOfMemory where there is no memory.
+  // After false or an error the caller must LetGo.
   Result<bool> TryPrepare();
+  // Appends the layer to layers_, which holds its rows (and codes) from now on, and to fixed_ its
+  // places and items: for all of its rows, or for the exact ones if it is sparse; then also its
+  // share of the budget and its exact rows one by one, for evidence. False and errors as
+  // TryPrepare's.
   Result<bool> AddLayer(uint32_t number, std::span<const HeadIndex> heads);
+  // Tells the device that the conversation has `num_past` tokens before this pass, and cuts its
+  // rows into items; makes room for them anew if its capacity changed, which changes key_. A plan
+  // stands. Waits. kOutOfMemory, errors of Device::Check.
   Status BeginPass(uint32_t num_past);
+  // Forgets the plan, and lets go of the rows and codes of its layers. The memory of buffers
+  // stays.
   void LetGo();
   // Counts of one layer in the last pass, from log-sum-exps on the host, for which Finish waits.
   LayerRead CountsOf(uint32_t number) const;
+  // Takes the buffers that the layers and the plan need, uploads fixed_, choosing_ and empty
+  // log-sum-exps, and sets the sums of evidence to 0. The last part of TryPrepare. Waits.
+  // kOutOfMemory, errors of Device::Check.
   Status TakeMemory();
+  // Prepares for the conversation's rows at the place that they have now: its capacity has
+  // changed, and recorded graphs are void, so key_ is a new one. Waits. kOutOfMemory, errors of
+  // Device::Check; the next pass tries again.
   Status FollowConversation();
+  // The arguments that all launches share: queries, scale, softcap, and the states of
+  // parts_[part]. The caller adds sources and items.
   CudaAttendArgs AttendArgs(size_t part) const;
+  // Stages of a layer's attention, each enqueued, with errors of Device::Check, into the states of
+  // a part of its own. This one attends to the conversation's rows, in a windowed layer within the
+  // window.
   Status AttendConversation(DeviceStream& stream, uint32_t number);
+  // Stage: attends to the document's rows that are read whatever a lookup chooses, or to all.
   Status AttendExact(DeviceStream& stream, const Layer& layer);
+  // Stage of a sparse layer, once lookup_.known_lse is joined: chooses rows, writes them to
+  // lookup_.rows and counts, and cuts them into items for the attention that follows, so that the
+  // host need not wait for them.
   Status LookUp(DeviceStream& stream, uint32_t number);
+  // Stage of a sparse layer: attends to the rows that the lookup listed (source 0) and, with a
+  // tail, to the mean values of the groups, whose logits the lookup has found already (source 1).
   Status AttendSelected(DeviceStream& stream, const Layer& layer);
+  // Enqueues the joining of the first `num_parts` parts into `output` [tokens, heads * head_dim]
+  // and `lse` [kv heads][R], addresses on the device; one of them may be nullptr: not wanted.
+  // Errors of Device::Check.
   Status Join(DeviceStream& stream, const Layer& layer, size_t num_parts, float* output,
               float* lse);
+  // Enqueues the adding of the attention of the last token's query rows to observed_, by position.
+  // With masses it also finds the conversation's log-sum-exps. Only where the plan has squares or
+  // masses, and not for windowed layers. Errors of Device::Check.
   Status Observe(DeviceStream& stream, uint32_t number);
   // Adds the first sums.size() of `units`, squares or masses in units of 1 / kSquareUnits
   // (key_squares.h), to `sums`. Waits for the stream. `units` stays as it is: a second call would
   // count it twice. Errors of Device::Check, kInternal if `units` is shorter; `sums` then stays.
   Status AddUnits(const DeviceArray<uint64_t>& units, std::span<double> sums);
+  // The place in lse_.device, on the device, of a layer's log-sum-exps of one kind (LseOf in
+  // step.cc): [kv heads][R], or for lookup and tail [kv heads][rows that choose].
   float* Lse(uint32_t number, size_t kind) const;
   bool is_observed() const { return plan_->has_squares || plan_->has_masses; }
   // Whether more query rows choose than a token has, or not all.

@@ -40,6 +40,8 @@ class DigestCache {
   void Keep(const std::string& folder, const Key& key, const Fingerprint& fingerprint) const;
 
  private:
+  // The path of the folder's entry: <store>/digests/ and 32 hexadecimal digits of a hash of
+  // `folder`.
   std::string PathOf(const std::string& folder) const;
 
   Env& env_;

@@ -306,6 +306,7 @@ class GivenOptions {
   void TakeFrom(const Engine& options) {
     for (size_t i = 0; i < rows_.size(); ++i) values_[i] = rows_[i].engine.get(options);
   }
+  // Sets the options that were given; the others keep their values. Checks nothing.
   void PutIntoEngine(Engine& options) const {
     for (size_t i = 0; i < rows_.size(); ++i) {
       if (IsGiven(values_[i])) rows_[i].engine.set(options, values_[i]);
@@ -319,6 +320,7 @@ class GivenOptions {
   }
 
  private:
+  // The index of the option with this name, which must be one of the table (asserted).
   size_t Find(std::string_view name) const {
     const auto is_it = [name](const Row& row) { return row.option.name == name; };
     const auto row = std::find_if(rows_.begin(), rows_.end(), is_it);

@@ -29,8 +29,6 @@ Result<std::string> ReadAll(const std::string& path) {
 
 }  // namespace
 
-// The key of a line, and the sum of its errors, which MeanError needs. Lines of answers have no
-// errors.
 Result<std::pair<Measurement, RawResults::Sum>> RawResults::Parse(const std::string& line) {
   LECTERN_ASSIGN(const Json json, ParseJson(line));
   const Json *document = json.Find("document"), *mode = json.Find("mode");

@@ -60,6 +60,9 @@ class RawResults {
     double errors = 0;
     size_t count = 0;
   };
+  // Reads the key of a line, and the sum of its errors (of question and answer together), which
+  // MeanError needs; lines without errors give 0 of them. kCorrupt: a field of the key is missing
+  // or of another type; codes of ParseJson.
   static Result<std::pair<Measurement, Sum>> Parse(const std::string& line);
 
   std::string path_;

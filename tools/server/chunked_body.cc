@@ -25,8 +25,6 @@ std::optional<std::string_view> ChunkedBody::Take(std::string_view& bytes) {
   return std::string_view();
 }
 
-// Takes a line, or the part of it that has come. False: the line is too long, does not end with CR
-// LF (a lone LF is what proxies read differently), or is not what has to stand here.
 bool ChunkedBody::TakeLine(std::string_view& bytes, size_t max) {
   const size_t end = bytes.find('\n');
   const std::string_view part = bytes.substr(0, end);
@@ -42,7 +40,6 @@ bool ChunkedBody::TakeLine(std::string_view& bytes, size_t max) {
   return is_good;
 }
 
-// Acts on the complete line_, without its end. False: it may not stand here.
 bool ChunkedBody::EndLine() {
   switch (state_) {
     case State::kSize:
@@ -57,8 +54,6 @@ bool ChunkedBody::EndLine() {
   }
 }
 
-// A chunk's size: hexadecimal digits, then nothing or ";extension"; blanks may stand before the
-// semicolon. A size of 0 ends the data; trailers follow.
 bool ChunkedBody::ParseSize() {
   constexpr size_t kMaxDigits = 15;  // sizes are below 2^60: sums of two do not overflow
   std::string_view extension = line_;

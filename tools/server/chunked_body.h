@@ -27,8 +27,18 @@ class ChunkedBody {
 
  private:
   enum class State { kSize, kData, kDataEnd, kTrailer, kDone, kBroken };
+  // Moves a line, or the part of it that has come, from `bytes` to line_, and acts on a whole one
+  // (EndLine). `max`: most bytes of the line with its CR, without its LF. False, and the body is
+  // broken: the line is longer, does not end with CR LF (proxies read a lone LF differently), or
+  // may not stand here.
   bool TakeLine(std::string_view& bytes, size_t max);
+  // Acts on the whole line_, without CR LF, by the state: a chunk's size, the end of a chunk's
+  // data, or a trailer, of which an empty one ends the body. Sets the next state. False: the line
+  // may not stand here, or the trailers are too long.
   bool EndLine();
+  // Reads a chunk's size from line_ into left_: 1 to 15 hexadecimal digits, then nothing or
+  // ";extension"; blanks may stand before the semicolon. The state is then kData, after a size of
+  // 0, which ends the data, kTrailer. False: line_ is none, and nothing changes.
   bool ParseSize();
 
   State state_ = State::kSize;

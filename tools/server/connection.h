@@ -52,6 +52,10 @@ class Connection : public Peer {
  private:
   enum class Probe { kMay, kMayNot, kSent };  // whether "100 Continue" may be sent
   bool WaitFor(short event, int ms) const;    // false: not in time; errors count as the event
+  // Decides for IsGone whether a client that sends no more has left, or only waits for the answer.
+  // True only with HTTP/1.0, if it ended its sending 1 s or more after Wait. To HTTP/1.1 it sends
+  // "100 Continue" once, between Wait and Begin, and says false: a closed connection answers with
+  // a reset, which the next poll sees. Takes probe_mutex_.
   bool HasLeft() const;
 
   const int fd_, write_ms_;

@@ -55,6 +55,8 @@ class GenerationSlots {
   uint32_t RetryAfterSeconds() const;
 
  private:
+  // Frees a slot that was taken at `since`, counts the time in mean_seconds_, and wakes all calls
+  // of Take that wait. Takes mutex_. Slot's destructor calls it.
   void GiveBack(std::chrono::steady_clock::time_point since);
 
   const uint32_t num_slots_, max_waiting_;

@@ -77,8 +77,6 @@ bool Sessions::End(const std::string& id) {
   return !ended.empty();
 }
 
-// Ends the sessions and documents for which `is_meant` holds; they are destroyed after the lock is
-// let go.
 template <typename IsMeant>
 void Sessions::EndWhere(IsMeant is_meant) {
   std::vector<Entries::node_type> ended;

@@ -96,8 +96,13 @@ class Sessions {
 
  private:
   using Entries = std::map<std::string, std::shared_ptr<Entry>>;
+  // Makes the entry idle from now on; removes it if it never had an answer. Takes mutex_. Lease's
+  // destructor calls it.
   void GiveBack(Entry& entry);
   static Entries::iterator LongestIdle(Entries& entries);  // with the mutex held
+  // Ends the sessions and closes the kept documents for which is_meant(entry) holds, which is
+  // called with mutex_ held. They are destroyed after it is let go; one that is in use when its
+  // lease ends.
   template <typename IsMeant>
   void EndWhere(IsMeant is_meant);
 

@@ -24,8 +24,6 @@ Watch::Scope::~Scope() {
   watch_.scopes_.erase(place_);
 }
 
-// The thread's loop. A scope that has ended is cancelled at every look; the reason stays the first
-// one.
 void Watch::Look() {
   while (!is_over_) {
     std::this_thread::sleep_for(kInterval);

@@ -55,6 +55,9 @@ class Watch {
   bool is_ending_all() const { return is_ending_all_; }
 
  private:
+  // The thread's loop, until is_over_: every 50 ms takes mutex_, ends scopes whose client is gone,
+  // whose time is up, or that EndAll meant, and calls `cancel` of each that has ended, else its
+  // `tick`. The reason stays the first one.
   void Look();
 
   std::mutex mutex_;

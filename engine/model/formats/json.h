@@ -90,8 +90,11 @@ class JsonEvents {
  public:
   virtual ~JsonEvents() = default;
   virtual Status Scalar(Json value) = 0;  // neither an array nor an object
+  // The name of an object's member, whose value comes next.
   virtual Status Key(std::string name) = 0;
+  // An object (else an array) begins; its members or items come until End.
   virtual Status Begin(bool is_object) = 0;
+  // The object or array that was begun last and not ended ends here.
   virtual Status End() = 0;
 };
 // As ParseJson, but a key may appear twice, and a whole number beyond 64 bits and too much depth

@@ -303,7 +303,6 @@ bool ExpressionParser::IsTupleEnd() const {
          current().kind == TokenKind::kEnd || IsOperator(")");
 }
 
-// A comma makes a tuple, also behind a single item; "()" is the empty one.
 ExpressionPtr ExpressionParser::ParseTuple(TupleOptions options) {
   const uint32_t line = current().line;
   std::vector<ExpressionPtr> items;

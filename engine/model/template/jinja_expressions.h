@@ -57,15 +57,20 @@ class ExpressionParser {
   bool IsName(std::string_view name) const;          // whether the current token is this name
   bool IsOperator(std::string_view text) const;      // or this operator
   bool SkipName(std::string_view name);              // goes on if it is; false: it is not
+  // Goes on if the current token is this operator; false: it is not.
   bool SkipOperator(std::string_view text);
   void ExpectName(std::string_view name);            // fails if it is not
+  // As SkipOperator, but fails if it is not; the message names the operator.
   void ExpectOperator(std::string_view text);
+  // Goes on if the current token is of this kind, else fails; `what` is its name for the message.
   void Expect(Token::Kind kind, std::string_view what);
 
   // Parses a whole expression.
   ExpressionPtr ParseExpression();
   // Parses one expression, or several with commas between them, which make a tuple.
   ExpressionPtr ParseTuple() { return ParseTuple(TupleOptions{}); }
+  // A comma makes a tuple, also behind a single item. Ends before ")" or the end of the tag. Fails
+  // if there is nothing, unless options.parenthesized, when that is the empty tuple.
   ExpressionPtr ParseTuple(TupleOptions options);
   ExpressionPtr ParseTarget(bool with_members);  // of an assignment; or also "name.attribute"
   std::string ParseNewName();                    // of a macro or a parameter

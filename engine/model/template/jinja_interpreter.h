@@ -60,6 +60,8 @@ class Interpreter : public Runtime {
   // Runs a body and returns its output as a string value; `flow` says how the body ended.
   Value Capture(const Body& body, const ScopePtr& scope, Flow* flow);
 
+  // Evaluates the items of a for statement and runs its loop. kNext, after a failure, if they
+  // cannot be iterated over.
   Flow RunFor(const Statement& statement, const ScopePtr& scope);
   // Runs a loop whose items were found; also one that was called recursively.
   Flow RunLoop(const std::shared_ptr<LoopObject>& loop);

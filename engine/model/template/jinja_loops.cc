@@ -28,7 +28,6 @@ Value Changed(Runtime& run, const Value& self, CallArguments& arguments) {
 
 }  // namespace
 
-// Finds the items of a for statement and runs its loop.
 Interpreter::Flow Interpreter::RunFor(const Statement& statement, const ScopePtr& scope) {
   auto loop = std::make_shared<LoopObject>();
   loop->statement = &statement;

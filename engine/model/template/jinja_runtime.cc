@@ -422,7 +422,6 @@ Value Runtime::Escaped(const Value& value) {
   return out.TakeString(/*is_markup=*/true);
 }
 
-// Counts bytes that are about to be appended. False: the program has failed.
 bool TextBuilder::Charge(size_t bytes) {
   if (!run_.Work(bytes) || !run_.Fits(bytes)) return false;
   charged_ += bytes;

@@ -108,6 +108,8 @@ struct Scope {
     }
     return nullptr;
   }
+  // Sets the name in this scope, not in a parent: adds it, or replaces its value. `name` is
+  // borrowed.
   void Set(std::string_view name, Value value) {
     for (auto& [known, old] : names) {
       if (known == name) return void(old = std::move(value));
@@ -205,6 +207,7 @@ std::string FloatRepr(double value);
 
 // Append bytes to a text with their origin. Neighbouring bytes of one origin make one run.
 void Append(Text* to, std::string_view bytes, bool is_input);
+// Appends the bytes [begin, end) of `from`, each with its origin.
 void Append(Text* to, const Text& from, size_t begin, size_t end);
 // Whether any byte is a user's.
 inline bool HasInput(const Text& text) {
@@ -332,8 +335,10 @@ class TextBuilder {
   TextBuilder(const TextBuilder&) = delete;
   TextBuilder& operator=(const TextBuilder&) = delete;
 
+  // Appends bytes; `is_input`: they are a user's, not the template's.
   void Append(std::string_view bytes, bool is_input = false);
   void Append(const Text& text) { Append(text, 0, text.text.size()); }
+  // Appends the bytes [begin, end) of `text`, each with its origin.
   void Append(const Text& text, size_t begin, size_t end);
   void Append(const Value& string) {  // nothing, if a failed program gave no string
     if (string.Is(Kind::kString)) Append(TextOf(string));
@@ -344,6 +349,8 @@ class TextBuilder {
   Value TakeString(bool is_markup = false) { return run_.String(Take(), is_markup); }
 
  private:
+  // Charges so many bytes, which are about to be appended, as memory and as work. False, and
+  // nothing may be appended: the program has failed, now or before.
   bool Charge(size_t bytes);
 
   Runtime& run_;

@@ -55,7 +55,6 @@ void AlignedText::Truncate(size_t size) {
   }
 }
 
-// Finds the last run that begins at `at` or before it.
 size_t AlignedText::RunOf(size_t at) const {
   const auto after = std::upper_bound(runs_.begin(), runs_.end(), at,
                                       [](size_t a, const Run& run) { return a < run.at; });

@@ -46,7 +46,10 @@ class AlignedText {
     uint32_t at, begin, end;
     bool is_same;  // byte for byte
   };
+  // The number of the last run that begins at byte `at` of text() or before it. Only where there
+  // is a run.
   size_t RunOf(size_t at) const;
+  // The byte of text() at which a run, by its number, ends.
   size_t RunEnd(size_t run) const {
     return run + 1 < runs_.size() ? runs_[run + 1].at : text_.size();
   }

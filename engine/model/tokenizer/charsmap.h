@@ -39,6 +39,8 @@ class Charsmap {
   std::optional<Replacement> Shortest(std::string_view text) const;
 
  private:
+  // The replacement of the longest key that `text` begins with, or of the shortest one; nothing:
+  // it begins with no key, or there are none.
   std::optional<Replacement> Find(std::string_view text, bool longest) const;
   std::string_view units_, replacements_;
 };

@@ -129,7 +129,6 @@ void ComposedText::Compose(UnicodeForm form) {
   if (copied > 0) composed_.append(original_.substr(copied));
 }
 
-// Finds the last change that begins at `at` or before it.
 const ComposedText::Stretch* ComposedText::LastFrom(uint64_t at) const {
   const auto after = std::upper_bound(changes_.begin(), changes_.end(), at,
                                       [](uint64_t a, const Stretch& b) { return a < b.begin; });

@@ -34,7 +34,9 @@ class ComposedText {
   uint64_t OriginalEnd(uint64_t end) const;
 
  private:
+  // Called by the constructor: fills changes_, and composed_ if anything changes, from original_.
   void Compose(UnicodeForm form);
+  // The last change that begins at byte `at` of text() or before it; nullptr: none does.
   const Stretch* LastFrom(uint64_t at) const;
 
   std::string_view original_;

@@ -194,7 +194,6 @@ Result<AlignedText> Normalizer::Apply(AlignedText text, bool has_prefix) const {
   return text;
 }
 
-// Applies one step.
 Result<AlignedText> Normalizer::Apply(size_t index, const AlignedText& text,
                                       bool has_prefix) const {
   const NormalizerStep& step = steps_[index];
@@ -223,8 +222,6 @@ Result<AlignedText> Normalizer::Apply(size_t index, const AlignedText& text,
   return text;
 }
 
-// Does what Normalizer::Normalize of SentencePiece's normalizer.cc does. Its order of steps decides
-// what white space becomes.
 AlignedText Normalizer::ApplySentencePiece(const NormalizerStep& step, const AlignedText& text,
                                            bool has_prefix) const {
   const std::string_view from = text.text();

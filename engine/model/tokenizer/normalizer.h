@@ -55,7 +55,12 @@ class Normalizer {
   Result<AlignedText> Apply(AlignedText text, bool has_prefix) const;
 
  private:
+  // Applies the step of this number; the size of its result is not checked. `has_prefix` as above.
+  // Codes of RegexMatcher::FindAll.
   Result<AlignedText> Apply(size_t step, const AlignedText& text, bool has_prefix) const;
+  // Does what Normalizer::Normalize of SentencePiece's normalizer.cc does, in the same order, on
+  // which it depends what white space becomes: replaces by the charsmap (texts of kept_ stay),
+  // drops extra spaces, adds a prefix (only with `has_prefix`), and escapes spaces.
   AlignedText ApplySentencePiece(const NormalizerStep& step, const AlignedText& text,
                                  bool has_prefix) const;
 

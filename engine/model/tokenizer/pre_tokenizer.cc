@@ -153,7 +153,6 @@ WordCutter::WordCutter(const PreTokenizer& pre_tokenizer) : pre_tokenizer_(pre_t
   }
 }
 
-// Cuts one word by one step and appends its words.
 Status WordCutter::Split(size_t step, std::string_view text, Word word, std::vector<Word>* words) {
   const PreTokenizerStep& how = pre_tokenizer_.steps_[step];
   const std::string_view part = text.substr(word.begin, word.end - word.begin);
@@ -171,7 +170,6 @@ Status WordCutter::Split(size_t step, std::string_view text, Word word, std::vec
   return Status();
 }
 
-// Turns the matches of a word into words.
 void WordCutter::Take(const PreTokenizerStep& step, Word word, std::vector<Word>* words) const {
   const auto push = [&](size_t begin, size_t end) {
     if (begin == end) return;
@@ -193,7 +191,6 @@ void WordCutter::Take(const PreTokenizerStep& step, Word word, std::vector<Word>
   }
 }
 
-// Applies a step that changes the text of words.
 std::vector<Word> WordCutter::Rewrite(const PreTokenizerStep& step, const std::vector<Word>& words,
                                       bool is_beginning, bool has_prefix, AlignedText* text) const {
   AlignedText made;

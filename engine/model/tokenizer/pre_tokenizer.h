@@ -81,9 +81,16 @@ class WordCutter {
   Result<std::vector<Word>> Cut(AlignedText* text, bool is_beginning, bool has_prefix);
 
  private:
+  // Applies a step of kind kPrefix or kReplace: replaces `text` by the changed words, without the
+  // bytes between words, and returns where they are now. Words that become empty are left out.
+  // `is_beginning` and `has_prefix` as in Cut.
   std::vector<Word> Rewrite(const PreTokenizerStep& step, const std::vector<Word>& words,
                             bool is_beginning, bool has_prefix, AlignedText* text) const;
+  // Cuts one word by a step of another kind, by its number, and appends the resulting words to
+  // `words`. Overwrites matches_. Codes of RegexMatcher::FindAll.
   Status Split(size_t step, std::string_view text, Word word, std::vector<Word>* words);
+  // Turns matches_, ranges within the word, into words as the step's behavior says, and appends
+  // those that are not empty.
   void Take(const PreTokenizerStep& step, Word word, std::vector<Word>* words) const;
 
   const PreTokenizer& pre_tokenizer_;

@@ -289,7 +289,6 @@ RegexMatcher::RegexMatcher(const Regex& regex)
 RegexMatcher::RegexMatcher(RegexMatcher&&) noexcept = default;
 RegexMatcher::~RegexMatcher() = default;
 
-// Finds the first match from a byte on; a result below 0 is an error or PCRE2_ERROR_NOMATCH.
 int RegexMatcher::Search(std::string_view text, size_t from) {
   const auto search = [&](uint32_t options) {
     return pcre2_match(regex_->compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),

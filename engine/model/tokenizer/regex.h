@@ -53,6 +53,8 @@ class RegexMatcher {
 
  private:
   struct State;
+  // Finds the first match from byte `from` on, the begin of a character, and leaves its place in
+  // state_. Below 0: PCRE2_ERROR_NOMATCH, or another error of PCRE2. `text` must be valid UTF-8.
   int Search(std::string_view text, size_t from);
 
   const Regex* regex_;

@@ -41,12 +41,15 @@ class ConfigFields {
   // Unlike Find, a member that is null counts here.
   bool Has(std::string_view name) const { return object_.Find(name) != nullptr; }
 
+  // kMalformedModel about the field; `what` goes on after its name: "is missing".
   Status Malformed(std::string_view name, const std::string& what) const {
     return Make(Code::kMalformedModel, name, what);
   }
+  // kUnsupportedModel about the field, likewise.
   Status Unsupported(std::string_view name, const std::string& what) const {
     return Make(Code::kUnsupportedModel, name, what);
   }
+  // kMalformedModel: "is <value>; it must be <wanted>"; the value is shown cut to 80 bytes.
   Status WrongValue(std::string_view name, const Json& value, const std::string& wanted) const {
     return Malformed(name, "is " + Shown(value) + "; it must be " + wanted);
   }

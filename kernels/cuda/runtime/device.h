@@ -113,12 +113,14 @@ class DeviceBuffer {
     }
     return stream.kernels().copy_to_device(stream.handle(), data_ + at, from, count * sizeof(T));
   }
+  // Copies to the host; enqueued. Errors as Upload's.
   CudaStatus Download(CudaStream& stream, T* to, size_t count, size_t at = 0) const {
     if (at > size_ || count > size_ - at) {
       return {CudaCode::kInvalidArgument, "download", "more than the buffer holds"};
     }
     return stream.kernels().copy_from_device(stream.handle(), to, data_ + at, count * sizeof(T));
   }
+  // Sets all bytes of the buffer to `byte`; enqueued.
   CudaStatus Fill(CudaStream& stream, uint8_t byte) const {
     return stream.kernels().fill(stream.handle(), data_, byte, size_ * sizeof(T));
   }
