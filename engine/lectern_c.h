@@ -538,6 +538,11 @@ typedef struct lectern_ask_options {
    * piece of text. May be NULL. */
   lectern_warning_fn on_warning;
   void* warning_user;
+  /* "only": question and answer read the passages that the question's words point to, and nothing
+   * else of a document of 2,048 tokens or more; small models answer better from less. "off", or
+   * empty: `rule` chooses. Not with max_missed; without effect with a kv_budget of 1. */
+  const char* focus;
+  size_t focus_len;
 } lectern_ask_options;
 
 typedef struct lectern_range { /* never grows: it comes in arrays */
@@ -574,7 +579,8 @@ typedef struct lectern_receipt {
                                    a fallback, which counts both prefills, as bytes_read does */
   double read_fraction_decode;  /* below 0: no decode step ran */
   uint64_t bytes_read;
-  double missed_mass_estimate; /* share of the attention that keys not read would get */
+  double missed_mass_estimate; /* share of the attention that keys not read would get; below 0: it was
+                                  not estimated, with a focus */
   double open_ms;
   double prefill_ms;
   double first_token_ms;

@@ -3,6 +3,7 @@
 #ifndef LECTERN_INDEX_LOOKUP_H_
 #define LECTERN_INDEX_LOOKUP_H_
 
+#include <functional>
 #include <vector>
 
 #include "index/head_index.h"
@@ -166,6 +167,11 @@ inline constexpr double kFillTo = 0.95, kCutAt = 1.05;
 // hold anything.
 Status Lookup(const LookupArgs& args, std::vector<HeadSelection>& selections);
 Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args);
+
+// Chooses what a step reads of a layer, instead of Lookup, and fills the selections as Lookup does:
+// one per kv head. Its error becomes that of the step. Focused reading and evaluations set it.
+using Selector =
+    std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
 
 // Bytes that every lookup of the layer reads: sinks, window, metrics, and the top level (with its
 // mean values if `tail`).

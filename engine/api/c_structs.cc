@@ -237,7 +237,7 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.read_fraction_prefill = answer.kv.read_fraction_prefill;
   receipt.read_fraction_decode = answer.kv.read_fraction_decode.value_or(-1);
   receipt.bytes_read = answer.kv.bytes_read;
-  receipt.missed_mass_estimate = answer.kv.missed_mass_estimate;
+  receipt.missed_mass_estimate = answer.kv.missed_mass_estimate.value_or(-1);
   receipt.open_ms = answer.timings_ms.open;
   receipt.prefill_ms = answer.timings_ms.prefill;
   receipt.first_token_ms = answer.timings_ms.first_token;

@@ -10,6 +10,7 @@
 #include "engine/asking/cite.h"
 #include "engine/asking/evidence.h"
 #include "engine/asking/evidence_passages.h"
+#include "engine/asking/focus.h"
 #include "engine/forward/sampler.h"
 #include "engine/forward/step_memory.h"
 #include "engine/model/template/answer_text.h"
@@ -47,6 +48,10 @@ std::string Digits(double number) {
 // Memory is taken before an answer begins for so many of its tokens, with so many bytes of text
 // each; longer answers take more later. Chosen without measurement.
 constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
+
+// The budget that a focused pass is planned with. Any share below 1 will do: the given rows are read
+// whatever it says.
+constexpr double kFocusedBudget = 0.5;
 
 Status InvalidOption(const char* param, const Message& message) {
   return Status(Code::kInvalidArgument, message).WithParam(param);
@@ -237,7 +242,7 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
   sums_.masses.assign(exact ? 0 : document_->tokens().size(), 0.0);
   sums_.document_mass = 0;
   auto logits = Step(ids, budget, options.tail, options.cancel);
-  if (logits.ok() && !exact) {
+  if (logits.ok() && !exact && !focus_) {
     // Unread mass is part of document_mass through the tail; without a tail the lookup's estimate
     // stands in, over all rows of the question.
     if (!options.tail) {
@@ -273,6 +278,26 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   std::fill(sums_.squares.begin(), sums_.squares.end(), 0.0);
   totals_.all.missed = totals_.all.missed_bound = 0;
   return Step(ids, budget, options.tail, options.cancel);
+}
+
+Status DocumentSession::Focus(std::string_view question, const AskOptions& options, double& budget,
+                              Answer& answer) {
+  focus_.reset();
+  if (options.focus != "only" || options.kv_budget == 1) return {};
+  if (options.max_missed) {
+    return InvalidOption("focus", OptionName("focus") + " only and " + OptionName("max_missed") +
+                                      " exclude each other: what is not read is not estimated");
+  }
+  if (!document_->has_clusters()) return {};  // it is short, and read whole
+  LECTERN_ASSIGN(std::vector<bool> tokens, FocusTokens(*document_, question));
+  focus_.emplace(std::move(tokens));
+  if (focus_->num_tokens() == 0) {
+    focus_.reset();
+    AddNote(answer, "no passage shares a word with the question, which is read without focus");
+    return {};
+  }
+  budget = kFocusedBudget;
+  return {};
 }
 
 Result<std::vector<Evidence>> DocumentSession::EvidenceByWords(std::string_view question,
@@ -452,6 +477,8 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!options.layer_budget.empty()) policies.layers = options.layer_budget;
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
+  Answer answer;
+  LECTERN_RETURN_IF_ERROR(Focus(question, options, budget, answer));
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plans_.pass).status());
   const bool is_first = said_.fed.ids.empty();
   if (!is_first && !options.history.is_empty()) {
@@ -487,7 +514,6 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!conversation_.is_there()) conversation_.rows().Reserve(num_rows);
   sums_.squares.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
 
-  Answer answer;
   answer.document = ToHex(document_->row().id);
   answer.document_tokens = document_->shape().num_tokens;
   // Tokens of the question itself; the last token of the answer before, fed now too, is not among
@@ -502,7 +528,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
                         Digits(budget) + "; a change of its plan to " +
                         OptionName("kv_budget", "auto") + " measures it");
   }
-  answer.kv.is_auto = chosen.is_auto;
+  answer.kv.is_auto = chosen.is_auto && !focus_;
   answer.kv.max_divergence = chosen.max_divergence;
   WarnOfLowBudget(chosen, options, answer);
   auto logits = Prefill(ids, options, budget, answer);
@@ -532,9 +558,12 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   const bool exact = document_->ReadsAll(budget);
   answer.kv.budget =
       exact && document_->retention().keeps_all() ? 1.0f : static_cast<float>(budget);
-  answer.kv.rule = exact ? "exact" : options.rule;
+  answer.kv.rule = exact ? "exact" : focus_ ? "words" : options.rule;
   answer.kv.divergence = exact ? 0 : chosen.divergence;
-  if (!exact) {
+  if (focus_) {
+    answer.kv.budget = static_cast<float>(focus_->num_tokens()) /
+                       static_cast<float>(document_->tokens().size());
+  } else if (!exact) {
     answer.kv.layer_budget = policies.layers;
     answer.kv.head_budget = policies.heads;
     AddRuleNote(settings_.rule, answer);
@@ -542,7 +571,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.kv.read_fraction_prefill = totals_.prefill_fraction;
   answer.kv.bytes_read = totals_.all.bytes;
   answer.kv.window_bytes = totals_.all.window_bytes;
-  answer.kv.missed_mass_estimate = totals_.all.missed / (steps + 1);
+  if (!focus_) answer.kv.missed_mass_estimate = totals_.all.missed / (steps + 1);
   if (options.max_missed && !exact) {
     answer.kv.missed_mass_bound = totals_.all.missed_bound / (steps + 1);
     answer.kv.max_missed_by = totals_.all.bound_holds ? "bound" : "estimate";

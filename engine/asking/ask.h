@@ -12,6 +12,7 @@
 #include "engine/asking/session.h"
 #include "engine/asking/session_attention.h"
 #include "engine/asking/session_conversation.h"
+#include "engine/attention/given_rows.h"
 #include "engine/attention/probe.h"
 #include "engine/forward/step_batch.h"
 #include "engine/forward/transformer.h"
@@ -161,6 +162,11 @@ class DocumentSession : public Session {
                                                     std::span<const int32_t> ids,
                                                     const AskOptions& options, double& budget,
                                                     Answer& answer);
+  // Sets focus_ for the question, as options.focus says, and with it `budget` to kFocusedBudget.
+  // Notes in `answer` where no passage shares a word with the question, which is then read without
+  // focus. kInvalidArgument where other options exclude it; codes of FocusTokens.
+  Status Focus(std::string_view question, const AskOptions& options, double& budget,
+               Answer& answer);
   // Passages by words and attention. Codes of Document::words, WordSupport and AddHighlights.
   Result<std::vector<Evidence>> EvidenceByWords(std::string_view question,
                                                 const AskOptions& options,
@@ -184,6 +190,7 @@ class DocumentSession : public Session {
   Probe probe_;
   Settings settings_;
   SessionAttention attention_;
+  std::optional<GivenRows> focus_;  // what the running question reads alone; nothing: it looks up
   // The batch in which this session takes steps of one token together with other sessions.
   struct SharedSteps {
     std::shared_ptr<StepBatch> batch;  // nullptr: steps are taken alone

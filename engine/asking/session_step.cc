@@ -29,6 +29,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
                                    .budgets = budgets,
                                    .tail = tail,
                                    .rule = settings_.rule,
+                                   .selector = focus_ ? &focus_->selector() : nullptr,
                                    .is_measured = IsMeasured(*document_, tail),
                                    .max_missed = settings_.max_missed,
                                    .weights = weights,
@@ -74,7 +75,7 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
 // Calibration holds only for the settings that it was measured with.
 bool DocumentSession::IsMeasured(const Document& document, bool tail) const {
   return settings_.rule.kind == Rule::kDefault && settings_.policies == document.policies() &&
-         tail && !probe_.selector && document.missed_calibration().is_measured();
+         tail && !probe_.selector && !focus_ && document.missed_calibration().is_measured();
 }
 
 Result<DocumentRead> DocumentSession::AttendAgain(double kv_budget, bool tail,

@@ -71,11 +71,6 @@ struct AttentionWorkspace {
   std::vector<std::vector<float>> known_lse, all_lse;  // per kv head [R]
 };
 
-// Chooses what a step reads of a layer, instead of Lookup, and fills the selections as Lookup does:
-// one per kv head. Its error becomes that of the step. Evaluations of other methods set it.
-using Selector =
-    std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
-
 // The queries of one layer's attention, and the resources that every part of it works with. All are
 // borrowed for the call.
 struct LayerQuery {

@@ -168,7 +168,7 @@ Status HostStep::AttendLayer(const Document& document, const StepPlan& plan, uin
                       .max_missed = plan.max_missed,
                       .bound = bound,
                       .other_lse = conversation.lse,
-                      .selector = probe_.selector ? &probe_.selector : nullptr,
+                      .selector = probe_.selector ? &probe_.selector : plan.selector,
                       .rule = plan.rule,
                       .observed = observed,
                       .device = &document == &document_ ? device_ : nullptr},

@@ -80,7 +80,8 @@ void DeviceStep::Release() {
 // wants another rule, a bound on missed mass or budgets by head, or if memory does not suffice; a
 // plan that was refused once is not tried again.
 Result<bool> DeviceStep::Begin(const StepPlan& plan) {
-  const bool is_plain = plan.rule.kind == Rule::kDefault && plan.max_missed < 0;
+  const bool is_plain =
+      plan.rule.kind == Rule::kDefault && plan.max_missed < 0 && plan.selector == nullptr;
   if (!is_plain || plan.conversation != conversation_.get()) {
     Release();
     return false;

@@ -277,6 +277,10 @@ struct AskOptions {
   // "top-p" (those that hold the share `mass` of the attention, whatever kv_budget says).
   std::string rule = "default";
   double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
+  // "only": the question and the answer read the passages that the question's words point to, and
+  // nothing else (engine/asking/focus.h). A document without clusters is read whole. "off": the rule
+  // chooses.
+  std::string focus = "off";
   // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
   // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",
   // "kv-compress"); empty: the document's.
@@ -371,7 +375,7 @@ struct KvReceipt {
   // Predicted at this budget; 0 where everything was read; nothing: it was not measured for the
   // document, or not with these policies and this rule.
   std::optional<double> divergence;
-  std::string rule;  // "exact", or AskOptions::rule
+  std::string rule;  // "exact", "words" with a focus, or AskOptions::rule
   std::string layer_budget, head_budget;  // the policies; empty where everything was read
   bool fallback = false;                  // AskOptions::fallback made the answer exact
   // Share of the document's K+V bytes, mean over layers; after a fallback of both prefills,
@@ -382,7 +386,8 @@ struct KvReceipt {
   uint64_t window_bytes = 0;                   // sliding-window layers
   // Share of the attention that lies on rows not read, mean over steps and layers: as estimated,
   // and with AskOptions::max_missed what it cannot exceed.
-  double missed_mass_estimate = 0;
+  // Nothing: it was not estimated (AskOptions::focus).
+  std::optional<double> missed_mass_estimate;
   std::optional<double> missed_mass_bound;
   // With max_missed: "bound" where it was kept by proof in every step and layer, else "estimate".
   std::string max_missed_by;

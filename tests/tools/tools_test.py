@@ -801,6 +801,15 @@ class AskTest(ToolsTest):
                               r"flat 58 pays 506 euro[^\n]*\"\n")
         self.assertIn("Zeppelins.\n(no passage is likely to say this)\n", out)
 
+    def test_focus_is_said(self):
+        [answer] = self.ask("--focus", "only", self.QUESTION)
+        self.check_answer(answer)
+        self.assertEqual(answer["kv"]["rule"], "words")
+        self.assertIsNone(answer["kv"]["missed_mass_estimate"])
+        self.assertLess(answer["kv"]["read_fraction_prefill"], 0.2)
+        self.check_error(2, "focus", "ask-document", "--focus", "only", "--max-missed", "0.1", "q")
+        self.check_error(2, "focus", "ask-document", "--focus", "words", "q")
+
     def test_cite_needs_no_model(self):
         [document] = json.loads(self.check(0, "lectern-store", "--json", "list")[0])["documents"]
         other = self.path("other-model")

@@ -285,7 +285,7 @@ TEST_P(DeviceAskTest, AnswersAreTheCpusWithTheirEvidence) {
     if (std::string(name) == "queries") warnings.push_back("cpu_fallback");
     EXPECT_EQ(found->warnings, warnings);
     EXPECT_NEAR(found->kv.read_fraction_prefill, expected->kv.read_fraction_prefill, 1e-3);
-    EXPECT_NEAR(found->kv.missed_mass_estimate, expected->kv.missed_mass_estimate, 1e-2);
+    EXPECT_NEAR(*found->kv.missed_mass_estimate, *expected->kv.missed_mass_estimate, 1e-2);
     ASSERT_EQ(found->evidence.size(), expected->evidence.size());
     for (size_t i = 0; i < found->evidence.size(); ++i) {
       EXPECT_EQ(found->evidence[i].begin, expected->evidence[i].begin);

@@ -1,0 +1,68 @@
+#include "engine/asking/focus.h"
+
+#include <algorithm>
+#include <new>
+#include <numeric>
+#include <span>
+
+#include "engine/asking/cite.h"
+#include "engine/document/equal_passages.h"
+
+namespace lectern {
+namespace {
+
+// Marks a passage and the headings above it.
+void Mark(std::span<const Passage> passages, size_t i, std::vector<bool>& is_read) {
+  is_read[i] = true;
+  for (uint32_t heading = passages[i].heading; heading > 0;) {
+    is_read[heading - 1] = true;
+    heading = passages[heading - 1].heading;
+  }
+}
+
+// The tokens of which a part lies in a passage that is read.
+std::vector<bool> TokensOf(std::span<const Passage> passages, const std::vector<bool>& is_read,
+                           std::span<const TokenizedText::Range> ranges) {
+  std::vector<bool> tokens(ranges.size());
+  size_t passage = 0;
+  for (size_t t = 0; t < ranges.size(); ++t) {
+    if (ranges[t].end <= ranges[t].begin) continue;  // of the template
+    while (passage < passages.size() && passages[passage].end <= ranges[t].begin) ++passage;
+    for (size_t p = passage; p < passages.size() && passages[p].begin < ranges[t].end; ++p) {
+      if (is_read[p]) tokens[t] = true;
+    }
+  }
+  return tokens;
+}
+
+}  // namespace
+
+Result<std::vector<bool>> FocusTokens(const Document& document, std::string_view question) try {
+  LECTERN_ASSIGN(const WordIndex* const words, document.words());
+  const std::span<const Passage> passages = document.passages();
+  LECTERN_ASSIGN(const WordSupport support,
+                 WordSupport::Create(*words, document.text(), passages, question));
+  LECTERN_ASSIGN(const WordSupport::Supports supports, support.Of(""));
+  const EqualPassages equals(document.text(), passages);
+  std::vector<size_t> best(passages.size());
+  std::iota(best.begin(), best.end(), size_t{0});
+  std::erase_if(best, [&](size_t p) { return supports.support[p] <= 0 || equals.first(p) != p; });
+  const size_t num_best = std::min(best.size(), kFocusedPassages);
+  std::partial_sort(best.begin(), best.begin() + static_cast<ptrdiff_t>(num_best), best.end(),
+                    [&](size_t a, size_t b) {
+                      return supports.support[a] != supports.support[b]
+                                 ? supports.support[a] > supports.support[b]
+                                 : a < b;
+                    });
+  best.resize(num_best);
+  std::vector<bool> is_read(passages.size());
+  for (const size_t p : best) {
+    const size_t begin = p == 0 ? 0 : p - 1, end = std::min(p + 2, passages.size());
+    for (size_t i = begin; i < end; ++i) Mark(passages, i, is_read);
+  }
+  return TokensOf(passages, is_read, document.ranges());
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "focusing: out of memory");
+}
+
+}  // namespace lectern

@@ -1,0 +1,32 @@
+#include "engine/attention/given_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lectern {
+
+GivenRows::GivenRows(std::vector<bool> tokens)
+    : tokens_(std::move(tokens)),
+      num_tokens_(static_cast<size_t>(std::count(tokens_.begin(), tokens_.end(), true))),
+      selector_([this](uint32_t layer, const LookupArgs& args)
+                    -> Result<std::vector<HeadSelection>> { return Select(layer, args.heads); }) {}
+
+const std::vector<HeadSelection>& GivenRows::Select(uint32_t layer,
+                                                    std::span<const HeadIndex> heads) {
+  if (layers_.size() <= layer) layers_.resize(layer + 1);
+  std::vector<HeadSelection>& selections = layers_[layer];
+  if (!selections.empty()) return selections;
+  for (const HeadIndex& head : heads) {
+    HeadSelection& selection = selections.emplace_back();
+    selection.Clear(head.levels().size());
+    const std::span<const uint32_t> positions = head.positions();
+    for (uint32_t row = head.num_exact(); row < head.num_rows(); ++row) {
+      if (tokens_[positions[row]]) selection.rows.push_back(row);
+    }
+    const uint64_t row_bytes = head.dense_bytes() / head.num_rows();
+    selection.bytes = (head.num_exact() + selection.rows.size()) * row_bytes;
+  }
+  return selections;
+}
+
+}  // namespace lectern

@@ -1,0 +1,40 @@
+// Attends to given tokens of a document in every layer and kv head, in place of the rows that a
+// lookup would choose.
+#ifndef LECTERN_ENGINE_ATTENTION_GIVEN_ROWS_H_
+#define LECTERN_ENGINE_ATTENTION_GIVEN_ROWS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/attention/document_attention.h"
+#include "index/head_index.h"
+
+namespace lectern {
+
+// The rows of the given tokens, found layer by layer when they are first needed. One thread at a
+// time.
+class GivenRows {
+ public:
+  // `tokens` [tokens of the fixed context]: whether the token is read.
+  explicit GivenRows(std::vector<bool> tokens);
+  GivenRows(const GivenRows&) = delete;
+  GivenRows& operator=(const GivenRows&) = delete;
+
+  size_t num_tokens() const { return num_tokens_; }  // that are read
+  // Selects those rows beside sinks and window, and no tail: what is not read does not count. It
+  // refers to this object.
+  const Selector& selector() const { return selector_; }
+
+ private:
+  // The selections of a layer's kv heads; `heads`: the layer's.
+  const std::vector<HeadSelection>& Select(uint32_t layer, std::span<const HeadIndex> heads);
+
+  const std::vector<bool> tokens_;
+  const size_t num_tokens_;
+  std::vector<std::vector<HeadSelection>> layers_;  // [layers so far][kv heads]; empty: not yet
+  Selector selector_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ATTENTION_GIVEN_ROWS_H_
