@@ -29,8 +29,9 @@ inline constexpr double kMinPassageMass = 0.2;
 // first is returned and names the others' places. A passage's mass is its share of the text's.
 //
 // With words, passages are ranked by support plus kAttention times the logarithm of their mass
-// (evidence.cc). Those of at least kLeastScore are returned; if there are none, the best that share
-// words: they are the nearest ones, and HasEvidence says that they support nothing.
+// (evidence.cc). If the score of one of the best is at least kLeastScore, those of them that are not
+// far below (kLeastBeside) are returned; else all of them that share words: they are the nearest
+// ones, and HasEvidence says that they support nothing.
 // Without words, passages are ranked by mass; neighbours of one kind under one heading are joined
 // while they stay within kMaxPassageBytes and on one page, except those that have several places;
 // and those of at least kMinPassageMass are returned. Their score is 0.

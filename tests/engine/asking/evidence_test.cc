@@ -76,7 +76,7 @@ class EvidenceByWordsTest : public EvidenceTest {
 
 TEST_F(EvidenceByWordsTest, WordsDecideWhereAttentionDoesNot) {
   EXPECT_EQ(Find({0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1},
-                 {0, 0, 0, 20, 0, 0, 0, 4, 0, 0}),
+                 {0, 0, 0, 20, 0, 0, 0, 0.5, 0, 0}),
             (std::vector<std::string>{"Sentence d."}));
   EXPECT_TRUE(has_evidence_);
 }
