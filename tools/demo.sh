@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # Builds the tools, indexes a document and asks eight questions about it, each again in exact mode,
-# with all of the document's keys and values in view: tools/demo.sh [--small]
+# with all of the document's keys and values in view: tools/demo.sh [--real]
 #
-# The document is tools/demo/handbook.txt, the model SmolLM2-135M-Instruct with tools/reader/adapter. The
-# model is fetched once, 90 MB, and stays in the folder "lectern" of the user's cache. With --small, or
-# where it cannot be had, the bundled model is asked about tools/demo/document.txt.
+# The document is tools/demo/document.txt, the model the bundled one. With --real it is the member
+# handbook tools/demo/handbook.txt and SmolLM2-135M-Instruct with tools/reader/adapter, which is fetched
+# once, 90 MB, and stays in the folder "lectern" of the user's cache; where it cannot be had, the script
+# says so and goes on without --real.
 # Needs Debian 12, and root or sudo where packages are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/packages.sh
 . tools/fetch.sh
 
-is_small=
+is_small=1
 case "$*" in
   '') ;;
-  --small) is_small=1 ;;
+  --real) is_small= ;;
   *) sed -n '2,/^set/s/^# \?//p' "$0"; exit 2 ;;
 esac
 
