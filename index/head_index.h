@@ -96,12 +96,13 @@ class HeadIndex {
   bool has_row_codes() const { return row_codes_ != nullptr; }
   uint64_t row_code_bytes() const { return row_code_bytes_; }    // of one row
   uint64_t fine_code_bytes() const { return fine_code_bytes_; }  // of one row
-  // Row codes of stored rows from `row` on; the row must lie in a cluster. Verify first.
+  // Row codes of stored rows from `row` on, row_code_bytes() each (index/row_codes.h has their
+  // layout). Only where has_row_codes(), and for a row that lies in a cluster. VerifyRowCodes first.
   const std::byte* RowCodes(uint32_t row) const {
     return row_codes_ + (row - num_exact_) * row_code_bytes_;
   }
-  // Fine codes of stored rows from `row` on; the row must lie in a cluster. VerifyFineCodesFrom
-  // first.
+  // Fine codes likewise, fine_code_bytes() each; the signs of their numbers are in the row code.
+  // VerifyFineCodesFrom first.
   const std::byte* FineCodes(uint32_t row) const {
     return fine_codes_ + (row - num_exact_) * fine_code_bytes_;
   }

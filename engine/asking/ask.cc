@@ -317,7 +317,8 @@ void DocumentSession::AddEvidence(std::string_view question, const AskOptions& o
                                   Answer& answer) const {
   if (options.max_evidence == 0) return;
   auto evidence = EvidenceByWords(question, options, answer);
-  if (!evidence.ok()) {
+  const bool has_words = evidence.ok();
+  if (!has_words) {
     // The answer is there; words that cannot be read leave the choice of passages to attention.
     AddNote(answer, "passages were chosen without words: " + evidence.status().message());
     evidence = FindEvidence(PassagesOf(*document_), document_->ranges(), sums_.squares,
@@ -325,7 +326,7 @@ void DocumentSession::AddEvidence(std::string_view question, const AskOptions& o
   }
   answer.evidence = *std::move(evidence);
   answer.attention = FindAttended(document_->passages(), document_->ranges(), sums_.squares);
-  if (HasEvidence(answer.evidence)) return;
+  if (has_words ? HasEvidence(answer.evidence) : !answer.evidence.empty()) return;
   Warn(options, "no_evidence",
        answer.evidence.empty()
            ? "no passage of the document has to do with this answer"

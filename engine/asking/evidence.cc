@@ -155,8 +155,8 @@ std::vector<AttendedPassage> FindAttended(std::span<const Passage> passages,
 }
 
 bool HasEvidence(std::span<const Evidence> evidence) {
-  return std::ranges::any_of(
-      evidence, [](const Evidence& one) { return one.score >= kLeastScore || one.score == 0; });
+  return std::ranges::any_of(evidence,
+                             [](const Evidence& one) { return one.score >= kLeastScore; });
 }
 
 bool Spread::IsWide() const {

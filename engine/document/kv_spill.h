@@ -101,9 +101,11 @@ class KvSpill {
   // Takes over CosineSums of chunks that are done elsewhere, [chunks][layers], in place of all sums
   // of cosines so far; Advance must follow. Empty: nothing changes.
   void TakeSums(std::span<const double> sums);
-  // Abandoning a chunk half way restores checksums and sums to what they were at its beginning; the
-  // same tokens are then appended again, over the rows that were written.
+  // Remembers checksums and sums, for AbandonChunk. Call it before the first row of each chunk. It
+  // copies all sums: with squared_sums, 4 more bytes of memory per layer, kv head and token.
   void BeginChunk() { sums_before_chunk_ = sums_; }
+  // Restores what BeginChunk remembered; only until Advance or StartOver. The same tokens are then
+  // appended again, over the rows that were written.
   void AbandonChunk() { sums_ = sums_before_chunk_; }
   // Stores how many rows of each kv head will be kept, [layers][kv heads]; empty: not decided.
   // Durable with the next checkpoint; it is stored because deciding takes the rows of all layers.

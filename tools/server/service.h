@@ -58,7 +58,9 @@ class Service {
   // mistake of the request is a 400 (StatusResponse), an error of the engine a response of
   // Answering::ErrorResponse, something that is not there a 404. `id` is a name or an id; the
   // engine decides which. Only RemoveDocument, IndexDocument, CancelJob, EndSession, and Ask, which
-  // may begin a session, change anything.
+  // may begin a session, change what clients have; but every handler that opens a document may end
+  // idle sessions of any client where memory is short. Those that ask also give Answering's errors
+  // (503, 504, 499).
   HttpResponse Page(const HttpRequest&, const std::string&);
   HttpResponse PageCss(const HttpRequest&, const std::string&);
   HttpResponse TextJs(const HttpRequest&, const std::string&);

@@ -109,7 +109,7 @@ TEST_F(EvidenceByWordsTest, AttentionDecidesAloneWhereNoWordIsShared) {
   ASSERT_EQ(evidence.size(), 2u);
   EXPECT_EQ(evidence[0].text, "Sentence a. Sentence b.");
   EXPECT_EQ(evidence[0].score, 0);
-  EXPECT_TRUE(HasEvidence(evidence));
+  EXPECT_FALSE(HasEvidence(evidence));
 }
 
 TEST_F(EvidenceTest, NeighboursAreOnePassage) {
