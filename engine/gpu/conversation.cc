@@ -6,7 +6,7 @@
 namespace lectern {
 namespace {
 
-constexpr const char* kConversation = "the conversation";
+constexpr const char* kConversationRows = "the conversation";
 // Memory grows by so many tokens, so that it does not grow at each token. Chosen without
 // measurement.
 constexpr size_t kCapacityStep = 256;
@@ -31,7 +31,7 @@ Status DeviceConversation::Reserve(size_t num_kept, size_t num_tokens) {
   const WaitsForStream wait(*stream_);
   for (DeviceKvRows& rows : layers) {
     LECTERN_RETURN_IF_ERROR(rows.Reserve(*stream_, dtype_, config_.head_dim,
-                                         capacity * config_.num_kv_heads, kConversation));
+                                         capacity * config_.num_kv_heads, kConversationRows));
   }
   for (uint32_t layer = 0; layer < layers_.size(); ++layer) {
     for (size_t head = 0; head < config_.num_kv_heads; ++head) {
@@ -76,7 +76,7 @@ Status DeviceConversation::Append(uint32_t layer, size_t num_tokens, const float
                                   const float* values, uint32_t first) {
   const size_t count = num_tokens * config_.num_kv_heads * config_.head_dim;
   const WaitsForStream wait(*stream_);  // what is uploaded is read until then
-  LECTERN_RETURN_IF_ERROR(appended_.Reserve(*stream_, 2 * count, kConversation));
+  LECTERN_RETURN_IF_ERROR(appended_.Reserve(*stream_, 2 * count, kConversationRows));
   LECTERN_RETURN_IF_ERROR(appended_.Upload(*stream_, keys, count));
   LECTERN_RETURN_IF_ERROR(appended_.Upload(*stream_, values, count, count));
   LECTERN_RETURN_IF_ERROR(Store(stream_->stream(), layer, num_tokens, appended_.data(),
