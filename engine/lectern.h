@@ -229,7 +229,7 @@ struct Passage {            // lectern_evidence, without attention
 struct CitedSentence {
   uint64_t begin = 0, end = 0;  // bytes of the given text
   bool is_supported = false;    // the first passage's score is at least 0.25
-  std::vector<Passage> passages;  // the best first; empty: none shares a word with it
+  std::vector<Passage> passages;  // the best first; empty: none shares a word
 };
 struct CitedText {
   std::vector<CitedSentence> sentences;  // all of them
@@ -372,7 +372,7 @@ class Engine {
   Result<Session> Open(std::string_view document = {});
 
   // Finds the passages that support `text`, sentence by sentence, by words and without a model
-  // (lectern_cite). kInvalidArgument, kLimitExceeded (1 MiB), codes of Open but kModelMismatch.
+  // (lectern_cite). kInvalidArgument, kLimitExceeded (64 KiB), codes of Open but kModelMismatch.
   Result<CitedText> Cite(std::string_view document, std::string_view text,
                          const CiteOptions& options = {});
 

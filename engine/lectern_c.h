@@ -671,8 +671,8 @@ LECTERN_API const char* lectern_answer_note(const lectern_answer* answer, size_t
 LECTERN_API const char* lectern_answer_cli_note(const lectern_answer* answer, size_t* len);
 /* Warnings by stable names; more may be added:
  *  "whole_document"  the question draws on much of the document, and the budget on little
- *  "no_evidence"     no passage has a score of 0.25 or more; the evidence is the nearest passages
- *                    that share words with question and answer, if there are any
+ *  "no_evidence"     no passage has a score of 0.25 or more; the evidence is then the nearest
+ *                    passages, or, where no word is shared, those of most attention, if any
  *  "cpu_fallback"    the CPU did work that was left to choose or that the GPU's kernels lack
  *  "repetition"      the answer went round in a loop and was ended
  *  "low_budget"      at this kv_budget the answer is predicted to diverge from an exact one by more
@@ -713,9 +713,10 @@ typedef struct lectern_citation {
   size_t struct_size;
   uint64_t begin; /* bytes [begin, end) of the sentence in the given text */
   uint64_t end;
-  uint64_t is_supported; /* 1: the best passage's score is at least 0.25; an answer without such a
+  uint64_t is_supported; /* 1: the sentence's best score is at least 0.25; an answer without such a
                             passage has the warning "no_evidence" */
-  const lectern_evidence* evidence; /* mass 0; NULL: no passage shares a word with the sentence */
+  const lectern_evidence* evidence; /* mass 0; NULL: no passage shares a word with the
+                                       sentence or the question */
 } lectern_citation;
 /* `citation` and all that it points to: valid during the call. */
 typedef void (*lectern_citation_fn)(const lectern_citation* citation, void* user);
@@ -723,7 +724,7 @@ typedef void (*lectern_citation_fn)(const lectern_citation* citation, void* user
 /* Finds the passages of a document that support a text of any origin, such as another program's
  * answer, sentence by sentence. It compares words and needs no model. Calls back for each passage of
  * a sentence, the best first, sentences in their order; once for a sentence without a passage. `text`
- * and the question have at most 1 MiB each, UTF-8. `on_citation` and `json` may be NULL; json:
+ * and the question have at most 64 KiB each, UTF-8, and 1,000 sentences. `on_citation` and `json` may be NULL; json:
  * {"document","sentences":[{"begin","end","text","supported","evidence":[…]}],"offset_unit"}, where
  * evidence is as in lectern_answer_json without "mass" and offsets are in `unit`.
  * LECTERN_INVALID_ARGUMENT, LECTERN_LIMIT_EXCEEDED, else the codes of lectern_session_open but

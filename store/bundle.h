@@ -52,14 +52,14 @@ static_assert(sizeof(BundleEntry) == 24);
 // Writes the document of `row` as a new file at `path`, after it has verified every byte of the
 // shards. All or nothing: it writes "PATH.part", which it removes after an error, and renames that.
 // Needs no lock, because it leases the generation, which then stays. kInvalidArgument: `path` is
-// taken. kIoError: "PATH.part" is there already, perhaps left by a crash. kLocked: the generation
+// taken, or "PATH.part" is there, perhaps left by a crash. kLocked: the generation
 // is being removed. kMissingFile: it is gone. Codes of ReadGeneration; kNoSpace.
 Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
                       const std::string& path);
 
 // The result of an import.
 struct Imported {
-  // As the catalog has it now, except `names`: those before the import, none if it did not exist.
+  // As the catalog has it now.
   DocumentRow row;
   bool existed = false;  // true: the same document was there, and only its names were changed
   std::string note;      // ImportNames::note

@@ -49,10 +49,6 @@ std::string Digits(double number) {
 // each; longer answers take more later. Chosen without measurement.
 constexpr uint64_t kReservedTokens = 1024, kReservedBytes = 8;
 
-// The budget that a focused pass is planned with. Any share below 1 will do: the given rows are read
-// whatever it says.
-constexpr double kFocusedBudget = 0.5;
-
 Status InvalidOption(const char* param, const Message& message) {
   return Status(Code::kInvalidArgument, message).WithParam(param);
 }
@@ -238,7 +234,7 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
                                                         const AskOptions& options, double& budget,
                                                         Answer& answer) {
   totals_.in_prefill = true;
-  const bool exact = document_->ReadsAll(budget);
+  const bool exact = ReadsAll(budget);
   sums_.masses.assign(exact ? 0 : document_->tokens().size(), 0.0);
   sums_.document_mass = 0;
   auto logits = Step(ids, budget, options.tail, options.cancel);
@@ -280,23 +276,22 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   return Step(ids, budget, options.tail, options.cancel);
 }
 
-Status DocumentSession::Focus(std::string_view question, const AskOptions& options, double& budget,
+Status DocumentSession::Focus(std::string_view question, const AskOptions& options,
                               Answer& answer) {
-  focus_.reset();
-  if (options.focus != "only" || options.kv_budget == 1) return {};
+  const bool is_wanted = options.focus == "only" && options.kv_budget != 1;
+  if (!is_wanted || !document_->has_clusters()) focus_.reset();
+  if (!is_wanted) return {};
   if (options.max_missed) {
     return InvalidOption("focus", OptionName("focus") + " only and " + OptionName("max_missed") +
                                       " exclude each other: what is not read is not estimated");
   }
   if (!document_->has_clusters()) return {};  // it is short, and read whole
   LECTERN_ASSIGN(std::vector<bool> tokens, FocusTokens(*document_, question));
-  focus_.emplace(std::move(tokens));
-  if (focus_->num_tokens() == 0) {
-    focus_.reset();
+  if (std::ranges::find(tokens, true) != tokens.end()) {
+    focus_.emplace(std::move(tokens), document_->num_layers());
+  } else if (!focus_) {  // else a follow-up such as "And when?": about the passages of before
     AddNote(answer, "no passage shares a word with the question, which is read without focus");
-    return {};
   }
-  budget = kFocusedBudget;
   return {};
 }
 
@@ -479,7 +474,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
   Answer answer;
-  LECTERN_RETURN_IF_ERROR(Focus(question, options, budget, answer));
+  LECTERN_RETURN_IF_ERROR(Focus(question, options, answer));
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plans_.pass).status());
   const bool is_first = said_.fed.ids.empty();
   if (!is_first && !options.history.is_empty()) {
@@ -521,10 +516,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   // them.
   answer.question_tokens = next.rest.ids.size();
   answer.timings_ms.open = open_ms_;
-  if (!document_->ReadsAll(budget) && !IsMeasured(*document_, options.tail)) {
+  if (!ReadsAll(budget) && !IsMeasured(*document_, options.tail)) {
     chosen.divergence.reset();
   }
-  if (options.kv_budget == kAutoBudget && !chosen.is_auto) {
+  if (options.kv_budget == kAutoBudget && !chosen.is_auto && !focus_) {
     AddNote(answer, "the document was indexed before budgets were measured and is read at its own, " +
                         Digits(budget) + "; a change of its plan to " +
                         OptionName("kv_budget", "auto") + " measures it");
@@ -556,14 +551,13 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     answer.timings_ms.per_token = (answer.timings_ms.total - answer.timings_ms.first_token) / steps;
     answer.kv.read_fraction_decode = totals_.decode_fraction / steps;
   }
-  const bool exact = document_->ReadsAll(budget);
+  const bool exact = ReadsAll(budget);
   answer.kv.budget =
       exact && document_->retention().keeps_all() ? 1.0f : static_cast<float>(budget);
   answer.kv.rule = exact ? "exact" : focus_ ? "words" : options.rule;
   answer.kv.divergence = exact ? 0 : chosen.divergence;
   if (focus_) {
-    answer.kv.budget = static_cast<float>(focus_->num_tokens()) /
-                       static_cast<float>(document_->tokens().size());
+    answer.kv.budget = static_cast<float>(totals_.prefill_fraction);
   } else if (!exact) {
     answer.kv.layer_budget = policies.layers;
     answer.kv.head_budget = policies.heads;

@@ -162,11 +162,12 @@ class DocumentSession : public Session {
                                                     std::span<const int32_t> ids,
                                                     const AskOptions& options, double& budget,
                                                     Answer& answer);
-  // Sets focus_ for the question, as options.focus says, and with it `budget` to kFocusedBudget.
-  // Notes in `answer` where no passage shares a word with the question, which is then read without
-  // focus. kInvalidArgument where other options exclude it; codes of FocusTokens.
-  Status Focus(std::string_view question, const AskOptions& options, double& budget,
-               Answer& answer);
+  // Sets focus_ for the question, as options.focus says. A question of no telling words keeps that
+  // of the question before; where there was none, it is read without focus, which `answer` notes.
+  // kInvalidArgument where other options exclude it; codes of FocusTokens.
+  Status Focus(std::string_view question, const AskOptions& options, Answer& answer);
+  // Whether a pass at this budget reads every row: Document::ReadsAll without a focus.
+  bool ReadsAll(double kv_budget) const { return !focus_ && document_->ReadsAll(kv_budget); }
   // Passages by words and attention. Codes of Document::words, WordSupport and AddHighlights.
   Result<std::vector<Evidence>> EvidenceByWords(std::string_view question,
                                                 const AskOptions& options,

@@ -153,8 +153,9 @@ Result<WordSupport> WordSupport::Create(const WordIndex& index, std::string_view
     return Status(Code::kInvalidArgument, "the word index has other passages");
   }
   WordSupport words(index, text, passages);
-  words.has_question_ = !question.empty();
   LECTERN_ASSIGN(words.of_question_, index.Score(question));
+  const auto is_above = [](float score) { return score > 0; };
+  words.has_question_ = std::ranges::any_of(words.of_question_.covered, is_above);
   return words;
 } catch (const std::bad_alloc&) {
   return Status(Code::kOutOfMemory, "citing: out of memory");
@@ -173,7 +174,8 @@ Result<WordSupport::Supports> WordSupport::Of(std::string_view claim) const try 
                                     Candidates(of_claim, of_question_), features));
   const double telling = claim_words.distinct_total / (claim_words.distinct_total + kCommonClaim);
   // Words such as "no" are everywhere, and the index does not look for them.
-  const bool is_common = claim_words.distinct_total < kCommonClaim / 2;
+  const bool is_common =
+      !claim_words.words.empty() && claim_words.distinct_total < kCommonClaim / 2;
   Supports supports;
   for (size_t p = 0; p < passages_.size(); ++p) {
     SupportFeatures& f = features[p];
@@ -221,7 +223,9 @@ Result<std::vector<CitedPassage>> Cite(const WordSupport& words, const EqualPass
   for (uint32_t p = 0; p < support.size(); ++p) {
     if (support[p] > 0) best.push_back(p);
   }
+  const auto& likely = supports.probability;
   std::sort(best.begin(), best.end(), [&](uint32_t a, uint32_t b) {
+    if (likely[a] != likely[b]) return likely[a] > likely[b];
     return support[a] != support[b] ? support[a] > support[b] : a < b;
   });
   std::vector<CitedPassage> citations;

@@ -71,7 +71,7 @@ class WordSupport {
 // With four sentences, as many of 131 right answers of four models had evidence as with all.
 inline constexpr size_t kMostSentences = 4;
 
-// The passages with the most support for a claim, best first, at most `most`. Passages that share no
+// The likeliest passages for a claim, at most `most`. Passages that share no
 // word with claim or question are left out; of passages that are `equals`, one is taken. Errors as
 // WordSupport. Accuracy: cite.cc, and for your own documents tests/evaluation/cite_accuracy.cc.
 Result<std::vector<CitedPassage>> Cite(const WordSupport& words, const EqualPassages& equals,

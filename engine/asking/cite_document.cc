@@ -18,7 +18,9 @@ Status CheckRequest(const CiteRequest& request) {
     return Status(Code::kInvalidArgument, std::move(message)).WithParam(std::move(param));
   };
   if (request.text.size() > kMaxCitedBytes || request.question.size() > kMaxCitedBytes) {
-    return Status(Code::kLimitExceeded, "a text to be cited and its question have at most 1 MiB");
+    return Status(Code::kLimitExceeded,
+                  "a text to be cited and its question have at most 64 KiB each; cite a longer one "
+                  "in parts");
   }
   if (!IsValidUtf8(request.text)) return wrong("text", "is not valid UTF-8");
   if (!IsValidUtf8(request.question)) return wrong("question", "is not valid UTF-8");
@@ -37,7 +39,12 @@ Result<CitedText> CiteFromDocument(std::shared_ptr<const Document> document,
                  WordSupport::Create(*words, of_document.text, of_document.passages,
                                      request.question));
   CitedText result;
-  for (const Passage& sentence : SplitPassages(request.text, {})) {
+  const std::vector<Passage> sentences = SplitPassages(request.text, {});
+  if (sentences.size() > kMaxCitedSentences) {
+    return Status(Code::kLimitExceeded, "a text to be cited has at most 1,000 sentences; cite a "
+                                        "longer one in parts");
+  }
+  for (const Passage& sentence : sentences) {
     const std::string claim = PlainText(request.text, sentence);
     CitedSentence& cited = result.sentences.emplace_back();
     cited.begin = sentence.begin, cited.end = sentence.end;

@@ -77,6 +77,21 @@ std::vector<size_t> BestPassages(std::span<const double> masses, uint32_t max_pa
   return best;
 }
 
+// Puts the passage of the highest probability among the best in the place of the last one, unless it
+// is there: a whole answer may rank others before the passage of its one sentence that is supported.
+void KeepLikeliest(std::span<const double> probabilities, std::span<const double> scores,
+                   std::vector<size_t>& best) {
+  size_t likeliest = scores.size();
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const bool is_likelier =
+        likeliest == scores.size() || probabilities[i] > probabilities[likeliest];
+    if (scores[i] > 0 && is_likelier) likeliest = i;
+  }
+  if (best.empty() || std::ranges::find(best, likeliest) != best.end()) return;
+  *std::ranges::min_element(best, {}, [&](size_t i) { return scores[i]; }) = likeliest;
+  std::ranges::sort(best);
+}
+
 // Joins neighbours where `joins(first, next)` allows it; the result is in the order of mass.
 template <typename Joins>
 std::vector<Found> JoinNeighbours(const std::vector<size_t>& best, std::span<const double> masses,
@@ -106,15 +121,22 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
   const bool has_words = std::ranges::any_of(words.support, [](double s) { return s > 0; });
   std::vector<double> masses;
   const double total = Distribute(passages, ranges, mass, &masses);
+  // Equal passages are shown once: the one whose headings and neighbours fit best.
   const EqualPassages equals(document.text, passages);
-  for (size_t i = 0; i < passages.size(); ++i) {
-    if (equals.first(i) == i) continue;
-    masses[equals.first(i)] += masses[i];
-    masses[i] = 0;
+  std::vector<size_t> shown(passages.size());
+  std::iota(shown.begin(), shown.end(), size_t{0});
+  for (size_t i = 0; has_words && i < passages.size(); ++i) {
+    size_t& best = shown[equals.first(i)];
+    if (words.support[i] > words.support[best]) best = i;
   }
-  std::vector<double> scores = Scores(masses, total, has_words ? words.support : std::span<const double>());
+  std::vector<double> sums(passages.size());
+  for (size_t i = 0; i < passages.size(); ++i) sums[shown[equals.first(i)]] += masses[i];
+  masses = std::move(sums);
+  std::vector<double> scores =
+      Scores(masses, total, has_words ? words.support : std::span<const double>());
   for (size_t i = 0; i < scores.size(); ++i) {
-    if (equals.first(i) != i) scores[i] = 0;  // shown once, at its first place
+    const bool is_near = !has_words || words.support[i] > 0;
+    if (shown[equals.first(i)] != i || !is_near) scores[i] = 0;
   }
   // Support is of single passages, so that with words neighbours stay apart.
   const auto joins = [&](size_t a, size_t b) {
@@ -124,12 +146,14 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
            passages[b].end - passages[a].begin <= kMaxPassageBytes &&
            PageAt(document.pages, passages[a].begin) == PageAt(document.pages, passages[b].begin);
   };
+  std::vector<size_t> best = BestPassages(scores, max_passages);
+  if (has_words) KeepLikeliest(words.scores, scores, best);
   std::vector<Evidence> evidence;
-  for (const Found& found : JoinNeighbours(BestPassages(scores, max_passages), scores, joins)) {
+  for (const Found& found : JoinNeighbours(best, scores, joins)) {
     double of_found = 0;
     for (size_t i = found.first; i < found.last; ++i) of_found += masses[i];
     const double share = total > 0 ? std::min(1.0, of_found / total) : 0;
-    if (has_words ? words.support[found.first] <= 0 : share < kMinPassageMass) continue;
+    if (!has_words && share < kMinPassageMass) continue;
     evidence.push_back(MakeEvidence(document, equals, found.first, found.last));
     evidence.back().mass = static_cast<float>(share);
     if (has_words) evidence.back().score = static_cast<float>(words.scores[found.first]);

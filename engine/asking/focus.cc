@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <new>
+#include <functional>
 #include <numeric>
+#include <set>
 #include <span>
 
 #include "engine/asking/cite.h"
@@ -43,20 +45,19 @@ Result<std::vector<bool>> FocusTokens(const Document& document, std::string_view
   LECTERN_ASSIGN(const WordSupport support,
                  WordSupport::Create(*words, document.text(), passages, question));
   LECTERN_ASSIGN(const WordSupport::Supports supports, support.Of(""));
-  const EqualPassages equals(document.text(), passages);
   std::vector<size_t> best(passages.size());
   std::iota(best.begin(), best.end(), size_t{0});
-  std::erase_if(best, [&](size_t p) { return supports.support[p] <= 0 || equals.first(p) != p; });
-  const size_t num_best = std::min(best.size(), kFocusedPassages);
-  std::partial_sort(best.begin(), best.begin() + static_cast<ptrdiff_t>(num_best), best.end(),
-                    [&](size_t a, size_t b) {
-                      return supports.support[a] != supports.support[b]
-                                 ? supports.support[a] > supports.support[b]
-                                 : a < b;
-                    });
-  best.resize(num_best);
+  std::erase_if(best, [&](size_t p) { return supports.support[p] <= 0; });
+  LECTERN_ASSIGN(const auto telling, words->ContentWords(question));
+  if (telling.empty()) best.clear();  // "And when was it?" points nowhere
+  std::ranges::stable_sort(best, std::ranges::greater(),
+                           [&](size_t p) { return supports.support[p]; });
+  const EqualPassages equals(document.text(), passages);
+  std::set<size_t> chosen;  // one of equal passages, the best
   std::vector<bool> is_read(passages.size());
   for (const size_t p : best) {
+    if (chosen.size() == kFocusedPassages) break;
+    if (!chosen.insert(equals.first(p)).second) continue;
     const size_t begin = p == 0 ? 0 : p - 1, end = std::min(p + 2, passages.size());
     for (size_t i = begin; i < end; ++i) Mark(passages, i, is_read);
   }

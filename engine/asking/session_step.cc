@@ -18,8 +18,10 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   const size_t past = conversation_.num_tokens();
   LECTERN_RETURN_IF_ERROR(
       conversation_.Place(past + ids.size(), settings_.max_session_rows == 0));
-  LECTERN_ASSIGN(const BudgetPlan* const budgets,
-                 PlanFor(*document_, kv_budget, tail, plans_.pass));
+  const BudgetPlan* budgets = focus_ ? &focus_->plan() : nullptr;
+  if (!focus_) {
+    LECTERN_ASSIGN(budgets, PlanFor(*document_, kv_budget, tail, plans_.pass));
+  }
   const std::vector<float> weights =
       RowWeights(ids.size(), query_group(), document_->shape().num_tokens);
   LECTERN_ASSIGN(StepAttention* const attention,

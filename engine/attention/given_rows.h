@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/attention/document_attention.h"
+#include "index/budget_plan.h"
 #include "index/head_index.h"
 
 namespace lectern {
@@ -15,12 +16,14 @@ namespace lectern {
 // time.
 class GivenRows {
  public:
-  // `tokens` [tokens of the fixed context]: whether the token is read.
-  explicit GivenRows(std::vector<bool> tokens);
+  // `tokens` [tokens of the fixed context]: whether the token is read. `num_layers`: the model's.
+  GivenRows(std::vector<bool> tokens, size_t num_layers);
   GivenRows(const GivenRows&) = delete;
   GivenRows& operator=(const GivenRows&) = delete;
 
   size_t num_tokens() const { return num_tokens_; }  // that are read
+  // Shares of every layer that are below 1, so that no layer is read whole instead.
+  const BudgetPlan& plan() const { return plan_; }
   // Selects those rows beside sinks and window, and no tail: what is not read does not count. It
   // refers to this object.
   const Selector& selector() const { return selector_; }
@@ -31,6 +34,7 @@ class GivenRows {
 
   const std::vector<bool> tokens_;
   const size_t num_tokens_;
+  const BudgetPlan plan_;
   std::vector<std::vector<HeadSelection>> layers_;  // [layers so far][kv heads]; empty: not yet
   Selector selector_;
 };

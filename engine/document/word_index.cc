@@ -9,6 +9,7 @@
 #include <mutex>
 #include <numeric>
 #include <new>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -501,14 +502,15 @@ Result<std::vector<ByteRange>> WordIndex::FindWords(
 
 Result<std::vector<double>> WordIndex::Weigh(const std::vector<std::string>& words) const {
   std::lock_guard lock(database_->mutex());
+  std::unordered_map<std::string_view, double> known;  // counting a word costs as many places
   std::vector<double> weights;
   for (const std::string& word : words) {
-    if (database_->IsStop(word)) {
-      weights.push_back(kStopWordWeight);
-    } else {
+    const auto [found, is_new] = known.try_emplace(word, kStopWordWeight);
+    if (is_new && !database_->IsStop(word)) {
       LECTERN_ASSIGN(const size_t with_word, database_->CountPassages(word));
-      weights.push_back(InverseDocumentFrequency(num_passages(), with_word));
+      found->second = InverseDocumentFrequency(num_passages(), with_word);
     }
+    weights.push_back(found->second);
   }
   return weights;
 }

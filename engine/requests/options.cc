@@ -503,6 +503,7 @@ std::span<const CiteOptionRow> CiteOptionRows() {
         .kind = OptionKind::kWhole,
         .surfaces = kRequest,
         .range = {.least = 1, .most = 100},
+        .most_of_request = 16,
         .help = "Most passages of the document to show for each sentence",
         .default_text = "3",
         .value_name = "N"},

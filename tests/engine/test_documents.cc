@@ -168,10 +168,10 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
   return result;
 }
 
-Indexed::Indexed(const std::string& model, const std::string& text) {
+Indexed::Indexed(const std::string& model, const std::string& text, IndexOptions options) {
   engine_ =
       std::move(Engine::Create({.store = store_.path(), .model = model, .num_threads = 2})).value();
-  const auto report = engine_->Index(text, {});
+  const auto report = engine_->Index(text, options);
   EXPECT_TRUE(report.ok()) << report.status().message();
 }
 

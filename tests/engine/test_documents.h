@@ -46,7 +46,8 @@ void WriteWholeFile(const std::string& path, const std::string& bytes);
 // test.
 class Indexed {
  public:
-  Indexed(const std::string& model, const std::string& text);
+  // `options`: without a name.
+  Indexed(const std::string& model, const std::string& text, IndexOptions options = {});
   std::unique_ptr<DocumentSession> Open();
 
  private:

@@ -58,13 +58,16 @@ std::string AnswerBody(const api::Answer& answer, lectern_offset_unit unit,
 // The data of an event with a piece of text.
 std::string TextBody(std::string_view piece) { return Json(Json::Object{{"text", piece}}).Dump(); }
 
-// The member "evidence" of an answer alone: the data of the event "passages". The limits are above
+// The members "evidence" and "warnings" of an answer alone: the data of the event "passages". The limits are above
 // any answer's: it is the engine's own JSON.
 std::string PassagesBody(const std::string& answer) {
   const auto json =
       ParseJson(answer, {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24});
-  const Json* const evidence = json.ok() ? json.value().Find("evidence") : nullptr;
-  return Json(Json::Object{{"evidence", evidence ? *evidence : Json(Json::Array())}}).Dump();
+  Json::Object body = {{"evidence", Json::Array()}, {"warnings", Json::Array()}};
+  for (auto& [name, value] : body) {
+    if (const Json* const member = json.ok() ? json.value().Find(name) : nullptr) value = *member;
+  }
+  return Json(std::move(body)).Dump();
 }
 
 }  // namespace

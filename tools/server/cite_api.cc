@@ -21,8 +21,7 @@ HttpResponse AnswerCite(api::Engine& engine, Answering& answering, const HttpReq
   if (Status status = fields->Finish(); !status.ok()) return StatusResponse(status, request);
   auto cited = engine.Cite(document, text, options);
   if (!cited.ok()) return answering.ErrorResponse(cited.error(), request);
-  auto json = api::SetString(cited->json, "id", request.request_id);
-  return JsonResponse(json.ok() ? *json : cited->json);
+  return JsonResponse("{\"id\":" + Json(request.request_id).Dump() + "," + cited->json.substr(1));
 }
 
 }  // namespace lectern::server

@@ -1,6 +1,7 @@
 // POST /v1/responses, as OpenAI's clients speak it
 // (https://platform.openai.com/docs/api-reference/responses): stateless, text in and text out, with
 // the passages that the answer draws on as file citations. OPENAI.md lists every field.
+#include "engine/requests/requests.h"
 #include "tools/server/conversation.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
@@ -105,6 +106,9 @@ Json Annotations(const Json& receipt, const std::string& filename) {
   const Json *const evidence = receipt.Find("evidence"), *const document = receipt.Find("document");
   if (!evidence || !evidence->array() || !document) return Json(std::move(annotations));
   for (const Json& passage : *evidence->array()) {
+    const Json* const score = passage.Find("score");
+    const double likely = score ? score->number().value_or(0) : 0;
+    if (likely > 0 && likely < kLeastScore) continue;  // 0: words were not compared
     annotations.emplace_back(Json::Object{{"type", "file_citation"},
                                           {"file_id", *document},
                                           {"filename", filename},

@@ -99,6 +99,9 @@ TEST_F(CiteDocumentTest, RefusesWhatItCannotCite) {
   EXPECT_EQ(CiteText("ferry", "\xC3").status().param(), "question");
   EXPECT_EQ(CiteText("ferry", "", 0).status().param(), "max_evidence");
   EXPECT_EQ(CiteText("ferry", "", 101).status().param(), "max_evidence");
+  std::string many;
+  for (size_t i = 0; i <= kMaxCitedSentences; ++i) many += "a\n\n";
+  EXPECT_EQ(CiteText(many).status().code(), Code::kLimitExceeded);
   EXPECT_EQ(CiteText(std::string(kMaxCitedBytes + 1, 'a')).status().code(), Code::kLimitExceeded);
   EXPECT_EQ(engine_->Cite("village", {"ferry", "", 1}).status().code(), Code::kNotFound);
 }

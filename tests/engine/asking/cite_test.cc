@@ -132,6 +132,34 @@ TEST(CiteTest, TakesTheBestOfAnAnswersSentences) {
   EXPECT_EQ(words->OfAnswer("")->probability, words->Of("")->probability);
 }
 
+// A heading has the question's words; the sentence below it has the answer's, too.
+TEST(CiteTest, TheLikeliestPassageComesFirst) {
+  const Sample lease({"Repairs of the roof and the windows",
+                      "The landlord pays for them within 14 days.",
+                      "Nobody may keep a goat in the flat."});
+  const auto citations = lease.CiteMost("The landlord pays.",
+                                        "Who is responsible for repairs of the roof and windows?");
+  EXPECT_EQ(citations[0].passage, 1u);
+  for (size_t i = 1; i < citations.size(); ++i) {
+    EXPECT_LE(citations[i].score, citations[i - 1].score);
+  }
+}
+
+TEST(CiteTest, AnEmptyAnswerIsNotStated) {
+  const Sample town(kTown);
+  for (const char* nothing : {"", "\u2026"}) {
+    const auto citations = town.CiteMost(nothing, "Who designed the mill at Osk?");
+    EXPECT_LT(citations[0].score, kLeastScore) << nothing;
+  }
+}
+
+TEST(CiteTest, AQuestionOfOtherWordsIsNone) {
+  const Sample town(kTown);
+  const double alone = town.CiteMost("slates", "")[0].score;
+  EXPECT_EQ(town.CiteMost("slates", " ")[0].score, alone);
+  EXPECT_EQ(town.CiteMost("slates", "Qu'est-ce?")[0].score, alone);
+}
+
 TEST(CiteTest, AQuestionsPassageDoesNotStateEveryAnswer) {
   const Sample town(kTown);
   const std::string question = "In which year was the mill at Osk designed?";

@@ -91,6 +91,11 @@ TEST_F(EvidenceByWordsTest, BothRank) {
             (std::vector<std::string>{"Sentence c.", "Sentence b.", "Sentence a."}));
 }
 
+TEST_F(EvidenceByWordsTest, PassagesWithoutAWordTakeNoPlace) {
+  EXPECT_EQ(Find({0.9, 0.05, 0.05, 0}, {0, 0.5, 0, 0}),
+            (std::vector<std::string>{"Sentence b."}));
+}
+
 // Some models always look at the same few passages.
 TEST_F(EvidenceByWordsTest, AttentionAloneIsNoEvidence) {
   EXPECT_EQ(Find({0.9, 0.1, 0, 0}, {1, 4, 3, 0}),

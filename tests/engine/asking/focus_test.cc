@@ -66,7 +66,7 @@ TEST(FocusTest, AnswersFromThemAndSaysSo) {
   EXPECT_EQ(exact->kv.rule, "exact");
   EXPECT_EQ(exact->kv.budget, 1);
   EXPECT_EQ(answer->kv.rule, "words");
-  EXPECT_LT(answer->kv.budget, 0.1f);
+  EXPECT_LT(answer->kv.budget, 0.2f);
   EXPECT_GT(answer->kv.read_fraction_prefill, 0);
   EXPECT_LT(answer->kv.read_fraction_prefill, 0.2);
   EXPECT_FALSE(answer->kv.missed_mass_estimate);
@@ -88,6 +88,36 @@ TEST(FocusTest, IsOffWhereNoWordIsShared) {
   const auto unfocused = session->Ask(kFact, AskOptions());
   ASSERT_TRUE(unfocused.ok());
   EXPECT_EQ(unfocused->kv.rule, "default");
+}
+
+// A follow-up of stop words is about the passages of the question before.
+TEST(FocusTest, AFollowUpWithoutWordsKeepsIt) {
+  const auto session = DemoDocument().Open();
+  const auto first = session->Ask(kFact, Focused());
+  ASSERT_TRUE(first.ok());
+  const auto next = session->Ask("And why is it so?", Focused());
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_EQ(next->kv.rule, "words");
+  EXPECT_NEAR(next->kv.budget, first->kv.budget, 1e-6);
+  const auto alone = DemoDocument().Open()->Ask("And why is it so?", Focused());
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(alone->kv.rule, "default");
+}
+
+// Neither a plan that fills layers nor a document that keeps few rows is read whole instead.
+TEST(FocusTest, HoldsWhateverThePlanAndTheKeptShareAre) {
+  AskOptions options = Focused(2);
+  options.layer_budget = "dense-first";
+  const auto dense_first = DemoDocument().Open()->Ask(kFact, options);
+  ASSERT_TRUE(dense_first.ok()) << dense_first.status().message();
+  EXPECT_LT(dense_first->kv.read_fraction_prefill, 0.2);
+  IndexOptions kept;
+  kept.retention = {0.4, "kv-compress"};
+  Indexed indexed(ReaderModel(), ReadWholeFile(SourcePath("tools/demo/document.txt")), kept);
+  const auto answer = indexed.Open()->Ask(kFact, Focused(2));
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  EXPECT_EQ(answer->kv.rule, "words");
+  EXPECT_LT(answer->kv.read_fraction_prefill, 0.2);
 }
 
 TEST(FocusTest, ExcludesALimitOfMissedAttention) {
