@@ -351,8 +351,8 @@ struct CiteRequest {
   std::string question;  // which `text` answers; empty: not known, and citations are less sure
   uint32_t max_evidence = 3;  // passages of each sentence, 1..100
 };
-// Of `text`, and of `question`; and of sentences, which take 1 to 3 ms each on a document of 100,000
-// tokens.
+// Largest `text` and `question`, and most sentences, each of which takes 1 to 3 ms on a document of
+// 100,000 tokens.
 inline constexpr size_t kMaxCitedBytes = 64 << 10, kMaxCitedSentences = 1000;
 
 // A sentence of the text that was cited.

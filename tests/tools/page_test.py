@@ -280,6 +280,9 @@ class PageTest(unittest.TestCase):
         self.assertTrue(turn.find_element(By.CSS_SELECTOR, ".answer").text)
         passages = turn.find_elements(By.CSS_SELECTOR, ".passages button")
         self.assertIn(FACT, passages[0].text)
+        self.assertIn("% likely", passages[0].text)
+        self.assertTrue(passages[0].find_elements(By.TAG_NAME, "b"))  # words that are shared
+        self.assertIn("Passages that support it", turn.text)
         marks = [mark.text for mark in self.all("#text mark")]
         self.assertTrue(any(FACT in mark for mark in marks), marks)
         [current] = self.all("#text mark.current")  # the best passage, at once
