@@ -278,7 +278,11 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
 
 Status DocumentSession::Focus(std::string_view question, const AskOptions& options,
                               Answer& answer) {
-  const bool is_wanted = options.focus == "only" && options.kv_budget != 1;
+  const bool is_plain = (options.kv_budget == 0 || options.kv_budget == kAutoBudget) &&
+                        options.rule == "default" && !options.max_missed;
+  const bool is_implied = options.focus == "auto" && is_plain && model_->adapter() != nullptr &&
+                          model_->adapter()->wants_focus();
+  const bool is_wanted = is_implied || (options.focus == "only" && options.kv_budget != 1);
   if (!is_wanted || !document_->has_clusters()) focus_.reset();
   if (!is_wanted) return {};
   if (options.max_missed) {
@@ -289,7 +293,7 @@ Status DocumentSession::Focus(std::string_view question, const AskOptions& optio
   LECTERN_ASSIGN(std::vector<bool> tokens, FocusTokens(*document_, question));
   if (std::ranges::find(tokens, true) != tokens.end()) {
     focus_.emplace(std::move(tokens), document_->num_layers());
-  } else if (!focus_) {  // else a follow-up such as "And when?": about the passages of before
+  } else if (!focus_ && !is_implied) {  // else a follow-up such as "And when?": about the passages of before
     AddNote(answer, "no passage shares a word with the question, which is read without focus");
   }
   return {};

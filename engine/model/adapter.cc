@@ -19,6 +19,8 @@ namespace lectern {
 namespace {
 
 constexpr char kConfigFile[] = "adapter_config.json", kTensorFile[] = "adapter_model.safetensors";
+// Lectern's own file beside PEFT's, which would refuse a member that it does not know.
+constexpr char kOwnFile[] = "lectern.json";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr size_t kAlignment = 64;  // of a matrix in memory: a cache line
 constexpr uint64_t kMaxRank = 4096;
@@ -128,6 +130,7 @@ class AdapterLoader {
     LECTERN_RETURN_IF_ERROR(ReadTables());
     auto adapter = std::make_shared<Adapter>();
     adapter->path_ = path_;
+    adapter->wants_focus_ = wants_focus_;
     adapter->layers_.resize(config_.num_layers);
     adapter_ = adapter.get();
     if (pairs_.empty()) return Malformed(file_.path, "no tensor of it is a pair of LoRA");
@@ -152,12 +155,14 @@ class AdapterLoader {
       const size_t slash = path_.rfind('/');
       folder = slash == path_.npos ? "." : path_.substr(0, slash);
       LECTERN_RETURN_IF_ERROR(ReadConfig(folder));
+      LECTERN_RETURN_IF_ERROR(ReadOwnSettings(folder));
       return ReadSafetensors(path_);
     }
     if (info.type != FileInfo::Type::kDirectory) {
       return Status(Code::kNotFound, "there is no adapter " + path_).WithParam("adapter");
     }
     LECTERN_RETURN_IF_ERROR(ReadConfig(folder));
+    LECTERN_RETURN_IF_ERROR(ReadOwnSettings(folder));
     return ReadSafetensors(folder + "/" + kTensorFile);
   }
 
@@ -165,6 +170,25 @@ class AdapterLoader {
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) return Status(Code::kNotFound, "there is no file " + path).WithParam("adapter");
     LECTERN_ASSIGN(file_, OpenModelFile(env_, path, io_));
+    return {};
+  }
+
+  // {"focus": "only"}: the adapter was trained to answer from few passages. The file need not be there.
+  Status ReadOwnSettings(const std::string& folder) {
+    const std::string path = folder + "/" + kOwnFile;
+    LECTERN_ASSIGN(const bool exists, env_.Exists(path));
+    if (!exists) return {};
+    LECTERN_RETURN_IF_ERROR(Open(path));
+    const MappedFile& map = *file_.map;
+    if (map.size() > kMaxConfigBytes) return Malformed(path, "it has more than 1 MiB");
+    LECTERN_RETURN_IF_ERROR(map.Load(0, map.size()));
+    const auto json = ParseJson({reinterpret_cast<const char*>(map.data()), map.size()});
+    if (!json.ok()) return Malformed(path, "it is not JSON: " + json.status().message());
+    const Json* const focus = json->Find("focus");
+    if (!focus || focus->is_null()) return {};
+    const bool is_known = focus->string() && (*focus->string() == "only" || *focus->string() == "off");
+    if (!is_known) return Malformed(path, "focus is neither \"only\" nor \"off\"");
+    wants_focus_ = *focus->string() == "only";
     return {};
   }
 
@@ -438,6 +462,7 @@ class AdapterLoader {
   const Io io_;
   TensorFiles::File file_;
   Pairs pairs_;
+  bool wants_focus_ = false;
   Scaling scaling_;
   bool has_neighbours_ = false;  // of the adapter's own order
   Adapter* adapter_ = nullptr;

@@ -52,6 +52,9 @@ class Adapter {
   const std::string& path() const { return path_; }
   size_t num_matrices() const { return num_matrices_; }  // that it adds to
   size_t largest_rank() const { return largest_rank_; }
+  // Whether questions are read with a focus unless they say otherwise (AskOptions::focus): the
+  // folder has a file lectern.json with {"focus": "only"}. No part of the digest.
+  bool wants_focus() const { return wants_focus_; }
   uint64_t bytes() const { return memory_.size(); }
   // SHA-256 of all that it adds: part of the model's fingerprint.
   const std::array<uint8_t, 32>& digest() const { return digest_; }
@@ -62,6 +65,7 @@ class Adapter {
   std::vector<std::byte> memory_;
   std::vector<LayerAdapter> layers_;
   size_t num_matrices_ = 0, largest_rank_ = 0;
+  bool wants_focus_ = false;
   std::array<uint8_t, 32> digest_{};
 };
 

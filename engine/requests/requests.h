@@ -278,10 +278,12 @@ struct AskOptions {
   // "top-p" (those that hold the share `mass` of the attention, whatever kv_budget says).
   std::string rule = "default";
   double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
+  // "auto": "only" where the model's adapter was trained for it (Adapter::wants_focus) and the
+  // question names no budget, rule or max_missed, else "off".
   // "only": the question and the answer read the passages that the question's words point to, and
   // nothing else (engine/asking/focus.h). A document without clusters is read whole. "off": the rule
   // chooses.
-  std::string focus = "off";
+  std::string focus = "auto";
   // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
   // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",
   // "kv-compress"); empty: the document's.

@@ -177,6 +177,45 @@ TEST_F(AdapterFilesTest, MissingAndDamagedFilesAreNamed) {
   ExpectRefused(Code::kUnsupportedModel, "it is no adapter", TinyGguf());
 }
 
+TEST_F(AdapterFilesTest, ItsOwnSettingsAreRead) {
+  const std::string path = folder_.path() + "/lectern.json";
+  for (const char* fine : {"{}", "{\"focus\":null}", "{\"focus\":\"off\",\"more\":1}"}) {
+    WriteWholeFile(path, fine);
+    EXPECT_TRUE(Load().ok()) << fine;
+  }
+  for (const char* wrong : {"", "[", "{\"focus\":\"words\"}", "{\"focus\":true}"}) {
+    WriteWholeFile(path, wrong);
+    ExpectRefused(Code::kMalformedModel, "lectern.json");
+  }
+}
+
+// An adapter may ask for focused reading, which a question's own options go before.
+TEST_F(AdapterFilesTest, QuestionsHaveTheFocusThatItAsksFor) {
+  WriteWholeFile(folder_.path() + "/lectern.json", "{\"focus\":\"only\"}");
+  const TempFolder store;
+  const auto engine = std::move(Engine::Create({.store = store.path(),
+                                                .model = TinyModel(),
+                                                .num_threads = 2,
+                                                .adapter = folder_.path()}))
+                          .value();
+  ASSERT_TRUE(engine->Index(InventedText(9000, 3), {}).ok());
+  const auto rule = [&](const std::function<void(AskOptions&)>& change) {
+    AskOptions options;
+    options.max_tokens = 1;
+    change(options);
+    const auto answer = (*engine->Open(""))->Ask("Which quiet farmer crossed the river?", options);
+    EXPECT_TRUE(answer.ok()) << answer.status().message();
+    return answer->kv.rule;
+  };
+  EXPECT_EQ(rule([](AskOptions&) {}), "words");
+  EXPECT_EQ(rule([](AskOptions& o) { o.kv_budget = kAutoBudget; }), "words");
+  EXPECT_EQ(rule([](AskOptions& o) { o.focus = "off"; }), "default");
+  EXPECT_EQ(rule([](AskOptions& o) { o.kv_budget = 0.5f; }), "default");
+  EXPECT_EQ(rule([](AskOptions& o) { o.kv_budget = 1; }), "exact");
+  EXPECT_EQ(rule([](AskOptions& o) { o.rule = "cap"; }), "cap");
+  EXPECT_EQ(rule([](AskOptions& o) { o.max_missed = 0.5; }), "default");
+}
+
 // GGUF adapters with one tensor, or one pair, of a kind that cannot be added.
 TEST_F(AdapterFilesTest, OtherModelsAdaptersAreRefused) {
   const auto write = [&](const std::string& name, const std::vector<uint64_t>& a,
