@@ -8,7 +8,7 @@ namespace lectern {
 GivenRows::GivenRows(std::vector<bool> tokens, size_t num_layers)
     : tokens_(std::move(tokens)),
       num_tokens_(static_cast<size_t>(std::count(tokens_.begin(), tokens_.end(), true))),
-      plan_({.layers = std::vector<double>(num_layers, 0.5)}),
+      plan_{std::vector<double>(num_layers, 0.5), {}},
       selector_([this](uint32_t layer, const LookupArgs& args)
                     -> Result<std::vector<HeadSelection>> { return Select(layer, args.heads); }) {}
 

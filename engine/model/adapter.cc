@@ -173,18 +173,24 @@ class AdapterLoader {
     return {};
   }
 
+  // Opens a file and parses it; file_ is then that one.
+  Result<Json> ReadJson(const std::string& path) {
+    LECTERN_RETURN_IF_ERROR(Open(path));
+    const MappedFile& map = *file_.map;
+    if (map.size() > kMaxConfigBytes) return Malformed(path, "it has more than 1 MiB");
+    LECTERN_RETURN_IF_ERROR(map.Load(0, map.size()));
+    auto json = ParseJson({reinterpret_cast<const char*>(map.data()), map.size()});
+    if (!json.ok()) return Malformed(path, "it is not JSON: " + json.status().message());
+    return json;
+  }
+
   // {"focus": "only"}: the adapter was trained to answer from few passages. The file need not be there.
   Status ReadOwnSettings(const std::string& folder) {
     const std::string path = folder + "/" + kOwnFile;
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) return {};
-    LECTERN_RETURN_IF_ERROR(Open(path));
-    const MappedFile& map = *file_.map;
-    if (map.size() > kMaxConfigBytes) return Malformed(path, "it has more than 1 MiB");
-    LECTERN_RETURN_IF_ERROR(map.Load(0, map.size()));
-    const auto json = ParseJson({reinterpret_cast<const char*>(map.data()), map.size()});
-    if (!json.ok()) return Malformed(path, "it is not JSON: " + json.status().message());
-    const Json* const focus = json->Find("focus");
+    LECTERN_ASSIGN(const Json json, ReadJson(path));
+    const Json* const focus = json.Find("focus");
     if (!focus || focus->is_null()) return {};
     const bool is_known = focus->string() && (*focus->string() == "only" || *focus->string() == "off");
     if (!is_known) return Malformed(path, "focus is neither \"only\" nor \"off\"");
@@ -195,14 +201,9 @@ class AdapterLoader {
   // Refuses what LoRA alone does not add: the answer would be another one than PEFT's.
   Status ReadConfig(const std::string& folder) {
     const std::string path = folder + "/" + kConfigFile;
-    LECTERN_RETURN_IF_ERROR(Open(path));
-    const MappedFile& map = *file_.map;
-    if (map.size() > kMaxConfigBytes) return Malformed(path, "it has more than 1 MiB");
-    LECTERN_RETURN_IF_ERROR(map.Load(0, map.size()));
-    const auto json = ParseJson({reinterpret_cast<const char*>(map.data()), map.size()});
-    if (!json.ok()) return Malformed(path, "it is not JSON: " + json.status().message());
+    LECTERN_ASSIGN(const Json json, ReadJson(path));
     const auto text = [&](const char* key) {
-      const Json* const found = json->Find(key);
+      const Json* const found = json.Find(key);
       return found && found->string() ? *found->string() : std::string();
     };
     if (const std::string type = text("peft_type"); !type.empty() && type != "LORA") {
@@ -212,19 +213,19 @@ class AdapterLoader {
       return Unsupported(path, "bias \"" + bias + "\": trained biases are not read" + kMerge);
     }
     for (const char* const setting : kUnread) {
-      const Json* const found = json->Find(setting);
+      const Json* const found = json.Find(setting);
       if (!found || IsUnset(*found)) continue;
       return Unsupported(path, std::string(setting) +
                                    " is set: more than LoRA's two matrices, which "
                                    "is not read" +
                                    kMerge);
     }
-    const Json* const by_root = json->Find("use_rslora");
+    const Json* const by_root = json.Find("use_rslora");
     scaling_.by_root = by_root && !IsUnset(*by_root);
-    const Json* const alpha = json->Find("lora_alpha");
+    const Json* const alpha = json.Find("lora_alpha");
     if (!alpha || !alpha->number()) return Malformed(path, "it has no lora_alpha");
     scaling_.alpha = *alpha->number();
-    if (const Json* const own = json->Find("alpha_pattern"); own && own->object()) {
+    if (const Json* const own = json.Find("alpha_pattern"); own && own->object()) {
       for (const auto& [module, value] : *own->object()) {
         scaling_.alpha_of[module] = value.number().value_or(scaling_.alpha);
       }
