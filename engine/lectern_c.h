@@ -541,8 +541,8 @@ typedef struct lectern_ask_options {
   /* "only": question and answer read the passages that the question's words point to, and nothing
    * else of a document of 2,048 tokens or more; small models answer better from less. "off":
    * `rule` chooses. "auto", or empty: "only" where the model's adapter was trained so and neither
-   * kv_budget nor rule nor max_missed is given, else "off". "only" goes with no max_missed, and has no
-   * effect with a kv_budget of 1. */
+   * kv_budget nor rule nor max_missed is given, else "off". "only" goes with no max_missed, and has
+   * no effect with a kv_budget of 1. */
   const char* focus;
   size_t focus_len;
 } lectern_ask_options;
@@ -562,12 +562,14 @@ typedef struct lectern_evidence {
   const char* heading; /* headings above it, such as "Chapter 2 > Rent"; valid as text is */
   size_t heading_len;  /* 0: none */
   uint64_t page_end;   /* where it ends, if that is another page than `page`; else 0 */
-  double score; /* the probability in [0, 1] that the passage supports the answer, as far as the words
-                   of question, answer and passage tell; 0 also where they were not compared */
-  const lectern_range* highlights; /* words of the passage that question or answer have, too,
-                                      ascending; valid as text is */
+  /* The probability in [0, 1] that the passage supports the answer, as far as the words of question,
+   * answer and passage tell; 0 also where they were not compared. */
+  double score;
+  /* Words of the passage that question or answer have, too, ascending; valid as text is. */
+  const lectern_range* highlights;
   size_t num_highlights;
-  const lectern_range* places; /* where the stored text has the same passage again; valid likewise */
+  /* Where the stored text has the same passage again; valid likewise. */
+  const lectern_range* places;
   size_t num_places;
 } lectern_evidence;
 
@@ -581,8 +583,8 @@ typedef struct lectern_receipt {
                                    a fallback, which counts both prefills, as bytes_read does */
   double read_fraction_decode;  /* below 0: no decode step ran */
   uint64_t bytes_read;
-  double missed_mass_estimate; /* share of the attention that keys not read would get; below 0: it was
-                                  not estimated, with a focus */
+  double missed_mass_estimate; /* share of the attention that keys not read would get; below 0: it
+                                  was not estimated, with a focus */
   double open_ms;
   double prefill_ms;
   double first_token_ms;
@@ -693,8 +695,8 @@ LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, s
 LECTERN_API lectern_code lectern_answer_receipt(const lectern_answer* answer,
                                                 lectern_receipt* receipt);
 /* The object that `ask-document --json` prints, its offsets in `unit`. Its "attention" has the 16
- * passages that the answer's attention went to most, which proves no support. LECTERN_INVALID_ARGUMENT,
- * param "offset_unit": no such unit. */
+ * passages that the answer's attention went to most, which proves no support.
+ * LECTERN_INVALID_ARGUMENT, param "offset_unit": no such unit. */
 LECTERN_API lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_unit unit,
                                              lectern_text** json, lectern_error** error);
 /* An answer keeps the document of its session open until it is freed. */
@@ -724,9 +726,10 @@ typedef struct lectern_citation {
 typedef void (*lectern_citation_fn)(const lectern_citation* citation, void* user);
 
 /* Finds the passages of a document that support a text of any origin, such as another program's
- * answer, sentence by sentence. It compares words and needs no model. Calls back for each passage of
- * a sentence, the best first, sentences in their order; once for a sentence without a passage. `text`
- * and the question have at most 64 KiB each, UTF-8, and 1,000 sentences. `on_citation` and `json` may be NULL; json:
+ * answer, sentence by sentence. It compares words and needs no model. Calls back for each passage
+ * of a sentence, the best first, sentences in their order; once for a sentence without a passage.
+ * `text` and the question have at most 64 KiB each, UTF-8, and 1,000 sentences. `on_citation` and
+ * `json` may be NULL; json:
  * {"document","sentences":[{"begin","end","text","supported","evidence":[…]}],"offset_unit"}, where
  * evidence is as in lectern_answer_json without "mass" and offsets are in `unit`.
  * LECTERN_INVALID_ARGUMENT, LECTERN_LIMIT_EXCEEDED, else the codes of lectern_session_open but

@@ -97,7 +97,8 @@ class HeadIndex {
   uint64_t row_code_bytes() const { return row_code_bytes_; }    // of one row
   uint64_t fine_code_bytes() const { return fine_code_bytes_; }  // of one row
   // Row codes of stored rows from `row` on, row_code_bytes() each (index/row_codes.h has their
-  // layout). Only where has_row_codes(), and for a row that lies in a cluster. VerifyRowCodes first.
+  // layout). Only where has_row_codes(), and for a row that lies in a cluster. VerifyRowCodes
+  // first.
   const std::byte* RowCodes(uint32_t row) const {
     return row_codes_ + (row - num_exact_) * row_code_bytes_;
   }

@@ -24,8 +24,8 @@
 namespace lectern {
 
 // Bytes of a row code: the plane of signs (a set bit is positive; kernels/sign_logits.h), then the
-// factor. Factors are stored times sqrt(head_dim), in 8 bits: an f16 without its sign and its last 7
-// bits, so 5 bits of exponent and 3 of mantissa.
+// factor. Factors are stored times sqrt(head_dim), in 8 bits: an f16 without its sign and its last
+// 7 bits, so 5 bits of exponent and 3 of mantissa.
 constexpr size_t RowCodeBytes(size_t head_dim) { return PlaneBytes(head_dim) + 1; }
 // Bytes of a fine code: the planes of bit 0 and bit 1 of m, then the factor.
 constexpr size_t FineCodeBytes(size_t head_dim) { return 2 * PlaneBytes(head_dim) + 1; }
@@ -42,7 +42,8 @@ std::vector<uint32_t> RotationSigns(size_t head_dim);
 
 // Computes the codes of a key's residual [d]: the key less its stored centroid, in the head's
 // metric if it has one (index/query_metric.h). Overwrites the residual and all RowCodeBytes and
-// FineCodeBytes of the codes. A residual of 0 gives factors of 0; stored factors above 61440 are cut off.
+// FineCodeBytes of the codes. A residual of 0 gives factors of 0; stored factors above 61440 are
+// cut off.
 void EncodeResidual(std::span<float> residual, std::byte* row_code, std::byte* fine_code);
 // Computes the codes of a key [d] against its stored centroid, without a metric.
 void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,

@@ -44,8 +44,9 @@ class Exporter {
     LECTERN_ASSIGN(const bool is_begun, env_.Exists(temp_));
     if (is_begun) {
       return Status(Code::kInvalidArgument,
-                    temp_ + ": is there, from another export that runs or was interrupted; wait for "
-                            "it or remove the file");
+                    temp_ +
+                        ": is there, from another export that runs or was interrupted; wait for "
+                        "it or remove the file");
     }
     LECTERN_ASSIGN(const auto lease, env_.LockDirectory(directory_, Lease::kShared));
     LECTERN_ASSIGN(const CatalogEntry entry,

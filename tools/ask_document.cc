@@ -79,10 +79,10 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
       "Ask every question of a file that has one JSON object on each line: {\"question\": "
       "\"…\"}, with \"answer\": \"…\" if the expected one is to be printed");
   questions.TypeName("FILE");
-  const Option cite = app.AddOption(
-      "--cite", flags.cited,
-      "Find the passages that support TEXT, such as another program's answer, sentence by sentence; "
-      "no model is used. -: read it from stdin");
+  const Option cite = app.AddOption("--cite", flags.cited,
+                                    "Find the passages that support TEXT, such as another "
+                                    "program's answer, sentence by sentence; "
+                                    "no model is used. -: read it from stdin");
   cite.TypeName("TEXT").Excludes(questions);
   app.AddOption("--question", flags.cited_question,
                 "With --cite: the question that TEXT answers; it makes the passages surer")
@@ -114,13 +114,16 @@ std::string OnOneLine(std::string_view text) {
 std::string PassageText(size_t number, std::string_view how_sure, uint64_t begin, uint64_t end,
                         uint64_t page, std::string_view passage) {
   std::string text = "[" + std::to_string(number) + "] ";
-  text.append(how_sure).append(", bytes ").append(std::to_string(begin) + "-" + std::to_string(end));
+  text.append(how_sure)
+      .append(", bytes ")
+      .append(std::to_string(begin) + "-" + std::to_string(end));
   if (page > 0) text += ", p. " + std::to_string(page);
   return text + ": \"" + OnOneLine(passage) + "\"\n";
 }
 std::string Likely(double score) { return Percent(score) + " likely"; }
 
-// How sure a passage is: by words, or, where these were not compared, by its share of the attention.
+// How sure a passage is: by words, or, where these were not compared, by its share of the
+// attention.
 std::string PassagesText(const api::Answer& answer) {
   std::string text;
   size_t number = 0;

@@ -490,7 +490,8 @@ lectern_code lectern_engine_collect(lectern_engine* engine, lectern_collected* c
   return Call(error, [&]() -> Status {
     if (json) *json = nullptr;
     LECTERN_ASSIGN(const auto object, FindOrFail(engine));
-    if (collected) LECTERN_RETURN_IF_ERROR(CheckStructSize(collected->struct_size));  // before it acts
+    if (collected)
+      LECTERN_RETURN_IF_ERROR(CheckStructSize(collected->struct_size));  // before it acts
     LECTERN_ASSIGN(const Collected done, object->engine->Collect());
     if (collected) LECTERN_RETURN_IF_ERROR(WriteStruct(ToC(done), collected));
     return json ? GiveText(CollectedJson(done), json) : Status();

@@ -293,7 +293,8 @@ Status DocumentSession::Focus(std::string_view question, const AskOptions& optio
   LECTERN_ASSIGN(std::vector<bool> tokens, FocusTokens(*document_, question));
   if (std::ranges::find(tokens, true) != tokens.end()) {
     focus_.emplace(std::move(tokens), document_->num_layers());
-  } else if (!focus_ && !is_implied) {  // else a follow-up such as "And when?": about the passages of before
+  } else if (!focus_ && !is_implied) {
+    // With a focus there is one from the question before: a follow-up such as "And when?".
     AddNote(answer, "no passage shares a word with the question, which is read without focus");
   }
   return {};
@@ -524,9 +525,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     chosen.divergence.reset();
   }
   if (options.kv_budget == kAutoBudget && !chosen.is_auto && !focus_) {
-    AddNote(answer, "the document was indexed before budgets were measured and is read at its own, " +
-                        Digits(budget) + "; a change of its plan to " +
-                        OptionName("kv_budget", "auto") + " measures it");
+    AddNote(answer,
+            "the document was indexed before budgets were measured and is read at its own, " +
+                Digits(budget) + "; a change of its plan to " + OptionName("kv_budget", "auto") +
+                " measures it");
   }
   answer.kv.is_auto = chosen.is_auto && !focus_;
   answer.kv.max_divergence = chosen.max_divergence;

@@ -146,10 +146,11 @@ class DocumentSession : public Session {
   bool IsMeasured(const Document& document, bool tail) const;
   // Embeds `ids`, which follow the conversation so far, runs all layers with this attention and
   // leaves the last token's logits in logits_. In a shared batch it may wait for other sessions.
-  // Before: activations_ has room for the ids, their rows are placed (SessionConversation::Place) and
-  // `attention` has begun. Afterwards the caller finishes it and adds the tokens to the conversation;
-  // after an error some layers have their rows, so that it gives the attention up and truncates.
-  // `cancel` may be nullptr. kCancelled; errors of StepAttention::Attend and of the transformer.
+  // Before: activations_ has room for the ids, their rows are placed (SessionConversation::Place)
+  // and `attention` has begun. Afterwards the caller finishes it and adds the tokens to the
+  // conversation; after an error some layers have their rows, so that it gives the attention up and
+  // truncates. `cancel` may be nullptr. kCancelled; errors of StepAttention::Attend and of the
+  // transformer.
   Status RunLayers(std::span<const int32_t> ids, StepAttention& attention,
                    const CancelFlag* cancel);
   // Prefills the question. If it draws on much of the document, warns in `answer` or, as

@@ -30,8 +30,8 @@ constexpr SupportFeatures kWeights = {.question = 10.5,
 // The probability that the best passage states the claim, a logistic function of its support.
 // Fitted on the same questions with their true answers, and on half as many claims that were cited
 // from a document of other texts: by answer and question, tenths of the probability differ from the
-// share that was right by 0.13 at most; by the answer alone they rank, but claims of one common word
-// keep their middles uncertain.
+// share that was right by 0.13 at most; by the answer alone they rank, but claims of one common
+// word keep their middles uncertain.
 struct Logistic {
   double slope, middle;  // middle: the support of probability 1/2
 };

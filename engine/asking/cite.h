@@ -42,8 +42,9 @@ double SupportOf(const SupportFeatures& features);
 // Immutable and thread-safe. Index, text and passages must outlive it.
 class WordSupport {
  public:
-  // The question may be empty: it is not known. The passages are those that the index was built
-  // from; kInvalidArgument if their number is another. kCorrupt, kLimitExceeded, kOutOfMemory.
+  // The question may be empty: it is not known, as if no passage shares a word with it. The
+  // passages are those that the index was built from; kInvalidArgument if their number is another.
+  // kCorrupt, kLimitExceeded, kOutOfMemory.
   static Result<WordSupport> Create(const WordIndex& index, std::string_view text,
                                     std::span<const Passage> passages, std::string_view question);
   // The vectors have an entry for each passage.
@@ -71,9 +72,10 @@ class WordSupport {
 // With four sentences, as many of 131 right answers of four models had evidence as with all.
 inline constexpr size_t kMostSentences = 4;
 
-// The likeliest passages for a claim, at most `most`. Passages that share no
-// word with claim or question are left out; of passages that are `equals`, one is taken. Errors as
-// WordSupport. Accuracy: cite.cc, and for your own documents tests/evaluation/cite_accuracy.cc.
+// The likeliest passages for a claim, at most `most`, the likeliest first. Passages that share no
+// word with claim or question are left out; of passages that are `equals`, the likeliest is taken.
+// Errors as WordSupport. Accuracy: cite.cc, and for your own documents
+// tests/evaluation/cite_accuracy.cc.
 Result<std::vector<CitedPassage>> Cite(const WordSupport& words, const EqualPassages& equals,
                                        std::string_view claim, size_t most);
 

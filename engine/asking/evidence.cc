@@ -22,8 +22,8 @@ constexpr uint32_t kSpreadSentences = 8;
 //   bundled reader    66    68    68    66    63     -                 7
 // On the bundled reader's own documents it came first for 288 of 288 with every value up to 5.
 constexpr double kAttention = 0.2;
-// Beside a passage that is evidence, others are shown from this score on. By hand: they are one in
-// twenty to be right, and the user sees their score.
+// Beside a passage that is evidence, others are shown from this score on. By hand: one of three was
+// right more often the lower it was, and the user sees each score.
 constexpr float kLeastBeside = 0.05f;
 // A share below this is not told from none.
 constexpr double kLeastShare = 1e-4;
@@ -77,8 +77,9 @@ std::vector<size_t> BestPassages(std::span<const double> masses, uint32_t max_pa
   return best;
 }
 
-// Puts the passage of the highest probability among the best in the place of the last one, unless it
-// is there: a whole answer may rank others before the passage of its one sentence that is supported.
+// Puts the passage of the highest probability among the best in the place of the last one, unless
+// it is there: a whole answer may rank others before the passage of its one sentence that is
+// supported.
 void KeepLikeliest(std::span<const double> probabilities, std::span<const double> scores,
                    std::vector<size_t>& best) {
   size_t likeliest = scores.size();
@@ -147,7 +148,7 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
            PageAt(document.pages, passages[a].begin) == PageAt(document.pages, passages[b].begin);
   };
   std::vector<size_t> best = BestPassages(scores, max_passages);
-  if (has_words) KeepLikeliest(words.scores, scores, best);
+  if (has_words) KeepLikeliest(words.probability, scores, best);
   std::vector<Evidence> evidence;
   for (const Found& found : JoinNeighbours(best, scores, joins)) {
     double of_found = 0;
@@ -156,10 +157,12 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
     if (!has_words && share < kMinPassageMass) continue;
     evidence.push_back(MakeEvidence(document, equals, found.first, found.last));
     evidence.back().mass = static_cast<float>(share);
-    if (has_words) evidence.back().score = static_cast<float>(words.scores[found.first]);
+    if (has_words) evidence.back().score = static_cast<float>(words.probability[found.first]);
   }
   if (has_words && HasEvidence(evidence)) {
     std::erase_if(evidence, [](const Evidence& one) { return one.score < kLeastBeside; });
+    std::ranges::stable_partition(evidence,
+                                  [](const Evidence& one) { return one.score >= kLeastScore; });
   }
   return evidence;
 }

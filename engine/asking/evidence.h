@@ -12,26 +12,34 @@
 
 namespace lectern {
 
-// Where words tell nothing, passages with a smaller share of the mass are no evidence. Measured with
-// the bundled reader on generated documents of 3K to 16K tokens at budget 0.1: the first passage of
-// 193 rightly answered questions had 0.312 or more; that of 125 answers "The document does not say."
-// had at most 0.18. It holds for that reader alone: with SmolLM2-135M and Gemma 3 270M, four
-// questions of five that a text does not answer have a passage of more, always the same few ones.
+// Where words tell nothing, passages with a smaller share of the mass are no evidence. Measured
+// with the bundled reader on generated documents of 3K to 16K tokens at budget 0.1: the first
+// passage of 193 rightly answered questions had 0.312 or more; that of 125 answers "The document
+// does not say." had at most 0.18. It holds for that reader alone: with SmolLM2-135M and Gemma 3
+// 270M, four questions of five that a text does not answer have a passage of more, always the same
+// few ones.
 inline constexpr double kMinPassageMass = 0.2;
+
+// How far the passages share words with question and answer, [passages] each:
+// WordSupport::OfAnswer.
+struct EvidenceWords {
+  std::span<const double> support, probability;
+};
 
 // Finds the passages that support an answer, by its words and by its attention.
 // `ranges` [tokens of the fixed context]: their bytes; template tokens have none.
 // `mass` [tokens]: squares of the attention probabilities that the answer's steps gave to each
 // token, summed over layers and heads, unnormalised.
-// `words`: how far the passages share words with question and answer. Where there are none, or all
-// supports are 0, words tell nothing, and attention decides alone.
-// Returns at most `max_passages`, best first. Equal passages count once: their masses are added, the
-// first is returned and names the others' places. A passage's mass is its share of the text's.
+// `words`: empty, or without a support above 0: words tell nothing, and attention decides alone.
+// Returns at most `max_passages`, best first; 0: none. Equal passages count once: their masses are
+// added, the one of most support is returned and names the others' places. A passage's mass is its
+// share of the text's, its score its probability. May throw std::bad_alloc.
 //
-// With words, passages are ranked by support plus kAttention times the logarithm of their mass
-// (evidence.cc). If the score of one of the best is at least kLeastScore, those of them that are not
-// far below (kLeastBeside) are returned; else all of them that share words: they are the nearest
-// ones, and HasEvidence says that they support nothing.
+// With words, passages that share any are ranked by support plus kAttention times the logarithm of
+// their mass (evidence.cc), and the likeliest is always among the best. If one of these has a score
+// of kLeastScore, such ones come first, and the others stay if they are not far below
+// (kLeastBeside); if none has, all are returned: they are the nearest ones, and HasEvidence says
+// that they support nothing.
 // Without words, passages are ranked by mass; neighbours of one kind under one heading are joined
 // while they stay within kMaxPassageBytes and on one page, except those that have several places;
 // and those of at least kMinPassageMass are returned. Their score is 0.
@@ -43,11 +51,6 @@ inline constexpr double kMinPassageMass = 0.2;
 // the sum put the fact first for 90 of 90 rightly answered single facts, squares by more (mass of
 // the first passage minus that of the second: median 0.61 instead of 0.36, lowest tenth 0.38
 // instead of 0.24). Choosing heads loses facts (77, 86 and 89 of 90).
-// May throw std::bad_alloc.
-struct EvidenceWords {
-  // [passages]: WordSupport::OfAnswer.
-  std::span<const double> support, scores;
-};
 std::vector<Evidence> FindEvidence(const PassagesOfText& document,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages,

@@ -23,7 +23,8 @@ namespace lectern {
 inline constexpr size_t kFocusedPassages = 5;
 
 // [tokens of the fixed context]: whether focused reading reads the token. None: no passage shares a
-// word with the question, or the question has stop words alone. Codes of Document::words and WordSupport. Thread-safe.
+// word with the question, or the question has stop words alone. Codes of Document::words and
+// WordSupport. Thread-safe.
 Result<std::vector<bool>> FocusTokens(const Document& document, std::string_view question);
 
 }  // namespace lectern

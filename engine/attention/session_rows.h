@@ -32,8 +32,8 @@ class SessionRows {
   Dtype dtype() const { return dtype_; }
   // Makes room for so many rows of each head; until then Append allocates nothing.
   void Reserve(size_t num_rows);
-  // Appends rows of the next tokens, rounded to the stored type: [tokens, head_dim] each. They follow
-  // those that were appended before and not forgotten. Their squared attention is 0.
+  // Appends rows of the next tokens, rounded to the stored type: [tokens, head_dim] each. They
+  // follow those that were appended before and not forgotten. Their squared attention is 0.
   void Append(const Backend& backend, size_t head, Rows<const float> keys,
               Rows<const float> values);
   // The same for rows that have the stored type already (asserted).

@@ -34,7 +34,8 @@ struct StepPlan {
   const BudgetPlan* budgets = nullptr;
   bool tail = true;  // mean values stand for rows that are not read
   SelectionRule rule = {};
-  // Replaces Lookup where the pass is not exact, as DocumentAttentionArgs::selector; nullptr: Lookup.
+  // Replaces Lookup where the pass is not exact, as DocumentAttentionArgs::selector; nullptr:
+  // Lookup.
   const Selector* selector = nullptr;
   // Whether missed attention was measured with this rule and these policies, so that estimates can
   // be calibrated.

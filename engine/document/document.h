@@ -206,9 +206,9 @@ class Document {
     mutable std::atomic<bool> is_loaded = false;
     mutable std::atomic<uint64_t> pages = 0;  // bytes that the limit was told of
   };
-  // The last step of Open, after ram_ and all layers are set. Sets layer_ram_, also where there is no
-  // limit. With one, reserves ram_share_ and registers this document: from then on any thread may
-  // call DropPages. kOutOfMemory.
+  // The last step of Open, after ram_ and all layers are set. Sets layer_ram_, also where there is
+  // no limit. With one, reserves ram_share_ and registers this document: from then on any thread
+  // may call DropPages. kOutOfMemory.
   Status ReserveRam();
   // Tells the limit how many bytes of the layer's pages are in memory, and drops them if the limit
   // is exceeded and nobody reads the layer. Does nothing without a limit. LayerUse calls it at its

@@ -18,8 +18,8 @@ namespace {
 // opened and judged without the catalog. Fields that have the usual value are left out; older
 // documents do not have them either.
 std::string ModelJson(const DocumentShardParts& parts) {
-  const auto& [context, options, prepared, text_index, names, layout, header, spill, calibration, report,
-               cluster_keys] = parts;
+  const auto& [context, options, prepared, text_index, names, layout, header, spill, calibration,
+               report, cluster_keys] = parts;
   const MissedCalibration& missed = calibration.missed;
   const ChatTemplate& chat = context.model.chat_template();
   Json::Object json = {{"model", Json(context.model.folder())},

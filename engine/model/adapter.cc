@@ -184,7 +184,8 @@ class AdapterLoader {
     return json;
   }
 
-  // {"focus": "only"}: the adapter was trained to answer from few passages. The file need not be there.
+  // {"focus": "only"}: the adapter was trained to answer from few passages. The file need not be
+  // there.
   Status ReadOwnSettings(const std::string& folder) {
     const std::string path = folder + "/" + kOwnFile;
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
@@ -192,7 +193,8 @@ class AdapterLoader {
     LECTERN_ASSIGN(const Json json, ReadJson(path));
     const Json* const focus = json.Find("focus");
     if (!focus || focus->is_null()) return {};
-    const bool is_known = focus->string() && (*focus->string() == "only" || *focus->string() == "off");
+    const bool is_known =
+        focus->string() && (*focus->string() == "only" || *focus->string() == "off");
     if (!is_known) return Malformed(path, "focus is neither \"only\" nor \"off\"");
     wants_focus_ = *focus->string() == "only";
     return {};

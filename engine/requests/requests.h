@@ -281,8 +281,8 @@ struct AskOptions {
   // "auto": "only" where the model's adapter was trained for it (Adapter::wants_focus) and the
   // question names no budget, rule or max_missed, else "off".
   // "only": the question and the answer read the passages that the question's words point to, and
-  // nothing else (engine/asking/focus.h). A document without clusters is read whole. "off": the rule
-  // chooses.
+  // nothing else (engine/asking/focus.h). A document without clusters is read whole. "off": the
+  // rule chooses.
   std::string focus = "auto";
   // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
   // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",
@@ -429,8 +429,8 @@ struct Answer {
   } timings_ms;
   KvReceipt kv;
   std::vector<Evidence> evidence;  // the best first, by words and attention
-  // Where the answer's attention went: its largest passages (kMostAttended), largest first. It shows
-  // what the model used and proves no support. Empty without evidence (max_evidence).
+  // Where the answer's attention went: its largest passages (kMostAttended), largest first. It
+  // shows what the model used and proves no support. Empty without evidence (max_evidence).
   std::vector<AttendedPassage> attention;
   // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition",
   // "low_budget".

@@ -66,7 +66,8 @@ Result<RawResults> RawResults::Open(const std::string& path) {
   const size_t end = text.rfind('\n');
   const size_t whole = end == text.npos ? 0 : end + 1;
   if (whole == 0 && !text.empty()) {
-    return Status(Code::kCorrupt, path + ": has no whole line of lectern-evaluate's; remove it to begin anew");
+    return Status(Code::kCorrupt,
+                  path + ": has no whole line of lectern-evaluate's; remove it to begin anew");
   }
   std::istringstream lines(text.substr(0, whole));
   for (std::string line; std::getline(lines, line);) {

@@ -38,9 +38,9 @@ struct Errors {
 class RawResults {
  public:
   // Reads the measurements of a file, and opens it to add more; it is made if it is not there. An
-  // empty path: no file, results go to standard output. A last line without its end, as a killed run
-  // leaves it, is removed from the file if all lines before it are ours. kCorrupt: a line is none of
-  // ours, or there is a beginning of a line alone; the file is as it was. kIoError.
+  // empty path: no file, results go to standard output. A last line without its end, as a killed
+  // run leaves it, is removed from the file if all lines before it are ours. kCorrupt: a line is
+  // none of ours, or there is a beginning of a line alone; the file is as it was. kIoError.
   static Result<RawResults> Open(const std::string& path);
 
   // Whether the file had it, or Add or AddErrors has added it.

@@ -58,8 +58,8 @@ std::string AnswerBody(const api::Answer& answer, lectern_offset_unit unit,
 // The data of an event with a piece of text.
 std::string TextBody(std::string_view piece) { return Json(Json::Object{{"text", piece}}).Dump(); }
 
-// The members "evidence" and "warnings" of an answer alone: the data of the event "passages". The limits are above
-// any answer's: it is the engine's own JSON.
+// The members "evidence" and "warnings" of an answer alone: the data of the event "passages". The
+// limits are above any answer's: it is the engine's own JSON.
 std::string PassagesBody(const std::string& answer) {
   const auto json =
       ParseJson(answer, {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24});

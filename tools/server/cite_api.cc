@@ -1,5 +1,5 @@
-// POST /v1/cite: answers the passages of a document that support a given text, sentence by sentence,
-// as ask-document --cite --json prints them. No model is used.
+// POST /v1/cite: answers the passages of a document that support a given text, sentence by
+// sentence, as ask-document --cite --json prints them. No model is used.
 #include "engine/requests/options.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/option_fields.h"

@@ -94,8 +94,8 @@ Result<ResponsesRequest> ReadResponses(const std::string& body) {
 }
 
 // The passages of a receipt as file citations, a type of annotation that clients know how to show.
-// Clients take one for support, so that an answer without evidence has none. "index" counts files, and
-// there is one.
+// Clients take one for support, so that an answer without evidence has none. "index" counts files,
+// and there is one.
 Json Annotations(const Json& receipt, const std::string& filename) {
   Json::Array annotations;
   if (const Json* const warnings = receipt.Find("warnings"); warnings && warnings->array()) {

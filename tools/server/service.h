@@ -100,8 +100,8 @@ class Service {
 
 // --- endpoints, each in a file of its own -------------------------------------------------------
 
-// Each answers a request to its endpoint: ask_api.cc, cite_api.cc, chat_api.cc, responses_api.cc and
-// tokenize_api.cc. Any thread. Errors are responses, too: 400 for a wrong field, and those of
+// Each answers a request to its endpoint: ask_api.cc, cite_api.cc, chat_api.cc, responses_api.cc
+// and tokenize_api.cc. Any thread. Errors are responses, too: 400 for a wrong field, and those of
 // Answering; in a stream that has begun they are an event. Both arguments must outlive the
 // response.
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request);

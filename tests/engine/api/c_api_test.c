@@ -457,7 +457,8 @@ static void CheckAnswer(const lectern_answer* answer) {
   CHECK(memcmp(document + evidence.begin, evidence.text, evidence.text_len) == 0);
   CHECK(evidence.mass >= 0 && evidence.mass <= 1);
   CHECK(evidence.score > 0 && evidence.score <= 1 && evidence.num_highlights > 0);
-  CHECK(evidence.highlights[0].begin >= evidence.begin && evidence.highlights[0].end <= evidence.end);
+  CHECK(evidence.highlights[0].begin >= evidence.begin &&
+        evidence.highlights[0].end <= evidence.end);
   CHECK(evidence.page == (evidence.begin < 900 ? 1U : evidence.begin < 5000 ? 3U : 4U));
   CHECK(lectern_answer_evidence(answer, 1000, &evidence) == LECTERN_INVALID_ARGUMENT);
   /* An older caller gets the fields that it knows, and no byte more. */

@@ -54,7 +54,8 @@ TEST_F(EvidenceTest, MassIsTheShareOfWhatTheTextGot) {
 class EvidenceByWordsTest : public EvidenceTest {
  protected:
   std::vector<std::string> Find(const std::vector<double>& shares,
-                                const std::vector<double>& support) {
+                                const std::vector<double>& support,
+                                std::vector<double> scores = {}) {
     (void)EvidenceTest::Find(shares);
     std::vector<double> mass = {0};
     for (const double share : shares) {
@@ -63,8 +64,7 @@ class EvidenceByWordsTest : public EvidenceTest {
     }
     std::vector<std::string> texts;
     const auto passages = SplitPassages(text_, {});
-    std::vector<double> scores;
-    for (const double s : support) scores.push_back(s / 20);
+    for (size_t i = scores.size(); i < support.size(); ++i) scores.push_back(support[i] / 20);
     const auto evidence =
         FindEvidence({text_, passages}, BytesAsTokens(text_), mass, 3, {support, scores});
     for (const Evidence& one : evidence) texts.push_back(one.text);
@@ -89,6 +89,14 @@ TEST_F(EvidenceByWordsTest, AttentionRanksPassagesOfTheSameWords) {
 TEST_F(EvidenceByWordsTest, BothRank) {
   EXPECT_EQ(Find({0.6, 0, 0.4, 0}, {12, 15, 15, 0}),
             (std::vector<std::string>{"Sentence c.", "Sentence b.", "Sentence a."}));
+}
+
+// Support ranks the whole answer, scores its best sentence.
+TEST_F(EvidenceByWordsTest, TheLikeliestIsShownAndComesBeforeTheUnlikely) {
+  const std::vector<double> support = {9, 8, 7, 6}, scores = {0.1, 0.2, 0.01, 0.6};
+  EXPECT_EQ(Find({0.25, 0.25, 0.25, 0.25}, support, scores),
+            (std::vector<std::string>{"Sentence d.", "Sentence a.", "Sentence b."}));
+  EXPECT_TRUE(has_evidence_);
 }
 
 TEST_F(EvidenceByWordsTest, PassagesWithoutAWordTakeNoPlace) {

@@ -1,4 +1,5 @@
-// Focused reading: what a question's words choose, that nothing else counts, and what is said of it.
+// Focused reading: what a question's words choose, that nothing else counts, and what is said of
+// it.
 #include "engine/asking/focus.h"
 
 #include <gtest/gtest.h>

@@ -198,7 +198,8 @@ TEST_F(StoredPagesTest, PassagesAreStoredAndChecked) {
   }
 }
 
-// Words are stored with the passages, made where they are absent, and refused where they are others'.
+// Words are stored with the passages, made where they are absent, and refused where they are
+// others'.
 TEST_F(StoredPagesTest, WordsAreStoredMadeAndChecked) {
   Index(With(pages_));
   const auto scores = [](const WordIndex& index) { return index.Score("farmer river")->covered; };

@@ -216,9 +216,11 @@ TEST(AutoBudgetTest, OfAShortDocumentIsExact) {
   EXPECT_EQ(answer->kv.divergence, 0.0);
 }
 
-// --- documents from before budgets were measured ---------------------------------------------------
+// --- documents from before budgets were measured
+// ---------------------------------------------------
 
-// Opens the demo's document without what builds of that time did not store, or with a damaged curve.
+// Opens the demo's document without what builds of that time did not store, or with a damaged
+// curve.
 Result<std::shared_ptr<const Document>> Older(const std::string& name, const std::string& curve) {
   return testing::OpenChanged(
       *Demo().engine, Demo().folder.path(), "", Demo().folder.path() + "/" + name,
@@ -226,7 +228,8 @@ Result<std::shared_ptr<const Document>> Older(const std::string& name, const std
         if (kind == SectionKind::kWords || kind == SectionKind::kPassages) return std::nullopt;
         if (kind != SectionKind::kModel) return bytes;
         Json::Object options = *ParseJson(bytes)->object();
-        for (const char* key : {"kv_budget_auto", "max_divergence", "divergence"}) options.erase(key);
+        for (const char* key : {"kv_budget_auto", "max_divergence", "divergence"})
+          options.erase(key);
         options["kv_budget"] = Json(0.1);
         if (!curve.empty()) options["divergence"] = *ParseJson(curve);
         return Json(std::move(options)).Dump();
