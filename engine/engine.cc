@@ -77,6 +77,7 @@ class LocalEngine : public Engine {
     if (WillPack(found)) LECTERN_RETURN_IF_ERROR(LockStore(env_, store_).status());
     LECTERN_ASSIGN(const auto model, ModelFor(found, {}, options.cancel));
     IndexContext context = Context(*model);
+    context.finds_heads = true;
     context.find_device = [&] { return IndexPlacement(model); };
     auto report = IndexDocument(context, bytes, options);
     // With "auto", a document for which the device has too little memory is indexed by the CPU.

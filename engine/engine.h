@@ -52,9 +52,10 @@ class Engine {
   virtual Result<IndexEstimate> Estimate(std::string_view bytes, const IndexOptions& options) = 0;
 
   // Opens a conversation, and the document and its model where they are not open yet; keeps the
-  // model's digest and quantised weights in the store. `document` is an id, a name, the end of a
-  // source's path that includes a folder and fits one document, or empty for the only one
-  // (kAmbiguous lists them, kNotFound if there is none); kNotReady: it is not indexed to the end.
+  // model's digest and quantised weights in the store. `document` is a name, else an id, else the
+  // end of a source's path that includes a folder and fits one document (kNotFound lists all
+  // documents), or empty for the only one (kAmbiguous lists them, kNotFound if there is none);
+  // kNotReady: it is not indexed to the end.
   // kModelMismatch names both sides; codes of Document::Open, Model::Load, FindOllamaModel and the
   // device; kCancelled while a model is read.
   virtual Result<std::unique_ptr<Session>> Open(std::string_view document,

@@ -538,8 +538,9 @@ typedef struct lectern_ask_options {
    * piece of text. May be NULL. */
   lectern_warning_fn on_warning;
   void* warning_user;
-  /* "only": question and answer read the passages that the question's words point to, and nothing
-   * else of a document of 2,048 tokens or more; small models answer better from less. "off":
+  /* "only": question and answer read the passages that the question's words, and the model's
+   * retrieval heads if it has any, point to, and nothing else of a document of 2,048 tokens or
+   * more; small models answer better from less. "off":
    * `rule` chooses. "auto", or empty: "only" where the model's adapter was trained so and neither
    * kv_budget nor rule nor max_missed is given, else "off". "only" goes with no max_missed, and has
    * no effect with a kv_budget of 1. */

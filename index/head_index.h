@@ -142,7 +142,8 @@ class HeadIndex {
     }
   }
 
-  // Each checks the checksums of the data that is about to be read.
+  // Each checks the checksums of the data that is about to be read. Row codes: only where
+  // has_row_codes(), and of rows that lie in clusters, which is not checked.
   Status VerifyRows(IndexRange rows) const;
   Status VerifyRowCodes(IndexRange rows) const;
   // Verifies the fine code of a row, and with it those of the rows behind it whose codes end in the

@@ -114,6 +114,9 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
   const Status& begun() const { return begun_; }
+  // Makes the writes durable and visible. After an error the transaction goes on, and Commit may be
+  // called again, as long as SQLite has not ended it; what had been written before an error may be
+  // durable all the same (Catalog::Settle). Codes of Statement::Run.
   Status Commit() { return Statement(db_, path_, "COMMIT").Run(); }
 
  private:

@@ -176,6 +176,8 @@ std::string DocumentDirectory(const std::string& store, const DocumentId& id, ui
   return store + "/docs/" + ToHex(id) + "/" + std::to_string(generation);
 }
 
+std::string PlantedStore(const std::string& store) { return store + "/tmp/planted"; }
+
 std::string PackedWeightsPath(const std::string& store, const Fingerprint& fingerprint) {
   return store + "/weights/" + ToHex(fingerprint).substr(0, 32) + ".packed";
 }
@@ -283,6 +285,7 @@ Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& ca
   }
   LECTERN_RETURN_IF_ERROR(RemoveLeftovers(env, store, rows, collected));
   LECTERN_RETURN_IF_ERROR(RemoveEmptyDocuments(env, store));
+  LECTERN_RETURN_IF_ERROR(env.RemoveTree(PlantedStore(store)));
   LECTERN_ASSIGN(const std::vector<std::string> temporary, ListIfThere(env, store + "/tmp"));
   for (const std::string& name : temporary) {
     if (!IsTemporary(name)) continue;

@@ -29,6 +29,8 @@ std::string DocumentDirectory(const std::string& store, const DocumentId& id, ui
 std::string PackedWeightsPath(const std::string& store, const Fingerprint& fingerprint);
 std::string LayerFile(uint32_t layer);  // "layer-003.shard"; more digits from layer 1000 on
 inline constexpr const char* kDocumentFile = "document.shard";
+// A store within the store, for measuring a model while its writer holds the lock.
+std::string PlantedStore(const std::string& store);
 // How far indexing has come, in a generation that is not finished.
 inline constexpr const char* kCheckpointFile = "checkpoint";
 

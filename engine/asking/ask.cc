@@ -10,7 +10,6 @@
 #include "engine/asking/cite.h"
 #include "engine/asking/evidence.h"
 #include "engine/asking/evidence_passages.h"
-#include "engine/asking/focus.h"
 #include "engine/forward/sampler.h"
 #include "engine/forward/step_memory.h"
 #include "engine/model/template/answer_text.h"
@@ -26,11 +25,6 @@ double Since(Clock::time_point start) {
 }
 
 std::string Percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
-
-// Adds a clause to the note that the user sees.
-void AddNote(Answer& answer, const Message& note) {
-  answer.note += (answer.note.empty() ? "" : "; ") + note;
-}
 
 void Warn(const AskOptions& options, const char* warning, const Message& note, Answer& answer) {
   answer.warnings.push_back(warning);
@@ -135,6 +129,11 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                  conversation_),
       open_ms_(open_ms) {
   logits_.resize(model_->config().vocab_size);
+  if (const auto& heads = document_->retrieval_heads(); heads && !heads->heads.empty()) {
+    const ModelConfig& config = model_->config();
+    heads_ = WeightsByLayer(*heads, config.num_layers, config.num_heads);
+    sums_.heads = heads_;
+  }
 }
 
 // Checks that the document and the model belong together before anything is computed: shards that
@@ -151,6 +150,14 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     return Status(Code::kCorrupt, "document \"" + document->row().name +
                                       "\": its shards have another shape than its model; index "
                                       "it again");
+  }
+  if (const auto& found = document->retrieval_heads()) {
+    for (const RetrievalHead& head : found->heads) {
+      if (head.head < config.num_heads && !document->is_windowed(head.layer)) continue;
+      return Status(Code::kCorrupt, "document \"" + document->row().name +
+                                        "\": it names attention heads that its model does not "
+                                        "have; index it again");
+    }
   }
   for (const int32_t id : document->tokens()) {
     if (id < 0 || static_cast<uint32_t>(id) >= config.vocab_size) {
@@ -186,9 +193,9 @@ Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double 
   const bool looks_up = kv_budget < 1 && document_->has_clusters();
   const uint64_t num_document_tokens = document_->tokens().size();
   const uint64_t lookups = looks_up ? LookupBytes(config, num_tokens, num_document_tokens) : 0;
-  // Sums of masses and squares per token, and the running layer's logits with the last token.
+  // Sums of masses, squares and retrieval heads per token, and the running layer's logits with the last token.
   const uint64_t evidence =
-      num_document_tokens * (2 * sizeof(double) + config.num_heads * sizeof(float));
+      num_document_tokens * (3 * sizeof(double) + config.num_heads * sizeof(float));
   // The activations hold one token more, because steps of one token that sessions share need a row
   // there.
   const uint64_t activations =
@@ -272,32 +279,9 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   budget = 1;
   conversation_.Truncate(conversation_.num_tokens() - ids.size());
   std::fill(sums_.squares.begin(), sums_.squares.end(), 0.0);
+  std::fill(sums_.retrieved.begin(), sums_.retrieved.end(), 0.0);
   totals_.all.missed = totals_.all.missed_bound = 0;
   return Step(ids, budget, options.tail, options.cancel);
-}
-
-Status DocumentSession::Focus(std::string_view question, const AskOptions& options,
-                              Answer& answer) {
-  const bool is_plain = (options.kv_budget == 0 || options.kv_budget == kAutoBudget) &&
-                        options.rule == "default" && !options.max_missed;
-  const bool is_implied = options.focus == "auto" && is_plain && model_->adapter() != nullptr &&
-                          model_->adapter()->wants_focus();
-  const bool is_wanted = is_implied || (options.focus == "only" && options.kv_budget != 1);
-  if (!is_wanted || !document_->has_clusters()) focus_.reset();
-  if (!is_wanted) return {};
-  if (options.max_missed) {
-    return InvalidOption("focus", OptionName("focus") + " only and " + OptionName("max_missed") +
-                                      " exclude each other: what is not read is not estimated");
-  }
-  if (!document_->has_clusters()) return {};  // it is short, and read whole
-  LECTERN_ASSIGN(std::vector<bool> tokens, FocusTokens(*document_, question));
-  if (std::ranges::find(tokens, true) != tokens.end()) {
-    focus_.emplace(std::move(tokens), document_->num_layers());
-  } else if (!focus_ && !is_implied) {
-    // With a focus there is one from the question before: a follow-up such as "And when?".
-    AddNote(answer, "no passage shares a word with the question, which is read without focus");
-  }
-  return {};
 }
 
 Result<std::vector<Evidence>> DocumentSession::EvidenceByWords(std::string_view question,
@@ -307,8 +291,9 @@ Result<std::vector<Evidence>> DocumentSession::EvidenceByWords(std::string_view 
   LECTERN_ASSIGN(const WordSupport support,
                  WordSupport::Create(*words, document_->text(), document_->passages(), question));
   LECTERN_ASSIGN(const WordSupport::Supports of_answer, support.OfAnswer(answer.text));
-  auto evidence = FindEvidence(PassagesOf(*document_), document_->ranges(), sums_.squares,
-                               options.max_evidence, {of_answer.support, of_answer.probability});
+  auto evidence =
+      FindEvidence(PassagesOf(*document_), document_->ranges(), sums_.squares, options.max_evidence,
+                   {of_answer.support, of_answer.probability, sums_.retrieved});
   LECTERN_RETURN_IF_ERROR(AddHighlights(*words, answer.text, question, evidence));
   return evidence;
 }
@@ -479,7 +464,8 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
   Answer answer;
-  LECTERN_RETURN_IF_ERROR(Focus(question, options, answer));
+  LECTERN_ASSIGN(const bool is_focused, WantsFocus(options));
+  if (!is_focused) focus_.reset();
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plans_.pass).status());
   const bool is_first = said_.fed.ids.empty();
   if (!is_first && !options.history.is_empty()) {
@@ -513,6 +499,9 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   const size_t num_rows = num_past() + ids.size() + std::min(room, kReservedTokens);
   LECTERN_RETURN_IF_ERROR(conversation_.Place(num_rows, settings_.max_session_rows == 0));
   if (!conversation_.is_there()) conversation_.rows().Reserve(num_rows);
+  const bool retrieves = !heads_.empty() && (options.max_evidence > 0 || is_focused);
+  sums_.retrieved.assign(retrieves ? document_->tokens().size() : 0, 0.0);
+  if (is_focused) LECTERN_RETURN_IF_ERROR(Focus(question, ids, options, budget, answer));
   sums_.squares.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
 
   answer.document = ToHex(document_->row().id);
@@ -560,7 +549,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   const bool exact = ReadsAll(budget);
   answer.kv.budget =
       exact && document_->retention().keeps_all() ? 1.0f : static_cast<float>(budget);
-  answer.kv.rule = exact ? "exact" : focus_ ? "words" : options.rule;
+  answer.kv.rule = exact ? "exact" : focus_ ? FocusRule() : options.rule;
   answer.kv.divergence = exact ? 0 : chosen.divergence;
   if (focus_) {
     answer.kv.budget = static_cast<float>(totals_.prefill_fraction);

@@ -25,6 +25,11 @@ namespace lectern {
 // all of it.
 inline constexpr size_t kMaxQuestionTokens = 8192;
 
+// Adds a clause to the note that the user sees.
+inline void AddNote(Answer& answer, const Message& note) {
+  answer.note += (answer.note.empty() ? "" : "; ") + note;
+}
+
 // A conversation about one document: Session plus what calibration, evaluation and tests need. One
 // thread at a time.
 class DocumentSession : public Session {
@@ -163,10 +168,18 @@ class DocumentSession : public Session {
                                                     std::span<const int32_t> ids,
                                                     const AskOptions& options, double& budget,
                                                     Answer& answer);
-  // Sets focus_ for the question, as options.focus says. A question of no telling words keeps that
-  // of the question before; where there was none, it is read without focus, which `answer` notes.
-  // kInvalidArgument where other options exclude it; codes of FocusTokens.
-  Status Focus(std::string_view question, const AskOptions& options, Answer& answer);
+  // Whether the question is read with a focus, as options.focus says. False also for a document
+  // that is short and read whole. kInvalidArgument where other options exclude it.
+  Result<bool> WantsFocus(const AskOptions& options) const;
+  // Sets focus_ for the question: by its words, and by the model's retrieval heads, if it has any;
+  // then `ids` are read twice, first at `kv_budget` to see where these heads look. The conversation
+  // has room for the ids, and stands where it stood. By words alone, a question without telling
+  // ones keeps the focus of the question before; where there was none, it is read without focus,
+  // which `answer` notes. Errors of Step and FocusTokens.
+  Status Focus(std::string_view question, std::span<const int32_t> ids, const AskOptions& options,
+               double kv_budget, Answer& answer);
+  // The name of the focus in answers: what chose the rows.
+  const char* FocusRule() const { return heads_.empty() ? "words" : "words+heads"; }
   // Whether a pass at this budget reads every row: Document::ReadsAll without a focus.
   bool ReadsAll(double kv_budget) const { return !focus_ && document_->ReadsAll(kv_budget); }
   // Passages by words and attention. Codes of Document::words, WordSupport and AddHighlights.
@@ -193,6 +206,7 @@ class DocumentSession : public Session {
   Settings settings_;
   SessionAttention attention_;
   std::optional<GivenRows> focus_;  // what the running question reads alone; nothing: it looks up
+  std::vector<RetrievalWeights> heads_;  // [layers]; empty: the model has no retrieval heads
   // The batch in which this session takes steps of one token together with other sessions.
   struct SharedSteps {
     std::shared_ptr<StepBatch> batch;  // nullptr: steps are taken alone

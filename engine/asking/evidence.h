@@ -20,23 +20,38 @@ namespace lectern {
 // few ones.
 inline constexpr double kMinPassageMass = 0.2;
 
-// How far the passages share words with question and answer, [passages] each:
-// WordSupport::OfAnswer.
-struct EvidenceWords {
+// Signals beside attention by which evidence is chosen. Each may be empty.
+struct EvidenceSignals {
+  // How far the passages share words with question and answer, [passages]: WordSupport::OfAnswer.
   std::span<const double> support, probability;
+  // AttentionSums::retrieved, [tokens of the fixed context]; empty or all 0: the model has no heads
+  // that retrieve, or they were not watched.
+  std::span<const double> retrieved = {};
 };
+
+// The share of each passage in a mass per token, [passages]; all 0 without mass. A token counts for
+// the passage that holds its last byte, because tokens begin with their space. May throw
+// std::bad_alloc.
+std::vector<double> SharesOfPassages(std::span<const Passage> passages,
+                                     std::span<const TokenizedText::Range> ranges,
+                                     std::span<const double> mass);
+
+// The rank of a passage by its support and its share of the attention of heads that retrieve. Higher
+// is better; for passages of one question.
+double RankOf(double support, double retrieved);
 
 // Finds the passages that support an answer, by its words and by its attention.
 // `ranges` [tokens of the fixed context]: their bytes; template tokens have none.
 // `mass` [tokens]: squares of the attention probabilities that the answer's steps gave to each
 // token, summed over layers and heads, unnormalised.
-// `words`: empty, or without a support above 0: words tell nothing, and attention decides alone.
+// `signals`: without a support above 0, words tell nothing, and attention decides alone.
 // Returns at most `max_passages`, best first; 0: none. Equal passages count once: their masses are
 // added, the one of most support is returned and names the others' places. A passage's mass is its
 // share of the text's, its score its probability. May throw std::bad_alloc.
 //
-// With words, passages that share any are ranked by support plus kAttention times the logarithm of
-// their mass (evidence.cc), and the likeliest is always among the best. If one of these has a score
+// With words, passages that share any are ranked by support plus a weight times the logarithm of
+// their share of the attention: that of the heads that retrieve, or else of all heads' squares
+// (Ranking, evidence.cc). The likeliest is always among the best. If one of these has a score
 // of kLeastScore, such ones come first, and the others stay if they are not far below
 // (kLeastBeside); if none has, all are returned: they are the nearest ones, and HasEvidence says
 // that they support nothing.
@@ -54,7 +69,7 @@ struct EvidenceWords {
 std::vector<Evidence> FindEvidence(const PassagesOfText& document,
                                    std::span<const TokenizedText::Range> ranges,
                                    std::span<const double> mass, uint32_t max_passages,
-                                   const EvidenceWords& words = {});
+                                   const EvidenceSignals& signals = {});
 
 // The passages with the largest shares of the mass, largest first, at most kMostAttended; those
 // without any are left out. May throw std::bad_alloc.

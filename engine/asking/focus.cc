@@ -8,6 +8,7 @@
 #include <span>
 
 #include "engine/asking/cite.h"
+#include "engine/asking/evidence.h"
 #include "engine/document/equal_passages.h"
 
 namespace lectern {
@@ -39,19 +40,25 @@ std::vector<bool> TokensOf(std::span<const Passage> passages, const std::vector<
 
 }  // namespace
 
-Result<std::vector<bool>> FocusTokens(const Document& document, std::string_view question) try {
+Result<std::vector<bool>> FocusTokens(const Document& document, std::string_view question,
+                                      std::span<const double> retrieved) try {
   LECTERN_ASSIGN(const WordIndex* const words, document.words());
   const std::span<const Passage> passages = document.passages();
   LECTERN_ASSIGN(const WordSupport support,
                  WordSupport::Create(*words, document.text(), passages, question));
   LECTERN_ASSIGN(const WordSupport::Supports supports, support.Of(""));
+  std::vector<double> ranks = supports.support;
   std::vector<size_t> best(passages.size());
   std::iota(best.begin(), best.end(), size_t{0});
-  std::erase_if(best, [&](size_t p) { return supports.support[p] <= 0; });
-  LECTERN_ASSIGN(const auto telling, words->ContentWords(question));
-  if (telling.empty()) best.clear();  // "And when was it?" points nowhere
-  std::ranges::stable_sort(best, std::ranges::greater(),
-                           [&](size_t p) { return supports.support[p]; });
+  if (std::ranges::any_of(retrieved, [](double mass) { return mass > 0; })) {
+    const std::vector<double> shares = SharesOfPassages(passages, document.ranges(), retrieved);
+    for (size_t p = 0; p < ranks.size(); ++p) ranks[p] = RankOf(ranks[p], shares[p]);
+  } else {
+    std::erase_if(best, [&](size_t p) { return ranks[p] <= 0; });
+    LECTERN_ASSIGN(const auto telling, words->ContentWords(question));
+    if (telling.empty()) best.clear();  // "And when was it?" points nowhere
+  }
+  std::ranges::stable_sort(best, std::ranges::greater(), [&](size_t p) { return ranks[p]; });
   const EqualPassages equals(document.text(), passages);
   std::set<size_t> chosen;  // one of equal passages, the best
   std::vector<bool> is_read(passages.size());

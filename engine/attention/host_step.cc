@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/attention/attention_probabilities.h"
+#include "engine/attention/retrieval_attention.h"
 
 namespace lectern {
 namespace {
@@ -21,6 +22,10 @@ constexpr float kLastTokenShare = 0.4f;
 // (tools/evaluate/RESULTS.md): a question of 64 tokens to 131,072 takes 820, 550 and 420 ms; as
 // many of 122 answers equal exact mode's, and the first token's KL begins to grow at 7.
 constexpr size_t kChoosingTokens = 15;  // up to 31 for documents below kLongDocument
+
+// So many of a question's rows count for its retrieval heads at most, evenly spread, the last one
+// among them: longer questions are rare, and each row is scored once more. By hand.
+constexpr size_t kMostRetrievingTokens = 64;
 
 }  // namespace
 
@@ -104,6 +109,7 @@ Status HostStep::Attend(uint32_t layer, Activations& a, size_t /*row*/) {
                      states.document_lse, plan_.weights});
   }
   if (is_observed) CollectEvidence(layer, states);
+  if (!is_windowed) LECTERN_RETURN_IF_ERROR(WatchHeads(layer, states));
   if (plan_.observes_conversation) {
     ArenaVector<Rows<const float>> queries(&arena_);
     for (size_t head = 0; head < config.num_kv_heads; ++head) {
@@ -218,6 +224,76 @@ void HostStep::CollectEvidence(uint32_t layer, const LayerStates& states) {
           std::exp(double{states.document_lse[head][first + r]} - lse[r]);
     }
   }
+}
+
+// The rows of one query head that count in this pass, and how much each does: copies of queries and
+// log-sum-exps, because a head's rows lie `query_group` apart.
+struct HostStep::HeadRows {
+  HeadRows(const ModelConfig& config, size_t num_tokens, Arena* arena)
+      : num_rows(std::min(num_tokens, kMostRetrievingTokens)),
+        queries(num_rows * config.head_dim, arena),
+        lse(num_rows, arena),
+        weights(num_rows, arena) {}
+  const size_t num_rows;
+  ArenaVector<float> queries, lse, weights;
+};
+
+Status HostStep::AddHead(uint32_t query_head, const LayerStates& states, bool last_row_only,
+                         HeadRows& rows, std::span<double> sums) {
+  const ModelConfig& config = transformer_.model().config();
+  const size_t group = config.query_group(), dim = config.head_dim;
+  const size_t count = last_row_only ? 1 : rows.num_rows;
+  const uint32_t kv_head = query_head / static_cast<uint32_t>(group);
+  const Rows<float> queries =
+      transformer_.Grouped(activations_->queries, kv_head, plan_.num_tokens);
+  for (size_t i = 0; i < count; ++i) {
+    // The last of `count` equal stretches' tokens, so that the question's last one is among them.
+    const size_t token = last_row_only ? plan_.num_tokens - 1
+                                       : (i + 1) * plan_.num_tokens / count - 1;
+    const size_t row = token * group + query_head % group;
+    std::copy_n(queries[row], dim, rows.queries.data() + i * dim);
+    rows.lse[i] = states.lse[kv_head][row];
+    rows.weights[i] = 1 / static_cast<float>(count);
+  }
+  LECTERN_ASSIGN(const auto heads, document_.Heads(layer_));
+  return AddHeadAttention({.backend = transformer_.backend(),
+                           .threads = transformer_.threads(),
+                           .head = heads[kv_head],
+                           .read = document_read_,
+                           .kv_head = kv_head,
+                           .queries = {rows.queries.data(), count, dim},
+                           .lse = std::span(rows.lse).first(count),
+                           .weights = std::span(rows.weights).first(count),
+                           .softcap = config.attention_softcap,
+                           .workspace = head_workspace_},
+                          sums);
+}
+
+// A question's rows count for heads of both kinds, the rows of an answer's tokens for those that
+// look from where the next token is drawn.
+Status HostStep::WatchHeads(uint32_t layer, const LayerStates& states) {
+  const ModelConfig& config = transformer_.model().config();
+  const bool is_question = plan_.num_tokens > 1;
+  const bool is_watched = is_question && probe_.on_head;
+  AttentionSums& sums = *plan_.sums;
+  const bool retrieves = !sums.retrieved.empty() && !sums.heads[layer].is_empty();
+  if (!is_watched && !retrieves) return {};
+  HeadRows rows(config, plan_.num_tokens, &arena_);
+  for (uint32_t head = 0; retrieves && head < config.num_heads; ++head) {
+    if (is_question && sums.heads[layer].all_rows[head] > 0) {
+      LECTERN_RETURN_IF_ERROR(AddHead(head, states, false, rows, sums.retrieved));
+    }
+    if (sums.heads[layer].last_row[head] > 0) {
+      LECTERN_RETURN_IF_ERROR(AddHead(head, states, true, rows, sums.retrieved));
+    }
+  }
+  for (uint32_t head = 0; is_watched && head < config.num_heads; ++head) {
+    std::vector<double> all_rows(document_.tokens().size()), last_row(all_rows.size());
+    LECTERN_RETURN_IF_ERROR(AddHead(head, states, false, rows, all_rows));
+    LECTERN_RETURN_IF_ERROR(AddHead(head, states, true, rows, last_row));
+    probe_.on_head({layer, head, all_rows, last_row});
+  }
+  return {};
 }
 
 void HostStep::Count(uint32_t layer) {

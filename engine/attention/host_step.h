@@ -10,6 +10,7 @@
 #include "engine/attention/document_attention.h"
 #include "engine/attention/host_conversation.h"
 #include "engine/attention/probe.h"
+#include "engine/attention/retrieval_attention.h"
 #include "engine/attention/step.h"
 
 namespace lectern {
@@ -61,6 +62,15 @@ class HostStep final : public StepAttention {
   // Needs document_read_ and observed_ of this layer, and overwrites the latter. Adds nothing if
   // the layer's heads cannot be read.
   void CollectEvidence(uint32_t layer, const LayerStates& states);
+  struct HeadRows;
+  // Adds the attention of a query head in this pass and layer to `sums` [tokens of the fixed
+  // context]: the mean over the pass's tokens, or over `rows.num_rows` of many, or that of the last
+  // token alone. Overwrites `rows`. Codes of AddHeadAttention and Document::Heads.
+  Status AddHead(uint32_t query_head, const LayerStates& states, bool last_row_only, HeadRows& rows,
+                 std::span<double> sums);
+  // Adds the layer's retrieval heads to StepPlan::sums, and shows all heads to the probe, as far as
+  // they are wanted. Errors of AddHead.
+  Status WatchHeads(uint32_t layer, const LayerStates& states);
   // Adds document_read_, as this layer left it, to read_: bytes and missed mass, of a windowed
   // layer the window's bytes alone. Clears read_.bound_holds if the bound exceeds the plan's
   // max_missed.
@@ -77,6 +87,7 @@ class HostStep final : public StepAttention {
   AttentionWorkspace workspace_;
   DocumentRead document_read_;  // of the running layer
   ObservedLogits observed_;     // likewise
+  HeadAttentionWorkspace head_workspace_;
   StepRead read_;
 };
 

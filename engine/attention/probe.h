@@ -25,11 +25,22 @@ struct LayerStep {
   std::span<const float> weights;  // as in LookupArgs::row_weights
 };
 
-// Empty members change nothing. If on_layer or selector is set, the host leads the pass layer by
-// layer; a device then does only the parts that it has rows for.
+// Attention probabilities of one query head in a question's pass, by position of the document:
+// [tokens of the fixed context]. Borrowed until the watcher returns.
+struct HeadStep {
+  uint32_t layer, head;
+  std::span<const double> all_rows;  // mean over the question's rows, or some of many
+  std::span<const double> last_row;
+};
+
+// Empty members change nothing. If on_layer, on_head or selector is set, the host leads the pass
+// layer by layer; a device then does only the parts that it has rows for.
 struct Probe {
   // Called after each layer that is not windowed, by the thread that leads a shared step.
   std::function<void(const LayerStep&)> on_layer;
+  // Called for each query head of such a layer, in passes of several tokens. It costs about as much
+  // as the pass itself.
+  std::function<void(const HeadStep&)> on_head;
   // Called by Ask with the logits [vocab] from which the first token of the answer is drawn.
   std::function<void(std::span<const float>)> on_first_logits;
   // Called by Ask for each token of the answer, the end of the text too: the logits [vocab] from
@@ -45,7 +56,7 @@ struct Probe {
   // and shape. Borrowed.
   const Document* attended_again = nullptr;
 
-  bool leads_layers() const { return on_layer || selector; }
+  bool leads_layers() const { return on_layer || on_head || selector; }
 };
 
 }  // namespace lectern

@@ -139,6 +139,12 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     if (!calibration) return Corrupt(shard.path(), "its calibration is damaged");
     document->missed_calibration_ = *std::move(calibration);
   }
+  if (const Json* const heads = json->Find("retrieval_heads")) {
+    document->retrieval_heads_ = ParseRetrievalHeads(*heads, shard.header().num_layers);
+    if (!document->retrieval_heads_) {
+      return Corrupt(shard.path(), "its retrieval heads are damaged");
+    }
+  }
   for (const auto& [key, name] : {std::pair("layer_budget", &document->policies_.layers),
                                   std::pair("head_budget", &document->policies_.heads)}) {
     const Json* const policy = json->Find(key);

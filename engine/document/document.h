@@ -15,6 +15,7 @@
 #include "engine/document/missed_calibration.h"
 #include "engine/document/page_map.h"
 #include "engine/document/passages.h"
+#include "engine/document/retrieval_heads.h"
 #include "engine/document/word_index.h"
 #include "engine/model/formats/json.h"
 #include "engine/model/template/chat_formats.h"
@@ -91,6 +92,9 @@ class Document {
   // Calibration of missed attention, measured while indexing with the document's plan and the
   // default rule.
   const MissedCalibration& missed_calibration() const { return missed_calibration_; }
+  // The model's retrieval heads, as they were known when the document was indexed; nothing: they
+  // were not looked for. Their layers exist; their heads' numbers are not checked.
+  const std::optional<RetrievalHeads>& retrieval_heads() const { return retrieval_heads_; }
   bool has_clusters() const { return shape().num_levels > 0; }
   // W of a sliding-window layer, else 0. Such a layer's rows are read whole, outside of budget and
   // plan.
@@ -235,6 +239,7 @@ class Document {
     DivergenceCurve curve;
   } budget_;
   MissedCalibration missed_calibration_;
+  std::optional<RetrievalHeads> retrieval_heads_;
   PlanPolicies policies_;
   Retention retention_;
   double kept_share_ = 1;

@@ -141,7 +141,8 @@ class Transformer {
   Int8Rows Quantise(Rows<const float> input, Activations& a) const;
   // RMSNorm of the residual stream into a.normed.
   void Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const;
-  // RMSNorm of each head in the rows; does nothing if `weight` is empty.
+  // RMSNorm, in place, of each head in the rows [tokens, heads * head_dim], which it cuts into
+  // heads; `weight` [head_dim] is that of all heads. Does nothing if `weight` is empty.
   void NormHeads(Rows<float> rows, const std::vector<float>& weight) const;
   // Adds a part's output to the residual stream: directly, or through a.normed if the model norms
   // it first.

@@ -47,6 +47,7 @@ class DeviceAttention final : public StoredRows {
   Status AttendWindow(const Args& args, uint64_t first_position, uint32_t window) override;
 
   const DeviceDocument& document() const { return *document_; }
+  // For DeviceStep, which fills it on the same stream, between calls of Attend.
   KvStaging& staging() { return staging_; }
 
  private:

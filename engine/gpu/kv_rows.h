@@ -42,8 +42,10 @@ class DeviceKvRows {
   // ran.
   Status Upload(DeviceStream& stream, const TypedRows& keys, const TypedRows& values,
                 size_t at) const;
-  // Copy: rows [first, first + count) of `from`, on the device, become those from `at` on.
-  // Download: rows [first, first + count) go to the host. Not of q8 (asserted). Enqueued.
+  // Copy: rows [first, first + count) of `from`, on the device and of the same type and width
+  // (asserted), become those from `at` on; ranges must exist, which is not checked, and not overlap
+  // where `from` is this object. Download: rows [first, first + count) go to the host. Not of q8
+  // (asserted). Enqueued.
   Status Copy(DeviceStream& stream, const DeviceKvRows& from, size_t first, size_t count,
               size_t at) const;
   Status Download(DeviceStream& stream, size_t first, size_t count, std::byte* keys,

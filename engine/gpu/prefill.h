@@ -122,7 +122,8 @@ class DevicePrefill {
   // Device::Check.
   Status RoundQueries(size_t num_tokens);
   // Adds the chunk's rows to `rows`, a layer that stays, and attends to all items of `cut`, as
-  // Launch does. Enqueued. Errors of Device::Check.
+  // Launch does. Before: the items are uploaded, partial states have room, and RoundQueries was
+  // called (Attend does all three). Enqueued. Errors of Device::Check.
   Status AttendResident(const Args& args, const DeviceKvRows& rows, const Cut& cut);
   // Uploads block `number` of cut.blocks from the spill into staged_, and attends to the items of
   // that block, as Launch does. Waits. kCancelled: args.is_cancelled says so, which is asked

@@ -19,7 +19,7 @@ namespace {
 // documents do not have them either.
 std::string ModelJson(const DocumentShardParts& parts) {
   const auto& [context, options, prepared, text_index, names, layout, header, spill, calibration,
-               report, cluster_keys] = parts;
+               report, cluster_keys, heads] = parts;
   const MissedCalibration& missed = calibration.missed;
   const ChatTemplate& chat = context.model.chat_template();
   Json::Object json = {{"model", Json(context.model.folder())},
@@ -50,6 +50,7 @@ std::string ModelJson(const DocumentShardParts& parts) {
   if (calibration.divergence.is_measured()) {
     json["divergence"] = DivergenceCurveJson(calibration.divergence);
   }
+  if (heads) json["retrieval_heads"] = RetrievalHeadsJson(*heads);
   if (!layout.retention.keeps_all()) {
     const std::span<const uint64_t> kept = spill.kept_rows();
     AddRetention(json, layout.retention);

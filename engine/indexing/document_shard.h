@@ -47,6 +47,7 @@ struct DocumentShardParts {
   const Calibration& calibration;  // kept once it is measured
   const IndexReport& report;       // names the device
   std::string cluster_keys;        // as ClusterKeys (cluster_layers.h) resolved it
+  const std::optional<RetrievalHeads>& heads;  // the model's; nothing: they were not looked for
 };
 // The budget that asks get which name none, in (0, 1]: for an automatic one what the curve says, 1
 // where nothing was measured.

@@ -14,6 +14,7 @@
 #include "engine/indexing/calibrate_document.h"
 #include "engine/indexing/cluster_layers.h"
 #include "engine/indexing/document_shard.h"
+#include "engine/indexing/find_retrieval_heads.h"
 #include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_input.h"
 #include "engine/indexing/index_progress.h"
@@ -82,6 +83,7 @@ class Indexer {
   // checkpoint and finished shards say how far that was.
   Result<IndexReport> Run() {
     SayWhereItIsDone();
+    LECTERN_RETURN_IF_ERROR(FindHeads());
     LECTERN_RETURN_IF_ERROR(ReserveRam());
     LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
     LECTERN_RETURN_IF_ERROR(RunPrefill());
@@ -124,6 +126,25 @@ class Indexer {
     const std::string why =
         WhyCpuAttends(*device_.transformer->device(), SpillDtype(layout_.dtype), config_.head_dim);
     if (!why.empty()) Warn("cpu_fallback", why);
+  }
+
+  // Looks for the model's retrieval heads, on the CPU alone. Where that cannot be done, because
+  // memory, the model's positions or its template do not allow it, the document goes without:
+  // passages are then chosen by words and by the attention of all heads. Any other error ends the
+  // run, so that equal runs make equal documents.
+  Status FindHeads() {
+    if (!context_.finds_heads || device_.transformer) return {};
+    auto found =
+        FindRetrievalHeads(context_, catalog_, [this] { return progress_.Stopped(); });
+    if (found.ok()) heads_ = *std::move(found);
+    switch (found.status().code()) {
+      case Code::kOutOfMemory:
+      case Code::kContextTooLong:
+      case Code::kInvalidArgument:
+        return {};
+      default:
+        return found.status();
+    }
   }
 
   // Reserves memory within the engine's limit before anything is computed, and decides how many
@@ -341,7 +362,8 @@ class Indexer {
                                        .spill = *spill_,
                                        .calibration = calibration_,
                                        .report = report_,
-                                       .cluster_keys = ClusterKeys(options_, device())},
+                                       .cluster_keys = ClusterKeys(options_, device()),
+                                       .heads = heads_},
                                       directory_, temp_dir_));
     shards_.push_back(std::move(summary));
     return {};
@@ -420,6 +442,7 @@ class Indexer {
   std::vector<ShardSummary> shards_;
   TextIndex text_index_;
   Calibration calibration_;  // once it is measured
+  std::optional<RetrievalHeads> heads_;  // the model's
   RamLimit::Share text_ram_, work_ram_;
   size_t num_clustering_ = 1;  // kv heads at a time
   IndexReport report_;

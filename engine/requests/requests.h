@@ -280,8 +280,8 @@ struct AskOptions {
   double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
   // "auto": "only" where the model's adapter was trained for it (Adapter::wants_focus) and the
   // question names no budget, rule or max_missed, else "off".
-  // "only": the question and the answer read the passages that the question's words point to, and
-  // nothing else (engine/asking/focus.h). A document without clusters is read whole. "off": the
+  // "only": the question and the answer read the passages that the question's words and the model's
+  // retrieval heads point to, and nothing else (engine/asking/focus.h). A document without clusters is read whole. "off": the
   // rule chooses.
   std::string focus = "auto";
   // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
@@ -383,7 +383,9 @@ struct KvReceipt {
   // Predicted at this budget; 0 where everything was read; nothing: it was not measured for the
   // document, or not with these policies and this rule.
   std::optional<double> divergence;
-  std::string rule;  // "exact", "words" with a focus, or AskOptions::rule
+  // "exact"; with a focus "words", or "words+heads" if the model's retrieval heads chose, too; else
+  // AskOptions::rule.
+  std::string rule;
   std::string layer_budget, head_budget;  // the policies; empty where everything was read
   bool fallback = false;                  // AskOptions::fallback made the answer exact
   // Share of the document's K+V bytes, mean over layers; after a fallback of both prefills,

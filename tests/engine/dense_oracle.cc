@@ -233,6 +233,12 @@ std::vector<double> DenseOracle::Attend(size_t layer, const Matrix& q, size_t po
     double sum = 0;
     for (double& w : weight) sum += w = std::exp(w - largest);
     for (double& w : weight) w /= sum;
+    Matrix& last = last_attention_[layer][h];
+    std::ranges::fill(last, 0.0);
+    for (size_t j = 0; j < weight.size(); ++j) {
+      attention_[layer][h][begin + j] += weight[j];
+      last[begin + j] = weight[j];
+    }
     double* const squares = squares_[layer][kv / dim_].data() + begin;
     for (size_t j = 0; begin + j + 10 <= position; ++j) squares[j] += weight[j] * weight[j];
     for (size_t j = 0; j < weight.size(); ++j) {
@@ -270,6 +276,8 @@ std::vector<double> DenseOracle::Append(const std::vector<int32_t>& ids) {
   }
   cosines_.assign(layers_, {});
   squares_.assign(layers_, std::vector<Matrix>(kv_heads_, Matrix(first + ids.size())));
+  attention_.assign(layers_, std::vector<Matrix>(heads_, Matrix(first + ids.size())));
+  last_attention_ = attention_;
   for (size_t layer = 0; layer < layers_; ++layer) {
     const std::string p = "model.layers." + std::to_string(layer) + ".";
     const size_t from = only_logits_ && layer + 1 == layers_ ? ids.size() - 1 : 0;

@@ -43,6 +43,11 @@ class DenseOracle {
   // [layer][kv head][token]: squared probabilities, of the last Append, from all query heads of the
   // group and all tokens 10 or more behind it.
   const std::vector<std::vector<std::vector<double>>>& squares() const { return squares_; }
+  // [layer][query head][token]: probabilities of the last Append, summed over its tokens, and of its
+  // last token alone.
+  using ByHead = std::vector<std::vector<std::vector<double>>>;
+  const ByHead& attention() const { return attention_; }
+  const ByHead& last_attention() const { return last_attention_; }
 
  private:
   using Matrix = std::vector<double>;
@@ -85,6 +90,7 @@ class DenseOracle {
   size_t num_tokens_ = 0;
   std::vector<std::vector<double>> cosines_;
   std::vector<std::vector<std::vector<double>>> squares_;
+  ByHead attention_, last_attention_;
   std::vector<Matrix> keys_, values_;  // [layer][token * kv heads * dim]
 };
 

@@ -25,7 +25,7 @@ import package_texts
 
 ABSENT = "The document does not say."
 SINKS, WINDOW = 4, 100  # rows that focused reading always reads, as the engine does
-NUM_SENTENCES = (4, 8, 12, 12, 16, 25)  # that focused reading chooses by words, each with its neighbours
+NUM_SENTENCES = (1, 2, 3, 5, 5, 8, 12)  # that focused reading chooses by words, each with its neighbours
 MAX_POSITIONS = 8192
 # Other pages of these packages are what the adapter is judged by.
 JUDGES = {"doc-debian", "debian-policy", "debian-history", "git-doc", "git", "sqlite3-doc", "base-files"}

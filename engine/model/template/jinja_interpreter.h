@@ -47,6 +47,7 @@ class Interpreter : public Runtime {
   Flow Run(const Body& body, const ScopePtr& scope);
   Flow Run(const Statement& statement, const ScopePtr& scope);
   Flow RunIf(const Statement& statement, const ScopePtr& scope);
+  // All values are evaluated in `scope`: none sees the names that the statement sets.
   Flow RunWith(const Statement& statement, const ScopePtr& scope);
   // Runs a block whose output is set to a variable or filtered.
   Flow RunCaptured(const Statement& statement, const ScopePtr& scope);

@@ -57,21 +57,27 @@ class EvidenceByWordsTest : public EvidenceTest {
                                 const std::vector<double>& support,
                                 std::vector<double> scores = {}) {
     (void)EvidenceTest::Find(shares);
-    std::vector<double> mass = {0};
-    for (const double share : shares) {
-      mass.push_back(share);
-      mass.insert(mass.end(), text_.size() / shares.size() - 1, 0.0);
-    }
+    const auto as_mass = [&](const std::vector<double>& of) {
+      std::vector<double> mass = {0};
+      for (const double share : of) {
+        mass.push_back(share);
+        mass.insert(mass.end(), text_.size() / of.size() - 1, 0.0);
+      }
+      return mass;
+    };
+    const std::vector<double> mass = as_mass(shares), retrieved = as_mass(retrieved_);
     std::vector<std::string> texts;
     const auto passages = SplitPassages(text_, {});
     for (size_t i = scores.size(); i < support.size(); ++i) scores.push_back(support[i] / 20);
     const auto evidence =
-        FindEvidence({text_, passages}, BytesAsTokens(text_), mass, 3, {support, scores});
+        FindEvidence({text_, passages}, BytesAsTokens(text_), mass, 3,
+                     {support, scores, retrieved_.empty() ? std::span<const double>() : retrieved});
     for (const Evidence& one : evidence) texts.push_back(one.text);
     has_evidence_ = HasEvidence(evidence);
     return texts;
   }
   bool has_evidence_ = false;
+  std::vector<double> retrieved_;  // shares of the sentences; empty: not watched
 };
 
 TEST_F(EvidenceByWordsTest, WordsDecideWhereAttentionDoesNot) {
@@ -97,6 +103,17 @@ TEST_F(EvidenceByWordsTest, TheLikeliestIsShownAndComesBeforeTheUnlikely) {
   EXPECT_EQ(Find({0.25, 0.25, 0.25, 0.25}, support, scores),
             (std::vector<std::string>{"Sentence d.", "Sentence a.", "Sentence b."}));
   EXPECT_TRUE(has_evidence_);
+}
+
+// Where retrieval heads look counts more than where all heads do, and a tenth of their attention as
+// much as log(10) of support. Without any of their attention, all heads decide as ever.
+TEST_F(EvidenceByWordsTest, RetrievalHeadsDecideInsteadOfAllHeads) {
+  EXPECT_EQ(Find({0.7, 0.1, 0.1, 0.1}, {8, 8, 8, 8}).front(), "Sentence a.");
+  retrieved_ = {0.1, 0.1, 0.7, 0.1};
+  EXPECT_EQ(Find({0.7, 0.1, 0.1, 0.1}, {8, 8, 8, 8}).front(), "Sentence c.");
+  EXPECT_EQ(Find({0.7, 0.1, 0.1, 0.1}, {8, 10.5, 8, 8}).front(), "Sentence b.");
+  retrieved_ = {0, 0, 0, 0};
+  EXPECT_EQ(Find({0.7, 0.1, 0.1, 0.1}, {8, 8, 8, 8}).front(), "Sentence a.");
 }
 
 TEST_F(EvidenceByWordsTest, PassagesWithoutAWordTakeNoPlace) {

@@ -1,0 +1,47 @@
+// Focused reading: decides whether a session's question is read with a focus, and finds it.
+#include <algorithm>
+
+#include "engine/asking/ask.h"
+#include "engine/asking/focus.h"
+#include "engine/requests/options.h"
+
+namespace lectern {
+
+Result<bool> DocumentSession::WantsFocus(const AskOptions& options) const {
+  const bool is_plain = (options.kv_budget == 0 || options.kv_budget == kAutoBudget) &&
+                        options.rule == "default" && !options.max_missed;
+  const bool is_implied = options.focus == "auto" && is_plain && model_->adapter() != nullptr &&
+                          model_->adapter()->wants_focus();
+  const bool is_wanted = is_implied || (options.focus == "only" && options.kv_budget != 1);
+  if (is_wanted && options.max_missed) {
+    return Status(Code::kInvalidArgument,
+                  OptionName("focus") + " only and " + OptionName("max_missed") +
+                      " exclude each other: what is not read is not estimated")
+        .WithParam("focus");
+  }
+  return is_wanted && document_->has_clusters();
+}
+
+Status DocumentSession::Focus(std::string_view question, std::span<const int32_t> ids,
+                              const AskOptions& options, double kv_budget, Answer& answer) {
+  if (!sums_.retrieved.empty()) {
+    focus_.reset();
+    LECTERN_RETURN_IF_ERROR(Step(ids, kv_budget, options.tail, options.cancel).status());
+    conversation_.Truncate(conversation_.num_tokens() - ids.size());
+    // The receipt counts all bytes; its shares are those of the pass that answers.
+    const StepRead read = totals_.all;
+    totals_ = {};
+    totals_.all.bytes = read.bytes, totals_.all.window_bytes = read.window_bytes;
+  }
+  LECTERN_ASSIGN(std::vector<bool> tokens, FocusTokens(*document_, question, sums_.retrieved));
+  std::ranges::fill(sums_.retrieved, 0.0);
+  if (std::ranges::find(tokens, true) != tokens.end()) {
+    focus_.emplace(std::move(tokens), document_->num_layers());
+  } else if (!focus_ && options.focus == "only") {
+    // With a focus there is one from the question before: a follow-up such as "And when?".
+    AddNote(answer, "no passage shares a word with the question, which is read without focus");
+  }
+  return {};
+}
+
+}  // namespace lectern
