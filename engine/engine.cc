@@ -433,7 +433,7 @@ class LocalEngine : public Engine {
     OpenModel& cached = models_[{folder, type, chat ? chat->jinja : own, adapter}];
     if (!cached.model) {
       LECTERN_ASSIGN(ModelSource* const source, found.Source());
-      LECTERN_ASSIGN(cached.ram, ReserveWeights(folder, *source, type));
+      LECTERN_ASSIGN(RamLimit::Share ram, ReserveWeights(folder, *source, type));
       LECTERN_ASSIGN(cached.model, Model::Load(env_, folder, *source,
                                                {.io = io_,
                                                 .store = store_,
@@ -444,6 +444,7 @@ class LocalEngine : public Engine {
                                                 .cancel = cancel,
                                                 .chat_template = chat,
                                                 .adapter = adapter}));
+      cached.ram = std::move(ram);
     }
     return cached.model;
   }

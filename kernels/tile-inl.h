@@ -300,6 +300,7 @@ struct PanelSource {
 // longer.
 HWY_INLINE void AskFor(const std::byte* data) { __builtin_prefetch(data, 0, 2); }
 
+// Rows as they are stored. attention_simd.cc multiplies the values of a tile by way of it.
 template <Dtype kDtype>
 struct StoredSource {
   const std::byte* data;
@@ -308,7 +309,7 @@ struct StoredSource {
   // none. The product spreads the prefetches evenly, because all at once they would wait for each
   // other.
   ptrdiff_t ahead;
-  size_t element_bytes;
+  size_t element_bytes;  // of q8 1, without the scales, so that a little less is prefetched
   // Prefetches the counterpart of elements [begin, begin + count), counted in the order in which
   // the product reads them.
   HWY_INLINE void Prefetch(size_t begin, size_t count) const {

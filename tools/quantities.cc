@@ -22,7 +22,7 @@ std::string Grouped(uint64_t number) {
 }
 
 std::string Short(double number) {
-  if (number >= 100) return Grouped(static_cast<uint64_t>(std::round(number)));
+  if (number >= 99.5) return Grouped(static_cast<uint64_t>(std::round(number)));
   char text[64];
   std::snprintf(text, sizeof text, "%.2g", number);
   return text;

@@ -128,11 +128,12 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
       attention_(placement_, stream_, *document_, transformer_, model_->config(), arena_, probe_,
                  conversation_),
       open_ms_(open_ms) {
-  logits_.resize(model_->config().vocab_size);
-  if (const auto& heads = document_->retrieval_heads(); heads && !heads->heads.empty()) {
+  buffers_.logits.resize(model_->config().vocab_size);
+  if (const auto& heads = document_->retrieval_heads();
+      heads && !heads->heads.empty() && !placement_.document) {
     const ModelConfig& config = model_->config();
-    heads_ = WeightsByLayer(*heads, config.num_layers, config.num_heads);
-    sums_.heads = heads_;
+    focus_.heads = WeightsByLayer(*heads, config.num_layers, config.num_heads);
+    sums_.heads = focus_.heads;
   }
 }
 
@@ -193,7 +194,8 @@ Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double 
   const bool looks_up = kv_budget < 1 && document_->has_clusters();
   const uint64_t num_document_tokens = document_->tokens().size();
   const uint64_t lookups = looks_up ? LookupBytes(config, num_tokens, num_document_tokens) : 0;
-  // Sums of masses, squares and retrieval heads per token, and the running layer's logits with the last token.
+  // Sums of masses, squares and retrieval heads per token, and the logits of the running layer with
+  // the last token.
   const uint64_t evidence =
       num_document_tokens * (3 * sizeof(double) + config.num_heads * sizeof(float));
   // The activations hold one token more, because steps of one token that sessions share need a row
@@ -245,7 +247,7 @@ Result<std::span<const float>> DocumentSession::Prefill(std::span<const int32_t>
   sums_.masses.assign(exact ? 0 : document_->tokens().size(), 0.0);
   sums_.document_mass = 0;
   auto logits = Step(ids, budget, options.tail, options.cancel);
-  if (logits.ok() && !exact && !focus_) {
+  if (logits.ok() && !exact && !focus_.rows) {
     // Unread mass is part of document_mass through the tail; without a tail the lookup's estimate
     // stands in, over all rows of the question.
     if (!options.tail) {
@@ -272,7 +274,7 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
                             Percent(spread.missed) + " on what was not read)";
   if (options.fallback == Fallback::kWarn) {
     Warn(options, "whole_document", found + ": an exact answer may differ", answer);
-    return std::span<const float>(logits_);
+    return std::span<const float>(buffers_.logits);
   }
   AddNote(answer, found + ": everything was read instead");
   answer.kv.fallback = true;
@@ -465,7 +467,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
   Answer answer;
   LECTERN_ASSIGN(const bool is_focused, WantsFocus(options));
-  if (!is_focused) focus_.reset();
+  if (!is_focused) focus_.rows.reset();
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plans_.pass).status());
   const bool is_first = said_.fed.ids.empty();
   if (!is_first && !options.history.is_empty()) {
@@ -499,7 +501,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   const size_t num_rows = num_past() + ids.size() + std::min(room, kReservedTokens);
   LECTERN_RETURN_IF_ERROR(conversation_.Place(num_rows, settings_.max_session_rows == 0));
   if (!conversation_.is_there()) conversation_.rows().Reserve(num_rows);
-  const bool retrieves = !heads_.empty() && (options.max_evidence > 0 || is_focused);
+  const bool retrieves = !focus_.heads.empty() && (options.max_evidence > 0 || is_focused);
   sums_.retrieved.assign(retrieves ? document_->tokens().size() : 0, 0.0);
   if (is_focused) LECTERN_RETURN_IF_ERROR(Focus(question, ids, options, budget, answer));
   sums_.squares.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
@@ -513,13 +515,13 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!ReadsAll(budget) && !IsMeasured(*document_, options.tail)) {
     chosen.divergence.reset();
   }
-  if (options.kv_budget == kAutoBudget && !chosen.is_auto && !focus_) {
+  if (options.kv_budget == kAutoBudget && !chosen.is_auto && !focus_.rows) {
     AddNote(answer,
             "the document was indexed before budgets were measured and is read at its own, " +
                 Digits(budget) + "; a change of its plan to " + OptionName("kv_budget", "auto") +
                 " measures it");
   }
-  answer.kv.is_auto = chosen.is_auto && !focus_;
+  answer.kv.is_auto = chosen.is_auto && !focus_.rows;
   answer.kv.max_divergence = chosen.max_divergence;
   WarnOfLowBudget(chosen, options, answer);
   auto logits = Prefill(ids, options, budget, answer);
@@ -549,9 +551,9 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   const bool exact = ReadsAll(budget);
   answer.kv.budget =
       exact && document_->retention().keeps_all() ? 1.0f : static_cast<float>(budget);
-  answer.kv.rule = exact ? "exact" : focus_ ? FocusRule() : options.rule;
+  answer.kv.rule = exact ? "exact" : focus_.rows ? FocusRule() : options.rule;
   answer.kv.divergence = exact ? 0 : chosen.divergence;
-  if (focus_) {
+  if (focus_.rows) {
     answer.kv.budget = static_cast<float>(totals_.prefill_fraction);
   } else if (!exact) {
     answer.kv.layer_budget = policies.layers;
@@ -561,7 +563,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.kv.read_fraction_prefill = totals_.prefill_fraction;
   answer.kv.bytes_read = totals_.all.bytes;
   answer.kv.window_bytes = totals_.all.window_bytes;
-  if (!focus_) answer.kv.missed_mass_estimate = totals_.all.missed / (steps + 1);
+  if (!focus_.rows) answer.kv.missed_mass_estimate = totals_.all.missed / (steps + 1);
   if (options.max_missed && !exact) {
     answer.kv.missed_mass_bound = totals_.all.missed_bound / (steps + 1);
     answer.kv.max_missed_by = totals_.all.bound_holds ? "bound" : "estimate";

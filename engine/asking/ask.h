@@ -150,8 +150,8 @@ class DocumentSession : public Session {
   // Whether estimates of missed attention were measured with these settings.
   bool IsMeasured(const Document& document, bool tail) const;
   // Embeds `ids`, which follow the conversation so far, runs all layers with this attention and
-  // leaves the last token's logits in logits_. In a shared batch it may wait for other sessions.
-  // Before: activations_ has room for the ids, their rows are placed (SessionConversation::Place)
+  // leaves the last token's logits in buffers_. In a shared batch it may wait for other sessions.
+  // Before: buffers_ has room for the ids, their rows are placed (SessionConversation::Place)
   // and `attention` has begun. Afterwards the caller finishes it and adds the tokens to the
   // conversation; after an error some layers have their rows, so that it gives the attention up and
   // truncates. `cancel` may be nullptr. kCancelled; errors of StepAttention::Attend and of the
@@ -179,9 +179,9 @@ class DocumentSession : public Session {
   Status Focus(std::string_view question, std::span<const int32_t> ids, const AskOptions& options,
                double kv_budget, Answer& answer);
   // The name of the focus in answers: what chose the rows.
-  const char* FocusRule() const { return heads_.empty() ? "words" : "words+heads"; }
+  const char* FocusRule() const { return focus_.heads.empty() ? "words" : "words+heads"; }
   // Whether a pass at this budget reads every row: Document::ReadsAll without a focus.
-  bool ReadsAll(double kv_budget) const { return !focus_ && document_->ReadsAll(kv_budget); }
+  bool ReadsAll(double kv_budget) const { return !focus_.rows && document_->ReadsAll(kv_budget); }
   // Passages by words and attention. Codes of Document::words, WordSupport and AddHighlights.
   Result<std::vector<Evidence>> EvidenceByWords(std::string_view question,
                                                 const AskOptions& options,
@@ -205,8 +205,12 @@ class DocumentSession : public Session {
   Probe probe_;
   Settings settings_;
   SessionAttention attention_;
-  std::optional<GivenRows> focus_;  // what the running question reads alone; nothing: it looks up
-  std::vector<RetrievalWeights> heads_;  // [layers]; empty: the model has no retrieval heads
+  // Focused reading.
+  struct Focused {
+    std::optional<GivenRows> rows;  // read alone by the running question; nothing: it looks up
+    std::vector<RetrievalWeights> heads;  // [layers], the model's; empty: it has none, or a device
+                                          // attends, which does not watch them
+  } focus_;
   // The batch in which this session takes steps of one token together with other sessions.
   struct SharedSteps {
     std::shared_ptr<StepBatch> batch;  // nullptr: steps are taken alone
@@ -220,8 +224,10 @@ class DocumentSession : public Session {
     uint64_t num_tokens = 0, num_rows = 0;
   } reserved_;
 
-  std::unique_ptr<Activations> activations_;
-  std::vector<float> logits_;
+  struct Buffers {  // of a pass
+    std::unique_ptr<Activations> activations;
+    std::vector<float> logits;  // [vocab]
+  } buffers_;
   // The conversation so far. `fed` has its text and token ids. The first num_past() ids have rows;
   // the last token of the last answer may not have been fed.
   struct Transcript {

@@ -22,9 +22,9 @@ constexpr uint32_t kSpreadSentences = 8;
 //   bundled reader    66    68    68    66    63     -                 7
 // On the bundled reader's own documents it came first for 288 of 288 with every value up to 5.
 constexpr double kAttention = 0.2;
-// The same for a passage's share of the attention of retrieval heads. Right passages, first / one of
-// three, of 210 facts (the adapter: 196) about 15 pairs of training texts, joined, with the models'
-// own answers:
+// The same for a passage's share of the attention of retrieval heads. Right passages, first / one
+// of three, of 210 facts (the adapter: 196) about 15 pairs of training texts, joined, with the
+// models' own answers:
 //   kRetrieval        squares   0.3       0.6       1         1.5       2         3
 //   SmolLM2-135M      129/167   126/169   130/173   133/172   133/177   127/177   127/173
 //   Gemma 3 270M      116/166   118/166   119/172   122/171   120/166   115/161   113/157
@@ -154,9 +154,9 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
     if (!has_words) {
       scores[i] = shares[i];
     } else if (signals.support[i] > 0) {
-      const double rank = retrieves ? RankOf(signals.support[i], retrieved[i])
-                                    : signals.support[i] +
-                                          kAttention * std::log(shares[i] + kLeastShare);
+      const double rank = retrieves
+                              ? RankOf(signals.support[i], retrieved[i])
+                              : signals.support[i] + kAttention * std::log(shares[i] + kLeastShare);
       scores[i] = std::exp(rank);
     }
   }
@@ -172,9 +172,9 @@ std::vector<Evidence> FindEvidence(const PassagesOfText& document,
   if (has_words) KeepLikeliest(signals.probability, scores, best);
   std::vector<Evidence> evidence;
   for (const Found& found : JoinNeighbours(best, scores, joins)) {
-    const double share = std::min(
-        1.0, std::accumulate(shares.begin() + static_cast<ptrdiff_t>(found.first),
-                             shares.begin() + static_cast<ptrdiff_t>(found.last), 0.0));
+    const double share =
+        std::min(1.0, std::accumulate(shares.begin() + static_cast<ptrdiff_t>(found.first),
+                                      shares.begin() + static_cast<ptrdiff_t>(found.last), 0.0));
     if (!has_words && share < kMinPassageMass) continue;
     evidence.push_back(MakeEvidence(document, equals, found.first, found.last));
     evidence.back().mass = static_cast<float>(share);

@@ -36,8 +36,8 @@ std::vector<double> SharesOfPassages(std::span<const Passage> passages,
                                      std::span<const TokenizedText::Range> ranges,
                                      std::span<const double> mass);
 
-// The rank of a passage by its support and its share of the attention of heads that retrieve. Higher
-// is better; for passages of one question.
+// The rank of a passage by its support and its share of the attention of heads that retrieve.
+// Higher is better; for passages of one question.
 double RankOf(double support, double retrieved);
 
 // Finds the passages that support an answer, by its words and by its attention.

@@ -1,6 +1,6 @@
-// Chooses the part of a document that a question's words, and the model's retrieval heads, point to,
-// for focused reading: answers are then made from that part alone. Small models find a fact among thousands of tokens badly, and
-// among a few hundred well.
+// Chooses the part of a document that a question's words, and the model's retrieval heads, point
+// to, for focused reading: answers are then made from that part alone. Small models find a fact
+// among thousands of tokens badly, and among a few hundred well.
 #ifndef LECTERN_ENGINE_ASKING_FOCUS_H_
 #define LECTERN_ENGINE_ASKING_FOCUS_H_
 
@@ -14,14 +14,16 @@
 
 namespace lectern {
 
-// So many passages with the most support by the question's words are read, each with its neighbours
-// and its headings. Right answers to 96 facts about five joined texts of 1.4K to 6K tokens:
-//   passages                          3    5    8   12   18   25   all, at the automatic budget
-//   SmolLM2-135M                     12   11   10   11    -    -    6
-//   Gemma 3 270M                      -   19    -   20    -    -   12
-//   SmolLM2-135M with an adapter     46   46   35   37   36   32   23
-// Without neighbours the last row is 42 (5) to 38 (25), with two on each side 41 to 31.
-inline constexpr size_t kFocusedPassages = 5;
+// So many of the passages that fit the question best are read, each with its neighbours and its
+// headings. Right answers to 96 facts about five joined texts of 1.4K to 6K tokens, chosen by words
+// and retrieval heads:
+//   passages                          1    2    3    5   all, at the automatic budget
+//   SmolLM2-135M                     12   11    -    -    6
+//   Gemma 3 270M                     16   20   20    -   12
+//   SmolLM2-135M with an adapter     55   53   47   44   23 (after 0.6 of 2.6 million tokens)
+// With one, the last refuses 12 facts wrongly, with two 9. By words alone, and with an adapter that
+// was trained on more passages, 5 were best: two or fewer had missed the answer too often.
+inline constexpr size_t kFocusedPassages = 2;
 
 // [tokens of the fixed context]: whether focused reading reads the token. `retrieved`: where the
 // model's retrieval heads looked from the question (AttentionSums::retrieved); passages are then
@@ -29,7 +31,7 @@ inline constexpr size_t kFocusedPassages = 5;
 // word with the question, or the question has stop words alone. Codes of Document::words and
 // WordSupport. Thread-safe.
 //
-// How often the right passage was among the five, or beside one of these, with the adapter of
+// How often the right passage was among the best five, or beside one of these, with the adapter of
 // tools/reader after 1.05 million tokens: by words alone 27 of 40 facts about five real documents,
 // with its heads 34 (weight 1), 35 (3 and 6).
 Result<std::vector<bool>> FocusTokens(const Document& document, std::string_view question,

@@ -25,7 +25,7 @@ Result<bool> DocumentSession::WantsFocus(const AskOptions& options) const {
 Status DocumentSession::Focus(std::string_view question, std::span<const int32_t> ids,
                               const AskOptions& options, double kv_budget, Answer& answer) {
   if (!sums_.retrieved.empty()) {
-    focus_.reset();
+    focus_.rows.reset();
     LECTERN_RETURN_IF_ERROR(Step(ids, kv_budget, options.tail, options.cancel).status());
     conversation_.Truncate(conversation_.num_tokens() - ids.size());
     // The receipt counts all bytes; its shares are those of the pass that answers.
@@ -36,8 +36,8 @@ Status DocumentSession::Focus(std::string_view question, std::span<const int32_t
   LECTERN_ASSIGN(std::vector<bool> tokens, FocusTokens(*document_, question, sums_.retrieved));
   std::ranges::fill(sums_.retrieved, 0.0);
   if (std::ranges::find(tokens, true) != tokens.end()) {
-    focus_.emplace(std::move(tokens), document_->num_layers());
-  } else if (!focus_ && options.focus == "only") {
+    focus_.rows.emplace(std::move(tokens), document_->num_layers());
+  } else if (!focus_.rows && options.focus == "only") {
     // With a focus there is one from the question before: a follow-up such as "And when?".
     AddNote(answer, "no passage shares a word with the question, which is read without focus");
   }

@@ -10,16 +10,16 @@ namespace lectern {
 Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> ids, double kv_budget,
                                                      bool tail, const CancelFlag* cancel) {
   assert(!ids.empty() && ids.size() <= kMaxQuestionTokens);
-  if (!activations_ || activations_->max_tokens < ids.size()) {
-    activations_ =
+  if (!buffers_.activations || buffers_.activations->max_tokens < ids.size()) {
+    buffers_.activations =
         std::make_unique<Activations>(model_->config(), ids.size(), threads_->num_threads());
-    activations_->stream = stream_;
+    buffers_.activations->stream = stream_;
   }
   const size_t past = conversation_.num_tokens();
   LECTERN_RETURN_IF_ERROR(
       conversation_.Place(past + ids.size(), settings_.max_session_rows == 0));
-  const BudgetPlan* budgets = focus_ ? &focus_->plan() : nullptr;
-  if (!focus_) {
+  const BudgetPlan* budgets = focus_.rows ? &focus_.rows->plan() : nullptr;
+  if (!focus_.rows) {
     LECTERN_ASSIGN(budgets, PlanFor(*document_, kv_budget, tail, plans_.pass));
   }
   const std::vector<float> weights =
@@ -31,7 +31,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
                                    .budgets = budgets,
                                    .tail = tail,
                                    .rule = settings_.rule,
-                                   .selector = focus_ ? &focus_->selector() : nullptr,
+                                   .selector = focus_.rows ? &focus_.rows->selector() : nullptr,
                                    .is_measured = IsMeasured(*document_, tail),
                                    .max_missed = settings_.max_missed,
                                    .weights = weights,
@@ -48,13 +48,13 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   }
   conversation_.Add(ids.size());
   totals_.Add(*read);
-  return std::span<const float>(logits_);
+  return std::span<const float>(buffers_.logits);
 }
 
-// Runs all layers with this attention and writes the last token's logits into logits_.
+// Runs all layers with this attention and writes the last token's logits into buffers_.
 Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& attention,
                                   const CancelFlag* cancel) {
-  Activations& a = *activations_;
+  Activations& a = *buffers_.activations;
   a.graph_key = attention.graph_key();
   a.attends_on_device = a.graph_key > 0;
   transformer_.Embed(ids, document_->shape().num_tokens + conversation_.num_tokens(), a);
@@ -63,7 +63,7 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
     return attention.Attend(layer, all, row);
   };
   if (shared_.batch && ids.size() == 1) {
-    return shared_.batch->Run(shared_.seat, a, logits_, attend, cancel);
+    return shared_.batch->Run(shared_.seat, a, buffers_.logits, attend, cancel);
   }
   const auto attend_own = [&](uint32_t layer) { return attend(layer, a, 0); };
   if (ids.size() == 1) {
@@ -71,13 +71,14 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
   } else {
     LECTERN_RETURN_IF_ERROR(transformer_.RunLayers(ids.size(), a, attend_own));
   }
-  return transformer_.Logits(ids.size() - 1, 1, a, {logits_.data(), 1, logits_.size()});
+  return transformer_.Logits(ids.size() - 1, 1, a,
+                             {buffers_.logits.data(), 1, buffers_.logits.size()});
 }
 
 // Calibration holds only for the settings that it was measured with.
 bool DocumentSession::IsMeasured(const Document& document, bool tail) const {
   return settings_.rule.kind == Rule::kDefault && settings_.policies == document.policies() &&
-         tail && !probe_.selector && !focus_ && document.missed_calibration().is_measured();
+         tail && !probe_.selector && !focus_.rows && document.missed_calibration().is_measured();
 }
 
 Result<DocumentRead> DocumentSession::AttendAgain(double kv_budget, bool tail,

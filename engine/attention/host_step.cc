@@ -248,8 +248,8 @@ Status HostStep::AddHead(uint32_t query_head, const LayerStates& states, bool la
       transformer_.Grouped(activations_->queries, kv_head, plan_.num_tokens);
   for (size_t i = 0; i < count; ++i) {
     // The last of `count` equal stretches' tokens, so that the question's last one is among them.
-    const size_t token = last_row_only ? plan_.num_tokens - 1
-                                       : (i + 1) * plan_.num_tokens / count - 1;
+    const size_t token =
+        last_row_only ? plan_.num_tokens - 1 : (i + 1) * plan_.num_tokens / count - 1;
     const size_t row = token * group + query_head % group;
     std::copy_n(queries[row], dim, rows.queries.data() + i * dim);
     rows.lse[i] = states.lse[kv_head][row];

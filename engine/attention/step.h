@@ -21,8 +21,8 @@ namespace lectern {
 struct AttentionSums {
   std::vector<double> masses;   // [tokens of the fixed context]; empty: not wanted
   std::vector<double> squares;  // the same sums over squared probabilities
-  // Attention of the model's retrieval heads alone, as they count in question and answer. Empty: not
-  // wanted. A device leaves it as it is.
+  // Attention of the model's retrieval heads alone, as they count in question and answer. Empty:
+  // not wanted. A device leaves it as it is.
   std::vector<double> retrieved;
   std::span<const RetrievalWeights> heads;  // [layers], for `retrieved`; borrowed
   // The sum that `masses` would have if everything had been read; unread rows count with their

@@ -32,7 +32,8 @@ class LinearLayers {
   // Computes projected (queries after RoPE, scaled), keys and values from Activations::residual and
   // angles, copying these to the device if they are newer. Results come to the host, except for
   // those that Activations::keeps_queries, keeps_rows or attends_on_device leave on the device; if
-  // all stay there, nothing waits. Clears Activations::is_embedded.
+  // all stay there, nothing waits, and residual and angles must stay as they are until the next
+  // wait (Logits, Wait). Clears Activations::is_embedded, also before an error: embed again then.
   virtual Status Project(size_t layer, size_t num_tokens, Activations& a) const = 0;
   // Adds the attention's output (in the order of query heads) to the residual stream. It is
   // `projected` of the host, or of the device with Activations::is_attended (which is cleared) or

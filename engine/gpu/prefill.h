@@ -41,9 +41,11 @@ class DevicePrefill {
  public:
   // Takes what it will need of the device: activations of a chunk, a block of rows, and layers as
   // long as there is room; rows that an interrupted run left in the spill are uploaded to these.
-  // Gives `activations` a stream. Borrows transformer (which has a device), spill and activations.
-  // kOutOfMemory, param "device_memory", where even one chunk finds no room; errors of
-  // Device::Check.
+  // Gives `activations` a stream and device memory. Borrows transformer (which has a device, whose
+  // kernels take shape.dtype and the spill's head_dim: HasDeviceAttention, asserted), spill and
+  // activations. Rows of documents that nobody uses count as taken: they are not dropped for this.
+  // kOutOfMemory, param "device_memory", where even one chunk finds no room; that no layer finds
+  // room is no error. May throw std::bad_alloc. Errors of Device::Check.
   static Result<std::unique_ptr<DevicePrefill>> Create(const Transformer& transformer,
                                                        KvSpill& spill, Activations& activations,
                                                        const DevicePrefillShape& shape);

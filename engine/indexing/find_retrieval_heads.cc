@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "engine/asking/ask.h"
+#include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_document.h"
+#include "engine/indexing/index_input.h"
 #include "engine/indexing/planted_facts.h"
 
 namespace lectern {
@@ -132,14 +134,22 @@ RetrievalHeads ChooseRetrievalHeads(std::vector<HeadShare> shares) {
   return found;
 }
 
-Result<RetrievalHeads> FindRetrievalHeads(const IndexContext& context, const Catalog& catalog,
-                                          const std::function<bool()>& stopped) {
-  if (auto known = KnownHeads(context, catalog)) return *std::move(known);
+Result<std::optional<RetrievalHeads>> FindRetrievalHeads(const IndexContext& context,
+                                                         const Catalog& catalog,
+                                                         const std::function<bool()>& stopped) {
+  if (auto known = KnownHeads(context, catalog)) return known;
+  LECTERN_ASSIGN(const PreparedDocument prepared,
+                 PrepareDocument(context.model, MakePlantedText().text, {}));
+  const uint64_t needed = CostOnDisk(context.model.config(), {}, prepared).peak;
+  const Status room = CheckFreeSpace(context.env, context.store, needed);
+  if (room.code() == Code::kNoSpace) return std::optional<RetrievalHeads>();
+  LECTERN_RETURN_IF_ERROR(room);
   const std::string store = PlantedStore(context.store);
   LECTERN_RETURN_IF_ERROR(context.env.RemoveTree(store));
   auto found = Measure(context, store, stopped);
   (void)context.env.RemoveTree(store);  // a later collection removes what is left
-  return found;
+  LECTERN_RETURN_IF_ERROR(found.status());
+  return std::optional<RetrievalHeads>(*std::move(found));
 }
 
 }  // namespace lectern

@@ -4,6 +4,8 @@
 #define LECTERN_ENGINE_INDEXING_FIND_RETRIEVAL_HEADS_H_
 
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "engine/document/retrieval_heads.h"
 #include "engine/indexing/index_context.h"
@@ -15,11 +17,12 @@ namespace lectern {
 // newest one has any record of them, else found now. Then the planted text (0.7K tokens) is indexed
 // on the CPU in a store of its own in context.store, which is removed at the end, and asked 48
 // questions: a few seconds with a model of 135 million weights, about as long as a prefill of 2K
-// tokens. The caller holds the store's lock. `stopped`, never empty, is polled before each
-// question: kCancelled when it says so. Errors of IndexDocument and DocumentSession. May throw
-// std::bad_alloc.
-Result<RetrievalHeads> FindRetrievalHeads(const IndexContext& context, const Catalog& catalog,
-                                          const std::function<bool()>& stopped);
+// tokens. Nothing: the disk has no room for it. The caller holds the store's lock. `stopped`, never
+// empty, is polled before each question: kCancelled when it says so. Errors of IndexDocument and
+// DocumentSession. May throw std::bad_alloc.
+Result<std::optional<RetrievalHeads>> FindRetrievalHeads(const IndexContext& context,
+                                                         const Catalog& catalog,
+                                                         const std::function<bool()>& stopped);
 
 // The share of its attention to the text that a query head gave to the right fact, as a mean over
 // the questions.

@@ -39,7 +39,8 @@ struct IndexContext {
   Io io = Io::kMmap;                        // of documents that are read while others are made
   std::shared_ptr<RamLimit> ram = nullptr;  // nullptr: none
   // Whether the model's retrieval heads are looked for, to be stored with the document
-  // (find_retrieval_heads.h): once per model and store, which takes as long as 2K tokens of prefill.
+  // (find_retrieval_heads.h): once per model and store, which takes as long as 2K tokens of
+  // prefill.
   bool finds_heads = false;
   // Finds the device that computes keys and values, and, as far as its memory goes, clusters them
   // and measures what their lookup misses. An error of it ends the run. Thresholds, and the parts

@@ -129,13 +129,12 @@ class Indexer {
   }
 
   // Looks for the model's retrieval heads, on the CPU alone. Where that cannot be done, because
-  // memory, the model's positions or its template do not allow it, the document goes without:
+  // disk, memory, the model's positions or its template do not allow it, the document goes without:
   // passages are then chosen by words and by the attention of all heads. Any other error ends the
   // run, so that equal runs make equal documents.
   Status FindHeads() {
     if (!context_.finds_heads || device_.transformer) return {};
-    auto found =
-        FindRetrievalHeads(context_, catalog_, [this] { return progress_.Stopped(); });
+    auto found = FindRetrievalHeads(context_, catalog_, [this] { return progress_.Stopped(); });
     if (found.ok()) heads_ = *std::move(found);
     switch (found.status().code()) {
       case Code::kOutOfMemory:

@@ -119,9 +119,9 @@ std::span<const AskOptionRow> AskOptionRows() {
         .kind = OptionKind::kChoice,
         .surfaces = kToolAndRequest,
         .choices = {"auto", "off", "only"},
-        .help =
-            "only: read the passages that the question's words and the model's retrieval heads "
-            "point to, and nothing else; small models answer better from less; auto: only if the model's adapter was trained so",
+        .help = "only: read the passages that the question's words and the model's retrieval heads "
+                "point to, and nothing else; small models answer better from less; auto: only if "
+                "the model's adapter was trained so",
         .default_text = "auto",
         .value_name = "F"},
        AtText<&C::focus, &C::focus_len>(),

@@ -281,8 +281,8 @@ struct AskOptions {
   // "auto": "only" where the model's adapter was trained for it (Adapter::wants_focus) and the
   // question names no budget, rule or max_missed, else "off".
   // "only": the question and the answer read the passages that the question's words and the model's
-  // retrieval heads point to, and nothing else (engine/asking/focus.h). A document without clusters is read whole. "off": the
-  // rule chooses.
+  // retrieval heads point to, and nothing else (engine/asking/focus.h). A document without clusters
+  // is read whole. "off": the rule chooses.
   std::string focus = "auto";
   // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
   // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",

@@ -43,8 +43,8 @@ class DenseOracle {
   // [layer][kv head][token]: squared probabilities, of the last Append, from all query heads of the
   // group and all tokens 10 or more behind it.
   const std::vector<std::vector<std::vector<double>>>& squares() const { return squares_; }
-  // [layer][query head][token]: probabilities of the last Append, summed over its tokens, and of its
-  // last token alone.
+  // [layer][query head][token]: probabilities of the last Append, summed over its tokens, and of
+  // its last token alone.
   using ByHead = std::vector<std::vector<std::vector<double>>>;
   const ByHead& attention() const { return attention_; }
   const ByHead& last_attention() const { return last_attention_; }

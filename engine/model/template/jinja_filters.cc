@@ -307,8 +307,10 @@ Value Truncate(Runtime& run, const Value& value, CallArguments& arguments) {
       bound[3] && bound[3]->Is(Kind::kNone) ? 5 : IntegerArgument(run, bound[3], 5);
   if (run.failed()) return Value();
   if (!end.Is(Kind::kString)) return run.Fail("truncate needs a string as its end");
+  if (length < *LengthOf(end) || leeway < 0) {
+    return run.Fail("truncate has a length that is too small");
+  }
   const int64_t kept = length - *LengthOf(end);
-  if (kept < 0 || leeway < 0) return run.Fail("truncate has a length that is too small");
   if (*LengthOf(value) - leeway <= length) return value;
   const Value head = run.Slice(value, 0, OffsetOf(BytesOf(value), static_cast<size_t>(kept)));
   if (run.failed()) return Value();

@@ -363,7 +363,7 @@ class PercentFormatter {
   Value Converted(char type, const Value& value, Spec& spec) {
     if (type == 's' || type == 'r' || type == 'a') {
       Value text = type == 's' ? run_.ToString(value) : run_.Repr(value);
-      if (IsMarkup(format_) && type == 's') text = run_.Escaped(value);
+      if (IsMarkup(format_)) text = run_.Escaped(type == 's' ? value : text);
       if (run_.failed()) return Value();
       if (type == 'a' && !IsAscii(BytesOf(text))) return run_.Fail("%a is not supported");
       if (spec.precision >= 0) {

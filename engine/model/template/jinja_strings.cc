@@ -366,8 +366,8 @@ Value Justify(Runtime& run, const Value& self, CallArguments& arguments) {
   const Value fill = arguments.positional.size() > 1 ? arguments.positional[1] : run.String(" ");
   if (!IsString(run, fill)) return Value();
   if (CountCharacters(BytesOf(fill)) != 1) return run.Fail("the fill must be one character");
+  if (width <= *LengthOf(self)) return self;
   const int64_t missing = width - *LengthOf(self);
-  if (missing <= 0) return self;
   // An odd rest goes to the left where the width is odd: CPython's rule.
   const int64_t left = kAlign == Align::kLeft    ? 0
                        : kAlign == Align::kRight ? missing
@@ -382,8 +382,9 @@ Value Justify(Runtime& run, const Value& self, CallArguments& arguments) {
 // zfill: zeros behind the sign.
 Value ZeroFill(Runtime& run, const Value& self, CallArguments& arguments) {
   if (!TakesArguments(run, "zfill", arguments, 1, 1)) return Value();
-  const int64_t missing = IntegerArgument(run, arguments.positional[0], 0) - *LengthOf(self);
-  if (missing <= 0 || run.failed()) return self;
+  const int64_t width = IntegerArgument(run, arguments.positional[0], 0);
+  if (width <= *LengthOf(self) || run.failed()) return self;
+  const int64_t missing = width - *LengthOf(self);
   const std::string_view text = BytesOf(self);
   const size_t sign = !text.empty() && (text[0] == '+' || text[0] == '-');
   TextBuilder out(run);

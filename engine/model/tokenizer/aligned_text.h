@@ -29,7 +29,8 @@ class AlignedText {
   void AppendChanged(std::string_view bytes, size_t begin, size_t end);
   // Appends the bytes [begin, end) of `other`, with their places in the original.
   void AppendPart(const AlignedText& other, size_t begin, size_t end);
-  // Appends bytes that stand for the bytes [begin, end) of `other`.
+  // Appends bytes that stand for the bytes [begin, end) of `other`. An empty range: they stand for
+  // no byte, at OriginalBegin(begin) of `other`.
   void AppendReplaced(std::string_view bytes, const AlignedText& other, size_t begin, size_t end);
   // Drops all bytes from `size` on, which is at most the size.
   void Truncate(size_t size);

@@ -286,7 +286,6 @@ struct RegexMatcher::State {
 
 RegexMatcher::RegexMatcher(const Regex& regex)
     : regex_(&regex), state_(std::make_unique<State>()) {}
-RegexMatcher::RegexMatcher(RegexMatcher&&) noexcept = default;
 RegexMatcher::~RegexMatcher() = default;
 
 int RegexMatcher::Search(std::string_view text, size_t from) {

@@ -18,7 +18,7 @@ namespace lectern {
 class Regex {
  public:
   // Where an expression is from. kOurs: a table of this program, which is known to end soon on
-  // every text. kForeign: a model's file; steps and memory of a search are limited.
+  // every text. kForeign: a model's file; the steps of a search are limited. Memory is for both.
   enum class Origin { kOurs, kForeign };
 
   // Translates and compiles `pattern`. kUnsupportedModel: the expression is not UTF-8, has more
@@ -38,8 +38,8 @@ class Regex {
 // Searches one text after another. One thread; the expression must outlive it.
 class RegexMatcher {
  public:
+  // May throw std::bad_alloc. Where PCRE2 finds no memory, FindAll says so.
   explicit RegexMatcher(const Regex& regex);
-  RegexMatcher(RegexMatcher&&) noexcept;
   ~RegexMatcher();
 
   struct Match {

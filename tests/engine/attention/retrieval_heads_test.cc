@@ -20,8 +20,8 @@ using testing::DenseOracle;
 using testing::Indexed;
 using testing::InventedText;
 using testing::OpenChanged;
-using testing::ReadWholeFile;
 using testing::ReaderModel;
+using testing::ReadWholeFile;
 using testing::SourcePath;
 using testing::TempFolder;
 using testing::TinyModel;
@@ -54,9 +54,9 @@ TEST(RetrievalHeadsTest, CountByLayer) {
 TEST(RetrievalHeadsTest, TheBestAndThoseNearItAreChosen) {
   EXPECT_TRUE(ChooseRetrievalHeads({}).heads.empty());
   EXPECT_TRUE(ChooseRetrievalHeads({{{0, 0, false}, 0.19}}).heads.empty());
-  EXPECT_EQ(ChooseRetrievalHeads(
-                {{{1, 0, true}, 0.4}, {{0, 2, false}, 0.2}, {{0, 1, false}, 0.19}}),
-            (RetrievalHeads{{{0, 2, false}, {1, 0, true}}}));
+  EXPECT_EQ(
+      ChooseRetrievalHeads({{{1, 0, true}, 0.4}, {{0, 2, false}, 0.2}, {{0, 1, false}, 0.19}}),
+      (RetrievalHeads{{{0, 2, false}, {1, 0, true}}}));
   std::vector<HeadShare> many;
   for (uint32_t head = 0; head < 40; ++head) many.push_back({{0, head, false}, 0.5});
   EXPECT_EQ(ChooseRetrievalHeads(many).heads.size(), kMostRetrievalHeads);
@@ -164,8 +164,7 @@ TEST(RetrievalHeadsTest, ChooseTheFocusTogetherWithWords) {
   AskOptions ask;
   ask.focus = "only";
   ask.max_tokens = 8;
-  const auto answer =
-      (*session)->Ask("Where does the Douquouth committee rent a hall?", ask);
+  const auto answer = (*session)->Ask("Where does the Douquouth committee rent a hall?", ask);
   ASSERT_TRUE(answer.ok()) << answer.status().message();
   EXPECT_EQ(answer->kv.rule, "words+heads");
   EXPECT_LT(answer->kv.read_fraction_prefill, 0.2);
