@@ -22,10 +22,10 @@ struct TextBlock {
   uint64_t begin = 0, end = 0;
 };
 
-// The blocks in the order of the text. Rules, underlines and fences outside code are no part of any,
-// but may lie inside a block's lines. A block may have no words ("?!"); the caller drops it. A line
-// with is_page_edge strictly inside a block is to be skipped; elsewhere it is a kSentence block of
-// its own.
+// The blocks in the order of the text. Rules, underlines and fences outside code are no part of
+// any, but may lie inside a block's lines. A block may have no words ("?!"); the caller drops it. A
+// line with is_page_edge strictly inside a block is to be skipped; elsewhere it is a kSentence
+// block of its own.
 //
 // Lines are one paragraph where the line before is full: the next word had no room within the width
 // at which the text is wrapped, which the paragraph's own lines or the document's others show; or

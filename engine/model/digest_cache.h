@@ -34,10 +34,10 @@ class DigestCache {
   // entry, another key, a damaged entry, or a file that cannot be read. `folder` is compared as the
   // user wrote it, so two paths to one folder have two entries.
   std::optional<Fingerprint> Find(const std::string& folder, const Key& key) const;
-  // Writes the entry of a folder, in place of an older one. `fingerprint`: of the weights as stored,
-  // without quantisation and adapter, which the key does not cover; Model::fingerprint() may be
-  // another. Best effort and never an error: where
-  // the store is sealed, full or cannot be written, the next Load hashes again. Creates
+  // Writes the entry of a folder, in place of an older one. `fingerprint`: of the weights as
+  // stored, without quantisation and adapter, which the key does not cover; Model::fingerprint()
+  // may be another. Best effort and never an error: where the store is sealed, full or cannot be
+  // written, the next Load hashes again. Creates
   // `<store>/digests` if it is missing.
   void Keep(const std::string& folder, const Key& key, const Fingerprint& fingerprint) const;
 

@@ -407,8 +407,8 @@ Value Replace(Runtime& run, const Value& string, const Value& from, const Value&
 Value JoinStrings(Runtime& run, const Value& separator, const std::vector<Value>& items);
 // str.splitlines: at all of Python's line ends, not only at "\n".
 std::vector<Value> SplitLines(Runtime& run, const Value& string, bool keep_ends);
-// `format % arguments`, str.format, and format(value, spec), with Python's results and errors; except
-// that "%a" of other than ASCII fails, and widths above 2^20 and precisions above 1,000 are
+// `format % arguments`, str.format, and format(value, spec), with Python's results and errors;
+// except that "%a" of other than ASCII fails, and widths above 2^20 and precisions above 1,000 are
 // kLimitExceeded. `format` is a string, which is not checked. Where it is markup, so is the result,
 // and inserted texts are escaped. A number's "%c" counts as a user's text.
 Value FormatPercent(Runtime& run, const Value& format, const Value& arguments);
