@@ -80,14 +80,16 @@ std::vector<AttendedPassage> FindAttended(std::span<const Passage> passages,
 // Whether one of these passages is likely to support the answer: its score is at least kLeastScore.
 // With the models' own answers to 210 facts about 30 real texts, and to 248 questions that these
 // texts do not answer (158 look as if they did), as many right answers had evidence, and as many
-// unanswered questions had none:
+// unanswered questions had none (before retrieval heads ranked passages, the adapter after 1.05
+// million tokens):
 //                             right answers   of these, right passage first   unanswered
 //   SmolLM2-135M                  24 of 29             21 of 23               198 of 248
 //   Gemma 3 270M                  37 of 44             24 of 26               168 of 248
 //   SmolLM2 with an adapter       53 of 55             49 of 51               216 of 248
 //   bundled reader                 1 of 3               1 of 2                221 of 248
 // Rules fitted to the same answers with more of their words, with attention and with the model's
-// own probabilities separated no better in cross-validation over texts.
+// own probabilities separated no better in cross-validation over texts; nor does the share of
+// retrieval heads (area under the curve with Gemma's answers 0.861 without and with it).
 bool HasEvidence(std::span<const Evidence> evidence);
 
 // How widely the last token of a question attends to the text, from its prefill at a budget. A
