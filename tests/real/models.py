@@ -177,8 +177,10 @@ class RealModel:
         arguments = ("--progress", "none", "--model", self.model, text)
         process = subprocess.Popen(self.command("index-document", *arguments, store=store),
                                    env=self.environment(), stdout=subprocess.DEVNULL)
-        # Work is kept every half a minute, and when the prefill is done.
-        while process.poll() is None and not list(pathlib.Path(store).rglob("checkpoint")):
+        # Work is kept every half a minute, and when the prefill is done. A store's first run keeps
+        # some in tmp/ before, while it finds the heads of its model.
+        while process.poll() is None and not list(
+                pathlib.Path(store, "docs").rglob("checkpoint")):
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         self.assertEqual(process.wait(), -signal.SIGKILL, "it ended before it could be killed")
