@@ -51,8 +51,8 @@ double RankOf(double support, double retrieved);
 //
 // With words, passages that share any are ranked by support plus a weight times the logarithm of
 // their share of the attention: that of the heads that retrieve, or else of all heads' squares
-// (Ranking, evidence.cc). The likeliest is always among the best. If one of these has a score
-// of kLeastScore, such ones come first, and the others stay if they are not far below
+// (kRetrieval, kAttention: evidence.cc). The likeliest is always among the best. If one of these
+// has a score of kLeastScore, such ones come first, and the others stay if they are not far below
 // (kLeastBeside); if none has, all are returned: they are the nearest ones, and HasEvidence says
 // that they support nothing.
 // Without words, passages are ranked by mass; neighbours of one kind under one heading are joined
