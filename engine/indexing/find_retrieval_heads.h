@@ -33,6 +33,10 @@ struct HeadShare {
 // The heads that retrieve: the best one if its share is at least kLeastBest, and those with at
 // least half of its share, at most kMostRetrievalHeads. By layer, then head.
 RetrievalHeads ChooseRetrievalHeads(std::vector<HeadShare> shares);
+// By hand. A head that looks at all facts alike has a share of 1/48. The best of SmolLM2-135M has
+// 0.49, with the adapter of tools/reader 0.71; Gemma 3 270M has four heads above the limits, the
+// bundled reader, which knows invented English only, none. With 8, 16 or 32 heads, or those above
+// half of the best, the right passages of 136 facts were found alike.
 inline constexpr double kLeastBest = 0.2;
 inline constexpr size_t kMostRetrievalHeads = 16;
 
