@@ -177,9 +177,9 @@ TEST(RetrievalHeadsTest, ChooseTheFocusTogetherWithWords) {
   EXPECT_LT(alone->kv.read_fraction_prefill, 0.2);
   // The receipt counts both readings of the question: more bytes than one by words alone.
   ask.max_tokens = 1;
-  constexpr char kQuestion[] = "Where does the Douquouth committee rent a hall?";
-  const auto both = (*open("[[1,1,0]]"))->Ask(kQuestion, ask);
-  const auto once = (*open("[]"))->Ask(kQuestion, ask);
+  constexpr char kCommittee[] = "Where does the Douquouth committee rent a hall?";
+  const auto both = (*open("[[1,1,0]]"))->Ask(kCommittee, ask);
+  const auto once = (*open("[]"))->Ask(kCommittee, ask);
   ASSERT_TRUE(both.ok() && once.ok());
   EXPECT_EQ(once->kv.rule, "words");
   EXPECT_GT(both->kv.bytes_read, once->kv.bytes_read + once->kv.bytes_read / 4);
