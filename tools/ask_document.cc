@@ -14,6 +14,7 @@
 #include "engine/lectern.h"
 #include "engine/requests/options.h"
 #include "tools/command_line.h"
+#include "tools/default_reader.h"
 #include "tools/document_argument.h"
 #include "tools/interrupts.h"
 #include "tools/option_flags.h"

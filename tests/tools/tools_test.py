@@ -6,6 +6,7 @@ LECTERN_TEST_MODEL  model folder to index with; else the bundled reader of the t
 Standard library only.
 """
 
+import glob
 import json
 import os
 import pathlib
@@ -210,6 +211,37 @@ class CommandLineTest(ToolsTest):
             self.assertNotIn("bundled", err)
         _, err = self.check(0, "ask-document", *store, "--max-tokens", "4", "Who repairs the roof?")
         self.assertNotIn("bundled", err)  # where it was chosen
+
+    def test_the_released_reader_is_fetched_after_a_yes_alone(self):
+        source = pathlib.Path(__file__).resolve().parents[2] / "tools/fetch.sh"
+        name = re.search(r"^smollm2=(.*)$", source.read_text(encoding="utf-8"), re.M)[1]
+        cache = self.path("cache")
+        env = {"LECTERN_MODEL": "", "XDG_CACHE_HOME": cache, "PIP_NO_INDEX": "1",
+               "PIP_FIND_LINKS": ""}
+        store = ["--store", self.path("fetched")]
+        index = [*store, "--progress", "none", self.lease]
+        _, err = self.check(0, "index-document", *index, env=env)  # nobody was asked
+        self.assertIn("with --yes it fetches", err)
+        self.assertFalse(os.path.exists(cache))
+        out, _ = self.check(0, "lectern-doctor", "--json", env=env)
+        [reader] = [f for f in json.loads(out)["findings"] if f["name"] == "reader"]
+        self.assertEqual((reader["verdict"], reader["values"]["bundled"]), ("warn", True))
+
+        out, err = self.check(3, "index-document", "--yes", *index, env=env)
+        self.assertEqual(out, "")
+        self.assertRegex(err, "could not be fetched: .*--model PATH")
+        self.assertEqual(glob.glob(cache + "/lectern/*.gguf"), [])
+
+        # One that is there is taken: this file is no model, and the message names it.
+        model = os.path.join(cache, "lectern", name)
+        with open(model, "wb") as file:
+            file.write(b"GGUF")
+        _, err = self.check(6, "index-document", *index, env=env)
+        self.assertIn(model, err)
+        out, _ = self.check(0, "lectern-doctor", "--json", env=env)
+        [reader] = [f for f in json.loads(out)["findings"] if f["name"] == "reader"]
+        self.assertEqual((reader["verdict"], reader["values"]["model"]), ("ok", model))
+        self.assertTrue(os.path.exists(reader["values"]["adapter"] + "/adapter_config.json"))
 
     def test_usage_errors_are_json_when_asked_for(self):
         out, err = self.check(2, "ask-document", "--json", "--temperature", "11", "q")

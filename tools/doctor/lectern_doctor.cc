@@ -50,6 +50,7 @@ Findings Examine(const Flags& flags) {
   findings.push_back(CheckMemory(question.memory));
   findings.push_back(CheckDisk(env, flags.engine.store, &question.free_disk));
   findings.push_back(CheckPdf());
+  findings.push_back(CheckReader());
   if (question.model.empty() || backend == nullptr) return findings;
   const uint64_t threads = flags.engine.num_threads;
   ThreadPool pool(threads > 0 ? threads : DefaultThreads());

@@ -21,6 +21,7 @@
 #include "engine/requests/seconds.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/process_limits.h"
+#include "tools/default_reader.h"
 #include "tools/quantities.h"
 
 namespace lectern::doctor {
@@ -319,6 +320,27 @@ Finding CheckPdf() {
     return finding;
   }
   return finding.Worsen(Verdict::kWarn, "install poppler-utils");
+}
+
+Finding CheckReader() {
+  auto reader = tools::DefaultReader();
+  if (!reader.ok()) {
+    return Finding::Failed("reader",
+                           Status(Code::kNotFound, reader.error().message).WithParam("model"),
+                           "install Lectern's tools whole, or name a model with --model");
+  }
+  Finding finding{.name = "reader", .text = "documents are read by "};
+  finding.values["model"] = reader->model;
+  finding.values["adapter"] = reader->adapter;
+  finding.values["bundled"] = reader->is_bundled();
+  if (!reader->is_bundled()) {
+    finding.text += std::string(tools::kReleasedModel) + ", " + reader->model;
+    return finding;
+  }
+  finding.text += tools::kBundledModel;
+  return finding.Worsen(Verdict::kWarn, std::string("index-document --yes fetches ") +
+                                            tools::kReleasedModel +
+                                            " (90 MB), or name a model with --model");
 }
 
 }  // namespace lectern::doctor

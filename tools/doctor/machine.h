@@ -1,5 +1,5 @@
 // Checks this machine for lectern-doctor, whatever the model: processor, GPU, threads, BLAS,
-// memory, disk, and the program that reads PDF.
+// memory, disk, the program that reads PDF, and the default model.
 #ifndef LECTERN_TOOLS_DOCTOR_MACHINE_H_
 #define LECTERN_TOOLS_DOCTOR_MACHINE_H_
 
@@ -44,6 +44,9 @@ Finding CheckMemory(const Memory& memory);  // warns below 1 GiB
 Finding CheckDisk(Env& env, const std::string& store, uint64_t* free_bytes);
 // Whether pdftotext, which reads PDF, is in PATH; warns where it is not. Does not run it.
 Finding CheckPdf();
+// The model that index-document takes where none is named (tools/default_reader.h): warns where it
+// is the small one, and fails where there is none (kNotFound). Reads no file's content.
+Finding CheckReader();
 
 }  // namespace lectern::doctor
 

@@ -79,7 +79,7 @@ int Main(int argc, char** argv) {
   tools::CommandLine app(
       "Measures how close answers that read a part of a document come to exact ones.", kTool);
   tools::AddStoreFlags(app, flags.engine);
-  tools::AddModelFlags(app, flags.engine, tools::kBundledModel);
+  tools::AddModelFlags(app, flags.engine);
   app.AddOption(
          "--budgets", flags.options.budgets,
          "Shares of the document's keys and values to read, separated by commas, each from 0.001 "

@@ -18,6 +18,7 @@
 #include "engine/lectern.h"
 #include "kernels/thread_pool.h"
 #include "tools/command_line.h"
+#include "tools/default_reader.h"
 #include "tools/interrupts.h"
 #include "tools/quantities.h"
 #include "tools/server/check_server.h"
@@ -66,7 +67,7 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
   tools::AddQuotaFlag(app, flags.engine);
   tools::AddModelFlags(app, flags.engine,
                        std::string(tools::kDocumentsModel) + "; documents that clients add get " +
-                           tools::kBundledModel);
+                           tools::kDefaultReader);
   tools::AddDeviceFlags(app, flags.engine);
   app.AddOption("--check", flags.check,
                 "Ask the server at this address whether it takes questions, and end: with status 0 if "
@@ -297,9 +298,10 @@ api::Result<api::Engine> Indexer(const Flags& flags) {
   engine.device = flags.index_device;
   engine.device_memory_bytes = flags.index_device_memory_bytes;
   if (engine.model.empty()) {
-    auto reader = tools::BundledReader();
+    auto reader = tools::DefaultReader();
     if (!reader.ok()) return reader.error();
-    engine.model = *reader;
+    engine.model = reader->model;
+    if (engine.adapter.empty()) engine.adapter = reader->adapter;
   }
   return tools::CreateEngine(engine);
 }
