@@ -98,7 +98,8 @@ class Engine {
   // These are explained, with their codes, in store/store.h and store/bundle.h; all but Export take
   // the store's lock. Collect also removes quantised weights that no document needs, and gives a
   // store that lost its catalog an empty one. Import creates a missing store; an empty `name` means
-  // the name that the document was exported with.
+  // the name that the document was exported with. Seal, unlike SealStore, creates none: kNotFound,
+  // param "store".
   virtual Result<Collected> Collect() = 0;
   virtual Result<Recovered> Recover() = 0;
   virtual Status Seal() = 0;

@@ -539,11 +539,11 @@ typedef struct lectern_ask_options {
   lectern_warning_fn on_warning;
   void* warning_user;
   /* "only": question and answer read the passages that the question's words, and the model's
-   * retrieval heads if it has any, point to, and nothing else of a document of 2,048 tokens or
-   * more; small models answer better from less. "off":
-   * `rule` chooses. "auto", or empty: "only" where the model's adapter was trained so and neither
-   * kv_budget nor rule nor max_missed is given, else "off". "only" goes with no max_missed, and has
-   * no effect with a kv_budget of 1. */
+   * retrieval heads if it has any, point to, and nothing else; small models answer better
+   * from less. On a GPU, documents under 2,048 tokens are read whole. "off": `rule` chooses.
+   * "auto", or empty: "only" where the model's adapter was trained so and neither kv_budget nor
+   * rule nor max_missed is given, else "off". "only" goes with no max_missed, and has no effect
+   * with a kv_budget of 1. */
   const char* focus;
   size_t focus_len;
 } lectern_ask_options;
@@ -674,7 +674,8 @@ LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answe
 LECTERN_API const char* lectern_answer_note(const lectern_answer* answer, size_t* len);
 /* The note in the words of command lines, as lectern_error_cli_message. */
 LECTERN_API const char* lectern_answer_cli_note(const lectern_answer* answer, size_t* len);
-/* Warnings by stable names; more may be added:
+/* Warnings by stable names, each at most once, in the order in which they became known; more names
+ * may be added:
  *  "whole_document"  the question draws on much of the document, and the budget on little
  *  "no_evidence"     no passage has a score of 0.25 or more; the evidence is then the nearest
  *                    passages, or, where no word is shared, those of most attention, if any
@@ -923,8 +924,10 @@ LECTERN_API lectern_code lectern_engine_recover(lectern_engine* engine,
                                                 int32_t* replaced, lectern_text** json,
                                                 lectern_error** error);
 /* Refuses changes from now on (LECTERN_READ_ONLY) and leaves no journal: ready for a read-only
- * medium. Removing the file SEALED in the store undoes it. LECTERN_OK if it is sealed already;
- * LECTERN_LOCKED. */
+ * medium; documents can still be asked. Collects first, as lectern_engine_collect does, but keeps
+ * quantised weights. Removing the file SEALED in the store undoes it. LECTERN_OK if it is sealed
+ * already; LECTERN_NOT_FOUND, param "store": there is no store, and none is made;
+ * LECTERN_READ_ONLY: it cannot be written; LECTERN_LOCKED: after 2 s another writer still works. */
 LECTERN_API lectern_code lectern_engine_seal(lectern_engine* engine, lectern_error** error);
 /* Writes one document as a single checksummed file, which must not be there yet:
  * LECTERN_INVALID_ARGUMENT. Every byte is verified on the way. All or nothing.

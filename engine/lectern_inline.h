@@ -94,7 +94,8 @@ struct Callback {
       return 1;
     }
   }
-  // Whether C has to call back: also without a function, for the stop token.
+  // Whether C has to call back: also without a function, because only this callback ends the call
+  // where the stop was requested just before the C function began.
   bool is_needed() const { return function || stop.stop_possible(); }
   // Throws the exception kept, if any; to be called once C has returned.
   void Rethrow() const {

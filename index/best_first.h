@@ -23,12 +23,13 @@ struct RankedCluster {
   uint32_t num_keys;  // in it
 };
 
-// Delivers candidates best first: wanted ones before others, then by score (>= 0), equal ones in
-// their given order. A step uses only the first few of thousands, so candidates are dealt into
-// buckets and a bucket is sorted when it is reached.
+// Delivers candidates best first: wanted ones before others, then by score, equal ones in their
+// given order. Scores are >= 0 and no NaN, which is not checked. A step uses only the first few of
+// thousands, so candidates are dealt into buckets and a bucket is sorted when it is reached.
 class BestFirst {
  public:
-  // Takes the candidates; its own memory comes from `arena`, which is not reset while it lives.
+  // Takes the candidates; its own memory comes from `arena`, which is not nullptr. Neither `arena`
+  // nor one that the candidates came from is reset while this object lives.
   BestFirst(ArenaVector<RankedCluster> candidates, Arena* arena)
       : candidates_(std::move(candidates)), keys_(candidates_.size(), arena) {
     for (const RankedCluster& candidate : candidates_) ++ends_[KeyOf(candidate) >> kLowBits];

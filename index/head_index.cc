@@ -86,6 +86,7 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
   const uint64_t num_rows = rows->bytes / (2 * head.row_bytes_);
   if (num_rows > header.num_tokens) return corrupt("more rows than tokens");
   head.num_rows_ = static_cast<uint32_t>(num_rows);
+  head.whole_ = {0, head.num_rows_};
   head.rows_offset_ = rows->offset;
   LECTERN_ASSIGN(head.positions_, shard.Array<uint32_t>(SectionKind::kPositions, kv_head, 0));
   if (head.positions_.size() != num_rows) return corrupt("one position per row expected");
@@ -235,7 +236,7 @@ Status HeadIndex::GatherRows(std::span<const uint32_t> rows, std::byte* keys,
                              std::byte* values) const {
   // Copies rows with a pipeline of kAhead rows: row i is prefetched when row i - kAhead is copied.
   if (rows.empty()) return {};
-  const std::span<const uint32_t> blocks = levels_.back().children;
+  const std::span<const uint32_t> blocks = GatheredBlocks();
   auto block = std::upper_bound(blocks.begin(), blocks.end(), rows.front()) - 1;
   // Chosen rows lie apart in memory, so rows needed soon are prefetched while others are copied. No
   // measurement of other distances is on record.
@@ -274,7 +275,7 @@ void HeadIndex::ReadAheadRows(std::span<const uint32_t> rows) const {
   // less than kClose bytes apart are read in one go: 64 KiB, the size of a block that is verified
   // as a whole anyway. No measurement of other sizes is on record.
   constexpr uint64_t kClose = 64 << 10;
-  const std::span<const uint32_t> clusters = levels_.back().children;
+  const std::span<const uint32_t> clusters = GatheredBlocks();
   uint64_t begin = 0, end = 0;
   for (auto row = rows.begin(); row != rows.end();) {
     const auto cluster = std::upper_bound(clusters.begin(), clusters.end(), *row) - 1;

@@ -4,6 +4,7 @@
 #define LECTERN_INDEX_HEAD_INDEX_H_
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -53,8 +54,8 @@ class HeadIndex {
   };
 
   // Reads counts, children, thresholds, metric, block scores and positions and checks them against
-  // each other and the header; touches no centroid and no row. kCorrupt; kNotFound where a section
-  // of these is missing.
+  // each other and the header; touches no centroid and no row. kCorrupt, also where a section of
+  // these is missing.
   static Result<HeadIndex> Load(const ShardReader& shard, uint32_t kv_head);
 
   uint32_t num_rows() const { return num_rows_; }
@@ -64,7 +65,8 @@ class HeadIndex {
   const std::vector<Level>& levels() const { return levels_; }  // coarse first; may be empty
   // As CalibrateThresholds makes them (index/calibrate.h); empty without clusters.
   std::span<const float> thresholds() const { return thresholds_; }
-  // A copy of the head with other thresholds for as many levels, borrowed. For evaluations.
+  // A copy of the head with other thresholds: kThresholdsPerLevel (index/calibrate.h) for each
+  // level, unchecked. They are borrowed and must outlive the copy. For evaluations.
   HeadIndex WithThresholds(std::span<const float> thresholds) const {
     HeadIndex head = *this;
     head.thresholds_ = thresholds;
@@ -87,8 +89,8 @@ class HeadIndex {
   uint64_t metric_bytes() const {
     return metric_ ? QueryMetric::StoredSize(head_dim_) * sizeof(f16) : 0;
   }
-  // out = M q of each query row, or q without a metric; both [R, head_dim]. scratch: of
-  // AttendScratch(R, head_dim) floats.
+  // out = M q of each query row, or q without a metric; both [R, head_dim], not overlapping.
+  // scratch: of AttendScratch(R, head_dim) floats; untouched without a metric.
   void Measure(const Backend& backend, Rows<const float> queries, Rows<float> out,
                std::span<float> scratch) const;
 
@@ -107,8 +109,9 @@ class HeadIndex {
   const std::byte* FineCodes(uint32_t row) const {
     return fine_codes_ + (row - num_exact_) * fine_code_bytes_;
   }
-  // Copies the K and V rows of some clustered rows (ascending) side by side and verifies them;
-  // resizes both vectors. No rows: copies nothing. After an error they hold anything.
+  // Copies the K and V rows of some rows (ascending) side by side and verifies them; where there
+  // are clusters, of rows that lie in one. resizes both vectors. No rows: copies nothing. After an
+  // error they hold anything.
   Status GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
                     std::vector<std::byte>& values) const;
   // The same into memory of the caller's, which has room for them.
@@ -159,7 +162,13 @@ class HeadIndex {
   // kCorrupt, with the level for the message, if a q8 scale of these clusters' `rows` is infinite
   // or NaN; ok for other types.
   Status CheckScales(const TypedRows& rows, size_t level, IndexRange clusters) const;
+  // The first rows of the blocks that can be gathered from, and the end of the last one: the finest
+  // clusters', or those of the one block of a head without clusters.
+  std::span<const uint32_t> GatheredBlocks() const {
+    return levels_.empty() ? std::span<const uint32_t>(whole_) : levels_.back().children;
+  }
   const ShardReader* shard_ = nullptr;
+  std::array<uint32_t, 2> whole_{};  // 0 and num_rows_
   uint32_t num_rows_ = 0, num_exact_ = 0;
   size_t row_bytes_ = 0, head_dim_ = 0;
   Dtype dtype_ = Dtype::kF16;

@@ -93,6 +93,7 @@ struct PackedRows {
   size_t num_rows = 0;
   size_t num_cols = 0;  // a multiple of kPackedGroup; with heads of kPackedSuper of them
 
+  // Bytes from one panel to the next. The last panel has 16 rows, too, because it is filled up.
   size_t panel_bytes() const {
     const size_t groups = num_cols / kPackedGroup;
     return groups * PackedGroupBytes(type) + groups / kPackedSuper * PackedHeadBytes(type);
@@ -106,7 +107,8 @@ struct PackedRows {
     return {data + begin / kPackedColumns * panel_bytes(), type, end - begin, num_cols};
   }
   // The head that the groups around column `col` share, in the panel that holds row `row`; the
-  // groups follow it.
+  // groups follow it. For types without a head: where the first of these 8 groups begins. Neither
+  // `row` nor `col` is checked.
   const std::byte* head(size_t row, size_t col) const {
     const size_t super_bytes = PackedHeadBytes(type) + kPackedSuper * PackedGroupBytes(type);
     return data + row / kPackedColumns * panel_bytes() +

@@ -223,7 +223,8 @@ HWY_INLINE void PackPanel(const StoredRows& rows, size_t k_begin, size_t k_end, 
 }
 
 // Packs B = rows[:, k_begin:k_end]^T, in panels of (k_end - k_begin) * kPanel floats. Needs
-// num_rows >= 1.
+// num_rows >= 1; with q8, k_begin and k_end are multiples of kLanes. `packed` has room for
+// ceil(num_rows / kPanel) panels, at any alignment. Nothing of this is checked.
 template <Dtype kDtype>
 void PackPanelsOf(StoredRows rows, size_t k_begin, size_t k_end, float* packed) {
   for (;;) {
@@ -234,7 +235,7 @@ void PackPanelsOf(StoredRows rows, size_t k_begin, size_t k_end, float* packed) 
   }
 }
 
-// PackPanelsOf a type that is known at run time.
+// PackPanelsOf, with its rules, for a dtype known at run time.
 inline void PackPanels(const StoredRows& rows, Dtype dtype, size_t k_begin, size_t k_end,
                        float* packed) {
   switch (dtype) {
@@ -266,7 +267,7 @@ void ConvertPanelsOf(TypedRows rows, float* packed, size_t panel_stride) {
   }
 }
 
-// ConvertPanelsOf a type that is known at run time.
+// ConvertPanelsOf for a dtype known at run time.
 inline void ConvertPanels(TypedRows rows, float* packed, size_t panel_stride) {
   switch (rows.dtype) {
     case Dtype::kF32:

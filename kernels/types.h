@@ -34,7 +34,8 @@ inline float ToFloat(f16 x) {
   return sign ? -magnitude : magnitude;
 }
 
-// Rounds to nearest, ties to even. Values too large for f16 become infinity, NaN stays NaN.
+// Rounds to nearest, ties to even; assumes the default rounding mode. Values too large for f16
+// become infinity, NaN stays NaN.
 inline f16 ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);

@@ -131,9 +131,9 @@ Result<Recovered> RecoverCatalog(Env& env, const std::string& store,
                                  const std::function<std::string(std::string_view)>& model_path);
 
 // Seals the store: refuses writers from now on (kReadOnly) and leaves no journal, so that the store
-// can be copied to a read-only medium. Runs CollectGarbage before. Makes an empty store where there
-// is none. Removing the file SEALED undoes it. Idempotent. Takes the lock itself. Codes of
-// LockStore and Catalog::Open.
+// can be copied to a read-only medium; its documents can still be asked. Runs CollectGarbage
+// before. Makes an empty store where there is none (Engine::Seal does not). Removing the file
+// SEALED undoes it. Idempotent. Takes the lock itself. Codes of LockStore and Catalog::Open.
 Status SealStore(Env& env, const std::string& store);
 
 }  // namespace lectern

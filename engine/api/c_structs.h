@@ -42,8 +42,9 @@ lectern_evidence ToC(const Evidence& evidence);
 lectern_receipt ReceiptOf(const Answer& answer);
 
 // Hands one item of a list to the program's function, on the calling thread; does nothing where the
-// function is NULL. The item and its texts are valid during the call only. `user` is passed on as
-// it is.
+// function is NULL. It is called once; for a sentence once for each of its passages, or, if it has
+// none, once with evidence NULL. The item and its texts are valid during the call only; struct_size
+// is this version's. `user` is passed on as it is. A plan must have a layer, which is not checked.
 void CallBack(const CitedSentence& sentence, lectern_citation_fn on_citation, void* user);
 void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* user);
 void CallBack(const Recovered::Refused& refused, lectern_refused_fn on_refused, void* user);

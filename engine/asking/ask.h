@@ -168,8 +168,9 @@ class DocumentSession : public Session {
                                                     std::span<const int32_t> ids,
                                                     const AskOptions& options, double& budget,
                                                     Answer& answer);
-  // Whether the question is read with a focus, as options.focus says. False also for a document
-  // that is short and read whole. kInvalidArgument where other options exclude it.
+  // Whether the question is read with a focus, as options.focus says. False also on a
+  // device where the document is short and read whole. kInvalidArgument where other options exclude
+  // it.
   Result<bool> WantsFocus(const AskOptions& options) const;
   // Sets focus_ for the question: by its words, and by the model's retrieval heads, if it has any;
   // then `ids` are read twice, first at `kv_budget` to see where these heads look. The conversation

@@ -3,9 +3,21 @@
 
 #include "engine/asking/ask.h"
 #include "engine/asking/focus.h"
+#include "engine/document/layer_shard.h"
 #include "engine/requests/options.h"
 
 namespace lectern {
+namespace {
+
+// Adds the first and the last tokens, which every question to a longer document reads: the model
+// was trained to rely on its first rows, and the last ones lead over to the question.
+void AddEnds(std::vector<bool>& tokens) {
+  const auto size = static_cast<ptrdiff_t>(tokens.size());
+  std::fill_n(tokens.begin(), std::min<ptrdiff_t>(size, kSinkTokens), true);
+  std::fill_n(tokens.rbegin(), std::min<ptrdiff_t>(size, kWindowTokens), true);
+}
+
+}  // namespace
 
 Result<bool> DocumentSession::WantsFocus(const AskOptions& options) const {
   const bool is_plain = (options.kv_budget == 0 || options.kv_budget == kAutoBudget) &&
@@ -19,7 +31,9 @@ Result<bool> DocumentSession::WantsFocus(const AskOptions& options) const {
                       " exclude each other: what is not read is not estimated")
         .WithParam("focus");
   }
-  return is_wanted && document_->has_clusters();
+  // On a device a short document, which has no clusters, is read whole: its rows are few there.
+  return is_wanted && document_->num_full_layers() > 0 &&
+         (document_->has_clusters() || !placement_.document);
 }
 
 Status DocumentSession::Focus(std::string_view question, std::span<const int32_t> ids,
@@ -36,6 +50,7 @@ Status DocumentSession::Focus(std::string_view question, std::span<const int32_t
   LECTERN_ASSIGN(std::vector<bool> tokens, FocusTokens(*document_, question, sums_.retrieved));
   std::ranges::fill(sums_.retrieved, 0.0);
   if (std::ranges::find(tokens, true) != tokens.end()) {
+    if (!document_->has_clusters()) AddEnds(tokens);
     focus_.rows.emplace(std::move(tokens), document_->num_layers());
   } else if (!focus_.rows && options.focus == "only") {
     // With a focus there is one from the question before: a follow-up such as "And when?".

@@ -108,14 +108,15 @@ class SavedStates {
   ArenaVector<float> numbers_;
 };
 
-// Makes room for the logits of sinks and window and of num_rest(head) other rows per head.
-void ResizeObserved(ObservedLogits* observed, std::span<const HeadIndex> heads,
+// Makes room for the logits of sinks and window, if they are read, and of num_rest(head) other rows
+// per head.
+void ResizeObserved(ObservedLogits* observed, std::span<const HeadIndex> heads, bool reads_ends,
                     FunctionRef<size_t(size_t head)> num_rest) {
   if (observed == nullptr) return;
   observed->exact.resize(heads.size());
   observed->rest.resize(heads.size());
   for (size_t h = 0; h < heads.size(); ++h) {
-    observed->exact[h].resize(observed->num_queries * heads[h].num_exact());
+    observed->exact[h].resize(observed->num_queries * (reads_ends ? heads[h].num_exact() : 0));
     observed->rest[h].resize(observed->num_queries * num_rest(h));
   }
 }
@@ -123,8 +124,8 @@ void ResizeObserved(ObservedLogits* observed, std::span<const HeadIndex> heads,
 // Exact reading of a layer that is not windowed.
 Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                  DocumentRead& read) {
-  read.exact = true;
-  ResizeObserved(args.observed, heads,
+  read.exact = read.reads_ends = true;
+  ResizeObserved(args.observed, heads, /*reads_ends=*/true,
                  [&](size_t h) { return heads[h].num_rows() - heads[h].num_exact(); });
   for (const HeadIndex& head : heads) read.bytes += head.dense_bytes();
   read.heads.clear();
@@ -204,7 +205,8 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
     read.bytes += selection.bytes;
     read.uncalibrated_missed += selection.missed_mass / static_cast<double>(read.heads.size());
   }
-  ResizeObserved(args.observed, heads, [&](size_t h) { return read.heads[h].rows.size(); });
+  ResizeObserved(args.observed, heads, read.reads_ends,
+                 [&](size_t h) { return read.heads[h].rows.size(); });
   LECTERN_RETURN_IF_ERROR(AttendRows(PartsOf(args), heads, read.heads));
   FindKnownLse(args.query.rows.states, args.other_lse, read.read_lse);
   read.bounded = lookup.bound;
@@ -252,12 +254,15 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
     return AttendWindow(args, heads, read);
   }
   read.dense_bytes = args.document.LayerBytes();
-  if (args.kv_budget >= 1 || !args.document.has_clusters()) return AttendAll(args, heads, read);
+  read.reads_ends = args.document.has_clusters();
+  if (args.kv_budget >= 1 || (!read.reads_ends && args.selector == nullptr)) {
+    return AttendAll(args, heads, read);
+  }
   const bool is_limited = args.max_missed >= 0;
-  ResizeObserved(args.observed, heads, [](size_t) { return 0; });
+  ResizeObserved(args.observed, heads, read.reads_ends, [](size_t) { return 0; });
   // Sinks and window come first: their mass is known before the lookup, so heads that look there
   // get a smaller budget.
-  LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads));
+  if (read.reads_ends) LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads));
   FindKnownLse(args.query.rows.states, args.other_lse, workspace.known_lse);
   ArenaVector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end(),
                                    &workspace.arena);

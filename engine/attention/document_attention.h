@@ -19,6 +19,9 @@ namespace lectern {
 // lies in a window).
 struct DocumentRead {
   bool exact = false;
+  // Whether sinks and window were read beside the selected rows; false where a document without
+  // clusters, which has none, is read by a selector.
+  bool reads_ends = true;
   std::vector<HeadSelection> heads;
   uint64_t bytes = 0;         // of K, V, centroids, mean values, counts; 0 in a windowed layer
   uint64_t window_bytes = 0;  // K and V of a windowed layer

@@ -21,11 +21,13 @@ const std::vector<HeadSelection>& GivenRows::Select(uint32_t layer,
     HeadSelection& selection = selections.emplace_back();
     selection.Clear(head.levels().size());
     const std::span<const uint32_t> positions = head.positions();
-    for (uint32_t row = head.num_exact(); row < head.num_rows(); ++row) {
+    // Sinks and window, which are read besides; without clusters there are none.
+    const uint32_t num_ends = head.levels().empty() ? 0 : head.num_exact();
+    for (uint32_t row = num_ends; row < head.num_rows(); ++row) {
       if (tokens_[positions[row]]) selection.rows.push_back(row);
     }
     const uint64_t row_bytes = head.dense_bytes() / head.num_rows();
-    selection.bytes = (head.num_exact() + selection.rows.size()) * row_bytes;
+    selection.bytes = (num_ends + selection.rows.size()) * row_bytes;
   }
   return selections;
 }

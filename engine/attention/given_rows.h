@@ -24,8 +24,9 @@ class GivenRows {
   size_t num_tokens() const { return num_tokens_; }  // that are read
   // Shares of every layer that are below 1, so that no layer is read whole instead.
   const BudgetPlan& plan() const { return plan_; }
-  // Selects those rows beside sinks and window, and no tail: what is not read does not count. It
-  // refers to this object.
+  // Selects those rows beside sinks and window, and no tail: a row that is not read does not count.
+  // In a document without clusters, which stores neither apart, it selects the given tokens alone.
+  // It refers to this object.
   const Selector& selector() const { return selector_; }
 
  private:

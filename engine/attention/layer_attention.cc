@@ -61,6 +61,7 @@ void AddAll(const HeadIndex& head, Runs& runs) {
 
 // The clusters of the tail: by centroid first, then those whose logits the lookup estimated.
 void AddTail(const HeadIndex& head, const HeadSelection& selection, Runs& runs) {
+  if (head.levels().empty()) return;
   const uint64_t value_bytes = head.levels().front().mean_values.row_bytes();
   for (uint32_t level = 0; level < selection.tail.size(); ++level) {
     for (const IndexRange& range : selection.tail[level]) {

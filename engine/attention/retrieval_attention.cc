@@ -46,7 +46,8 @@ Status AddHeadAttention(const HeadAttentionArgs& args, std::span<double> sums) {
   // Blocks as they are stored: all of them, or sinks and window.
   std::vector<IndexRange>& blocks = workspace.blocks;
   blocks.clear();
-  const uint32_t num_stored = args.read.exact ? head.num_rows() : head.num_exact();
+  const uint32_t num_stored =
+      args.read.exact ? head.num_rows() : (args.read.reads_ends ? head.num_exact() : 0);
   if (num_stored > 0) {
     LECTERN_RETURN_IF_ERROR(head.VerifyRows({0, num_stored}));
     const auto keep = [&](IndexRange block) { blocks.push_back(block); };

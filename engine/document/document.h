@@ -146,9 +146,10 @@ class Document {
   uint64_t layer_ram() const { return layer_ram_; }
   const std::shared_ptr<RamLimit>& ram() const { return ram_; }  // nullptr: no limit
 
-  // The kv heads of a layer, read and checked at first use; calls wait for one that reads them, and
-  // after an error the next call tries again. kCorrupt, kChecksumMismatch, and the codes of
-  // reading.
+  // The kv heads of a layer, entry h for kv head h, in windowed layers too. They are read and
+  // checked at first use, but their rows, codes and centroids are not verified here; calls wait for
+  // one that reads them, and after an error the next call tries again. kCorrupt, kChecksumMismatch,
+  // and the codes of reading. May throw std::bad_alloc.
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
   // Hints that a step of many tokens comes to `layer` next, so that it is read in the background.
   // ReadAheadCodes reads clusters and codes, which a lookup needs first. ReadAheadRows reads rows,

@@ -84,8 +84,10 @@ class KvSpill {
   }
   // [layers]: means over the tokens that were counted; 0 where none was.
   std::vector<double> MeanCosines() const;
-  // Squared attention that every key of a kv head has drawn so far, [L]; empty if the shape has no
-  // such sums. A checkpoint holds them too: 4 bytes per layer, kv head and token.
+  // Sums of the squared attention to every key of a kv head so far, [L]; empty if the shape has no
+  // such sums. A token adds nothing to its nearest keys (kExcludedTokens, index/full_attention.h),
+  // and windowed layers stay 0. A checkpoint holds the sums too: 4 bytes per layer, kv head and
+  // token. The span is valid until the spill ends.
   std::span<float> SquaredSums(uint32_t layer, uint32_t kv_head) {
     return SumsOf(std::span(sums_.squared), layer, kv_head);
   }
@@ -120,7 +122,9 @@ class KvSpill {
   // rename. Codes of Env and WritableFile; after an error the older checkpoint holds.
   Status Checkpoint();
 
-  // Rows of tokens [0, num_tokens), as rounded: [num_tokens, head_dim], in the page cache.
+  // Rows of tokens [0, num_tokens), as rounded: [num_tokens, head_dim], in the page cache. Rows can
+  // be read once they are appended, before Advance too; the layer must still have its spill. Many
+  // threads may read at once, but none while one writes.
   TypedRows Keys(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const;
   TypedRows Values(uint32_t layer, uint32_t kv_head, uint64_t num_tokens) const;
   // The kept queries of the layer: [calibration tokens, query_cols].

@@ -12,6 +12,11 @@
 
 namespace lectern {
 
+// The first and the last tokens of a document, which are always attended exactly and never
+// clustered: 4 sinks as in StreamingLLM (arXiv:2309.17453), and the window W = 100 of Squeezed
+// Attention (arXiv:2411.09688).
+inline constexpr uint32_t kSinkTokens = 4;
+inline constexpr uint32_t kWindowTokens = 100;
 // How a document's rows are laid out; equal in every layer except windowed ones.
 struct RowLayout {
   uint64_t num_tokens;

@@ -120,17 +120,18 @@ class DeviceArray {
   size_t size() const { return buffer_.size(); }
   bool empty() const { return buffer_.size() == 0; }
 
-  // Upload and Download copy `count` elements to or from those at `at` on; Clear sets all bytes to
-  // 0. Enqueued: the host's memory must stay as it is until the stream was waited for. kInternal
-  // past the end; errors of Device::Check.
+  // Copies `count` elements from the host to the array, from element `at` on. Enqueued: the host's
+  // memory must stay as it is until the stream was waited for. Neither Upload nor Download may be
+  // called while the stream records, which is not checked. kInternal past size(); errors of
+  // Device::Check.
   Status Upload(DeviceStream& stream, const T* from, size_t count, size_t at = 0) const {
     return stream.Check(buffer_.Upload(stream.stream(), from, count, at));
   }
-  // Copies to the host; `to` is filled once the stream was waited for.
+  // Copies to the host; `to` is filled once the stream was waited for. Errors of Upload.
   Status Download(DeviceStream& stream, T* to, size_t count, size_t at = 0) const {
     return stream.Check(buffer_.Download(stream.stream(), to, count, at));
   }
-  // Sets all bytes of the array to 0.
+  // Sets all bytes of the array to 0; enqueued. Errors of Device::Check.
   Status Clear(DeviceStream& stream) const {
     return stream.Check(buffer_.Fill(stream.stream(), 0));
   }

@@ -41,11 +41,12 @@ class DevicePrefill {
  public:
   // Takes what it will need of the device: activations of a chunk, a block of rows, and layers as
   // long as there is room; rows that an interrupted run left in the spill are uploaded to these.
-  // Gives `activations` a stream and device memory. Borrows transformer (which has a device, whose
-  // kernels take shape.dtype and the spill's head_dim: HasDeviceAttention, asserted), spill and
-  // activations. Rows of documents that nobody uses count as taken: they are not dropped for this.
-  // kOutOfMemory, param "device_memory", where even one chunk finds no room; that no layer finds
-  // room is no error. May throw std::bad_alloc. Errors of Device::Check.
+  // Gives `activations` a stream and device memory. `shape`: of PlanDevicePrefill for this spill's
+  // tokens and dtype, f16 or bf16. Borrows transformer (which has a device, whose kernels take this
+  // dtype and the spill's head_dim; asserted by HasDeviceAttention, which lets q8 pass, too), spill
+  // and activations. Rows of documents that nobody uses count as taken: they are not dropped for
+  // this. kOutOfMemory, param "device_memory", where even one chunk finds no room; that no layer
+  // finds room is no error. May throw std::bad_alloc. Errors of Device::Check.
   static Result<std::unique_ptr<DevicePrefill>> Create(const Transformer& transformer,
                                                        KvSpill& spill, Activations& activations,
                                                        const DevicePrefillShape& shape);
@@ -78,6 +79,7 @@ class DevicePrefill {
   size_t num_resident() const { return resident_.size(); }  // layers
 
  private:
+  // Takes nothing of the device yet, and only `shape` is copied; Create goes on from here.
   DevicePrefill(const Transformer& transformer, KvSpill& spill, Activations& activations,
                 const DevicePrefillShape& shape)
       : transformer_(transformer),

@@ -188,6 +188,8 @@ class DeviceDocument {
   Result<std::unique_ptr<const Layer>> BringRows(std::span<const HeadIndex> heads,
                                                  DeviceStream& stream, KvStaging& staging) const;
   void DropUnused();
+  // Waits at most 200 ms until nobody uses the cache; `lock` holds mutex_. Takes nothing itself.
+  // False: this thread is the user, or another one still is.
   bool WaitForCache(std::unique_lock<std::mutex>& lock);
 
   const std::shared_ptr<const Device> device_;

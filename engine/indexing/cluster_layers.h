@@ -22,9 +22,9 @@ namespace lectern {
 // `num_heads` heads are clustered at a time. The layout has clusters (num_levels > 0).
 AssignShape HeadAssignShape(const RowLayout& layout, const ModelConfig& config, size_t num_heads);
 
-// Resolves options.cluster_keys to "stored", "unrotated" or "queries". "auto" depends on where the
-// document is prefilled and will answer: `device`, or the CPU if it is nullptr. Lookups on a device
-// apply no metric (engine/gpu/lookup.h), so there "auto" makes a document without one.
+// Resolves options.cluster_keys to "stored", "unrotated" or "queries". "auto" is "queries" where
+// the CPU prefills and answers (`device` is nullptr), and "stored" on a device, whose lookups apply
+// no metric (engine/gpu/lookup.h). Any other value is returned as it is; it was checked before.
 std::string ClusterKeys(const IndexOptions& options, const Device* device);
 
 // Arguments of ClusterLayers, all borrowed for the call.

@@ -19,11 +19,6 @@
 
 namespace lectern {
 
-// The first and the last tokens of a document, which are always attended exactly and never
-// clustered: 4 sinks as in StreamingLLM (arXiv:2309.17453), and the window W = 100 of Squeezed
-// Attention (arXiv:2411.09688).
-inline constexpr uint32_t kSinkTokens = 4;
-inline constexpr uint32_t kWindowTokens = 100;
 // Longer texts: kLimitExceeded. By hand, against a wrong file: no model's context holds as much
 // text.
 inline constexpr size_t kMaxDocumentBytes = size_t{1} << 30;

@@ -9,6 +9,7 @@
 #include "engine/document/document.h"
 #include "engine/document/kept_rows.h"
 #include "engine/document/kv_spill.h"
+#include "engine/document/layer_shard.h"
 #include "engine/gpu/clustering.h"
 #include "engine/gpu/memory_plan.h"
 #include "engine/indexing/calibrate_document.h"

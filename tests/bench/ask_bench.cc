@@ -39,8 +39,9 @@
 #include <sstream>
 #include <thread>
 
-#include "engine/engine.h"
 #include "engine/asking/ask.h"
+#include "engine/document/layer_shard.h"
+#include "engine/engine.h"
 #include "engine/indexing/index_document.h"
 #include "engine/requests/report_json.h"
 #include "store/store.h"

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/document/layer_shard.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/prefill.h"
 #include "engine/model/formats/json.h"

@@ -31,7 +31,9 @@ class StopTexts {
   // Takes the next piece of the text and returns the part that can be shown now: everything but an
   // end that may be the beginning of a stop text. Returns nothing once a stop text was found.
   std::string Push(std::string_view text);
-  std::string Flush();  // the text has ended: returns the part that was held back
+  // The text has ended: returns the part that was held back; nothing where a stop text was found.
+  // No Push may follow.
+  std::string Flush();
   bool is_found() const { return is_found_; }
 
  private:

@@ -209,11 +209,12 @@ void Prompt::Truncate(size_t num_tokens) {
 }
 
 size_t Prompt::TokensBefore(std::string_view other) const {
+  if (other.empty()) return 0;
   const size_t shorter = std::min(text.size(), other.size());
   size_t common = 0;
   while (common < shorter && text[common] == other[common]) ++common;
   // The rest of `other` must begin with a whole character and not be empty.
-  common = std::min(common, other.empty() ? 0 : other.size() - 1);
+  common = std::min(common, other.size() - 1);
   const auto is_inside = [&](size_t at) {
     return (static_cast<uint8_t>(other[at]) & 0xC0) == 0x80;
   };

@@ -48,9 +48,10 @@ struct Prompt {
   // Keeps the first tokens, and the text up to the end of the last of them. Changes nothing where
   // there are no more tokens than that.
   void Truncate(size_t num_tokens);
-  // Returns how many of the first tokens can stay when the text becomes `other`: those that end
-  // within the common beginning of both, at a whole character. At least one byte of `other` is left
-  // over, so that a token is left to run and gives the logits of the answer's first token; 0 where
+  // Returns how many of the first tokens can stay when the text becomes `other`. They end within
+  // the common beginning of both, the last one between two characters (earlier ones may end inside
+  // one); tokens without text at that place stay, too. At least one byte of `other` is left over,
+  // so that a token is left to run and gives the logits of the answer's first token; 0 where
   // `other` is empty.
   size_t TokensBefore(std::string_view other) const;
 };

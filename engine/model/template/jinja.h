@@ -129,11 +129,12 @@ class Program {
   // Parses a program and keeps its source. kMalformedModel, with the line: a syntax error, or
   // something that is not supported. kLimitExceeded: larger or deeper than `limits`.
   static Result<Program> Parse(std::string_view source, const Limits& limits = {});
-  // Runs the program. `variables`: of two with one name the last counts; they are not changed.
-  // `now`: the time that strftime_now formats; a program sees no other clock, so equal arguments
+  // Runs the program, within the limits of Parse. `variables`: of two with one name the last
+  // counts; they are not changed. `now`: the time that strftime_now formats: all fields count,
+  // tm_wday and tm_yday too, but no time zone. A program sees no other clock, so equal arguments
   // give equal texts. kMalformedModel, with the line: an error of the template, such as an
-  // undefined value that is used; kLimitExceeded; kInvalidArgument: the template called
-  // raise_exception, with its message.
+  // undefined value that is used; kLimitExceeded, with the line; kInvalidArgument: the template
+  // called raise_exception, with its message. May throw std::bad_alloc.
   Result<Rendered> Render(const Variables& variables, const std::tm& now) const;
   std::string_view source() const;  // valid as long as a copy of the program
 

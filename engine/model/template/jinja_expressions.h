@@ -74,8 +74,10 @@ class ExpressionParser {
   ExpressionPtr ParseTuple(TupleOptions options);
   ExpressionPtr ParseTarget(bool with_members);  // of an assignment; or also "name.attribute"
   std::string ParseNewName();                    // of a macro or a parameter
-  // Parses the filters behind an expression, "| a | b(c)". `filtered` is empty in a filter block.
-  // Without `has_pipe` the first filter has no "|" before it.
+  // Parses the filters behind an expression, "| a | b(c)"; returns `filtered` itself where there is
+  // none. `filtered` is empty in a filter block and in a block set. Without `has_pipe` the first
+  // filter has no "|" before it. Whether filters of these names exist is checked later
+  // (jinja_rules.cc).
   ExpressionPtr ParseFilters(ExpressionPtr filtered, bool has_pipe = true);
 
  private:

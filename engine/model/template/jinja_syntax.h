@@ -36,7 +36,7 @@ struct Expression {
     kItem,         // items[0][items[1]]
     kSlice,        // items[0][items[1]:items[2]:items[3]]; empty ones were left out
     kCall,         // items[0](arguments)
-    kFilter,       // items[0] | name(arguments); of a filter block items[0] is empty
+    kFilter,       // items[0] | name(arguments); items[0] empty: text of a filter or set block
     kTest,         // items[0] is name(arguments)
     kConditional,  // items[0] if items[1] else items[2], which may be empty
     kOr,

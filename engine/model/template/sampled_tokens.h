@@ -53,8 +53,8 @@ class LogProbabilities {
 class SampledTokens {
  public:
   using Receiver = std::function<void(const SampledToken&)>;
-  // `num_likeliest`: tokens in SampledToken::likeliest. Does nothing where `on_token` is empty. All
-  // other arguments must outlive this.
+  // `num_likeliest`: tokens in SampledToken::likeliest; may be 0. Does nothing where `on_token` is
+  // empty. `tokenizer`, `text` and `on_token` must outlive this.
   SampledTokens(const Tokenizer& tokenizer, const AnswerText& text, size_t num_likeliest,
                 const Receiver& on_token)
       : tokenizer_(tokenizer), text_(text), num_likeliest_(num_likeliest), on_token_(on_token) {}

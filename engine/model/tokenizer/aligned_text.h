@@ -36,8 +36,9 @@ class AlignedText {
   void Truncate(size_t size);
 
   // These tell where the bytes [begin, end) of text() come from; a part of a change stands for all
-  // of it. From the text's end on OriginalBegin is the end of what the last bytes come from;
-  // OriginalEnd(0), and both for an empty text, are 0.
+  // of it, and bytes that stand for no byte come from the place where they were put. From the
+  // text's end on OriginalBegin is the end of what the last bytes come from; OriginalEnd(0), and
+  // both for an empty text, are 0.
   size_t OriginalBegin(size_t begin) const;
   size_t OriginalEnd(size_t end) const;
 

@@ -192,15 +192,17 @@ void WordCutter::Take(const PreTokenizerStep& step, Word word, std::vector<Word>
 }
 
 std::vector<Word> WordCutter::Rewrite(const PreTokenizerStep& step, const std::vector<Word>& words,
-                                      bool is_beginning, bool has_prefix, AlignedText* text) const {
+                                      bool has_prefix, bool* is_beginning,
+                                      AlignedText* text) const {
   AlignedText made;
   std::vector<Word> moved;
+  bool stays = false;  // the word that begins the text
   for (const Word& word : words) {
     const std::string_view part = text->text().substr(word.begin, word.end - word.begin);
     const auto begin = static_cast<uint32_t>(made.text().size());
+    const bool is_first = *is_beginning && word.begin == 0;
     size_t at = word.begin;
     if (step.kind == PreTokenizerStep::Kind::kPrefix) {
-      const bool is_first = is_beginning && word.begin == 0;
       const bool takes = !part.starts_with(step.pattern) && (is_first || !step.only_first) &&
                          (!is_first || has_prefix);
       if (takes) made.AppendReplaced(step.pattern, *text, at, at);
@@ -215,8 +217,11 @@ std::vector<Word> WordCutter::Rewrite(const PreTokenizerStep& step, const std::v
     }
     made.AppendPart(*text, at, word.end);
     const auto end = static_cast<uint32_t>(made.text().size());
-    if (begin < end) moved.push_back({begin, end});
+    if (begin == end) continue;
+    moved.push_back({begin, end});
+    stays |= is_first;
   }
+  *is_beginning = stays;
   *text = std::move(made);
   return moved;
 }
@@ -228,7 +233,7 @@ Result<std::vector<Word>> WordCutter::Cut(AlignedText* text, bool is_beginning, 
     const PreTokenizerStep& how = pre_tokenizer_.steps_[step];
     if (how.kind == PreTokenizerStep::Kind::kPrefix ||
         how.kind == PreTokenizerStep::Kind::kReplace) {
-      words = Rewrite(how, words, is_beginning, has_prefix, text);
+      words = Rewrite(how, words, has_prefix, &is_beginning, text);
       if (text->text().size() <= kMaxRewritten) continue;
       return Status(Code::kLimitExceeded, "tokenizer: the text grows to more than " +
                                               std::to_string(kMaxRewritten) + " bytes");

@@ -73,19 +73,21 @@ class WordCutter {
 
   explicit WordCutter(const PreTokenizer& pre_tokenizer);
 
-  // Returns the words of `text`, ascending; bytes that are in none of them were removed. A step may
-  // put text before a word: it changes `text`, and the words are ranges of the changed one.
-  // `is_beginning`: the text begins at byte 0 of the original one; `has_prefix` false: that
-  // beginning continues another text and gets nothing put before. An empty text has no words.
-  // kLimitExceeded: the text grows to more than 64 MiB. Codes of RegexMatcher::FindAll.
+  // Returns the words of `text`, which is valid UTF-8, ascending; bytes that are in none of them
+  // were removed. Steps kPrefix and kReplace change `text`, and the words are ranges of the changed
+  // one; after an error it is of no use. `is_beginning`: the text begins at byte 0 of the original
+  // one. `has_prefix` false: that beginning continues another text, so a word that begins there
+  // gets nothing put before; other words may. An empty text has no words. kLimitExceeded: the text
+  // grows to more than 64 MiB. Codes of RegexMatcher::FindAll.
   Result<std::vector<Word>> Cut(AlignedText* text, bool is_beginning, bool has_prefix);
 
  private:
   // Applies a step of kind kPrefix or kReplace: replaces `text` by the changed words, without the
   // bytes between words, and returns where they are now. Words that become empty are left out.
-  // `is_beginning` and `has_prefix` as in Cut.
+  // `has_prefix` as in Cut. `*is_beginning`: whether a word at byte 0 begins the original text; set
+  // to whether the first word that is returned does, since that one is now at byte 0 anyway.
   std::vector<Word> Rewrite(const PreTokenizerStep& step, const std::vector<Word>& words,
-                            bool is_beginning, bool has_prefix, AlignedText* text) const;
+                            bool has_prefix, bool* is_beginning, AlignedText* text) const;
   // Cuts one word by a step of another kind, by its number, and appends the resulting words to
   // `words`. Overwrites matches_. Codes of RegexMatcher::FindAll.
   Status Split(size_t step, std::string_view text, Word word, std::vector<Word>* words);

@@ -75,9 +75,12 @@ Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::st
 // has as pieces of text, keep matching. Ids stay, and so do the tokens of text without marks.
 void TakeMarksFromText(TokenizerModel* model);
 
-// Checks the vocabulary: for kSentencePiece it must fulfil all that SentencePiece asks of one, else
-// only be usable (texts valid UTF-8, scores finite, the charsmap without fault). kMalformedModel;
-// kLimitExceeded: more than 2^20 pieces, or 1 KiB in one.
+// Checks that the vocabulary is usable: texts valid UTF-8, scores finite, the charsmap without
+// fault. For kSentencePiece also as SentencePiece asks: no piece is empty or appears twice, one is
+// the unknown piece, and there are all 256 byte pieces with byte_fallback, else none. Not checked:
+// the ids of TokenizerModel, and, by other rules, whether there are pieces at all. `path` only
+// names the file in messages. kMalformedModel; kLimitExceeded: more than 2^20 pieces, or 1 KiB in
+// one.
 Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path);
 
 // Writes pieces, kind and normalisation of `model` as a ModelProto, with this add_dummy_prefix

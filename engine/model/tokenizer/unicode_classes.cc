@@ -28,12 +28,18 @@ bool IsWordChar(uint32_t c) {
   }
 }
 
-// Where the character before `at` begins.
-size_t CharBefore(std::string_view text, size_t at) {
-  do {
-    --at;
-  } while (at > 0 && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80);
-  return at;
+// Returns the character that ends at `at`, which is above 0, and sets where it begins. A byte that
+// ends no valid character is U+FFFD, as it is when the text is read from the left.
+uint32_t CharBefore(std::string_view text, size_t at, size_t* begin) {
+  constexpr size_t kLongest = 4;  // bytes of a character
+  size_t from = at - 1, length = 0;
+  while (from > 0 && at - from < kLongest && (static_cast<uint8_t>(text[from]) & 0xC0) == 0x80) {
+    --from;
+  }
+  const uint32_t c = DecodeChar(text, from, &length);
+  const bool reaches = from + length == at;
+  *begin = reaches ? from : at - 1;
+  return reaches ? c : 0xFFFD;
 }
 
 }  // namespace
@@ -75,16 +81,15 @@ bool BeginsWithWordChar(std::string_view text) {
 }
 
 bool EndsWithWordChar(std::string_view text) {
-  size_t length = 0;
-  return !text.empty() && IsWordChar(DecodeChar(text, CharBefore(text, text.size()), &length));
+  size_t begin = 0;
+  return !text.empty() && IsWordChar(CharBefore(text, text.size(), &begin));
 }
 
 size_t SpaceBefore(std::string_view text, size_t at) {
   while (at > 0) {
-    size_t length = 0;
-    const size_t before = CharBefore(text, at);
-    if (!IsWhiteSpace(DecodeChar(text, before, &length))) break;
-    at = before;
+    size_t begin = 0;
+    if (!IsWhiteSpace(CharBefore(text, at, &begin))) break;
+    at = begin;
   }
   return at;
 }

@@ -26,7 +26,8 @@ uint32_t LowerCase(uint32_t c);  // the simple lower case; other characters as t
 bool BeginsWithWordChar(std::string_view text);  // letter, mark, digit or connector, as \w
 bool EndsWithWordChar(std::string_view text);
 // SpaceBefore returns where the run of white space that ends at `at` begins, and SpaceAfter where
-// the run that begins at `at` ends; `at` itself where there is none.
+// the run that begins at `at` ends; `at` itself where there is no run. `at` is between characters
+// and at most text.size(), which is not checked.
 size_t SpaceBefore(std::string_view text, size_t at);
 size_t SpaceAfter(std::string_view text, size_t at);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/document/layer_shard.h"
 #include "engine/requests/report_json.h"
 #include "tests/engine/dense_oracle.h"
 #include "tests/engine/test_documents.h"
@@ -132,26 +133,26 @@ TEST(FocusTest, ExcludesALimitOfMissedAttention) {
   EXPECT_EQ(DemoDocument().Open()->Ask(kFact, options).status().param(), "focus");
 }
 
-// The dense oracle attends to the tokens of the focus, the sinks and the window alone.
-TEST(FocusTest, NothingElseCounts) {
-  const std::string text = InventedText(7600, 31), question = InventedText(12, 77);
+// The dense oracle attends to the tokens of the focus, the sinks and the window alone. Some
+// documents have clusters, and short ones do not.
+void CheckNothingElseCounts(size_t bytes, bool has_clusters) {
+  const std::string text = InventedText(bytes, 31), question = InventedText(12, 77);
   Indexed indexed(TinyModel(), text);
   const auto session = indexed.Open();
   const Document& document = session->indexed();
-  ASSERT_TRUE(document.has_clusters());
+  ASSERT_EQ(document.has_clusters(), has_clusters);
   const auto model = *Model::Load(Env::Default(), TinyModel());
   const auto tokens = model->EncodeDocument(text);
   DenseOracle oracle(TinyModel(), "f16");
   oracle.Append(tokens->ids);
-  const std::vector<bool> focus = *FocusTokens(document, question);
+  std::vector<bool> focus = *FocusTokens(document, question);
   ASSERT_TRUE(std::ranges::find(focus, true) != focus.end());
+  ASSERT_GT(focus.size(), 2u * (kSinkTokens + kWindowTokens));
+  std::fill_n(focus.begin(), kSinkTokens, true);
+  std::fill_n(focus.rbegin(), kWindowTokens, true);
   DenseOracle::Kept kept(document.num_layers());
   for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
-    const auto heads = *document.Heads(layer);
-    for (const HeadIndex& head : heads) {
-      std::vector<bool>& of_head = kept[layer].emplace_back(focus);
-      for (uint32_t row = 0; row < head.num_exact(); ++row) of_head[head.positions()[row]] = true;
-    }
+    kept[layer].assign(document.shape().num_kv_heads, focus);
   }
   oracle.RestrictTo(std::move(kept));
   std::vector<float> logits;
@@ -173,7 +174,12 @@ TEST(FocusTest, NothingElseCounts) {
   for (const double x : expected) squares += (x - mean) * (x - mean);
   const double spread = std::sqrt(squares / static_cast<double>(expected.size()));
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 2e-3 * spread);
+  EXPECT_LT(answer->kv.read_fraction_prefill, 0.6);
 }
+
+TEST(FocusTest, NothingElseCounts) { CheckNothingElseCounts(7600, true); }
+
+TEST(FocusTest, NothingElseCountsInAShortDocument) { CheckNothingElseCounts(2500, false); }
 
 }  // namespace
 }  // namespace lectern

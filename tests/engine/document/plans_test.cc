@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "engine/document/layer_shard.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/prefill.h"
 #include "index/lookup.h"

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "engine/document/layer_shard.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/index_input.h"
 #include "engine/indexing/prefill.h"

@@ -372,6 +372,17 @@ TEST(PromptTest, TokensBeforeAnotherTextAreWhole) {
   EXPECT_EQ(prompt.ids, std::vector<int32_t>{1});
 }
 
+TEST(PromptTest, TokensWithoutTextStay) {
+  Prompt prompt;
+  prompt.Add(1, "");
+  prompt.Add(2, "a");
+  prompt.Add(3, "");
+  prompt.Add(4, "b");
+  EXPECT_EQ(prompt.TokensBefore(""), 0u);
+  EXPECT_EQ(prompt.TokensBefore("x"), 1u);
+  EXPECT_EQ(prompt.TokensBefore("ax"), 3u);
+}
+
 TEST(ChatTemplateTest, TheRestOfARenderingIsEncodedFromAnyToken) {
   const auto tokenizer = LoadFile(kBpe + "llama3.json");
   const ChatTemplate chat = Make("llama3", *tokenizer);

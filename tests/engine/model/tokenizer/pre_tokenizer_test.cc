@@ -74,6 +74,35 @@ TEST(PreTokenizerTest, PrefixesAndReplacementsChangeTheText) {
   EXPECT_EQ(Cut(words, "abc"), "|+a|b|c|");
 }
 
+// The words that pre_tokenizers of Hugging Face tokenizers 0.23.3 cut.
+TEST(PreTokenizerTest, OnlyAWordThatBeginsTheTextIsFirst) {
+  // WhitespaceSplit, then Metaspace with prepend_scheme "first".
+  std::vector<PreTokenizerStep> steps = {
+      Split(R"(\s)", SplitBehavior::kRemoved),
+      {.kind = Kind::kReplace, .pattern = " ", .content = "\u2581"},
+      {.kind = Kind::kPrefix, .pattern = "\u2581", .only_first = true},
+      {.pattern = "\u2581", .is_literal = true, .behavior = SplitBehavior::kMergedWithNext}};
+  EXPECT_EQ(Cut(steps, "foo bar"), "|\u2581foo|bar|");
+  EXPECT_EQ(Cut(steps, " foo bar"), "|foo|bar|");
+  EXPECT_EQ(Cut(steps, "\u2581foo bar"), "|\u2581foo|bar|");
+  EXPECT_EQ(Cut(steps, " "), "|");
+  EXPECT_EQ(Cut(steps, "foo bar", /*has_prefix=*/false), "|foo|bar|");  // has no counterpart there
+  // The word that begins the text is removed between two rewritings.
+  const PreTokenizerStep prefix = steps[2];
+  steps = {steps[1], prefix, Split("\u2581", SplitBehavior::kRemoved), steps[1], prefix};
+  EXPECT_EQ(Cut(steps, " foo bar"), "|foo|bar|");
+  steps[1].only_first = steps[4].only_first = false;
+  EXPECT_EQ(Cut(steps, " foo bar"), "|\u2581foo|\u2581bar|");
+}
+
+TEST(PreTokenizerTest, AWordThatBecomesEmptyLeavesNoBeginning) {
+  EXPECT_EQ(Cut({Split("b"),
+                 {.kind = Kind::kReplace, .pattern = "a", .content = ""},
+                 {.kind = Kind::kPrefix, .pattern = "+", .only_first = true}},
+                "abc"),
+            "|b|c|");
+}
+
 // --- Expressions, which mean what Oniguruma takes them for ---
 
 TEST(RegexTest, ClassesAreThoseOfOniguruma) {

@@ -1,4 +1,5 @@
-// Tests of the steps before pieces are joined: alignment, literals, normalisers.
+// Tests of the steps before pieces are joined: alignment, literals, normalisers, and the classes of
+// characters that they ask for.
 #include "engine/model/tokenizer/text_rules.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,7 @@
 #include <random>
 
 #include "engine/model/tokenizer/charsmap.h"
+#include "engine/model/tokenizer/unicode_classes.h"
 
 namespace lectern {
 namespace {
@@ -38,6 +40,26 @@ TEST(AlignedTextTest, KnowsWhereBytesComeFrom) {
   EXPECT_EQ(changed.OriginalEnd(2), 11u);
   EXPECT_EQ(AlignedText().OriginalBegin(0), 0u);
   EXPECT_EQ(AlignedText().OriginalEnd(0), 0u);
+}
+
+// --- Classes of characters ---
+
+TEST(UnicodeClassesTest, SearchesToTheLeftSeeTheCharactersOfTheRight) {
+  EXPECT_EQ(SpaceBefore("a \u3000\u00A0", 7), 1u);
+  EXPECT_EQ(SpaceBefore(" ", 1), 0u);
+  EXPECT_EQ(SpaceBefore(" ", 0), 0u);
+  EXPECT_EQ(SpaceBefore(" \xF0\x9F\x98\x80 ", 6), 5u);
+  EXPECT_TRUE(EndsWithWordChar("\U00010400"));  // a letter of four bytes
+  EXPECT_FALSE(EndsWithWordChar(""));
+  // Stray continuation bytes are no part of the character before, and a cut one is none.
+  EXPECT_EQ(SpaceBefore("a \x80", 3), 3u);
+  EXPECT_EQ(SpaceBefore("\x80 ", 2), 1u);
+  EXPECT_EQ(SpaceBefore("\u3000\x80 ", 5), 4u);
+  EXPECT_FALSE(EndsWithWordChar("a\x80"));
+  EXPECT_FALSE(EndsWithWordChar("\u00E9\x80"));
+  EXPECT_FALSE(EndsWithWordChar("a\xC3"));
+  EXPECT_FALSE(EndsWithWordChar("\x80\x80\x80\x80\x80"));
+  EXPECT_TRUE(EndsWithWordChar("\x80\x80z"));
 }
 
 // --- Literals ---
