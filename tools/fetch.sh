@@ -70,6 +70,11 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
   [ $# -eq 1 ] || { sed -n '2,/^[^#]/s/^# \?//p' "$0"; exit 2; }
   status=0
   fetch_smollm2 "$1" || status=$?
-  [ $status -eq 0 ] || echo "$why_not" >&2
+  if [ $status -eq 0 ]; then
+    rm -f "$1/wanted.txt" "$1/fetch.log"
+    rmdir "$1/w" 2>/dev/null || true  # others may keep archives there
+  else
+    echo "$why_not" >&2
+  fi
   exit $status
 fi
