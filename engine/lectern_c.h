@@ -540,10 +540,11 @@ typedef struct lectern_ask_options {
   void* warning_user;
   /* "only": question and answer read the passages that the question's words, and the model's
    * retrieval heads if it has any, point to, and nothing else; small models answer better
-   * from less. On a GPU, documents under 2,048 tokens are read whole. "off": `rule` chooses.
-   * "auto", or empty: "only" where the model's adapter was trained so and neither kv_budget nor
-   * rule nor max_missed is given, else "off". "only" goes with no max_missed, and has no effect
-   * with a kv_budget of 1. */
+   * from less. On a GPU, documents under 2,048 tokens are read whole. "words": these passages
+   * are read first, and what is left of the budget as without a focus; rows that are not read do
+   * not count. "off": `rule` chooses. "auto", or empty: "only" where the model's adapter was
+   * trained so and neither kv_budget nor rule nor max_missed is given, else "off". "words" and
+   * "only" go with no max_missed, and have no effect with a kv_budget of 1. */
   const char* focus;
   size_t focus_len;
 } lectern_ask_options;

@@ -179,8 +179,14 @@ class DocumentSession : public Session {
   // which `answer` notes. Errors of Step and FocusTokens.
   Status Focus(std::string_view question, std::span<const int32_t> ids, const AskOptions& options,
                double kv_budget, Answer& answer);
+  // How a lookup shares out what these given tokens leave of the budget, and at least the smallest
+  // that it serves. Errors of Document::Plan.
+  Result<BudgetPlan> PlanBeside(const std::vector<bool>& tokens, double kv_budget) const;
   // The name of the focus in answers: what chose the rows.
-  const char* FocusRule() const { return focus_.heads.empty() ? "words" : "words+heads"; }
+  std::string FocusRule() const {
+    return std::string("words") + (focus_.heads.empty() ? "" : "+heads") +
+           (focus_.rows->looks_up() ? "+lookup" : "");
+  }
   // Whether a pass at this budget reads every row: Document::ReadsAll without a focus.
   bool ReadsAll(double kv_budget) const { return !focus_.rows && document_->ReadsAll(kv_budget); }
   // Passages by words and attention. Codes of Document::words, WordSupport and AddHighlights.
@@ -208,7 +214,7 @@ class DocumentSession : public Session {
   SessionAttention attention_;
   // Focused reading.
   struct Focused {
-    std::optional<GivenRows> rows;  // read alone by the running question; nothing: it looks up
+    std::optional<GivenRows> rows;        // read by the running question; nothing: it looks up
     std::vector<RetrievalWeights> heads;  // [layers], the model's; empty: it has none, or a device
                                           // attends, which does not watch them
   } focus_;
