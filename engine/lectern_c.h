@@ -931,8 +931,9 @@ LECTERN_API lectern_code lectern_engine_recover(lectern_engine* engine,
  * already; LECTERN_NOT_FOUND, param "store": there is no store, and none is made;
  * LECTERN_READ_ONLY: it cannot be written; LECTERN_LOCKED: after 2 s another writer still works. */
 LECTERN_API lectern_code lectern_engine_seal(lectern_engine* engine, lectern_error** error);
-/* Writes one document as a single checksummed file, which must not be there yet:
- * LECTERN_INVALID_ARGUMENT. Every byte is verified on the way. All or nothing.
+/* Writes one document as a single checksummed file. Every byte is verified before it is copied, to
+ * PATH.part, which is renamed at the end. All or nothing. LECTERN_INVALID_ARGUMENT: there is a file
+ * at `path` already, or a PATH.part, of another export or left by a crash.
  * LECTERN_CHECKSUM_MISMATCH, LECTERN_NO_SPACE, LECTERN_LOCKED (it is being removed), and the codes
  * of lectern_engine_show. */
 LECTERN_API lectern_code lectern_engine_export(lectern_engine* engine, const char* document,
