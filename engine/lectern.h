@@ -363,7 +363,9 @@ class Engine {
   // is loaded, which may keep its digest and quantised weights in the store. Codes as Index,
   // without kLocked.
   Result<lectern_index_estimate> Estimate(std::string_view bytes, const IndexOptions& options = {});
-  void Cancel();  // ends the Index, Estimate and Open calls that run now, within 250 ms
+  // Asks the Index, Estimate and Open calls that run now to end (kCancelled), mostly within 250 ms
+  // (lectern_engine_cancel), and returns at once.
+  void Cancel();
 
   // Opens a conversation, and the document and its model where they are not open yet, which may
   // keep the model's digest and quantised weights in the store. kNotReady, kModelMismatch (names

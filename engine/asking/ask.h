@@ -77,8 +77,9 @@ class DocumentSession : public Session {
   };
   Settings& settings() { return settings_; }
   // Attention of the running pass and layer at another budget, into `output` [kv heads][R,
-  // head_dim], which is resized. Reads Probe::attended_again where that is set. Callable only from
-  // within Probe::on_layer. `bound`: also finds DocumentRead::missed_bound. Errors of Step.
+  // head_dim], which is resized. Reads Probe::attended_again where that is set. To be called only
+  // from within Probe::on_layer (unchecked). `bound`: also finds DocumentRead::missed_bound. Errors
+  // of Step, but it cannot be cancelled.
   Result<DocumentRead> AttendAgain(double kv_budget, bool tail, std::vector<float>& output,
                                    bool bound = false);
   // The smallest budget that every layer can serve under settings().policies; 0 without clusters.
@@ -114,10 +115,12 @@ class DocumentSession : public Session {
   // Changes nothing. kInvalidArgument: nothing is to be fed (param "question"), or the template
   // refuses the conversation; codes of ChatTemplate::Render and Encode.
   Result<NextPrompt> PrepareNext(const ChatHistory& history, std::string_view question) const;
-  // Begins a turn: forgets rows that the question does not begin with, and returns the tokens that
-  // need rows.
+  // Begins a turn: cuts said_.fed to next.num_kept, forgets the rows behind it, and returns the
+  // tokens that need rows: the last answer's last token, if it is kept and has none yet, and
+  // next.rest.
   std::vector<int32_t> BeginTurn(const NextPrompt& next);
-  // Returns rows and tokens to where they were after BeginTurn, or before it.
+  // Forgets the turn's rows, if it was begun. Rows that BeginTurn forgot do not come back: the next
+  // turn computes them again.
   void GiveUpTurn();
   // Draws at most `room` tokens and shows them until the answer ends; fills text, counts of tokens
   // and finish reason, and appends the drawn tokens to `sampled`, the end of the text included.
