@@ -9,13 +9,13 @@
 namespace lectern {
 namespace {
 
-Status Cancelled() { return {Code::kCancelled, "the estimate was cancelled"}; }
+Status EstimateCancelled() { return {Code::kCancelled, "the estimate was cancelled"}; }
 
 }  // namespace
 
 Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
                                     const IndexOptions& options) try {
-  if (IsSet(options.cancel)) return Cancelled();
+  if (IsSet(options.cancel)) return EstimateCancelled();
   LECTERN_ASSIGN(const PreparedDocument prepared, PrepareDocument(context.model, bytes, options));
   const ModelConfig& config = context.model.config();
   const uint64_t tokens = prepared.tokens.ids.size();
@@ -30,9 +30,9 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
                                 prepared.prefill_budget);
   const double cluster_flops =
       tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;
-  if (IsSet(options.cancel)) return Cancelled();
+  if (IsSet(options.cancel)) return EstimateCancelled();
   const double trial = TrialFlopsPerSecond(context.backend, options.cancel);
-  if (IsSet(options.cancel)) return Cancelled();
+  if (IsSet(options.cancel)) return EstimateCancelled();
   // Attention and clustering reach about half the speed of a plain product.
   estimate.seconds = (estimate.flops + cluster_flops) /
                      (0.5 * trial * static_cast<double>(context.threads.num_threads()));
