@@ -36,7 +36,7 @@ api::Result<std::string> Installed(const std::string& name, const std::string& n
                     "model"};
 }
 
-std::string Variable(const char* name) {
+std::string EnvironmentText(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
@@ -95,7 +95,7 @@ api::Result<Reader> ReleasedReader() {
 }  // namespace
 
 std::string ReaderCache() {
-  const std::string cache = Variable("XDG_CACHE_HOME"), home = Variable("HOME");
+  const std::string cache = EnvironmentText("XDG_CACHE_HOME"), home = EnvironmentText("HOME");
   if (cache.starts_with('/')) return cache + "/lectern";
   return home.starts_with('/') ? home + "/.cache/lectern" : "";
 }

@@ -143,7 +143,8 @@ struct Asked {
 };
 
 Asked AskWithFocus(size_t bytes, const std::string& focus) {
-  Asked asked{.text = InventedText(bytes, 31), .question = InventedText(12, 77)};
+  Asked asked;
+  asked.text = InventedText(bytes, 31), asked.question = InventedText(12, 77);
   Indexed indexed(TinyModel(), asked.text);
   const auto session = indexed.Open();
   const Document& document = session->indexed();
