@@ -39,7 +39,7 @@ Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or 
 // and its absolute path, by which the engine knows a document again; empty for stdin.
 struct IndexFlags {
   EngineFlags engine;
-  std::string file, source, path, format = "auto", progress = "auto";
+  std::string file, source, path, format = "auto", encoding = "auto", progress = "auto";
   bool estimate = false, yes = false;
   GivenIndexOptions options{IndexOptionRows()};
 };
@@ -56,6 +56,10 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
          "pdf (default: auto)")
       .TypeName("F")
       .Check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
+  app.AddOption("--encoding", flags.encoding,
+                "Encoding of a text, Markdown or HTML file, by a name that \"iconv -l\" lists, such as "
+                "windows-1251 (default: auto, by its bytes)")
+      .TypeName("E");
   AddOptionFlags(app, flags.options);
   app.AddFlag("--estimate", flags.estimate,
               "Print the time, disk space and memory that indexing would take, and exit");
@@ -160,6 +164,7 @@ class IndexDocument {
     const Interrupts::Scope scope(interrupts_, [] {});
     auto ingested =
         Ingest(std::move(*bytes), {.format = flags_.format,
+                                   .encoding = flags_.encoding,
                                    .file_name = flags_.file == "-" ? "" : flags_.file,
                                    .is_cancelled = [this] { return interrupts_.requested(); },
                                    .memory_bytes = flags_.engine.max_ram_bytes});
@@ -223,15 +228,16 @@ class IndexDocument {
     const int status =
         Print(flags_.engine.json() ? std::string(report->json()) + "\n" : ReportText(*report));
     if (!flags_.engine.json()) {
-      PrintPagesNote();
+      PrintIngestNote();
       PrintNotes(*report);
     }
     return status;
   }
 
-  // Says how many pages of a PDF had no text, if any.
-  void PrintPagesNote() const {
-    if (const std::string note = PagesNote(document_); !note.empty()) PrintNote(kTool, note);
+  // Says which encoding was assumed, and how many pages of a PDF had no text, if any.
+  void PrintIngestNote() const {
+    const std::string note = IngestNote(document_, "--encoding");
+    if (!note.empty()) PrintNote(kTool, note);
   }
 
   // A cancelled run is kept as far as it came; users should know that before they start again.

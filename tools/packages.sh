@@ -14,6 +14,7 @@ product_packages=(
   libsentencepiece-dev  # tokenizer
   libsqlite3-dev        # catalog
   libssl-dev            # SHA-256
+  libuchardet-dev       # encodings of texts
   libutf8proc-dev       # NFC
   nlohmann-json3-dev
   poppler-utils)        # pdftotext, run as a process of its own

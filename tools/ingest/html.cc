@@ -512,13 +512,10 @@ api::Result<std::string> ReadHtml(std::string_view bytes, const HtmlOptions& opt
   const auto fail = [&options](lectern_code code, const char* message) {
     return api::Error{code, options.name + message, "file"};
   };
-  if (bytes.size() > options.most_bytes) {
-    return fail(LECTERN_LIMIT_EXCEEDED, " is too long for HTML; give its text, or split it");
-  }
   auto html = DecodeHtml(bytes, options);
   if (!html.ok()) return html.error();
   Arena arena(options);
-  const GumboOutput* const output = arena.Parse(*html);
+  const GumboOutput* const output = arena.Parse(html->text);
   if (!output) {
     switch (arena.stopped()) {
       case Arena::Stop::kCancelled:

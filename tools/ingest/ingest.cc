@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/charset_conversion.h"
+#include "tools/ingest/file_kind.h"
 #include "tools/ingest/html.h"
 #include "tools/ingest/pdf.h"
+#include "tools/ingest/text_encoding.h"
 
 namespace lectern::tools {
 namespace {
@@ -61,6 +64,24 @@ std::string Quoted(const std::string& file_name, const char* otherwise) {
   return file_name.empty() ? otherwise : "\"" + file_name + "\"";
 }
 
+// The error that the bytes are no text; nothing: they are.
+std::optional<api::Error> NoText(std::string_view bytes, const std::string& file_name) {
+  const auto kind = KindOfBinary(bytes);
+  if (!kind) return std::nullopt;
+  return api::Error{LECTERN_INVALID_ARGUMENT,
+                    Quoted(file_name, "the file") + " is " + std::string(kind->name) +
+                        " and has no text that is read: " + std::string(kind->way_out) +
+                        ". The format text indexes its bytes all the same",
+                    "file"};
+}
+
+// Moves a decoded text and what there is to say about it into `ingested`.
+void TakeDecoded(DecodedText&& decoded, Ingested& ingested) {
+  ingested.text = std::move(decoded.text);
+  ingested.note = std::move(decoded.note);
+  ingested.is_encoding_assumed = decoded.is_assumed;
+}
+
 }  // namespace
 
 std::optional<Format> ParseFormat(std::string_view name) {
@@ -68,6 +89,10 @@ std::optional<Format> ParseFormat(std::string_view name) {
     if (name == known) return format;
   }
   return std::nullopt;
+}
+
+bool IsEncoding(std::string_view name) {
+  return name == "auto" || !EncodingOfLabel(name).empty();
 }
 
 Format DetectFormat(std::string_view bytes, std::string_view file_name) {
@@ -89,24 +114,42 @@ std::string PagesNote(const Ingested& ingested) {
          " pages have no text: scans are not read";
 }
 
+std::string IngestNote(const Ingested& ingested, std::string_view encoding_option) {
+  std::string note = ingested.note, pages = PagesNote(ingested);
+  if (ingested.is_encoding_assumed) note += " (" + std::string(encoding_option) + " names another)";
+  return note + (note.empty() || pages.empty() ? "" : "; ") + pages;
+}
+
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
   const auto named = ParseFormat(options.format);
   if (!named && options.format != "auto") {
     return api::Error{LECTERN_INVALID_ARGUMENT, "format is one of " + std::string(kFormatNames),
                       "format"};
   }
+  if (!IsEncoding(options.encoding)) {
+    return api::Error{LECTERN_INVALID_ARGUMENT, "encoding is " + std::string(kEncodingNames),
+                      "encoding"};
+  }
   Ingested ingested;
   ingested.format = named.value_or(DetectFormat(bytes, options.file_name));
+  if (!named && ingested.format != Format::kPdf) {
+    if (auto error = NoText(bytes, options.file_name)) return *error;
+  }
   if (ingested.format == Format::kHtml) {
     HtmlOptions html;
     html.name = Quoted(options.file_name, "the page");
+    html.encoding = options.encoding;
     html.is_cancelled = options.is_cancelled;
     if (options.memory_bytes > 0) {
       html.memory_bytes = std::min(html.memory_bytes, options.memory_bytes);
     }
-    auto text = ReadHtml(bytes, html);
+    auto decoded = DecodeHtml(bytes, html);
+    if (!decoded.ok()) return decoded.error();
+    html.encoding = "UTF-8";
+    auto text = ReadHtml(decoded->text, html);
     if (!text.ok()) return text.error();
-    ingested.text = std::move(*text);
+    decoded->text = std::move(*text);
+    TakeDecoded(std::move(*decoded), ingested);
   } else if (ingested.format == Format::kPdf) {
     auto paged = ReadPdf(bytes, {.name = Quoted(options.file_name, "the PDF"),
                                  .is_cancelled = options.is_cancelled});
@@ -115,7 +158,9 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
     ingested.pages = std::move(paged->pages);
     ingested.num_pages = paged->num_pages;
   } else {
-    ingested.text = std::move(bytes);
+    auto decoded = DecodeText(std::move(bytes), options.encoding);
+    if (!decoded.ok()) return decoded.error();
+    TakeDecoded(std::move(*decoded), ingested);
   }
   return ingested;
 }
