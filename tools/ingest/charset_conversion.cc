@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
@@ -12,56 +11,66 @@
 namespace lectern::tools {
 namespace {
 
-// Labels of encoding.spec.whatwg.org, without '-' and '_', for which iconv has no such name or reads
-// less than a browser does. iconv knows the others by themselves.
-constexpr std::pair<std::string_view, const char*> kLabels[] = {
-    {"unicode11utf8", "UTF-8"},          {"unicode20utf8", "UTF-8"},
-    {"xunicode20utf8", "UTF-8"},         {"utf8", "UTF-8"},
-    {"utf8sig", "UTF-8"},                {"ascii", "windows-1252"},
-    {"usascii", "windows-1252"},         {"ansix3.41968", "windows-1252"},
-    {"latin1", "windows-1252"},          {"l1", "windows-1252"},
-    {"iso88591", "windows-1252"},        {"iso88591:1987", "windows-1252"},
-    {"isoir100", "windows-1252"},        {"csisolatin1", "windows-1252"},
-    {"cp819", "windows-1252"},           {"ibm819", "windows-1252"},
-    {"xcp1252", "windows-1252"},         {"latin5", "windows-1254"},
-    {"l5", "windows-1254"},              {"iso88599", "windows-1254"},
-    {"iso88599:1989", "windows-1254"},   {"isoir148", "windows-1254"},
-    {"csisolatin5", "windows-1254"},     {"xcp1254", "windows-1254"},
-    {"xcp1250", "windows-1250"},         {"xcp1251", "windows-1251"},
-    {"xcp1253", "windows-1253"},         {"xcp1255", "windows-1255"},
-    {"xcp1256", "windows-1256"},         {"xcp1257", "windows-1257"},
-    {"xcp1258", "windows-1258"},         {"tis620", "CP874"},
-    {"windows874", "CP874"},             {"dos874", "CP874"},
-    {"iso885911", "CP874"},              {"gb2312", "GB18030"},
-    {"gb231280", "GB18030"},             {"gbk", "GB18030"},
-    {"xgbk", "GB18030"},                 {"cp936", "GB18030"},
-    {"chinese", "GB18030"},              {"csgb2312", "GB18030"},
-    {"csiso58gb231280", "GB18030"},      {"isoir58", "GB18030"},
-    {"euccn", "GB18030"},                {"big5", "BIG5-HKSCS"},
-    {"cnbig5", "BIG5-HKSCS"},            {"csbig5", "BIG5-HKSCS"},
-    {"xxbig5", "BIG5-HKSCS"},            {"cp950", "BIG5-HKSCS"},
-    {"shiftjis", "CP932"},               {"sjis", "CP932"},
-    {"csshiftjis", "CP932"},             {"mskanji", "CP932"},
-    {"xsjis", "CP932"},                  {"eucjp", "EUC-JP-MS"},
-    {"xeucjp", "EUC-JP-MS"},             {"cseucpkdfmtjapanese", "EUC-JP-MS"},
-    {"euckr", "CP949"},                  {"cseuckr", "CP949"},
-    {"korean", "CP949"},                 {"ksc56011987", "CP949"},
-    {"ksc56011989", "CP949"},            {"ksc5601", "CP949"},
-    {"csksc56011987", "CP949"},          {"isoir149", "CP949"},
-    {"windows949", "CP949"},
-    {"uhc", "CP949"},             {"koi", "KOI8-R"},
-    {"koi8", "KOI8-R"},                  {"koi8r", "KOI8-R"},
-    {"koi8ru", "KOI8-U"},                {"cp1252", "windows-1252"},
-    {"iso10646ucs2", "UTF-16LE"},
-    {"iso88598e", "ISO-8859-8"},         {"iso88598i", "ISO-8859-8"},
-    {"csiso88598e", "ISO-8859-8"},       {"csiso88598i", "ISO-8859-8"},
-    {"logical", "ISO-8859-8"},           {"visual", "ISO-8859-8"},
-    {"iso88596e", "ISO-8859-6"},         {"iso88596i", "ISO-8859-6"},
-    {"csiso88596e", "ISO-8859-6"},       {"csiso88596i", "ISO-8859-6"},
-    {"suneugreek", "ISO-8859-7"},        {"csisolatin9", "ISO-8859-15"},
-    {"l9", "ISO-8859-15"},               {"xmacroman", "MACINTOSH"},
-    {"xmaccyrillic", "MAC-CYRILLIC"},    {"xmacukrainian", "MAC-UK"},
-    {"unicodefffe", "UTF-16BE"},         {"unicodefeff", "UTF-16LE"}};
+// iconv's names of the encodings that a file may choose, by its bytes or its own word, and their
+// labels without '-' and '_': those of encoding.spec.whatwg.org, and usual names of the others.
+// iconv knows 150 more, some stateful and with a history of security holes: those are the user's to
+// choose alone.
+struct EncodingLabels {
+  const char* encoding;
+  std::string_view labels;
+};
+constexpr EncodingLabels kEncodings[] = {
+    {"UTF-8", "unicode11utf8 unicode20utf8 utf8 xunicode20utf8 utf8sig"},
+    {"CP866", "866 cp866 csibm866 ibm866"},
+    {"ISO-8859-2", "csisolatin2 iso88592 isoir101 iso88592:1987 l2 latin2"},
+    {"ISO-8859-3", "csisolatin3 iso88593 isoir109 iso88593:1988 l3 latin3"},
+    {"ISO-8859-4", "csisolatin4 iso88594 isoir110 iso88594:1988 l4 latin4"},
+    {"ISO-8859-5", "csisolatincyrillic cyrillic iso88595 isoir144 iso88595:1988"},
+    {"ISO-8859-6", "arabic asmo708 csiso88596e csiso88596i csisolatinarabic ecma114 iso88596"
+     " iso88596e iso88596i isoir127 iso88596:1987"},
+    {"ISO-8859-7", "csisolatingreek ecma118 elot928 greek greek8 iso88597 isoir126"
+     " iso88597:1987 suneugreek"},
+    {"ISO-8859-8", "csiso88598e csisolatinhebrew hebrew iso88598 iso88598e isoir138"
+     " iso88598:1988 visual csiso88598i iso88598i logical"},
+    {"ISO-8859-10", "csisolatin6 iso885910 isoir157 l6 latin6"},
+    {"ISO-8859-13", "iso885913"},
+    {"ISO-8859-14", "iso885914"},
+    {"ISO-8859-15", "csisolatin9 iso885915 l9"},
+    {"ISO-8859-16", "iso885916"},
+    {"KOI8-R", "cskoi8r koi koi8 koi8r"},
+    {"KOI8-U", "koi8ru koi8u"},
+    {"MACINTOSH", "csmacintosh mac macintosh xmacroman macroman"},
+    {"CP874", "dos874 iso885911 tis620 windows874 cp874"},
+    {"windows-1250", "cp1250 windows1250 xcp1250"},
+    {"windows-1251", "cp1251 windows1251 xcp1251"},
+    {"windows-1252", "ansix3.41968 ascii cp1252 cp819 csisolatin1 ibm819 iso88591 isoir100"
+     " iso88591:1987 l1 latin1 usascii windows1252 xcp1252"},
+    {"windows-1253", "cp1253 windows1253 xcp1253"},
+    {"windows-1254", "cp1254 csisolatin5 iso88599 isoir148 iso88599:1989 l5 latin5 windows1254"
+     " xcp1254"},
+    {"windows-1255", "cp1255 windows1255 xcp1255"},
+    {"windows-1256", "cp1256 windows1256 xcp1256"},
+    {"windows-1257", "cp1257 windows1257 xcp1257"},
+    {"windows-1258", "cp1258 windows1258 xcp1258"},
+    {"MAC-CYRILLIC", "xmaccyrillic xmacukrainian maccyrillic"},
+    {"GB18030", "chinese csgb2312 csiso58gb231280 gb2312 gb231280 gbk isoir58 xgbk gb18030"
+     " cp936 euccn"},
+    {"BIG5-HKSCS", "big5 big5hkscs cnbig5 csbig5 xxbig5 cp950"},
+    {"EUC-JP-MS", "cseucpkdfmtjapanese eucjp xeucjp eucjpms"},
+    {"ISO-2022-JP", "csiso2022jp iso2022jp"},
+    {"CP932", "csshiftjis ms932 mskanji shiftjis sjis windows31j xsjis cp932"},
+    {"CP949", "cseuckr csksc56011987 euckr isoir149 korean ksc56011987 ksc56011989 ksc5601"
+     " windows949 cp949 uhc"},
+    {"UTF-16BE", "unicodefffe utf16be"},
+    {"UTF-16LE", "csunicode iso10646ucs2 ucs2 unicode unicodefeff utf16 utf16le"},
+    {"UTF-32LE", "utf32le utf32"},
+    {"UTF-32BE", "utf32be"},
+    {"CP437", "cp437 ibm437 437"},
+    {"CP850", "cp850 ibm850 850"},
+    {"CP852", "cp852 ibm852 852"},
+    {"IBM855", "cp855 ibm855 855"},
+    {"VISCII", "viscii"},
+    {"MAC-CENTRALEUROPE", "maccentraleurope xmacce maclatin2"}};
 
 // The label in small letters, without white space around it; without '-' and '_' where
 // `is_bare`.
@@ -119,19 +128,24 @@ size_t UnitBytes(std::string_view encoding) {
 
 std::string EncodingOfLabel(std::string_view label) {
   const std::string bare = Normalized(label, true);
-  for (const auto& [known, encoding] : kLabels) {
-    if (bare == known) return encoding;
+  if (bare.empty() || bare.find(' ') != std::string::npos) return "";
+  for (const auto& [encoding, labels] : kEncodings) {
+    if ((" " + std::string(labels) + " ").find(" " + bare + " ") != std::string::npos) {
+      return encoding;
+    }
   }
-  std::string name = Normalized(label, false);
+  return "";
+}
+
+std::string EncodingOfIconv(std::string_view name) {
+  std::string known = Normalized(name, false);
   // iconv takes "NAME//TRANSLIT" and its like, and an empty name for the locale's encoding.
   const bool is_name =
-      !name.empty() && name.size() <= 64 &&
-      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.:+()") == std::string::npos;
+      !known.empty() && known.size() <= 64 &&
+      known.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.:+()") == std::string::npos;
   if (!is_name) return "";
-  if (!name.starts_with("windows-")) {
-    for (char& c : name) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  }
-  return Converter(name).is_open() ? name : "";
+  for (char& c : known) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return Converter(known).is_open() ? known : "";
 }
 
 ConvertedText ConvertToUtf8(std::string_view bytes, const std::string& encoding) {

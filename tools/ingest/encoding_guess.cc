@@ -118,8 +118,8 @@ std::string Sample(std::string_view bytes) {
   return sample.empty() ? std::string(bytes.substr(0, kSampleBytes)) : sample;
 }
 
-// uchardet's guess as a name for ConvertToUtf8; "" where it has none, or one that cannot be: UTF-8
-// was ruled out before.
+// uchardet's guess as a name for ConvertToUtf8; "" where it has none, one that nobody uses (EUC-TW,
+// Johab), or one that cannot be: UTF-8 was ruled out before.
 std::string AskUchardet(std::string_view bytes) {
   const std::unique_ptr<uchardet, decltype(&uchardet_delete)> detector(uchardet_new(),
                                                                        &uchardet_delete);
@@ -154,8 +154,8 @@ constexpr std::array<std::string_view, 9> kOthers = {
 bool IsUnusual(std::string_view encoding) {
   constexpr std::string_view kUnusual[] = {"ISO-8859-3",  "ISO-8859-4",  "ISO-8859-10",
                                            "ISO-8859-13", "ISO-8859-16", "CP852",
-                                           "IBM852",      "VISCII",      "MAC-CENTRALEUROPE",
-                                           "MAC-CYRILLIC", "IBM855",     "EUC-TW", "windows-1258"};
+                                           "VISCII",      "MAC-CENTRALEUROPE",
+                                           "MAC-CYRILLIC", "IBM855",     "windows-1258"};
   return std::find(std::begin(kUnusual), std::end(kUnusual), encoding) != std::end(kUnusual);
 }
 
@@ -184,7 +184,6 @@ constexpr CommonRows kCommonRows[] = {{"GB18030", 0xB0, 0xD7, 0xA1, 0xA3, 0xA1},
                                       {"BIG5-HKSCS", 0xA4, 0xC6, 0xA1, 0xA3, 0x40},
                                       {"CP932", 0x88, 0x97, 0x81, 0x83, 0x40},
                                       {"EUC-JP-MS", 0xB0, 0xCF, 0xA1, 0xA5, 0xA1},
-                                      {"EUC-TW", 0xC4, 0xFD, 0xA1, 0xA4, 0xA1},
                                       {"CP949", 0xB0, 0xC8, 0xA1, 0xA3, 0xA1}};
 
 // Number of characters of two bytes outside of the common rows.
@@ -320,7 +319,7 @@ std::string GuessEncoding(std::string_view bytes) {
   for (const bool is_big_endian : {false, true}) {
     const bool is_wide = bytes.size() <= 128 && bytes.size() % 2 == 0 &&
                          ShareOfCommon(bytes, 2, is_big_endian) >= 1;
-    if (is_wide) candidates.AddOthers({{is_big_endian ? "UTF-16BE" : "UTF-16LE"}}, 1.5);
+    if (is_wide) candidates.AddOthers({{is_big_endian ? "UTF-16BE" : "UTF-16LE"}}, 2.5);
   }
   return candidates.Best(sample);
 }

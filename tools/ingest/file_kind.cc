@@ -22,7 +22,7 @@ constexpr std::string_view kModel = "--model takes a model; give a document to i
 constexpr std::string_view kFont = "give a document that is written in it";
 constexpr std::string_view kDisk = "mount it, and index the files in it";
 constexpr std::string_view kOffice = "save it as PDF, HTML or text";
-constexpr std::string_view kNoWayOut = "give the text that it stands for";
+constexpr std::string_view kUnknown = "convert it to text, HTML or PDF first";
 
 struct Signature {
   size_t at;
@@ -72,7 +72,7 @@ constexpr Signature kSignatures[] = {
     {0, "\xFF\xF1"sv, {"an AAC recording", kSound}},
     {0, "OggS"sv, {"an Ogg recording or film", kSound}},
     {0, "fLaC"sv, {"a FLAC recording", kSound}},
-    {0, "MThd"sv, {"a MIDI file", kNoWayOut}},
+    {0, "MThd"sv, {"a MIDI file", kUnknown}},
     {8, "AIFF"sv, {"an AIFF recording", kSound}},
     {8, "AIFC"sv, {"an AIFF recording", kSound}},
     {0, ".snd"sv, {"an AU recording", kSound}},
@@ -105,7 +105,7 @@ constexpr Signature kSignatures[] = {
     {0, "07070"sv, {"a cpio archive", kArchive}},
     {0, "\xC7\x71"sv, {"a cpio archive", kArchive}},
     {0, "ZIM\x04"sv, {"a ZIM archive", kArchive}},
-    {0, "\x1F\x8B"sv, {"a gzip file", kCompressed}},
+    {0, "\x1F\x8B\x08"sv, {"a gzip file", kCompressed}},
     {0, "BZh"sv, {"a bzip2 file", kCompressed}},
     {0, "\xFD" "7zXZ\0"sv, {"an xz file", kCompressed}},
     {0, "\x5D\0\0"sv, {"an lzma file", kCompressed}},
@@ -152,7 +152,8 @@ constexpr Signature kSignatures[] = {
     {0, "ttcf\0"sv, {"a collection of fonts", kFont}},
     {0, "wOFF"sv, {"a WOFF font", kFont}},
     {0, "wOF2"sv, {"a WOFF2 font", kFont}},
-    {0, "\x80\1"sv, {"a Type 1 font", kFont}},
+    {6, "%!PS-AdobeFont"sv, {"a Type 1 font", kFont}},
+    {6, "%!FontType1"sv, {"a Type 1 font", kFont}},
     {0, "\1fcp"sv, {"an X11 font", kFont}},
     // Disk images.
     {0x8001, "CD001"sv, {"an image of a CD or DVD", kDisk}},
@@ -227,13 +228,14 @@ ControlCounts CountControls(std::string_view bytes) {
   return counts;
 }
 
-// Whether so many bytes are controls as in no text. In valid UTF-8 that is a tenth (lists whose
-// items NULs part have less); of random bytes, whose valid UTF-8 ends soon, a tenth are controls,
-// of text in other encodings less than one in two hundred.
+// Whether so many bytes are controls as in no text. Lists have NULs between their items. Of random
+// bytes a tenth are controls, of text that is no UTF-8 less than one in two hundred.
 bool IsBinaryData(std::string_view bytes, const ControlCounts& counts) {
+  const Utf8Counts utf8 = CountUtf8(bytes);
+  if (counts.others == 0 && utf8.is_valid()) return counts.nul_runs > counts.kept;
   const uint64_t controls = counts.nul_runs + counts.others;
-  if (controls * 10 > counts.kept) return true;
-  return !IsMostlyUtf8(CountUtf8(bytes)) && counts.others * 100 > counts.kept;
+  if (controls <= 2) return false;
+  return controls * 10 > counts.kept || (!IsMostlyUtf8(utf8) && counts.others * 100 > counts.kept);
 }
 
 bool Matches(std::string_view bytes, const Signature& signature) {
@@ -275,7 +277,7 @@ std::optional<FileKind> KindOfBinary(std::string_view bytes) {
         return Matches(start, signature) && IsEnough(signature, counts);
       });
   if (found != std::end(kSignatures)) return found->kind;
-  if (IsBinaryData(start, counts)) return FileKind{"binary data", kNoWayOut};
+  if (IsBinaryData(start, counts)) return FileKind{"binary data", kUnknown};
   return std::nullopt;
 }
 

@@ -12,7 +12,7 @@ namespace lectern::tools {
 // What a file is that is no text. Both are parts of a sentence, in plain ASCII.
 struct FileKind {
   std::string_view name;     // "a PNG image"
-  std::string_view way_out;  // "recognise its text first (tesseract)"
+  std::string_view way_out;  // "recognise its text first (apt install tesseract-ocr)"
 };
 
 // Returns what the bytes are if they are no text; nothing: they are text, in whatever encoding.

@@ -17,7 +17,7 @@ namespace lectern::tools {
 // takes long.
 struct HtmlOptions {
   std::string name = "the page";              // how messages call the page
-  std::string encoding = "auto";              // or a name that EncodingOfLabel knows
+  std::string encoding = "auto";              // or a name for DecodeText
   // Asked now and then while parsing, on the calling thread; may be empty. May not throw: it is
   // called from C code.
   std::function<bool()> is_cancelled = {};

@@ -70,8 +70,8 @@ std::optional<api::Error> NoText(std::string_view bytes, const std::string& file
   if (!kind) return std::nullopt;
   return api::Error{LECTERN_INVALID_ARGUMENT,
                     Quoted(file_name, "the file") + " is " + std::string(kind->name) +
-                        " and has no text that is read: " + std::string(kind->way_out) +
-                        ". The format text indexes its bytes all the same",
+                        " and not text: " + std::string(kind->way_out) +
+                        " (the format text indexes its bytes all the same)",
                     "file"};
 }
 
@@ -91,7 +91,7 @@ std::optional<Format> ParseFormat(std::string_view name) {
   return std::nullopt;
 }
 
-bool IsEncoding(std::string_view name) {
+bool IsEncodingLabel(std::string_view name) {
   return name == "auto" || !EncodingOfLabel(name).empty();
 }
 
@@ -125,10 +125,6 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
   if (!named && options.format != "auto") {
     return api::Error{LECTERN_INVALID_ARGUMENT, "format is one of " + std::string(kFormatNames),
                       "format"};
-  }
-  if (!IsEncoding(options.encoding)) {
-    return api::Error{LECTERN_INVALID_ARGUMENT, "encoding is " + std::string(kEncodingNames),
-                      "encoding"};
   }
   Ingested ingested;
   ingested.format = named.value_or(DetectFormat(bytes, options.file_name));

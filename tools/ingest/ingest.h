@@ -23,10 +23,13 @@ inline constexpr std::string_view kFormatNames = "auto, text, markdown, html or 
 // name.
 std::optional<Format> ParseFormat(std::string_view name);
 
-// Whether IngestOptions::encoding may be this: "auto", or a name that iconv or a browser knows.
-bool IsEncoding(std::string_view name);
+// Whether a client that may be anybody may name this encoding: "auto", or a label of
+// encoding.spec.whatwg.org. iconv knows more (IngestOptions::encoding), with a history of security
+// holes.
+bool IsEncodingLabel(std::string_view name);
 // The names, for messages.
-inline constexpr std::string_view kEncodingNames = "auto, or a name that \"iconv -l\" lists";
+inline constexpr std::string_view kEncodingLabels =
+    "auto, or a label of encoding.spec.whatwg.org, such as windows-1251";
 
 // Detects the format. PDF is told by its first bytes ("%PDF-"), HTML by a doctype or <html at its
 // start, behind a byte order mark, spaces, comments and an XML declaration; where the bytes do not
@@ -67,7 +70,7 @@ std::string PagesNote(const Ingested& ingested);
 
 // Returns the text of a document; text and Markdown may be empty. INVALID_ARGUMENT: options.format
 // names none (param "format"), or options.encoding (param "encoding"); with the format "auto", the
-// bytes are no text (param "file"): "photo.png" is a PNG image … Errors of ReadHtml and ReadPdf,
+// bytes are no text (param "file"): "photo.png" is a PNG image and not text … Errors of ReadHtml and ReadPdf,
 // whose messages name the file. Blocks for as long as pdftotext takes (LimitsFor). Any thread.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 

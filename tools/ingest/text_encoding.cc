@@ -83,6 +83,11 @@ api::Result<DecodedText> DecodeText(std::string bytes, std::string_view encoding
     Detect(bytes, decoded);
   } else {
     decoded.encoding = EncodingOfLabel(encoding);
+    if (decoded.encoding.empty()) decoded.encoding = EncodingOfIconv(encoding);
+    // "utf-16" says no byte order; a mark does.
+    const std::string_view marked = MarkedEncoding(bytes) ? MarkedEncoding(bytes) : "";
+    const std::string family = decoded.encoding.substr(0, 6);
+    if (family.starts_with("UTF-") && marked.starts_with(family)) decoded.encoding = marked;
   }
   if (decoded.encoding.empty()) {
     return api::Error{LECTERN_INVALID_ARGUMENT,

@@ -21,7 +21,8 @@ struct DecodedText {
 
 bool HasByteOrderMark(std::string_view bytes);  // of UTF-8, UTF-16 or UTF-32
 
-// Decodes a text. `encoding` is "auto" or a name that EncodingOfLabel knows (charset_conversion.h).
+// Decodes a text. `encoding` is "auto", or a name that a browser or iconv knows (EncodingOfLabel,
+// EncodingOfIconv).
 // "auto" takes, in this order:
 //
 //   a byte order mark of UTF-8, UTF-16 or UTF-32

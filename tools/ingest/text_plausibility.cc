@@ -16,10 +16,10 @@ constexpr double kForbidden = 4, kMisplaced = 1, kForeign = 1, kRare = 0.5;
 constexpr std::u32string_view kAlphabets[] = {
     U"äöüßéàè",                                     // German, Luxembourgish
     U"àâæçèéêëîïôùûüÿœ",                            // French
-    U"áéíñóúüçàª",                                  // Spanish, Galician, Basque
+    U"áéíñóúüçà",                                  // Spanish, Galician, Basque
     U"àçèéíïòóúüñ",                                 // Catalan
     U"àèéìíîòóùú",                                  // Italian
-    U"àáâãçéêíòóôõúüª",                             // Portuguese
+    U"àáâãçéêíòóôõúü",                             // Portuguese
     U"áäâàèéêëíîïñóôöúûüçœ",                        // Dutch, Afrikaans, English
     U"áéíóúàèìòù",                                  // Irish, Gaelic
     U"áéðíóúýþæö",                                  // Icelandic
@@ -54,7 +54,7 @@ constexpr Script kScripts[] = {{0x0370, 0x03FF}, {0x0590, 0x05FF}, {0x0600, 0x06
 constexpr std::u32string_view kVietnamese = U"àáâãèéêìíòóôõùúýăđĩũơư\u0300\u0301\u0303\u0309\u0323";
 
 // Symbols and punctuation that ordinary texts have.
-constexpr std::u32string_view kCommonSymbols = U"\u00A0¡£§©«\u00AD®°²³·»¼½¾¿×–—‘’‚“”„•…€™№†";
+constexpr std::u32string_view kCommonSymbols = U"\u00A0¡£§©ª«\u00AD®°±²³µ·º»¼½¾¿×–—‘’‚“”„•…€™№†";
 // Characters that stand inside of words.
 constexpr std::u32string_view kInWords = U"\u00AD·’‘‐‑\u200C\u200D";
 
@@ -73,7 +73,7 @@ uint32_t AlphabetOf(uint32_t c) {
 
 bool IsIdeographic(uint32_t c) {
   return (c >= 0x3000 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7A3) || c >= 0x20000 ||
-         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFF60) || c >= 0xFFE0;
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFF60) || (c >= 0xFFE0 && c <= 0xFFE6);
 }
 
 // Reads a text once and adds up what is odd about it.
@@ -108,7 +108,7 @@ class OddnessCounter {
     if (category == UTF8PROC_CATEGORY_CN || category == UTF8PROC_CATEGORY_CC ||
         category == UTF8PROC_CATEGORY_CO || c == 0xFFFD) {
       cost_ += kForbidden;
-    } else if (IsLetter(category)) {
+    } else if (IsLetter(category) && !Has(kCommonSymbols, c)) {  // µ, ª and º are letters
       if (category == UTF8PROC_CATEGORY_LU && is_behind_small_) cost_ += kMisplaced;
       if (c >= 0xFF61 && c <= 0xFFDC) cost_ += kRare;  // halfwidth katakana and jamo
       ++letters_[static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)))];

@@ -395,8 +395,8 @@ HttpResponse Service::IndexDocument(const HttpRequest& request, const std::strin
     fields.Fail("format", "is one of " + std::string(tools::kFormatNames));
   }
   wish.encoding = fields.String("encoding").value_or("auto");
-  if (!tools::IsEncoding(wish.encoding)) {
-    fields.Fail("encoding", "is " + std::string(tools::kEncodingNames));
+  if (!tools::IsEncodingLabel(wish.encoding)) {
+    fields.Fail("encoding", "is " + std::string(tools::kEncodingLabels));
   }
   ReadOptionFields(fields, kRequest, wish.options);
   if (Status status = fields.Finish(); !status.ok()) return StatusResponse(status, request);
