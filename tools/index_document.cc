@@ -56,9 +56,10 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
          "pdf (default: auto)")
       .TypeName("F")
       .Check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
-  app.AddOption("--encoding", flags.encoding,
-                "Encoding of a text, Markdown or HTML file, by a name that \"iconv -l\" lists, such as "
-                "windows-1251 (default: auto, by its bytes)")
+  app.AddOption(
+         "--encoding", flags.encoding,
+         "Encoding of a text, Markdown or HTML file, by a name that \"iconv -l\" lists, such as "
+         "windows-1251 (default: auto, by its bytes)")
       .TypeName("E");
   AddOptionFlags(app, flags.options);
   app.AddFlag("--estimate", flags.estimate,

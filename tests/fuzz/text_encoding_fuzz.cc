@@ -1,5 +1,5 @@
-// Whatever the bytes are: text without NULs, which is valid UTF-8 where it was converted, and a name
-// for its encoding; and a kind of file that has a name and a way out.
+// Whatever the bytes are: text without NULs, which is valid UTF-8 where it was converted, and a
+// name for its encoding; and a kind of file that has a name and a way out.
 #include <algorithm>
 #include <cstdlib>
 
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check(decoded, is_converted);
   check(DecodeHtml(bytes, {}), true);
   // The last byte chooses an encoding that a file may name.
-  constexpr const char* kNames[] = {"utf-16", "utf-32be", "gb18030", "big5",       "shift_jis",
+  constexpr const char* kNames[] = {"utf-16", "utf-32be", "gb18030", "big5",        "shift_jis",
                                     "euc-jp", "euc-kr",   "cp1258",  "iso-2022-jp", "koi8-u"};
   if (size > 0) check(DecodeText(bytes, kNames[data[size - 1] % std::size(kNames)]), true);
   return 0;

@@ -44,56 +44,74 @@ struct Sample {
 };
 
 constexpr Sample kSamples[] = {
-    {"CP1252 ISO-8859-1", "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Sie sind mit "
-                          "Vernunft und Gewissen begabt und sollen einander im Geist der Brüderlichkeit "
-                          "begegnen.\n"},
-    {"CP1252 ISO-8859-1", "Tous les êtres humains naissent libres et égaux en dignité et en droits. Ils "
-                          "sont doués de raison et de conscience et doivent agir les uns envers les "
-                          "autres dans un esprit de fraternité.\n"},
-    {"CP1252 ISO-8859-1", "Tutti gli esseri umani nascono liberi ed eguali in dignità e diritti. Essi sono "
-                          "dotati di ragione e di coscienza e devono agire gli uni verso gli altri in "
-                          "spirito di fratellanza. Perciò è così.\n"},
-    {"CP1252 ISO-8859-1", "Todos os seres humanos nascem livres e iguais em dignidade e em direitos. "
-                          "Dotados de razão e de consciência, devem agir uns para com os outros em "
-                          "espírito de fraternidade.\n"},
-    {"CP1252 ISO-8859-1", "Alla människor är födda fria och lika i värde och rättigheter. De är utrustade "
-                          "med förnuft och samvete och bör handla gentemot varandra i en anda av "
-                          "broderskap.\n"},
+    {"CP1252 ISO-8859-1",
+     "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Sie sind mit "
+     "Vernunft und Gewissen begabt und sollen einander im Geist der Brüderlichkeit "
+     "begegnen.\n"},
+    {"CP1252 ISO-8859-1",
+     "Tous les êtres humains naissent libres et égaux en dignité et en droits. Ils "
+     "sont doués de raison et de conscience et doivent agir les uns envers les "
+     "autres dans un esprit de fraternité.\n"},
+    {"CP1252 ISO-8859-1",
+     "Tutti gli esseri umani nascono liberi ed eguali in dignità e diritti. Essi sono "
+     "dotati di ragione e di coscienza e devono agire gli uni verso gli altri in "
+     "spirito di fratellanza. Perciò è così.\n"},
+    {"CP1252 ISO-8859-1",
+     "Todos os seres humanos nascem livres e iguais em dignidade e em direitos. "
+     "Dotados de razão e de consciência, devem agir uns para com os outros em "
+     "espírito de fraternidade.\n"},
+    {"CP1252 ISO-8859-1",
+     "Alla människor är födda fria och lika i värde och rättigheter. De är utrustade "
+     "med förnuft och samvete och bör handla gentemot varandra i en anda av "
+     "broderskap.\n"},
     {"CP1252", "The café’s owner said: “It costs £5 – or €6”, and left it at that.\n"},
-    {"CP1250 ISO-8859-2", "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. "
-                          "Są oni obdarzeni rozumem i sumieniem i powinni postępować wobec innych w duchu "
-                          "braterstwa.\n"},
-    {"CP1250 ISO-8859-2", "Všichni lidé rodí se svobodní a sobě rovní co do důstojnosti a práv. Jsou "
-                          "nadáni rozumem a svědomím a mají spolu jednat v duchu bratrství.\n"},
-    {"CP1250 ISO-8859-2", "Minden emberi lény szabadon születik és egyenlő méltósága és joga van. Az "
-                          "emberek, ésszel és lelkiismerettel bírván, egymással szemben testvéri "
-                          "szellemben kell hogy viseltessenek.\n"},
+    {"CP1250 ISO-8859-2",
+     "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. "
+     "Są oni obdarzeni rozumem i sumieniem i powinni postępować wobec innych w duchu "
+     "braterstwa.\n"},
+    {"CP1250 ISO-8859-2",
+     "Všichni lidé rodí se svobodní a sobě rovní co do důstojnosti a práv. Jsou "
+     "nadáni rozumem a svědomím a mají spolu jednat v duchu bratrství.\n"},
+    {"CP1250 ISO-8859-2",
+     "Minden emberi lény szabadon születik és egyenlő méltósága és joga van. Az "
+     "emberek, ésszel és lelkiismerettel bírván, egymással szemben testvéri "
+     "szellemben kell hogy viseltessenek.\n"},
     {"CP1251 KOI8-R ISO-8859-5 CP866",
      "Все люди рождаются свободными и равными в своем достоинстве и правах. Они наделены разумом и "
      "совестью и должны поступать в отношении друг друга в духе братства.\n"},
-    {"CP1251 KOI8-U", "Всі люди народжуються вільними і рівними у своїй гідності та правах. Вони "
-                      "наділені розумом і совістю і повинні діяти у відношенні один до одного в дусі "
-                      "братерства. Її їжак є ґречний.\n"},
-    {"CP1253 ISO-8859-7", "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα "
-                          "δικαιώματα. Είναι προικισμένοι με λογική και συνείδηση.\n"},
-    {"CP1254 ISO-8859-9", "Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar. Akıl ve "
-                          "vicdana sahiptirler ve birbirlerine karşı kardeşlik zihniyeti ile hareket "
-                          "etmelidirler.\n"},
-    {"CP1255 ISO-8859-8", "כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם. כולם חוננו בתבונה "
-                          "ובמצפון.\n"},
-    {"CP1256 ISO-8859-6", "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق. وقد وهبوا عقلا وضميرا "
-                          "وعليهم أن يعامل بعضهم بعضا بروح الإخاء.\n"},
-    {"CP1257 ISO-8859-13", "Visi žmonės gimsta laisvi ir lygūs savo orumu ir teisėmis. Jiems suteiktas "
-                           "protas ir sąžinė ir jie turi elgtis vienas kito atžvilgiu kaip broliai.\n"},
+    {"CP1251 KOI8-U",
+     "Всі люди народжуються вільними і рівними у своїй гідності та правах. Вони "
+     "наділені розумом і совістю і повинні діяти у відношенні один до одного в дусі "
+     "братерства. Її їжак є ґречний.\n"},
+    {"CP1253 ISO-8859-7",
+     "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα "
+     "δικαιώματα. Είναι προικισμένοι με λογική και συνείδηση.\n"},
+    {"CP1254 ISO-8859-9",
+     "Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar. Akıl ve "
+     "vicdana sahiptirler ve birbirlerine karşı kardeşlik zihniyeti ile hareket "
+     "etmelidirler.\n"},
+    {"CP1255 ISO-8859-8",
+     "כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם. כולם חוננו בתבונה "
+     "ובמצפון.\n"},
+    {"CP1256 ISO-8859-6",
+     "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق. وقد وهبوا عقلا وضميرا "
+     "وعليهم أن يعامل بعضهم بعضا بروح الإخاء.\n"},
+    {"CP1257 ISO-8859-13",
+     "Visi žmonės gimsta laisvi ir lygūs savo orumu ir teisėmis. Jiems suteiktas "
+     "protas ir sąžinė ir jie turi elgtis vienas kito atžvilgiu kaip broliai.\n"},
     {"CP1258", "Tất cả mọi người sinh ra đều được tự do và bình đẳng về nhân phẩm và quyền.\n"},
     {"TIS-620", "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ ต่างมีเหตุผลและมโนธรรม\n"},
-    {"GB18030 GBK GB2312", "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神"
-                           "相对待。\n"},
-    {"BIG5", "人人生而自由，在尊嚴和權利上一律平等。他們賦有理性和良心，並應以兄弟關係的精神相對待。\n"},
-    {"CP932 EUC-JP ISO-2022-JP", "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて"
-                                 "平等である。人間は、理性と良心とを授けられている。\n"},
-    {"CP949 EUC-KR", "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 인간은 천부적으로 "
-                     "이성과 양심을 부여받았다.\n"},
+    {"GB18030 GBK GB2312",
+     "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神"
+     "相对待。\n"},
+    {"BIG5",
+     "人人生而自由，在尊嚴和權利上一律平等。他們賦有理性和良心，並應以兄弟關係的精神相對待。\n"},
+    {"CP932 EUC-JP ISO-2022-JP",
+     "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて"
+     "平等である。人間は、理性と良心とを授けられている。\n"},
+    {"CP949 EUC-KR",
+     "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 인간은 천부적으로 "
+     "이성과 양심을 부여받았다.\n"},
 };
 
 TEST(TextEncodingTest, TextsOfManyLanguagesAreReadFromTheirEncodings) {
@@ -115,8 +133,8 @@ TEST(TextEncodingTest, LongTextsBehindAsciiAreReadToo) {
   for (const Sample& sample : kSamples) {
     std::string text = ascii + "\n";
     for (int i = 0; i < 300; ++i) text += sample.text;
-    const std::string encoding = std::string(sample.encodings).substr(
-        0, std::string(sample.encodings).find(' '));
+    const std::string encoding =
+        std::string(sample.encodings).substr(0, std::string(sample.encodings).find(' '));
     const DecodedText decoded = Decoded(Encoded(text, encoding.c_str()));
     EXPECT_TRUE(decoded.text == text) << encoding << " as " << decoded.encoding;
   }
@@ -148,10 +166,11 @@ TEST(TextEncodingTest, UnicodeIsReadWithAndWithoutAMark) {
 TEST(TextEncodingTest, BytesOfPythonsCodecs) {
   EXPECT_EQ(Decoded("J\xE9r\xF4me owns it.\n").text, "Jérôme owns it.\n");
   EXPECT_EQ(Decoded("\xCF\xF0\xE8\xE2\xE5\xF2, \xEC\xE8\xF0!").text, "Привет, мир!");
-  EXPECT_EQ(Decoded("\xBA\xCF\xCD\xAC\xD3\xC9\xBC\xD7\xB7\xBD\xC7\xA9\xCA\xF0\xA3\xAC\xD7\xD4\xC7\xA9"
-                    "\xD7\xD6\xD6\xAE\xC8\xD5\xC6\xF0\xC9\xFA\xD0\xA7\xA1\xA3\n")
-                .text,
-            "合同由甲方签署，自签字之日起生效。\n");
+  EXPECT_EQ(
+      Decoded("\xBA\xCF\xCD\xAC\xD3\xC9\xBC\xD7\xB7\xBD\xC7\xA9\xCA\xF0\xA3\xAC\xD7\xD4\xC7\xA9"
+              "\xD7\xD6\xD6\xAE\xC8\xD5\xC6\xF0\xC9\xFA\xD0\xA7\xA1\xA3\n")
+          .text,
+      "合同由甲方签署，自签字之日起生效。\n");
   EXPECT_EQ(Decoded("\x1B$B%F%9%H\x1B(B ok").text, "テスト ok");
   EXPECT_EQ(Decoded("\x1B[1mbold\x1B(B\x1B[m").encoding, "UTF-8");  // of a terminal
 }
@@ -222,7 +241,11 @@ TEST(TextEncodingTest, BadBytesAreReplacedAndCounted) {
   EXPECT_EQ(decoded.text, "こん\uFFFD!\uFFFD");
   EXPECT_EQ(decoded.note, "2 places that are no CP932 became U+FFFD");
   EXPECT_EQ(ConvertToUtf8("a\0\xDC\xD8z\0b"s, "UTF-16LE").num_replaced, 2u);
-  EXPECT_EQ(ConvertToUtf8("a\0\x00\xDC"s "b\0"s, "UTF-16LE").text, "a\uFFFDb");
+  EXPECT_EQ(ConvertToUtf8("a\0\x00\xDC"s
+                          "b\0"s,
+                          "UTF-16LE")
+                .text,
+            "a\uFFFDb");
   // An encoding whose converter holds the last character back: Python's "ê".encode("big5hkscs").
   EXPECT_EQ(ConvertToUtf8("\x88\xA7", "BIG5-HKSCS").text, "ê");
 }
@@ -239,7 +262,10 @@ TEST(TextEncodingTest, NulsAndLineEnds) {
 
 TEST(TextEncodingTest, OneLongLineIsReadInSeconds) {
   std::string bytes;
-  while (bytes.size() < (size_t{100} << 20)) bytes += "Gr\xF6\xDF" "e und L\xE4nge ";
+  while (bytes.size() < (size_t{100} << 20))
+    bytes +=
+        "Gr\xF6\xDF"
+        "e und L\xE4nge ";
   const auto begin = std::chrono::steady_clock::now();
   const DecodedText decoded = Decoded(bytes);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

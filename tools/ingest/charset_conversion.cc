@@ -26,11 +26,14 @@ constexpr EncodingLabels kEncodings[] = {
     {"ISO-8859-3", "csisolatin3 iso88593 isoir109 iso88593:1988 l3 latin3"},
     {"ISO-8859-4", "csisolatin4 iso88594 isoir110 iso88594:1988 l4 latin4"},
     {"ISO-8859-5", "csisolatincyrillic cyrillic iso88595 isoir144 iso88595:1988"},
-    {"ISO-8859-6", "arabic asmo708 csiso88596e csiso88596i csisolatinarabic ecma114 iso88596"
+    {"ISO-8859-6",
+     "arabic asmo708 csiso88596e csiso88596i csisolatinarabic ecma114 iso88596"
      " iso88596e iso88596i isoir127 iso88596:1987"},
-    {"ISO-8859-7", "csisolatingreek ecma118 elot928 greek greek8 iso88597 isoir126"
+    {"ISO-8859-7",
+     "csisolatingreek ecma118 elot928 greek greek8 iso88597 isoir126"
      " iso88597:1987 suneugreek"},
-    {"ISO-8859-8", "csiso88598e csisolatinhebrew hebrew iso88598 iso88598e isoir138"
+    {"ISO-8859-8",
+     "csiso88598e csisolatinhebrew hebrew iso88598 iso88598e isoir138"
      " iso88598:1988 visual csiso88598i iso88598i logical"},
     {"ISO-8859-10", "csisolatin6 iso885910 isoir157 l6 latin6"},
     {"ISO-8859-13", "iso885913"},
@@ -43,23 +46,27 @@ constexpr EncodingLabels kEncodings[] = {
     {"CP874", "dos874 iso885911 tis620 windows874 cp874"},
     {"windows-1250", "cp1250 windows1250 xcp1250"},
     {"windows-1251", "cp1251 windows1251 xcp1251"},
-    {"windows-1252", "ansix3.41968 ascii cp1252 cp819 csisolatin1 ibm819 iso88591 isoir100"
+    {"windows-1252",
+     "ansix3.41968 ascii cp1252 cp819 csisolatin1 ibm819 iso88591 isoir100"
      " iso88591:1987 l1 latin1 usascii windows1252 xcp1252"},
     {"windows-1253", "cp1253 windows1253 xcp1253"},
-    {"windows-1254", "cp1254 csisolatin5 iso88599 isoir148 iso88599:1989 l5 latin5 windows1254"
+    {"windows-1254",
+     "cp1254 csisolatin5 iso88599 isoir148 iso88599:1989 l5 latin5 windows1254"
      " xcp1254"},
     {"windows-1255", "cp1255 windows1255 xcp1255"},
     {"windows-1256", "cp1256 windows1256 xcp1256"},
     {"windows-1257", "cp1257 windows1257 xcp1257"},
     {"windows-1258", "cp1258 windows1258 xcp1258"},
     {"MAC-CYRILLIC", "xmaccyrillic xmacukrainian maccyrillic"},
-    {"GB18030", "chinese csgb2312 csiso58gb231280 gb2312 gb231280 gbk isoir58 xgbk gb18030"
+    {"GB18030",
+     "chinese csgb2312 csiso58gb231280 gb2312 gb231280 gbk isoir58 xgbk gb18030"
      " cp936 euccn"},
     {"BIG5-HKSCS", "big5 big5hkscs cnbig5 csbig5 xxbig5 cp950"},
     {"EUC-JP-MS", "cseucpkdfmtjapanese eucjp xeucjp eucjpms"},
     {"ISO-2022-JP", "csiso2022jp iso2022jp"},
     {"CP932", "csshiftjis ms932 mskanji shiftjis sjis windows31j xsjis cp932"},
-    {"CP949", "cseuckr csksc56011987 euckr isoir149 korean ksc56011987 ksc56011989 ksc5601"
+    {"CP949",
+     "cseuckr csksc56011987 euckr isoir149 korean ksc56011987 ksc56011989 ksc5601"
      " windows949 cp949 uhc"},
     {"UTF-16BE", "unicodefffe utf16be"},
     {"UTF-16LE", "csunicode iso10646ucs2 ucs2 unicode unicodefeff utf16 utf16le"},

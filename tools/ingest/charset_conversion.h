@@ -23,9 +23,9 @@ struct ConvertedText {
   uint64_t num_replaced = 0;  // number of U+FFFD that stand for bytes that are no characters
 };
 
-// Converts `bytes` from `encoding`, a name that one of the two functions returned; any other name gives an
-// empty text. Bytes that are no character, and a character that is cut off at the end, become
-// U+FFFD. A byte order mark at the start is left out. Any thread.
+// Converts `bytes` from `encoding`, a name that one of the two functions returned; any other name
+// gives an empty text. Bytes that are no character, and a character that is cut off at the end,
+// become U+FFFD. A byte order mark at the start is left out. Any thread.
 ConvertedText ConvertToUtf8(std::string_view bytes, const std::string& encoding);
 
 }  // namespace lectern::tools

@@ -35,12 +35,11 @@ bool IsTextByte(uint8_t byte) {
 // in use, their punctuation, common ideographs and syllables.
 bool IsCommonCharacter(uint32_t c) {
   constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
-      {0x20, 0x7E},       {0xA0, 0x24F},      {0x2B0, 0x52F},     {0x531, 0x58F},
-      {0x591, 0x6FF},     {0x901, 0xDF4},     {0xE01, 0xE5B},     {0x10A0, 0x10FF},
-      {0x1780, 0x17F9},   {0x1E00, 0x1FFF},   {0x200B, 0x206F},   {0x20A0, 0x20BF},
-      {0x2100, 0x2312},   {0x2460, 0x27BF},   {0x3000, 0x30FF},   {0x3105, 0x318E},
-      {0x4E00, 0x9FA5},   {0xAC00, 0xD7A3},   {0xFB1D, 0xFDFC},   {0xFE30, 0xFEFC},
-      {0xFF01, 0xFFE6},   {0x1F300, 0x1FAFF}, {0x20000, 0x2A6DF}};
+      {0x20, 0x7E},     {0xA0, 0x24F},      {0x2B0, 0x52F},    {0x531, 0x58F},   {0x591, 0x6FF},
+      {0x901, 0xDF4},   {0xE01, 0xE5B},     {0x10A0, 0x10FF},  {0x1780, 0x17F9}, {0x1E00, 0x1FFF},
+      {0x200B, 0x206F}, {0x20A0, 0x20BF},   {0x2100, 0x2312},  {0x2460, 0x27BF}, {0x3000, 0x30FF},
+      {0x3105, 0x318E}, {0x4E00, 0x9FA5},   {0xAC00, 0xD7A3},  {0xFB1D, 0xFDFC}, {0xFE30, 0xFEFC},
+      {0xFF01, 0xFFE6}, {0x1F300, 0x1FAFF}, {0x20000, 0x2A6DF}};
   if (c < 0x20) return c >= '\t' && c <= '\r';
   return std::any_of(std::begin(kRanges), std::end(kRanges),
                      [c](const auto& range) { return c >= range.first && c <= range.second; });
@@ -66,8 +65,8 @@ uint32_t WideCharacter(std::string_view bytes, size_t at, size_t unit, bool is_b
   return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
 }
 
-// Share of common characters among those of the bytes read as UTF-16 or UTF-32. Those of ASCII count
-// 1 % more, because they are ideographs in the other byte order.
+// Share of common characters among those of the bytes read as UTF-16 or UTF-32. Those of ASCII
+// count 1 % more, because they are ideographs in the other byte order.
 double ShareOfCommon(std::string_view bytes, size_t unit, bool is_big_endian) {
   double common = 0, all = 0;
   for (size_t at = 0, length = 0; at + unit <= bytes.size(); at += length, ++all) {
@@ -87,7 +86,8 @@ bool IsAsciiWithControls(std::string_view bytes) {
     const bool is_ascii = byte < 0x7F && IsTextByte(byte);
     nuls += byte == 0;
     ascii += is_ascii;
-    if (i % 2 == 1) pairs += is_ascii && Byte(bytes, i - 1) < 0x7F && IsTextByte(Byte(bytes, i - 1));
+    if (i % 2 == 1)
+      pairs += is_ascii && Byte(bytes, i - 1) < 0x7F && IsTextByte(Byte(bytes, i - 1));
   }
   if (ascii + nuls == bytes.size() && nuls * 5 < bytes.size() * 2) return true;
   return pairs * 2 > bytes.size() / 2 && (bytes.size() >= 64 || pairs * 5 > bytes.size() / 2 * 4);
@@ -145,17 +145,16 @@ constexpr std::array<std::string_view, 9> kWestern = {
     "ISO-8859-15",  "ISO-8859-13",  "windows-1258", "ISO-8859-4"};
 constexpr std::array<std::string_view, 5> kCyrillic = {"windows-1251", "KOI8-R", "KOI8-U",
                                                        "ISO-8859-5", "CP866"};
-constexpr std::array<std::string_view, 9> kOthers = {
-    "windows-1253", "windows-1255", "windows-1256", "CP874", "GB18030",
-    "BIG5-HKSCS",   "CP932",        "EUC-JP-MS",    "CP949"};
+constexpr std::array<std::string_view, 9> kOthers = {"windows-1253", "windows-1255", "windows-1256",
+                                                     "CP874",        "GB18030",      "BIG5-HKSCS",
+                                                     "CP932",        "EUC-JP-MS",    "CP949"};
 
-// Encodings of which uchardet knows more than today's files have. Where it names one of them, a more
-// usual one that fits as well is meant.
+// Encodings of which uchardet knows more than today's files have. Where it names one of them, a
+// more usual one that fits as well is meant.
 bool IsUnusual(std::string_view encoding) {
-  constexpr std::string_view kUnusual[] = {"ISO-8859-3",  "ISO-8859-4",  "ISO-8859-10",
-                                           "ISO-8859-13", "ISO-8859-16", "CP852",
-                                           "VISCII",      "MAC-CENTRALEUROPE",
-                                           "MAC-CYRILLIC", "IBM855",     "windows-1258"};
+  constexpr std::string_view kUnusual[] = {
+      "ISO-8859-3", "ISO-8859-4",        "ISO-8859-10",  "ISO-8859-13", "ISO-8859-16", "CP852",
+      "VISCII",     "MAC-CENTRALEUROPE", "MAC-CYRILLIC", "IBM855",      "windows-1258"};
   return std::find(std::begin(kUnusual), std::end(kUnusual), encoding) != std::end(kUnusual);
 }
 
@@ -166,19 +165,19 @@ struct Confusion {
   double handicap;
 };
 constexpr Confusion kConfusions[] = {
-    {"windows-1252", "ISO-8859-15", 1},     {"windows-1250", "ISO-8859-2", 1},
-    {"ISO-8859-2", "windows-1250", 0.25},   {"ISO-8859-16", "windows-1250", 0.25},
-    {"windows-1257", "ISO-8859-13", 1},     {"ISO-8859-13", "windows-1257", 0.75},
-    {"ISO-8859-7", "windows-1253", 0.25},   {"ISO-8859-8", "windows-1255", 0.25},
-    {"KOI8-R", "KOI8-U", 0.25},             {"MAC-CYRILLIC", "windows-1251", 0.25}};
+    {"windows-1252", "ISO-8859-15", 1},   {"windows-1250", "ISO-8859-2", 1},
+    {"ISO-8859-2", "windows-1250", 0.25}, {"ISO-8859-16", "windows-1250", 0.25},
+    {"windows-1257", "ISO-8859-13", 1},   {"ISO-8859-13", "windows-1257", 0.75},
+    {"ISO-8859-7", "windows-1253", 0.25}, {"ISO-8859-8", "windows-1255", 0.25},
+    {"KOI8-R", "KOI8-U", 0.25},           {"MAC-CYRILLIC", "windows-1251", 0.25}};
 
 // Where an encoding of two bytes a character has its common ideographs (the first level of its
 // standard) or syllables, and its symbols and kana, by the first byte.
 struct CommonRows {
   std::string_view encoding;
-  uint8_t first, last;              // ideographs, syllables
+  uint8_t first, last;  // ideographs, syllables
   uint8_t first_symbol, last_symbol;
-  uint8_t least_second;             // second bytes below belong to rare ones
+  uint8_t least_second;  // second bytes below belong to rare ones
 };
 constexpr CommonRows kCommonRows[] = {{"GB18030", 0xB0, 0xD7, 0xA1, 0xA3, 0xA1},
                                       {"BIG5-HKSCS", 0xA4, 0xC6, 0xA1, 0xA3, 0x40},
@@ -288,14 +287,12 @@ std::string WideEncoding(std::string_view bytes) {
   // Of running text in UTF-16, 99 % are common characters; of other bytes, less than 90 %.
   constexpr double kLeastShare = 0.95;
   bytes = bytes.substr(0, kSampleBytes);
-  const bool has_controls = std::any_of(bytes.begin(), bytes.end(), [](char c) {
-    return !IsTextByte(static_cast<uint8_t>(c));
-  });
+  const bool has_controls = std::any_of(
+      bytes.begin(), bytes.end(), [](char c) { return !IsTextByte(static_cast<uint8_t>(c)); });
   if (!has_controls) return "";
   for (const size_t unit : {4, 2}) {
     if (unit == 2 && IsAsciiWithControls(bytes)) continue;
-    const double little = ShareOfCommon(bytes, unit, false),
-                 big = ShareOfCommon(bytes, unit, true);
+    const double little = ShareOfCommon(bytes, unit, false), big = ShareOfCommon(bytes, unit, true);
     if (std::max(little, big) < kLeastShare || little == big) continue;
     return std::string(unit == 4 ? "UTF-32" : "UTF-16") + (little > big ? "LE" : "BE");
   }
@@ -304,8 +301,8 @@ std::string WideEncoding(std::string_view bytes) {
 
 std::string GuessEncoding(std::string_view bytes) {
   const std::string sample = Sample(bytes);
-  const auto num_other = sample.size() - static_cast<size_t>(std::count_if(
-                                             sample.begin(), sample.end(), IsAscii));
+  const auto num_other =
+      sample.size() - static_cast<size_t>(std::count_if(sample.begin(), sample.end(), IsAscii));
   Candidates candidates(static_cast<double>(num_other));
   const std::string guess = AskUchardet(sample);
   if (num_other == 0) return guess.empty() ? "windows-1252" : guess;  // ISO-2022-JP
@@ -317,8 +314,8 @@ std::string GuessEncoding(std::string_view bytes) {
   candidates.AddOthers(kOthers, 2);
   // A few words of ideographs in UTF-16 may be without a NUL or a control character.
   for (const bool is_big_endian : {false, true}) {
-    const bool is_wide = bytes.size() <= 128 && bytes.size() % 2 == 0 &&
-                         ShareOfCommon(bytes, 2, is_big_endian) >= 1;
+    const bool is_wide =
+        bytes.size() <= 128 && bytes.size() % 2 == 0 && ShareOfCommon(bytes, 2, is_big_endian) >= 1;
     if (is_wide) candidates.AddOthers({{is_big_endian ? "UTF-16BE" : "UTF-16LE"}}, 2.5);
   }
   return candidates.Best(sample);

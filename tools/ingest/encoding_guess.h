@@ -10,9 +10,9 @@ namespace lectern::tools {
 
 // How much of a text is valid UTF-8.
 struct Utf8Counts {
-  uint64_t multibyte = 0;    // valid characters of two to four bytes
-  uint64_t invalid = 0;      // maximal invalid sequences, each of which would become one U+FFFD
-  bool is_cut_off = false;   // the last of them is a character that the end of the text cuts off
+  uint64_t multibyte = 0;   // valid characters of two to four bytes
+  uint64_t invalid = 0;     // maximal invalid sequences, each of which would become one U+FFFD
+  bool is_cut_off = false;  // the last of them is a character that the end of the text cuts off
   bool is_valid() const { return invalid == 0; }
 };
 Utf8Counts CountUtf8(std::string_view bytes);
@@ -29,10 +29,10 @@ bool IsMostlyUtf8(const Utf8Counts& counts);
 std::string WideEncoding(std::string_view bytes);
 
 // The encoding of a text that is no UTF-8, UTF-16 or UTF-32: a name for ConvertToUtf8. It takes the
-// guess of uchardet, and other encodings where the text read by the guess is less plausible: letters
-// that no language has together, capitals or symbols inside of words, bytes without a character.
-// "windows-1252" where nothing fits better, as in browsers. Looks at 64 KiB at most, which it takes
-// from all over the text. Any thread.
+// guess of uchardet, and other encodings where the text read by the guess is less plausible:
+// letters that no language has together, capitals or symbols inside of words, bytes without a
+// character. "windows-1252" where nothing fits better, as in browsers. Looks at 64 KiB at most,
+// which it takes from all over the text. Any thread.
 std::string GuessEncoding(std::string_view bytes);
 
 }  // namespace lectern::tools

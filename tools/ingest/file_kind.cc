@@ -107,14 +107,20 @@ constexpr Signature kSignatures[] = {
     {0, "ZIM\x04"sv, {"a ZIM archive", kArchive}},
     {0, "\x1F\x8B\x08"sv, {"a gzip file", kCompressed}},
     {0, "BZh"sv, {"a bzip2 file", kCompressed}},
-    {0, "\xFD" "7zXZ\0"sv, {"an xz file", kCompressed}},
+    {0,
+     "\xFD"
+     "7zXZ\0"sv,
+     {"an xz file", kCompressed}},
     {0, "\x5D\0\0"sv, {"an lzma file", kCompressed}},
     {0, "\x28\xB5\x2F\xFD"sv, {"a zstd file", kCompressed}},
     {0, "\x04\x22\x4D\x18"sv, {"an lz4 file", kCompressed}},
     {0, "LZIP"sv, {"an lzip file", kCompressed}},
     {0, "\x1F\x9D"sv, {"a file of compress", kCompressed}},
     // Programs.
-    {0, "\x7F" "ELF"sv, {"a program or library (ELF)", kProgram}},
+    {0,
+     "\x7F"
+     "ELF"sv,
+     {"a program or library (ELF)", kProgram}},
     {0, "MZ"sv, {"a program for Windows or DOS", kProgram}},
     {0, "\xFE\xED\xFA\xCE"sv, {"a program for macOS", kProgram}},
     {0, "\xFE\xED\xFA\xCF"sv, {"a program for macOS", kProgram}},
@@ -216,7 +222,8 @@ ControlCounts CountControls(std::string_view bytes) {
   ControlCounts counts;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const auto byte = static_cast<uint8_t>(bytes[i]);
-    const bool is_text = byte >= 0x20 ? byte != 0x7F : (byte >= '\b' && byte <= '\r') || byte == 0x1B;
+    const bool is_text =
+        byte >= 0x20 ? byte != 0x7F : (byte >= '\b' && byte <= '\r') || byte == 0x1B;
     if (is_text) {
       ++counts.kept;
     } else if (byte != 0) {
@@ -249,8 +256,8 @@ bool IsPostScriptResource(std::string_view bytes) {
          std::string_view::npos;
 }
 
-// Signatures of letters alone, such as "BM" and "ORC", also begin texts, of which few have a control
-// character. Of the formats one byte in two hundred is a control at least.
+// Signatures of letters alone, such as "BM" and "ORC", also begin texts, of which few have a
+// control character. Of the formats one byte in two hundred is a control at least.
 bool IsEnough(const Signature& signature, const ControlCounts& counts) {
   const bool is_text = CountControls(signature.bytes).kept == signature.bytes.size() &&
                        CountUtf8(signature.bytes).is_valid();
@@ -272,8 +279,8 @@ std::optional<FileKind> KindOfBinary(std::string_view bytes) {
   if (!WideEncoding(start).empty()) return std::nullopt;
   if (start.starts_with(kOleMagic)) return KindOfOle(bytes);
   if (IsTar(start)) return FileKind{"a tar archive", kArchive};
-  const auto* const found = std::find_if(
-      std::begin(kSignatures), std::end(kSignatures), [&](const Signature& signature) {
+  const auto* const found =
+      std::find_if(std::begin(kSignatures), std::end(kSignatures), [&](const Signature& signature) {
         return Matches(start, signature) && IsEnough(signature, counts);
       });
   if (found != std::end(kSignatures)) return found->kind;

@@ -26,9 +26,9 @@ struct HtmlOptions {
   double seconds = 30;                        // of parsing, by the clock
 };
 
-// Returns the HTML in valid UTF-8. The encoding is options.encoding; where that is "auto", it is told
-// by the byte order mark, else by a declaration in the first 4,096 bytes (<?xml encoding=…?>, <meta
-// charset=…>), read as browsers read it (EncodingOfLabel), else by the bytes (DecodeText). A
+// Returns the HTML in valid UTF-8. The encoding is options.encoding; where that is "auto", it is
+// told by the byte order mark, else by a declaration in the first 4,096 bytes (<?xml encoding=…?>,
+// <meta charset=…>), read as browsers read it (EncodingOfLabel), else by the bytes (DecodeText). A
 // declaration that the bytes contradict is ignored: of UTF-8 where they are not, of latin-1 or
 // windows-1252 where they are UTF-8, of any other that makes them invalid while they are UTF-8. The
 // note says so only where an encoding was assumed. LIMIT_EXCEEDED (param "file"): more than

@@ -58,8 +58,8 @@ std::optional<std::string> Declared(std::string_view bytes) {
   return std::nullopt;
 }
 
-// The encoding that a page declares, as EncodingOfLabel names it; empty: none, or one that it cannot
-// be in. A declaration that can be read is not in UTF-16 or UTF-32.
+// The encoding that a page declares, as EncodingOfLabel names it; empty: none, or one that it
+// cannot be in. A declaration that can be read is not in UTF-16 or UTF-32.
 std::string DeclaredEncoding(std::string_view bytes) {
   const auto declared = Declared(bytes);
   const std::string encoding = declared ? EncodingOfLabel(*declared) : "";

@@ -1,6 +1,6 @@
 // Turns a document as users have it (text, Markdown, HTML, PDF) into the text that is indexed, for
-// index-document and the server. Text and pages may be in any encoding (text_encoding.h); files that
-// are no text are refused by name (file_kind.h).
+// index-document and the server. Text and pages may be in any encoding (text_encoding.h); files
+// that are no text are refused by name (file_kind.h).
 #ifndef LECTERN_TOOLS_INGEST_INGEST_H_
 #define LECTERN_TOOLS_INGEST_INGEST_H_
 
@@ -60,8 +60,8 @@ struct Ingested {
   bool is_encoding_assumed = false;  // the user may want to name another
 };
 
-// All that the user should be told about how the file was read: the note, and of a PDF "2 of 5 pages
-// have no text: scans are not read". `encoding_option` is how the user names an encoding
+// All that the user should be told about how the file was read: the note, and of a PDF "2 of 5
+// pages have no text: scans are not read". `encoding_option` is how the user names an encoding
 // ("--encoding"). Empty where there is nothing to tell.
 std::string IngestNote(const Ingested& ingested, std::string_view encoding_option);
 
@@ -70,8 +70,9 @@ std::string PagesNote(const Ingested& ingested);
 
 // Returns the text of a document; text and Markdown may be empty. INVALID_ARGUMENT: options.format
 // names none (param "format"), or options.encoding (param "encoding"); with the format "auto", the
-// bytes are no text (param "file"): "photo.png" is a PNG image and not text … Errors of ReadHtml and ReadPdf,
-// whose messages name the file. Blocks for as long as pdftotext takes (LimitsFor). Any thread.
+// bytes are no text (param "file"): "photo.png" is a PNG image and not text … Errors of ReadHtml
+// and ReadPdf, whose messages name the file. Blocks for as long as pdftotext takes (LimitsFor). Any
+// thread.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 
 }  // namespace lectern::tools

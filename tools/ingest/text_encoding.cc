@@ -67,8 +67,9 @@ void CleanControls(DecodedText& decoded) {
   if (text.find('\n') == std::string::npos) std::replace(text.begin(), text.end(), '\r', '\n');
   const auto nuls = static_cast<uint64_t>(std::count(text.begin(), text.end(), '\0'));
   if (nuls == 0) return;
-  text.erase(std::unique(text.begin(), text.end(), [](char a, char b) { return a + b == 0 && a == 0; }),
-             text.end());
+  text.erase(
+      std::unique(text.begin(), text.end(), [](char a, char b) { return a + b == 0 && a == 0; }),
+      text.end());
   std::replace(text.begin(), text.end(), '\0', ' ');
   AddNote(Counted(nuls, "NUL byte") + " became spaces", decoded);
 }

@@ -1,5 +1,5 @@
-// Turns the bytes of a text file, in whatever encoding they are, into UTF-8 with lines that end with
-// LF or CR LF.
+// Turns the bytes of a text file, in whatever encoding they are, into UTF-8 with lines that end
+// with LF or CR LF.
 #ifndef LECTERN_TOOLS_INGEST_TEXT_ENCODING_H_
 #define LECTERN_TOOLS_INGEST_TEXT_ENCODING_H_
 
@@ -11,8 +11,8 @@
 namespace lectern::tools {
 
 struct DecodedText {
-  // UTF-8. In a file of UTF-8, bad bytes and a byte order mark stay: the engine replaces, counts and
-  // reports them when it indexes.
+  // UTF-8. In a file of UTF-8, bad bytes and a byte order mark stay: the engine replaces, counts
+  // and reports them when it indexes.
   std::string text;
   std::string encoding;     // name of the encoding that was read, as iconv knows it
   bool is_assumed = false;  // neither the caller nor a byte order mark nor valid UTF-8 tells it

@@ -14,43 +14,43 @@ constexpr double kForbidden = 4, kMisplaced = 1, kForeign = 1, kRare = 0.5;
 // Small letters outside of ASCII by language: CLDR's exemplar characters, with the auxiliary ones
 // that loanwords and names bring into ordinary texts.
 constexpr std::u32string_view kAlphabets[] = {
-    U"äöüßéàè",                                     // German, Luxembourgish
-    U"àâæçèéêëîïôùûüÿœ",                            // French
-    U"áéíñóúüçà",                                  // Spanish, Galician, Basque
-    U"àçèéíïòóúüñ",                                 // Catalan
-    U"àèéìíîòóùú",                                  // Italian
-    U"àáâãçéêíòóôõúü",                             // Portuguese
-    U"áäâàèéêëíîïñóôöúûüçœ",                        // Dutch, Afrikaans, English
-    U"áéíóúàèìòù",                                  // Irish, Gaelic
-    U"áéðíóúýþæö",                                  // Icelandic
-    U"àåäöéüæøèêòóôâ",                              // Swedish, Danish, Norwegian
-    U"áæðíóøúý",                                    // Faroese
-    U"åäöšžéõü",                                    // Finnish, Estonian
-    U"ąćęłńóśźż",                                   // Polish
-    U"áčďéěíňóřšťúůýžäĺľŕôöü",                      // Czech, Slovak
-    U"áéíóöőúüűä",                                  // Hungarian
-    U"čšžćđ",                                       // Slovene, Croatian, Bosnian
-    U"ăâîșțşţé",                                    // Romanian
-    U"çëé",                                         // Albanian
-    U"çğıöşüâîûə",                                  // Turkish, Azeri
-    U"ąčęėįšųūž",                                   // Lithuanian
-    U"āčēģīķļņšūžōŗ",                               // Latvian
-    U"ĉĝĥĵŝŭ",                                      // Esperanto
-    U"ċġħżàèìòùé",                                  // Maltese
-    U"âêîôûŵŷàáäèéëïöẃẁẅỳýÿ",                       // Welsh
-    U"áčđŋšŧž",                                     // Sami
-    U"абвгдежзийклмнопрстуфхцчшщъыьэюяё",           // Russian, Bulgarian
-    U"абвгдежзийклмнопрстуфхцчшщьюяєіїґ",           // Ukrainian
-    U"абвгдежзйклмнопрстуфхцчшыьэюяёіўґ",           // Belarusian
-    U"абвгдежзиклмнопрстуфхцчшђѓѕјљњћќџѐѝ"};        // Serbian, Macedonian
+    U"äöüßéàè",                               // German, Luxembourgish
+    U"àâæçèéêëîïôùûüÿœ",                      // French
+    U"áéíñóúüçà",                             // Spanish, Galician, Basque
+    U"àçèéíïòóúüñ",                           // Catalan
+    U"àèéìíîòóùú",                            // Italian
+    U"àáâãçéêíòóôõúü",                        // Portuguese
+    U"áäâàèéêëíîïñóôöúûüçœ",                  // Dutch, Afrikaans, English
+    U"áéíóúàèìòù",                            // Irish, Gaelic
+    U"áéðíóúýþæö",                            // Icelandic
+    U"àåäöéüæøèêòóôâ",                        // Swedish, Danish, Norwegian
+    U"áæðíóøúý",                              // Faroese
+    U"åäöšžéõü",                              // Finnish, Estonian
+    U"ąćęłńóśźż",                             // Polish
+    U"áčďéěíňóřšťúůýžäĺľŕôöü",                // Czech, Slovak
+    U"áéíóöőúüűä",                            // Hungarian
+    U"čšžćđ",                                 // Slovene, Croatian, Bosnian
+    U"ăâîșțşţé",                              // Romanian
+    U"çëé",                                   // Albanian
+    U"çğıöşüâîûə",                            // Turkish, Azeri
+    U"ąčęėįšųūž",                             // Lithuanian
+    U"āčēģīķļņšūžōŗ",                         // Latvian
+    U"ĉĝĥĵŝŭ",                                // Esperanto
+    U"ċġħżàèìòùé",                            // Maltese
+    U"âêîôûŵŷàáäèéëïöẃẁẅỳýÿ",                 // Welsh
+    U"áčđŋšŧž",                               // Sami
+    U"абвгдежзийклмнопрстуфхцчшщъыьэюяё",     // Russian, Bulgarian
+    U"абвгдежзийклмнопрстуфхцчшщьюяєіїґ",     // Ukrainian
+    U"абвгдежзйклмнопрстуфхцчшыьэюяёіўґ",     // Belarusian
+    U"абвгдежзиклмнопрстуфхцчшђѓѕјљњћќџѐѝ"};  // Serbian, Macedonian
 
 // Scripts that one language has to itself, as far as encodings of 8 bits go; ranges of code points
 // that begin and end with it. Vietnamese: its letters are those of Latin with combining marks.
 struct Script {
   uint32_t first, last;
 };
-constexpr Script kScripts[] = {{0x0370, 0x03FF}, {0x0590, 0x05FF}, {0x0600, 0x06FF},
-                               {0x0E00, 0x0E7F}};
+constexpr Script kScripts[] = {
+    {0x0370, 0x03FF}, {0x0590, 0x05FF}, {0x0600, 0x06FF}, {0x0E00, 0x0E7F}};
 constexpr std::u32string_view kVietnamese = U"àáâãèéêìíòóôõùúýăđĩũơư\u0300\u0301\u0303\u0309\u0323";
 
 // Symbols and punctuation that ordinary texts have.
@@ -73,7 +73,8 @@ uint32_t AlphabetOf(uint32_t c) {
 
 bool IsIdeographic(uint32_t c) {
   return (c >= 0x3000 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7A3) || c >= 0x20000 ||
-         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFF60) || (c >= 0xFFE0 && c <= 0xFFE6);
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFF60) ||
+         (c >= 0xFFE0 && c <= 0xFFE6);
 }
 
 // Reads a text once and adds up what is odd about it.
@@ -126,14 +127,14 @@ class OddnessCounter {
       for (const auto& [letter, times] : letters_) sum += has(letter) ? times : 0;
       return sum;
     };
-    uint64_t most = count([](uint32_t c) {
-      return Has(kVietnamese, c) || (c >= 0x1EA0 && c <= 0x1EF9);
-    });
+    uint64_t most =
+        count([](uint32_t c) { return Has(kVietnamese, c) || (c >= 0x1EA0 && c <= 0x1EF9); });
     for (const std::u32string_view alphabet : kAlphabets) {
       most = std::max(most, count([=](uint32_t c) { return Has(alphabet, c); }));
     }
     for (const Script& script : kScripts) {
-      most = std::max(most, count([=](uint32_t c) { return c >= script.first && c <= script.last; }));
+      most =
+          std::max(most, count([=](uint32_t c) { return c >= script.first && c <= script.last; }));
     }
     return most;
   }
