@@ -491,6 +491,20 @@ class ServerTest(ServerCase):
         for name in ("report", "page"):
             self.assertEqual(self.server.call("DELETE", "/v1/documents/" + name)[0], 200)
 
+    def test_uploads_in_other_encodings(self):
+        text = "\u0412\u043b\u0430\u0434\u0435\u043b\u0435\u0446 \u043c\u043e\u0441\u0442\u0430 Ann Brown.\n"
+        said = "read as windows-1251, which was assumed (encoding names another)"
+        for encoding, query, warning in (("cp1251", "", said), ("cp1251", "&encoding=cp1251", None),
+                                         ("utf-16", "", None), ("koi8-r", "&encoding=koi8-r", None)):
+            with self.subTest(encoding=encoding, query=query):
+                last = self.indexed(text.encode(encoding), "bridge", query=query)
+                self.assertEqual(last["warning"], warning)
+                self.assertEqual(self.server.call("GET", "/v1/documents/bridge/text")[2], text)
+        self.assert_error(self.upload(b"x", query="&encoding=ibm037"), 400, "invalid_argument", "encoding")
+        png = self.indexed(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "photo")
+        self.assertRegex(png["error"]["message"], "photo.* is a PNG image and not text")
+        self.assertEqual(self.server.call("DELETE", "/v1/documents/bridge")[0], 200)
+
     def test_upload_says_how_it_is_stored(self):
         last = self.indexed(TEXT.encode() * 3, "small.txt",
                             query="&kv_type=q8&kv_budget=0.25&keep=0.5")

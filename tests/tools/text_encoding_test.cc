@@ -100,7 +100,9 @@ constexpr Sample kSamples[] = {
      "Visi žmonės gimsta laisvi ir lygūs savo orumu ir teisėmis. Jiems suteiktas "
      "protas ir sąžinė ir jie turi elgtis vienas kito atžvilgiu kaip broliai.\n"},
     {"CP1258", "Tất cả mọi người sinh ra đều được tự do và bình đẳng về nhân phẩm và quyền.\n"},
-    {"TIS-620", "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ ต่างมีเหตุผลและมโนธรรม\n"},
+    {"TIS-620",
+     "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์"
+     "และสิทธิ ต่างมีเหตุผลและมโนธรรม\n"},
     {"GB18030 GBK GB2312",
      "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神"
      "相对待。\n"},

@@ -433,27 +433,6 @@ class FormatsTest(ToolsTest):
         self.assertEqual(self.index(self.write("mills.md", markdown))["document"],
                          self.index("--format", "text", self.path("mills.md"))["document"])
 
-    def test_encodings(self):
-        text = "The Fethol bridge was designed by J\u00e9r\u00f4me Tolvin.\n"
-        report = self.index(self.write("utf8.txt", text))
-        for name, encoding in (("utf16.txt", "utf-16"), ("utf16be.txt", "utf-16-be"), ("w.txt", "cp1252")):
-            with self.subTest(encoding):
-                again = self.index(self.write(name, text.encode(encoding)))
-                self.assertEqual(again["document"], report["document"])
-                self.assertEqual(again["replaced_bytes"], 0)
-        _, said = self.check(0, "index-document", "--progress", "none", self.path("w.txt"))
-        self.assertRegex(said, r"read as windows-1252, which was assumed \(--encoding names another\)")
-        named = self.index("--encoding", "latin1", self.path("w.txt"))
-        self.assertEqual(named["document"], report["document"])
-        self.check_error(2, "iconv -l", "index-document", "--encoding", "no-such", self.path("w.txt"))
-
-    def test_what_is_no_text_is_refused_by_name(self):
-        png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\10\0\0\0\0" + b"\x3a\x7e\x9b\x55" * 9
-        path = self.write("photo.txt", png)
-        self.check_error(2, "photo.txt.* is a PNG image", "index-document", path)
-        self.check_error(2, "a program or library", "index-document", "/bin/true")
-        self.index("--format", "text", path)
-
 
 class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "assumptions", "bytes_on_disk", "fingerprint",
