@@ -284,7 +284,7 @@ bool IsMostlyUtf8(const Utf8Counts& counts) {
 }
 
 std::string WideEncoding(std::string_view bytes) {
-  // Of running text in UTF-16, 99 % are common characters; of other bytes, less than 90 %.
+  // Running text in UTF-16 has 99 % common characters, other bytes less than 90 %.
   constexpr double kLeastShare = 0.95;
   bytes = bytes.substr(0, kSampleBytes);
   const bool has_controls = std::any_of(

@@ -181,7 +181,8 @@ constexpr Signature kSignatures[] = {
 
 constexpr std::string_view kOleMagic = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv;
 
-// What a file of Microsoft's compound format is, by the names of its streams, which are in UTF-16.
+// Tells the kinds of Microsoft's compound files apart by the names of their streams, which are in
+// UTF-16.
 FileKind KindOfOle(std::string_view bytes) {
   constexpr std::pair<std::string_view, FileKind> kStreams[] = {
       {"W\0o\0r\0d\0D\0o\0c\0u\0m\0e\0n\0t\0"sv,

@@ -9,7 +9,7 @@
 
 namespace lectern::tools {
 
-// What a file is that is no text. Both are parts of a sentence, in plain ASCII.
+// The kind of a file that is no text. Both strings are parts of a sentence, in plain ASCII.
 struct FileKind {
   std::string_view name;     // "a PNG image"
   std::string_view way_out;  // "recognise its text first (apt install tesseract-ocr)"

@@ -39,7 +39,8 @@ Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {
   std::string format = "auto";  // or a name of ParseFormat
-  // Of text, Markdown and HTML: "auto", or a name that iconv or a browser knows. A PDF has none.
+  // The encoding of text, Markdown and HTML: "auto", or a name that iconv or a browser knows. A PDF
+  // has none.
   std::string encoding = "auto";
   std::string file_name = {};   // for messages, and its ending may tell the format; may be empty
   // Whether to stop; called on the calling thread, about every 50 ms while a PDF or an HTML page
