@@ -173,6 +173,18 @@ TEST(TextEncodingTest, BytesOfPythonsCodecs) {
               "\xD7\xD6\xD6\xAE\xC8\xD5\xC6\xF0\xC9\xFA\xD0\xA7\xA1\xA3\n")
           .text,
       "合同由甲方签署，自签字之日起生效。\n");
+  // Python's "mac_roman", with lines as on old Macs, and "cp850", as under DOS.
+  EXPECT_EQ(Decoded("F\x9Fr Gr\x9A\xA7"
+                    "e und L\x8Ange, \xD2M\x9F"
+                    "ller\xD3 h\x8Atte M\x9Fhe.\r"
+                    "Er ist f\x9Fr sp\x8Ate \x80nderungen.\r")
+                .text,
+            "Für Größe und Länge, “Müller” hätte Mühe.\nEr ist für späte Änderungen.\n");
+  EXPECT_EQ(Decoded("F\x81r Gr\x94\xE1"
+                    "e und L\x84nge h\x84tte M\x81ller M\x81he. Er ist f\x81r sp\x84te "
+                    "\x8Enderungen.\n")
+                .text,
+            "Für Größe und Länge hätte Müller Mühe. Er ist für späte Änderungen.\n");
   EXPECT_EQ(Decoded("\x1B$B%F%9%H\x1B(B ok").text, "テスト ok");
   EXPECT_EQ(Decoded("\x1B[1mbold\x1B(B\x1B[m").encoding, "UTF-8");  // of a terminal
 }

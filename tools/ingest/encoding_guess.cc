@@ -143,6 +143,7 @@ std::string WithoutWindowsMarks(std::string bytes) {
 constexpr std::array<std::string_view, 9> kWestern = {
     "windows-1252", "windows-1250", "windows-1254", "windows-1257", "ISO-8859-2",
     "ISO-8859-15",  "ISO-8859-13",  "windows-1258", "ISO-8859-4"};
+constexpr std::array<std::string_view, 3> kOldWestern = {"MACINTOSH", "CP850", "CP852"};
 constexpr std::array<std::string_view, 5> kCyrillic = {"windows-1251", "KOI8-R", "KOI8-U",
                                                        "ISO-8859-5", "CP866"};
 constexpr std::array<std::string_view, 9> kOthers = {"windows-1253", "windows-1255", "windows-1256",
@@ -247,6 +248,7 @@ class Candidates {
     double least = std::numeric_limits<double>::max();
     std::string best;
     for (const Candidate& candidate : candidates_) {
+      if (candidate.handicap >= least) continue;  // cannot win: spares a conversion
       const double sum = candidate.handicap + OddnessIn(bytes, candidate.encoding);
       if (sum >= least) continue;
       least = sum;
@@ -310,6 +312,7 @@ std::string GuessEncoding(std::string_view bytes) {
   candidates.Add("windows-1252", 0.5);
   candidates.AddGuess(AskUchardet(WithoutWindowsMarks(sample)));
   candidates.AddOthers(kWestern, 1);
+  candidates.AddOthers(kOldWestern, 1.5);
   candidates.AddOthers(kCyrillic, 1);
   candidates.AddOthers(kOthers, 2);
   // A few words of ideographs in UTF-16 may be without a NUL or a control character.
@@ -318,7 +321,10 @@ std::string GuessEncoding(std::string_view bytes) {
         bytes.size() <= 128 && bytes.size() % 2 == 0 && ShareOfCommon(bytes, 2, is_big_endian) >= 1;
     if (is_wide) candidates.AddOthers({{is_big_endian ? "UTF-16BE" : "UTF-16LE"}}, 2.5);
   }
-  return candidates.Best(sample);
+  const std::string best = candidates.Best(sample);
+  const bool is_western =
+      ConvertToUtf8(sample, best).text == ConvertToUtf8(sample, "windows-1252").text;
+  return is_western ? "windows-1252" : best;
 }
 
 }  // namespace lectern::tools
