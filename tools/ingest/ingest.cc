@@ -71,7 +71,7 @@ std::optional<api::Error> NoText(std::string_view bytes, const std::string& file
   return api::Error{LECTERN_INVALID_ARGUMENT,
                     Quoted(file_name, "the file") + " is " + std::string(kind->name) +
                         " and not text: " + std::string(kind->way_out) +
-                        " (the format text indexes its bytes all the same)",
+                        "; the format text indexes its bytes all the same",
                     "file"};
 }
 
