@@ -82,12 +82,7 @@ Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   return Format::kText;
 }
 
-std::string PagesNote(const Ingested& ingested) {
-  const uint64_t without = ingested.num_pages - ingested.pages.size();
-  if (without == 0) return "";
-  return std::to_string(without) + " of " + std::to_string(ingested.num_pages) +
-         " pages have no text: scans are not read";
-}
+std::string PagesNote(const Ingested& ingested) { return ingested.pdf_note; }
 
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
   const auto named = ParseFormat(options.format);
@@ -111,6 +106,7 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
     auto paged = ReadPdf(bytes, {.name = Quoted(options.file_name, "the PDF"),
                                  .is_cancelled = options.is_cancelled});
     if (!paged.ok()) return paged.error();
+    ingested.pdf_note = NoteOf(*paged);
     ingested.text = std::move(paged->text);
     ingested.pages = std::move(paged->pages);
     ingested.num_pages = paged->num_pages;

@@ -43,10 +43,12 @@ struct Ingested {
   std::string text;                 // text and Markdown: the bytes as they are, of any encoding
   std::vector<lectern_page> pages;  // a PDF's pages that have text; else empty
   uint64_t num_pages = 0;           // all pages of a PDF; else 0
+  std::string pdf_note;             // NoteOf a PDF's text (document_text.h); else empty
   Format format = Format::kText;  // the one that was named or detected
 };
 
-// "2 of 5 pages have no text: scans are not read"; empty where all have, and for other formats.
+// Says which pages of a PDF have no readable text and which running heads were left out, in one line;
+// empty where there is nothing to say, and for other formats.
 std::string PagesNote(const Ingested& ingested);
 
 // Returns the text of a document; text and Markdown are moved through, even if empty.

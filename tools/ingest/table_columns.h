@@ -1,0 +1,41 @@
+// The columns of a table: the empty strips between them, and whether texts that stand in columns are
+// a table at all. table_layout.cc alone uses it.
+#ifndef LECTERN_TOOLS_INGEST_TABLE_COLUMNS_H_
+#define LECTERN_TOOLS_INGEST_TABLE_COLUMNS_H_
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "tools/ingest/table_layout.h"
+
+namespace lectern::tools {
+
+// An empty strip of the page between two columns, in points from the left.
+struct Strip {
+  double begin = 0, end = 0;
+};
+
+// The gaps between neighbouring runs, which are sorted by x_min, that are at least `min_width` wide.
+std::vector<Strip> StripsOf(const std::vector<WordRun>& runs, double min_width);
+
+// All that runs leave free, from the left edge of the page to the right one, ascending.
+std::vector<Strip> FreeStrips(const std::vector<WordRun>& runs);
+
+// The parts that two ascending lists share, at least `min_width` wide.
+std::vector<Strip> IntersectStrips(const std::vector<Strip>& a, const std::vector<Strip>& b,
+                                   double min_width);
+
+// The column of a box: the number of strips to the left of its centre.
+size_t ColumnOf(const PdfBox& box, const std::vector<Strip>& strips);
+
+// "12", "1,234.50", "-3 %", "€5", "2019-2020", "12:30": mostly digits.
+bool LooksLikeNumber(std::string_view text);
+
+// Whether these lines of cells are a table. `lines` has the same number of cells, at least two, in
+// each line.
+bool IsTable(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines);
+
+}  // namespace lectern::tools
+
+#endif  // LECTERN_TOOLS_INGEST_TABLE_COLUMNS_H_

@@ -1,0 +1,260 @@
+#include "tools/ingest/table_layout.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "tools/ingest/table_columns.h"
+
+namespace lectern::tools {
+namespace {
+
+constexpr size_t kMaxWords = size_t{1} << 16;
+// In heights of a line, which are about 1.2 times the font's size.
+constexpr double kCellGap = 0.75;       // at least: between words of different cells
+constexpr double kMinStrip = 0.5;       // at least: an empty strip between columns, over all rows
+constexpr double kSameRow = 0.3;        // overlap of two lines that stand beside each other
+constexpr double kMaxRowGap = 2.2;      // at most: between two rows of a table
+constexpr double kTight = 0.8;          // at most: between the lines of one cell
+constexpr double kRotated = 3;          // a line this many times higher than wide is rotated
+constexpr size_t kMaxRows = 500;        // lines of a table on one page
+// Lines looked at for each line of the page: texts that begin like a table and are none are looked
+// at again from their second line on, and a hostile page has nothing else.
+constexpr size_t kLooks = 20;
+
+// Lines that stand beside each other.
+struct VisualRow {
+  std::vector<WordRun> runs;  // by x_min
+  PdfBox box;
+  double height = 0;  // of its highest run
+};
+
+void AppendRuns(const PdfPage& page, size_t index, std::vector<WordRun>& runs) {
+  const PdfLine& line = page.lines[index];
+  if (line.box.Height() > kRotated * line.box.Width() && line.words.front().text.size() > 3) return;
+  WordRun run{index, 0, 0, line.words.front().box};
+  for (size_t i = 0; i < line.words.size(); ++i) {
+    const PdfWord& word = line.words[i];
+    if (i > 0 && word.box.x_min - run.box.x_max > kCellGap * line.box.Height()) {
+      runs.push_back(run);
+      run = {index, i, 0, word.box};
+    }
+    ++run.num_words;
+    run.box.Cover(word.box);
+  }
+  runs.push_back(run);
+}
+
+std::vector<VisualRow> VisualRows(const PdfPage& page) {
+  std::vector<WordRun> runs;
+  for (size_t i = 0; i < page.lines.size(); ++i) AppendRuns(page, i, runs);
+  std::sort(runs.begin(), runs.end(), [](const WordRun& a, const WordRun& b) {
+    return std::pair(a.box.CenterY(), a.box.x_min) < std::pair(b.box.CenterY(), b.box.x_min);
+  });
+  std::vector<VisualRow> rows;
+  for (const WordRun& run : runs) {
+    const double height = run.box.Height();
+    const bool is_beside =
+        !rows.empty() && rows.back().box.y_max - run.box.y_min >
+                             kSameRow * std::min(height, rows.back().runs.back().box.Height());
+    if (!is_beside) rows.push_back({{}, run.box, 0});
+    rows.back().runs.push_back(run);
+    rows.back().box.Cover(run.box);
+    rows.back().height = std::max(rows.back().height, height);
+  }
+  for (VisualRow& row : rows) {
+    std::sort(row.runs.begin(), row.runs.end(),
+              [](const WordRun& a, const WordRun& b) { return a.box.x_min < b.box.x_min; });
+  }
+  return rows;
+}
+
+// Rows [begin, end) with common empty strips, and those strips.
+struct Region {
+  size_t begin = 0, end = 0;
+  std::vector<Strip> strips;
+};
+
+// Whether a row's text crosses every strip, as a line of prose below a table does.
+bool CrossesAll(const VisualRow& row, const std::vector<Strip>& strips) {
+  return IntersectStrips(strips, StripsOf(row.runs, kCellGap * row.height), 0).empty() &&
+         std::all_of(strips.begin(), strips.end(), [&](const Strip& strip) {
+           return std::any_of(row.runs.begin(), row.runs.end(), [&](const WordRun& run) {
+             return run.box.x_min < strip.end && run.box.x_max > strip.begin;
+           });
+         });
+}
+
+// Returns the strips that stay empty when `row` joins; nothing: it does not belong to the table.
+std::optional<std::vector<Strip>> Join(const Region& region, const VisualRow& last,
+                                       const VisualRow& row, size_t num_full_rows) {
+  const double height = std::max(last.height, row.height);
+  if (row.box.y_min - last.box.y_max > kMaxRowGap * height) return std::nullopt;
+  if (CrossesAll(row, region.strips)) return std::nullopt;
+  auto strips = IntersectStrips(region.strips, FreeStrips(row.runs), kMinStrip * row.height);
+  const bool loses = strips.size() < region.strips.size();
+  if (strips.empty() || (loses && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
+    return std::nullopt;
+  }
+  return strips;
+}
+
+Region GrowRegion(const std::vector<VisualRow>& rows, size_t begin) {
+  Region region{begin, begin + 1, StripsOf(rows[begin].runs, kCellGap * rows[begin].height)};
+  size_t num_full_rows = 1;
+  while (region.end < std::min(rows.size(), begin + kMaxRows)) {
+    const VisualRow& row = rows[region.end];
+    auto strips = Join(region, rows[region.end - 1], row, num_full_rows);
+    if (!strips) break;
+    region.strips = std::move(*strips);
+    num_full_rows += row.runs.size() > 1;
+    ++region.end;
+  }
+  return region;
+}
+
+// The cells of visual rows, one row each.
+std::vector<std::vector<TableCell>> CellsOf(std::span<const VisualRow> rows,
+                                            const std::vector<Strip>& strips) {
+  std::vector<std::vector<TableCell>> cells;
+  for (const VisualRow& row : rows) {
+    auto& columns = cells.emplace_back(strips.size() + 1);
+    for (const WordRun& run : row.runs) columns[ColumnOf(run.box, strips)].push_back(run);
+    for (TableCell& cell : columns) {
+      std::stable_sort(cell.begin(), cell.end(), [](const WordRun& a, const WordRun& b) {
+        return a.box.y_max <= b.box.y_min;
+      });
+    }
+  }
+  return cells;
+}
+
+double FirstWordWidth(const PdfPage& page, const WordRun& run) {
+  return page.lines[run.line].words[run.first].box.Width();
+}
+
+// Whether the first word of `cell` would not have fitted behind `above` in a column that ends at
+// `column_end`: the layout broke the line.
+bool IsWrapped(const PdfPage& page, const TableCell& above, const TableCell& cell,
+               double column_end) {
+  if (above.empty() || cell.empty()) return false;
+  const double space = 0.2 * cell.front().box.Height();
+  return above.back().box.x_max + space + FirstWordWidth(page, cell.front()) > column_end;
+}
+
+bool IsNumber(const PdfPage& page, const TableCell& cell) {
+  return !cell.empty() && cell.front().num_words <= 2 &&
+         LooksLikeNumber(page.lines[cell.front().line].words[cell.front().first].text);
+}
+
+double Top(const std::vector<TableCell>& row) {
+  double top = std::numeric_limits<double>::infinity();
+  for (const TableCell& cell : row) {
+    for (const WordRun& run : cell) top = std::min(top, run.box.y_min);
+  }
+  return top;
+}
+
+double Bottom(const std::vector<TableCell>& row) {
+  double bottom = -std::numeric_limits<double>::infinity();
+  for (const TableCell& cell : row) {
+    for (const WordRun& run : cell) bottom = std::max(bottom, run.box.y_max);
+  }
+  return bottom;
+}
+
+// The gap that parts the rows of a table from the lines of its cells; infinity: gaps do not tell.
+double RowGap(const std::vector<std::vector<TableCell>>& rows) {
+  std::vector<double> gaps;
+  for (size_t i = 1; i < rows.size(); ++i) gaps.push_back(Top(rows[i]) - Bottom(rows[i - 1]));
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  if (gaps.size() < 3) return kUnknown;
+  const auto [low, high] = std::minmax_element(gaps.begin(), gaps.end());
+  const double middle = (*low + *high) / 2;
+  const auto num_wide = static_cast<size_t>(
+      std::count_if(gaps.begin(), gaps.end(), [&](double gap) { return gap > middle; }));
+  const bool is_clear = *high > *low + 2 && num_wide >= 2 && 4 * num_wide >= gaps.size();
+  return is_clear ? middle : kUnknown;
+}
+
+// Whether `row` holds further lines of the cells of `above`.
+bool Continues(const PdfPage& page, const std::vector<TableCell>& above,
+               const std::vector<TableCell>& row, const std::vector<double>& column_ends,
+               double row_gap) {
+  bool is_wrapped = false, has_number = false;
+  size_t num_filled = 0, num_filled_above = 0;
+  double height = 0;
+  for (size_t column = 0; column < row.size(); ++column) {
+    is_wrapped |= IsWrapped(page, above[column], row[column], column_ends[column]);
+    has_number |= IsNumber(page, row[column]) && IsNumber(page, above[column]);
+    num_filled += !row[column].empty();
+    num_filled_above += !above[column].empty();
+    if (!row[column].empty()) height = std::max(height, row[column].front().box.Height());
+  }
+  if (!is_wrapped || has_number) return false;
+  const double gap = Top(row) - Bottom(above);
+  if (row_gap != std::numeric_limits<double>::infinity()) return gap < row_gap;
+  return gap <= kTight * height && num_filled < num_filled_above;
+}
+
+// Joins the rows that hold further lines of cells to the rows above them.
+std::vector<std::vector<TableCell>> JoinLines(const PdfPage& page,
+                                              std::vector<std::vector<TableCell>> lines) {
+  std::vector<double> column_ends(lines.front().size(), -1e300);
+  for (const auto& line : lines) {
+    for (size_t column = 0; column < line.size(); ++column) {
+      for (const WordRun& run : line[column]) {
+        column_ends[column] = std::max(column_ends[column], run.box.x_max);
+      }
+    }
+  }
+  const double row_gap = RowGap(lines);
+  std::vector<std::vector<TableCell>> rows;
+  const std::vector<TableCell>* above = nullptr;
+  for (auto& line : lines) {
+    if (above != nullptr && Continues(page, *above, line, column_ends, row_gap)) {
+      for (size_t column = 0; column < line.size(); ++column) {
+        TableCell& cell = rows.back()[column];
+        cell.insert(cell.end(), line[column].begin(), line[column].end());
+      }
+    } else {
+      rows.push_back(line);
+    }
+    above = &rows.back();
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<PdfTable> FindTables(const PdfPage& page) {
+  std::vector<PdfTable> tables;
+  if (page.num_words > kMaxWords) return tables;
+  const std::vector<VisualRow> rows = VisualRows(page);
+  size_t num_looks = 0;
+  for (size_t begin = 0; begin < rows.size();) {
+    if (rows[begin].runs.size() < 2) {
+      ++begin;
+      continue;
+    }
+    const Region region = GrowRegion(rows, begin);
+    size_t end = region.end;
+    while (end > begin && rows[end - 1].runs.size() < 2 &&
+           ColumnOf(rows[end - 1].runs.front().box, region.strips) == 0) {
+      --end;
+    }
+    auto cells = CellsOf(std::span(rows).subspan(begin, end - begin), region.strips);
+    if (!cells.empty() && IsTable(page, cells)) {
+      tables.push_back({JoinLines(page, std::move(cells))});
+      begin = end;
+    } else {
+      num_looks += end - begin;
+      begin = num_looks < kLooks * rows.size() ? begin + 1 : std::max(end, begin + 1);
+    }
+  }
+  return tables;
+}
+
+}  // namespace lectern::tools
