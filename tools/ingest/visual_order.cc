@@ -3,6 +3,7 @@
 #include <fribidi.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -36,12 +37,17 @@ bool HasLetterFromRight(const Characters& characters) {
   return std::any_of(characters.begin(), characters.end(), IsRightToLeftLetter);
 }
 
+size_t NumLettersFromRight(const Characters& characters) {
+  return static_cast<size_t>(
+      std::count_if(characters.begin(), characters.end(), IsRightToLeftLetter));
+}
+
 // Whether a line's letters were drawn one by one: most words with right-to-left letters hold one
-// letter. A word of several then is one glyph, whose characters are in logical order already.
+// letter. Its marks, and the letters of a ligature, are then in logical order already.
 bool IsDrawnByLetter(const std::vector<Characters>& words) {
   size_t num_single = 0, num_several = 0;
   for (const Characters& word : words) {
-    const auto num_letters = std::count_if(word.begin(), word.end(), IsRightToLeftLetter);
+    const size_t num_letters = NumLettersFromRight(word);
     if (num_letters == 1) ++num_single;
     if (num_letters > 1) ++num_several;
   }
@@ -65,25 +71,61 @@ void Attach(const Characters& marks, double x, const PdfBox& box, Characters& ho
   host.insert(at, marks.begin(), marks.end());
 }
 
+// The word that the marks of word `index` stand on: one that begins where they end (marks come first
+// when a line is drawn from the left), else one that they stand in the middle of. words.size(): none.
+size_t HostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& parts,
+              size_t index) {
+  const PdfBox& marks = words[index].box;
+  const double near = kTouching * std::max(marks.Height(), 1.0);
+  size_t beginning = words.size(), around = words.size();
+  double nearest = near;
+  const size_t begin = index < kNeighbours ? 0 : index - kNeighbours;
+  for (size_t i = begin; i < std::min(words.size(), index + kNeighbours); ++i) {
+    if (parts[i].empty() || IsMarksAlone(parts[i])) continue;
+    const PdfBox& box = words[i].box;
+    if (std::abs(box.x_min - marks.x_max) < nearest) {
+      nearest = std::abs(box.x_min - marks.x_max);
+      beginning = i;
+    }
+    if (box.x_min <= marks.x_max && marks.x_max <= box.x_max) around = i;
+  }
+  return beginning < words.size() ? beginning : around;
+}
+
 // Moves words that are marks alone (vowel points that pdftotext took for words) into the words that
 // they stand on, and empties them.
 void AttachMarks(const std::vector<PdfWord>& words, std::vector<Characters>& parts) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (!IsMarksAlone(parts[i])) continue;
-    const double x = (words[i].box.x_min + words[i].box.x_max) / 2;
-    size_t host = words.size();
-    double nearest = kTouching * std::max(words[i].box.Height(), 1.0);
-    const size_t begin = i < kNeighbours ? 0 : i - kNeighbours;
-    for (size_t j = begin; j < std::min(words.size(), i + kNeighbours); ++j) {
-      const double distance = std::max({words[j].box.x_min - x, x - words[j].box.x_max, 0.0});
-      if (parts[j].empty() || IsMarksAlone(parts[j]) || distance >= nearest) continue;
-      nearest = distance;
-      host = j;
-    }
+    const size_t host = HostOf(words, parts, i);
     if (host == words.size()) continue;
-    Attach(parts[i], x, words[host].box, parts[host]);
+    Attach(parts[i], (words[i].box.x_min + words[i].box.x_max) / 2, words[host].box, parts[host]);
     parts[i].clear();
   }
+}
+
+// Puts the characters of one glyph, which are in logical order, into visual order.
+void TurnGlyph(Characters& glyph) {
+  const auto letter = std::find_if(glyph.begin(), glyph.end(), IsRightToLeftLetter);
+  if (letter == glyph.end()) return;
+  if (NumLettersFromRight(glyph) == 1) {
+    std::stable_partition(glyph.begin(), glyph.end(), IsMark);
+    std::reverse(glyph.begin(), std::find_if(glyph.begin(), glyph.end(), IsRightToLeftLetter));
+  } else if (*letter == kLam) {  // lam-alef, or the end of the name of God
+    std::reverse(glyph.begin(), glyph.end());
+  }
+}
+
+// The space between two words. A glyph of several characters has the width of one of them, because
+// pdftotext divides it.
+double GapBetween(const PdfWord& left, const PdfWord& right, bool is_drawn_by_letter) {
+  double end = left.box.x_max;
+  if (is_drawn_by_letter) {
+    const Characters glyph = CodePoints(left.text);
+    const auto num_marks = std::count_if(glyph.begin(), glyph.end(), IsMark);
+    if (NumLettersFromRight(glyph) == 1) end += left.box.Width() * static_cast<double>(num_marks);
+  }
+  return right.box.x_min - end;
 }
 
 // The characters of a line from left to right.
@@ -95,16 +137,17 @@ Characters VisualLine(const std::vector<PdfWord>& words) {
   const bool has_letter_from_right = std::any_of(parts.begin(), parts.end(), HasLetterFromRight);
   const bool is_drawn_by_letter = has_letter_from_right && IsDrawnByLetter(parts);
   Characters line;
-  const PdfWord* last = nullptr;
+  size_t last = words.size();
   for (size_t i = 0; i < parts.size(); ++i) {
     Characters& part = parts[i];
     if (part.empty()) continue;
-    if (last != nullptr && !(has_letter_from_right && Touch(*last, words[i]))) line.push_back(' ');
-    last = &words[i];
-    // The marks in front of a letter stay there.
-    if (is_drawn_by_letter && std::count_if(part.begin(), part.end(), IsRightToLeftLetter) > 1) {
-      std::reverse(part.begin(), part.end());
+    if (is_drawn_by_letter) TurnGlyph(part);
+    if (last != words.size()) {
+      const double gap = GapBetween(words[last], words[i], is_drawn_by_letter);
+      const double height = std::max(words[last].box.Height(), words[i].box.Height());
+      if (!has_letter_from_right || gap >= kTouching * height) line.push_back(' ');
     }
+    last = i;
     line.insert(line.end(), part.begin(), part.end());
   }
   if (line.size() > kMaxLine) line.resize(kMaxLine);
