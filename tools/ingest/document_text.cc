@@ -12,6 +12,7 @@ namespace lectern::tools {
 namespace {
 
 constexpr size_t kMarginRows = 3;      // at the head and at the foot of a page
+constexpr size_t kMaxMarginRows = size_t{1} << 20;  // of a document, to bound the memory
 constexpr size_t kMaxRecurring = 100;  // of PagedText
 constexpr float kHeadHeight = 1.2F;    // of a running head, in heights of the text, at most
 constexpr float kLargeHeight = 1.6F;   // of a watermark, at least
@@ -32,6 +33,32 @@ bool IsUnfinished(std::string_view text) {
   if (text.empty()) return false;
   const char last = text.back();
   return IsSmallLetter(last) || (last >= 'A' && last <= 'Z') || last == ',' || last == '-';
+}
+
+// Lines that stand beside each other, from the top; each row from the left. Tables have none.
+std::vector<std::vector<size_t>> RowsOf(const std::vector<LaidOutLine>& lines) {
+  std::vector<size_t> order(lines.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(lines[a].box.CenterY(), a) < std::pair(lines[b].box.CenterY(), b);
+  });
+  std::vector<std::vector<size_t>> rows;
+  double bottom = -std::numeric_limits<double>::infinity();
+  for (const size_t i : order) {
+    const PdfBox& box = lines[i].box;
+    if (lines[i].is_in_table) continue;
+    if (rows.empty() || box.CenterY() > bottom) {
+      rows.emplace_back();
+      bottom = -std::numeric_limits<double>::infinity();
+    }
+    rows.back().push_back(i);
+    bottom = std::max(bottom, box.y_max - 0.25 * box.Height());
+  }
+  for (auto& row : rows) {
+    std::stable_sort(row.begin(), row.end(),
+                     [&](size_t a, size_t b) { return lines[a].box.x_min < lines[b].box.x_min; });
+  }
+  return rows;
 }
 
 // Whether a line ends in a word's first part, however short the line is: a hyphen between letters or
@@ -86,36 +113,23 @@ void DocumentText::CountHyphens(std::string_view text) {
   }
 }
 
-// Gives the lines of the page's first and last rows the hash of their row.
+// Notes the page's first and last rows, which may be running heads and page numbers.
 void DocumentText::MarkMargins(const std::vector<LaidOutLine>& lines, size_t first) {
-  std::vector<size_t> order(lines.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::pair(lines[a].box.CenterY(), a) < std::pair(lines[b].box.CenterY(), b);
-  });
-  std::vector<std::vector<size_t>> rows;
-  double bottom = -std::numeric_limits<double>::infinity();
-  for (const size_t i : order) {
-    if (lines[i].is_in_table) continue;
-    if (rows.empty() || lines[i].box.CenterY() > bottom) {
-      rows.emplace_back();
-      bottom = -std::numeric_limits<double>::infinity();
-    }
-    rows.back().push_back(i);
-    bottom = std::max(bottom, lines[i].box.y_max - 0.25 * lines[i].box.Height());
-  }
-  for (size_t row = 0; row < rows.size(); ++row) {
-    if (row >= kMarginRows && row + kMarginRows < rows.size()) continue;
-    std::sort(rows[row].begin(), rows[row].end(),
-              [&](size_t a, size_t b) { return lines[a].box.x_min < lines[b].box.x_min; });
+  const auto rows = RowsOf(lines);
+  for (size_t i = 0; i < rows.size() && rows_.size() < kMaxMarginRows; ++i) {
+    if (i >= kMarginRows && i + kMarginRows < rows.size()) continue;
+    MarginRow row;
     std::string text;
-    for (const size_t i : rows[row]) text += (text.empty() ? "" : " ") + lines[i].text;
-    bool is_page_number = false;
-    const uint64_t hash = HashOfRow(text, lines_[first].page, is_page_number);
-    for (const size_t i : rows[row]) {
-      lines_[first + i].row_hash = hash;
-      lines_[first + i].is_page_number = is_page_number;
+    for (const size_t line : rows[i]) {
+      text += (text.empty() ? "" : " ") + lines[line].text;
+      row.height = std::max(row.height, lines_[first + line].height);
+      lines_[first + line].row = static_cast<uint32_t>(rows_.size());
     }
+    row.page = lines_[first].page;
+    row.y = lines_[first + rows[i].front()].y;
+    row.hashes = HashesOf(text, row.page);
+    row.is_outermost = i == 0 || i + 1 == rows.size();
+    rows_.push_back(row);
   }
 }
 
@@ -139,42 +153,64 @@ float DocumentText::TextHeight() const {
   return 0;
 }
 
+// Leaves out the rows of margins that recur, then large lines at the same place (watermarks).
 void DocumentText::LeaveOutRecurring(PagedText& paged) {
   const float height = TextHeight();
-  std::vector<LinePlace> margins, large;
-  for (size_t i = 0; i < lines_.size(); ++i) {
-    const Line& line = lines_[i];
-    if (line.row_hash != 0 && line.height <= kHeadHeight * height) {
-      margins.push_back({line.row_hash, line.page, line.x, line.y, i, line.is_page_number});
-    } else if (line.height >= kLargeHeight * height && !line.is_in_table) {
-      large.push_back({HashWithoutNumbers(TextOf(i)), line.page, line.x, line.y, i, false});
+  std::vector<LinePlace> places;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const MarginRow& row = rows_[i];
+    if (row.height > kHeadHeight * height) continue;
+    LinePlace place{row.hashes.whole, row.page, 0, row.y, i, false, row.is_outermost};
+    if (!row.hashes.is_number) places.push_back(place);
+    place.is_number = row.hashes.is_number;
+    for (const uint64_t hash : row.hashes.with_distance) {
+      place.hash = hash;
+      if (hash != 0) places.push_back(place);
     }
   }
-  LeaveOut(margins, false, paged);
-  LeaveOut(large, true, paged);
+  std::vector<std::vector<size_t>> lines_of_rows(rows_.size());
+  std::vector<std::vector<size_t>> large_lines;
+  std::vector<LinePlace> large;
+  for (size_t i = 0; i < lines_.size(); ++i) {
+    const Line& line = lines_[i];
+    if (line.row != kNoRow) lines_of_rows[line.row].push_back(i);
+    if (line.height < kLargeHeight * height || line.is_in_table) continue;
+    large.push_back({HashesOf(TextOf(i), line.page).whole, line.page, line.x, line.y,
+                     large_lines.size(), false, true});
+    large_lines.push_back({i});
+  }
+  LeaveOut(places, lines_of_rows, false, paged);
+  LeaveOut(large, large_lines, true, paged);
 }
 
 // Marks lines that recur. If more than half of the pages had no other text, they are the text.
-void DocumentText::LeaveOut(const std::vector<LinePlace>& places, bool same_x, PagedText& paged) {
+void DocumentText::LeaveOut(const std::vector<LinePlace>& places,
+                            const std::vector<std::vector<size_t>>& lines_of_rows, bool same_x,
+                            PagedText& paged) {
   const auto groups = FindRecurring(places, same_x);
   std::vector<uint8_t> is_left_out(lines_.size());
   for (const auto& group : groups) {
-    for (const size_t i : group) is_left_out[places[i].line] = 1;
+    for (const size_t i : group) {
+      for (const size_t line : lines_of_rows[places[i].row]) is_left_out[line] = 1;
+    }
   }
   if (!KeepsPages(is_left_out)) return;
   for (const auto& group : groups) {
     RecurringLine recurring;
-    uint64_t last_page = 0;
     for (const size_t i : group) {
-      const LinePlace& place = places[i];
-      lines_[place.line].is_left_out = true;
-      if (place.page == places[group.front()].page) {
-        recurring.text += (recurring.text.empty() ? "" : " ") + std::string(TextOf(place.line));
+      bool is_new = false;
+      for (const size_t line : lines_of_rows[places[i].row]) {
+        is_new |= !lines_[line].is_left_out;
+        lines_[line].is_left_out = true;
+        if (i == group.front()) {
+          recurring.text += (recurring.text.empty() ? "" : " ") + std::string(TextOf(line));
+        }
       }
-      recurring.num_pages += place.page != last_page;
-      last_page = place.page;
+      recurring.num_pages += is_new;
     }
-    if (paged.recurring.size() < kMaxRecurring) paged.recurring.push_back(std::move(recurring));
+    if (recurring.num_pages > 0 && paged.recurring.size() < kMaxRecurring) {
+      paged.recurring.push_back(std::move(recurring));
+    }
   }
 }
 

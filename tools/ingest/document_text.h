@@ -43,15 +43,23 @@ class DocumentText {
   PagedText Finish(uint64_t num_pages);
 
  private:
+  static constexpr uint32_t kNoRow = ~uint32_t{0};
+
+  // Lines beside each other at the head or the foot of a page.
+  struct MarginRow {
+    RowHashes hashes;
+    uint32_t page = 0;
+    float y = 0, height = 0;  // of its centre; of its highest line
+    bool is_outermost = false;
+  };
   struct Line {
     uint64_t begin = 0;  // in text_; it ends where the next one begins
-    uint64_t row_hash = 0;  // of the row in the page's margin that it is part of; 0: in no margin
+    uint32_t row = kNoRow;  // in rows_: the row of the page's margin that it is part of
     float x = 0, y = 0;    // of its centre
     float height = 0;      // in points; of rotated lines, their width
     uint32_t page = 0;
     LineBreak before = LineBreak::kParagraph;
     bool is_full = false, is_footnote = false, is_in_table = false;
-    bool is_page_number = false;
     bool is_left_out = false;
   };
 
@@ -59,8 +67,10 @@ class DocumentText {
   std::string_view TextOf(size_t line) const;
   float TextHeight() const;
   void LeaveOutRecurring(PagedText& paged);
-  void LeaveOut(const std::vector<LinePlace>& places, bool same_x, PagedText& paged);
-  bool KeepsPages(const std::vector<uint8_t>& was_left_out) const;
+  void LeaveOut(const std::vector<LinePlace>& places,
+                const std::vector<std::vector<size_t>>& lines_of_rows, bool same_x,
+                PagedText& paged);
+  bool KeepsPages(const std::vector<uint8_t>& is_left_out) const;
   bool IsOneParagraph(const Line& line, const Line& next, std::string_view text,
                       std::string_view next_text) const;
   HyphenJudge JudgeHyphens() const;
@@ -74,6 +84,7 @@ class DocumentText {
 
   std::string text_;  // of all lines, without anything between them
   std::vector<Line> lines_;
+  std::vector<MarginRow> rows_;
   std::vector<uint64_t> pages_with_words_, unmapped_pages_;
   uint64_t num_hyphens_ = 0, num_soft_hyphens_ = 0;  // within lines
 };

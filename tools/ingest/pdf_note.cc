@@ -48,8 +48,9 @@ std::string LeftOut(const std::vector<RecurringLine>& recurring) {
   size_t num_named = 0;
   for (const RecurringLine& line : recurring) {
     if (num_named++ == kMaxHeads) break;
-    names += (names.empty() ? "" : ", ") + ("\"" + Shortened(line.text) + "\" (") +
-             std::to_string(line.num_pages) + " pages)";
+    const bool is_number = line.text.find_first_not_of("0123456789ivxlc") == std::string::npos;
+    const std::string name = is_number ? "page numbers" : "\"" + Shortened(line.text) + "\"";
+    names += (names.empty() ? "" : ", ") + name + " (" + std::to_string(line.num_pages) + " pages)";
   }
   if (recurring.size() > kMaxHeads) {
     names += " and " + std::to_string(recurring.size() - kMaxHeads) + " more";
@@ -64,7 +65,7 @@ std::string NoteOf(const PagedText& paged) {
   if (!paged.pages_without_text.empty()) {
     const bool is_one = paged.pages_without_text.size() == 1;
     Append(PageNames(paged.pages_without_text) + (is_one ? " has" : " have") +
-               " no text: scans are not read; run ocrmypdf in.pdf out.pdf first",
+               " no text (scans, pictures or empty pages); for scans run ocrmypdf in.pdf out.pdf first",
            note);
   }
   if (!paged.unmapped_pages.empty()) {

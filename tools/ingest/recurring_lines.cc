@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -13,16 +15,29 @@ namespace {
 
 constexpr size_t kMinPages = 3;
 constexpr double kMinShare = 0.35;
+constexpr size_t kMinInnerPages = 5;
+constexpr double kMinInnerShare = 0.6;
 constexpr uint64_t kMaxGap = 8;  // pages without the line, within one group
 constexpr float kSamePlace = 4;  // points
+constexpr size_t kMaxHead = 400;    // bytes of a line that are looked at
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-bool IsRomanNumeral(std::string_view text) {
-  return !text.empty() && text.size() <= 10 &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return std::string_view("ivxlcdmIVXLCDM").find(c) != std::string_view::npos;
-         });
+// The value of a Roman numeral in small letters, as front matter has them; nothing: it is none.
+std::optional<uint64_t> RomanValue(std::string_view text) {
+  constexpr std::pair<char, uint64_t> kDigits[] = {{'i', 1}, {'v', 5}, {'x', 10}, {'l', 50},
+                                                   {'c', 100}};
+  if (text.empty() || text.size() > 8) return std::nullopt;
+  uint64_t value = 0, last = 0;
+  for (size_t i = text.size(); i-- > 0;) {
+    const auto* const digit =
+        std::find_if(std::begin(kDigits), std::end(kDigits),
+                     [&](const auto& candidate) { return candidate.first == text[i]; });
+    if (digit == std::end(kDigits)) return std::nullopt;
+    value = digit->second < last ? value - digit->second : value + digit->second;
+    last = std::max(last, digit->second);
+  }
+  return value;
 }
 
 uint64_t Add(uint64_t hash, char c) {  // FNV-1a
@@ -36,9 +51,11 @@ bool Recurs(const std::vector<LinePlace>& places, std::span<const size_t> stretc
     num_pages += i == 0 || places[stretch[i]].page != places[stretch[i - 1]].page;
   }
   const uint64_t range = places[stretch.back()].page - places[stretch.front()].page + 1;
-  return num_pages >= kMinPages &&
-         (places[stretch.front()].is_page_number ||
-          static_cast<double>(num_pages) >= kMinShare * static_cast<double>(range));
+  const bool is_outermost = std::all_of(stretch.begin(), stretch.end(),
+                                        [&](size_t i) { return places[i].is_outermost; });
+  const double share = static_cast<double>(num_pages) / static_cast<double>(range);
+  if (!is_outermost) return num_pages >= kMinInnerPages && share >= kMinInnerShare;
+  return num_pages >= kMinPages && (places[stretch.front()].is_number || share >= kMinShare);
 }
 
 // Appends the parts of a group, ascending by page, that recur: a running head of one chapter may
@@ -48,34 +65,67 @@ void AppendStretches(const std::vector<LinePlace>& places, const std::vector<siz
   for (size_t begin = 0, end = 0; begin < group.size(); begin = end) {
     for (end = begin + 1; end < group.size(); ++end) {
       const LinePlace &last = places[group[end - 1]], &place = places[group[end]];
-      if (!place.is_page_number && place.page - last.page > kMaxGap) break;
+      if (!place.is_number && place.page - last.page > kMaxGap) break;
     }
     const auto stretch = std::span(group).subspan(begin, end - begin);
     if (Recurs(places, stretch)) groups.emplace_back(stretch.begin(), stretch.end());
   }
 }
 
-}  // namespace
-
-uint64_t HashOfRow(std::string_view text, uint64_t page, bool& is_page_number) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  is_page_number = error == std::errc() && end == text.data() + text.size() && text.size() <= 6;
-  return is_page_number ? (page - number) * 2 + 1 : HashWithoutNumbers(text);
+uint64_t Hash(std::string_view text) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (const char c : text) hash = Add(hash, c);
+  return hash;
 }
 
-uint64_t HashWithoutNumbers(std::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325;
-  if (IsRomanNumeral(text)) text = "0";
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (IsDigit(text[i])) {
-      while (i + 1 < text.size() && IsDigit(text[i + 1])) ++i;
-      hash = Add(hash, '0');
-    } else {
-      hash = Add(hash, text[i]);
-    }
+// A number in a line: its bytes [begin, end) and its value.
+struct Number {
+  size_t begin = 0, end = 0;
+  uint64_t value = 0;
+};
+
+std::optional<Number> NumberAt(std::string_view text, size_t begin) {
+  size_t end = begin;
+  if (IsDigit(text[begin])) {
+    while (end < text.size() && IsDigit(text[end])) ++end;
+    uint64_t value = 0;
+    const auto parsed = std::from_chars(text.data() + begin, text.data() + end, value);
+    if (parsed.ec != std::errc() || end - begin > 6) return std::nullopt;
+    return Number{begin, end, value};
   }
-  return hash == 0 ? 1 : hash;
+  if (begin > 0 && text[begin - 1] != ' ') return std::nullopt;
+  end = std::min(text.find(' ', begin), text.size());
+  const auto value = RomanValue(text.substr(begin, end - begin));
+  if (!value) return std::nullopt;
+  return Number{begin, end, *value};
+}
+
+uint64_t HashWithDistance(std::string_view text, const Number& number, uint64_t page) {
+  std::string replaced(text.substr(0, number.begin));
+  replaced += '\0';
+  replaced += std::to_string(static_cast<int64_t>(page) - static_cast<int64_t>(number.value));
+  replaced += text.substr(number.end);
+  return Hash(replaced);
+}
+
+}  // namespace
+
+RowHashes HashesOf(std::string_view text, uint64_t page) {
+  if (text.size() > kMaxHead) text = text.substr(0, kMaxHead);
+  RowHashes hashes;
+  hashes.whole = Hash(text);
+  auto& distances = hashes.with_distance;
+  size_t num_numbers = 0;
+  for (size_t i = 0; i < text.size();) {
+    const auto number = NumberAt(text, i);
+    if (number) {
+      const size_t at = std::min(num_numbers++, distances.size() - 1);
+      distances[at] = HashWithDistance(text, *number, page);
+      hashes.is_number = number->begin == 0 && number->end == text.size();
+    }
+    i = number ? number->end : i + 1;
+  }
+  return hashes;
 }
 
 std::vector<std::vector<size_t>> FindRecurring(const std::vector<LinePlace>& places, bool same_x) {
@@ -83,8 +133,8 @@ std::vector<std::vector<size_t>> FindRecurring(const std::vector<LinePlace>& pla
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     const LinePlace &p = places[a], &q = places[b];
-    return std::tuple(p.text_hash, same_x ? std::round(p.x / kSamePlace) : 0.0F, p.y, p.page, a) <
-           std::tuple(q.text_hash, same_x ? std::round(q.x / kSamePlace) : 0.0F, q.y, q.page, b);
+    return std::tuple(p.hash, same_x ? std::round(p.x / kSamePlace) : 0.0F, p.y, p.page, a) <
+           std::tuple(q.hash, same_x ? std::round(q.x / kSamePlace) : 0.0F, q.y, q.page, b);
   });
   std::vector<std::vector<size_t>> groups;
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
@@ -92,7 +142,7 @@ std::vector<std::vector<size_t>> FindRecurring(const std::vector<LinePlace>& pla
     std::vector<size_t> group;
     for (end = begin; end < order.size(); ++end) {
       const LinePlace& place = places[order[end]];
-      if (place.text_hash != first.text_hash || place.y - first.y > kSamePlace ||
+      if (place.hash != first.hash || place.y - first.y > kSamePlace ||
           (same_x && std::abs(place.x - first.x) > kSamePlace)) {
         break;
       }

@@ -1,12 +1,14 @@
 #include "tools/ingest/table_columns.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
 namespace lectern::tools {
 namespace {
 
+constexpr double kLevel = 0.15;  // of the height: texts with one baseline, at most
 constexpr double kEdge = 1e9;  // beyond any page, in points
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -34,18 +36,6 @@ struct Column {
   }
 };
 
-std::string CellText(const PdfPage& page, const TableCell& cell) {
-  std::string text;
-  for (const WordRun& run : cell) {
-    const auto& words = page.lines[run.line].words;
-    for (size_t i = 0; i < run.num_words; ++i) {
-      if (!text.empty()) text += ' ';
-      text += words[run.first + i].text;
-    }
-  }
-  return text;
-}
-
 bool IsListMarker(std::string_view text) {
   constexpr std::string_view kBullets[] = {"•", "–", "—", "-", "*", "◦", "▪", "·", "∙", "►", "➢", "o",
                                            "", "‣", "■", "□", "●", "○"};
@@ -68,20 +58,24 @@ bool IsEquationNumber(std::string_view text) {
          IsDigit(text[text.size() - 2]);
 }
 
-bool HasLeaders(std::string_view text) {
-  return text.find("....") != std::string_view::npos ||
-         text.find(". . . .") != std::string_view::npos ||
-         text.find("…") != text.rfind("…");
-}
-
 // Program text or a formula: signs that prose and tables of words lack.
 bool IsCodeOrFormula(std::string_view text) {
   constexpr std::string_view kSigns[] = {"{", "}", ";", "//", "/*", "==", ":=", "->", "=", "∑", "∫",
                                          "√", "≤", "≥", "∈", "\\"};
-  if (text.size() == 1 && !IsDigit(text[0]) && !IsAsciiLetter(text[0]) && text != "-") return true;
+  const bool has_word = std::any_of(text.begin(), text.end(), [](char c) {
+    return IsDigit(c) || IsAsciiLetter(c) || static_cast<uint8_t>(c) >= 0x80;
+  });
+  if (!has_word && text != "-" && text != "--") return true;
+  if (text.starts_with("# ")) return true;
   return std::any_of(std::begin(kSigns), std::end(kSigns), [&](std::string_view sign) {
     return text.find(sign) != std::string_view::npos;
   });
+}
+
+// Whether two texts have one baseline: the cells of a table have, columns of a page seldom.
+bool AreLevel(const WordRun& a, const WordRun& b) {
+  const double height = std::max(a.box.Height(), b.box.Height());
+  return std::abs(a.box.CenterY() - b.box.CenterY()) <= kLevel * height;
 }
 
 void Count(const std::string& text, const TableCell& cell, Column& column) {
@@ -110,6 +104,24 @@ bool IsMixed(const Column& column) {
 }
 
 }  // namespace
+
+std::string CellText(const PdfPage& page, const TableCell& cell) {
+  std::string text;
+  for (const WordRun& run : cell) {
+    const auto& words = page.lines[run.line].words;
+    for (size_t i = 0; i < run.num_words; ++i) {
+      if (!text.empty()) text += ' ';
+      text += words[run.first + i].text;
+    }
+  }
+  return text;
+}
+
+bool HasLeaders(std::string_view text) {
+  return text.find("....") != std::string_view::npos ||
+         text.find(". . . .") != std::string_view::npos ||
+         text.find("…") != text.rfind("…");
+}
 
 std::vector<Strip> StripsOf(const std::vector<WordRun>& runs, double min_width) {
   std::vector<Strip> strips;
@@ -164,43 +176,159 @@ bool LooksLikeNumber(std::string_view text) {
          text.size() <= num_digits * 3 + 4;
 }
 
-bool IsTable(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines) {
-  if (lines.empty()) return false;
-  std::vector<Column> columns(lines.front().size());
-  size_t num_full = 0, num_leaders = 0, num_code = 0, num_cells = 0;
+namespace {
+
+// What lines of cells are like.
+struct Lines {
+  std::vector<Column> columns;
+  size_t num_lines = 0;
+  size_t num_cells = 0;     // with text
+  size_t num_full = 0;      // lines with two cells or more
+  size_t num_complete = 0;  // lines with all cells
+  size_t num_simple = 0;    // lines with two cells or more, none of which has several lines
+  size_t num_level = 0;     // of these: on one baseline
+  size_t num_leaders = 0;   // lines
+  size_t num_code = 0;      // cells
+};
+
+bool IsLevel(const std::vector<TableCell>& line) {
+  const WordRun* first = nullptr;
+  for (const TableCell& cell : line) {
+    if (cell.empty()) continue;
+    if (first == nullptr) first = &cell.front();
+    if (!AreLevel(*first, cell.front())) return false;
+  }
+  return true;
+}
+
+Lines Measure(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines) {
+  Lines all;
+  all.num_lines = lines.size();
+  all.columns.resize(lines.front().size());
   for (const auto& line : lines) {
     size_t num_filled = 0;
     bool has_leaders = false;
-    for (size_t i = 0; i < columns.size(); ++i) {
+    for (size_t i = 0; i < all.columns.size(); ++i) {
       if (line[i].empty()) continue;
       const std::string text = CellText(page, line[i]);
-      Count(text, line[i], columns[i]);
+      Count(text, line[i], all.columns[i]);
       has_leaders |= HasLeaders(text);
-      num_code += IsCodeOrFormula(text);
+      all.num_code += IsCodeOrFormula(text);
       ++num_filled;
     }
-    num_full += num_filled >= 2;
-    num_leaders += has_leaders;
-    num_cells += num_filled;
+    if (num_filled >= 2 && std::all_of(line.begin(), line.end(),
+                                       [](const TableCell& cell) { return cell.size() <= 1; })) {
+      ++all.num_simple;
+      all.num_level += IsLevel(line);
+    }
+    all.num_full += num_filled >= 2;
+    all.num_complete += num_filled == all.columns.size();
+    all.num_leaders += has_leaders;
+    all.num_cells += num_filled;
   }
-  const bool has_numbers = std::any_of(
-      columns.begin(), columns.end(), [](const Column& column) { return column.num_numbers > 0; });
-  if (num_full < (has_numbers && columns.size() > 2 ? 2u : 3u)) return false;
-  if (2 * num_full < lines.size() - num_full / 2) return false;
-  if (num_leaders * 4 >= lines.size() || num_code * 3 >= num_cells) return false;
+  return all;
+}
+
+// Whether enough lines have enough cells. Two lines are enough where each has three cells or more,
+// and one of them is a number.
+bool IsFilled(const Lines& lines) {
+  const bool has_numbers =
+      std::any_of(lines.columns.begin(), lines.columns.end(),
+                  [](const Column& column) { return column.num_numbers > 0; });
+  if (lines.num_full < 2) return false;
+  if (lines.num_full == 2) {
+    return has_numbers && lines.columns.size() >= 3 && lines.num_complete == 2;
+  }
+  return 2 * lines.num_full + lines.num_full / 2 >= lines.num_lines &&
+         5 * lines.num_cells >= 2 * lines.num_lines * lines.columns.size();
+}
+
+}  // namespace
+
+bool IsTable(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines,
+             const TableSigns& signs) {
+  if (lines.empty()) return false;
+  const Lines all = Measure(page, lines);
+  const std::vector<Column>& columns = all.columns;
+  const Column &first = columns.front(), &last = columns.back();
+  if (!IsFilled(all) || all.num_leaders * 4 >= all.num_lines) return false;
+  if (all.num_code * 3 >= all.num_cells || 10 * all.num_level < 7 * all.num_simple) return false;
+  if (signs.is_among_leaders && last.num_numbers * 2 > last.num_filled) return false;
   const auto num_prose = std::count_if(columns.begin(), columns.end(), [&](const Column& column) {
-    return IsProse(column, lines.size());
+    return IsProse(column, all.num_lines);
   });
-  if (num_prose >= 2) return false;
-  const Column& first = columns.front();
-  if (columns.size() == 2 && first.num_markers * 2 > first.num_filled) return false;
-  if (columns.back().num_equations * 2 > columns.back().num_filled) return false;
-  if (columns.size() == 2) {
-    const bool is_typed = columns[1].num_numbers * 2 >= columns[1].num_filled ||
-                          first.num_numbers * 2 >= first.num_filled;
-    if (!is_typed && IsMixed(first) && IsMixed(columns[1])) return false;
+  if (num_prose >= 2 && !signs.has_row_gaps) return false;
+  if (last.num_equations * 2 > last.num_filled) return false;
+  if (columns.size() > 2) return true;
+  if (first.num_markers * 2 > first.num_filled) return false;
+  const bool is_typed = last.num_numbers * 2 >= last.num_filled ||
+                        first.num_numbers * 2 >= first.num_filled;
+  return is_typed || !IsMixed(first) || !IsMixed(last);
+}
+
+namespace {
+
+constexpr double kBin = 2;          // points
+constexpr size_t kNumBins = 2048;  // of a page; what is beyond them is not looked at
+constexpr size_t kMinRows = 12;    // of a page with columns of prose
+
+size_t BinOf(double x) {
+  return static_cast<size_t>(std::clamp(x / kBin, 0.0, static_cast<double>(kNumBins - 1)));
+}
+
+// Whether the texts on both sides of `x` are columns of a page: prose with many words in a line, or
+// lines that do not stand beside each other, as the cells of a table do.
+bool AreColumnsBeside(const std::vector<std::vector<WordRun>>& rows, double x) {
+  size_t num_words[2] = {}, num_runs[2] = {}, num_beside = 0, num_level = 0;
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const WordRun& run = row[i];
+      if (run.box.x_min < x && run.box.x_max > x) continue;
+      const size_t side = run.box.x_min < x ? 0 : 1;
+      num_words[side] += run.num_words;
+      ++num_runs[side];
+      if (side == 1 && i > 0 && row[i - 1].box.x_max < x) {
+        ++num_beside;
+        num_level += AreLevel(row[i - 1], run);
+      }
+    }
   }
-  return true;
+  if (num_beside >= kMinRows / 2 && 10 * num_level < 6 * num_beside) return true;
+  return num_words[0] >= 4 * num_runs[0] && num_words[1] >= 4 * num_runs[1];
+}
+
+}  // namespace
+
+std::optional<double> ProseGutter(const std::vector<std::vector<WordRun>>& rows) {
+  if (rows.size() < kMinRows) return std::nullopt;
+  // Rows that leave a place free and have text on both of its sides, less those of the place before;
+  // and the same for rows that cover it.
+  std::vector<int64_t> free(kNumBins + 1), covered(kNumBins + 1);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      ++covered[BinOf(row[i].box.x_min)];
+      --covered[std::max(BinOf(row[i].box.x_max), BinOf(row[i].box.x_min))];
+      if (i == 0 || row[i].box.x_min <= row[i - 1].box.x_max) continue;
+      const size_t begin = BinOf(row[i - 1].box.x_max) + 1, end = BinOf(row[i].box.x_min);
+      if (begin >= end) continue;
+      ++free[begin];
+      --free[end];
+    }
+  }
+  int64_t num_free = 0, num_covered = 0, best = 0;
+  size_t best_bin = 0;
+  const auto num_rows = static_cast<int64_t>(rows.size());
+  for (size_t bin = 0; bin < kNumBins; ++bin) {
+    num_free += free[bin];
+    num_covered += covered[bin];
+    if (num_free > best && 10 * num_free >= 4 * num_rows && 10 * num_covered <= 3 * num_rows) {
+      best = num_free;
+      best_bin = bin;
+    }
+  }
+  const double x = (static_cast<double>(best_bin) + 0.5) * kBin;
+  if (best == 0 || !AreColumnsBeside(rows, x)) return std::nullopt;
+  return x;
 }
 
 }  // namespace lectern::tools

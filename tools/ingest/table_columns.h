@@ -4,6 +4,8 @@
 #define LECTERN_TOOLS_INGEST_TABLE_COLUMNS_H_
 
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,9 +34,26 @@ size_t ColumnOf(const PdfBox& box, const std::vector<Strip>& strips);
 // "12", "1,234.50", "-3 %", "€5", "2019-2020", "12:30": mostly digits.
 bool LooksLikeNumber(std::string_view text);
 
+// Whether a text has dot leaders, as a line of a table of contents has.
+bool HasLeaders(std::string_view text);
+
+// The words of a cell, joined by spaces, as pdftotext printed them.
+std::string CellText(const PdfPage& page, const TableCell& cell);
+
+// What is known beforehand about lines of cells.
+struct TableSigns {
+  bool has_row_gaps = false;    // wider gaps part the rows from the lines of their cells
+  bool is_among_leaders = false;  // the page has lines of a table of contents
+};
+
 // Whether these lines of cells are a table. `lines` has the same number of cells, at least two, in
 // each line.
-bool IsTable(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines);
+bool IsTable(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines,
+             const TableSigns& signs);
+
+// Returns the middle of the empty strip between two columns of prose that run down most of a page;
+// nothing: the page, given by the runs of each of its visual rows, has none.
+std::optional<double> ProseGutter(const std::vector<std::vector<WordRun>>& rows);
 
 }  // namespace lectern::tools
 

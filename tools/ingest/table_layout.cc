@@ -19,6 +19,7 @@ constexpr double kSameRow = 0.3;        // overlap of two lines that stand besid
 constexpr double kMaxRowGap = 2.2;      // at most: between two rows of a table
 constexpr double kTight = 0.8;          // at most: between the lines of one cell
 constexpr double kRotated = 3;          // a line this many times higher than wide is rotated
+constexpr size_t kMaxColumnDepth = 2;  // columns within columns: 4 at most
 constexpr size_t kMaxRows = 500;        // lines of a table on one page
 // Lines looked at for each line of the page: texts that begin like a table and are none are looked
 // at again from their second line on, and a hostile page has nothing else.
@@ -47,9 +48,7 @@ void AppendRuns(const PdfPage& page, size_t index, std::vector<WordRun>& runs) {
   runs.push_back(run);
 }
 
-std::vector<VisualRow> VisualRows(const PdfPage& page) {
-  std::vector<WordRun> runs;
-  for (size_t i = 0; i < page.lines.size(); ++i) AppendRuns(page, i, runs);
+std::vector<VisualRow> VisualRows(std::vector<WordRun> runs) {
   std::sort(runs.begin(), runs.end(), [](const WordRun& a, const WordRun& b) {
     return std::pair(a.box.CenterY(), a.box.x_min) < std::pair(b.box.CenterY(), b.box.x_min);
   });
@@ -227,26 +226,33 @@ std::vector<std::vector<TableCell>> JoinLines(const PdfPage& page,
   return rows;
 }
 
-}  // namespace
+bool IsLeaderRow(const PdfPage& page, const VisualRow& row) {
+  return HasLeaders(CellText(page, row.runs));
+}
 
-std::vector<PdfTable> FindTables(const PdfPage& page) {
-  std::vector<PdfTable> tables;
-  if (page.num_words > kMaxWords) return tables;
-  const std::vector<VisualRow> rows = VisualRows(page);
+// Appends the tables among rows, which are those of a page or of one of its columns.
+void AppendTables(const PdfPage& page, const std::vector<VisualRow>& rows,
+                  std::vector<PdfTable>& tables) {
+  std::vector<uint8_t> is_leader(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) is_leader[i] = IsLeaderRow(page, rows[i]);
+  TableSigns signs;
+  signs.is_among_leaders = std::count(is_leader.begin(), is_leader.end(), 1) >= 3;
   size_t num_looks = 0;
   for (size_t begin = 0; begin < rows.size();) {
-    if (rows[begin].runs.size() < 2) {
+    if (rows[begin].runs.size() < 2 || is_leader[begin] != 0) {
       ++begin;
       continue;
     }
     const Region region = GrowRegion(rows, begin);
-    size_t end = region.end;
+    size_t end = begin;
+    while (end < region.end && is_leader[end] == 0) ++end;
     while (end > begin && rows[end - 1].runs.size() < 2 &&
            ColumnOf(rows[end - 1].runs.front().box, region.strips) == 0) {
       --end;
     }
     auto cells = CellsOf(std::span(rows).subspan(begin, end - begin), region.strips);
-    if (!cells.empty() && IsTable(page, cells)) {
+    signs.has_row_gaps = RowGap(cells) != std::numeric_limits<double>::infinity();
+    if (!cells.empty() && !region.strips.empty() && IsTable(page, cells, signs)) {
       tables.push_back({JoinLines(page, std::move(cells))});
       begin = end;
     } else {
@@ -254,6 +260,31 @@ std::vector<PdfTable> FindTables(const PdfPage& page) {
       begin = num_looks < kLooks * rows.size() ? begin + 1 : std::max(end, begin + 1);
     }
   }
+}
+
+// Appends the tables of each column of prose, or of the page if it has none.
+void AppendTablesByColumn(const PdfPage& page, std::vector<WordRun> runs, size_t depth,
+                          std::vector<PdfTable>& tables) {
+  const std::vector<VisualRow> rows = VisualRows(runs);
+  std::vector<std::vector<WordRun>> runs_of_rows;
+  runs_of_rows.reserve(rows.size());
+  for (const VisualRow& row : rows) runs_of_rows.push_back(row.runs);
+  const auto gutter = depth < kMaxColumnDepth ? ProseGutter(runs_of_rows) : std::nullopt;
+  if (!gutter) return AppendTables(page, rows, tables);
+  std::vector<WordRun> left, right;
+  for (const WordRun& run : runs) (run.box.x_min < *gutter ? left : right).push_back(run);
+  AppendTablesByColumn(page, std::move(left), depth + 1, tables);
+  AppendTablesByColumn(page, std::move(right), depth + 1, tables);
+}
+
+}  // namespace
+
+std::vector<PdfTable> FindTables(const PdfPage& page) {
+  std::vector<PdfTable> tables;
+  if (page.num_words > kMaxWords) return tables;
+  std::vector<WordRun> runs;
+  for (size_t i = 0; i < page.lines.size(); ++i) AppendRuns(page, i, runs);
+  AppendTablesByColumn(page, std::move(runs), 0, tables);
   return tables;
 }
 
