@@ -187,12 +187,14 @@ void BboxText::EndLine() {
 }
 
 void BboxText::EndPage() {
-  document_.Add(page_);
   // What follows in the same block, when a page is laid out in parts, still has its place.
-  const PdfBox block = page_.blocks.empty() ? PdfBox() : page_.blocks.back();
-  page_.blocks.assign(1, block);
-  page_.lines.clear();
-  page_.num_words = page_.num_characters = page_.num_unmapped = 0;
+  PdfPage rest;
+  rest.number = page_.number;
+  rest.width = page_.width;
+  rest.height = page_.height;
+  rest.blocks.push_back(page_.blocks.empty() ? PdfBox() : page_.blocks.back());
+  document_.Add(std::move(page_));
+  page_ = std::move(rest);
 }
 
 bool BboxText::Finish(PagedText& out) {

@@ -74,7 +74,7 @@ bool EndsInPart(std::string_view text, std::string_view next) {
 
 }  // namespace
 
-void DocumentText::Add(const PdfPage& page) {
+void DocumentText::Add(PdfPage page) {
   if (page.num_words == 0) return;
   if (pages_with_words_.empty() || pages_with_words_.back() != page.number) {
     pages_with_words_.push_back(page.number);
@@ -83,7 +83,8 @@ void DocumentText::Add(const PdfPage& page) {
       (unmapped_pages_.empty() || unmapped_pages_.back() != page.number)) {
     unmapped_pages_.push_back(page.number);
   }
-  const std::vector<LaidOutLine> lines = LayOutPage(page);
+  const auto number = static_cast<uint32_t>(page.number);
+  const std::vector<LaidOutLine> lines = LayOutPage(std::move(page));
   const size_t first = lines_.size();
   for (const LaidOutLine& laid_out : lines) {
     Line& line = lines_.emplace_back();
@@ -93,7 +94,7 @@ void DocumentText::Add(const PdfPage& page) {
     line.height = static_cast<float>(std::min(laid_out.box.Height(), laid_out.text.size() > 2
                                                                          ? laid_out.box.Width()
                                                                          : laid_out.box.Height()));
-    line.page = static_cast<uint32_t>(page.number);
+    line.page = number;
     line.before = laid_out.before;
     line.is_full = laid_out.is_full;
     line.is_footnote = laid_out.is_footnote;

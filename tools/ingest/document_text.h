@@ -38,7 +38,7 @@ struct PagedText {
 class DocumentText {
  public:
   // Appends a page. A page may come in several parts with the same number; numbers ascend.
-  void Add(const PdfPage& page);
+  void Add(PdfPage page);
   // Moves the text out; the object is then empty.
   PagedText Finish(uint64_t num_pages);
 

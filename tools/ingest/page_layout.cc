@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/ingest/line_markers.h"
 #include "tools/ingest/table_layout.h"
 #include "tools/ingest/visual_order.h"
 
@@ -293,10 +294,13 @@ class PageWriter {
 
 }  // namespace
 
-std::vector<LaidOutLine> LayOutPage(const PdfPage& page) {
-  if (!HasLettersFromRight(page)) return PageWriter(page).Write();
-  const PdfPage whole = WithWholeLines(page);
-  return PageWriter(whole).Write();
+std::vector<LaidOutLine> LayOutPage(PdfPage page) {
+  if (HasLettersFromRight(page)) {
+    page = WithWholeLines(page);
+  } else {
+    JoinMarkers(page);
+  }
+  return PageWriter(page).Write();
 }
 
 }  // namespace lectern::tools

@@ -39,7 +39,7 @@ struct LaidOutLine {
 //   every line of its own            55               55 of 91
 //   lines joined as above            71               75
 //   before it was typeset            73               77
-std::vector<LaidOutLine> LayOutPage(const PdfPage& page);
+std::vector<LaidOutLine> LayOutPage(PdfPage page);
 
 }  // namespace lectern::tools
 

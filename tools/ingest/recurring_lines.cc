@@ -119,8 +119,11 @@ RowHashes HashesOf(std::string_view text, uint64_t page) {
   for (size_t i = 0; i < text.size();) {
     const auto number = NumberAt(text, i);
     if (number) {
-      const size_t at = std::min(num_numbers++, distances.size() - 1);
-      distances[at] = HashWithDistance(text, *number, page);
+      if (num_numbers == distances.size()) {  // the fourth one goes
+        std::rotate(distances.begin() + 3, distances.begin() + 4, distances.end());
+        --num_numbers;
+      }
+      distances[num_numbers++] = HashWithDistance(text, *number, page);
       hashes.is_number = number->begin == 0 && number->end == text.size();
     }
     i = number ? number->end : i + 1;

@@ -18,12 +18,12 @@ struct RecurringLine {
 };
 
 // Hashes by which a line recurs: of its whole text, and with one of its numbers (the first three and
-// the last) replaced by its distance to the page's number, so that only a number that counts with
+// the last three) replaced by its distance to the page's number, so that only a number that counts with
 // the pages ("Chapter 2: The Repository 9") is no difference. Numbers are decimal, or Roman as words
 // of their own in small letters. 0: the line has no such number.
 struct RowHashes {
   uint64_t whole = 0;
-  std::array<uint64_t, 4> with_distance = {};
+  std::array<uint64_t, 6> with_distance = {};
   bool is_number = false;  // it is a number alone
 };
 RowHashes HashesOf(std::string_view text, uint64_t page);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "tools/ingest/line_markers.h"
+
 namespace lectern::tools {
 namespace {
 
@@ -35,21 +37,6 @@ struct Column {
                : total_width / (width * static_cast<double>(num_filled));
   }
 };
-
-bool IsListMarker(std::string_view text) {
-  constexpr std::string_view kBullets[] = {"•", "–", "—", "-", "*", "◦", "▪", "·", "∙", "►", "➢", "o",
-                                           "", "‣", "■", "□", "●", "○"};
-  for (const std::string_view bullet : kBullets) {
-    if (text == bullet) return true;
-  }
-  const bool is_closed = text.ends_with('.') || text.ends_with(')') || text.ends_with(']');
-  if (!is_closed || text.size() > 6) return false;
-  text.remove_suffix(1);
-  if (text.starts_with('(') || text.starts_with('[')) text.remove_prefix(1);
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return IsDigit(c) || IsAsciiLetter(c) || c == '.';
-  });
-}
 
 bool IsEquationNumber(std::string_view text) {
   return text.size() >= 3 && text.starts_with('(') && text.ends_with(')') &&

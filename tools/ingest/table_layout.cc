@@ -15,6 +15,7 @@ constexpr size_t kMaxWords = size_t{1} << 16;
 // In heights of a line, which are about 1.2 times the font's size.
 constexpr double kCellGap = 0.75;       // at least: between words of different cells
 constexpr double kMinStrip = 0.5;       // at least: an empty strip between columns, over all rows
+constexpr double kMinSpace = 0.15;      // at least: a space between words that parts two columns
 constexpr double kSameRow = 0.3;        // overlap of two lines that stand beside each other
 constexpr double kMaxRowGap = 2.2;      // at most: between two rows of a table
 constexpr double kTight = 0.8;          // at most: between the lines of one cell
@@ -86,26 +87,43 @@ bool CrossesAll(const VisualRow& row, const std::vector<Strip>& strips) {
          });
 }
 
+// Whether spaces between words stand in all strips: a cell so long that it nearly reaches the next.
+bool HasSpaceInStrips(const PdfPage& page, const VisualRow& row, const std::vector<Strip>& strips) {
+  std::vector<WordRun> words;
+  for (const WordRun& run : row.runs) {
+    for (size_t i = run.first; i < run.first + run.num_words; ++i) {
+      words.push_back({run.line, i, 1, page.lines[run.line].words[i].box});
+    }
+  }
+  std::sort(words.begin(), words.end(),
+            [](const WordRun& a, const WordRun& b) { return a.box.x_min < b.box.x_min; });
+  return IntersectStrips(strips, FreeStrips(words), kMinSpace * row.height).size() == strips.size();
+}
+
 // Returns the strips that stay empty when `row` joins; nothing: it does not belong to the table.
-std::optional<std::vector<Strip>> Join(const Region& region, const VisualRow& last,
-                                       const VisualRow& row, size_t num_full_rows) {
+std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region,
+                                       const VisualRow& last, const VisualRow& row,
+                                       size_t num_full_rows) {
   const double height = std::max(last.height, row.height);
   if (row.box.y_min - last.box.y_max > kMaxRowGap * height) return std::nullopt;
   if (CrossesAll(row, region.strips)) return std::nullopt;
   auto strips = IntersectStrips(region.strips, FreeStrips(row.runs), kMinStrip * row.height);
   const bool loses = strips.size() < region.strips.size();
+  if (loses && row.runs.size() > 1 && HasSpaceInStrips(page, row, region.strips)) {
+    return region.strips;
+  }
   if (strips.empty() || (loses && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
     return std::nullopt;
   }
   return strips;
 }
 
-Region GrowRegion(const std::vector<VisualRow>& rows, size_t begin) {
+Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
   Region region{begin, begin + 1, StripsOf(rows[begin].runs, kCellGap * rows[begin].height)};
   size_t num_full_rows = 1;
   while (region.end < std::min(rows.size(), begin + kMaxRows)) {
     const VisualRow& row = rows[region.end];
-    auto strips = Join(region, rows[region.end - 1], row, num_full_rows);
+    auto strips = Join(page, region, rows[region.end - 1], row, num_full_rows);
     if (!strips) break;
     region.strips = std::move(*strips);
     num_full_rows += row.runs.size() > 1;
@@ -114,13 +132,33 @@ Region GrowRegion(const std::vector<VisualRow>& rows, size_t begin) {
   return region;
 }
 
+// Appends the words of a run to the cells of their columns.
+void AppendByColumn(const PdfPage& page, const WordRun& run, const std::vector<Strip>& strips,
+                    std::vector<TableCell>& cells) {
+  WordRun part{run.line, run.first, 0, {}};
+  size_t part_column = 0;
+  for (size_t i = run.first; i < run.first + run.num_words; ++i) {
+    const PdfBox& box = page.lines[run.line].words[i].box;
+    const size_t column = ColumnOf(box, strips);
+    if (part.num_words > 0 && column != part_column) {
+      cells[part_column].push_back(part);
+      part = {run.line, i, 0, {}};
+    }
+    if (part.num_words == 0) part.box = box;
+    part_column = column;
+    part.box.Cover(box);
+    ++part.num_words;
+  }
+  cells[part_column].push_back(part);
+}
+
 // The cells of visual rows, one row each.
-std::vector<std::vector<TableCell>> CellsOf(std::span<const VisualRow> rows,
+std::vector<std::vector<TableCell>> CellsOf(const PdfPage& page, std::span<const VisualRow> rows,
                                             const std::vector<Strip>& strips) {
   std::vector<std::vector<TableCell>> cells;
   for (const VisualRow& row : rows) {
     auto& columns = cells.emplace_back(strips.size() + 1);
-    for (const WordRun& run : row.runs) columns[ColumnOf(run.box, strips)].push_back(run);
+    for (const WordRun& run : row.runs) AppendByColumn(page, run, strips, columns);
     for (TableCell& cell : columns) {
       std::stable_sort(cell.begin(), cell.end(), [](const WordRun& a, const WordRun& b) {
         return a.box.y_max <= b.box.y_min;
@@ -243,14 +281,14 @@ void AppendTables(const PdfPage& page, const std::vector<VisualRow>& rows,
       ++begin;
       continue;
     }
-    const Region region = GrowRegion(rows, begin);
+    const Region region = GrowRegion(page, rows, begin);
     size_t end = begin;
     while (end < region.end && is_leader[end] == 0) ++end;
     while (end > begin && rows[end - 1].runs.size() < 2 &&
            ColumnOf(rows[end - 1].runs.front().box, region.strips) == 0) {
       --end;
     }
-    auto cells = CellsOf(std::span(rows).subspan(begin, end - begin), region.strips);
+    auto cells = CellsOf(page, std::span(rows).subspan(begin, end - begin), region.strips);
     signs.has_row_gaps = RowGap(cells) != std::numeric_limits<double>::infinity();
     if (!cells.empty() && !region.strips.empty() && IsTable(page, cells, signs)) {
       tables.push_back({JoinLines(page, std::move(cells))});
