@@ -14,7 +14,9 @@ namespace {
 constexpr size_t kMarginRows = 3;      // at the head and at the foot of a page
 constexpr size_t kMaxMarginRows = size_t{1} << 20;  // of a document, to bound the memory
 constexpr size_t kMaxRecurring = 100;  // of PagedText
-constexpr float kHeadHeight = 1.2F;    // of a running head, in heights of the text, at most
+// In heights of the text, at most: of a running head, and of one that is on most pages.
+constexpr float kHeadHeight = 1.2F;
+constexpr float kLargeHead = 2.0F;
 constexpr float kLargeHeight = 1.6F;   // of a watermark, at least
 constexpr float kSameHeight = 0.1F;    // of the lines of a paragraph, relative
 constexpr size_t kMinCharacters = 20;  // below them a page is not called garbage
@@ -160,8 +162,9 @@ void DocumentText::LeaveOutRecurring(PagedText& paged) {
   std::vector<LinePlace> places;
   for (size_t i = 0; i < rows_.size(); ++i) {
     const MarginRow& row = rows_[i];
-    if (row.height > kHeadHeight * height) continue;
-    LinePlace place{row.hashes.whole, row.page, 0, row.y, i, false, row.is_outermost};
+    if (row.height > kLargeHead * height) continue;
+    const bool is_likely = row.is_outermost && row.height <= kHeadHeight * height;
+    LinePlace place{row.hashes.whole, row.page, 0, row.y, i, false, is_likely};
     if (!row.hashes.is_number) places.push_back(place);
     place.is_number = row.hashes.is_number;
     for (const uint64_t hash : row.hashes.with_distance) {
@@ -188,7 +191,7 @@ void DocumentText::LeaveOutRecurring(PagedText& paged) {
 void DocumentText::LeaveOut(const std::vector<LinePlace>& places,
                             const std::vector<std::vector<size_t>>& lines_of_rows, bool same_x,
                             PagedText& paged) {
-  const auto groups = FindRecurring(places, same_x);
+  const auto groups = FindRecurring(places, paged.num_pages, same_x);
   std::vector<uint8_t> is_left_out(lines_.size());
   for (const auto& group : groups) {
     for (const size_t i : group) {

@@ -1,6 +1,7 @@
 #include "tools/ingest/page_layout.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -205,14 +206,27 @@ class PageWriter {
     for (const PdfWord& word : words) out.box.Cover(word.box);
     out.is_footnote = is_footnote_[line.block];
     out.before = next_;
+    const bool begins_item = BeginsItem(words.front().text);
     if (next_ == LineBreak::kLine) {
-      out.before = BreakBefore(words);
+      out.before = begins_item ? LineBreak::kLine : BreakBefore(words);
       lines_.back().is_full = out.before == LineBreak::kWrap;
     }
     line_box_ = num_words == line.words.size() ? line.box : out.box;
     out.is_full = !Fits(kWordWidth * out.box.Height());
     next_ = LineBreak::kLine;
     lines_.push_back(std::move(out));
+  }
+
+  // Whether a line begins an item of a list: with a bullet, or with the number behind that of the
+  // item before. Other numbers may begin a line of prose.
+  bool BeginsItem(std::string_view word) {
+    if (!IsListMarker(word)) return false;
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc()) return static_cast<uint8_t>(word[0]) >= 0x80;  // "(a)" may be prose
+    const bool is_next = number == 1 || number == item_number_ + 1;
+    if (is_next || next_ != LineBreak::kLine) item_number_ = number;
+    return is_next;
   }
 
   // How much room the last line left in the block that it belongs to.
@@ -245,6 +259,8 @@ class PageWriter {
       }
     }
     const bool is_right_to_left = counts.IsRightToLeft();
+    next_ = LineBreak::kParagraph;
+    if (tables_[index].is_by_column) return WriteByColumn(tables_[index], is_right_to_left);
     LineBreak next = LineBreak::kParagraph;
     for (auto row : tables_[index].rows) {
       if (is_right_to_left) std::reverse(row.begin(), row.end());
@@ -255,7 +271,19 @@ class PageWriter {
       }
       next = LineBreak::kLine;
     }
-    next_ = LineBreak::kParagraph;
+  }
+
+  void WriteByColumn(const PdfTable& table, bool is_right_to_left) {
+    const size_t num_columns = table.rows.front().size();
+    for (size_t i = 0; i < num_columns; ++i) {
+      LineBreak next = LineBreak::kParagraph;
+      for (const auto& row : table.rows) {
+        const TableCell& cell = row[is_right_to_left ? num_columns - 1 - i : i];
+        if (cell.empty()) continue;
+        WriteCell(cell, next, is_right_to_left);
+        next = LineBreak::kLine;
+      }
+    }
   }
 
   void WriteCell(const TableCell& cell, LineBreak before, bool is_right_to_left) {
@@ -290,6 +318,7 @@ class PageWriter {
   PdfBox block_;  // with the blocks that it continues
   LineBreak next_ = LineBreak::kParagraph;
   PdfBox line_box_;  // of its last line
+  uint32_t item_number_ = 0;  // of the last item of a list, also of another block
 };
 
 }  // namespace

@@ -15,8 +15,7 @@ namespace {
 
 constexpr size_t kMinPages = 3;
 constexpr double kMinShare = 0.35;
-constexpr size_t kMinInnerPages = 5;
-constexpr double kMinInnerShare = 0.6;
+constexpr double kMinShareOfAll = 0.6;
 constexpr uint64_t kMaxGap = 8;  // pages without the line, within one group
 constexpr float kSamePlace = 4;  // points
 constexpr size_t kMaxHead = 400;    // bytes of a line that are looked at
@@ -45,30 +44,33 @@ uint64_t Add(uint64_t hash, char c) {  // FNV-1a
 }
 
 // Whether a stretch of places, ascending by page, is on enough pages.
-bool Recurs(const std::vector<LinePlace>& places, std::span<const size_t> stretch) {
+bool Recurs(const std::vector<LinePlace>& places, std::span<const size_t> stretch,
+            uint64_t num_pages_of_all) {
   size_t num_pages = 0;
   for (size_t i = 0; i < stretch.size(); ++i) {
     num_pages += i == 0 || places[stretch[i]].page != places[stretch[i - 1]].page;
   }
   const uint64_t range = places[stretch.back()].page - places[stretch.front()].page + 1;
-  const bool is_outermost = std::all_of(stretch.begin(), stretch.end(),
-                                        [&](size_t i) { return places[i].is_outermost; });
-  const double share = static_cast<double>(num_pages) / static_cast<double>(range);
-  if (!is_outermost) return num_pages >= kMinInnerPages && share >= kMinInnerShare;
-  return num_pages >= kMinPages && (places[stretch.front()].is_number || share >= kMinShare);
+  const bool is_likely = std::all_of(stretch.begin(), stretch.end(),
+                                     [&](size_t i) { return places[i].is_likely; });
+  const double share =
+      static_cast<double>(num_pages) / static_cast<double>(is_likely ? range : num_pages_of_all);
+  if (num_pages < kMinPages) return false;
+  if (!is_likely) return share >= kMinShareOfAll;
+  return (places[stretch.front()].is_number || share >= kMinShare);
 }
 
 // Appends the parts of a group, ascending by page, that recur: a running head of one chapter may
 // stand once more, far away. Page numbers may: on the first pages of chapters alone.
 void AppendStretches(const std::vector<LinePlace>& places, const std::vector<size_t>& group,
-                     std::vector<std::vector<size_t>>& groups) {
+                     uint64_t num_pages, std::vector<std::vector<size_t>>& groups) {
   for (size_t begin = 0, end = 0; begin < group.size(); begin = end) {
     for (end = begin + 1; end < group.size(); ++end) {
       const LinePlace &last = places[group[end - 1]], &place = places[group[end]];
       if (!place.is_number && place.page - last.page > kMaxGap) break;
     }
     const auto stretch = std::span(group).subspan(begin, end - begin);
-    if (Recurs(places, stretch)) groups.emplace_back(stretch.begin(), stretch.end());
+    if (Recurs(places, stretch, num_pages)) groups.emplace_back(stretch.begin(), stretch.end());
   }
 }
 
@@ -131,7 +133,8 @@ RowHashes HashesOf(std::string_view text, uint64_t page) {
   return hashes;
 }
 
-std::vector<std::vector<size_t>> FindRecurring(const std::vector<LinePlace>& places, bool same_x) {
+std::vector<std::vector<size_t>> FindRecurring(const std::vector<LinePlace>& places,
+                                               uint64_t num_pages, bool same_x) {
   std::vector<size_t> order(places.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -154,7 +157,7 @@ std::vector<std::vector<size_t>> FindRecurring(const std::vector<LinePlace>& pla
     std::sort(group.begin(), group.end(), [&](size_t a, size_t b) {
       return std::pair(places[a].page, a) < std::pair(places[b].page, b);
     });
-    AppendStretches(places, group, groups);
+    AppendStretches(places, group, num_pages, groups);
   }
   return groups;
 }

@@ -35,18 +35,19 @@ struct LinePlace {
   float x = 0, y = 0;  // of its centre, in points
   size_t row = 0;      // the caller's index
   bool is_number = false;
-  // The page's first or last line. Others are part of a head only if they are on most pages:
-  // "Parameters" may begin the text of three pages by chance.
-  bool is_outermost = false;
+  // The page's first or last line, in letters like the text's. Others are part of a head only if they
+  // are on most pages: "Parameters" may begin the text of three pages by chance.
+  bool is_likely = false;
 };
 
 // Returns groups of the indices of `places` that recur: the same hash at the same height of the page
 // (within 4 points) on at least 3 pages, and on at least 35 of 100 pages from the first of them to
 // the last (a running head of even pages is on half of them), without 8 pages between two of them.
-// Page numbers may be rarer; lines that are not outermost must be on 5 pages and 60 of 100. If
-// `same_x` they must also have the same x. Each group ascends by page. Time: that of sorting. Any
-// thread.
-std::vector<std::vector<size_t>> FindRecurring(const std::vector<LinePlace>& places, bool same_x);
+// Page numbers may be rarer; lines that are not likely must be on 60 of 100 of the `num_pages` pages
+// of the document. If `same_x` they must also have the same x. Each group ascends by page. Time: that
+// of sorting. Any thread.
+std::vector<std::vector<size_t>> FindRecurring(const std::vector<LinePlace>& places,
+                                               uint64_t num_pages, bool same_x);
 
 }  // namespace lectern::tools
 

@@ -11,6 +11,7 @@ namespace lectern::tools {
 namespace {
 
 constexpr double kLevel = 0.15;  // of the height: texts with one baseline, at most
+constexpr size_t kMaxAddress = 7;  // lines of an address
 constexpr double kEdge = 1e9;  // beyond any page, in points
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -230,14 +231,10 @@ bool IsFilled(const Lines& lines) {
          5 * lines.num_cells >= 2 * lines.num_lines * lines.columns.size();
 }
 
-}  // namespace
-
-bool IsTable(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines,
-             const TableSigns& signs) {
-  if (lines.empty()) return false;
-  const Lines all = Measure(page, lines);
+// Whether lines are a table as far as their columns alone tell.
+bool IsTable(const Lines& all, const TableSigns& signs) {
   const std::vector<Column>& columns = all.columns;
-  const Column &first = columns.front(), &last = columns.back();
+  const Column& last = columns.back();
   if (!IsFilled(all) || all.num_leaders * 4 >= all.num_lines) return false;
   if (all.num_code * 3 >= all.num_cells || 10 * all.num_level < 7 * all.num_simple) return false;
   if (signs.is_among_leaders && last.num_numbers * 2 > last.num_filled) return false;
@@ -245,12 +242,24 @@ bool IsTable(const PdfPage& page, const std::vector<std::vector<TableCell>>& lin
     return IsProse(column, all.num_lines);
   });
   if (num_prose >= 2 && !signs.has_row_gaps) return false;
-  if (last.num_equations * 2 > last.num_filled) return false;
-  if (columns.size() > 2) return true;
-  if (first.num_markers * 2 > first.num_filled) return false;
+  return last.num_equations * 2 <= last.num_filled;
+}
+
+}  // namespace
+
+Arrangement Arrange(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines,
+                    const TableSigns& signs) {
+  if (lines.empty()) return Arrangement::kNone;
+  const Lines all = Measure(page, lines);
+  if (!IsTable(all, signs)) return Arrangement::kNone;
+  const Column &first = all.columns.front(), &last = all.columns.back();
+  if (all.columns.size() > 2) return Arrangement::kRows;
+  if (first.num_markers * 2 > first.num_filled) return Arrangement::kNone;
   const bool is_typed = last.num_numbers * 2 >= last.num_filled ||
                         first.num_numbers * 2 >= first.num_filled;
-  return is_typed || !IsMixed(first) || !IsMixed(last);
+  const bool are_addresses =
+      !is_typed && all.num_lines <= kMaxAddress && IsMixed(first) && IsMixed(last);
+  return are_addresses ? Arrangement::kColumns : Arrangement::kRows;
 }
 
 namespace {

@@ -46,10 +46,16 @@ struct TableSigns {
   bool is_among_leaders = false;  // the page has lines of a table of contents
 };
 
-// Whether these lines of cells are a table. `lines` has the same number of cells, at least two, in
-// each line.
-bool IsTable(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines,
-             const TableSigns& signs);
+enum class Arrangement {
+  kNone,     // lines of prose, of a list, of program text, by chance above each other
+  kRows,     // a table
+  kColumns,  // texts beside each other that are read one after the other: two addresses
+};
+
+// How lines of cells are to be read. `lines` has the same number of cells, at least two, in each
+// line.
+Arrangement Arrange(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines,
+                    const TableSigns& signs);
 
 // Returns the middle of the empty strip between two columns of prose that run down most of a page;
 // nothing: the page, given by the runs of each of its visual rows, has none.

@@ -1,6 +1,7 @@
 #include "tools/ingest/table_layout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <span>
@@ -13,12 +14,14 @@ namespace {
 
 constexpr size_t kMaxWords = size_t{1} << 16;
 // In heights of a line, which are about 1.2 times the font's size.
-constexpr double kCellGap = 0.75;       // at least: between words of different cells
-constexpr double kMinStrip = 0.5;       // at least: an empty strip between columns, over all rows
+constexpr double kCellGap = 0.5;        // at least: between words of different cells
+constexpr double kMinStrip = 0.3;       // at least: an empty strip between columns, over all rows
 constexpr double kMinSpace = 0.15;      // at least: a space between words that parts two columns
 constexpr double kSameRow = 0.3;        // overlap of two lines that stand beside each other
 constexpr double kMaxRowGap = 2.2;      // at most: between two rows of a table
 constexpr double kTight = 0.8;          // at most: between the lines of one cell
+constexpr double kSameEdge = 1;         // points: between the beginnings of a column's texts
+constexpr size_t kEdgeRows = 4;         // rows above in which a column's edge is looked for
 constexpr double kRotated = 3;          // a line this many times higher than wide is rotated
 constexpr size_t kMaxColumnDepth = 2;  // columns within columns: 4 at most
 constexpr size_t kMaxRows = 500;        // lines of a table on one page
@@ -100,34 +103,93 @@ bool HasSpaceInStrips(const PdfPage& page, const VisualRow& row, const std::vect
   return IntersectStrips(strips, FreeStrips(words), kMinSpace * row.height).size() == strips.size();
 }
 
+// The place where texts behind a strip begin, if they all begin at one place; else nothing.
+std::optional<double> LeftEdge(const PdfPage& page, std::span<const VisualRow> rows,
+                               const Strip& strip) {
+  std::optional<double> edge;
+  size_t num_rows = 0;
+  for (const VisualRow& row : rows) {
+    double first = std::numeric_limits<double>::infinity();
+    for (const WordRun& run : row.runs) {
+      for (size_t i = run.first; i < run.first + run.num_words; ++i) {
+        const double begin = page.lines[run.line].words[i].box.x_min;
+        if (begin >= strip.end - kSameEdge) first = std::min(first, begin);
+      }
+    }
+    if (first == std::numeric_limits<double>::infinity()) continue;
+    if (edge && std::abs(*edge - first) > kSameEdge) return std::nullopt;
+    edge = first;
+    ++num_rows;
+  }
+  return num_rows >= 2 ? edge : std::nullopt;
+}
+
+// Whether a word of the row begins at the left edge of each column but the first.
+bool BeginsAtEdges(const PdfPage& page, std::span<const VisualRow> above, const VisualRow& row,
+                   const std::vector<Strip>& strips) {
+  return std::all_of(strips.begin(), strips.end(), [&](const Strip& strip) {
+    const auto edge = LeftEdge(page, above, strip);
+    return edge && std::any_of(row.runs.begin(), row.runs.end(), [&](const WordRun& run) {
+             const auto& words = page.lines[run.line].words;
+             return std::any_of(words.begin() + static_cast<ptrdiff_t>(run.first),
+                                words.begin() + static_cast<ptrdiff_t>(run.first + run.num_words),
+                                [&](const PdfWord& word) {
+                                  return std::abs(word.box.x_min - *edge) <= kSameEdge;
+                                });
+           });
+  });
+}
+
 // Returns the strips that stay empty when `row` joins; nothing: it does not belong to the table.
 std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region,
-                                       const VisualRow& last, const VisualRow& row,
+                                       std::span<const VisualRow> above, const VisualRow& row,
                                        size_t num_full_rows) {
+  const VisualRow& last = above.back();
   const double height = std::max(last.height, row.height);
   if (row.box.y_min - last.box.y_max > kMaxRowGap * height) return std::nullopt;
-  if (CrossesAll(row, region.strips)) return std::nullopt;
+  const auto nearest = above.last(std::min(above.size(), kEdgeRows));
+  const auto keeps = [&] { return BeginsAtEdges(page, nearest, row, region.strips); };
+  if (CrossesAll(row, region.strips)) {
+    return keeps() ? std::optional(region.strips) : std::nullopt;
+  }
   auto strips = IntersectStrips(region.strips, FreeStrips(row.runs), kMinStrip * row.height);
   const bool loses = strips.size() < region.strips.size();
-  if (loses && row.runs.size() > 1 && HasSpaceInStrips(page, row, region.strips)) {
-    return region.strips;
-  }
+  const bool has_spaces =
+      loses && row.runs.size() > 1 && HasSpaceInStrips(page, row, region.strips);
+  if (has_spaces || (loses && keeps())) return region.strips;
   if (strips.empty() || (loses && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
     return std::nullopt;
   }
   return strips;
 }
 
-Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
+// The rows from `begin` on that share the strips of the first of them.
+Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
   Region region{begin, begin + 1, StripsOf(rows[begin].runs, kCellGap * rows[begin].height)};
   size_t num_full_rows = 1;
   while (region.end < std::min(rows.size(), begin + kMaxRows)) {
     const VisualRow& row = rows[region.end];
-    auto strips = Join(page, region, rows[region.end - 1], row, num_full_rows);
+    auto strips = Join(page, region, std::span(rows).subspan(begin, region.end - begin), row, num_full_rows);
     if (!strips) break;
     region.strips = std::move(*strips);
     num_full_rows += row.runs.size() > 1;
     ++region.end;
+  }
+  return region;
+}
+
+// The rows from `begin` on that are a table perhaps. The strips are those of its first row, or of the
+// second one if a head is set more tightly.
+Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
+  Region region = GrowFrom(page, rows, begin);
+  if (region.end < begin + 2 || rows[begin + 1].runs.size() <= rows[begin].runs.size()) {
+    return region;
+  }
+  Region below = GrowFrom(page, rows, begin + 1);
+  if (below.end >= region.end && below.strips.size() > region.strips.size() &&
+      HasSpaceInStrips(page, rows[begin], below.strips)) {
+    below.begin = begin;
+    return below;
   }
   return region;
 }
@@ -290,8 +352,13 @@ void AppendTables(const PdfPage& page, const std::vector<VisualRow>& rows,
     }
     auto cells = CellsOf(page, std::span(rows).subspan(begin, end - begin), region.strips);
     signs.has_row_gaps = RowGap(cells) != std::numeric_limits<double>::infinity();
-    if (!cells.empty() && !region.strips.empty() && IsTable(page, cells, signs)) {
-      tables.push_back({JoinLines(page, std::move(cells))});
+    const Arrangement arrangement =
+        cells.empty() || region.strips.empty() ? Arrangement::kNone : Arrange(page, cells, signs);
+    if (arrangement == Arrangement::kRows) {
+      tables.push_back({JoinLines(page, std::move(cells)), false});
+      begin = end;
+    } else if (arrangement == Arrangement::kColumns) {
+      tables.push_back({std::move(cells), true});
       begin = end;
     } else {
       num_looks += end - begin;

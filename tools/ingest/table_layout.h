@@ -22,10 +22,12 @@ using TableCell = std::vector<WordRun>;
 
 struct PdfTable {
   std::vector<std::vector<TableCell>> rows;  // from the top; cells from the left, as many in each row
+  // Its columns are read one after the other: addresses beside each other.
+  bool is_by_column = false;
 };
 
-// Returns the tables of a page, none of which share words. Columns of prose, lists, side-by-side
-// addresses, program text, formulas and tables of contents with dot leaders are none.
+// Returns the tables of a page, none of which share words. Columns of prose, lists, program
+// text, formulas and tables of contents with dot leaders are none.
 //
 // Time is proportional to the number of words, but for sorting; pages with more than 2^16 words are
 // not searched. Any thread.
