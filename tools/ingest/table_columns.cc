@@ -54,7 +54,7 @@ bool IsCodeOrFormula(std::string_view text) {
     return IsDigit(c) || IsAsciiLetter(c) || static_cast<uint8_t>(c) >= 0x80;
   });
   if (!has_word && text != "-" && text != "--") return true;
-  if (text.starts_with("# ")) return true;
+  if (text.starts_with("# ") || text.starts_with("$ ")) return true;
   return std::any_of(std::begin(kSigns), std::end(kSigns), [&](std::string_view sign) {
     return text.find(sign) != std::string_view::npos;
   });

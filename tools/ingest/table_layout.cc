@@ -14,8 +14,9 @@ namespace {
 
 constexpr size_t kMaxWords = size_t{1} << 16;
 // In heights of a line, which are about 1.2 times the font's size.
-constexpr double kCellGap = 0.5;        // at least: between words of different cells
+constexpr double kCellGap = 0.62;       // at least: between words of different cells
 constexpr double kMinStrip = 0.3;       // at least: an empty strip between columns, over all rows
+constexpr double kMonospacedGap = 1.7;  // likewise, in widths of a letter of program text
 constexpr double kMinSpace = 0.15;      // at least: a space between words that parts two columns
 constexpr double kSameRow = 0.3;        // overlap of two lines that stand beside each other
 constexpr double kMaxRowGap = 2.2;      // at most: between two rows of a table
@@ -36,13 +37,45 @@ struct VisualRow {
   double height = 0;  // of its highest run
 };
 
-void AppendRuns(const PdfPage& page, size_t index, std::vector<WordRun>& runs) {
+// The gap that parts cells, by block: wider for letters of one width (program text), whose spaces
+// are wide.
+std::vector<double> CellGaps(const PdfPage& page) {
+  struct Widths {
+    double min = std::numeric_limits<double>::infinity(), max = 0, height = 0;
+    size_t num_words = 0;
+  };
+  std::vector<Widths> blocks(page.blocks.size());
+  for (const PdfLine& line : page.lines) {
+    Widths& block = blocks[line.block];
+    block.height = std::max(block.height, line.box.Height());
+    for (const PdfWord& word : line.words) {
+      // Digits have one width in most fonts.
+      const bool has_letter = std::any_of(word.text.begin(), word.text.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+      });
+      if (word.text.size() < 3 || !has_letter) continue;
+      const double width = word.box.Width() / static_cast<double>(word.text.size());
+      block.min = std::min(block.min, width);
+      block.max = std::max(block.max, width);
+      ++block.num_words;
+    }
+  }
+  std::vector<double> gaps;
+  gaps.reserve(blocks.size());
+  for (const Widths& block : blocks) {
+    const bool is_monospaced = block.num_words >= 2 && block.max - block.min < 0.02 * block.max;
+    gaps.push_back(is_monospaced ? kMonospacedGap * block.max : kCellGap * block.height);
+  }
+  return gaps;
+}
+
+void AppendRuns(const PdfPage& page, size_t index, double cell_gap, std::vector<WordRun>& runs) {
   const PdfLine& line = page.lines[index];
   if (line.box.Height() > kRotated * line.box.Width() && line.words.front().text.size() > 3) return;
   WordRun run{index, 0, 0, line.words.front().box};
   for (size_t i = 0; i < line.words.size(); ++i) {
     const PdfWord& word = line.words[i];
-    if (i > 0 && word.box.x_min - run.box.x_max > kCellGap * line.box.Height()) {
+    if (i > 0 && word.box.x_min - run.box.x_max > cell_gap) {
       runs.push_back(run);
       run = {index, i, 0, word.box};
     }
@@ -163,12 +196,22 @@ std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region
   return strips;
 }
 
+// Whether row `next` stands apart from the rows before it as a running head or foot does: the first
+// or the last row of the page, with a wider gap than the rows beside it have.
+bool StandsApart(const std::vector<VisualRow>& rows, size_t next) {
+  const bool is_head = next == 1, is_foot = next + 1 == rows.size();
+  if (rows.size() < 4 || !(is_head || is_foot)) return false;
+  const auto gap = [&](size_t i) { return rows[i].box.y_min - rows[i - 1].box.y_max; };
+  return gap(next) > rows[next].height && gap(next) > 1.3 * gap(is_head ? next + 1 : next - 1);
+}
+
 // The rows from `begin` on that share the strips of the first of them.
 Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
   Region region{begin, begin + 1, StripsOf(rows[begin].runs, kCellGap * rows[begin].height)};
   size_t num_full_rows = 1;
   while (region.end < std::min(rows.size(), begin + kMaxRows)) {
     const VisualRow& row = rows[region.end];
+    if (StandsApart(rows, region.end)) break;
     auto strips = Join(page, region, std::span(rows).subspan(begin, region.end - begin), row, num_full_rows);
     if (!strips) break;
     region.strips = std::move(*strips);
@@ -388,7 +431,10 @@ std::vector<PdfTable> FindTables(const PdfPage& page) {
   std::vector<PdfTable> tables;
   if (page.num_words > kMaxWords) return tables;
   std::vector<WordRun> runs;
-  for (size_t i = 0; i < page.lines.size(); ++i) AppendRuns(page, i, runs);
+  const std::vector<double> cell_gaps = CellGaps(page);
+  for (size_t i = 0; i < page.lines.size(); ++i) {
+    AppendRuns(page, i, cell_gaps[page.lines[i].block], runs);
+  }
   AppendTablesByColumn(page, std::move(runs), 0, tables);
   return tables;
 }
