@@ -31,8 +31,9 @@ class HyphenJudge {
   // Counts the words of a line that Want asked for; a divided word at its end is none.
   void Count(std::string_view line);
   // Decides by the document: the form, joined or hyphenated, that it has more often elsewhere. If it
-  // has neither, by what the parts look like: digits, capitals and single letters keep the hyphen, a
-  // soft hyphen goes, English first parts that nearly always keep it ("self-", "well-") keep it.
+  // has neither, by its parts: digits, capitals and single letters keep the hyphen, and so do two
+  // parts that are words of the document, and English compounds ("self-contained"); a soft hyphen
+  // goes. All others are divided words.
   HyphenEnd Decide(std::string_view line, std::string_view next) const;
 
  private:
