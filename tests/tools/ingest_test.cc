@@ -106,12 +106,12 @@ TEST(BboxTextTest, LinesThatWereEndedOnPurposeStayLines) {
   EXPECT_EQ(text(Ending(140, Wide(40, "item")) + Ending(200, "") + Ending(190, Wide(20, "next"))),
             "item\nnext\n");
   EXPECT_EQ(text(Ending(200, Wide(90, "exam-")) + Ending(190, Wide(20, "ple"))), "example\n");
-  EXPECT_EQ(text(Ending(200, Wide(90, "1990-")) + Ending(190, Wide(20, "1995"))), "1990- 1995\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "1990-")) + Ending(190, Wide(20, "1995"))), "1990-1995\n");
   EXPECT_EQ(text(Ending(200, Wide(90, "-")) + Ending(190, Wide(20, "x"))), "- x\n");
-  EXPECT_EQ(text(Ending(200, Wide(90, "Ann-")) + Ending(190, Wide(20, "Ford"))), "Ann- Ford\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "Ann-")) + Ending(190, Wide(20, "Ford"))), "Ann-Ford\n");
   EXPECT_EQ(text(Ending(200, Wide(90, "für-")) + Ending(190, Wide(20, "ängstlich"))),
             "fürängstlich\n");
-  EXPECT_EQ(text(Ending(200, Wide(90, "{x}-")) + Ending(190, Wide(20, "y"))), "{x}- y\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "{x}-")) + Ending(190, Wide(20, "y"))), "{x}-y\n");
   // Numbers that are none say nothing.
   EXPECT_EQ(text("<line xMax=\"nan\">" + Wide(1, "a") +
                  "</line><line><word xMin=\"-inf\" "

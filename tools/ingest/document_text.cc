@@ -1,6 +1,7 @@
 #include "tools/ingest/document_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -17,6 +18,7 @@ constexpr size_t kMaxRecurring = 100;  // of PagedText
 // In heights of the text, at most: of a running head, and of one that is on most pages.
 constexpr float kHeadHeight = 1.2F;
 constexpr float kLargeHead = 2.0F;
+constexpr float kHeadStep = 3;         // between two lines of a running head, in heights, at most
 constexpr float kLargeHeight = 1.6F;   // of a watermark, at least
 constexpr float kSameHeight = 0.1F;    // of the lines of a paragraph, relative
 constexpr size_t kMinCharacters = 20;  // below them a page is not called garbage
@@ -187,11 +189,36 @@ void DocumentText::LeaveOutRecurring(PagedText& paged) {
   LeaveOut(large, large_lines, true, paged);
 }
 
+// Takes rows out of groups that have a row of the text, or much space, between them and the first or
+// last row of the page.
+void DocumentText::KeepInnerRows(const std::vector<LinePlace>& places,
+                                 std::vector<std::vector<size_t>>& groups) const {
+  std::vector<uint8_t> recurs(rows_.size()), is_margin(rows_.size());
+  for (const auto& group : groups) {
+    for (const size_t i : group) recurs[places[i].row] = 1;
+  }
+  const auto is_edge = [&](size_t i, size_t outer) {
+    if (outer >= rows_.size() || rows_[outer].page != rows_[i].page) return true;
+    return is_margin[outer] == 1 &&
+           std::abs(rows_[outer].y - rows_[i].y) <= kHeadStep * rows_[i].height;
+  };
+  for (size_t i = 0; i < rows_.size(); ++i) is_margin[i] = recurs[i] != 0 && is_edge(i, i - 1);
+  const std::vector<uint8_t> is_head = is_margin;
+  std::fill(is_margin.begin(), is_margin.end(), uint8_t{0});
+  for (size_t i = rows_.size(); i-- > 0;) is_margin[i] = recurs[i] != 0 && is_edge(i, i + 1);
+  for (auto& group : groups) {
+    std::erase_if(group, [&](size_t i) {
+      return is_head[places[i].row] == 0 && is_margin[places[i].row] == 0;
+    });
+  }
+}
+
 // Marks lines that recur. If more than half of the pages had no other text, they are the text.
 void DocumentText::LeaveOut(const std::vector<LinePlace>& places,
                             const std::vector<std::vector<size_t>>& lines_of_rows, bool same_x,
                             PagedText& paged) {
-  const auto groups = FindRecurring(places, paged.num_pages, same_x);
+  auto groups = FindRecurring(places, paged.num_pages, same_x);
+  if (!same_x) KeepInnerRows(places, groups);
   std::vector<uint8_t> is_left_out(lines_.size());
   for (const auto& group : groups) {
     for (const size_t i : group) {

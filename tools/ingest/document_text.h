@@ -70,6 +70,8 @@ class DocumentText {
   void LeaveOut(const std::vector<LinePlace>& places,
                 const std::vector<std::vector<size_t>>& lines_of_rows, bool same_x,
                 PagedText& paged);
+  void KeepInnerRows(const std::vector<LinePlace>& places,
+                     std::vector<std::vector<size_t>>& groups) const;
   bool KeepsPages(const std::vector<uint8_t>& is_left_out) const;
   bool IsOneParagraph(const Line& line, const Line& next, std::string_view text,
                       std::string_view next_text) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/model/tokenizer/compose.h"
 #include "tools/ingest/characters.h"
 
 namespace lectern::tools {
@@ -70,11 +71,9 @@ void AppendPlainLetters(uint32_t character, std::vector<uint32_t>& out) {
       static_cast<utf8proc_int32_t>(character), mapped, kMaxMapped,
       static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT), &boundary);
   if (count <= 0 || count > kMaxMapped) return out.push_back(character);
-  const auto composed = utf8proc_normalize_utf32(
-      mapped, count, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
   // A form of a mark alone begins with a space to stand on; the letter before it carries the mark.
-  const bool is_mark = composed > 1 && mapped[0] == ' ' && character >= 0xFB50;
-  for (int i = is_mark ? 1 : 0; i < composed; ++i) out.push_back(static_cast<uint32_t>(mapped[i]));
+  const bool is_mark = count > 1 && mapped[0] == ' ' && character >= 0xFB50;
+  for (int i = is_mark ? 1 : 0; i < count; ++i) out.push_back(static_cast<uint32_t>(mapped[i]));
 }
 
 std::string PlainLetters(const std::vector<uint32_t>& characters) {
@@ -84,7 +83,8 @@ std::string PlainLetters(const std::vector<uint32_t>& characters) {
   std::string text;
   text.reserve(plain.size());
   for (const uint32_t character : plain) AppendUtf8(character, text);
-  return text;
+  // Orders marks, and joins those to letters that have a character with the mark (a kana's).
+  return std::string(ComposedText(text).text());
 }
 
 }  // namespace lectern::tools

@@ -20,7 +20,8 @@ std::vector<uint32_t> CodePoints(std::string_view text);
 // full-width punctuation mean something. `out` gets characters in logical order. Any thread.
 void AppendPlainLetters(uint32_t character, std::vector<uint32_t>& out);
 
-// The same for a whole text in logical order, encoded as UTF-8. Any thread.
+// The same for a whole text in logical order, in Unicode's form NFC, encoded as UTF-8. Code points
+// are valid. Any thread.
 std::string PlainLetters(const std::vector<uint32_t>& characters);
 
 }  // namespace lectern::tools
