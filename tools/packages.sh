@@ -7,6 +7,7 @@ product_packages=(
   libcli11-dev          # command lines
   libcpp-httplib-dev    # asks a server whether it is ready
   libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
+  libfribidi-dev        # right-to-left text of PDFs
   libgumbo-dev          # HTML
   libhwy-dev            # SIMD
   libopenblas-serial-dev  # BLAS and LAPACK; the one with threads starts them with the process
@@ -14,7 +15,7 @@ product_packages=(
   libsentencepiece-dev  # tokenizer
   libsqlite3-dev        # catalog
   libssl-dev            # SHA-256
-  libutf8proc-dev       # NFC
+  libutf8proc-dev       # NFC, ligatures
   nlohmann-json3-dev
   poppler-utils)        # pdftotext, run as a process of its own
 # shellcheck disable=SC2034

@@ -24,7 +24,8 @@ def words(text):
 
 
 def run(*command):
-    return subprocess.run(command, capture_output=True, check=False).stdout.decode("utf-8", "replace")
+    output = subprocess.run(command, capture_output=True, check=False).stdout
+    return output.decode("utf-8", "replace")
 
 
 def pymupdf_text(path):
@@ -53,7 +54,9 @@ def compare(reference, other):
 
 
 def cell(result):
-    return "      –      " if result is None else "%5.1f%% %5.1f%%" % (100 * result[0], 100 * result[1])
+    if result is None:
+        return "      –      "
+    return "%5.1f%% %5.1f%%" % (100 * result[0], 100 * result[1])
 
 
 def main():
@@ -61,11 +64,14 @@ def main():
     print("error rate and order: %-22s %8s %-14s %-14s %-14s" %
           ("", "words", "ours", "pdftotext", "PyMuPDF"))
     for path in sorted(folder.glob("*.pdf")):
-        texts = {"ours": words(run(program, str(path))), "pdftotext": words(run("pdftotext", str(path), "-"))}
+        texts = {"ours": words(run(program, str(path))),
+                 "pdftotext": words(run("pdftotext", str(path), "-"))}
         mupdf = pymupdf_text(path)
         texts["PyMuPDF"] = None if mupdf is None else words(mupdf)
         source = path.with_suffix(".txt")
-        reference = words(source.read_text()) if source.exists() else texts["PyMuPDF"] or texts["pdftotext"]
+        reference = texts["PyMuPDF"] or texts["pdftotext"]
+        if source.exists():
+            reference = words(source.read_text())
         cells = [cell(None if text is None or (text is reference) else compare(reference, text))
                  for text in texts.values()]
         print("%-44s %8d %s" % (path.stem[:44], len(reference), "  ".join(cells)), flush=True)

@@ -59,9 +59,7 @@ class PageText {
                "</word></line></block></flow>";
     return *this;
   }
-  std::string Xml() const {
-    return "<page width=\"600\" height=\"800\">" + blocks_ + "</page>";
-  }
+  std::string Xml() const { return "<page width=\"600\" height=\"800\">" + blocks_ + "</page>"; }
   std::string Text() const { return Parse("<doc>" + Xml() + "</doc>").text; }
 
  private:
@@ -76,9 +74,10 @@ class PageText {
 
 TEST(PdfLayoutTest, HebrewIsInTheOrderInWhichItIsTyped) {
   const std::string text = FromFile("hebrew.xml").text;
-  EXPECT_NE(text.find("הגרסה של Windows 10 נבדקה [ראו פרק 4] על ידי דן כהן; בין השנים 2019-2020 נמכרו"
-                      " 12,345 עותקים ו-50% הוחזרו."),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("הגרסה של Windows 10 נבדקה [ראו פרק 4] על ידי דן כהן; בין השנים 2019-2020 נמכרו"
+                " 12,345 עותקים ו-50% הוחזרו."),
+      std::string::npos)
       << text;
   // Vowel points go to their letters; in one word of nine (הַשָּׁמַיִם) pdftotext has lost their places.
   EXPECT_NE(text.find("בְּרֵאשִׁית בָּרָא אֱלֹהִים אֵת"), std::string::npos) << text;
@@ -88,7 +87,8 @@ TEST(PdfLayoutTest, HebrewIsInTheOrderInWhichItIsTyped) {
 TEST(PdfLayoutTest, ArabicAndPersianOfSingleLettersAreWords) {
   const std::string text = FromFile("arabic.xml").text;
   for (const std::string part :
-       {"السلام عليكم. الأولاد يلعبون في الحديقة (الكبيرة) منذ عام 2019 مع لاعب من فريق Real Madrid "
+       {"السلام عليكم. الأولاد يلعبون في الحديقة (الكبيرة) منذ عام 2019 مع لاعب من فريق Real "
+        "Madrid "
         "الإسباني.",
         "لا إله إلا الله. هذا الإصدار 3.5 من برنامج LibreOffice يعمل على Windows 10 بين 2019-2020 "
         "ونسبة 50% من العمال.",
@@ -184,8 +184,9 @@ TEST(PdfLayoutTest, CellsOfSeveralLinesAreOne) {
 
 TEST(PdfLayoutTest, AddressesAndProseBesideEachOtherAreNoTable) {
   const std::string addresses = FromFile("addresses.xml").text;
-  EXPECT_TRUE(addresses.starts_with("Jane Doe\n12 Main Street\nOsk 4711\nVarnland\n\n"
-                                    "Acme Corporation\nBox 45\nLund 1200\nVarnland\n"))
+  EXPECT_TRUE(
+      addresses.starts_with("Jane Doe\n12 Main Street\nOsk 4711\nVarnland\n\n"
+                            "Acme Corporation\nBox 45\nLund 1200\nVarnland\n"))
       << addresses;
   const std::vector<std::string> left = {"The river rises in the hills north of",
                                          "Varn and flows for ninety miles until",
@@ -193,10 +194,11 @@ TEST(PdfLayoutTest, AddressesAndProseBesideEachOtherAreNoTable) {
                                  right = {"Its valley was settled early and many",
                                           "bridges were built of oak by monks in",
                                           "the years before the great canal came"};
-  EXPECT_EQ(PageText().Block(50, 50, left).Block(310, 50, right).Text(),
-            "The river rises in the hills north of Varn and flows for ninety miles until it reaches "
-            "the sea beside the harbour\n\nIts valley was settled early and many bridges were built "
-            "of oak by monks in the years before the great canal came\n");
+  EXPECT_EQ(
+      PageText().Block(50, 50, left).Block(310, 50, right).Text(),
+      "The river rises in the hills north of Varn and flows for ninety miles until it reaches "
+      "the sea beside the harbour\n\nIts valley was settled early and many bridges were built "
+      "of oak by monks in the years before the great canal came\n");
 }
 
 TEST(PdfLayoutTest, ListsAndContentsAreNoTables) {
@@ -207,7 +209,8 @@ TEST(PdfLayoutTest, ListsAndContentsAreNoTables) {
   EXPECT_EQ(list.find('|'), std::string::npos) << list;
   const std::string contents =
       PageText()
-          .Block(50, 50, {"1 Rivers . . . . . . . .", "2 Hills . . . . . . . .", "3 Sea . . . . . . ."})
+          .Block(50, 50,
+                 {"1 Rivers . . . . . . . .", "2 Hills . . . . . . . .", "3 Sea . . . . . . ."})
           .Block(400, 50, {"5", "9", "12"})
           .Text();
   EXPECT_EQ(contents.find('|'), std::string::npos) << contents;
@@ -225,13 +228,16 @@ TEST(PdfLayoutTest, ASectionsNumberStandsBeforeItsTitle) {
 // --- footnotes, heads, pages --------------------------------------------------------------------
 
 TEST(PdfLayoutTest, FootnotesComeAfterThePagesText) {
-  EXPECT_EQ(PageText()
-                .Block(50, 600, {"The left column ends here and goes", "on at the top of the right hand side"})
-                .Block(50, 750, {"1 A note about the column."}, 7)
-                .Block(310, 50, {"column, which has a few more lines", "of text in it than one."})
-                .Text(),
-            "The left column ends here and goes on at the top of the right hand side column, which has a few "
-            "more lines of text in it than one.\n\n1 A note about the column.\n");
+  EXPECT_EQ(
+      PageText()
+          .Block(50, 600,
+                 {"The left column ends here and goes", "on at the top of the right hand side"})
+          .Block(50, 750, {"1 A note about the column."}, 7)
+          .Block(310, 50, {"column, which has a few more lines", "of text in it than one."})
+          .Text(),
+      "The left column ends here and goes on at the top of the right hand side column, which has a "
+      "few "
+      "more lines of text in it than one.\n\n1 A note about the column.\n");
 }
 
 std::string Pages(size_t num_pages, const std::string& head, bool has_numbers) {
@@ -253,8 +259,9 @@ TEST(PdfLayoutTest, RunningHeadsAndPageNumbersAreKeptApart) {
   EXPECT_EQ(paged.text.find("The Valley"), std::string::npos);
   EXPECT_EQ(paged.text.find("42"), std::string::npos);
   ASSERT_EQ(paged.recurring.size(), 2u);
-  const auto head = std::find_if(paged.recurring.begin(), paged.recurring.end(),
-                                 [](const RecurringLine& line) { return line.text == "The Valley"; });
+  const auto head =
+      std::find_if(paged.recurring.begin(), paged.recurring.end(),
+                   [](const RecurringLine& line) { return line.text == "The Valley"; });
   ASSERT_NE(head, paged.recurring.end());
   EXPECT_EQ(head->num_pages, 4u);
   ASSERT_EQ(paged.pages.size(), 4u);
@@ -301,9 +308,8 @@ TEST(PdfLayoutTest, PagesWithoutReadableTextAreNamed) {
   for (int i = 0; i < 30; ++i) garbage += "\uE123";
   const std::string text = PageText().Block(50, 100, {"Some text of the page."}).Xml();
   const std::string empty = "<page></page>";
-  const PagedText paged =
-      Parse("<doc>" + text + empty + empty + empty + text +
-            PageText().Block(50, 100, {garbage}).Xml() + empty + "</doc>");
+  const PagedText paged = Parse("<doc>" + text + empty + empty + empty + text +
+                                PageText().Block(50, 100, {garbage}).Xml() + empty + "</doc>");
   EXPECT_EQ(paged.pages_without_text, (std::vector<uint64_t>{2, 3, 4, 7}));
   EXPECT_EQ(paged.unmapped_pages, (std::vector<uint64_t>{6}));
   const std::string note = NoteOf(paged);

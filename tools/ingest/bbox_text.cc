@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMaxToken = size_t{1} << 20;  // bytes of a tag, of a word, of what is before <doc>
 constexpr uint64_t kMaxPages = uint64_t{1} << 24;
 constexpr size_t kMaxPageWords = size_t{1} << 17;  // laid out at once
-constexpr double kMaxPlace = 1e6;  // points; pages have at most 14,400
+constexpr double kMaxPlace = 1e6;                  // points; pages have at most 14,400
 constexpr uint32_t kByteOrderMarkCharacter = 0xFEFF;
 constexpr std::string_view kDocumentTag = "<doc>";
 // Names of the elements, by Level; kBefore has none, and kAfter is never looked up.
@@ -187,7 +187,7 @@ void BboxText::EndLine() {
 }
 
 void BboxText::EndPage() {
-  // What follows in the same block, when a page is laid out in parts, still has its place.
+  // When a page is laid out in parts, the rest of the same block still has its place.
   PdfPage rest;
   rest.number = page_.number;
   rest.width = page_.width;

@@ -14,8 +14,8 @@
 namespace lectern::tools {
 
 // A parser that takes the XML as it comes, in pieces of any size, so that the output of a large PDF
-// is never held as a whole: beside the text it holds the words of one page, at most 2^17 of them (a page
-// with more is laid out in parts), and one tag or word.
+// is never held as a whole: beside the text it holds the words of one page, at most 2^17 of them (a
+// page with more is laid out in parts), and one tag or word.
 //
 // It is strict, because another program's output may not become a document: inside of <doc>,
 // elements page, flow, block, line and word in each other, with any attributes; characters in words

@@ -12,9 +12,9 @@
 namespace lectern::tools {
 namespace {
 
-constexpr size_t kMarginRows = 3;      // at the head and at the foot of a page
+constexpr size_t kMarginRows = 3;                   // at the head and at the foot of a page
 constexpr size_t kMaxMarginRows = size_t{1} << 20;  // of a document, to bound the memory
-constexpr size_t kMaxRecurring = 100;  // of PagedText
+constexpr size_t kMaxRecurring = 100;               // of PagedText
 // In heights of the text, at most: of a running head, and of one that is on most pages.
 constexpr float kHeadHeight = 1.2F;
 constexpr float kLargeHead = 2.0F;
@@ -65,8 +65,8 @@ std::vector<std::vector<size_t>> RowsOf(const std::vector<LaidOutLine>& lines) {
   return rows;
 }
 
-// Whether a line ends in a word's first part, however short the line is: a hyphen between letters or
-// digits.
+// Whether a line ends in a word's first part, however short the line is: a hyphen between letters
+// or digits.
 bool EndsInPart(std::string_view text, std::string_view next) {
   const size_t hyphen_size = EndingHyphen(text);
   if (hyphen_size == 0 || next.empty()) return false;
@@ -189,8 +189,8 @@ void DocumentText::LeaveOutRecurring(PagedText& paged) {
   LeaveOut(large, large_lines, true, paged);
 }
 
-// Takes rows out of groups that have a row of the text, or much space, between them and the first or
-// last row of the page.
+// Takes rows out of groups that have a row of the text, or much space, between them and the first
+// or last row of the page.
 void DocumentText::KeepInnerRows(const std::vector<LinePlace>& places,
                                  std::vector<std::vector<size_t>>& groups) const {
   std::vector<uint8_t> recurs(rows_.size()), is_margin(rows_.size());
@@ -210,6 +210,7 @@ void DocumentText::KeepInnerRows(const std::vector<LinePlace>& places,
     std::erase_if(group, [&](size_t i) {
       return is_head[places[i].row] == 0 && is_margin[places[i].row] == 0;
     });
+    if (group.size() < kMinRecurringPages) group.clear();
   }
 }
 
@@ -264,8 +265,7 @@ bool DocumentText::IsOneParagraph(const Line& line, const Line& next, std::strin
                             std::abs(line.height - next.height) <= kSameHeight * line.height;
   const bool is_elsewhere = line.page != next.page || next.y < line.y;
   return is_same_kind && is_elsewhere && line.is_full && text.size() >= kMinFullLine &&
-         IsUnfinished(text) &&
-         !next_text.empty() && IsSmallLetter(next_text.front());
+         IsUnfinished(text) && !next_text.empty() && IsSmallLetter(next_text.front());
 }
 
 // Learns from the whole document which words it divides.

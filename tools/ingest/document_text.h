@@ -1,5 +1,5 @@
-// Joins the pages of a PDF into one text: without running heads and page numbers, with divided words
-// made whole. bbox_text.h feeds it.
+// Joins the pages of a PDF into one text: without running heads and page numbers, with divided
+// words made whole. bbox_text.h feeds it.
 #ifndef LECTERN_TOOLS_INGEST_DOCUMENT_TEXT_H_
 #define LECTERN_TOOLS_INGEST_DOCUMENT_TEXT_H_
 
@@ -53,10 +53,10 @@ class DocumentText {
     bool is_outermost = false;
   };
   struct Line {
-    uint64_t begin = 0;  // in text_; it ends where the next one begins
+    uint64_t begin = 0;     // in text_; it ends where the next one begins
     uint32_t row = kNoRow;  // in rows_: the row of the page's margin that it is part of
-    float x = 0, y = 0;    // of its centre
-    float height = 0;      // in points; of rotated lines, their width
+    float x = 0, y = 0;     // of its centre
+    float height = 0;       // in points; of rotated lines, their width
     uint32_t page = 0;
     LineBreak before = LineBreak::kParagraph;
     bool is_full = false, is_footnote = false, is_in_table = false;

@@ -7,8 +7,8 @@
 namespace lectern::tools {
 namespace {
 
-// Of each part of a compound on its own. With 2, of 565 line ends in 60 manuals whose word was
-// nowhere else, 64 kept their hyphen, 60 of them rightly.
+// Times that each part of a compound must be a word of its own. With 2, of 565 line ends in 60
+// manuals whose word was nowhere else, 64 kept their hyphen, 60 of them rightly.
 constexpr uint32_t kMinCount = 2;
 constexpr size_t kMaxPart = 64;  // bytes of a part of a word; longer ones are no words
 
@@ -42,16 +42,15 @@ Parts PartsOf(std::string_view line, std::string_view next) {
 
 // Words that join the parts of "pre- and post-war", in languages that do so.
 bool IsConjunction(std::string_view word) {
-  constexpr std::string_view kWords[] = {"and", "or", "to",  "und", "oder", "bis", "et",
-                                         "ou",  "en", "och", "og",  "eller"};
+  constexpr std::string_view kWords[] = {"and", "or", "to", "und", "oder", "bis",
+                                         "et",  "ou", "en", "och", "og",   "eller"};
   return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
 }
 
 // The number of characters: bytes that continue one are not counted.
 size_t NumCharacters(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<uint8_t>(c) & 0xC0) != 0x80;
-  }));
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
 }
 
 bool IsCapital(std::string_view part) {
@@ -62,10 +61,9 @@ bool IsCapital(std::string_view part) {
 
 // Second parts of compounds that are hardly ever the end of an undivided word.
 bool IsSecondPart(std::string_view left, std::string_view right) {
-  constexpr std::string_view kSecond[] = {"based",     "specific", "compliant", "oriented",
-                                          "valued",    "shaped",   "driven",    "friendly",
-                                          "sized",     "style",    "making",    "minded",
-                                          "sensitive", "aware"};
+  constexpr std::string_view kSecond[] = {"based",  "specific", "compliant", "oriented", "valued",
+                                          "shaped", "driven",   "friendly",  "sized",    "style",
+                                          "making", "minded",   "sensitive", "aware"};
   constexpr std::string_view kPrefixes[] = {"over", "under", "inter", "hyper", "super"};
   return left.size() >= 4 &&
          std::find(std::begin(kSecond), std::end(kSecond), right) != std::end(kSecond) &&
@@ -74,8 +72,8 @@ bool IsSecondPart(std::string_view left, std::string_view right) {
 
 // Endings that are words too, but hardly ever a compound's second part.
 bool IsEnding(std::string_view right) {
-  constexpr std::string_view kEndings[] = {"able", "ably", "fully", "ness", "ship", "ward",
-                                           "wards", "wise", "ment",  "less"};
+  constexpr std::string_view kEndings[] = {"able", "ably",  "fully", "ness", "ship",
+                                           "ward", "wards", "wise",  "ment", "less"};
   return std::find(std::begin(kEndings), std::end(kEndings), right) != std::end(kEndings);
 }
 
@@ -95,8 +93,8 @@ bool IsCompound(std::string_view left, std::string_view right) {
 }  // namespace
 
 size_t EndingHyphen(std::string_view line) {
-  for (const std::string_view hyphen : {std::string_view("-"), kSoftHyphen,
-                                        std::string_view("\xE2\x80\x90")}) {
+  for (const std::string_view hyphen :
+       {std::string_view("-"), kSoftHyphen, std::string_view("\xE2\x80\x90")}) {
     if (line.ends_with(hyphen) && line.size() > hyphen.size() &&
         line[line.size() - hyphen.size() - 1] != ' ' &&
         line[line.size() - hyphen.size() - 1] != '-') {

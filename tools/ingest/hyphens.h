@@ -23,17 +23,18 @@ enum class HyphenEnd {
 };
 
 // Counts the words of a document that tell about hyphens, then decides. First Want every line end,
-// then Count every line, then Decide. Memory grows with the number of hyphens. One thread at a time.
+// then Count every line, then Decide. Memory grows with the number of hyphens. One thread at a
+// time.
 class HyphenJudge {
  public:
   // Notes a line that ends in a hyphen (EndingHyphen) and the line behind it.
   void Want(std::string_view line, std::string_view next);
   // Counts the words of a line that Want asked for; a divided word at its end is none.
   void Count(std::string_view line);
-  // Decides by the document: the form, joined or hyphenated, that it has more often elsewhere. If it
-  // has neither, by its parts: digits, capitals and single letters keep the hyphen, and so do two
-  // parts that are words of the document, and English compounds ("self-contained"); a soft hyphen
-  // goes. All others are divided words.
+  // Decides by the document: the form, joined or hyphenated, that it has more often elsewhere. If
+  // it has neither, by its parts: digits, capitals and single letters keep the hyphen, and so do
+  // two parts that are words of the document, and English compounds ("self-contained"); a soft
+  // hyphen goes. All others are divided words.
   HyphenEnd Decide(std::string_view line, std::string_view next) const;
 
  private:

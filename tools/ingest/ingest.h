@@ -47,8 +47,8 @@ struct Ingested {
   Format format = Format::kText;  // the one that was named or detected
 };
 
-// Says which pages of a PDF have no readable text and which running heads were left out, in one line;
-// empty where there is nothing to say, and for other formats.
+// Says which pages of a PDF have no readable text and which running heads were left out, in one
+// line; empty where there is nothing to say, and for other formats.
 std::string PagesNote(const Ingested& ingested);
 
 // Returns the text of a document; text and Markdown are moved through, even if empty.

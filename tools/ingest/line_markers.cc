@@ -9,8 +9,8 @@ namespace lectern::tools {
 namespace {
 
 // In heights of the marker's line.
-constexpr double kMaxGap = 4;     // between a marker and its text
-constexpr double kLevel = 0.25;   // between their baselines
+constexpr double kMaxGap = 4;      // between a marker and its text
+constexpr double kLevel = 0.25;    // between their baselines
 constexpr double kLikeness = 0.3;  // of their heights
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -54,8 +54,15 @@ size_t TextOf(const PdfPage& page, const std::vector<size_t>& by_y, size_t at) {
 }  // namespace
 
 bool IsListMarker(std::string_view text) {
-  constexpr std::string_view kBullets[] = {"•", "–", "—", "-", "*", "◦", "▪", "·", "∙", "►", "➢", "o",
-                                           "", "‣", "■", "□", "●", "○"};
+  constexpr std::string_view kBullets[] = {"•", "\xEF\x82\xB7" /* U+F0B7: Symbol's bullet */,
+                                           "–", "—",
+                                           "-", "*",
+                                           "◦", "▪",
+                                           "·", "∙",
+                                           "►", "➢",
+                                           "o", "‣",
+                                           "■", "□",
+                                           "●", "○"};
   for (const std::string_view bullet : kBullets) {
     if (text == bullet) return true;
   }

@@ -1,5 +1,5 @@
-// Puts the number of a heading, and the bullet of a list's item, before its text again where pdftotext
-// took the gap between them for one between columns. page_layout.h uses it.
+// Puts the number of a heading, and the bullet of a list's item, before its text again where
+// pdftotext took the gap between them for one between columns. page_layout.h uses it.
 #ifndef LECTERN_TOOLS_INGEST_LINE_MARKERS_H_
 #define LECTERN_TOOLS_INGEST_LINE_MARKERS_H_
 

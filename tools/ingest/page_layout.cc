@@ -25,7 +25,8 @@ class TakenWords {
     for (size_t i = 0; i < tables.size(); ++i) {
       for (const auto& row : tables[i].rows) {
         for (const TableCell& cell : row) {
-          for (const WordRun& run : cell) tables_[run.line].push_back({run.first, run.num_words, i});
+          for (const WordRun& run : cell)
+            tables_[run.line].push_back({run.first, run.num_words, i});
         }
       }
     }
@@ -65,15 +66,15 @@ double TextHeight(const PdfPage& page) {
 }
 
 bool BeginsFootnote(std::string_view word) {
-  constexpr std::string_view kMarks[] = {"*", "∗", "†", "‡", "§", "¶", "[", "¹", "²", "³", "⁴",
-                                         "⁵", "⁶", "⁷", "⁸", "⁹"};
+  constexpr std::string_view kMarks[] = {"*", "∗", "†", "‡", "§", "¶", "[", "¹",
+                                         "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
   if (!word.empty() && word[0] >= '0' && word[0] <= '9') return true;
   return std::any_of(std::begin(kMarks), std::end(kMarks),
                      [&](std::string_view mark) { return word.starts_with(mark); });
 }
 
-// Marks the blocks that hold a column's footnotes: small text that begins with a footnote's mark, or
-// continues such a block, at the end of a column, below all other text there.
+// Marks the blocks that hold a column's footnotes: small text that begins with a footnote's mark,
+// or continues such a block, at the end of a column, below all other text there.
 std::vector<bool> FootnoteBlocks(const PdfPage& page, double text_height) {
   std::vector<bool> is_footnote(page.blocks.size());
   std::vector<double> heights(page.blocks.size());
@@ -131,9 +132,8 @@ PdfPage WithWholeLines(const PdfPage& page) {
     whole.blocks[last.block].Cover(whole.blocks[line.block]);
   }
   for (PdfLine& line : whole.lines) {
-    std::stable_sort(line.words.begin(), line.words.end(), [](const PdfWord& a, const PdfWord& b) {
-      return a.box.x_min < b.box.x_min;
-    });
+    std::stable_sort(line.words.begin(), line.words.end(),
+                     [](const PdfWord& a, const PdfWord& b) { return a.box.x_min < b.box.x_min; });
   }
   return whole;
 }
@@ -183,8 +183,8 @@ class PageWriter {
     }
   }
 
-  // Whether a line continues the last block: pdftotext parts the last, short line of a paragraph from
-  // right to left, because its left end is elsewhere.
+  // Whether a line continues the last block: pdftotext parts the last, short line of a paragraph
+  // from right to left, because its left end is elsewhere.
   bool ContinuesAbove(const PdfBox& line) const {
     if (lines_.empty() || !is_right_to_left_ || !was_right_to_left_) return false;
     if (lines_.back().is_in_table) return false;
@@ -197,8 +197,9 @@ class PageWriter {
   void WriteWords(size_t index, size_t first, size_t num_words) {
     if (num_words == 0) return;
     const PdfLine& line = page_.lines[index];
-    const std::vector<PdfWord> words(line.words.begin() + static_cast<ptrdiff_t>(first),
-                                     line.words.begin() + static_cast<ptrdiff_t>(first + num_words));
+    const std::vector<PdfWord> words(
+        line.words.begin() + static_cast<ptrdiff_t>(first),
+        line.words.begin() + static_cast<ptrdiff_t>(first + num_words));
     LaidOutLine out;
     out.text = LogicalText(words, is_right_to_left_);
     if (out.text.empty()) return;
@@ -310,14 +311,14 @@ class PageWriter {
   const double text_height_;
   const std::vector<PdfTable> tables_;
   const TakenWords taken_;
-  std::vector<bool> is_written_;  // by table
+  std::vector<bool> is_written_;   // by table
   std::vector<bool> is_footnote_;  // by block
   std::vector<LaidOutLine> lines_;
-  // Of the block that is being written:
+  // The state of the block that is being written:
   bool is_right_to_left_ = false, was_right_to_left_ = false;  // the second: the block before
-  PdfBox block_;  // with the blocks that it continues
+  PdfBox block_;                                               // with the blocks that it continues
   LineBreak next_ = LineBreak::kParagraph;
-  PdfBox line_box_;  // of its last line
+  PdfBox line_box_;           // of its last line
   uint32_t item_number_ = 0;  // of the last item of a list, also of another block
 };
 

@@ -1,5 +1,6 @@
-// Turns the words of one page of a PDF into lines of text in reading order: tables by row, footnotes
-// last, right-to-left scripts as they are typed. document_text.h joins the lines of all pages.
+// Turns the words of one page of a PDF into lines of text in reading order: tables by row,
+// footnotes last, right-to-left scripts as they are typed. document_text.h joins the lines of all
+// pages.
 #ifndef LECTERN_TOOLS_INGEST_PAGE_LAYOUT_H_
 #define LECTERN_TOOLS_INGEST_PAGE_LAYOUT_H_
 
@@ -10,7 +11,7 @@
 
 namespace lectern::tools {
 
-// What stands between a line and the line before it on the page.
+// Names the text between a line and the line before it on the page.
 enum class LineBreak : uint8_t {
   kParagraph,  // an empty line: another block of the page
   kLine,       // a newline, which the author meant: a list, an address, a row of a table
@@ -32,8 +33,8 @@ struct LaidOutLine {
 // left out. Any thread.
 //
 // Lines of a block are wrapped where the next word would not have fitted behind the line before.
-// Why they are joined at all: passages are sentences within a line. The bundled reader was asked 120
-// questions about four documents of 3K tokens, typeset on 65 columns:
+// Why they are joined at all: passages are sentences within a line. The bundled reader was asked
+// 120 questions about four documents of 3K tokens, typeset on 65 columns:
 //
 //   text                        answers right   first passage holds the answer
 //   every line of its own            55               55 of 91

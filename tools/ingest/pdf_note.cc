@@ -6,8 +6,8 @@
 namespace lectern::tools {
 namespace {
 
-constexpr size_t kMaxRanges = 8;   // of pages in a message
-constexpr size_t kMaxHeads = 3;    // running heads in a message
+constexpr size_t kMaxRanges = 8;  // of pages in a message
+constexpr size_t kMaxHeads = 3;   // running heads in a message
 constexpr size_t kMaxBytes = 60;  // of a running head in a message
 
 // "page 2", "pages 3 to 7 and 9", "pages 1, 3, 5 and 12 more".
@@ -21,7 +21,8 @@ std::string PageNames(const std::vector<uint64_t>& pages) {
       continue;
     }
     std::string range = std::to_string(pages[begin]);
-    if (end - begin > 1) range += (end - begin > 2 ? " to " : " and ") + std::to_string(pages[end - 1]);
+    if (end - begin > 1)
+      range += (end - begin > 2 ? " to " : " and ") + std::to_string(pages[end - 1]);
     ranges.push_back(std::move(range));
   }
   std::string names = pages.size() == 1 ? "page " : "pages ";
@@ -65,7 +66,8 @@ std::string NoteOf(const PagedText& paged) {
   if (!paged.pages_without_text.empty()) {
     const bool is_one = paged.pages_without_text.size() == 1;
     Append(PageNames(paged.pages_without_text) + (is_one ? " has" : " have") +
-               " no text (scans, pictures or empty pages); for scans run ocrmypdf in.pdf out.pdf first",
+               " no text (scans, pictures or empty pages); for scans run ocrmypdf in.pdf out.pdf "
+               "first",
            note);
   }
   if (!paged.unmapped_pages.empty()) {

@@ -28,7 +28,8 @@ struct PdfBox {
 };
 
 struct PdfWord {
-  std::string text;  // valid UTF-8, in visual order (from left to right), without control characters
+  std::string
+      text;  // valid UTF-8, in visual order (from left to right), without control characters
   PdfBox box;
 };
 
@@ -42,9 +43,9 @@ struct PdfLine {
 struct PdfPage {
   uint64_t number = 0;  // counts from 1
   double width = 0, height = 0;
-  std::vector<PdfBox> blocks;   // paragraphs and columns, as pdftotext found them
-  std::vector<PdfLine> lines;   // in pdftotext's reading order; lines of a block are neighbours
-  size_t num_words = 0;         // in all lines
+  std::vector<PdfBox> blocks;  // paragraphs and columns, as pdftotext found them
+  std::vector<PdfLine> lines;  // in pdftotext's reading order; lines of a block are neighbours
+  size_t num_words = 0;        // in all lines
   size_t num_characters = 0;
   size_t num_unmapped = 0;  // of them: without a Unicode value
 };

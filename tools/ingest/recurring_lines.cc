@@ -13,19 +13,18 @@
 namespace lectern::tools {
 namespace {
 
-constexpr size_t kMinPages = 3;
 constexpr double kMinShare = 0.35;
 constexpr double kMinShareOfAll = 0.6;
-constexpr uint64_t kMaxGap = 8;  // pages without the line, within one group
-constexpr float kSamePlace = 4;  // points
-constexpr size_t kMaxHead = 400;    // bytes of a line that are looked at
+constexpr uint64_t kMaxGap = 8;   // pages without the line, within one group
+constexpr float kSamePlace = 4;   // points
+constexpr size_t kMaxHead = 400;  // bytes of a line that are looked at
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // The value of a Roman numeral in small letters, as front matter has them; nothing: it is none.
 std::optional<uint64_t> RomanValue(std::string_view text) {
-  constexpr std::pair<char, uint64_t> kDigits[] = {{'i', 1}, {'v', 5}, {'x', 10}, {'l', 50},
-                                                   {'c', 100}};
+  constexpr std::pair<char, uint64_t> kDigits[] = {
+      {'i', 1}, {'v', 5}, {'x', 10}, {'l', 50}, {'c', 100}};
   if (text.empty() || text.size() > 8) return std::nullopt;
   uint64_t value = 0, last = 0;
   for (size_t i = text.size(); i-- > 0;) {
@@ -51,11 +50,11 @@ bool Recurs(const std::vector<LinePlace>& places, std::span<const size_t> stretc
     num_pages += i == 0 || places[stretch[i]].page != places[stretch[i - 1]].page;
   }
   const uint64_t range = places[stretch.back()].page - places[stretch.front()].page + 1;
-  const bool is_likely = std::all_of(stretch.begin(), stretch.end(),
-                                     [&](size_t i) { return places[i].is_likely; });
+  const bool is_likely =
+      std::all_of(stretch.begin(), stretch.end(), [&](size_t i) { return places[i].is_likely; });
   const double share =
       static_cast<double>(num_pages) / static_cast<double>(is_likely ? range : num_pages_of_all);
-  if (num_pages < kMinPages) return false;
+  if (num_pages < kMinRecurringPages) return false;
   if (!is_likely) return share >= kMinShareOfAll;
   return (places[stretch.front()].is_number || share >= kMinShare);
 }

@@ -10,14 +10,14 @@
 namespace lectern::tools {
 namespace {
 
-constexpr double kLevel = 0.15;  // of the height: texts with one baseline, at most
+constexpr double kLevel = 0.15;    // of the height: texts with one baseline, at most
 constexpr size_t kMaxAddress = 7;  // lines of an address
-constexpr double kEdge = 1e9;  // beyond any page, in points
+constexpr double kEdge = 1e9;      // beyond any page, in points
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsAsciiLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// What the cells of one column are like.
+// Counts of the cells of one column.
 struct Column {
   size_t num_filled = 0;   // cells with text
   size_t num_words = 0;    // in all cells
@@ -33,9 +33,8 @@ struct Column {
   }
   // How full the lines are, from 0 to 1: prose fills them.
   double Fill() const {
-    return num_filled == 0 || width <= 0
-               ? 0
-               : total_width / (width * static_cast<double>(num_filled));
+    return num_filled == 0 || width <= 0 ? 0
+                                         : total_width / (width * static_cast<double>(num_filled));
   }
 };
 
@@ -48,8 +47,8 @@ bool IsEquationNumber(std::string_view text) {
 
 // Program text or a formula: signs that prose and tables of words lack.
 bool IsCodeOrFormula(std::string_view text) {
-  constexpr std::string_view kSigns[] = {"{", "}", ";", "//", "/*", "==", ":=", "->", "=", "∑", "∫",
-                                         "√", "≤", "≥", "∈", "\\"};
+  constexpr std::string_view kSigns[] = {"{", "}", ";", "//", "/*", "==", ":=", "->",
+                                         "=", "∑", "∫", "√",  "≤",  "≥",  "∈",  "\\"};
   const bool has_word = std::any_of(text.begin(), text.end(), [](char c) {
     return IsDigit(c) || IsAsciiLetter(c) || static_cast<uint8_t>(c) >= 0x80;
   });
@@ -107,8 +106,7 @@ std::string CellText(const PdfPage& page, const TableCell& cell) {
 
 bool HasLeaders(std::string_view text) {
   return text.find("....") != std::string_view::npos ||
-         text.find(". . . .") != std::string_view::npos ||
-         text.find("…") != text.rfind("…");
+         text.find(". . . .") != std::string_view::npos || text.find("…") != text.rfind("…");
 }
 
 std::vector<Strip> StripsOf(const std::vector<WordRun>& runs, double min_width) {
@@ -166,7 +164,7 @@ bool LooksLikeNumber(std::string_view text) {
 
 namespace {
 
-// What lines of cells are like.
+// Counts of lines of cells.
 struct Lines {
   std::vector<Column> columns;
   size_t num_lines = 0;
@@ -220,9 +218,8 @@ Lines Measure(const PdfPage& page, const std::vector<std::vector<TableCell>>& li
 // Whether enough lines have enough cells. Two lines are enough where each has three cells or more,
 // and one of them is a number.
 bool IsFilled(const Lines& lines) {
-  const bool has_numbers =
-      std::any_of(lines.columns.begin(), lines.columns.end(),
-                  [](const Column& column) { return column.num_numbers > 0; });
+  const bool has_numbers = std::any_of(lines.columns.begin(), lines.columns.end(),
+                                       [](const Column& column) { return column.num_numbers > 0; });
   if (lines.num_full < 2) return false;
   if (lines.num_full == 2) {
     return has_numbers && lines.columns.size() >= 3 && lines.num_complete == 2;
@@ -255,8 +252,8 @@ Arrangement Arrange(const PdfPage& page, const std::vector<std::vector<TableCell
   const Column &first = all.columns.front(), &last = all.columns.back();
   if (all.columns.size() > 2) return Arrangement::kRows;
   if (first.num_markers * 2 > first.num_filled) return Arrangement::kNone;
-  const bool is_typed = last.num_numbers * 2 >= last.num_filled ||
-                        first.num_numbers * 2 >= first.num_filled;
+  const bool is_typed =
+      last.num_numbers * 2 >= last.num_filled || first.num_numbers * 2 >= first.num_filled;
   const bool are_addresses =
       !is_typed && all.num_lines <= kMaxAddress && IsMixed(first) && IsMixed(last);
   return are_addresses ? Arrangement::kColumns : Arrangement::kRows;
@@ -264,7 +261,7 @@ Arrangement Arrange(const PdfPage& page, const std::vector<std::vector<TableCell
 
 namespace {
 
-constexpr double kBin = 2;          // points
+constexpr double kBin = 2;         // points
 constexpr size_t kNumBins = 2048;  // of a page; what is beyond them is not looked at
 constexpr size_t kMinRows = 12;    // of a page with columns of prose
 
@@ -297,8 +294,8 @@ bool AreColumnsBeside(const std::vector<std::vector<WordRun>>& rows, double x) {
 
 std::optional<double> ProseGutter(const std::vector<std::vector<WordRun>>& rows) {
   if (rows.size() < kMinRows) return std::nullopt;
-  // Rows that leave a place free and have text on both of its sides, less those of the place before;
-  // and the same for rows that cover it.
+  // Rows that leave a place free and have text on both of its sides, less those of the place
+  // before; and the same for rows that cover it.
   std::vector<int64_t> free(kNumBins + 1), covered(kNumBins + 1);
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) {

@@ -1,5 +1,5 @@
-// The columns of a table: the empty strips between them, and whether texts that stand in columns are
-// a table at all. table_layout.cc alone uses it.
+// The columns of a table: the empty strips between them, and whether texts that stand in columns
+// are a table at all. table_layout.cc alone uses it.
 #ifndef LECTERN_TOOLS_INGEST_TABLE_COLUMNS_H_
 #define LECTERN_TOOLS_INGEST_TABLE_COLUMNS_H_
 
@@ -18,7 +18,8 @@ struct Strip {
   double begin = 0, end = 0;
 };
 
-// The gaps between neighbouring runs, which are sorted by x_min, that are at least `min_width` wide.
+// The gaps between neighbouring runs, which are sorted by x_min, that are at least `min_width`
+// wide.
 std::vector<Strip> StripsOf(const std::vector<WordRun>& runs, double min_width);
 
 // All that runs leave free, from the left edge of the page to the right one, ascending.
@@ -40,9 +41,9 @@ bool HasLeaders(std::string_view text);
 // The words of a cell, joined by spaces, as pdftotext printed them.
 std::string CellText(const PdfPage& page, const TableCell& cell);
 
-// What is known beforehand about lines of cells.
+// Facts about the page that help to tell a table.
 struct TableSigns {
-  bool has_row_gaps = false;    // wider gaps part the rows from the lines of their cells
+  bool has_row_gaps = false;      // wider gaps part the rows from the lines of their cells
   bool is_among_leaders = false;  // the page has lines of a table of contents
 };
 

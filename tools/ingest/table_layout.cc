@@ -24,7 +24,7 @@ constexpr double kTight = 0.8;          // at most: between the lines of one cel
 constexpr double kSameEdge = 1;         // points: between the beginnings of a column's texts
 constexpr size_t kEdgeRows = 4;         // rows above in which a column's edge is looked for
 constexpr double kRotated = 3;          // a line this many times higher than wide is rotated
-constexpr size_t kMaxColumnDepth = 2;  // columns within columns: 4 at most
+constexpr size_t kMaxColumnDepth = 2;   // columns within columns: 4 at most
 constexpr size_t kMaxRows = 500;        // lines of a table on one page
 // Lines looked at for each line of the page: texts that begin like a table and are none are looked
 // at again from their second line on, and a hostile page has nothing else.
@@ -190,7 +190,8 @@ std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region
   const bool has_spaces =
       loses && row.runs.size() > 1 && HasSpaceInStrips(page, row, region.strips);
   if (has_spaces || (loses && keeps())) return region.strips;
-  if (strips.empty() || (loses && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
+  if (strips.empty() ||
+      (loses && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
     return std::nullopt;
   }
   return strips;
@@ -212,7 +213,8 @@ Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t 
   while (region.end < std::min(rows.size(), begin + kMaxRows)) {
     const VisualRow& row = rows[region.end];
     if (StandsApart(rows, region.end)) break;
-    auto strips = Join(page, region, std::span(rows).subspan(begin, region.end - begin), row, num_full_rows);
+    auto strips =
+        Join(page, region, std::span(rows).subspan(begin, region.end - begin), row, num_full_rows);
     if (!strips) break;
     region.strips = std::move(*strips);
     num_full_rows += row.runs.size() > 1;
@@ -221,8 +223,8 @@ Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t 
   return region;
 }
 
-// The rows from `begin` on that are a table perhaps. The strips are those of its first row, or of the
-// second one if a head is set more tightly.
+// The rows from `begin` on that are a table perhaps. The strips are those of its first row, or of
+// the second one if a head is set more tightly.
 Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
   Region region = GrowFrom(page, rows, begin);
   if (region.end < begin + 2 || rows[begin + 1].runs.size() <= rows[begin].runs.size()) {

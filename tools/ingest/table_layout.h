@@ -1,5 +1,6 @@
 // Finds tables on a page of a PDF by the places of its words: rows of short texts with the same
-// empty strips between them. pdftotext itself reads a table column by column. page_layout.h uses it.
+// empty strips between them. pdftotext itself reads a table column by column. page_layout.h uses
+// it.
 #ifndef LECTERN_TOOLS_INGEST_TABLE_LAYOUT_H_
 #define LECTERN_TOOLS_INGEST_TABLE_LAYOUT_H_
 
@@ -12,7 +13,7 @@ namespace lectern::tools {
 
 // Neighbouring words of one line of a page, without a wide gap between them.
 struct WordRun {
-  size_t line = 0;                   // index in PdfPage::lines
+  size_t line = 0;                  // index in PdfPage::lines
   size_t first = 0, num_words = 0;  // in the line's words
   PdfBox box;
 };
@@ -21,7 +22,8 @@ struct WordRun {
 using TableCell = std::vector<WordRun>;
 
 struct PdfTable {
-  std::vector<std::vector<TableCell>> rows;  // from the top; cells from the left, as many in each row
+  std::vector<std::vector<TableCell>>
+      rows;  // from the top; cells from the left, as many in each row
   // Its columns are read one after the other: addresses beside each other.
   bool is_by_column = false;
 };

@@ -18,7 +18,7 @@ using Characters = std::vector<uint32_t>;
 // between words are at least 0.2 of it in all fonts tried.
 constexpr double kTouching = 0.1;
 constexpr size_t kNeighbours = 8;  // words on each side in which a mark's letter is looked for
-constexpr size_t kMaxLine = size_t{1} << 20;  // characters; fribidi counts them in an int
+constexpr size_t kMaxLine = size_t{1} << 16;  // characters; longer lines stay as they are seen
 constexpr uint32_t kLam = 0x644, kAlef = 0x627, kHeh = 0x647;
 
 FriBidiCharType TypeOf(uint32_t character) { return fribidi_get_bidi_type(character); }
@@ -62,8 +62,8 @@ bool IsMarksAlone(const Characters& word) {
 // before it, so that they follow it once the line is turned around. Its letters are taken to be of
 // one width.
 void Attach(const Characters& marks, double x, const PdfBox& box, Characters& host) {
-  const auto num_letters =
-      static_cast<double>(std::count_if(host.begin(), host.end(), [](uint32_t c) { return !IsMark(c); }));
+  const auto num_letters = static_cast<double>(
+      std::count_if(host.begin(), host.end(), [](uint32_t c) { return !IsMark(c); }));
   const double share = box.Width() > 0 ? (x - box.x_min) / box.Width() : 0;
   auto letters_before = static_cast<int64_t>(std::clamp(share, 0.0, 0.999) * num_letters);
   auto at = host.begin();
@@ -71,8 +71,9 @@ void Attach(const Characters& marks, double x, const PdfBox& box, Characters& ho
   host.insert(at, marks.begin(), marks.end());
 }
 
-// The word that the marks of word `index` stand on: one that begins where they end (marks come first
-// when a line is drawn from the left), else one that they stand in the middle of. words.size(): none.
+// The word that the marks of word `index` stand on: one that begins where they end (marks come
+// first when a line is drawn from the left), else one that they stand in the middle of.
+// words.size(): none.
 size_t HostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& parts,
               size_t index) {
   const PdfBox& marks = words[index].box;
@@ -150,7 +151,6 @@ Characters VisualLine(const std::vector<PdfWord>& words) {
     last = i;
     line.insert(line.end(), part.begin(), part.end());
   }
-  if (line.size() > kMaxLine) line.resize(kMaxLine);
   return line;
 }
 
@@ -172,8 +172,8 @@ void JoinNumbersToPhrases(const Characters& line, std::vector<FriBidiCharType>& 
     size_t next = end;
     while (next < line.size() && types[next] == FRIBIDI_TYPE_WS) ++next;
     if (next < line.size() && types[next] == FRIBIDI_TYPE_LTR) {
-      std::fill(types.begin() + static_cast<ptrdiff_t>(i), types.begin() + static_cast<ptrdiff_t>(next),
-                FRIBIDI_TYPE_LTR);
+      std::fill(types.begin() + static_cast<ptrdiff_t>(i),
+                types.begin() + static_cast<ptrdiff_t>(next), FRIBIDI_TYPE_LTR);
     }
     i = end;
   }
@@ -184,7 +184,8 @@ void ReverseRuns(Characters& line, const std::vector<FriBidiLevel>& levels, FriB
   for (size_t i = 0; i < line.size();) {
     size_t end = i;
     while (end < line.size() && levels[end] >= level) ++end;
-    std::reverse(line.begin() + static_cast<ptrdiff_t>(i), line.begin() + static_cast<ptrdiff_t>(end));
+    std::reverse(line.begin() + static_cast<ptrdiff_t>(i),
+                 line.begin() + static_cast<ptrdiff_t>(end));
     i = std::max(end, i + 1);
   }
 }
@@ -222,8 +223,7 @@ size_t NumPairs(const Characters& line, bool is_mirrored) {
   for (uint32_t character : line) {
     FriBidiChar other = 0;
     if (!fribidi_get_mirror_char(character, &other)) continue;
-    const bool opens =
-        (fribidi_get_bracket(character) & FRIBIDI_BRACKET_OPEN_MASK) != 0;
+    const bool opens = (fribidi_get_bracket(character) & FRIBIDI_BRACKET_OPEN_MASK) != 0;
     if (fribidi_get_bracket(character) == FRIBIDI_NO_BRACKET) continue;
     if (opens != is_mirrored) {
       open.push_back(other);
@@ -236,8 +236,8 @@ size_t NumPairs(const Characters& line, bool is_mirrored) {
 }
 
 // Mirrors the brackets of a line from right to left where that makes pairs of them: some programs
-// write the bracket that is seen, some the one that was typed. Without pairs they are taken as seen:
-// a bracket that touches a word on its inner side.
+// write the bracket that is seen, some the one that was typed. Without pairs they are taken as
+// seen: a bracket that touches a word on its inner side.
 void MirrorBrackets(Characters& line) {
   const size_t as_is = NumPairs(line, false), mirrored = NumPairs(line, true);
   if (mirrored < as_is) return;
@@ -276,7 +276,8 @@ void OrderMarks(Characters& line) {
     size_t letter = i;
     while (letter < line.size() && IsMark(line[letter])) ++letter;
     if (letter == line.size() || !IsRightToLeftLetter(line[letter])) continue;
-    std::rotate(line.begin() + static_cast<ptrdiff_t>(i), line.begin() + static_cast<ptrdiff_t>(letter),
+    std::rotate(line.begin() + static_cast<ptrdiff_t>(i),
+                line.begin() + static_cast<ptrdiff_t>(letter),
                 line.begin() + static_cast<ptrdiff_t>(letter) + 1);
     i = letter;
   }
@@ -285,13 +286,16 @@ void OrderMarks(Characters& line) {
 // Mends lam-alef and the name of God where a ligature's letters came in the wrong order and the
 // result cannot be Arabic: two alefs before a lam, or a word of alef and lam alone.
 void MendLigatures(Characters& line) {
-  const auto is_letter = [&](size_t at) { return at < line.size() && IsRightToLeftLetter(line[at]); };
+  const auto is_letter = [&](size_t at) {
+    return at < line.size() && IsRightToLeftLetter(line[at]);
+  };
   for (size_t i = 0; i + 1 < line.size(); ++i) {
     const bool begins_word = i == 0 || !is_letter(i - 1);
     if (begins_word && i + 1 < line.size() && IsAlef(line[i]) && line[i + 1] == kLam &&
         !is_letter(i + 2)) {
       std::swap(line[i], line[i + 1]);
-    } else if (i + 2 < line.size() && IsAlef(line[i]) && IsAlef(line[i + 1]) && line[i + 2] == kLam) {
+    } else if (i + 2 < line.size() && IsAlef(line[i]) && IsAlef(line[i + 1]) &&
+               line[i + 2] == kLam) {
       std::swap(line[i + 1], line[i + 2]);
     } else if (i + 3 < line.size() && line[i] == kAlef && line[i + 1] == kHeh &&
                line[i + 2] == kLam && line[i + 3] == kLam && !is_letter(i + 4)) {
@@ -318,7 +322,7 @@ bool Touch(const PdfWord& left, const PdfWord& right) {
 
 std::string LogicalText(const std::vector<PdfWord>& words, bool is_right_to_left) {
   Characters line = VisualLine(words);
-  if (HasLetterFromRight(line)) {
+  if (line.size() <= kMaxLine && HasLetterFromRight(line)) {
     TurnAround(line, is_right_to_left);
     OrderMarks(line);
     if (is_right_to_left) MirrorBrackets(line);

@@ -1,5 +1,5 @@
-// Turns words in visual order, as pdftotext prints their boxes, into text in logical order: the order
-// in which Hebrew, Arabic and Persian are typed and searched. page_layout.h uses it.
+// Turns words in visual order, as pdftotext prints their boxes, into text in logical order: the
+// order in which Hebrew, Arabic and Persian are typed and searched. page_layout.h uses it.
 #ifndef LECTERN_TOOLS_INGEST_VISUAL_ORDER_H_
 #define LECTERN_TOOLS_INGEST_VISUAL_ORDER_H_
 
@@ -27,9 +27,10 @@ void CountLetters(std::string_view text, LetterCounts& counts);
 bool Touch(const PdfWord& left, const PdfWord& right);
 
 // Returns the text of neighbouring words, from left to right, of one line: joined by spaces, in
-// logical order, in plain letters (letter_forms.h), without spaces at its ends. `is_right_to_left` tells how the paragraph runs.
-// Brackets come out as they would be typed. Parts of words that touch each other in lines with
-// right-to-left letters (programs draw such letters one by one) are joined without a space.
+// logical order, in plain letters (letter_forms.h), without spaces at its ends. `is_right_to_left`
+// tells how the paragraph runs. Brackets come out as they would be typed. Parts of words that touch
+// each other in lines with right-to-left letters (programs draw such letters one by one) are joined
+// without a space.
 //
 // Ambiguous places: a Latin word and a number beside it in a right-to-left line stay in the order
 // in which they are seen ("Windows 10"). Lam-alef ligatures without a character of their own, which
