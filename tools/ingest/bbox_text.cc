@@ -169,6 +169,7 @@ void BboxText::EndWord() {
   for (const uint32_t character : CodePoints(CleanUtf8(word_).text)) {
     ++page_.num_characters;
     if (IsUnmapped(character)) ++page_.num_unmapped;
+    if (character < 0x20) ++page_.num_controls;
     if (character >= 0x20 && character != 0x7F && character != kByteOrderMarkCharacter) {
       AppendUtf8(character, text);
     }

@@ -22,6 +22,9 @@ constexpr float kHeadStep = 3;         // between two lines of a running head, i
 constexpr float kLargeHeight = 1.6F;   // of a watermark, at least
 constexpr float kSameHeight = 0.1F;    // of the lines of a paragraph, relative
 constexpr size_t kMinCharacters = 20;  // below them a page is not called garbage
+// One control character in so many is too much: pdftotext prints the numbers of glyphs where a font
+// has no Unicode values, and 3 is most often the space.
+constexpr size_t kControlsOfGarbage = 20;
 constexpr size_t kHyphensOfDocument = 5;
 constexpr size_t kMinFullLine = 20;  // bytes of a line that a paragraph goes on behind, elsewhere
 
@@ -83,7 +86,9 @@ void DocumentText::Add(PdfPage page) {
   if (pages_with_words_.empty() || pages_with_words_.back() != page.number) {
     pages_with_words_.push_back(page.number);
   }
-  if (page.num_characters >= kMinCharacters && 2 * page.num_unmapped > page.num_characters &&
+  const bool is_garbage = 2 * page.num_unmapped > page.num_characters ||
+                          kControlsOfGarbage * page.num_controls > page.num_characters;
+  if (page.num_characters >= kMinCharacters && is_garbage &&
       (unmapped_pages_.empty() || unmapped_pages_.back() != page.number)) {
     unmapped_pages_.push_back(page.number);
   }
@@ -165,7 +170,8 @@ void DocumentText::LeaveOutRecurring(PagedText& paged) {
   for (size_t i = 0; i < rows_.size(); ++i) {
     const MarginRow& row = rows_[i];
     if (row.height > kLargeHead * height) continue;
-    const bool is_likely = row.is_outermost && row.height <= kHeadHeight * height;
+    const bool is_likely =
+        row.is_outermost && (row.hashes.is_number || row.height <= kHeadHeight * height);
     LinePlace place{row.hashes.whole, row.page, 0, row.y, i, false, is_likely};
     if (!row.hashes.is_number) places.push_back(place);
     place.is_number = row.hashes.is_number;

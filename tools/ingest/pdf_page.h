@@ -48,6 +48,7 @@ struct PdfPage {
   size_t num_words = 0;        // in all lines
   size_t num_characters = 0;
   size_t num_unmapped = 0;  // of them: without a Unicode value
+  size_t num_controls = 0;  // of them: control characters, which are glyph numbers most likely
 };
 
 }  // namespace lectern::tools
