@@ -16,6 +16,11 @@ inline bool IsHtmlSpace(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f';
 }
 
+inline bool IsAsciiDigit(char c) { return c >= '0' && c <= '9'; }
+inline bool IsAsciiUpper(char c) { return c >= 'A' && c <= 'Z'; }
+inline bool IsAsciiLower(char c) { return c >= 'a' && c <= 'z'; }
+inline bool IsAsciiLetter(char c) { return IsAsciiUpper(c) || IsAsciiLower(c); }
+
 // Appends a code point, up to U+10FFFF, as UTF-8. It does not check: the bytes of a surrogate are
 // not valid UTF-8, and callers clean the text (CleanUtf8).
 inline void AppendUtf8(uint32_t character, std::string& out) {

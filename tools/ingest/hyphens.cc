@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "tools/ingest/characters.h"
 namespace lectern::tools {
 namespace {
 
@@ -12,17 +13,15 @@ namespace {
 constexpr uint32_t kMinCount = 2;
 constexpr size_t kMaxPart = 64;  // bytes of a part of a word; longer ones are no words
 
-bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 // Letters: of ASCII, and any byte of a character beyond it.
 bool IsLetter(char c) {
-  return IsUpper(c) || (c >= 'a' && c <= 'z') || static_cast<uint8_t>(c) >= 0x80;
+  return IsAsciiUpper(c) || IsAsciiLower(c) || static_cast<uint8_t>(c) >= 0x80;
 }
-bool IsWordByte(char c) { return IsLetter(c) || IsDigit(c) || c == '-' || c == '\''; }
+bool IsWordByte(char c) { return IsLetter(c) || IsAsciiDigit(c) || c == '-' || c == '\''; }
 
-std::string Lower(std::string_view text) {
+std::string InSmallLetters(std::string_view text) {
   std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(IsUpper(c) ? c - 'A' + 'a' : c);
+  for (char& c : lower) c = static_cast<char>(IsAsciiUpper(c) ? c - 'A' + 'a' : c);
   return lower;
 }
 
@@ -36,7 +35,7 @@ Parts PartsOf(std::string_view line, std::string_view next) {
   size_t begin = line.size();
   while (begin > 0 && IsWordByte(line[begin - 1])) --begin;
   size_t end = 0;
-  while (end < next.size() && (IsLetter(next[end]) || IsDigit(next[end]))) ++end;
+  while (end < next.size() && (IsLetter(next[end]) || IsAsciiDigit(next[end]))) ++end;
   return {line.substr(begin), next.substr(0, end)};
 }
 
@@ -54,7 +53,7 @@ size_t NumCharacters(std::string_view text) {
 }
 
 bool IsCapital(std::string_view part) {
-  return !part.empty() && std::all_of(part.begin(), part.end(), IsUpper);
+  return !part.empty() && std::all_of(part.begin(), part.end(), IsAsciiUpper);
 }
 
 #include "tools/ingest/compound_parts.inc"
@@ -110,7 +109,7 @@ void HyphenJudge::Want(std::string_view line, std::string_view next) {
       parts.right.size() > kMaxPart) {
     return;
   }
-  const std::string left = Lower(parts.left), right = Lower(parts.right);
+  const std::string left = InSmallLetters(parts.left), right = InSmallLetters(parts.right);
   counts_.try_emplace(left, 0);
   counts_.try_emplace(right, 0);
   counts_.try_emplace(left + right, 0);
@@ -127,7 +126,7 @@ void HyphenJudge::Count(std::string_view line) {
     size_t end = begin;
     while (end < line.size() && IsWordByte(line[end])) ++end;
     if (end - begin <= 2 * kMaxPart + 1) {
-      const auto found = counts_.find(Lower(line.substr(begin, end - begin)));
+      const auto found = counts_.find(InSmallLetters(line.substr(begin, end - begin)));
       if (found != counts_.end()) ++found->second;
     }
     begin = end;
@@ -143,24 +142,24 @@ HyphenEnd HyphenJudge::Decide(std::string_view line, std::string_view next) cons
   const Parts parts = PartsOf(line, next);
   const bool is_soft = line.ends_with(kSoftHyphen);
   if (parts.right.empty()) return HyphenEnd::kKeep;
-  if (parts.left.empty() || !IsLetter(parts.left.back()) || IsDigit(parts.right.front())) {
+  if (parts.left.empty() || !IsLetter(parts.left.back()) || IsAsciiDigit(parts.right.front())) {
     return HyphenEnd::kKeep;
   }
-  const std::string left = Lower(parts.left), right = Lower(parts.right);
+  const std::string left = InSmallLetters(parts.left), right = InSmallLetters(parts.right);
   const uint32_t joined = CountOf(left + right), hyphenated = CountOf(left + "-" + right);
   if (joined != hyphenated) return joined > hyphenated ? HyphenEnd::kDrop : HyphenEnd::kKeep;
   if (is_soft) return HyphenEnd::kDrop;
-  if (!IsUpper(parts.left.front()) && IsConjunction(right)) return HyphenEnd::kKeepSpace;
+  if (!IsAsciiUpper(parts.left.front()) && IsConjunction(right)) return HyphenEnd::kKeepSpace;
   const size_t inner = parts.left.rfind('-');
   const std::string_view last =
       inner == std::string_view::npos ? parts.left : parts.left.substr(inner + 1);
   if (inner != std::string_view::npos && inner > 0) {
     // "mother-in-" "law"; but "two-dimen-" "sional" divides its last part.
-    const bool is_part = last.size() <= 3 || IsCompound(Lower(last), right);
+    const bool is_part = last.size() <= 3 || IsCompound(InSmallLetters(last), right);
     return is_part ? HyphenEnd::kKeep : HyphenEnd::kDrop;
   }
   if (NumCharacters(last) == 1) return HyphenEnd::kKeep;
-  if (IsUpper(parts.right.front())) {
+  if (IsAsciiUpper(parts.right.front())) {
     const bool all_capital = IsCapital(last) && IsCapital(parts.right) && last.size() > 1;
     return all_capital ? HyphenEnd::kDrop : HyphenEnd::kKeep;
   }

@@ -5,37 +5,37 @@
 #include <utility>
 #include <vector>
 
+#include "tools/ingest/characters.h"
+
 namespace lectern::tools {
 namespace {
 
 // In heights of the marker's line.
-constexpr double kMaxGap = 4;      // between a marker and its text
-constexpr double kLevel = 0.25;    // between their baselines
-constexpr double kLikeness = 0.3;  // of their heights
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsAsciiLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+constexpr double kMaxMarkerGap = 4;    // between a marker and its text
+constexpr double kMarkerLevel = 0.25;  // between their baselines
+constexpr double kLikeness = 0.3;      // of their heights
 
 // "3", "11.4.6", "A.2".
 bool IsSectionNumber(std::string_view word) {
   if (word.empty() || word.size() > 12 || word == "." || word.front() == '.') return false;
-  if (!IsDigit(word[0]) && (word.size() < 3 || word[1] != '.' || !IsAsciiLetter(word[0]))) {
+  if (!IsAsciiDigit(word[0]) && (word.size() < 3 || word[1] != '.' || !IsAsciiLetter(word[0]))) {
     return false;
   }
   return word.find('.') != std::string_view::npos &&
-         std::all_of(word.begin() + 1, word.end(), [](char c) { return IsDigit(c) || c == '.'; });
+         std::all_of(word.begin() + 1, word.end(),
+                     [](char c) { return IsAsciiDigit(c) || c == '.'; });
 }
 
 // The index of the line that a marker belongs to; page.lines.size(): none.
-size_t TextOf(const PdfPage& page, const std::vector<size_t>& by_y, size_t at) {
+size_t TextOfMarker(const PdfPage& page, const std::vector<size_t>& by_y, size_t at) {
   const PdfBox& marker = page.lines[by_y[at]].box;
   const double height = marker.Height();
   size_t found = page.lines.size();
-  double nearest = kMaxGap * height;
+  double nearest = kMaxMarkerGap * height;
   const auto consider = [&](size_t i) {
     const PdfBox& box = page.lines[i].box;
     const double gap = box.x_min - marker.x_max;
-    if (gap < 0 || gap > nearest || std::abs(box.y_max - marker.y_max) > kLevel * height ||
+    if (gap < 0 || gap > nearest || std::abs(box.y_max - marker.y_max) > kMarkerLevel * height ||
         std::abs(box.Height() - height) > kLikeness * height) {
       return;
     }
@@ -91,7 +91,7 @@ void JoinMarkers(PdfPage& page) {
     if (lines_of_block[marker.block] != 1 || marker.words.size() != 1) continue;
     const std::string& word = marker.words.front().text;
     if (!IsSectionNumber(word) && !IsListMarker(word)) continue;
-    const size_t text = TextOf(page, by_y, at);
+    const size_t text = TextOfMarker(page, by_y, at);
     // A marker beside a marker: both may be cells of a table.
     if (text == page.lines.size() || is_moved[text] != 0) continue;
     PdfLine& line = page.lines[text];

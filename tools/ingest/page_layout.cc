@@ -288,7 +288,11 @@ class PageWriter {
   }
 
   void WriteCell(const TableCell& cell, LineBreak before, bool is_right_to_left) {
-    if (cell.empty()) lines_.push_back({.before = before, .is_in_table = true});
+    if (cell.empty()) {
+      LaidOutLine& out = lines_.emplace_back();
+      out.before = before;
+      out.is_in_table = true;
+    }
     for (const WordRun& run : cell) {
       LaidOutLine out{.text = LogicalText(WordsOf(run), is_right_to_left),
                       .before = before,

@@ -10,16 +10,16 @@
 #include <tuple>
 #include <utility>
 
+#include "tools/ingest/characters.h"
+
 namespace lectern::tools {
 namespace {
 
 constexpr double kMinShare = 0.35;
 constexpr double kMinShareOfAll = 0.6;
-constexpr uint64_t kMaxGap = 8;   // pages without the line, within one group
-constexpr float kSamePlace = 4;   // points
-constexpr size_t kMaxHead = 400;  // bytes of a line that are looked at
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+constexpr uint64_t kMaxPageGap = 8;  // pages without the line, within one group
+constexpr float kSamePlace = 4;      // points
+constexpr size_t kMaxHead = 400;     // bytes of a line that are looked at
 
 // The value of a Roman numeral in small letters, as front matter has them; nothing: it is none.
 std::optional<uint64_t> RomanValue(std::string_view text) {
@@ -66,7 +66,7 @@ void AppendStretches(const std::vector<LinePlace>& places, const std::vector<siz
   for (size_t begin = 0, end = 0; begin < group.size(); begin = end) {
     for (end = begin + 1; end < group.size(); ++end) {
       const LinePlace &last = places[group[end - 1]], &place = places[group[end]];
-      if (!place.is_number && place.page - last.page > kMaxGap) break;
+      if (!place.is_number && place.page - last.page > kMaxPageGap) break;
     }
     const auto stretch = std::span(group).subspan(begin, end - begin);
     if (Recurs(places, stretch, num_pages)) groups.emplace_back(stretch.begin(), stretch.end());
@@ -87,8 +87,8 @@ struct Number {
 
 std::optional<Number> NumberAt(std::string_view text, size_t begin) {
   size_t end = begin;
-  if (IsDigit(text[begin])) {
-    while (end < text.size() && IsDigit(text[end])) ++end;
+  if (IsAsciiDigit(text[begin])) {
+    while (end < text.size() && IsAsciiDigit(text[end])) ++end;
     uint64_t value = 0;
     const auto parsed = std::from_chars(text.data() + begin, text.data() + end, value);
     if (parsed.ec != std::errc() || end - begin > 6) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "tools/ingest/characters.h"
 #include "tools/ingest/line_markers.h"
 
 namespace lectern::tools {
@@ -13,9 +14,6 @@ namespace {
 constexpr double kLevel = 0.15;    // of the height: texts with one baseline, at most
 constexpr size_t kMaxAddress = 7;  // lines of an address
 constexpr double kEdge = 1e9;      // beyond any page, in points
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsAsciiLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // Counts of the cells of one column.
 struct Column {
@@ -41,8 +39,8 @@ struct Column {
 bool IsEquationNumber(std::string_view text) {
   return text.size() >= 3 && text.starts_with('(') && text.ends_with(')') &&
          std::all_of(text.begin() + 1, text.end() - 1,
-                     [](char c) { return IsDigit(c) || c == '.' || IsAsciiLetter(c); }) &&
-         IsDigit(text[text.size() - 2]);
+                     [](char c) { return IsAsciiDigit(c) || c == '.' || IsAsciiLetter(c); }) &&
+         IsAsciiDigit(text[text.size() - 2]);
 }
 
 // Program text or a formula: signs that prose and tables of words lack.
@@ -50,7 +48,7 @@ bool IsCodeOrFormula(std::string_view text) {
   constexpr std::string_view kSigns[] = {"{", "}", ";", "//", "/*", "==", ":=", "->",
                                          "=", "∑", "∫", "√",  "≤",  "≥",  "∈",  "\\"};
   const bool has_word = std::any_of(text.begin(), text.end(), [](char c) {
-    return IsDigit(c) || IsAsciiLetter(c) || static_cast<uint8_t>(c) >= 0x80;
+    return IsAsciiDigit(c) || IsAsciiLetter(c) || static_cast<uint8_t>(c) >= 0x80;
   });
   if (!has_word && text != "-" && text != "--") return true;
   if (text.starts_with("# ") || text.starts_with("$ ")) return true;
@@ -75,7 +73,7 @@ void Count(const std::string& text, const TableCell& cell, Column& column) {
   column.width = std::max(column.width, box.Width());
   column.total_width += box.Width();
   column.num_numbers += LooksLikeNumber(text);
-  column.num_with_digits += std::any_of(text.begin(), text.end(), IsDigit);
+  column.num_with_digits += std::any_of(text.begin(), text.end(), IsAsciiDigit);
   column.num_markers += IsListMarker(text);
   column.num_equations += IsEquationNumber(text);
 }
@@ -155,7 +153,7 @@ size_t ColumnOf(const PdfBox& box, const std::vector<Strip>& strips) {
 bool LooksLikeNumber(std::string_view text) {
   size_t num_digits = 0, num_letters = 0;
   for (const char c : text) {
-    num_digits += IsDigit(c);
+    num_digits += IsAsciiDigit(c);
     num_letters += IsAsciiLetter(c);
   }
   return num_digits > 0 && num_letters <= 3 && 2 * num_digits >= num_letters + 1 &&
@@ -165,7 +163,7 @@ bool LooksLikeNumber(std::string_view text) {
 namespace {
 
 // Counts of lines of cells.
-struct Lines {
+struct LineCounts {
   std::vector<Column> columns;
   size_t num_lines = 0;
   size_t num_cells = 0;     // with text
@@ -187,8 +185,8 @@ bool IsLevel(const std::vector<TableCell>& line) {
   return true;
 }
 
-Lines Measure(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines) {
-  Lines all;
+LineCounts Measure(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines) {
+  LineCounts all;
   all.num_lines = lines.size();
   all.columns.resize(lines.front().size());
   for (const auto& line : lines) {
@@ -217,7 +215,7 @@ Lines Measure(const PdfPage& page, const std::vector<std::vector<TableCell>>& li
 
 // Whether enough lines have enough cells. Two lines are enough where each has three cells or more,
 // and one of them is a number.
-bool IsFilled(const Lines& lines) {
+bool IsFilled(const LineCounts& lines) {
   const bool has_numbers = std::any_of(lines.columns.begin(), lines.columns.end(),
                                        [](const Column& column) { return column.num_numbers > 0; });
   if (lines.num_full < 2) return false;
@@ -229,7 +227,7 @@ bool IsFilled(const Lines& lines) {
 }
 
 // Whether lines are a table as far as their columns alone tell.
-bool IsTable(const Lines& all, const TableSigns& signs) {
+bool IsTable(const LineCounts& all, const TableSigns& signs) {
   const std::vector<Column>& columns = all.columns;
   const Column& last = columns.back();
   if (!IsFilled(all) || all.num_leaders * 4 >= all.num_lines) return false;
@@ -247,7 +245,7 @@ bool IsTable(const Lines& all, const TableSigns& signs) {
 Arrangement Arrange(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines,
                     const TableSigns& signs) {
   if (lines.empty()) return Arrangement::kNone;
-  const Lines all = Measure(page, lines);
+  const LineCounts all = Measure(page, lines);
   if (!IsTable(all, signs)) return Arrangement::kNone;
   const Column &first = all.columns.front(), &last = all.columns.back();
   if (all.columns.size() > 2) return Arrangement::kRows;
