@@ -474,7 +474,7 @@ class ServerTest(ServerCase):
         pages = [["The report is about mills."], ["The Fethol bridge was designed by Mara Tolvin."]]
         last = self.indexed(make_pdf(pages + [[]]), "report")
         self.assertEqual(last["state"], "done", last)
-        self.assertIn("page 2 has no text", last["warning"])
+        self.assertIn("page 3 has no text", last["warning"])
         text = "".join(line + "\n\n" for [line] in pages)[:-1]
         self.assertEqual(self.server.call("GET", "/v1/documents/report/text")[2], text)
         answer = self.server.ask(document="report", question="Who designed the Fethol bridge?")[2]
