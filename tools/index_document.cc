@@ -1,5 +1,5 @@
-// index-document: reads a document (text, Markdown, HTML or PDF) once with a model and stores what
-// questions about it need. The report goes to stdout; progress and notes to stderr.
+// index-document: reads a document (text, Markdown, HTML, PDF, an office file …) once with a model
+// and stores what questions about it need. The report goes to stdout; progress and notes to stderr.
 #include <string>
 
 #include "engine/lectern.h"
@@ -53,9 +53,10 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   app.AddOption(
          "--format", flags.format,
          "Format of the file: auto (by its content, then by its name), text, markdown, html, "
-         "pdf (default: auto)")
+         "pdf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, tsv, man (default: auto)")
       .TypeName("F")
-      .Check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
+      .Check(OneOf({"auto", "text", "markdown", "html", "pdf", "docx", "odt", "pptx", "odp", "xlsx",
+                    "ods", "epub", "eml", "ipynb", "csv", "tsv", "man"}));
   AddOptionFlags(app, flags.options);
   app.AddFlag("--estimate", flags.estimate,
               "Print the time, disk space and memory that indexing would take, and exit");
@@ -67,7 +68,8 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
                 "How progress is shown on stderr: auto, bar, plain, json, none (default: auto)")
       .TypeName("M")
       .Check(OneOf(ProgressStyles()));
-  app.AddOption("FILE", flags.file, "The document: text, Markdown, HTML or PDF; - reads stdin")
+  app.AddOption("FILE", flags.file, "The document: text, Markdown, HTML, PDF, an office file, a book (EPUB), a mail, a "
+                "notebook, CSV or a manual page; - reads stdin")
       .Required()
       .TypeName("");
 }

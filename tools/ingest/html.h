@@ -22,6 +22,10 @@ struct HtmlOptions {
   uint64_t most_bytes = uint64_t{64} << 20;   // of the HTML
   uint64_t memory_bytes = uint64_t{1} << 30;  // of the tree; below 1 MiB every page is too large
   double seconds = 30;                        // of parsing, by the clock
+  // Whether the whole body is the content, with what else counts as a menu, a head or a foot: for
+  // books and mails, which have none.
+  bool keeps_all = false;
+  bool marks_headings = false;  // h1 to h6 begin with "# " to "###### ", as in Markdown
 };
 
 // Returns the HTML in UTF-8. The encoding is told by the byte order mark, else by a declaration in

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/extracted.h"
 #include "tools/ingest/html.h"
+#include "tools/ingest/package_format.h"
 #include "tools/ingest/pdf.h"
 
 namespace lectern::tools {
@@ -14,11 +16,30 @@ constexpr std::string_view kPdfMagic = "%PDF-";
 constexpr std::pair<std::string_view, Format> kFormats[] = {{"text", Format::kText},
                                                             {"markdown", Format::kMarkdown},
                                                             {"html", Format::kHtml},
-                                                            {"pdf", Format::kPdf}};
+                                                            {"pdf", Format::kPdf},
+                                                            {"docx", Format::kDocx},
+                                                            {"odt", Format::kOdt},
+                                                            {"pptx", Format::kPptx},
+                                                            {"odp", Format::kOdp},
+                                                            {"xlsx", Format::kXlsx},
+                                                            {"ods", Format::kOds},
+                                                            {"epub", Format::kEpub},
+                                                            {"eml", Format::kMail},
+                                                            {"ipynb", Format::kNotebook},
+                                                            {"csv", Format::kCsv},
+                                                            {"tsv", Format::kTsv},
+                                                            {"man", Format::kManPage}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
     {".pdf", Format::kPdf},    {".html", Format::kHtml},   {".htm", Format::kHtml},
-    {".xhtml", Format::kHtml}, {".md", Format::kMarkdown}, {".markdown", Format::kMarkdown}};
+    {".xhtml", Format::kHtml}, {".md", Format::kMarkdown}, {".markdown", Format::kMarkdown},
+    {".docx", Format::kDocx},  {".docm", Format::kDocx},   {".dotx", Format::kDocx},
+    {".odt", Format::kOdt},    {".ott", Format::kOdt},     {".pptx", Format::kPptx},
+    {".pptm", Format::kPptx},  {".ppsx", Format::kPptx},   {".odp", Format::kOdp},
+    {".xlsx", Format::kXlsx},  {".xlsm", Format::kXlsx},   {".xltx", Format::kXlsx},
+    {".ods", Format::kOds},    {".ots", Format::kOds},     {".epub", Format::kEpub},
+    {".eml", Format::kMail},   {".ipynb", Format::kNotebook}, {".csv", Format::kCsv},
+    {".tsv", Format::kTsv},    {".man", Format::kManPage}};
 
 char Lower(char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
 
@@ -57,6 +78,22 @@ bool BeginsAsHtml(std::string_view bytes) {
   return false;
 }
 
+// Whether a file is packed by gzip and named as a manual page is: "ls.1.gz", "perl.3pm.gz".
+bool IsPackedManPage(std::string_view bytes, std::string_view file_name) {
+  constexpr std::string_view kGzip("\x1F\x8B", 2), kEnding = ".gz";
+  if (!bytes.starts_with(kGzip) || !file_name.ends_with(kEnding)) return false;
+  file_name.remove_suffix(kEnding.size());
+  const size_t dot = file_name.rfind('.');
+  return dot != std::string_view::npos && dot + 1 < file_name.size() &&
+         file_name.size() - dot <= 6 && file_name[dot + 1] >= '1' && file_name[dot + 1] <= '9';
+}
+
+std::string_view NameOf(Format format) {
+  return std::find_if(std::begin(kFormats), std::end(kFormats),
+                      [format](const auto& known) { return known.second == format; })
+      ->first;
+}
+
 std::string Quoted(const std::string& file_name, const char* otherwise) {
   return file_name.empty() ? otherwise : "\"" + file_name + "\"";
 }
@@ -73,6 +110,9 @@ std::optional<Format> ParseFormat(std::string_view name) {
 Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   if (bytes.starts_with(kPdfMagic)) return Format::kPdf;
   if (BeginsAsHtml(bytes)) return Format::kHtml;
+  if (const auto format = ParseFormat(ZipFormat(bytes))) return *format;
+  if (const auto format = ParseFormat(MarkedTextFormat(bytes))) return *format;
+  if (IsPackedManPage(bytes, file_name)) return Format::kManPage;
   for (const auto& [ending, format] : kEndings) {
     if (file_name.size() >= ending.size() &&
         StartsWithCaseless(file_name.substr(file_name.size() - ending.size()), ending)) {
@@ -84,9 +124,10 @@ Format DetectFormat(std::string_view bytes, std::string_view file_name) {
 
 std::string PagesNote(const Ingested& ingested) {
   const uint64_t without = ingested.num_pages - ingested.pages.size();
-  if (without == 0) return "";
+  if (without == 0 || ingested.format != Format::kPdf) return ingested.note;
   return std::to_string(without) + " of " + std::to_string(ingested.num_pages) +
-         " pages have no text: scans are not read";
+         " pages have no text: scans are not read" +
+         (ingested.note.empty() ? "" : "; " + ingested.note);
 }
 
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
@@ -114,6 +155,16 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
     ingested.text = std::move(paged->text);
     ingested.pages = std::move(paged->pages);
     ingested.num_pages = paged->num_pages;
+  } else if (ingested.format >= Format::kDocx) {
+    auto extracted =
+        ReadExtracted(bytes, std::string(NameOf(ingested.format)),
+                      {.name = Quoted(options.file_name, "the file"),
+                       .is_cancelled = options.is_cancelled});
+    if (!extracted.ok()) return extracted.error();
+    ingested.text = std::move(extracted->text);
+    ingested.pages = std::move(extracted->pages);
+    ingested.num_pages = extracted->num_pages;
+    ingested.note = std::move(extracted->note);
   } else {
     ingested.text = std::move(bytes);
   }

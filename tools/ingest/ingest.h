@@ -1,5 +1,5 @@
-// Turns a document as users have it (text, Markdown, HTML, PDF) into the text that is indexed, for
-// index-document and the server.
+// Turns a document as users have it (text, Markdown, HTML, PDF, office files, books, mails) into the
+// text that is indexed, for index-document and the server.
 #ifndef LECTERN_TOOLS_INGEST_INGEST_H_
 #define LECTERN_TOOLS_INGEST_INGEST_H_
 
@@ -14,18 +14,39 @@
 
 namespace lectern::tools {
 
-enum class Format { kText, kMarkdown, kHtml, kPdf };
+enum class Format {
+  kText,
+  kMarkdown,
+  kHtml,
+  kPdf,
+  // lectern-extract reads these (extracted.h).
+  kDocx,
+  kOdt,
+  kPptx,
+  kOdp,
+  kXlsx,
+  kOds,
+  kEpub,
+  kMail,
+  kNotebook,
+  kCsv,
+  kTsv,
+  kManPage
+};
 // The formats, for messages. Names are those of ParseFormat, and "auto".
-inline constexpr std::string_view kFormatNames = "auto, text, markdown, html or pdf";
+inline constexpr std::string_view kFormatNames =
+    "auto, text, markdown, html, pdf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, tsv "
+    "or man";
 
-// The format that a name stands for: "text", "markdown", "html" or "pdf"; nothing for any other
-// name.
+// The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);
 
 // Detects the format. PDF is told by its first bytes ("%PDF-"), HTML by a doctype or <html at its
-// start, behind a byte order mark, spaces, comments and an XML declaration; where the bytes do not
-// tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml, .md, .markdown, in any case); else
-// it is text.
+// start, behind a byte order mark, spaces, comments and an XML declaration, office files and books
+// by the parts of their zip file, mails by their headers and manual pages by their macros; where
+// the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml, .md, .markdown,
+// .docx and so on, .1 to .8 behind a letter for nothing but manual pages packed by gzip; in any
+// case); else it is text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {
@@ -42,17 +63,19 @@ struct IngestOptions {
 struct Ingested {
   std::string text;                 // text and Markdown: the bytes as they are, of any encoding
   std::vector<lectern_page> pages;  // a PDF's pages that have text; else empty
-  uint64_t num_pages = 0;           // all pages of a PDF; else 0
+  uint64_t num_pages = 0;           // all pages of a PDF, slides, sheets, chapters; else 0
   Format format = Format::kText;  // the one that was named or detected
+  std::string note;  // for the user: parts that were left out or assumed; may be empty
 };
 
-// "2 of 5 pages have no text: scans are not read"; empty where all have, and for other formats.
+// "2 of 5 pages have no text: scans are not read", then `note`; empty where there is nothing to
+// say. Pages count for PDFs alone.
 std::string PagesNote(const Ingested& ingested);
 
 // Returns the text of a document; text and Markdown are moved through, even if empty.
-// INVALID_ARGUMENT: options.format names none (param "format"); errors of ReadHtml and ReadPdf,
-// whose messages name the file. Text and Markdown cannot fail: the engine checks them when it
-// indexes. Blocks for as long as pdftotext takes (LimitsFor). Any thread.
+// INVALID_ARGUMENT: options.format names none (param "format"); errors of ReadHtml, ReadPdf and
+// ReadExtracted, whose messages name the file. Text and Markdown cannot fail: the engine checks
+// them when it indexes. Blocks for as long as a child process takes (LimitsFor). Any thread.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 
 }  // namespace lectern::tools
