@@ -119,7 +119,13 @@ class ManReader {
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
     const std::string_view name = line.substr(0, line.find_first_of(" \t"));
     const std::string_view rest = line.substr(name.size());
-    if (in_table_ && name != "TE") return;
+    if (in_table_ && name != "TE") {
+      in_table_form_ |= name == "T&";
+      const bool is_font = name == "B" || name == "I" || name == "BR" || name == "IR";
+      if (in_text_block_ && is_font)
+        cells_.back() += " " + Joined(rest, name.size() == 1 ? " " : "");
+      return;
+    }
     if (in_equation_ && name != "EN") return;
     if (Structure(name, rest) || Fonts(name, rest) || Modes(name)) return;
     if (name == "UR" || name == "MT") {
@@ -206,6 +212,8 @@ class ManReader {
       writer_.Gap();
       in_table_ = name == "TS";
       in_table_form_ = true;
+      if (!cells_.empty()) EndRow();
+      in_text_block_ = false;
       table_tab_ = '\t';
     } else if (name == "EQ" || name == "EN") {
       in_equation_ = name == "EQ";
@@ -232,7 +240,8 @@ class ManReader {
     }
   }
 
-  // tbl(1): options that end with ";", the form of the columns up to a ".", then rows.
+  // tbl(1): options that end with ";", the form of the columns up to a ".", then rows. "T{" begins
+  // a cell of more lines, which "T}" ends.
   void TableLine(std::string_view line) {
     if (in_table_form_) {
       if (const size_t tab = line.find("tab("); tab != std::string_view::npos && tab + 4 < line.size())
@@ -240,15 +249,28 @@ class ManReader {
       in_table_form_ = !line.ends_with('.');
       return;
     }
-    if (line == "T}" || line == "_" || line == "=") return;
-    std::vector<std::string> cells;
+    if (line == "_" || line == "=") return;
+    if (in_text_block_) {
+      if (!line.starts_with("T}")) {
+        cells_.back() += " " + Printed(line);
+        return;
+      }
+      in_text_block_ = false;
+      line.remove_prefix(std::min(line.size(), size_t{3}));  // and the tab behind it
+      if (line.empty()) return EndRow();
+    }
     for (size_t begin = 0; begin <= line.size();) {
       const size_t end = std::min(line.find(table_tab_, begin), line.size());
       const std::string_view cell = line.substr(begin, end - begin);
-      if (cell != "T{" && cell != "\\^") cells.push_back(Printed(cell.starts_with("T}") ? "" : cell));
+      in_text_block_ = cell == "T{" && end == line.size();
+      cells_.push_back(in_text_block_ || cell == "\\^" ? "" : Printed(cell));
       begin = end + 1;
     }
-    writer_.Row(cells);
+    if (!in_text_block_) EndRow();
+  }
+  void EndRow() {
+    writer_.Row(cells_);
+    cells_.clear();
   }
 
   std::string Joined(std::string_view rest, const char* between) const {
@@ -268,7 +290,8 @@ class ManReader {
   Wants wants_ = Wants::kNothing;
   int depth_ = 0;
   bool is_verbatim_ = false, is_in_items_ = false;
-  bool in_table_ = false, in_table_form_ = false, in_equation_ = false;
+  bool in_table_ = false, in_table_form_ = false, in_text_block_ = false, in_equation_ = false;
+  std::vector<std::string> cells_;  // of the table's row
   char table_tab_ = '\t';
 };
 

@@ -1,6 +1,7 @@
 #include "tools/ingest/extract/mdoc.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -119,6 +120,8 @@ class MdocReader {
       EndBlock();
       Inline(words, 1);
       EndBlock();
+    } else if (name == "Rv" || name == "Ex") {
+      Standard(name, words);
     } else if (name.starts_with('%')) {  // of a reference
       Inline(words, 1);
       AddWord(",");
@@ -208,6 +211,17 @@ class MdocReader {
     no_space_ = name == "Fo";
   }
 
+  // The sentences that .Rv and .Ex stand for.
+  void Standard(const std::string& name, const std::vector<std::string>& words) {
+    const std::string subject = words.size() > 2 ? RoffText(words[2], strings_) : name_;
+    AddWord(name == "Rv" ? "The " + subject +
+                               "() function returns the value 0 if successful; otherwise the value "
+                               "-1 is returned and the global variable errno is set to indicate "
+                               "the error."
+                         : "The " + subject +
+                               " utility exits 0 on success, and >0 if an error occurs.");
+  }
+
   // Adds the words from `i` on, some of which are macros themselves.
   void Inline(const std::vector<std::string>& words, size_t i) {
     std::vector<std::string_view> closing;  // of enclosures up to the line's end
@@ -246,6 +260,10 @@ class MdocReader {
         AddWord(RoffText(words[i + 1], strings_) +
                 (has_section ? "(" + RoffText(words[i + 2], strings_) + ")" : ""));
         i += has_section ? 2 : 1;
+      } else if (word == "Fn") {
+        Function(word, std::vector<std::string>(words.begin() + static_cast<ptrdiff_t>(i),
+                                                words.end()));
+        break;
       } else if (word == "Ta") {
         AddWord("|");
       } else if (word == "Ap") {
