@@ -1,6 +1,8 @@
 // Word documents (.docx, .docm, .dotx): ECMA-376 part 1, WordprocessingML.
+#include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/ingest/extract/docx_styles.h"
@@ -101,7 +103,13 @@ class DocxReader {
   void Paragraph(XmlNode node) {
     const DocxParagraphStyle style = styles_.StyleOf(node);
     Inline content;
+    content.text = std::exchange(drop_cap_, "");
     Collect(node, content);
+    // A large first letter is a paragraph of its own before the one that it belongs to.
+    if (!node.Child("pPr").Child("framePr").Attribute("dropCap").empty()) {
+      drop_cap_ = CollapseSpace(content.text, false);
+      return Behind(content);
+    }
     if (style.is_contents) {
       std::erase_if(content.text, [](char c) { return c != kPageMark; });
     }
@@ -117,7 +125,7 @@ class DocxReader {
     } else if (style.list > 0 && has_text) {
       if (!in_list_ || (list_level == 0 && style.list != last_list_)) writer_.Gap();
       in_list_ = true;
-      last_list_ = style.list;
+      if (list_level == 0) last_list_ = style.list;
       writer_.Item(list_level, marker, content.text);
     } else {
       if (in_list_ && has_text) in_list_ = false;
@@ -151,7 +159,9 @@ class DocxReader {
       if (name == "t") {
         std::string text;
         AppendAllText(node, text);
-        AppendInline(text, content.text);
+        const bool is_raised =
+            parent.Child("rPr").Child("vertAlign").Attribute("val") == "superscript";
+        is_raised ? AppendSuperscript(text, content.text) : AppendInline(text, content.text);
       } else if (name == "tab" || name == "ptab" || name == "cr") {
         content.text += name == "cr" ? '\n' : ' ';
       } else if (name == "br") {
@@ -283,6 +293,7 @@ class DocxReader {
   std::optional<XmlTree> footnote_tree_, endnote_tree_;
   std::map<int, XmlNode> footnotes_, endnotes_;
   TextBuilder writer_;
+  std::string drop_cap_;
   int num_notes_ = 0, last_list_ = 0;
   bool in_list_ = false;
 };

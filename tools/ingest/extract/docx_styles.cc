@@ -145,7 +145,6 @@ std::string DocxNumbering::NextMarker(int list_id, int level_number) {
     if (list.levels[below].restart != 0) counts[below] = -1;
   }
   if (level.is_bullet) return "- ";
-  if (level.is_none && level.text.find('%') == std::string::npos) return "";
   std::string marker;
   for (size_t i = 0; i < level.text.size(); ++i) {
     const char digit = i + 1 < level.text.size() ? level.text[i + 1] : '\0';
@@ -155,11 +154,12 @@ std::string DocxNumbering::NextMarker(int list_id, int level_number) {
     }
     const auto named = static_cast<size_t>(digit - '1');
     const Level& of_number = list.levels[named];
+    ++i;
+    if (of_number.is_none) continue;
     const int number = counts[named] < 0 ? of_number.start : counts[named];
     marker += NumberText(number, level.is_legal ? NumberStyle::kDecimal : of_number.style);
-    ++i;
   }
-  return marker.empty() ? "" : marker + " ";
+  return marker.find_first_not_of(' ') == std::string::npos ? "" : marker + " ";
 }
 
 }  // namespace lectern::tools

@@ -61,18 +61,6 @@ std::map<std::string, Item> ItemsOf(XmlNode manifest, const std::string& package
   return items;
 }
 
-// Marks the page that an EPUB 2 book names as its table of contents.
-void MarkContents(XmlNode guide, const std::string& package_part,
-                  std::map<std::string, Item>& items) {
-  for (const XmlNode node : guide) {
-    if (node.Attribute("type") != "toc") continue;
-    const std::string part = ResolvePart(package_part, node.Attribute("href"));
-    // The contents may stand at the start of a page of text.
-    if (node.Attribute("href").find('#') != std::string_view::npos) continue;
-    for (auto& [id, item] : items) item.is_contents |= item.part == part;
-  }
-}
-
 // Writes the title and the authors, unless the first chapters say the title themselves.
 void AddTitle(XmlNode metadata, const std::vector<std::string>& chapters, TextBuilder& writer) {
   constexpr size_t kFirstChapters = 3, kFirstBytes = 5000;
@@ -103,8 +91,7 @@ api::Result<Extracted> ReadEpub(std::string_view bytes) {
   auto package = XmlTree::Parse(*xml, package_part);
   if (!package.ok()) return package.error();
   const XmlNode root = package->root();
-  auto items = ItemsOf(root.Child("manifest"), package_part);
-  MarkContents(root.Child("guide"), package_part, items);
+  const auto items = ItemsOf(root.Child("manifest"), package_part);
   std::vector<std::string> chapters;  // empty ones too: they are counted
   uint64_t num_missing = 0;
   for (const XmlNode node : root.Child("spine")) {

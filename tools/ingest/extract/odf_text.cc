@@ -78,6 +78,8 @@ void OdfStyles::AddGroup(XmlNode group) {
         node.Child("table-properties").Attribute("display") == "false" ||
         node.Child("drawing-page-properties").Attribute("visibility") == "hidden";
     if (is_hidden) hidden_.insert(name);
+    if (node.Child("text-properties").Attribute("text-position").starts_with("super"))
+      raised_.insert(name);
   }
 }
 
@@ -162,6 +164,9 @@ void OdfText::Collect(XmlNode parent, Inline& content) {
       const std::string label = std::to_string(++num_notes_);
       content.text += "[" + label + "]";
       content.notes.emplace_back(label, node.Child("note-body"));
+    } else if (name == "span" && styles_.IsRaised(node.Attribute("style-name")) &&
+               node.first() && node.first().is_text() && !node.first().next()) {
+      AppendSuperscript(node.first().text(), content.text);
     } else if (name == "frame" || name == "custom-shape" || name == "g" || name == "text-box") {
       content.boxes.push_back(node);
     } else if (!IsLeftOut(name) && !styles_.IsHidden(node.Attribute("style-name"))) {

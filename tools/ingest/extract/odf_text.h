@@ -36,6 +36,8 @@ class OdfStyles {
 
   // Whether text, a section or a slide with this style is hidden.
   bool IsHidden(std::string_view style) const { return hidden_.contains(style); }
+  // Whether text with this style stands above the line.
+  bool IsRaised(std::string_view style) const { return raised_.contains(style); }
   // Whether a paragraph's style is a document's title, or based on it.
   bool IsTitle(std::string_view style) const;
   // `level` from 0; a bullet where the list is not known.
@@ -46,7 +48,7 @@ class OdfStyles {
   void AddList(XmlNode node);
   std::map<std::string, std::array<ListLevel, kNumLevels>, std::less<>> lists_;
   std::map<std::string, std::string, std::less<>> parents_;  // of paragraph styles
-  std::set<std::string, std::less<>> hidden_;
+  std::set<std::string, std::less<>> hidden_, raised_;
 };
 
 // Writes blocks of OpenDocument. `writer` and `styles` must outlive it.

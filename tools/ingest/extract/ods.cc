@@ -25,6 +25,8 @@ SheetCell CellOf(XmlNode node) {
     cell.text = node.Attribute("date-value");
     if (cell.text.ends_with("T00:00:00")) cell.text.resize(cell.text.size() - 9);
     std::replace(cell.text.begin(), cell.text.end(), 'T', ' ');
+    constexpr size_t kWithSeconds = 19;
+    if (cell.text.size() == kWithSeconds && cell.text.ends_with(":00")) cell.text.resize(16);
     return cell;
   }
   for (const XmlNode paragraph : node) {
@@ -68,8 +70,9 @@ class SheetsReader {
     }
     if (rows_) rows_->End();
     if (stream.has_failed()) return stream.error();
-    if (is_shortened_) AddNote("rows that repeat very often are written 100 times", note_);
-    return writer_.Finish(num_sheets_, note_);
+    std::string note = hidden_;
+    if (is_shortened_) AddNote("rows that repeat very often are written 100 times", note);
+    return writer_.Finish(num_sheets_, note);
   }
 
  private:
@@ -81,7 +84,7 @@ class SheetsReader {
     const std::string name(table.Attribute("name"));
     is_hidden_ = styles_.IsHidden(table.Attribute("style-name"));
     if (is_hidden_) {
-      AddNote("the hidden sheet " + name + " is left out", note_);
+      hidden_ += (hidden_.empty() ? "hidden sheets are left out: " : ", ") + name;
     } else {
       writer_.Heading(1, name);
       rows_.emplace(writer_);
@@ -132,7 +135,7 @@ class SheetsReader {
   OdfStyles styles_;
   std::optional<SheetRows> rows_;
   std::map<int, Merged> merged_;  // by column
-  std::string note_;
+  std::string hidden_;  // a note that names the hidden sheets
   uint64_t num_sheets_ = 0;
   bool is_hidden_ = false, is_shortened_ = false;
 };

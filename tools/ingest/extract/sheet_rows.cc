@@ -89,13 +89,35 @@ bool SheetRows::FitsColumns(size_t first) const {
   return true;
 }
 
-// Finds the names in the waiting rows, behind titles of one cell, and writes the rows.
-void SheetRows::Decide() {
-  is_decided_ = true;
+// The waiting row that names the columns, or else the first one of several cells; the number of
+// rows where there is none. Sets `header` to how sure that is.
+size_t SheetRows::FindNames(Header& header) const {
   size_t first = 0;
   while (first < waiting_.size() && waiting_[first].size() < 2) ++first;
+  if (first == waiting_.size()) return first;
+  header = Judge(waiting_[first], waiting_, first + 1);
+  if (header == Header::kCertain) return first;
+  for (size_t i = first + 1; i + 1 < waiting_.size(); ++i) {
+    const Row& below = waiting_[i + 1];
+    const bool has_number = std::any_of(below.begin(), below.end(), [&](const SheetCell& cell) {
+      return !cell.is_text && std::any_of(waiting_[i].begin(), waiting_[i].end(),
+                                          [&](const SheetCell& name) {
+                                            return name.is_text && name.column == cell.column;
+                                          });
+    });
+    if (!has_number || Judge(waiting_[i], waiting_, i + 1) != Header::kCertain) continue;
+    header = Header::kCertain;
+    return i;
+  }
+  return first;
+}
+
+// Finds the names in the waiting rows and writes the rows.
+void SheetRows::Decide() {
+  is_decided_ = true;
+  Header header = Header::kNone;
+  size_t first = FindNames(header);
   if (first < waiting_.size()) {
-    const Header header = Judge(waiting_[first], waiting_, first + 1);
     const bool goes_on = header != Header::kCertain && FitsColumns(first);
     if (!goes_on) names_.clear();
     for (size_t i = 0; i < first; ++i) Write(waiting_[i]);

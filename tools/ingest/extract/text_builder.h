@@ -27,6 +27,9 @@ void AppendInline(std::string_view text, std::string& out);
 // '\n' ends, stay lines if `keeps_lines`. Page marks stay.
 std::string CollapseSpace(std::string_view text, bool keeps_lines);
 
+// Appends a superscript: digits behind other text as "²", because "10²" is not "102".
+void AppendSuperscript(std::string_view text, std::string& out);
+
 // Appends "; " and `part` to a note; starts one that is empty.
 void AddNote(std::string_view part, std::string& note);
 
