@@ -4,9 +4,11 @@
 # shellcheck disable=SC2034  # used where this file is sourced
 product_packages=(
   g++ cmake ninja-build pkg-config
+  libarchive-dev        # zip files: office files, books
   libcli11-dev          # command lines
   libcpp-httplib-dev    # asks a server whether it is ready
   libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
+  libgmime-3.0-dev      # mails
   libgumbo-dev          # HTML
   libhwy-dev            # SIMD
   libopenblas-serial-dev  # BLAS and LAPACK; the one with threads starts them with the process
@@ -15,6 +17,7 @@ product_packages=(
   libsqlite3-dev        # catalog
   libssl-dev            # SHA-256
   libutf8proc-dev       # NFC
+  libxml2-dev           # XML of office files and books
   nlohmann-json3-dev
   poppler-utils)        # pdftotext, run as a process of its own
 # shellcheck disable=SC2034

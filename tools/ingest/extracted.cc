@@ -95,9 +95,10 @@ ChildLimits ExtractLimits(uint64_t num_bytes) {
 
 std::string WriteExtracted(api::Result<Extracted> result) {
   const auto code = result.ok() ? LECTERN_OK : result.error().code;
-  const std::string& text = result.ok() ? result->text : result.error().message;
+  // Notes and messages may name a part of the file, whose name is any bytes.
+  const std::string text = result.ok() ? result->text : CleanUtf8(result.error().message).text;
   const std::vector<lectern_page> pages = result.ok() ? result->pages : std::vector<lectern_page>();
-  const std::string note = result.ok() ? result->note : "";
+  const std::string note = result.ok() ? CleanUtf8(result->note).text : "";
   std::string bytes(kMagic);
   for (const uint64_t number :
        {static_cast<uint64_t>(code), result.ok() ? result->num_pages : 0, uint64_t{pages.size()},

@@ -105,7 +105,7 @@ size_t SheetRows::FindNames(Header& header) const {
                                             return name.is_text && name.column == cell.column;
                                           });
     });
-    if (!has_number || Judge(waiting_[i], waiting_, i + 1) != Header::kCertain) continue;
+    if (waiting_[i].size() < 3 || !has_number || Judge(waiting_[i], waiting_, i + 1) != Header::kCertain) continue;
     header = Header::kCertain;
     return i;
   }
