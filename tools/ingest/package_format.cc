@@ -50,7 +50,7 @@ std::string LowerText(std::string_view text) {
 std::string_view ZipFormat(std::string_view bytes) {
   constexpr std::string_view kEntry("PK\3\4", 4), kListed("PK\1\2", 4);
   constexpr size_t kEntryBytes = 30, kListedBytes = 46;
-  if (!bytes.starts_with(kEntry)) return "";
+  if (!bytes.starts_with(kEntry) || bytes.size() < kEntryBytes) return "";
   const size_t name_bytes = Number(bytes, 26, 2), extra_bytes = Number(bytes, 28, 2);
   if (bytes.substr(kEntryBytes).starts_with("mimetype")) {
     const size_t begin = kEntryBytes + name_bytes + extra_bytes;
@@ -63,10 +63,10 @@ std::string_view ZipFormat(std::string_view bytes) {
     }
   }
   for (size_t at = DirectoryBegin(bytes); at < bytes.size();) {
-    if (!bytes.substr(at).starts_with(kListed)) break;
+    if (!bytes.substr(at).starts_with(kListed) || bytes.size() - at < kListedBytes) break;
     const size_t length = Number(bytes, at + 28, 2);
     const std::string name =
-        LowerText(bytes.substr(std::min(at + kListedBytes, bytes.size()), length));
+        LowerText(bytes.substr(at + kListedBytes, length));
     for (const auto& [part, format] : kParts) {
       if (name == part) return format;
     }
