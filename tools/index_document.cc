@@ -68,7 +68,8 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
                 "How progress is shown on stderr: auto, bar, plain, json, none (default: auto)")
       .TypeName("M")
       .Check(OneOf(ProgressStyles()));
-  app.AddOption("FILE", flags.file, "The document: text, Markdown, HTML, PDF, an office file, a book (EPUB), a mail, a "
+  app.AddOption("FILE", flags.file,
+                "The document: text, Markdown, HTML, PDF, an office file, a book (EPUB), a mail, a "
                 "notebook, CSV or a manual page; - reads stdin")
       .Required()
       .TypeName("");

@@ -10,8 +10,8 @@
 
 namespace {
 
-constexpr std::string_view kFormats[] = {"docx", "odt", "pptx", "odp", "xlsx", "ods",
-                                         "epub", "eml", "ipynb", "csv", "tsv", "man"};
+constexpr std::string_view kFormats[] = {"docx", "odt", "pptx",  "odp", "xlsx", "ods",
+                                         "epub", "eml", "ipynb", "csv", "tsv",  "man"};
 constexpr size_t kNumFormats = sizeof kFormats / sizeof kFormats[0];
 
 std::string Related(const std::string& name, const std::string& target) {
@@ -20,20 +20,21 @@ std::string Related(const std::string& name, const std::string& target) {
 
 // An office file whose parts are all `xml`, but for the relationships between them.
 std::string OfficeFile(const std::string& xml) {
-  const std::string main = "<Relationships>" + Related("officeDocument", "main.xml") +
-                           "</Relationships>";
+  const std::string main =
+      "<Relationships>" + Related("officeDocument", "main.xml") + "</Relationships>";
   std::string parts = "<Relationships>";
   for (const char* const type : {"styles", "numbering", "footnotes", "endnotes", "sharedStrings",
                                  "worksheet", "slide", "notesSlide", "diagramData"})
     parts += Related(type, "main.xml");
   parts += "</Relationships>";
-  return lectern::tools::WriteZip({{"_rels/.rels", main},
-                                   {"_rels/main.xml.rels", parts},
-                                   {"META-INF/container.xml",
-                                    "<c><rootfiles><rootfile full-path=\"main.xml\"/></rootfiles></c>"},
-                                   {"main.xml", xml},
-                                   {"content.xml", xml},
-                                   {"styles.xml", xml}});
+  return lectern::tools::WriteZip(
+      {{"_rels/.rels", main},
+       {"_rels/main.xml.rels", parts},
+       {"META-INF/container.xml",
+        "<c><rootfiles><rootfile full-path=\"main.xml\"/></rootfiles></c>"},
+       {"main.xml", xml},
+       {"content.xml", xml},
+       {"styles.xml", xml}});
 }
 
 }  // namespace

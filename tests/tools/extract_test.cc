@@ -80,7 +80,8 @@ TEST(ExtractTest, SlidesArePages) {
     EXPECT_EQ(read.num_pages, 4u);
     EXPECT_EQ(read.pages[0].text_begin, 0u);
     EXPECT_EQ(read.pages[3].page, 4u);
-    EXPECT_TRUE(read.text.substr(read.pages[1].text_begin).starts_with("# Introduction\n\nThe mill"));
+    EXPECT_TRUE(
+        read.text.substr(read.pages[1].text_begin).starts_with("# Introduction\n\nThe mill"));
     EXPECT_TRUE(read.text.substr(read.pages[3].text_begin).starts_with("# Notes\n\n1. See the"));
     EXPECT_NE(read.text.find("\nAlpha pump | 120 EUR | 17\nBeta valve | 45 EUR | 230\n"),
               std::string::npos);
@@ -144,40 +145,44 @@ std::string WordText(const std::string& body) {
       "<Relationships xmlns=\"http://schemas.openxmlformats.org/package/2006/relationships\">"
       "<Relationship Id=\"r1\" Type=\"http://schemas.openxmlformats.org/officeDocument/2006/"
       "relationships/officeDocument\" Target=\"word/document.xml\"/></Relationships>";
-  return Read("docx", WriteZip({{"_rels/.rels", relationships},
-                                {"word/document.xml", "<w:document " + std::string(kWordSpaces) +
-                                                          "><w:body>" + body +
-                                                          "</w:body></w:document>"}}))
+  return Read("docx",
+              WriteZip({{"_rels/.rels", relationships},
+                        {"word/document.xml", "<w:document " + std::string(kWordSpaces) +
+                                                  "><w:body>" + body + "</w:body></w:document>"}}))
       .text;
 }
 std::string TextRun(const std::string& text) { return "<w:r><w:t>" + text + "</w:t></w:r>"; }
 std::string Par(const std::string& inside) { return "<w:p>" + inside + "</w:p>"; }
 
 TEST(ExtractTest, ChangesAreThoseOfTheNewText) {
-  EXPECT_EQ(WordText(Par(TextRun("Rent is ") + "<w:del><w:r><w:delText>500</w:delText></w:r></w:del>" +
-                         "<w:ins>" + TextRun("600") + "</w:ins>" + TextRun(" EUR.")) +
-                     Par("<w:moveFrom>" + TextRun("away") + "</w:moveFrom>")),
-            "Rent is 600 EUR.\n");
+  EXPECT_EQ(
+      WordText(Par(TextRun("Rent is ") + "<w:del><w:r><w:delText>500</w:delText></w:r></w:del>" +
+                   "<w:ins>" + TextRun("600") + "</w:ins>" + TextRun(" EUR.")) +
+               Par("<w:moveFrom>" + TextRun("away") + "</w:moveFrom>")),
+      "Rent is 600 EUR.\n");
 }
 
 TEST(ExtractTest, WhatIsNotShownIsLeftOut) {
-  EXPECT_EQ(WordText(Par(TextRun("a\xC2\xAD" "b") + "<w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r>" +
+  EXPECT_EQ(WordText(Par(TextRun("a\xC2\xAD"
+                                 "b") +
+                         "<w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r>" +
                          "<w:r><w:instrText>HYPERLINK x</w:instrText></w:r>" +
                          "<w:r><w:tab/><w:t>c</w:t><w:br/><w:t>d</w:t><w:noBreakHyphen/></w:r>")),
             "ab c\nd-\n");
 }
 
 TEST(ExtractTest, PagesOfWord) {
-  const std::string body = Par(TextRun("one")) +
-                           Par(TextRun("two ") + "<w:r><w:lastRenderedPageBreak/></w:r>" + TextRun("three")) +
-                           Par("<w:r><w:lastRenderedPageBreak/></w:r>" + TextRun("four"));
+  const std::string body =
+      Par(TextRun("one")) +
+      Par(TextRun("two ") + "<w:r><w:lastRenderedPageBreak/></w:r>" + TextRun("three")) +
+      Par("<w:r><w:lastRenderedPageBreak/></w:r>" + TextRun("four"));
   const std::string relationships =
       "<Relationships><Relationship Id=\"a\" Type=\"x/officeDocument\" Target=\"/d.xml\"/>"
       "</Relationships>";
-  const Extracted read = Read(
-      "docx", WriteZip({{"_rels/.rels", relationships},
-                        {"d.xml", "<w:document " + std::string(kWordSpaces) + "><w:body>" + body +
-                                      "</w:body></w:document>"}}));
+  const Extracted read =
+      Read("docx", WriteZip({{"_rels/.rels", relationships},
+                             {"d.xml", "<w:document " + std::string(kWordSpaces) + "><w:body>" +
+                                           body + "</w:body></w:document>"}}));
   EXPECT_EQ(read.text, "one\n\ntwo three\n\nfour\n");
   ASSERT_EQ(read.pages.size(), 3u);
   EXPECT_EQ(read.text.substr(read.pages[1].text_begin), "three\n\nfour\n");
@@ -195,12 +200,13 @@ TEST(ExtractTest, TextBoxesStandOnceBehindTheirParagraph) {
 
 TEST(ExtractTest, CellsThatGoOnDownwardsAreRepeated) {
   const auto cell = [](const std::string& merge, const std::string& text) {
-    return "<w:tc><w:tcPr>" + merge + "</w:tcPr>" + Par(text.empty() ? "" : TextRun(text)) + "</w:tc>";
+    return "<w:tc><w:tcPr>" + merge + "</w:tcPr>" + Par(text.empty() ? "" : TextRun(text)) +
+           "</w:tc>";
   };
-  EXPECT_EQ(WordText("<w:tbl><w:tr>" + cell("<w:vMerge w:val=\"restart\"/>", "North") +
-                     cell("", "Osk") + "</w:tr><w:tr>" + cell("<w:vMerge/>", "") +
-                     cell("", "Lund") + "</w:tr></w:tbl>"),
-            "North | Osk\nNorth | Lund\n");
+  EXPECT_EQ(
+      WordText("<w:tbl><w:tr>" + cell("<w:vMerge w:val=\"restart\"/>", "North") + cell("", "Osk") +
+               "</w:tr><w:tr>" + cell("<w:vMerge/>", "") + cell("", "Lund") + "</w:tr></w:tbl>"),
+      "North | Osk\nNorth | Lund\n");
 }
 
 TEST(ExtractTest, SuperscriptsAreNoDigitsOfTheNumberBefore) {
@@ -228,11 +234,10 @@ TEST(ExtractTest, DeepElementsAreRefused) {
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += "<text:section>";
   for (const char* const format : {"odt", "odp", "ods", "docx", "xlsx", "pptx", "epub"}) {
-    const std::string text =
-        Read(format, WriteZip({{"content.xml", deep},
-                               {"_rels/.rels", deep},
-                               {"META-INF/container.xml", deep}}))
-            .text;
+    const std::string text = Read(format, WriteZip({{"content.xml", deep},
+                                                    {"_rels/.rels", deep},
+                                                    {"META-INF/container.xml", deep}}))
+                                 .text;
     EXPECT_TRUE(text.starts_with("refused: is damaged")) << format << text.substr(0, 200);
   }
 }
@@ -268,8 +273,8 @@ TEST(ExtractTest, RowsAndCellsThatRepeatAreBounded) {
 }
 
 TEST(ExtractTest, EveryTruncationEnds) {
-  for (const char* const name : {"lund.docx", "lund.odt", "lund.epub", "lund.pptx", "stock.xlsx",
-                                 "stock.ods", "mail.eml"}) {
+  for (const char* const name :
+       {"lund.docx", "lund.odt", "lund.epub", "lund.pptx", "stock.xlsx", "stock.ods", "mail.eml"}) {
     const std::string file = name, bytes = FileBytes(file);
     const std::string format = file.substr(file.find('.') + 1);
     for (size_t size = 0; size < bytes.size(); size += 97) {

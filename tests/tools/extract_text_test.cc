@@ -47,7 +47,8 @@ TEST(CsvTest, QuotesAreThoseOfRfc4180) {
   EXPECT_EQ(Text("csv", "Name,Say,Age\n\"Brok, Ada\",\"\"\"Hi\"\",\nshe said\",36\n"),
             "Name | Say | Age\nName: Brok, Ada | Say: \"Hi\", she said | Age: 36\n");
   // Quotes that nothing closes are characters.
-  EXPECT_EQ(Text("csv", "Pipe,Inch\nA,\"5\nB,6\n"), "Pipe | Inch\nPipe: A | Inch: \"5\nPipe: B | Inch: 6\n");
+  EXPECT_EQ(Text("csv", "Pipe,Inch\nA,\"5\nB,6\n"),
+            "Pipe | Inch\nPipe: A | Inch: \"5\nPipe: B | Inch: 6\n");
   const std::string quotes(200'000, '"');
   EXPECT_FALSE(Text("csv", "a,b\n" + quotes + ",\"x\n").empty());
 }
@@ -60,9 +61,10 @@ TEST(CsvTest, RowsWithoutNamesStayRows) {
   EXPECT_EQ(Text("csv", "a,b,a\n1,2,3\n"), "a | b | a\n1 | 2 | 3\n");
   EXPECT_EQ(Text("csv", "just text\nmore of it\n"), "just text\nmore of it\n");
   // Years are names; a table goes on behind an empty line; another one has names of its own.
-  EXPECT_EQ(Text("csv", "Town,2020,2021\nOsk,5,6\n\nLund,7,8\n\nItem,Price,Stock\nPump,3,4\n"),
-            "Town | 2020 | 2021\nTown: Osk | 2020: 5 | 2021: 6\n\nTown: Lund | 2020: 7 | 2021: 8\n\n"
-            "Item | Price | Stock\nItem: Pump | Price: 3 | Stock: 4\n");
+  EXPECT_EQ(
+      Text("csv", "Town,2020,2021\nOsk,5,6\n\nLund,7,8\n\nItem,Price,Stock\nPump,3,4\n"),
+      "Town | 2020 | 2021\nTown: Osk | 2020: 5 | 2021: 6\n\nTown: Lund | 2020: 7 | 2021: 8\n\n"
+      "Item | Price | Stock\nItem: Pump | Price: 3 | Stock: 4\n");
 }
 
 TEST(CsvTest, AGuessIsSaid) {
@@ -117,7 +119,8 @@ TEST(NotebookTest, CellsAndTheirOutputs) {
             "# Mills\nOf *Osk*.\n\n```\nprint(6*7)\n```\n\n```\n42\n```\n\n```\n'x'\n```\n\n"
             "```\nKeyError: 'y'\n```\n");
   EXPECT_EQ(Text("ipynb", "[1]"), "refused: is damaged: a notebook is a JSON object");
-  EXPECT_EQ(Text("ipynb", "{\"cells\": [1, null, {\"source\": {}}]}"), "refused: has no text in it");
+  EXPECT_EQ(Text("ipynb", "{\"cells\": [1, null, {\"source\": {}}]}"),
+            "refused: has no text in it");
   EXPECT_TRUE(Text("ipynb", std::string(1'000'000, '[')).starts_with("refused"));
 }
 
@@ -182,8 +185,9 @@ Write to
 }
 
 TEST(ManPageTest, TablesAndReferencesToOtherPages) {
-  EXPECT_EQ(Text("man", ".TH T 5\n.SH A\n.TS\nallbox tab(:);\nl l.\nName:Size\nT{\nlong\nname\nT}:5\n"
-                        ".TE\n"),
+  EXPECT_EQ(Text("man",
+                 ".TH T 5\n.SH A\n.TS\nallbox tab(:);\nl l.\nName:Size\nT{\nlong\nname\nT}:5\n"
+                 ".TE\n"),
             "# T(5)\n\n## A\n\nName | Size\nlong name | 5\n");
   EXPECT_EQ(Text("man", ".so man1/ls.1\n"),
             "refused: only refers to the page man1/ls.1; give that one");
@@ -243,8 +247,8 @@ TEST(ExtractProgramTest, ReadsAFile) {
 }
 
 TEST(ExtractProgramTest, MemoryIsLimited) {
-  const std::string bomb = WriteZip(
-      {{"content.xml", "<a>" + std::string(128 << 20, ' ') + "</a>"}});
+  const std::string bomb =
+      WriteZip({{"content.xml", "<a>" + std::string(128 << 20, ' ') + "</a>"}});
   ChildLimits limits;
   limits.memory_bytes = 160 << 20;
   auto refused = ReadExtracted(bomb, "odt", {.program = kProgram, .limits = limits});

@@ -54,8 +54,9 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const std::string& progra
     case ChildEnd::How::kNotStarted:
       if (end.number == ENOENT || end.number == EACCES) {
         return api::Error{LECTERN_NOT_FOUND,
-                          "reading " + name + " needs the program lectern-extract, which is not at " +
-                              program + ": apt install lectern-tools, or give the text",
+                          "reading " + name +
+                              " needs the program lectern-extract, which is not at " + program +
+                              ": apt install lectern-tools, or give the text",
                           "lectern-extract"};
       }
       return FileError(LECTERN_IO_ERROR, "start " + program + ": " + std::strerror(end.number));
@@ -69,8 +70,9 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const std::string& progra
                        name + " has too much text for one document; split it");
     case ChildEnd::How::kSignalled:
       return FileError(LECTERN_INVALID_ARGUMENT,
-                       name + " is damaged, or needs too much memory: lectern-extract crashed on "
-                              "it (signal " +
+                       name +
+                           " is damaged, or needs too much memory: lectern-extract crashed on "
+                           "it (signal " +
                            std::to_string(end.number) + ")" + Said(end));
     case ChildEnd::How::kRefused:
       break;

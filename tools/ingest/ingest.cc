@@ -13,31 +13,22 @@ namespace lectern::tools {
 namespace {
 
 constexpr std::string_view kPdfMagic = "%PDF-";
-constexpr std::pair<std::string_view, Format> kFormats[] = {{"text", Format::kText},
-                                                            {"markdown", Format::kMarkdown},
-                                                            {"html", Format::kHtml},
-                                                            {"pdf", Format::kPdf},
-                                                            {"docx", Format::kDocx},
-                                                            {"odt", Format::kOdt},
-                                                            {"pptx", Format::kPptx},
-                                                            {"odp", Format::kOdp},
-                                                            {"xlsx", Format::kXlsx},
-                                                            {"ods", Format::kOds},
-                                                            {"epub", Format::kEpub},
-                                                            {"eml", Format::kMail},
-                                                            {"ipynb", Format::kNotebook},
-                                                            {"csv", Format::kCsv},
-                                                            {"tsv", Format::kTsv},
-                                                            {"man", Format::kManPage}};
+constexpr std::pair<std::string_view, Format> kFormats[] = {
+    {"text", Format::kText},      {"markdown", Format::kMarkdown}, {"html", Format::kHtml},
+    {"pdf", Format::kPdf},        {"docx", Format::kDocx},         {"odt", Format::kOdt},
+    {"pptx", Format::kPptx},      {"odp", Format::kOdp},           {"xlsx", Format::kXlsx},
+    {"ods", Format::kOds},        {"epub", Format::kEpub},         {"eml", Format::kMail},
+    {"ipynb", Format::kNotebook}, {"csv", Format::kCsv},           {"tsv", Format::kTsv},
+    {"man", Format::kManPage}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
-    {".pdf", Format::kPdf},    {".html", Format::kHtml},   {".htm", Format::kHtml},
-    {".xhtml", Format::kHtml}, {".md", Format::kMarkdown}, {".markdown", Format::kMarkdown},
-    {".docx", Format::kDocx},  {".docm", Format::kDocx},   {".dotx", Format::kDocx},
-    {".odt", Format::kOdt},    {".ott", Format::kOdt},     {".pptx", Format::kPptx},
-    {".pptm", Format::kPptx},  {".ppsx", Format::kPptx},   {".odp", Format::kOdp},
-    {".xlsx", Format::kXlsx},  {".xlsm", Format::kXlsx},   {".xltx", Format::kXlsx},
-    {".ods", Format::kOds},    {".ots", Format::kOds},     {".epub", Format::kEpub},
+    {".pdf", Format::kPdf},    {".html", Format::kHtml},      {".htm", Format::kHtml},
+    {".xhtml", Format::kHtml}, {".md", Format::kMarkdown},    {".markdown", Format::kMarkdown},
+    {".docx", Format::kDocx},  {".docm", Format::kDocx},      {".dotx", Format::kDocx},
+    {".odt", Format::kOdt},    {".ott", Format::kOdt},        {".pptx", Format::kPptx},
+    {".pptm", Format::kPptx},  {".ppsx", Format::kPptx},      {".odp", Format::kOdp},
+    {".xlsx", Format::kXlsx},  {".xlsm", Format::kXlsx},      {".xltx", Format::kXlsx},
+    {".ods", Format::kOds},    {".ots", Format::kOds},        {".epub", Format::kEpub},
     {".eml", Format::kMail},   {".ipynb", Format::kNotebook}, {".csv", Format::kCsv},
     {".tsv", Format::kTsv},    {".man", Format::kManPage}};
 
@@ -156,10 +147,9 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
     ingested.pages = std::move(paged->pages);
     ingested.num_pages = paged->num_pages;
   } else if (ingested.format >= Format::kDocx) {
-    auto extracted =
-        ReadExtracted(bytes, std::string(NameOf(ingested.format)),
-                      {.name = Quoted(options.file_name, "the file"),
-                       .is_cancelled = options.is_cancelled});
+    auto extracted = ReadExtracted(
+        bytes, std::string(NameOf(ingested.format)),
+        {.name = Quoted(options.file_name, "the file"), .is_cancelled = options.is_cancelled});
     if (!extracted.ok()) return extracted.error();
     ingested.text = std::move(extracted->text);
     ingested.pages = std::move(extracted->pages);

@@ -1,5 +1,5 @@
-// Turns a document as users have it (text, Markdown, HTML, PDF, office files, books, mails) into the
-// text that is indexed, for index-document and the server.
+// Turns a document as users have it (text, Markdown, HTML, PDF, office files, books, mails) into
+// the text that is indexed, for index-document and the server.
 #ifndef LECTERN_TOOLS_INGEST_INGEST_H_
 #define LECTERN_TOOLS_INGEST_INGEST_H_
 
@@ -65,7 +65,7 @@ struct Ingested {
   std::vector<lectern_page> pages;  // a PDF's pages that have text; else empty
   uint64_t num_pages = 0;           // all pages of a PDF, slides, sheets, chapters; else 0
   Format format = Format::kText;  // the one that was named or detected
-  std::string note;  // for the user: parts that were left out or assumed; may be empty
+  std::string note;               // for the user: parts that were left out or assumed; may be empty
 };
 
 // "2 of 5 pages have no text: scans are not read", then `note`; empty where there is nothing to

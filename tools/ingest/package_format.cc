@@ -65,8 +65,7 @@ std::string_view ZipFormat(std::string_view bytes) {
   for (size_t at = DirectoryBegin(bytes); at < bytes.size();) {
     if (!bytes.substr(at).starts_with(kListed) || bytes.size() - at < kListedBytes) break;
     const size_t length = Number(bytes, at + 28, 2);
-    const std::string name =
-        LowerText(bytes.substr(at + kListedBytes, length));
+    const std::string name = LowerText(bytes.substr(at + kListedBytes, length));
     for (const auto& [part, format] : kParts) {
       if (name == part) return format;
     }
@@ -85,8 +84,8 @@ std::string_view MarkedTextFormat(std::string_view bytes) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     if (line.ends_with('\r')) line.remove_suffix(1);
-    const bool is_comment = line.starts_with(".\\\"") || line.starts_with("'\\\"") ||
-                            line == "." || line == "'" || line.empty();
+    const bool is_comment = line.starts_with(".\\\"") || line.starts_with("'\\\"") || line == "." ||
+                            line == "'" || line.empty();
     if (line.starts_with(".TH ") || line.starts_with(".Dd ") || line.starts_with(".Dd\t"))
       return "man";
     if (is_comment && !is_mail) continue;
@@ -94,7 +93,8 @@ std::string_view MarkedTextFormat(std::string_view bytes) {
     const size_t colon = line.find(':');
     const std::string name = LowerText(line.substr(0, std::min(colon, size_t{40})));
     const bool is_header = colon != std::string_view::npos && colon > 0 &&
-                           name.find(' ') == std::string::npos && name.find('\t') == std::string::npos;
+                           name.find(' ') == std::string::npos &&
+                           name.find('\t') == std::string::npos;
     const bool goes_on = num_lines > 0 && (line[0] == ' ' || line[0] == '\t');
     is_mail = is_mail && (is_header || goes_on || (num_lines == 0 && line.starts_with("From ")));
     has_sender |= name == "from";

@@ -59,7 +59,9 @@ class CodeReader {
     const size_t end = std::min(rest.find(']'), rest.size());
     const std::string_view inside = rest.substr(1, end - 1);
     if (inside.starts_with('$')) Literal(inside.substr(1, inside.find('-') - 1));
-    const auto is_unit = [](char c) { return Lower(c) == 'h' || Lower(c) == 'm' || Lower(c) == 's'; };
+    const auto is_unit = [](char c) {
+      return Lower(c) == 'h' || Lower(c) == 'm' || Lower(c) == 's';
+    };
     is_duration_ |= !inside.empty() && std::all_of(inside.begin(), inside.end(), is_unit);
     return end + 1;
   }
@@ -106,7 +108,8 @@ std::string General(double value) {
 std::string Number(double value, const CellFormat& format) {
   if (format.is_percent) value *= 100;
   std::string text = Printed("%.*f", format.max_decimals, value);
-  for (int more = format.max_decimals - format.min_decimals; more > 0 && text.ends_with('0'); --more)
+  for (int more = format.max_decimals - format.min_decimals; more > 0 && text.ends_with('0');
+       --more)
     text.pop_back();
   if (text.ends_with('.')) text.pop_back();
   const bool is_negative = text.starts_with('-');
@@ -156,8 +159,8 @@ CellFormat BuiltInCellFormat(int id) {
   } else if ((id >= 14 && id <= 17) || (id >= 27 && id <= 31) || (id >= 50 && id <= 54) ||
              id == 36 || id == 57 || id == 58) {
     format.kind = Kind::kDate;
-  } else if ((id >= 18 && id <= 21) || (id >= 32 && id <= 35) || id == 45 || id == 47 ||
-             id == 55 || id == 56) {
+  } else if ((id >= 18 && id <= 21) || (id >= 32 && id <= 35) || id == 45 || id == 47 || id == 55 ||
+             id == 56) {
     format.kind = Kind::kTime;
   } else if (id == 22) {
     format.kind = Kind::kDateTime;

@@ -147,8 +147,8 @@ api::Result<Extracted> ReadCsv(std::string_view bytes, bool is_tsv) {
     rows.Add(std::move(cells));
   }
   rows.End();
-  return writer.Finish(0, rows.has_guessed() ? "its first row was taken for the columns' names"
-                                             : "");
+  return writer.Finish(0,
+                       rows.has_guessed() ? "its first row was taken for the columns' names" : "");
 }
 
 }  // namespace lectern::tools

@@ -165,7 +165,8 @@ class DocxReader {
       } else if (name == "tab" || name == "ptab" || name == "cr") {
         content.text += name == "cr" ? '\n' : ' ';
       } else if (name == "br") {
-        const bool is_line = node.Attribute("type").empty() || node.Attribute("type") == "textWrapping";
+        const bool is_line =
+            node.Attribute("type").empty() || node.Attribute("type") == "textWrapping";
         content.text += is_line ? '\n' : ' ';
       } else if (name == "noBreakHyphen") {
         content.text += '-';
@@ -258,7 +259,8 @@ class DocxReader {
         if (!content.text.empty()) content.text += ' ';
         const DocxParagraphStyle style = styles_.StyleOf(node);
         if (style.list > 0) {
-          const std::string marker = numbering_.NextMarker(style.list, std::max(style.list_level, 0));
+          const std::string marker =
+              numbering_.NextMarker(style.list, std::max(style.list_level, 0));
           if (marker != "- ") content.text += marker;
         }
         Collect(node, content);

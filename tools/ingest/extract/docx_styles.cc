@@ -89,7 +89,7 @@ void DocxNumbering::ReadLevel(XmlNode node, Levels& levels) {
   const std::string_view format = node.Child("numFmt").Attribute("val");
   level.is_bullet = format == "bullet";
   level.is_none = format == "none";
-  level.style = format == "lowerLetter"  ? NumberStyle::kLowerLetter
+  level.style = format == "lowerLetter"   ? NumberStyle::kLowerLetter
                 : format == "upperLetter" ? NumberStyle::kUpperLetter
                 : format == "lowerRoman"  ? NumberStyle::kLowerRoman
                 : format == "upperRoman"  ? NumberStyle::kUpperRoman

@@ -53,7 +53,7 @@ class DocxNumbering {
     NumberStyle style = NumberStyle::kDecimal;
     std::string text;  // with %1 to %9 for the numbers of the levels
     int start = 1;
-    int restart = -1;  // 0: goes on under every higher level
+    int restart = -1;       // 0: goes on under every higher level
     bool is_legal = false;  // all its numbers are decimal
   };
   using Levels = std::array<Level, kNumLevels>;

@@ -12,9 +12,7 @@
 namespace lectern::tools {
 namespace {
 
-api::Error Fail(const std::string& message) {
-  return {LECTERN_INVALID_ARGUMENT, message, "file"};
-}
+api::Error Fail(const std::string& message) { return {LECTERN_INVALID_ARGUMENT, message, "file"}; }
 
 struct Item {
   std::string part;
@@ -102,9 +100,9 @@ api::Result<Extracted> ReadEpub(std::string_view bytes) {
     const std::string* const page = parts->Find(found->second.part);
     num_missing += page == nullptr;
     if (!page) continue;
-    auto text = ReadHtml(*page, {.name = "its part " + found->second.part,
-                                 .keeps_all = true,
-                                 .marks_headings = true});
+    auto text = ReadHtml(
+        *page,
+        {.name = "its part " + found->second.part, .keeps_all = true, .marks_headings = true});
     if (text.ok()) {
       chapter = std::move(*text);
     } else if (text.error().code != LECTERN_EMPTY_DOCUMENT) {  // as a cover's page is
@@ -119,9 +117,9 @@ api::Result<Extracted> ReadEpub(std::string_view bytes) {
     writer.BeginPage(i + 1);
     writer.Verbatim(chapters[i]);
   }
-  return writer.Finish(chapters.size(), num_missing == 0 ? ""
-                                                   : std::to_string(num_missing) +
-                                                         " chapters are missing in the file");
+  return writer.Finish(
+      chapters.size(),
+      num_missing == 0 ? "" : std::to_string(num_missing) + " chapters are missing in the file");
 }
 
 }  // namespace lectern::tools

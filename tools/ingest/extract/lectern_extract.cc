@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
   using namespace lectern;
   std::setlocale(LC_CTYPE, "C.UTF-8");  // for the names of parts in zip files
   if (argc != 2) {
-    std::fputs("lectern-extract FORMAT < FILE: used by index-document and lectern-server\n", stderr);
+    std::fputs("lectern-extract FORMAT < FILE: used by index-document and lectern-server\n",
+               stderr);
     return 2;
   }
   std::string output;

@@ -84,8 +84,7 @@ class MessageReader {
   // Parts that are alternatives of each other say the same: plain text is taken first, then HTML.
   void Multipart(GMimeMultipart* multipart, int nesting) {
     const int count = g_mime_multipart_get_count(multipart);
-    const GMimeContentType* const type =
-        g_mime_object_get_content_type(GMIME_OBJECT(multipart));
+    const GMimeContentType* const type = g_mime_object_get_content_type(GMIME_OBJECT(multipart));
     if (!g_mime_content_type_is_type(const_cast<GMimeContentType*>(type), "multipart",
                                      "alternative")) {
       for (int i = 0; i < count; ++i) Part(g_mime_multipart_get_part(multipart, i), nesting + 1);
@@ -148,9 +147,9 @@ class MessageReader {
       if (from.empty()) continue;
       const char* const known = g_mime_charset_iconv_name(from.c_str());
       gsize size = 0;
-      const OwnedText converted(g_convert_with_fallback(
-          bytes.data(), static_cast<gssize>(bytes.size()), "UTF-8", known, "?", nullptr, &size,
-          nullptr));
+      const OwnedText converted(g_convert_with_fallback(bytes.data(),
+                                                        static_cast<gssize>(bytes.size()), "UTF-8",
+                                                        known, "?", nullptr, &size, nullptr));
       if (converted) return std::string(converted.get(), size);
     }
     return CleanUtf8(bytes).text;
@@ -166,7 +165,8 @@ api::Result<Extracted> ReadMail(std::string_view bytes) {
   static const bool is_ready = (g_mime_init(), true);
   static_cast<void>(is_ready);
   // "From " lines of a mailbox stand before the headers.
-  if (bytes.starts_with("From ")) bytes.remove_prefix(std::min(bytes.find('\n'), bytes.size() - 1) + 1);
+  if (bytes.starts_with("From "))
+    bytes.remove_prefix(std::min(bytes.find('\n'), bytes.size() - 1) + 1);
   const Owned<GMimeStream> stream(g_mime_stream_mem_new_with_buffer(bytes.data(), bytes.size()));
   const Owned<GMimeParser> parser(g_mime_parser_new_with_stream(stream.get()));
   const Owned<GMimeMessage> message(g_mime_parser_construct_message(parser.get(), nullptr));

@@ -190,8 +190,8 @@ class ManReader {
   }
 
   bool Fonts(std::string_view name, std::string_view rest) {
-    const bool is_spaced = name == "B" || name == "I" || name == "SM" || name == "SB" ||
-                           name == "R" || name == "CW";
+    const bool is_spaced =
+        name == "B" || name == "I" || name == "SM" || name == "SB" || name == "R" || name == "CW";
     const bool is_mixed = name == "BR" || name == "RB" || name == "IR" || name == "RI" ||
                           name == "BI" || name == "IB";
     if (!is_spaced && !is_mixed) return false;
@@ -244,7 +244,8 @@ class ManReader {
   // a cell of more lines, which "T}" ends.
   void TableLine(std::string_view line) {
     if (in_table_form_) {
-      if (const size_t tab = line.find("tab("); tab != std::string_view::npos && tab + 4 < line.size())
+      if (const size_t tab = line.find("tab(");
+          tab != std::string_view::npos && tab + 4 < line.size())
         table_tab_ = line[tab + 4];
       in_table_form_ = !line.ends_with('.');
       return;
@@ -284,9 +285,9 @@ class ManReader {
 
   RoffStrings strings_;
   TextBuilder writer_;
-  std::string block_;           // the paragraph, or the body of an item
-  std::string tag_, marker_;    // of the item
-  std::string link_;            // of .UR
+  std::string block_;         // the paragraph, or the body of an item
+  std::string tag_, marker_;  // of the item
+  std::string link_;          // of .UR
   Wants wants_ = Wants::kNothing;
   int depth_ = 0;
   bool is_verbatim_ = false, is_in_items_ = false;

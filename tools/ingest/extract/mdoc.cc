@@ -15,9 +15,9 @@ struct Enclosure {
   std::string_view left, right;
 };
 constexpr Enclosure kEnclosures[] = {
-    {"Op", "Oo", "Oc", "[", "]"},  {"Aq", "Ao", "Ac", "<", ">"},  {"Bq", "Bo", "Bc", "[", "]"},
+    {"Op", "Oo", "Oc", "[", "]"},    {"Aq", "Ao", "Ac", "<", ">"}, {"Bq", "Bo", "Bc", "[", "]"},
     {"Brq", "Bro", "Brc", "{", "}"}, {"Dq", "Do", "Dc", "“", "”"}, {"Pq", "Po", "Pc", "(", ")"},
-    {"Qq", "Qo", "Qc", "\"", "\""}, {"Sq", "So", "Sc", "‘", "’"},  {"Ql", "", "", "‘", "’"},
+    {"Qq", "Qo", "Qc", "\"", "\""},  {"Sq", "So", "Sc", "‘", "’"}, {"Ql", "", "", "‘", "’"},
     {"En", "Eo", "Ec", "", ""}};
 // Macros that only choose a font, or name a kind of word.
 constexpr std::string_view kWords[] = {"Ad", "An", "Ar", "Cd", "Cm", "Dv", "Em", "Er", "Ev",
@@ -25,11 +25,11 @@ constexpr std::string_view kWords[] = {"Ad", "An", "Ar", "Cd", "Cm", "Dv", "Em",
                                        "Pa", "Sx", "Sy", "Tn", "Va", "Vt", "Lk", "Hf"};
 // Names of systems that stand for themselves.
 constexpr std::pair<std::string_view, std::string_view> kSystems[] = {
-    {"Ux", "UNIX"},       {"Bx", "BSD"},       {"Fx", "FreeBSD"},   {"Nx", "NetBSD"},
-    {"Ox", "OpenBSD"},    {"Dx", "DragonFly"}, {"Bsx", "BSD/OS"},   {"At", "AT&T UNIX"},
-    {"St", "standard"}};
+    {"Ux", "UNIX"},    {"Bx", "BSD"},       {"Fx", "FreeBSD"},
+    {"Nx", "NetBSD"},  {"Ox", "OpenBSD"},   {"Dx", "DragonFly"},
+    {"Bsx", "BSD/OS"}, {"At", "AT&T UNIX"}, {"St", "standard"}};
 
-const Enclosure* Find(std::string_view name, std::string_view Enclosure::* which) {
+const Enclosure* Find(std::string_view name, std::string_view Enclosure::*which) {
   const auto* const found =
       std::find_if(std::begin(kEnclosures), std::end(kEnclosures),
                    [&](const Enclosure& e) { return !name.empty() && e.*which == name; });
@@ -89,7 +89,8 @@ class MdocReader {
     } else if (!lists_.empty() && lists_.back().is_columns) {
       writer_.Line(block_);
     } else if (!tag_.empty()) {
-      writer_.Item(depth, "- ", tag_ + (block_.empty() || tag_.ends_with(':') ? " " : ": ") + block_);
+      writer_.Item(depth, "- ",
+                   tag_ + (block_.empty() || tag_.ends_with(':') ? " " : ": ") + block_);
     } else if (!marker_.empty()) {
       writer_.Item(depth, marker_, block_);
     } else {
@@ -214,12 +215,12 @@ class MdocReader {
   // The sentences that .Rv and .Ex stand for.
   void Standard(const std::string& name, const std::vector<std::string>& words) {
     const std::string subject = words.size() > 2 ? RoffText(words[2], strings_) : name_;
-    AddWord(name == "Rv" ? "The " + subject +
-                               "() function returns the value 0 if successful; otherwise the value "
-                               "-1 is returned and the global variable errno is set to indicate "
-                               "the error."
-                         : "The " + subject +
-                               " utility exits 0 on success, and >0 if an error occurs.");
+    AddWord(name == "Rv"
+                ? "The " + subject +
+                      "() function returns the value 0 if successful; otherwise the value "
+                      "-1 is returned and the global variable errno is set to indicate "
+                      "the error."
+                : "The " + subject + " utility exits 0 on success, and >0 if an error occurs.");
   }
 
   // Adds the words from `i` on, some of which are macros themselves.
@@ -261,8 +262,8 @@ class MdocReader {
                 (has_section ? "(" + RoffText(words[i + 2], strings_) + ")" : ""));
         i += has_section ? 2 : 1;
       } else if (word == "Fn") {
-        Function(word, std::vector<std::string>(words.begin() + static_cast<ptrdiff_t>(i),
-                                                words.end()));
+        Function(word,
+                 std::vector<std::string>(words.begin() + static_cast<ptrdiff_t>(i), words.end()));
         break;
       } else if (word == "Ta") {
         AddWord("|");
@@ -277,8 +278,8 @@ class MdocReader {
     // Punctuation at a line's end stands behind its brackets.
     for (auto right = closing.rbegin(); right != closing.rend(); ++right) {
       std::string& to = is_tag_ ? tag_ : block_;
-      const bool has_stop = !to.empty() && IsClosing(to.substr(to.size() - 1)) &&
-                            !words.empty() && IsClosing(words.back());
+      const bool has_stop = !to.empty() && IsClosing(to.substr(to.size() - 1)) && !words.empty() &&
+                            IsClosing(words.back());
       const std::string stop = has_stop ? to.substr(to.size() - 1) : "";
       if (has_stop) to.pop_back();
       to += std::string(*right) + stop;

@@ -26,8 +26,7 @@ struct OdfFile {
     if (!content.ok()) return content.error();
     OdfFile file{std::move(*content), {}};
     if (const std::string* const xml = parts->Find("styles.xml")) {
-      if (auto tree = XmlTree::Parse(*xml, "styles.xml"); tree.ok())
-        file.styles.Add(tree->root());
+      if (auto tree = XmlTree::Parse(*xml, "styles.xml"); tree.ok()) file.styles.Add(tree->root());
     }
     file.styles.Add(file.content.root());
     return file;

@@ -8,14 +8,33 @@ namespace {
 // Elements without text of the document: deleted text, comments, forms, descriptions of pictures,
 // tables of contents, and fields that only a page has.
 bool IsLeftOut(std::string_view name) {
-  constexpr std::string_view kNames[] = {
-      "tracked-changes",  "annotation",        "annotation-end", "forms",
-      "sequence-decls",   "variable-decls",    "user-field-decls", "title",
-      "desc",             "ruby-text",         "table-of-content", "illustration-index",
-      "table-index",      "object-index",      "user-index",     "alphabetical-index",
-      "hidden-text",      "hidden-paragraph",  "script",         "event-listeners",
-      "page-number",      "page-count",        "dde-connection-decls", "calculation-settings",
-      "index-title-template", "bibliography-source", "notes"};
+  constexpr std::string_view kNames[] = {"tracked-changes",
+                                         "annotation",
+                                         "annotation-end",
+                                         "forms",
+                                         "sequence-decls",
+                                         "variable-decls",
+                                         "user-field-decls",
+                                         "title",
+                                         "desc",
+                                         "ruby-text",
+                                         "table-of-content",
+                                         "illustration-index",
+                                         "table-index",
+                                         "object-index",
+                                         "user-index",
+                                         "alphabetical-index",
+                                         "hidden-text",
+                                         "hidden-paragraph",
+                                         "script",
+                                         "event-listeners",
+                                         "page-number",
+                                         "page-count",
+                                         "dde-connection-decls",
+                                         "calculation-settings",
+                                         "index-title-template",
+                                         "bibliography-source",
+                                         "notes"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
@@ -164,8 +183,8 @@ void OdfText::Collect(XmlNode parent, Inline& content) {
       const std::string label = std::to_string(++num_notes_);
       content.text += "[" + label + "]";
       content.notes.emplace_back(label, node.Child("note-body"));
-    } else if (name == "span" && styles_.IsRaised(node.Attribute("style-name")) &&
-               node.first() && node.first().is_text() && !node.first().next()) {
+    } else if (name == "span" && styles_.IsRaised(node.Attribute("style-name")) && node.first() &&
+               node.first().is_text() && !node.first().next()) {
       AppendSuperscript(node.first().text(), content.text);
     } else if (name == "frame" || name == "custom-shape" || name == "g" || name == "text-box") {
       content.boxes.push_back(node);
@@ -179,8 +198,8 @@ void OdfText::Collect(XmlNode parent, Inline& content) {
 void OdfText::List(XmlNode list, std::string_view style, int depth) {
   if (const std::string_view own = list.Attribute("style-name"); !own.empty()) style = own;
   const OdfStyles::ListLevel level = styles_.LevelOf(style, depth);
-  const bool goes_on = list.Attribute("continue-numbering") == "true" ||
-                       !list.Attribute("continue-list").empty();
+  const bool goes_on =
+      list.Attribute("continue-numbering") == "true" || !list.Attribute("continue-list").empty();
   const std::string key = Name(style) + "/" + std::to_string(depth);
   counts_.push_back(goes_on && last_count_.contains(key) ? last_count_[key] : level.start - 1);
   for (const XmlNode item : list) {

@@ -84,7 +84,7 @@ class OdfText {
 
   const OdfStyles& styles_;
   TextBuilder& writer_;
-  std::vector<int> counts_;              // of the open lists, by depth
+  std::vector<int> counts_;                // of the open lists, by depth
   std::map<std::string, int> last_count_;  // of an ended list, by its style
   int num_notes_ = 0;
 };

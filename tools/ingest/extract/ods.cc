@@ -135,7 +135,7 @@ class SheetsReader {
   OdfStyles styles_;
   std::optional<SheetRows> rows_;
   std::map<int, Merged> merged_;  // by column
-  std::string hidden_;  // a note that names the hidden sheets
+  std::string hidden_;            // a note that names the hidden sheets
   uint64_t num_sheets_ = 0;
   bool is_hidden_ = false, is_shortened_ = false;
 };

@@ -110,9 +110,9 @@ class SlideReader {
       const XmlNode properties = paragraph.Child("pPr");
       const std::string text = LineOf(paragraph);
       const bool is_numbered = static_cast<bool>(properties.Child("buAutoNum"));
-      const bool is_item =
-          is_numbered || properties.Child("buChar") || properties.Child("buBlip") ||
-          (has_bullets && !properties.Child("buNone"));
+      const bool is_item = is_numbered || properties.Child("buChar") ||
+                           properties.Child("buBlip") ||
+                           (has_bullets && !properties.Child("buNone"));
       const int level = std::min(properties.Number("lvl", 0), 8);
       int& number = numbers[static_cast<size_t>(level)];
       number = is_numbered ? number + 1 : 0;
@@ -132,7 +132,8 @@ class SlideReader {
     for (const XmlNode row : data.Child("tbl")) {
       std::vector<std::string> cells;
       for (const XmlNode cell : row) {
-        const bool is_covered = cell.Attribute("hMerge") == "1" || cell.Attribute("hMerge") == "true";
+        const bool is_covered =
+            cell.Attribute("hMerge") == "1" || cell.Attribute("hMerge") == "true";
         if (cell.name() == "tc" && !is_covered) cells.push_back(AllLines(cell.Child("txBody")));
       }
       writer_.Row(cells);

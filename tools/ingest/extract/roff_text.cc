@@ -10,19 +10,19 @@ namespace lectern::tools {
 namespace {
 
 constexpr std::pair<std::string_view, std::string_view> kCharacters[] = {
-    {"em", "—"}, {"en", "–"}, {"hy", "-"},  {"bu", "•"},  {"lq", "“"},  {"rq", "”"}, {"oq", "‘"},
-    {"cq", "’"}, {"aq", "'"}, {"dq", "\""}, {"co", "©"},  {"rg", "®"},  {"tm", "™"}, {"de", "°"},
-    {"mu", "×"}, {"ua", "↑"}, {"da", "↓"},  {"<-", "←"},  {"->", "→"},  {"<=", "≤"}, {">=", "≥"},
-    {"!=", "≠"}, {"+-", "±"}, {"ti", "~"},  {"ha", "^"},  {"ga", "`"},  {"rs", "\\"}, {"sl", "/"},
-    {"ba", "|"}, {"or", "|"}, {"at", "@"},  {"sh", "#"},  {"Do", "$"},  {"lB", "["}, {"rB", "]"},
-    {"lC", "{"}, {"rC", "}"}, {"la", "⟨"},  {"ra", "⟩"},  {"Fo", "«"},  {"Fc", "»"}, {"ss", "ß"},
-    {":a", "ä"}, {":o", "ö"}, {":u", "ü"},  {":A", "Ä"},  {":O", "Ö"},  {":U", "Ü"}, {"'e", "é"},
-    {"'a", "á"}, {"'i", "í"}, {"'o", "ó"},  {"'u", "ú"},  {"`a", "à"},  {"`e", "è"}, {"^e", "ê"},
-    {"^a", "â"}, {"^o", "ô"}, {"^i", "î"},  {",c", "ç"},  {"~n", "ñ"},  {"oa", "å"}, {"oA", "Å"},
-    {"ae", "æ"}, {"AE", "Æ"}, {"/o", "ø"},  {"/O", "Ø"},  {"mc", "µ"},  {"*m", "μ"}, {"*a", "α"},
-    {"*b", "β"}, {"*p", "π"}, {"Po", "£"},  {"Eu", "€"},  {"eu", "€"},  {"Ye", "¥"}, {"sc", "§"},
-    {"12", "½"}, {"14", "¼"}, {"34", "¾"},  {"..", "..."}, {"mi", "-"}, {"pl", "+"}, {"eq", "="},
-    {"sq", "□"}, {"ci", "○"}, {"dg", "†"},  {"dd", "‡"},  {"ps", "¶"},  {"no", "¬"}, {"if", "∞"}};
+    {"em", "—"}, {"en", "–"}, {"hy", "-"},  {"bu", "•"},   {"lq", "“"}, {"rq", "”"},  {"oq", "‘"},
+    {"cq", "’"}, {"aq", "'"}, {"dq", "\""}, {"co", "©"},   {"rg", "®"}, {"tm", "™"},  {"de", "°"},
+    {"mu", "×"}, {"ua", "↑"}, {"da", "↓"},  {"<-", "←"},   {"->", "→"}, {"<=", "≤"},  {">=", "≥"},
+    {"!=", "≠"}, {"+-", "±"}, {"ti", "~"},  {"ha", "^"},   {"ga", "`"}, {"rs", "\\"}, {"sl", "/"},
+    {"ba", "|"}, {"or", "|"}, {"at", "@"},  {"sh", "#"},   {"Do", "$"}, {"lB", "["},  {"rB", "]"},
+    {"lC", "{"}, {"rC", "}"}, {"la", "⟨"},  {"ra", "⟩"},   {"Fo", "«"}, {"Fc", "»"},  {"ss", "ß"},
+    {":a", "ä"}, {":o", "ö"}, {":u", "ü"},  {":A", "Ä"},   {":O", "Ö"}, {":U", "Ü"},  {"'e", "é"},
+    {"'a", "á"}, {"'i", "í"}, {"'o", "ó"},  {"'u", "ú"},   {"`a", "à"}, {"`e", "è"},  {"^e", "ê"},
+    {"^a", "â"}, {"^o", "ô"}, {"^i", "î"},  {",c", "ç"},   {"~n", "ñ"}, {"oa", "å"},  {"oA", "Å"},
+    {"ae", "æ"}, {"AE", "Æ"}, {"/o", "ø"},  {"/O", "Ø"},   {"mc", "µ"}, {"*m", "μ"},  {"*a", "α"},
+    {"*b", "β"}, {"*p", "π"}, {"Po", "£"},  {"Eu", "€"},   {"eu", "€"}, {"Ye", "¥"},  {"sc", "§"},
+    {"12", "½"}, {"14", "¼"}, {"34", "¾"},  {"..", "..."}, {"mi", "-"}, {"pl", "+"},  {"eq", "="},
+    {"sq", "□"}, {"ci", "○"}, {"dg", "†"},  {"dd", "‡"},   {"ps", "¶"}, {"no", "¬"},  {"if", "∞"}};
 // Strings that the macro packages define.
 constexpr std::pair<std::string_view, std::string_view> kStrings[] = {
     {"lq", "“"}, {"rq", "”"}, {"Lq", "“"}, {"Rq", "”"}, {"R", "®"},  {"Tm", "™"},
@@ -92,25 +92,74 @@ class Expander {
  private:
   void Escape(char c, std::string_view line, size_t& at, int depth, std::string& out) {
     switch (c) {
-      case '-': out += '-'; break;
-      case 'e': case 'E': case '\\': out += '\\'; break;
-      case ' ': case '~': case '0': case 't': out += ' '; break;
-      case '\'': out += '\''; break;
-      case '`': out += '`'; break;
-      case '.': out += '.'; break;
-      case '(': case '[': AppendCharacter(TakeName(line, --at), out); break;
-      case 'C': Delimited(line, at, out); break;
-      case '*': String(TakeName(line, at), depth, out); break;
-      case 'f': case 'F': case 'g': case 'k': case 'm': case 'M': case 'n': case 'V': case 'Y':
+      case '-':
+        out += '-';
+        break;
+      case 'e':
+      case 'E':
+      case '\\':
+        out += '\\';
+        break;
+      case ' ':
+      case '~':
+      case '0':
+      case 't':
+        out += ' ';
+        break;
+      case '\'':
+        out += '\'';
+        break;
+      case '`':
+        out += '`';
+        break;
+      case '.':
+        out += '.';
+        break;
+      case '(':
+      case '[':
+        AppendCharacter(TakeName(line, --at), out);
+        break;
+      case 'C':
+        Delimited(line, at, out);
+        break;
+      case '*':
+        String(TakeName(line, at), depth, out);
+        break;
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'k':
+      case 'm':
+      case 'M':
+      case 'n':
+      case 'V':
+      case 'Y':
         if (c == 'n' && at < line.size() && (line[at] == '+' || line[at] == '-')) ++at;
         TakeName(line, at);
         break;
-      case 's': Size(line, at); break;
-      case 'A': case 'b': case 'B': case 'D': case 'h': case 'H': case 'l': case 'L': case 'N':
-      case 'o': case 'S': case 'v': case 'w': case 'x': case 'X': case 'Z':
+      case 's':
+        Size(line, at);
+        break;
+      case 'A':
+      case 'b':
+      case 'B':
+      case 'D':
+      case 'h':
+      case 'H':
+      case 'l':
+      case 'L':
+      case 'N':
+      case 'o':
+      case 'S':
+      case 'v':
+      case 'w':
+      case 'x':
+      case 'X':
+      case 'Z':
         SkipDelimited(line, at);
         break;
-      default: break;  // \& \| \^ \: \/ \, \c \% \{ \} \d \u \p \z print nothing
+      default:
+        break;  // \& \| \^ \: \/ \, \c \% \{ \} \d \u \p \z print nothing
     }
   }
   void Delimited(std::string_view line, size_t& at, std::string& out) {

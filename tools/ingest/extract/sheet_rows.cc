@@ -6,8 +6,8 @@
 namespace lectern::tools {
 namespace {
 
-constexpr size_t kMostWaiting = 20;      // rows that are looked at before a header is decided
-constexpr size_t kMostNameBytes = 100;   // of a column's name; longer ones are values
+constexpr size_t kMostWaiting = 20;     // rows that are looked at before a header is decided
+constexpr size_t kMostNameBytes = 100;  // of a column's name; longer ones are values
 
 bool IsYear(const std::string& text) {
   return text.size() == 4 && (text.starts_with("19") || text.starts_with("20")) &&
@@ -100,12 +100,14 @@ size_t SheetRows::FindNames(Header& header) const {
   for (size_t i = first + 1; i + 1 < waiting_.size(); ++i) {
     const Row& below = waiting_[i + 1];
     const bool has_number = std::any_of(below.begin(), below.end(), [&](const SheetCell& cell) {
-      return !cell.is_text && std::any_of(waiting_[i].begin(), waiting_[i].end(),
-                                          [&](const SheetCell& name) {
-                                            return name.is_text && name.column == cell.column;
-                                          });
+      return !cell.is_text &&
+             std::any_of(waiting_[i].begin(), waiting_[i].end(), [&](const SheetCell& name) {
+               return name.is_text && name.column == cell.column;
+             });
     });
-    if (waiting_[i].size() < 3 || !has_number || Judge(waiting_[i], waiting_, i + 1) != Header::kCertain) continue;
+    if (waiting_[i].size() < 3 || !has_number ||
+        Judge(waiting_[i], waiting_, i + 1) != Header::kCertain)
+      continue;
     header = Header::kCertain;
     return i;
   }

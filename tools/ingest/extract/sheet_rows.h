@@ -23,8 +23,8 @@ struct SheetCell {
 // columns, unless it looks like the others: names are texts, short and different, and no cell below
 // repeats its name. With two columns, every second cell below must be a number too: otherwise each
 // row is a name and its value. Behind rows that cannot be names, or only could, a row of three
-// texts with a number right below one of them is the row of names. A table after an empty row, in the same columns and without names of
-// its own, goes on with the names of the one before.
+// texts with a number right below one of them is the row of names. A table after an empty row, in
+// the same columns and without names of its own, goes on with the names of the one before.
 class SheetRows {
  public:
   explicit SheetRows(TextBuilder& writer) : writer_(writer) {}

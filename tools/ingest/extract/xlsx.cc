@@ -13,8 +13,8 @@
 namespace lectern::tools {
 namespace {
 
-constexpr uint32_t kMostColumns = 16384;   // of Excel
-constexpr uint32_t kMostRows = 1u << 20;   // of Excel
+constexpr uint32_t kMostColumns = 16384;  // of Excel
+constexpr uint32_t kMostRows = 1u << 20;  // of Excel
 
 // A cell's place, from 0.
 struct Place {
@@ -185,11 +185,12 @@ class SheetReader {
       double number = 0;
       const auto read = std::from_chars(value.data(), value.data() + value.size(), number);
       cell.is_text = false;
-      cell.text = read.ec != std::errc() ? value
-                  : FormatCell(number,
-                               style < workbook_.formats.size() ? workbook_.formats[style]
-                                                                : CellFormat(),
-                               workbook_.is_1904);
+      cell.text = read.ec != std::errc()
+                      ? value
+                      : FormatCell(number,
+                                   style < workbook_.formats.size() ? workbook_.formats[style]
+                                                                    : CellFormat(),
+                                   workbook_.is_1904);
     }
     return cell;
   }

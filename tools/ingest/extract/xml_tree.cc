@@ -125,9 +125,8 @@ api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& p
   context->_private = &has_entities;
   context->sax->entityDecl = RefuseEntity;
   XmlTree tree;
-  tree.document_.reset(xmlCtxtReadMemory(context.get(), bytes.data(),
-                                         static_cast<int>(bytes.size()), nullptr, nullptr,
-                                         kOptions));
+  tree.document_.reset(xmlCtxtReadMemory(
+      context.get(), bytes.data(), static_cast<int>(bytes.size()), nullptr, nullptr, kOptions));
   if (has_entities) return Fail(part, kEntities);
   if (!tree.document_ || !tree.root()) {
     if (context->errNo == XML_ERR_NO_MEMORY) return Fail(part, "needs too much memory");

@@ -88,12 +88,12 @@ api::Result<ZipParts> ZipParts::Unpack(std::string_view zip, const ZipLimits& li
     const std::string error =
         ReadEntry(handle.get(), limits.most_bytes - num_bytes, part, is_too_large);
     if (is_too_large)
-      return Fail(LECTERN_LIMIT_EXCEEDED,
-                  "unpacks to more than " + std::to_string(limits.most_bytes >> 20) +
-                      " MiB; split it, or give its text");
+      return Fail(LECTERN_LIMIT_EXCEEDED, "unpacks to more than " +
+                                              std::to_string(limits.most_bytes >> 20) +
+                                              " MiB; split it, or give its text");
     if (!error.empty())
-      return Fail(LECTERN_INVALID_ARGUMENT, "is damaged: its part " + key + " cannot be unpacked (" +
-                                                error + ")");
+      return Fail(LECTERN_INVALID_ARGUMENT,
+                  "is damaged: its part " + key + " cannot be unpacked (" + error + ")");
     num_bytes += part.size();
     parts.parts_.emplace(key, std::move(part));
   }
@@ -109,8 +109,9 @@ void ZipParts::Drop(std::string_view name) { parts_.erase(Key(name)); }
 
 std::string ResolvePart(std::string_view base, std::string_view reference) {
   const auto hex = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : Lower(c) >= 'a' && Lower(c) <= 'f' ? Lower(c) - 'a' + 10
-                                                                               : -1;
+    return c >= '0' && c <= '9'                 ? c - '0'
+           : Lower(c) >= 'a' && Lower(c) <= 'f' ? Lower(c) - 'a' + 10
+                                                : -1;
   };
   std::string decoded;
   reference = reference.substr(0, reference.find('#'));
