@@ -535,7 +535,7 @@ TEST(FormatTest, TextAndMarkdownStayAsTheyAre) {
   const std::string html = "<!doctype html><p>x";
   EXPECT_EQ(Ingest(html, {.format = "text"})->text, html);
   EXPECT_EQ(Ingest(html, {})->text, "x\n");
-  EXPECT_EQ(Ingest(bytes, {.format = "docx"}).error().param, "format");
+  EXPECT_EQ(Ingest(bytes, {.format = "wps"}).error().param, "format");
 }
 
 }  // namespace

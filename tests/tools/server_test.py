@@ -487,9 +487,19 @@ class ServerTest(ServerCase):
         last = self.indexed(make_pdf([[]]), "scan")
         self.assertEqual((last["state"], last["error"]["code"]), ("failed", "empty_document"))
         self.assertIn('"scan" has no text on its 1 pages', last["error"]["message"])
-        self.assert_error(self.upload(b"x", query="&format=docx"), 400, "invalid_argument", "format")
+        self.assert_error(self.upload(b"x", query="&format=wps"), 400, "invalid_argument", "format")
         for name in ("report", "page"):
             self.assertEqual(self.server.call("DELETE", "/v1/documents/" + name)[0], 200)
+
+    def test_upload_of_an_office_file(self):
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "extract_files/stock.ods")
+        with open(path, "rb") as file:
+            last = self.indexed(file.read(), "stock")
+        self.assertEqual(last["state"], "done", last)
+        self.assertEqual(last["warning"], "hidden sheets are left out: Secret")
+        text = self.server.call("GET", "/v1/documents/stock/text")[2]
+        self.assertIn("\nProduct: Beta valve | Price: 45.50 € | Stock: 230 |", text)
+        self.assertEqual(self.server.call("DELETE", "/v1/documents/stock")[0], 200)
 
     def test_upload_says_how_it_is_stored(self):
         last = self.indexed(TEXT.encode() * 3, "small.txt",

@@ -397,6 +397,17 @@ class FormatsTest(ToolsTest):
         self.assertTrue(self.index(self.write("report.txt", self.TEXT))["existed"])
         self.check_pages("report.txt")
 
+    def test_office_files_and_their_pages(self):
+        files = os.path.join(os.path.dirname(os.path.abspath(__file__)), "extract_files")
+        _, err = self.check(0, "index-document", "--progress", "none",
+                            os.path.join(files, "stock.xlsx"))
+        self.assertIn("hidden sheets are left out: Secret", err)
+        out, _ = self.check(0, "ask-document", "--document", "stock.xlsx", "Who is Bo Lund?")
+        self.assertRegex(out, r"\n\[1\] [\d.]+ % likely, bytes \d+-\d+, p\. [12]: "
+                              r"\"(Product|Dept): [^|]+ \|")
+        self.check_error(2, r'"\S*lease.docx" is damaged', "index-document",
+                         self.write("lease.docx", "no zip file"))
+
     def test_pdfs_that_cannot_be_read(self):
         def refused(status, expected, name, data, *flags, **options):
             self.check_error(status, expected, "index-document", "--progress", "none", *flags,
@@ -408,7 +419,7 @@ class FormatsTest(ToolsTest):
         refused(2, "broken.pdf.*damaged", "broken.pdf", b"%PDF-1.4 and nothing else")
         refused(2, "text.pdf.*damaged", "text.pdf", "no PDF at all")
         refused(3, "apt install poppler-utils", "whole.pdf", whole, env={"PATH": "/nowhere"})
-        refused(2, "format", "whole.pdf", whole, "--format", "docx")
+        refused(2, "format", "whole.pdf", whole, "--format", "wps")
         error = json.loads(self.check(2, "index-document", "--json", self.write(
             "scan.pdf", make_pdf([[]])))[1])["error"]
         self.assertEqual((error["code"], error["param"]), ("empty_document", "file"))

@@ -47,9 +47,9 @@ std::string Said(const ChildEnd& end) {
   return line.empty() ? "" : ": " + CleanUtf8(line).text;
 }
 
-// The error that the end of the program means; nothing: it ended as it should.
-std::optional<api::Error> ErrorOf(const ChildEnd& end, const std::string& program,
-                                  const std::string& name) {
+// The error that the end of the program means; nothing: it ended as it should. Its path is no
+// business of a server's clients.
+std::optional<api::Error> ErrorOf(const ChildEnd& end, const std::string& name) {
   switch (end.how) {
     case ChildEnd::How::kNotStarted:
       if (end.number == ENOENT || end.number == EACCES) {
@@ -59,7 +59,7 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const std::string& progra
                               ": apt install lectern-tools, or give the text",
                           "lectern-extract"};
       }
-      return FileError(LECTERN_IO_ERROR, "start " + program + ": " + std::strerror(end.number));
+      return FileError(LECTERN_IO_ERROR, "start lectern-extract: " + std::strerror(end.number));
     case ChildEnd::How::kCancelled:
       return FileError(LECTERN_CANCELLED, "cancelled while " + name + " was read");
     case ChildEnd::How::kTooSlow:
@@ -79,8 +79,9 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const std::string& progra
     case ChildEnd::How::kExited:
       if (end.number == 0) return std::nullopt;
   }
-  return FileError(LECTERN_IO_ERROR,
-                   program + " is not the program of this version; install it again" + Said(end));
+  return FileError(
+      LECTERN_IO_ERROR,
+      "lectern-extract is not the program of this version; install it again" + Said(end));
 }
 
 // Time as for a PDF of the size; memory for the tree of a long document, which is several times as
@@ -166,9 +167,9 @@ api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& 
       {program, format}, bytes, options.limits.value_or(ExtractLimits(bytes.size())),
       [&output](std::string_view piece) { return output.append(piece), true; },
       options.is_cancelled);
-  if (auto error = ErrorOf(end, program, options.name)) return *error;
+  if (auto error = ErrorOf(end, options.name)) return *error;
   auto parsed = ParseExtracted(output);
-  if (!parsed) return *ErrorOf({ChildEnd::How::kRefused, 0, ""}, program, options.name);
+  if (!parsed) return *ErrorOf({ChildEnd::How::kRefused, 0, ""}, options.name);
   if (!parsed->ok()) {
     api::Error error = parsed->error();
     error.message = options.name + " " + error.message;

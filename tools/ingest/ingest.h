@@ -45,8 +45,8 @@ std::optional<Format> ParseFormat(std::string_view name);
 // start, behind a byte order mark, spaces, comments and an XML declaration, office files and books
 // by the parts of their zip file, mails by their headers and manual pages by their macros; where
 // the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml, .md, .markdown,
-// .docx and so on, .1 to .8 behind a letter for nothing but manual pages packed by gzip; in any
-// case); else it is text.
+// .docx and so on, .csv, .ipynb, .eml, .1.gz and the like for manual pages; in any case); else it
+// is text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {
@@ -56,7 +56,7 @@ struct IngestOptions {
   // takes long, never for text; may be empty; may not throw.
   std::function<bool()> is_cancelled = {};
   // The most memory that an HTML page's tree may take, in bytes; 0, and more than it: 1 GiB.
-  // pdftotext has its own limit (ChildLimits) in a process of its own.
+  // pdftotext and lectern-extract have limits of their own in processes of their own.
   uint64_t memory_bytes = 0;
 };
 
