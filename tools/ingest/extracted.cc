@@ -55,11 +55,12 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const std::string& name) 
       if (end.number == ENOENT || end.number == EACCES) {
         return api::Error{LECTERN_NOT_FOUND,
                           "reading " + name +
-                              " needs the program lectern-extract, which is not at " + program +
-                              ": apt install lectern-tools, or give the text",
+                              " needs the program lectern-extract, which is not installed: apt "
+                              "install lectern-tools, or give the text",
                           "lectern-extract"};
       }
-      return FileError(LECTERN_IO_ERROR, "start lectern-extract: " + std::strerror(end.number));
+      return FileError(LECTERN_IO_ERROR,
+                       std::string("start lectern-extract: ") + std::strerror(end.number));
     case ChildEnd::How::kCancelled:
       return FileError(LECTERN_CANCELLED, "cancelled while " + name + " was read");
     case ChildEnd::How::kTooSlow:
