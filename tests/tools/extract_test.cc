@@ -133,6 +133,25 @@ TEST(ExtractTest, AMail) {
   EXPECT_EQ(read.note, "attachments are not read: Rechnung März.pdf");
 }
 
+// --- parts of OpenDocument texts -----------------------------------------------------------------
+
+TEST(ExtractTest, HeadingsAreCountedByTheOutline) {
+  const auto heading = [](const char* level, const char* title) {
+    return std::string("<text:h text:outline-level=\"") + level + "\">" + title + "</text:h>";
+  };
+  const std::string flat =
+      "<?xml version=\"1.0\"?><office:document xmlns:office=\"o\" xmlns:text=\"t\" "
+      "xmlns:style=\"s\"><office:styles><text:outline-style>"
+      "<text:outline-level-style text:level=\"1\" style:num-format=\"1\" style:num-suffix=\".\"/>"
+      "<text:outline-level-style text:level=\"2\" style:num-format=\"a\" "
+      "text:display-levels=\"2\"/></text:outline-style></office:styles><office:body><office:text>" +
+      heading("1", "Rent") + heading("2", "Due") + heading("2", "Late") + heading("3", "Fees") +
+      heading("1", "Roof") + heading("2", "Repair") +
+      "</office:text></office:body></office:document>";
+  EXPECT_EQ(Read("odt", flat).text,
+            "# 1. Rent\n\n## 1.a Due\n\n## 1.b Late\n\n### Fees\n\n# 2. Roof\n\n## 2.a Repair\n");
+}
+
 // --- parts of Word documents ---------------------------------------------------------------------
 
 constexpr char kWordSpaces[] =

@@ -208,6 +208,9 @@ TEST(PackageFormatTest, ContentTellsTheFormat) {
   }
   EXPECT_EQ(ZipFormat(WriteZip({{"a.txt", "word/document.xml"}})), "");
   EXPECT_EQ(MarkedTextFormat(FileBytes("mail.eml")), "eml");
+  EXPECT_EQ(MarkedTextFormat("<?xml version=\"1.0\"?>\n<office:document xmlns:office=\"o\" "
+                             "office:mimetype=\"application/vnd.oasis.opendocument.text\">"),
+            "odt");
   EXPECT_EQ(MarkedTextFormat(".\\\" x\n.TH LS 1\n"), "man");
   EXPECT_EQ(MarkedTextFormat("Package: lectern\nFrom: x\n\nText\n"), "");
   EXPECT_EQ(MarkedTextFormat("From: here to there.\n\nMessage-ID: none\n"), "");

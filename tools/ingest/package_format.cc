@@ -45,6 +45,18 @@ std::string LowerText(std::string_view text) {
   return lower;
 }
 
+// A flat OpenDocument file is one XML file, whose first element names the media type.
+std::string_view FlatFormat(std::string_view bytes) {
+  constexpr size_t kHead = 8192;  // LibreOffice's first element has 3 kB of namespaces
+  const std::string_view head = bytes.substr(0, kHead);
+  if (head.find("<?xml") > 3 || head.find("<office:document ") == head.npos) return "";
+  for (const auto& [type, format] : kMediaTypes) {
+    const size_t at = head.find("office:mimetype=\"" + std::string(type) + '"');
+    if (at != std::string_view::npos) return format;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string_view ZipFormat(std::string_view bytes) {
@@ -77,6 +89,7 @@ std::string_view ZipFormat(std::string_view bytes) {
 }
 
 std::string_view MarkedTextFormat(std::string_view bytes) {
+  if (const std::string_view flat = FlatFormat(bytes); !flat.empty()) return flat;
   constexpr size_t kMostLines = 200;
   bool is_mail = true, has_sender = false, has_mark = false;
   size_t num_lines = 0;
@@ -96,7 +109,7 @@ std::string_view MarkedTextFormat(std::string_view bytes) {
                            name.find(' ') == std::string::npos &&
                            name.find('\t') == std::string::npos;
     const bool goes_on = num_lines > 0 && (line[0] == ' ' || line[0] == '\t');
-    is_mail = is_mail && (is_header || goes_on || (num_lines == 0 && line.starts_with("From ")));
+    is_mail = is_mail && (is_header || goes_on);
     has_sender |= name == "from";
     has_mark |= name == "message-id" || name == "mime-version" || name == "received" ||
                 name == "return-path";

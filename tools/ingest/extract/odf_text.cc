@@ -51,6 +51,8 @@ std::string Name(std::string_view text) { return std::string(text); }
 }  // namespace
 
 api::Result<ZipParts> UnpackOdf(std::string_view bytes) {
+  if (bytes.starts_with("<?xml") || bytes.starts_with("\xEF\xBB\xBF<?xml"))
+    return ZipParts::Single("content.xml", bytes);
   auto parts = ZipParts::Unpack(bytes);
   if (!parts.ok()) return parts.error();
   const std::string* const manifest = parts->Find("META-INF/manifest.xml");
@@ -64,13 +66,15 @@ api::Result<ZipParts> UnpackOdf(std::string_view bytes) {
 }
 
 void OdfStyles::AddList(XmlNode node) {
-  auto& levels = lists_[Name(node.Attribute("name"))];
+  const bool is_outline = node.name() == "outline-style";
+  auto& levels = lists_[Name(is_outline ? kOutline : node.Attribute("name"))];
   for (const XmlNode child : node) {
     const int at = child.Number("level", 0) - 1;
     if (at < 0 || at >= kNumLevels) continue;
     ListLevel& level = levels[static_cast<size_t>(at)];
     level.is_number =
-        child.name() == "list-level-style-number" && !child.Attribute("num-format").empty();
+        (child.name() == "list-level-style-number" || child.name() == "outline-level-style") &&
+        !child.Attribute("num-format").empty();
     level.style = StyleOf(child.Attribute("num-format"));
     level.prefix = child.Attribute("num-prefix");
     level.suffix = child.Attribute("num-suffix");
@@ -87,7 +91,7 @@ void OdfStyles::Add(XmlNode root) {
 
 void OdfStyles::AddGroup(XmlNode group) {
   for (const XmlNode node : group) {
-    if (node.name() == "list-style") AddList(node);
+    if (node.name() == "list-style" || node.name() == "outline-style") AddList(node);
     if (node.name() != "style") continue;
     const std::string name = Name(node.Attribute("name"));
     if (node.Attribute("family") == "paragraph")
@@ -144,13 +148,40 @@ void OdfText::Paragraph(XmlNode node) {
   Inline content;
   Collect(node, content);
   if (node.name() == "h") {
-    writer_.Heading(std::max(1, node.Number("outline-level", 1)), content.text);
+    const int level = std::clamp(node.Number("outline-level", 1), 1, 10);
+    const bool is_numbered = node.Attribute("is-list-header") != "true" &&
+                             content.text.find_first_not_of(" \n\f") != std::string::npos;
+    writer_.Heading(level, (is_numbered ? HeadingNumber(level - 1) : "") + content.text);
   } else if (styles_.IsTitle(node.Attribute("style-name"))) {
     writer_.Heading(1, content.text);
   } else {
     writer_.Paragraph(content.text);
   }
   Behind(content);
+}
+
+// The number of the next heading, such as "2.1 ", by the outline of the document's styles; empty
+// where its level has none. `level` from 0.
+std::string OdfText::HeadingNumber(int level) {
+  const OdfStyles::ListLevel style = styles_.LevelOf(OdfStyles::kOutline, level);
+  const auto at = static_cast<size_t>(level);
+  while (heading_counts_.size() <= at) {
+    const auto next = static_cast<int>(heading_counts_.size());
+    // A level that was skipped counts as its first.
+    const int start = styles_.LevelOf(OdfStyles::kOutline, next).start;
+    heading_counts_.push_back(next < level ? start : start - 1);
+  }
+  heading_counts_.resize(at + 1);
+  ++heading_counts_[at];
+  if (!style.is_number) return "";
+  std::string number = style.prefix;
+  for (size_t i = at + 1 - static_cast<size_t>(style.num_shown); i <= at; ++i) {
+    const OdfStyles::ListLevel shown = styles_.LevelOf(OdfStyles::kOutline, static_cast<int>(i));
+    if (!shown.is_number) continue;
+    if (number != style.prefix) number += '.';
+    number += NumberText(heading_counts_[i], shown.style);
+  }
+  return number + style.suffix + " ";
 }
 
 std::string OdfText::LineOf(XmlNode parent) {

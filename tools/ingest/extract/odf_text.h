@@ -17,12 +17,13 @@
 
 namespace lectern::tools {
 
-// The unpacked parts of an OpenDocument file. Errors: those of ZipParts::Unpack; INVALID_ARGUMENT:
-// it asks for a password, or has no content.
+// The unpacked parts of an OpenDocument file; a flat one (.fodt) is its part content.xml. Errors:
+// those of ZipParts::Unpack; INVALID_ARGUMENT: it asks for a password, or has no content.
 api::Result<ZipParts> UnpackOdf(std::string_view bytes);
 
 class OdfStyles {
  public:
+  static constexpr std::string_view kOutline = "\n";  // no style has this name
   struct ListLevel {
     bool is_number = false;
     NumberStyle style = NumberStyle::kDecimal;
@@ -40,7 +41,7 @@ class OdfStyles {
   bool IsRaised(std::string_view style) const { return raised_.contains(style); }
   // Whether a paragraph's style is a document's title, or based on it.
   bool IsTitle(std::string_view style) const;
-  // `level` from 0; a bullet where the list is not known.
+  // `level` from 0; a bullet where the list is not known. Headings are the list kOutline.
   ListLevel LevelOf(std::string_view list, int level) const;
 
  private:
@@ -73,6 +74,7 @@ class OdfText {
   using Merged = std::map<int, MergedCell>;  // by column
 
   void Paragraph(XmlNode node);
+  std::string HeadingNumber(int level);
   void Collect(XmlNode parent, Inline& content);
   void Behind(const Inline& content);
   void List(XmlNode list, std::string_view style, int depth);
@@ -86,6 +88,7 @@ class OdfText {
   TextBuilder& writer_;
   std::vector<int> counts_;                // of the open lists, by depth
   std::map<std::string, int> last_count_;  // of an ended list, by its style
+  std::vector<int> heading_counts_;        // by level
   int num_notes_ = 0;
 };
 

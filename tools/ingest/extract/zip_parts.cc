@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace lectern::tools {
@@ -97,6 +98,12 @@ api::Result<ZipParts> ZipParts::Unpack(std::string_view zip, const ZipLimits& li
     num_bytes += part.size();
     parts.parts_.emplace(key, std::move(part));
   }
+  return parts;
+}
+
+ZipParts ZipParts::Single(std::string name, std::string_view bytes) {
+  ZipParts parts;
+  parts.parts_.emplace(std::move(name), bytes);
   return parts;
 }
 

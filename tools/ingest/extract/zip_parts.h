@@ -25,6 +25,9 @@ class ZipParts {
   // the caller puts the file's name before them.
   static api::Result<ZipParts> Unpack(std::string_view zip, const ZipLimits& limits = {});
 
+  // One part without a zip file around it.
+  static ZipParts Single(std::string name, std::string_view bytes);
+
   // The part of this name; nullptr: there is none. Names have no "/" at the start; ASCII letters'
   // case is no difference.
   const std::string* Find(std::string_view name) const;
