@@ -26,7 +26,7 @@ std::optional<uint64_t> TakeNumber(std::string_view& bytes, char end) {
 }
 
 // Whether pages ascend within the text and within their number.
-bool AreValid(const std::vector<lectern_page>& pages, const Extracted& extracted) {
+bool ArePagesOf(const std::vector<lectern_page>& pages, const Extracted& extracted) {
   uint64_t next_begin = 0, next_page = 1;
   for (const lectern_page& page : pages) {
     if (page.text_begin < next_begin || page.page < next_page) return false;
@@ -37,19 +37,19 @@ bool AreValid(const std::vector<lectern_page>& pages, const Extracted& extracted
          extracted.num_pages < uint64_t{1} << 32;
 }
 
-api::Error FileError(lectern_code code, const std::string& message) {
+api::Error ExtractError(lectern_code code, const std::string& message) {
   return {code, message, "file"};
 }
 
 // ": …" with the first line that the program complained with, to end a message with.
-std::string Said(const ChildEnd& end) {
+std::string Complaint(const ChildEnd& end) {
   const std::string line = end.complaint.substr(0, std::min(end.complaint.find('\n'), size_t{200}));
   return line.empty() ? "" : ": " + CleanUtf8(line).text;
 }
 
 // The error that the end of the program means; nothing: it ended as it should. Its path is no
 // business of a server's clients.
-std::optional<api::Error> ErrorOf(const ChildEnd& end, const std::string& name) {
+std::optional<api::Error> ErrorOfEnd(const ChildEnd& end, const std::string& name) {
   switch (end.how) {
     case ChildEnd::How::kNotStarted:
       if (end.number == ENOENT || end.number == EACCES) {
@@ -59,30 +59,30 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const std::string& name) 
                               "install lectern-tools, or give the text",
                           "lectern-extract"};
       }
-      return FileError(LECTERN_IO_ERROR,
-                       std::string("start lectern-extract: ") + std::strerror(end.number));
+      return ExtractError(LECTERN_IO_ERROR,
+                          std::string("start lectern-extract: ") + std::strerror(end.number));
     case ChildEnd::How::kCancelled:
-      return FileError(LECTERN_CANCELLED, "cancelled while " + name + " was read");
+      return ExtractError(LECTERN_CANCELLED, "cancelled while " + name + " was read");
     case ChildEnd::How::kTooSlow:
-      return FileError(LECTERN_LIMIT_EXCEEDED,
-                       name + " takes too long to read; split it, or give its text");
+      return ExtractError(LECTERN_LIMIT_EXCEEDED,
+                          name + " takes too long to read; split it, or give its text");
     case ChildEnd::How::kTooMuchOutput:
-      return FileError(LECTERN_LIMIT_EXCEEDED,
-                       name + " has too much text for one document; split it");
+      return ExtractError(LECTERN_LIMIT_EXCEEDED,
+                          name + " has too much text for one document; split it");
     case ChildEnd::How::kSignalled:
-      return FileError(LECTERN_INVALID_ARGUMENT,
-                       name +
-                           " is damaged, or needs too much memory: lectern-extract crashed on "
-                           "it (signal " +
-                           std::to_string(end.number) + ")" + Said(end));
+      return ExtractError(LECTERN_INVALID_ARGUMENT,
+                          name +
+                              " is damaged, or needs too much memory: lectern-extract crashed on "
+                              "it (signal " +
+                              std::to_string(end.number) + ")" + Complaint(end));
     case ChildEnd::How::kRefused:
       break;
     case ChildEnd::How::kExited:
       if (end.number == 0) return std::nullopt;
   }
-  return FileError(
+  return ExtractError(
       LECTERN_IO_ERROR,
-      "lectern-extract is not the program of this version; install it again" + Said(end));
+      "lectern-extract is not the program of this version; install it again" + Complaint(end));
 }
 
 // Time as for a PDF of the size; memory for the tree of a long document, which is several times as
@@ -142,8 +142,8 @@ std::optional<api::Result<Extracted>> ParseExtracted(std::string_view bytes) {
   if (!IsValidUtf8(extracted.note) || !IsValidUtf8(extracted.text)) return std::nullopt;
   for (const lectern_code known : kCodes) {
     if (code != static_cast<uint64_t>(known)) continue;
-    if (known != LECTERN_OK) return api::Result<Extracted>(FileError(known, extracted.text));
-    if (!AreValid(pages, extracted) || !extracted.text.ends_with('\n')) return std::nullopt;
+    if (known != LECTERN_OK) return api::Result<Extracted>(ExtractError(known, extracted.text));
+    if (!ArePagesOf(pages, extracted) || !extracted.text.ends_with('\n')) return std::nullopt;
     extracted.pages = std::move(pages);
     return api::Result<Extracted>(std::move(extracted));
   }
@@ -168,9 +168,9 @@ api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& 
       {program, format}, bytes, options.limits.value_or(ExtractLimits(bytes.size())),
       [&output](std::string_view piece) { return output.append(piece), true; },
       options.is_cancelled);
-  if (auto error = ErrorOf(end, options.name)) return *error;
+  if (auto error = ErrorOfEnd(end, options.name)) return *error;
   auto parsed = ParseExtracted(output);
-  if (!parsed) return *ErrorOf({ChildEnd::How::kRefused, 0, ""}, options.name);
+  if (!parsed) return *ErrorOfEnd({ChildEnd::How::kRefused, 0, ""}, options.name);
   if (!parsed->ok()) {
     api::Error error = parsed->error();
     error.message = options.name + " " + error.message;

@@ -37,11 +37,11 @@ size_t DirectoryBegin(std::string_view bytes) {
   return found == std::string_view::npos ? found : Number(bytes, from + found + 16, 4);
 }
 
-char Lower(char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
+char ToLower(char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
 
 std::string LowerText(std::string_view text) {
   std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), Lower);
+  std::transform(lower.begin(), lower.end(), lower.begin(), ToLower);
   return lower;
 }
 
