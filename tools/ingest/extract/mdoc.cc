@@ -275,11 +275,14 @@ class MdocReader {
         continue;
       }
     }
-    // Punctuation at a line's end stands behind its brackets.
+    Close(closing, !words.empty() && IsClosing(words.back()));
+  }
+
+  // Adds the right marks of a line's enclosures; a stop at the line's end stands behind them.
+  void Close(const std::vector<std::string_view>& closing, bool ends_with_stop) {
     for (auto right = closing.rbegin(); right != closing.rend(); ++right) {
       std::string& to = is_tag_ ? tag_ : block_;
-      const bool has_stop = !to.empty() && IsClosing(to.substr(to.size() - 1)) && !words.empty() &&
-                            IsClosing(words.back());
+      const bool has_stop = ends_with_stop && !to.empty() && IsClosing(to.substr(to.size() - 1));
       const std::string stop = has_stop ? to.substr(to.size() - 1) : "";
       if (has_stop) to.pop_back();
       to += std::string(*right) + stop;

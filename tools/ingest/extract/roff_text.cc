@@ -91,76 +91,27 @@ class Expander {
 
  private:
   void Escape(char c, std::string_view line, size_t& at, int depth, std::string& out) {
-    switch (c) {
-      case '-':
-        out += '-';
-        break;
-      case 'e':
-      case 'E':
-      case '\\':
-        out += '\\';
-        break;
-      case ' ':
-      case '~':
-      case '0':
-      case 't':
-        out += ' ';
-        break;
-      case '\'':
-        out += '\'';
-        break;
-      case '`':
-        out += '`';
-        break;
-      case '.':
-        out += '.';
-        break;
-      case '(':
-      case '[':
-        AppendCharacter(TakeName(line, --at), out);
-        break;
-      case 'C':
-        Delimited(line, at, out);
-        break;
-      case '*':
-        String(TakeName(line, at), depth, out);
-        break;
-      case 'f':
-      case 'F':
-      case 'g':
-      case 'k':
-      case 'm':
-      case 'M':
-      case 'n':
-      case 'V':
-      case 'Y':
-        if (c == 'n' && at < line.size() && (line[at] == '+' || line[at] == '-')) ++at;
-        TakeName(line, at);
-        break;
-      case 's':
-        Size(line, at);
-        break;
-      case 'A':
-      case 'b':
-      case 'B':
-      case 'D':
-      case 'h':
-      case 'H':
-      case 'l':
-      case 'L':
-      case 'N':
-      case 'o':
-      case 'S':
-      case 'v':
-      case 'w':
-      case 'x':
-      case 'X':
-      case 'Z':
-        SkipDelimited(line, at);
-        break;
-      default:
-        break;  // \& \| \^ \: \/ \, \c \% \{ \} \d \u \p \z print nothing
+    // Characters, as pairs of the letter and its text.
+    constexpr std::string_view kPrinted = "--e\\E\\\\\\  ~ 0 t ''``..";
+    // Letters with a name behind them, and letters with a part in delimiters.
+    constexpr std::string_view kNamed = "fFgkmMnVY", kDelimited = "AbBDhHlLNoSvwxXZ";
+    for (size_t i = 0; i + 1 < kPrinted.size(); i += 2) {
+      if (kPrinted[i] == c) out += kPrinted[i + 1];
     }
+    if (c == '(' || c == '[') {
+      AppendCharacter(TakeName(line, --at), out);
+    } else if (c == 'C') {
+      Delimited(line, at, out);
+    } else if (c == '*') {
+      String(TakeName(line, at), depth, out);
+    } else if (c == 's') {
+      Size(line, at);
+    } else if (kNamed.find(c) != std::string_view::npos) {
+      if (c == 'n' && at < line.size() && (line[at] == '+' || line[at] == '-')) ++at;
+      TakeName(line, at);
+    } else if (kDelimited.find(c) != std::string_view::npos) {
+      SkipDelimited(line, at);
+    }  // \& \| \^ \: \/ \, \c \% \{ \} \d \u \p \z print nothing
   }
   void Delimited(std::string_view line, size_t& at, std::string& out) {
     const size_t begin = at + 1;
