@@ -53,10 +53,11 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   app.AddOption(
          "--format", flags.format,
          "Format of the file: auto (by its content, then by its name), text, markdown, html, "
-         "pdf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, tsv, man (default: auto)")
+         "pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, tsv, man (default: "
+         "auto)")
       .TypeName("F")
-      .Check(OneOf({"auto", "text", "markdown", "html", "pdf", "docx", "odt", "pptx", "odp", "xlsx",
-                    "ods", "epub", "eml", "ipynb", "csv", "tsv", "man"}));
+      .Check(OneOf({"auto", "text", "markdown", "html", "pdf", "rtf", "docx", "odt", "pptx", "odp",
+                    "xlsx", "ods", "epub", "eml", "ipynb", "csv", "tsv", "man"}));
   AddOptionFlags(app, flags.options);
   app.AddFlag("--estimate", flags.estimate,
               "Print the time, disk space and memory that indexing would take, and exit");

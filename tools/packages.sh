@@ -19,7 +19,8 @@ product_packages=(
   libutf8proc-dev       # NFC
   libxml2-dev           # XML of office files and books
   nlohmann-json3-dev
-  poppler-utils)        # pdftotext, run as a process of its own
+  poppler-utils         # pdftotext, run as a process of its own
+  unrtf)                # RTF, likewise
 # shellcheck disable=SC2034
 test_packages=(
   abigail-tools libbenchmark-dev libboost-context-dev libgtest-dev

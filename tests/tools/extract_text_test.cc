@@ -11,8 +11,10 @@
 #include "tools/ingest/extract/list_numbers.h"
 #include "tools/ingest/extract/zip_parts.h"
 #include "tools/ingest/extracted.h"
+#include "tools/ingest/html.h"
 #include "tools/ingest/ingest.h"
 #include "tools/ingest/package_format.h"
+#include "tools/ingest/rtf.h"
 
 namespace lectern::tools {
 namespace {
@@ -196,6 +198,39 @@ TEST(ManPageTest, TablesAndReferencesToOtherPages) {
 TEST(ManPageTest, StringsThatHoldThemselvesEnd) {
   EXPECT_EQ(Text("man", ".TH T 1\n.ds a x\\*a\\*a\n.SH N\n.if n .if n .if n y\\*a\n").substr(0, 8),
             "# T(1)\n\n");
+}
+
+// --- RTF, and HTML of books ----------------------------------------------------------------------
+
+TEST(RtfTest, TextAndTables) {
+  auto read = Ingest(FileBytes("libreoffice.rtf"), {.file_name = "lund.rtf"});
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->format, Format::kRtf);
+  EXPECT_EQ(read->note, "footnotes of RTF are not read");
+  EXPECT_TRUE(
+      read->text.starts_with("The Lund Report\n\nAda Brok\n\nIntroduction\n\nThe mill at Osk "
+                             "was designed by Ada Brok in 1871."))
+      << read->text;
+  EXPECT_NE(read->text.find("\nAlpha pump | 120 EUR | 17\nBeta valve | 45 EUR | 230\n"),
+            std::string::npos);
+  EXPECT_NE(read->text.find("Déjà vu — “quoted”.\n"), std::string::npos);
+}
+
+TEST(RtfTest, ErrorsSayTheWayOut) {
+  auto missing = ReadRtf("{\\rtf1 x}", {.name = "\"a.rtf\"", .unrtf = "/nonexistent/unrtf"});
+  EXPECT_EQ(missing.error().code, LECTERN_NOT_FOUND);
+  EXPECT_NE(missing.error().message.find("apt install unrtf, or save \"a.rtf\" as .docx"),
+            std::string::npos);
+  EXPECT_EQ(ReadRtf("{\\rtf1 x}", {.unrtf = "/bin/false"}).error().code, LECTERN_INVALID_ARGUMENT);
+  EXPECT_EQ(ReadRtf("{\\rtf1 x}", {.is_cancelled = [] { return true; }}).error().code,
+            LECTERN_CANCELLED);
+}
+
+TEST(HtmlOptionsTest, BooksKeepAllAndMarkHeadings) {
+  const char* const page = "<header><h2>A<br>B</h2></header><nav>menu</nav><p>text";
+  EXPECT_EQ(*ReadHtml(page, {}), "text\n");
+  EXPECT_EQ(*ReadHtml(page, {.keeps_all = true, .marks_headings = true}),
+            "## A B\n\nmenu\n\ntext\n");
 }
 
 // --- formats, and the program --------------------------------------------------------------------

@@ -8,29 +8,30 @@
 #include "tools/ingest/html.h"
 #include "tools/ingest/package_format.h"
 #include "tools/ingest/pdf.h"
+#include "tools/ingest/rtf.h"
 
 namespace lectern::tools {
 namespace {
 
 constexpr std::string_view kPdfMagic = "%PDF-";
 constexpr std::pair<std::string_view, Format> kFormats[] = {
-    {"text", Format::kText},      {"markdown", Format::kMarkdown}, {"html", Format::kHtml},
-    {"pdf", Format::kPdf},        {"docx", Format::kDocx},         {"odt", Format::kOdt},
-    {"pptx", Format::kPptx},      {"odp", Format::kOdp},           {"xlsx", Format::kXlsx},
-    {"ods", Format::kOds},        {"epub", Format::kEpub},         {"eml", Format::kMail},
-    {"ipynb", Format::kNotebook}, {"csv", Format::kCsv},           {"tsv", Format::kTsv},
-    {"man", Format::kManPage}};
+    {"text", Format::kText}, {"markdown", Format::kMarkdown}, {"html", Format::kHtml},
+    {"pdf", Format::kPdf},   {"rtf", Format::kRtf},           {"docx", Format::kDocx},
+    {"odt", Format::kOdt},   {"pptx", Format::kPptx},         {"odp", Format::kOdp},
+    {"xlsx", Format::kXlsx}, {"ods", Format::kOds},           {"epub", Format::kEpub},
+    {"eml", Format::kMail},  {"ipynb", Format::kNotebook},    {"csv", Format::kCsv},
+    {"tsv", Format::kTsv},   {"man", Format::kManPage}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
-    {".pdf", Format::kPdf},    {".html", Format::kHtml},      {".htm", Format::kHtml},
-    {".xhtml", Format::kHtml}, {".md", Format::kMarkdown},    {".markdown", Format::kMarkdown},
-    {".docx", Format::kDocx},  {".docm", Format::kDocx},      {".dotx", Format::kDocx},
-    {".odt", Format::kOdt},    {".ott", Format::kOdt},        {".pptx", Format::kPptx},
-    {".pptm", Format::kPptx},  {".ppsx", Format::kPptx},      {".odp", Format::kOdp},
-    {".xlsx", Format::kXlsx},  {".xlsm", Format::kXlsx},      {".xltx", Format::kXlsx},
-    {".ods", Format::kOds},    {".ots", Format::kOds},        {".epub", Format::kEpub},
-    {".eml", Format::kMail},   {".ipynb", Format::kNotebook}, {".csv", Format::kCsv},
-    {".tsv", Format::kTsv},    {".man", Format::kManPage}};
+    {".pdf", Format::kPdf},           {".rtf", Format::kRtf},    {".html", Format::kHtml},
+    {".htm", Format::kHtml},          {".xhtml", Format::kHtml}, {".md", Format::kMarkdown},
+    {".markdown", Format::kMarkdown}, {".docx", Format::kDocx},  {".docm", Format::kDocx},
+    {".dotx", Format::kDocx},         {".odt", Format::kOdt},    {".ott", Format::kOdt},
+    {".pptx", Format::kPptx},         {".pptm", Format::kPptx},  {".ppsx", Format::kPptx},
+    {".odp", Format::kOdp},           {".xlsx", Format::kXlsx},  {".xlsm", Format::kXlsx},
+    {".xltx", Format::kXlsx},         {".ods", Format::kOds},    {".ots", Format::kOds},
+    {".epub", Format::kEpub},         {".eml", Format::kMail},   {".ipynb", Format::kNotebook},
+    {".csv", Format::kCsv},           {".tsv", Format::kTsv},    {".man", Format::kManPage}};
 
 char Lower(char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
 
@@ -100,6 +101,7 @@ std::optional<Format> ParseFormat(std::string_view name) {
 
 Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   if (bytes.starts_with(kPdfMagic)) return Format::kPdf;
+  if (bytes.starts_with("{\\rtf")) return Format::kRtf;
   if (BeginsAsHtml(bytes)) return Format::kHtml;
   if (const auto format = ParseFormat(ZipFormat(bytes))) return *format;
   if (const auto format = ParseFormat(MarkedTextFormat(bytes))) return *format;
@@ -146,6 +148,13 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
     ingested.text = std::move(paged->text);
     ingested.pages = std::move(paged->pages);
     ingested.num_pages = paged->num_pages;
+  } else if (ingested.format == Format::kRtf) {
+    auto text = ReadRtf(bytes, {.name = Quoted(options.file_name, "the file"),
+                                .is_cancelled = options.is_cancelled});
+    if (!text.ok()) return text.error();
+    ingested.text = std::move(*text);
+    if (bytes.find("\\footnote") != std::string::npos)
+      ingested.note = "footnotes of RTF are not read";
   } else if (ingested.format >= Format::kDocx) {
     auto extracted = ReadExtracted(
         bytes, std::string(NameOf(ingested.format)),

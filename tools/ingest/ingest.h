@@ -19,6 +19,7 @@ enum class Format {
   kMarkdown,
   kHtml,
   kPdf,
+  kRtf,
   // lectern-extract reads these (extracted.h).
   kDocx,
   kOdt,
@@ -35,18 +36,19 @@ enum class Format {
 };
 // The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames =
-    "auto, text, markdown, html, pdf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, tsv "
+    "auto, text, markdown, html, pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, "
+    "tsv "
     "or man";
 
 // The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);
 
-// Detects the format. PDF is told by its first bytes ("%PDF-"), HTML by a doctype or <html at its
-// start, behind a byte order mark, spaces, comments and an XML declaration, office files and books
-// by the parts of their zip file, mails by their headers and manual pages by their macros; where
-// the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml, .md, .markdown,
-// .docx and so on, .csv, .ipynb, .eml, .1.gz and the like for manual pages; in any case); else it
-// is text.
+// Detects the format. PDF is told by its first bytes ("%PDF-"), so is RTF, HTML by a doctype or
+// <html at its start, behind a byte order mark, spaces, comments and an XML declaration, office
+// files and books by the parts of their zip file, mails by their headers and manual pages by their
+// macros; where the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml,
+// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .1.gz and the like for manual pages; in any
+// case); else it is text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {
@@ -73,9 +75,10 @@ struct Ingested {
 std::string PagesNote(const Ingested& ingested);
 
 // Returns the text of a document; text and Markdown are moved through, even if empty.
-// INVALID_ARGUMENT: options.format names none (param "format"); errors of ReadHtml, ReadPdf and
-// ReadExtracted, whose messages name the file. Text and Markdown cannot fail: the engine checks
-// them when it indexes. Blocks for as long as a child process takes (LimitsFor). Any thread.
+// INVALID_ARGUMENT: options.format names none (param "format"); errors of ReadHtml, ReadPdf,
+// ReadRtf and ReadExtracted, whose messages name the file. Text and Markdown cannot fail: the
+// engine checks them when it indexes. Blocks for as long as a child process takes (LimitsFor). Any
+// thread.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 
 }  // namespace lectern::tools
