@@ -18,6 +18,7 @@
 #include "engine/gpu/placement.h"
 #include "engine/indexing/change_plan.h"
 #include "engine/indexing/estimate_index.h"
+#include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/text_file.h"
 #include "engine/model/found_model.h"
@@ -107,7 +108,12 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path, io_);
     LECTERN_ASSIGN(const auto model, ModelFor(found, {}, options.cancel));
-    return EstimateIndex(Context(*model), bytes, options);
+    IndexContext context = Context(*model);
+    context.flops_per_second = [this] {
+      std::call_once(trial_once_, [this] { trial_speed_ = TrialFlopsPerSecond(backend_); });
+      return trial_speed_;
+    };
+    return EstimateIndex(context, bytes, options);
   }
 
   Result<std::unique_ptr<Session>> Open(std::string_view name, const CancelFlag* cancel) override {
@@ -552,6 +558,8 @@ class LocalEngine : public Engine {
   const DeviceChoice device_;
   const bool is_device_left_to_us_;  // the device option is "auto"
   std::mutex index_mutex_;
+  std::once_flag trial_once_;
+  double trial_speed_ = 0;  // flops per second of one thread, for estimates; after trial_once_
   std::mutex mutex_;  // guards the members below, except where they say otherwise
   // By folder, weights, Jinja program of the chat template (empty: none was given and the model has
   // none), and adapter.

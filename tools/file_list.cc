@@ -130,7 +130,11 @@ class Lister {
 
   const std::optional<api::Error>& stopped() const { return stopped_; }
 
+  // Reasons to skip a file do not hold where it is also named itself.
   FileList Take() {
+    std::erase_if(list_.skipped, [this](const SkippedPath& skipped) {
+      return !named_.empty() && named_.contains(RealPlace(skipped.path));
+    });
     std::stable_sort(
         list_.skipped.begin(), list_.skipped.end(),
         [](const SkippedPath& a, const SkippedPath& b) { return NaturalLess(a.path, b.path); });
@@ -152,6 +156,11 @@ class Lister {
   static std::string ParentOf(const std::string& path) {
     const std::string parent = fs::path(path).parent_path().string();
     return parent.empty() ? "." : parent;
+  }
+
+  // The real path of the folder, and the name there, which may be a link.
+  static std::string RealPlace(const std::string& path) {
+    return Joined(RealPath(ParentOf(path)), fs::path(path).filename().string());
   }
 
   static api::Error Missing(const std::string& argument, int error) {
@@ -181,6 +190,7 @@ class Lister {
       ReadFolder({path, "", root_});
     } else {
       Watch(ParentOf(path));
+      named_.insert(RealPlace(path));
       AddFile(path, fs::path(path).filename().string(), RealPath(path), info);
     }
   }
@@ -334,6 +344,7 @@ class Lister {
   std::string root_;                          // real path of the argument's folder
   std::vector<Link> links_;                   // of the argument
   std::map<std::string, std::string> files_;  // real paths, and the paths in the list
+  std::set<std::string> named_;               // arguments that are files, as RealPlace has them
   std::set<std::string> read_;                // real paths of folders
   std::set<std::string> folders_;             // to be watched
   std::optional<api::Error> stopped_;

@@ -87,6 +87,7 @@ std::string PlainLine(const api::Progress& progress, const FileOfMany* file) {
                      Grouped(progress.done) + " of " + Grouped(progress.total) + ")" +
                      SpeedAndRest(progress);
   if (file == nullptr) return line + "\n";
+  if (progress.total <= 1) line = progress.stage;  // a short step, of which there is no share
   line = Grouped(file->number) + " of " + Grouped(file->count) + "  " +
          Printable(file->name, stderr) + "  " + line;
   if (file->eta_seconds >= 0) line += ", " + Duration(file->eta_seconds) + " left in all";

@@ -25,9 +25,10 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   const double cluster_flops =
       tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;
   // Attention and clustering reach about half the speed of a plain product.
-  estimate.seconds =
-      (estimate.flops + cluster_flops) / (0.5 * TrialFlopsPerSecond(context.backend) *
-                                          static_cast<double>(context.threads.num_threads()));
+  const double speed = context.flops_per_second ? context.flops_per_second()
+                                                : TrialFlopsPerSecond(context.backend);
+  estimate.seconds = (estimate.flops + cluster_flops) /
+                     (0.5 * speed * static_cast<double>(context.threads.num_threads()));
   std::string existing = context.store;
   for (;;) {  // the store need not exist yet: ask the nearest folder that does
     LECTERN_ASSIGN(const bool there, context.env.Exists(existing));
