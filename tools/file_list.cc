@@ -58,7 +58,8 @@ bool IsEditorsFile(std::string_view name) {
 }
 
 // The texts that a pattern with {a,b} stands for. Braces may be nested; a brace without a comma or
-// without its end stays as it is. At most 1,000 texts, so that nobody asks for 2^40 of them.
+// without its end stays as it is. A pattern of more than 1,000 texts does too, so that nobody asks
+// for 2^40 of them.
 std::vector<std::string> BracesExpanded(const std::string& pattern) {
   std::vector<std::string> done, open = {pattern};
   while (!open.empty() && done.size() + open.size() < 1000) {
@@ -87,7 +88,7 @@ std::vector<std::string> BracesExpanded(const std::string& pattern) {
                      text.substr(cuts.back() + 1));
     }
   }
-  return done;
+  return open.empty() ? done : std::vector{pattern};
 }
 
 // The parts of a path between slashes; several ** behind one another are one.

@@ -50,7 +50,7 @@ struct FileList {
 };
 
 struct ListOptions {
-  std::string store;  // real path of a folder that is never read: the store of the documents
+  std::string store = {};  // real path of a folder that is never read: the store of the documents
   size_t max_files = kMaxListedFiles;
   std::function<bool()> is_cancelled = {};  // asked for each folder; may be empty
 };

@@ -51,9 +51,9 @@ Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or 
 6 corrupt store, 130 Ctrl-C (the same command goes on from there), 143 SIGTERM. With several files:
 of the first one that failed; skipped ones do not count.)";
 
-// Everything that the command line says. `file`, `source` and `path` are no flags: they are the only
-// file, if one file is named alone, and its real and its absolute path, by which the engine knows a
-// document again; empty for stdin.
+// Everything that the command line says. `file`, `source` and `path` are no flags: they are the
+// only file, if one file is named alone, and its real and its absolute path, by which the engine
+// knows a document again; empty for stdin.
 struct IndexFlags {
   EngineFlags engine;
   std::vector<std::string> files;
@@ -324,8 +324,7 @@ std::optional<api::Error> CheckFiles(IndexFlags& flags) {
     return api::Error{LECTERN_INVALID_ARGUMENT,
                       std::string(message) + " (see " + kTool + " --help)", param};
   };
-  const bool is_stdin =
-      std::find(flags.files.begin(), flags.files.end(), "-") != flags.files.end();
+  const bool is_stdin = std::find(flags.files.begin(), flags.files.end(), "-") != flags.files.end();
   if (is_stdin && flags.is_folder_run()) {
     return wrong("- (stdin) is one document: it stands alone, and without --watch", "file");
   }

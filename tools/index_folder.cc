@@ -84,7 +84,7 @@ class TimeLeft {
   }
   void BeginFile(const ListedFile& file) { bytes_of_file_ = file.stamp.bytes; }
   void EndFile() { done_ += std::exchange(bytes_of_file_, 0); }
-  // Of all files, `eta` being the rest of this one; below 0: unknown.
+  // Seconds until all files are done, `eta` being the rest of this one; below 0: unknown.
   double Seconds(double eta) const {
     const uint64_t with_file = done_ + bytes_of_file_;
     if (eta < 0 || with_file == 0) return -1;
@@ -155,9 +155,9 @@ class FolderIndexer {
   // was watched is in the next list. False: stopped_ says why.
   bool List() {
     for (bool is_again = true; is_again;) {
-      auto list = ListFiles(run_.arguments,
-                            {.store = RealPath(run_.store),
-                             .is_cancelled = [this] { return interrupts_.requested(); }});
+      auto list = ListFiles(run_.arguments, {.store = RealPath(run_.store), .is_cancelled = [this] {
+                                               return interrupts_.requested();
+                                             }});
       if (!list.ok()) return Stop(list.error());
       list_ = std::move(*list);
       is_again = watch_ && watch_->Watch(list_.folders);
@@ -213,6 +213,8 @@ class FolderIndexer {
   // A file that gave no document, and whether the run may go on.
   bool AddError(const ListedFile& file, const api::Error& error, bool is_of_file) {
     const bool is_gone = is_of_file && error.code == LECTERN_NOT_FOUND && error.param == "file";
+    // While files are watched, a store in use is waited for: nothing has failed yet.
+    if (is_first_pass_done_ && error.code == LECTERN_LOCKED) return Stop(error);
     if (error.code == LECTERN_CANCELLED || (!is_of_file && !IsOfOneText(error))) {
       const bool is_cancelled = error.code == LECTERN_CANCELLED;
       Add({.file = file.path,
@@ -241,8 +243,9 @@ class FolderIndexer {
 
   // Reads the file. Nothing: the row is there, and stopped_ says whether to go on.
   std::optional<Ingested> Read(const ListedFile& file) {
-    display_.Show({.stage = "read", .done = 0, .total = 1, .tokens_per_second = 0, .eta_seconds = -1},
-                  place_);
+    display_.Show(
+        {.stage = "read", .done = 0, .total = 1, .tokens_per_second = 0, .eta_seconds = -1},
+        place_);
     auto document = run_.read(file.path);
     if (document.ok() && interrupts_.requested()) {
       document = api::Error{LECTERN_CANCELLED, "cancelled", ""};
@@ -368,7 +371,8 @@ class FolderIndexer {
     if (!estimate.ok()) {
       const api::Error& error = estimate.error();
       const bool is_of_file = !document.ok() && error.param != "format";
-      if (run_.estimate || error.code == LECTERN_CANCELLED || (!is_of_file && !IsOfOneText(error))) {
+      if (run_.estimate || error.code == LECTERN_CANCELLED ||
+          (!is_of_file && !IsOfOneText(error))) {
         AddError(file, error, is_of_file);
       }
       return;
@@ -395,9 +399,10 @@ class FolderIndexer {
     for (const auto& [path, reason] : list_.skipped) Skip(path, reason);
     SumUp();
     display_.Clear();
-    report_.PrintTable(num_left_, SecondsSince(start_));
     num_documents_ = costs_.num_documents;
     costs_.sum.existed = costs_.num_existed == costs_.num_documents ? 1 : 0;
+    auto json = api::ToJson(costs_.sum);
+    report_.PrintTable(num_left_, SecondsSince(start_), json.ok() ? *json : "");
     if (!stopped_ && run_.style == ErrorStyle::kText && num_documents_ > 0) {
       report_.output().Print(EstimateText(costs_.sum));
     }
@@ -483,9 +488,9 @@ class FolderIndexer {
   int first_failure_ = 0;                // exit status of the first file that failed
   size_t num_documents_ = 0;             // that are indexed, or would be
   size_t num_left_ = 0;                  // files that the pass has not reached
-  std::string next_;                  // the first document, for the last note
-  std::set<std::string> said_;        // the engine's notes
-  std::map<std::string, Seen> seen_;  // with --watch: files that were indexed, by path
+  std::string next_;                     // the first document, for the last note
+  std::set<std::string> said_;           // the engine's notes
+  std::map<std::string, Seen> seen_;     // with --watch: files that were indexed, by path
   bool is_first_pass_done_ = false, has_said_polling_ = false, has_said_locked_ = false;
 };
 

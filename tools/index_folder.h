@@ -17,8 +17,8 @@
 namespace lectern::tools {
 
 struct FolderRun {
-  std::vector<std::string> arguments;          // files, folders and patterns
-  std::string store;                           // folder of the store: never read as documents
+  std::vector<std::string> arguments = {};          // files, folders and patterns
+  std::string store = {};                           // folder of the store: never read as documents
   const GivenIndexOptions* options = nullptr;  // of every document; not null
   ErrorStyle style = ErrorStyle::kText;
   ProgressStyle progress = ProgressStyle::kAuto;
@@ -27,9 +27,9 @@ struct FolderRun {
   bool watch = false;            // stays, and indexes files again that change
   // Turns a file into text. Called on the thread of IndexFolder, inside of its scope of the
   // interrupts.
-  std::function<api::Result<Ingested>(const std::string& file)> read;
+  std::function<api::Result<Ingested>(const std::string& file)> read = {};
   // Sentences for the user about a text that was read; may be none.
-  std::function<std::vector<std::string>(const Ingested&)> notes;
+  std::function<std::vector<std::string>(const Ingested&)> notes = {};
 };
 
 // Does the run and prints its results: a table on stdout, or a line of JSON for each file and one

@@ -9,8 +9,8 @@
 namespace lectern::tools {
 namespace {
 
-constexpr const char* kResultNames[] = {"indexed",     "unchanged", "renewed", "skipped", "failed",
-                                        "interrupted", "deleted",   "estimated"};
+constexpr const char* kResultNames[] = {"indexed", "unchanged",   "renewed", "skipped",
+                                        "failed",  "interrupted", "deleted", "estimated"};
 static_assert(std::size(kResultNames) == static_cast<size_t>(FileResult::kEstimated) + 1);
 
 // The object that an API's text holds; empty where there is none.
@@ -43,8 +43,10 @@ std::string RowText(const FileRow& row) {
   result.resize(std::max<size_t>(result.size(), 11), ' ');
   const std::string tokens = row.tokens > 0 ? Grouped(row.tokens) : "";
   const std::string time = row.tokens > 0 && row.seconds > 0 ? Duration(row.seconds) : "";
-  return result + AtRight(tokens, 11) + AtRight(time, 12) + "  " + row.file +
-         (row.reason.empty() ? "" : ": " + row.reason) + "\n";
+  std::string line = result + AtRight(tokens, 11) + AtRight(time, 12) + "  " + row.file +
+                     (row.reason.empty() ? "" : ": " + row.reason);
+  std::replace(line.begin(), line.end(), '\n', ' ');  // names of files may have any character
+  return line + "\n";
 }
 
 }  // namespace
@@ -80,23 +82,24 @@ bool FolderReport::Add(FileRow row) {
   return true;
 }
 
-bool FolderReport::PrintTable(size_t left, double seconds) {
+bool FolderReport::PrintTable(size_t left, double seconds, const std::string& estimate) {
   if (!json() && !rows_.empty()) {
     output_.Print("result          tokens        time  file\n");
     for (const FileRow& row : rows_) output_.Print(RowText(row));
     rows_.clear();
   }
   is_table_printed_ = true;
-  return PrintSums(left, seconds);
+  return PrintSums(left, seconds, estimate);
 }
 
-bool FolderReport::PrintSums(size_t left, double seconds) {
+bool FolderReport::PrintSums(size_t left, double seconds, const std::string& estimate) {
   const size_t files = files_.size() + left;
   if (json()) {
-    Json::Object sums = {{"files", uint64_t{files}},   {"left", uint64_t{left}},
-                         {"tokens", tokens_},          {"new_tokens", new_tokens_},
-                         {"new_bytes_on_disk", new_bytes_}, {"seconds", seconds}};
+    Json::Object sums = {
+        {"files", uint64_t{files}},  {"left", uint64_t{left}},          {"tokens", tokens_},
+        {"new_tokens", new_tokens_}, {"new_bytes_on_disk", new_bytes_}, {"seconds", seconds}};
     for (size_t i = 0; i < std::size(counts_); ++i) sums[kResultNames[i]] = uint64_t{counts_[i]};
+    if (!estimate.empty()) sums["estimate"] = ObjectOf(estimate);
     return output_.Print(Json(Json::Object{{"summary", std::move(sums)}}).Dump() + "\n");
   }
   std::string text = Grouped(files) + (files == 1 ? " file" : " files");

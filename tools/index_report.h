@@ -43,15 +43,15 @@ enum class FileResult {
 const char* FileResultName(FileResult result);  // "indexed", "unchanged", …
 
 struct FileRow {
-  std::string file;  // as ListedFile::path
+  std::string file = {};  // as ListedFile::path
   FileResult result = FileResult::kIndexed;
-  std::string reason;        // why it was skipped or failed, or something to know; or empty
-  std::string name;          // of the document; empty: none
-  uint64_t tokens = 0;       // of the document
-  uint64_t new_tokens = 0;   // those that this run computed
-  uint64_t new_bytes = 0;    // on disk
-  double seconds = 0;        // with reading the file
-  std::string json;          // the object of the report or estimate; empty: none
+  std::string reason = {};       // why it was skipped or failed, or something to know; or empty
+  std::string name = {};         // of the document; empty: none
+  uint64_t tokens = 0;      // of the document
+  uint64_t new_tokens = 0;  // those that this run computed
+  uint64_t new_bytes = 0;   // on disk
+  double seconds = 0;       // with reading the file
+  std::string json = {};         // the object of the report or estimate; empty: none
   std::optional<api::Error> error = {};  // with kFailed, kInterrupted, and kSkipped after reading
 };
 
@@ -65,11 +65,12 @@ class FolderReport {
   // a line of its own. False: stdout is gone.
   bool Add(FileRow row);
   // Prints the rows and their sums, for people; with JSON the line {"summary":{…}}. `left`: how
-  // many files were not reached.
-  bool PrintTable(size_t left, double seconds);
+  // many files were not reached. `estimate`: the object of the sum of all estimates, which the line
+  // of JSON has too; empty: none.
+  bool PrintTable(size_t left, double seconds, const std::string& estimate = "");
   // Prints the sums of the whole run once more: the end of --watch. A file that changed three times
   // counts as one file, and three times as renewed.
-  bool PrintSums(size_t left, double seconds);
+  bool PrintSums(size_t left, double seconds, const std::string& estimate = "");
 
   size_t count(FileResult result) const { return counts_[static_cast<size_t>(result)]; }
   Output& output() { return output_; }

@@ -25,8 +25,8 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   const double cluster_flops =
       tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;
   // Attention and clustering reach about half the speed of a plain product.
-  const double speed = context.flops_per_second ? context.flops_per_second()
-                                                : TrialFlopsPerSecond(context.backend);
+  const double speed =
+      context.flops_per_second ? context.flops_per_second() : TrialFlopsPerSecond(context.backend);
   estimate.seconds = (estimate.flops + cluster_flops) /
                      (0.5 * speed * static_cast<double>(context.threads.num_threads()));
   std::string existing = context.store;

@@ -292,6 +292,11 @@ class ArgumentsTest(FolderTest):
         for key in ("tokens", "bytes_on_disk", "anonymous_bytes"):
             self.assertEqual([row[key] for row in rows[:2]], [one[key] for one in alone], key)
         self.assertEqual(sums["tokens"], sum(one["tokens"] for one in alone))
+        self.assertEqual(set(sums["estimate"]), set(alone[0]))
+        for key in ("tokens", "bytes_on_disk", "flops"):
+            self.assertEqual(sums["estimate"][key], sum(one[key] for one in alone), key)
+        self.assertEqual(sums["estimate"]["anonymous_bytes"],
+                         max(one["anonymous_bytes"] for one in alone))
         self.assertEqual(sums["new_bytes_on_disk"], sum(one["bytes_on_disk"] for one in alone))
         out, _ = self.check(0, "index-document", *self.at, "--progress", "none", "--estimate",
                             self.docs)
@@ -421,10 +426,10 @@ class ProgressTest(FolderTest):
 
 
 class WatchTest(FolderTest):
-    def watch(self, *prefix):
+    def watch(self, *prefix, more=()):
         """Starts --watch on the folder; the process, once its first pass is over."""
         command = [os.path.join(BIN, "index-document"), *self.at, "--json", "--progress", "none",
-                   "--watch", self.docs]
+                   "--watch", *more, self.docs]
         process = subprocess.Popen([*prefix, *command], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env=self.environment(),
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
@@ -514,6 +519,17 @@ class WatchTest(FolderTest):
         self.assertEqual(json.loads(out)["document"], row["document"])  # of the last writing
         self.end(process, signal.SIGTERM, 143)
 
+    def test_one_file_is_watched_under_its_name(self):
+        path = self.put("a.txt", "The text a.")
+        self.docs, folder = path, self.docs
+        process = self.watch(more=("--name", "lease"))
+        self.docs = folder
+        self.put("b.txt", "Another file.")
+        self.put("a.txt", "The text a, changed.")
+        self.assertEqual(self.check_next(process, "renewed", "a.txt")["name"], "lease")
+        self.end(process)
+        self.assertEqual(set(self.names()), {"lease"})
+
     def test_an_empty_folder_is_waited_for(self):
         process = self.watch()
         self.put("a.txt", "The first text.")
@@ -526,12 +542,8 @@ class WatchTest(FolderTest):
         with open(os.path.join(self.at[1], "writer.lock"), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.put("a.txt", "The text a, changed.")
-            self.check_next(process, "failed", "a.txt")
-        for _ in range(20):
-            row = self.next_row(process)
-            if row["result"] != "failed":
-                break
-        self.assertEqual(row["result"], "renewed")
+            self.assertIsNone(self.next_row(process, 6))
+        self.check_next(process, "renewed", "a.txt")
         _, err = self.end(process)
         self.assertEqual(err.count("trying again"), 1)
 
