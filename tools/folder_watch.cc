@@ -6,6 +6,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int kQuietMs = 1000;
 constexpr int kLongestMs = 30'000;
-constexpr int kPollMs = 2000;
+constexpr double kPollMs = 2000;
 
 // IN_MODIFY: programs that keep a log open never close it. Changes of rights and times alone, and
 // reading, wake nobody.
@@ -100,10 +101,11 @@ bool FolderWatch::TakeEvents(int timeout_ms) {
   return true;
 }
 
-void FolderWatch::Wait(bool is_soon) {
+void FolderWatch::Wait(bool is_soon, double list_seconds) {
   using Clock = std::chrono::steady_clock;
   const bool is_polling = is_soon || inotify_ < 0;
-  const bool is_changed = TakeEvents(is_polling ? kPollMs : -1);
+  const double poll_ms = std::clamp(10'000 * list_seconds, kPollMs, 3.6e6);
+  const bool is_changed = TakeEvents(is_polling ? static_cast<int>(poll_ms) : -1);
   const auto latest = Clock::now() + std::chrono::milliseconds(kLongestMs);
   while (is_changed && !is_woken_ && Clock::now() < latest && TakeEvents(kQuietMs)) {
   }

@@ -11,8 +11,8 @@ namespace lectern::tools {
 // Wakes its caller when files in a set of folders change. It does not say what changed: the caller
 // lists the files again and compares, so that an event that is lost, merged or misread costs
 // nothing. Linux's inotify tells of changes. Where it cannot (no instance or watch is left, or the
-// file system is on another machine, whose changes the kernel does not see), Wait returns every
-// 2 s instead. One thread, but for Wake.
+// file system is on another machine, whose changes the kernel does not see), Wait returns every few
+// seconds instead. One thread, but for Wake.
 class FolderWatch {
  public:
   FolderWatch();
@@ -25,13 +25,15 @@ class FolderWatch {
   // folder that is not there any more is passed over.
   bool Watch(const std::vector<std::string>& folders);
 
-  // Why changes are looked for every 2 s, as the rest of a sentence; empty: inotify tells of them.
+  // Why changes are looked for every few seconds, as the rest of a sentence; empty: inotify tells
+  // of them.
   const std::string& why_polling() const { return why_polling_; }
 
   // Blocks until something has changed and then nothing for 1 s (30 s after the first change at the
-  // latest, as some logs never rest), or for 2 s where changes are looked for or `is_soon`. Wake
-  // ends it at once.
-  void Wait(bool is_soon);
+  // latest, as some logs never rest). Where changes are looked for, or `is_soon`, it takes no
+  // longer than 2 s, or ten times as long as the last listing took (`list_seconds`), so that
+  // looking never keeps a core busy. Wake ends it at once.
+  void Wait(bool is_soon, double list_seconds);
   void Wake();  // any thread; a Wake before Wait counts
 
  private:

@@ -17,7 +17,7 @@
 namespace lectern::tools {
 namespace {
 
-constexpr char kTool[] = "index-document";
+constexpr char kIndexTool[] = "index-document";  // its name in messages
 
 using Clock = std::chrono::steady_clock;
 
@@ -155,15 +155,17 @@ class FolderIndexer {
   // was watched is in the next list. False: stopped_ says why.
   bool List() {
     for (bool is_again = true; is_again;) {
+      const auto start = Clock::now();
       auto list = ListFiles(run_.arguments, {.store = RealPath(run_.store), .is_cancelled = [this] {
                                                return interrupts_.requested();
                                              }});
       if (!list.ok()) return Stop(list.error());
       list_ = std::move(*list);
+      list_seconds_ = SecondsSince(start);
       is_again = watch_ && watch_->Watch(list_.folders);
     }
     if (watch_ && !watch_->why_polling().empty() && !std::exchange(has_said_polling_, true)) {
-      PrintNote(kTool, watch_->why_polling() + "; changes are looked for every 2 s");
+      PrintNote(kIndexTool, watch_->why_polling() + "; changes are looked for every few seconds");
     }
     return true;
   }
@@ -182,17 +184,17 @@ class FolderIndexer {
     display_.Clear();
     int status = first_failure_;
     if (stopped_) {
-      status = PrintError(kTool, *stopped_, run_.style);
+      status = PrintError(kIndexTool, *stopped_, run_.style);
       if (stopped_->code == LECTERN_CANCELLED && interrupts_.requested()) {
         status = interrupts_.exit_status();
       }
     } else if (run_.watch) {
       status = interrupts_.exit_status();
     } else if (status == 0 && num_documents_ == 0) {
-      status = PrintError(kTool, {LECTERN_NOT_FOUND, "there is no document to index", "file"},
+      status = PrintError(kIndexTool, {LECTERN_NOT_FOUND, "there is no document to index", "file"},
                           run_.style);
     }
-    return report_.output().Finish(kTool, status);
+    return report_.output().Finish(kIndexTool, status);
   }
 
   void Add(FileRow row) {
@@ -337,12 +339,12 @@ class FolderIndexer {
     const std::string note(report.cli_note());
     if (!said_.insert(note).second) return;
     display_.Clear();
-    PrintNote(kTool, note);
+    PrintNote(kIndexTool, note);
   }
 
   void SayNext() const {
     if (run_.style == ErrorStyle::kJson || next_.empty()) return;
-    PrintNote(kTool, "next: ask-document --document " + next_ + " \"…\"");
+    PrintNote(kIndexTool, "next: ask-document --document " + next_ + " \"…\"");
   }
 
   // --- the costs -------------------------------------------------------------------------------
@@ -415,14 +417,14 @@ class FolderIndexer {
   void KeepWatching() {
     is_first_pass_done_ = true;
     if (run_.style == ErrorStyle::kText) {
-      PrintNote(kTool, "watching " + Grouped(list_.folders.size()) +
-                           (list_.folders.size() == 1 ? " folder" : " folders") +
-                           " for changes; Ctrl-C ends");
+      PrintNote(kIndexTool, "watching " + Grouped(list_.folders.size()) +
+                                (list_.folders.size() == 1 ? " folder" : " folders") +
+                                " for changes; Ctrl-C ends");
     }
     bool is_soon = false;
     while (!interrupts_.requested() && !stopped_without_output_) {
       // An argument that is not there may come back in a folder that is not watched yet.
-      watch_->Wait(is_soon || !list_.missing.empty());
+      watch_->Wait(is_soon || !list_.missing.empty(), list_seconds_);
       if (interrupts_.requested()) break;
       is_soon = false;
       if (List()) {
@@ -434,7 +436,7 @@ class FolderIndexer {
       if (stopped_->code != LECTERN_LOCKED) break;
       // Another program writes the store: its turn ends, and the files are still to be done.
       if (!std::exchange(has_said_locked_, true)) {
-        PrintNote(kTool, CliMessage(*stopped_) + "; trying again every 2 s");
+        PrintNote(kIndexTool, CliMessage(*stopped_) + "; trying again every few seconds");
       }
       stopped_.reset();
       is_soon = true;
@@ -481,6 +483,7 @@ class FolderIndexer {
   FolderNames names_;
   std::optional<FolderWatch> watch_;  // with --watch
   FileList list_;
+  double list_seconds_ = 0;
   FileOfMany place_;
   Costs costs_;
   std::optional<api::Error> stopped_;    // the error that ended the run

@@ -17,8 +17,8 @@
 namespace lectern::tools {
 
 struct FolderRun {
-  std::vector<std::string> arguments = {};          // files, folders and patterns
-  std::string store = {};                           // folder of the store: never read as documents
+  std::vector<std::string> arguments = {};     // files, folders and patterns
+  std::string store = {};                      // folder of the store: never read as documents
   const GivenIndexOptions* options = nullptr;  // of every document; not null
   ErrorStyle style = ErrorStyle::kText;
   ProgressStyle progress = ProgressStyle::kAuto;

@@ -45,13 +45,13 @@ const char* FileResultName(FileResult result);  // "indexed", "unchanged", …
 struct FileRow {
   std::string file = {};  // as ListedFile::path
   FileResult result = FileResult::kIndexed;
-  std::string reason = {};       // why it was skipped or failed, or something to know; or empty
-  std::string name = {};         // of the document; empty: none
+  std::string reason = {};  // why it was skipped or failed, or something to know; or empty
+  std::string name = {};    // of the document; empty: none
   uint64_t tokens = 0;      // of the document
   uint64_t new_tokens = 0;  // those that this run computed
   uint64_t new_bytes = 0;   // on disk
   double seconds = 0;       // with reading the file
-  std::string json = {};         // the object of the report or estimate; empty: none
+  std::string json = {};    // the object of the report or estimate; empty: none
   std::optional<api::Error> error = {};  // with kFailed, kInterrupted, and kSkipped after reading
 };
 

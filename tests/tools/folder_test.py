@@ -511,7 +511,7 @@ class WatchTest(FolderTest):
         process = self.watch()
         for number in range(6):
             self.put("a.txt", f"The text a is written for the {number}th time.")
-            time.sleep(0.4)
+            time.sleep(0.2)
         row = self.check_next(process, "renewed", "a.txt")
         self.assertIsNone(self.next_row(process, 3))
         out, _ = self.check(0, "index-document", *self.at, "--json", "--progress", "none",
@@ -562,7 +562,7 @@ class WatchTest(FolderTest):
                 process = self.watch(*prefix)
                 self.check_changes(process)
                 _, err = self.end(process)
-                self.assertEqual(err.count("looked for every 2 s"), 1, err)
+                self.assertEqual(err.count("looked for every few seconds"), 1, err)
 
 
 if __name__ == "__main__":

@@ -189,7 +189,8 @@ TEST(PlanNamesTest, AKnownNameIsPlannedAsFromTheWholeCatalog) {
   for (size_t code = 0; code < all.size() * all.size() * all.size(); ++code) {
     const DocumentName &first = all[code % 16], &second = all[code / 16 % 16],
                        &other = all[code / 256];
-    if (first.name >= second.name || other.name == first.name || other.name == second.name) continue;
+    if (first.name >= second.name || other.name == first.name || other.name == second.name)
+      continue;
     const std::vector<DocumentRow> rows = {Row(1, {first, second}), Row(2, {other})};
     for (const std::string& source : sources) {
       for (const std::string& path : paths) {
