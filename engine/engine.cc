@@ -1,7 +1,9 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -43,6 +45,28 @@ std::string Absolute(const std::string& path) {
   return text;
 }
 
+// A mutex that may be held for long: a call that waits for it can be cancelled.
+class CancellableMutex {
+ public:
+  // False: `cancel`, which may be nullptr, is set; then it is not locked.
+  bool Lock(const CancelFlag* cancel) {
+    std::unique_lock lock(mutex_);
+    while (is_locked_ && !IsSet(cancel)) unlocked_.wait_for(lock, std::chrono::milliseconds(50));
+    if (IsSet(cancel)) return false;
+    return is_locked_ = true;
+  }
+  void unlock() {  // named for std::unique_lock
+    const std::lock_guard lock(mutex_);
+    is_locked_ = false;
+    unlocked_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable unlocked_;
+  bool is_locked_ = false;
+};
+
 class LocalEngine : public Engine {
  public:
   LocalEngine(const EngineOptions& options, const Backend& backend, DeviceChoice device,
@@ -79,7 +103,7 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const auto model, ModelFor(found, {}, options.cancel));
     IndexContext context = Context(*model);
     context.finds_heads = true;
-    context.find_device = [&] { return IndexPlacement(model); };
+    context.find_device = [&] { return IndexPlacement(model, options.cancel); };
     auto report = IndexDocument(context, bytes, options);
     // With "auto", a document for which the device has too little memory is indexed by the CPU.
     if (is_device_left_to_us_ && IsForWantOfDeviceMemory(report.status())) {
@@ -109,20 +133,24 @@ class LocalEngine : public Engine {
     FoundModel found(env_, path, io_);
     LECTERN_ASSIGN(const auto model, ModelFor(found, {}, options.cancel));
     IndexContext context = Context(*model);
-    context.flops_per_second = [this] {
-      std::call_once(trial_once_, [this] { trial_speed_ = TrialFlopsPerSecond(backend_); });
-      return trial_speed_;
+    context.flops_per_second = [this, cancel = options.cancel] {
+      const double known = trial_speed_;
+      if (known > 0) return known;
+      const double speed = TrialFlopsPerSecond(backend_, cancel);
+      if (!IsSet(cancel)) trial_speed_ = speed;  // a cancelled trial is too short
+      return speed;
     };
     return EstimateIndex(context, bytes, options);
   }
 
   Result<std::unique_ptr<Session>> Open(std::string_view name, const CancelFlag* cancel) override {
     const auto start = std::chrono::steady_clock::now();
-    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name));
+    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name, cancel));
     const std::shared_ptr<const Document>& document = opened.document;
     LECTERN_ASSIGN(const auto model, ModelOf(*document, cancel));
     const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
-    LECTERN_ASSIGN(Placed placed, PlacedOf(document, model));
+    LECTERN_ASSIGN(Placed placed, PlacedOf(document, model, cancel));
+    if (IsSet(cancel)) return Cancelled();
     const auto create = [&] {
       return DocumentSession::Create(document, model, backend_, threads_, open.count(),
                                      placed.placement);
@@ -193,12 +221,12 @@ class LocalEngine : public Engine {
   }
 
   Result<CitedText> Cite(std::string_view name, const CiteRequest& request) override {
-    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name));
+    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name, nullptr));
     return CiteFromDocument(opened.document, request);
   }
 
   Result<DocumentPlan> ShowPlan(std::string_view name) override {
-    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name));
+    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name, nullptr));
     return opened.document->StoredPlan();
   }
 
@@ -207,7 +235,7 @@ class LocalEngine : public Engine {
     if (!lock) {
       return {Code::kLocked, "a document is being indexed by this program; wait for it"};
     }
-    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name));
+    LECTERN_ASSIGN(const OpenedDocument opened, OpenNamed(name, nullptr));
     LECTERN_ASSIGN(const auto model, ModelOf(*opened.document, nullptr));
     return lectern::ChangePlan(Context(*model), opened.row.id, change);
   }
@@ -300,8 +328,9 @@ class LocalEngine : public Engine {
 
   // For a model that ModelFor returned. Its weights go to the device with the first document or
   // session.
-  Result<Placement> IndexPlacement(const std::shared_ptr<const Model>& model) {
-    const std::lock_guard lock(mutex_);
+  Result<Placement> IndexPlacement(const std::shared_ptr<const Model>& model,
+                                   const CancelFlag* cancel) {
+    LECTERN_ASSIGN(const auto lock, Lock(cancel));
     OpenModel& open = OpenOf(model);
     LECTERN_RETURN_IF_ERROR(BringModel(open));
     Placement placement = {.transformer = open.device, .fallback = open.fallback};
@@ -332,28 +361,38 @@ class LocalEngine : public Engine {
     return Catalog::Open(env_, path, mode);
   }
 
+  static Status Cancelled() { return {Code::kCancelled, "the call was cancelled"}; }
+
+  // Locks mutex_, which another call may hold while it loads a model. kCancelled: `cancel`, which
+  // may be nullptr, is set before it has the lock.
+  Result<std::unique_lock<CancellableMutex>> Lock(const CancelFlag* cancel) {
+    if (!mutex_.Lock(cancel)) return Cancelled();
+    return std::unique_lock(mutex_, std::adopt_lock);
+  }
+
   struct OpenedDocument {
     DocumentRow row;
     std::shared_ptr<const Document> document;
   };
-  Result<OpenedDocument> OpenNamed(std::string_view name) {
+  Result<OpenedDocument> OpenNamed(std::string_view name, const CancelFlag* cancel) {
     LECTERN_ASSIGN(DocumentRow row, Find(name));
-    auto opened = OpenDocument(row);
+    auto opened = OpenDocument(row, cancel);
     // Between the two steps another process may have replaced or removed the document: then it is
     // looked up again.
     for (int attempt = 0; !opened.ok() && attempt < 3; ++attempt) {
       const uint64_t generation = row.generation;
       LECTERN_ASSIGN(row, Find(name));
       if (row.generation == generation && opened.status().code() != Code::kLocked) break;
-      opened = OpenDocument(row);
+      opened = OpenDocument(row, cancel);
     }
     LECTERN_ASSIGN(auto document, std::move(opened));
     return OpenedDocument{std::move(row), std::move(document)};
   }
 
   // Sessions share an open document while any of them lives.
-  Result<std::shared_ptr<const Document>> OpenDocument(const DocumentRow& row) {
-    std::lock_guard lock(mutex_);
+  Result<std::shared_ptr<const Document>> OpenDocument(const DocumentRow& row,
+                                                       const CancelFlag* cancel) {
+    LECTERN_ASSIGN(const auto lock, Lock(cancel));
     std::weak_ptr<const Document>& cached = documents_[row.generation];
     if (auto document = cached.lock()) return document;
     LECTERN_ASSIGN(const auto document, OpenFresh(row));
@@ -419,15 +458,15 @@ class LocalEngine : public Engine {
     std::optional<ChatSource> chat_template = {};  // none: the model's own
     std::string adapter = {};                      // empty: none
   };
-  // Loads a model, or returns the loaded one. A caller who
-  // waits for a model that another call reads goes on when that call ends.
+  // Loads a model, or returns the loaded one. One call loads at a time; others wait for it, and a
+  // cancelled one ends within 50 ms.
   Result<std::shared_ptr<const Model>> ModelFor(FoundModel& found, const Otherwise& otherwise,
                                                 const CancelFlag* cancel) {
     const std::string& folder = found.path();
     if (folder.empty()) {
       return Status(Code::kInvalidArgument, "no model given").WithParam("model");
     }
-    std::lock_guard lock(mutex_);
+    LECTERN_ASSIGN(const auto lock, Lock(cancel));
     const WeightsType type = given_.weights.value_or(otherwise.weights);
     LECTERN_ASSIGN(const std::string own, OwnTemplate(found));
     std::optional<ChatSource> chat =
@@ -476,8 +515,8 @@ class LocalEngine : public Engine {
   // kernels can read the document's rows, which sessions then share (DeviceDocument); else on the
   // CPU, with the reason in `fallback`. `model` is one that ModelFor returned.
   Result<Placed> PlacedOf(const std::shared_ptr<const Document>& document,
-                          const std::shared_ptr<const Model>& model) {
-    std::lock_guard lock(mutex_);
+                          const std::shared_ptr<const Model>& model, const CancelFlag* cancel) {
+    LECTERN_ASSIGN(const auto lock, Lock(cancel));
     OpenModel& open = OpenOf(model);
     LECTERN_RETURN_IF_ERROR(BringModel(open));
     Placed placed{{.transformer = open.device, .fallback = open.fallback}, open.batch};
@@ -558,9 +597,9 @@ class LocalEngine : public Engine {
   const DeviceChoice device_;
   const bool is_device_left_to_us_;  // the device option is "auto"
   std::mutex index_mutex_;
-  std::once_flag trial_once_;
-  double trial_speed_ = 0;  // flops per second of one thread, for estimates; after trial_once_
-  std::mutex mutex_;  // guards the members below, except where they say otherwise
+  // Flops per second of one thread, for estimates; 0: not tried yet.
+  std::atomic<double> trial_speed_ = 0;
+  CancellableMutex mutex_;  // guards the members below, except where they say otherwise
   // By folder, weights, Jinja program of the chat template (empty: none was given and the model has
   // none), and adapter.
   std::map<std::tuple<std::string, WeightsType, std::string, std::string>, OpenModel> models_;

@@ -57,7 +57,7 @@ class Engine {
   // documents), or empty for the only one (kAmbiguous lists them, kNotFound if there is none);
   // kNotReady: it is not indexed to the end.
   // kModelMismatch names both sides; codes of Document::Open, Model::Load, FindOllamaModel and the
-  // device; kCancelled while a model is read.
+  // device; kCancelled: `cancel`, which may be nullptr, was set before the session was made.
   virtual Result<std::unique_ptr<Session>> Open(std::string_view document,
                                                 const CancelFlag* cancel = nullptr) = 0;
 

@@ -141,7 +141,7 @@ struct AskOptions {           // lectern_ask_options
   std::string rule = {};  // "default"
   double mass = 0;        // (0, 1), of the rule "top-p"; 0: 0.95
   std::string layer_budget = {}, head_budget = {};  // the document's
-  std::string focus = {};  // "auto", "off", "only": read what the question's words point to
+  std::string focus = {};                           // "auto", "off", "words", "only": lectern_c.h
   // Each piece of text as it is decoded, whole code points. False ends the answer: what there is
   // has finish reason "cancelled".
   std::function<bool(std::string_view)> on_text = {};
@@ -363,7 +363,9 @@ class Engine {
   // is loaded, which may keep its digest and quantised weights in the store. Codes as Index,
   // without kLocked.
   Result<lectern_index_estimate> Estimate(std::string_view bytes, const IndexOptions& options = {});
-  void Cancel();  // ends the Index, Estimate and Open calls that run now, within 250 ms
+  // Asks the Index, Estimate and Open calls that run now to end (kCancelled), mostly within 250 ms
+  // (lectern_engine_cancel), and returns at once.
+  void Cancel();
 
   // Opens a conversation, and the document and its model where they are not open yet, which may
   // keep the model's digest and quantised weights in the store. kNotReady, kModelMismatch (names

@@ -208,9 +208,11 @@ LECTERN_API lectern_code lectern_engine_create(const lectern_engine_options* opt
 /* Sessions and calls that still use the engine keep it alive; it is destroyed with the last of
  * them. */
 LECTERN_API lectern_code lectern_engine_free(lectern_engine* engine);
-/* Ends every lectern_engine_index, lectern_engine_estimate and lectern_session_open of this engine
- * that runs now, within 250 ms, with LECTERN_CANCELLED. Any thread. Calls that begin later are not
- * affected. */
+/* Asks every lectern_engine_index, lectern_engine_index_file, lectern_engine_estimate and
+ * lectern_session_open of this engine that runs now to end with LECTERN_CANCELLED, and returns at
+ * once. Each looks at least every 250 ms, but not while it tokenises the text, waits for another
+ * process or brings a model to the GPU; a call that is past its last look succeeds. Any thread.
+ * Later calls are not affected. */
 LECTERN_API lectern_code lectern_engine_cancel(lectern_engine* engine);
 
 /* Counters of an engine since it was made; they only grow. Sessions of one model that generate at
@@ -540,10 +542,11 @@ typedef struct lectern_ask_options {
   void* warning_user;
   /* "only": question and answer read the passages that the question's words, and the model's
    * retrieval heads if it has any, point to, and nothing else; small models answer better
-   * from less. On a GPU, documents under 2,048 tokens are read whole. "off": `rule` chooses.
-   * "auto", or empty: "only" where the model's adapter was trained so and neither kv_budget nor
-   * rule nor max_missed is given, else "off". "only" goes with no max_missed, and has no effect
-   * with a kv_budget of 1. */
+   * from less. On a GPU, documents under 2,048 tokens are read whole. "words": these passages
+   * are read first, and what is left of the budget as without a focus; rows that are not read do
+   * not count. "off": `rule` chooses. "auto", or empty: "only" where the model's adapter was
+   * trained so and neither kv_budget nor rule nor max_missed is given, else "off". "words" and
+   * "only" go with no max_missed, and have no effect with a kv_budget of 1. */
   const char* focus;
   size_t focus_len;
 } lectern_ask_options;
@@ -929,8 +932,9 @@ LECTERN_API lectern_code lectern_engine_recover(lectern_engine* engine,
  * already; LECTERN_NOT_FOUND, param "store": there is no store, and none is made;
  * LECTERN_READ_ONLY: it cannot be written; LECTERN_LOCKED: after 2 s another writer still works. */
 LECTERN_API lectern_code lectern_engine_seal(lectern_engine* engine, lectern_error** error);
-/* Writes one document as a single checksummed file, which must not be there yet:
- * LECTERN_INVALID_ARGUMENT. Every byte is verified on the way. All or nothing.
+/* Writes one document as a single checksummed file. Every byte is verified before it is copied, to
+ * PATH.part, which is renamed at the end. All or nothing. LECTERN_INVALID_ARGUMENT: there is a file
+ * at `path` already, or a PATH.part, of another export or left by a crash.
  * LECTERN_CHECKSUM_MISMATCH, LECTERN_NO_SPACE, LECTERN_LOCKED (it is being removed), and the codes
  * of lectern_engine_show. */
 LECTERN_API lectern_code lectern_engine_export(lectern_engine* engine, const char* document,

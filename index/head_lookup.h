@@ -206,8 +206,9 @@ class HeadLookup {
   // buffers_.rotated.
   void FillLogitTail(std::span<const Group> groups, std::span<const double> left);
   // Adds to missed_mass_ the share of attention that the level's open clusters hold except those
-  // in `read` (numbers of clusters, ascending): S times the number of keys, never below 0.
-  // Clusters that are looked into further count as read. Call it after Score of the level.
+  // in `read` (numbers of open clusters, unchecked, ascending): S times the number of keys; a sum
+  // that rounding makes negative counts as 0. Clusters that are looked into further count as read.
+  // Call it after Score of the level.
   void AddMissed(size_t level, std::span<const uint32_t> read);
   // Adds to selection_.unread_bound the open clusters `not_read` of the level (ascending): a key
   // of cluster i has q . k <= q . C_i + |M q| r_i, where r_i is its radius and M the head's

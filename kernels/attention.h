@@ -49,11 +49,11 @@ struct AttendArgs {
 // no alignment is asked for. The scratch's content means nothing before and after a call.
 size_t AttendScratch(size_t num_queries, size_t head_dim);
 
-// Preconditions (asserted): R >= 1, n >= 1, matching head_dim. Cannot fail; no allocation. Reads
-// each key and value once per call, whatever R is, and none past the last one that a row sees. With
-// `visible` the result of a row does not depend, to the last bit, on which other rows share the
-// call (for finite values); without it, only on whether R <= 4, where dot products are summed in
-// another order.
+// Preconditions (asserted, but for the shape of logits): R >= 1, n >= 1, matching head_dim. Cannot
+// fail; no allocation. Reads each key and value once per call, whatever R is, and none past the
+// last one that a row sees. With `visible` the result of a row does not depend, to the last bit, on
+// which other rows share the call (for finite values); without it, only on whether R <= 4, where
+// dot products are summed in another order.
 void AttendScalar(const AttendArgs& args);  // the definition; sums in double
 void AttendSimd(const AttendArgs& args);    // finished outputs within 1e-5 * max|v| of it
 
@@ -76,8 +76,9 @@ struct AttendBlocksArgs {
 };
 // Attends to all blocks as if their keys and their values lay side by side. Made for a document's
 // clusters, which have too few rows each for a call of their own. Preconditions as above, and no
-// block is empty. Fast for a query group (R <= kMostGroupRows); for more rows it costs as much as
-// one call per block.
+// block is empty; that all have one dtype is not asserted. Fast for a query group (R <=
+// kMostGroupRows) whose head_dim fills whole panels (kernels/tile-inl.h); else as slow as one call
+// per block.
 void AttendBlocksScalar(const AttendBlocksArgs& args);  // the definition: Attend to each
 void AttendBlocksSimd(const AttendBlocksArgs& args);  // finished outputs within 1e-5 * max|v| of it
 

@@ -73,7 +73,9 @@ class Exporter {
     LECTERN_RETURN_IF_ERROR(out_->Sync());
     LECTERN_RETURN_IF_ERROR(out_->Close());
     LECTERN_RETURN_IF_ERROR(env_.Rename(temp_, path_));
-    return env_.SyncDirectory(ParentDirectory(path_));
+    const Status synced = env_.SyncDirectory(ParentDirectory(path_));
+    if (!synced.ok()) (void)env_.Remove(path_);  // perhaps not durable: rather not there at all
+    return synced;
   }
 
   // The size of the head is known before the shards are written.

@@ -50,10 +50,10 @@ struct BundleEntry {
 static_assert(sizeof(BundleEntry) == 24);
 
 // Writes the document of `row` as a new file at `path`, after it has verified every byte of the
-// shards. All or nothing: it writes "PATH.part", which it removes after an error, and renames that.
+// shards. All or nothing: it writes "PATH.part" and renames that; after an error it removes both.
 // Needs no lock, because it leases the generation, which then stays. kInvalidArgument: `path` is
-// taken, or "PATH.part" is there, perhaps left by a crash. kLocked: the generation
-// is being removed. kMissingFile: it is gone. Codes of ReadGeneration; kNoSpace.
+// taken, or "PATH.part" is there, of another export or left by a crash. kLocked: the generation is
+// being removed. kMissingFile: it is gone. Codes of ReadGeneration; kNoSpace.
 Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
                       const std::string& path);
 

@@ -7,8 +7,8 @@
 namespace lectern {
 
 // Set it from any thread to make the call that was given it end early with kCancelled; it is never
-// reset by the call. Long calls look at it at least once per layer and block of work, so that they
-// end within 250 ms.
+// reset by the call. Long computations look at it at least once per layer and block of work, so
+// that they end within 250 ms; tokenising a text does not look.
 using CancelFlag = std::atomic<bool>;
 
 // Whether the call is to end. nullptr: the call cannot be cancelled. Relaxed: nothing else is read

@@ -114,7 +114,8 @@ class Catalog {
   // no longer find it. kNotFound: none of them was alive.
   Status MarkDead(const DocumentId& id);
   // Makes everything durable that calls have read so far, including a commit that reported a
-  // failure after it had happened. (It commits a transaction that changes nothing.)
+  // failure after it had happened. (It commits a transaction that changes nothing.) Call it between
+  // a read and what cannot be undone, such as removing the files of a dead document.
   Status Settle();
   // Deletes the row of a generation whose files are gone, and those of its shards. Ok if there is
   // none.
@@ -137,10 +138,12 @@ class Catalog {
 
   // Every call checks the CRC of each row that it returns; kCorrupt names the damaged row. A
   // damaged row is also an error where the call found nothing, because it may be the one that was
-  // looked for. Rows are copies; a ready one has its names, and `name` is the name that was looked
-  // for, else the first of them.
-  Result<std::vector<DocumentRow>> List() const;  // all states, by generation
-  // Nothing: no ready document has this id, or this name.
+  // looked for. Rows are copies; a ready one has its intact names, and `name` is the name that was
+  // looked for, else the first of them.
+  // All states, by generation. kCorrupt: any document or name of the store is damaged.
+  Result<std::vector<DocumentRow>> List() const;
+  // Nothing: no ready document has this id, or this name. kCorrupt also where a document is found
+  // but no intact name of it, while some name of the store is damaged.
   Result<std::optional<DocumentRow>> FindReady(const DocumentId& id) const;
   Result<std::optional<DocumentRow>> FindReadyByName(const std::string& name) const;
   // The shards of a generation of any state, by file name. kNotFound: there is no such generation;

@@ -48,9 +48,10 @@ class ShardWriter {
   Status AddSection(SectionKind kind, uint32_t kv_head, uint32_t level, const void* data,
                     size_t bytes);
   // Writes tables and footer, syncs, renames (which replaces a file of this name), and syncs the
-  // directory; if only that last step fails, it removes the file again. kNoSpace, kIoError,
-  // kReadOnly. A failed fsync is never retried, because the system may have dropped the data: the
-  // file is discarded.
+  // directory. If only that last step fails, it removes the file again; if that fails too, the file
+  // stays, perhaps not durable. Does not check that the sections are there that readers need.
+  // kNoSpace, kIoError, kReadOnly. A failed fsync is never retried, because the system may have
+  // dropped the data: the file is discarded.
   Result<ShardSummary> Finish();
 
  private:

@@ -77,8 +77,9 @@ class DocumentSession : public Session {
   };
   Settings& settings() { return settings_; }
   // Attention of the running pass and layer at another budget, into `output` [kv heads][R,
-  // head_dim], which is resized. Reads Probe::attended_again where that is set. Callable only from
-  // within Probe::on_layer. `bound`: also finds DocumentRead::missed_bound. Errors of Step.
+  // head_dim], which is resized. Reads Probe::attended_again where that is set. To be called only
+  // from within Probe::on_layer (unchecked). `bound`: also finds DocumentRead::missed_bound. Errors
+  // of Step, but it cannot be cancelled.
   Result<DocumentRead> AttendAgain(double kv_budget, bool tail, std::vector<float>& output,
                                    bool bound = false);
   // The smallest budget that every layer can serve under settings().policies; 0 without clusters.
@@ -114,10 +115,12 @@ class DocumentSession : public Session {
   // Changes nothing. kInvalidArgument: nothing is to be fed (param "question"), or the template
   // refuses the conversation; codes of ChatTemplate::Render and Encode.
   Result<NextPrompt> PrepareNext(const ChatHistory& history, std::string_view question) const;
-  // Begins a turn: forgets rows that the question does not begin with, and returns the tokens that
-  // need rows.
+  // Begins a turn: cuts said_.fed to next.num_kept, forgets the rows behind it, and returns the
+  // tokens that need rows: the last answer's last token, if it is kept and has none yet, and
+  // next.rest.
   std::vector<int32_t> BeginTurn(const NextPrompt& next);
-  // Returns rows and tokens to where they were after BeginTurn, or before it.
+  // Forgets the turn's rows, if it was begun. Rows that BeginTurn forgot do not come back: the next
+  // turn computes them again.
   void GiveUpTurn();
   // Draws at most `room` tokens and shows them until the answer ends; fills text, counts of tokens
   // and finish reason, and appends the drawn tokens to `sampled`, the end of the text included.
@@ -179,8 +182,14 @@ class DocumentSession : public Session {
   // which `answer` notes. Errors of Step and FocusTokens.
   Status Focus(std::string_view question, std::span<const int32_t> ids, const AskOptions& options,
                double kv_budget, Answer& answer);
+  // How a lookup shares out what these given tokens leave of the budget, and at least the smallest
+  // that it serves. Errors of Document::Plan.
+  Result<BudgetPlan> PlanBeside(const std::vector<bool>& tokens, double kv_budget) const;
   // The name of the focus in answers: what chose the rows.
-  const char* FocusRule() const { return focus_.heads.empty() ? "words" : "words+heads"; }
+  std::string FocusRule() const {
+    return std::string("words") + (focus_.heads.empty() ? "" : "+heads") +
+           (focus_.rows->looks_up() ? "+lookup" : "");
+  }
   // Whether a pass at this budget reads every row: Document::ReadsAll without a focus.
   bool ReadsAll(double kv_budget) const { return !focus_.rows && document_->ReadsAll(kv_budget); }
   // Passages by words and attention. Codes of Document::words, WordSupport and AddHighlights.
@@ -208,7 +217,7 @@ class DocumentSession : public Session {
   SessionAttention attention_;
   // Focused reading.
   struct Focused {
-    std::optional<GivenRows> rows;  // read alone by the running question; nothing: it looks up
+    std::optional<GivenRows> rows;        // read by the running question; nothing: it looks up
     std::vector<RetrievalWeights> heads;  // [layers], the model's; empty: it has none, or a device
                                           // attends, which does not watch them
   } focus_;

@@ -24,16 +24,28 @@ Result<bool> DocumentSession::WantsFocus(const AskOptions& options) const {
                         options.rule == "default" && !options.max_missed;
   const bool is_implied = options.focus == "auto" && is_plain && model_->adapter() != nullptr &&
                           model_->adapter()->wants_focus();
-  const bool is_wanted = is_implied || (options.focus == "only" && options.kv_budget != 1);
+  const bool is_named = options.focus == "only" || options.focus == "words";
+  const bool is_wanted = is_implied || (is_named && options.kv_budget != 1);
   if (is_wanted && options.max_missed) {
     return Status(Code::kInvalidArgument,
-                  OptionName("focus") + " only and " + OptionName("max_missed") +
+                  OptionName("focus") + " " + options.focus + " and " + OptionName("max_missed") +
                       " exclude each other: what is not read is not estimated")
         .WithParam("focus");
   }
+  // The budget of a short document is all of it; beside that there is nothing to read first.
+  if (options.focus == "words" && !document_->has_clusters()) return false;
   // On a device a short document, which has no clusters, is read whole: its rows are few there.
   return is_wanted && document_->num_full_layers() > 0 &&
          (document_->has_clusters() || !placement_.document);
+}
+
+Result<BudgetPlan> DocumentSession::PlanBeside(const std::vector<bool>& tokens,
+                                               double kv_budget) const {
+  const auto num_given = static_cast<double>(std::count(tokens.begin(), tokens.end(), true));
+  LECTERN_ASSIGN(const double smallest, SmallestServed(/*tail=*/false));
+  const double rest = kv_budget - num_given / static_cast<double>(tokens.size());
+  return document_->Plan(settings_.policies, std::max(rest, smallest), /*tail=*/false,
+                         HasByteBudget(settings_.rule.kind));
 }
 
 Status DocumentSession::Focus(std::string_view question, std::span<const int32_t> ids,
@@ -51,8 +63,13 @@ Status DocumentSession::Focus(std::string_view question, std::span<const int32_t
   std::ranges::fill(sums_.retrieved, 0.0);
   if (std::ranges::find(tokens, true) != tokens.end()) {
     if (!document_->has_clusters()) AddEnds(tokens);
-    focus_.rows.emplace(std::move(tokens), document_->num_layers());
-  } else if (!focus_.rows && options.focus == "only") {
+    if (options.focus == "words") {
+      LECTERN_ASSIGN(BudgetPlan plan, PlanBeside(tokens, kv_budget));
+      focus_.rows.emplace(std::move(tokens), std::move(plan));
+    } else {
+      focus_.rows.emplace(std::move(tokens), document_->num_layers());
+    }
+  } else if (!focus_.rows && options.focus != "auto") {
     // With a focus there is one from the question before: a follow-up such as "And when?".
     AddNote(answer, "no passage shares a word with the question, which is read without focus");
   }

@@ -1,5 +1,5 @@
 // Attends to given tokens of a document in every layer and kv head, in place of the rows that a
-// lookup would choose.
+// lookup would choose, or beside them.
 #ifndef LECTERN_ENGINE_ATTENTION_GIVEN_ROWS_H_
 #define LECTERN_ENGINE_ATTENTION_GIVEN_ROWS_H_
 
@@ -17,12 +17,17 @@ namespace lectern {
 class GivenRows {
  public:
   // `tokens` [tokens of the fixed context]: whether the token is read. `num_layers`: the model's.
+  // The given tokens alone are read.
   GivenRows(std::vector<bool> tokens, size_t num_layers);
+  // A lookup chooses further rows, within these shares of the document's layers and heads.
+  GivenRows(std::vector<bool> tokens, BudgetPlan lookup);
   GivenRows(const GivenRows&) = delete;
   GivenRows& operator=(const GivenRows&) = delete;
 
-  size_t num_tokens() const { return num_tokens_; }  // that are read
-  // Shares of every layer that are below 1, so that no layer is read whole instead.
+  size_t num_tokens() const { return num_tokens_; }  // that are given
+  bool looks_up() const { return looks_up_; }        // whether a lookup chooses rows, too
+  // The shares of the lookup. Without one: shares of every layer that are below 1, so that no layer
+  // is read whole instead.
   const BudgetPlan& plan() const { return plan_; }
   // Selects those rows beside sinks and window, and no tail: a row that is not read does not count.
   // In a document without clusters, which stores neither apart, it selects the given tokens alone.
@@ -30,11 +35,14 @@ class GivenRows {
   const Selector& selector() const { return selector_; }
 
  private:
-  // The selections of a layer's kv heads; `heads`: the layer's.
+  // The given rows of a layer's kv heads; `heads`: the layer's.
   const std::vector<HeadSelection>& Select(uint32_t layer, std::span<const HeadIndex> heads);
+  // The same with the rows that a lookup chooses. Errors of Lookup.
+  Result<std::vector<HeadSelection>> SelectBeside(uint32_t layer, const LookupArgs& args);
 
   const std::vector<bool> tokens_;
   const size_t num_tokens_;
+  const bool looks_up_;
   const BudgetPlan plan_;
   std::vector<std::vector<HeadSelection>> layers_;  // [layers so far][kv heads]; empty: not yet
   Selector selector_;

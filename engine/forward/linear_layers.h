@@ -17,7 +17,8 @@ struct Activations;
 
 // Immutable; thread-safe as long as every thread has its own Activations. Every call may fail with
 // errors of the device and of its memory: kOutOfMemory, kIoError, kInternal. Then nothing that it
-// enqueued runs any more, and its results hold anything.
+// enqueued runs any more, and its results hold anything. Not checked: `layer` is one of the
+// model's, and num_tokens is at most Activations::max_tokens.
 class LinearLayers {
  public:
   virtual ~LinearLayers() = default;
@@ -30,10 +31,11 @@ class LinearLayers {
   // The same, and the memory with which AddAttention measures cosines.
   virtual Status PrepareCosines(Activations& a) const = 0;
   // Computes projected (queries after RoPE, scaled), keys and values from Activations::residual and
-  // angles, copying these to the device if they are newer. Results come to the host, except for
-  // those that Activations::keeps_queries, keeps_rows or attends_on_device leave on the device; if
-  // all stay there, nothing waits, and residual and angles must stay as they are until the next
-  // wait (Logits, Wait). Clears Activations::is_embedded, also before an error: embed again then.
+  // angles, copying these to the device if they are newer. Each token's queries lie side by side:
+  // Transformer::GroupHeads groups them. Results come to the host, except for those that
+  // Activations::keeps_queries, keeps_rows or attends_on_device leave on the device; if all stay
+  // there, nothing waits, and residual and angles must stay as they are until the next wait
+  // (Logits, Wait). Clears Activations::is_embedded, perhaps also where it fails: then embed again.
   virtual Status Project(size_t layer, size_t num_tokens, Activations& a) const = 0;
   // Adds the attention's output (in the order of query heads) to the residual stream. It is
   // `projected` of the host, or of the device with Activations::is_attended (which is cleared) or

@@ -125,8 +125,9 @@ class Transformer {
  private:
   // Does Project on the CPU, but that queries stay as projected: writes a.projected [tokens, heads
   // * head_dim], a.keys and a.values [tokens, kv heads * head_dim], with biases, head norms and
-  // RoPE applied, queries also times the model's query scale. Uses a.angles, which Embed set, and
-  // overwrites a.normed.
+  // RoPE applied, queries also times the model's query scale. Uses a.angles, which Embed set.
+  // Overwrites a.normed, a.scratch and the buffers of packed and low-rank products. With an adapter
+  // it may throw bad_alloc.
   void ProjectHere(size_t layer, size_t num_tokens, Activations& a) const;
   // The cosines of AddAttention, between `before` and the residual stream as it is now.
   void MeasureCosines(size_t num_tokens, const Activations& a, std::span<double> cosines) const;

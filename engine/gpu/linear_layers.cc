@@ -28,7 +28,8 @@ Result<std::shared_ptr<const DeviceTransformer>> DeviceTransformer::Load(
 }
 
 // The work of one call. The first error of what it enqueues is kept, and nothing is enqueued after
-// it.
+// it. Where it is not ok from the first, a_.device may be missing: then nothing but status() may be
+// called.
 class DeviceTransformer::Step {
  public:
   Step(const DeviceTransformer& transformer, size_t num_tokens, Activations& a)
@@ -44,6 +45,7 @@ class DeviceTransformer::Step {
     }
   }
   Step(const Step&) = delete;
+  bool ok() const { return status_.ok(); }
   Status status() { return std::move(status_); }
 
   // Uploads what Embed left on the host (residuals and angles), if that is newer.
@@ -320,33 +322,32 @@ Status DeviceTransformer::Prepare(Activations& a) const { return Step(*this, 0, 
 
 Status DeviceTransformer::PrepareCosines(Activations& a) const {
   Step step(*this, 0, a);
-  const Status status = step.status();
-  return status.ok() ? step.ReserveCosines() : status;
+  return step.ok() ? step.ReserveCosines() : step.status();
 }
 
 Status DeviceTransformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
   Step step(*this, num_tokens, a);
-  step.Project(layer);
+  if (step.ok()) step.Project(layer);
   return step.status();
 }
 
 Status DeviceTransformer::AddAttention(size_t layer, size_t num_tokens, Activations& a,
                                        std::span<double> cosines) const {
   Step step(*this, num_tokens, a);
-  step.AddAttention(layer, cosines);
+  if (step.ok()) step.AddAttention(layer, cosines);
   return step.status();
 }
 
 Status DeviceTransformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) const {
   Step step(*this, num_tokens, a);
-  step.AddMlp(layer);
+  if (step.ok()) step.AddMlp(layer);
   return step.status();
 }
 
 Status DeviceTransformer::RunRecorded(Activations& a, FunctionRef<Status()> layers) const {
   {
     Step step(*this, 1, a);
-    step.BringResidual();
+    if (step.ok()) step.BringResidual();
     LECTERN_RETURN_IF_ERROR(step.status());
   }
   DeviceActivations& d = *a.device;
@@ -371,7 +372,7 @@ Status DeviceTransformer::RunRecorded(Activations& a, FunctionRef<Status()> laye
 Status DeviceTransformer::Logits(size_t first, size_t num_tokens, Activations& a,
                                  Rows<float> logits) const {
   Step step(*this, num_tokens, a);
-  step.Logits(first, logits);
+  if (step.ok()) step.Logits(first, logits);
   return step.status();
 }
 

@@ -182,7 +182,9 @@ class DeviceDocument {
   uint64_t MissingRows(bool only_windowed) const;
   Status TakeCache(DeviceStream& stream);
   uint64_t RoomForCache(uint64_t& num_rows);
+  // Ends this thread's use of the cache, which stays, and wakes who waits for it. Takes mutex_.
   void LeaveCache();
+  // Frees the cache; the next one has half the size. Only for its user. Takes mutex_.
   void DropCache();
   void CountRows(uint64_t hits, uint64_t misses);
   Result<std::unique_ptr<const Layer>> BringRows(std::span<const HeadIndex> heads,

@@ -7,9 +7,15 @@
 #include "engine/indexing/index_record.h"
 
 namespace lectern {
+namespace {
+
+Status EstimateCancelled() { return {Code::kCancelled, "the estimate was cancelled"}; }
+
+}  // namespace
 
 Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_view bytes,
                                     const IndexOptions& options) try {
+  if (IsSet(options.cancel)) return EstimateCancelled();
   LECTERN_ASSIGN(const PreparedDocument prepared, PrepareDocument(context.model, bytes, options));
   const ModelConfig& config = context.model.config();
   const uint64_t tokens = prepared.tokens.ids.size();
@@ -24,11 +30,14 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
                                 prepared.prefill_budget);
   const double cluster_flops =
       tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;
+  if (IsSet(options.cancel)) return EstimateCancelled();
+  const double trial = context.flops_per_second
+                           ? context.flops_per_second()
+                           : TrialFlopsPerSecond(context.backend, options.cancel);
+  if (IsSet(options.cancel)) return EstimateCancelled();
   // Attention and clustering reach about half the speed of a plain product.
-  const double speed =
-      context.flops_per_second ? context.flops_per_second() : TrialFlopsPerSecond(context.backend);
   estimate.seconds = (estimate.flops + cluster_flops) /
-                     (0.5 * speed * static_cast<double>(context.threads.num_threads()));
+                     (0.5 * trial * static_cast<double>(context.threads.num_threads()));
   std::string existing = context.store;
   for (;;) {  // the store need not exist yet: ask the nearest folder that does
     LECTERN_ASSIGN(const bool there, context.env.Exists(existing));

@@ -129,7 +129,7 @@ uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens) {
 
 Dtype SpillDtype(Dtype dtype) { return dtype == Dtype::kQ8 ? Dtype::kF16 : dtype; }
 
-double TrialFlopsPerSecond(const Backend& backend) {
+double TrialFlopsPerSecond(const Backend& backend, const CancelFlag* cancel) {
   // The shape of a prefill's product in small: many rows, and a weight that fits into a cache.
   constexpr size_t kRows = 128, kCols = 512;
   std::vector<float> input(kRows * kCols, 0.5f), weight(kCols * kCols, 0.25f);
@@ -148,7 +148,7 @@ double TrialFlopsPerSecond(const Backend& backend) {
   // The first run does not count: it brings code and data into caches.
   const auto start = std::chrono::steady_clock::now();
   int repeats = 0;
-  while (SecondsSince(start) < 0.05) {
+  while (SecondsSince(start) < 0.05 && !IsSet(cancel)) {
     run();
     ++repeats;
   }

@@ -6,6 +6,7 @@
 #include "engine/forward/step_memory.h"
 #include "engine/model/weights/config.h"
 #include "kernels/backend.h"
+#include "store/cancel_flag.h"
 
 namespace lectern {
 
@@ -41,8 +42,8 @@ Dtype SpillDtype(Dtype dtype);
 uint64_t IndexingBytes(const ModelConfig& config, uint64_t tokens, size_t num_threads,
                        double prefill_budget = 1);
 // Operations that one thread of this machine does in a second, in a matrix product that is run for
-// 50 ms on the calling thread. Above 0.
-double TrialFlopsPerSecond(const Backend& backend);
+// 50 ms on the calling thread. Above 0, unless `cancel` is set, which ends it early.
+double TrialFlopsPerSecond(const Backend& backend, const CancelFlag* cancel = nullptr);
 
 }  // namespace lectern
 

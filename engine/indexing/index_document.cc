@@ -29,6 +29,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+Status Cancelled() {
+  return {Code::kCancelled, "indexing was cancelled; the same command goes on from here"};
+}
+
 // The way out that messages about the memory limit name.
 constexpr char kLessText[] = "split the document";
 
@@ -92,6 +96,7 @@ class Indexer {
     LECTERN_RETURN_IF_ERROR(Cluster());
     const auto start = Clock::now();
     progress_.Begin(IndexProgress::Stage::kWrite, 0, 1);
+    if (progress_.Stopped()) return Cancelled();
     LECTERN_ASSIGN(text_index_, IndexText(prepared_.clean.text, options_.pages));
     LECTERN_RETURN_IF_ERROR(WriteDocument());
     if (layout_.num_levels > 0) {
@@ -101,6 +106,7 @@ class Indexer {
       shards_.pop_back();
       LECTERN_RETURN_IF_ERROR(WriteDocument());
     }
+    if (IsSet(options_.cancel)) return Cancelled();
     LECTERN_RETURN_IF_ERROR(Commit());
     report_.seconds.write += SecondsSince(start);
     // The document is visible from here on. Errors of cleaning up are ignored: a later collection
@@ -461,7 +467,9 @@ bool HasName(const DocumentRow& row, const std::string& name) {
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
                                   const IndexOptions& options) try {
   const auto start = Clock::now();
+  if (IsSet(options.cancel)) return Cancelled();
   LECTERN_ASSIGN(const PreparedDocument prepared, PrepareDocument(context.model, bytes, options));
+  if (IsSet(options.cancel)) return Cancelled();
   const double read_seconds = SecondsSince(start);
   IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size(),
                               prepared.prefill_budget);

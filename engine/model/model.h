@@ -57,7 +57,7 @@ class Model {
   // As given to Load.
   const std::string& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }
-  const Weights& weights() const { return *weights_; }
+  const Weights& weights() const { return *weights_; }  // without the adapter, applied beside them
   // nullptr: the model is as it is. Not with ModelOptions::first_layers.
   const Adapter* adapter() const { return adapter_.get(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }

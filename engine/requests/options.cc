@@ -118,10 +118,12 @@ std::span<const AskOptionRow> AskOptionRows() {
       {{.name = "focus",
         .kind = OptionKind::kChoice,
         .surfaces = kToolAndRequest,
-        .choices = {"auto", "off", "only"},
-        .help = "only: read the passages that the question's words and the model's retrieval heads "
-                "point to, and nothing else; small models answer better from less; auto: only if "
-                "the model's adapter was trained so",
+        .choices = {"auto", "off", "words", "only"},
+        .help =
+            "only: read the passages that the question's words and the model's retrieval heads "
+            "point to, and nothing else; small models answer better from less; words: read them "
+            "first, and spend the rest of the budget as without focus; auto: only if the model's "
+            "adapter was trained so",
         .default_text = "auto",
         .value_name = "F"},
        AtText<&C::focus, &C::focus_len>(),

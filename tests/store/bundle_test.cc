@@ -92,12 +92,23 @@ TEST_F(BundleTest, NothingIsOverwritten) {
   EXPECT_EQ(ReadBytes(path_), bytes_);
 }
 
+// It may be of an export that runs.
+TEST_F(BundleTest, APartThatIsThereIsRefused) {
+  std::filesystem::remove(path_);
+  WriteBytes(path_ + ".part", "begun");
+  EXPECT_EQ(ExportDocument(env_, from_, row_, path_).code(), Code::kInvalidArgument);
+  EXPECT_EQ(ReadBytes(path_ + ".part"), "begun");
+  EXPECT_FALSE(*env_.Exists(path_));
+  std::filesystem::remove(path_ + ".part");
+  EXPECT_TRUE(ExportDocument(env_, from_, row_, path_).ok());
+}
+
 TEST_F(BundleTest, AFailingCallLeavesNoFile) {
   std::filesystem::remove(path_);
   FaultEnv counting;
   ASSERT_TRUE(ExportDocument(counting, from_, row_, path_).ok());
   std::filesystem::remove(path_);
-  for (int call = 0; call + 1 < counting.num_calls; ++call) {  // the last one is of the directory
+  for (int call = 0; call < counting.num_calls; ++call) {
     FaultEnv env;
     env.fail_at = call;
     EXPECT_EQ(ExportDocument(env, from_, row_, path_).code(), Code::kNoSpace) << call;

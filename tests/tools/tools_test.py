@@ -838,7 +838,7 @@ class AskTest(ToolsTest):
         self.assertIsNone(answer["kv"]["missed_mass_estimate"])
         self.assertLess(answer["kv"]["read_fraction_prefill"], 0.2)
         self.check_error(2, "focus", "ask-document", "--focus", "only", "--max-missed", "0.1", "q")
-        self.check_error(2, "focus", "ask-document", "--focus", "words", "q")
+        self.check_error(2, "focus", "ask-document", "--focus", "all", "q")
 
     def test_cite_needs_no_model(self):
         [document] = json.loads(self.check(0, "lectern-store", "--json", "list")[0])["documents"]

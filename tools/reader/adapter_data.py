@@ -268,8 +268,8 @@ def as_mask(allowed, dtype):
 class Recipe:
     """How packs are made; shares of all questions or packs."""
     questions: int = 30           # at most, in a pack
-    absent: float = 0.20          # share of a pack's questions that the document does not answer
-    hidden: float = 0.06          # facts whose passages may not be seen: refused
+    absent: float = 0.24          # share of a pack's questions that the document does not answer
+    hidden: float = 0.10          # facts whose passages may not be seen: refused
     dense: float = 0.30           # questions that see the whole document
     whole: float = 0.25           # packs whose document's rows have gradients
     jump: float = 0.5             # packs with jumps in the positions, up to the model's limit

@@ -64,7 +64,9 @@ class AnswerText {
   // The number of tokens that were pushed while the model thought, marks included.
   uint64_t reasoning_tokens() const { return reasoning_tokens_; }
   bool is_thinking() const { return state_ == State::kThinking; }
-  bool is_stopped() const { return stops_.is_found(); }  // a stop text was found
+  // Whether a stop text was found, by Push or by Flush. Tokens that are pushed afterwards show
+  // nothing.
+  bool is_stopped() const { return stops_.is_found(); }
   // The number of bytes of the answer that tokens have brought so far, with a stop text and
   // everything behind it.
   uint64_t num_brought() const { return num_brought_; }

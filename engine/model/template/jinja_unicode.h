@@ -27,7 +27,8 @@ void AppendUtf8(std::string* text, uint32_t code);
 bool IsAscii(std::string_view text);
 // Python's len().
 size_t CountCharacters(std::string_view text);
-// Returns the byte offset of the character `index`; text.size() when there are no more. Linear.
+// Returns the byte offset of character `index`, counted from 0; text.size() where there are no
+// more. Linear in the text.
 size_t OffsetOf(std::string_view text, size_t index);
 
 bool IsSpace(uint32_t code);  // str.isspace, and likewise the others; false for kInvalid

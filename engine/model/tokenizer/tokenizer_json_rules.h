@@ -22,8 +22,8 @@ std::string_view JsonType(const Json& object);
 bool JsonIsTrue(const Json& value);
 // The value for a message, cut to 300 bytes.
 std::string JsonExcerpt(const Json& value);
-// Returns the parts of a "Sequence", whose list is called `key`; the value itself if it is of
-// another type; nothing for null. Pointers are into `value`.
+// Returns the parts of a "Sequence", whose list is called `key`, none where it has no list; the
+// value itself if it is of another type; nothing for null. Pointers are into `value`.
 std::vector<const Json*> JsonParts(const Json& value, std::string_view key);
 
 // Reads a normalizer, sequences in sequences included; null has no steps. `path` only names the
@@ -37,7 +37,10 @@ struct JsonPreTokenizer {
   std::vector<PreTokenizerStep> steps;
   bool is_byte_level = false;  // pieces are in GPT-2's alphabet
 };
-// The same for the pre_tokenizer, with the same codes.
+// The same for the pre_tokenizer. kMalformedModel: a Split without its pattern or behavior, a
+// behavior that does not exist, a Metaspace replacement that is not one character. Other fields
+// that are missing have the defaults of Hugging Face's tokenizers. kUnsupportedModel also behind
+// ByteLevel, for all but Digits and Splits by plain ASCII.
 Result<JsonPreTokenizer> ReadJsonPreTokenizer(const Json& pre_tokenizer, const std::string& path);
 
 }  // namespace lectern

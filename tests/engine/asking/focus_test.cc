@@ -129,57 +129,100 @@ TEST(FocusTest, ExcludesALimitOfMissedAttention) {
   EXPECT_EQ(answer.status().code(), Code::kInvalidArgument);
   EXPECT_EQ(answer.status().param(), "focus");
   options = {};
-  options.focus = "words";
+  options.focus = "all";
   EXPECT_EQ(DemoDocument().Open()->Ask(kFact, options).status().param(), "focus");
 }
 
-// The dense oracle attends to the tokens of the focus, the sinks and the window alone. Some
-// documents have clusters, and short ones do not.
-void CheckNothingElseCounts(size_t bytes, bool has_clusters) {
-  const std::string text = InventedText(bytes, 31), question = InventedText(12, 77);
-  Indexed indexed(TinyModel(), text);
+// A question with a focus, and all that its first pass read.
+struct Asked {
+  std::string text, question;
+  std::vector<bool> focus;  // [tokens], with sinks and window
+  DenseOracle::Kept read;   // by what the session says of each layer
+  std::vector<float> logits;
+  Answer answer;
+};
+
+Asked AskWithFocus(size_t bytes, const std::string& focus) {
+  Asked asked{.text = InventedText(bytes, 31), .question = InventedText(12, 77)};
+  Indexed indexed(TinyModel(), asked.text);
   const auto session = indexed.Open();
   const Document& document = session->indexed();
-  ASSERT_EQ(document.has_clusters(), has_clusters);
-  const auto model = *Model::Load(Env::Default(), TinyModel());
-  const auto tokens = model->EncodeDocument(text);
-  DenseOracle oracle(TinyModel(), "f16");
-  oracle.Append(tokens->ids);
-  std::vector<bool> focus = *FocusTokens(document, question);
-  ASSERT_TRUE(std::ranges::find(focus, true) != focus.end());
-  ASSERT_GT(focus.size(), 2u * (kSinkTokens + kWindowTokens));
-  std::fill_n(focus.begin(), kSinkTokens, true);
-  std::fill_n(focus.rbegin(), kWindowTokens, true);
-  DenseOracle::Kept kept(document.num_layers());
-  for (uint32_t layer = 0; layer < document.num_layers(); ++layer) {
-    kept[layer].assign(document.shape().num_kv_heads, focus);
-  }
-  oracle.RestrictTo(std::move(kept));
-  std::vector<float> logits;
+  asked.focus = *FocusTokens(document, asked.question);
+  EXPECT_TRUE(std::ranges::find(asked.focus, true) != asked.focus.end());
+  std::fill_n(asked.focus.begin(), kSinkTokens, true);
+  std::fill_n(asked.focus.rbegin(), kWindowTokens, true);
   session->probe().on_first_logits = [&](std::span<const float> first) {
-    logits.assign(first.begin(), first.end());
+    asked.logits.assign(first.begin(), first.end());
   };
-  uint64_t num_rows = 0;
+  asked.read.resize(document.num_layers());
   session->probe().on_layer = [&](const LayerStep& step) {
-    for (const HeadSelection& selection : step.read.heads) num_rows += selection.rows.size();
+    const auto heads = *document.Heads(step.layer);
+    for (size_t h = 0; h < heads.size(); ++h) {
+      const std::span<const uint32_t> positions = heads[h].positions();
+      std::vector<bool>& tokens =
+          asked.read[step.layer].emplace_back(asked.focus.size(), step.read.exact);
+      if (step.read.exact) continue;
+      const uint32_t num_ends = step.read.reads_ends ? heads[h].num_exact() : 0;
+      for (uint32_t row = 0; row < num_ends; ++row) tokens[positions[row]] = true;
+      for (const uint32_t row : step.read.heads[h].rows) tokens[positions[row]] = true;
+    }
   };
-  const auto answer = session->Ask(question, Focused(1));
-  ASSERT_TRUE(answer.ok()) << answer.status().message();
-  EXPECT_EQ(answer->kv.rule, "words");
-  EXPECT_GT(num_rows, 0u);
-  const std::vector<double> expected = oracle.Append(*model->EncodeQuestion(question));
-  ASSERT_EQ(expected.size(), logits.size());
+  AskOptions options = Focused(1);
+  options.focus = focus;
+  auto answer = session->Ask(asked.question, options);
+  EXPECT_TRUE(answer.ok()) << answer.status().message();
+  if (answer.ok()) asked.answer = std::move(answer).value();
+  return asked;
+}
+
+// The dense oracle attends to what the session said that it read, and to nothing else.
+void CheckNothingElseCounts(const Asked& asked) {
+  const auto model = *Model::Load(Env::Default(), TinyModel());
+  DenseOracle oracle(TinyModel(), "f16");
+  oracle.Append(model->EncodeDocument(asked.text)->ids);
+  oracle.RestrictTo(asked.read);
+  const std::vector<double> expected = oracle.Append(*model->EncodeQuestion(asked.question));
+  ASSERT_EQ(expected.size(), asked.logits.size());
   double mean = 0, squares = 0;
   for (const double x : expected) mean += x / static_cast<double>(expected.size());
   for (const double x : expected) squares += (x - mean) * (x - mean);
   const double spread = std::sqrt(squares / static_cast<double>(expected.size()));
-  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 2e-3 * spread);
-  EXPECT_LT(answer->kv.read_fraction_prefill, 0.6);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(asked.logits[i], expected[i], 2e-3 * spread);
+  }
 }
 
-TEST(FocusTest, NothingElseCounts) { CheckNothingElseCounts(7600, true); }
+// Some documents have clusters, and short ones do not.
+TEST(FocusTest, NothingElseIsRead) {
+  for (const size_t bytes : {7600, 2500}) {
+    const Asked asked = AskWithFocus(bytes, "only");
+    EXPECT_EQ(asked.answer.kv.rule, "words");
+    EXPECT_LT(asked.answer.kv.read_fraction_prefill, 0.6);
+    for (const auto& layer : asked.read) {
+      for (const std::vector<bool>& tokens : layer) EXPECT_EQ(tokens, asked.focus);
+    }
+    CheckNothingElseCounts(asked);
+  }
+}
 
-TEST(FocusTest, NothingElseCountsInAShortDocument) { CheckNothingElseCounts(2500, false); }
+// Each head reads the focus, and within the budget what the lookup adds.
+TEST(FocusTest, WordsAreReadFirst) {
+  const Asked asked = AskWithFocus(7600, "words");
+  EXPECT_EQ(asked.answer.kv.rule, "words+lookup");
+  EXPECT_LT(asked.answer.kv.read_fraction_prefill, 0.6);
+  size_t num_added = 0;
+  for (const auto& layer : asked.read) {
+    for (const std::vector<bool>& tokens : layer) {
+      for (size_t t = 0; t < tokens.size(); ++t) {
+        EXPECT_TRUE(tokens[t] || !asked.focus[t]);
+        num_added += tokens[t] && !asked.focus[t];
+      }
+    }
+  }
+  EXPECT_GT(num_added, 0u);
+  CheckNothingElseCounts(asked);
+  EXPECT_EQ(AskWithFocus(2500, "words").answer.kv.rule, "exact");  // its budget is everything
+}
 
 }  // namespace
 }  // namespace lectern

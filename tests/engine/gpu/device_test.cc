@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
 #include "engine/gpu/memory_plan.h"
@@ -438,6 +439,44 @@ TEST_P(DeviceFailureTest, OutOfMemoryAnywhereLeavesEngineAndSessionUsable) {
   }
   EXPECT_GT(num_refused, 5u);
   EXPECT_EQ(cuda_emulation::AllocatedBytes(), before);
+}
+
+// Activations that never had a stream or buffers of the device.
+TEST_P(DeviceFailureTest, EveryCallSaysThatTheFirstStepHasNoMemory) {
+  const auto model = Model::Load(Env::Default(), TinyModel());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const auto device = OpenDevice();
+  const auto loaded = DeviceTransformer::Load(device, *model, *DefaultBackend(), *threads_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const LinearLayers& layers = **loaded;
+  const Transformer transformer(**model, *DefaultBackend(), *threads_, 0, loaded->get());
+  const std::vector<int32_t> ids(3, 5);
+  std::vector<float> logits((*model)->config().vocab_size);
+  std::vector<double> cosines(3);
+  const Rows<float> row(logits.data(), 1, logits.size());
+  RamLimit& memory = *device->memory();
+  auto rest = memory.Reserve(memory.bytes() - memory.reserved(), "a test", {});
+  ASSERT_TRUE(rest.ok());
+  const std::vector<std::function<Status(Activations&)>> calls = {
+      [&](Activations& a) { return layers.Prepare(a); },
+      [&](Activations& a) { return layers.PrepareCosines(a); },
+      [&](Activations& a) { return layers.Project(0, 3, a); },
+      [&](Activations& a) { return layers.AddAttention(0, 3, a, {}); },
+      [&](Activations& a) { return layers.AddAttention(0, 3, a, cosines); },
+      [&](Activations& a) { return layers.AddMlp(0, 3, a); },
+      [&](Activations& a) { return layers.Logits(2, 1, a, row); },
+      [&](Activations& a) { return layers.RunRecorded(a, [] { return Status(); }); },
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Activations a((*model)->config(), 3, 2);
+    transformer.Embed(ids, 0, a);
+    EXPECT_EQ(calls[i](a).code(), Code::kOutOfMemory) << i;
+    EXPECT_EQ(a.device, nullptr) << i;
+  }
+  rest = RamLimit::Share();
+  Activations a((*model)->config(), 3, 2);
+  transformer.Embed(ids, 0, a);
+  EXPECT_TRUE(transformer.RunLayers(3, a, [](uint32_t) { return Status(); }).ok());
 }
 
 TEST_P(DeviceFailureTest, ALostDeviceIsAnErrorOfEveryLaterQuestion) {
