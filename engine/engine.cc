@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -19,10 +20,11 @@
 #include "engine/gpu/placement.h"
 #include "engine/indexing/change_plan.h"
 #include "engine/indexing/estimate_index.h"
+#include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/text_file.h"
-#include "engine/model/found_model.h"
 #include "engine/model/formats/json.h"
+#include "engine/model/found_model.h"
 #include "engine/model/model.h"
 #include "engine/model/model_source.h"
 #include "engine/model/ollama.h"
@@ -130,7 +132,15 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const std::string path, ModelPath());
     FoundModel found(env_, path, io_);
     LECTERN_ASSIGN(const auto model, ModelFor(found, {}, options.cancel));
-    return EstimateIndex(Context(*model), bytes, options);
+    IndexContext context = Context(*model);
+    context.flops_per_second = [this, cancel = options.cancel] {
+      const double known = trial_speed_;
+      if (known > 0) return known;
+      const double speed = TrialFlopsPerSecond(backend_, cancel);
+      if (!IsSet(cancel)) trial_speed_ = speed;  // a cancelled trial is too short
+      return speed;
+    };
+    return EstimateIndex(context, bytes, options);
   }
 
   Result<std::unique_ptr<Session>> Open(std::string_view name, const CancelFlag* cancel) override {
@@ -587,6 +597,8 @@ class LocalEngine : public Engine {
   const DeviceChoice device_;
   const bool is_device_left_to_us_;  // the device option is "auto"
   std::mutex index_mutex_;
+  // Flops per second of one thread, for estimates; 0: not tried yet.
+  std::atomic<double> trial_speed_ = 0;
   CancellableMutex mutex_;  // guards the members below, except where they say otherwise
   // By folder, weights, Jinja program of the chat template (empty: none was given and the model has
   // none), and adapter.

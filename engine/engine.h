@@ -61,7 +61,9 @@ class Engine {
   virtual Result<std::unique_ptr<Session>> Open(std::string_view document,
                                                 const CancelFlag* cancel = nullptr) = 0;
 
-  // Decode steps of all sessions since the engine was made (engine/forward/step_batch.h).
+  // Decode steps of sessions since the engine was made, as StepBatch::Counts has them: passes over
+  // weights, and tokens taken in them, failed ones too. A session that the GPU could not take, and
+  // that therefore runs alone on the CPU, is not counted.
   struct Counts {
     uint64_t step_passes = 0, step_tokens = 0;
   };

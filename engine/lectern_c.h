@@ -12,13 +12,15 @@
  *    is given, is set: free it. It stays NULL only when there is no memory left for it. Every call
  *    may give LECTERN_OUT_OF_MEMORY and LECTERN_INVALID_HANDLE; LECTERN_INVALID_ARGUMENT is also
  *    for a place of a result that is NULL, a text or array that is NULL but has a length, and a
- *    struct_size of no version. Calls that read the store may also give LECTERN_CORRUPT and
- *    LECTERN_IO_ERROR, and where there is none LECTERN_NOT_FOUND with param "store".
+ *    struct_size that can be no struct's (param "struct_size"). Calls that read the store may also
+ *    give LECTERN_CORRUPT and LECTERN_IO_ERROR, and where there is none LECTERN_NOT_FOUND with
+ *    param "store".
  *    Nothing is thread-local. Nothing throws, prints, exits, or reads the environment (except
  *    LECTERN_BACKEND).
  *  - Codes and fields are only ever added, at the end. struct_size = sizeof(the struct) says which
  *    you know. In options 0 always means the default, and NULL options mean all defaults. Fields
- *    that this library is too old to know must be 0, otherwise LECTERN_INVALID_ARGUMENT.
+ *    that this library is too old to know must be 0, otherwise LECTERN_INVALID_ARGUMENT with param
+ *    "struct_size".
  *  - Every function may be called from any thread at any time. Callbacks come on the calling
  *    thread, may call the API, and must return (no exception, no longjmp).
  *  - The program may fork. A child may exec, which inherits no descriptor of ours, or end by _exit;
@@ -217,7 +219,8 @@ LECTERN_API lectern_code lectern_engine_cancel(lectern_engine* engine);
 
 /* Counters of an engine since it was made; they only grow. Sessions of one model that generate at
  * the same time share passes over its weights: step_tokens / step_passes is the mean number of
- * sessions in a pass, 1 if each was alone. Questions are read outside of these passes. */
+ * sessions in a pass, 1 if each was alone. Questions are read outside of these passes, and so are
+ * the steps of a session that the GPU could not take, which runs alone on the CPU. */
 typedef struct lectern_counts {
   size_t struct_size;
   uint64_t step_passes; /* over weights, each for a token of one or more sessions */

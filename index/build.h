@@ -61,8 +61,9 @@ inline constexpr size_t kMaxFinestKeys = 128;
 // Finest clusters hold at most kMaxFinestKeys keys, because a larger one could never fit a small
 // budget. Similar clusters are neighbours (greedy chain), so that chosen ones are often read as one
 // run; keys inside a cluster keep document order. Single-threaded; deterministic for a backend and
-// kind of assigner. `values` [n, head_dim]. kCancelled, kOutOfMemory, kInternal, and the errors of
-// the assigner; outside of K-means a lack of memory throws bad_alloc.
+// kind of assigner. `values` [n, head_dim]; options.fractions has one entry or more. kCancelled,
+// kOutOfMemory, kInternal, and the errors of the assigner; outside of K-means a lack of memory
+// throws bad_alloc.
 Result<CentroidTree> BuildTree(const Backend& backend, Rows<const float> keys,
                                Rows<const float> values, const BuildOptions& options);
 

@@ -79,7 +79,8 @@ class HeadLookup {
   // At the finest level: reads the row codes of the clusters `coded` (ascending) and scores each of
   // their rows.
   Status ScoreRows(std::span<const uint32_t> coded);
-  // S of each of these rows, in the order of the stored rows; hold as long as this object.
+  // S of each of these rows, in the order of the stored rows. They lie in the buffers, and hold
+  // until the next ScoreRows or the next lookup with these buffers.
   std::span<const float> row_scores() const { return coded_.scores; }
   // Reads the fine codes of the rows `refined` (indices into row_scores(), ascending) and scores
   // these rows again.

@@ -65,11 +65,11 @@ void MakeFinePlanes(std::span<const std::byte> signs, std::span<std::byte> low,
 // for every q, whatever the length of r (which is at most f |u|): r lies on a sphere through 0 with
 // diameter f u, and the right side is the largest product of q with a point of it. Derived here,
 // not in the papers; u is the signs or the numbers of three bits.
-// times_norm is f |u| / 2 and times_u is f / 2 (as a factor of the signs, or of 4 s + p + 2 p'),
-// with f as large as it can have been before it was rounded; infinite where f was cut off.
+// f is taken as large as it can have been before it was rounded. Where it was cut off, times_norm
+// is infinite and times_u is 0.
 struct ResidualBound {
-  float times_norm;  // factor of |q|
-  float times_u;
+  float times_norm;  // f |u| / 2, the factor of |q|
+  float times_u;     // f / 2 for the signs; f / 4 for 4 s + p + 2 p', which is 2 u
 };
 ResidualBound RowBound(const std::byte* row_code, size_t head_dim);
 ResidualBound FineBound(const std::byte* fine_code, size_t head_dim);

@@ -46,7 +46,8 @@ struct AttendArgs {
   std::span<float> scratch;            // >= AttendScratch(R, head_dim) floats
 };
 // Floats of scratch that a call with R query rows needs, for the larger width of keys and values;
-// no alignment is asked for. The scratch's content means nothing before and after a call.
+// no alignment is asked for. Scratch for more rows or a larger width serves every smaller call. Its
+// content means nothing before and after a call.
 size_t AttendScratch(size_t num_queries, size_t head_dim);
 
 // Preconditions (asserted, but for the shape of logits): R >= 1, n >= 1, matching head_dim. Cannot

@@ -135,8 +135,9 @@ class Env {
   virtual Status SyncDirectory(const std::string& path) = 0;
   // The names in a directory, sorted by bytes, without "." and "..". kMissingFile: it is not there.
   virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;
-  // Describes the path itself without following a link; type kNone, and no error, if nothing is
-  // there.
+  // Describes the path itself without following a link. Type kNone, and no error, if nothing is
+  // there, also below something that is no directory. Else all fields but `bytes` are set for every
+  // type. kIoError: a parent cannot be searched.
   virtual Result<FileInfo> Info(const std::string& path) = 0;
   // Whether anything is there, a link that leads nowhere included. Codes of Info.
   Result<bool> Exists(const std::string& path) {

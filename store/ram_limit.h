@@ -64,7 +64,8 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
   Status Change(Share& share, uint64_t bytes, const std::string& what, const Message& way_out);
   uint64_t reserved() const { return reserved_.load(); }  // bytes of all shares
 
-  // Reports that the number of bytes in droppable pages changed, up or down.
+  // Reports that the number of bytes in droppable pages changed, up or (a negative number) down. An
+  // owner takes its pages back before it dies; Unregister does not.
   void AddPages(int64_t bytes) { pages_ += bytes; }
   int64_t pages() const { return pages_.load(); }
   // Registers an owner of droppable pages; a second call for the same owner replaces its `drop`.

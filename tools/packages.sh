@@ -4,9 +4,12 @@
 # shellcheck disable=SC2034  # used where this file is sourced
 product_packages=(
   g++ cmake ninja-build pkg-config
+  libarchive-dev        # zip files: office files, books
   libcli11-dev          # command lines
   libcpp-httplib-dev    # asks a server whether it is ready
   libfaiss-dev          # K-means; a static library that leaves BLAS and LAPACK to its user
+  libfribidi-dev        # right-to-left text of PDFs
+  libgmime-3.0-dev      # mails
   libgumbo-dev          # HTML
   libhwy-dev            # SIMD
   libopenblas-serial-dev  # BLAS and LAPACK; the one with threads starts them with the process
@@ -14,9 +17,12 @@ product_packages=(
   libsentencepiece-dev  # tokenizer
   libsqlite3-dev        # catalog
   libssl-dev            # SHA-256
-  libutf8proc-dev       # NFC
+  libuchardet-dev       # encodings of texts
+  libutf8proc-dev       # NFC, ligatures
+  libxml2-dev           # XML of office files and books
   nlohmann-json3-dev
-  poppler-utils)        # pdftotext, run as a process of its own
+  poppler-utils         # pdftotext, run as a process of its own
+  unrtf)                # RTF, likewise
 # shellcheck disable=SC2034
 test_packages=(
   abigail-tools libbenchmark-dev libboost-context-dev libgtest-dev

@@ -15,10 +15,11 @@ namespace lectern::c_api {
 
 // Options of one call, copied: nothing points into the caller's memory afterwards, except callbacks
 // and their user pointers. `given`: NULL, or a struct with struct_size; a field of 0 has the
-// default. kInvalidArgument, with the field's name as param: a struct_size of no version, a field
-// that this version does not know, a text or array that is NULL but has a length, a page number
-// beyond 2^32 - 1, or a number that is none of an enumeration. Ranges and the options' other rules
-// are not checked here. May throw bad_alloc, as every function below may.
+// default. kInvalidArgument. Param "struct_size": a size that can be no struct's (CheckStructSize),
+// or a byte that is not 0 behind the fields that this version knows. Param the field's name: a text
+// or array that is NULL but has a length, a page number beyond 2^32 - 1, or a number that is none
+// of an enumeration. Reserved fields are not read. Ranges and the options' other rules are not
+// checked here. May throw bad_alloc, as every function below may.
 Result<EngineOptions> ReadEngineOptions(const lectern_engine_options* given);
 Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given);
 Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given);

@@ -196,9 +196,10 @@ class DocumentSession : public Session {
   Result<std::vector<Evidence>> EvidenceByWords(std::string_view question,
                                                 const AskOptions& options,
                                                 const Answer& answer) const;
-  // Fills answer.evidence from the squared attention and the words, at most options.max_evidence
-  // passages (0: none). Words that cannot be read give a note, passages that are no evidence a
-  // warning.
+  // Fills answer.attention, and answer.evidence from the squared attention and the words: at most
+  // options.max_evidence passages. If that is 0, does nothing. If the words cannot be read,
+  // attention alone chooses, and a note says so. Warns "no_evidence" if there is no passage or,
+  // with words, if none has kLeastScore. May throw bad_alloc.
   void AddEvidence(std::string_view question, const AskOptions& options, Answer& answer) const;
   // Warns if the budget was fixed and the divergence predicted at it exceeds
   // chosen.max_divergence.

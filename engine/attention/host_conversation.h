@@ -18,6 +18,7 @@ class HostConversation : public Conversation {
   HostConversation(const ModelConfig& config, const Backend& backend, ThreadPool& threads,
                    Arena& arena, Dtype dtype);
 
+  // All rows; kv head h of a layer is number layer * kv heads + h there.
   SessionRows& rows() { return rows_; }
   const SessionRows& rows() const { return rows_; }
 

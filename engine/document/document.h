@@ -54,7 +54,8 @@ class Document {
  public:
   // Opens every shard's header, reads and checks the text, its tokens and the options of indexing;
   // a layer's clusters are read at first use. `row` and `shards` are what the catalog has of it.
-  // Holds a shared lease of `directory` and a share of options.ram, if there is one. kMissingFile,
+  // Holds a shared lease of `directory` and, if there is options.ram, a share of it for all that
+  // stays in memory, without layer_ram(). kMissingFile,
   // kTruncated, kChecksumMismatch, kCorrupt (also a shard that `shards` lacks),
   // kUnsupportedVersion, kOutOfMemory (also by options.ram); kLocked: its files are being removed;
   // other codes of Env.
@@ -142,7 +143,8 @@ class Document {
     const uint32_t layer_;
     std::shared_lock<std::shared_mutex> lock_;
   };
-  // The least memory for shards that a step needs, in bytes: all of the largest layer.
+  // The least memory for shards that a step needs, in bytes: all of the largest layer but what
+  // stays in memory. Open does not reserve it; each session does, for its question.
   uint64_t layer_ram() const { return layer_ram_; }
   const std::shared_ptr<RamLimit>& ram() const { return ram_; }  // nullptr: no limit
 

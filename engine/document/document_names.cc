@@ -251,6 +251,19 @@ NamePlan PlanNames(const std::vector<DocumentRow>& rows, const NameWish& wish,
   return Planner(rows, wish, id).Run();
 }
 
+std::optional<NamePlan> PlanKnownName(const DocumentRow& row, const NameWish& wish) {
+  if (!wish.name.empty() || wish.source.empty()) return std::nullopt;
+  const std::string& path = wish.path.empty() ? wish.source : wish.path;
+  const auto known = std::ranges::find_if(row.names, [&](const DocumentName& name) {
+    return name.source == wish.source && IsEndOfPath(name.name, path);
+  });
+  if (known == row.names.end()) return std::nullopt;
+  NamePlan plan;
+  plan.name = known->name;
+  plan.source = wish.source;
+  return plan;
+}
+
 std::string NameAndSource(const DocumentRow& row) {
   if (row.names.empty()) return row.name.empty() ? ToHex(row.id) : Quoted(row.name);
   const auto named = std::ranges::find(row.names, row.name, &DocumentName::name);

@@ -52,6 +52,12 @@ struct NamePlan {
 NamePlan PlanNames(const std::vector<DocumentRow>& rows, const NameWish& wish,
                    const DocumentId& id);
 
+// The plan that PlanNames makes where `row`, the ready document that gets the names, tells it
+// alone: the source has a name of this document that fits the path, and no name is asked for.
+// Nothing else is compared, so that a thousand unchanged files take no million comparisons.
+// Nothing: only PlanNames can tell.
+std::optional<NamePlan> PlanKnownName(const DocumentRow& row, const NameWish& wish);
+
 // The ready document that a text means: one of that name, else the only one whose source's path
 // ends with the text (which must include a folder). The row's `name` is the name that was found.
 // kAmbiguous, param "document", if the text ends the paths of several documents, which the message

@@ -50,11 +50,13 @@ struct SpillShape {
 class KvSpill {
  public:
   // Resumes from a checkpoint of the same shape whose bytes verify; otherwise removes the whole
-  // tree `directory` and starts anew, with files at full size: kNoSpace before anything is
-  // computed. After a resumption a layer without a spill file is already in its shard: its rows
-  // must not be asked for, and the caller checks the shard. `env` must outlive the spill;
-  // checkpoints are written in `temp_dir`, which must exist, before their rename. kIoError,
-  // kReadOnly, other codes of Env.
+  // tree `directory`, makes it anew, with parents that are missing, and starts with files at full
+  // size. So kNoSpace comes here, before anything is computed, where the file system can reserve
+  // space; elsewhere it comes from Append. After a resumption a layer without a spill file is
+  // already in its shard: its rows must not be asked for, and the caller checks the shard. `env`
+  // must outlive the spill. `temp_dir` is first used by Checkpoint, which writes there before it
+  // renames; it must exist by then, on the same file system. kIoError, kReadOnly, other codes of
+  // Env.
   static Result<std::unique_ptr<KvSpill>> Open(Env& env, const std::string& directory,
                                                const std::string& temp_dir,
                                                const SpillShape& shape);
@@ -146,8 +148,8 @@ class KvSpill {
         temp_dir_(std::move(temp_dir)),
         shape_(shape) {}
   // Removes the tree directory_, makes it anew with one file per layer at its full size, so that a
-  // lack of space (kNoSpace) shows before anything is computed, maps the files, and resets all
-  // sums, kept rows and tokens_done_. Codes of Env.
+  // lack of space (kNoSpace) shows before anything is computed where the file system can reserve
+  // space, maps the files, and resets all sums, kept rows and tokens_done_. Codes of Env.
   Status Create();
   // Takes over the checkpoint and opens the layers' files, whose rows it verifies by checksum. A
   // missing file is fine once all tokens are done: that layer is in its shard, which the caller

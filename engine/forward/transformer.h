@@ -145,8 +145,9 @@ class Transformer {
   // RMSNorm, in place, of each head in the rows [tokens, heads * head_dim], which it cuts into
   // heads; `weight` [head_dim] is that of all heads. Does nothing if `weight` is empty.
   void NormHeads(Rows<float> rows, const std::vector<float>& weight) const;
-  // Adds a part's output to the residual stream: directly, or through a.normed if the model norms
-  // it first.
+  // Multiplies `input` [tokens, n] by a part's last matrix, with its adapter, adds `bias` (may be
+  // empty), and adds the result to a.residual: directly, or if `post_norm` is not empty, normed by
+  // it in a.normed first. `input` lies in neither.
   void AddPart(Rows<const float> input, const WeightMatrix& weight, const LowRank& added,
                std::span<const float> bias, const std::vector<float>& post_norm,
                Activations& a) const;

@@ -276,8 +276,6 @@ DeviceDocument::CacheStats DeviceDocument::cache_stats() const {
   return stats;
 }
 
-// Takes memory for all rows of a layer, verifies the rows and uploads them. Waits. kOutOfMemory
-// also where there are more rows than 32 bits count.
 Result<std::unique_ptr<const DeviceDocument::Layer>> DeviceDocument::BringRows(
     std::span<const HeadIndex> heads, DeviceStream& stream, KvStaging& staging) const {
   const Dtype dtype = document_->kv_dtype();

@@ -187,6 +187,9 @@ class DeviceDocument {
   // Frees the cache; the next one has half the size. Only for its user. Takes mutex_.
   void DropCache();
   void CountRows(uint64_t hits, uint64_t misses);
+  // Takes device memory for all rows of a layer, verifies the rows, uploads them and waits for the
+  // stream. Call it without mutex_. kOutOfMemory (no room, or more rows than 32 bits count),
+  // kChecksumMismatch, with Io::kPread also kTruncated and kIoError; errors of Device::Check.
   Result<std::unique_ptr<const Layer>> BringRows(std::span<const HeadIndex> heads,
                                                  DeviceStream& stream, KvStaging& staging) const;
   void DropUnused();

@@ -31,7 +31,9 @@ Result<IndexEstimate> EstimateIndex(const IndexContext& context, std::string_vie
   const double cluster_flops =
       tokens >= kMinClusteredTokens ? ClusterFlops(config, static_cast<double>(tokens)) : 0;
   if (IsSet(options.cancel)) return EstimateCancelled();
-  const double trial = TrialFlopsPerSecond(context.backend, options.cancel);
+  const double trial = context.flops_per_second
+                           ? context.flops_per_second()
+                           : TrialFlopsPerSecond(context.backend, options.cancel);
   if (IsSet(options.cancel)) return EstimateCancelled();
   // Attention and clustering reach about half the speed of a plain product.
   estimate.seconds = (estimate.flops + cluster_flops) /

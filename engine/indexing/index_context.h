@@ -37,6 +37,9 @@ struct IndexContext {
   // (find_retrieval_heads.h): once per model and store, which takes as long as 2K tokens of
   // prefill.
   bool finds_heads = false;
+  // The speed of one thread, for estimates, from a trial of 50 ms that Engine makes once, so that
+  // the estimates of a thousand files do not take a minute. Empty: a trial for each.
+  std::function<double()> flops_per_second = {};
   // Finds the device that computes keys and values, and, as far as its memory goes, clusters them
   // and measures what their lookup misses. An error of it ends the run. Thresholds, and the parts
   // that engine/gpu/prefill.h leaves to the CPU, are computed there. Called once, when there is

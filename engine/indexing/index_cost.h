@@ -18,7 +18,8 @@ inline constexpr uint64_t kMinClusteredTokens = 2048;
 // Multiplications and additions of the prefill of the first `tokens` tokens; attention grows with
 // their square. `full_stats`: includes the second pass over the logits (IndexOptions::stats
 // "full"). `budget`, in (0, 1]: the share that a sparse prefill reads; below 1 its clustering is
-// included (engine/indexing/prefill_clusters.h).
+// included (engine/indexing/prefill_clusters.h). This and ClusterFlops count windowed layers as if
+// they attended to everything and were clustered: for them the result is too large.
 double PrefillFlops(const ModelConfig& config, double tokens, bool full_stats, double budget = 1);
 // Operations of clustering the keys of `tokens` tokens in all layers and heads, with 10 iterations
 // of K-means for the tree of index/build.h; also for documents that are too short to be clustered.

@@ -485,6 +485,9 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   const bool is_there = ready && !options.again && HasPages(context, *ready, options);
   NamePlan planned;
   if (is_there) {
+    const auto known = PlanKnownName(
+        *ready, {.name = options.name, .source = options.source, .path = options.path});
+    if (known) return existed(ExistingReport(*ready, *known, options));
     LECTERN_ASSIGN(planned, PlanNamesOf(context, prepared, options));
     if (!planned.IsChange()) return existed(ExistingReport(*ready, planned, options));
   }

@@ -56,7 +56,8 @@ class DocumentPrefill {
     max_.resize(lse_.size());
     sum_.resize(lse_.size());
     if (options.sparse) {
-      clusters_.emplace(*options.sparse, transformer.backend(), transformer.threads(), spill);
+      clusters_.emplace(*options.sparse, config_, transformer.backend(), transformer.threads(),
+                        spill);
     }
     buffers_.resize(threads);
   }

@@ -56,11 +56,15 @@ Status PrefillClusters::MoveTo(uint64_t begin, const std::function<bool()>& is_c
                             .dtype = shape.dtype};
   // Layers go in groups that have a head for every thread.
   const size_t num_clustering = std::min(options_.num_clustering, threads_.num_threads());
-  const auto group =
-      static_cast<uint32_t>((num_clustering + shape.num_kv_heads - 1) / shape.num_kv_heads);
-  for (uint32_t layer = 0; layer < shape.num_layers; layer += group) {
-    LECTERN_RETURN_IF_ERROR(MakeLayers(layer, std::min(layer + group, shape.num_layers), layout,
-                                       num_clustering, is_cancelled));
+  const size_t group = (num_clustering + shape.num_kv_heads - 1) / shape.num_kv_heads;
+  std::vector<uint32_t> layers;
+  for (uint32_t layer = 0; layer < shape.num_layers; ++layer) {
+    if (!config_.is_windowed(layer)) layers.push_back(layer);
+  }
+  for (size_t i = 0; i < layers.size(); i += group) {
+    LECTERN_RETURN_IF_ERROR(
+        MakeLayers(std::span(layers).subspan(i, std::min(group, layers.size() - i)), layout,
+                   num_clustering, is_cancelled));
   }
   end_ = end;
   return {};
@@ -69,16 +73,16 @@ Status PrefillClusters::MoveTo(uint64_t begin, const std::function<bool()>& is_c
 // Clusters all heads of some layers, `num_clustering` at a time, and writes each layer as a shard,
 // from which the heads are then loaded like those of a finished document. Each head has a seed of
 // its own; the distance of the seeds, 7919, is by hand: any number that keeps them apart does.
-Status PrefillClusters::MakeLayers(uint32_t begin, uint32_t end, const RowLayout& layout,
+Status PrefillClusters::MakeLayers(std::span<const uint32_t> layers, const RowLayout& layout,
                                    size_t num_clustering,
                                    const std::function<bool()>& is_cancelled) {
   const SpillShape& shape = spill_.shape();
   const uint32_t heads = shape.num_kv_heads;
-  std::vector<HeadClusters> clusters(size_t{end - begin} * heads);
+  std::vector<HeadClusters> clusters(layers.size() * heads);
   std::mutex mutex;
   Status first;
   const auto cluster = [&](size_t item) {
-    const auto layer = static_cast<uint32_t>(begin + item / heads);
+    const uint32_t layer = layers[item / heads];
     const auto head = static_cast<uint32_t>(item % heads);
     BuildOptions build;
     build.fractions = LevelFractions(layout.num_levels);
@@ -107,12 +111,12 @@ Status PrefillClusters::MakeLayers(uint32_t begin, uint32_t end, const RowLayout
   header.kv_dtype = static_cast<uint32_t>(layout.dtype);
   header.num_levels = layout.num_levels;
   header.num_sinks = layout.num_sinks;
-  for (uint32_t layer = begin; layer < end; ++layer) {
-    LECTERN_RETURN_IF_ERROR(
-        WriteLayerShard(options_.env, options_.temp_dir, options_.directory, backend_, spill_,
-                        layer, layout, header,
-                        std::span(clusters).subspan(size_t{layer - begin} * heads, heads))
-            .status());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const uint32_t layer = layers[i];
+    LECTERN_RETURN_IF_ERROR(WriteLayerShard(options_.env, options_.temp_dir, options_.directory,
+                                            backend_, spill_, layer, layout, header,
+                                            std::span(clusters).subspan(i * heads, heads))
+                                .status());
     Layer& made = layers_[layer];
     LECTERN_ASSIGN(made.shard,
                    ShardReader::Open(options_.env, options_.directory + "/" + LayerFile(layer),

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ struct SparsePrefill {
   size_t num_clustering = SIZE_MAX;  // kv heads at a time, at most; never more than threads
 };
 
-// Clusters of the tokens [0, end()): one shard for each layer, as finished documents have them.
+// Clusters of the tokens [0, end()): one shard for each layer that is not windowed, as finished
+// documents have them. Windowed layers attend to their window in the spill, and need none.
 // They are made anew from all of these tokens each time that the prefill has grown by an eighth. So
 // one lookup weighs all earlier tokens, whatever their age, and all clustering together costs nine
 // times the last one (1 + 8/9 + (8/9)^2 + …). Shards that are only added to would share the budget
@@ -40,9 +42,10 @@ struct SparsePrefill {
 class PrefillClusters {
  public:
   // Borrows all; `options.directory` is made when it is needed, and the caller removes it.
-  PrefillClusters(const SparsePrefill& options, const Backend& backend, ThreadPool& threads,
-                  const KvSpill& spill)
-      : options_(options), backend_(backend), threads_(threads), spill_(spill) {}
+  // `config` is that of the spill's model; it says which layers are windowed.
+  PrefillClusters(const SparsePrefill& options, const ModelConfig& config, const Backend& backend,
+                  ThreadPool& threads, const KvSpill& spill)
+      : options_(options), config_(config), backend_(backend), threads_(threads), spill_(spill) {}
 
   // Returns where clusters end for the chunk at token `begin`; 0: it has none. A function of the
   // place alone, so that an interrupted run reads the same clusters.
@@ -58,9 +61,11 @@ class PrefillClusters {
   // (kChecksumMismatch).
   Status MoveTo(uint64_t begin, const std::function<bool()>& is_cancelled);
   uint64_t end() const { return end_; }
-  // [kv heads]: the layer's clusters. Only where end() is above 0; valid until MoveTo.
+  // [kv heads]: the layer's clusters; empty for a windowed layer. Only where end() is above 0;
+  // valid until MoveTo.
   std::span<const HeadIndex> Heads(uint32_t layer) const { return layers_[layer].heads; }
-  // The layer's pages leave our memory until they are read again.
+  // The layer's pages leave our memory until they are verified again, which must come before the
+  // next read; other threads may read the layer meanwhile. Not for a windowed layer.
   void LetGo(uint32_t layer) const { layers_[layer].shard->Drop(); }
 
  private:
@@ -68,15 +73,16 @@ class PrefillClusters {
     std::unique_ptr<ShardReader> shard;
     std::vector<HeadIndex> heads;
   };
-  // Makes the clusters of layers [begin, end).
-  Status MakeLayers(uint32_t begin, uint32_t end, const RowLayout& layout, size_t num_clustering,
-                    const std::function<bool()>& is_cancelled);
+  // Makes the clusters of these layers.
+  Status MakeLayers(std::span<const uint32_t> layers, const RowLayout& layout,
+                    size_t num_clustering, const std::function<bool()>& is_cancelled);
   const SparsePrefill& options_;
+  const ModelConfig& config_;
   const Backend& backend_;
   ThreadPool& threads_;
   const KvSpill& spill_;
   uint64_t end_ = 0;
-  std::vector<Layer> layers_;
+  std::vector<Layer> layers_;  // [layers]; entries of windowed layers stay empty
 };
 
 }  // namespace lectern

@@ -22,7 +22,7 @@ struct ExactAnswer {
 
 // The same answer forced at another budget.
 struct ForcedAnswer {
-  Answer answer;                    // its counts of what was read; its text is the exact one's
+  Answer answer;  // its counts of what was read; its text is the exact one's, or its beginning
   std::vector<double> divergences;  // nats, of each token: KL(exact || at the budget), at least 0
   size_t num_same = 0;              // tokens whose likeliest is the exact one's
 };
@@ -34,14 +34,16 @@ double Divergence(const Backend& backend, std::span<const float> exact,
 
 // Asks at a budget of 1 and greedily, with the other `options` as they are. The session stands
 // after the answer. This and AskForced replace Probe::answer and Probe::on_token and leave both
-// empty. Errors of DocumentSession::Ask.
+// empty, after an error too. Errors of DocumentSession::Ask.
 Result<ExactAnswer> AskExactly(DocumentSession& session, std::string_view question,
                                AskOptions options);
 
 // Asks with `options`, but says `exact`, which was found for the same question: sampling and
 // max_tokens do not count, and each token's logits are compared with the exact ones. The session
 // must stand where it stood before AskExactly (a new one, or one that has forgotten); it stands
-// after the answer then. `exact` has at least one token. Errors of DocumentSession::Ask.
+// after the answer then. `exact` has at least one token. An answer that ends early (cancelled,
+// stopped by a text, or by the memory limit) is no error: divergences and text then end there.
+// Errors of DocumentSession::Ask.
 Result<ForcedAnswer> AskForced(DocumentSession& session, std::string_view question,
                                const ExactAnswer& exact, const AskOptions& options);
 

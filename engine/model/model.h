@@ -78,7 +78,9 @@ class Model {
   // Whether a token ends an answer. Such tokens are named by the model's files, or are control
   // tokens that end an answer in every published vocabulary that has them, such as "<|im_end|>".
   bool IsEndOfText(int32_t id) const;
-  // Sentences about what was assumed where the model's files do not say or say too much.
+  // Clauses for the user, without a full stop: about settings that the model's files leave out or
+  // that were ignored, about tensors that were skipped, and about what Lectern does not follow in
+  // the chat template (ChatTemplate::assumptions). Most name no file.
   const std::vector<Message>& assumptions() const { return assumptions_; }
 
   // chat_template().EncodeDocument and EncodeQuestion with the model's tokenizer, and their codes.

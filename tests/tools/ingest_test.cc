@@ -106,12 +106,12 @@ TEST(BboxTextTest, LinesThatWereEndedOnPurposeStayLines) {
   EXPECT_EQ(text(Ending(140, Wide(40, "item")) + Ending(200, "") + Ending(190, Wide(20, "next"))),
             "item\nnext\n");
   EXPECT_EQ(text(Ending(200, Wide(90, "exam-")) + Ending(190, Wide(20, "ple"))), "example\n");
-  EXPECT_EQ(text(Ending(200, Wide(90, "1990-")) + Ending(190, Wide(20, "1995"))), "1990- 1995\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "1990-")) + Ending(190, Wide(20, "1995"))), "1990-1995\n");
   EXPECT_EQ(text(Ending(200, Wide(90, "-")) + Ending(190, Wide(20, "x"))), "- x\n");
-  EXPECT_EQ(text(Ending(200, Wide(90, "Ann-")) + Ending(190, Wide(20, "Ford"))), "Ann- Ford\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "Ann-")) + Ending(190, Wide(20, "Ford"))), "Ann-Ford\n");
   EXPECT_EQ(text(Ending(200, Wide(90, "für-")) + Ending(190, Wide(20, "ängstlich"))),
             "fürängstlich\n");
-  EXPECT_EQ(text(Ending(200, Wide(90, "{x}-")) + Ending(190, Wide(20, "y"))), "{x}- y\n");
+  EXPECT_EQ(text(Ending(200, Wide(90, "{x}-")) + Ending(190, Wide(20, "y"))), "{x}-y\n");
   // Numbers that are none say nothing.
   EXPECT_EQ(text("<line xMax=\"nan\">" + Wide(1, "a") +
                  "</line><line><word xMin=\"-inf\" "
@@ -416,15 +416,7 @@ TEST(HtmlTest, Charsets) {
   EXPECT_EQ(Text("<meta http-equiv=Content-Type content='text/html; charset=cp1252'><p>caf\xE9"),
             "café\n");
   EXPECT_EQ(Text("<?xml version='1.0' encoding='iso-8859-1'?><html><p>caf\xE9"), "café\n");
-  EXPECT_EQ(Text("<meta charset=utf-8><p>caf\xE9"), "caf\xEF\xBF\xBD\n");
   EXPECT_EQ(Text("<meta charset \t\r\n\f=\f'latin1'><p>caf\xE9"), "café\n");
-  for (const char* wrong :
-       {"<meta charset=shift_jis><p>x", "<meta charset=koi8-r><p>x", "\xFF\xFE<"}) {
-    auto text = ReadHtml(wrong, {});
-    ASSERT_FALSE(text.ok());
-    EXPECT_EQ(text.error().code, LECTERN_INVALID_ARGUMENT);
-  }
-  EXPECT_NE(Text("<meta charset=shift_jis><p>x").find("shift_jis"), std::string::npos);
 }
 
 TEST(HtmlTest, CharsetsAreFoundBehindOtherThings) {
@@ -433,9 +425,8 @@ TEST(HtmlTest, CharsetsAreFoundBehindOtherThings) {
   EXPECT_EQ(Text("<?xml version='1.0'?><p>café"), "café\n");
   EXPECT_EQ(Text("<p>café</p><meta charset"), "café\n");
   EXPECT_EQ(Text("<p>café</p><meta charset "), "café\n");
-  EXPECT_NE(Text("<meta charset=><p>café").find("is in \"\""), std::string::npos);
-  EXPECT_NE(Text("\xFE\xFF<").find("UTF-16"), std::string::npos);
-  EXPECT_NE(Text("<?xml encoding='utf-7'").find("utf-7"), std::string::npos);
+  EXPECT_EQ(Text("<meta charset=><p>café"), "café\n");
+  EXPECT_EQ(Text("<meta charset=no-such><p>café"), "café\n");
 }
 
 TEST(HtmlTest, SpacesControlsAndForeignElements) {
@@ -524,8 +515,8 @@ TEST(FormatTest, HtmlIsReadWithinTheMemoryGiven) {
   EXPECT_EQ(refused.error().code, LECTERN_LIMIT_EXCEEDED);
 }
 
-TEST(FormatTest, TextAndMarkdownStayAsTheyAre) {
-  const std::string bytes = "\xEF\xBB\xBF# a\r\n\r\n<b>\xFF\0 x  \n";
+TEST(FormatTest, TextAndMarkdownInUtf8StayAsTheyAre) {
+  const std::string bytes = "\xEF\xBB\xBF# a\r\n\r\n<b>\xFF\f x  \n";
   for (const char* format : {"auto", "text", "markdown"}) {
     auto ingested = Ingest(bytes, {.format = format});
     ASSERT_TRUE(ingested.ok());
@@ -535,7 +526,7 @@ TEST(FormatTest, TextAndMarkdownStayAsTheyAre) {
   const std::string html = "<!doctype html><p>x";
   EXPECT_EQ(Ingest(html, {.format = "text"})->text, html);
   EXPECT_EQ(Ingest(html, {})->text, "x\n");
-  EXPECT_EQ(Ingest(bytes, {.format = "docx"}).error().param, "format");
+  EXPECT_EQ(Ingest(bytes, {.format = "wps"}).error().param, "format");
 }
 
 }  // namespace

@@ -261,7 +261,7 @@ class PageTest(unittest.TestCase):
 
     def test_a_pdf_is_added_and_its_passages_say_their_page(self):
         self.add("report.pdf", make_pdf([["The report is about committees."], [FACT], []]))
-        self.wait(lambda: "1 of 3 pages have no text" in self.find("job-text").text)
+        self.wait(lambda: "page 3 has no text" in self.find("job-text").text)
         self.find("job-cancel").click()
         self.assertFalse(self.find("job").is_displayed())
         self.pick("report.pdf")

@@ -474,7 +474,7 @@ class ServerTest(ServerCase):
         pages = [["The report is about mills."], ["The Fethol bridge was designed by Mara Tolvin."]]
         last = self.indexed(make_pdf(pages + [[]]), "report")
         self.assertEqual(last["state"], "done", last)
-        self.assertEqual(last["warning"], "1 of 3 pages have no text: scans are not read")
+        self.assertIn("page 3 has no text", last["warning"])
         text = "".join(line + "\n\n" for [line] in pages)[:-1]
         self.assertEqual(self.server.call("GET", "/v1/documents/report/text")[2], text)
         answer = self.server.ask(document="report", question="Who designed the Fethol bridge?")[2]
@@ -487,9 +487,33 @@ class ServerTest(ServerCase):
         last = self.indexed(make_pdf([[]]), "scan")
         self.assertEqual((last["state"], last["error"]["code"]), ("failed", "empty_document"))
         self.assertIn('"scan" has no text on its 1 pages', last["error"]["message"])
-        self.assert_error(self.upload(b"x", query="&format=docx"), 400, "invalid_argument", "format")
+        self.assert_error(self.upload(b"x", query="&format=wps"), 400, "invalid_argument", "format")
         for name in ("report", "page"):
             self.assertEqual(self.server.call("DELETE", "/v1/documents/" + name)[0], 200)
+
+    def test_uploads_in_other_encodings(self):
+        text = "\u0412\u043b\u0430\u0434\u0435\u043b\u0435\u0446 \u043c\u043e\u0441\u0442\u0430 Ann Brown.\n"
+        said = "read as windows-1251, which was assumed (encoding names another)"
+        for encoding, query, warning in (("cp1251", "", said), ("cp1251", "&encoding=cp1251", None),
+                                         ("utf-16", "", None), ("koi8-r", "&encoding=koi8-r", None)):
+            with self.subTest(encoding=encoding, query=query):
+                last = self.indexed(text.encode(encoding), "bridge", query=query)
+                self.assertEqual(last["warning"], warning)
+                self.assertEqual(self.server.call("GET", "/v1/documents/bridge/text")[2], text)
+        self.assert_error(self.upload(b"x", query="&encoding=ibm037"), 400, "invalid_argument", "encoding")
+        png = self.indexed(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "photo")
+        self.assertRegex(png["error"]["message"], "photo.* is a PNG image and not text")
+        self.assertEqual(self.server.call("DELETE", "/v1/documents/bridge")[0], 200)
+
+    def test_upload_of_an_office_file(self):
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "extract_files/stock.ods")
+        with open(path, "rb") as file:
+            last = self.indexed(file.read(), "stock")
+        self.assertEqual(last["state"], "done", last)
+        self.assertEqual(last["warning"], "hidden sheets are left out: Secret")
+        text = self.server.call("GET", "/v1/documents/stock/text")[2]
+        self.assertIn("\nProduct: Beta valve | Price: 45.50 € | Stock: 230 |", text)
+        self.assertEqual(self.server.call("DELETE", "/v1/documents/stock")[0], 200)
 
     def test_upload_says_how_it_is_stored(self):
         last = self.indexed(TEXT.encode() * 3, "small.txt",

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
+#include "tools/ingest/letter_forms.h"
 
 namespace lectern::tools {
 namespace {
@@ -15,6 +17,9 @@ namespace {
 // Limits that no PDF of words reaches; they bound the memory that hostile output can take.
 constexpr size_t kMaxToken = size_t{1} << 20;  // bytes of a tag, of a word, of what is before <doc>
 constexpr uint64_t kMaxPages = uint64_t{1} << 24;
+constexpr size_t kMaxPageWords = size_t{1} << 17;  // laid out at once
+constexpr double kMaxPlace = 1e6;                  // points; pages have at most 14,400
+constexpr uint32_t kByteOrderMarkCharacter = 0xFEFF;
 constexpr std::string_view kDocumentTag = "<doc>";
 // Names of the elements, by Level; kBefore has none, and kAfter is never looked up.
 constexpr std::string_view kNames[] = {"", "doc", "page", "flow", "block", "line", "word"};
@@ -39,18 +44,27 @@ std::optional<uint32_t> Entity(std::string_view name) {
 }
 
 // The value of an attribute, which is found by ` name="`; 0 where it is missing or no finite
-// number. That is good enough: places only decide between a space and a newline.
+// number. That is good enough: places decide how words are arranged, not which words there are.
 double Attribute(std::string_view tag, std::string_view name_and_quote) {
   const size_t found = tag.find(name_and_quote);
   if (found == std::string_view::npos) return 0;
   tag.remove_prefix(found + name_and_quote.size());
   double value = 0;
   const auto parsed = std::from_chars(tag.data(), tag.data() + tag.size(), value);
-  return parsed.ec == std::errc() && std::isfinite(value) ? value : 0;
+  return parsed.ec == std::errc() && std::abs(value) <= kMaxPlace ? value : 0;
 }
 
-// For hyphens: a-z, and any byte of a character beyond ASCII, without a table of which are small.
-bool IsSmallLetter(char c) { return (c >= 'a' && c <= 'z') || static_cast<uint8_t>(c) >= 0x80; }
+PdfBox BoxOf(std::string_view tag) {
+  return {Attribute(tag, " xMin=\""), Attribute(tag, " yMin=\""), Attribute(tag, " xMax=\""),
+          Attribute(tag, " yMax=\"")};
+}
+
+// Whether a PDF's program gave the character no meaning: pdftotext prints U+FFFD, a control
+// character, or one for private use.
+bool IsUnmapped(uint32_t character) {
+  return character == 0xFFFD || character < 0x20 || (character >= 0xE000 && character <= 0xF8FF) ||
+         character >= 0xF0000;
+}
 
 // Appends characters with their entities decoded. False: an "&" begins no entity.
 bool Decode(std::string_view characters, std::string& out) {
@@ -114,6 +128,8 @@ bool BboxText::TakeTag(std::string_view tag) {
   if (tag.starts_with('/')) {
     if (tag.substr(1) != kNames[level_]) return false;
     if (level_ == kWord) EndWord();
+    if (level_ == kLine) EndLine();
+    if (level_ == kPage) EndPage();
     if (level_ == kDocument) {
       level_ = kAfter;
     } else {
@@ -124,17 +140,20 @@ bool BboxText::TakeTag(std::string_view tag) {
   const std::string_view name = tag.substr(0, tag.find(' '));
   if (level_ == kWord || name != kNames[level_ + 1] || tag.ends_with('/')) return false;
   level_ = static_cast<Level>(level_ + 1);
+  BeginElement(tag);
+  return num_pages_ <= kMaxPages;
+}
+
+void BboxText::BeginElement(std::string_view tag) {
   if (level_ == kPage) {
-    ++paged_.num_pages;
-    is_page_begun_ = false;
+    page_ = PdfPage();
+    page_.number = ++num_pages_;
+    page_.width = Attribute(tag, " width=\"");
+    page_.height = Attribute(tag, " height=\"");
   }
-  if (level_ == kPage || level_ == kBlock) gap_ = Gap::kBlock;
-  if (level_ == kLine) gap_ = std::max(gap_, Gap::kLine);
-  const Span span = {Attribute(tag, " xMin=\""), Attribute(tag, " xMax=\"")};
-  if (level_ == kBlock) block_ = span;
-  if (level_ == kLine) line_ = span;
-  if (level_ == kWord) span_ = span;
-  return paged_.num_pages <= kMaxPages;
+  if (level_ == kBlock) page_.blocks.push_back(BoxOf(tag));
+  if (level_ == kLine) line_.box = BoxOf(tag);
+  if (level_ == kWord) word_box_ = BoxOf(tag);
 }
 
 // Characters outside of words may only be white space.
@@ -143,50 +162,45 @@ bool BboxText::TakeCharacters(std::string_view characters) {
   return std::all_of(characters.begin(), characters.end(), IsXmlSpace);
 }
 
-// Appends the word that has ended to the text, with the gap that goes before it. Control characters
-// and words of white space alone are left out.
+// Appends the word that has ended to the line. Control characters, byte order marks and words of
+// white space alone are left out.
 void BboxText::EndWord() {
-  std::string word;
-  for (const char c : CleanUtf8(word_).text) {
-    if (static_cast<uint8_t>(c) >= 0x20 && c != 0x7F) word += c;
+  std::string text;
+  for (const uint32_t character : CodePoints(CleanUtf8(word_).text)) {
+    ++page_.num_characters;
+    if (IsUnmapped(character)) ++page_.num_unmapped;
+    if (character < 0x20) ++page_.num_controls;
+    if (character >= 0x20 && character != 0x7F && character != kByteOrderMarkCharacter) {
+      AppendUtf8(character, text);
+    }
   }
   word_.clear();
-  std::string& text = paged_.text;
-  // A byte order mark at the very start would not be text for the engine.
-  while (text.empty() && word.starts_with(kByteOrderMark)) word.erase(0, kByteOrderMark.size());
-  if (std::all_of(word.begin(), word.end(), IsXmlSpace)) return;
-  if (gap_ == Gap::kLine) {  // behind another line of this block
-    JoinLines(word);
-  } else if (!text.empty()) {
-    text += gap_ == Gap::kSpace ? " " : "\n\n";
-  }
-  // The page begins where its first word does, behind the gap; pages are numbered from 1.
-  if (!is_page_begun_) paged_.pages.push_back({text.size(), paged_.num_pages});
-  is_page_begun_ = true;
-  gap_ = Gap::kSpace;
-  line_end_ = line_.end;
-  text += word;
+  if (std::all_of(text.begin(), text.end(), IsXmlSpace)) return;
+  line_.words.push_back({std::move(text), word_box_});
+  ++page_.num_words;
 }
 
-// Ends the last line of the text before `word` of the next line in the same block: with nothing for
-// a hyphen that goes, else with a space or a newline (PagedText).
-void BboxText::JoinLines(std::string_view word) {
-  std::string& text = paged_.text;
-  const bool is_hyphenated = text.size() >= 2 && text.back() == '-' &&
-                             IsSmallLetter(text[text.size() - 2]) && IsSmallLetter(word.front());
-  if (is_hyphenated) return text.pop_back();
-  // The word's width with a space before it, which is about as wide as one of the word's
-  // characters. Bytes are counted as characters, which is near enough.
-  const auto num_characters = static_cast<double>(word.size());
-  const double width = (span_.end - span_.begin) * (num_characters + 1) / num_characters;
-  const bool would_fit = width > 0 && block_.end - line_end_ > width;
-  text += would_fit ? '\n' : ' ';
+void BboxText::EndLine() {
+  line_.block = page_.blocks.size() - 1;
+  if (!line_.words.empty()) page_.lines.push_back(std::move(line_));
+  line_ = PdfLine();
+  if (page_.num_words >= kMaxPageWords) EndPage();
+}
+
+void BboxText::EndPage() {
+  // When a page is laid out in parts, the rest of the same block still has its place.
+  PdfPage rest;
+  rest.number = page_.number;
+  rest.width = page_.width;
+  rest.height = page_.height;
+  rest.blocks.push_back(page_.blocks.empty() ? PdfBox() : page_.blocks.back());
+  document_.Add(std::move(page_));
+  page_ = std::move(rest);
 }
 
 bool BboxText::Finish(PagedText& out) {
   if (has_failed_ || level_ != kAfter) return false;
-  if (!paged_.text.empty()) paged_.text += '\n';
-  out = std::move(paged_);
+  out = document_.Finish(num_pages_);
   has_failed_ = true;
   return true;
 }

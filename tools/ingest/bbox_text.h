@@ -1,5 +1,5 @@
 // Turns the XML that `pdftotext -bbox-layout` prints (every word of a PDF with its place on the
-// page) into plain text, and finds where the pages begin in it. pdf.h uses it.
+// page) into pages, and these into text (document_text.h). pdf.h uses it.
 #ifndef LECTERN_TOOLS_INGEST_BBOX_TEXT_H_
 #define LECTERN_TOOLS_INGEST_BBOX_TEXT_H_
 
@@ -8,33 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/lectern.h"
+#include "tools/ingest/document_text.h"
+#include "tools/ingest/pdf_page.h"
 
 namespace lectern::tools {
 
-// The text of a PDF. Valid UTF-8. Blocks and pages are parted by an empty line; a newline ends the
-// text, unless it is empty. Control characters, a byte order mark at the start and words of white
-// space alone are left out. Words of a line are joined by a space. Lines of a block are joined by a
-// space where the next word would not have fitted behind the line before (the layout broke the
-// line), and by a newline where it would have (the author did: a list, a row, an address). A hyphen
-// that ends a line goes if it stands between small letters, as in pdftotext's own text.
-//
-// Why lines are joined: passages are sentences within a line. The bundled reader was asked 120
-// questions about four documents of 3K tokens, typeset on 65 columns:
-//
-//   text                        answers right   first passage holds the answer
-//   every line of its own            55               55 of 91
-//   lines joined as above            71               75
-//   before it was typeset            73               77
-struct PagedText {
-  std::string text;
-  // Where each page begins in `text`; pages count from 1; only pages that have text, ascending.
-  std::vector<lectern_page> pages;
-  uint64_t num_pages = 0;  // all pages, also those that have no text
-};
-
 // A parser that takes the XML as it comes, in pieces of any size, so that the output of a large PDF
-// is never held as a whole: beside the text it holds one tag or one word.
+// is never held as a whole: beside the text it holds the words of one page, at most 2^17 of them (a
+// page with more is laid out in parts), and one tag or word.
 //
 // It is strict, because another program's output may not become a document: inside of <doc>,
 // elements page, flow, block, line and word in each other, with any attributes; characters in words
@@ -53,28 +34,24 @@ class BboxText {
  private:
   // The innermost element that is open, in the order in which they lie in each other.
   enum Level { kBefore, kDocument, kPage, kFlow, kBlock, kLine, kWord, kAfter };
-  // The boundary before the next word: the largest that was passed since the last one.
-  enum class Gap { kSpace, kLine, kBlock };
-  struct Span {
-    double begin = 0, end = 0;  // xMin and xMax of an element, in points from the left
-  };
-
   // Steps of Take; false: the output is not pdftotext's, or too long. The .cc says more.
   bool TakeHead();                                   // skips everything up to <doc>
   bool TakeTag(std::string_view tag);                // without its brackets; changes level_
   bool TakeCharacters(std::string_view characters);  // between two tags; into word_ where in a word
-  void EndWord();                                    // appends word_ to the text, and clears it
-  void JoinLines(std::string_view word);             // appends the gap of a line before `word`
+  void BeginElement(std::string_view tag);           // notes the place of a page, block, line, word
+  void EndWord();                                    // appends word_ to the line, and clears it
+  void EndLine();                                    // appends the line to the page, and clears it
+  void EndPage();                                    // gives the page's words to the document
 
-  PagedText paged_;
+  DocumentText document_;
+  uint64_t num_pages_ = 0;
+  PdfPage page_;
+  PdfLine line_;
+  PdfBox word_box_;
   std::string pending_;  // what is not a whole tag or run of characters yet
   std::string word_;
   Level level_ = kBefore;
-  Gap gap_ = Gap::kSpace;       // before the next word
-  Span block_, line_, span_;    // of the word
-  double line_end_ = 0;         // of the last line that had words
-  bool is_page_begun_ = false;  // the page has a word
-  uint64_t head_bytes_ = 0;     // skipped before <doc>
+  uint64_t head_bytes_ = 0;  // skipped before <doc>
   bool has_failed_ = false;
 };
 

@@ -1,4 +1,4 @@
-// The few operations on characters that the readers of PDF and HTML share. Header only; any thread.
+// The few operations on characters that the readers of files share. Header only; any thread.
 #ifndef LECTERN_TOOLS_INGEST_CHARACTERS_H_
 #define LECTERN_TOOLS_INGEST_CHARACTERS_H_
 
@@ -11,10 +11,23 @@ namespace lectern::tools {
 // U+FEFF in UTF-8, which some programs put at the start of a file.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
+// ASCII capitals as small letters; other bytes as they are.
+inline char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+inline std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = Lower(c);
+  return lower;
+}
+
 // ASCII whitespace of HTML (infra.spec.whatwg.org): a no-break space is none.
 inline bool IsHtmlSpace(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f';
 }
+
+inline bool IsAsciiDigit(char c) { return c >= '0' && c <= '9'; }
+inline bool IsAsciiUpper(char c) { return c >= 'A' && c <= 'Z'; }
+inline bool IsAsciiLower(char c) { return c >= 'a' && c <= 'z'; }
+inline bool IsAsciiLetter(char c) { return IsAsciiUpper(c) || IsAsciiLower(c); }
 
 // Appends a code point, up to U+10FFFF, as UTF-8. It does not check: the bytes of a surrogate are
 // not valid UTF-8, and callers clean the text (CleanUtf8).

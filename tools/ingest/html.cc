@@ -158,6 +158,12 @@ const TagSet& Containers() {
 
 bool IsBlock(GumboTag tag) { return Paragraphs().Has(tag) || Lines().Has(tag); }
 
+// 1 to 6 for h1 to h6; 0: no heading.
+size_t HeadingLevel(GumboTag tag) {
+  return tag >= GUMBO_TAG_H1 && tag <= GUMBO_TAG_H6 ? static_cast<size_t>(tag - GUMBO_TAG_H1) + 1
+                                                    : 0;
+}
+
 // GUMBO_TAG_LAST, which is no tag, for text.
 GumboTag TagOf(const GumboNode* node) {
   return node->type == GUMBO_NODE_ELEMENT ? node->v.element.tag : GUMBO_TAG_LAST;
@@ -427,7 +433,8 @@ class TextWriter {
 // Writes the text of the items, with the breaks and markers that elements ask for. One use.
 class Renderer {
  public:
-  explicit Renderer(const std::vector<Item>& items) : items_(items) {}
+  Renderer(const std::vector<Item>& items, bool marks_headings)
+      : items_(items), marks_headings_(marks_headings) {}
 
   // The text of the item `root` and of what is inside of it, but for boilerplate.
   std::string Run(size_t root) {
@@ -456,7 +463,16 @@ class Renderer {
 
   void BeginElement(size_t i) {
     const GumboTag tag = TagOf(items_[i].node);
-    BreakAround(tag);
+    // A heading that is marked stays one line.
+    if (tag == GUMBO_TAG_BR && num_headings_ > 0) {
+      writer_.Add(" ", false);
+    } else {
+      BreakAround(tag);
+    }
+    if (marks_headings_ && HeadingLevel(tag) > 0) {
+      ++num_headings_;
+      writer_.SetMarker(std::string(HeadingLevel(tag), '#') + " ");
+    }
     if (tag == GUMBO_TAG_LI) writer_.SetMarker(ListMarker());
     if (tag == GUMBO_TAG_TD || tag == GUMBO_TAG_TH) BeginCell(items_[i]);
     if (tag == GUMBO_TAG_PRE) ++num_pre_;
@@ -467,6 +483,11 @@ class Renderer {
   void Close() {
     const GumboTag tag = TagOf(items_[open_.back().item].node);
     open_.pop_back();
+    if (tag == GUMBO_TAG_BR && num_headings_ > 0) return;
+    if (marks_headings_ && HeadingLevel(tag) > 0) {
+      --num_headings_;
+      writer_.SetMarker("");
+    }
     if (tag == GUMBO_TAG_UL || tag == GUMBO_TAG_OL) --num_lists_;
     BreakAround(tag);
     if (tag == GUMBO_TAG_LI) writer_.SetMarker("");
@@ -493,7 +514,8 @@ class Renderer {
   const std::vector<Item>& items_;
   std::vector<Open> open_;
   TextWriter writer_;
-  int num_pre_ = 0, num_lists_ = 0;
+  const bool marks_headings_;
+  int num_pre_ = 0, num_lists_ = 0, num_headings_ = 0;
 };
 
 // Gumbo makes a body where the page has none; only a frameset takes its place.
@@ -512,13 +534,10 @@ api::Result<std::string> ReadHtml(std::string_view bytes, const HtmlOptions& opt
   const auto fail = [&options](lectern_code code, const char* message) {
     return api::Error{code, options.name + message, "file"};
   };
-  if (bytes.size() > options.most_bytes) {
-    return fail(LECTERN_LIMIT_EXCEEDED, " is too long for HTML; give its text, or split it");
-  }
   auto html = DecodeHtml(bytes, options);
   if (!html.ok()) return html.error();
   Arena arena(options);
-  const GumboOutput* const output = arena.Parse(*html);
+  const GumboOutput* const output = arena.Parse(html->text);
   if (!output) {
     switch (arena.stopped()) {
       case Arena::Stop::kCancelled:
@@ -534,8 +553,9 @@ api::Result<std::string> ReadHtml(std::string_view bytes, const HtmlOptions& opt
   if (body && !IsHidden(body)) {
     std::vector<Item> items = ShownItems(body);
     Measure(items);
-    MarkBoilerplate(items);
-    text = CleanUtf8(Renderer(items).Run(MainContent(items))).text;
+    if (!options.keeps_all) MarkBoilerplate(items);
+    const size_t content = options.keeps_all ? 0 : MainContent(items);
+    text = CleanUtf8(Renderer(items, options.marks_headings).Run(content)).text;
   }
   if (text.empty()) {
     return fail(LECTERN_EMPTY_DOCUMENT,

@@ -1,45 +1,18 @@
-// Finds out in which encoding a page is and turns it into UTF-8 (DecodeHtml of html.h). UTF-8 and
-// windows-1252 are read; a page in another encoding is refused by name.
-#include <algorithm>
-#include <array>
+// Finds out in which encoding a page is and turns it into UTF-8 (DecodeHtml of html.h).
 #include <optional>
 
 #include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
+#include "tools/ingest/charset_conversion.h"
+#include "tools/ingest/encoding_guess.h"
 #include "tools/ingest/html.h"
+#include "tools/ingest/text_encoding.h"
 
 namespace lectern::tools {
 namespace {
 
 // Where a declaration is looked for. Browsers look at 1,024 bytes; pages exist that put it later.
 constexpr size_t kDeclaredWithin = 4096;
-
-// Characters of the bytes 0x80 to 0x9F (encoding.spec.whatwg.org, windows-1252); all other bytes
-// are themselves.
-constexpr std::array<uint16_t, 32> kWindows1252 = {
-    0x20AC, 0x0081, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160,
-    0x2039, 0x0152, 0x008D, 0x017D, 0x008F, 0x0090, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022,
-    0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x009D, 0x017E, 0x0178};
-
-// Cannot fail: every byte is a character.
-std::string FromWindows1252(std::string_view bytes) {
-  std::string text;
-  text.reserve(bytes.size() + bytes.size() / 8);
-  for (const char c : bytes) {
-    const auto byte = static_cast<uint8_t>(c);
-    AppendUtf8(byte >= 0x80 && byte < 0xA0 ? kWindows1252[byte - 0x80] : byte, text);
-  }
-  return text;
-}
-
-// ASCII letters alone.
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 // The value behind `key` and "=" in a tag, bare or in quotes; nothing where there is none. It looks
 // for the key anywhere, so that it finds the charset inside of content="text/html; charset=…", too.
@@ -76,31 +49,41 @@ std::optional<std::string> Declared(std::string_view bytes) {
   return std::nullopt;
 }
 
-bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+// The encoding that a page declares, as EncodingOfLabel names it; empty: none, or one that it
+// cannot be in. A declaration that can be read is not in UTF-16 or UTF-32.
+std::string DeclaredEncoding(std::string_view bytes) {
+  const auto declared = Declared(bytes);
+  const std::string encoding = declared ? EncodingOfLabel(*declared) : "";
+  const bool is_wide = encoding.starts_with("UTF-16") || encoding.starts_with("UTF-32") ||
+                       encoding.starts_with("UCS-") || encoding.starts_with("UNICODE");
+  return is_wide ? "" : encoding;
+}
+
+// Whether the bytes contradict the declared encoding: they are no UTF-8, or they are UTF-8 where
+// windows-1252 was declared, which often is a server's or an editor's default, or where they are
+// invalid in the declared one.
+bool IsContradicted(std::string_view bytes, const std::string& encoding) {
+  const Utf8Counts counts = CountUtf8(bytes);
+  if (encoding == "UTF-8") return !IsMostlyUtf8(counts);
+  if (counts.multibyte == 0 || !counts.is_valid()) return false;
+  return encoding == "windows-1252" || ConvertToUtf8(bytes, encoding).num_replaced > 0;
 }
 
 }  // namespace
 
-api::Result<std::string> DecodeHtml(std::string_view bytes, const HtmlOptions& options) {
-  const auto refuse = [&options](std::string_view encoding) {
-    return api::Error{LECTERN_INVALID_ARGUMENT,
-                      options.name + " is in " + std::string(encoding) +
-                          "; UTF-8, latin-1 and windows-1252 are read: convert it first (iconv)",
-                      "file"};
-  };
-  if (bytes.starts_with(kByteOrderMark)) return CleanUtf8(bytes).text;
-  if (bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF")) return refuse("UTF-16");
-  const auto declared = Declared(bytes);
-  if (!declared) {
-    return IsValidUtf8(bytes) ? std::string(bytes) : FromWindows1252(bytes);
+api::Result<DecodedText> DecodeHtml(std::string_view bytes, const HtmlOptions& options) {
+  if (bytes.size() > options.most_bytes) {
+    return api::Error{LECTERN_LIMIT_EXCEEDED,
+                      options.name + " is too long for HTML; give its text, or split it", "file"};
   }
-  if (IsOneOf(*declared, {"utf-8", "utf8"})) return CleanUtf8(bytes).text;
-  if (IsOneOf(*declared, {"iso-8859-1", "iso8859-1", "iso_8859-1", "latin1", "latin-1", "l1",
-                          "windows-1252", "cp1252", "x-cp1252", "us-ascii", "ascii"})) {
-    return FromWindows1252(bytes);
+  std::string encoding = options.encoding;
+  if (encoding == "auto" && !HasByteOrderMark(bytes)) {
+    const std::string declared = DeclaredEncoding(bytes);
+    if (!declared.empty() && !IsContradicted(bytes, declared)) encoding = declared;
   }
-  return refuse("\"" + CleanUtf8(declared->substr(0, 40)).text + "\"");  // the page's own text
+  auto decoded = DecodeText(std::string(bytes), encoding);
+  if (decoded.ok() && decoded->encoding == "UTF-8") decoded->text = CleanUtf8(decoded->text).text;
+  return decoded;
 }
 
 }  // namespace lectern::tools

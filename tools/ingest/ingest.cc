@@ -4,23 +4,37 @@
 #include <utility>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/charset_conversion.h"
+#include "tools/ingest/extracted.h"
+#include "tools/ingest/file_kind.h"
 #include "tools/ingest/html.h"
+#include "tools/ingest/package_format.h"
 #include "tools/ingest/pdf.h"
+#include "tools/ingest/rtf.h"
+#include "tools/ingest/text_encoding.h"
 
 namespace lectern::tools {
 namespace {
 
 constexpr std::string_view kPdfMagic = "%PDF-";
-constexpr std::pair<std::string_view, Format> kFormats[] = {{"text", Format::kText},
-                                                            {"markdown", Format::kMarkdown},
-                                                            {"html", Format::kHtml},
-                                                            {"pdf", Format::kPdf}};
+constexpr std::pair<std::string_view, Format> kFormats[] = {
+    {"text", Format::kText}, {"markdown", Format::kMarkdown}, {"html", Format::kHtml},
+    {"pdf", Format::kPdf},   {"rtf", Format::kRtf},           {"docx", Format::kDocx},
+    {"odt", Format::kOdt},   {"pptx", Format::kPptx},         {"odp", Format::kOdp},
+    {"xlsx", Format::kXlsx}, {"ods", Format::kOds},           {"epub", Format::kEpub},
+    {"eml", Format::kMail},  {"ipynb", Format::kNotebook},    {"csv", Format::kCsv},
+    {"tsv", Format::kTsv},   {"man", Format::kManPage}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
-    {".pdf", Format::kPdf},    {".html", Format::kHtml},   {".htm", Format::kHtml},
-    {".xhtml", Format::kHtml}, {".md", Format::kMarkdown}, {".markdown", Format::kMarkdown}};
-
-char Lower(char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
+    {".pdf", Format::kPdf},           {".rtf", Format::kRtf},    {".html", Format::kHtml},
+    {".htm", Format::kHtml},          {".xhtml", Format::kHtml}, {".md", Format::kMarkdown},
+    {".markdown", Format::kMarkdown}, {".docx", Format::kDocx},  {".docm", Format::kDocx},
+    {".dotx", Format::kDocx},         {".odt", Format::kOdt},    {".ott", Format::kOdt},
+    {".pptx", Format::kPptx},         {".pptm", Format::kPptx},  {".ppsx", Format::kPptx},
+    {".odp", Format::kOdp},           {".xlsx", Format::kXlsx},  {".xlsm", Format::kXlsx},
+    {".xltx", Format::kXlsx},         {".ods", Format::kOds},    {".ots", Format::kOds},
+    {".epub", Format::kEpub},         {".eml", Format::kMail},   {".ipynb", Format::kNotebook},
+    {".csv", Format::kCsv},           {".tsv", Format::kTsv},    {".man", Format::kManPage}};
 
 // `lower` is in small letters, ASCII.
 bool StartsWithCaseless(std::string_view text, std::string_view lower) {
@@ -57,8 +71,120 @@ bool BeginsAsHtml(std::string_view bytes) {
   return false;
 }
 
+// Whether a file is packed by gzip and named as a manual page is: "ls.1.gz", "perl.3pm.gz".
+bool IsPackedManPage(std::string_view bytes, std::string_view file_name) {
+  constexpr std::string_view kGzip("\x1F\x8B", 2), kEnding = ".gz";
+  if (!bytes.starts_with(kGzip) || !file_name.ends_with(kEnding)) return false;
+  file_name.remove_suffix(kEnding.size());
+  const size_t dot = file_name.rfind('.');
+  return dot != std::string_view::npos && dot + 1 < file_name.size() &&
+         file_name.size() - dot <= 6 && file_name[dot + 1] >= '1' && file_name[dot + 1] <= '9';
+}
+
+std::string_view NameOf(Format format) {
+  return std::find_if(std::begin(kFormats), std::end(kFormats),
+                      [format](const auto& known) { return known.second == format; })
+      ->first;
+}
+
 std::string Quoted(const std::string& file_name, const char* otherwise) {
   return file_name.empty() ? otherwise : "\"" + file_name + "\"";
+}
+
+// The error that the bytes are no text; nothing: they are.
+std::optional<api::Error> NoText(std::string_view bytes, const std::string& file_name) {
+  const auto kind = KindOfBinary(bytes);
+  if (!kind) return std::nullopt;
+  return api::Error{LECTERN_INVALID_ARGUMENT,
+                    Quoted(file_name, "the file") + " is " + std::string(kind->name) +
+                        " and not text: " + std::string(kind->way_out) +
+                        "; the format text indexes its bytes all the same",
+                    "file"};
+}
+
+// Whether files of the format are written characters, whose encoding is to be found.
+bool IsWrittenText(Format format) {
+  switch (format) {
+    case Format::kText:
+    case Format::kMarkdown:
+    case Format::kHtml:
+    case Format::kNotebook:
+    case Format::kCsv:
+    case Format::kTsv: return true;
+    default: return false;  // a mail names the encoding of each part, a manual page may be packed
+  }
+}
+
+api::Result<Ingested> IngestText(std::string bytes, const IngestOptions& options) {
+  auto decoded = DecodeText(std::move(bytes), options.encoding);
+  if (!decoded.ok()) return decoded.error();
+  return Ingested{.text = std::move(decoded->text),
+                  .note = std::move(decoded->note),
+                  .is_encoding_assumed = decoded->is_assumed};
+}
+
+api::Result<Ingested> IngestHtml(std::string_view bytes, const IngestOptions& options) {
+  HtmlOptions html;
+  html.name = Quoted(options.file_name, "the page");
+  html.encoding = options.encoding;
+  html.marks_headings = true;
+  html.is_cancelled = options.is_cancelled;
+  if (options.memory_bytes > 0) {
+    html.memory_bytes = std::min(html.memory_bytes, options.memory_bytes);
+  }
+  auto decoded = DecodeHtml(bytes, html);
+  if (!decoded.ok()) return decoded.error();
+  html.encoding = "UTF-8";
+  auto text = ReadHtml(decoded->text, html);
+  if (!text.ok()) return text.error();
+  return Ingested{.text = std::move(*text),
+                  .note = std::move(decoded->note),
+                  .is_encoding_assumed = decoded->is_assumed};
+}
+
+api::Result<Ingested> IngestPdf(std::string_view bytes, const IngestOptions& options) {
+  auto paged = ReadPdf(bytes, {.name = Quoted(options.file_name, "the PDF"),
+                               .is_cancelled = options.is_cancelled});
+  if (!paged.ok()) return paged.error();
+  std::string note = NoteOf(*paged);
+  return Ingested{.text = std::move(paged->text),
+                  .pages = std::move(paged->pages),
+                  .num_pages = paged->num_pages,
+                  .note = std::move(note)};
+}
+
+api::Result<Ingested> IngestRtf(std::string_view bytes, const IngestOptions& options) {
+  auto text = ReadRtf(bytes, {.name = Quoted(options.file_name, "the file"),
+                              .is_cancelled = options.is_cancelled});
+  if (!text.ok()) return text.error();
+  const bool has_notes = bytes.find("\\footnote") != std::string_view::npos;
+  return Ingested{.text = std::move(*text),
+                  .note = has_notes ? "footnotes of RTF are not read" : ""};
+}
+
+// A reader in a child process gets UTF-8 where the format does not say itself what its bytes mean.
+api::Result<Ingested> IngestExtracted(std::string bytes, Format format,
+                                      const IngestOptions& options) {
+  Ingested ingested;
+  if (IsWrittenText(format)) {
+    auto decoded = IngestText(std::move(bytes), options);
+    if (!decoded.ok()) return decoded.error();
+    ingested = std::move(*decoded);
+    bytes = std::move(ingested.text);
+  }
+  auto extracted = ReadExtracted(
+      bytes, std::string(NameOf(format)),
+      {.name = Quoted(options.file_name, "the file"), .is_cancelled = options.is_cancelled});
+  if (!extracted.ok()) return extracted.error();
+  ingested.text = std::move(extracted->text);
+  ingested.pages = std::move(extracted->pages);
+  ingested.num_pages = extracted->num_pages;
+  if (ingested.note.empty()) {
+    ingested.note = std::move(extracted->note);
+  } else if (!extracted->note.empty()) {
+    ingested.note = extracted->note + "; " + ingested.note;
+  }
+  return ingested;
 }
 
 }  // namespace
@@ -70,9 +196,17 @@ std::optional<Format> ParseFormat(std::string_view name) {
   return std::nullopt;
 }
 
+bool IsEncodingLabel(std::string_view name) {
+  return name == "auto" || !EncodingOfLabel(name).empty();
+}
+
 Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   if (bytes.starts_with(kPdfMagic)) return Format::kPdf;
+  if (bytes.starts_with("{\\rtf")) return Format::kRtf;
   if (BeginsAsHtml(bytes)) return Format::kHtml;
+  if (const auto format = ParseFormat(ZipFormat(bytes))) return *format;
+  if (const auto format = ParseFormat(MarkedTextFormat(bytes))) return *format;
+  if (IsPackedManPage(bytes, file_name)) return Format::kManPage;
   for (const auto& [ending, format] : kEndings) {
     if (file_name.size() >= ending.size() &&
         StartsWithCaseless(file_name.substr(file_name.size() - ending.size()), ending)) {
@@ -82,11 +216,9 @@ Format DetectFormat(std::string_view bytes, std::string_view file_name) {
   return Format::kText;
 }
 
-std::string PagesNote(const Ingested& ingested) {
-  const uint64_t without = ingested.num_pages - ingested.pages.size();
-  if (without == 0) return "";
-  return std::to_string(without) + " of " + std::to_string(ingested.num_pages) +
-         " pages have no text: scans are not read";
+std::string IngestNote(const Ingested& ingested, std::string_view encoding_option) {
+  if (!ingested.is_encoding_assumed) return ingested.note;
+  return ingested.note + " (" + std::string(encoding_option) + " names another)";
 }
 
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
@@ -95,28 +227,17 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
     return api::Error{LECTERN_INVALID_ARGUMENT, "format is one of " + std::string(kFormatNames),
                       "format"};
   }
-  Ingested ingested;
-  ingested.format = named.value_or(DetectFormat(bytes, options.file_name));
-  if (ingested.format == Format::kHtml) {
-    HtmlOptions html;
-    html.name = Quoted(options.file_name, "the page");
-    html.is_cancelled = options.is_cancelled;
-    if (options.memory_bytes > 0) {
-      html.memory_bytes = std::min(html.memory_bytes, options.memory_bytes);
-    }
-    auto text = ReadHtml(bytes, html);
-    if (!text.ok()) return text.error();
-    ingested.text = std::move(*text);
-  } else if (ingested.format == Format::kPdf) {
-    auto paged = ReadPdf(bytes, {.name = Quoted(options.file_name, "the PDF"),
-                                 .is_cancelled = options.is_cancelled});
-    if (!paged.ok()) return paged.error();
-    ingested.text = std::move(paged->text);
-    ingested.pages = std::move(paged->pages);
-    ingested.num_pages = paged->num_pages;
-  } else {
-    ingested.text = std::move(bytes);
+  const Format format = named.value_or(DetectFormat(bytes, options.file_name));
+  if (!named && IsWrittenText(format)) {
+    if (auto error = NoText(bytes, options.file_name)) return *error;
   }
+  auto ingested = format == Format::kHtml  ? IngestHtml(bytes, options)
+                  : format == Format::kPdf ? IngestPdf(bytes, options)
+                  : format == Format::kRtf ? IngestRtf(bytes, options)
+                  : format >= Format::kDocx
+                      ? IngestExtracted(std::move(bytes), format, options)
+                      : IngestText(std::move(bytes), options);
+  if (ingested.ok()) ingested->format = format;
   return ingested;
 }
 

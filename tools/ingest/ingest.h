@@ -1,5 +1,6 @@
-// Turns a document as users have it (text, Markdown, HTML, PDF) into the text that is indexed, for
-// index-document and the server.
+// Turns a document as users have it (text, Markdown, HTML, PDF, office files, books, mails) into
+// the text that is indexed, for index-document and the server. Text and pages may be in any
+// encoding (text_encoding.h); files that are no text are refused by name (file_kind.h).
 #ifndef LECTERN_TOOLS_INGEST_INGEST_H_
 #define LECTERN_TOOLS_INGEST_INGEST_H_
 
@@ -14,45 +15,85 @@
 
 namespace lectern::tools {
 
-enum class Format { kText, kMarkdown, kHtml, kPdf };
+enum class Format {
+  kText,
+  kMarkdown,
+  kHtml,
+  kPdf,
+  kRtf,
+  // lectern-extract reads these (extracted.h).
+  kDocx,
+  kOdt,
+  kPptx,
+  kOdp,
+  kXlsx,
+  kOds,
+  kEpub,
+  kMail,
+  kNotebook,
+  kCsv,
+  kTsv,
+  kManPage
+};
 // The formats, for messages. Names are those of ParseFormat, and "auto".
-inline constexpr std::string_view kFormatNames = "auto, text, markdown, html or pdf";
+inline constexpr std::string_view kFormatNames =
+    "auto, text, markdown, html, pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, "
+    "tsv "
+    "or man";
 
-// The format that a name stands for: "text", "markdown", "html" or "pdf"; nothing for any other
-// name.
+// The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);
 
-// Detects the format. PDF is told by its first bytes ("%PDF-"), HTML by a doctype or <html at its
-// start, behind a byte order mark, spaces, comments and an XML declaration; where the bytes do not
-// tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml, .md, .markdown, in any case); else
-// it is text.
+// Whether a client that may be anybody may name this encoding: "auto", or a label of
+// encoding.spec.whatwg.org. iconv knows more (IngestOptions::encoding), with a history of security
+// holes.
+bool IsEncodingLabel(std::string_view name);
+// The names, for messages.
+inline constexpr std::string_view kEncodingLabels =
+    "auto, or a label of encoding.spec.whatwg.org, such as windows-1251";
+
+// Detects the format. PDF is told by its first bytes ("%PDF-"), so is RTF, HTML by a doctype or
+// <html at its start, behind a byte order mark, spaces, comments and an XML declaration, office
+// files and books by the parts of their zip file, mails by their headers and manual pages by their
+// macros; where the bytes do not tell, by the ending of `file_name` (.pdf, .html, .htm, .xhtml,
+// .md, .markdown, .docx and so on, .csv, .ipynb, .eml, .1.gz and the like for manual pages; in any
+// case); else it is text.
 Format DetectFormat(std::string_view bytes, std::string_view file_name);
 
 struct IngestOptions {
   std::string format = "auto";  // or a name of ParseFormat
+  // The encoding of text, Markdown and HTML: "auto", or a name that iconv or a browser knows. A PDF
+  // has none.
+  std::string encoding = "auto";
   std::string file_name = {};   // for messages, and its ending may tell the format; may be empty
   // Whether to stop; called on the calling thread, about every 50 ms while a PDF or an HTML page
   // takes long, never for text; may be empty; may not throw.
   std::function<bool()> is_cancelled = {};
   // The most memory that an HTML page's tree may take, in bytes; 0, and more than it: 1 GiB.
-  // pdftotext has its own limit (ChildLimits) in a process of its own.
+  // pdftotext and lectern-extract have limits of their own in processes of their own.
   uint64_t memory_bytes = 0;
 };
 
 struct Ingested {
-  std::string text;                 // text and Markdown: the bytes as they are, of any encoding
-  std::vector<lectern_page> pages;  // a PDF's pages that have text; else empty
-  uint64_t num_pages = 0;           // all pages of a PDF; else 0
+  // UTF-8. In text and Markdown, a byte order mark and bad bytes stay: the engine replaces them.
+  std::string text = {};
+  std::vector<lectern_page> pages = {};  // a PDF's pages that have text; else empty
+  uint64_t num_pages = 0;           // all pages of a PDF, slides, sheets, chapters; else 0
   Format format = Format::kText;  // the one that was named or detected
+  std::string note = {};  // what was assumed, changed or left out; may be empty
+  bool is_encoding_assumed = false;  // the user may want to name another
 };
 
-// "2 of 5 pages have no text: scans are not read"; empty where all have, and for other formats.
-std::string PagesNote(const Ingested& ingested);
+// All that the user should be told about how the file was read, in one line: the note, and how to
+// name another encoding where one was assumed. `encoding_option` is how the user names one
+// ("--encoding"). Empty where there is nothing to tell.
+std::string IngestNote(const Ingested& ingested, std::string_view encoding_option);
 
-// Returns the text of a document; text and Markdown are moved through, even if empty.
-// INVALID_ARGUMENT: options.format names none (param "format"); errors of ReadHtml and ReadPdf,
-// whose messages name the file. Text and Markdown cannot fail: the engine checks them when it
-// indexes. Blocks for as long as pdftotext takes (LimitsFor). Any thread.
+// Returns the text of a document; text and Markdown may be empty. INVALID_ARGUMENT: options.format
+// names none (param "format"), or options.encoding (param "encoding"); with the format "auto", the
+// bytes are no text (param "file"): "photo.png" is a PNG image and not text … Errors of ReadHtml,
+// ReadPdf, ReadRtf and ReadExtracted, whose messages name the file. Blocks for as long as a child process
+// takes (LimitsFor). Any thread.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 
 }  // namespace lectern::tools

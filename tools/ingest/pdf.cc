@@ -95,6 +95,12 @@ api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) 
                      options.name + " has no text on its " + std::to_string(paged.num_pages) +
                          " pages: a scan? Recognise its text first (apt install ocrmypdf)");
   }
+  if (paged.unmapped_pages.size() == paged.pages.size()) {
+    return FileError(
+        LECTERN_EMPTY_DOCUMENT,
+        options.name + " has fonts without Unicode values on all pages, so its text " +
+            "cannot be read; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf)");
+  }
   return paged;
 }
 

@@ -33,7 +33,7 @@ ChildLimits LimitsFor(uint64_t pdf_bytes);
 //                   says what to install
 // INVALID_ARGUMENT  it asks for a password; it is damaged or has no pages, or pdftotext died of it
 //                   (also: for want of memory)
-// EMPTY_DOCUMENT    it has no text: a scan
+// EMPTY_DOCUMENT    it has no text: a scan; or none of it has Unicode values
 // LIMIT_EXCEEDED    it takes too long, or pdftotext prints more than output_bytes
 // IO_ERROR          pdftotext could not be started, is another program, or prints a tag, a word or
 //                   a number of pages beyond BboxText's limits

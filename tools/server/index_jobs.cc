@@ -181,11 +181,12 @@ void IndexJobs::Run(Job& job) {
   if (!bytes.ok()) return fail(bytes.error());
   auto document =
       tools::Ingest(std::move(*bytes), {.format = job.wish.format,
+                                        .encoding = job.wish.encoding,
                                         .file_name = job.wish.name,
                                         .is_cancelled = [&job] { return job.is_cancelled.load(); },
                                         .memory_bytes = options_.max_ram_bytes});
   if (!document.ok()) return fail(document.error());
-  Set(job, [&] { job.warning = tools::PagesNote(*document); });
+  Set(job, [&] { job.warning = tools::IngestNote(*document, "encoding"); });
   api::IndexOptions options;
   job.wish.options.PutInto(options);
   options.name = job.wish.name;

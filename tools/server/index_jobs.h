@@ -40,6 +40,7 @@ class IndexJobs {
   struct Wish {
     std::string name;    // of the document; empty: the engine names it
     std::string format;  // IngestOptions::format; a name that is none fails the job
+    std::string encoding = "auto";  // IngestOptions::encoding; so does this
     GivenIndexOptions options{IndexOptionRows()};
   };
   // Adds a job for the file at `path`, which is moved away from there. Returns the job's id, which

@@ -394,6 +394,10 @@ HttpResponse Service::IndexDocument(const HttpRequest& request, const std::strin
   if (wish.format != "auto" && !tools::ParseFormat(wish.format)) {
     fields.Fail("format", "is one of " + std::string(tools::kFormatNames));
   }
+  wish.encoding = fields.String("encoding").value_or("auto");
+  if (!tools::IsEncodingLabel(wish.encoding)) {
+    fields.Fail("encoding", "is " + std::string(tools::kEncodingLabels));
+  }
   ReadOptionFields(fields, kRequest, wish.options);
   if (Status status = fields.Finish(); !status.ok()) return StatusResponse(status, request);
   const auto id = jobs_->Add(request.body_file, std::move(wish));

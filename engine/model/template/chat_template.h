@@ -80,7 +80,9 @@ class ChatTemplate {
   const std::string& identity() const { return source_.identity; }
   bool has_date() const { return has_date_; }  // the program asks for the day's date
   const ThinkingMarks& thinking() const { return thinking_; }
-  // Sentences about what was assumed; they name no file.
+  // Clauses for the user, without a full stop, about what the template does and Lectern does not
+  // follow: its text depends on the user's text, it begins a longer conversation otherwise, it is
+  // one for calling tools. Mostly empty; they name no file.
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
   // Tokenises the fixed context of a document. `tokenizer`: the one of Make. `text`: valid UTF-8.

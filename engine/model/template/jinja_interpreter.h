@@ -39,11 +39,12 @@ class Interpreter : public Runtime {
     Interpreter& interpreter_;
   };
 
-  // An empty scope inside `parent`.
+  // An empty scope inside `parent`; nullptr: the outermost one. It is not counted as memory. A
+  // scope that gets a macro holds itself by it, so whoever stores one calls Keep.
   static ScopePtr NewScope(ScopePtr parent);
 
   // Run statements in a scope: a body until a statement breaks or continues a loop, and one
-  // statement.
+  // statement. After an error the flow does not count: loops end by Step.
   Flow Run(const Body& body, const ScopePtr& scope);
   Flow Run(const Statement& statement, const ScopePtr& scope);
   Flow RunIf(const Statement& statement, const ScopePtr& scope);

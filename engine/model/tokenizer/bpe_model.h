@@ -83,8 +83,10 @@ class BpeModel {
 
   // Symbols are what is merged: pieces, by id, and from size() on texts that merges name and no
   // piece has. As in llama.cpp these are merged like others and come apart into bytes at the end.
-  int32_t FindSymbol(std::string_view text) const;  // -1: none
-  int32_t FindPiece(std::string_view text) const;   // -1: none
+  // `text`: bytes if the vocabulary is byte-level, else as pieces are written, with U+2581 for a
+  // space. -1: none. Control, unknown and byte pieces are not found by their texts.
+  int32_t FindSymbol(std::string_view text) const;
+  int32_t FindPiece(std::string_view text) const;
   bool IsPiece(int32_t symbol) const { return symbol >= 0 && static_cast<size_t>(symbol) < size(); }
   // The piece of one byte; -1: none.
   int32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }

@@ -81,7 +81,9 @@ class Tokenizer {
 
   virtual void AddTo(Sha256& hash) const = 0;  // the file's bytes, or all that Make was given
 
-  // Sentences about what was assumed where the vocabulary's file does not say.
+  // Clauses for the user, without a full stop, about settings of the vocabulary that its files
+  // leave out, so that a default was taken, and about tokens that they name and the vocabulary
+  // lacks or has as ordinary text. Mostly empty.
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
  protected:

@@ -29,7 +29,7 @@ const WordPattern* FindWordPattern(std::string_view gguf_name);  // nullptr: not
 const WordPattern& WordPatternNamed(std::string_view name);
 // Makes the steps of a row for a PreTokenizer.
 std::vector<PreTokenizerStep> StepsOf(const WordPattern& pattern);
-// GPT-2's expression, which tokenizer.json's ByteLevel means.
+// GPT-2's expression, which tokenizer.json's ByteLevel means. Static, as the table is.
 std::string_view Gpt2Expression();
 // Lists every name of tokenizer.ggml.pre that is known, "gpt-2 gpt2 phi-2 …", for messages.
 std::string KnownWordPatterns();

@@ -74,14 +74,16 @@ class Weights {
 
   const WeightMatrix& embedding() const { return embedding_; }  // [vocab, hidden]
   const WeightMatrix& output() const { return output_; }        // [vocab, hidden]; tied: embedding
+  // [hidden], as f32; with the 1 added where config.norms_from_one.
   const std::vector<float>& final_norm() const { return final_norm_; }
   const LayerWeights& layer(size_t i) const { return layers_[i]; }
   uint64_t bytes() const { return bytes_; }  // of all tensors in use, as they are in the files
   WeightsType type() const { return type_; }
   const PackedWeights* packed() const { return packed_.get(); }  // nullptr: no Pack
 
-  // Feeds name, type, shape and bytes of every tensor in use, in name order. kTruncated and
-  // kIoError where they are read only now; kCancelled.
+  // Feeds the number of tensors in use, then name, type, shape, size and bytes of each, in name
+  // order. kTruncated and kIoError where they are read only now; kCancelled. After an error `hash`
+  // is of no use.
   Status AddTo(Sha256& hash, const CancelFlag* cancel = nullptr) const;
   // Does the same without the bytes: in their place are the files that hold them, with their sizes,
   // times and inodes as they were when they were opened. False: the files are others by now, or

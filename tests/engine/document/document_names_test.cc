@@ -175,6 +175,44 @@ TEST(PlanNamesTest, ANameOfUnknownSourceMovesAndItsDocumentStays) {
   }
 }
 
+// Every catalog of two documents with up to two names each, of names and sources that get into each
+// other's way: where the document alone tells the plan, it is the plan of the whole catalog.
+TEST(PlanNamesTest, AKnownNameIsPlannedAsFromTheWholeCatalog) {
+  const std::vector<std::string> names = {"x.txt", "b/x.txt", "lease", "d.txt"};
+  const std::vector<std::string> sources = {"/a/x.txt", "/w/b/x.txt", "", "lease"};
+  const std::vector<std::string> paths = {"", "/l/d.txt", "b/x.txt", "/w/b/x.txt"};
+  std::vector<DocumentName> all;
+  for (const std::string& name : names) {
+    for (const std::string& source : sources) all.push_back({name, source});
+  }
+  size_t num_known = 0;
+  for (size_t code = 0; code < all.size() * all.size() * all.size(); ++code) {
+    const DocumentName &first = all[code % 16], &second = all[code / 16 % 16],
+                       &other = all[code / 256];
+    if (first.name >= second.name || other.name == first.name || other.name == second.name)
+      continue;
+    const std::vector<DocumentRow> rows = {Row(1, {first, second}), Row(2, {other})};
+    for (const std::string& source : sources) {
+      for (const std::string& path : paths) {
+        const auto known = PlanKnownName(rows[0], {.name = "", .source = source, .path = path});
+        if (!known) continue;
+        ++num_known;
+        const NamePlan plan = Plan(rows, 1, source, "", path);
+        EXPECT_FALSE(plan.IsChange()) << code;
+        EXPECT_EQ(known->name, plan.name) << code;
+        EXPECT_EQ(known->source, plan.source) << code;
+        EXPECT_EQ(plan.note, "") << code;
+        EXPECT_FALSE(plan.before) << code;
+      }
+    }
+  }
+  EXPECT_GT(num_known, 500u);
+  const DocumentRow row = Row(1, {{"x.txt", "/a/x.txt"}});
+  EXPECT_TRUE(PlanKnownName(row, {.name = "", .source = "/a/x.txt", .path = ""}));
+  EXPECT_FALSE(PlanKnownName(row, {.name = "x.txt", .source = "/a/x.txt", .path = ""}));
+  EXPECT_FALSE(PlanKnownName(row, {.name = "", .source = "/b/x.txt", .path = ""}));
+}
+
 TEST(PlanNamesTest, NamesThatWouldBeIdsOrAreTooLongHaveFolders) {
   const std::string hex = ToHex(Id(1)), long_name(1100, 'x');
   EXPECT_EQ(Plan({}, 2, "/a/" + hex).name, "a/" + hex);

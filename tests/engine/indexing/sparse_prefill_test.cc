@@ -165,6 +165,43 @@ TEST(SparsePrefillTest, ClustersAreMadeWhereTheyAreSaidToBe) {
   }
 }
 
+TEST(SparsePrefillTest, WindowedLayersGetNoClusters) {
+  const TempFolder folder;
+  constexpr uint32_t kDim = 8;
+  ModelConfig config;
+  config.num_layers = 3;
+  config.window = 512;
+  config.attention = {AttentionKind::kFull, AttentionKind::kSlidingWindow, AttentionKind::kFull};
+  SpillShape shape;
+  shape.num_tokens = kDenseTokens;
+  shape.num_layers = config.num_layers;
+  shape.num_kv_heads = 2;
+  shape.head_dim = kDim;
+  const auto spill = KvSpill::Open(Env::Default(), folder.path() + "/spill", folder.path(), shape);
+  ASSERT_TRUE(spill.ok()) << spill.status().message();
+  std::vector<float> rows(kDenseTokens * 2 * kDim);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = std::sin(static_cast<float>(i));
+  const Rows<const float> all(rows.data(), kDenseTokens, 2 * kDim);
+  for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
+    ASSERT_TRUE((*spill)->Append(*DefaultBackend(), layer, 0, all, all).ok());
+  }
+  (*spill)->Advance(kDenseTokens);
+  ThreadPool threads(3);  // more threads than a layer has heads: layers are clustered in groups
+  const SparsePrefill options = {.env = Env::Default(),
+                                 .directory = folder.path() + "/prefill",
+                                 .temp_dir = folder.path(),
+                                 .budget = 0.1};
+  PrefillClusters clusters(options, config, *DefaultBackend(), threads, **spill);
+  const Status moved = clusters.MoveTo(kDenseTokens, {});
+  ASSERT_TRUE(moved.ok()) << moved.message();
+  EXPECT_EQ(clusters.end(), kDenseTokens - kDenseWindow);
+  for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
+    const bool is_windowed = config.is_windowed(layer);
+    EXPECT_EQ(clusters.Heads(layer).size(), is_windowed ? 0u : 2u);
+    EXPECT_EQ(std::filesystem::exists(options.directory + "/" + LayerFile(layer)), !is_windowed);
+  }
+}
+
 TEST(SparsePrefillTest, AnInterruptedRunEndsWithTheSameBytes) {
   // In a chunk that reads clusters, while clusters are made, and on one thread.
   Prefilled prefilled(0.05, /*num_threads=*/1);

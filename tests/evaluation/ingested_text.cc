@@ -1,0 +1,28 @@
+// Prints the text that index-document would index, so that it can be compared with other programs'
+// (pdf_text.py): ingested_text FILE > TEXT. Notes go to stderr.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "tools/ingest/ingest.h"
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: ingested_text FILE\n", stderr);
+    return 2;
+  }
+  std::ifstream file(argv[1], std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  lectern::tools::IngestOptions options;
+  options.file_name = argv[1];
+  auto ingested = lectern::tools::Ingest(std::move(bytes), options);
+  if (!ingested.ok()) {
+    std::fprintf(stderr, "%s\n", ingested.error().message.c_str());
+    return 1;
+  }
+  std::fwrite(ingested->text.data(), 1, ingested->text.size(), stdout);
+  if (const std::string note = PagesNote(*ingested); !note.empty()) {
+    std::fprintf(stderr, "%s\n", note.c_str());
+  }
+  return 0;
+}

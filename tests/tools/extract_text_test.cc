@@ -1,0 +1,321 @@
+// CSV, numbers of cells, notebooks, manual pages, and the way from lectern-extract to Ingest.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "tests/tools/zip_writer.h"
+#include "tools/ingest/extract/cell_format.h"
+#include "tools/ingest/extract/extract.h"
+#include "tools/ingest/extract/list_numbers.h"
+#include "tools/ingest/extract/zip_parts.h"
+#include "tools/ingest/extracted.h"
+#include "tools/ingest/html.h"
+#include "tools/ingest/ingest.h"
+#include "tools/ingest/package_format.h"
+#include "tools/ingest/rtf.h"
+
+namespace lectern::tools {
+namespace {
+
+constexpr char kProgram[] = LECTERN_BINARY_DIR "/libexec/lectern/lectern-extract";
+
+std::string FileBytes(const std::string& name) {
+  std::ifstream file(LECTERN_SOURCE_DIR "/tests/tools/extract_files/" + name, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+std::string Text(std::string_view format, const std::string& bytes) {
+  auto extracted = Extract(format, bytes);
+  return extracted.ok() ? extracted->text : "refused: " + extracted.error().message;
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+TEST(CsvTest, DelimitersAreFound) {
+  for (const std::string d : {",", ";", "\t", "|"}) {
+    EXPECT_EQ(Text("csv", "Name" + d + "Age\r\nAda" + d + "36\r\nBo" + d + "41\r\n"),
+              "Name | Age\nName: Ada | Age: 36\nName: Bo | Age: 41\n");
+  }
+  EXPECT_EQ(Text("csv", "sep=;\nName;Note;Age\nAda;a,b,c;36\n"),
+            "Name | Note | Age\nName: Ada | Note: a,b,c | Age: 36\n");
+  EXPECT_EQ(Text("tsv", "Name\tAge\nA, B; C\t36\n"), "Name | Age\nName: A, B; C | Age: 36\n");
+}
+
+TEST(CsvTest, QuotesAreThoseOfRfc4180) {
+  EXPECT_EQ(Text("csv", "Name,Say,Age\n\"Brok, Ada\",\"\"\"Hi\"\",\nshe said\",36\n"),
+            "Name | Say | Age\nName: Brok, Ada | Say: \"Hi\", she said | Age: 36\n");
+  // Quotes that nothing closes are characters.
+  EXPECT_EQ(Text("csv", "Pipe,Inch\nA,\"5\nB,6\n"),
+            "Pipe | Inch\nPipe: A | Inch: \"5\nPipe: B | Inch: 6\n");
+  const std::string quotes(200'000, '"');
+  EXPECT_FALSE(Text("csv", "a,b\n" + quotes + ",\"x\n").empty());
+}
+
+TEST(CsvTest, RowsWithoutNamesStayRows) {
+  // Pairs of a name and its value.
+  EXPECT_EQ(Text("csv", "Name,Lectern\nTown,Osk\nYear,2020\n"),
+            "Name | Lectern\nTown | Osk\nYear | 2020\n");
+  EXPECT_EQ(Text("csv", "1,2,3\n4,5,6\n"), "1 | 2 | 3\n4 | 5 | 6\n");
+  EXPECT_EQ(Text("csv", "a,b,a\n1,2,3\n"), "a | b | a\n1 | 2 | 3\n");
+  EXPECT_EQ(Text("csv", "just text\nmore of it\n"), "just text\nmore of it\n");
+  // Years are names; a table goes on behind an empty line; another one has names of its own.
+  EXPECT_EQ(
+      Text("csv", "Town,2020,2021\nOsk,5,6\n\nLund,7,8\n\nItem,Price,Stock\nPump,3,4\n"),
+      "Town | 2020 | 2021\nTown: Osk | 2020: 5 | 2021: 6\n\nTown: Lund | 2020: 7 | 2021: 8\n\n"
+      "Item | Price | Stock\nItem: Pump | Price: 3 | Stock: 4\n");
+}
+
+TEST(CsvTest, AGuessIsSaid) {
+  EXPECT_EQ(Extract("csv", "Name,Town,Work\nAda,Osk,mill\n")->note,
+            "its first row was taken for the columns' names");
+  EXPECT_EQ(Extract("csv", "Name,Town,Age\nAda,Osk,36\n")->note, "");
+}
+
+// Expected: as LibreOffice Calc 7.4 shows the values, but for dates, which are ISO 8601.
+TEST(CellFormatTest, ValuesAreWrittenAsShown) {
+  const auto shown = [](double value, const char* code) {
+    return FormatCell(value, ParseCellFormat(code), false);
+  };
+  EXPECT_EQ(shown(0.125, "0.0%"), "12.5%");
+  EXPECT_EQ(shown(1234.5, "#,##0.00\\ [$€-407]"), "1234.50 €");
+  EXPECT_EQ(shown(-3.5, "\"$\"0.00"), "-$3.50");
+  EXPECT_EQ(shown(2.5, "0.0#"), "2.5");
+  EXPECT_EQ(shown(7, "0\" kg\""), "7 kg");
+  EXPECT_EQ(shown(45429, "dd/mm/yyyy"), "2024-05-17");
+  EXPECT_EQ(shown(45429.395833333336, "m/d/yy h:mm"), "2024-05-17 09:30");
+  EXPECT_EQ(shown(0.395833333333, "h:mm AM/PM"), "09:30");
+  EXPECT_EQ(shown(1.5, "[h]:mm"), "36:00");
+  EXPECT_EQ(shown(36526, "[$-407]mmmm\\ yyyy;@"), "2000-01-01");
+  EXPECT_EQ(shown(0.1, "General"), "0.1");
+  EXPECT_EQ(shown(9783161484100, "General"), "9783161484100");
+  EXPECT_EQ(shown(1e300, "dd/mm/yyyy"), "1e+300");
+  EXPECT_EQ(shown(5, "\"broken"), "5");
+  EXPECT_EQ(FormatCell(1, BuiltInCellFormat(14), false), "1900-01-01");
+  EXPECT_EQ(FormatCell(59, BuiltInCellFormat(14), false), "1900-02-28");
+  EXPECT_EQ(FormatCell(61, BuiltInCellFormat(14), false), "1900-03-01");
+  EXPECT_EQ(FormatCell(0, BuiltInCellFormat(14), true), "1904-01-01");
+}
+
+TEST(ListNumbersTest, LettersAndRomanNumbers) {
+  EXPECT_EQ(NumberText(1999, NumberStyle::kUpperRoman), "MCMXCIX");
+  EXPECT_EQ(NumberText(4, NumberStyle::kLowerRoman), "iv");
+  EXPECT_EQ(NumberText(28, NumberStyle::kLowerLetter), "bb");
+  EXPECT_EQ(NumberText(0, NumberStyle::kUpperLetter), "0");
+  EXPECT_EQ(NumberText(5000, NumberStyle::kLowerRoman), "5000");
+}
+
+// --- notebooks and manual pages ------------------------------------------------------------------
+
+TEST(NotebookTest, CellsAndTheirOutputs) {
+  EXPECT_EQ(Text("ipynb", R"json({"nbformat": 4, "cells": [
+      {"cell_type": "markdown", "source": ["# Mills\n", "Of *Osk*."]},
+      {"cell_type": "code", "source": "print(6*7)", "outputs": [
+        {"output_type": "stream", "text": ["42\n"]},
+        {"output_type": "execute_result", "data": {"text/plain": "'x'", "image/png": "iVBOR"}},
+        {"output_type": "error", "ename": "KeyError", "evalue": "'y'", "traceback": ["\u001b[31m"]}
+      ]}]})json"),
+            "# Mills\nOf *Osk*.\n\n```\nprint(6*7)\n```\n\n```\n42\n```\n\n```\n'x'\n```\n\n"
+            "```\nKeyError: 'y'\n```\n");
+  EXPECT_EQ(Text("ipynb", "[1]"), "refused: is damaged: a notebook is a JSON object");
+  EXPECT_EQ(Text("ipynb", "{\"cells\": [1, null, {\"source\": {}}]}"),
+            "refused: has no text in it");
+  EXPECT_TRUE(Text("ipynb", std::string(1'000'000, '[')).starts_with("refused"));
+}
+
+TEST(ManPageTest, SectionsOptionsAndFonts) {
+  EXPECT_EQ(Text("man", R"(.\" a comment
+.TH LS 1 "May 2024"
+.SH NAME
+ls \- list directory contents
+.SH OPTIONS
+Sort entries \fIalphabetically\fR.
+.TP
+\fB\-a\fR, \fB\-\-all\fR
+do not ignore entries
+starting with .
+.TP
+.BI \-\-block\-size= SIZE
+scale sizes by
+.I SIZE
+.IP \(bu 2
+a point
+.SS "Exit status:"
+.nf
+0  if OK
+.fi
+.de XX
+never shown
+..
+)"),
+            "# LS(1)\n\n## NAME\n\nls - list directory contents\n\n## OPTIONS\n\n"
+            "Sort entries alphabetically.\n\n- -a, --all: do not ignore entries starting with .\n"
+            "- --block-size=SIZE: scale sizes by SIZE\n- a point\n\n### Exit status:\n\n"
+            "```\n0  if OK\n```\n");
+}
+
+TEST(ManPageTest, TheMacrosOfBsd) {
+  EXPECT_EQ(Text("man", R"(.Dd May 17, 2024
+.Dt CAT 1
+.Os
+.Sh NAME
+.Nm cat
+.Nd concatenate files
+.Sh SYNOPSIS
+.Nm
+.Op Fl bu
+.Op Ar file ...
+.Sh DESCRIPTION
+The
+.Nm
+utility reads
+.Pq see Xr ls 1 .
+.Bl -tag -width Ds
+.It Fl b
+Number the lines
+.It Fl o Ar out
+Write to
+.Ar out .
+.El
+)"),
+            "# CAT(1)\n\n## NAME\n\ncat - concatenate files\n\n## SYNOPSIS\n\n"
+            "cat [-bu] [file ...]\n\n## DESCRIPTION\n\nThe cat utility reads (see ls(1)).\n\n"
+            "- -b: Number the lines\n- -o out: Write to out.\n");
+}
+
+TEST(ManPageTest, TablesAndReferencesToOtherPages) {
+  EXPECT_EQ(Text("man",
+                 ".TH T 5\n.SH A\n.TS\nallbox tab(:);\nl l.\nName:Size\nT{\nlong\nname\nT}:5\n"
+                 ".TE\n"),
+            "# T(5)\n\n## A\n\nName | Size\nlong name | 5\n");
+  EXPECT_EQ(Text("man", ".so man1/ls.1\n"),
+            "refused: only refers to the page man1/ls.1; give that one");
+}
+
+TEST(ManPageTest, StringsThatHoldThemselvesEnd) {
+  EXPECT_EQ(Text("man", ".TH T 1\n.ds a x\\*a\\*a\n.SH N\n.if n .if n .if n y\\*a\n").substr(0, 8),
+            "# T(1)\n\n");
+}
+
+// --- RTF, and HTML of books ----------------------------------------------------------------------
+
+TEST(RtfTest, TextAndTables) {
+  auto read = Ingest(FileBytes("libreoffice.rtf"), {.file_name = "lund.rtf"});
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->format, Format::kRtf);
+  EXPECT_EQ(read->note, "footnotes of RTF are not read");
+  EXPECT_TRUE(
+      read->text.starts_with("The Lund Report\n\nAda Brok\n\nIntroduction\n\nThe mill at Osk "
+                             "was designed by Ada Brok in 1871."))
+      << read->text;
+  EXPECT_NE(read->text.find("\nAlpha pump | 120 EUR | 17\nBeta valve | 45 EUR | 230\n"),
+            std::string::npos);
+  EXPECT_NE(read->text.find("Déjà vu — “quoted”.\n"), std::string::npos);
+}
+
+TEST(RtfTest, ErrorsSayTheWayOut) {
+  auto missing = ReadRtf("{\\rtf1 x}", {.name = "\"a.rtf\"", .unrtf = "/nonexistent/unrtf"});
+  EXPECT_EQ(missing.error().code, LECTERN_NOT_FOUND);
+  EXPECT_NE(missing.error().message.find("apt install unrtf, or save \"a.rtf\" as .docx"),
+            std::string::npos);
+  EXPECT_EQ(ReadRtf("{\\rtf1 x}", {.unrtf = "/bin/false"}).error().code, LECTERN_INVALID_ARGUMENT);
+  EXPECT_EQ(ReadRtf("{\\rtf1 x}", {.is_cancelled = [] { return true; }}).error().code,
+            LECTERN_CANCELLED);
+}
+
+TEST(HtmlOptionsTest, BooksKeepAllAndMarkHeadings) {
+  const char* const page = "<header><h2>A<br>B</h2></header><nav>menu</nav><p>text";
+  EXPECT_EQ(*ReadHtml(page, {}), "text\n");
+  EXPECT_EQ(*ReadHtml(page, {.keeps_all = true, .marks_headings = true}),
+            "## A B\n\nmenu\n\ntext\n");
+}
+
+// --- formats, and the program --------------------------------------------------------------------
+
+TEST(PackageFormatTest, ContentTellsTheFormat) {
+  for (const char* const name : {"lund.docx", "libreoffice.docx", "lund.odt", "lund.epub",
+                                 "lund.pptx", "libreoffice.odp", "stock.xlsx", "stock.ods"}) {
+    const std::string file = name;
+    EXPECT_EQ(ZipFormat(FileBytes(file)), file.substr(file.find('.') + 1)) << name;
+  }
+  EXPECT_EQ(ZipFormat(WriteZip({{"a.txt", "word/document.xml"}})), "");
+  EXPECT_EQ(MarkedTextFormat(FileBytes("mail.eml")), "eml");
+  EXPECT_EQ(MarkedTextFormat("<?xml version=\"1.0\"?>\n<office:document xmlns:office=\"o\" "
+                             "office:mimetype=\"application/vnd.oasis.opendocument.text\">"),
+            "odt");
+  EXPECT_EQ(MarkedTextFormat(".\\\" x\n.TH LS 1\n"), "man");
+  EXPECT_EQ(MarkedTextFormat("Package: lectern\nFrom: x\n\nText\n"), "");
+  EXPECT_EQ(MarkedTextFormat("From: here to there.\n\nMessage-ID: none\n"), "");
+  const std::string whole = FileBytes("lund.docx");
+  for (size_t size = 0; size < whole.size(); size += size < 100 ? 1 : 31)
+    EXPECT_EQ(ZipFormat(whole.substr(0, size)), "") << size;
+  EXPECT_EQ(DetectFormat("a,b\n", "table.CSV"), Format::kCsv);
+  EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "ls.1.gz"), Format::kManPage);
+  EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "data.tar.gz"), Format::kText);
+  EXPECT_EQ(ParseFormat("ods"), Format::kOds);
+}
+
+TEST(ExtractProgramTest, ReadsAFile) {
+  const auto read = [](const std::string& file, const ExtractOptions& options) {
+    return ReadExtracted(FileBytes(file), file.substr(file.find('.') + 1), options);
+  };
+  auto sheet = read("stock.xlsx", {.program = kProgram});
+  ASSERT_TRUE(sheet.ok()) << sheet.error().message;
+  auto same = Extract("xlsx", FileBytes("stock.xlsx"));
+  EXPECT_EQ(sheet->text, same->text);
+  EXPECT_EQ(sheet->note, same->note);
+  ASSERT_EQ(sheet->pages.size(), 2u);
+  EXPECT_EQ(sheet->pages[1].text_begin, same->pages[1].text_begin);
+
+  auto damaged = ReadExtracted("PK", "docx", {.name = "\"a.docx\"", .program = kProgram});
+  EXPECT_EQ(damaged.error().code, LECTERN_INVALID_ARGUMENT);
+  EXPECT_TRUE(damaged.error().message.starts_with("\"a.docx\" is damaged"));
+  EXPECT_EQ(damaged.error().param, "file");
+
+  auto missing = read("stock.xlsx", {.program = "/nonexistent/lectern-extract"});
+  EXPECT_EQ(missing.error().code, LECTERN_NOT_FOUND);
+  EXPECT_NE(missing.error().message.find("apt install lectern-tools"), std::string::npos);
+  for (const char* const other : {"/bin/true", "/bin/echo", "/bin/false"})
+    EXPECT_EQ(read("stock.xlsx", {.program = other}).error().code, LECTERN_IO_ERROR) << other;
+  auto cancelled = read("stock.xlsx", {.is_cancelled = [] { return true; }, .program = kProgram});
+  EXPECT_EQ(cancelled.error().code, LECTERN_CANCELLED);
+}
+
+TEST(ExtractProgramTest, MemoryIsLimited) {
+  const std::string bomb =
+      WriteZip({{"content.xml", "<a>" + std::string(128 << 20, ' ') + "</a>"}});
+  ChildLimits limits;
+  limits.memory_bytes = 160 << 20;
+  auto refused = ReadExtracted(bomb, "odt", {.program = kProgram, .limits = limits});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, LECTERN_LIMIT_EXCEEDED) << refused.error().message;
+}
+
+TEST(ExtractedTest, OnlyWhatTheProgramWritesIsTaken) {
+  const Extracted extracted{"one\ntwo\n", {{0, 1}, {4, 3}}, 3, "a note"};
+  const std::string bytes = WriteExtracted(extracted);
+  auto parsed = ParseExtracted(bytes);
+  ASSERT_TRUE(parsed && parsed->ok());
+  EXPECT_EQ((*parsed)->text, extracted.text);
+  EXPECT_EQ((*parsed)->note, "a note");
+  EXPECT_EQ((*parsed)->pages[1].page, 3u);
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(ParseExtracted(bytes.substr(0, size))) << size;
+  EXPECT_FALSE(ParseExtracted(bytes + "x"));
+  EXPECT_FALSE(ParseExtracted(WriteExtracted(Extracted{"one\n", {{2, 1}, {2, 2}}, 2, ""})));
+  EXPECT_FALSE(ParseExtracted(WriteExtracted(Extracted{"one\n", {{0, 2}, {1, 1}}, 2, ""})));
+  EXPECT_FALSE(ParseExtracted(WriteExtracted(Extracted{"one\n", {{9, 1}}, 1, ""})));
+  EXPECT_FALSE(ParseExtracted(WriteExtracted(Extracted{"one\n", {{0, 2}}, 1, ""})));
+  EXPECT_FALSE(ParseExtracted(WriteExtracted(Extracted{"\xFF\n", {}, 0, ""})));
+  EXPECT_FALSE(ParseExtracted(WriteExtracted(Extracted{"", {}, 0, ""})));
+  auto error = ParseExtracted(WriteExtracted(api::Error{LECTERN_EMPTY_DOCUMENT, "has none", ""}));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->error().code, LECTERN_EMPTY_DOCUMENT);
+  EXPECT_FALSE(ParseExtracted("lectern-extract 1 999 0 0 0 1 \nx"));
+}
+
+}  // namespace
+}  // namespace lectern::tools

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""index-document on files in other encodings, and on files that are no text, as other programs write
+them: here Python's own modules.
+
+LECTERN_BIN         folder of the built tools
+LECTERN_TEST_MODEL  model folder to index with
+Standard library only.
+"""
+
+import bz2
+import contextlib
+import gzip
+import json
+import lzma
+import pickle
+import py_compile
+import sqlite3
+import tarfile
+import unittest
+import wave
+import zipfile
+
+import tools_test
+
+
+class FilesTest(tools_test.ToolsTest):
+    def index(self, *args):
+        return json.loads(self.check(0, "index-document", "--json", "--progress", "none", *args)[0])
+
+    def test_encodings(self):
+        text = "The Fethol bridge was designed by J\u00e9r\u00f4me Tolvin.\n"
+        report = self.index(self.write("utf8.txt", text))
+        for name, encoding in (
+                ("utf16.txt", "utf-16"), ("utf16be.txt", "utf-16-be"), ("w.txt", "cp1252")):
+            with self.subTest(encoding):
+                again = self.index(self.write(name, text.encode(encoding)))
+                self.assertEqual(again["document"], report["document"])
+                self.assertEqual(again["replaced_bytes"], 0)
+        _, said = self.check(0, "index-document", "--progress", "none", self.path("w.txt"))
+        self.assertRegex(said, r"read as windows-1252, which was assumed \(--encoding names another\)")
+        named = self.index("--encoding", "latin1", self.path("w.txt"))
+        self.assertEqual(named["document"], report["document"])
+        self.check_error(2, "iconv -l", "index-document", "--encoding", "no-such", self.path("w.txt"))
+
+    def test_what_is_no_text_is_refused_by_name(self):
+        png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\10\0\0\0\0" + b"\x3a\x7e\x9b\x55" * 9
+        path = self.write("photo.txt", png)
+        self.check_error(2, "photo.txt.* is a PNG image", "index-document", path)
+        self.check_error(2, "a program or library", "index-document", "/bin/true")
+        self.index("--format", "text", path)
+        # Files as Python's own modules write them.
+        letter = b"The keeper of the lighthouse is Ann Brown.\n" * 9
+        self.write("letter", letter)
+        with zipfile.ZipFile(self.path("a.zip"), "w") as archive:
+            archive.writestr("letter.txt", letter)
+        with tarfile.open(self.path("a.tar"), "w") as archive:
+            archive.add(self.path("letter"), "letter")
+        with wave.open(self.path("a.wav"), "wb") as sound:
+            sound.setparams((1, 2, 8000, 0, "NONE", ""))
+            sound.writeframes(bytes(range(200)))
+        with contextlib.closing(sqlite3.connect(self.path("a.db"))) as database:
+            database.execute("create table t (x)")
+            database.commit()
+        py_compile.compile(self.write("a.py", "print('x')\n"), self.path("a.pyc"))
+        self.write("a.gz", gzip.compress(letter))
+        self.write("a.bz2", bz2.compress(letter))
+        self.write("a.xz", lzma.compress(letter))
+        self.write("a.pickle", pickle.dumps({"letter": letter, "numbers": list(range(99))}))
+        for name, kind in (("zip", "zip archive"), ("tar", "tar archive"), ("wav", "WAV"), ("db", "SQLite"),
+                           ("pyc", "compiled Python"), ("gz", "gzip"), ("bz2", "bzip2"), ("xz", "an xz file"),
+                           ("pickle", "pickle")):
+            self.check_error(2, f"a.{name}.* is .*{kind}.* and not text", "index-document",
+                             self.path("a." + name))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,322 @@
+// How the words of a PDF and their places become text. The files of pdf_boxes/ are what pdftotext
+// printed for PDFs of other programs; the texts expected are those that the PDFs were made of.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "tools/ingest/bbox_text.h"
+#include "tools/ingest/letter_forms.h"
+
+namespace lectern::tools {
+namespace {
+
+PagedText Parse(const std::string& output) {
+  BboxText parser;
+  PagedText paged;
+  if (!parser.Take(output) || !parser.Finish(paged)) paged.text = "refused";
+  return paged;
+}
+
+PagedText FromFile(const std::string& name) {
+  std::ifstream file(std::string(PDF_BOXES) + "/" + name);
+  EXPECT_TRUE(file.good()) << name;
+  return Parse(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+// A page, 600 points wide and 800 high, of lines set in letters 10 points high and 5 wide.
+class PageText {
+ public:
+  // One block of lines, the first one at (x, y), each 12 points below the one before.
+  PageText& Block(double x, double y, const std::vector<std::string>& lines, double height = 10) {
+    std::string inner;
+    double right = x;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const double top = y + 12 * static_cast<double>(i);
+      double at = x;
+      std::string words;
+      for (size_t begin = 0; begin < lines[i].size();) {
+        const size_t end = std::min(lines[i].find(' ', begin), lines[i].size());
+        const double width = height / 2 * static_cast<double>(end - begin);
+        words += "<word" + Places(at, top, at + width, top + height) + ">" +
+                 lines[i].substr(begin, end - begin) + "</word>";
+        right = std::max(right, at + width);
+        at += width + height / 4;
+        begin = end + 1;
+      }
+      inner += "<line" + Places(x, top, at, top + height) + ">" + words + "</line>";
+    }
+    const double bottom = y + 12 * static_cast<double>(lines.size()) - 2;
+    blocks_ += "<flow><block" + Places(x, y, right, bottom) + ">" + inner + "</block></flow>";
+    return *this;
+  }
+  // A word drawn from `x` on, in a line and a block of its own.
+  PageText& Word(double x, double y, double width, const std::string& text) {
+    const std::string places = Places(x, y, x + width, y + 10);
+    blocks_ += "<flow><block" + places + "><line" + places + "><word" + places + ">" + text +
+               "</word></line></block></flow>";
+    return *this;
+  }
+  std::string Xml() const { return "<page width=\"600\" height=\"800\">" + blocks_ + "</page>"; }
+  std::string Text() const { return Parse("<doc>" + Xml() + "</doc>").text; }
+
+ private:
+  static std::string Places(double x_min, double y_min, double x_max, double y_max) {
+    return " xMin=\"" + std::to_string(x_min) + "\" yMin=\"" + std::to_string(y_min) +
+           "\" xMax=\"" + std::to_string(x_max) + "\" yMax=\"" + std::to_string(y_max) + "\"";
+  }
+  std::string blocks_;
+};
+
+// --- right to left ------------------------------------------------------------------------------
+
+TEST(PdfLayoutTest, HebrewIsInTheOrderInWhichItIsTyped) {
+  const std::string text = FromFile("hebrew.xml").text;
+  EXPECT_NE(
+      text.find("הגרסה של Windows 10 נבדקה [ראו פרק 4] על ידי דן כהן; בין השנים 2019-2020 נמכרו"
+                " 12,345 עותקים ו-50% הוחזרו."),
+      std::string::npos)
+      << text;
+  // Vowel points go to their letters. In one word pdftotext has lost their places.
+  EXPECT_NE(text.find("בְּרֵאשִׁית בָּרָא אֱלֹהִים אֵת"), std::string::npos) << text;
+  EXPECT_NE(text.find("וְאֵת הָאָרֶץ."), std::string::npos) << text;
+}
+
+TEST(PdfLayoutTest, ArabicAndPersianOfSingleLettersAreWords) {
+  const std::string text = FromFile("arabic.xml").text;
+  for (const std::string part :
+       {"السلام عليكم. الأولاد يلعبون في الحديقة (الكبيرة) منذ عام 2019 مع لاعب من فريق Real "
+        "Madrid "
+        "الإسباني.",
+        "لا إله إلا الله. هذا الإصدار 3.5 من برنامج LibreOffice يعمل على Windows 10 بين 2019-2020 "
+        "ونسبة 50% من العمال.",
+        "کتابخانهٔ ملی ایران در سال ۱۳۱۶ تأسیس شد"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(PdfLayoutTest, PresentationFormsBecomeLetters) {
+  // Seen from the left: meem (end), lam-alef (end), seen (start): "salam".
+  EXPECT_EQ(PageText().Block(100, 100, {"\uFEE1\uFEFC\uFEB3"}).Text(), "سلام\n");
+  // Hebrew in a line of English, whose order is that of the line.
+  EXPECT_EQ(PageText().Block(100, 100, {"The word \u05DD\u05D5\u05DC\u05E9 means peace."}).Text(),
+            "The word שלום means peace.\n");
+}
+
+// --- letters ------------------------------------------------------------------------------------
+
+TEST(PdfLayoutTest, LigaturesBecomeLettersAndOthersStay) {
+  EXPECT_EQ(PageText().Block(50, 50, {"e\uFB03ciency \uFB02at \uFB06ale ﬁn"}).Text(),
+            "efficiency flat stale fin\n");
+  EXPECT_EQ(PageText().Block(50, 50, {"Ａ１ x² ½ ，"}).Text(), "A1 x² ½ ，\n");
+  EXPECT_EQ(PlainLetters(CodePoints("\u2F08\uF900\uFF76\uFF9E")), "人豈ガ");
+}
+
+// --- hyphens ------------------------------------------------------------------------------------
+
+std::string Wrapped(const std::string& first, const std::string& second,
+                    const std::vector<std::string>& more = {}) {
+  std::vector<std::string> lines = {"The first line of this text ends with " + first,
+                                    second + " which the second one has"};
+  PageText page;
+  page.Block(50, 50, lines);
+  if (!more.empty()) page.Block(50, 200, more);
+  const std::string text = page.Text();
+  const size_t begin = text.find("with ") + 5;
+  return text.substr(begin, text.find(" which") - begin);
+}
+
+TEST(PdfLayoutTest, HyphensOfDividedWordsGo) {
+  EXPECT_EQ(Wrapped("environ-", "mental"), "environmental");
+  EXPECT_EQ(Wrapped("exam\u00AD", "ple"), "example");
+  EXPECT_EQ(Wrapped("ENVIRON-", "MENTAL"), "ENVIRONMENTAL");
+  EXPECT_EQ(Wrapped("state-", "ment"), "statement");  // though "state-" begins compounds
+  EXPECT_EQ(Wrapped("für-", "ängstlich"), "fürängstlich");
+  EXPECT_EQ(Wrapped("well-", "known", {"a wellknown place"}), "wellknown");
+}
+
+TEST(PdfLayoutTest, HyphensOfCompoundsStay) {
+  EXPECT_EQ(Wrapped("well-", "known"), "well-known");
+  EXPECT_EQ(Wrapped("A-", "frames"), "A-frames");
+  EXPECT_EQ(Wrapped("2019-", "2020"), "2019-2020");
+  EXPECT_EQ(Wrapped("Ann-", "Ford"), "Ann-Ford");
+  EXPECT_EQ(Wrapped("USB-", "based"), "USB-based");
+  EXPECT_EQ(Wrapped("mother-in-", "law"), "mother-in-law");
+  EXPECT_EQ(Wrapped("pre-", "and post-war"), "pre- and post-war");
+  EXPECT_EQ(Wrapped("ridge-", "board", {"the ridge-board of a roof"}), "ridge-board");
+  EXPECT_EQ(Wrapped("river-", "mouth", {"a river, a mouth, the river and its mouth"}),
+            "river-mouth");
+}
+
+TEST(PdfLayoutTest, SoftHyphensWithinLinesGo) {
+  EXPECT_EQ(PageText().Block(50, 50, {"an ex\u00ADam\u00ADple of it"}).Text(),
+            "an example of it\n");
+}
+
+// --- tables -------------------------------------------------------------------------------------
+
+TEST(PdfLayoutTest, TablesAreReadByRow) {
+  EXPECT_EQ(PageText()
+                .Block(50, 50, {"Product", "Alpha pump", "Beta valve"})
+                .Block(300, 50, {"Price", "120 EUR", "45 EUR"})
+                .Block(450, 50, {"Stock", "14", "230"})
+                .Text(),
+            "Product | Price | Stock\nAlpha pump | 120 EUR | 14\nBeta valve | 45 EUR | 230\n");
+}
+
+TEST(PdfLayoutTest, CellsOfSeveralLinesAreOne) {
+  EXPECT_EQ(FromFile("wrapped-cells.xml").text,
+            "Before the table there is a paragraph that goes on for some time so that it fills one "
+            "line and some more.\n\n"
+            "Item | Supplier | Description | Price\n"
+            "Alpha pump | Osk Works | A pump with two stages, made of cast iron, for wells down to "
+            "a depth of forty metres; spare parts are kept in store | 120 EUR\n"
+            "Beta valve | Lund & Sons | A brass valve | 45 EUR\n"
+            "Gamma seal | Varn Rubber Company of the Lower Valley | A seal that fits all pumps of "
+            "the series, sold by the dozen, with a year's warranty | 7 EUR\n\n"
+            "After the table.\n");
+  EXPECT_EQ(FromFile("empty-cells.xml").text,
+            "Fruit | Kind | Count\nApple | Red | 3\n| Green | 4\nPear | Brown | 12\n"
+            "| Yellow | 5\n");
+}
+
+TEST(PdfLayoutTest, AddressesAndProseBesideEachOtherAreNoTable) {
+  const std::string addresses = FromFile("addresses.xml").text;
+  EXPECT_TRUE(
+      addresses.starts_with("Jane Doe\n12 Main Street\nOsk 4711\nVarnland\n\n"
+                            "Acme Corporation\nBox 45\nLund 1200\nVarnland\n"))
+      << addresses;
+  const std::vector<std::string> left = {"The river rises in the hills north of",
+                                         "Varn and flows for ninety miles until",
+                                         "it reaches the sea beside the harbour"},
+                                 right = {"Its valley was settled early and many",
+                                          "bridges were built of oak by monks in",
+                                          "the years before the great canal came"};
+  EXPECT_EQ(
+      PageText().Block(50, 50, left).Block(310, 50, right).Text(),
+      "The river rises in the hills north of Varn and flows for ninety miles until it reaches "
+      "the sea beside the harbour\n\nIts valley was settled early and many bridges were built "
+      "of oak by monks in the years before the great canal came\n");
+}
+
+TEST(PdfLayoutTest, ListsAndContentsAreNoTables) {
+  const std::string list = PageText()
+                               .Block(50, 50, {"1.", "2.", "3."})
+                               .Block(80, 50, {"First thing", "Second thing", "Third thing"})
+                               .Text();
+  EXPECT_EQ(list.find('|'), std::string::npos) << list;
+  const std::string contents =
+      PageText()
+          .Block(50, 50,
+                 {"1 Rivers . . . . . . . .", "2 Hills . . . . . . . .", "3 Sea . . . . . . ."})
+          .Block(400, 50, {"5", "9", "12"})
+          .Text();
+  EXPECT_EQ(contents.find('|'), std::string::npos) << contents;
+}
+
+TEST(PdfLayoutTest, ASectionsNumberStandsBeforeItsTitle) {
+  EXPECT_EQ(PageText()
+                .Block(80, 50, {"The harbour"})
+                .Block(50, 300, {"Prose about the harbour of the town."})
+                .Word(50, 50, 15, "3.2")
+                .Text(),
+            "3.2 The harbour\n\nProse about the harbour of the town.\n");
+}
+
+// --- footnotes, heads, pages --------------------------------------------------------------------
+
+TEST(PdfLayoutTest, FootnotesComeAfterThePagesText) {
+  EXPECT_EQ(
+      PageText()
+          .Block(50, 600,
+                 {"The left column ends here and goes", "on at the top of the right hand side"})
+          .Block(50, 750, {"1 A note about the column."}, 7)
+          .Block(310, 50, {"column, which has a few more lines", "of text in it than one."})
+          .Text(),
+      "The left column ends here and goes on at the top of the right hand side column, which has a "
+      "few "
+      "more lines of text in it than one.\n\n1 A note about the column.\n");
+}
+
+std::string Pages(size_t num_pages, const std::string& head, bool has_numbers) {
+  const std::vector<std::string> texts = {"alpha", "beta", "gamma", "delta", "epsilon", "zeta"};
+  std::string pages;
+  for (size_t i = 0; i < num_pages; ++i) {
+    PageText page;
+    page.Block(50, 20, {head});
+    page.Block(50, 100, {"Page about " + texts[i] + " and what belongs to it.", "Its end."});
+    if (has_numbers) page.Block(290, 780, {std::to_string(41 + i)});
+    pages += page.Xml();
+  }
+  return "<doc>" + pages + "</doc>";
+}
+
+TEST(PdfLayoutTest, RunningHeadsAndPageNumbersAreKeptApart) {
+  const PagedText paged = Parse(Pages(4, "The Valley", true));
+  EXPECT_TRUE(paged.text.starts_with("Page about alpha")) << paged.text;
+  EXPECT_EQ(paged.text.find("The Valley"), std::string::npos);
+  EXPECT_EQ(paged.text.find("42"), std::string::npos);
+  ASSERT_EQ(paged.recurring.size(), 2u);
+  const auto head =
+      std::find_if(paged.recurring.begin(), paged.recurring.end(),
+                   [](const RecurringLine& line) { return line.text == "The Valley"; });
+  ASSERT_NE(head, paged.recurring.end());
+  EXPECT_EQ(head->num_pages, 4u);
+  ASSERT_EQ(paged.pages.size(), 4u);
+  EXPECT_EQ(paged.text.substr(paged.pages[2].text_begin, 16), "Page about gamma");
+  EXPECT_NE(NoteOf(paged).find("\"The Valley\" (4 pages)"), std::string::npos) << NoteOf(paged);
+}
+
+TEST(PdfLayoutTest, TwoPagesLoseNothing) {
+  const PagedText paged = Parse(Pages(2, "The Valley", true));
+  EXPECT_TRUE(paged.recurring.empty());
+  EXPECT_NE(paged.text.find("The Valley"), std::string::npos);
+  EXPECT_NE(paged.text.find("42"), std::string::npos);
+  EXPECT_EQ(NoteOf(paged), "");
+}
+
+TEST(PdfLayoutTest, NumbersThatDoNotCountWithThePagesStay) {
+  std::string pages;
+  for (const char* total : {"310", "295", "77", "1204"}) {
+    pages += PageText()
+                 .Block(50, 100, {"The total of the goods sold in this year was"})
+                 .Block(290, 780, {total})
+                 .Xml();
+  }
+  const PagedText paged = Parse("<doc>" + pages + "</doc>");
+  EXPECT_NE(paged.text.find("1204"), std::string::npos) << paged.text;
+}
+
+TEST(PdfLayoutTest, AWatermarkIsKeptApart) {
+  std::string pages;
+  for (const char* word : {"alpha", "beta", "gamma"}) {
+    pages += PageText()
+                 .Block(50, 100, {std::string("The text of the page is about ") + word + " today."})
+                 .Block(100, 400, {"DRAFT"}, 60)
+                 .Xml();
+  }
+  const PagedText paged = Parse("<doc>" + pages + "</doc>");
+  EXPECT_EQ(paged.text.find("DRAFT"), std::string::npos);
+  ASSERT_EQ(paged.recurring.size(), 1u);
+  EXPECT_EQ(paged.recurring[0].text, "DRAFT");
+}
+
+TEST(PdfLayoutTest, PagesWithoutReadableTextAreNamed) {
+  std::string garbage;
+  for (int i = 0; i < 30; ++i) garbage += "\uE123";
+  const std::string text = PageText().Block(50, 100, {"Some text of the page."}).Xml();
+  const std::string empty = "<page></page>";
+  const PagedText paged = Parse("<doc>" + text + empty + empty + empty + text +
+                                PageText().Block(50, 100, {garbage}).Xml() + empty + "</doc>");
+  EXPECT_EQ(paged.pages_without_text, (std::vector<uint64_t>{2, 3, 4, 7}));
+  EXPECT_EQ(paged.unmapped_pages, (std::vector<uint64_t>{6}));
+  const std::string note = NoteOf(paged);
+  EXPECT_NE(note.find("pages 2 to 4, 7 have no text"), std::string::npos) << note;
+  EXPECT_NE(note.find("ocrmypdf in.pdf out.pdf"), std::string::npos) << note;
+  EXPECT_NE(note.find("page 6: most characters have no Unicode value"), std::string::npos) << note;
+}
+
+}  // namespace
+}  // namespace lectern::tools

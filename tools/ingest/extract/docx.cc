@@ -1,0 +1,317 @@
+// Word documents (.docx, .docm, .dotx): ECMA-376 part 1, WordprocessingML.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/ingest/extract/docx_styles.h"
+#include "tools/ingest/extract/ooxml_package.h"
+#include "tools/ingest/extract/readers.h"
+
+namespace lectern::tools {
+namespace {
+
+constexpr std::string_view kPageBreak = "lastRenderedPageBreak";
+
+bool HasElement(XmlNode node, std::string_view name) {
+  for (const XmlNode child : node) {
+    if (child.name() == name || HasElement(child, name)) return true;
+  }
+  return false;
+}
+
+// The notes of a part (footnotes.xml, endnotes.xml) by their ids; separators are none.
+std::map<int, XmlNode> NotesOf(const std::optional<XmlTree>& tree) {
+  std::map<int, XmlNode> notes;
+  if (!tree) return notes;
+  for (const XmlNode node : tree->root()) {
+    const std::string_view type = node.Attribute("type");
+    if (type.empty() || type == "normal") notes[node.Number("id", -1)] = node;
+  }
+  return notes;
+}
+
+// Elements whose text is not the document's: deleted, of a field's instruction, or a comment's.
+bool IsLeftOut(std::string_view name) {
+  return name == "del" || name == "moveFrom" || name == "delText" || name == "instrText" ||
+         name == "pPr" || name == "rPr" || name == "sectPr" || name == "rt" || name == "tblPr" ||
+         name == "trPr" || name == "tcPr" || name == "sdtPr" || name == "fldData" ||
+         name == "docPr" || name == "txbxContent" || name == "posOffset" || name == "pctWidth" ||
+         name == "pctHeight" || name == "align" || name == "annotationRef";
+}
+
+// The choice of an mc:AlternateContent: both hold the same, for newer and older programs.
+XmlNode ChoiceOf(XmlNode alternate) {
+  const XmlNode choice = alternate.Child("Choice");
+  return choice ? choice : alternate.Child("Fallback");
+}
+
+class DocxReader {
+ public:
+  DocxReader(const OoxmlPackage& package, XmlNode styles, XmlNode numbering)
+      : styles_(styles),
+        numbering_(numbering),
+        footnote_tree_(package.ParseRelated("footnotes")),
+        endnote_tree_(package.ParseRelated("endnotes")),
+        footnotes_(NotesOf(footnote_tree_)),
+        endnotes_(NotesOf(endnote_tree_)) {}
+
+  Extracted Read(XmlNode document) {
+    const XmlNode body = document.Child("body");
+    if (HasElement(body, kPageBreak)) writer_.BeginPage(1);
+    Blocks(body);
+    return writer_.Finish(0, "");
+  }
+
+ private:
+  struct Note {
+    std::string label;
+    XmlNode node;
+  };
+  // A paragraph's text, and blocks that stand behind it.
+  struct Inline {
+    std::string text;
+    std::vector<Note> notes;
+    std::vector<XmlNode> boxes;
+  };
+
+  // Writes the blocks of a body, a cell, a text box or an element around blocks.
+  void Blocks(XmlNode parent) {
+    for (const XmlNode node : parent) {
+      const std::string_view name = node.name();
+      if (name == "p") {
+        Paragraph(node);
+      } else if (name == "tbl") {
+        Table(node);
+      } else if (name == "AlternateContent") {
+        Blocks(ChoiceOf(node));
+      } else if (name == "sdt") {
+        const std::string_view gallery =
+            node.Child("sdtPr").Child("docPartObj").Child("docPartGallery").Attribute("val");
+        if (gallery != "Table of Contents") Blocks(node.Child("sdtContent"));
+      } else if (name == "oMathPara") {
+        Inline content;
+        Collect(node, content);
+        writer_.Paragraph(content.text);
+      } else if (!name.empty() && !IsLeftOut(name)) {
+        Blocks(node);
+      }
+    }
+  }
+
+  void Paragraph(XmlNode node) {
+    const DocxParagraphStyle style = styles_.StyleOf(node);
+    Inline content;
+    content.text = std::exchange(drop_cap_, "");
+    Collect(node, content);
+    // A large first letter is a paragraph of its own before the one that it belongs to.
+    if (!node.Child("pPr").Child("framePr").Attribute("dropCap").empty()) {
+      drop_cap_ = CollapseSpace(content.text, false);
+      return Behind(content);
+    }
+    if (style.is_contents) {
+      std::erase_if(content.text, [](char c) { return c != kPageMark; });
+    }
+    const bool is_heading = style.is_title || (style.outline_level >= 0 && style.outline_level < 9);
+    const int list_level = std::max(style.list_level, 0);
+    const bool has_text = content.text.find_first_not_of(" \n\f") != std::string::npos;
+    const std::string marker =
+        style.list > 0 && has_text ? numbering_.NextMarker(style.list, list_level) : "";
+    if (is_heading) {
+      in_list_ = false;
+      writer_.Heading(style.is_title ? 1 : style.outline_level + 1,
+                      (marker == "- " ? "" : marker) + content.text);
+    } else if (style.list > 0 && has_text) {
+      if (!in_list_ || (list_level == 0 && style.list != last_list_)) writer_.Gap();
+      in_list_ = true;
+      if (list_level == 0) last_list_ = style.list;
+      writer_.Item(list_level, marker, content.text);
+    } else {
+      if (in_list_ && has_text) in_list_ = false;
+      writer_.Paragraph(content.text);
+    }
+    Behind(content);
+  }
+
+  // Writes the notes and text boxes that a paragraph or a row refers to.
+  void Behind(const Inline& content) {
+    for (const Note& note : content.notes) {
+      Inline inside;
+      for (const XmlNode node : note.node) {
+        if (!inside.text.empty()) inside.text += ' ';
+        Collect(node, inside);
+      }
+      in_list_ = false;
+      writer_.Paragraph("[" + note.label + "] " + inside.text);
+    }
+    for (const XmlNode box : content.boxes) {
+      writer_.Gap();
+      in_list_ = false;
+      Blocks(box);
+    }
+  }
+
+  // Collects the text inside of an element of a paragraph.
+  void Collect(XmlNode parent, Inline& content) {
+    for (const XmlNode node : parent) {
+      const std::string_view name = node.name();
+      if (name == "t") {
+        std::string text;
+        AppendAllText(node, text);
+        const bool is_raised =
+            parent.Child("rPr").Child("vertAlign").Attribute("val") == "superscript";
+        is_raised ? AppendSuperscript(text, content.text) : AppendInline(text, content.text);
+      } else if (name == "tab" || name == "ptab" || name == "cr") {
+        content.text += name == "cr" ? '\n' : ' ';
+      } else if (name == "br") {
+        const bool is_line =
+            node.Attribute("type").empty() || node.Attribute("type") == "textWrapping";
+        content.text += is_line ? '\n' : ' ';
+      } else if (name == "noBreakHyphen") {
+        content.text += '-';
+      } else if (name == kPageBreak) {
+        content.text += kPageMark;
+      } else if (name == "footnoteReference" || name == "endnoteReference") {
+        AddReference(node, content);
+      } else if (name == "txbxContent") {
+        content.boxes.push_back(node);
+      } else if (name == "AlternateContent") {
+        Collect(ChoiceOf(node), content);
+      } else if (!IsLeftOut(name) && !(name == "r" && IsOn(node.Child("rPr").Child("vanish")))) {
+        Collect(node, content);
+      }
+    }
+  }
+
+  // Notes are counted as they are met: their ids have gaps.
+  void AddReference(XmlNode node, Inline& content) {
+    const bool is_footnote = node.name() == "footnoteReference";
+    const std::map<int, XmlNode>& notes = is_footnote ? footnotes_ : endnotes_;
+    const auto found = notes.find(node.Number("id", -1));
+    if (found == notes.end()) return;
+    const std::string label = std::to_string(++num_notes_);
+    content.text += "[" + label + "]";
+    content.notes.push_back({label, found->second});
+  }
+
+  // A table by row; one that holds other tables or long texts in its cells is a layout, whose
+  // cells are blocks.
+  void Table(XmlNode table) {
+    writer_.Gap();
+    in_list_ = false;
+    const bool is_layout = IsLayout(table);
+    std::map<int, std::string> merged;  // texts of cells that go on downwards, by column
+    Rows(table, is_layout, merged);
+    writer_.Gap();
+  }
+
+  void Rows(XmlNode parent, bool is_layout, std::map<int, std::string>& merged) {
+    for (const XmlNode row : parent) {
+      if (row.name() == "tr" && is_layout) {
+        Blocks(row);
+      } else if (row.name() == "tr") {
+        if (!row.Child("trPr").Child("del")) Row(row, merged);
+      } else if (row.name() == "sdt" || row.name() == "sdtContent" || row.name() == "ins" ||
+                 row.name() == "customXml") {
+        Rows(row, is_layout, merged);
+      }
+    }
+  }
+
+  void Row(XmlNode row, std::map<int, std::string>& merged) {
+    std::vector<std::string> cells;
+    Inline behind;
+    int column = 0;
+    Cells(row, cells, behind, merged, column);
+    writer_.Row(cells);
+    Behind(behind);
+  }
+
+  void Cells(XmlNode parent, std::vector<std::string>& cells, Inline& behind,
+             std::map<int, std::string>& merged, int& column) {
+    for (const XmlNode cell : parent) {
+      if (cell.name() == "sdt" || cell.name() == "sdtContent" || cell.name() == "customXml")
+        Cells(cell, cells, behind, merged, column);
+      if (cell.name() != "tc") continue;
+      const XmlNode properties = cell.Child("tcPr");
+      const XmlNode merge = properties.Child("vMerge");
+      Inline content;
+      CellText(cell, content);
+      if (merge && merge.Attribute("val") != "restart" && merged.contains(column)) {
+        content.text = merged[column];
+      } else if (merge) {
+        merged[column] = content.text;
+      } else {
+        merged.erase(column);
+      }
+      column += std::max(1, properties.Child("gridSpan").Number("val", 1));
+      cells.push_back(content.text);
+      behind.notes.insert(behind.notes.end(), content.notes.begin(), content.notes.end());
+      behind.boxes.insert(behind.boxes.end(), content.boxes.begin(), content.boxes.end());
+    }
+  }
+
+  // The paragraphs of a cell, one behind the other.
+  void CellText(XmlNode parent, Inline& content) {
+    for (const XmlNode node : parent) {
+      if (node.name() == "p") {
+        if (!content.text.empty()) content.text += ' ';
+        const DocxParagraphStyle style = styles_.StyleOf(node);
+        if (style.list > 0) {
+          const std::string marker =
+              numbering_.NextMarker(style.list, std::max(style.list_level, 0));
+          if (marker != "- ") content.text += marker;
+        }
+        Collect(node, content);
+      } else if (!node.name().empty() && !IsLeftOut(node.name())) {
+        CellText(node, content);
+      }
+    }
+  }
+
+  // A table of one cell, or with cells of more than kMostParagraphs paragraphs or with tables in
+  // them, parts a page, not data. The number is a choice: addresses in cells have up to 6 lines.
+  static bool IsLayout(XmlNode table) {
+    constexpr int kMostParagraphs = 8;
+    int num_cells = 0;
+    for (const XmlNode row : table) {
+      for (const XmlNode cell : row) {
+        if (cell.name() != "tc") continue;
+        ++num_cells;
+        int num_paragraphs = 0;
+        for (const XmlNode node : cell) {
+          if (node.name() == "tbl") return true;
+          num_paragraphs += node.name() == "p" && node.Child("r") ? 1 : 0;
+        }
+        if (num_paragraphs > kMostParagraphs) return true;
+      }
+    }
+    return num_cells == 1;
+  }
+
+  DocxStyles styles_;
+  DocxNumbering numbering_;
+  std::optional<XmlTree> footnote_tree_, endnote_tree_;
+  std::map<int, XmlNode> footnotes_, endnotes_;
+  TextBuilder writer_;
+  std::string drop_cap_;
+  int num_notes_ = 0, last_list_ = 0;
+  bool in_list_ = false;
+};
+
+}  // namespace
+
+api::Result<Extracted> ReadDocx(std::string_view bytes) {
+  auto package = OoxmlPackage::Open(bytes);
+  if (!package.ok()) return package.error();
+  auto document = package->Parse(package->main_part());
+  if (!document.ok()) return document.error();
+  const auto styles = package->ParseRelated("styles");
+  const auto numbering = package->ParseRelated("numbering");
+  return DocxReader(*package, styles ? styles->root() : XmlNode(),
+                    numbering ? numbering->root() : XmlNode())
+      .Read(document->root());
+}
+
+}  // namespace lectern::tools

@@ -1,0 +1,106 @@
+// OpenDocument texts (.odt, .ott) and presentations (.odp).
+#include <string>
+
+#include "tools/ingest/extract/odf_text.h"
+#include "tools/ingest/extract/readers.h"
+
+namespace lectern::tools {
+namespace {
+
+bool HasElement(XmlNode node, std::string_view name) {
+  for (const XmlNode child : node) {
+    if (child.name() == name || HasElement(child, name)) return true;
+  }
+  return false;
+}
+
+// The trees of a file's content and styles; they live as long as this.
+struct OdfFile {
+  XmlTree content;
+  OdfStyles styles;
+
+  static api::Result<OdfFile> Open(std::string_view bytes) {
+    auto parts = UnpackOdf(bytes);
+    if (!parts.ok()) return parts.error();
+    auto content = XmlTree::Parse(*parts->Find("content.xml"), "content.xml");
+    if (!content.ok()) return content.error();
+    OdfFile file{std::move(*content), {}};
+    if (const std::string* const xml = parts->Find("styles.xml")) {
+      if (auto tree = XmlTree::Parse(*xml, "styles.xml"); tree.ok()) file.styles.Add(tree->root());
+    }
+    file.styles.Add(file.content.root());
+    return file;
+  }
+};
+
+// Writes one slide: its title, then its other frames.
+class SlideReader {
+ public:
+  SlideReader(const OdfStyles& styles, TextBuilder& writer)
+      : writer_(writer), text_(styles, writer) {}
+
+  void Read(XmlNode slide) {
+    for (const XmlNode frame : slide) {
+      if (frame.Attribute("class") == "title") writer_.Heading(1, text_.LineOf(frame));
+    }
+    for (const XmlNode frame : slide) Frame(frame);
+    for (const XmlNode notes : slide) {
+      if (notes.name() != "notes") continue;
+      for (const XmlNode frame : notes) {
+        if (frame.Attribute("class") == "notes") text_.Blocks(frame);
+      }
+    }
+  }
+
+ private:
+  void Frame(XmlNode frame) {
+    const std::string_view kind = frame.Attribute("class");
+    if (kind == "title" || kind == "page-number" || kind == "footer" || kind == "header" ||
+        kind == "date-time" || frame.name() == "notes" || frame.name() == "forms" ||
+        frame.name() == "animations" || frame.name() == "par")
+      return;
+    if (frame.name() == "g") {
+      for (const XmlNode child : frame) Frame(child);
+      return;
+    }
+    writer_.Gap();
+    text_.Blocks(frame);
+  }
+
+  TextBuilder& writer_;
+  OdfText text_;
+};
+
+}  // namespace
+
+api::Result<Extracted> ReadOdt(std::string_view bytes) {
+  auto file = OdfFile::Open(bytes);
+  if (!file.ok()) return file.error();
+  const XmlNode body = file->content.root().Child("body").Child("text");
+  TextBuilder writer;
+  if (HasElement(body, "soft-page-break")) writer.BeginPage(1);
+  OdfText(file->styles, writer).Blocks(body);
+  return writer.Finish(0, "");
+}
+
+api::Result<Extracted> ReadOdp(std::string_view bytes) {
+  auto file = OdfFile::Open(bytes);
+  if (!file.ok()) return file.error();
+  TextBuilder writer;
+  SlideReader reader(file->styles, writer);
+  uint64_t num_slides = 0, num_hidden = 0;
+  for (const XmlNode slide : file->content.root().Child("body").Child("presentation")) {
+    if (slide.name() != "page") continue;
+    writer.BeginPage(++num_slides);
+    if (file->styles.IsHidden(slide.Attribute("style-name"))) {
+      ++num_hidden;
+    } else {
+      reader.Read(slide);
+    }
+  }
+  std::string note;
+  if (num_hidden > 0) note = std::to_string(num_hidden) + " hidden slides are left out";
+  return writer.Finish(num_slides, note);
+}
+
+}  // namespace lectern::tools

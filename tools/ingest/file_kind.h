@@ -1,0 +1,33 @@
+// Recognises files that are no text, such as images, archives and programs, so that they are
+// refused by name instead of being indexed as letters.
+#ifndef LECTERN_TOOLS_INGEST_FILE_KIND_H_
+#define LECTERN_TOOLS_INGEST_FILE_KIND_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lectern::tools {
+
+// The kind of a file that is no text. Both strings are parts of a sentence, in plain ASCII.
+struct FileKind {
+  std::string_view name;     // "a PNG image"
+  std::string_view way_out;  // "recognise its text first (apt install tesseract-ocr)"
+};
+
+// Returns what the bytes are if they are no text; nothing: they are text, in whatever encoding.
+//
+// Text is never refused, because two things must come together: the bytes are not those of text
+// (NULs or control characters, outside of UTF-16 and UTF-32), and they begin as a known format
+// does, or more of them are control characters than in any text. In the second case the name is
+// "binary data". RTF and PostScript, which are written in ASCII, are known by their first bytes
+// alone. Looks at 64 KiB and a few places of formats that begin later. Any thread.
+//
+// The table of signatures is our own. libmagic knows more formats, but it is a parser of hostile
+// bytes in this process, takes text for other things ("MZ", "GIF89a …"), and gives no way out; here
+// the table gives no more than the name, since any binary data is refused.
+std::optional<FileKind> KindOfBinary(std::string_view bytes);
+
+}  // namespace lectern::tools
+
+#endif  // LECTERN_TOOLS_INGEST_FILE_KIND_H_

@@ -1,0 +1,112 @@
+#include "tools/ingest/line_markers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "tools/ingest/characters.h"
+
+namespace lectern::tools {
+namespace {
+
+// In heights of the marker's line.
+constexpr double kMaxMarkerGap = 4;    // between a marker and its text
+constexpr double kMarkerLevel = 0.25;  // between their baselines
+constexpr double kLikeness = 0.3;      // of their heights
+
+// "3", "11.4.6", "A.2".
+bool IsSectionNumber(std::string_view word) {
+  if (word.empty() || word.size() > 12 || word == "." || word.front() == '.') return false;
+  if (!IsAsciiDigit(word[0]) && (word.size() < 3 || word[1] != '.' || !IsAsciiLetter(word[0]))) {
+    return false;
+  }
+  return word.find('.') != std::string_view::npos &&
+         std::all_of(word.begin() + 1, word.end(),
+                     [](char c) { return IsAsciiDigit(c) || c == '.'; });
+}
+
+// The index of the line that a marker belongs to; page.lines.size(): none.
+size_t TextOfMarker(const PdfPage& page, const std::vector<size_t>& by_y, size_t at) {
+  const PdfBox& marker = page.lines[by_y[at]].box;
+  const double height = marker.Height();
+  size_t found = page.lines.size();
+  double nearest = kMaxMarkerGap * height;
+  const auto consider = [&](size_t i) {
+    const PdfBox& box = page.lines[i].box;
+    const double gap = box.x_min - marker.x_max;
+    if (gap < 0 || gap > nearest || std::abs(box.y_max - marker.y_max) > kMarkerLevel * height ||
+        std::abs(box.Height() - height) > kLikeness * height) {
+      return;
+    }
+    nearest = gap;
+    found = i;
+  };
+  // Lines at the same height are few; hostile pages have many, so a dozen on each side is enough.
+  constexpr size_t kNeighbours = 12;
+  for (size_t i = at < kNeighbours ? 0 : at - kNeighbours;
+       i < std::min(by_y.size(), at + kNeighbours); ++i) {
+    if (i != at) consider(by_y[i]);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool IsListMarker(std::string_view text) {
+  constexpr std::string_view kBullets[] = {"•", "\xEF\x82\xB7" /* U+F0B7: Symbol's bullet */,
+                                           "–", "—",
+                                           "-", "*",
+                                           "◦", "▪",
+                                           "·", "∙",
+                                           "►", "➢",
+                                           "o", "‣",
+                                           "■", "□",
+                                           "●", "○"};
+  for (const std::string_view bullet : kBullets) {
+    if (text == bullet) return true;
+  }
+  const bool is_closed = text.ends_with('.') || text.ends_with(')') || text.ends_with(']');
+  if (!is_closed || text.size() > 6) return false;
+  text.remove_suffix(1);
+  if (text.starts_with('(') || text.starts_with('[')) text.remove_prefix(1);
+  if (text.size() == 1 && IsAsciiLetter(text[0])) return true;
+  const auto consists_of = [&](std::string_view set) {
+    return !text.empty() && text.find_first_not_of(set) == std::string_view::npos;
+  };
+  return consists_of("0123456789.") || consists_of("ivxlc") || consists_of("IVXLC");
+}
+
+void JoinMarkers(PdfPage& page) {
+  std::vector<size_t> lines_of_block(page.blocks.size());
+  for (const PdfLine& line : page.lines) ++lines_of_block[line.block];
+  std::vector<size_t> by_y(page.lines.size());
+  for (size_t i = 0; i < by_y.size(); ++i) by_y[i] = i;
+  std::sort(by_y.begin(), by_y.end(), [&](size_t a, size_t b) {
+    return std::pair(page.lines[a].box.y_max, a) < std::pair(page.lines[b].box.y_max, b);
+  });
+  std::vector<uint8_t> is_moved(page.lines.size());
+  for (size_t at = 0; at < by_y.size(); ++at) {
+    const PdfLine& marker = page.lines[by_y[at]];
+    if (lines_of_block[marker.block] != 1 || marker.words.size() != 1) continue;
+    const std::string& word = marker.words.front().text;
+    if (!IsSectionNumber(word) && !IsListMarker(word)) continue;
+    const size_t text = TextOfMarker(page, by_y, at);
+    // A marker beside a marker: both may be cells of a table.
+    if (text == page.lines.size() || is_moved[text] != 0) continue;
+    PdfLine& line = page.lines[text];
+    const bool is_first = text == 0 || page.lines[text - 1].block != line.block;
+    if (!is_first || line.words.front().text.size() < 2) continue;
+    line.words.insert(line.words.begin(), marker.words.front());
+    line.box.Cover(marker.box);
+    is_moved[by_y[at]] = 1;
+  }
+  std::vector<PdfLine> lines;
+  lines.reserve(page.lines.size());
+  for (size_t i = 0; i < page.lines.size(); ++i) {
+    if (is_moved[i] == 0) lines.push_back(std::move(page.lines[i]));
+  }
+  page.lines = std::move(lines);
+}
+
+}  // namespace lectern::tools

@@ -1,0 +1,340 @@
+#include "tools/ingest/page_layout.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "tools/ingest/line_markers.h"
+#include "tools/ingest/table_layout.h"
+#include "tools/ingest/visual_order.h"
+
+namespace lectern::tools {
+namespace {
+
+constexpr double kSmallerText = 0.93;  // a footnote's height in that of the page's text, at most
+constexpr double kSameLine = 0.5;      // of the lower of two lines that are one, in its height
+constexpr double kFootnoteArea = 0.5;  // footnotes stand below this share of the page
+
+// Where tables take words from the lines of a page.
+class TakenWords {
+ public:
+  TakenWords(const PdfPage& page, const std::vector<PdfTable>& tables)
+      : tables_(page.lines.size()) {
+    for (size_t i = 0; i < tables.size(); ++i) {
+      for (const auto& row : tables[i].rows) {
+        for (const TableCell& cell : row) {
+          for (const WordRun& run : cell)
+            tables_[run.line].push_back({run.first, run.num_words, i});
+        }
+      }
+    }
+    for (auto& taken : tables_) std::sort(taken.begin(), taken.end());
+  }
+
+  struct Taken {
+    size_t first, num_words, table;
+    auto operator<=>(const Taken&) const = default;
+  };
+  // By the first word.
+  const std::vector<Taken>& Of(size_t line) const { return tables_[line]; }
+
+ private:
+  std::vector<std::vector<Taken>> tables_;
+};
+
+LetterCounts LettersOf(const PdfPage& page, size_t first_line, size_t end_line) {
+  LetterCounts counts;
+  for (size_t i = first_line; i < end_line; ++i) {
+    for (const PdfWord& word : page.lines[i].words) CountLetters(word.text, counts);
+  }
+  return counts;
+}
+
+// The height of most of the page's text: the median over its words; 0 without any.
+double TextHeight(const PdfPage& page) {
+  std::vector<double> heights;
+  heights.reserve(page.num_words);
+  for (const PdfLine& line : page.lines) {
+    heights.insert(heights.end(), line.words.size(), line.box.Height());
+  }
+  if (heights.empty()) return 0;
+  const auto middle = heights.begin() + static_cast<ptrdiff_t>(heights.size() / 2);
+  std::nth_element(heights.begin(), middle, heights.end());
+  return *middle;
+}
+
+bool BeginsFootnote(std::string_view word) {
+  constexpr std::string_view kMarks[] = {"*", "∗", "†", "‡", "§", "¶", "[", "¹",
+                                         "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  if (!word.empty() && word[0] >= '0' && word[0] <= '9') return true;
+  return std::any_of(std::begin(kMarks), std::end(kMarks),
+                     [&](std::string_view mark) { return word.starts_with(mark); });
+}
+
+// Marks the blocks that hold a column's footnotes: small text that begins with a footnote's mark,
+// or continues such a block, at the end of a column, below all other text there.
+std::vector<bool> FootnoteBlocks(const PdfPage& page, double text_height) {
+  std::vector<bool> is_footnote(page.blocks.size());
+  std::vector<double> heights(page.blocks.size());
+  std::vector<bool> begins(page.blocks.size());
+  for (const PdfLine& line : page.lines) {
+    if (heights[line.block] == 0) begins[line.block] = BeginsFootnote(line.words.front().text);
+    heights[line.block] = std::max(heights[line.block], line.box.Height());
+  }
+  for (size_t i = 0; i < page.blocks.size(); ++i) {
+    const PdfBox& block = page.blocks[i];
+    const bool continues = i > 0 && is_footnote[i - 1] && block.y_min >= page.blocks[i - 1].y_min;
+    if (heights[i] == 0 || heights[i] > kSmallerText * text_height || !(begins[i] || continues) ||
+        block.y_min < kFootnoteArea * page.height) {
+      continue;
+    }
+    // Looks at the neighbours alone, so that the time stays linear: the next block of the column is
+    // the next in reading order.
+    const bool is_last = i + 1 == page.blocks.size() || page.blocks[i + 1].y_min < block.y_min ||
+                         heights[i + 1] <= kSmallerText * text_height ||
+                         page.blocks[i + 1].y_min > 0.88 * page.height;
+    is_footnote[i] = is_last;
+  }
+  return is_footnote;
+}
+
+bool HasLettersFromRight(const PdfPage& page) {
+  LetterCounts counts;
+  for (const PdfLine& line : page.lines) {
+    for (const PdfWord& word : line.words) CountLetters(word.text, counts);
+  }
+  return counts.right_to_left > 0;
+}
+
+// Whether two neighbouring lines of pdftotext are one: they stand beside or within each other.
+bool IsOneLine(const PdfLine& a, const PdfLine& b) {
+  const double height = std::min(a.box.Height(), b.box.Height());
+  const double overlap = std::min(a.box.y_max, b.box.y_max) - std::max(a.box.y_min, b.box.y_min);
+  const double gap = std::max(a.box.x_min, b.box.x_min) - std::min(a.box.x_max, b.box.x_max);
+  return overlap > kSameLine * height && gap < kSameLine * height;
+}
+
+// The page with the lines put together that pdftotext takes apart because vowel points and the
+// letters of some right-to-left fonts are drawn at places of their own.
+PdfPage WithWholeLines(const PdfPage& page) {
+  PdfPage whole = page;
+  whole.lines.clear();
+  for (const PdfLine& line : page.lines) {
+    if (whole.lines.empty() || !IsOneLine(whole.lines.back(), line)) {
+      whole.lines.push_back(line);
+      continue;
+    }
+    PdfLine& last = whole.lines.back();
+    last.words.insert(last.words.end(), line.words.begin(), line.words.end());
+    last.box.Cover(line.box);
+    whole.blocks[last.block].Cover(whole.blocks[line.block]);
+  }
+  for (PdfLine& line : whole.lines) {
+    std::stable_sort(line.words.begin(), line.words.end(),
+                     [](const PdfWord& a, const PdfWord& b) { return a.box.x_min < b.box.x_min; });
+  }
+  return whole;
+}
+
+class PageWriter {
+ public:
+  explicit PageWriter(const PdfPage& page)
+      : page_(page),
+        text_height_(TextHeight(page)),
+        tables_(FindTables(page)),
+        taken_(page, tables_),
+        is_written_(tables_.size()),
+        is_footnote_(FootnoteBlocks(page, text_height_)) {}
+
+  std::vector<LaidOutLine> Write() {
+    WriteBlocks(false);
+    WriteBlocks(true);
+    if (!lines_.empty()) lines_.front().before = LineBreak::kParagraph;
+    return std::move(lines_);
+  }
+
+ private:
+  void WriteBlocks(bool is_footnote) {
+    for (size_t begin = 0, end = 0; begin < page_.lines.size(); begin = end) {
+      const size_t block = page_.lines[begin].block;
+      while (end < page_.lines.size() && page_.lines[end].block == block) ++end;
+      if (is_footnote_[block] == is_footnote) WriteBlock(begin, end);
+    }
+  }
+
+  void WriteBlock(size_t begin, size_t end) {
+    was_right_to_left_ = is_right_to_left_;
+    is_right_to_left_ = LettersOf(page_, begin, end).IsRightToLeft();
+    const PdfBox& block = page_.blocks[page_.lines[begin].block];
+    const bool continues = ContinuesAbove(page_.lines[begin].box);
+    block_.Cover(block);
+    if (!continues) block_ = block;
+    next_ = continues ? LineBreak::kLine : LineBreak::kParagraph;
+    for (size_t i = begin; i < end; ++i) {
+      size_t first = 0;
+      for (const auto& taken : taken_.Of(i)) {
+        WriteWords(i, first, taken.first - first);
+        first = taken.first + taken.num_words;
+        if (!is_written_[taken.table]) WriteTable(taken.table);
+      }
+      WriteWords(i, first, page_.lines[i].words.size() - first);
+    }
+  }
+
+  // Whether a line continues the last block: pdftotext parts the last, short line of a paragraph
+  // from right to left, because its left end is elsewhere.
+  bool ContinuesAbove(const PdfBox& line) const {
+    if (lines_.empty() || !is_right_to_left_ || !was_right_to_left_) return false;
+    if (lines_.back().is_in_table) return false;
+    const double height = line.Height(), step = line.CenterY() - line_box_.CenterY();
+    return std::abs(line_box_.Height() - height) < 0.1 * height && step > 0.5 * height &&
+           step < 1.6 * height && std::abs(line.x_max - line_box_.x_max) < 0.5 * height;
+  }
+
+  // Writes words of a line that are in no table.
+  void WriteWords(size_t index, size_t first, size_t num_words) {
+    if (num_words == 0) return;
+    const PdfLine& line = page_.lines[index];
+    const std::vector<PdfWord> words(
+        line.words.begin() + static_cast<ptrdiff_t>(first),
+        line.words.begin() + static_cast<ptrdiff_t>(first + num_words));
+    LaidOutLine out;
+    out.text = LogicalText(words, is_right_to_left_);
+    if (out.text.empty()) return;
+    out.box = words.front().box;
+    for (const PdfWord& word : words) out.box.Cover(word.box);
+    out.is_footnote = is_footnote_[line.block];
+    out.before = next_;
+    const bool begins_item = BeginsItem(words.front().text);
+    if (next_ == LineBreak::kLine) {
+      out.before = begins_item ? LineBreak::kLine : BreakBefore(words);
+      lines_.back().is_full = out.before == LineBreak::kWrap;
+    }
+    line_box_ = num_words == line.words.size() ? line.box : out.box;
+    out.is_full = !Fits(kWordWidth * out.box.Height());
+    next_ = LineBreak::kLine;
+    lines_.push_back(std::move(out));
+  }
+
+  // Whether a line begins an item of a list: with a bullet, or with the number behind that of the
+  // item before. Other numbers may begin a line of prose.
+  bool BeginsItem(std::string_view word) {
+    if (!IsListMarker(word)) return false;
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc()) return static_cast<uint8_t>(word[0]) >= 0x80;  // "(a)" may be prose
+    const bool is_next = number == 1 || number == item_number_ + 1;
+    if (is_next || next_ != LineBreak::kLine) item_number_ = number;
+    return is_next;
+  }
+
+  // How much room the last line left in the block that it belongs to.
+  bool Fits(double width) const {
+    const double room =
+        is_right_to_left_ ? line_box_.x_min - block_.x_min : block_.x_max - line_box_.x_max;
+    return width > 0 && room > width;
+  }
+
+  // Whether the first of `words` would have fitted behind the last line in its block: with a space
+  // before it, which is about as wide as one of its characters. Bytes are counted as characters,
+  // which is near enough.
+  LineBreak BreakBefore(const std::vector<PdfWord>& words) const {
+    PdfWord word = is_right_to_left_ ? words.back() : words.front();
+    for (size_t i = words.size(); is_right_to_left_ && i-- > 1 && Touch(words[i - 1], words[i]);) {
+      word.text += words[i - 1].text;  // letters may be words of their own
+      word.box.Cover(words[i - 1].box);
+    }
+    const auto num_characters = static_cast<double>(word.text.size());
+    const double width = word.box.Width() * (num_characters + 1) / num_characters;
+    return Fits(width) ? LineBreak::kLine : LineBreak::kWrap;
+  }
+
+  void WriteTable(size_t index) {
+    is_written_[index] = true;
+    LetterCounts counts;
+    for (const auto& row : tables_[index].rows) {
+      for (const TableCell& cell : row) {
+        for (const WordRun& run : cell) CountLetters(WordsOf(run).front().text, counts);
+      }
+    }
+    const bool is_right_to_left = counts.IsRightToLeft();
+    next_ = LineBreak::kParagraph;
+    if (tables_[index].is_by_column) return WriteByColumn(tables_[index], is_right_to_left);
+    LineBreak next = LineBreak::kParagraph;
+    for (auto row : tables_[index].rows) {
+      if (is_right_to_left) std::reverse(row.begin(), row.end());
+      while (!row.empty() && row.back().empty()) row.pop_back();
+      for (const TableCell& cell : row) {
+        WriteCell(cell, next, is_right_to_left);
+        next = LineBreak::kCell;
+      }
+      next = LineBreak::kLine;
+    }
+  }
+
+  void WriteByColumn(const PdfTable& table, bool is_right_to_left) {
+    const size_t num_columns = table.rows.front().size();
+    for (size_t i = 0; i < num_columns; ++i) {
+      LineBreak next = LineBreak::kParagraph;
+      for (const auto& row : table.rows) {
+        const TableCell& cell = row[is_right_to_left ? num_columns - 1 - i : i];
+        if (cell.empty()) continue;
+        WriteCell(cell, next, is_right_to_left);
+        next = LineBreak::kLine;
+      }
+    }
+  }
+
+  void WriteCell(const TableCell& cell, LineBreak before, bool is_right_to_left) {
+    if (cell.empty()) {
+      LaidOutLine& out = lines_.emplace_back();
+      out.before = before;
+      out.is_in_table = true;
+    }
+    for (const WordRun& run : cell) {
+      LaidOutLine out{.text = LogicalText(WordsOf(run), is_right_to_left),
+                      .before = before,
+                      .box = run.box,
+                      .is_in_table = true};
+      lines_.push_back(std::move(out));
+      before = LineBreak::kWrap;
+    }
+  }
+
+  std::vector<PdfWord> WordsOf(const WordRun& run) const {
+    const auto first = page_.lines[run.line].words.begin() + static_cast<ptrdiff_t>(run.first);
+    return {first, first + static_cast<ptrdiff_t>(run.num_words)};
+  }
+
+  // A word that might have followed a full line, in heights of the line: about three letters.
+  static constexpr double kWordWidth = 2.0;
+
+  const PdfPage& page_;
+  const double text_height_;
+  const std::vector<PdfTable> tables_;
+  const TakenWords taken_;
+  std::vector<bool> is_written_;   // by table
+  std::vector<bool> is_footnote_;  // by block
+  std::vector<LaidOutLine> lines_;
+  // The state of the block that is being written:
+  bool is_right_to_left_ = false, was_right_to_left_ = false;  // the second: the block before
+  PdfBox block_;                                               // with the blocks that it continues
+  LineBreak next_ = LineBreak::kParagraph;
+  PdfBox line_box_;           // of its last line
+  uint32_t item_number_ = 0;  // of the last item of a list, also of another block
+};
+
+}  // namespace
+
+std::vector<LaidOutLine> LayOutPage(PdfPage page) {
+  if (HasLettersFromRight(page)) {
+    page = WithWholeLines(page);
+  } else {
+    JoinMarkers(page);
+  }
+  return PageWriter(page).Write();
+}
+
+}  // namespace lectern::tools

@@ -1,0 +1,118 @@
+#include "tools/ingest/text_encoding.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/model/formats/text.h"
+#include "tools/ingest/characters.h"
+#include "tools/ingest/charset_conversion.h"
+#include "tools/ingest/encoding_guess.h"
+
+namespace lectern::tools {
+namespace {
+
+// The marks of UTF-32 come first: that of UTF-32LE begins with that of UTF-16LE.
+constexpr std::pair<std::string_view, const char*> kMarks[] = {
+    {kByteOrderMark, "UTF-8"},
+    {std::string_view("\xFF\xFE\0\0", 4), "UTF-32LE"},
+    {std::string_view("\0\0\xFE\xFF", 4), "UTF-32BE"},
+    {"\xFF\xFE", "UTF-16LE"},
+    {"\xFE\xFF", "UTF-16BE"}};
+
+const char* MarkedEncoding(std::string_view bytes) {
+  for (const auto& [mark, encoding] : kMarks) {
+    if (bytes.starts_with(mark)) return encoding;
+  }
+  return nullptr;
+}
+
+// Whether the text has Japanese in ISO-2022-JP, which is written with bytes of ASCII.
+bool IsIso2022Jp(std::string_view bytes) {
+  const bool has_escape = bytes.find("\x1B$B") != std::string_view::npos ||
+                          bytes.find("\x1B$@") != std::string_view::npos;
+  return has_escape && ConvertToUtf8(bytes, "ISO-2022-JP").num_replaced == 0;
+}
+
+// Sets `encoding` and `is_assumed`.
+void Detect(std::string_view bytes, DecodedText& decoded) {
+  if (const char* const marked = MarkedEncoding(bytes)) {
+    decoded.encoding = marked;
+    return;
+  }
+  decoded.encoding = WideEncoding(bytes);
+  decoded.is_assumed = true;
+  if (!decoded.encoding.empty()) return;
+  const Utf8Counts counts = CountUtf8(bytes);
+  if (!IsMostlyUtf8(counts)) {
+    decoded.encoding = GuessEncoding(bytes);
+  } else if (IsIso2022Jp(bytes)) {
+    decoded.encoding = "ISO-2022-JP";
+  } else {
+    decoded.encoding = "UTF-8";
+    decoded.is_assumed = false;
+  }
+}
+
+void AddNote(const std::string& part, DecodedText& decoded) {
+  decoded.note += (decoded.note.empty() ? "" : "; ") + part;
+}
+
+std::string Counted(uint64_t count, const char* thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
+// Makes each run of NULs a space, and CR the end of lines where there is no LF.
+void CleanControls(DecodedText& decoded) {
+  std::string& text = decoded.text;
+  if (text.find('\n') == std::string::npos) std::replace(text.begin(), text.end(), '\r', '\n');
+  const auto nuls = static_cast<uint64_t>(std::count(text.begin(), text.end(), '\0'));
+  if (nuls == 0) return;
+  text.erase(
+      std::unique(text.begin(), text.end(), [](char a, char b) { return a + b == 0 && a == 0; }),
+      text.end());
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  AddNote(Counted(nuls, "NUL byte") + " became spaces", decoded);
+}
+
+}  // namespace
+
+bool HasByteOrderMark(std::string_view bytes) { return MarkedEncoding(bytes) != nullptr; }
+
+api::Result<DecodedText> DecodeText(std::string bytes, std::string_view encoding) {
+  DecodedText decoded;
+  if (encoding == "auto") {
+    Detect(bytes, decoded);
+  } else {
+    decoded.encoding = EncodingOfLabel(encoding);
+    if (decoded.encoding.empty()) decoded.encoding = EncodingOfIconv(encoding);
+    // "utf-16" says no byte order; a mark does.
+    const std::string_view marked = MarkedEncoding(bytes) ? MarkedEncoding(bytes) : "";
+    const std::string family = decoded.encoding.substr(0, 6);
+    if (family.starts_with("UTF-") && marked.starts_with(family)) decoded.encoding = marked;
+  }
+  if (decoded.encoding.empty()) {
+    return api::Error{LECTERN_INVALID_ARGUMENT,
+                      "no encoding is called \"" + CleanUtf8(encoding.substr(0, 40)).text +
+                          "\"; \"iconv -l\" lists the names",
+                      "encoding"};
+  }
+  if (decoded.is_assumed) {
+    AddNote("read as " + decoded.encoding + ", which was assumed", decoded);
+  }
+  if (decoded.encoding == "UTF-8") {
+    decoded.text = std::move(bytes);
+  } else {
+    ConvertedText converted = ConvertToUtf8(bytes, decoded.encoding);
+    decoded.text = std::move(converted.text);
+    if (converted.num_replaced > 0) {
+      AddNote(Counted(converted.num_replaced, "place") + " that " +
+                  (converted.num_replaced == 1 ? "is" : "are") + " no " + decoded.encoding +
+                  " became U+FFFD",
+              decoded);
+    }
+  }
+  CleanControls(decoded);
+  return decoded;
+}
+
+}  // namespace lectern::tools

@@ -1,0 +1,337 @@
+#include "tools/ingest/visual_order.h"
+
+#include <fribidi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "tools/ingest/letter_forms.h"
+
+namespace lectern::tools {
+namespace {
+
+using Characters = std::vector<uint32_t>;
+
+// Words of a line touch where the gap between them is below this share of their height. Spaces
+// between words are at least 0.2 of it in all fonts tried.
+constexpr double kTouching = 0.1;
+constexpr size_t kNeighbours = 8;  // words on each side in which a mark's letter is looked for
+constexpr size_t kMaxLine = size_t{1} << 16;  // characters; longer lines stay as they are seen
+constexpr uint32_t kLam = 0x644, kAlef = 0x627, kHeh = 0x647;
+
+FriBidiCharType TypeOf(uint32_t character) { return fribidi_get_bidi_type(character); }
+bool IsRightToLeftLetter(uint32_t character) {
+  const FriBidiCharType type = TypeOf(character);
+  return type == FRIBIDI_TYPE_RTL || type == FRIBIDI_TYPE_AL;
+}
+bool IsMark(uint32_t character) { return TypeOf(character) == FRIBIDI_TYPE_NSM; }
+// Alef, and alef with madda or hamza above or below.
+bool IsAlef(uint32_t character) {
+  return character == kAlef || character == 0x622 || character == 0x623 || character == 0x625;
+}
+bool IsSpace(uint32_t character) { return TypeOf(character) == FRIBIDI_TYPE_WS; }
+
+bool HasLetterFromRight(const Characters& characters) {
+  return std::any_of(characters.begin(), characters.end(), IsRightToLeftLetter);
+}
+
+size_t NumLettersFromRight(const Characters& characters) {
+  return static_cast<size_t>(
+      std::count_if(characters.begin(), characters.end(), IsRightToLeftLetter));
+}
+
+// Whether a line's letters were drawn one by one: most words with right-to-left letters hold one
+// letter. Its marks, and the letters of a ligature, are then in logical order already.
+bool IsDrawnByLetter(const std::vector<Characters>& words) {
+  size_t num_single = 0, num_several = 0;
+  for (const Characters& word : words) {
+    const size_t num_letters = NumLettersFromRight(word);
+    if (num_letters == 1) ++num_single;
+    if (num_letters > 1) ++num_several;
+  }
+  return num_single >= 4 && num_single > 2 * num_several;
+}
+
+bool IsMarksAlone(const Characters& word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), IsMark);
+}
+
+// Puts `marks`, whose centre is `x`, to the letter that they stand on in `host`: in visual order
+// before it, so that they follow it once the line is turned around. Its letters are taken to be of
+// one width.
+void Attach(const Characters& marks, double x, const PdfBox& box, Characters& host) {
+  const auto num_letters = static_cast<double>(
+      std::count_if(host.begin(), host.end(), [](uint32_t c) { return !IsMark(c); }));
+  const double share = box.Width() > 0 ? (x - box.x_min) / box.Width() : 0;
+  auto letters_before = static_cast<int64_t>(std::clamp(share, 0.0, 0.999) * num_letters);
+  auto at = host.begin();
+  while (at != host.end() && (IsMark(*at) || letters_before-- > 0)) ++at;
+  host.insert(at, marks.begin(), marks.end());
+}
+
+// The word that the marks of word `index` stand on: one that begins where they end (marks come
+// first when a line is drawn from the left), else one that they stand in the middle of.
+// words.size(): none.
+size_t HostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& parts,
+              size_t index) {
+  const PdfBox& marks = words[index].box;
+  const double near = kTouching * std::max(marks.Height(), 1.0);
+  size_t beginning = words.size(), around = words.size();
+  double nearest = near;
+  const size_t begin = index < kNeighbours ? 0 : index - kNeighbours;
+  for (size_t i = begin; i < std::min(words.size(), index + kNeighbours); ++i) {
+    if (parts[i].empty() || IsMarksAlone(parts[i])) continue;
+    const PdfBox& box = words[i].box;
+    if (std::abs(box.x_min - marks.x_max) < nearest) {
+      nearest = std::abs(box.x_min - marks.x_max);
+      beginning = i;
+    }
+    if (box.x_min <= marks.x_max && marks.x_max <= box.x_max) around = i;
+  }
+  return beginning < words.size() ? beginning : around;
+}
+
+// Moves words that are marks alone (vowel points that pdftotext took for words) into the words that
+// they stand on, and empties them.
+void AttachMarks(const std::vector<PdfWord>& words, std::vector<Characters>& parts) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!IsMarksAlone(parts[i])) continue;
+    const size_t host = HostOf(words, parts, i);
+    if (host == words.size()) continue;
+    Attach(parts[i], (words[i].box.x_min + words[i].box.x_max) / 2, words[host].box, parts[host]);
+    parts[i].clear();
+  }
+}
+
+// Puts the characters of one glyph, which are in logical order, into visual order.
+void TurnGlyph(Characters& glyph) {
+  const auto letter = std::find_if(glyph.begin(), glyph.end(), IsRightToLeftLetter);
+  if (letter == glyph.end()) return;
+  if (NumLettersFromRight(glyph) == 1) {
+    std::stable_partition(glyph.begin(), glyph.end(), IsMark);
+    std::reverse(glyph.begin(), std::find_if(glyph.begin(), glyph.end(), IsRightToLeftLetter));
+  } else if (*letter == kLam) {  // lam-alef, or the end of the name of God
+    std::reverse(glyph.begin(), glyph.end());
+  }
+}
+
+// The space between two words. A glyph of several characters has the width of one of them, because
+// pdftotext divides it.
+double GapBetween(const PdfWord& left, const PdfWord& right, bool is_drawn_by_letter) {
+  double end = left.box.x_max;
+  if (is_drawn_by_letter) {
+    const Characters glyph = CodePoints(left.text);
+    const auto num_marks = std::count_if(glyph.begin(), glyph.end(), IsMark);
+    if (NumLettersFromRight(glyph) == 1) end += left.box.Width() * static_cast<double>(num_marks);
+  }
+  return right.box.x_min - end;
+}
+
+// The characters of a line from left to right.
+Characters VisualLine(const std::vector<PdfWord>& words) {
+  std::vector<Characters> parts;
+  parts.reserve(words.size());
+  for (const PdfWord& word : words) parts.push_back(CodePoints(word.text));
+  AttachMarks(words, parts);
+  const bool has_letter_from_right = std::any_of(parts.begin(), parts.end(), HasLetterFromRight);
+  const bool is_drawn_by_letter = has_letter_from_right && IsDrawnByLetter(parts);
+  Characters line;
+  size_t last = words.size();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Characters& part = parts[i];
+    if (part.empty()) continue;
+    if (is_drawn_by_letter) TurnGlyph(part);
+    if (last != words.size()) {
+      const double gap = GapBetween(words[last], words[i], is_drawn_by_letter);
+      const double height = std::max(words[last].box.Height(), words[i].box.Height());
+      if (!has_letter_from_right || gap >= kTouching * height) line.push_back(' ');
+    }
+    last = i;
+    line.insert(line.end(), part.begin(), part.end());
+  }
+  return line;
+}
+
+// Takes a number for part of the Latin phrase that it follows: "10" of "Windows 10". The line is
+// reversed, so the phrase stands behind the number. The bidirectional algorithm does the same in
+// lines from left to right (its rule W7).
+void JoinNumbersToPhrases(const Characters& line, std::vector<FriBidiCharType>& types) {
+  for (size_t i = 0; i < line.size();) {
+    if (types[i] != FRIBIDI_TYPE_EN) {
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    const auto is_number = [&](size_t at) {
+      return types[at] == FRIBIDI_TYPE_EN || types[at] == FRIBIDI_TYPE_CS ||
+             types[at] == FRIBIDI_TYPE_ES || types[at] == FRIBIDI_TYPE_ET;
+    };
+    while (end < line.size() && is_number(end)) ++end;
+    size_t next = end;
+    while (next < line.size() && types[next] == FRIBIDI_TYPE_WS) ++next;
+    if (next < line.size() && types[next] == FRIBIDI_TYPE_LTR) {
+      std::fill(types.begin() + static_cast<ptrdiff_t>(i),
+                types.begin() + static_cast<ptrdiff_t>(next), FRIBIDI_TYPE_LTR);
+    }
+    i = end;
+  }
+}
+
+// Reverses each run of `line` whose level is at least `level`.
+void ReverseRuns(Characters& line, const std::vector<FriBidiLevel>& levels, FriBidiLevel level) {
+  for (size_t i = 0; i < line.size();) {
+    size_t end = i;
+    while (end < line.size() && levels[end] >= level) ++end;
+    std::reverse(line.begin() + static_cast<ptrdiff_t>(i),
+                 line.begin() + static_cast<ptrdiff_t>(end));
+    i = std::max(end, i + 1);
+  }
+}
+
+// Turns a line around. A paragraph from right to left is read backwards, and what runs from left to
+// right in it (numbers, Latin words) is turned back. In a paragraph from left to right the runs of
+// right-to-left letters are turned around.
+void TurnAround(Characters& line, bool is_right_to_left) {
+  if (is_right_to_left) std::reverse(line.begin(), line.end());
+  const auto size = static_cast<FriBidiStrIndex>(line.size());
+  std::vector<FriBidiCharType> types(line.size());
+  std::vector<FriBidiBracketType> brackets(line.size());
+  std::vector<FriBidiLevel> levels(line.size());
+  fribidi_get_bidi_types(line.data(), size, types.data());
+  // Marks of a reversed line stand before their letters: as letters they stay beside them.
+  std::replace(types.begin(), types.end(), FriBidiCharType{FRIBIDI_TYPE_NSM},
+               FriBidiCharType{FRIBIDI_TYPE_RTL});
+  if (is_right_to_left) JoinNumbersToPhrases(line, types);
+  fribidi_get_bracket_types(line.data(), size, types.data(), brackets.data());
+  FriBidiParType base = is_right_to_left ? FRIBIDI_PAR_RTL : FRIBIDI_PAR_LTR;
+  if (fribidi_get_par_embedding_levels_ex(types.data(), brackets.data(), size, &base,
+                                          levels.data()) == 0) {
+    return;
+  }
+  const FriBidiLevel highest = *std::max_element(levels.begin(), levels.end());
+  for (FriBidiLevel level = highest; level >= (is_right_to_left ? 2 : 1); --level) {
+    ReverseRuns(line, levels, level);
+  }
+}
+
+// How many brackets of `line` close one that was opened in it, if each is mirrored or is not.
+size_t NumPairs(const Characters& line, bool is_mirrored) {
+  size_t num_pairs = 0;
+  Characters open;
+  for (uint32_t character : line) {
+    FriBidiChar other = 0;
+    if (!fribidi_get_mirror_char(character, &other)) continue;
+    const bool opens = (fribidi_get_bracket(character) & FRIBIDI_BRACKET_OPEN_MASK) != 0;
+    if (fribidi_get_bracket(character) == FRIBIDI_NO_BRACKET) continue;
+    if (opens != is_mirrored) {
+      open.push_back(other);
+    } else if (!open.empty() && open.back() == character) {
+      open.pop_back();
+      ++num_pairs;
+    }
+  }
+  return num_pairs;
+}
+
+// Mirrors the brackets of a line from right to left where that makes pairs of them: some programs
+// write the bracket that is seen, some the one that was typed. Without pairs they are taken as
+// seen: a bracket that touches a word on its inner side.
+void MirrorBrackets(Characters& line) {
+  const size_t as_is = NumPairs(line, false), mirrored = NumPairs(line, true);
+  if (mirrored < as_is) return;
+  if (mirrored == as_is) {
+    // A lone bracket: one that is typed before a word opens.
+    const auto opens = [](uint32_t c) {
+      return (fribidi_get_bracket(c) & FRIBIDI_BRACKET_OPEN_MASK) != 0;
+    };
+    size_t num_wrong = 0, num_right = 0;
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (fribidi_get_bracket(line[i]) == FRIBIDI_NO_BRACKET) continue;
+      const bool is_before_word =
+          (i == 0 || IsSpace(line[i - 1])) && i + 1 < line.size() && !IsSpace(line[i + 1]);
+      const bool is_behind_word =
+          i > 0 && !IsSpace(line[i - 1]) && (i + 1 == line.size() || IsSpace(line[i + 1]));
+      if (is_before_word) ++(opens(line[i]) ? num_right : num_wrong);
+      if (is_behind_word) ++(opens(line[i]) ? num_wrong : num_right);
+    }
+    if (num_wrong <= num_right) return;
+  }
+  for (uint32_t& character : line) {
+    FriBidiChar other = 0;
+    if (fribidi_get_bracket(character) != FRIBIDI_NO_BRACKET &&
+        fribidi_get_mirror_char(character, &other)) {
+      character = other;
+    }
+  }
+}
+
+// Puts marks behind the letter that they stand on: a line that was turned around has them as they
+// were drawn, most often before it.
+void OrderMarks(Characters& line) {
+  for (size_t i = 0; i + 1 < line.size(); ++i) {
+    const bool begins_word = i == 0 || !(IsRightToLeftLetter(line[i - 1]) || IsMark(line[i - 1]));
+    if (!IsMark(line[i]) || !begins_word) continue;
+    size_t letter = i;
+    while (letter < line.size() && IsMark(line[letter])) ++letter;
+    if (letter == line.size() || !IsRightToLeftLetter(line[letter])) continue;
+    std::rotate(line.begin() + static_cast<ptrdiff_t>(i),
+                line.begin() + static_cast<ptrdiff_t>(letter),
+                line.begin() + static_cast<ptrdiff_t>(letter) + 1);
+    i = letter;
+  }
+}
+
+// Mends lam-alef and the name of God where a ligature's letters came in the wrong order and the
+// result cannot be Arabic: two alefs before a lam, or a word of alef and lam alone.
+void MendLigatures(Characters& line) {
+  const auto is_letter = [&](size_t at) {
+    return at < line.size() && IsRightToLeftLetter(line[at]);
+  };
+  for (size_t i = 0; i + 1 < line.size(); ++i) {
+    const bool begins_word = i == 0 || !is_letter(i - 1);
+    if (begins_word && i + 1 < line.size() && IsAlef(line[i]) && line[i + 1] == kLam &&
+        !is_letter(i + 2)) {
+      std::swap(line[i], line[i + 1]);
+    } else if (i + 2 < line.size() && IsAlef(line[i]) && IsAlef(line[i + 1]) &&
+               line[i + 2] == kLam) {
+      std::swap(line[i + 1], line[i + 2]);
+    } else if (i + 3 < line.size() && line[i] == kAlef && line[i + 1] == kHeh &&
+               line[i + 2] == kLam && line[i + 3] == kLam && !is_letter(i + 4)) {
+      std::rotate(line.begin() + static_cast<ptrdiff_t>(i) + 1,
+                  line.begin() + static_cast<ptrdiff_t>(i) + 2,
+                  line.begin() + static_cast<ptrdiff_t>(i) + 4);
+    }
+  }
+}
+
+}  // namespace
+
+void CountLetters(std::string_view text, LetterCounts& counts) {
+  for (const uint32_t character : CodePoints(text)) {
+    if (IsRightToLeftLetter(character)) ++counts.right_to_left;
+    if (TypeOf(character) == FRIBIDI_TYPE_LTR) ++counts.left_to_right;
+  }
+}
+
+bool Touch(const PdfWord& left, const PdfWord& right) {
+  const double height = std::max(left.box.Height(), right.box.Height());
+  return right.box.x_min - left.box.x_max < kTouching * height;
+}
+
+std::string LogicalText(const std::vector<PdfWord>& words, bool is_right_to_left) {
+  Characters line = VisualLine(words);
+  if (line.size() <= kMaxLine && HasLetterFromRight(line)) {
+    TurnAround(line, is_right_to_left);
+    OrderMarks(line);
+    if (is_right_to_left) MirrorBrackets(line);
+    MendLigatures(line);
+  }
+  std::string text = PlainLetters(line);
+  text.erase(0, std::min(text.find_first_not_of(' '), text.size()));
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+}  // namespace lectern::tools
