@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <new>
@@ -29,56 +27,25 @@
 #include "engine/model/model_source.h"
 #include "engine/model/ollama.h"
 #include "engine/model/template/chat_template.h"
+#include "engine/requests/absolute_path.h"
+#include "engine/requests/cancellable_mutex.h"
 #include "engine/requests/options.h"
 
 namespace lectern {
 namespace {
-
-// The path in a form that means the same from any working directory; empty stays empty.
-std::string Absolute(const std::string& path) {
-  if (path.empty()) return path;
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  if (error) return path;
-  std::string text = absolute.lexically_normal().string();
-  while (text.size() > 1 && text.back() == '/') text.pop_back();
-  return text;
-}
-
-// A mutex that may be held for long: a call that waits for it can be cancelled.
-class CancellableMutex {
- public:
-  // False: `cancel`, which may be nullptr, is set; then it is not locked.
-  bool Lock(const CancelFlag* cancel) {
-    std::unique_lock lock(mutex_);
-    while (is_locked_ && !IsSet(cancel)) unlocked_.wait_for(lock, std::chrono::milliseconds(50));
-    if (IsSet(cancel)) return false;
-    return is_locked_ = true;
-  }
-  void unlock() {  // named for std::unique_lock
-    const std::lock_guard lock(mutex_);
-    is_locked_ = false;
-    unlocked_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable unlocked_;
-  bool is_locked_ = false;
-};
 
 class LocalEngine : public Engine {
  public:
   LocalEngine(const EngineOptions& options, const Backend& backend, DeviceChoice device,
               std::optional<ChatSource> chat_template)
       : env_(Env::Default()),
-        store_(Absolute(options.store)),
-        given_({.path = Absolute(options.model),
+        store_(AbsolutePath(options.store)),
+        given_({.path = AbsolutePath(options.model),
                 .text = options.model,
-                .ollama_models = Absolute(options.ollama_models),
+                .ollama_models = AbsolutePath(options.ollama_models),
                 .weights = ParseWeightsName(options.weights),
                 .chat_template = std::move(chat_template),
-                .adapter = Absolute(options.adapter),
+                .adapter = AbsolutePath(options.adapter),
                 .rehash = options.rehash_model}),
         backend_(backend),
         quota_bytes_(options.quota_bytes),
@@ -120,7 +87,7 @@ class LocalEngine : public Engine {
     if (path.empty()) {
       return Status(Code::kInvalidArgument, "no file given: path is empty").WithParam("path");
     }
-    const std::string absolute = Absolute(path);
+    const std::string absolute = AbsolutePath(path);
     LECTERN_ASSIGN(TextFile file, ReadTextFile(env_, absolute));
     IndexOptions of_file = options;
     of_file.source = std::move(file.source);
@@ -274,7 +241,7 @@ class LocalEngine : public Engine {
 
   Status Export(std::string_view name, const std::string& path) override {
     LECTERN_ASSIGN(const DocumentRow row, Find(name));
-    return ExportDocument(env_, store_, row, Absolute(path));
+    return ExportDocument(env_, store_, row, AbsolutePath(path));
   }
 
   Result<Imported> Import(const std::string& path, const std::string& name) override {
@@ -282,7 +249,7 @@ class LocalEngine : public Engine {
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
     LECTERN_ASSIGN(const auto catalog,
                    Catalog::Open(env_, CatalogPath(store_), Catalog::Mode::kReadWrite));
-    const std::string file = Absolute(path);
+    const std::string file = AbsolutePath(path);
     const auto name_it = [&](const DocumentRow& row) -> Result<ImportNames> {
       LECTERN_ASSIGN(const auto there, catalog->FindReady(row.id));
       if (name.empty() && there && !there->names.empty()) return ImportNames{{}, there->name, ""};
@@ -425,20 +392,8 @@ class LocalEngine : public Engine {
     return ModelFor(found, {document.weights(), chat_source, document.adapter()}, cancel);
   }
 
-  // The path of the model that was given: a path, or, if nothing is there, one that Ollama knows by
-  // this name. Empty: none was given.
   Result<std::string> ModelPath() {
-    if (given_.path.empty() || !IsOllamaName(given_.text)) return given_.path;
-    LECTERN_ASSIGN(const bool is_path, env_.Exists(given_.path));
-    if (is_path) return given_.path;
-    if (given_.ollama_models.empty()) {
-      return Status(Code::kNotFound, "there is no folder or file " + given_.path + "; if \"" +
-                                         given_.text +
-                                         "\" is a name of Ollama's, set ollama_models to Ollama's "
-                                         "folder of models, in which it is looked up")
-          .WithParam("model");
-    }
-    return FindOllamaModel(env_, given_.ollama_models, given_.text);
+    return FindGivenModel(env_, given_.path, given_.text, given_.ollama_models);
   }
 
   // Whether some matrices of the model will be packed instead of used as stored; false if loading

@@ -97,8 +97,9 @@ if [ ! -e build-checked/engine/liblectern_cuda.so.1 ]; then
 fi
 # The emulated CUDA kernels, a quarter of the time of both sanitizers, are tests/full.sh's: its parts
 # sanitize-all and races.
-suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all model_test ingest_test' \
-  --tests-regex '^(kernels|kernels_thread_pool|model|ingest)_test|^store_|_fuzz_replay$'
+suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all model_test ingest_test
+  pdf_layout_test text_encoding_test' \
+  --tests-regex '^(kernels|kernels_thread_pool|model|ingest|pdf_layout|text_encoding)_test|^store_|_fuzz_replay$'
 suite tsan 'kernels_thread_pool_test sessions_test' \
   --tests-regex '^(kernels_thread_pool|sessions)_test$'
 

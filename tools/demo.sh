@@ -54,6 +54,6 @@ echo
 echo "built in $build_seconds s, indexed and asked twice in $((SECONDS - start)) s"
 
 echo
-echo "The same with a file of yours, as text, HTML or PDF:"
+echo "The same with a file of yours, as text, HTML, PDF, office file or book:"
 printf '    %s\n' "${index[0]} FILE" "${ask[0]} --document FILE \"…\"" \
   "${ask[0]} --exact --document FILE \"…\""

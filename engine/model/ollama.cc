@@ -120,4 +120,18 @@ Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::st
       .WithParam("model");
 }
 
+Result<std::string> FindGivenModel(Env& env, const std::string& path, const std::string& text,
+                                   const std::string& models) {
+  if (path.empty() || !IsOllamaName(text)) return path;
+  LECTERN_ASSIGN(const bool is_path, env.Exists(path));
+  if (is_path) return path;
+  if (models.empty()) {
+    return Status(Code::kNotFound, "there is no folder or file " + path + "; if \"" + text +
+                                       "\" is a name of Ollama's, set ollama_models to Ollama's "
+                                       "folder of models, in which it is looked up")
+        .WithParam("model");
+  }
+  return FindOllamaModel(env, models, text);
+}
+
 }  // namespace lectern

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::fwrite(ingested->text.data(), 1, ingested->text.size(), stdout);
-  if (const std::string note = PagesNote(*ingested); !note.empty()) {
+  if (const std::string note = IngestNote(*ingested, "--encoding"); !note.empty()) {
     std::fprintf(stderr, "%s\n", note.c_str());
   }
   return 0;

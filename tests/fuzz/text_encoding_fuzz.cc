@@ -26,7 +26,8 @@ static std::vector<iconv_t> OpenConverters() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lectern::tools;
-  static const std::vector<iconv_t> converters = OpenConverters();
+  static const auto* const converters = new std::vector<iconv_t>(OpenConverters());
+  if (converters->empty()) std::abort();
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   const auto kind = KindOfBinary(bytes);
   if (kind && (kind->name.empty() || kind->way_out.empty())) std::abort();

@@ -1,0 +1,26 @@
+// Makes paths that callers give independent of the working directory.
+#ifndef LECTERN_ENGINE_REQUESTS_ABSOLUTE_PATH_H_
+#define LECTERN_ENGINE_REQUESTS_ABSOLUTE_PATH_H_
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace lectern {
+
+// Returns the path in a form that means the same from any working directory, without "." and "..",
+// and without a slash at its end. Follows no link. Empty stays empty, and where the working directory
+// cannot be had, a path stays as it is. Any thread.
+inline std::string AbsolutePath(const std::string& path) {
+  if (path.empty()) return path;
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (error) return path;
+  std::string text = absolute.lexically_normal().string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_REQUESTS_ABSOLUTE_PATH_H_
