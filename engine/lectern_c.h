@@ -76,7 +76,7 @@ enum lectern_codes {
   LECTERN_MALFORMED_MODEL = 20,
   LECTERN_UNSAFE_FORMAT = 21,  /* pickle files are never opened */
   LECTERN_LIMIT_EXCEEDED = 22, /* a count or size is beyond what is accepted */
-  LECTERN_NOT_READY = 23,      /* the document is still being indexed */
+  LECTERN_NOT_READY = 23,      /* not indexed to the end: the message says if to wait */
   LECTERN_INVALID_HANDLE = 24, /* NULL, freed, or of another kind */
   LECTERN_INTERNAL = 25        /* a bug in Lectern */
 };
@@ -621,7 +621,8 @@ enum lectern_offset_units {
 
 /* `document`: an id; a name; the end of a source's path that includes a folder and fits one
  * document ("b/x.txt" of "/a/b/x.txt"); or empty: the only one (LECTERN_AMBIGUOUS lists them). One
- * that is being indexed is LECTERN_NOT_READY, whose message says what to wait for. The first
+ * that is not indexed to the end is LECTERN_NOT_READY, whose message says whether to wait or to index
+ * again. The first
  * session of a model takes as long as opening it, and, if it is new to the store, hashing it. A
  * document stays open, with its verified parts in memory and on its GPU, while one of its sessions
  * lives: if each question has a session of its own, keep another one that is never asked. Opening

@@ -41,7 +41,7 @@ enum class Code : int32_t {
   kMalformedModel = 20,      // model, config or tokenizer file breaks the rules of its format
   kUnsafeFormat = 21,        // pickle files are never opened
   kLimitExceeded = 22,       // a count or size is beyond what we accept
-  kNotReady = 23,            // the document is still being indexed
+  kNotReady = 23,            // the document is not indexed to the end: the run goes on, or ended
   kInvalidHandle = 24,       // C API: a freed or foreign handle
   kInternal = 25,            // a bug of ours
 };
