@@ -621,14 +621,13 @@ enum lectern_offset_units {
 
 /* `document`: an id; a name; the end of a source's path that includes a folder and fits one
  * document ("b/x.txt" of "/a/b/x.txt"); or empty: the only one (LECTERN_AMBIGUOUS lists them). One
- * that is not indexed to the end is LECTERN_NOT_READY, whose message says whether to wait or to index
- * again. The first
- * session of a model takes as long as opening it, and, if it is new to the store, hashing it. A
- * document stays open, with its verified parts in memory and on its GPU, while one of its sessions
- * lives: if each question has a session of its own, keep another one that is never asked. Opening
- * may keep the model's digest and quantised weights in the store. LECTERN_NOT_FOUND,
- * LECTERN_MODEL_MISMATCH (the message names both sides), LECTERN_MISSING_FILE, LECTERN_TRUNCATED,
- * LECTERN_CHECKSUM_MISMATCH, LECTERN_UNSUPPORTED_VERSION, LECTERN_CANCELLED
+ * that is not indexed to the end is LECTERN_NOT_READY, whose message says whether to wait or to
+ * index again. The first session of a model takes as long as opening it, and, if it is new to the
+ * store, hashing it. A document stays open, with its verified parts in memory and on its GPU,
+ * while one of its sessions lives: if each question has a session of its own, keep another one
+ * that is never asked. Opening may keep the model's digest and quantised weights in the store.
+ * LECTERN_NOT_FOUND, LECTERN_MODEL_MISMATCH (the message names both sides), LECTERN_MISSING_FILE,
+ * LECTERN_TRUNCATED, LECTERN_CHECKSUM_MISMATCH, LECTERN_UNSUPPORTED_VERSION, LECTERN_CANCELLED
  * (lectern_engine_cancel), and codes of the model as lectern_engine_index. */
 LECTERN_API lectern_code lectern_session_open(lectern_engine* engine, const char* document,
                                               size_t document_len, lectern_session** session,
