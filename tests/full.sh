@@ -18,6 +18,10 @@
 #                 teacher-forced answers, automatic budgets and perplexity; hours (after
 #                 tests/real.sh models, which fetches the models; DOCUMENTS: a folder with NAME.txt and
 #                 questions in NAME.jsonl)
+#   files         the text of 99 real files (Debian packages) and over 100 made ones, of 20 kinds: words,
+#                 order, rows of tables, seconds and memory beside sources and other programs, and
+#                 whether a question finds the same passage in PDF, DOCX, HTML and text; the tables of
+#                 tools/ingest/RESULTS.md (fetches packages, also pandoc, LibreOffice and PyMuPDF)
 #   policies      all pairs of budget policies, as above: 300 questions on 20 documents of 8K tokens,
 #                 the three best on five of 32K
 #   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
@@ -213,6 +217,14 @@ evaluate-real() {
   build release lectern-evaluate
   tools/evaluate/real.sh build-release/evaluate-real "$models/SmolLM2-135M-Instruct.Q4_1.gguf" \
     "$models/gemma-3-270m-q4_k_m.gguf" "${DOCUMENTS:-}"
+}
+
+files() {
+  install_packages apt dpkg-dev groff libreoffice-calc libreoffice-impress libreoffice-writer pandoc \
+    python3-pip time
+  build release ingested_text lectern-extract index-document ask-document
+  "${PYTHON:-python3}" tests/evaluation/files_corpus.py build-release build-release/files \
+    --results tools/ingest/RESULTS.md
 }
 
 policies() {
@@ -461,7 +473,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
+    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

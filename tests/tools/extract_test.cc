@@ -100,6 +100,25 @@ TEST(ExtractTest, ABookWithoutItsContents) {
   EXPECT_TRUE(read.text.substr(read.pages[1].text_begin).starts_with("# Introduction"));
 }
 
+// Debian's live-manual.epub lists each chapter once more for each of its sections.
+TEST(ExtractTest, ABookThatListsAChapterTwice) {
+  const Extracted read = Read(
+      "epub",
+      WriteZip(
+          {{"META-INF/container.xml",
+            "<container><rootfiles><rootfile full-path='b.opf'/></rootfiles></container>"},
+           {"b.opf",
+            "<package><manifest>"
+            "<item id='1' href='a.xhtml' media-type='application/xhtml+xml'/>"
+            "<item id='2' href='a.xhtml#s1' media-type='application/xhtml+xml'/>"
+            "<item id='3' href='b.xhtml' media-type='application/xhtml+xml'/></manifest>"
+            "<spine><itemref idref='1'/><itemref idref='2'/><itemref idref='3'/></spine></package>"},
+           {"a.xhtml", "<html><body><p>First.</p><p id='s1'>Second.</p></body></html>"},
+           {"b.xhtml", "<html><body><p>Third.</p></body></html>"}}));
+  EXPECT_EQ(read.text, "First.\n\nSecond.\n\nThird.\n");
+  EXPECT_EQ(read.num_pages, 2u);
+}
+
 TEST(ExtractTest, SheetsWithTheirHeaders) {
   for (const char* const name : {"stock.xlsx", "stock.ods"}) {
     const std::string file = name;

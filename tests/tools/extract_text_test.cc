@@ -179,11 +179,16 @@ Number the lines
 .It Fl o Ar out
 Write to
 .Ar out .
+.It Fl L Xo
+.Oo Ar host Oc :
+.Ar port
+.Xc
+Forward.
 .El
 )"),
             "# CAT(1)\n\n## NAME\n\ncat - concatenate files\n\n## SYNOPSIS\n\n"
             "cat [-bu] [file ...]\n\n## DESCRIPTION\n\nThe cat utility reads (see ls(1)).\n\n"
-            "- -b: Number the lines\n- -o out: Write to out.\n");
+            "- -b: Number the lines\n- -o out: Write to out.\n- -L [host]: port: Forward.\n");
 }
 
 TEST(ManPageTest, TablesAndReferencesToOtherPages) {
@@ -214,6 +219,14 @@ TEST(RtfTest, TextAndTables) {
   EXPECT_NE(read->text.find("\nAlpha pump | 120 EUR | 17\nBeta valve | 45 EUR | 230\n"),
             std::string::npos);
   EXPECT_NE(read->text.find("Déjà vu — “quoted”.\n"), std::string::npos);
+}
+
+TEST(RtfTest, TheTextOfLinks) {
+  auto text = ReadRtf(
+      "{\\rtf1\\ansi See {\\field{\\*\\fldinst{HYPERLINK \"http://a.b/\\{c\"}}{\\fldrslt the manual}} for "
+      "all.\\par {\\field{\\*\\fldinst{HYPERLINK", {});
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_TRUE(text->starts_with("See the manual for all.\n")) << *text;
 }
 
 TEST(RtfTest, ErrorsSayTheWayOut) {
@@ -254,7 +267,9 @@ TEST(PackageFormatTest, ContentTellsTheFormat) {
     EXPECT_EQ(ZipFormat(whole.substr(0, size)), "") << size;
   EXPECT_EQ(DetectFormat("a,b\n", "table.CSV"), Format::kCsv);
   EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "ls.1.gz"), Format::kManPage);
+  EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "netmap.4freebsd.gz"), Format::kManPage);
   EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "data.tar.gz"), Format::kText);
+  EXPECT_EQ(DetectFormat("\x1F\x8B\x08", "backup.2024.gz"), Format::kText);
   EXPECT_EQ(ParseFormat("ods"), Format::kOds);
 }
 

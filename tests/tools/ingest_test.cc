@@ -451,6 +451,15 @@ TEST(HtmlTest, CellsOfLayoutsStandBelowEachOther) {
   EXPECT_EQ(Text("<table><tr><td><div>one</div><td><div>two</div></table>"), "one\ntwo\n");
   EXPECT_EQ(Text("<table><tr><td>one two three four</table>"), "one two three four\n");
   EXPECT_EQ(Text("<table><tr><td>a<br><td>b</table>"), "a\nb\n");
+  // Paragraphs of a few words are cells of data, as DocBook and unrtf write them.
+  EXPECT_EQ(Text("<table><tr><td><p>one</p><p>two</p></td><td><p>three</p></td></tr>"
+                 "<tr><td>four<p></td><td><div align=right>five<p></div></td></tr></table><p>six</p>",
+                 {.keeps_all = true}),
+            "one two | three\nfour | five\n\nsix\n");
+  const std::string prose(700, 'x');
+  EXPECT_EQ(Text("<table><tr><td><p>" + prose + "</p><td><p>b</p></table>", {.keeps_all = true})
+                .substr(700),
+            "\n\nb\n");
   EXPECT_EQ(Text("<li>one<li>two"), "- one\n- two\n");
 }
 

@@ -144,6 +144,7 @@ TEST(PdfLayoutTest, HyphensOfCompoundsStay) {
   EXPECT_EQ(Wrapped("Ann-", "Ford"), "Ann-Ford");
   EXPECT_EQ(Wrapped("USB-", "based"), "USB-based");
   EXPECT_EQ(Wrapped("mother-in-", "law"), "mother-in-law");
+  EXPECT_EQ(Wrapped("SmolLM2-135M-", "Instruct"), "SmolLM2-135M-Instruct");
   EXPECT_EQ(Wrapped("pre-", "and post-war"), "pre- and post-war");
   EXPECT_EQ(Wrapped("ridge-", "board", {"the ridge-board of a roof"}), "ridge-board");
   EXPECT_EQ(Wrapped("river-", "mouth", {"a river, a mouth, the river and its mouth"}),

@@ -205,7 +205,8 @@ struct Item {
   size_t parent, end;  // indexes of items; the first item's parent is itself
   bool in_article = false, in_link = false;
   bool is_boilerplate = false;  // navigation and the like, or inside of some
-  bool has_blocks = false;      // inside it
+  bool has_paragraph = false;   // inside it
+  bool has_layout = false;      // blocks that are no paragraphs, inside it
   bool has_heading = false;     // inside it, or is one: h1
   uint64_t shown = 0;           // bytes of text that are no spaces
   uint64_t prose = 0;           // of these neither boilerplate nor links
@@ -293,7 +294,12 @@ void Measure(std::vector<Item>& items) {
     Item& parent = items[items[i].parent];
     parent.shown += items[i].shown;
     parent.has_heading |= items[i].has_heading;
-    parent.has_blocks |= items[i].has_blocks || IsBlock(TagOf(items[i].node));
+    const GumboTag tag = TagOf(items[i].node);
+    const bool is_paragraph =
+        tag == GUMBO_TAG_P ||
+        (tag == GUMBO_TAG_DIV && !Attribute(items[i].node, "align").empty());  // unrtf's
+    parent.has_paragraph |= items[i].has_paragraph || is_paragraph;
+    parent.has_layout |= items[i].has_layout || (IsBlock(tag) && !is_paragraph);
   }
 }
 
@@ -475,6 +481,7 @@ class Renderer {
     }
     if (tag == GUMBO_TAG_LI) writer_.SetMarker(ListMarker());
     if (tag == GUMBO_TAG_TD || tag == GUMBO_TAG_TH) BeginCell(items_[i]);
+    if (IsDataCell(items_[i])) ++num_cells_;
     if (tag == GUMBO_TAG_PRE) ++num_pre_;
     if (tag == GUMBO_TAG_UL || tag == GUMBO_TAG_OL) ++num_lists_;
     open_.push_back({i});
@@ -482,6 +489,7 @@ class Renderer {
 
   void Close() {
     const GumboTag tag = TagOf(items_[open_.back().item].node);
+    if (IsDataCell(items_[open_.back().item])) --num_cells_;
     open_.pop_back();
     if (tag == GUMBO_TAG_BR && num_headings_ > 0) return;
     if (marks_headings_ && HeadingLevel(tag) > 0) {
@@ -495,8 +503,11 @@ class Renderer {
   }
 
   // Breaks before and after an element. Inside a list, paragraphs are lines: items stay together.
+  // Inside a cell of data they are words: a row stays one line.
   void BreakAround(GumboTag tag) {
-    if (IsBlock(tag)) writer_.Break(Paragraphs().Has(tag) && num_lists_ == 0 ? 2 : 1);
+    if (!IsBlock(tag)) return;
+    if (num_cells_ > 0) return writer_.Add(" ", false);
+    writer_.Break(Paragraphs().Has(tag) && num_lists_ == 0 ? 2 : 1);
   }
 
   // The marker of the next item, counted for an ol. Its start and value attributes are not read.
@@ -505,9 +516,17 @@ class Renderer {
     return std::to_string(++open_.back().count) + ". ";
   }
 
-  // Cells that hold blocks are a layout, the others stand side by side.
+  // Whether it is a cell that stands beside the others of its row. Cells that hold blocks are a
+  // layout, but for paragraphs of a few words, in which DocBook, Word and unrtf wrap all text.
+  static bool IsDataCell(const Item& item) {
+    constexpr uint64_t kMostBytes = 600;  // a choice: a longer one is prose
+    const GumboTag tag = TagOf(item.node);
+    if (tag != GUMBO_TAG_TD && tag != GUMBO_TAG_TH) return false;
+    return !item.has_layout && (!item.has_paragraph || item.shown <= kMostBytes);
+  }
+
   void BeginCell(const Item& item) {
-    if (item.has_blocks || open_.empty()) return writer_.Break(1);
+    if (!IsDataCell(item) || open_.empty()) return writer_.Break(1);
     if (open_.back().count++ > 0) writer_.SetMarker(" | ");
   }
 
@@ -515,7 +534,7 @@ class Renderer {
   std::vector<Open> open_;
   TextWriter writer_;
   const bool marks_headings_;
-  int num_pre_ = 0, num_lists_ = 0, num_headings_ = 0;
+  int num_pre_ = 0, num_lists_ = 0, num_headings_ = 0, num_cells_ = 0;
 };
 
 // Gumbo makes a body where the page has none; only a frameset takes its place.

@@ -154,8 +154,9 @@ HyphenEnd HyphenJudge::Decide(std::string_view line, std::string_view next) cons
   const std::string_view last =
       inner == std::string_view::npos ? parts.left : parts.left.substr(inner + 1);
   if (inner != std::string_view::npos && inner > 0) {
-    // "mother-in-" "law"; but "two-dimen-" "sional" divides its last part.
-    const bool is_part = last.size() <= 3 || IsCompound(InSmallLetters(last), right);
+    // "mother-in-" "law", "SmolLM2-135M-" "Instruct"; but "two-dimen-" "sional" divides its last part.
+    const bool is_part = last.size() <= 3 || IsAsciiUpper(parts.right.front()) ||
+                         IsCompound(InSmallLetters(last), right);
     return is_part ? HyphenEnd::kKeep : HyphenEnd::kDrop;
   }
   if (NumCharacters(last) == 1) return HyphenEnd::kKeep;

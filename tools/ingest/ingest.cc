@@ -71,14 +71,18 @@ bool BeginsAsHtml(std::string_view bytes) {
   return false;
 }
 
-// Whether a file is packed by gzip and named as a manual page is: "ls.1.gz", "perl.3pm.gz".
+// Whether a file is packed by gzip and named as a manual page is: "ls.1.gz", "perl.3pm.gz",
+// "netmap.4freebsd.gz"; "backup.2024.gz" is none.
 bool IsPackedManPage(std::string_view bytes, std::string_view file_name) {
   constexpr std::string_view kGzip("\x1F\x8B", 2), kEnding = ".gz";
   if (!bytes.starts_with(kGzip) || !file_name.ends_with(kEnding)) return false;
   file_name.remove_suffix(kEnding.size());
   const size_t dot = file_name.rfind('.');
-  return dot != std::string_view::npos && dot + 1 < file_name.size() &&
-         file_name.size() - dot <= 6 && file_name[dot + 1] >= '1' && file_name[dot + 1] <= '9';
+  if (dot == std::string_view::npos) return false;
+  const std::string_view section = file_name.substr(dot + 1);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !section.empty() && section.size() <= 10 && is_digit(section[0]) && section[0] != '0' &&
+         (section.size() == 1 || !is_digit(section[1]));
 }
 
 std::string_view NameOf(Format format) {

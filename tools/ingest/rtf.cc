@@ -1,5 +1,6 @@
 #include "tools/ingest/rtf.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -39,15 +40,52 @@ api::Error RtfError(const ChildEnd& end, const RtfOptions& options) {
           options.name + " is damaged: unrtf cannot read it; save it as .docx or .odt", "file"};
 }
 
-// With unrtf's line breaks, which end paragraphs, as paragraphs.
-std::string WithParagraphs(const std::string& html) {
-  constexpr std::string_view kBreak = "<br>";
+// Without the addresses of links, in place of whose text unrtf would print "hyperlink".
+std::string WithoutAddresses(std::string_view rtf) {
+  constexpr std::string_view kBegin = "{\\*\\fldinst";
+  constexpr size_t kMostBytes = 4096;  // of one; a longer one, or one without an end, stays
+  std::string kept;
+  while (true) {
+    const size_t begin = rtf.find(kBegin);
+    kept += rtf.substr(0, begin);
+    if (begin == std::string_view::npos) return kept;
+    size_t end = begin, depth = 0;
+    do {
+      if (rtf[end] == '\\') {
+        ++end;  // what follows is no brace of a group
+      } else if (rtf[end] == '{') {
+        ++depth;
+      } else if (rtf[end] == '}') {
+        --depth;
+      }
+      ++end;
+    } while (depth > 0 && end < rtf.size() && end - begin < kMostBytes);
+    const std::string_view field = rtf.substr(begin, end - begin);
+    const bool is_link = depth == 0 && field.find("HYPERLINK") != std::string_view::npos;
+    if (!is_link) kept += field;
+    rtf.remove_prefix(std::min(end, rtf.size()));
+  }
+}
+
+// With unrtf's line breaks, which end paragraphs, as paragraphs. A cell of several keeps the breaks
+// too, so that it is a layout for ReadHtml: unrtf puts all text between two tables into a cell.
+std::string WithParagraphs(std::string_view html) {
+  constexpr std::string_view kBreak = "<br>", kCell = "<td>", kCellEnd = "</td>";
+  constexpr size_t kMostCellBytes = 1 << 16;  // that are looked at
   std::string paragraphs;
+  size_t cell_end = 0;
+  bool is_layout = false;
   for (size_t at = 0; at < html.size();) {
     const size_t end = html.find(kBreak, at);
-    paragraphs += html.substr(at, end == std::string::npos ? end : end - at);
-    if (end == std::string::npos) break;
-    paragraphs += "<p>";
+    const std::string_view text = html.substr(at, end == std::string_view::npos ? end : end - at);
+    paragraphs += text;
+    if (end == std::string_view::npos) break;
+    if (const size_t cell = text.rfind(kCell); cell != std::string_view::npos) {
+      const std::string_view rest = html.substr(at + cell, kMostCellBytes);
+      cell_end = at + cell + std::min(rest.find(kCellEnd), rest.size());
+      is_layout = end < cell_end && html.find(kBreak, end + kBreak.size()) < cell_end;
+    }
+    paragraphs += end < cell_end && is_layout ? "<br><p>" : "<p>";
     at = end + kBreak.size();
   }
   return paragraphs;
@@ -58,7 +96,7 @@ std::string WithParagraphs(const std::string& html) {
 api::Result<std::string> ReadRtf(std::string_view rtf, const RtfOptions& options) {
   std::string html;
   const ChildEnd end = RunLimited(
-      {options.unrtf, "--html", "--nopict"}, rtf, {},
+      {options.unrtf, "--html", "--nopict"}, WithoutAddresses(rtf), {},
       [&html](std::string_view piece) { return html.append(piece), true; }, options.is_cancelled);
   if (const api::Error error = RtfError(end, options); error.code != LECTERN_OK) return error;
   return ReadHtml(WithParagraphs(html), {.name = options.name,

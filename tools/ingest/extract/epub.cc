@@ -1,6 +1,7 @@
 // Books (.epub): EPUB 2 and 3. Chapters are web pages, which html.h reads.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -92,10 +93,12 @@ api::Result<Extracted> ReadEpub(std::string_view bytes) {
   const auto items = ItemsOf(root.Child("manifest"), package_part);
   std::vector<std::string> chapters;  // empty ones too: they are counted
   uint64_t num_missing = 0;
+  std::set<std::string> read;  // parts: some books list a chapter once more for each of its sections
   for (const XmlNode node : root.Child("spine")) {
     if (node.name() != "itemref") continue;
-    std::string& chapter = chapters.emplace_back();
     const auto found = items.find(std::string(node.Attribute("idref")));
+    if (found != items.end() && !read.insert(found->second.part).second) continue;
+    std::string& chapter = chapters.emplace_back();
     if (found == items.end() || !found->second.is_page || found->second.is_contents) continue;
     const std::string* const page = parts->Find(found->second.part);
     num_missing += page == nullptr;

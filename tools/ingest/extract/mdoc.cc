@@ -137,8 +137,11 @@ class MdocReader {
     };
     if (name == "Dt") {
       writer_.Heading(1, argument(1) + (words.size() > 2 ? "(" + argument(2) + ")" : ""));
-    } else if (name == "Dd" || name == "Os" || name == "Xo" || name == "Xc" || name == "Sm" ||
-               name == "Bk" || name == "Ek" || name == "Rs" || name == "Bf" || name == "Ef") {
+    } else if (name == "Xc") {  // the end of a tag of several lines, which "It … Xo" begins
+      is_tag_ = false;
+      Inline(words, 1);
+    } else if (name == "Dd" || name == "Os" || name == "Xo" || name == "Sm" || name == "Bk" ||
+               name == "Ek" || name == "Rs" || name == "Bf" || name == "Ef") {
       return true;
     } else if (name == "Sh" || name == "Ss") {
       EndBlock();
@@ -192,7 +195,7 @@ class MdocReader {
       }
       is_tag_ = list.has_tags;
       Inline(words, 1);
-      is_tag_ = false;
+      is_tag_ = list.has_tags && has("Xo");
       no_space_ = false;
     }
   }
@@ -249,6 +252,8 @@ class MdocReader {
           AddWord("-");
           no_space_ = true;
         }
+      } else if (word == "Xo") {
+        is_flag = false;
       } else if (word == "Ns") {
         is_flag = false;
         no_space_ = true;
