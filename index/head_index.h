@@ -110,8 +110,8 @@ class HeadIndex {
     return fine_codes_ + (row - num_exact_) * fine_code_bytes_;
   }
   // Copies the K and V rows of some rows (ascending) side by side and verifies them; where there
-  // are clusters, of rows that lie in one. resizes both vectors. No rows: copies nothing. After an
-  // error they hold anything.
+  // are clusters, the rows lie in these. Resizes both vectors. No rows: copies nothing. After an
+  // error the vectors hold anything.
   Status GatherRows(std::span<const uint32_t> rows, std::vector<std::byte>& keys,
                     std::vector<std::byte>& values) const;
   // The same into memory of the caller's, which has room for them.

@@ -466,7 +466,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!options.head_budget.empty()) policies.heads = options.head_budget;
   LECTERN_RETURN_IF_ERROR(CheckPolicies(policies));
   Answer answer;
-  LECTERN_ASSIGN(const bool is_focused, WantsFocus(options));
+  LECTERN_ASSIGN(const bool is_focused, WantsFocus(options, budget));
   if (!is_focused) focus_.rows.reset();
   LECTERN_RETURN_IF_ERROR(PlanFor(*document_, budget, options.tail, plans_.pass).status());
   const bool is_first = said_.fed.ids.empty();

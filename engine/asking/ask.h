@@ -171,10 +171,10 @@ class DocumentSession : public Session {
                                                     std::span<const int32_t> ids,
                                                     const AskOptions& options, double& budget,
                                                     Answer& answer);
-  // Whether the question is read with a focus, as options.focus says. False also on a
-  // device where the document is short and read whole. kInvalidArgument where other options exclude
-  // it.
-  Result<bool> WantsFocus(const AskOptions& options) const;
+  // Whether the question is read with a focus, as options.focus says. `kv_budget`: the one that was
+  // chosen. False also where that is everything and the focus only comes first, and on a device
+  // where the document is short and read whole. kInvalidArgument where other options exclude it.
+  Result<bool> WantsFocus(const AskOptions& options, double kv_budget) const;
   // Sets focus_ for the question: by its words, and by the model's retrieval heads, if it has any;
   // then `ids` are read twice, first at `kv_budget` to see where these heads look. The conversation
   // has room for the ids, and stands where it stood. By words alone, a question without telling

@@ -19,7 +19,7 @@ void AddEnds(std::vector<bool>& tokens) {
 
 }  // namespace
 
-Result<bool> DocumentSession::WantsFocus(const AskOptions& options) const {
+Result<bool> DocumentSession::WantsFocus(const AskOptions& options, double kv_budget) const {
   const bool is_plain = (options.kv_budget == 0 || options.kv_budget == kAutoBudget) &&
                         options.rule == "default" && !options.max_missed;
   const bool is_implied = options.focus == "auto" && is_plain && model_->adapter() != nullptr &&
@@ -32,8 +32,8 @@ Result<bool> DocumentSession::WantsFocus(const AskOptions& options) const {
                       " exclude each other: what is not read is not estimated")
         .WithParam("focus");
   }
-  // The budget of a short document is all of it; beside that there is nothing to read first.
-  if (options.focus == "words" && !document_->has_clusters()) return false;
+  // Where the budget is all of the document, there is nothing to read first.
+  if (options.focus == "words" && document_->ReadsAll(kv_budget)) return false;
   // On a device a short document, which has no clusters, is read whole: its rows are few there.
   return is_wanted && document_->num_full_layers() > 0 &&
          (document_->has_clusters() || !placement_.document);

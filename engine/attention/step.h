@@ -30,7 +30,8 @@ struct AttentionSums {
   double document_mass = 0;
 };
 
-// The inputs of one forward pass. Everything is borrowed until Finish.
+// The inputs of one forward pass. Everything is borrowed until Finish; `sums` until CollectSums
+// after it, or until the next pass begins.
 struct StepPlan {
   size_t num_tokens = 1;   // tokens of the pass; R = num_tokens * query group
   uint32_t num_past = 0;   // tokens of the conversation before it

@@ -45,7 +45,8 @@ class DeviceStep final : public StepAttention {
   // StepPlan::cancel. Errors of Device::Check.
   Status Attend(uint32_t layer, Activations& a, size_t row) override;
   // Once the stream of the activations was waited for. Waits. Adds to document_mass of
-  // StepPlan::sums; after a question, or where masses are wanted, it does CollectSums too.
+  // StepPlan::sums; after a pass of several tokens, or where masses are wanted, it does CollectSums
+  // too, else that is the caller's to do before it reads them.
   Result<StepRead> Finish() override;
   void GiveUp() override { (void)stream_->stream().Wait(); }
   // Waits, and lets go of the document's layers, also after an error. Does nothing if no plan

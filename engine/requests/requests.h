@@ -383,8 +383,8 @@ struct KvReceipt {
   // Predicted at this budget; 0 where everything was read; nothing: it was not measured for the
   // document, or not with these policies and this rule.
   std::optional<double> divergence;
-  // "exact"; with a focus "words", or "words+heads" if the model's retrieval heads chose, too; else
-  // AskOptions::rule.
+  // "exact"; with a focus "words", or "words+heads" if the model's retrieval heads chose, too, with
+  // "+lookup" at its end where a lookup chose the rest; else AskOptions::rule.
   std::string rule;
   std::string layer_budget, head_budget;  // the policies; empty where everything was read
   bool fallback = false;                  // AskOptions::fallback made the answer exact

@@ -1,6 +1,7 @@
 // Classifies, counts and converts characters on UTF-8 with the results of Python's str, for the
-// Jinja interpreter. A byte that is not part of valid UTF-8 counts as a character by itself.
-// Classes come from utf8proc's Unicode tables; a few that it lacks are lists in jinja_unicode.cc.
+// Jinja interpreter; of characters that are newer than Python 3.11, as utf8proc's tables have them.
+// A byte that is not part of valid UTF-8 counts as a character by itself. Classes come from
+// utf8proc's Unicode tables; a few that it lacks are lists in jinja_unicode.cc.
 #ifndef LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_UNICODE_H_
 #define LECTERN_ENGINE_MODEL_TEMPLATE_JINJA_UNICODE_H_
 

@@ -120,6 +120,13 @@ TEST(FocusTest, HoldsWhateverThePlanAndTheKeptShareAre) {
   ASSERT_TRUE(answer.ok()) << answer.status().message();
   EXPECT_EQ(answer->kv.rule, "words");
   EXPECT_LT(answer->kv.read_fraction_prefill, 0.2);
+  // A budget of all rows that are kept leaves nothing to read first.
+  options = Focused(2);
+  options.focus = "words";
+  options.kv_budget = 0.5;
+  const auto all = indexed.Open()->Ask(kFact, options);
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  EXPECT_EQ(all->kv.rule, "exact");
 }
 
 TEST(FocusTest, ExcludesALimitOfMissedAttention) {
