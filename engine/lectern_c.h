@@ -702,8 +702,8 @@ LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, s
 /* *receipt: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_answer_receipt(const lectern_answer* answer,
                                                 lectern_receipt* receipt);
-/* The object that `ask-document --json` prints, its offsets in `unit`. Its "attention" has the 16
- * passages that the answer's attention went to most, which proves no support.
+/* The object that `ask-document --json` prints, its offsets in `unit`. Its "attention" has at most
+ * 16 passages, those that the answer's attention went to most, which proves no support.
  * LECTERN_INVALID_ARGUMENT, param "offset_unit": no such unit. */
 LECTERN_API lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_unit unit,
                                              lectern_text** json, lectern_error** error);

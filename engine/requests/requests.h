@@ -431,8 +431,8 @@ struct Answer {
   } timings_ms;
   KvReceipt kv;
   std::vector<Evidence> evidence;  // the best first, by words and attention
-  // Where the answer's attention went: its largest passages (kMostAttended), largest first. It
-  // shows what the model used and proves no support. Empty without evidence (max_evidence).
+  // Where the answer's attention went: its largest passages, at most kMostAttended, largest first.
+  // It shows what the model used and proves no support. Empty without evidence (max_evidence).
   std::vector<AttendedPassage> attention;
   // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition",
   // "low_budget".
