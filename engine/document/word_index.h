@@ -58,6 +58,15 @@ class WordIndex {
   // quotes, *, AND and NEAR are characters and words. kCorrupt, kOutOfMemory, kLimitExceeded (2 GiB
   // of text). This and the calls below may also throw std::bad_alloc.
   Result<WordScores> Score(std::string_view text) const;
+  // Scores runs of passages, such as the parts of a document, as if each were one: BM25 of the
+  // words of `text`, as a share of the weights that Score gives to these words. [groups]. Groups
+  // [first, last) of passages ascend in both numbers and may overlap; kInvalidArgument if they do
+  // not, or lie outside. Cost and other errors as Score.
+  struct Group {
+    uint32_t first, last;
+  };
+  Result<std::vector<float>> ScoreGroups(std::string_view text,
+                                         std::span<const Group> groups) const;
   // The words of `text` in their order, stop words included, in the form that the index has them
   // in, such as stems. kLimitExceeded (as in Score), kOutOfMemory.
   Result<std::vector<std::string>> Split(std::string_view text) const;

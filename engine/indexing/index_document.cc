@@ -213,8 +213,8 @@ class Indexer {
     row_.num_tokens = layout_.num_tokens;
     row_.text_bytes = prepared_.clean.text.size();
     row_.replaced_bytes = prepared_.clean.replaced_bytes;
-    row_.report_json =
-        BuildingReport(options_, context_.model, prepared_, report_.device, report_.gpu);
+    row_.report_json = BuildingReport(options_, context_.model, prepared_, report_.device,
+                                      report_.gpu, context_.part_of);
     LECTERN_RETURN_IF_ERROR(CheckSpace(found));
     if (!found) {
       LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
@@ -365,11 +365,11 @@ class Indexer {
                                        .names = names_,
                                        .layout = layout_,
                                        .header = header,
-                                       .spill = *spill_,
-                                       .calibration = calibration_,
                                        .report = report_,
+                                       .spill = spill_.get(),
+                                       .calibration = &calibration_,
                                        .cluster_keys = ClusterKeys(options_, device()),
-                                       .heads = heads_},
+                                       .heads = heads_ ? &*heads_ : nullptr},
                                       directory_, temp_dir_));
     shards_.push_back(std::move(summary));
     return {};
@@ -463,23 +463,9 @@ bool HasName(const DocumentRow& row, const std::string& name) {
 
 // Looks twice whether the document is there: first without the lock, because a known text under its
 // known names then needs no write access; then under the lock, because another process may have
-// indexed it in between. The device is asked for last: only a new document needs it.
-Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
-                                  const IndexOptions& options) try {
-  const auto start = Clock::now();
-  if (IsSet(options.cancel)) return Cancelled();
-  LECTERN_ASSIGN(const PreparedDocument prepared, PrepareDocument(context.model, bytes, options));
-  if (IsSet(options.cancel)) return Cancelled();
-  const double read_seconds = SecondsSince(start);
-  IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size(),
-                              prepared.prefill_budget);
-
-  const auto existed = [&](IndexReport report) {
-    AddAssumptions(context.model, prepared, &report);
-    report.seconds.read = read_seconds;
-    report.seconds.total = SecondsSince(start);
-    return report;
-  };
+// indexed it in between.
+Result<IndexReport> IndexUnlessThere(const IndexContext& context, const PreparedDocument& prepared,
+                                     const IndexOptions& options, const IndexNew& index) {
   // A document that is there under its names needs no lock and no store that can be written.
   LECTERN_ASSIGN(const auto ready, FindReady(context, prepared.id));
   const bool is_there = ready && !options.again && HasPages(context, *ready, options);
@@ -487,16 +473,19 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   if (is_there) {
     const auto known = PlanKnownName(
         *ready, {.name = options.name, .source = options.source, .path = options.path});
-    if (known) return existed(ExistingReport(*ready, *known, options));
+    if (known) return ExistingReport(*ready, *known, options);
     LECTERN_ASSIGN(planned, PlanNamesOf(context, prepared, options));
-    if (!planned.IsChange()) return existed(ExistingReport(*ready, planned, options));
+    if (!planned.IsChange()) return ExistingReport(*ready, planned, options);
   }
-  auto locked = LockStore(context.env, context.store);
-  // All that is new may be where a name comes from; a store that cannot be written does without.
-  if (is_there && locked.status().code() == Code::kReadOnly && HasName(*ready, planned.name)) {
-    return existed(ExistingReport(*ready, planned, options));
+  std::unique_ptr<FileLock> lock;
+  if (!context.holds_lock) {
+    auto locked = LockStore(context.env, context.store);
+    // All that is new may be where a name comes from; a store that cannot be written does without.
+    if (is_there && locked.status().code() == Code::kReadOnly && HasName(*ready, planned.name)) {
+      return ExistingReport(*ready, planned, options);
+    }
+    LECTERN_ASSIGN(lock, std::move(locked));
   }
-  LECTERN_ASSIGN(const auto lock, std::move(locked));
   LECTERN_ASSIGN(const auto catalog,
                  Catalog::Open(context.env, CatalogPath(context.store), Catalog::Mode::kReadWrite));
   LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));
@@ -506,17 +495,38 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
       LECTERN_RETURN_IF_ERROR(catalog->ChangeNames(prepared.id, names.change));
       (void)CollectGarbage(context.env, context.store, *catalog);
     }
-    return existed(ExistingReport(*existing, names, options));
+    return ExistingReport(*existing, names, options);
   }
   IndexOptions chosen = options;
   if (existing && chosen.pages.empty()) chosen.pages = StoredPages(context, *existing);
-  Placement device;
-  if (context.find_device) {
-    LECTERN_ASSIGN(device, context.find_device());
-  }
-  Indexer indexer(context, std::move(device), chosen, prepared, *catalog, progress, names);
-  indexer.report().seconds.read = read_seconds;
-  LECTERN_ASSIGN(IndexReport report, indexer.Run());
+  return index(*catalog, names, chosen);
+}
+
+// The device is asked for last: only a new document needs it.
+Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
+                                  const IndexOptions& options) try {
+  const auto start = Clock::now();
+  if (IsSet(options.cancel)) return Cancelled();
+  LECTERN_ASSIGN(const PreparedDocument prepared, PrepareDocument(context.model, bytes, options));
+  if (IsSet(options.cancel)) return Cancelled();
+  const double read_seconds = SecondsSince(start);
+  IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size(),
+                              prepared.prefill_budget);
+  LECTERN_ASSIGN(IndexReport report,
+                 IndexUnlessThere(context, prepared, options,
+                                  [&](Catalog& catalog, const NamePlan& names,
+                                      const IndexOptions& chosen) -> Result<IndexReport> {
+                                    Placement device;
+                                    if (context.find_device) {
+                                      LECTERN_ASSIGN(device, context.find_device());
+                                    }
+                                    Indexer indexer(context, std::move(device), chosen, prepared,
+                                                    catalog, progress, names);
+                                    indexer.report().seconds.read = read_seconds;
+                                    return indexer.Run();
+                                  }));
+  if (report.existed) AddAssumptions(context.model, prepared, &report);
+  report.seconds.read = read_seconds;
   report.seconds.total = SecondsSince(start);
   return report;
 } catch (const std::bad_alloc&) {

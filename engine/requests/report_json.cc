@@ -268,6 +268,28 @@ std::string AdapterOf(const DocumentRow& row) {
   return adapter != nullptr && adapter->string() != nullptr ? *adapter->string() : "";
 }
 
+namespace {
+
+// {"count","asked":[{"part","begin","end","probability","answer","support","logprob","chosen"}]};
+// null for a document that is not in parts.
+Json PartsValue(const Answer& answer, const Offsets& offsets) {
+  if (answer.num_parts == 0) return nullptr;
+  Json::Array asked;
+  for (const AskedPart& part : answer.parts) {
+    Json::Object object = *offsets.Range(part.begin, part.end).object();
+    object["part"] = uint64_t{part.number} + 1;
+    object["probability"] = Rounded(part.probability, 4);
+    object["answer"] = part.answer;
+    object["support"] = Rounded(part.support, 4);
+    object["logprob"] = Rounded(part.logprob, 4);
+    object["chosen"] = part.is_chosen;
+    asked.emplace_back(std::move(object));
+  }
+  return Json::Object{{"count", answer.num_parts}, {"asked", std::move(asked)}};
+}
+
+}  // namespace
+
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
   const Offsets offsets(unit, text);
   Json::Array evidence;
@@ -283,6 +305,7 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
   const auto& ms = answer.timings_ms;
   return Json(Json::Object{
                   {"answer", answer.text},
+                  {"parts", PartsValue(answer, offsets)},
                   {"reasoning", StringOrNull(answer.reasoning)},
                   {"document", answer.document},
                   {"finish_reason", answer.finish_reason},
@@ -341,6 +364,7 @@ std::string IndexReportJson(const IndexReport& report) {
       {"document", report.document},
       {"name", StringOrNull(report.name)},
       {"tokens", report.tokens},
+      {"parts", report.parts},
       {"replaced_bytes", report.replaced_bytes},
       {"bytes_on_disk", report.bytes_on_disk},
       {"fingerprint", report.fingerprint},
