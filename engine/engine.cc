@@ -38,6 +38,7 @@ class LocalEngine : public Engine {
       return Status(Code::kLocked,
                     "another document is being indexed by this program; wait for it");
     }
+    open_->CloseIdleParts();  // of a version that may be replaced
     // Packed weights are kept in the store, so a new store is created before the model is loaded.
     LECTERN_ASSIGN(const auto model, open_->ModelToIndex(/*makes_store=*/true, options.cancel));
     IndexContext context = open_->Context(*model);
@@ -175,6 +176,7 @@ class LocalEngine : public Engine {
 
   Result<Removed> Remove(std::string_view name) override {
     LECTERN_RETURN_IF_ERROR(open_->OpenCatalog(Catalog::Mode::kReadOnly).status());  // it is there
+    open_->CloseIdleParts();
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
     LECTERN_ASSIGN(const auto catalog, open_->OpenCatalog(Catalog::Mode::kReadWrite));
     return RemoveNamed(env_, store_, *catalog, name);
@@ -182,6 +184,7 @@ class LocalEngine : public Engine {
 
   Result<Collected> Collect() override {
     LECTERN_RETURN_IF_ERROR(CheckStoreExists());
+    open_->CloseIdleParts();
     LECTERN_ASSIGN(const auto lock, LockStore(env_, store_));
     // A store that lost its catalog gets an empty one here: whole documents are then `unknown`.
     LECTERN_ASSIGN(const auto catalog,

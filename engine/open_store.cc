@@ -19,6 +19,9 @@ namespace {
 
 Status Cancelled() { return {Code::kCancelled, "the call was cancelled"}; }
 
+// Parts of documents that stay open. Two questions ask at most eight.
+constexpr size_t kMostRecentParts = 8;
+
 Message AnsweredOnTheCpu(const Message& why) { return "answered on the CPU: " + why; }
 Message IndexedOnTheCpu(const Message& why) { return "indexed on the CPU: " + why; }
 
@@ -131,10 +134,7 @@ Result<std::unique_ptr<Session>> OpenStore::OpenSession(const Opened& opened,
   if (opened.in_parts) {
     const auto open_part = [self = shared_from_this()](const DocumentId& part,
                                                        const CancelFlag* flag) {
-      const auto begun = std::chrono::steady_clock::now();
-      auto document = self->OpenNamed(ToHex(part), flag);
-      if (!document.ok()) return Result<std::unique_ptr<Session>>(std::move(document).status());
-      return self->OpenSession(*document, begun, flag);
+      return self->OpenPart(part, flag);
     };
     const double open_ms = Milliseconds(std::chrono::steady_clock::now() - start).count();
     return std::unique_ptr<Session>(
@@ -158,6 +158,34 @@ Result<std::unique_ptr<Session>> OpenStore::OpenSession(const Opened& opened,
   if (!session.ok()) return std::move(session).status();
   session.value()->ShareSteps(placed.batch);
   return std::unique_ptr<Session>(std::move(session).value());
+}
+
+Result<std::unique_ptr<Session>> OpenStore::OpenPart(const DocumentId& part,
+                                                     const CancelFlag* cancel) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto open = [&]() -> Result<std::unique_ptr<Session>> {
+    LECTERN_ASSIGN(const Opened opened, OpenNamed(ToHex(part), cancel));
+    if (!opened.document) {
+      return Status(Code::kCorrupt, "part " + ToHex(part) + " is in parts; index the document again");
+    }
+    LECTERN_ASSIGN(auto session, OpenSession(opened, start, cancel));
+    const std::lock_guard lock(recent_mutex_);
+    std::erase(recent_parts_, opened.document);
+    recent_parts_.push_front(opened.document);
+    if (recent_parts_.size() > kMostRecentParts) recent_parts_.pop_back();
+    return session;
+  };
+  auto session = open();
+  if (session.status().code() == Code::kOutOfMemory) {
+    CloseIdleParts();
+    session = open();
+  }
+  return session;
+}
+
+void OpenStore::CloseIdleParts() {
+  const std::lock_guard lock(recent_mutex_);
+  recent_parts_.clear();
 }
 
 Result<std::shared_ptr<const Model>> OpenStore::ModelOf(const Document& document,

@@ -3,6 +3,8 @@
 #define LECTERN_ENGINE_OPEN_STORE_H_
 
 #include <atomic>
+#include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -86,6 +88,9 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
   // Floating-point operations a second of one thread, by a short trial that is made once.
   double TrialSpeed(const CancelFlag* cancel);
   StepBatch::Counts counts();  // sums over all models
+  // Closes parts of documents that were kept open for the next question, so that their files can be
+  // removed, or there is memory for others.
+  void CloseIdleParts();
 
  private:
   // The model that the options name, if any, and how it is to be read.
@@ -107,6 +112,8 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
     std::shared_ptr<StepBatch> batch;
   };
 
+  // A session on a part, whose document is kept open as one of the last ones.
+  Result<std::unique_ptr<Session>> OpenPart(const DocumentId& part, const CancelFlag* cancel);
   // Sessions share an open document while any of them lives.
   Result<Opened> OpenShared(const DocumentRow& row, const CancelFlag* cancel);
   // Locks mutex_, which another call may hold while it loads a model. kCancelled: `cancel`, which
@@ -171,6 +178,10 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
     std::weak_ptr<const PartedDocument> in_parts;
   };
   std::map<uint64_t, Known> documents_;  // by generation
+  // The parts that were asked last, the last one first. Each question has sessions of its own on
+  // them; these keep what is open and verified.
+  std::mutex recent_mutex_;
+  std::deque<std::shared_ptr<const Document>> recent_parts_;
   // For open sessions.
   std::map<const Document*, std::weak_ptr<DeviceDocument>> device_documents_;
   std::mutex batches_mutex_;  // apart, because mutex_ is held while a model is loaded

@@ -256,6 +256,8 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.is_auto = answer.kv.is_auto;
   receipt.max_divergence = answer.kv.max_divergence;
   receipt.divergence = answer.kv.divergence.value_or(-1);
+  receipt.num_parts = answer.num_parts;
+  receipt.num_asked_parts = answer.parts.size();
   return receipt;
 }
 

@@ -43,47 +43,84 @@ std::string Chapters(size_t bytes_of_each) {
 
 class PartsTest : public ::testing::Test {
  protected:
-  PartsTest() {
-    fs::copy(TinyModel(), model_);
-    std::string config = ReadWholeFile(model_ + "/config.json");
+  // Makes the model, with room for a sixth of the text, and one store with the text, which tests
+  // read, or copy before they change it.
+  static void SetUpTestSuite() {
+    shared_ = new Shared;
+    fs::copy(TinyModel(), ModelPath());
+    std::string config = ReadWholeFile(ModelPath() + "/config.json");
     const size_t at = config.find("32768");
     config.replace(at, 5, "1200");
-    fs::remove(model_ + "/config.json");
-    WriteWholeFile(model_ + "/config.json", config);
+    fs::remove(ModelPath() + "/config.json");
+    WriteWholeFile(ModelPath() + "/config.json", config);
+    IndexOptions options;
+    options.name = "book";
+    options.pages = {{0, 1, 0}, {Text().find("# Chapter 4"), 7, 0}};
+    options.on_progress = [](const IndexProgress& progress) {
+      shared_->told.push_back(progress);
+      return true;
+    };
+    auto report = EngineOn(shared_->folder.path() + "/store")->Index(Text(), options);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    shared_->report = *report;
   }
-  std::unique_ptr<Engine> NewEngine(const std::string& store = "store") {
-    auto engine =
-        Engine::Create({.store = folder_.path() + "/" + store, .model = model_, .num_threads = 2});
+  static void TearDownTestSuite() {
+    delete shared_;
+    shared_ = nullptr;
+  }
+
+  static const std::string& Text() {
+    static const std::string text = Chapters(3000);
+    return text;
+  }
+  static std::string ModelPath() { return shared_->folder.path() + "/model"; }
+  static std::unique_ptr<Engine> EngineOn(const std::string& store) {
+    auto engine = Engine::Create({.store = store, .model = ModelPath(), .num_threads = 2});
     EXPECT_TRUE(engine.ok());
     return std::move(engine).value();
   }
-  IndexReport IndexText(Engine& engine, const std::string& text, const std::string& name = "book") {
+  // An engine on the store that all tests read.
+  static std::unique_ptr<Engine> SharedEngine() {
+    return EngineOn(shared_->folder.path() + "/store");
+  }
+  static const IndexReport& SharedReport() { return shared_->report; }
+  static const std::vector<IndexProgress>& Told() { return shared_->told; }
+  // An engine on this test's own store, empty or a copy of the shared one.
+  std::unique_ptr<Engine> NewEngine(const std::string& store = "store") {
+    return EngineOn(folder_.path() + "/" + store);
+  }
+  std::unique_ptr<Engine> CopiedEngine() {
+    fs::copy(shared_->folder.path() + "/store", folder_.path() + "/store",
+             fs::copy_options::recursive);
+    return NewEngine();
+  }
+  static IndexReport IndexText(Engine& engine, const std::string& text,
+                               const std::string& name = "book") {
     IndexOptions options;
     options.name = name;
     auto report = engine.Index(text, options);
     EXPECT_TRUE(report.ok()) << report.status().message();
     return report.ok() ? *report : IndexReport();
   }
-  // Ids of the documents in the store's folder.
-  std::set<std::string> Ids(const std::string& store = "store") const {
+  // Ids of the documents in a folder of a store.
+  static std::set<std::string> IdsIn(const std::string& store) {
     std::set<std::string> ids;
-    const std::string docs = folder_.path() + "/" + store + "/docs";
-    if (!fs::exists(docs)) return ids;
-    for (const auto& entry : fs::directory_iterator(docs)) ids.insert(entry.path().filename());
+    if (!fs::exists(store + "/docs")) return ids;
+    for (const auto& entry : fs::directory_iterator(store + "/docs")) {
+      ids.insert(entry.path().filename());
+    }
     return ids;
   }
-  // The id of a part of the only document in parts.
-  std::string PartId(size_t number) const {
-    const auto catalog = Catalog::Open(Env::Default(), CatalogPath(folder_.path() + "/store"),
-                                       Catalog::Mode::kReadOnly);
-    const auto rows = catalog.value()->List();
-    for (const DocumentRow& row : *rows) {
-      if (row.state != DocumentState::kReady) continue;
-      const auto parts = PartsIn(*rows, row.id);
-      if (!parts.empty()) return ToHex(parts[number].id);
-    }
-    ADD_FAILURE() << "no part";
-    return {};
+  std::set<std::string> Ids(const std::string& store = "store") const {
+    return IdsIn(folder_.path() + "/" + store);
+  }
+  // The id of a part of the shared document, or of a copy.
+  static std::string PartId(size_t number) {
+    const auto catalog = Catalog::Open(
+        Env::Default(), CatalogPath(shared_->folder.path() + "/store"), Catalog::Mode::kReadOnly);
+    const auto parts =
+        PartsIn(*catalog.value()->List(), *ParseDocumentId(SharedReport().document));
+    return ToHex(parts.at(number).id);
   }
   static Answer Ask(Engine& engine, const std::string& question, AskOptions options = {},
                     const std::string& name = "book") {
@@ -96,25 +133,31 @@ class PartsTest : public ::testing::Test {
   }
 
   TempFolder folder_;
-  const std::string model_ = folder_.path() + "/model";
-  const std::string text_ = Chapters(3000);
+
+ private:
+  struct Shared {
+    TempFolder folder;
+    IndexReport report;
+    std::vector<IndexProgress> told;
+  };
+  static inline Shared* shared_ = nullptr;
 };
 
 // --- cutting ---
 
 TEST_F(PartsTest, CutsAtHeadingsAndCoversTheText) {
-  const auto model = *Model::Load(Env::Default(), model_);
-  const auto passages = SplitPassages(text_, {});
-  const auto tokens = TokenBegins(model->tokenizer(), text_);
+  const auto model = *Model::Load(Env::Default(), ModelPath());
+  const auto passages = SplitPassages(Text(), {});
+  const auto tokens = TokenBegins(model->tokenizer(), Text());
   ASSERT_TRUE(tokens.ok());
   const uint64_t limit = tokens->size() * 9 / 20;
-  const auto parts = CutParts(text_, passages, *tokens, limit);
+  const auto parts = CutParts(Text(), passages, *tokens, limit);
   ASSERT_GE(parts.size(), 3u);
   EXPECT_EQ(parts.front().begin, 0u);
-  EXPECT_EQ(parts.back().end, text_.size());
+  EXPECT_EQ(parts.back().end, Text().size());
   for (size_t i = 1; i < parts.size(); ++i) {
     EXPECT_EQ(parts[i].begin, parts[i - 1].end) << "headings need no overlap";
-    EXPECT_EQ(text_.substr(parts[i].begin, 10), "# Chapter ");
+    EXPECT_EQ(Text().substr(parts[i].begin, 10), "# Chapter ");
     EXPECT_EQ(parts[i].headings, "");
   }
   for (const TextPart& part : parts) {
@@ -126,7 +169,7 @@ TEST_F(PartsTest, CutsAtHeadingsAndCoversTheText) {
 
 TEST_F(PartsTest, CutsProseBetweenSentencesWithAnOverlap) {
   const std::string prose = "# The only chapter\n\n" + InventedText(20000, 3);
-  const auto model = *Model::Load(Env::Default(), model_);
+  const auto model = *Model::Load(Env::Default(), ModelPath());
   const auto passages = SplitPassages(prose, {});
   const auto tokens = *TokenBegins(model->tokenizer(), prose);
   const auto parts = CutParts(prose, passages, tokens, 1000);
@@ -146,7 +189,7 @@ TEST_F(PartsTest, CutsProseBetweenSentencesWithAnOverlap) {
 TEST_F(PartsTest, CutsTextWithoutPassagesBetweenCharacters) {
   std::string text;
   for (int i = 0; i < 4000; ++i) text += "\xE2\x82\xAC";  // no sentence, three bytes a character
-  const auto model = *Model::Load(Env::Default(), model_);
+  const auto model = *Model::Load(Env::Default(), ModelPath());
   const auto passages = SplitPassages(text, {});
   const auto tokens = *TokenBegins(model->tokenizer(), text);
   const auto parts = CutParts(text, passages, tokens, 600);
@@ -162,15 +205,14 @@ TEST_F(PartsTest, CutsTextWithoutPassagesBetweenCharacters) {
 // --- routing ---
 
 TEST_F(PartsTest, WordsChooseThePart) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = SharedEngine();
   const char* const kQuestions[] = {"Who dug the harbour of Osk?", "When are quinces sold?",
                                     "How wide is the lens?",       "Where do zebras graze?",
                                     "When does the Walrus leave?", "What happened to the archive?"};
   for (size_t i = 0; i < 6; ++i) {
     const Answer answer = Ask(*engine, kQuestions[i]);
     ASSERT_FALSE(answer.parts.empty());
-    const size_t fact = text_.find(kFacts[i]);
+    const size_t fact = Text().find(kFacts[i]);
     EXPECT_LE(answer.parts.front().begin, fact) << kQuestions[i];
     EXPECT_GE(answer.parts.front().end, fact + 10) << kQuestions[i];
     EXPECT_EQ(std::ranges::count_if(answer.parts, &AskedPart::is_chosen), 1);
@@ -194,18 +236,10 @@ TEST(NumPartsToAskTest, AsksUntilTheAnswerIsLikelyThere) {
 // --- one document to the user ---
 
 TEST_F(PartsTest, IsOneDocumentWithOneText) {
-  const auto engine = NewEngine();
-  std::vector<IndexProgress> told;
-  IndexOptions options;
-  options.name = "book";
-  options.pages = {{0, 1, 0}, {text_.find("# Chapter 4"), 7, 0}};
-  options.on_progress = [&](const IndexProgress& progress) {
-    told.push_back(progress);
-    return true;
-  };
-  const auto report = engine->Index(text_, options);
-  ASSERT_TRUE(report.ok()) << report.status().message();
-  EXPECT_GE(report->parts, 3u);
+  const auto engine = SharedEngine();
+  const IndexReport& report = SharedReport();
+  const std::vector<IndexProgress>& told = Told();
+  EXPECT_GE(report.parts, 3u);
   ASSERT_FALSE(told.empty());
   for (size_t i = 1; i < told.size(); ++i) {
     EXPECT_GE(told[i].done, told[i - 1].done);
@@ -216,12 +250,12 @@ TEST_F(PartsTest, IsOneDocumentWithOneText) {
   const auto rows = engine->List();
   ASSERT_EQ(rows->size(), 1u);
   EXPECT_EQ((*rows)[0].name, "book");
-  EXPECT_EQ((*rows)[0].num_tokens, report->tokens);
-  EXPECT_EQ((*rows)[0].bytes_on_disk, report->bytes_on_disk);
+  EXPECT_EQ((*rows)[0].num_tokens, report.tokens);
+  EXPECT_EQ((*rows)[0].bytes_on_disk, report.bytes_on_disk);
   EXPECT_EQ(engine->Find("")->name, "book") << "the only document";
   const auto session = engine->Open("book");
   ASSERT_TRUE(session.ok());
-  EXPECT_EQ((*session)->text(), text_);
+  EXPECT_EQ((*session)->text(), Text());
   EXPECT_GT((*session)->dense_bytes(), 0u);
   EXPECT_FALSE((*session)->Tokenize("zebras")->ids.empty());
   // Passages, their pages and headings are the whole text's.
@@ -229,25 +263,24 @@ TEST_F(PartsTest, IsOneDocumentWithOneText) {
   ASSERT_FALSE(answer.evidence.empty());
   const Evidence& first = answer.evidence[0];
   EXPECT_EQ(first.text, kFacts[3]);
-  EXPECT_EQ(text_.substr(first.begin, first.end - first.begin), kFacts[3]);
+  EXPECT_EQ(Text().substr(first.begin, first.end - first.begin), kFacts[3]);
   EXPECT_EQ(first.page, 7u);
   EXPECT_EQ(first.heading, "Chapter 4");
   for (const ByteRange& range : first.highlights) {
     EXPECT_GE(range.begin, first.begin);
     EXPECT_LE(range.end, first.end);
   }
-  EXPECT_EQ(answer.document, report->document);
-  EXPECT_EQ(answer.num_parts, report->parts);
+  EXPECT_EQ(answer.document, report.document);
+  EXPECT_EQ(answer.num_parts, report.parts);
   // So is what is cited, without a model.
   const auto cited = engine->Cite("book", {"The ferry Walrus leaves at dawn.", "", 1});
   ASSERT_TRUE(cited.ok());
   EXPECT_EQ(cited->sentences[0].evidence[0].text, kFacts[4]);
-  EXPECT_EQ(cited->document_text, text_);
+  EXPECT_EQ(cited->document_text, Text());
 }
 
 TEST_F(PartsTest, AnAnswerIsThatOfTheChosenPart) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = SharedEngine();
   AskOptions options;
   options.kv_budget = 1;
   const Answer answer = Ask(*engine, "Where do zebras graze?", options);
@@ -266,8 +299,7 @@ TEST_F(PartsTest, AnAnswerIsThatOfTheChosenPart) {
 }
 
 TEST_F(PartsTest, ShowsTheChosenAnswerOnly) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = SharedEngine();
   for (const char* const question : {"Where do zebras graze?", "When does it leave in winter?"}) {
     std::string shown;
     size_t tokens = 0;
@@ -284,8 +316,7 @@ TEST_F(PartsTest, ShowsTheChosenAnswerOnly) {
 }
 
 TEST_F(PartsTest, FollowUpsKnowTheConversation) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = SharedEngine();
   auto session = engine->Open("book");
   ASSERT_TRUE(session.ok());
   AskOptions options;
@@ -304,8 +335,7 @@ TEST_F(PartsTest, FollowUpsKnowTheConversation) {
 }
 
 TEST_F(PartsTest, ACancelledQuestionLeavesTheConversation) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = SharedEngine();
   auto session = engine->Open("book");
   CancelFlag cancel = true;
   AskOptions options;
@@ -318,10 +348,10 @@ TEST_F(PartsTest, ACancelledQuestionLeavesTheConversation) {
 }
 
 TEST_F(PartsTest, TellsItsPartsAsJson) {
-  const auto engine = NewEngine();
-  const IndexReport report = IndexText(*engine, text_);
+  const auto engine = SharedEngine();
+  const IndexReport& report = SharedReport();
   const Answer answer = Ask(*engine, "Where do zebras graze?");
-  const auto json = ParseJson(AnswerJson(answer, OffsetUnit::kUtf8, text_));
+  const auto json = ParseJson(AnswerJson(answer, OffsetUnit::kUtf8, Text()));
   const Json* const parts = json->Find("parts");
   ASSERT_NE(parts, nullptr);
   EXPECT_EQ(parts->Find("count")->unsigned_integer(), report.parts);
@@ -340,7 +370,7 @@ TEST_F(PartsTest, AnInterruptedRunGoesOnAtItsPart) {
     total = progress.total;
     return progress.done * 2 < progress.total;
   };
-  EXPECT_EQ(engine->Index(text_, options).status().code(), Code::kCancelled);
+  EXPECT_EQ(engine->Index(Text(), options).status().code(), Code::kCancelled);
   const std::set<std::string> begun = Ids();
   EXPECT_GE(begun.size(), 2u);
   // To the user there is one document, which is not ready.
@@ -349,11 +379,11 @@ TEST_F(PartsTest, AnInterruptedRunGoesOnAtItsPart) {
   EXPECT_EQ(engine->Open("book").status().code(), Code::kNotReady);
   ASSERT_TRUE(engine->Collect().ok());
   EXPECT_EQ(Ids(), begun) << "what is begun is kept";
-  const IndexReport report = IndexText(*engine, text_);
+  const IndexReport report = IndexText(*engine, Text());
   EXPECT_GT(report.resumed_tokens, total / 4);
   for (const std::string& id : begun) EXPECT_TRUE(Ids().contains(id));
   EXPECT_EQ(engine->List()->size(), 1u);
-  EXPECT_TRUE(IndexText(*engine, text_).existed);
+  EXPECT_TRUE(IndexText(*engine, Text()).existed);
   EXPECT_TRUE(engine->Verify("", true)->empty());
 }
 
@@ -364,18 +394,17 @@ TEST_F(PartsTest, ARunThatIsGivenUpLeavesNothing) {
   options.on_progress = [](const IndexProgress& progress) {
     return progress.done * 2 < progress.total;
   };
-  EXPECT_EQ(engine->Index(text_, options).status().code(), Code::kCancelled);
+  EXPECT_EQ(engine->Index(Text(), options).status().code(), Code::kCancelled);
   ASSERT_TRUE(engine->Remove("book").ok());
   EXPECT_TRUE(Ids().empty());
   EXPECT_TRUE(engine->List()->empty());
 }
 
 TEST_F(PartsTest, AChangedTextKeepsTheBeginning) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = CopiedEngine();
   const std::set<std::string> before = Ids();
   // The last chapter alone changes.
-  std::string changed = text_;
+  std::string changed = Text();
   changed.replace(changed.find("The archive burned"), 3, "Our");
   const IndexReport report = IndexText(*engine, changed);
   EXPECT_FALSE(report.replaced.empty());
@@ -386,8 +415,7 @@ TEST_F(PartsTest, AChangedTextKeepsTheBeginning) {
 }
 
 TEST_F(PartsTest, GoesWithAllItsParts) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = CopiedEngine();
   const std::string part = PartId(0);
   const auto refused = engine->Remove(part);
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
@@ -399,8 +427,7 @@ TEST_F(PartsTest, GoesWithAllItsParts) {
 }
 
 TEST_F(PartsTest, ATextThatIsAPartAsWellStaysForBoth) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = CopiedEngine();
   const std::string part = PartId(0);
   const std::string own(engine->Open(part).value()->text());
   EXPECT_EQ(IndexText(*engine, own, "chapter").document, part);
@@ -415,8 +442,7 @@ TEST_F(PartsTest, ATextThatIsAPartAsWellStaysForBoth) {
 }
 
 TEST_F(PartsTest, TravelsAsOneBundle) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = CopiedEngine();
   const std::string bundle = folder_.path() + "/book.lectern";
   ASSERT_TRUE(engine->Export("book", bundle).ok());
   const auto other = NewEngine("other");
@@ -442,7 +468,7 @@ TEST_F(PartsTest, TravelsAsOneBundle) {
 }
 
 TEST_F(PartsTest, IsFoundAgainWithoutTheCatalog) {
-  IndexText(*NewEngine(), text_);
+  CopiedEngine();
   fs::remove(folder_.path() + "/store/catalog.db");
   const auto engine = NewEngine();
   const auto recovered = engine->Recover();
@@ -456,8 +482,7 @@ TEST_F(PartsTest, IsFoundAgainWithoutTheCatalog) {
 }
 
 TEST_F(PartsTest, DamageInAPartIsFoundAndSaid) {
-  const auto engine = NewEngine();
-  IndexText(*engine, text_);
+  const auto engine = CopiedEngine();
   const std::string part = PartId(1);
   const std::string folder = folder_.path() + "/store/docs/" + part;
   const std::string generation = fs::directory_iterator(folder)->path();
@@ -471,13 +496,13 @@ TEST_F(PartsTest, DamageInAPartIsFoundAndSaid) {
 }
 
 TEST_F(PartsTest, IsEstimatedAndPlannedAsAWhole) {
-  const auto engine = NewEngine();
-  const auto estimate = engine->Estimate(text_, {});
+  const auto engine = CopiedEngine();
+  const auto estimate = engine->Estimate(Text(), {});
   ASSERT_TRUE(estimate.ok()) << estimate.status().message();
-  const IndexReport report = IndexText(*engine, text_);
+  const IndexReport& report = SharedReport();
   EXPECT_EQ(estimate->tokens, report.tokens);
   EXPECT_GE(estimate->bytes_on_disk * 1.1, static_cast<double>(report.bytes_on_disk));
-  EXPECT_TRUE(engine->Estimate(text_, {})->existed);
+  EXPECT_TRUE(engine->Estimate(Text(), {})->existed);
   EXPECT_TRUE(engine->ShowPlan("book").ok());
   PlanChange change;
   change.kv_budget = 0.5f;
