@@ -19,6 +19,7 @@
 #include "engine/open_store.h"
 #include "engine/requests/absolute_path.h"
 #include "engine/requests/options.h"
+#include "engine/requests/report_json.h"
 
 namespace lectern {
 namespace {
@@ -107,7 +108,15 @@ class LocalEngine : public Engine {
     return rows;
   }
 
-  Result<DocumentRow> Find(std::string_view name) override { return open_->Find(name); }
+  Result<DocumentRow> Find(std::string_view name) override {
+    LECTERN_ASSIGN(DocumentRow row, open_->Find(name));
+    std::erase_if(row.names, [](const DocumentName& one) { return WholeOf(one.name); });
+    if (PartsOf(row) > 0) {
+      LECTERN_ASSIGN(const std::vector<DocumentRow> rows, Rows());
+      for (const DocumentRow& part : PartsIn(rows, row.id)) row.bytes_on_disk += part.bytes_on_disk;
+    }
+    return row;
+  }
 
   Result<std::vector<ShardSummary>> Shards(const DocumentRow& document) override {
     return open_->Shards(document);

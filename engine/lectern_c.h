@@ -342,6 +342,8 @@ typedef struct lectern_index_numbers {
   uint64_t reused_tokens; /* of the document that had the name before: what both texts begin with */
   double kv_budget;       /* of asks that name none; 0: the document existed */
   double divergence;      /* predicted at kv_budget, nats a token; below 0: not measured */
+  uint64_t num_parts;     /* that it was cut into, because it is longer than the model's room; other
+                             numbers count all of them; 0: it was not */
 } lectern_index_numbers;
 
 typedef struct lectern_index_estimate {
@@ -789,6 +791,8 @@ typedef struct lectern_document {
   size_t num_names;
   const char* adapter; /* lectern_engine_options; empty: none, or a recovered catalog cannot tell */
   size_t adapter_len;
+  uint64_t num_parts; /* that it was cut into, because it is longer than its model's room; 0: it was
+                         not. Tokens and bytes on disk count all of them */
 } lectern_document;
 typedef void (*lectern_document_fn)(const lectern_document* document, void* user);
 

@@ -120,8 +120,9 @@ std::string NameOrId(const api::IndexReport& report) {
 std::string ReportText(const api::IndexReport& report) {
   const lectern_index_numbers numbers = report.numbers();
   const std::string did = numbers.existed ? "already indexed: " : "indexed ";
-  std::string text = did + NameOrId(report) + ", " + Grouped(numbers.tokens) + " tokens, " +
-                     Bytes(numbers.bytes_on_disk) + " on disk";
+  std::string text = did + NameOrId(report) + ", " + Grouped(numbers.tokens) + " tokens" +
+                     (numbers.num_parts > 0 ? " in " + Grouped(numbers.num_parts) + " parts" : "") +
+                     ", " + Bytes(numbers.bytes_on_disk) + " on disk";
   if (!numbers.existed) text += ", in " + Duration(numbers.seconds);
   text += "\ndocument " + std::string(report.document()) + "\n";
   if (!report.replaced().empty()) {

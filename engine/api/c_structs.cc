@@ -204,7 +204,8 @@ lectern_index_numbers ToC(const IndexReport& report) {
           report.seconds.total,
           report.reused_tokens,
           report.kv_budget,
-          report.divergence.value_or(-1)};
+          report.divergence.value_or(-1),
+          report.parts};
 }
 
 lectern_collected ToC(const Collected& collected) {
@@ -311,7 +312,8 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
                                      names.data(),
                                      names.size(),
                                      adapter.c_str(),
-                                     adapter.size()};
+                                     adapter.size(),
+                                     PartsOf(row)};
   on_document(&document, user);
 }
 

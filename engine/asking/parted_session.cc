@@ -15,9 +15,6 @@ namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-// Sessions of parts that stay open, so that a follow-up to the same part finds its rows in memory.
-constexpr size_t kMostOpen = kMostAskedParts;
-
 // Weights of an answer's rank: the logarithm of its support, the model's own mean log-probability,
 // and the logarithm of the probability that words give the part. Chosen without measurement.
 constexpr double kSupport = 1, kModel = 1, kWords = 0.5;
@@ -45,31 +42,12 @@ PartedSession::PartedSession(std::shared_ptr<const PartedDocument> document, Ope
                              double open_ms)
     : document_(std::move(document)), open_(std::move(open)), open_ms_(open_ms) {}
 
-Result<Session*> PartedSession::SessionOf(uint32_t part, const CancelFlag* cancel) const {
-  const auto found = std::ranges::find(sessions_, part, [](const auto& one) { return one.first; });
-  if (found != sessions_.end()) {
-    auto session = std::move(*found);
-    sessions_.erase(found);
-    sessions_.push_front(std::move(session));
-    return sessions_.front().second.get();
-  }
-  if (sessions_.size() >= kMostOpen) sessions_.pop_back();
-  const DocumentId id = IdOf(document_->parts()[part]);
-  auto opened = open_(id, cancel);
-  // Parts that were asked before give way, if memory is short.
-  while (opened.status().code() == Code::kOutOfMemory && !sessions_.empty()) {
-    sessions_.pop_back();
-    opened = open_(id, cancel);
-  }
-  if (!opened.ok()) return std::move(opened).status();
-  sessions_.emplace_front(part, std::move(opened).value());
-  return sessions_.front().second.get();
-}
-
 Result<TokenizedText> PartedSession::Tokenize(std::string_view text) const {
-  LECTERN_ASSIGN(const Session* const session,
-                 SessionOf(sessions_.empty() ? 0 : sessions_.front().first, nullptr));
-  return session->Tokenize(text);
+  const std::lock_guard lock(tokenizing_.mutex);
+  if (!tokenizing_.session) {
+    LECTERN_ASSIGN(tokenizing_.session, open_(IdOf(document_->parts().front()), nullptr));
+  }
+  return tokenizing_.session->Tokenize(text);
 }
 
 uint64_t PartedSession::dense_bytes() const {
@@ -90,7 +68,7 @@ Result<PartedSession::Try> PartedSession::AskPart(const RankedPart& part, std::s
     sum += token.logprob, ++count;
     if (!options.on_token) return;
     if (shows) return options.on_token(token);
-    // The views last as long as the model; the list of likeliest tokens does not.
+    // The bytes last as long as the model, which stays loaded; the list does not.
     one.shown.push_back(
         [&options, token,
          likeliest = std::vector<LikelyToken>(token.likeliest.begin(), token.likeliest.end())] {
@@ -115,16 +93,9 @@ Result<PartedSession::Try> PartedSession::AskPart(const RankedPart& part, std::s
           [&options, name = std::string(warning), note] { options.on_warning(name, note); });
     };
   }
-  // Each question finds a fresh session with the whole conversation before it, because another part
-  // may have answered the question before. The document of the part stays open in the old one.
-  const auto known = std::ranges::find(sessions_, part.part, [](const auto& o) { return o.first; });
-  std::unique_ptr<Session> before;
-  if (known != sessions_.end()) {
-    before = std::move(known->second);
-    sessions_.erase(known);
-  }
-  LECTERN_ASSIGN(Session* const session, SessionOf(part.part, options.cancel));
-  before.reset();
+  // Each question has a session of its own with the whole conversation before it, because another
+  // part may have answered the question before.
+  LECTERN_ASSIGN(const auto session, open_(IdOf(document_->parts()[part.part]), options.cancel));
   LECTERN_ASSIGN(one.answer, session->Ask(question, of_part));
   one.logprob = count > 0 ? sum / static_cast<double>(count) : 0;
   return one;

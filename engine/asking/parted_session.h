@@ -2,12 +2,11 @@
 #ifndef LECTERN_ENGINE_ASKING_PARTED_SESSION_H_
 #define LECTERN_ENGINE_ASKING_PARTED_SESSION_H_
 
-#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "engine/asking/route.h"
@@ -24,7 +23,7 @@ namespace lectern {
 class PartedSession : public Session {
  public:
   // Opens a session on the document of a part. Called on the thread that asks, also long after the
-  // session was made; it must own what it needs.
+  // session was made; it must own what it needs, and keep the part's model loaded.
   using OpenPart =
       std::function<Result<std::unique_ptr<Session>>(const DocumentId&, const CancelFlag*)>;
 
@@ -36,7 +35,7 @@ class PartedSession : public Session {
   Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
   const DocumentRow& document() const override { return contents().row(); }
   std::string_view text() const override { return contents().text(); }
-  // Opens the first part where none is open. Also the codes of OpenPart.
+  // Opens the first part at its first call. Also the codes of OpenPart.
   Result<TokenizedText> Tokenize(std::string_view text) const override;
   uint64_t dense_bytes() const override;
 
@@ -55,8 +54,6 @@ class PartedSession : public Session {
                       bool shows);
   // The best of the answers; there is at least one.
   static size_t Choose(const std::vector<Try>& tries);
-  // The session of a part, which is opened unless it is one of the last ones that were used.
-  Result<Session*> SessionOf(uint32_t part, const CancelFlag* cancel) const;
   // Turns what a part says of its own text into what holds for the document: offsets, pages,
   // headings and places of passages.
   void MoveEvidence(const Part& part, Answer& answer) const;
@@ -66,11 +63,13 @@ class PartedSession : public Session {
   const std::shared_ptr<const PartedDocument> document_;
   const OpenPart open_;
   const double open_ms_;
-  // Sessions of parts, the last used first. A document stays open as long as its session.
-  mutable std::deque<std::pair<uint32_t, std::unique_ptr<Session>>> sessions_;
   ChatHistory history_;  // of the conversation so far
   bool has_begun_ = false;
   mutable std::optional<EqualPassages> equals_;  // made when it is first needed
+  struct {
+    std::mutex mutex;
+    std::unique_ptr<Session> session;  // on the first part, opened by the first call of Tokenize
+  } mutable tokenizing_;
 };
 
 }  // namespace lectern

@@ -51,6 +51,7 @@ std::string ModelJson(const DocumentShardParts& parts) {
   if (calibration.divergence.is_measured()) {
     json["divergence"] = DivergenceCurveJson(calibration.divergence);
   }
+  if (spill == nullptr) json["parts"] = uint64_t{in_parts.size()};
   if (heads != nullptr) json["retrieval_heads"] = RetrievalHeadsJson(*heads);
   if (!layout.retention.keeps_all()) {
     AddRetention(json, layout.retention);

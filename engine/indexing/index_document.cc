@@ -10,6 +10,7 @@
 #include "engine/document/kept_rows.h"
 #include "engine/document/kv_spill.h"
 #include "engine/document/layer_shard.h"
+#include "engine/document/parts.h"
 #include "engine/gpu/clustering.h"
 #include "engine/gpu/memory_plan.h"
 #include "engine/indexing/calibrate_document.h"
@@ -31,6 +32,14 @@ using Clock = std::chrono::steady_clock;
 
 Status Cancelled() {
   return {Code::kCancelled, "indexing was cancelled; the same command goes on from here"};
+}
+
+// Removes what a version that was replaced leaves, its parts included. Errors are ignored: a later
+// collection goes on.
+void Collect(const IndexContext& context, Catalog& catalog) {
+  if (RemoveOrphanedParts(context.env, context.store, catalog).ok()) {
+    (void)CollectGarbage(context.env, context.store, catalog);
+  }
 }
 
 // The way out that messages about the memory limit name.
@@ -112,7 +121,7 @@ class Indexer {
     // The document is visible from here on. Errors of cleaning up are ignored: a later collection
     // removes what is left.
     (void)spill_->RemoveCheckpoint();
-    (void)CollectGarbage(context_.env, context_.store, catalog_);
+    Collect(context_, catalog_);
     return report_;
   }
 
@@ -493,7 +502,7 @@ Result<IndexReport> IndexUnlessThere(const IndexContext& context, const Prepared
   if (existing && !options.again && HasPages(context, *existing, options)) {
     if (names.IsChange()) {
       LECTERN_RETURN_IF_ERROR(catalog->ChangeNames(prepared.id, names.change));
-      (void)CollectGarbage(context.env, context.store, *catalog);
+      Collect(context, *catalog);
     }
     return ExistingReport(*existing, names, options);
   }

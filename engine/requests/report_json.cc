@@ -162,6 +162,7 @@ Json::Object DocumentObject(const DocumentRow& row) {
       {"state", StateName(row.state)},
       {"generation", row.generation},
       {"tokens", row.num_tokens},
+      {"parts", PartsOf(row)},
       {"text_bytes", row.text_bytes},
       {"replaced_bytes", row.replaced_bytes},
       {"bytes_on_disk", row.bytes_on_disk},
@@ -180,6 +181,12 @@ bool IsRetryable(Code code) {
 }
 
 }  // namespace
+
+uint64_t PartsOf(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  const Json* const parts = json.ok() ? json->Find("parts") : nullptr;
+  return parts != nullptr ? parts->unsigned_integer().value_or(0) : 0;
+}
 
 std::string SourceOf(const DocumentRow& row) {
   const auto named = std::ranges::find(row.names, row.name, &DocumentName::name);

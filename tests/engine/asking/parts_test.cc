@@ -43,7 +43,7 @@ std::string Chapters(size_t bytes_of_each) {
 
 class PartsTest : public ::testing::Test {
  protected:
-  // Makes the model, with room for a sixth of the text, and one store with the text, which tests
+  // Makes the model, of 1,200 positions, and one store with the text, which tests
   // read, or copy before they change it.
   static void SetUpTestSuite() {
     shared_ = new Shared;
@@ -412,6 +412,14 @@ TEST_F(PartsTest, AChangedTextKeepsTheBeginning) {
   EXPECT_EQ(Ids().size(), before.size()) << "what nobody needs is gone";
   EXPECT_EQ(engine->List()->size(), 1u);
   EXPECT_TRUE(engine->Verify("book", true)->empty());
+}
+
+TEST_F(PartsTest, ATextThatFitsNowLeavesNoParts) {
+  const auto engine = CopiedEngine();
+  const IndexReport report = IndexText(*engine, "One sentence is left of the book.");
+  EXPECT_EQ(report.parts, 0u);
+  EXPECT_EQ(report.replaced, SharedReport().document);
+  EXPECT_EQ(Ids(), std::set<std::string>{report.document});
 }
 
 TEST_F(PartsTest, GoesWithAllItsParts) {
