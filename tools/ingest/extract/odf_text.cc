@@ -127,7 +127,8 @@ OdfStyles::ListLevel OdfStyles::LevelOf(std::string_view list, int level) const 
 void OdfText::Blocks(XmlNode parent) {
   for (const XmlNode node : parent) {
     const std::string_view name = node.name();
-    if (name.empty() || IsLeftOutOfOdf(name) || styles_.IsHidden(node.Attribute("style-name"))) continue;
+    if (name.empty() || IsLeftOutOfOdf(name) || styles_.IsHidden(node.Attribute("style-name")))
+      continue;
     if (name == "p" || name == "h") {
       Paragraph(node);
     } else if (name == "list") {
