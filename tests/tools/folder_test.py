@@ -566,20 +566,30 @@ class WatchTest(FolderTest):
     def test_a_file_and_a_folder_that_are_links_are_watched(self):
         for name in ("v1/a.txt", "v2/a.txt", "elsewhere/b.txt"):
             self.put(name, f"The text {name}.")
-        os.symlink("v1", self.path("folder"))
-        os.symlink(os.path.join(self.docs, "elsewhere/b.txt"), self.path("file.txt"))
-        self.docs, folder = self.path("folder"), self.docs
-        process = self.watch(more=(self.path("file.txt"),))
-        self.docs = folder
-        self.put("elsewhere/b.txt", "The text b, changed.")
-        self.assertEqual(self.next_row(process)["file"], self.path("file.txt"))
-        # As a new version is put in place: a link is renamed over the old one.
-        os.symlink(os.path.join(self.docs, "v2"), self.path("folder.new"))
-        os.rename(self.path("folder.new"), self.path("folder"))
-        row = self.next_row(process)
-        self.assertEqual((row["file"], row["source"]),
-                         (self.path("folder/a.txt"), os.path.realpath(self.path("folder/a.txt"))))
-        self.end(process)
+        links = self.docs + ".links"  # nothing else changes there
+        os.mkdir(links)
+        folder, file = os.path.join(links, "folder"), os.path.join(links, "file.txt")
+        os.symlink(os.path.join(self.docs, "v1"), folder)
+        os.symlink(os.path.join(self.docs, "elsewhere/b.txt"), file)
+        with self.subTest("file"):
+            docs, self.docs = self.docs, file
+            process = self.watch()
+            self.docs = docs
+            self.put("elsewhere/b.txt", "The text b, changed.")
+            row = self.next_row(process)
+            self.assertEqual((row["file"], row["result"]), (file, "renewed"))
+            self.end(process)
+        with self.subTest("folder"):
+            docs, self.docs = self.docs, folder
+            process = self.watch()
+            self.docs = docs
+            # As a new version is put in place: a link is renamed over the old one.
+            os.symlink(os.path.join(self.docs, "v2"), folder + ".new")
+            os.rename(folder + ".new", folder)
+            row = self.next_row(process)
+            self.assertEqual((row["file"], row["source"]),
+                             (os.path.join(folder, "a.txt"), os.path.join(self.docs, "v2/a.txt")))
+            self.end(process)
 
     def test_people_are_told_a_files_new_name(self):
         path = self.put("a.txt", "The text a.")
