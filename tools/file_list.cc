@@ -57,7 +57,7 @@ bool IsEditorsFile(std::string_view name) {
          (name.size() > 2 && name.starts_with('#') && name.ends_with('#'));
 }
 
-// What Chrome and Firefox call a file that they are still receiving.
+// Whether Chrome or Firefox is still receiving the file of this name.
 bool IsUnfinishedDownload(std::string_view name) {
   return name.ends_with(".crdownload") || name.ends_with(".part");
 }
