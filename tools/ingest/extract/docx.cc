@@ -14,6 +14,13 @@ namespace {
 
 constexpr std::string_view kPageBreak = "lastRenderedPageBreak";
 
+bool HasElement(XmlNode node, std::string_view name) {
+  for (const XmlNode child : node) {
+    if (child.name() == name || HasElement(child, name)) return true;
+  }
+  return false;
+}
+
 // The notes of a part (footnotes.xml, endnotes.xml) by their ids; separators are none.
 std::map<int, XmlNode> NotesOf(const std::optional<XmlTree>& tree) {
   std::map<int, XmlNode> notes;

@@ -7,6 +7,13 @@
 namespace lectern::tools {
 namespace {
 
+bool HasElement(XmlNode node, std::string_view name) {
+  for (const XmlNode child : node) {
+    if (child.name() == name || HasElement(child, name)) return true;
+  }
+  return false;
+}
+
 // The trees of a file's content and styles; they live as long as this.
 struct OdfFile {
   XmlTree content;

@@ -7,7 +7,7 @@ namespace {
 
 // Elements without text of the document: deleted text, comments, forms, descriptions of pictures,
 // tables of contents, and fields that only a page has.
-bool IsLeftOutOfOdf(std::string_view name) {
+bool IsLeftOut(std::string_view name) {
   constexpr std::string_view kNames[] = {"tracked-changes",
                                          "annotation",
                                          "annotation-end",
@@ -127,8 +127,7 @@ OdfStyles::ListLevel OdfStyles::LevelOf(std::string_view list, int level) const 
 void OdfText::Blocks(XmlNode parent) {
   for (const XmlNode node : parent) {
     const std::string_view name = node.name();
-    if (name.empty() || IsLeftOutOfOdf(name) || styles_.IsHidden(node.Attribute("style-name")))
-      continue;
+    if (name.empty() || IsLeftOut(name) || styles_.IsHidden(node.Attribute("style-name"))) continue;
     if (name == "p" || name == "h") {
       Paragraph(node);
     } else if (name == "list") {
@@ -220,7 +219,7 @@ void OdfText::Collect(XmlNode parent, Inline& content) {
       AppendSuperscript(node.first().text(), content.text);
     } else if (name == "frame" || name == "custom-shape" || name == "g" || name == "text-box") {
       content.boxes.push_back(node);
-    } else if (!IsLeftOutOfOdf(name) && !styles_.IsHidden(node.Attribute("style-name"))) {
+    } else if (!IsLeftOut(name) && !styles_.IsHidden(node.Attribute("style-name"))) {
       Collect(node, content);
     }
   }
@@ -328,7 +327,7 @@ void OdfText::CellText(XmlNode parent, Inline& content) {
     if (node.name() == "p" || node.name() == "h") {
       if (!content.text.empty()) content.text += ' ';
       Collect(node, content);
-    } else if (!node.name().empty() && !IsLeftOutOfOdf(node.name())) {
+    } else if (!node.name().empty() && !IsLeftOut(node.name())) {
       CellText(node, content);
     }
   }

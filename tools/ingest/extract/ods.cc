@@ -11,7 +11,7 @@
 namespace lectern::tools {
 namespace {
 
-constexpr int kMostOdsColumns = 16384;
+constexpr int kMostColumns = 16384;
 // Copies of a cell or row with text that are written; files say how often the last one is repeated,
 // up to the end of the sheet.
 constexpr int kMostCopies = 100;
@@ -100,7 +100,7 @@ class SheetsReader {
       const bool is_covered = node.name() == "covered-table-cell";
       if (node.name() != "table-cell" && !is_covered) continue;
       const int repeated =
-          std::clamp(node.Number("number-columns-repeated", 1), 1, kMostOdsColumns - column);
+          std::clamp(node.Number("number-columns-repeated", 1), 1, kMostColumns - column);
       SheetCell cell = is_covered ? SheetCell() : CellOf(node);
       for (int i = 0; i < repeated && is_covered && !merged_.empty(); ++i) {
         const auto found = merged_.find(column + i);
@@ -117,7 +117,7 @@ class SheetsReader {
         }
       }
       column += repeated;
-      if (column >= kMostOdsColumns) break;
+      if (column >= kMostColumns) break;
     }
     if (!cells.empty()) cells.insert(cells.end(), covered.begin(), covered.end());
     std::sort(cells.begin(), cells.end(),

@@ -105,13 +105,6 @@ XmlNode::Iterator& XmlNode::Iterator::operator++() {
   return *this;
 }
 
-bool HasElement(XmlNode node, std::string_view name) {
-  for (const XmlNode child : node) {
-    if (child.name() == name || HasElement(child, name)) return true;
-  }
-  return false;
-}
-
 void AppendAllText(XmlNode node, std::string& out) {
   for (const XmlNode child : node) {
     if (child.is_text()) {

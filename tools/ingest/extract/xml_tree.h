@@ -58,9 +58,6 @@ class XmlNode {
   const _xmlNode* node_ = nullptr;
 };
 
-// Whether an element of a name is anywhere inside of `node`.
-bool HasElement(XmlNode node, std::string_view name);
-
 // Appends every text inside of an element, in its order.
 void AppendAllText(XmlNode node, std::string& out);
 
