@@ -310,13 +310,15 @@ api::Result<Reader> ChooseReader(const IndexFlags& flags) {
   if (!reader.ok() || !reader->is_bundled()) return reader;
   const std::string place = ReaderCache();
   if (!flags.yes) {
-    if (flags.files.front() == "-" || !CanConfirm()) return reader;
+    if (place.empty() || flags.files.front() == "-" || !CanConfirm()) return reader;
     if (!Confirm("No --model is given. Fetch " + std::string(kReleasedModel) +
                  ", 90 MB, once, into " + place + "? \"No\" takes " + kBundledModel + ".")) {
       return reader;
     }
   }
-  PrintNote(kTool, "fetching " + std::string(kReleasedModel) + " into " + place);
+  if (!flags.engine.json()) {
+    PrintNote(kTool, "fetching " + std::string(kReleasedModel) + " into " + place);
+  }
   return FetchReader();
 }
 
