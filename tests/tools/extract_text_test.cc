@@ -8,7 +8,7 @@
 #include "tests/tools/zip_writer.h"
 #include "tools/ingest/extract/cell_format.h"
 #include "tools/ingest/extract/extract.h"
-#include "tools/ingest/extract/list_numbers.h"
+#include "tools/ingest/list_numbers.h"
 #include "tools/ingest/extract/zip_parts.h"
 #include "tools/ingest/extracted.h"
 #include "tools/ingest/html.h"

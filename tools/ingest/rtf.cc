@@ -12,9 +12,8 @@ namespace {
 
 // The error that the end of unrtf means, with the code OK where it ended as it should.
 api::Error RtfError(const ChildEnd& end, const RtfOptions& options) {
-  using How = ChildEnd::How;
   const bool is_missing =
-      end.how == How::kNotStarted && (end.number == ENOENT || end.number == EACCES);
+      end.how == ChildEnd::How::kNotStarted && (end.number == ENOENT || end.number == EACCES);
   if (is_missing) {
     return {LECTERN_NOT_FOUND,
             "reading RTF needs the program unrtf, which is not installed: apt install unrtf, or save " +
@@ -22,15 +21,15 @@ api::Error RtfError(const ChildEnd& end, const RtfOptions& options) {
             "unrtf"};
   }
   switch (end.how) {
-    case How::kNotStarted:
+    case ChildEnd::How::kNotStarted:
       return {LECTERN_IO_ERROR, std::string("start unrtf: ") + std::strerror(end.number), "file"};
-    case How::kCancelled:
+    case ChildEnd::How::kCancelled:
       return {LECTERN_CANCELLED, "cancelled while " + options.name + " was read", "file"};
-    case How::kTooSlow:
-    case How::kTooMuchOutput:
+    case ChildEnd::How::kTooSlow:
+    case ChildEnd::How::kTooMuchOutput:
       return {LECTERN_LIMIT_EXCEEDED,
               options.name + " takes too much to read as RTF; save it as .docx or .odt", "file"};
-    case How::kExited:
+    case ChildEnd::How::kExited:
       if (end.number == 0) return {LECTERN_OK, "", ""};
       break;
     default:

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "tools/ingest/extract/list_numbers.h"
+#include "tools/ingest/list_numbers.h"
 #include "tools/ingest/extract/xml_tree.h"
 
 namespace lectern::tools {

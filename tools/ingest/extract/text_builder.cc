@@ -60,14 +60,9 @@ std::string CollapseSpace(std::string_view text, bool keeps_lines) {
 }
 
 void AppendSuperscript(std::string_view text, std::string& out) {
-  constexpr std::string_view kDigits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
-  const bool is_number = !text.empty() && text.find_first_not_of("0123456789+-") == text.npos &&
-                         text.find_first_of("0123456789") != text.npos;
   const char last = out.empty() ? ' ' : out.back();
-  if (!is_number || last == ' ' || last == '\n') return AppendInline(text, out);
-  for (const char c : text) {
-    out += c == '+' ? "⁺" : c == '-' ? "⁻" : kDigits[c - '0'];
-  }
+  const std::string raised = last == ' ' || last == '\n' ? "" : Superscript(text);
+  raised.empty() ? AppendInline(text, out) : static_cast<void>(out += raised);
 }
 
 void AddNote(std::string_view part, std::string& note) {
