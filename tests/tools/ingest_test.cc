@@ -506,9 +506,11 @@ TEST(HtmlTest, ImagesSayTheirText) {
                  "width=16 height=16><img role=presentation alt='A line'><img alt='***'></p>"),
             "a\n");
   EXPECT_EQ(Text("<figure><img alt='The old mill'><figcaption>The old\n mill in "
-                 "1901</figcaption></figure><p><a href=x><img alt='Next page'> Next page</a></p>"
+                 "1901</figcaption></figure><p><a href=x><img alt='Next page'> Next page</a>"
+                 "<a href=y><img alt=Next></a></p>"
+                 "<table><tr><td><img alt='[Note]'></td><th>Note</th></tr></table>"
                  "<svg role=img aria-label='Sales by year'><text>9</text></svg>"),
-            "The old mill in 1901\n\nNext page\n\n[Image: Sales by year]\n");
+            "The old mill in 1901\n\nNext page\n\n| Note\n\n[Image: Sales by year]\n");
 }
 
 TEST(HtmlTest, RaisedNumbersFormulasAndQuotations) {

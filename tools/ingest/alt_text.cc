@@ -75,6 +75,8 @@ bool IsEmptyWord(std::string_view text) {
 std::string Telling(std::string_view text) {
   for (const std::string_view sentence : kGenerated) text = text.substr(0, text.find(sentence));
   std::string line = OneLine(text);
+  if (line.size() > 2 && line.starts_with('[') && line.ends_with(']'))  // DocBook's "[Note]"
+    line = line.substr(1, line.size() - 2);
   return !HasLetterOrDigit(line) || IsFileName(line) || IsEmptyWord(line) ? "" : line;
 }
 
@@ -98,7 +100,7 @@ std::string ImageText(std::string_view title, std::string_view description) {
   // The number of a mark in a listing (DocBook's callouts).
   const bool is_mark = text.size() <= 2 && std::all_of(text.begin(), text.end(), IsAsciiDigit);
   if (is_mark) return "(" + text + ")";
-  return "[Image: " + text + "]";
+  return std::string(kImageBegin) + text + "]";
 }
 
 }  // namespace lectern::tools

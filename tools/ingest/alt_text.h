@@ -8,9 +8,13 @@
 
 namespace lectern::tools {
 
+// Begins what ImageText returns, unless that is a formula or a mark in a listing.
+inline constexpr std::string_view kImageBegin = "[Image: ";
+
 // Returns the text that stands for an image with this title and description, either of which may be
 // empty: "[Image: A pump on a red base]", or the formula itself where the image shows one
-// ("$x^2$"). Returns "" where they tell a reader nothing: no letters or digits, the name of a file,
+// ("$x^2$"), or the
+// number of a mark in a listing, "(1)". Returns "" where they tell a reader nothing: no letters or digits, the name of a file,
 // or a word that any image could have ("Picture 3", "logo"). The sentence in which Office says that
 // it wrote the description itself is cut off. White space runs become one space. UTF-8 in, UTF-8
 // out; any thread.

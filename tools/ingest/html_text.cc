@@ -169,8 +169,11 @@ class Renderer {
     const GumboNode* const node = items_[i].node;
     if (TagOf(node) == GUMBO_TAG_MATH) return writer_.Add(MathText(node), false);
     const std::string text = DescriptionOf(node);
-    if (text.empty() || IsSaidNearby(i, text)) return;
-    const bool is_apart = text.starts_with("[Image");
+    const bool is_apart = text.starts_with(kImageBegin);
+    // One word of a link is a button ("Next").
+    const bool is_button =
+        is_apart && items_[i].in_link && text.find(' ', kImageBegin.size()) == std::string::npos;
+    if (text.empty() || is_button || (is_apart && IsSaidNearby(i, text))) return;
     if (is_apart) writer_.Add(" ", false);
     writer_.Add(text, false);
     if (is_apart) writer_.Add(" ", false);
@@ -187,21 +190,20 @@ class Renderer {
         ImageText("", HtmlAttribute(node, is_drawing ? "aria-label" : has_alt ? "alt" : "title"));
     const bool is_icon = NumberAttribute(node, "width", kIcon + 1) <= kIcon &&
                          NumberAttribute(node, "height", kIcon + 1) <= kIcon;
-    return is_icon && text.starts_with("[Image") ? "" : text;
+    return is_icon && text.starts_with(kImageBegin) ? "" : text;
   }
 
-  // Whether the figure or the element that the image is in says the same in words, as captions and
-  // links do.
+  // Whether the figure, row or element that the image is in says the same in words, as captions and
+  // links do. `text`: of ImageText, in its brackets.
   bool IsSaidNearby(size_t i, const std::string& text) const {
     constexpr int kMostLevels = 4;
     constexpr size_t kMostItems = 200, kMostBytes = 4096;  // that are looked at
-    constexpr std::string_view kBegin = "[Image: ";
-    if (!text.starts_with(kBegin)) return false;
     const std::string_view said = std::string_view(text).substr(
-        kBegin.size(), text.size() - kBegin.size() - 1);
+        kImageBegin.size(), text.size() - kImageBegin.size() - 1);
     size_t around = items_[i].parent;
     for (size_t at = around, level = 0; level < kMostLevels; ++level, at = items_[at].parent) {
-      if (TagOf(items_[at].node) == GUMBO_TAG_FIGURE) around = at;
+      const GumboTag tag = TagOf(items_[at].node);
+      if (tag == GUMBO_TAG_FIGURE || tag == GUMBO_TAG_TR) around = at;
     }
     std::string nearby;
     const size_t end = std::min(items_[around].end, around + kMostItems);
