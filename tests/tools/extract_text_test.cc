@@ -8,11 +8,11 @@
 #include "tests/tools/zip_writer.h"
 #include "tools/ingest/extract/cell_format.h"
 #include "tools/ingest/extract/extract.h"
-#include "tools/ingest/list_numbers.h"
 #include "tools/ingest/extract/zip_parts.h"
 #include "tools/ingest/extracted.h"
 #include "tools/ingest/html.h"
 #include "tools/ingest/ingest.h"
+#include "tools/ingest/list_numbers.h"
 #include "tools/ingest/package_format.h"
 #include "tools/ingest/rtf.h"
 
@@ -93,6 +93,13 @@ TEST(CellFormatTest, ValuesAreWrittenAsShown) {
   EXPECT_EQ(shown(0.1, "General"), "0.1");
   EXPECT_EQ(shown(9783161484100, "General"), "9783161484100");
   EXPECT_EQ(shown(1e300, "dd/mm/yyyy"), "1e+300");
+  EXPECT_EQ(shown(1234567, "0.0,,\"M\""), "1.2M");
+  EXPECT_EQ(shown(1234567, "#,##0,"), "1235");
+  EXPECT_EQ(shown(1234, "00000"), "01234");
+  EXPECT_EQ(shown(-0.5, "00.0"), "-00.5");
+  // A section for large values alone: the value is written in full.
+  EXPECT_EQ(shown(5, "[>=1000000]0.0,,\"M\";0"), "5");
+  EXPECT_EQ(FormatCell(2.5, BuiltInCellFormat(44), false), "2.50");
   EXPECT_EQ(shown(5, "\"broken"), "5");
   EXPECT_EQ(FormatCell(1, BuiltInCellFormat(14), false), "1900-01-01");
   EXPECT_EQ(FormatCell(59, BuiltInCellFormat(14), false), "1900-02-28");

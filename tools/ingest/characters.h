@@ -44,8 +44,8 @@ inline void AppendUtf8(uint32_t character, std::string& out) {
   }
 }
 
-// A number with raised digits and signs ("2" as "²"), because "10²" is not "102"; empty: the text is no
-// number.
+// A number with raised digits and signs ("2" as "²"), because "10²" is not "102"; empty: the text
+// is no number.
 inline std::string Superscript(std::string_view number) {
   constexpr std::string_view kDigits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
   std::string raised;

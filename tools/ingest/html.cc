@@ -254,7 +254,6 @@ size_t MainContent(const std::vector<HtmlItem>& items) {
   return DensestBlock(items);
 }
 
-
 // Gumbo makes a body where the page has none; only a frameset takes its place.
 const GumboNode* BodyOf(const GumboOutput& output) {
   const GumboVector& children = output.root->v.element.children;

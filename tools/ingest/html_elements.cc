@@ -13,12 +13,11 @@ namespace {
 // controls, or aids to reading ideographs (rt).
 const TagSet& NeverShown() {
   static const TagSet tags = {
-      GUMBO_TAG_HEAD,     GUMBO_TAG_SCRIPT, GUMBO_TAG_STYLE,    GUMBO_TAG_NOSCRIPT,
-      GUMBO_TAG_TEMPLATE, GUMBO_TAG_TITLE,  GUMBO_TAG_IFRAME,   GUMBO_TAG_EMBED,
-      GUMBO_TAG_OBJECT,   GUMBO_TAG_SVG,    GUMBO_TAG_AUDIO,    GUMBO_TAG_VIDEO,
-      GUMBO_TAG_CANVAS,   GUMBO_TAG_BUTTON, GUMBO_TAG_SELECT,   GUMBO_TAG_INPUT,
-      GUMBO_TAG_TEXTAREA, GUMBO_TAG_MAP,    GUMBO_TAG_DATALIST, GUMBO_TAG_NOFRAMES,
-      GUMBO_TAG_RT,       GUMBO_TAG_RP};
+      GUMBO_TAG_HEAD,  GUMBO_TAG_SCRIPT,   GUMBO_TAG_STYLE,  GUMBO_TAG_NOSCRIPT, GUMBO_TAG_TEMPLATE,
+      GUMBO_TAG_TITLE, GUMBO_TAG_IFRAME,   GUMBO_TAG_EMBED,  GUMBO_TAG_OBJECT,   GUMBO_TAG_SVG,
+      GUMBO_TAG_AUDIO, GUMBO_TAG_VIDEO,    GUMBO_TAG_CANVAS, GUMBO_TAG_BUTTON,   GUMBO_TAG_SELECT,
+      GUMBO_TAG_INPUT, GUMBO_TAG_TEXTAREA, GUMBO_TAG_MAP,    GUMBO_TAG_DATALIST, GUMBO_TAG_NOFRAMES,
+      GUMBO_TAG_RT,    GUMBO_TAG_RP};
   return tags;
 }
 // Elements that stand on lines of their own.
@@ -33,7 +32,8 @@ const TagSet& Lines() {
   return tags;
 }
 
-// Whether the element is shown only when a script or a button opens it. Gumbo does not know dialogs.
+// Whether the element is shown only when a script or a button opens it. Gumbo does not know
+// dialogs.
 bool IsClosed(const GumboNode* node) {
   const GumboVector* const attributes = &node->v.element.attributes;
   if (gumbo_get_attribute(attributes, "popover")) return true;

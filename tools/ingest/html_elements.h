@@ -1,5 +1,6 @@
-// The elements of a web page's tree (Gumbo's) and what is known of each: which are hidden, which are
-// blocks. Shared by html.cc, which chooses the main content, and html_text.cc, which writes its text.
+// The elements of a web page's tree (Gumbo's) and what is known of each: which are hidden, which
+// are blocks. Shared by html.cc, which chooses the main content, and html_text.cc, which writes its
+// text.
 #ifndef LECTERN_TOOLS_INGEST_HTML_ELEMENTS_H_
 #define LECTERN_TOOLS_INGEST_HTML_ELEMENTS_H_
 
@@ -24,7 +25,6 @@ class TagSet {
  private:
   bool has_[GUMBO_TAG_LAST + 1] = {};
 };
-
 
 // Elements that stand between empty lines, and those that may hold the main content.
 const TagSet& Paragraphs();

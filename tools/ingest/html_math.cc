@@ -7,6 +7,7 @@
 
 #include "tools/ingest/characters.h"
 #include "tools/ingest/html_elements.h"
+#include "tools/ingest/linear_math.h"
 
 namespace lectern::tools {
 namespace {
@@ -58,19 +59,6 @@ std::string TexSource(const GumboNode* node, int depth) {
   return "";
 }
 
-// The text in parentheses unless it is one number, letter or word.
-std::string Grouped(const std::string& text) {
-  const bool is_simple = std::all_of(text.begin(), text.end(), [](char c) {
-    return IsAsciiLetter(c) || IsAsciiDigit(c) || c == '.' || static_cast<uint8_t>(c) >= 0x80;
-  });
-  return is_simple || (text.starts_with('(') && text.ends_with(')')) ? text : "(" + text + ")";
-}
-
-std::string Raised(const std::string& text) {
-  const std::string number = Superscript(text);
-  return number.empty() ? "^" + Grouped(text) : number;
-}
-
 // An operator, with spaces around those that compare or add, and without those that nobody sees.
 std::string Operator(const std::string& text) {
   constexpr std::string_view kSpaced[] = {"=", "+", "-", "−", "<", ">", "≤", "≥", "≠",
@@ -79,7 +67,8 @@ std::string Operator(const std::string& text) {
   if (text == "\u2061") return " ";  // a function is applied
   if (std::find(std::begin(kInvisible), std::end(kInvisible), text) != std::end(kInvisible))
     return "";
-  const bool is_spaced = std::find(std::begin(kSpaced), std::end(kSpaced), text) != std::end(kSpaced);
+  const bool is_spaced =
+      std::find(std::begin(kSpaced), std::end(kSpaced), text) != std::end(kSpaced);
   return is_spaced ? " " + text + " " : text;
 }
 
@@ -96,14 +85,13 @@ std::string Joined(const GumboNode* node, std::string_view between, int depth) {
 
 // An element whose parts stand above and below each other.
 std::string Stacked(const std::string& name, const std::vector<std::string>& parts) {
-  if (name == "mfrac") return Grouped(parts[0]) + "/" + Grouped(parts[1]);
-  if (name == "mroot") return Grouped(parts[0]) + "^(1/" + parts[1] + ")";
+  if (name == "mfrac") return MathFraction(parts[0], parts[1]);
+  if (name == "mroot") return MathRoot(parts[0], parts[1]);
   const bool is_accent = name == "mover" && !parts[1].empty() && !IsAsciiLetter(parts[1][0]) &&
                          !IsAsciiDigit(parts[1][0]);
   if (is_accent) return parts[0] + parts[1];
-  if (name == "msup" || name == "mover") return parts[0] + Raised(parts[1]);
-  const std::string below = parts[0] + "_" + Grouped(parts[1]);
-  return parts.size() > 2 ? below + Raised(parts[2]) : below;
+  if (name == "msup" || name == "mover") return MathScripts(parts[0], "", parts[1]);
+  return MathScripts(parts[0], parts[1], parts.size() > 2 ? parts[2] : "");
 }
 
 std::string Linear(const GumboNode* node, int depth) {
@@ -114,14 +102,14 @@ std::string Linear(const GumboNode* node, int depth) {
   if (name == "annotation" || name == "annotation-xml" || name == "mphantom") return "";
   if (name == "mo") return Operator(TextInside(node));
   if (name == "mspace") return " ";
-  if (name == "msqrt") return "√" + Grouped(Joined(node, "", depth));
+  if (name == "msqrt") return MathRoot(Joined(node, "", depth), "");
   if (name == "mtr" || name == "mfenced") {
     const std::string cells = Joined(node, ", ", depth);
     return name == "mtr" ? cells : "(" + cells + ")";
   }
   if (name == "mtable") return Joined(node, "; ", depth);
-  const bool is_stacked = std::find(std::begin(kStacked), std::end(kStacked), name) !=
-                          std::end(kStacked);
+  const bool is_stacked =
+      std::find(std::begin(kStacked), std::end(kStacked), name) != std::end(kStacked);
   const std::vector<const GumboNode*> children = Children(node, false);
   if (!is_stacked || children.size() < 2) return Joined(node, "", depth);
   std::vector<std::string> parts;

@@ -9,8 +9,8 @@
 namespace lectern::tools {
 
 // The text of a math element: its source in TeX or in words where the page gives that, else its
-// parts in a line ("x² + (a + b)/c"). Elements more than 60 deep are left out. Any bytes of the page
-// may be in it.
+// parts in a line ("x² + (a + b)/c"). Elements more than 60 deep are left out. Any bytes of the
+// page may be in it.
 std::string MathText(const GumboNode* math);
 
 }  // namespace lectern::tools

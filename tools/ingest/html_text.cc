@@ -152,7 +152,8 @@ class Renderer {
     size_t column = 0;             // of the next cell of the row
     bool has_cells = false;        // in the row
   };
-  // Bytes of cells that are written again, beyond four times the text: a page may ask for any number.
+  // Bytes of cells that are written again, beyond four times the text: a page may ask for any
+  // number.
   static constexpr uint64_t kLeastRepeated = 1 << 16;
   static constexpr uint64_t kSpanCost = 16;  // of looking at one, in bytes
 
@@ -186,8 +187,9 @@ class Renderer {
     if (role == "presentation" || role == "none") return "";
     const bool is_drawing = TagOf(node) == GUMBO_TAG_SVG;
     const bool has_alt = gumbo_get_attribute(&node->v.element.attributes, "alt") != nullptr;
-    const std::string text =
-        ImageText("", HtmlAttribute(node, is_drawing ? "aria-label" : has_alt ? "alt" : "title"));
+    const std::string text = ImageText("", HtmlAttribute(node, is_drawing ? "aria-label"
+                                                               : has_alt  ? "alt"
+                                                                          : "title"));
     const bool is_icon = NumberAttribute(node, "width", kIcon + 1) <= kIcon &&
                          NumberAttribute(node, "height", kIcon + 1) <= kIcon;
     return is_icon && text.starts_with(kImageBegin) ? "" : text;
@@ -198,8 +200,8 @@ class Renderer {
   bool IsSaidNearby(size_t i, const std::string& text) const {
     constexpr int kMostLevels = 4;
     constexpr size_t kMostItems = 200, kMostBytes = 4096;  // that are looked at
-    const std::string_view said = std::string_view(text).substr(
-        kImageBegin.size(), text.size() - kImageBegin.size() - 1);
+    const std::string_view said =
+        std::string_view(text).substr(kImageBegin.size(), text.size() - kImageBegin.size() - 1);
     size_t around = items_[i].parent;
     for (size_t at = around, level = 0; level < kMostLevels; ++level, at = items_[at].parent) {
       const GumboTag tag = TagOf(items_[at].node);
@@ -280,7 +282,8 @@ class Renderer {
 
   // --- lists
 
-  // How an ol counts: start, type and reversed, and the type as old style sheets inside of it say it.
+  // How an ol counts: start, type and reversed, and the type as old style sheets inside of it say
+  // it.
   static void BeginNumbers(const GumboNode* node, Open& open) {
     constexpr std::pair<std::string_view, NumberStyle> kStyles[] = {
         {"lower-alpha", NumberStyle::kLowerLetter}, {"lower-latin", NumberStyle::kLowerLetter},
@@ -348,8 +351,8 @@ class Renderer {
       BarBeforeCell();
       open.text_begin = writer_.size();
       open.column = table.column;
-      table.column += static_cast<size_t>(
-          std::clamp(NumberAttribute(items_[i].node, "colspan", 1), 1, 1000));
+      table.column +=
+          static_cast<size_t>(std::clamp(NumberAttribute(items_[i].node, "colspan", 1), 1, 1000));
     }
   }
 

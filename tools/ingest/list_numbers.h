@@ -1,4 +1,5 @@
-// Writes the numbers of list items and headings, which office files and web pages do not hold but count.
+// Writes the numbers of list items and headings, which office files and web pages do not hold but
+// count.
 #ifndef LECTERN_TOOLS_INGEST_LIST_NUMBERS_H_
 #define LECTERN_TOOLS_INGEST_LIST_NUMBERS_H_
 

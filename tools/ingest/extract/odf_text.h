@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/ingest/list_numbers.h"
 #include "tools/ingest/extract/text_builder.h"
 #include "tools/ingest/extract/xml_tree.h"
 #include "tools/ingest/extract/zip_parts.h"
+#include "tools/ingest/list_numbers.h"
 
 namespace lectern::tools {
 

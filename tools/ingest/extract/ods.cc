@@ -48,6 +48,16 @@ SheetCell CellOf(XmlNode node) {
   return cell;
 }
 
+// Whether a row or column is hidden by hand: those that a filter or a closed group hides are a
+// click away, and read.
+bool IsHiddenByHand(XmlNode node) {
+  if (node.Attribute("visibility") != "collapse") return false;
+  for (XmlNode group = node.parent(); group; group = group.parent()) {
+    if (group.Attribute("display") == "false") return false;
+  }
+  return true;
+}
+
 class SheetsReader {
  public:
   api::Result<Extracted> Read(const std::string& xml) {
@@ -55,6 +65,7 @@ class SheetsReader {
     for (bool goes_on = stream.Next(); goes_on;) {
       const std::string_view name = stream.name();
       if (name == "table") BeginSheet(stream.current());
+      if (name == "table-column") Column(stream.current());
       const bool is_skipped = name == "tracked-changes" || name == "forms" || name == "shapes" ||
                               name == "dde-links" || name == "content-validations" ||
                               (name == "table" && is_hidden_);
@@ -70,7 +81,9 @@ class SheetsReader {
     }
     if (rows_) rows_->End();
     if (stream.has_failed()) return stream.error();
+    hidden_cells_.EndSheet();
     std::string note = hidden_;
+    AddNote(hidden_cells_.Note(), note);
     if (is_shortened_) AddNote("rows that repeat very often are written 100 times", note);
     return writer_.Finish(num_sheets_, note);
   }
@@ -80,6 +93,8 @@ class SheetsReader {
     if (rows_) rows_->End();
     rows_.reset();
     merged_.clear();
+    hidden_cells_.EndSheet();
+    next_column_ = 0;
     writer_.BeginPage(++num_sheets_);
     const std::string name(table.Attribute("name"));
     is_hidden_ = styles_.IsHidden(table.Attribute("style-name"));
@@ -89,6 +104,13 @@ class SheetsReader {
       writer_.Heading(1, name);
       rows_.emplace(writer_);
     }
+  }
+
+  void Column(XmlNode node) {
+    const auto repeated = static_cast<uint32_t>(
+        std::clamp(node.Number("number-columns-repeated", 1), 1, kMostColumns));
+    if (IsHiddenByHand(node)) hidden_cells_.AddColumns(next_column_, next_column_ + repeated - 1);
+    next_column_ = std::min(next_column_ + repeated, uint32_t{kMostColumns});
   }
 
   // A cell that spans rows says its text in each of them that has other cells.
@@ -122,6 +144,11 @@ class SheetsReader {
     if (!cells.empty()) cells.insert(cells.end(), covered.begin(), covered.end());
     std::sort(cells.begin(), cells.end(),
               [](const SheetCell& a, const SheetCell& b) { return a.column < b.column; });
+    hidden_cells_.TakeOut(cells);
+    if (IsHiddenByHand(row)) {
+      if (!cells.empty()) hidden_cells_.AddRow();
+      return;
+    }
     const int repeated = std::max(1, row.Number("number-rows-repeated", 1));
     is_shortened_ |= !cells.empty() && repeated > kMostCopies;
     for (int i = 0; i < std::min(repeated, cells.empty() ? 1 : kMostCopies); ++i) rows_->Add(cells);
@@ -136,6 +163,8 @@ class SheetsReader {
   std::optional<SheetRows> rows_;
   std::map<int, Merged> merged_;  // by column
   std::string hidden_;            // a note that names the hidden sheets
+  HiddenCells hidden_cells_;
+  uint32_t next_column_ = 0;
   uint64_t num_sheets_ = 0;
   bool is_hidden_ = false, is_shortened_ = false;
 };

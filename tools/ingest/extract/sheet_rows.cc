@@ -163,6 +163,35 @@ void SheetRows::Add(std::vector<SheetCell> cells) {
   }
 }
 
+void HiddenCells::TakeOut(std::vector<SheetCell>& cells) {
+  if (columns_.empty()) return;
+  std::erase_if(cells, [this](const SheetCell& cell) {
+    auto range = std::upper_bound(
+        columns_.begin(), columns_.end(), cell.column,
+        [](uint32_t column, const auto& columns) { return column < columns.first; });
+    const bool is_hidden = range != columns_.begin() && (--range)->second >= cell.column;
+    if (is_hidden && !cell.text.empty()) used_.insert(cell.column);
+    return is_hidden;
+  });
+}
+
+void HiddenCells::EndSheet() {
+  num_columns_ += used_.size();
+  used_.clear();
+  columns_.clear();
+}
+
+std::string HiddenCells::Note() const {
+  const auto counted = [](uint64_t count, const char* thing) {
+    return std::to_string(count) + " hidden " + thing + (count == 1 ? "" : "s");
+  };
+  std::string note;
+  if (num_rows_ > 0) note = counted(num_rows_, "row");
+  if (num_columns_ > 0) note += (note.empty() ? "" : " and ") + counted(num_columns_, "column");
+  if (note.empty()) return "";
+  return note + (num_rows_ + num_columns_ == 1 ? " is left out" : " are left out");
+}
+
 void SheetRows::End() {
   if (!is_decided_) Decide();
   writer_.Gap();

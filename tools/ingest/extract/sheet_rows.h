@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/ingest/extract/text_builder.h"
@@ -51,6 +53,24 @@ class SheetRows {
   std::vector<Row> waiting_;               // the table's first rows, until its header is known
   std::map<uint32_t, std::string> names_;  // by column; empty: the table has none
   bool is_decided_ = false, has_guessed_ = false;
+};
+
+// Columns of a sheet that are hidden, and how many rows and columns were left out for that.
+class HiddenCells {
+ public:
+  // Columns from `first` to `last`, from 0; those of a file ascend.
+  void AddColumns(uint32_t first, uint32_t last) { columns_.emplace_back(first, last); }
+  void AddRow() { ++num_rows_; }
+  // Takes the cells of hidden columns out of a row.
+  void TakeOut(std::vector<SheetCell>& cells);
+  // "3 hidden rows and 1 hidden column are left out"; empty: nothing was. Of all sheets until now.
+  std::string Note() const;
+  void EndSheet();
+
+ private:
+  std::vector<std::pair<uint32_t, uint32_t>> columns_;
+  std::set<uint32_t> used_;  // hidden columns with cells, of this sheet
+  uint64_t num_rows_ = 0, num_columns_ = 0;
 };
 
 // Whether a text is a number, an amount, a share or a date written in digits.

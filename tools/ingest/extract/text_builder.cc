@@ -140,7 +140,8 @@ void TextBuilder::Row(std::span<const std::string> cells) {
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string cell = CollapseSpace(cells[i], false);
     has_text |= cell.find_first_not_of(kPageMark) != std::string::npos;
-    row += (i > 0 ? " | " : "") + cell;
+    if (i > 0) row += row.empty() || row.ends_with(' ') ? "| " : " | ";  // empty cells stay places
+    row += cell;
   }
   if (!has_text) std::erase_if(row, [](char c) { return c != kPageMark; });
   row.erase(row.find_last_not_of(' ') + 1);

@@ -65,7 +65,9 @@ void ReadFormats(XmlNode styles, Workbook& workbook) {
 // One sheet, read row by row.
 class SheetReader {
  public:
-  SheetReader(const Workbook& workbook, TextBuilder& writer) : workbook_(workbook), rows_(writer) {}
+  // `is_filtered`: rows may be hidden by a filter. `hidden` gets what is left out.
+  SheetReader(const Workbook& workbook, bool is_filtered, HiddenCells& hidden, TextBuilder& writer)
+      : workbook_(workbook), is_filtered_(is_filtered), hidden_(hidden), rows_(writer) {}
 
   // False: the part is damaged.
   bool Read(const std::string& xml, const std::string& part) {
@@ -76,10 +78,12 @@ class SheetReader {
         Row(stream.Expand());
         goes_on = stream.Skip();
       } else {
+        if (stream.name() == "col") Column(stream.current());
         goes_on = stream.Next();
       }
     }
     rows_.End();
+    hidden_.EndSheet();
     return !stream.has_failed();
   }
   uint64_t num_empty_formulas() const { return num_empty_formulas_; }
@@ -114,6 +118,18 @@ class SheetReader {
     }
   }
 
+  // Rows and columns that a filter or a closed group hides are a click away, and read.
+  bool IsHiddenByHand(XmlNode node) const {
+    const std::string_view hidden = node.Attribute("hidden");
+    return (hidden == "1" || hidden == "true") && node.Number("outlineLevel", 0) == 0;
+  }
+
+  void Column(XmlNode node) {
+    const int first = node.Number("min", 0), last = node.Number("max", 0);
+    if (!IsHiddenByHand(node) || first < 1 || last < first) return;
+    hidden_.AddColumns(static_cast<uint32_t>(first - 1), static_cast<uint32_t>(last - 1));
+  }
+
   // Rows that are left out are empty; a thousand of them end a table like one.
   void Row(XmlNode row) {
     const auto number = static_cast<uint32_t>(row.Number("r", 0));
@@ -135,7 +151,12 @@ class SheetReader {
     FillMerged(at, cells);
     std::vector<SheetCell> list;
     for (auto& [column, cell] : cells) list.push_back(std::move(cell));
-    rows_.Add(std::move(list));
+    hidden_.TakeOut(list);
+    if (IsHiddenByHand(row) && !is_filtered_) {
+      if (!list.empty()) hidden_.AddRow();
+    } else {
+      rows_.Add(std::move(list));
+    }
   }
 
   // Says the text of a cell that goes on over rows in each of them that has other cells.
@@ -196,6 +217,8 @@ class SheetReader {
   }
 
   const Workbook& workbook_;
+  const bool is_filtered_;
+  HiddenCells& hidden_;
   SheetRows rows_;
   std::map<uint32_t, std::vector<Merged>> merged_;  // by column, by ascending row
   uint32_t next_row_ = 0;
@@ -221,12 +244,28 @@ api::Error Damaged(const std::string& part) {
           "file"};
 }
 
-std::string NoteOf(const std::vector<std::string>& hidden, uint64_t num_empty_formulas) {
+// Whether the sheet, or a table in it, has a filter on.
+bool IsFiltered(const OoxmlPackage& package, const std::string& part, const std::string& xml) {
+  constexpr std::string_view kFilter = "<filterColumn", kPrefixed = ":filterColumn";
+  const auto has_filter = [&](const std::string& text) {
+    return text.find(kFilter) != text.npos || text.find(kPrefixed) != text.npos;
+  };
+  if (has_filter(xml)) return true;
+  for (const auto& relationship : package.RelationshipsOf(part)) {
+    const std::string* const table = package.parts().Find(relationship.target);
+    if (relationship.type == "table" && table && has_filter(*table)) return true;
+  }
+  return false;
+}
+
+std::string NoteOf(const std::vector<std::string>& hidden, const HiddenCells& cells,
+                   uint64_t num_empty_formulas) {
   std::string note;
   if (!hidden.empty()) {
     note = "hidden sheets are left out: ";
     for (size_t i = 0; i < hidden.size(); ++i) note += (i > 0 ? ", " : "") + hidden[i];
   }
+  AddNote(cells.Note(), note);
   if (num_empty_formulas > 0)
     AddNote(std::to_string(num_empty_formulas) +
                 " formulas have no stored value: open and save the file in a spreadsheet program",
@@ -254,6 +293,7 @@ api::Result<Extracted> ReadXlsx(std::string_view bytes) {
   }
   TextBuilder writer;
   std::vector<std::string> hidden;
+  HiddenCells hidden_cells;
   uint64_t num_sheets = 0, num_empty_formulas = 0;
   for (const XmlNode sheet : tree->root().Child("sheets")) {
     if (sheet.name() != "sheet") continue;
@@ -267,13 +307,13 @@ api::Result<Extracted> ReadXlsx(std::string_view bytes) {
     }
     const std::string* const xml = package->parts().Find(part->second);
     if (!xml) return Damaged(part->second);
-    SheetReader reader(workbook, writer);
+    SheetReader reader(workbook, IsFiltered(*package, part->second, *xml), hidden_cells, writer);
     writer.Heading(1, name);
     if (!reader.Read(*xml, part->second)) return Damaged(part->second);
     num_empty_formulas += reader.num_empty_formulas();
     package->parts().Drop(part->second);
   }
-  return writer.Finish(num_sheets, NoteOf(hidden, num_empty_formulas));
+  return writer.Finish(num_sheets, NoteOf(hidden, hidden_cells, num_empty_formulas));
 }
 
 }  // namespace lectern::tools
