@@ -263,5 +263,73 @@ TEST(OfficeTest, HiddenRowsOfOpenDocument) {
   EXPECT_EQ(read->note, "1 hidden row and 1 hidden column are left out");
 }
 
+// --- OpenDocument texts ----------------------------------------------------------------------------
+
+// A text with these styles and this body, and parts that it refers to.
+Extracted OpenText(const std::string& body, const std::string& styles = "", Parts parts = {}) {
+  parts.emplace_back("content.xml",
+                     "<o:document-content xmlns:o='o' xmlns:t='t' xmlns:d='d' xmlns:v='v' "
+                     "xmlns:s='s' xmlns:b='b' xmlns:l='l'><o:automatic-styles>" +
+                         styles + "</o:automatic-styles><o:body><o:text>" + body +
+                         "</o:text></o:body></o:document-content>");
+  auto extracted = Extract("odt", WriteZip(parts));
+  if (extracted.ok()) return *extracted;
+  Extracted refused;
+  refused.text = "refused: " + extracted.error().message;
+  return refused;
+}
+
+TEST(OfficeTest, DescriptionsOfImagesInOpenDocument) {
+  const auto frame = [](const std::string& attributes, const std::string& inside) {
+    return "<t:p>See<d:frame " + attributes + "><d:image l:href='Pictures/1.png'/>" + inside +
+           "</d:frame></t:p>";
+  };
+  EXPECT_EQ(OpenText(frame("", "<v:title>Mill</v:title><v:desc>A mill by the river</v:desc>") +
+                     frame("", "<v:title>image1.png</v:title>") +
+                     frame("l:decorative='true'", "<v:desc>A line of gold</v:desc>"))
+                .text,
+            "See\n\n[Image: Mill: A mill by the river]\n\nSee\n\nSee\n");
+}
+
+TEST(OfficeTest, FormulasAndChartsInOpenDocument) {
+  const std::string formula =
+      "<?xml version='1.0'?><math xmlns='http://www.w3.org/1998/Math/MathML'><semantics><mrow>"
+      "<mi>E</mi><mo>=</mo><mi>m</mi><msup><mi>c</mi><mn>2</mn></msup></mrow>"
+      "<annotation encoding='StarMath 5.0'>E = m c^2</annotation></semantics></math>";
+  const std::string chart =
+      "<o:document-content xmlns:o='o' xmlns:c='c' xmlns:t='t' xmlns:b='b'><o:body><o:chart><c:chart>"
+      "<c:title><t:p>Sales</t:p></c:title><b:table><b:table-rows><b:table-row><b:table-cell><t:p>2023"
+      "</t:p></b:table-cell><b:table-cell><t:p>7</t:p></b:table-cell></b:table-row></b:table-rows>"
+      "</b:table></c:chart></o:chart></o:body></o:document-content>";
+  EXPECT_EQ(OpenText("<t:p>So <d:frame><d:object l:href='./Object 1'/></d:frame>.</t:p><t:p>"
+                     "<d:frame><d:object l:href='./Object%202'/></d:frame></t:p>",
+                     "",
+                     {{"Object 1/content.xml", formula}, {"Object 2/content.xml", chart}})
+                .text,
+            "So E = mc².\n\nSales\n\n2023 | 7\n");
+}
+
+TEST(OfficeTest, ParentsOfStylesHide) {
+  EXPECT_EQ(OpenText("<t:p t:style-name='B'>no</t:p><t:p t:style-name='C'>yes</t:p>",
+                     "<s:style s:name='A' s:family='paragraph'><s:text-properties t:display='none'/>"
+                     "</s:style><s:style s:name='B' s:family='paragraph' s:parent-style-name='A'/>"
+                     "<s:style s:name='C' s:family='paragraph' s:parent-style-name='B'>"
+                     "<s:text-properties t:display='true'/></s:style>")
+                .text,
+            "yes\n");
+}
+
+TEST(OfficeTest, LayoutsAreNoTables) {
+  std::string cell = "<b:table-cell>";
+  for (int i = 0; i < 9; ++i) cell += "<t:p>Line</t:p>";
+  cell += "</b:table-cell>";
+  const std::string text = OpenText("<b:table><b:table-row>" + cell +
+                                    "<b:table-cell><t:p>Side</t:p></b:table-cell>"
+                                    "</b:table-row></b:table>")
+                               .text;
+  EXPECT_TRUE(text.starts_with("Line\n\nLine\n")) << text;
+  EXPECT_TRUE(text.ends_with("Line\n\nSide\n")) << text;
+}
+
 }  // namespace
 }  // namespace lectern::tools
