@@ -57,6 +57,22 @@ std::string_view FlatFormat(std::string_view bytes) {
   return "";
 }
 
+// Whether a line stands before a message of a mailbox: "From ada@example.org Fri May 17 09:30:00 2024"
+// (RFC 4155).
+bool IsMailboxLine(std::string_view line) {
+  if (!line.starts_with("From ")) return false;
+  bool has_time = false, has_year = false;
+  for (size_t i = 5; i + 4 < line.size() + 1; ++i) {
+    const auto digit = [&](size_t at) {
+      return at < line.size() && line[at] >= '0' && line[at] <= '9';
+    };
+    has_time |= digit(i) && digit(i + 1) && line[i + 2] == ':' && digit(i + 3);
+    has_year |= line[i - 1] == ' ' && (line[i] == '1' || line[i] == '2') && digit(i + 1) &&
+                digit(i + 2) && digit(i + 3) && !digit(i + 4);
+  }
+  return has_time && has_year;
+}
+
 }  // namespace
 
 std::string_view ZipFormat(std::string_view bytes) {
@@ -97,6 +113,10 @@ std::string_view MarkedTextFormat(std::string_view bytes) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     if (line.ends_with('\r')) line.remove_suffix(1);
+    if (num_lines == 0 && IsMailboxLine(line)) {
+      has_mark = true;
+      continue;
+    }
     const bool is_comment = line.starts_with(".\\\"") || line.starts_with("'\\\"") || line == "." ||
                             line == "'" || line.empty();
     if (line.starts_with(".TH ") || line.starts_with(".Dd ") || line.starts_with(".Dd\t"))
@@ -112,7 +132,7 @@ std::string_view MarkedTextFormat(std::string_view bytes) {
     is_mail = is_mail && (is_header || goes_on);
     has_sender |= name == "from";
     has_mark |= name == "message-id" || name == "mime-version" || name == "received" ||
-                name == "return-path";
+                name == "return-path" || name == "delivered-to";
     // Requests of roff may stand before the title's.
     if (!is_mail && !is_comment && !line.starts_with('.') && !line.starts_with('\'')) return "";
   }
