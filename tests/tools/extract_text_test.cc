@@ -133,6 +133,23 @@ TEST(NotebookTest, CellsAndTheirOutputs) {
   EXPECT_TRUE(Text("ipynb", std::string(1'000'000, '[')).starts_with("refused"));
 }
 
+// As Jupyter shows the outputs.
+TEST(NotebookTest, OutputsThatAreMoreThanTheirName) {
+  EXPECT_EQ(Text("ipynb", R"json({"nbformat": 4, "cells": [
+      {"cell_type": "markdown", "source": "See ![a mill](data:image/png;base64,iVBORw0KGgo=) here (data: 5)."},
+      {"cell_type": "code", "source": "show()", "outputs": [
+        {"output_type": "display_data", "data": {"image/png": "iVBOR",
+         "text/plain": "<Figure size 640x480 with 1 Axes>"}},
+        {"output_type": "display_data", "data": {"text/markdown": "**Total**: 7",
+         "text/plain": "<IPython.core.display.Markdown object>"}},
+        {"output_type": "display_data", "data": {"text/html": "<table><tr><td>a</td><td>1</td></table>",
+         "text/plain": "<IPython.core.display.HTML object>"}},
+        {"output_type": "execute_result", "data": {"text/html": "<b>x</b>", "text/plain": "   a\n0  1"}}
+      ]}]})json"),
+            "See ![a mill]() here (data: 5).\n\n```\nshow()\n```\n\n**Total**: 7\n\na | 1\n\n"
+            "```\n   a\n0  1\n```\n");
+}
+
 TEST(ManPageTest, SectionsOptionsAndFonts) {
   EXPECT_EQ(Text("man", R"(.\" a comment
 .TH LS 1 "May 2024"
