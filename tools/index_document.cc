@@ -274,8 +274,8 @@ class IndexDocument {
     auto report = engine.Index(document_.text, options);
     display.Clear();
     if (!report.ok()) return Fail(Explained(report.error()));
-    const int status =
-        Print(flags_.engine.json() ? std::string(report->json()) + "\n" : ReportText(*report));
+    const std::string json = WithFileNote(report->json(), IngestNote(document_, "--encoding"));
+    const int status = Print(flags_.engine.json() ? json + "\n" : ReportText(*report));
     if (!flags_.engine.json()) {
       for (const std::string& note : IngestNotes(document_)) PrintNote(kTool, note);
       PrintNotes(*report);

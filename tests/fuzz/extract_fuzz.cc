@@ -24,7 +24,8 @@ std::string OfficeFile(const std::string& xml) {
       "<Relationships>" + Related("officeDocument", "main.xml") + "</Relationships>";
   std::string parts = "<Relationships>";
   for (const char* const type : {"styles", "numbering", "footnotes", "endnotes", "sharedStrings",
-                                 "worksheet", "slide", "notesSlide", "diagramData"})
+                                 "worksheet", "slide", "notesSlide", "diagramData", "chart",
+                                 "comments", "aFChunk", "table"})
     parts += Related(type, "main.xml");
   parts += "</Relationships>";
   return lectern::tools::WriteZip(
@@ -34,6 +35,7 @@ std::string OfficeFile(const std::string& xml) {
         "<c><rootfiles><rootfile full-path=\"main.xml\"/></rootfiles></c>"},
        {"main.xml", xml},
        {"content.xml", xml},
+       {"Object 1/content.xml", xml},
        {"styles.xml", xml}});
 }
 

@@ -15,6 +15,7 @@
 #include "tools/ingest/list_numbers.h"
 #include "tools/ingest/package_format.h"
 #include "tools/ingest/rtf.h"
+#include "tools/ingest/rtf_filter.h"
 
 namespace lectern::tools {
 namespace {
@@ -235,14 +236,34 @@ TEST(RtfTest, TextAndTables) {
   auto read = Ingest(FileBytes("libreoffice.rtf"), {.file_name = "lund.rtf"});
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->format, Format::kRtf);
-  EXPECT_EQ(read->note, "footnotes of RTF are not read");
+  EXPECT_EQ(read->note, "");
   EXPECT_TRUE(
       read->text.starts_with("The Lund Report\n\nAda Brok\n\nIntroduction\n\nThe mill at Osk "
-                             "was designed by Ada Brok in 1871."))
+                             "was designed by Ada Brok in 1871.[1] It has three wheels and code.\n\n"
+                             "[1] See the register of 1872.\n\nRules"))
       << read->text;
   EXPECT_NE(read->text.find("\nAlpha pump | 120 EUR | 17\nBeta valve | 45 EUR | 230\n"),
             std::string::npos);
   EXPECT_NE(read->text.find("Déjà vu — “quoted”.\n"), std::string::npos);
+}
+
+// As Word and LibreOffice show it.
+TEST(RtfTest, HiddenAndDeletedTextIsLeftOutAndNotesStandBehindTheirParagraph) {
+  auto read = ReadRtf(
+      "{\\rtf1\\ansi Rent{\\v hidden\\v0 } is{\\deleted  500} 600{\\footnote\\chftn  In {\\b May}.} EUR"
+      "{\\*\\atnid A}{\\*\\annotation {\\*\\atndate 1}Why?}.\\par\nNext\\v no\\plain  one"
+      "{\\footnote Two.}.}",
+      {});
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->text, "Rent is 600[1] EUR.\n\n[1] In May.\n\nNext one[2].\n\n[2] Two.\n");
+  EXPECT_EQ(read->note, "1 comment is left out");
+}
+
+TEST(RtfTest, AnyBytesAreFiltered) {
+  EXPECT_EQ(FilterRtf("{a}}{{\\footnote").rtf, "{a}{{[1]\\par [1] {");
+  EXPECT_EQ(FilterRtf("\\bin3 {{{x\\").rtf, "\\bin3 {{{x\\");
+  EXPECT_EQ(FilterRtf("\\bin99999999 {").rtf, "\\bin99999999 {");
+  EXPECT_EQ(FilterRtf("{\\*\\generator x}").rtf, "{\\*\\generator x}");
 }
 
 TEST(RtfTest, TheTextOfLinks) {
@@ -250,7 +271,7 @@ TEST(RtfTest, TheTextOfLinks) {
       "{\\rtf1\\ansi See {\\field{\\*\\fldinst{HYPERLINK \"http://a.b/\\{c\"}}{\\fldrslt the manual}} for "
       "all.\\par {\\field{\\*\\fldinst{HYPERLINK", {});
   ASSERT_TRUE(text.ok()) << text.error().message;
-  EXPECT_TRUE(text->starts_with("See the manual for all.\n")) << *text;
+  EXPECT_TRUE(text->text.starts_with("See the manual for all.\n")) << text->text;
 }
 
 TEST(RtfTest, ErrorsSayTheWayOut) {

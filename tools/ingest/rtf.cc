@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "tools/ingest/html.h"
 #include "tools/ingest/limited_child.h"
+#include "tools/ingest/rtf_filter.h"
 
 namespace lectern::tools {
 namespace {
@@ -92,15 +94,21 @@ std::string WithParagraphs(std::string_view html) {
 
 }  // namespace
 
-api::Result<std::string> ReadRtf(std::string_view rtf, const RtfOptions& options) {
+api::Result<RtfText> ReadRtf(std::string_view rtf, const RtfOptions& options) {
   std::string html;
+  const FilteredRtf filtered = FilterRtf(rtf);
   const ChildEnd end = RunLimited(
-      {options.unrtf, "--html", "--nopict"}, WithoutAddresses(rtf), {},
+      {options.unrtf, "--html", "--nopict"}, WithoutAddresses(filtered.rtf), {},
       [&html](std::string_view piece) { return html.append(piece), true; }, options.is_cancelled);
   if (const api::Error error = RtfError(end, options); error.code != LECTERN_OK) return error;
-  return ReadHtml(WithParagraphs(html), {.name = options.name,
-                                         .is_cancelled = options.is_cancelled,
-                                         .keeps_all = true});
+  auto text = ReadHtml(WithParagraphs(html), {.name = options.name,
+                                              .is_cancelled = options.is_cancelled,
+                                              .keeps_all = true});
+  if (!text.ok()) return text.error();
+  const uint64_t count = filtered.num_comments;
+  std::string note = count == 0 ? "" : std::to_string(count) + " comment";
+  if (count > 0) note += count == 1 ? " is left out" : "s are left out";
+  return RtfText{std::move(*text), std::move(note)};
 }
 
 }  // namespace lectern::tools
