@@ -235,6 +235,11 @@ TEST(OfficeTest, RowsAndColumnsHiddenByHandAreLeftOutAndCounted) {
   const Extracted read = Sheet(rows);
   EXPECT_EQ(read.text, "# S\n\n1 | 4 | 5\n11 | 14 | 15\n");
   EXPECT_EQ(read.note, "1 hidden row and 2 hidden columns are left out");
+  EXPECT_EQ(Sheet(SheetRow("", {"1"}) + "<row><c><f>A1</f></c></row>", Relation("c", "comments", "c.xml"),
+                  {{"c.xml", "<comments><commentList><comment/><comment/></commentList></comments>"}})
+                .note,
+            "2 comments are left out; 1 formula is without a stored value: open and save the file in a "
+            "spreadsheet program");
   // A filter hides rows too, which are still in the table.
   EXPECT_EQ(Sheet(rows + "<autoFilter ref='A1:E3'><filterColumn colId='0'/></autoFilter>").text,
             "# S\n\n1 | 4 | 5\n6 | 9 | 10\n11 | 14 | 15\n");
@@ -310,6 +315,8 @@ TEST(OfficeTest, FormulasAndChartsInOpenDocument) {
 }
 
 TEST(OfficeTest, ParentsOfStylesHide) {
+  EXPECT_EQ(OpenText("<t:p>a<o:annotation><t:p>Why?</t:p></o:annotation>b</t:p>").note,
+            "1 comment is left out");
   EXPECT_EQ(OpenText("<t:p t:style-name='B'>no</t:p><t:p t:style-name='C'>yes</t:p>",
                      "<s:style s:name='A' s:family='paragraph'><s:text-properties t:display='none'/>"
                      "</s:style><s:style s:name='B' s:family='paragraph' s:parent-style-name='A'/>"

@@ -300,6 +300,9 @@ TEST(PackageFormatTest, ContentTellsTheFormat) {
     EXPECT_EQ(ZipFormat(FileBytes(file)), file.substr(file.find('.') + 1)) << name;
   }
   EXPECT_EQ(ZipFormat(WriteZip({{"a.txt", "word/document.xml"}})), "");
+  // Word in the browser numbers its main part.
+  EXPECT_EQ(ZipFormat(WriteZip({{"word/document2.xml", "x"}})), "docx");
+  EXPECT_EQ(ZipFormat(WriteZip({{"xl/workbook.bin", "x"}})), "");
   EXPECT_EQ(MarkedTextFormat(FileBytes("mail.eml")), "eml");
   EXPECT_EQ(MarkedTextFormat("<?xml version=\"1.0\"?>\n<office:document xmlns:office=\"o\" "
                              "office:mimetype=\"application/vnd.oasis.opendocument.text\">"),

@@ -16,9 +16,10 @@ constexpr std::pair<std::string_view, std::string_view> kMediaTypes[] = {
     {"application/vnd.oasis.opendocument.presentation", "odp"},
     {"application/vnd.oasis.opendocument.spreadsheet", "ods"},
     {"application/epub+zip", "epub"}};
-// Parts that only one kind of Office Open XML has.
+// Parts that only one kind of Office Open XML has, without a number (Word's "document2.xml") and
+// ".xml".
 constexpr std::pair<std::string_view, std::string_view> kParts[] = {
-    {"word/document.xml", "docx"}, {"ppt/presentation.xml", "pptx"}, {"xl/workbook.xml", "xlsx"}};
+    {"word/document", "docx"}, {"ppt/presentation", "pptx"}, {"xl/workbook", "xlsx"}};
 
 // A number of 2 or 4 bytes, the lowest first; 0 behind the end.
 uint32_t Number(std::string_view bytes, size_t at, size_t size) {
@@ -95,7 +96,9 @@ std::string_view ZipFormat(std::string_view bytes) {
     const size_t length = Number(bytes, at + 28, 2);
     const std::string name = LowerText(bytes.substr(at + kListedBytes, length));
     for (const auto& [part, format] : kParts) {
-      if (name == part) return format;
+      if (name.starts_with(part) &&
+          (name.substr(part.size()) == ".xml" || name.substr(part.size() + 1) == ".xml"))
+        return format;
     }
     // Books whose media type does not stand first.
     if (name == "meta-inf/container.xml") return "epub";

@@ -80,10 +80,8 @@ class DocxReader {
     const XmlNode body = document.Child("body");
     if (HasElement(body, kPageBreak)) writer_.BeginPage(1);
     Blocks(body);
-    std::string note;
-    if (num_unread_ > 0) note = Counted(num_unread_, "embedded document") + " not read";
-    if (const int num_comments = NumComments(); num_comments > 0)
-      AddNote(Counted(num_comments, "comment") + " left out", note);
+    std::string note = CountedNote(num_unread_, "embedded document", "not read");
+    AddNote(CountedNote(NumComments(), "comment", "left out"), note);
     return writer_.Finish(0, note);
   }
 
@@ -99,12 +97,8 @@ class DocxReader {
     std::vector<XmlNode> boxes, graphics;
   };
 
-  static std::string Counted(int count, const std::string& thing) {
-    return std::to_string(count) + " " + thing + (count == 1 ? " is" : "s are");
-  }
-
-  int NumComments() const {
-    int count = 0;
+  uint64_t NumComments() const {
+    uint64_t count = 0;
     const auto comments = package_.ParseRelated("comments");
     if (!comments) return 0;
     for (const XmlNode node : comments->root()) count += node.name() == "comment";
@@ -381,7 +375,8 @@ class DocxReader {
   std::map<int, XmlNode> footnotes_, endnotes_;
   TextBuilder writer_;
   std::string drop_cap_;
-  int num_notes_ = 0, num_unread_ = 0, last_list_ = 0;
+  uint64_t num_unread_ = 0;  // embedded documents
+  int num_notes_ = 0, last_list_ = 0;
   bool in_list_ = false;
   bool is_hidden_ = false;  // the paragraph, but for runs that say otherwise
 };

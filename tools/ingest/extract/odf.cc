@@ -7,11 +7,10 @@
 namespace lectern::tools {
 namespace {
 
-bool HasElement(XmlNode node, std::string_view name) {
-  for (const XmlNode child : node) {
-    if (child.name() == name || HasElement(child, name)) return true;
-  }
-  return false;
+uint64_t NumElements(XmlNode node, std::string_view name) {
+  uint64_t count = 0;
+  for (const XmlNode child : node) count += child.name() == name ? 1 : NumElements(child, name);
+  return count;
 }
 
 // The trees of a file's content and styles; they live as long as this.
@@ -80,9 +79,9 @@ api::Result<Extracted> ReadOdt(std::string_view bytes) {
   if (!file.ok()) return file.error();
   const XmlNode body = file->content.root().Child("body").Child("text");
   TextBuilder writer;
-  if (HasElement(body, "soft-page-break")) writer.BeginPage(1);
+  if (NumElements(body, "soft-page-break") > 0) writer.BeginPage(1);
   OdfText(file->styles, file->parts, writer).Blocks(body);
-  return writer.Finish(0, "");
+  return writer.Finish(0, CountedNote(NumElements(body, "annotation"), "comment", "left out"));
 }
 
 api::Result<Extracted> ReadOdp(std::string_view bytes) {
@@ -100,8 +99,7 @@ api::Result<Extracted> ReadOdp(std::string_view bytes) {
       reader.Read(slide);
     }
   }
-  std::string note;
-  if (num_hidden > 0) note = std::to_string(num_hidden) + " hidden slides are left out";
+  const std::string note = CountedNote(num_hidden, "hidden slide", "left out");
   return writer.Finish(num_slides, note);
 }
 

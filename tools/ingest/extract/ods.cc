@@ -84,6 +84,7 @@ class SheetsReader {
     hidden_cells_.EndSheet();
     std::string note = hidden_;
     AddNote(hidden_cells_.Note(), note);
+    AddNote(CountedNote(num_comments_, "comment", "left out"), note);
     if (is_shortened_) AddNote("rows that repeat very often are written 100 times", note);
     return writer_.Finish(num_sheets_, note);
   }
@@ -124,6 +125,7 @@ class SheetsReader {
       const int repeated =
           std::clamp(node.Number("number-columns-repeated", 1), 1, kMostColumns - column);
       SheetCell cell = is_covered ? SheetCell() : CellOf(node);
+      num_comments_ += static_cast<bool>(node.Child("annotation"));
       for (int i = 0; i < repeated && is_covered && !merged_.empty(); ++i) {
         const auto found = merged_.find(column + i);
         if (found == merged_.end()) continue;
@@ -165,7 +167,7 @@ class SheetsReader {
   std::string hidden_;            // a note that names the hidden sheets
   HiddenCells hidden_cells_;
   uint32_t next_column_ = 0;
-  uint64_t num_sheets_ = 0;
+  uint64_t num_sheets_ = 0, num_comments_ = 0;
   bool is_hidden_ = false, is_shortened_ = false;
 };
 

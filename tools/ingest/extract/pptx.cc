@@ -224,8 +224,7 @@ api::Result<Extracted> ReadPptx(std::string_view bytes) {
       if (notes.ok()) reader.ReadNotes(notes->root());
     }
   }
-  std::string note;
-  if (num_hidden > 0) note = std::to_string(num_hidden) + " hidden slides are left out";
+  const std::string note = CountedNote(num_hidden, "hidden slide", "left out");
   return writer.Finish(num_slides, note);
 }
 

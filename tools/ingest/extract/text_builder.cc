@@ -71,6 +71,12 @@ void AddNote(std::string_view part, std::string& note) {
   note += part;
 }
 
+std::string CountedNote(uint64_t count, std::string_view thing, std::string_view what_happened) {
+  if (count == 0) return "";
+  return std::to_string(count) + " " + std::string(thing) + (count == 1 ? " is " : "s are ") +
+         std::string(what_happened);
+}
+
 void TextBuilder::BeginPage(uint64_t page) {
   page_ = page;
   is_new_page_ = true;

@@ -30,8 +30,11 @@ std::string CollapseSpace(std::string_view text, bool keeps_lines);
 // Appends a superscript: digits behind other text as "²", because "10²" is not "102".
 void AppendSuperscript(std::string_view text, std::string& out);
 
-// Appends "; " and `part` to a note; starts one that is empty.
+// Appends "; " and `part` to a note; starts one that is empty. An empty part adds nothing.
 void AddNote(std::string_view part, std::string& note);
+
+// "1 comment is left out", "2 comments are left out"; empty for 0.
+std::string CountedNote(uint64_t count, std::string_view thing, std::string_view what_happened);
 
 // One document's text as it grows. Blocks without text are left out. One thread.
 class TextBuilder {

@@ -258,20 +258,36 @@ bool IsFiltered(const OoxmlPackage& package, const std::string& part, const std:
   return false;
 }
 
-std::string NoteOf(const std::vector<std::string>& hidden, const HiddenCells& cells,
-                   uint64_t num_empty_formulas) {
-  std::string note;
-  if (!hidden.empty()) {
-    note = "hidden sheets are left out: ";
-    for (size_t i = 0; i < hidden.size(); ++i) note += (i > 0 ? ", " : "") + hidden[i];
+// Number of comments on a sheet's cells.
+uint64_t NumComments(const OoxmlPackage& package, const std::string& part) {
+  uint64_t count = 0;
+  for (const auto& relationship : package.RelationshipsOf(part)) {
+    if (relationship.type != "comments") continue;
+    auto tree = package.Parse(relationship.target);
+    if (!tree.ok()) continue;
+    for (const XmlNode node : tree->root().Child("commentList")) count += node.name() == "comment";
   }
-  AddNote(cells.Note(), note);
-  if (num_empty_formulas > 0)
-    AddNote(std::to_string(num_empty_formulas) +
-                " formulas have no stored value: open and save the file in a spreadsheet program",
-            note);
-  return note;
+  return count;
 }
+
+// The parts of a workbook that are not read.
+struct LeftOut {
+  std::vector<std::string> sheets;
+  HiddenCells cells;
+  uint64_t num_empty_formulas = 0, num_comments = 0;
+
+  std::string Note() const {
+    std::string note;
+    for (size_t i = 0; i < sheets.size(); ++i)
+      note += (i > 0 ? ", " : "hidden sheets are left out: ") + sheets[i];
+    AddNote(cells.Note(), note);
+    AddNote(CountedNote(num_comments, "comment", "left out"), note);
+    AddNote(CountedNote(num_empty_formulas, "formula",
+                        "without a stored value: open and save the file in a spreadsheet program"),
+            note);
+    return note;
+  }
+};
 
 }  // namespace
 
@@ -292,9 +308,8 @@ api::Result<Extracted> ReadXlsx(std::string_view bytes) {
     if (type == "worksheet") sheet_parts[id] = target;
   }
   TextBuilder writer;
-  std::vector<std::string> hidden;
-  HiddenCells hidden_cells;
-  uint64_t num_sheets = 0, num_empty_formulas = 0;
+  LeftOut left_out;
+  uint64_t num_sheets = 0;
   for (const XmlNode sheet : tree->root().Child("sheets")) {
     if (sheet.name() != "sheet") continue;
     writer.BeginPage(++num_sheets);
@@ -302,18 +317,19 @@ api::Result<Extracted> ReadXlsx(std::string_view bytes) {
     const auto part = sheet_parts.find(std::string(sheet.Attribute("relationships", "id")));
     if (part == sheet_parts.end()) continue;  // a sheet that is one chart
     if (sheet.Attribute("state") == "hidden" || sheet.Attribute("state") == "veryHidden") {
-      hidden.push_back(name);
+      left_out.sheets.push_back(name);
       continue;
     }
     const std::string* const xml = package->parts().Find(part->second);
     if (!xml) return Damaged(part->second);
-    SheetReader reader(workbook, IsFiltered(*package, part->second, *xml), hidden_cells, writer);
+    SheetReader reader(workbook, IsFiltered(*package, part->second, *xml), left_out.cells, writer);
     writer.Heading(1, name);
     if (!reader.Read(*xml, part->second)) return Damaged(part->second);
-    num_empty_formulas += reader.num_empty_formulas();
+    left_out.num_comments += NumComments(*package, part->second);
+    left_out.num_empty_formulas += reader.num_empty_formulas();
     package->parts().Drop(part->second);
   }
-  return writer.Finish(num_sheets, NoteOf(hidden, hidden_cells, num_empty_formulas));
+  return writer.Finish(num_sheets, left_out.Note());
 }
 
 }  // namespace lectern::tools
