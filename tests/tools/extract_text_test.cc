@@ -261,6 +261,7 @@ TEST(RtfTest, HiddenAndDeletedTextIsLeftOutAndNotesStandBehindTheirParagraph) {
 
 TEST(RtfTest, AnyBytesAreFiltered) {
   EXPECT_EQ(FilterRtf("{a}}{{\\footnote").rtf, "{a}{{[1]\\par [1] {");
+  EXPECT_EQ(FilterRtf("{\\footnote a}b}").rtf, "{[1]\\par [1] {a}}b");
   EXPECT_EQ(FilterRtf("\\bin3 {{{x\\").rtf, "\\bin3 {{{x\\");
   EXPECT_EQ(FilterRtf("\\bin99999999 {").rtf, "\\bin99999999 {");
   EXPECT_EQ(FilterRtf("{\\*\\generator x}").rtf, "{\\*\\generator x}");

@@ -129,13 +129,12 @@ class RtfFilter {
 
   void Close() {
     if (groups_.size() == 1) return;  // one brace too many
-    if (groups_.size() == 2) WriteNotes();
-    const Group group = groups_.back();
-    groups_.pop_back();
-    if (group.is_note) {
+    if (groups_.back().is_note) {
       out() += '}';
       note_depth_ = 0;
     }
+    if (groups_.size() == 2 && note_depth_ == 0) WriteNotes();
+    groups_.pop_back();
     if (!groups_.back().is_left_out) out() += '}';
   }
 
