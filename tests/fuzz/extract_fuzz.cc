@@ -23,9 +23,9 @@ std::string OfficeFile(const std::string& xml) {
   const std::string main =
       "<Relationships>" + Related("officeDocument", "main.xml") + "</Relationships>";
   std::string parts = "<Relationships>";
-  for (const char* const type : {"styles", "numbering", "footnotes", "endnotes", "sharedStrings",
-                                 "worksheet", "slide", "notesSlide", "diagramData", "chart",
-                                 "comments", "aFChunk", "table"})
+  for (const char* const type :
+       {"styles", "numbering", "footnotes", "endnotes", "sharedStrings", "worksheet", "slide",
+        "notesSlide", "diagramData", "chart", "comments", "aFChunk", "table"})
     parts += Related(type, "main.xml");
   parts += "</Relationships>";
   return lectern::tools::WriteZip(

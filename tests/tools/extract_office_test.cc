@@ -61,31 +61,33 @@ TEST(OfficeTest, DescriptionsOfImagesAreText) {
             "[Image: Map: The river Osk]\n");
   EXPECT_EQ(Word(Block(Words("a") + image("descr=''") + image("descr='image2.png'") +
                        image("descr='Picture 2'") +
-                       image("descr='A line'", "<a:extLst><a:ext><a:decorative val='1'/></a:ext>"
-                                               "</a:extLst>")))
+                       image("descr='A line'",
+                             "<a:extLst><a:ext><a:decorative val='1'/></a:ext>"
+                             "</a:extLst>")))
                 .text,
             "a\n");
 }
 
 TEST(OfficeTest, StylesHideText) {
   const std::string styles =
-      "<w:styles xmlns:w='w'><w:style w:type='paragraph' w:styleId='Base'><w:rPr><w:vanish/></w:rPr>"
+      "<w:styles xmlns:w='w'><w:style w:type='paragraph' "
+      "w:styleId='Base'><w:rPr><w:vanish/></w:rPr>"
       "</w:style><w:style w:type='paragraph' w:styleId='Sub'><w:basedOn w:val='Base'/></w:style>"
       "<w:style w:type='character' w:styleId='Key'><w:rPr><w:vanish/></w:rPr></w:style></w:styles>";
-  EXPECT_EQ(Word(Block(Words("no") + Words("shown", "<w:vanish w:val='0'/>"),
-                       "<w:pStyle w:val='Sub'/>") +
-                     Block(Words("a") + Words("no", "<w:rStyle w:val='Key'/>") + Words("b")),
-                 Relation("s", "styles", "s.xml"), {{"s.xml", styles}})
-                .text,
-            "shown\n\nab\n");
+  EXPECT_EQ(
+      Word(Block(Words("no") + Words("shown", "<w:vanish w:val='0'/>"), "<w:pStyle w:val='Sub'/>") +
+               Block(Words("a") + Words("no", "<w:rStyle w:val='Key'/>") + Words("b")),
+           Relation("s", "styles", "s.xml"), {{"s.xml", styles}})
+          .text,
+      "shown\n\nab\n");
 }
 
 TEST(OfficeTest, FormulasInALine) {
   const auto run = [](const std::string& text) { return "<m:r><m:t>" + text + "</m:t></m:r>"; };
   const std::string fraction = "<m:f><m:fPr><m:type m:val='bar'/></m:fPr><m:num>" + run("a+b") +
                                "</m:num><m:den>" + run("c") + "</m:den></m:f>";
-  const std::string power = "<m:sSup><m:e>" + run("x") + "</m:e><m:sup>" + run("2") +
-                            "</m:sup></m:sSup>";
+  const std::string power =
+      "<m:sSup><m:e>" + run("x") + "</m:e><m:sup>" + run("2") + "</m:sup></m:sSup>";
   const std::string sum = "<m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr><m:sub>" + run("i=1") +
                           "</m:sub><m:sup>" + run("n") + "</m:sup><m:e>" + run("i") +
                           "</m:e></m:nary>";
@@ -97,14 +99,15 @@ TEST(OfficeTest, FormulasInALine) {
 
 TEST(OfficeTest, SymbolsAndFieldsOfForms) {
   EXPECT_EQ(
-      Word(Block("<w:r><w:sym w:font='Wingdings' w:char='F0FC'/><w:sym w:font='Symbol' "
-                 "w:char='F061'/><w:sym w:font='Unknown' w:char='F061'/></w:r>" +
-                 Words(" ") +
-                 "<w:r><w:fldChar><w:ffData><w:checkBox><w:default w:val='0'/><w:checked/>"
-                 "</w:checkBox></w:ffData></w:fldChar></w:r>" +
-                 Words(" yes ") +
-                 "<w:r><w:fldChar><w:ffData><w:ddList><w:result w:val='1'/><w:listEntry "
-                 "w:val='red'/><w:listEntry w:val='blue'/></w:ddList></w:ffData></w:fldChar></w:r>"))
+      Word(
+          Block("<w:r><w:sym w:font='Wingdings' w:char='F0FC'/><w:sym w:font='Symbol' "
+                "w:char='F061'/><w:sym w:font='Unknown' w:char='F061'/></w:r>" +
+                Words(" ") +
+                "<w:r><w:fldChar><w:ffData><w:checkBox><w:default w:val='0'/><w:checked/>"
+                "</w:checkBox></w:ffData></w:fldChar></w:r>" +
+                Words(" yes ") +
+                "<w:r><w:fldChar><w:ffData><w:ddList><w:result w:val='1'/><w:listEntry "
+                "w:val='red'/><w:listEntry w:val='blue'/></w:ddList></w:ffData></w:fldChar></w:r>"))
           .text,
       "✓α ☒ yes blue\n");
 }
@@ -129,7 +132,8 @@ constexpr char kChart[] =
     "<c:strCache><c:pt idx='0'><c:v>North</c:v></c:pt></c:strCache></c:strRef></c:tx><c:cat>"
     "<c:strRef><c:strCache><c:pt idx='0'><c:v>2023</c:v></c:pt><c:pt idx='1'><c:v>2024</c:v></c:pt>"
     "</c:strCache></c:strRef></c:cat><c:val><c:numRef><c:numCache><c:formatCode>0%</c:formatCode>"
-    "<c:pt idx='0'><c:v>0.25</c:v></c:pt><c:pt idx='1'><c:v>0.5</c:v></c:pt></c:numCache></c:numRef>"
+    "<c:pt idx='0'><c:v>0.25</c:v></c:pt><c:pt "
+    "idx='1'><c:v>0.5</c:v></c:pt></c:numCache></c:numRef>"
     "</c:val></c:ser></c:barChart><c:valAx><c:title><c:tx><c:rich><a:p><a:r><a:t>Share</a:t></a:r>"
     "</a:p></c:rich></c:tx></c:title></c:valAx></c:plotArea></c:chart></c:chartSpace>";
 
@@ -139,8 +143,10 @@ TEST(OfficeTest, ChartsAndDiagramsBehindTheirParagraph) {
            "</a:graphicData></a:graphic></w:drawing></w:r>";
   };
   const std::string diagram =
-      "<d:dataModel xmlns:d='d' xmlns:a='a'><d:ptLst><d:pt><d:t><a:p><a:r><a:t>Plan</a:t></a:r></a:p>"
-      "</d:t></d:pt><d:pt type='pres'/><d:pt><d:t><a:p><a:r><a:t>Build</a:t></a:r></a:p></d:t></d:pt>"
+      "<d:dataModel xmlns:d='d' "
+      "xmlns:a='a'><d:ptLst><d:pt><d:t><a:p><a:r><a:t>Plan</a:t></a:r></a:p>"
+      "</d:t></d:pt><d:pt "
+      "type='pres'/><d:pt><d:t><a:p><a:r><a:t>Build</a:t></a:r></a:p></d:t></d:pt>"
       "</d:ptLst></d:dataModel>";
   EXPECT_EQ(Word(Block(Words("As shown:") + graphic("<c:chart r:id='c'/>")) +
                      Block(graphic("<a:relIds r:dm='g'/>")),
@@ -151,12 +157,12 @@ TEST(OfficeTest, ChartsAndDiagramsBehindTheirParagraph) {
 }
 
 TEST(OfficeTest, CommentsAreCountedAndPagesInsideAreRead) {
-  const Extracted read = Word(
-      Block(Words("Text")) + "<w:altChunk r:id='h'/><w:altChunk r:id='x'/>",
-      Relation("c", "comments", "c.xml") + Relation("h", "aFChunk", "h.html") +
-          Relation("x", "aFChunk", "x.docx"),
-      {{"c.xml", "<w:comments xmlns:w='w'><w:comment><w:p/></w:comment></w:comments>"},
-       {"h.html", "<html><body><h1>In</h1><p>side</p></body></html>"}});
+  const Extracted read =
+      Word(Block(Words("Text")) + "<w:altChunk r:id='h'/><w:altChunk r:id='x'/>",
+           Relation("c", "comments", "c.xml") + Relation("h", "aFChunk", "h.html") +
+               Relation("x", "aFChunk", "x.docx"),
+           {{"c.xml", "<w:comments xmlns:w='w'><w:comment><w:p/></w:comment></w:comments>"},
+            {"h.html", "<html><body><h1>In</h1><p>side</p></body></html>"}});
   EXPECT_EQ(read.text, "Text\n\n# In\n\nside\n");
   EXPECT_EQ(read.note, "1 embedded document is not read; 1 comment is left out");
 }
@@ -167,8 +173,8 @@ Extracted Slide(const std::string& shapes, const std::string& relations = "", Pa
   parts.emplace_back("p.xml", "<p:presentation" + spaces +
                                   "><p:sldIdLst><p:sldId r:id='s'/></p:sldIdLst></p:presentation>");
   parts.emplace_back("_rels/p.xml.rels", Relations(Relation("s", "slide", "s.xml")));
-  parts.emplace_back("s.xml", "<p:sld" + spaces + "><p:cSld><p:spTree>" + shapes +
-                                  "</p:spTree></p:cSld></p:sld>");
+  parts.emplace_back(
+      "s.xml", "<p:sld" + spaces + "><p:cSld><p:spTree>" + shapes + "</p:spTree></p:cSld></p:sld>");
   parts.emplace_back("_rels/s.xml.rels", Relations(relations));
   return ReadParts("pptx", "p.xml", std::move(parts));
 }
@@ -186,8 +192,9 @@ TEST(OfficeTest, ShapesOfSlides) {
                   Shape("id='2' hidden='1'", Bullet("", "no")) +
                   "<p:pic><p:nvPicPr><p:cNvPr name='Picture 3' descr='The mill in 1901'/>"
                   "</p:nvPicPr></p:pic>" +
-                  Shape("id='4'", "<a:p><a:r><a:t>10</a:t></a:r><a:r><a:rPr baseline='30000'/>"
-                                  "<a:t>6</a:t></a:r></a:p>"))
+                  Shape("id='4'",
+                        "<a:p><a:r><a:t>10</a:t></a:r><a:r><a:rPr baseline='30000'/>"
+                        "<a:t>6</a:t></a:r></a:p>"))
                 .text,
             "c) x\nd) y\n\n[Image: The mill in 1901]\n\n10⁶\n");
 }
@@ -200,20 +207,20 @@ TEST(OfficeTest, TablesAndChartsOfSlides) {
     return "<p:graphicFrame><a:graphic><a:graphicData>" + data +
            "</a:graphicData></a:graphic></p:graphicFrame>";
   };
-  EXPECT_EQ(Slide(frame("<a:tbl><a:tr>" + cell("rowSpan='2'", "North") + cell("", "Osk") +
-                        "</a:tr><a:tr>" + cell("vMerge='1'", "") + cell("", "Lund") +
-                        "</a:tr></a:tbl>") +
-                      frame("<c:chart r:id='c'/>"),
-                  Relation("c", "chart", "c.xml"), {{"c.xml", kChart}})
-                .text,
-            "North | Osk\nNorth | Lund\n\nSales (Share)\n\n| North\n2023 | 25%\n2024 | 50%\n");
+  EXPECT_EQ(
+      Slide(frame("<a:tbl><a:tr>" + cell("rowSpan='2'", "North") + cell("", "Osk") +
+                  "</a:tr><a:tr>" + cell("vMerge='1'", "") + cell("", "Lund") + "</a:tr></a:tbl>") +
+                frame("<c:chart r:id='c'/>"),
+            Relation("c", "chart", "c.xml"), {{"c.xml", kChart}})
+          .text,
+      "North | Osk\nNorth | Lund\n\nSales (Share)\n\n| North\n2023 | 25%\n2024 | 50%\n");
 }
 
 // A workbook with one sheet.
 Extracted Sheet(const std::string& inside, const std::string& relations = "", Parts parts = {}) {
   const std::string spaces = " xmlns='s' xmlns:r='x/relationships'";
-  parts.emplace_back("b.xml", "<workbook" + spaces +
-                                  "><sheets><sheet name='S' r:id='s'/></sheets></workbook>");
+  parts.emplace_back(
+      "b.xml", "<workbook" + spaces + "><sheets><sheet name='S' r:id='s'/></sheets></workbook>");
   parts.emplace_back("_rels/b.xml.rels", Relations(Relation("s", "worksheet", "s.xml")));
   parts.emplace_back("s.xml", "<worksheet" + spaces + ">" + inside + "</worksheet>");
   parts.emplace_back("_rels/s.xml.rels", Relations(relations));
@@ -226,20 +233,20 @@ std::string SheetRow(const std::string& attributes, const std::vector<std::strin
 }
 
 TEST(OfficeTest, RowsAndColumnsHiddenByHandAreLeftOutAndCounted) {
-  const std::string rows = "<cols><col min='2' max='3' hidden='1'/><col min='4' max='4' hidden='1' "
-                           "outlineLevel='1'/></cols><sheetData>" +
-                           SheetRow("", {"1", "2", "3", "4", "5"}) +
-                           SheetRow("hidden='1'", {"6", "7", "8", "9", "10"}) +
-                           SheetRow("hidden='1' outlineLevel='1'", {"11", "12", "13", "14", "15"}) +
-                           "</sheetData>";
+  const std::string rows =
+      "<cols><col min='2' max='3' hidden='1'/><col min='4' max='4' hidden='1' "
+      "outlineLevel='1'/></cols><sheetData>" +
+      SheetRow("", {"1", "2", "3", "4", "5"}) + SheetRow("hidden='1'", {"6", "7", "8", "9", "10"}) +
+      SheetRow("hidden='1' outlineLevel='1'", {"11", "12", "13", "14", "15"}) + "</sheetData>";
   const Extracted read = Sheet(rows);
   EXPECT_EQ(read.text, "# S\n\n1 | 4 | 5\n11 | 14 | 15\n");
   EXPECT_EQ(read.note, "1 hidden row and 2 hidden columns are left out");
-  EXPECT_EQ(Sheet(SheetRow("", {"1"}) + "<row><c><f>A1</f></c></row>", Relation("c", "comments", "c.xml"),
-                  {{"c.xml", "<comments><commentList><comment/><comment/></commentList></comments>"}})
-                .note,
-            "2 comments are left out; 1 formula is without a stored value: open and save the file in a "
-            "spreadsheet program");
+  EXPECT_EQ(
+      Sheet(SheetRow("", {"1"}) + "<row><c><f>A1</f></c></row>", Relation("c", "comments", "c.xml"),
+            {{"c.xml", "<comments><commentList><comment/><comment/></commentList></comments>"}})
+          .note,
+      "2 comments are left out; 1 formula is without a stored value: open and save the file in a "
+      "spreadsheet program");
   // A filter hides rows too, which are still in the table.
   EXPECT_EQ(Sheet(rows + "<autoFilter ref='A1:E3'><filterColumn colId='0'/></autoFilter>").text,
             "# S\n\n1 | 4 | 5\n6 | 9 | 10\n11 | 14 | 15\n");
@@ -252,7 +259,8 @@ TEST(OfficeTest, RowsAndColumnsHiddenByHandAreLeftOutAndCounted) {
 TEST(OfficeTest, HiddenRowsOfOpenDocument) {
   const auto row = [](const std::string& attributes, const std::string& first) {
     return "<t:table-row " + attributes + "><t:table-cell><x:p>" + first +
-           "</x:p></t:table-cell><t:table-cell><x:p>b</x:p></t:table-cell><t:table-cell><x:p>c</x:p>"
+           "</x:p></t:table-cell><t:table-cell><x:p>b</x:p></t:table-cell><t:table-cell><x:p>c</"
+           "x:p>"
            "</t:table-cell></t:table-row>";
   };
   const std::string content =
@@ -268,7 +276,8 @@ TEST(OfficeTest, HiddenRowsOfOpenDocument) {
   EXPECT_EQ(read->note, "1 hidden row and 1 hidden column are left out");
 }
 
-// --- OpenDocument texts ----------------------------------------------------------------------------
+// --- OpenDocument texts
+// ----------------------------------------------------------------------------
 
 // A text with these styles and this body, and parts that it refers to.
 Extracted OpenText(const std::string& body, const std::string& styles = "", Parts parts = {}) {
@@ -302,14 +311,15 @@ TEST(OfficeTest, FormulasAndChartsInOpenDocument) {
       "<mi>E</mi><mo>=</mo><mi>m</mi><msup><mi>c</mi><mn>2</mn></msup></mrow>"
       "<annotation encoding='StarMath 5.0'>E = m c^2</annotation></semantics></math>";
   const std::string chart =
-      "<o:document-content xmlns:o='o' xmlns:c='c' xmlns:t='t' xmlns:b='b'><o:body><o:chart><c:chart>"
-      "<c:title><t:p>Sales</t:p></c:title><b:table><b:table-rows><b:table-row><b:table-cell><t:p>2023"
+      "<o:document-content xmlns:o='o' xmlns:c='c' xmlns:t='t' "
+      "xmlns:b='b'><o:body><o:chart><c:chart>"
+      "<c:title><t:p>Sales</t:p></"
+      "c:title><b:table><b:table-rows><b:table-row><b:table-cell><t:p>2023"
       "</t:p></b:table-cell><b:table-cell><t:p>7</t:p></b:table-cell></b:table-row></b:table-rows>"
       "</b:table></c:chart></o:chart></o:body></o:document-content>";
   EXPECT_EQ(OpenText("<t:p>So <d:frame><d:object l:href='./Object 1'/></d:frame>.</t:p><t:p>"
                      "<d:frame><d:object l:href='./Object%202'/></d:frame></t:p>",
-                     "",
-                     {{"Object 1/content.xml", formula}, {"Object 2/content.xml", chart}})
+                     "", {{"Object 1/content.xml", formula}, {"Object 2/content.xml", chart}})
                 .text,
             "So E = mc².\n\nSales\n\n2023 | 7\n");
 }
@@ -317,13 +327,14 @@ TEST(OfficeTest, FormulasAndChartsInOpenDocument) {
 TEST(OfficeTest, ParentsOfStylesHide) {
   EXPECT_EQ(OpenText("<t:p>a<o:annotation><t:p>Why?</t:p></o:annotation>b</t:p>").note,
             "1 comment is left out");
-  EXPECT_EQ(OpenText("<t:p t:style-name='B'>no</t:p><t:p t:style-name='C'>yes</t:p>",
-                     "<s:style s:name='A' s:family='paragraph'><s:text-properties t:display='none'/>"
-                     "</s:style><s:style s:name='B' s:family='paragraph' s:parent-style-name='A'/>"
-                     "<s:style s:name='C' s:family='paragraph' s:parent-style-name='B'>"
-                     "<s:text-properties t:display='true'/></s:style>")
-                .text,
-            "yes\n");
+  EXPECT_EQ(
+      OpenText("<t:p t:style-name='B'>no</t:p><t:p t:style-name='C'>yes</t:p>",
+               "<s:style s:name='A' s:family='paragraph'><s:text-properties t:display='none'/>"
+               "</s:style><s:style s:name='B' s:family='paragraph' s:parent-style-name='A'/>"
+               "<s:style s:name='C' s:family='paragraph' s:parent-style-name='B'>"
+               "<s:text-properties t:display='true'/></s:style>")
+          .text,
+      "yes\n");
 }
 
 TEST(OfficeTest, LayoutsAreNoTables) {

@@ -119,7 +119,8 @@ TEST(ExtractTest, ABookThatListsAChapterTwice) {
   EXPECT_EQ(read.num_pages, 2u);
 }
 
-// Books of version 2 have a page of contents that nothing marks, as calibre's Quick Start Guide has.
+// Books of version 2 have a page of contents that nothing marks, as calibre's Quick Start Guide
+// has.
 TEST(ExtractTest, APageOfLinksIntoTheBookIsItsContents) {
   const std::string contents =
       "<html><body><h1>Contents</h1><ol><li><a href='b.xhtml#1'>The mill at Osk</a></li><li><a "
@@ -130,16 +131,17 @@ TEST(ExtractTest, APageOfLinksIntoTheBookIsItsContents) {
     sources.replace(at, 7, "https://example.org/");
   const Extracted read = Read(
       "epub",
-      WriteZip({{"META-INF/container.xml",
-                 "<container><rootfiles><rootfile full-path='b.opf'/></rootfiles></container>"},
-                {"b.opf",
-                 "<package><manifest><item id='1' href='a.xhtml' media-type='text/html'/>"
-                 "<item id='2' href='b' media-type='text/html'/><item id='3' href='c.xht' "
-                 "media-type='text/html'/></manifest><spine><itemref idref='1'/><itemref idref='2'/>"
-                 "<itemref idref='3'/></spine></package>"},
-                {"a.xhtml", contents},
-                {"b", "<html><body><p>One <a href='a.xhtml'>back</a>.</p></body></html>"},
-                {"c.xht", sources}}));
+      WriteZip(
+          {{"META-INF/container.xml",
+            "<container><rootfiles><rootfile full-path='b.opf'/></rootfiles></container>"},
+           {"b.opf",
+            "<package><manifest><item id='1' href='a.xhtml' media-type='text/html'/>"
+            "<item id='2' href='b' media-type='text/html'/><item id='3' href='c.xht' "
+            "media-type='text/html'/></manifest><spine><itemref idref='1'/><itemref idref='2'/>"
+            "<itemref idref='3'/></spine></package>"},
+           {"a.xhtml", contents},
+           {"b", "<html><body><p>One <a href='a.xhtml'>back</a>.</p></body></html>"},
+           {"c.xht", sources}}));
   EXPECT_EQ(read.text,
             "One back.\n\n# Contents\n\n1. The mill at Osk\n2. The river\n3. The bridge\n");
 }

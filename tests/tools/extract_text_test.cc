@@ -137,15 +137,18 @@ TEST(NotebookTest, CellsAndTheirOutputs) {
 // As Jupyter shows the outputs.
 TEST(NotebookTest, OutputsThatAreMoreThanTheirName) {
   EXPECT_EQ(Text("ipynb", R"json({"nbformat": 4, "cells": [
-      {"cell_type": "markdown", "source": "See ![a mill](data:image/png;base64,iVBORw0KGgo=) here (data: 5)."},
+      {"cell_type": "markdown", 
+       "source": "See ![a mill](data:image/png;base64,iVBORw0KGgo=) here (data: 5)."},
       {"cell_type": "code", "source": "show()", "outputs": [
         {"output_type": "display_data", "data": {"image/png": "iVBOR",
          "text/plain": "<Figure size 640x480 with 1 Axes>"}},
         {"output_type": "display_data", "data": {"text/markdown": "**Total**: 7",
          "text/plain": "<IPython.core.display.Markdown object>"}},
-        {"output_type": "display_data", "data": {"text/html": "<table><tr><td>a</td><td>1</td></table>",
+        {"output_type": "display_data",
+         "data": {"text/html": "<table><tr><td>a</td><td>1</td></table>",
          "text/plain": "<IPython.core.display.HTML object>"}},
-        {"output_type": "execute_result", "data": {"text/html": "<b>x</b>", "text/plain": "   a\n0  1"}}
+        {"output_type": "execute_result",
+         "data": {"text/html": "<b>x</b>", "text/plain": "   a\n0  1"}}
       ]}]})json"),
             "See ![a mill]() here (data: 5).\n\n```\nshow()\n```\n\n**Total**: 7\n\na | 1\n\n"
             "```\n   a\n0  1\n```\n");
@@ -237,10 +240,10 @@ TEST(RtfTest, TextAndTables) {
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->format, Format::kRtf);
   EXPECT_EQ(read->note, "");
-  EXPECT_TRUE(
-      read->text.starts_with("The Lund Report\n\nAda Brok\n\nIntroduction\n\nThe mill at Osk "
-                             "was designed by Ada Brok in 1871.[1] It has three wheels and code.\n\n"
-                             "[1] See the register of 1872.\n\nRules"))
+  EXPECT_TRUE(read->text.starts_with(
+      "The Lund Report\n\nAda Brok\n\nIntroduction\n\nThe mill at Osk "
+      "was designed by Ada Brok in 1871.[1] It has three wheels and code.\n\n"
+      "[1] See the register of 1872.\n\nRules"))
       << read->text;
   EXPECT_NE(read->text.find("\nAlpha pump | 120 EUR | 17\nBeta valve | 45 EUR | 230\n"),
             std::string::npos);
@@ -250,7 +253,8 @@ TEST(RtfTest, TextAndTables) {
 // As Word and LibreOffice show it.
 TEST(RtfTest, HiddenAndDeletedTextIsLeftOutAndNotesStandBehindTheirParagraph) {
   auto read = ReadRtf(
-      "{\\rtf1\\ansi Rent{\\v hidden\\v0 } is{\\deleted  500} 600{\\footnote\\chftn  In {\\b May}.} EUR"
+      "{\\rtf1\\ansi Rent{\\v hidden\\v0 } is{\\deleted  500} 600{\\footnote\\chftn  In {\\b "
+      "May}.} EUR"
       "{\\*\\atnid A}{\\*\\annotation {\\*\\atndate 1}Why?}.\\par\nNext\\v no\\plain  one"
       "{\\footnote Two.}.}",
       {});

@@ -144,8 +144,8 @@ constexpr std::array<std::string_view, 9> kWestern = {
     "windows-1252", "windows-1250", "windows-1254", "windows-1257", "ISO-8859-2",
     "ISO-8859-15",  "ISO-8859-13",  "windows-1258", "ISO-8859-4"};
 constexpr std::array<std::string_view, 3> kOldWestern = {"MACINTOSH", "CP850", "CP852"};
-// Code pages of DOS for Greek, Turkish, Baltic, Canadian, Portuguese and Ukrainian, which uchardet does
-// not know.
+// Code pages of DOS for Greek, Turkish, Baltic, Canadian, Portuguese and Ukrainian, which uchardet
+// does not know.
 constexpr std::array<std::string_view, 7> kOfDos = {"CP737", "IBM869", "CP857", "CP775",
                                                     "CP863", "CP860",  "CP1125"};
 constexpr std::array<std::string_view, 5> kCyrillic = {"windows-1251", "KOI8-R", "KOI8-U",
@@ -169,13 +169,17 @@ struct Confusion {
   std::string_view guess, meant;
   double handicap;
 };
-constexpr Confusion kConfusions[] = {
-    {"windows-1252", "ISO-8859-15", 1},   {"windows-1250", "ISO-8859-2", 1},
-    {"ISO-8859-2", "windows-1250", 0.25}, {"ISO-8859-16", "windows-1250", 0.25},
-    {"windows-1257", "ISO-8859-13", 1},   {"ISO-8859-13", "windows-1257", 0.75},
-    {"ISO-8859-7", "windows-1253", 0.25}, {"ISO-8859-8", "windows-1255", 0.25},
-    {"KOI8-R", "KOI8-U", 0.25},           {"CP866", "CP1125", 0.25},
-              {"MAC-CYRILLIC", "windows-1251", 0.25}};
+constexpr Confusion kConfusions[] = {{"windows-1252", "ISO-8859-15", 1},
+                                     {"windows-1250", "ISO-8859-2", 1},
+                                     {"ISO-8859-2", "windows-1250", 0.25},
+                                     {"ISO-8859-16", "windows-1250", 0.25},
+                                     {"windows-1257", "ISO-8859-13", 1},
+                                     {"ISO-8859-13", "windows-1257", 0.75},
+                                     {"ISO-8859-7", "windows-1253", 0.25},
+                                     {"ISO-8859-8", "windows-1255", 0.25},
+                                     {"KOI8-R", "KOI8-U", 0.25},
+                                     {"CP866", "CP1125", 0.25},
+                                     {"MAC-CYRILLIC", "windows-1251", 0.25}};
 
 // Where an encoding of two bytes a character has its common ideographs (the first level of its
 // standard) or syllables, and its symbols and kana, by the first byte.

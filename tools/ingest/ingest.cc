@@ -27,20 +27,20 @@ constexpr std::pair<std::string_view, Format> kFormats[] = {
     {"tsv", Format::kTsv},   {"man", Format::kManPage}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
-    {".pdf", Format::kPdf},       {".rtf", Format::kRtf},       {".html", Format::kHtml},
-    {".htm", Format::kHtml},      {".xhtml", Format::kHtml},    {".xht", Format::kHtml},
-    {".shtml", Format::kHtml},    {".md", Format::kMarkdown},   {".markdown", Format::kMarkdown},
-    {".mkd", Format::kMarkdown},  {".docx", Format::kDocx},     {".docm", Format::kDocx},
-    {".dotx", Format::kDocx},     {".dotm", Format::kDocx},     {".odt", Format::kOdt},
-    {".ott", Format::kOdt},       {".fodt", Format::kOdt},      {".pptx", Format::kPptx},
-    {".pptm", Format::kPptx},     {".ppsx", Format::kPptx},     {".ppsm", Format::kPptx},
-    {".potx", Format::kPptx},     {".potm", Format::kPptx},     {".odp", Format::kOdp},
-    {".otp", Format::kOdp},       {".fodp", Format::kOdp},      {".xlsx", Format::kXlsx},
-    {".xlsm", Format::kXlsx},     {".xltx", Format::kXlsx},     {".xltm", Format::kXlsx},
-    {".ods", Format::kOds},       {".ots", Format::kOds},       {".fods", Format::kOds},
-    {".epub", Format::kEpub},     {".eml", Format::kMail},      {".mbox", Format::kMail},
-    {".mht", Format::kMail},      {".mhtml", Format::kMail},    {".ipynb", Format::kNotebook},
-    {".csv", Format::kCsv},       {".tsv", Format::kTsv},       {".tab", Format::kTsv},
+    {".pdf", Format::kPdf},      {".rtf", Format::kRtf},     {".html", Format::kHtml},
+    {".htm", Format::kHtml},     {".xhtml", Format::kHtml},  {".xht", Format::kHtml},
+    {".shtml", Format::kHtml},   {".md", Format::kMarkdown}, {".markdown", Format::kMarkdown},
+    {".mkd", Format::kMarkdown}, {".docx", Format::kDocx},   {".docm", Format::kDocx},
+    {".dotx", Format::kDocx},    {".dotm", Format::kDocx},   {".odt", Format::kOdt},
+    {".ott", Format::kOdt},      {".fodt", Format::kOdt},    {".pptx", Format::kPptx},
+    {".pptm", Format::kPptx},    {".ppsx", Format::kPptx},   {".ppsm", Format::kPptx},
+    {".potx", Format::kPptx},    {".potm", Format::kPptx},   {".odp", Format::kOdp},
+    {".otp", Format::kOdp},      {".fodp", Format::kOdp},    {".xlsx", Format::kXlsx},
+    {".xlsm", Format::kXlsx},    {".xltx", Format::kXlsx},   {".xltm", Format::kXlsx},
+    {".ods", Format::kOds},      {".ots", Format::kOds},     {".fods", Format::kOds},
+    {".epub", Format::kEpub},    {".eml", Format::kMail},    {".mbox", Format::kMail},
+    {".mht", Format::kMail},     {".mhtml", Format::kMail},  {".ipynb", Format::kNotebook},
+    {".csv", Format::kCsv},      {".tsv", Format::kTsv},     {".tab", Format::kTsv},
     {".man", Format::kManPage}};
 
 // `lower` is in small letters, ASCII.

@@ -76,9 +76,10 @@ struct IngestOptions {
 struct Ingested {
   // UTF-8. In text and Markdown, a byte order mark and bad bytes stay: the engine replaces them.
   std::string text = {};
-  // Pages that have text: of a PDF and some Word files; slides, sheets, chapters, a mailbox's mails.
+  // Pages that have text: of a PDF and some Word files; slides, sheets, chapters, a mailbox's
+  // mails.
   std::vector<lectern_page> pages = {};
-  uint64_t num_pages = 0;  // all of them; 0: it has no pages
+  uint64_t num_pages = 0;         // all of them; 0: it has no pages
   Format format = Format::kText;  // the one that was named or detected
   std::string note = {};  // what was assumed, changed or left out; may be empty
   bool is_encoding_assumed = false;  // the user may want to name another
@@ -96,8 +97,8 @@ std::string WithFileNote(std::string_view report, const std::string& note);
 // Returns the text of a document; text and Markdown may be empty. INVALID_ARGUMENT: options.format
 // names none (param "format"), or options.encoding (param "encoding"); with the format "auto", the
 // bytes are no text (param "file"): "photo.png" is a PNG image and not text … Errors of ReadHtml,
-// ReadPdf, ReadRtf and ReadExtracted, whose messages name the file. Blocks for as long as a child process
-// takes (LimitsFor). Any thread.
+// ReadPdf, ReadRtf and ReadExtracted, whose messages name the file. Blocks for as long as a child
+// process takes. Any thread.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 
 }  // namespace lectern::tools

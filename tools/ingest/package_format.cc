@@ -58,8 +58,8 @@ std::string_view FlatFormat(std::string_view bytes) {
   return "";
 }
 
-// Whether a line stands before a message of a mailbox: "From ada@example.org Fri May 17 09:30:00 2024"
-// (RFC 4155).
+// Whether a line stands before a message of a mailbox: "From ada@example.org Fri May 17 09:30:00
+// 2024" (RFC 4155).
 bool IsMailboxLine(std::string_view line) {
   if (!line.starts_with("From ")) return false;
   bool has_time = false, has_year = false;

@@ -101,9 +101,9 @@ api::Result<RtfText> ReadRtf(std::string_view rtf, const RtfOptions& options) {
       {options.unrtf, "--html", "--nopict"}, WithoutAddresses(filtered.rtf), {},
       [&html](std::string_view piece) { return html.append(piece), true; }, options.is_cancelled);
   if (const api::Error error = RtfError(end, options); error.code != LECTERN_OK) return error;
-  auto text = ReadHtml(WithParagraphs(html), {.name = options.name,
-                                              .is_cancelled = options.is_cancelled,
-                                              .keeps_all = true});
+  auto text =
+      ReadHtml(WithParagraphs(html),
+               {.name = options.name, .is_cancelled = options.is_cancelled, .keeps_all = true});
   if (!text.ok()) return text.error();
   const uint64_t count = filtered.num_comments;
   std::string note = count == 0 ? "" : std::to_string(count) + " comment";

@@ -146,8 +146,8 @@ class RtfFilter {
   // Text, and words that print some, in a part that is not shown; all of a comment.
   static bool IsDropped(const RtfToken& token, const Group& group) {
     constexpr std::string_view kPrinted[] = {
-        "u",      "tab",    "line",      "emdash",    "endash", "bullet",   "lquote",
-        "rquote", "par",    "ldblquote", "rdblquote", "emspace", "enspace", "sect"};
+        "u",      "tab", "line",      "emdash",    "endash",  "bullet",  "lquote",
+        "rquote", "par", "ldblquote", "rdblquote", "emspace", "enspace", "sect"};
     if (group.is_left_out) return true;
     if (!group.is_hidden && !group.is_deleted) return false;
     if (token.kind == RtfToken::Kind::kText) return true;

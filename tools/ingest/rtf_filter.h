@@ -15,8 +15,8 @@ struct FilteredRtf {
 };
 
 // The file without text that is hidden (\v) or deleted (\deleted) and without comments; with
-// footnotes and endnotes as paragraphs of their own, "[1] …" behind the one that refers to them. Any
-// bytes; linear time. Any thread. Source: Rich Text Format Specification 1.9.1.
+// footnotes and endnotes as paragraphs of their own, "[1] …" behind the one that refers to them.
+// Any bytes; linear time. Any thread. Source: Rich Text Format Specification 1.9.1.
 FilteredRtf FilterRtf(std::string_view rtf);
 
 }  // namespace lectern::tools

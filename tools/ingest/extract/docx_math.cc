@@ -26,12 +26,14 @@ std::string JoinedMath(XmlNode parent, std::string_view name, std::string_view b
   return text;
 }
 
-std::string MathPart(XmlNode node, std::string_view name) { return OfficeMathText(node.Child(name)); }
+std::string MathPart(XmlNode node, std::string_view name) {
+  return OfficeMathText(node.Child(name));
+}
 
 std::string NaryText(XmlNode node) {
   const XmlNode properties = node.Child("naryPr");
-  const std::string sign = MathScripts(MathSign(properties, "chr", "∫"), MathPart(node, "sub"),
-                                       MathPart(node, "sup"));
+  const std::string sign =
+      MathScripts(MathSign(properties, "chr", "∫"), MathPart(node, "sub"), MathPart(node, "sup"));
   return sign + " " + MathPart(node, "e");
 }
 

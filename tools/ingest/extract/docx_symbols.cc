@@ -12,7 +12,8 @@ struct Symbol {
   uint8_t code;
   std::string_view text;
 };
-// Adobe's Symbol encoding (unicode.org, VENDORS/ADOBE/symbol.txt): letters, and the signs of formulas.
+// Adobe's Symbol encoding (unicode.org, VENDORS/ADOBE/symbol.txt): letters, and the signs of
+// formulas.
 constexpr Symbol kSymbol[] = {
     {0x41, "Α"}, {0x42, "Β"}, {0x43, "Χ"}, {0x44, "Δ"}, {0x45, "Ε"}, {0x46, "Φ"}, {0x47, "Γ"},
     {0x48, "Η"}, {0x49, "Ι"}, {0x4A, "ϑ"}, {0x4B, "Κ"}, {0x4C, "Λ"}, {0x4D, "Μ"}, {0x4E, "Ν"},

@@ -6,8 +6,8 @@
 
 namespace lectern::tools {
 
-// The character that a font shows for a code, which stands in hexadecimal digits ("F0FC" or "FC"), as
-// UTF-8; empty: the font or the code is not known.
+// The character that a font shows for a code, which stands in hexadecimal digits ("F0FC" or "FC"),
+// as UTF-8; empty: the font or the code is not known.
 std::string_view SymbolText(std::string_view font, std::string_view code);
 
 }  // namespace lectern::tools

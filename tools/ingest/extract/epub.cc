@@ -121,7 +121,7 @@ api::Result<Extracted> ReadEpub(std::string_view bytes) {
   const auto items = ItemsOf(root.Child("manifest"), package_part);
   std::vector<std::string> chapters;  // empty ones too: they are counted
   uint64_t num_missing = 0;
-  std::set<std::string> read;  // parts: some books list a chapter once more for each of its sections
+  std::set<std::string> read;  // parts: some books list a chapter again for each of its sections
   for (const XmlNode node : root.Child("spine")) {
     if (node.name() != "itemref") continue;
     const auto found = items.find(std::string(node.Attribute("idref")));

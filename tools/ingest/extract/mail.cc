@@ -1,5 +1,5 @@
-// Mails (.eml), mailboxes (.mbox) and web pages that browsers saved as mails (.mhtml): RFC 5322, RFC
-// 4155, RFC 2557 and MIME, by GMime, which decodes headers and parts.
+// Mails (.eml), mailboxes (.mbox) and web pages that browsers saved as mails (.mhtml): RFC 5322,
+// RFC 4155, RFC 2557 and MIME, by GMime, which decodes headers and parts.
 #include <gmime/gmime.h>
 
 #include <algorithm>
@@ -101,7 +101,8 @@ class MessageReader {
   }
 
   // Parts that are alternatives of each other say the same: plain text is taken first, then HTML,
-  // then a part of several, else the last, which should be the best one. A part with files is named.
+  // then a part of several, else the last, which should be the best one. A part with files is
+  // named.
   void Multipart(GMimeMultipart* multipart, int nesting) {
     const int count = g_mime_multipart_get_count(multipart);
     GMimeContentType* const type = g_mime_object_get_content_type(GMIME_OBJECT(multipart));
@@ -184,8 +185,8 @@ class MessageReader {
     }
     const std::string text = Decoded(GMIME_TEXT_PART(part));
     if (!is_text("html")) return Plain(text);
-    auto read = ReadHtml(text, {.name = "its HTML", .encoding = "UTF-8", .keeps_all = true,
-                                .marks_headings = true});
+    auto read = ReadHtml(
+        text, {.name = "its HTML", .encoding = "UTF-8", .keeps_all = true, .marks_headings = true});
     if (read.ok()) writer_.Verbatim(*read);
   }
 
@@ -205,8 +206,8 @@ class MessageReader {
     writer_.Verbatim(lines);
   }
 
-  // The text of a part in UTF-8, by the character set that it declares. Without one, and where nobody
-  // knows it, as of a file without a name.
+  // The text of a part in UTF-8, by the character set that it declares. Without one, and where
+  // nobody knows it, as of a file without a name.
   static std::string Decoded(GMimeTextPart* part) {
     GMimeDataWrapper* const content = g_mime_part_get_content(GMIME_PART(part));
     if (!content) return "";

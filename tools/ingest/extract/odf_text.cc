@@ -71,8 +71,8 @@ const std::string* PartOf(XmlNode object, const ZipParts& parts) {
   return parts.Find(ResolvePart("", std::string(href) + "/content.xml"));
 }
 
-// Number of paragraphs inside of an element; all those above `most` count as `most` + 1, and a table
-// too.
+// Number of paragraphs inside of an element; all those above `most` count as `most` + 1, and a
+// table too.
 int NumParagraphs(XmlNode node, int most) {
   int count = 0;
   for (const XmlNode child : node) {
@@ -84,8 +84,8 @@ int NumParagraphs(XmlNode node, int most) {
   return count;
 }
 
-// Whether a table parts a page rather than data, as in Word documents: it has one cell, or cells with
-// tables or long texts.
+// Whether a table parts a page rather than data, as in Word documents: it has one cell, or cells
+// with tables or long texts.
 bool IsLayout(XmlNode table, int& num_cells) {
   constexpr int kMostParagraphs = 8;
   for (const XmlNode node : table) {
@@ -268,8 +268,8 @@ void OdfText::Box(XmlNode box) {
   if (formula.empty()) Blocks(box);
 }
 
-// The formula that a frame shows (MathML), in a line; empty: it shows something else. A flat file has
-// it in the frame, with its source in LibreOffice's language.
+// The formula that a frame shows (MathML), in a line; empty: it shows something else. A flat file
+// has it in the frame, with its source in LibreOffice's language.
 std::string OdfText::FormulaOf(XmlNode frame) const {
   const XmlNode object = frame.Child("object");
   if (!object) return "";

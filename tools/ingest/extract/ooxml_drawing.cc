@@ -43,8 +43,8 @@ ChartValues ValuesOf(XmlNode range) {
   for (const std::string_view name : {"strRef", "numRef", "multiLvlStrRef"}) {
     if (const XmlNode reference = range.Child(name)) cache = reference;
   }
-  for (const std::string_view name : {"strCache", "numCache", "multiLvlStrCache", "lvl", "strLit",
-                                      "numLit"}) {
+  for (const std::string_view name :
+       {"strCache", "numCache", "multiLvlStrCache", "lvl", "strLit", "numLit"}) {
     if (const XmlNode inside = cache.Child(name)) cache = inside;
   }
   std::string code;

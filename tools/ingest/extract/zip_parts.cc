@@ -30,8 +30,8 @@ bool HoldsText(std::string_view key) {
   // Names without an ending: "mimetype", and chapters of some books.
   const std::string_view name = key.substr(key.rfind('/') + 1);
   if (name.find('.') == std::string_view::npos) return !name.empty();
-  for (const std::string_view ending : {".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm",
-                                        ".xht", ".html5", ".shtml"}) {
+  for (const std::string_view ending :
+       {".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm", ".xht", ".html5", ".shtml"}) {
     if (key.ends_with(ending)) return true;
   }
   return false;
