@@ -103,10 +103,10 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
       .TypeName("M")
       .Check(OneOf(ProgressStyles()));
   app.AddOption("FILE", flags.files,
-                "The document: text, Markdown, HTML, PDF, RTF, an office file, a book (EPUB), a mail or "
-                "mailbox, a notebook, CSV or a manual page (USAGE.md has a table); - reads stdin. "
-                "Several files, folders (all files in them) and quoted patterns (* ? [a-z] {a,b}, ** for any folders) are indexed one "
-                "after another, one document a file")
+                "The document: text, Markdown, HTML, PDF, RTF, an office file, a book (EPUB), a mail "
+                "or mailbox, a notebook, CSV or a manual page (USAGE.md has a table); - reads stdin. "
+                "Several files, folders (all files in them) and quoted patterns (* ? [a-z] {a,b}, ** "
+                "for any folders) are indexed one after another, one document a file")
       .Required()
       .TypeName("");
 }
