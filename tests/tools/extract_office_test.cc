@@ -337,6 +337,16 @@ TEST(OfficeTest, ParentsOfStylesHide) {
       "yes\n");
 }
 
+TEST(OfficeTest, CellsThatSpanColumnsInOpenDocument) {
+  EXPECT_EQ(OpenText("<b:table><b:table-row><b:table-cell b:number-rows-spanned='2'><t:p>Item</t:p>"
+                     "</b:table-cell><b:table-cell b:number-columns-spanned='2'><t:p>2024</t:p>"
+                     "</b:table-cell><b:covered-table-cell/></b:table-row><b:table-row>"
+                     "<b:covered-table-cell/><b:table-cell><t:p>Q1</t:p></b:table-cell>"
+                     "<b:table-cell><t:p>Q2</t:p></b:table-cell></b:table-row></b:table>")
+                .text,
+            "Item | 2024 | 2024\nItem | Q1 | Q2\n");
+}
+
 TEST(OfficeTest, LayoutsAreNoTables) {
   std::string cell = "<b:table-cell>";
   for (int i = 0; i < 9; ++i) cell += "<t:p>Line</t:p>";

@@ -274,6 +274,10 @@ TEST(ExtractTest, CellsThatGoOnDownwardsAreRepeated) {
       WordText("<w:tbl><w:tr>" + cell("<w:vMerge w:val=\"restart\"/>", "North") + cell("", "Osk") +
                "</w:tr><w:tr>" + cell("<w:vMerge/>", "") + cell("", "Lund") + "</w:tr></w:tbl>"),
       "North | Osk\nNorth | Lund\n");
+  EXPECT_EQ(
+      WordText("<w:tbl><w:tr>" + cell("<w:gridSpan w:val=\"3\"/>", "Sales") + "</w:tr><w:tr>" +
+               cell("", "Item") + cell("<w:gridSpan w:val=\"2\"/>", "2024") + "</w:tr></w:tbl>"),
+      "Sales\nItem | 2024 | 2024\n");
 }
 
 TEST(ExtractTest, SuperscriptsAreNoDigitsOfTheNumberBefore) {

@@ -33,7 +33,10 @@ TEST(HtmlTextTest, CellsThatGoOnDownwardsAreRepeatedAndEmptyOnesKeepTheirPlace) 
             "Year | City | People\n2020 | Rome | 3\n2020 | Oslo | 1\n| Bern | 2\na\n");
   EXPECT_EQ(
       PageText("<table><tr><td colspan=2>A<td rowspan=3>B<tr><td>C<td>D<tr><td>E<td>F</table>"),
-      "A | B\nC | D | B\nE | F | B\n");
+      "A | A | B\nC | D | B\nE | F | B\n");
+  EXPECT_EQ(PageText("<table><tr><th colspan=3>Sales<tr><th rowspan=2>Item<th colspan=2>2024"
+                     "<tr><th>Q1<th>Q2<tr><td>Pump<td colspan=2>none</table>"),
+            "Sales\nItem | 2024 | 2024\nItem | Q1 | Q2\nPump | none | none\n");
   // Groups of rows end it.
   EXPECT_EQ(PageText("<table><thead><tr><th rowspan=9>N<th>M<tbody><tr><td>1<td>2</table>"),
             "N | M\n1 | 2\n");

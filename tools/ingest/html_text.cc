@@ -145,12 +145,19 @@ class Renderer {
   // A cell that goes on in the rows below.
   struct Span {
     int num_rows;  // that it still goes on for
+    int num_columns;
+    std::string text;
+  };
+  // A cell that is to be said again in the columns that it spans, if the row has another one.
+  struct Repeat {
+    int count = 0;
     std::string text;
   };
   struct Table {
     std::map<size_t, Span> spans;  // by column
     size_t column = 0;             // of the next cell of the row
     bool has_cells = false;        // in the row
+    Repeat repeat;                 // of the cell before
   };
   // Bytes of cells that are written again, beyond four times the text: a page may ask for any
   // number.
@@ -256,7 +263,7 @@ class Renderer {
       --num_cells_;
       EndCell(item, open);
     }
-    if (tag == GUMBO_TAG_TR) WriteSpans(std::string::npos);
+    if (tag == GUMBO_TAG_TR) EndRow();
     if (tag == GUMBO_TAG_TABLE && tables_.size() > 1) tables_.pop_back();
     open_.pop_back();
     if (tag == GUMBO_TAG_BR && num_headings_ > 0) return;
@@ -344,6 +351,7 @@ class Renderer {
     } else if (tag == GUMBO_TAG_TR) {
       table.column = 0;
       table.has_cells = false;
+      table.repeat = {};
     } else if (tag == GUMBO_TAG_TD || tag == GUMBO_TAG_TH) {
       if (!IsDataCell(items_[i])) return writer_.Break(1);
       if (table.column == 0 && !table.has_cells) table.has_cells = true, is_first_cell_ = true;
@@ -351,22 +359,48 @@ class Renderer {
       BarBeforeCell();
       open.text_begin = writer_.size();
       open.column = table.column;
-      table.column +=
-          static_cast<size_t>(std::clamp(NumberAttribute(items_[i].node, "colspan", 1), 1, 1000));
+      table.column += static_cast<size_t>(WidthOf(items_[i]));
     }
   }
 
-  void BarBeforeCell() {
-    if (!std::exchange(is_first_cell_, false)) writer_.AddBar();
+  static int WidthOf(const HtmlItem& cell) {
+    constexpr int kMost = 1000;  // HTML Standard, "Forming a table"
+    return std::clamp(NumberAttribute(cell.node, "colspan", 1), 1, kMost);
   }
 
-  // Remembers a cell that goes on downwards.
+  void BarBeforeCell() {
+    if (std::exchange(is_first_cell_, false)) return;
+    WriteRepeat();
+    writer_.AddBar();
+  }
+
+  // Says the cell before in the other columns that it spans. A long one leaves them empty.
+  void WriteRepeat() {
+    constexpr size_t kMostRepeated = 100;  // bytes, as in TextBuilder::Row
+    Repeat repeat = std::exchange(tables_.back().repeat, {});
+    const uint64_t cost = kSpanCost + repeat.text.size();
+    for (; repeat.count > 0 && cost <= repeated_left_; --repeat.count) {
+      repeated_left_ -= cost;
+      writer_.AddBar();
+      if (repeat.text.size() <= kMostRepeated) writer_.Add(repeat.text, false);
+    }
+  }
+
+  // Remembers a cell that goes on downwards or to the right.
   void EndCell(const HtmlItem& item, const Open& open) {
-    const int num_rows = NumberAttribute(item.node, "rowspan", 1) - 1;
-    if (num_rows <= 0) return;
+    const int num_rows = NumberAttribute(item.node, "rowspan", 1) - 1, width = WidthOf(item);
+    if (num_rows <= 0 && width == 1) return;
     std::string_view text = writer_.Since(open.text_begin);
     text.remove_prefix(std::min(text.find_first_not_of(" |\n"), text.size()));
-    tables_.back().spans[open.column] = {num_rows, std::string(text)};
+    tables_.back().repeat = {width - 1, std::string(text)};
+    if (num_rows > 0) tables_.back().spans[open.column] = {num_rows, width, std::string(text)};
+  }
+
+  // A row's only cell, such as a title over the table, is said once.
+  void EndRow() {
+    WriteSpans(std::string::npos);
+    Table& table = tables_.back();
+    if (table.column > static_cast<size_t>(table.repeat.count) + 1) WriteRepeat();
   }
 
   // Says the cells from above that stand at `column` and right behind it; npos: at the row's end,
@@ -382,8 +416,9 @@ class Renderer {
       if (table.has_cells) {
         BarBeforeCell();
         writer_.Add(span->second.text, false);
+        table.repeat = {span->second.num_columns - 1, span->second.text};
       }
-      table.column = span->first + 1;
+      table.column = span->first + static_cast<size_t>(span->second.num_columns);
       span = --span->second.num_rows <= 0 ? table.spans.erase(span) : std::next(span);
     }
   }

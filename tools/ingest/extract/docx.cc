@@ -105,6 +105,12 @@ class DocxReader {
     return count;
   }
 
+  // The cells of a row, and how many columns each spans.
+  struct RowCells {
+    std::vector<std::string> texts;
+    std::vector<int> widths;
+  };
+
   // Writes the blocks of a body, a cell, a text box or an element around blocks.
   void Blocks(XmlNode parent) {
     for (const XmlNode node : parent) {
@@ -294,16 +300,16 @@ class DocxReader {
   }
 
   void Row(XmlNode row, std::map<int, std::string>& merged) {
-    std::vector<std::string> cells;
+    RowCells cells;
     Inline behind;
     int column = row.Child("trPr").Child("gridBefore").Number("val", 0);
     Cells(row, cells, behind, merged, column);
-    writer_.Row(cells);
+    writer_.Row(cells.texts, cells.widths);
     Behind(behind);
   }
 
-  void Cells(XmlNode parent, std::vector<std::string>& cells, Inline& behind,
-             std::map<int, std::string>& merged, int& column) {
+  void Cells(XmlNode parent, RowCells& cells, Inline& behind, std::map<int, std::string>& merged,
+             int& column) {
     for (const XmlNode cell : parent) {
       if (cell.name() == "sdt" || cell.name() == "sdtContent" || cell.name() == "customXml")
         Cells(cell, cells, behind, merged, column);
@@ -319,8 +325,9 @@ class DocxReader {
       } else {
         merged.erase(column);
       }
-      column += std::max(1, properties.Child("gridSpan").Number("val", 1));
-      cells.push_back(content.text);
+      cells.widths.push_back(std::clamp(properties.Child("gridSpan").Number("val", 1), 1, 1000));
+      column += cells.widths.back();
+      cells.texts.push_back(content.text);
       behind.notes.insert(behind.notes.end(), content.notes.begin(), content.notes.end());
       behind.boxes.insert(behind.boxes.end(), content.boxes.begin(), content.boxes.end());
       behind.graphics.insert(behind.graphics.end(), content.graphics.begin(),

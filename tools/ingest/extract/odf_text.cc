@@ -423,6 +423,7 @@ void OdfText::Rows(XmlNode parent, Merged& merged) {
 void OdfText::Row(XmlNode row, Merged& merged) {
   constexpr int kMostRepeated = 100;
   std::vector<std::string> cells;
+  std::vector<int> widths;
   Inline behind;
   int column = 0;
   for (const XmlNode cell : row) {
@@ -434,17 +435,19 @@ void OdfText::Row(XmlNode row, Merged& merged) {
         const auto found = merged.find(column);
         if (found == merged.end() || found->second.num_rows-- <= 0) continue;
         cells.push_back(found->second.text);
+        widths.push_back(found->second.width);
         continue;
       }
       Inline content;
       CellText(cell, content);
-      merged[column] = {content.text, cell.Number("number-rows-spanned", 1) - 1};
+      widths.push_back(cell.Number("number-columns-spanned", 1));
+      merged[column] = {content.text, cell.Number("number-rows-spanned", 1) - 1, widths.back()};
       cells.push_back(content.text);
       behind.notes.insert(behind.notes.end(), content.notes.begin(), content.notes.end());
       behind.boxes.insert(behind.boxes.end(), content.boxes.begin(), content.boxes.end());
     }
   }
-  writer_.Row(cells);
+  writer_.Row(cells, widths);
   Behind(behind);
 }
 

@@ -75,6 +75,7 @@ class OdfText {
   struct MergedCell {
     std::string text;
     int num_rows = 0;  // that it goes on for
+    int width = 1;     // columns that it spans
   };
   using Merged = std::map<int, MergedCell>;  // by column
 

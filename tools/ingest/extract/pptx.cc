@@ -168,6 +168,7 @@ class SlideReader {
     std::map<size_t, std::string> merged;  // texts of cells that go on downwards, by column
     for (const XmlNode row : data.Child("tbl")) {
       std::vector<std::string> cells;
+      std::vector<int> widths;
       size_t column = 0;
       for (const XmlNode cell : row) {
         if (cell.name() != "tc") continue;
@@ -179,9 +180,10 @@ class SlideReader {
         if (cell.Number("rowSpan", 1) > 1) merged[column] = text;
         if (IsSet(cell, "vMerge")) text = merged[column];
         ++column;
+        widths.push_back(cell.Number("gridSpan", 1));
         cells.push_back(std::move(text));
       }
-      writer_.Row(cells);
+      writer_.Row(cells, widths);
     }
     writer_.Gap();
     WriteGraphic(data, relationships_, package_, writer_);

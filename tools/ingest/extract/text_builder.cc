@@ -140,14 +140,22 @@ void TextBuilder::Item(int depth, std::string_view marker, std::string_view text
   Append(item);
 }
 
-void TextBuilder::Row(std::span<const std::string> cells) {
+void TextBuilder::Row(std::span<const std::string> cells, std::span<const int> widths) {
+  constexpr size_t kMostRepeated = 100;  // bytes; a longer one is no heading of columns
+  constexpr int kMostWidth = 100;
   std::string row;
   bool has_text = false;
   for (size_t i = 0; i < cells.size(); ++i) {
-    const std::string cell = CollapseSpace(cells[i], false);
+    std::string cell = CollapseSpace(cells[i], false);
     has_text |= cell.find_first_not_of(kPageMark) != std::string::npos;
-    if (i > 0) row += row.empty() || row.ends_with(' ') ? "| " : " | ";  // empty cells stay places
-    row += cell;
+    const int width = i < widths.size() && cells.size() > 1 ? std::min(widths[i], kMostWidth) : 1;
+    for (int column = 0; column < std::max(width, 1); ++column) {
+      // Empty cells stay places.
+      if (i > 0 || column > 0) row += row.empty() || row.ends_with(' ') ? "| " : " | ";
+      row += cell;
+      std::erase(cell, kPageMark);
+      if (cell.size() > kMostRepeated) cell.clear();
+    }
   }
   if (!has_text) std::erase_if(row, [](char c) { return c != kPageMark; });
   row.erase(row.find_last_not_of(' ') + 1);
