@@ -256,6 +256,35 @@ TEST(OfficeTest, RowsAndColumnsHiddenByHandAreLeftOutAndCounted) {
             "# S\n\n1 | 4 | 5\n6 | 9 | 10\n11 | 14 | 15\n");
 }
 
+// As people read the merged cells that LibreOffice shows.
+TEST(OfficeTest, NamesOfColumnsInTwoRows) {
+  const auto texts = [](const std::vector<std::pair<char, std::string>>& cells, int row) {
+    std::string xml = "<row>";
+    for (const auto& [column, text] : cells)
+      xml += "<c t='str' r='" + std::string(1, column) + std::to_string(row) + "'><v>" + text +
+             "</v></c>";
+    return xml + "</row>";
+  };
+  const std::string names = texts({{'A', "Item"}, {'B', "2023"}, {'D', "2024"}}, 1) +
+                            texts({{'B', "Q1"}, {'C', "Q2"}, {'D', "Q1"}, {'E', "Q2"}}, 2);
+  const std::string merged =
+      "</sheetData><mergeCells><mergeCell ref='A1:A2'/><mergeCell ref='B1:C1'/>"
+      "<mergeCell ref='D1:E1'/><mergeCell ref='B4:C4'/></mergeCells>";
+  EXPECT_EQ(Sheet("<sheetData>" + names + SheetRow("r='3'", {"7", "1", "2", "3", "4"}) +
+                  texts({{'A', "Valve"}, {'B', "none"}}, 4) + merged)
+                .text,
+            "# S\n\nItem | 2023 Q1 | 2023 Q2 | 2024 Q1 | 2024 Q2\n"
+            "Item: 7 | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3 | 2024 Q2: 4\n"
+            "Item: Valve | 2023 Q1: none | 2023 Q2: none\n");
+  // A title over the whole table is said once.
+  EXPECT_EQ(Sheet("<sheetData>" + texts({{'A', "Sales"}}, 1) +
+                  texts({{'A', "Item"}, {'B', "Price"}, {'C', "Stock"}}, 2) +
+                  SheetRow("r='3'", {"7", "1", "2"}) +
+                  "</sheetData><mergeCells><mergeCell ref='A1:C1'/></mergeCells>")
+                .text,
+            "# S\n\nSales\nItem | Price | Stock\nItem: 7 | Price: 1 | Stock: 2\n");
+}
+
 TEST(OfficeTest, HiddenRowsOfOpenDocument) {
   const auto row = [](const std::string& attributes, const std::string& first) {
     return "<t:table-row " + attributes + "><t:table-cell><x:p>" + first +

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/ingest/extract/odf_text.h"
@@ -116,8 +117,9 @@ class SheetsReader {
 
   // A cell that spans rows says its text in each of them that has other cells.
   void Row(XmlNode row) {
-    std::vector<SheetCell> cells;
-    std::vector<SheetCell> covered;
+    std::map<uint32_t, SheetCell> by_column, covered;
+    std::vector<std::pair<uint32_t, uint32_t>>
+        wide;  // cells that span columns: the first, the last
     int column = 0;
     for (const XmlNode node : row) {
       const bool is_covered = node.name() == "covered-table-cell";
@@ -129,23 +131,29 @@ class SheetsReader {
       for (int i = 0; i < repeated && is_covered && !merged_.empty(); ++i) {
         const auto found = merged_.find(column + i);
         if (found == merged_.end()) continue;
-        covered.push_back(found->second.cell);
+        covered.emplace(found->second.cell.column, found->second.cell);
         if (--found->second.num_rows <= 0) merged_.erase(found);
       }
       if (!cell.text.empty()) {
         const int num_rows = node.Number("number-rows-spanned", 1) - 1;
+        const auto at = static_cast<uint32_t>(column);
+        wide.emplace_back(at, at +
+                                  static_cast<uint32_t>(std::clamp(
+                                      node.Number("number-columns-spanned", 1), 1, kMostColumns)) -
+                                  1);
         for (int i = 0; i < std::min(repeated, kMostCopies); ++i) {
           cell.column = static_cast<uint32_t>(column + i);
           if (num_rows > 0) merged_[column + i] = {cell, num_rows};
-          cells.push_back(cell);
+          by_column.emplace(cell.column, cell);
         }
       }
       column += repeated;
       if (column >= kMostColumns) break;
     }
-    if (!cells.empty()) cells.insert(cells.end(), covered.begin(), covered.end());
-    std::sort(cells.begin(), cells.end(),
-              [](const SheetCell& a, const SheetCell& b) { return a.column < b.column; });
+    if (!by_column.empty()) by_column.merge(covered);
+    for (const auto& [first, last] : wide) FillColumns(first, last, by_column);
+    std::vector<SheetCell> cells;
+    for (auto& [at, cell] : by_column) cells.push_back(std::move(cell));
     hidden_cells_.TakeOut(cells);
     if (IsHiddenByHand(row)) {
       if (!cells.empty()) hidden_cells_.AddRow();

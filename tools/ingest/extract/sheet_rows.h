@@ -20,7 +20,8 @@ namespace lectern::tools {
 struct SheetCell {
   uint32_t column = 0;  // from 0
   std::string text;
-  bool is_text = true;  // neither a number nor a date
+  bool is_text = true;     // neither a number nor a date
+  bool is_merged = false;  // one of several columns that one cell spans, and all of which say it
 };
 
 // One sheet's rows. A table ends with an empty row, and its first row of several cells names the
@@ -28,7 +29,8 @@ struct SheetCell {
 // repeats its name. With two columns, every second cell below must be a number too: otherwise each
 // row is a name and its value. Behind rows that cannot be names, or only could, a row of three
 // texts with a number right below one of them is the row of names. A table after an empty row, in
-// the same columns and without names of its own, goes on with the names of the one before.
+// the same columns and without names of its own, goes on with the names of the one before. Names in
+// two rows, of which the upper one has merged cells, become one: "2024 Q1".
 class SheetRows {
  public:
   explicit SheetRows(TextBuilder& writer) : writer_(writer) {}
@@ -44,6 +46,7 @@ class SheetRows {
   using Row = std::vector<SheetCell>;
   enum class Header { kNone, kGuessed, kCertain };
   void Decide();
+  void CombineNames();
   void Write(const Row& row);
   static Header Judge(const Row& names, const std::vector<Row>& rows, size_t first);
   size_t FindNames(Header& header) const;
@@ -54,6 +57,10 @@ class SheetRows {
   std::map<uint32_t, std::string> names_;  // by column; empty: the table has none
   bool is_decided_ = false, has_guessed_ = false;
 };
+
+// Says a cell that spans the columns up to `last` in each of them, if the row, by column, has
+// another cell. No more than 50 columns: a wider one is a title.
+void FillColumns(uint32_t column, uint32_t last, std::map<uint32_t, SheetCell>& row);
 
 // Columns of a sheet that are hidden, and how many rows and columns were left out for that.
 class HiddenCells {

@@ -95,20 +95,23 @@ class SheetReader {
     bool is_text = true;
   };
 
-  // Finds the cells that go on over rows. They stand behind the rows, where the stream comes last.
+  // Finds the cells that go on over rows and columns. They stand behind the rows, where the stream
+  // comes last.
   void ReadMerged(std::string_view xml) {
     const size_t begin = xml.rfind("mergeCells>");
     const size_t first = xml.find("mergeCells", xml.rfind("</sheetData>") == std::string_view::npos
                                                     ? 0
                                                     : xml.rfind("</sheetData>"));
     if (begin == std::string_view::npos || first == std::string_view::npos) return;
-    constexpr std::string_view kRef = "ref=\"";
+    constexpr std::string_view kRef = " ref=";
     for (size_t at = xml.find(kRef, first); at < begin; at = xml.find(kRef, at)) {
-      at += kRef.size();
-      const std::string_view area = xml.substr(at, xml.find('"', at) - at);
+      at += kRef.size() + 1;
+      const std::string_view area = xml.substr(at, xml.find(xml[at - 1], at) - at);  // in quotes
       const size_t colon = area.find(':');
       if (colon == std::string_view::npos) continue;
       const auto from = ParsePlace(area.substr(0, colon)), to = ParsePlace(area.substr(colon + 1));
+      if (from && to && to->column > from->column)
+        wide_.emplace(from->row, std::pair(from->column, to->column));
       if (from && to && to->row > from->row)
         merged_[from->column].push_back({from->row, to->row, "", true});
     }
@@ -149,6 +152,8 @@ class SheetReader {
       if (!cell.text.empty()) cells[column] = std::move(cell);
     }
     FillMerged(at, cells);
+    for (auto [area, end] = wide_.equal_range(at); area != end; ++area)
+      FillColumns(area->second.first, area->second.second, cells);
     std::vector<SheetCell> list;
     for (auto& [column, cell] : cells) list.push_back(std::move(cell));
     hidden_.TakeOut(list);
@@ -221,6 +226,7 @@ class SheetReader {
   HiddenCells& hidden_;
   SheetRows rows_;
   std::map<uint32_t, std::vector<Merged>> merged_;  // by column, by ascending row
+  std::multimap<uint32_t, std::pair<uint32_t, uint32_t>> wide_;  // columns, by the area's first row
   uint32_t next_row_ = 0;
   uint64_t num_empty_formulas_ = 0;
 };
