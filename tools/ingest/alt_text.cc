@@ -21,56 +21,14 @@ constexpr std::string_view kImageEndings[] = {".png", ".jpg", ".jpeg", ".gif",  
                                               ".bmp", ".tif", ".tiff", ".webp", ".emf",
                                               ".wmf", ".ico", ".eps"};
 
-// Names that programs and hurried authors give to any image, in small letters and without digits.
-constexpr std::string_view kEmptyWords[] = {"image",
-                                            "img",
-                                            "picture",
-                                            "pic",
-                                            "photo",
-                                            "photograph",
-                                            "figure",
-                                            "fig",
-                                            "graphic",
-                                            "graphics",
-                                            "icon",
-                                            "logo",
-                                            "screenshot",
-                                            "spacer",
-                                            "bullet",
-                                            "bild",
-                                            "grafik",
-                                            "abbildung",
-                                            "imagen",
-                                            "immagine",
-                                            "obraz",
-                                            "cover",
-                                            "cover image",
-                                            "shape",
-                                            "object",
-                                            "diagram",
-                                            "chart",
-                                            "untitled",
-                                            "thumbnail",
-                                            "null",
-                                            "undefined",
-                                            "alt text",
-                                            "alt",
-                                            "image alt",
-                                            "placeholder",
-                                            "blank",
-                                            "separator",
-                                            "divider",
-                                            "line",
-                                            "рисунок",
-                                            "изображение",
-                                            "图片",
-                                            "画像",
-                                            "図",
-                                            "group",
-                                            "clip art",
-                                            "text box",
-                                            "drawing",
-                                            "image description"};
+// Names that programs and hurried authors give to any image, in small letters, without digits, each
+// between bars.
+constexpr std::string_view kEmptyWords =
+    "|image|img|picture|pic|photo|photograph|figure|fig|graphic|graphics|icon|logo|"
+    "screenshot|spacer|bullet|bild|grafik|abbildung|imagen|immagine|obraz|cover|"
+    "cover image|shape|object|diagram|chart|untitled|thumbnail|null|undefined|alt text|"
+    "alt|image alt|placeholder|blank|separator|divider|line|рисунок|изображение|图片|画像|図|"
+    "group|clip art|text box|drawing|image description|";
 
 std::string OneLine(std::string_view text) {
   std::string line;
@@ -110,7 +68,7 @@ bool IsEmptyWord(std::string_view text) {
     }
   }
   if (word.ends_with(' ')) word.pop_back();
-  return std::find(std::begin(kEmptyWords), std::end(kEmptyWords), word) != std::end(kEmptyWords);
+  return !word.empty() && kEmptyWords.find("|" + word + "|") != std::string_view::npos;
 }
 
 // The text in one line; empty where it says nothing.

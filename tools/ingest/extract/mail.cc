@@ -35,8 +35,8 @@ std::string Text(const char* text) { return text ? text : ""; }
 // Whether a browser saved a web page as this message.
 bool IsSavedPage(GMimeMessage* message) {
   if (g_mime_object_get_header(GMIME_OBJECT(message), "Snapshot-Content-Location")) return true;
-  const char* const from = g_mime_object_get_header(GMIME_OBJECT(message), "From");
-  return Text(from).find("Saved by ") != std::string::npos;
+  const std::string from = Text(g_mime_object_get_header(GMIME_OBJECT(message), "From"));
+  return from.find("Saved by ") != std::string::npos && from.find('@') == std::string::npos;
 }
 
 // Writes messages, and collects the names of the parts that are not read.
@@ -44,6 +44,7 @@ class MessageReader {
  public:
   void Read(GMimeMessage* message, int nesting) {
     is_page_ = nesting == 0 && IsSavedPage(message);
+    has_page_ = false;
     if (!is_page_) Headers(message);
     Part(g_mime_message_get_mime_part(message), nesting);
     writer_.Gap();
@@ -218,11 +219,13 @@ class MessageReader {
     const std::string charset = Text(g_mime_text_part_get_charset(part));
     std::string encoding = EncodingOfLabel(charset);
     if (encoding.empty() && !charset.empty()) encoding = EncodingOfIconv(charset);
-    // Many mailers declare a character set and write UTF-8. Those of seven bits look like it too.
-    const bool is_stateful = encoding.find("2022") != std::string::npos ||
-                             encoding.find("UTF-7") != std::string::npos ||
-                             encoding.find("HZ") != std::string::npos;
-    if (!encoding.empty() && !is_stateful && IsValidUtf8(bytes)) return bytes;
+    // Many mailers declare a character set and write UTF-8. Those of seven bits and those of two
+    // bytes a character look like it too.
+    constexpr std::string_view kAlike[] = {"2022", "UTF-7", "HZ", "UTF-16", "UTF-32", "UCS"};
+    const bool looks_alike = std::any_of(
+        std::begin(kAlike), std::end(kAlike),
+        [&](std::string_view name) { return encoding.find(name) != std::string::npos; });
+    if (!encoding.empty() && !looks_alike && IsValidUtf8(bytes)) return bytes;
     if (!encoding.empty() && encoding != "UTF-8") return ConvertToUtf8(bytes, encoding).text;
     GMimeContentType* const type = g_mime_object_get_content_type(GMIME_OBJECT(part));
     const bool is_html = g_mime_content_type_is_type(type, "text", "html");
