@@ -62,9 +62,10 @@ std::map<std::string, Item> ItemsOf(XmlNode manifest, const std::string& package
 }
 
 // Whether a page is a list of links to other places of the book, and so a table of contents: two
-// thirds of its text, as far as tags tell.
+// thirds of its text, as far as tags tell, and a title besides. A front page that also says
+// something (of which version the book is) has more.
 bool IsContents(std::string_view page) {
-  constexpr size_t kLeastLinks = 3;
+  constexpr size_t kLeastLinks = 3, kMostOther = 200;
   size_t num_linked = 0, num_other = 0, num_links = 0;  // bytes, bytes, links
   page.remove_prefix(std::min(page.find("<body"), page.size()));
   bool is_link = false;
@@ -84,7 +85,7 @@ bool IsContents(std::string_view page) {
     }
     at = end;
   }
-  return num_links >= kLeastLinks && num_linked > 2 * num_other;
+  return num_links >= kLeastLinks && num_linked > 2 * num_other && num_other <= kMostOther;
 }
 
 // Writes the title and the authors, unless the first chapters say the title themselves.
