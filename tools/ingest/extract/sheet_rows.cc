@@ -196,6 +196,7 @@ void FillColumns(uint32_t column, uint32_t last, std::map<uint32_t, SheetCell>& 
   const auto found = row.find(column);
   if (found == row.end() || row.size() < 2 || last <= column || last - column >= kMostColumns)
     return;
+  if (found->second.text.size() > kMostNameBytes) return;
   found->second.is_merged = true;
   SheetCell cell = found->second;
   for (cell.column = column + 1; cell.column <= last; ++cell.column)
