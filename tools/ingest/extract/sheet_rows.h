@@ -59,7 +59,7 @@ class SheetRows {
 };
 
 // Says a cell that spans the columns up to `last` in each of them, if the row, by column, has
-// another cell. No more than 50 columns: a wider one is a title.
+// another cell. No more than 50 columns or 100 bytes: others are titles or remarks.
 void FillColumns(uint32_t column, uint32_t last, std::map<uint32_t, SheetCell>& row);
 
 // Columns of a sheet that are hidden, and how many rows and columns were left out for that.
