@@ -219,6 +219,16 @@ Forward.
             "- -b: Number the lines\n- -o out: Write to out.\n- -L [host]: port: Forward.\n");
 }
 
+// As groff prints them.
+TEST(ManPageTest, StandardsLibrariesAndSystemsOfBsd) {
+  EXPECT_EQ(
+      Text("man",
+           ".Dd May 1, 2024\n.Dt DUP 2\n.Sh STANDARDS\nIt conforms to\n.St -p1003.1-90 .\n"
+           "It came with\n.Bx 4.3 Reno\nand\n.At v7 .\nOn\n.Bx\nit is in the\n.Lb libm .\n"),
+      "# DUP(2)\n\n## STANDARDS\n\nIt conforms to ISO/IEC 9945-1:1990 (“POSIX.1”). It came "
+      "with 4.3BSD-Reno and Version 7 AT&T UNIX. On BSD it is in the Math Library (libm, -lm).\n");
+}
+
 TEST(ManPageTest, TablesAndReferencesToOtherPages) {
   EXPECT_EQ(Text("man",
                  ".TH T 5\n.SH A\n.TS\nallbox tab(:);\nl l.\nName:Size\nT{\nlong\nname\nT}:5\n"
