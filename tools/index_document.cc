@@ -102,11 +102,12 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
                 "How progress is shown on stderr: auto, bar, plain, json, none (default: auto)")
       .TypeName("M")
       .Check(OneOf(ProgressStyles()));
-  app.AddOption("FILE", flags.files,
-                "The document: text, Markdown, HTML, PDF, an office file, a book (EPUB), a mail, a "
-                "notebook, CSV or a manual page; - reads stdin. Several files, folders (all files in "
-                "them) and quoted patterns (* ? [a-z] {a,b}, ** for any folders) are indexed one "
-                "after another, one document a file")
+  app.AddOption(
+         "FILE", flags.files,
+         "The document: text, Markdown, HTML, PDF, RTF, an office file, a book (EPUB), a mail "
+         "or mailbox, a notebook, CSV or a manual page (USAGE.md has a table); - reads stdin. "
+         "Several files, folders (all files in them) and quoted patterns (* ? [a-z] {a,b}, ** "
+         "for any folders) are indexed one after another, one document a file")
       .Required()
       .TypeName("");
 }
@@ -275,8 +276,8 @@ class IndexDocument {
     auto report = engine.Index(document_.text, options);
     display.Clear();
     if (!report.ok()) return Fail(Explained(report.error()));
-    const int status =
-        Print(flags_.engine.json() ? std::string(report->json()) + "\n" : ReportText(*report));
+    const std::string json = WithFileNote(report->json(), IngestNote(document_, "--encoding"));
+    const int status = Print(flags_.engine.json() ? json + "\n" : ReportText(*report));
     if (!flags_.engine.json()) {
       for (const std::string& note : IngestNotes(document_)) PrintNote(kTool, note);
       PrintNotes(*report);

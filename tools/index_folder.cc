@@ -327,7 +327,7 @@ class FolderIndexer {
                    .name = name,
                    .tokens = numbers.tokens,
                    .seconds = seconds,
-                   .json = std::string(report.json())};
+                   .json = WithFileNote(report.json(), Sentences(run_.notes(document)))};
     if (!numbers.existed) {
       row.new_tokens = numbers.tokens - std::min(numbers.tokens, numbers.reused_tokens);
       row.new_bytes = numbers.bytes_on_disk;

@@ -447,7 +447,7 @@ class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "assumptions", "bytes_on_disk", "fingerprint",
               "weights", "adapter", "generation", "levels", "kv_budget", "kv_budget_auto", "divergence", "seconds", "existed", "keep", "retention",
               "representatives", "reused_tokens", "prefill", "prefill_budget", "device", "gpu",
-              "warnings", "note", "source", "replaced"}
+              "warnings", "note", "source", "replaced", "file_note"}
 
     def index(self, *args, **options):
         out, err = self.check(0, "index-document", "--json", "--progress", "none", *args, **options)
