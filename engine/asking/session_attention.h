@@ -36,6 +36,7 @@ class SessionAttention {
   // them again. Does nothing without a device.
   void ReleaseDevice() {
     if (device_step_) device_step_->Release();
+    if (device_attention_) device_attention_->TryAgain();
   }
 
  private:
