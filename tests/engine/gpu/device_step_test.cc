@@ -414,6 +414,36 @@ TEST_P(DeviceStepTest, ALayerStaysInMemoryUntilItIsOnTheDevice) {
   EXPECT_GT(num_loads, 4u);
 }
 
+// Others may need the room of the rows, although the program goes on to keep the session.
+TEST_P(DeviceStepTest, AnExceptionOfACallbackLetsGoOfTheRows) {
+  const TempFolder store;
+  ASSERT_TRUE(NewEngine(Options(store.path(), "cpu"))->Index(InventedText(700, 5), {}).ok());
+  const auto reader = NewEngine(Options(store.path(), "cpu"));
+  const DocumentRow row = reader->List()->front();
+  const auto document =
+      Document::Open(Env::Default(), DocumentDirectory(store.path(), row.id, row.generation), row,
+                     *reader->Shards(row));
+  const auto model = Model::Load(Env::Default(), TinyModel());
+  ASSERT_TRUE(document.ok() && model.ok());
+  const TokenDocument indexed = {*model, *document};
+  const auto device = OpenDevice(uint64_t{1} << 30);
+  const auto placed = Place(indexed, device);
+  ASSERT_TRUE(placed.ok());
+  const auto session = NewSession(indexed, *placed);
+  struct Thrown {};
+  AskOptions options;
+  options.max_tokens = 4;
+  size_t num_tokens = 0;
+  options.on_token = [&](const SampledToken&) {
+    if (++num_tokens < 3) return;
+    EXPECT_GT(placed->document->num_resident(), 0u);
+    throw Thrown();
+  };
+  EXPECT_THROW((void)session->Ask("Which road?", options), Thrown);
+  (void)device->memory()->Reserve(device->memory()->bytes() + 1, "a test", "no way out");
+  EXPECT_EQ(placed->document->num_resident(), 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Machines, DeviceStepTest,
                          ::testing::Values(Machine::kEmulated, Machine::kGpu), MachineName);
 INSTANTIATE_TEST_SUITE_P(Machines, DeviceAnswerTest,
