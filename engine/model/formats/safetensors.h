@@ -42,6 +42,7 @@ Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file, const
 // File names are plain ("model-00001-of-00002.safetensors"): no separators, no "..".
 // kMalformedModel (also an index without tensors), kLimitExceeded (more than 16 MiB), kUnsafeFormat
 // (a pickle file is named).
+inline constexpr uint64_t kMaxSafetensorsIndex = uint64_t{16} << 20;  // bytes
 using SafetensorsIndex = std::map<std::string, std::string, std::less<>>;
 Result<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json, const std::string& path);
 
