@@ -1,4 +1,5 @@
-// Finds the programs that the tools run (pdftotext), and that lectern-doctor reports on. Header only.
+// Finds the programs that the tools run (pdftotext), and that lectern-doctor reports on. Header
+// only.
 #ifndef LECTERN_TOOLS_FIND_PROGRAM_H_
 #define LECTERN_TOOLS_FIND_PROGRAM_H_
 

@@ -48,7 +48,8 @@ TEST(MessagesTest, PathsMayEndWithASlashAndFollowASign) {
 
 TEST(MessagesTest, DocumentsTellNoPathOfTheMachine) {
   const auto json = ParseJson(
-      R"({"documents":[{"model":"/home/u/models/tiny.gguf","adapter":"/srv/a/","source":"/x/y.txt",)"
+      R"({"documents":[{"model":"/home/u/models/tiny.gguf","adapter":"/srv/a/",)"
+      R"("source":"/x/y.txt",)"
       R"("name":"/a/b","names":[{"name":"/a/b","source":"docs/y.txt"}],"tokens":3},)"
       R"({"model":"/usr/share/lectern/reader","adapter":"/x/reader/model/","source":null},)"
       R"({"model":"/model","adapter":"/","source":""}]})");

@@ -24,8 +24,8 @@
 
 namespace {
 
-// What fails: of the thread that sets it, the allocation with this number, from 0; of all threads,
-// each one of so many bytes or more; and each new thread.
+// Failures that a test sets: the allocation of its own thread with this number, from 0; every
+// allocation of so many bytes or more; and every new thread.
 thread_local int64_t allocations_left = -1;
 std::atomic<size_t> too_large{SIZE_MAX};
 std::atomic<bool> has_threads{true};

@@ -862,7 +862,7 @@ class SessionTest(ServerCase):
         # At the same time, where one fits and no other beside it: they wait for each other.
         small = Server(store, "--model", MODEL, "--max-ram", "10MiB", "--parallel", "6")
         self.addCleanup(small.stop)
-        # What generates nothing has its document beside an idle conversation about another, too.
+        # A request that generates nothing also gets its document beside an idle conversation.
         for path, fields in (("/v1/cite", {"text": "The tenant repairs the roof."}),
                              ("/tokenize", {"content": "roof"})):
             self.begin(names[0], small)
