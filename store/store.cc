@@ -210,9 +210,11 @@ Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store) 
                                      OptionName("store"));
 }
 
-// Takes the lock for a moment to find out.
+// Takes the lock for a moment to find out. Without the file nobody holds it, and a look makes none.
 bool IsLocked(Env& env, const std::string& store) {
-  return env.Lock(store + "/" + kLockFile, 0).status().code() == Code::kLocked;
+  const std::string path = store + "/" + kLockFile;
+  const auto exists = env.Exists(path);
+  return exists.ok() && *exists && env.Lock(path, 0).status().code() == Code::kLocked;
 }
 
 bool IsOpenStore(Env& env, const std::string& store) {

@@ -40,8 +40,7 @@ inline constexpr const char* kCheckpointFile = "checkpoint";
 // directory holds other things and is no store.
 Result<std::unique_ptr<FileLock>> LockStore(Env& env, const std::string& store);
 // Whether somebody holds the lock now, this process included; false also if that cannot be found
-// out. Needs no lock; takes it for a moment, and so creates the file "writer.lock" where it is
-// missing: only for a directory that is a store.
+// out. Needs no lock; takes it for a moment. Creates nothing.
 bool IsLocked(Env& env, const std::string& store);
 // Whether there is a store here, with the folder "tmp" that LockStore makes, and it is not sealed.
 // False also if that cannot be found out. Needs no lock.

@@ -7,29 +7,10 @@
 #include <cstring>
 #include <iostream>
 
+#include "engine/model/tokenizer/unicode_classes.h"
+
 namespace lectern::tools {
 namespace {
-
-// A code point of UTF-8 text and the number of its bytes. Bytes that are no valid UTF-8 count as a
-// code point each, of the byte's value.
-struct CodePoint {
-  uint32_t value;
-  size_t length;
-};
-// The code point that begins at text[at].
-CodePoint DecodeAt(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[at + i]); };
-  const uint8_t lead = byte(0);
-  const size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (length == 1 || at + length > text.size()) return {lead, 1};
-  uint32_t value = lead & (0x7Fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    // Else a control character behind a stray lead byte would count as a part of this code point.
-    if ((byte(i) & 0xC0u) != 0x80) return {lead, 1};
-    value = value << 6 | (byte(i) & 0x3Fu);
-  }
-  return {value, length};
-}
 
 // Unicode's bidirectional controls: LRM and RLM, the embeddings and overrides, the isolates.
 bool IsControl(uint32_t c) {
@@ -58,13 +39,16 @@ std::string Printable(std::string_view text, std::FILE* file) {
   if (!IsTerminal(file)) return std::string(text);
   std::string printable;
   for (size_t at = 0; at < text.size();) {
-    const CodePoint c = DecodeAt(text, at);
-    if (IsControl(c.value)) {
-      printable += Escape(c.value);
+    size_t length;
+    uint32_t c = DecodeChar(text, at, &length);
+    // A byte that is no valid UTF-8 counts as the character of its value: terminals may take it so.
+    if (length == 1) c = static_cast<uint8_t>(text[at]);
+    if (IsControl(c)) {
+      printable += Escape(c);
     } else {
-      printable += text.substr(at, c.length);
+      printable += text.substr(at, length);
     }
-    at += c.length;
+    at += length;
   }
   return printable;
 }

@@ -23,7 +23,6 @@ using Clock = std::chrono::steady_clock;
 double Since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
-
 std::string Percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
 
 void Warn(const AskOptions& options, const char* warning, const Message& note, Answer& answer) {
@@ -323,17 +322,23 @@ void DocumentSession::AddEvidence(std::string_view question, const AskOptions& o
 
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
   attention_.ReleaseDevice();
-  // Allocation may fail anywhere below; either way the session returns to where it stood.
+  // Without an answer the session returns to where it stood, and no other one waits for its tokens.
+  const auto end = [&](bool is_answered) {
+    if (shared_.batch) shared_.batch->Leave(shared_.seat);
+    attention_.ReleaseDevice();
+    if (!is_answered) GiveUpTurn();
+  };
   try {
     auto answer = Generate(question, options);
-    if (!answer.ok()) GiveUpTurn();
-    attention_.ReleaseDevice();
+    end(answer.ok());
     return answer;
   } catch (const std::bad_alloc&) {
-    attention_.ReleaseDevice();
-    GiveUpTurn();
+    end(false);
     return Status(Code::kOutOfMemory,
                   "not enough memory to answer; close other sessions or ask a shorter question");
+  } catch (...) {  // of a callback
+    end(false);
+    throw;
   }
 }
 

@@ -33,9 +33,10 @@ class SessionAttention {
   // nothing without one. Errors of DeviceStep::CollectSums.
   Status CollectSums() { return device_step_ ? device_step_->CollectSums() : Status(); }
   // Lets go of the document's rows on the device, which others may then have; the next Begin takes
-  // them again. Does nothing without a device.
+  // them again. Lookups that found no memory there are tried again. Does nothing without a device.
   void ReleaseDevice() {
     if (device_step_) device_step_->Release();
+    if (device_attention_) device_attention_->TryAgain();
   }
 
  private:

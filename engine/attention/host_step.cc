@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "engine/attention/attention_probabilities.h"
 #include "engine/attention/retrieval_attention.h"
@@ -204,6 +205,9 @@ Result<DocumentRead> HostStep::AttendBeside(const Document& document, const Budg
   plan.cancel = nullptr;
   output.resize(plan.num_tokens * config.num_heads * config.head_dim);
   LayerStates states(config, plan.num_tokens, output.data(), &arena_);
+  // The running pass has the layer of its own document in use.
+  std::optional<Document::LayerUse> use;
+  if (&document != &document_) use.emplace(document, layer_);
   DocumentRead read;
   LECTERN_RETURN_IF_ERROR(AttendLayer(document, plan, layer_, bound, nullptr, states, read));
   return read;

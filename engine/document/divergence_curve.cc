@@ -49,26 +49,34 @@ double DivergenceCurve::SmallestBudget(double most) const {
 
 DivergenceCurve FitDivergenceCurve(std::vector<std::pair<double, double>> measured) {
   std::sort(measured.begin(), measured.end());
-  // Pools adjacent violators: `ends` of the pools so far, and their sums.
+  // Pools adjacent violators: the pools so far, of one budget or more, and their sums.
   struct Pool {
     double sum;
-    size_t count;
+    size_t count, num_budgets;
     double mean() const { return sum / static_cast<double>(count); }
-  };
-  std::vector<Pool> pools;
-  for (const auto& [budget, divergence] : measured) {
-    pools.push_back({divergence, 1});
-    while (pools.size() > 1 && pools.back().mean() > pools[pools.size() - 2].mean()) {
-      const Pool last = pools.back();
-      pools.pop_back();
-      pools.back().sum += last.sum;
-      pools.back().count += last.count;
+    void Take(const Pool& next) {
+      sum += next.sum;
+      count += next.count;
+      num_budgets += next.num_budgets;
     }
-  }
+  };
   DivergenceCurve curve;
-  for (const auto& [budget, divergence] : measured) curve.budgets.push_back(budget);
-  for (const Pool& pool : pools)
-    curve.divergences.insert(curve.divergences.end(), pool.count, pool.mean());
+  std::vector<Pool> pools;
+  for (size_t i = 0; i < measured.size();) {
+    const double budget = measured[i].first;
+    Pool next = {0, 0, 1};
+    for (; i < measured.size() && measured[i].first == budget; ++i) {
+      next.Take({measured[i].second, 1, 0});
+    }
+    curve.budgets.push_back(budget);
+    for (; !pools.empty() && next.mean() > pools.back().mean(); pools.pop_back()) {
+      next.Take(pools.back());
+    }
+    pools.push_back(next);
+  }
+  for (const Pool& pool : pools) {
+    curve.divergences.insert(curve.divergences.end(), pool.num_budgets, pool.mean());
+  }
   return curve;
 }
 

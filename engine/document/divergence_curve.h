@@ -27,9 +27,9 @@ struct DivergenceCurve {
   double SmallestBudget(double most) const;
 };
 
-// A curve through measurements (budget, divergence) in any order, their budgets distinct and in
-// (0, 1): divergences that grow with the budget, which is noise, are replaced by their mean
-// (isotonic regression). Without measurements the curve is not measured.
+// A curve through measurements (budget, divergence) in any order, their budgets in (0, 1); several
+// of one budget count as their mean. Divergences that grow with the budget, which is noise, are
+// replaced by their mean (isotonic regression). Without measurements the curve is not measured.
 DivergenceCurve FitDivergenceCurve(std::vector<std::pair<double, double>> measured);
 
 // {"budgets": […], "divergences": […]}, for the document's shard.

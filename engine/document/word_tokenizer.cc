@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/model/tokenizer/unicode_classes.h"
+
 namespace lectern {
 namespace {
 
@@ -53,36 +55,16 @@ bool IsUnspaced(uint32_t c) {
   return range != std::end(kUnspaced) && range->first <= c;
 }
 
-// The character at `at` and its length in bytes. A byte that begins no whole character counts as
-// one of its own (U+FFFD), so that a scan always moves on.
-struct Char {
-  uint32_t value;
-  int bytes;
-};
-Char CharAt(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[at + i]); };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const int bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC0 || at + bytes > text.size()) return {0xFFFD, 1};
-  uint32_t value = lead & (0xFF >> (bytes + 1));
-  for (int i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {0xFFFD, 1};
-    value = value << 6 | (byte(i) & 0x3F);
-  }
-  return {value, bytes};
-}
-
 // The end of the run of characters of one sort, spaced or not, that begins at `begin`.
 size_t RunEnd(std::string_view text, size_t begin, bool* is_unspaced) {
-  Char c = CharAt(text, begin);
-  *is_unspaced = IsUnspaced(c.value);
-  size_t at = begin;
+  size_t length, at = begin;
+  uint32_t c = DecodeChar(text, begin, &length);
+  *is_unspaced = IsUnspaced(c);
   do {
-    at += c.bytes;
+    at += length;
     if (at == text.size()) return at;
-    c = CharAt(text, at);
-  } while (IsUnspaced(c.value) == *is_unspaced);
+    c = DecodeChar(text, at, &length);
+  } while (IsUnspaced(c) == *is_unspaced);
   return at;
 }
 
@@ -95,10 +77,13 @@ int TokenizePairs(std::string_view text, size_t begin, size_t end, void* context
     return take(context, 0, text.data() + from, static_cast<int>(to - from),
                 static_cast<int>(from), static_cast<int>(to));
   };
-  size_t middle = begin + CharAt(text, begin).bytes;
+  size_t length;
+  (void)DecodeChar(text, begin, &length);
+  size_t middle = begin + length;
   if (middle == end) return pass(begin, end);
   while (middle < end) {
-    const size_t next = middle + CharAt(text, middle).bytes;
+    (void)DecodeChar(text, middle, &length);
+    const size_t next = middle + length;
     if (const int rc = pass(begin, next); rc != SQLITE_OK) return rc;
     begin = middle;
     middle = next;

@@ -77,7 +77,12 @@ Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> log
     // The first thread that finds the last step over and nobody to wait for leads the next one; a
     // running step whose leader left is taken over by one of its members.
     if (is_over ? num_due_ == 0 || now >= deadline_ : !is_led_ && step.is_running) {
-      Lead(step, lock);
+      try {
+        Lead(step, lock);
+      } catch (...) {  // no memory for the list of those who take part: nobody was led
+        std::erase(waiting_, &step);
+        throw;
+      }
     } else if (step.is_running) {
       changed_.wait(lock);
     } else if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {
@@ -106,6 +111,7 @@ Status StepBatch::RunAlone(Step& step) {
 }
 
 void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
+  if (pass_.steps.empty()) pass_.steps.reserve(waiting_.size());
   is_led_ = true;
   if (pass_.steps.empty()) {
     pass_.attends_on_device = leader.own.attends_on_device;

@@ -46,6 +46,8 @@ class DeviceAttention final : public StoredRows {
   // Brings all rows of the layer if they are not there. Waits. Errors as Attend's.
   Status AttendWindow(const Args& args, uint64_t first_position, uint32_t window) override;
 
+  // Tries lookups again that were refused for want of memory.
+  void TryAgain() { lookup_.TryAgain(); }
   const DeviceDocument& document() const { return *document_; }
   // For DeviceStep, which fills it on the same stream, between calls of Attend.
   KvStaging& staging() { return staging_; }

@@ -83,10 +83,12 @@ class DeviceLookup {
   // more than kMostChosenQueries rows choose, as there is another rule, budgets of heads or a
   // bound, as centroids would leave less than a quarter of the budget to rows and codes, or as
   // there is no memory; after a lack of memory, lookups of as many query rows or more are refused
-  // for good. Waits. Errors of Device::Check. HeadSelection::logit_tail is empty: its content stays
-  // on the device until the next lookup.
+  // until TryAgain. Waits. Errors of Device::Check. HeadSelection::logit_tail is empty: its content
+  // stays on the device until the next lookup.
   Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
+  // Forgets for how many query rows there was no memory: others may have given some back.
+  void TryAgain() { too_many_queries_ = SIZE_MAX; }
   // The tail of the last lookup that found something, on the device, as CudaCodesLookupArgs::tail
   // of these codes; holds until the next lookup. BringTail brings it into the selections of that
   // lookup, whose codes and arguments it takes again; it waits. Errors of Device::Check.

@@ -60,11 +60,12 @@ uint64_t LeastDeviceBytes(const ModelConfig& c) {
   return DeviceWeightBytes(c) + DeviceActivationBytes(c, kPlannedTokens);
 }
 
-Status CheckDevicePlan(const ModelConfig& config, const RamLimit& memory,
-                       const std::string& model) {
-  const uint64_t needed = LeastDeviceBytes(config), taken = memory.reserved();
-  const uint64_t given = memory.bytes();
-  if (needed <= given && taken <= given - needed) return {};
+// A reservation, which is given back at once, lets go of the rows of documents that nobody asks
+// now: they count as taken, but are no reason to refuse anything.
+Status CheckDevicePlan(const ModelConfig& config, RamLimit& memory, const std::string& model) {
+  const uint64_t needed = LeastDeviceBytes(config);
+  if (memory.Reserve(needed, model, "").ok()) return {};
+  const uint64_t taken = memory.reserved(), given = memory.bytes();
   return Status(Code::kOutOfMemory,
                 "the model in " + model + " needs " + Mebibytes(needed) +
                     " MiB of the GPU's memory (" + Mebibytes(DeviceWeightBytes(config)) +
@@ -130,17 +131,13 @@ uint64_t DeviceRoomForAsking(const ModelConfig& c) {
 }
 
 Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,
-                        const RamLimit& memory) {
-  const uint64_t needed = DevicePrefillBytes(config, shape), taken = memory.reserved();
-  const uint64_t given = memory.bytes();
-  if (needed <= given && taken <= given - needed) return {};
-  return Status(Code::kOutOfMemory,
-                "indexing " + std::to_string(shape.num_tokens) + " tokens needs " +
-                    Mebibytes(needed) + " MiB of the GPU's memory beside " + Mebibytes(taken) +
-                    " MiB that are taken; " + OptionName("device_memory") + " gives " +
-                    Mebibytes(given) + " MiB: allow more, or index on the CPU (" +
-                    OptionName("device", "cpu") + ")")
-      .WithParam("device_memory");
+                        RamLimit& memory) {
+  // Given back at once, as in CheckDevicePlan.
+  return memory
+      .Reserve(DevicePrefillBytes(config, shape),
+               "indexing " + std::to_string(shape.num_tokens) + " tokens",
+               "index on the CPU (" + OptionName("device", "cpu") + ")")
+      .status();
 }
 
 }  // namespace lectern

@@ -38,9 +38,10 @@ inline constexpr uint64_t kPlannedTokens = 256;
 // Bytes that the least piece of work needs at once, beside its stream (kDeviceStreamBytes): the
 // weights, and the activations of a question of kPlannedTokens tokens.
 uint64_t LeastDeviceBytes(const ModelConfig& config);
-// Checks that LeastDeviceBytes fit beside the bytes that are reserved. Takes nothing. kOutOfMemory,
-// param "device_memory": says what is needed, and what there is. `model`: its name for the message.
-Status CheckDevicePlan(const ModelConfig& config, const RamLimit& memory, const std::string& model);
+// Checks that LeastDeviceBytes fit beside the bytes that are reserved. Takes nothing; where room is
+// short, rows of documents that nobody asks now are let go. kOutOfMemory, param "device_memory":
+// says what is needed, and what there is. `model`: its name for the message.
+Status CheckDevicePlan(const ModelConfig& config, RamLimit& memory, const std::string& model);
 
 // How the attention of a document that is prefilled is cut: by what follows from the document, the
 // model and the kind of device alone, so that the results do.
@@ -75,7 +76,7 @@ uint64_t DevicePrefillBytes(const ModelConfig& config, const DevicePrefillShape&
 uint64_t DeviceRoomForAsking(const ModelConfig& config);
 // Checks that DevicePrefillBytes fit, as CheckDevicePlan does for asking, with the same error.
 Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,
-                        const RamLimit& memory);
+                        RamLimit& memory);
 
 }  // namespace lectern
 

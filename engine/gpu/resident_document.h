@@ -90,9 +90,10 @@ class DeviceDocument {
   // Which of a layer's rows a step reads: those that were chosen, or all.
   enum class Reads { kSome, kAll };
   // UseLayer and UseCodes bring rows or codes that are not on the device, verified, if there is
-  // room, and wait while another thread brings them. The first call reads the clusters of all
-  // layers. Without room the result is ok and empty. Errors of Document::Heads, kChecksumMismatch,
-  // kCorrupt, errors of Device::Check except for lack of memory.
+  // room, and wait while another thread brings them. The caller has a Document::LayerUse of the
+  // layer. The first call reads the clusters of all layers. Without room the result is ok and
+  // empty. Errors of Document::Heads, kChecksumMismatch, kCorrupt, errors of Device::Check except
+  // for lack of memory.
   Result<Use> UseLayer(uint32_t layer, std::span<const HeadIndex> heads, DeviceStream& stream,
                        KvStaging& staging, Reads reads = Reads::kSome);
   // The result is empty, too, if the document has no codes or a centroid that its queries' type

@@ -154,6 +154,8 @@ Result<bool> DeviceStep::TryPrepare() {
 
 Result<bool> DeviceStep::AddLayer(uint32_t number, std::span<const HeadIndex> heads) {
   const Document& document = document_->document();
+  // Another session that needs room could else drop what is on its way to the device.
+  const Document::LayerUse use(document, number);
   Layer& layer = layers_.emplace_back();
   LECTERN_ASSIGN(layer.use, document_->UseLayer(number, heads, *stream_, staging_));
   if (layer.use.layer() == nullptr) return false;

@@ -97,6 +97,7 @@ class LayerClustering {
       }
     }
     done_.shards.push_back(SummaryOf(*shard.value(), LayerFile(layer)));
+    if (!config_.is_windowed(layer)) work_.progress.WereClustered(config_.num_kv_heads);
     LECTERN_RETURN_IF_ERROR(work_.spill.RemoveLayer(layer));
     return true;
   }

@@ -78,7 +78,9 @@ uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
   const uint64_t row = 2 * RowBytes(dtype, c.head_dim) + sizeof(uint32_t) +
                        (is_clustered ? RowCodeBytes(c.head_dim) + FineCodeBytes(c.head_dim) : 0);
   // An upper estimate: centroids of all levels are at most 2.6 % of the keys (LevelFractions) and
-  // one for each block that is begun. No derivation of the 6.5 % is on record.
+  // one for each block that is begun. Cutting all clusters into parts of at most kMaxFinestKeys
+  // makes one more for every 64 keys, or 1.6 %, and again where parts are too large; two such
+  // rounds fit.
   const uint64_t clusters = is_clustered ? tokens * 65 / 1000 : 0;
   const uint64_t cluster = 2 * RowBytes(CentroidDtype(c.head_dim), c.head_dim) + 16;
   const uint64_t metric = is_clustered ? QueryMetric::StoredSize(c.head_dim) * sizeof(f16) : 0;

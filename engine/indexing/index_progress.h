@@ -60,6 +60,11 @@ class IndexProgressMeter {
            (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed));
   }
 
+  // Counts kv heads that an earlier run has clustered, and reports them.
+  void WereClustered(uint64_t heads) {
+    Done(clustered_.fetch_add(heads, std::memory_order_relaxed) + heads);
+  }
+
   // Counts a kv head that was clustered. From any thread; reported by a later Stopped() on the
   // meter's own thread.
   void Clustered() { clustered_.fetch_add(1, std::memory_order_relaxed); }

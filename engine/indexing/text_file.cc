@@ -16,7 +16,9 @@ Result<TextFile> ReadTextFile(Env& env, const std::string& path) {
   TextFile file;
   file.source = std::filesystem::weakly_canonical(path, error).string();
   if (error) file.source = path;
-  LECTERN_ASSIGN(const FileInfo info, env.Info(file.source));
+  const auto found = env.Info(file.source);
+  if (!found.ok()) return Status(found.status()).WithParam("path");
+  const FileInfo& info = *found;
   if (info.type == FileInfo::Type::kNone) return wrong(Code::kNotFound, "is not there");
   if (info.type == FileInfo::Type::kDirectory) {
     return wrong(Code::kInvalidArgument, "is a folder; give a file");

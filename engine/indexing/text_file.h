@@ -16,10 +16,9 @@ struct TextFile {
 };
 
 // Reads the whole file, at most 1 GiB. `path`: absolute; links are followed. The bytes need not be
-// UTF-8: PrepareDocument cleans them. Errors have the param "path", except where the system refuses
-// to describe the file (kIoError), and a message that says which: kNotFound (no such file),
-// kInvalidArgument (a folder, a device, or a PDF), kEmptyDocument, kLimitExceeded, kIoError (it may
-// not be read, or reading failed).
+// UTF-8: PrepareDocument cleans them. Errors have the param "path" and a message that says which:
+// kNotFound (no such file), kInvalidArgument (a folder, a device, a PDF, or no path of a file),
+// kEmptyDocument, kLimitExceeded, kIoError (it may not be read or described, or reading failed).
 Result<TextFile> ReadTextFile(Env& env, const std::string& path);
 
 }  // namespace lectern

@@ -14,6 +14,7 @@
 #include "engine/model/formats/sha256.h"
 #include "engine/model/formats/tensor_files.h"
 #include "engine/model/gguf_architecture.h"
+#include "engine/model/tokenizer/regex.h"
 
 namespace lectern {
 namespace {
@@ -62,19 +63,28 @@ struct Pair {
 };
 using Pairs = std::map<std::pair<uint32_t, std::string>, Pair>;  // by layer and module
 
-// How the scale of a pair follows from its rank.
+// How the scale of a pair follows from its rank. The rank is the tensors' own, so that PEFT's r and
+// rank_pattern are not needed.
 struct Scaling {
-  double alpha = 0;  // 0: the scale is 1, as in llama.cpp
+  std::optional<double> alpha;  // none: the scale is 1
   bool by_root = false;
-  std::map<std::string, double> alpha_of;  // PEFT's alpha_pattern: a module's own
+  // PEFT's alpha_pattern. Where two entries fit a module, the first one counts, and PEFT writes
+  // them sorted, as they are here.
+  std::vector<std::pair<Regex, double>> own;
 
-  float Of(const std::string& module, size_t rank) const {
-    const auto own = std::ranges::find_if(
-        alpha_of, [&](const auto& entry) { return module.ends_with(entry.first); });
-    const double chosen = own != alpha_of.end() ? own->second : alpha;
-    if (chosen == 0) return 1;
+  // `module`: its path in the model, "model.layers.3.self_attn.q_proj".
+  Result<float> Of(const std::string& module, size_t rank) const {
+    std::optional<double> chosen = alpha;
+    for (const auto& [pattern, own_alpha] : own) {
+      std::vector<RegexMatcher::Match> found;
+      LECTERN_RETURN_IF_ERROR(RegexMatcher(pattern).FindAll(module, &found));
+      if (found.empty()) continue;
+      chosen = own_alpha;
+      break;
+    }
+    if (!chosen) return 1.0f;
     const double divisor = by_root ? std::sqrt(double(rank)) : double(rank);
-    return static_cast<float>(chosen / divisor);
+    return static_cast<float>(*chosen / divisor);
   }
 };
 
@@ -116,6 +126,14 @@ std::optional<TensorPlace> PlaceOf(std::string_view name) {
     if (has_weight) return TensorPlace{layer, std::string(rest.substr(0, end)), is_a};
   }
   return std::nullopt;
+}
+
+// The module's path in the model, from the name of its tensor A: PEFT puts "base_model.model."
+// before it.
+std::string ModulePath(std::string_view name) {
+  constexpr std::string_view kPrefix = "base_model.model.";
+  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+  return std::string(name.substr(0, name.find(".lora_A")));
 }
 
 }  // namespace
@@ -222,17 +240,45 @@ class AdapterLoader {
                                    "is not read" +
                                    kMerge);
     }
+    LECTERN_RETURN_IF_ERROR(CheckInit(path, text("init_lora_weights")));
     const Json* const by_root = json.Find("use_rslora");
     scaling_.by_root = by_root && !IsUnset(*by_root);
     const Json* const alpha = json.Find("lora_alpha");
     if (!alpha || !alpha->number()) return Malformed(path, "it has no lora_alpha");
-    scaling_.alpha = *alpha->number();
-    if (const Json* const own = json.Find("alpha_pattern"); own && own->object()) {
-      for (const auto& [module, value] : *own->object()) {
-        scaling_.alpha_of[module] = value.number().value_or(scaling_.alpha);
+    scaling_.alpha = alpha->number();
+    return ReadAlphaPattern(path, json);
+  }
+
+  // Reads the alphas of single modules: {"q_proj": 16, "layers.0.self_attn.v_proj": 8}. A key is a
+  // regular expression for the end of a module's path, as get_pattern_key of PEFT reads it.
+  Status ReadAlphaPattern(const std::string& path, const Json& json) {
+    const Json* const own = json.Find("alpha_pattern");
+    if (!own || IsUnset(*own)) return {};
+    if (!own->object()) return Malformed(path, "alpha_pattern is no object");
+    for (const auto& [module, value] : *own->object()) {
+      if (!value.number()) {
+        return Malformed(path, "alpha_pattern has no number for " + QuotedName(module));
       }
+      auto pattern = Regex::Make("^(?:.*\\.)?(?:" + module + ")$", Regex::Origin::kForeign);
+      if (!pattern.ok()) {
+        return Unsupported(path, "alpha_pattern: " + pattern.status().message());
+      }
+      scaling_.own.emplace_back(*std::move(pattern), *value.number());
     }
     return {};
+  }
+
+  // Refuses ways to initialise a pair that also change the model's own matrix: the pair is then an
+  // addition to that changed matrix (update_layer of PEFT), which is not at hand.
+  Status CheckInit(const std::string& path, const std::string& init) const {
+    const bool changes_model = init.starts_with("pissa") || init.starts_with("corda") ||
+                               init == "olora" || init == "loftq" || init == "lora_ga";
+    if (!changes_model) return {};
+    return Unsupported(path, "init_lora_weights \"" + init +
+                                 "\": the pair is no addition to the model's own matrices; save it "
+                                 "as one (peft: save_pretrained with "
+                                 "path_initial_model_for_weight_conversion), or merge it into the "
+                                 "model (merge_and_unload)");
   }
 
   // Lists the tensors of a safetensors file; its header alone is read.
@@ -277,7 +323,9 @@ class AdapterLoader {
                                     "\", which is not known");
     }
     has_neighbours_ = found->has_neighbours;
-    if (const auto* const alpha = table.Find<double>("adapter.lora.alpha")) scaling_.alpha = *alpha;
+    // Without an alpha, or with 0, llama.cpp takes the scale 1.
+    const auto* const alpha = table.Find<double>("adapter.lora.alpha");
+    if (alpha && *alpha != 0) scaling_.alpha = *alpha;
     for (const auto& [name, tensor] : table.tensors) {
       const std::string ours = RenameTensor(name, *found, /*from_gguf=*/true);
       LECTERN_RETURN_IF_ERROR(
@@ -411,12 +459,19 @@ class AdapterLoader {
     if (pair.b->shape != std::vector<uint64_t>{rows, rank}) return WrongShape(*pair.b, rows, 0);
     LECTERN_ASSIGN(const TypedRows a, Copy(*pair.a));
     LECTERN_ASSIGN(const TypedRows b, Copy(*pair.b));
-    const float scale = scaling_.Of(name, rank);
+    LECTERN_ASSIGN(const float scale, scaling_.Of(ModulePath(pair.a->name), rank));
+    if (!std::isfinite(scale)) return Malformed(file_.path, "its alpha is too large");
     uint64_t begin = 0;
     for (const Part& part : module.parts) {
       const LowRank low_rank = {a, b.Slice(begin, begin + part.rows), scale};
       Reorder(part.low_rank, low_rank.b);
-      adapter_->layers_[layer].*part.low_rank = low_rank;
+      LowRank& place = adapter_->layers_[layer].*part.low_rank;
+      if (place.is_there()) {
+        return Malformed(file_.path, "tensor " + QuotedName(known.name) +
+                                         " adapts a matrix that another pair adapts, too, alone or "
+                                         "joined with others");
+      }
+      place = low_rank;
       ++adapter_->num_matrices_;
       begin += part.rows;
     }

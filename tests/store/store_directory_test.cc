@@ -105,6 +105,19 @@ TEST_F(StoreDirectoryTest, OneWriterAtATime) {
   EXPECT_TRUE(LockStore(env_, store_).ok());
 }
 
+TEST_F(StoreDirectoryTest, LookingForAWriterMakesNoFile) {
+  Add(1, "a");
+  EXPECT_FALSE(IsLocked(env_, store_));
+  {
+    const auto lock = LockStore(env_, store_);
+    EXPECT_TRUE(IsLocked(env_, store_));
+  }
+  const std::string file = store_ + "/writer.lock";
+  EXPECT_TRUE(env_.Remove(file).ok());
+  EXPECT_FALSE(IsLocked(env_, store_));
+  EXPECT_FALSE(Exists(file));
+}
+
 TEST_F(StoreDirectoryTest, ALeaseKeepsTheFilesOfARemovedDocument) {
   const CatalogEntry entry = Add(1, "a");
   auto lease = env_.LockDirectory(Directory(entry), Lease::kShared);

@@ -76,6 +76,20 @@ class DoctorTest(unittest.TestCase):
         self.assertAlmostEqual(disk["free_bytes"], shutil.disk_usage(self.work).free, delta=2**31)
         self.assertEqual(list(self.work.iterdir()), [])
 
+    def test_pdftotext_is_found_where_indexing_finds_it(self):
+        # Not in the current folder, which an empty folder of PATH means.
+        program = self.work / "pdftotext"
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        for path, found in ((f":{self.work}", str(program)), (str(self.work), str(program)),
+                            ("", None), (":", None), (".", None)):
+            said = subprocess.run([BIN / "lectern-doctor", "--json", "--store", self.work / "store"],
+                                  env={"PATH": path, "HOME": str(self.work)}, cwd=self.work,
+                                  text=True, stdout=subprocess.PIPE, timeout=300).stdout
+            pdf = next(f for f in json.loads(said)["findings"] if f["name"] == "pdf")
+            self.assertEqual(pdf["values"]["pdftotext"], found, path)
+            self.assertEqual(pdf["verdict"], "ok" if found else "warn")
+
     def test_text_says_the_same(self):
         found = self.examine("--model", MODEL)
         text = self.run_tool("lectern-doctor", "--model", MODEL).stdout

@@ -295,6 +295,18 @@ class EvaluateTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("no clusters", done.stderr)
 
+    def test_an_end_that_predicts_nothing_is_refused(self):
+        # "th" and "e" within the text, and on their own "the".
+        end = pathlib.Path(self.folder.name, "end.jsonl")
+        end.write_text(self.questions.read_text())
+        end.with_suffix(".txt").write_text(
+            self.questions.with_suffix(".txt").read_text().strip() + " qthe")
+        done = evaluate(self.folder.name, "--continuation", "2", "--error-questions", "1",
+                        "--modes", "default", "--answers", "default", "--limit", "1",
+                        "--budgets", "0.2", str(end))
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("--continuation", done.stderr)
+
     def test_bad_arguments_are_refused(self):
         for arguments in (["--budgets", "1.5"], ["--budgets", "1"], ["--calibration", "0"],
                           ["--paper-seeds", "0"], ["--modes", "best"], ["--answers", "oracle"],

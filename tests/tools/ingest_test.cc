@@ -8,13 +8,16 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <thread>
 
 #include "engine/model/formats/text.h"
+#include "tools/find_program.h"
 #include "tools/ingest/bbox_text.h"
 #include "tools/ingest/html.h"
 #include "tools/ingest/limited_child.h"
@@ -317,6 +320,42 @@ TEST_F(ChildTest, IsGoneWhenItIsCancelled) {
     EXPECT_NE(kill(std::stoi(entry.path().filename()), 0), 0);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - returned, std::chrono::seconds(5));
+}
+
+// As where a piece of output does not fit into memory.
+TEST_F(ChildTest, AnExceptionEndsTheChild) {
+  const std::string script = Script("print(os.getpid(), flush=True)\ntime.sleep(100)");
+  std::string output;
+  EXPECT_THROW(RunLimited({script}, "", {},
+                          [&](std::string_view piece) -> bool {
+                            output = piece;
+                            throw std::bad_alloc();
+                          },
+                          {}),
+               std::bad_alloc);
+  EXPECT_NE(kill(std::stoi(output), 0), 0);
+  EXPECT_EQ(errno, ESRCH);
+}
+
+// The current folder may be anybody's, so that an empty or relative folder of PATH is passed over.
+TEST_F(ChildTest, ProgramsAreFoundInAbsoluteFoldersOfPath) {
+  const std::string script = Script("");
+  const std::string before = std::getenv("PATH");
+  const auto there = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.parent_path());
+  for (const auto& [path, found] :
+       {std::pair(":/no-such-folder:" + folder_.string(), script),
+        std::pair(folder_.filename().string() + ":.:" + folder_.string() + ":/", script),
+        std::pair(folder_.filename().string() + ":.:", std::string()),
+        std::pair(std::string(), std::string())}) {
+    setenv("PATH", path.c_str(), 1);
+    EXPECT_EQ(FindProgram("pdftotext"), found) << path;
+  }
+  unsetenv("PATH");
+  EXPECT_EQ(FindProgram("env"), "/usr/bin/env");
+  EXPECT_EQ(FindProgram("./a"), "./a");
+  setenv("PATH", before.c_str(), 1);
+  std::filesystem::current_path(there);
 }
 
 TEST_F(ChildTest, ManyAtOnceDoNotMixUp) {

@@ -26,6 +26,41 @@ TEST(MessagesTest, ReplaceWhatTheServerWasGiven) {
             "the upload: the model/config.json: \"vocab_size\" is missing");
 }
 
+TEST(MessagesTest, ShortPathsAreReplacedWhereTheyStandAlone) {
+  api::Error error;
+  error.message = "s/docs: the question has no text; s: a store, see s";
+  EXPECT_EQ(WithoutPaths(error, "s", "t").message,
+            "the store/docs: the question has no text; the store: a store, see the store");
+  error.message = "/srv/store2 is another one than /srv/store";
+  EXPECT_EQ(WithoutPaths(error, "/srv/store", "").message, "store2 is another one than the store");
+}
+
+TEST(MessagesTest, PathsMayEndWithASlashAndFollowASign) {
+  api::Error error;
+  error.message = "/srv/models/ and DIR=/home/u/x, / and // and /tmp/ and /v1/jobs/1";
+  EXPECT_EQ(WithoutPaths(error, "", "").message,
+            "models/ and DIR=x, / and // and /tmp/ and /v1/jobs/1");
+  error.message = "/srv/models///";
+  EXPECT_EQ(WithoutPaths(error, "", "").message, "models///");
+  error.message = "";
+  EXPECT_EQ(WithoutPaths(error, "/a", "/b").message, "");
+}
+
+TEST(MessagesTest, DocumentsTellNoPathOfTheMachine) {
+  const auto json = ParseJson(
+      R"({"documents":[{"model":"/home/u/models/tiny.gguf","adapter":"/srv/a/",)"
+      R"("source":"/x/y.txt",)"
+      R"("name":"/a/b","names":[{"name":"/a/b","source":"docs/y.txt"}],"tokens":3},)"
+      R"({"model":"/usr/share/lectern/reader","adapter":"/x/reader/model/","source":null},)"
+      R"({"model":"/model","adapter":"/","source":""}]})");
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ(WithoutPaths(*json).Dump(),
+            R"({"documents":[{"adapter":"a","model":"tiny.gguf","name":"/a/b",)"
+            R"("names":[{"name":"/a/b","source":"docs/y.txt"}],"source":"y.txt","tokens":3},)"
+            R"({"adapter":"reader/model","model":"lectern/reader","source":null},)"
+            R"({"adapter":"","model":"model","source":""}]})");
+}
+
 TEST(MessagesTest, ToolsNameFlagsWhereTheLibraryNamesFields) {
   const auto engine = api::Engine::Create({.store = "s", .weights = "q5"});
   ASSERT_FALSE(engine.ok());

@@ -863,6 +863,12 @@ class SessionTest(ServerCase):
         # At the same time, where one fits and no other beside it: they wait for each other.
         small = Server(store, "--model", MODEL, "--max-ram", "10MiB", "--parallel", "6")
         self.addCleanup(small.stop)
+        # A request that generates nothing also gets its document beside an idle conversation.
+        for path, fields in (("/v1/cite", {"text": "The tenant repairs the roof."}),
+                             ("/tokenize", {"content": "roof"})):
+            self.begin(names[0], small)
+            for name in names[1:]:
+                self.assertEqual(small.call("POST", path, {"document": name, **fields})[0], 200)
         answers = []
         threads = [threading.Thread(target=lambda fields=fields: answers.append(small.ask(
             question="Who repairs the roof?", max_tokens=20, **fields)))

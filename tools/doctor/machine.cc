@@ -22,6 +22,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/process_limits.h"
 #include "tools/default_reader.h"
+#include "tools/find_program.h"
 #include "tools/quantities.h"
 
 namespace lectern::doctor {
@@ -307,18 +308,15 @@ Finding CheckDisk(Env& env, const std::string& store, uint64_t* free_bytes) {
 }
 
 Finding CheckPdf() {
-  const char* const variable = std::getenv("PATH");
-  std::istringstream folders(variable ? variable : "");
-  Finding finding{.name = "pdf",
-                  .text = "PDF files cannot be read: the program pdftotext is not installed"};
-  finding.values["pdftotext"] = Json();
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string program = folder + "/pdftotext";
-    if (access(program.c_str(), X_OK) != 0) continue;
-    finding.text = "PDF files are read with " + program;
+  const std::string program = tools::FindProgram("pdftotext");
+  if (!program.empty()) {
+    Finding finding{.name = "pdf", .text = "PDF files are read with " + program};
     finding.values["pdftotext"] = program;
     return finding;
   }
+  Finding finding{.name = "pdf",
+                  .text = "PDF files cannot be read: the program pdftotext is not installed"};
+  finding.values["pdftotext"] = Json();
   return finding.Worsen(Verdict::kWarn, "install poppler-utils");
 }
 

@@ -42,7 +42,8 @@ Finding CheckMemory(const Memory& memory);  // warns below 1 GiB
 // its value where that cannot be found, which fails. Warns of a slow disk, of one with less than 1
 // GiB free, and of a folder in memory.
 Finding CheckDisk(Env& env, const std::string& store, uint64_t* free_bytes);
-// Whether pdftotext, which reads PDF, is in PATH; warns where it is not. Does not run it.
+// Whether pdftotext, which reads PDF, is found as index-document finds it (FindProgram); warns
+// where it is not. Does not run it.
 Finding CheckPdf();
 // The model that index-document takes where none is named (tools/default_reader.h): warns where it
 // is the small one, and fails where there is none (kNotFound). Reads no file's content.

@@ -94,6 +94,13 @@ Status MeasureContinuation(Engine& engine, const std::string& name, uint32_t num
     }
   }
   double exact_nats = 0;
+  // Alone the end may be one token where it was several within the text.
+  if (cut.ids.size() < 2) {
+    return Status(Code::kInvalidArgument,
+                  "the last " + std::to_string(num_tokens) + " tokens of document \"" + name +
+                      "\" are " + std::to_string(cut.ids.size()) +
+                      " on their own, and nothing is predicted; take a longer --continuation");
+  }
   const size_t count = cut.ids.size() - 1;  // predictions; the first token is given
   // All readings take each token in turn, so that only one prediction of exact mode is held.
   for (size_t i = 0; i < count; ++i) {

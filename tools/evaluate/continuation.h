@@ -18,8 +18,8 @@ namespace lectern::evaluate {
 // "same" (share of predictions whose likeliest token is exact mode's), "tokens" (of the rest),
 // "kv_budget". `num_tokens`: at least 2, as the first token is given and not predicted. The rest
 // stays in the store for later runs; does nothing where `results` lack nothing. Prints its progress
-// on stderr. kInvalidArgument: a document that is not longer than `num_tokens`. Errors of Open,
-// Index, Step and RawResults::Add.
+// on stderr. kInvalidArgument: a document that is not longer than `num_tokens`, or an end of which
+// nothing is predicted. Errors of Open, Index, Step and RawResults::Add.
 Status MeasureContinuation(Engine& engine, const std::string& name, uint32_t num_tokens,
                            std::span<const double> budgets, RawResults& results);
 

@@ -12,9 +12,10 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <optional>
 #include <utility>
+
+#include "tools/find_program.h"
 
 namespace lectern::tools {
 namespace {
@@ -70,21 +71,6 @@ Descriptor MemoryFile(std::string_view bytes) {
   return file;
 }
 
-// The path of a program, by PATH; empty: there is none. Folders of PATH that are not absolute are
-// skipped: the current folder may be anybody's.
-std::string FindProgram(const std::string& name) {
-  if (name.find('/') != std::string::npos) return name;
-  const char* const variable = std::getenv("PATH");
-  std::string_view folders = variable ? variable : "/usr/local/bin:/usr/bin:/bin";
-  while (!folders.empty()) {
-    const std::string_view folder = folders.substr(0, folders.find(':'));
-    folders.remove_prefix(std::min(folders.size(), folder.size() + 1));
-    std::string path = std::string(folder) + "/" + name;
-    if (folder.starts_with('/') && access(path.c_str(), X_OK) == 0) return path;
-  }
-  return "";
-}
-
 // Failures are ignored: a limit that is lower already stays.
 void Limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
   const rlimit limit = {soft, hard};
@@ -129,6 +115,11 @@ class Child {
     out_.write_end.Close();
     err_.write_end.Close();
   }
+  // An exception on the way: nobody waits for the child any more.
+  ~Child() {
+    if (!is_reaped_) Kill();
+  }
+  Child(const Child&) = delete;
 
   // Reads the child's output until it ends, or until a limit, the caller or a cancellation ends it;
   // Reap then kills it if it still runs.
@@ -190,27 +181,36 @@ class Child {
     if (count == 0 || errno != EINTR) end.Close();
   }
 
-  // Kills the child's whole group, whether it still runs or not, and says how it ended.
-  ChildEnd Reap() {
+  // Kills the child's whole group, whether it still runs or not, and waits for its end. The status
+  // that waitpid tells; nothing where somebody ignores SIGCHLD.
+  std::optional<int> Kill() {
     kill(-pid_, SIGKILL);  // what has ended does not mind
     int status = 0;
     pid_t reaped;
     do reaped = waitpid(pid_, &status, 0);
     while (reaped < 0 && errno == EINTR);
+    is_reaped_ = true;
+    return reaped == pid_ ? std::optional(status) : std::nullopt;
+  }
+
+  // Ends the child, and says how it ended.
+  ChildEnd Reap() {
+    const std::optional<int> status = Kill();
     ChildEnd end;
     end.complaint = std::move(complaint_);
     if (end_) {
       end.how = *end_;
-    } else if (reaped == pid_ && WIFSIGNALED(status)) {  // not reaped: somebody ignores SIGCHLD
-      end.number = WTERMSIG(status);
+    } else if (status && WIFSIGNALED(*status)) {
+      end.number = WTERMSIG(*status);
       end.how = end.number == SIGXCPU ? How::kTooSlow : How::kSignalled;
-    } else if (reaped == pid_) {
-      end.number = WEXITSTATUS(status);
+    } else if (status) {
+      end.number = WEXITSTATUS(*status);
     }
     return end;
   }
 
   const pid_t pid_;
+  bool is_reaped_ = false;
   Pipe out_, err_;
   bool is_ready_[2] = {false, false};
   std::string complaint_;

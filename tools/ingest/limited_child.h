@@ -34,12 +34,12 @@ struct ChildEnd {
   std::string complaint;  // what it said on stderr first, at most 4 KiB of any bytes
 };
 
-// Runs `command` (the program and its arguments, at least one text; the program is looked up in the
-// absolute folders of PATH where it has no slash; no shell) until it ends or has to be ended.
-// `input` is its stdin, as a file in memory (a copy) that can be sought in. Its stdout is given to
-// `on_output` piece by piece, at most 64 KiB each, on the calling thread, until that returns false
-// or a limit is passed. `is_cancelled`, which may be empty, is asked at least about every 50 ms.
-// Neither may throw: the child would be left behind.
+// Runs `command` (the program and its arguments, at least one text; FindProgram finds the program;
+// no shell) until it ends or has to be ended. `input` is its stdin, as a file in memory (a copy)
+// that can be sought in. Its stdout is given to `on_output` piece by piece, at most 64 KiB each, on
+// the calling thread, until that returns false or a limit is passed. `is_cancelled`, which may be
+// empty, is asked at least about every 50 ms. An exception of either ends the child and passes
+// through.
 //
 // The child has its own process group and no other open files; its environment is LC_ALL=C alone.
 // It may write no files and, unless we are root, start no processes; it is killed when the calling

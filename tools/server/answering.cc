@@ -107,15 +107,6 @@ HttpResponse Answering::BusyResponse(const HttpRequest& request) const {
                          request.request_id);
 }
 
-// Each round ends one idle session, so that this ends.
-api::Result<api::Session> Answering::Open(const std::string& document) {
-  for (;;) {
-    auto session = engine_.Open(document);
-    const bool is_full = !session.ok() && session.error().code == LECTERN_OUT_OF_MEMORY;
-    if (!is_full || !sessions_.EndLongestIdle()) return session;
-  }
-}
-
 void Answering::KeepOpen(const std::string& document, const api::Session& session) {
   if (sessions_.IsKept(document, session.text())) return;
   auto kept = engine_.Open(document);
@@ -200,8 +191,9 @@ api::Result<api::Done> Answering::Turn::Open() {
 
 void Answering::Turn::Close() {
   if (lease_ && lease_->session()) return;  // a conversation stays
+  std::shared_ptr<api::Session> closed;     // outlives the lock: closing a document takes a while
   const std::lock_guard lock(session_mutex_);
-  session_.reset();
+  closed = std::move(session_);
 }
 
 void Answering::Turn::Cancel() {

@@ -119,10 +119,20 @@ class Answering {
                                                           const std::string& session = {});
   static constexpr char kNewSession[] = "new";  // cannot be an id: those are hex digits
 
-  // Opens a document as Engine::Open does, for requests that generate nothing. Where memory does
-  // not suffice, it closes kept documents and ends idle sessions until it does; OUT_OF_MEMORY where
-  // none is left.
-  api::Result<api::Session> Open(const std::string& document);
+  // Runs `attempt`, for requests that generate nothing. Where memory does not suffice, it closes a
+  // kept document, else ends an idle session, and runs it again; OUT_OF_MEMORY where none is left.
+  template <typename Attempt>
+  std::invoke_result_t<Attempt> WithRoom(Attempt attempt) {
+    for (;;) {  // each round ends one idle session, so that this ends
+      auto result = attempt();
+      const bool is_full = !result.ok() && result.error().code == LECTERN_OUT_OF_MEMORY;
+      if (!is_full || !sessions_.EndLongestIdle()) return result;
+    }
+  }
+  // Opens a document as Engine::Open does, WithRoom.
+  api::Result<api::Session> Open(const std::string& document) {
+    return WithRoom([&] { return engine_.Open(document); });
+  }
 
   // Returns the name of a document that is given by its name or id; `document` itself where it has
   // none or is not found.

@@ -19,7 +19,7 @@ HttpResponse AnswerCite(api::Engine& engine, Answering& answering, const HttpReq
   given.PutInto(options);
   options.unit = ReadOffsetUnit(*fields);
   if (Status status = fields->Finish(); !status.ok()) return StatusResponse(status, request);
-  auto cited = engine.Cite(document, text, options);
+  auto cited = answering.WithRoom([&] { return engine.Cite(document, text, options); });
   if (!cited.ok()) return answering.ErrorResponse(cited.error(), request);
   return JsonResponse("{\"id\":" + Json(request.request_id).Dump() + "," + cited->json.substr(1));
 }

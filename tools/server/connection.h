@@ -3,6 +3,8 @@
 #ifndef LECTERN_TOOLS_SERVER_CONNECTION_H_
 #define LECTERN_TOOLS_SERVER_CONNECTION_H_
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -35,6 +37,10 @@ class Connection : public Peer {
   // Writes all bytes; empty: does nothing. False: the connection failed, or the client took none
   // for `write_ms`; a part may have been sent.
   bool Write(std::string_view bytes) const;
+
+  // Whether the socket takes bytes now. Linux says so once a third of its memory is free, and a few
+  // bytes fit there in one piece.
+  bool IsReadyToWrite() const { return WaitFor(POLLOUT, 0); }
 
   // Wait: the request has been read and its answer is being made; Begin: the answer's first bytes
   // follow. Between the two IsGone may send a client of HTTP/1.1 "100 Continue", to find out

@@ -1,7 +1,6 @@
 #include "tools/server/connection_threads.h"
 
 #include <chrono>
-#include <system_error>
 
 namespace lectern::server {
 namespace {
@@ -27,7 +26,14 @@ bool ConnectionThreads::Run(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
-    if (tasks_.size() > idle_) has_thread = Begin();
+    if (tasks_.size() > idle_) {
+      const std::exception_ptr failure = Begin();
+      if (failure && threads_.empty()) {  // nobody would ever take it
+        tasks_.pop_back();
+        std::rethrow_exception(failure);
+      }
+      has_thread = failure == nullptr;
+    }
     ended.swap(ended_);
   }
   changed_.notify_one();
@@ -35,17 +41,16 @@ bool ConnectionThreads::Run(std::function<void()> task) {
   return has_thread;
 }
 
-bool ConnectionThreads::Begin() {
-  const auto place = threads_.emplace(threads_.end());
+std::exception_ptr ConnectionThreads::Begin() noexcept {
+  std::list<std::thread> made;  // joins threads_ once its thread has begun: these are joined
   try {
+    const auto place = made.emplace(made.end());
     *place = std::thread(&ConnectionThreads::Work, this, place);
-    return true;
-  } catch (const std::system_error&) {  // EAGAIN: a limit of the system or the container
-    threads_.erase(place);
-    if (!threads_.empty()) return false;
-    tasks_.pop_back();
-    throw;
+  } catch (...) {  // EAGAIN, a limit of the system or the container; or no memory
+    return std::current_exception();
   }
+  threads_.splice(threads_.end(), made);  // the new thread waits for the mutex until then
+  return nullptr;
 }
 
 // Takes tasks until it has been idle for too long, or enough others are idle. `self`: this thread's

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <list>
 #include <mutex>
@@ -18,12 +19,15 @@ class ConnectionThreads {
  public:
   ~ConnectionThreads();  // waits until every task, also those that wait, has ended
   // Runs `task`, which may not throw, on an idle thread or a new one. False: the system gives no
-  // further thread; `task` waits until a running one ends. Throws std::system_error, with the task
-  // dropped, where no thread is running at all.
+  // further thread, or no memory for one; `task` waits until a running one ends. Where no thread is
+  // running at all, throws std::system_error or std::bad_alloc. Whenever it throws, `task` is not
+  // run.
   bool Run(std::function<void()> task);
 
  private:
-  bool Begin();                                      // a new thread; with the mutex held
+  // Begins a new thread; with the mutex held. The exception that tells why there is none; nullptr:
+  // there is one.
+  std::exception_ptr Begin() noexcept;
   void Work(std::list<std::thread>::iterator self);  // what a thread does
 
   std::mutex mutex_;

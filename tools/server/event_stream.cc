@@ -3,11 +3,6 @@
 #include <string>
 
 namespace lectern::server {
-namespace {
-
-constexpr auto kSilence = std::chrono::seconds(10);  // far below any proxy's timeout
-
-}  // namespace
 
 bool EventStream::Write(std::string_view bytes) {
   if (!is_gone_) is_gone_ = !stream_.Write(bytes);
@@ -25,7 +20,8 @@ bool EventStream::Send(std::string_view name, std::string_view data) {
 
 void EventStream::KeepAlive() {
   const std::unique_lock lock(mutex_, std::try_to_lock);  // held: something is being written
-  if (lock && std::chrono::steady_clock::now() - last_ > kSilence) Write(": ping\n\n");
+  if (!lock || std::chrono::steady_clock::now() - last_ <= silence_) return;
+  if (stream_.IsReady()) Write(": ping\n\n");
 }
 
 bool EventStream::is_gone() const {

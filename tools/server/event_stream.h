@@ -16,15 +16,18 @@ namespace lectern::server {
 // Thread-safe. `stream` must outlive it.
 class EventStream {
  public:
-  explicit EventStream(ResponseStream& stream) : stream_(stream) {}
+  // `silence`: after which a sign of life is sent; far below any proxy's timeout.
+  explicit EventStream(ResponseStream& stream,
+                       std::chrono::steady_clock::duration silence = std::chrono::seconds(10))
+      : stream_(stream), silence_(silence) {}
 
   // Sends an event. `name` may be empty, as in OpenAI's streams of data alone; `data` is one line,
   // which is not checked. Blocks as ResponseStream::Write does. False: the client is gone, now or
   // before (then nothing is sent).
   bool Send(std::string_view name, std::string_view data);
-  // Sends a comment where nothing was sent for ten seconds, so that proxies do not end a silent
-  // connection. Never waits for another thread that writes, but its own write may block. A failure
-  // shows in is_gone.
+  // Sends a comment where nothing was sent for the time of silence, so that proxies do not end a
+  // silent connection. Waits neither for another thread that writes nor for a client that takes
+  // nothing: then the next call tries again. A failure shows in is_gone.
   void KeepAlive();
   bool is_gone() const;  // a write has failed; waits for a write that is going on
 
@@ -32,6 +35,7 @@ class EventStream {
   bool Write(std::string_view bytes);  // with the mutex held
 
   ResponseStream& stream_;
+  const std::chrono::steady_clock::duration silence_;
   mutable std::mutex mutex_;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   bool is_gone_ = false;

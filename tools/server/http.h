@@ -65,6 +65,8 @@ class ResponseStream {
   // Sends the bytes at once; empty ones send nothing. Blocks while the client takes none, up to
   // GuardOptions::write_ms. False: the client is gone or does not read; write no more.
   virtual bool Write(std::string_view bytes) = 0;
+  // Whether the client takes some bytes now, so that writing few would not block.
+  virtual bool IsReady() const = 0;
 };
 
 // Either `body` or `stream`.

@@ -195,9 +195,17 @@ class HttpGuard::Server {
 
   // One connection from its first request to its last. Exceptions end the connection and nothing
   // else.
-  void Serve(int fd) {
+  void Serve(int fd) noexcept {
     Connection connection(fd, options_.write_ms);
-    OpenConnections::Scope open(connections_, fd);
+    try {
+      OpenConnections::Scope open(connections_, fd);
+      ServeRequests(connection, open);
+    } catch (const std::exception&) {
+      // No memory to enter it into the list: the client sees a connection that ends.
+    }
+  }
+
+  void ServeRequests(Connection& connection, OpenConnections::Scope& open) {
     try {
       if (connections_.count() > options_.max_connections && !connections_.EndOldestIdle()) {
         RefuseFull(connection);

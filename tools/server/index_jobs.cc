@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <new>
 
 #include "engine/model/formats/json.h"
 #include "tools/ingest/ingest.h"
@@ -62,18 +63,20 @@ uint32_t IndexJobs::RetryAfterSeconds() const {
 
 std::optional<std::string> IndexJobs::Add(const std::string& path, Wish wish) {
   const std::lock_guard lock(mutex_);
-  const auto id = RandomId();
+  auto id = RandomId();  // moved at the end, where memory may not be needed any more
   if (!id || IsFull()) return std::nullopt;
-  const std::string file = options_.folder + "/job-" + *id;
-  // Moved, not copied: the guard deletes the upload when its request has been answered.
-  if (std::rename(path.c_str(), file.c_str()) != 0) return std::nullopt;
-  Job& job = jobs_.emplace_back();
+  // Made before the file is moved: after that, memory cannot run out.
+  std::list<Job> added(1);
+  Job& job = added.front();
   job.id = *id;
   job.wish = std::move(wish);
-  job.file = file;
+  job.file = options_.folder + "/job-" + *id;
+  // Moved, not copied: the guard deletes the upload when its request has been answered.
+  if (std::rename(path.c_str(), job.file.c_str()) != 0) return std::nullopt;
+  jobs_.splice(jobs_.end(), added);
   ForgetOld();
   changed_.notify_all();
-  return job.id;
+  return id;
 }
 
 void IndexJobs::ForgetOld() {
@@ -95,7 +98,7 @@ std::string IndexJobs::ToJson(const Job& job) const {
       {"warning", nullptr}, {"error", nullptr}};
   if (!job.warning.empty()) object["warning"] = job.warning;
   if (job.eta_seconds >= 0) object["eta_seconds"] = job.eta_seconds;
-  if (auto report = ParseJson(job.report); report.ok()) object["report"] = std::move(*report);
+  if (auto report = ParseJson(job.report); report.ok()) object["report"] = WithoutPaths(*report);
   if (auto error = ParseJson(job.error); error.ok()) {
     if (const lectern::Json* const inner = error->Find("error")) object["error"] = *inner;
   }
@@ -165,9 +168,37 @@ void IndexJobs::Work() {
     ++next->version;
     changed_.notify_all();
     lock.unlock();
-    Run(*next);  // jobs that are not over are never forgotten
+    try {
+      Run(*next);  // jobs that are not over are never forgotten
+    } catch (const std::exception& exception) {
+      GiveUp(*next, exception);
+    }
     lock.lock();
   }
+}
+
+// A large upload may ask for more memory than there is; the next one shall still find this thread.
+void IndexJobs::GiveUp(Job& job, const std::exception& why) noexcept {
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&why) != nullptr;
+  std::string json;
+  try {
+    auto made = is_memory ? api::ToJson({LECTERN_OUT_OF_MEMORY,
+                                         "there was too little memory to index the document; "
+                                         "upload it in parts, or try again later",
+                                         {}})
+                          : api::ToJson({LECTERN_INTERNAL, why.what(), {}});
+    if (made.ok()) json = *made;
+  } catch (const std::exception&) {
+    // Without memory for a message the state alone tells.
+  }
+  std::remove(job.file.c_str());
+  const std::lock_guard lock(mutex_);
+  if (!job.is_over()) {
+    job.state = "failed";
+    job.error = std::move(json);
+  }
+  ++job.version;
+  changed_.notify_all();
 }
 
 // Runs one job on the jobs' thread: reads its file, extracts the text, and indexes it. Progress and

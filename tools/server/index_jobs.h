@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <list>
 #include <mutex>
@@ -44,9 +45,9 @@ class IndexJobs {
     GivenIndexOptions options{IndexOptionRows()};
   };
   // Adds a job for the file at `path`, which is moved away from there. Returns the job's id, which
-  // cannot be guessed. Nothing, with the file still there: too many wait, the server is ending, the
-  // file cannot be moved, or the system has no randomness. Jobs that are over, beyond max_kept, are
-  // forgotten.
+  // cannot be guessed. Nothing (or std::bad_alloc), with the file still there: too many wait, the
+  // server is ending, the file cannot be moved, or the system has no randomness. Jobs that are
+  // over, beyond max_kept, are forgotten.
   std::optional<std::string> Add(const std::string& path, Wish wish);
   bool is_full() const;  // Add would refuse
   // Seconds after which there may be a place: the rest of the running job as far as it is known,
@@ -89,6 +90,8 @@ class IndexJobs {
   void Work();  // the jobs' thread
   void Run(Job& job);  // reads, extracts and indexes one job, without the mutex; ends with Finish
   void Finish(Job& job, api::Result<api::IndexReport>& report);  // sets the job's end
+  // Sets the end of a job whose Run threw, mostly for want of memory: failed, if it was not over.
+  void GiveUp(Job& job, const std::exception& why) noexcept;
   // Changes a job under the mutex, and tells those who follow it.
   void Set(Job& job, const std::function<void()>& what);
   // These expect the mutex to be held.

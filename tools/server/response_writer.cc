@@ -78,6 +78,7 @@ class Stream : public ResponseStream {
     std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
     return Send(std::string(size).append(bytes).append("\r\n"));
   }
+  bool IsReady() const override { return !has_failed_ && connection_.IsReadyToWrite(); }
   // The last chunk. False: the connection has to end, as the body's end or after a failure.
   bool End() { return has_chunks_ && Send("0\r\n\r\n"); }
 

@@ -11,6 +11,7 @@
 #include "engine/requests/report_json.h"
 #include "tools/ingest/ingest.h"
 #include "tools/server/embedded_files.h"
+#include "tools/server/messages.h"
 #include "tools/server/option_fields.h"
 #include "tools/server/request_fields.h"
 
@@ -278,6 +279,12 @@ api::Result<api::DocumentList> Service::List() {
 
 namespace {
 
+// The response with a JSON text of the engine's about documents.
+HttpResponse DocumentsResponse(const std::string& text) {
+  const auto json = ParseJson(text, {.max_values = SIZE_MAX});
+  return JsonResponse(json.ok() ? WithoutPaths(*json).Dump() : text);
+}
+
 // A document in the form of OpenAI's models, so that clients can list and choose it. "created" is
 // not known.
 Json ModelJson(const api::Document& document) {
@@ -312,13 +319,13 @@ HttpResponse Service::ShowModel(const HttpRequest& request, const std::string& i
 HttpResponse Service::ListDocuments(const HttpRequest& request, const std::string&) {
   auto list = List();
   if (!list.ok()) return answering_.ErrorResponse(list.error(), request);
-  return JsonResponse(std::move(list->json));
+  return DocumentsResponse(list->json);
 }
 
 HttpResponse Service::ShowDocument(const HttpRequest& request, const std::string& id) {
   auto details = engine_.Show(id);
   if (!details.ok()) return answering_.ErrorResponse(details.error(), request);
-  return JsonResponse(std::move(details->json));
+  return DocumentsResponse(details->json);
 }
 
 // Removes a name, or a document by its id or last name; then its sessions end, too. 403: this

@@ -1,5 +1,6 @@
 #include "tools/server/watch.h"
 
+#include <exception>
 #include <utility>
 
 namespace lectern::server {
@@ -29,22 +30,30 @@ void Watch::Look() {
     std::this_thread::sleep_for(kInterval);
     const std::lock_guard lock(mutex_);
     for (Scope* const scope : scopes_) {
-      const Work& work = scope->work_;
-      if (scope->ended_by_ == EndedBy::kNothing) {
-        if (is_ending_all_) {
-          scope->ended_by_ = EndedBy::kServer;
-        } else if (work.peer && work.peer->IsGone()) {
-          scope->ended_by_ = EndedBy::kClient;
-        } else if (std::chrono::steady_clock::now() > work.deadline) {
-          scope->ended_by_ = EndedBy::kDeadline;
-        }
-      }
-      if (scope->ended_by_ != EndedBy::kNothing) {
-        work.cancel();
-      } else if (work.tick) {
-        work.tick();
+      try {
+        LookAt(*scope);
+      } catch (const std::exception&) {
+        // An exception would end the server; this thread comes back.
       }
     }
+  }
+}
+
+void Watch::LookAt(Scope& scope) const {
+  const Work& work = scope.work_;
+  if (scope.ended_by_ == EndedBy::kNothing) {
+    if (is_ending_all_) {
+      scope.ended_by_ = EndedBy::kServer;
+    } else if (work.peer && work.peer->IsGone()) {
+      scope.ended_by_ = EndedBy::kClient;
+    } else if (std::chrono::steady_clock::now() > work.deadline) {
+      scope.ended_by_ = EndedBy::kDeadline;
+    }
+  }
+  if (scope.ended_by_ != EndedBy::kNothing) {
+    work.cancel();
+  } else if (work.tick) {
+    work.tick();
   }
 }
 

@@ -18,8 +18,9 @@ namespace lectern::server {
 enum class EndedBy { kNothing, kClient, kDeadline, kServer };
 
 // One thread, which the constructor starts, looks at all work 20 times a second. It calls the
-// functions of Work with its lock held, so that they must return soon and may neither throw nor
-// make or destroy a Scope. Thread-safe. Scopes must not outlive it.
+// functions of Work with its lock held, so that they must return soon and may not make or destroy a
+// Scope. What one throws, for want of memory, is dropped: the next look calls it again.
+// Thread-safe. Scopes must not outlive it.
 class Watch {
  public:
   Watch() : thread_(&Watch::Look, this) {}
@@ -59,6 +60,7 @@ class Watch {
   // whose time is up, or that EndAll meant, and calls `cancel` of each that has ended, else its
   // `tick`. The reason stays the first one.
   void Look();
+  void LookAt(Scope& scope) const;  // one scope's turn
 
   std::mutex mutex_;
   std::list<Scope*> scopes_;

@@ -15,7 +15,6 @@ namespace {
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kMaxRank = 8;
 constexpr size_t kMaxNameBytes = 1024;
-constexpr size_t kMaxIndex = size_t{16} << 20;  // bytes
 
 // A dtype of the format and the bits of a value. All of them are known, so that a tensor that
 // nobody needs does not make a file unreadable; Weights refuses types that we do not compute with.
@@ -264,9 +263,9 @@ Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file,
 }
 
 Result<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json, const std::string& path) {
-  if (json.size() > kMaxIndex) {
+  if (json.size() > kMaxSafetensorsIndex) {
     return Status(Code::kLimitExceeded,
-                  path + ": larger than " + std::to_string(kMaxIndex) + " bytes");
+                  path + ": larger than " + std::to_string(kMaxSafetensorsIndex) + " bytes");
   }
   Result<Json> parsed = ParseJson(json, {.max_depth = 16});
   if (!parsed.ok()) {

@@ -38,6 +38,8 @@ using SafetensorsTable = std::map<std::string, SafetensorsEntry, std::less<>>;
 // kUnsafeFormat (a pickle or a zip of pickles under this name).
 Result<SafetensorsTable> ParseSafetensors(std::span<const std::byte> file, const std::string& path);
 
+inline constexpr uint64_t kMaxSafetensorsIndex = uint64_t{16} << 20;  // bytes
+
 // model.safetensors.index.json: tensor name -> name of the file beside it that holds the tensor.
 // File names are plain ("model-00001-of-00002.safetensors"): no separators, no "..".
 // kMalformedModel (also an index without tensors), kLimitExceeded (more than 16 MiB), kUnsafeFormat

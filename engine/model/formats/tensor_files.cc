@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
-constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 20;
 
 std::string Join(const std::string& folder, std::string_view name) {
   return folder + "/" + std::string(name);
@@ -76,14 +75,13 @@ Status CompareWithIndex(const SafetensorsIndex& index, const std::string& folder
 // index places in them.
 Status AddIndexed(Env& env, const std::string& folder, Io io, TensorFiles* all) {
   const std::string index_path = Join(folder, kIndexFile);
-  LECTERN_ASSIGN(const auto map, OpenWhole(env, env.Resolve(index_path), Io::kPread));
-  if (map->size() > kMaxIndexBytes) {
-    return Status(Code::kLimitExceeded, index_path + ": larger than 64 MiB");
-  }
+  LECTERN_ASSIGN(const auto map, env.Mirror(env.Resolve(index_path)));
+  // One byte more than the parser takes: a larger file is not read, and refused there.
+  LECTERN_RETURN_IF_ERROR(map->Load(0, std::min(map->size(), kMaxSafetensorsIndex + 1)));
   LECTERN_ASSIGN(const SafetensorsIndex index,
-                 ParseSafetensorsIndex(
-                     {reinterpret_cast<const char*>(map->data()), static_cast<size_t>(map->size())},
-                     index_path));
+                 ParseSafetensorsIndex({reinterpret_cast<const char*>(map->data()),
+                                        std::min(map->size(), kMaxSafetensorsIndex + 1)},
+                                       index_path));
   std::vector<std::string> names;
   for (const auto& [tensor, file] : index) names.push_back(file);
   std::sort(names.begin(), names.end());

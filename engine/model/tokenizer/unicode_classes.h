@@ -14,7 +14,7 @@ namespace lectern {
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, a space in pieces
 
 // Returns the character at `at`, which is inside the text, and sets its length in bytes, at least
-// 1.
+// 1. A byte that begins no whole character is one of its own, U+FFFD: a scan always moves on.
 uint32_t DecodeChar(std::string_view text, size_t at, size_t* length);
 // Appends a character, at most U+10FFFF, as UTF-8.
 void AppendChar(uint32_t c, std::string* out);

@@ -24,6 +24,7 @@
 #include <new>
 #include <set>
 
+#include "engine/forward/step_batch.h"
 #include "engine/lectern_c.h"
 #include "tests/engine/test_documents.h"
 
@@ -523,6 +524,39 @@ TEST_F(AllocationsTest, AskingOnTwoThreads) {
   MakeStore(Clustered(1));
   AskCase ask(store(), 2);
   FailAllocations("asking on two threads", ask, 0);
+}
+
+// Else the next pass would go on with a step whose session has left.
+TEST_F(AllocationsTest, AStepThatFindsNoMemoryTakesNoPartInTheNextPass) {
+  const auto model = Model::Load(Env::Default(), TinyModel());
+  ASSERT_TRUE(model.ok());
+  const auto threads = std::make_shared<ThreadPool>(1);
+  const Transformer transformer(**model, *DefaultBackend(), *threads);
+  Activations a((*model)->config(), 1, 1);
+  std::vector<float> logits((*model)->config().vocab_size);
+  const int32_t id = 7;
+  uint64_t num_failed = 0;
+  for (bool has_failed = true; has_failed;) {
+    StepBatch batch(*model, *DefaultBackend(), threads);
+    StepBatch::Seat seat;
+    const auto run = [&] {
+      transformer.Embed({&id, 1}, 0, a);
+      return batch.Run(
+          seat, a, logits, [](uint32_t, Activations&, size_t) { return Status(); }, nullptr);
+    };
+    num_allocations = 0;
+    fail_at = num_failed;
+    try {
+      (void)run();
+      has_failed = false;
+    } catch (const std::bad_alloc&) {
+      ++num_failed;
+    }
+    fail_at = UINT64_MAX;
+    ASSERT_TRUE(run().ok());
+    EXPECT_EQ(batch.counts().tokens, has_failed ? 1u : 2u) << num_failed;
+  }
+  EXPECT_GE(num_failed, 2u);
 }
 
 TEST_F(AllocationsTest, IndexingASmallDocument) {

@@ -48,6 +48,61 @@ TEST_F(CancelCallsTest, AnEngineWhoseModelIsThereEndsThemToo) {
   EXPECT_TRUE(engine->Open("").ok());
 }
 
+// The same conversation, asked after another call ended with an exception of a callback, and in a
+// session in which none did. lectern_c.h forbids exceptions; C++ programs may overlook that.
+TEST_F(CancelCallsTest, AnExceptionOfACallbackLeavesTheSessionAsItWas) {
+  const auto engine = NewEngine(TinyModel());
+  ASSERT_TRUE(engine->Index(InventedText(9000, 1), {}).ok());
+  const auto ask = [](Session& session, const AskOptions& options) {
+    const auto answer = session.Ask("Who crossed the river?", options);
+    EXPECT_TRUE(answer.ok()) << answer.status().message();
+    return answer.ok() ? answer->text : "";
+  };
+  AskOptions options;
+  options.max_tokens = 4;
+  options.kv_budget = 0.2f;
+  const auto undisturbed = std::move(engine->Open("")).value();
+  const std::string first = ask(*undisturbed, options), second = ask(*undisturbed, options);
+  struct Thrown {};
+  for (const int callback : {0, 1, 2}) {
+    SCOPED_TRACE(callback);
+    const auto session = std::move(engine->Open("")).value();
+    EXPECT_EQ(ask(*session, options), first);
+    AskOptions throws = options;
+    int num_pieces = 0;
+    if (callback == 0) {
+      throws.on_text = [&](std::string_view) -> bool {
+        if (++num_pieces == 2) throw Thrown();
+        return true;
+      };
+    } else if (callback == 1) {
+      throws.on_token = [&](const SampledToken&) { throw Thrown(); };
+    } else {
+      throws.on_warning = [](std::string_view, const Message&) { throw Thrown(); };
+      throws.max_evidence = 1;
+    }
+    EXPECT_THROW((void)session->Ask("Another question?", throws), Thrown);
+    EXPECT_EQ(ask(*session, options), second);
+  }
+}
+
+TEST_F(CancelCallsTest, AnExceptionOfProgressLeavesTheStoreFree) {
+  const auto engine = NewEngine(TinyModel());
+  const std::string text = InventedText(9000, 1);
+  struct Thrown {};
+  for (const auto stage : {IndexProgress::Stage::kRead, IndexProgress::Stage::kPrefill,
+                           IndexProgress::Stage::kCluster, IndexProgress::Stage::kWrite}) {
+    IndexOptions options;
+    options.on_progress = [&](const IndexProgress& progress) -> bool {
+      if (progress.stage == stage) throw Thrown();
+      return true;
+    };
+    EXPECT_THROW((void)engine->Index(text, options), Thrown);
+  }
+  EXPECT_TRUE(engine->Index(text, {}).ok());
+  EXPECT_TRUE(NewEngine(TinyModel())->Index(InventedText(700, 2), {}).ok());
+}
+
 TEST_F(CancelCallsTest, ATrialEndsEarly) {
   const CancelFlag cancel = true;
   EXPECT_EQ(TrialFlopsPerSecond(*DefaultBackend(), &cancel), 0);

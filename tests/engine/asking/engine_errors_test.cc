@@ -7,6 +7,7 @@
 
 #include "engine/document/document.h"
 #include "engine/engine.h"
+#include "engine/indexing/text_file.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
@@ -53,6 +54,22 @@ class EngineErrorsTest : public ::testing::Test {
   }
   TempFolder store_;
 };
+
+TEST_F(EngineErrorsTest, EveryErrorOfAFileNamesItsParameter) {
+  const std::string folder = store_.path();
+  WriteWholeFile(folder + "/empty.txt", "");
+  WriteWholeFile(folder + "/a.pdf", "%PDF-1.7");
+  for (const auto& [path, code] :
+       {std::pair(folder + "/none.txt", Code::kNotFound), std::pair(folder, Code::kInvalidArgument),
+        std::pair(folder + "/empty.txt", Code::kEmptyDocument),
+        std::pair(folder + "/a.pdf", Code::kInvalidArgument),
+        std::pair("/" + std::string(5000, 'x'), Code::kIoError),  // longer than a path may be
+        std::pair(folder + std::string("/a\0b", 4), Code::kInvalidArgument)}) {
+    const Status status = ReadTextFile(Env::Default(), path).status();
+    EXPECT_EQ(CodeName(status.code()), CodeName(code)) << status.message();
+    EXPECT_EQ(status.param(), "path") << status.message();
+  }
+}
 
 TEST_F(EngineErrorsTest, NoEvidenceIsNoError) {
   IndexOne();

@@ -54,6 +54,22 @@ TEST(DivergenceCurveTest, NeverAscends) {
   EXPECT_EQ(up.SmallestBudget(1.9), 1);
 }
 
+// Else the curve would be between two points with nothing between them, and a document with it
+// would count as damaged.
+TEST(DivergenceCurveTest, MeasurementsOfOneBudgetCountAsTheirMean) {
+  const DivergenceCurve curve =
+      FitDivergenceCurve({{0.1, 0.03}, {0.2, 0.01}, {0.1, 0.05}, {0.2, 0.01}});
+  EXPECT_EQ(curve.budgets, (std::vector<double>{0.1, 0.2}));
+  EXPECT_EQ(curve.divergences, (std::vector<double>{0.04, 0.01}));
+  EXPECT_TRUE(std::isfinite(curve.At(0.1)) && std::isfinite(curve.At(0.05)));
+  EXPECT_TRUE(ParseDivergenceCurve(*ParseJson(DivergenceCurveJson(curve).Dump())).has_value());
+  // Three measurements weigh more than one where both budgets get the mean.
+  const DivergenceCurve pooled =
+      FitDivergenceCurve({{0.1, 0.01}, {0.1, 0.01}, {0.1, 0.01}, {0.2, 0.05}});
+  EXPECT_NEAR(pooled.divergences[0], 0.02, 1e-12);
+  EXPECT_EQ(pooled.divergences[0], pooled.divergences[1]);
+}
+
 TEST(DivergenceCurveTest, IsWrittenAndRead) {
   const DivergenceCurve written = FitDivergenceCurve({{0.1, 0.01}, {0.05, 0.03}});
   const auto read = ParseDivergenceCurve(*ParseJson(DivergenceCurveJson(written).Dump()));

@@ -363,6 +363,10 @@ TEST_P(DeviceLookupTest, LeavesToTheHostWhatItDoesNotDo) {
   EXPECT_FALSE(is_found_by_other());
   Draw(99);
   EXPECT_TRUE(is_found_by_other());
+  Draw(100);
+  EXPECT_FALSE(is_found_by_other());
+  other.TryAgain();  // as every question does
+  EXPECT_TRUE(is_found_by_other());
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, DeviceLookupTest,

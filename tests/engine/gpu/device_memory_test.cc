@@ -148,6 +148,31 @@ TEST_P(DeviceMemoryTest, TheTailIsAttendedToThereAsHere) {
   }
 }
 
+// Rows of a document that nobody asks now are no reason to refuse a model or a document.
+TEST(DevicePlanTest, WhatCanBeDroppedIsRoom) {
+  const auto model = Model::Load(Env::Default(), TinyModel());
+  ASSERT_TRUE(model.ok());
+  const ModelConfig& config = (*model)->config();
+  const DevicePrefillShape shape = PlanDevicePrefill(config, Dtype::kF16, 3000, 80);
+  const std::pair<uint64_t, std::function<Status(RamLimit&)>> plans[] = {
+      {LeastDeviceBytes(config),
+       [&](RamLimit& memory) { return CheckDevicePlan(config, memory, "m"); }},
+      {DevicePrefillBytes(config, shape),
+       [&](RamLimit& memory) { return CheckPrefillPlan(config, shape, memory); }}};
+  for (const auto& [bytes, check] : plans) {
+    const auto memory = std::make_shared<RamLimit>(bytes, RamLimit::Kind::kDevice);
+    RamLimit::Share rows = std::move(memory->Reserve(bytes / 2, "rows", "")).value();
+    const Status refused = check(*memory);
+    EXPECT_EQ(refused.code(), Code::kOutOfMemory);
+    EXPECT_EQ(refused.param(), "device_memory");
+    EXPECT_EQ(memory->reserved(), bytes / 2);
+    memory->Register(&rows, [&] { rows = RamLimit::Share(); });
+    EXPECT_TRUE(check(*memory).ok());
+    EXPECT_EQ(memory->reserved(), 0u);
+    memory->Unregister(&rows);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Machines, DeviceMemoryTest,
                          ::testing::Values(Machine::kEmulated, Machine::kGpu), MachineName);
 

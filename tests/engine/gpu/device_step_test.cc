@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <thread>
 
 #include "tests/engine/device_machine.h"
 #include "tests/engine/invented_model.h"
+#include "tests/store/env_for_tests.h"
 
 namespace lectern {
 namespace {
@@ -337,6 +339,109 @@ TEST_P(DeviceAnswerTest, SessionsTakeTheirTokensTogether) {
       });
     }
   }
+}
+
+// Files that call `on_load`, where it is set, whenever a part of them is read.
+class WatchedEnv : public ForwardingEnv {
+ public:
+  class File : public MappedFile {
+   public:
+    File(std::unique_ptr<MappedFile> file, const std::function<void()>& on_load)
+        : file_(std::move(file)), on_load_(on_load) {}
+    const std::byte* data() const override { return file_->data(); }
+    uint64_t size() const override { return file_->size(); }
+    Status Load(uint64_t offset, uint64_t bytes) const override {
+      if (on_load_) on_load_();
+      return file_->Load(offset, bytes);
+    }
+    Status ReadAt(uint64_t offset, void* to, size_t bytes) const override {
+      return file_->ReadAt(offset, to, bytes);
+    }
+    void WillNeed(uint64_t, uint64_t) const override {}
+    void DontNeed(uint64_t offset, uint64_t bytes) const override {
+      file_->DontNeed(offset, bytes);
+    }
+
+   private:
+    const std::unique_ptr<MappedFile> file_;
+    const std::function<void()>& on_load_;
+  };
+  Result<std::unique_ptr<MappedFile>> Mirror(const std::string& path) override {
+    LECTERN_ASSIGN(auto file, ForwardingEnv::Mirror(path));
+    return std::unique_ptr<MappedFile>(new File(std::move(file), on_load));
+  }
+  std::function<void()> on_load;
+};
+
+// A document within a limit of host memory lets go of what it has read whenever others need room,
+// but not of a layer that is on its way to the device.
+TEST_P(DeviceStepTest, ALayerStaysInMemoryUntilItIsOnTheDevice) {
+  const TempFolder store;
+  const auto engine = NewEngine(Options(store.path(), "cpu"));
+  IndexOptions stored;
+  stored.cluster_keys = "stored";  // else the host looks it up (DeviceCodes::Has)
+  ASSERT_TRUE(engine->Index(InventedText(14000, 5), stored).ok());
+  const DocumentRow row = engine->List()->front();
+  const auto limit = std::make_shared<RamLimit>(uint64_t{1} << 40);
+  WatchedEnv env;
+  const auto document = Document::Open(env, DocumentDirectory(store.path(), row.id, row.generation),
+                                       row, *engine->Shards(row), {.io = Io::kPread, .ram = limit});
+  const auto model = Model::Load(Env::Default(), TinyModel());
+  ASSERT_TRUE(document.ok() && model.ok());
+  const TokenDocument indexed = {*model, *document};
+  const auto device = OpenDevice();
+  auto placed = Place(indexed, device);
+  ASSERT_TRUE(placed.ok());
+  const std::vector<int32_t> question = {5, 6, 7};
+  const auto ask = [&] {
+    placed->document = std::make_shared<DeviceDocument>(device, *document, *DefaultBackend());
+    const auto session = NewSession(indexed, *placed);
+    const auto logits = session->Step(question, 0.25, true, nullptr);
+    EXPECT_TRUE(logits.ok()) << logits.status().message();
+    return logits.ok() ? std::vector<float>(logits->begin(), logits->end()) : std::vector<float>();
+  };
+  const std::vector<float> expected = ask();
+  const auto need_room = [&] {
+    EXPECT_FALSE(limit->Reserve(limit->bytes() + 1, "a test", "no way out").ok());
+  };
+  need_room();
+  size_t num_loads = 0;
+  env.on_load = [&] {
+    ++num_loads;
+    std::jthread{need_room};
+  };
+  EXPECT_EQ(ask(), expected);
+  EXPECT_GT(num_loads, 4u);
+}
+
+// Others may need the room of the rows, although the program goes on to keep the session.
+TEST_P(DeviceStepTest, AnExceptionOfACallbackLetsGoOfTheRows) {
+  const TempFolder store;
+  ASSERT_TRUE(NewEngine(Options(store.path(), "cpu"))->Index(InventedText(700, 5), {}).ok());
+  const auto reader = NewEngine(Options(store.path(), "cpu"));
+  const DocumentRow row = reader->List()->front();
+  const auto document =
+      Document::Open(Env::Default(), DocumentDirectory(store.path(), row.id, row.generation), row,
+                     *reader->Shards(row));
+  const auto model = Model::Load(Env::Default(), TinyModel());
+  ASSERT_TRUE(document.ok() && model.ok());
+  const TokenDocument indexed = {*model, *document};
+  const auto device = OpenDevice(uint64_t{1} << 30);
+  const auto placed = Place(indexed, device);
+  ASSERT_TRUE(placed.ok());
+  const auto session = NewSession(indexed, *placed);
+  struct Thrown {};
+  AskOptions options;
+  options.max_tokens = 4;
+  size_t num_tokens = 0;
+  options.on_token = [&](const SampledToken&) {
+    if (++num_tokens < 3) return;
+    EXPECT_GT(placed->document->num_resident(), 0u);
+    throw Thrown();
+  };
+  EXPECT_THROW((void)session->Ask("Which road?", options), Thrown);
+  (void)device->memory()->Reserve(device->memory()->bytes() + 1, "a test", "no way out");
+  EXPECT_EQ(placed->document->num_resident(), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, DeviceStepTest,

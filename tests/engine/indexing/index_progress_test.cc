@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
+
+#include "engine/engine.h"
+#include "tests/engine/test_documents.h"
 
 namespace lectern {
 namespace {
@@ -34,6 +38,33 @@ TEST(IndexProgressTest, NeverTellsMoreThanThereIs) {
   ASSERT_EQ(told.size(), 4u);
   EXPECT_EQ(told.back().done, 0u);
   EXPECT_EQ(told.back().total, 1u);
+}
+
+// A run that goes on where another one stopped has done what that one did.
+TEST(IndexProgressTest, LayersOfAnEarlierRunCount) {
+  const testing::TempFolder store;
+  const auto engine =
+      std::move(
+          Engine::Create({.store = store.path(), .model = testing::TinyModel(), .num_threads = 2}))
+          .value();
+  const std::string text = testing::InventedText(9000, 1);
+  IndexOptions options;
+  options.on_progress = [](const IndexProgress& progress) {
+    return progress.stage != IndexProgress::Stage::kWrite;  // all layers are clustered by then
+  };
+  ASSERT_EQ(engine->Index(text, options).status().code(), Code::kCancelled);
+  std::vector<IndexProgress> told;
+  options.on_progress = [&](const IndexProgress& progress) {
+    if (progress.stage == IndexProgress::Stage::kCluster) told.push_back(progress);
+    return true;
+  };
+  const auto report = engine->Index(text, options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->resumed_tokens, report->tokens);
+  ASSERT_GE(told.size(), 2u);
+  EXPECT_EQ(told.front().total, 4u);  // two layers of two kv heads
+  for (size_t i = 1; i < told.size(); ++i) EXPECT_GE(told[i].done, told[i - 1].done);
+  EXPECT_EQ(told.back().done, told.back().total);
 }
 
 }  // namespace

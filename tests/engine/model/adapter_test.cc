@@ -163,6 +163,70 @@ TEST_F(AdapterFilesTest, MoreThanLoraIsRefusedByName) {
   EXPECT_TRUE(Load().ok());
 }
 
+// PiSSA and its like start from a pair taken out of the model's matrix, and change that matrix.
+TEST_F(AdapterFilesTest, PairsBesideAChangedModelAreRefused) {
+  const std::string path = folder_.path() + "/adapter_config.json", json = ReadWholeFile(path);
+  for (const char* init : {"pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga"}) {
+    Change("\"init_lora_weights\": true", "\"init_lora_weights\": \"" + std::string(init) + "\"");
+    ExpectRefused(Code::kUnsupportedModel, init);
+    WriteWholeFile(path, json);
+  }
+  for (const char* init : {"false", "null", "\"gaussian\"", "\"eva\"", "\"orthogonal\""}) {
+    Change("\"init_lora_weights\": true", "\"init_lora_weights\": " + std::string(init));
+    EXPECT_TRUE(Load().ok()) << init;
+    WriteWholeFile(path, json);
+  }
+}
+
+// Scales of two layers' queries and of the first layer's values, which are 2 without a pattern:
+// alpha / 4 with alphas as get_pattern_key of peft 0.21.2 finds them.
+TEST_F(AdapterFilesTest, AlphasOfModulesAreThoseOfPeft) {
+  const auto model = Model::Load(Env::Default(), TinyModel(), {});
+  ASSERT_TRUE(model.ok());
+  struct Case {
+    const char* patterns;
+    float query0, query1, value0;
+  };
+  for (const Case& c :
+       {Case{"{\"q_proj\": 16}", 4, 4, 2},
+        Case{"{\"model.layers.0.self_attn.q_proj\": 16}", 4, 2, 2},
+        Case{"{\"layers.1.self_attn.q_proj\": 16}", 2, 4, 2},
+        Case{"{\"^model.layers.1.self_attn.q_proj\": 16}", 2, 4, 2},
+        Case{"{\"^layers.1.self_attn.q_proj\": 16}", 2, 2, 2}, Case{"{\"proj\": 16}", 2, 2, 2},
+        Case{"{\"self_attn\": 16}", 2, 2, 2}, Case{"{\"self_attn.[qv]_proj\": 0}", 0, 0, 0},
+        Case{"{\"layers.0.self_attn.(q|v)_proj\": 4}", 1, 2, 1},
+        Case{R"({".*\\.1\\..*q_proj": 4, "q_proj": 16, "v_proj": 12})", 4, 1, 3},
+        Case{"null", 2, 2, 2}}) {
+    Change("\"alpha_pattern\": {}", "\"alpha_pattern\": " + std::string(c.patterns));
+    const auto adapter =
+        Adapter::Load(Env::Default(), folder_.path(), (*model)->config(), Io::kMmap);
+    ASSERT_TRUE(adapter.ok()) << c.patterns << adapter.status().message();
+    EXPECT_EQ((*adapter)->layer(0).q.scale, c.query0) << c.patterns;
+    EXPECT_EQ((*adapter)->layer(1).q.scale, c.query1) << c.patterns;
+    EXPECT_EQ((*adapter)->layer(0).v.scale, c.value0) << c.patterns;
+    Change("\"alpha_pattern\": " + std::string(c.patterns), "\"alpha_pattern\": {}");
+  }
+  for (const char* wrong : {"[1]", "{\"q_proj\": \"16\"}", "{\"q_proj\": null}"}) {
+    Change("\"alpha_pattern\": {}", "\"alpha_pattern\": " + std::string(wrong));
+    ExpectRefused(Code::kMalformedModel, "alpha_pattern");
+    Change("\"alpha_pattern\": " + std::string(wrong), "\"alpha_pattern\": {}");
+  }
+  Change("\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_(proj\": 16}");
+  ExpectRefused(Code::kUnsupportedModel, "alpha_pattern");
+}
+
+// PEFT divides alpha by the rank, whatever alpha is; llama.cpp takes a GGUF file's 0 for the
+// scale 1.
+TEST_F(AdapterFilesTest, AlphaOfZeroAddsNothing) {
+  const auto model = Model::Load(Env::Default(), TinyModel(), {});
+  ASSERT_TRUE(model.ok());
+  Change("\"lora_alpha\": 8", "\"lora_alpha\": 0");
+  const auto adapter = Adapter::Load(Env::Default(), folder_.path(), (*model)->config(), Io::kMmap);
+  ASSERT_TRUE(adapter.ok()) << adapter.status().message();
+  EXPECT_EQ((*adapter)->layer(0).q.scale, 0);
+  EXPECT_EQ((*adapter)->layer(1).down.scale, 0);
+}
+
 TEST_F(AdapterFilesTest, MissingAndDamagedFilesAreNamed) {
   ExpectRefused(Code::kNotFound, "no-such", folder_.path() + "/no-such");
   const std::string tensors = folder_.path() + "/adapter_model.safetensors";
@@ -214,6 +278,40 @@ TEST_F(AdapterFilesTest, QuestionsHaveTheFocusThatItAsksFor) {
   EXPECT_EQ(rule([](AskOptions& o) { o.kv_budget = 1; }), "exact");
   EXPECT_EQ(rule([](AskOptions& o) { o.rule = "cap"; }), "cap");
   EXPECT_EQ(rule([](AskOptions& o) { o.max_missed = 0.5; }), "default");
+}
+
+// One matrix has one pair, alone or joined: PEFT's model has modules of one kind or the other.
+TEST_F(AdapterFilesTest, AMatrixThatIsAdaptedTwiceIsRefused) {
+  const auto write = [&](const std::vector<std::pair<std::string, uint64_t>>& modules) {
+    GgufWriter writer;
+    writer.Add("general.architecture", "phi3");
+    writer.Add("general.type", "adapter");
+    writer.Add("adapter.type", "lora");
+    writer.Add("adapter.lora.alpha", 0.0f);
+    for (const auto& [name, rows] : modules) {
+      const std::string tensor = "layers.0." + name + "_proj.weight.lora_";
+      writer.AddTensor(tensor + "a", TensorType::kF32, {2, 32}, std::string(2 * 32 * 4, '\0'));
+      writer.AddTensor(tensor + "b", TensorType::kF32, {rows, 2}, std::string(rows * 2 * 4, '\0'));
+    }
+    const std::string path = folder_.path() + "/a.gguf";
+    WriteWholeFile(path, writer.Finish());
+    return path;
+  };
+  const std::pair<std::string, uint64_t> query("self_attn.q", 64), key("self_attn.k", 32),
+      value("self_attn.v", 32), joined("self_attn.qkv", 128), gate("mlp.gate", 64),
+      up("mlp.up", 64), gate_up("mlp.gate_up", 128);
+  EXPECT_TRUE(Load(write({joined, gate_up})).ok());
+  const auto model = Model::Load(Env::Default(), TinyModel(), {});
+  const auto adapter =
+      Adapter::Load(Env::Default(), write({joined}), (*model)->config(), Io::kMmap);
+  ASSERT_TRUE(adapter.ok());
+  EXPECT_EQ((*adapter)->layer(0).v.scale, 1) << "as llama.cpp has it where alpha is 0";
+  for (const auto& twice : {query, key, value}) {
+    ExpectRefused(Code::kMalformedModel, "another pair", write({joined, twice}));
+  }
+  for (const auto& twice : {gate, up}) {
+    ExpectRefused(Code::kMalformedModel, "another pair", write({gate_up, twice}));
+  }
 }
 
 // GGUF adapters with one tensor, or one pair, of a kind that cannot be added.

@@ -555,6 +555,16 @@ TEST_F(FolderTest, APartThatIsNotThereIsNotFound) {
             std::string::npos);
 }
 
+// The file has holes: reading all of it would take more memory than there is.
+TEST_F(FolderTest, AnIndexThatIsTooLargeIsNotReadWhole) {
+  Make(Architecture("llama"));
+  fs::remove(model_ + "/model.safetensors");
+  const std::string index = model_ + "/model.safetensors.index.json";
+  WriteWholeFile(index, "{}");
+  fs::resize_file(index, uint64_t{1} << 38);
+  EXPECT_EQ(StatusOf(model_).code(), Code::kLimitExceeded) << StatusOf(model_).message();
+}
+
 // Folders of GGUF files hold more than the model.
 TEST_F(FolderTest, TheGgufModelOfAFolderIsFound) {
   const std::string bytes = GgufOf(PlainLlama());
