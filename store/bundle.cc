@@ -183,6 +183,12 @@ class MappedPart : public MappedFile {
       : file_(std::move(file)), offset_(offset), size_(size) {}
   const std::byte* data() const override { return file_->data() + offset_; }
   uint64_t size() const override { return size_; }
+  Status Load(uint64_t offset, uint64_t bytes) const override {
+    return file_->Load(offset_ + offset, bytes);
+  }
+  Status ReadAt(uint64_t offset, void* to, size_t bytes) const override {
+    return file_->ReadAt(offset_ + offset, to, bytes);
+  }
   void WillNeed(uint64_t offset, uint64_t bytes) const override {
     file_->WillNeed(offset_ + offset, bytes);
   }
@@ -212,6 +218,7 @@ class Importer {
   Status ReadHead() {
     const uint64_t size = file_->size();
     if (size < sizeof header_) return Error(Code::kTruncated, "the file is cut short");
+    LECTERN_RETURN_IF_ERROR(file_->Load(0, sizeof header_));
     std::memcpy(&header_, file_->data(), sizeof header_);
     if (std::memcmp(header_.magic, kBundleMagic, sizeof kBundleMagic) != 0) {
       return Error(Code::kCorrupt, "not a bundle (its first bytes are wrong)");
@@ -221,6 +228,7 @@ class Importer {
       return Error(Code::kCorrupt, "the size of its head is wrong");
     }
     if (header_.head_bytes > size) return Error(Code::kTruncated, "the file is cut short");
+    LECTERN_RETURN_IF_ERROR(file_->Load(0, header_.head_bytes));
     const std::string head(reinterpret_cast<const char*>(file_->data()), header_.head_bytes);
     if (HeadCrc(head) != header_.head_crc) {
       return Error(Code::kChecksumMismatch, "checksum mismatch in the head");
@@ -309,13 +317,27 @@ class Importer {
     return {};
   }
 
+  // The checksum of a part of the file, which is read piece by piece: it may be larger than memory.
+  Result<uint32_t> CrcOf(uint64_t offset, uint64_t bytes) const {
+    constexpr uint64_t kPieceBytes = 1 << 20;
+    std::vector<std::byte> piece(std::min(bytes, kPieceBytes));
+    uint32_t crc = 0;
+    for (uint64_t done = 0; done < bytes; done += kPieceBytes) {
+      const uint64_t size = std::min(bytes - done, kPieceBytes);
+      LECTERN_RETURN_IF_ERROR(file_->ReadAt(offset + done, piece.data(), size));
+      crc = Crc32c(crc, piece.data(), size);
+    }
+    return crc;
+  }
+
   // Checks every shard of the bundle, by checksum first and then by its own header: it must be of
   // this document.
   Status OpenShards() {
     for (uint32_t i = 0; i < entries_.size(); ++i) {
       const BundleEntry& entry = entries_[i];
-      const uint64_t padded = AlignUp(entry.bytes, kBundleAlignment);
-      if (Crc32c(0, file_->data() + entry.offset, padded) != entry.crc) {
+      LECTERN_ASSIGN(const uint32_t crc,
+                     CrcOf(entry.offset, AlignUp(entry.bytes, kBundleAlignment)));
+      if (crc != entry.crc) {
         return Error(Code::kChecksumMismatch, "checksum mismatch in its " + FileName(i));
       }
       ShardReader::Expected expected = {.kind = i == 0 ? ShardKind::kDocument : ShardKind::kLayer,
@@ -339,7 +361,8 @@ class Importer {
     return {};
   }
 
-  // The shards are written anew, because their generation is part of every block's checksum.
+  // The shards are written anew, because their generation is part of every block's checksum. One
+  // section at a time is in memory, checked once more as it is read.
   Status WriteShards() {
     const std::string directory = DocumentDirectory(store_, row_.id, row_.generation);
     LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory));
@@ -350,9 +373,11 @@ class Importer {
       LECTERN_ASSIGN(const auto writer,
                      ShardWriter::Create(env_, store_ + "/tmp", directory, FileName(i), header));
       for (const SectionEntry& section : shards_[i]->sections()) {
+        LECTERN_RETURN_IF_ERROR(shards_[i]->Verify(section.offset, section.bytes));
         LECTERN_RETURN_IF_ERROR(
             writer->AddSection(SectionKind{section.kind}, section.kv_head, section.level,
                                shards_[i]->data() + section.offset, section.bytes));
+        shards_[i]->Drop();
       }
       LECTERN_ASSIGN(ShardSummary summary, writer->Finish());
       row_.bytes_on_disk += summary.bytes;
@@ -384,7 +409,9 @@ Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
                                 const std::string& path, const NameImport& names,
                                 uint64_t quota_bytes) {
-  LECTERN_ASSIGN(auto map, env.Map(path));
+  // Read and not mapped: a bundle often lies on a stick or a network drive, whose loss is then an
+  // error, and some of these cannot be mapped.
+  LECTERN_ASSIGN(auto map, env.Mirror(path));
   const std::shared_ptr<const MappedFile> file = std::move(map);
   std::vector<Importer> documents;  // the first is the document, its parts follow
   uint64_t end = 0;

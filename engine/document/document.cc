@@ -154,6 +154,9 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
     }
     document->num_full_layers_ += !document->is_windowed(layer);
   }
+  if (document->has_clusters() && document->num_full_layers_ == 0) {
+    return CorruptDocument(shard.path(), "it has clusters, but every layer sees a window only");
+  }
   document->ram_ = options.ram;
   LECTERN_RETURN_IF_ERROR(document->ReserveRam());
   return std::shared_ptr<const Document>(std::move(document));

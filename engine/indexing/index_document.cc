@@ -30,7 +30,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Status Cancelled() {
+Status IndexingCancelled() {
   return {Code::kCancelled, "indexing was cancelled; the same command goes on from here"};
 }
 
@@ -105,7 +105,7 @@ class Indexer {
     LECTERN_RETURN_IF_ERROR(Cluster());
     const auto start = Clock::now();
     progress_.Begin(IndexProgress::Stage::kWrite, 0, 1);
-    if (progress_.Stopped()) return Cancelled();
+    if (progress_.Stopped()) return IndexingCancelled();
     LECTERN_ASSIGN(text_index_, IndexText(prepared_.clean.text, options_.pages));
     LECTERN_RETURN_IF_ERROR(WriteDocument());
     if (layout_.num_levels > 0) {
@@ -115,7 +115,7 @@ class Indexer {
       shards_.pop_back();
       LECTERN_RETURN_IF_ERROR(WriteDocument());
     }
-    if (IsSet(options_.cancel)) return Cancelled();
+    if (IsSet(options_.cancel)) return IndexingCancelled();
     LECTERN_RETURN_IF_ERROR(Commit());
     report_.seconds.write += SecondsSince(start);
     // The document is visible from here on. Errors of cleaning up are ignored: a later collection
@@ -515,9 +515,9 @@ Result<IndexReport> IndexUnlessThere(const IndexContext& context, const Prepared
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
                                   const IndexOptions& options) try {
   const auto start = Clock::now();
-  if (IsSet(options.cancel)) return Cancelled();
+  if (IsSet(options.cancel)) return IndexingCancelled();
   LECTERN_ASSIGN(const PreparedDocument prepared, PrepareDocument(context.model, bytes, options));
-  if (IsSet(options.cancel)) return Cancelled();
+  if (IsSet(options.cancel)) return IndexingCancelled();
   const double read_seconds = SecondsSince(start);
   IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size(),
                               prepared.prefill_budget);

@@ -299,8 +299,10 @@ TEST(ShardReaderTest, RefusesNewerVersionsAndUnknownFeatures) {
   EXPECT_EQ(OpenChanged([](ShardHeader& h) { h.major = 2; }), Code::kUnsupportedVersion);
   EXPECT_EQ(OpenChanged([](ShardHeader& h) { h.major = 0; }), Code::kCorrupt);
   EXPECT_EQ(OpenChanged([](ShardHeader& h) { h.minor = 9; }), Code::kOk);
-  EXPECT_EQ(OpenChanged([](ShardHeader& h) { h.required_features = 1; }),
+  EXPECT_EQ(OpenChanged([](ShardHeader& h) { h.required_features = 2; }),
             Code::kUnsupportedVersion);
+  EXPECT_EQ(OpenChanged([](ShardHeader& h) { h.required_features = kInParts; }), Code::kCorrupt)
+      << "a layer is not in parts";
   EXPECT_EQ(OpenChanged([](ShardHeader& h) { h.optional_features = ~0ull; }), Code::kOk);
 }
 
@@ -378,7 +380,7 @@ TEST(ShardReaderTest, EveryFieldRefusesEveryValueOutsideOfItsRange) {
       {FIELD(num_levels), 32, 2, kMaxLevels},
       {FIELD(block_bytes), 32, sample.block_bytes, sample.block_bytes},
       {FIELD(section_table_offset), 64, sample.section_table_offset, sample.section_table_offset},
-      {FIELD(required_features), 64, 0, 0, Code::kUnsupportedVersion}};
+      {FIELD(required_features), 64, 0, kInParts, Code::kUnsupportedVersion}};
 #undef FIELD
   size_t count = 0;
   for (const HeaderField& field : fields) {

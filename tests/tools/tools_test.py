@@ -444,7 +444,7 @@ class FormatsTest(ToolsTest):
 
 
 class IndexTest(ToolsTest):
-    FIELDS = {"document", "name", "tokens", "replaced_bytes", "assumptions", "bytes_on_disk", "fingerprint",
+    FIELDS = {"document", "name", "tokens", "parts", "replaced_bytes", "assumptions", "bytes_on_disk", "fingerprint",
               "weights", "adapter", "generation", "levels", "kv_budget", "kv_budget_auto", "divergence", "seconds", "existed", "keep", "retention",
               "representatives", "reused_tokens", "prefill", "prefill_budget", "device", "gpu",
               "warnings", "note", "source", "replaced", "file_note"}
@@ -703,7 +703,7 @@ class IndexTest(ToolsTest):
 
 class AskTest(ToolsTest):
     TEXT_BYTES = 9000
-    FIELDS = {"answer", "reasoning", "document", "finish_reason", "stopped_by", "tokens", "timings_ms", "kv", "evidence", "attention",
+    FIELDS = {"answer", "reasoning", "document", "finish_reason", "stopped_by", "tokens", "timings_ms", "kv", "parts", "evidence", "attention",
               "offset_unit", "warnings", "note"}
     QUESTION = "How much does the tenant of flat 7 pay?"
 
@@ -1177,9 +1177,9 @@ class NamesTest(ToolsTest):
         for passage in answer["evidence"]:
             shown = self.text.encode()[passage["begin"]:passage["end"]].decode()
             self.assertEqual(shown, passage["text"])
-        _, err = self.check(0, "ask-document", *self.flags, "--document", "long.txt",
+        out, _ = self.check(0, "ask-document", *self.flags, "--document", "long.txt",
                             "Who designed the bridge?")
-        self.assertRegex(err, r"asked [1-4] of its [2-9] parts")
+        self.assertRegex(out, r"asked [1-4] of its [2-9] parts")
         self.check(0, "lectern-store", *self.flags, "verify")
         set_positions(100)
         self.check_error(2, "no room for a part", "index-document", *flags, "--progress", "none",

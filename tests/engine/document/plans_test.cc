@@ -8,7 +8,10 @@
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/prefill.h"
 #include "index/lookup.h"
+#include "store/shard_writer.h"
+#include "store/store.h"
 #include "tests/engine/dense_oracle.h"
+#include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
 
 namespace lectern {
@@ -53,6 +56,52 @@ std::unique_ptr<DocumentSession> OpenSession(Engine& engine) {
   EXPECT_TRUE(session.ok()) << session.status().message();
   return std::unique_ptr<DocumentSession>(
       static_cast<DocumentSession*>(std::move(session).value().release()));
+}
+
+// --- stores that somebody made by hand ---
+
+// The document has clusters, but no layer that may have them: its plan would be of no layer.
+TEST(CraftedDocumentTest, ClustersWithoutALayerForThemAreDamage) {
+  Env& env = Env::Default();
+  const TempFolder model, folder;
+  const auto cases =
+      ParseJson(testing::ReadWholeFile(testing::SourcePath("tests/golden/architectures.json")));
+  ASSERT_TRUE(cases.ok());
+  testing::WriteInventedModel(*cases->Find("mistral"), model.path());
+  const DocumentRow row =
+      testing::IndexTokens(model.path(), std::vector<int32_t>(100, 7), folder.path())
+          .document->row();
+  const std::string shards = folder.path() + "/shards";
+  const auto open = [&](const std::string& file, ShardKind kind, uint32_t layer) {
+    auto shard = ShardReader::Open(env, shards + "/" + file,
+                                   {.kind = kind,
+                                    .layer = layer,
+                                    .document_id = row.id.data(),
+                                    .fingerprint = row.fingerprint.data(),
+                                    .generation = row.generation,
+                                    .table_crc = std::nullopt});
+    EXPECT_TRUE(shard.ok()) << shard.status().message();
+    return std::move(shard).value();
+  };
+  std::vector<ShardSummary> summaries;
+  for (uint32_t layer = 0; layer < 3; ++layer) {
+    const std::string file = LayerFile(layer);
+    summaries.push_back(SummaryOf(*open(file, ShardKind::kLayer, layer), file));
+  }
+  const auto before = open(kDocumentFile, ShardKind::kDocument, 0);
+  ShardHeader header = before->header();
+  header.num_levels = 2;
+  const auto writer =
+      ShardWriter::Create(env, folder.path() + "/tmp", shards, kDocumentFile, header);
+  ASSERT_TRUE(writer.ok());
+  for (const SectionEntry& section : before->sections()) {
+    ASSERT_TRUE((*writer)
+                    ->AddSection(SectionKind{section.kind}, section.kv_head, section.level,
+                                 before->data() + section.offset, section.bytes)
+                    .ok());
+  }
+  summaries.push_back((*writer)->Finish().value());
+  EXPECT_EQ(Document::Open(env, shards, row, summaries).status().code(), Code::kCorrupt);
 }
 
 // --- statistics ---

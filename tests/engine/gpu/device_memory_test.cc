@@ -150,7 +150,7 @@ TEST_P(DeviceMemoryTest, TheTailIsAttendedToThereAsHere) {
 
 // Rows of a document that nobody asks now are no reason to refuse a model or a document.
 TEST(DevicePlanTest, WhatCanBeDroppedIsRoom) {
-  const auto model = Model::Load(Env::Default(), TinyModel());
+  const auto model = Model::Load(Env::Default(), testing::TinyModel());
   ASSERT_TRUE(model.ok());
   const ModelConfig& config = (*model)->config();
   const DevicePrefillShape shape = PlanDevicePrefill(config, Dtype::kF16, 3000, 80);
