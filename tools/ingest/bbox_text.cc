@@ -198,9 +198,9 @@ void BboxText::EndPage() {
   page_ = std::move(rest);
 }
 
-bool BboxText::Finish(PagedText& out) {
+bool BboxText::Finish(PagedText& out, const PdfStructure& structure) {
   if (has_failed_ || level_ != kAfter) return false;
-  out = document_.Finish(num_pages_);
+  out = document_.Finish(num_pages_, structure);
   has_failed_ = true;
   return true;
 }

@@ -77,14 +77,21 @@ ChildLimits LimitsFor(uint64_t pdf_bytes) {
 }
 
 api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) {
+  const PdfStructure structure = ReadPdfStructure(
+      pdf, {.is_cancelled = options.is_cancelled, .program = options.structure_program});
   BboxText parser;
   const ChildEnd end = RunLimited(
       {options.pdftotext, "-enc", "UTF-8", "-bbox-layout", "-", "-"}, pdf,
       options.limits.value_or(LimitsFor(pdf.size())),
-      [&parser](std::string_view piece) { return parser.Take(piece); }, options.is_cancelled);
+      [&](std::string_view piece) {
+        const bool is_taken = parser.Take(piece);
+        if (options.on_pages) options.on_pages(parser.num_pages(), structure.num_pages);
+        return is_taken;
+      },
+      options.is_cancelled);
   if (auto error = ErrorOf(end, options)) return *error;
   PagedText paged;
-  if (!parser.Finish(paged)) {
+  if (!parser.Finish(paged, structure)) {
     return *ErrorOf({ChildEnd::How::kRefused, 0, ""}, options);
   }
   if (paged.num_pages == 0) {

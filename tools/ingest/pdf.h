@@ -19,6 +19,10 @@ struct PdfOptions {
   std::function<bool()> is_cancelled = {};  // asked about every 50 ms; may be empty
   std::string pdftotext = "pdftotext";      // the program, by name (PATH) or path
   std::optional<ChildLimits> limits = {};   // nothing: LimitsFor the PDF's size
+  std::string structure_program = {};       // empty: PdfStructureOptions' default
+  // Told how many pages have been read, of how many (0: not known yet), on the calling thread, at
+  // each piece of pdftotext's output; may be empty, may not throw.
+  std::function<void(uint64_t, uint64_t)> on_pages = {};
 };
 
 // The time that pdftotext gets: 20 s of processor time and 10 s for each whole MiB, at most 10
