@@ -229,6 +229,7 @@ class IndexDocument {
     options.source = flags_.source;
     options.path = flags_.path;
     options.pages = document_.pages;
+    options.page_labels = document_.page_labels;
     return options;
   }
 

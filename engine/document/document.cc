@@ -127,6 +127,13 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       return Corrupt(shard.path(), "its page map is damaged");
     }
   }
+  if (shard.Find(SectionKind::kPageLabels, 0, 0) != nullptr) {
+    LECTERN_ASSIGN(const auto labels, shard.Section(SectionKind::kPageLabels, 0, 0));
+    document->contents_.page_labels = {reinterpret_cast<const char*>(labels.data()), labels.size()};
+    if (!ArePageLabels(document->contents_.page_labels, document->contents_.pages.size())) {
+      return Corrupt(shard.path(), "its page labels are damaged");
+    }
+  }
   LECTERN_RETURN_IF_ERROR(document->ReadPassages());
   // The model section is JSON with the options of indexing; each one that is absent keeps its
   // default.

@@ -72,6 +72,7 @@ class Document {
   std::span<const TokenizedText::Range> ranges() const { return contents_.ranges; }
   // Empty: it has no pages.
   std::span<const PageMapEntry> pages() const { return contents_.pages; }
+  std::string_view page_labels() const { return contents_.page_labels; }  // PageLabelAt's
   // The passages of the text. Documents that were indexed before passages were stored are split at
   // the first call, and so are texts that have none. May throw std::bad_alloc.
   std::span<const Passage> passages() const;
@@ -254,6 +255,7 @@ class Document {
     std::span<const int32_t> tokens;
     std::span<const TokenizedText::Range> ranges;
     std::span<const PageMapEntry> pages;
+    std::string_view page_labels;
     std::span<const Passage> passages;  // empty: not stored
   } contents_;
   struct {

@@ -509,7 +509,11 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
     return existed(ExistingReport(*existing, names, options));
   }
   IndexOptions chosen = options;
-  if (existing && chosen.pages.empty()) chosen.pages = StoredPages(context, *existing);
+  if (existing && chosen.pages.empty()) {
+    chosen.pages = StoredPages(context, *existing);
+    chosen.page_labels = StoredPageLabels(context, *existing);
+    if (!ArePageLabels(chosen.page_labels, chosen.pages.size())) chosen.page_labels.clear();
+  }
   Placement device;
   if (context.find_device) {
     LECTERN_ASSIGN(device, context.find_device());

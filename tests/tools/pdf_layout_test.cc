@@ -9,14 +9,15 @@
 
 #include "tools/ingest/bbox_text.h"
 #include "tools/ingest/letter_forms.h"
+#include "tools/ingest/pdf_structure.h"
 
 namespace lectern::tools {
 namespace {
 
-PagedText Parse(const std::string& output) {
+PagedText Parse(const std::string& output, const PdfStructure& structure = {}) {
   BboxText parser;
   PagedText paged;
-  if (!parser.Take(output) || !parser.Finish(paged)) paged.text = "refused";
+  if (!parser.Take(output) || !parser.Finish(paged, structure)) paged.text = "refused";
   return paged;
 }
 
@@ -302,6 +303,76 @@ TEST(PdfLayoutTest, AWatermarkIsKeptApart) {
   EXPECT_EQ(paged.text.find("DRAFT"), std::string::npos);
   ASSERT_EQ(paged.recurring.size(), 1u);
   EXPECT_EQ(paged.recurring[0].text, "DRAFT");
+}
+
+// --- what a PDF states about itself -------------------------------------------------------------
+
+TEST(PdfLayoutTest, TitlesOfTheOutlineAreHeadings) {
+  const std::string contents = PageText().Block(50, 100, {"Bridges", "Mills"}).Xml();
+  const std::string first =
+      PageText()
+          .Block(50, 60, {"Chapter 1"}, 20)
+          .Block(50, 100, {"Bridges"}, 20)
+          .Block(50, 150, {"Bridges stand over rivers, and there are", "many of them."})
+          .Block(50, 200, {"1.1 The bridge of Fethol, which was", "built by Mara"}, 12)
+          .Block(50, 250, {"Mills", "are elsewhere."})
+          .Xml();
+  const std::string second =
+      PageText().Block(50, 100, {"MILLS"}, 20).Block(50, 150, {"They grind."}).Xml();
+  PdfStructure structure;
+  structure.num_pages = 3;
+  structure.outline = {{1, 0, "1 Bridges"},
+                       {2, 2, "The bridge of Fethol, which was built by Mara"},
+                       {1, 3, "Mills"},
+                       {7, 3, "They do not"}};
+  EXPECT_EQ(Parse("<doc>" + contents + first + second + "</doc>", structure).text,
+            "Bridges\nMills\n\nChapter 1\n\n# Bridges\n\n"
+            "Bridges stand over rivers, and there are many of them.\n\n"
+            "## 1.1 The bridge of Fethol, which was built by Mara\n\nMills\nare elsewhere.\n\n"
+            "# MILLS\n\nThey grind.\n");
+}
+
+TEST(PdfLayoutTest, PagesHaveTheirLabels) {
+  const std::string page = PageText().Block(50, 100, {"Some text of the page."}).Xml();
+  PdfStructure structure;
+  structure.num_pages = 4;
+  structure.labels = {{1, "i"}, {2, "ii"}, {4, "A-1"}};
+  const PagedText paged =
+      Parse("<doc>" + page + "<page></page>" + page + page + "</doc>", structure);
+  ASSERT_EQ(paged.pages.size(), 3u);
+  EXPECT_EQ(paged.page_labels, (std::vector<std::string>{"i", "", "A-1"}));
+  structure.labels = {{2, "ii"}};
+  EXPECT_TRUE(Parse("<doc>" + page + "<page></page></doc>", structure).page_labels.empty());
+}
+
+TEST(PdfStructureTest, IsWrittenAndRead) {
+  PdfStructure structure;
+  structure.num_pages = 3;
+  structure.labels = {{1, " x\n"}, {2, ""}, {3, std::string(100, 'x')}};
+  structure.outline = {
+      {1, 2, "A\ttitle \xFF of\n two lines"}, {0, 9, "Nowhere"}, {99, 1, "Deep"}, {2, 1, " "}};
+  const std::string bytes = WritePdfStructure(structure);
+  const auto read = ParsePdfStructure(bytes);
+  ASSERT_TRUE(read.has_value()) << bytes;
+  EXPECT_EQ(read->num_pages, 3u);
+  ASSERT_EQ(read->labels.size(), 1u);
+  EXPECT_EQ(read->labels[0].text, "x");
+  ASSERT_EQ(read->outline.size(), 3u);
+  EXPECT_EQ(read->outline[0].title, "A title \uFFFD of two lines");
+  EXPECT_EQ(read->outline[1].level, 1u);
+  EXPECT_EQ(read->outline[1].page, 0u);
+  EXPECT_EQ(read->outline[2].level, kMaxOutlineLevel);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(ParsePdfStructure(bytes.substr(0, size)).has_value()) << size;
+  }
+  const std::string head = "lectern-pdf-structure 1\n";
+  for (const std::string wrong :
+       {"pages x\nend\n", "pages 99999999999\nend\n", "pages 2\nlabel 3 x\nend\n",
+        "pages 2\nlabel 2 x\nlabel 1 x\nend\n", "pages 2\nlabel 1 \x01\nend\n",
+        "pages 2\nitem 0 1 x\nend\n", "pages 2\nitem 1 3 x\nend\n", "pages 2\nitem 1 1 \nend\n",
+        "pages 2\nother\nend\n"}) {
+    EXPECT_FALSE(ParsePdfStructure(head + wrong).has_value()) << wrong;
+  }
 }
 
 TEST(PdfLayoutTest, PagesWithoutReadableTextAreNamed) {

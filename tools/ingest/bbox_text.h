@@ -27,9 +27,9 @@ class BboxText {
   // pdftotext, or a limit of the .cc is exceeded (1 MiB for a tag, for a word and for the bytes
   // before <doc>; 2^24 pages), or Finish was called; the parser then stays failed.
   bool Take(std::string_view bytes);
-  // Moves the text out, which may be empty, as may be its pages, with the headings and the labels of
-  // `structure`. False, with `out` unchanged: a Take failed, </doc> has not come, or Finish succeeded
-  // before.
+  // Moves the text out, which may be empty, as may be its pages, with the headings and the labels
+  // of `structure`. False, with `out` unchanged: a Take failed, </doc> has not come, or Finish
+  // succeeded before.
   bool Finish(PagedText& out, const PdfStructure& structure = {});
   // The pages whose words have all come.
   uint64_t num_pages() const { return num_pages_ - (level_ > kDocument && level_ < kAfter); }

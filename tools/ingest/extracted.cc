@@ -151,7 +151,8 @@ std::optional<api::Result<Extracted>> ParseExtracted(std::string_view bytes) {
 
 api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& format,
                                      const ExtractOptions& options) {
-  const std::string program = options.program.empty() ? LibexecProgram("lectern-extract") : options.program;
+  const std::string program =
+      options.program.empty() ? LibexecProgram("lectern-extract") : options.program;
   std::string output;
   const ChildEnd end = RunLimited(
       {program, format}, bytes, options.limits.value_or(ExtractLimits(bytes.size())),

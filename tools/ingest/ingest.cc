@@ -150,9 +150,11 @@ api::Result<Ingested> IngestPdf(std::string_view bytes, const IngestOptions& opt
   auto paged = ReadPdf(bytes, {.name = Quoted(options.file_name, "the PDF"),
                                .is_cancelled = options.is_cancelled});
   if (!paged.ok()) return paged.error();
-  std::string note = NoteOf(*paged);
+  std::string note = NoteOf(*paged), labels;
+  for (const std::string& label : paged->page_labels) labels += label + '\n';
   return Ingested{.text = std::move(paged->text),
                   .pages = std::move(paged->pages),
+                  .page_labels = std::move(labels),
                   .num_pages = paged->num_pages,
                   .note = std::move(note)};
 }

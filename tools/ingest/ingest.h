@@ -78,6 +78,7 @@ struct Ingested {
   // UTF-8. In text and Markdown, a byte order mark and bad bytes stay: the engine replaces them.
   std::string text = {};
   std::vector<lectern_page> pages = {};  // a PDF's pages that have text; else empty
+  std::string page_labels = {};          // a PDF's: api::IndexOptions::page_labels
   uint64_t num_pages = 0;           // all pages of a PDF, slides, sheets, chapters; else 0
   Format format = Format::kText;  // the one that was named or detected
   std::string note = {};  // what was assumed, changed or left out; may be empty

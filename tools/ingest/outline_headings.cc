@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMostHeadingLines = 4;
 constexpr size_t kMaxHeadingBytes = 2 * kMaxOutlineTitle;
-// Items of one page times lines of one page that are compared, at most: a hostile outline has all of
-// its items on one page of a million lines.
+// Items of one page times lines of one page that are compared, at most: a hostile outline has all
+// of its items on one page of a million lines.
 constexpr size_t kMostComparisons = size_t{1} << 22;
 
 bool IsLetterOrDigit(utf8proc_int32_t character) {
@@ -30,8 +30,10 @@ bool IsLetterOrDigit(utf8proc_int32_t character) {
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_NO:
     case UTF8PROC_CATEGORY_SM:
-    case UTF8PROC_CATEGORY_SC: return true;  // "C++", "US$"
-    default: return false;
+    case UTF8PROC_CATEGORY_SC:
+      return true;  // "C++", "US$"
+    default:
+      return false;
   }
 }
 
@@ -41,11 +43,10 @@ std::string LettersOf(std::string_view text) {
   utf8proc_uint8_t* mapped = nullptr;
   const auto* const bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());
-  const utf8proc_ssize_t length =
-      utf8proc_map(bytes, size, &mapped,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE |
-                                                  UTF8PROC_COMPAT | UTF8PROC_CASEFOLD |
-                                                  UTF8PROC_IGNORE));
+  const utf8proc_ssize_t length = utf8proc_map(
+      bytes, size, &mapped,
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT |
+                                     UTF8PROC_CASEFOLD | UTF8PROC_IGNORE));
   std::string letters;
   for (utf8proc_ssize_t at = 0; at < length;) {
     utf8proc_int32_t character = -1;
@@ -60,8 +61,8 @@ std::string LettersOf(std::string_view text) {
   return letters;
 }
 
-// "3", "11.4.6", "A.2", "IV", "B": a section's number, without the sign that ends it. A single small
-// letter is a word.
+// "3", "11.4.6", "A.2", "IV", "B": a section's number, without the sign that ends it. A single
+// small letter is a word.
 bool IsNumberOfSection(std::string_view word) {
   if (word.empty() || word.size() > 12) return false;
   const bool is_roman = word.find_first_not_of("IVXLC") == std::string_view::npos;
@@ -138,8 +139,9 @@ class HeadingFinder {
       best = OutlineHeading{i, end, item.level};
       best_rank = rank;
     }
-    if (best) std::fill(is_taken_.begin() + static_cast<ptrdiff_t>(best->begin),
-                        is_taken_.begin() + static_cast<ptrdiff_t>(best->end), uint8_t{1});
+    if (best)
+      std::fill(is_taken_.begin() + static_cast<ptrdiff_t>(best->begin),
+                is_taken_.begin() + static_cast<ptrdiff_t>(best->end), uint8_t{1});
     return best;
   }
 

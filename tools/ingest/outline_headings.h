@@ -29,8 +29,9 @@ struct OutlineHeading {
 // Returns the headings, by their lines, which do not overlap. An item's heading is up to four lines
 // of the page that it points to, whose letters and digits are those of its title in any case, with
 // or without the section's number ("2.1", "Chapter 3.") on either side; of several such places the
-// one in the largest letters, then the first that no item has yet. An item that points to no page is
-// looked for on the page of the item after it. Items without such lines have no heading. Any thread.
+// one in the largest letters, then the first that no item has yet. An item that points to no page
+// is looked for on the page of the item after it. Items without such lines have no heading. Any
+// thread.
 std::vector<OutlineHeading> FindOutlineHeadings(std::span<const OutlineItem> outline,
                                                 std::span<const OutlineLine> lines);
 

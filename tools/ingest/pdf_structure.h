@@ -33,9 +33,9 @@ struct OutlineItem {
 };
 
 struct PdfStructure {
-  uint64_t num_pages = 0;             // 0: not known
-  std::vector<PageLabel> labels;      // of pages whose label is not their number; ascending
-  std::vector<OutlineItem> outline;   // in its order, each item before those inside of it
+  uint64_t num_pages = 0;            // 0: not known
+  std::vector<PageLabel> labels;     // of pages whose label is not their number; ascending
+  std::vector<OutlineItem> outline;  // in its order, each item before those inside of it
 };
 
 // Writes a structure as lines of text that ParsePdfStructure reads. Control characters of labels
@@ -47,7 +47,7 @@ std::optional<PdfStructure> ParsePdfStructure(std::string_view bytes);
 
 struct PdfStructureOptions {
   std::function<bool()> is_cancelled = {};  // asked about every 50 ms; may be empty
-  std::string program = {};  // empty: lectern-pdf-structure, by LibexecProgram
+  std::string program = {};                 // empty: lectern-pdf-structure, by LibexecProgram
   uint64_t cpu_seconds = 20;
 };
 

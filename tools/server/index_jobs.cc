@@ -191,6 +191,7 @@ void IndexJobs::Run(Job& job) {
   job.wish.options.PutInto(options);
   options.name = job.wish.name;
   options.pages = document->pages;
+  options.page_labels = document->page_labels;
   options.on_progress = [&](const api::Progress& progress) {
     Set(job, [&] {
       job.stage = progress.stage;

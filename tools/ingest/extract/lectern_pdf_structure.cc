@@ -35,8 +35,8 @@ uint64_t PageOf(PopplerDocument* document, const PopplerAction& action, uint64_t
     found.reset(poppler_document_find_dest(document, dest->named_dest));
     dest = found.get();
   }
-  const bool is_page = dest != nullptr && dest->page_num >= 1 &&
-                       static_cast<uint64_t>(dest->page_num) <= num_pages;
+  const bool is_page =
+      dest != nullptr && dest->page_num >= 1 && static_cast<uint64_t>(dest->page_num) <= num_pages;
   return is_page ? static_cast<uint64_t>(dest->page_num) : 0;
 }
 
