@@ -326,7 +326,7 @@ TEST(PdfLayoutTest, TitlesOfTheOutlineAreHeadings) {
                        {1, 3, "Mills"},
                        {7, 3, "They do not"}};
   EXPECT_EQ(Parse("<doc>" + contents + first + second + "</doc>", structure).text,
-            "Bridges\nMills\n\nChapter 1\n\n# Bridges\n\n"
+            "Bridges Mills\n\n# Chapter 1 Bridges\n\n"
             "Bridges stand over rivers, and there are many of them.\n\n"
             "## 1.1 The bridge of Fethol, which was built by Mara\n\nMills\nare elsewhere.\n\n"
             "# MILLS\n\nThey grind.\n");

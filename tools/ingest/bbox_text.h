@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/ingest/document_text.h"
@@ -23,6 +24,9 @@ namespace lectern::tools {
 // The bytes may be anything: it does not trust them. One thread at a time.
 class BboxText {
  public:
+  // `replacements`: pages that stand for those of the same number, ascending.
+  explicit BboxText(std::vector<PdfPage> replacements = {})
+      : replacements_(std::move(replacements)) {}
   // Takes the next piece; pieces behind </doc> are ignored. False: this is not the output of
   // pdftotext, or a limit of the .cc is exceeded (1 MiB for a tag, for a word and for the bytes
   // before <doc>; 2^24 pages), or Finish was called; the parser then stays failed.
@@ -47,6 +51,7 @@ class BboxText {
   void EndPage();                                    // gives the page's words to the document
 
   DocumentText document_;
+  std::vector<PdfPage> replacements_;  // those that were used have no words any more
   uint64_t num_pages_ = 0;
   PdfPage page_;
   PdfLine line_;

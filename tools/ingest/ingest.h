@@ -72,6 +72,11 @@ struct IngestOptions {
   // The most memory that an HTML page's tree may take, in bytes; 0, and more than it: 1 GiB.
   // pdftotext and lectern-extract have limits of their own in processes of their own.
   uint64_t memory_bytes = 0;
+  // Languages of Tesseract ("eng", "deu+eng"; empty: its default) that recognises pages of a PDF
+  // without readable text; nothing: they are left out.
+  std::optional<std::string> ocr = {};
+  // PdfOptions::on_pages.
+  std::function<void(std::string_view stage, uint64_t done, uint64_t total)> on_pages = {};
 };
 
 struct Ingested {
