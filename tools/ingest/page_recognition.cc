@@ -241,8 +241,8 @@ api::Result<PageRecogniser> PageRecogniser::Start(const RecognitionOptions& opti
     return RecognitionError(
         LECTERN_INVALID_ARGUMENT,
         "Tesseract has no language \"" + CleanUtf8(missing.substr(0, 40)).text +
-            "\", only: " + CleanUtf8(known).text + "; for German: apt install tesseract-ocr-deu "
-            "and deu");
+            "\", only: " + CleanUtf8(known).text +
+            "; each is in a package, such as tesseract-ocr-deu for deu");
   }
   return PageRecogniser(std::move(chosen), finds_direction);
 }

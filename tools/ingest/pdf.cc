@@ -128,6 +128,7 @@ api::Result<PagedText> Recognised(std::string_view pdf, const PdfOptions& option
     }
     if (page.ok()) recognised.push_back(std::move(*page));
   }
+  if (options.on_pages) options.on_pages("recognise", unread.size(), unread.size());
   std::vector<uint64_t> numbers;
   for (const PdfPage& page : recognised) {
     if (page.num_words > 0) numbers.push_back(page.number);
