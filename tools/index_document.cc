@@ -162,8 +162,8 @@ std::vector<std::string> IngestNotes(const Ingested& ingested) {
   return notes;
 }
 
-// Shows how far the pages of a PDF are read, where that takes longer than a moment: most PDFs are read
-// at once, and a line about them would only be noise.
+// Shows how far the pages of a PDF are read, where that takes longer than a moment: most PDFs are
+// read at once, and a line about them would only be noise.
 class ReadingProgress {
  public:
   explicit ReadingProgress(ProgressStyle style) : display_(style) {}

@@ -1,6 +1,6 @@
 // Prints the text that index-document would index, so that it can be compared with other programs'
-// (pdf_text.py): ingested_text FILE [LANGUAGES] > TEXT. With Tesseract's languages, pages without text
-// are recognised. Notes go to stderr.
+// (pdf_text.py): ingested_text FILE [LANGUAGES] > TEXT. With Tesseract's languages, pages without
+// text are recognised. Notes go to stderr.
 #include <cstdio>
 #include <fstream>
 #include <iterator>

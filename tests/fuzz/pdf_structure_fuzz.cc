@@ -1,5 +1,5 @@
-// Whatever the bytes are: nothing, or a structure that is written and read as the same one, and whose
-// outline finds headings in any lines.
+// Whatever the bytes are: nothing, or a structure that is written and read as the same one, and
+// whose outline finds headings in any lines.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -194,9 +194,9 @@ void BboxText::EndPage() {
   rest.width = page_.width;
   rest.height = page_.height;
   rest.blocks.push_back(page_.blocks.empty() ? PdfBox() : page_.blocks.back());
-  const auto replacement = std::lower_bound(
-      replacements_.begin(), replacements_.end(), page_.number,
-      [](const PdfPage& page, uint64_t number) { return page.number < number; });
+  const auto replacement =
+      std::lower_bound(replacements_.begin(), replacements_.end(), page_.number,
+                       [](const PdfPage& page, uint64_t number) { return page.number < number; });
   const bool is_replaced =
       replacement != replacements_.end() && replacement->number == page_.number;
   document_.Add(is_replaced ? std::move(*replacement) : std::move(page_));

@@ -1,6 +1,6 @@
-// Recognises the text of a PDF's page from its image (OCR): pdftoppm draws the page, Tesseract reads
-// it, each in a process of its own with limits (limited_child.h). For scans, and for pages whose
-// fonts have no Unicode values. pdf.h uses it.
+// Recognises the text of a PDF's page from its image (OCR): pdftoppm draws the page, Tesseract
+// reads it, each in a process of its own with limits (limited_child.h). For scans, and for pages
+// whose fonts have no Unicode values. pdf.h uses it.
 #ifndef LECTERN_TOOLS_INGEST_PAGE_RECOGNITION_H_
 #define LECTERN_TOOLS_INGEST_PAGE_RECOGNITION_H_
 
@@ -16,11 +16,6 @@
 
 namespace lectern::tools {
 
-// Reads the table that `tesseract … tsv` prints, as a page: its paragraphs are blocks. Places are
-// multiplied by `scale`. Words of white space alone and control characters are left out. Nothing:
-// these are other bytes, or more than 2^17 words. Any bytes will do.
-std::optional<PdfPage> ParseRecognisedWords(std::string_view table, double scale);
-
 struct RecognitionOptions {
   // Names of Tesseract's languages, "eng" or "deu+eng"; empty: eng, else the first there is.
   std::string languages = {};
@@ -31,8 +26,8 @@ struct RecognitionOptions {
 // One thread at a time. Errors have the param "ocr" where they are not of a file.
 class PageRecogniser {
  public:
-  // Finds Tesseract and its languages. NOT_FOUND: it is not installed; INVALID_ARGUMENT: it does not
-  // know a language; CANCELLED, IO_ERROR. Messages say what to install.
+  // Finds Tesseract and its languages. NOT_FOUND: it is not installed; INVALID_ARGUMENT: it does
+  // not know a language; CANCELLED, IO_ERROR. Messages say what to install.
   static api::Result<PageRecogniser> Start(const RecognitionOptions& options);
 
   // Returns page `number` (from 1) of the PDF, without words where its image has none. A page takes

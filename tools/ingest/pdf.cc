@@ -15,10 +15,12 @@ namespace {
 constexpr int kUsageStatus = 99;  // exit status of a pdftotext that does not know an option
 constexpr char kInstall[] = "apt install poppler-utils";
 constexpr char kScanAdvice[] =
-    ": a scan? Recognise its text first (apt install ocrmypdf), or index it with --ocr (apt install "
+    ": a scan? Recognise its text first (apt install ocrmypdf), or index it with --ocr (apt "
+    "install "
     "tesseract-ocr)";
 constexpr char kGarbageAdvice[] =
-    "; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf), or index it with --ocr (apt install "
+    "; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf), or index it with --ocr (apt "
+    "install "
     "tesseract-ocr)";
 
 api::Error FileError(lectern_code code, const std::string& message) {
@@ -76,11 +78,10 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
                    name + " is damaged: pdftotext cannot read it" + Said(end));
 }
 
-// Reads the PDF with pdftotext; `replacements` stand for pages of their numbers, ascending. The text
-// may be empty.
+// Reads the PDF with pdftotext; `replacements` stand for pages of their numbers, ascending. The
+// text may be empty.
 api::Result<PagedText> ReadPages(std::string_view pdf, const PdfOptions& options,
-                                 const PdfStructure& structure,
-                                 std::vector<PdfPage> replacements) {
+                                 const PdfStructure& structure, std::vector<PdfPage> replacements) {
   BboxText parser(std::move(replacements));
   const ChildEnd end = RunLimited(
       {options.pdftotext, "-enc", "UTF-8", "-bbox-layout", "-", "-"}, pdf,
@@ -124,7 +125,8 @@ api::Result<PagedText> Recognised(std::string_view pdf, const PdfOptions& option
     const lectern_code code = page.ok() ? LECTERN_OK : page.error().code;
     if (code == LECTERN_CANCELLED || code == LECTERN_NOT_FOUND) return page.error();
     if (!page.ok() && failure.empty()) {
-      failure = "page " + std::to_string(unread[i]) + " was not recognised: " + page.error().message;
+      failure =
+          "page " + std::to_string(unread[i]) + " was not recognised: " + page.error().message;
     }
     if (page.ok()) recognised.push_back(std::move(*page));
   }
@@ -164,9 +166,9 @@ api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) 
   const std::string found_none =
       options.recognition ? "; recognition found none (" + paged.recognition + ")" : "";
   if (paged.pages.empty()) {
-    return FileError(LECTERN_EMPTY_DOCUMENT,
-                     options.name + " has no text on its " + std::to_string(paged.num_pages) +
-                         " pages" + (found_none.empty() ? kScanAdvice : found_none));
+    return FileError(LECTERN_EMPTY_DOCUMENT, options.name + " has no text on its " +
+                                                 std::to_string(paged.num_pages) + " pages" +
+                                                 (found_none.empty() ? kScanAdvice : found_none));
   }
   if (paged.unmapped_pages.size() == paged.pages.size()) {
     return FileError(LECTERN_EMPTY_DOCUMENT,
