@@ -305,6 +305,41 @@ TEST(PdfLayoutTest, AWatermarkIsKeptApart) {
   EXPECT_EQ(paged.recurring[0].text, "DRAFT");
 }
 
+// Three columns of short sections, which pdftotext prints from the top of the page: the first block
+// of each column, then the second one of each. Their lines do not stand in rows.
+TEST(PdfLayoutTest, ColumnsOfSectionsAreReadOneAfterTheOther) {
+  PageText page;
+  std::string expected;
+  std::vector<std::string> columns(3);
+  for (int section = 0; section < 8; ++section) {
+    for (int column = 0; column < 3; ++column) {
+      const std::string name = "Section " + std::to_string(8 * column + section + 1);
+      const std::vector<std::string> lines = {
+          name + " of the reference", "card has lines that are of", "about the same length, so",
+          "that they fill the column."};
+      page.Block(20 + 200 * column, 40 + (70 + 4 * column) * section, lines);
+      columns[column] += name +
+                         " of the reference card has lines that are of about the same length, "
+                         "so that they fill the column.\n\n";
+    }
+  }
+  for (const std::string& column : columns) expected += column;
+  expected.pop_back();
+  EXPECT_EQ(page.Text(), expected);
+}
+
+// The same words in rows are a table's: cells of wrapped lines, whose rows begin at one height.
+TEST(PdfLayoutTest, ColumnsOfATableAreNoTexts) {
+  PageText page;
+  for (int row = 0; row < 16; ++row) {
+    page.Block(20, 40 + 40 * row, {"Name " + std::to_string(row), "in two lines"});
+    page.Block(220, 40 + 40 * row, {"Value of some length", "in two lines too"});
+  }
+  const std::string text = page.Text();
+  EXPECT_LT(text.find("Name 0"), text.find("Value"));
+  EXPECT_LT(text.find("Value"), text.find("Name 1")) << text;
+}
+
 // --- what a PDF states about itself -------------------------------------------------------------
 
 TEST(PdfLayoutTest, TitlesOfTheOutlineAreHeadings) {

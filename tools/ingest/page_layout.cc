@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/ingest/column_order.h"
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/table_layout.h"
 #include "tools/ingest/visual_order.h"
@@ -140,10 +141,11 @@ PdfPage WithWholeLines(const PdfPage& page) {
 
 class PageWriter {
  public:
-  explicit PageWriter(const PdfPage& page)
+  // `gutters`: between columns of text, as OrderColumns returns them.
+  PageWriter(const PdfPage& page, const std::vector<double>& gutters)
       : page_(page),
         text_height_(TextHeight(page)),
-        tables_(FindTables(page)),
+        tables_(FindTables(page, gutters)),
         taken_(page, tables_),
         is_written_(tables_.size()),
         is_footnote_(FootnoteBlocks(page, text_height_)) {}
@@ -329,12 +331,14 @@ class PageWriter {
 }  // namespace
 
 std::vector<LaidOutLine> LayOutPage(PdfPage page) {
+  std::vector<double> gutters;
   if (HasLettersFromRight(page)) {
     page = WithWholeLines(page);
   } else {
     JoinMarkers(page);
+    gutters = OrderColumns(page);
   }
-  return PageWriter(page).Write();
+  return PageWriter(page, gutters).Write();
 }
 
 }  // namespace lectern::tools

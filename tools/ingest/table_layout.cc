@@ -429,15 +429,20 @@ void AppendTablesByColumn(const PdfPage& page, std::vector<WordRun> runs, size_t
 
 }  // namespace
 
-std::vector<PdfTable> FindTables(const PdfPage& page) {
+std::vector<PdfTable> FindTables(const PdfPage& page, std::span<const double> gutters) {
   std::vector<PdfTable> tables;
   if (page.num_words > kMaxWords) return tables;
+  std::vector<std::vector<WordRun>> columns(gutters.size() + 1);
   std::vector<WordRun> runs;
   const std::vector<double> cell_gaps = CellGaps(page);
   for (size_t i = 0; i < page.lines.size(); ++i) {
     AppendRuns(page, i, cell_gaps[page.lines[i].block], runs);
   }
-  AppendTablesByColumn(page, std::move(runs), 0, tables);
+  for (const WordRun& run : runs) {
+    const auto column = std::lower_bound(gutters.begin(), gutters.end(), run.box.x_min);
+    columns[static_cast<size_t>(column - gutters.begin())].push_back(run);
+  }
+  for (auto& column : columns) AppendTablesByColumn(page, std::move(column), 0, tables);
   return tables;
 }
 
