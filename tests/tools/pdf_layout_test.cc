@@ -410,6 +410,16 @@ TEST(PdfStructureTest, IsWrittenAndRead) {
   }
 }
 
+// A font without Unicode values whose codes count from 33, and program text, which has many signs.
+TEST(PdfLayoutTest, PagesOfSignsAreGarbage) {
+  const std::vector<std::string> garbage(8, "!#$% ('&quot;)# $%!(' &amp;)*+ ,!$ (%#!");
+  const std::vector<std::string> program(8, "if (a[i] &lt; b[j]) { c[k++] = a[i++]; }");
+  const std::string pages = PageText().Block(50, 100, garbage).Xml() +
+                            PageText().Block(50, 100, program).Xml() +
+                            PageText().Block(50, 100, {"Contents . . . . . . . . . . . 12"}).Xml();
+  EXPECT_EQ(Parse("<doc>" + pages + "</doc>").unmapped_pages, (std::vector<uint64_t>{1}));
+}
+
 TEST(PdfLayoutTest, PagesWithoutReadableTextAreNamed) {
   std::string garbage;
   for (int i = 0; i < 30; ++i) garbage += "\uE123";

@@ -66,6 +66,13 @@ bool IsUnmapped(uint32_t character) {
          character >= 0xF0000;
 }
 
+// ASCII signs that are few in any text. Those of rules, leaders, dates and paths are none of them.
+bool IsRareSign(uint32_t character) {
+  constexpr std::string_view kRareSigns = "!\"#$%&'();<>?@[\\]^`{}";
+  return character < 0x80 &&
+         kRareSigns.find(static_cast<char>(character)) != std::string_view::npos;
+}
+
 // Appends characters with their entities decoded. False: an "&" begins no entity.
 bool Decode(std::string_view characters, std::string& out) {
   while (!characters.empty()) {
@@ -170,6 +177,7 @@ void BboxText::EndWord() {
     ++page_.num_characters;
     if (IsUnmapped(character)) ++page_.num_unmapped;
     if (character < 0x20) ++page_.num_controls;
+    if (IsRareSign(character)) ++page_.num_rare_signs;
     if (character >= 0x20 && character != 0x7F && character != kByteOrderMarkCharacter) {
       AppendUtf8(character, text);
     }

@@ -11,19 +11,19 @@
 namespace lectern::tools {
 namespace {
 
-constexpr double kGutterHeights = 1.0;    // width of a gutter in heights of the text, at least
-constexpr double kMostAcross = 0.05;      // share of the lines that lie across a gutter
-constexpr size_t kLinesOfColumn = 24;     // at least; a table of a few rows has fewer
-constexpr size_t kLinesOfStrip = 4;        // of what may be a column, at first
-constexpr double kColumnHeight = 0.6;      // of the page, at least
-constexpr double kColumnShare = 0.18;     // of the page's width, at least
-constexpr double kSameRow = 0.3;          // in heights of the text
-constexpr double kSameDistance = 0.24;    // likewise
+constexpr double kGutterHeights = 1.0;  // width of a gutter in heights of the text, at least
+constexpr double kMostAcross = 0.05;    // share of the lines that lie across a gutter
+constexpr size_t kLinesOfColumn = 24;   // at least; a table of a few rows has fewer
+constexpr size_t kLinesOfStrip = 4;     // of what may be a column, at first
+constexpr double kColumnHeight = 0.6;   // of the page, at least
+constexpr double kColumnShare = 0.18;   // of the page's width, at least
+constexpr double kSameRow = 0.3;        // in heights of the text
+constexpr double kSameDistance = 0.24;  // likewise
 // Share of a column's rows that go on beyond the gutter: between the columns of eleven pages of
 // reference cards 0.25 to 0.61, between those of their tables and others 0.72 to 1.
 constexpr double kMostInRows = 0.65;
-constexpr double kLeastLines = 0.6;        // of a column, in those of the one beside it
-constexpr size_t kReturns = 2;            // over a gutter, in pdftotext's order
+constexpr double kLeastLines = 0.6;  // of a column, in those of the one beside it
+constexpr size_t kReturns = 2;       // over a gutter, in pdftotext's order
 
 double MedianHeight(const PdfPage& page) {
   std::vector<double> heights;
@@ -94,9 +94,9 @@ std::vector<double> RowsOfColumn(const PdfPage& page, const std::vector<size_t>&
   return rows;
 }
 
-// How much a gutter looks like one between the columns of a table, in [0, 1]: the share of the rows of
-// the side with fewer of them that are at the same distance, that of most of them and less than a
-// line's height, from one of the other side: of rows set in two fonts, it is not 0.
+// How much a gutter looks like one between the columns of a table, in [0, 1]: the share of the rows
+// of the side with fewer of them that are at the same distance, that of most of them and less than
+// a line's height, from one of the other side: of rows set in two fonts, it is not 0.
 double LikenessToTable(const PdfPage& page, const std::vector<size_t>& left,
                        const std::vector<size_t>& right) {
   std::vector<double> fewer = RowsOfColumn(page, left), more = RowsOfColumn(page, right), distances;

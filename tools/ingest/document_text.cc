@@ -26,6 +26,9 @@ constexpr size_t kMinCharacters = 20;  // below them a page is not called garbag
 // One control character in so many is too much: pdftotext prints the numbers of glyphs where a font
 // has no Unicode values, and 3 is most often the space.
 constexpr size_t kControlsOfGarbage = 20;
+// Half of the characters are signs where a font's codes are numbers that count from 33 ("!"): below
+// this many characters, a page may be a figure or a list of operators.
+constexpr size_t kMinCharactersOfSigns = 100;
 constexpr size_t kHyphensOfDocument = 5;
 constexpr size_t kMinFullLine = 20;  // bytes of a line that a paragraph goes on behind, elsewhere
 
@@ -102,7 +105,9 @@ void DocumentText::Add(PdfPage page) {
     pages_with_words_.push_back(page.number);
   }
   const bool is_garbage = 2 * page.num_unmapped > page.num_characters ||
-                          kControlsOfGarbage * page.num_controls > page.num_characters;
+                          kControlsOfGarbage * page.num_controls > page.num_characters ||
+                          (page.num_characters >= kMinCharactersOfSigns &&
+                           2 * page.num_rare_signs > page.num_characters);
   if (page.num_characters >= kMinCharacters && is_garbage &&
       (unmapped_pages_.empty() || unmapped_pages_.back() != page.number)) {
     unmapped_pages_.push_back(page.number);
