@@ -138,6 +138,15 @@ TEST(PdfLayoutTest, HyphensOfDividedWordsGo) {
   EXPECT_EQ(Wrapped("well-", "known", {"a wellknown place"}), "wellknown");
 }
 
+TEST(PdfLayoutTest, WordsThatBeginAsCompoundsDoAreMadeWhole) {
+  for (const std::string second : {"teen", "teenth"}) {
+    EXPECT_EQ(Wrapped("seven-", second), "seven" + second);
+  }
+  EXPECT_EQ(Wrapped("non-", "sense"), "nonsense");
+  EXPECT_EQ(Wrapped("high-", "lighting"), "highlighting");
+  EXPECT_EQ(Wrapped("open-", "ings"), "openings");
+}
+
 TEST(PdfLayoutTest, HyphensOfCompoundsStay) {
   EXPECT_EQ(Wrapped("well-", "known"), "well-known");
   EXPECT_EQ(Wrapped("A-", "frames"), "A-frames");
@@ -147,6 +156,8 @@ TEST(PdfLayoutTest, HyphensOfCompoundsStay) {
   EXPECT_EQ(Wrapped("mother-in-", "law"), "mother-in-law");
   EXPECT_EQ(Wrapped("SmolLM2-135M-", "Instruct"), "SmolLM2-135M-Instruct");
   EXPECT_EQ(Wrapped("pre-", "and post-war"), "pre- and post-war");
+  EXPECT_EQ(Wrapped("Hard-", "und Software"), "Hard- und Software");
+  EXPECT_EQ(Wrapped("non-", "interactive"), "non-interactive");
   EXPECT_EQ(Wrapped("ridge-", "board", {"the ridge-board of a roof"}), "ridge-board");
   EXPECT_EQ(Wrapped("river-", "mouth", {"a river, a mouth, the river and its mouth"}),
             "river-mouth");

@@ -368,7 +368,7 @@ void DocumentText::MarkHeadings(const std::vector<OutlineItem>& outline) {
   }
 }
 
-// What stands between two lines of the text that follow each other.
+// Returns the break between two lines of the text that follow each other.
 LineBreak DocumentText::BreakBetween(const Line& last, const Line& line, std::string_view last_text,
                                      std::string_view text) const {
   if (line.is_heading_rest) return LineBreak::kWrap;

@@ -75,7 +75,7 @@ bool IsFirstPart(std::string_view left) {
   return IsAmong(left, kFirst);
 }
 
-// What makes one word with a first part: endings ("seven" "teen", "open" "ing"), and second parts
+// Texts that make one word with a first part: endings ("seven" "teen", "open" "ing"), and second parts
 // of words that are written without a hyphen ("high" "light", "non" "sense").
 bool IsJoinedToFirstPart(std::string_view right) {
   constexpr std::string_view kJoined[] = {
@@ -176,7 +176,11 @@ HyphenEnd HyphenJudge::Decide(std::string_view line, std::string_view next) cons
   const uint32_t joined = CountOf(left + right), hyphenated = CountOf(left + "-" + right);
   if (joined != hyphenated) return joined > hyphenated ? HyphenEnd::kDrop : HyphenEnd::kKeep;
   if (is_soft) return HyphenEnd::kDrop;
-  if (!IsAsciiUpper(parts.left.front()) && IsConjunction(right)) return HyphenEnd::kKeepSpace;
+  // A capital begins a name, but for German nouns: "Hard- und Software".
+  const bool is_german = right == "und" || right == "oder";
+  if (IsConjunction(right) && (is_german || !IsAsciiUpper(parts.left.front()))) {
+    return HyphenEnd::kKeepSpace;
+  }
   const size_t inner = parts.left.rfind('-');
   const std::string_view last =
       inner == std::string_view::npos ? parts.left : parts.left.substr(inner + 1);
