@@ -179,6 +179,28 @@ TEST(PdfLayoutTest, TablesAreReadByRow) {
             "Product | Price | Stock\nAlpha pump | 120 EUR | 14\nBeta valve | 45 EUR | 230\n");
 }
 
+// A listing whose comments are aligned, in letters 5 points wide, among text in a proportional
+// font: letters 4 to 6 points wide, by word.
+TEST(PdfLayoutTest, ProgramTextIsNoTable) {
+  const auto listing = [](PageText& page) {
+    const std::vector<std::string> statements = {"count", "total", "limit", "width"};
+    for (size_t i = 0; i < statements.size(); ++i) {
+      const double y = 300 + 12 * static_cast<double>(i);
+      page.Word(50, y, 25, statements[i]).Word(200, y, 35, "integer").Word(330, y, 20, "used");
+    }
+  };
+  PageText page;
+  for (int i = 0; i < 8; ++i) {
+    page.Word(50, 60 + 12 * i, 36, "wwwmmm").Word(90, 60 + 12 * i, 24, "illfit");
+  }
+  listing(page);
+  const std::string text = page.Text();
+  EXPECT_NE(text.find("count integer used\ntotal integer used\n"), std::string::npos) << text;
+  PageText alone;
+  listing(alone);
+  EXPECT_NE(alone.Text().find("count | integer | used\n"), std::string::npos) << alone.Text();
+}
+
 TEST(PdfLayoutTest, CellsOfSeveralLinesAreOne) {
   EXPECT_EQ(FromFile("wrapped-cells.xml").text,
             "Before the table there is a paragraph that goes on for some time so that it fills one "

@@ -75,8 +75,8 @@ bool IsFirstPart(std::string_view left) {
   return IsAmong(left, kFirst);
 }
 
-// Texts that make one word with a first part: endings ("seven" "teen", "open" "ing"), and second parts
-// of words that are written without a hyphen ("high" "light", "non" "sense").
+// Texts that make one word with a first part: endings ("seven" "teen", "open" "ing"), and second
+// parts of words that are written without a hyphen ("high" "light", "non" "sense").
 bool IsJoinedToFirstPart(std::string_view right) {
   constexpr std::string_view kJoined[] = {
       "able",    "ably",     "aries",   "arily",  "ary",    "bar",       "bars",       "case",

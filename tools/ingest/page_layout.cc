@@ -268,9 +268,11 @@ class PageWriter {
     for (auto row : tables_[index].rows) {
       if (is_right_to_left) std::reverse(row.begin(), row.end());
       while (!row.empty() && row.back().empty()) row.pop_back();
+      const bool is_program_text = tables_[index].is_program_text;
       for (const TableCell& cell : row) {
+        if (is_program_text && cell.empty()) continue;
         WriteCell(cell, next, is_right_to_left);
-        next = LineBreak::kCell;
+        next = is_program_text ? LineBreak::kWrap : LineBreak::kCell;
       }
       next = LineBreak::kLine;
     }

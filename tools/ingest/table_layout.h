@@ -27,6 +27,8 @@ struct PdfTable {
       rows;  // from the top; cells from the left, as many in each row
   // Its columns are read one after the other: addresses beside each other.
   bool is_by_column = false;
+  // Lines of a program, whose parts are aligned by spaces: they are no cells.
+  bool is_program_text = false;
 };
 
 // Returns the tables of a page, none of which share words. Columns of prose, lists, program
