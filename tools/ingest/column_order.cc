@@ -23,6 +23,7 @@ constexpr double kSameDistance = 0.24;  // likewise
 // reference cards 0.25 to 0.61, between those of their tables and others 0.72 to 1.
 constexpr double kMostInRows = 0.65;
 constexpr double kLeastLines = 0.6;  // of a column, in those of the one beside it
+constexpr size_t kMostGutters = 16;  // pages have fewer; bounds the time of hostile ones
 constexpr size_t kReturns = 2;       // over a gutter, in pdftotext's order
 
 double MedianHeight(const PdfPage& page) {
@@ -148,6 +149,7 @@ void DropNarrowColumns(const PdfPage& page, std::vector<double>& gutters) {
 // that the columns beside them are parts of one text.
 std::vector<double> TextGutters(const PdfPage& page) {
   std::vector<double> gutters = Gutters(page);
+  if (gutters.size() > kMostGutters) return {};
   DropNarrowColumns(page, gutters);
   while (!gutters.empty()) {
     const Columns columns = ColumnsOf(page, gutters);

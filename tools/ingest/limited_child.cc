@@ -71,21 +71,6 @@ Descriptor MemoryFile(std::string_view bytes) {
   return file;
 }
 
-// The path of a program, by PATH; empty: there is none. Folders of PATH that are not absolute are
-// skipped: the current folder may be anybody's.
-std::string FindProgram(const std::string& name) {
-  if (name.find('/') != std::string::npos) return name;
-  const char* const variable = std::getenv("PATH");
-  std::string_view folders = variable ? variable : "/usr/local/bin:/usr/bin:/bin";
-  while (!folders.empty()) {
-    const std::string_view folder = folders.substr(0, folders.find(':'));
-    folders.remove_prefix(std::min(folders.size(), folder.size() + 1));
-    std::string path = std::string(folder) + "/" + name;
-    if (folder.starts_with('/') && access(path.c_str(), X_OK) == 0) return path;
-  }
-  return "";
-}
-
 // Failures are ignored: a limit that is lower already stays.
 void Limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
   const rlimit limit = {soft, hard};
@@ -254,6 +239,19 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
     return not_started(error);
   }
   return Child(pid, std::move(out), std::move(err)).Watch(limits, on_output, is_cancelled);
+}
+
+std::string FindProgram(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* const variable = std::getenv("PATH");
+  std::string_view folders = variable ? variable : "/usr/local/bin:/usr/bin:/bin";
+  while (!folders.empty()) {
+    const std::string_view folder = folders.substr(0, folders.find(':'));
+    folders.remove_prefix(std::min(folders.size(), folder.size() + 1));
+    std::string path = std::string(folder) + "/" + name;
+    if (folder.starts_with('/') && access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
 }
 
 std::string LibexecProgram(const std::string& name) {

@@ -50,6 +50,10 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
                     const std::function<bool(std::string_view)>& on_output,
                     const std::function<bool()>& is_cancelled);
 
+// The path of a program that may be run, by PATH, or `name` where it has a slash; empty: there is
+// none. Folders of PATH that are not absolute are skipped: the current folder may be anybody's.
+std::string FindProgram(const std::string& name);
+
 // The path of a program of ours that no user starts, such as "lectern-extract": in
 // ../libexec/lectern seen from the executable, else where it is installed. It need not exist.
 std::string LibexecProgram(const std::string& name);

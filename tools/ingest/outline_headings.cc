@@ -17,7 +17,7 @@ constexpr size_t kMostHeadingLines = 4;
 constexpr size_t kMaxHeadingBytes = 2 * kMaxOutlineTitle;
 // Items of one page times lines of one page that are compared, at most: a hostile outline has all
 // of its items on one page of a million lines.
-constexpr size_t kMostComparisons = size_t{1} << 22;
+constexpr size_t kMostComparisons = size_t{1} << 19;
 
 bool IsLetterOrDigit(utf8proc_int32_t character) {
   switch (utf8proc_category(character)) {

@@ -57,7 +57,9 @@ std::optional<api::Error> ErrorOfProgram(const ChildEnd& end, const std::string&
 // how it ended. env sets the variable, because a limited child's environment is empty.
 ChildEnd RunTesseract(const RecognitionOptions& options, std::vector<std::string> arguments,
                       std::string_view input, std::string& output) {
-  std::vector<std::string> command = {"env", "OMP_THREAD_LIMIT=1", options.tesseract};
+  const std::string program = FindProgram(options.tesseract);
+  if (program.empty()) return {ChildEnd::How::kNotStarted, ENOENT, ""};
+  std::vector<std::string> command = {"env", "OMP_THREAD_LIMIT=1", program};
   command.insert(command.end(), std::make_move_iterator(arguments.begin()),
                  std::make_move_iterator(arguments.end()));
   ChildLimits limits;
