@@ -356,7 +356,9 @@ TEST_F(RecognitionTest, ReadsThePagesWithoutText) {
   EXPECT_EQ(paged->recognised_pages, std::vector<uint64_t>{2});
   EXPECT_EQ(paged->unmapped_pages, std::vector<uint64_t>{3});
   const std::string note = NoteOf(*paged);
-  EXPECT_NE(note.find("text of page 2 was recognised"), std::string::npos) << note;
+  EXPECT_NE(note.find("text of page 2 was recognised from images (Tesseract, eng)"),
+            std::string::npos)
+      << note;
   EXPECT_NE(note.find("page 3 was not recognised"), std::string::npos) << note;
   EXPECT_NE(note.find("broken image"), std::string::npos) << note;
 }

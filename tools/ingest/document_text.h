@@ -33,7 +33,8 @@ struct PagedText {
   std::vector<RecurringLine> recurring;
   std::vector<uint64_t> pages_without_text;  // scans and empty pages: no words at all; ascending
   std::vector<uint64_t> recognised_pages;  // whose text was recognised from their image; ascending
-  std::string recognition;                 // how, or why pages were not, for a note; may be empty
+  std::string recogniser;                  // "Tesseract, eng"; empty: none was asked
+  std::string recognition_failure;         // why a page was not recognised; empty: all were
   // Pages on which most characters have no Unicode value, so that their text is garbage; ascending.
   std::vector<uint64_t> unmapped_pages;
 };

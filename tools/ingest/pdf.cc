@@ -138,7 +138,8 @@ api::Result<PagedText> Recognised(std::string_view pdf, const PdfOptions& option
   auto read = ReadPages(pdf, options, structure, std::move(recognised));
   if (!read.ok()) return read.error();
   read->recognised_pages = std::move(numbers);
-  read->recognition = failure.empty() ? "Tesseract, " + recogniser->languages() : failure;
+  read->recogniser = "Tesseract, " + recogniser->languages();
+  read->recognition_failure = std::move(failure);
   return read;
 }
 
@@ -163,8 +164,11 @@ api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) 
   if (paged.num_pages == 0) {
     return FileError(LECTERN_INVALID_ARGUMENT, options.name + " is damaged: it has no pages");
   }
+  const std::string& failure = paged.recognition_failure;
   const std::string found_none =
-      options.recognition ? "; recognition found none (" + paged.recognition + ")" : "";
+      paged.recogniser.empty()
+          ? ""
+          : "; " + (failure.empty() ? paged.recogniser + " found none in their images" : failure);
   if (paged.pages.empty()) {
     return FileError(LECTERN_EMPTY_DOCUMENT, options.name + " has no text on its " +
                                                  std::to_string(paged.num_pages) + " pages" +
