@@ -2,6 +2,7 @@
 // and stores what questions about it need; of several files and folders each file. The report goes
 // to stdout; progress and notes to stderr.
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>

@@ -39,7 +39,7 @@ struct PagedText {
   std::vector<uint64_t> unmapped_pages;
 };
 
-// Takes pages one by one. It holds the text, 48 bytes for each line, and no page. One thread at a
+// Takes pages one by one. It holds the text, 40 bytes for each line, and no page. One thread at a
 // time.
 class DocumentText {
  public:
