@@ -258,6 +258,7 @@ struct Document {     // lectern_document
   std::string source;         // of `name`
   std::vector<DocumentName> names;  // all that point to it
   std::string adapter;              // that it was indexed with; empty: none
+  uint64_t num_parts = 0;  // of one that is longer than its model's room; 0: it is not in parts
 };
 struct DocumentList {
   std::vector<Document> documents;

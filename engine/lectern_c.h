@@ -347,6 +347,8 @@ typedef struct lectern_index_numbers {
   uint64_t reused_tokens; /* of the document that had the name before: what both texts begin with */
   double kv_budget;       /* of asks that name none; 0: the document existed */
   double divergence;      /* predicted at kv_budget, nats a token; below 0: not measured */
+  uint64_t num_parts;     /* that it was cut into, because it is longer than the model's room; other
+                             numbers count all of them; 0: it was not */
 } lectern_index_numbers;
 
 typedef struct lectern_index_estimate {
@@ -620,6 +622,9 @@ typedef struct lectern_receipt {
   uint64_t is_auto;          /* 1: kv_budget follows from max_divergence */
   double max_divergence;     /* nats a token */
   double divergence;         /* predicted at kv_budget, of the mean token; below 0: not known */
+  uint64_t num_parts;        /* that the document was cut into, because it is longer than its model's
+                                room; 0: it was not */
+  uint64_t num_asked_parts;  /* those that were asked; answer's JSON has their places and answers */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;
@@ -712,8 +717,8 @@ LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, s
 /* *receipt: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_answer_receipt(const lectern_answer* answer,
                                                 lectern_receipt* receipt);
-/* The object that `ask-document --json` prints, its offsets in `unit`. Its "attention" has the 16
- * passages that the answer's attention went to most, which proves no support.
+/* The object that `ask-document --json` prints, its offsets in `unit`. Its "attention" has at most
+ * 16 passages, those that the answer's attention went to most, which proves no support.
  * LECTERN_INVALID_ARGUMENT, param "offset_unit": no such unit. */
 LECTERN_API lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_unit unit,
                                              lectern_text** json, lectern_error** error);
@@ -796,6 +801,8 @@ typedef struct lectern_document {
   size_t num_names;
   const char* adapter; /* lectern_engine_options; empty: none, or a recovered catalog cannot tell */
   size_t adapter_len;
+  uint64_t num_parts; /* that it was cut into, because it is longer than its model's room; 0: it was
+                         not. Tokens and bytes on disk count all of them */
 } lectern_document;
 typedef void (*lectern_document_fn)(const lectern_document* document, void* user);
 

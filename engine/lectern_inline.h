@@ -275,7 +275,8 @@ inline Document FromC(const lectern_document& item) {
           item.prefill_budget,
           {item.source, item.source_len},
           NamesOf(item),
-          {item.adapter, item.adapter_len}};
+          {item.adapter, item.adapter_len},
+          item.num_parts};
 }
 inline DocumentPlan FromC(const lectern_document_plan& item) {
   const auto numbers = [](const double* first, uint64_t count) {

@@ -68,13 +68,14 @@ struct HeadSelection {
   void Clear(size_t num_levels);
 };
 
-// Buffers of lookups, kept from step to step. Serves one lookup at a time.
+// Buffers of lookups, kept from step to step. Serves one lookup at a time. The accessors are for
+// lookup.cc, which resets the arena when a lookup begins.
 class LookupWorkspace {
  public:
   LookupWorkspace();
   ~LookupWorkspace();
   LookupWorkspace(LookupWorkspace&&) noexcept;
-  Arena& arena() { return arena_; }
+  Arena& arena() { return arena_; }  // for arrays of all heads together
   std::vector<HeadBuffers>& heads() { return heads_; }
   std::vector<LookupWorkspace>& alone() { return alone_; }  // for heads with a budget of their own
 

@@ -250,7 +250,9 @@ inline void PackPanels(const StoredRows& rows, Dtype dtype, size_t k_begin, size
   }
 }
 
-// Converts B = rows, in panels of panel_stride floats each. The last panel is padded with zeros.
+// Converts B = rows, in panels that begin every panel_stride floats, at least num_rows * kPanel.
+// The columns that the last panel lacks are zeros. `packed` has room for ceil(num_cols / kPanel)
+// panels, at any alignment. Nothing of this is checked.
 template <Dtype kDtype>
 void ConvertPanelsOf(TypedRows rows, float* packed, size_t panel_stride) {
   const FloatTag d;
@@ -267,7 +269,7 @@ void ConvertPanelsOf(TypedRows rows, float* packed, size_t panel_stride) {
   }
 }
 
-// ConvertPanelsOf for a dtype known at run time.
+// ConvertPanelsOf, with its rules, for a dtype known at run time.
 inline void ConvertPanels(TypedRows rows, float* packed, size_t panel_stride) {
   switch (rows.dtype) {
     case Dtype::kF32:

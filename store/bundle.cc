@@ -28,40 +28,23 @@ uint32_t HeadCrc(std::string head) {
 
 // ---- Writing ----
 
-// Writes one bundle. One use.
-class Exporter {
+// Writes one document into the file of a bundle, from byte `begin` on. One use.
+class DocumentExport {
  public:
-  Exporter(Env& env, const std::string& store, const DocumentRow& row, const std::string& path)
+  DocumentExport(Env& env, const std::string& directory, const DocumentRow& row, size_t num_parts,
+                 WritableFile& out, uint64_t begin)
       : env_(env),
         row_(row),
-        directory_(DocumentDirectory(store, row.id, row.generation)),
-        path_(path),
-        temp_(path + ".part") {}
+        directory_(directory),
+        num_parts_(num_parts),
+        out_(out),
+        begin_(begin) {}
 
-  Status Run() {
-    LECTERN_ASSIGN(const bool taken, env_.Exists(path_));
-    if (taken) return Status(Code::kInvalidArgument, path_ + ": there is a file already");
-    LECTERN_ASSIGN(const bool is_begun, env_.Exists(temp_));
-    if (is_begun) {
-      return Status(Code::kInvalidArgument,
-                    temp_ +
-                        ": is there, from another export that runs or was interrupted; wait for "
-                        "it or remove the file");
-    }
-    LECTERN_ASSIGN(const auto lease, env_.LockDirectory(directory_, Lease::kShared));
+  // The shards first, then the head, which has their checksums: a file that is cut short has no
+  // head. Returns the document's size in the file.
+  Result<uint64_t> Run() {
     LECTERN_ASSIGN(const CatalogEntry entry,
                    ReadGeneration(env_, directory_, row_.id, row_.generation));
-    LECTERN_ASSIGN(out_, env_.OpenWritable(temp_, /*exclusive=*/true));
-    const Status written = Write(entry);
-    out_.reset();
-    if (!written.ok()) (void)env_.Remove(temp_);
-    return written;
-  }
-
- private:
-  // The shards first, then the head, which has their checksums: a file that is cut short has no
-  // head.
-  Status Write(const CatalogEntry& entry) {
     std::string head(HeadBytes(entry), '\0');
     uint64_t at = head.size();
     for (uint32_t i = 0; i < entry.shards.size(); ++i) {
@@ -69,15 +52,11 @@ class Exporter {
       at = end;
     }
     FillHead(entry, at, head);
-    LECTERN_RETURN_IF_ERROR(out_->WriteAt(0, head.data(), head.size()));
-    LECTERN_RETURN_IF_ERROR(out_->Sync());
-    LECTERN_RETURN_IF_ERROR(out_->Close());
-    LECTERN_RETURN_IF_ERROR(env_.Rename(temp_, path_));
-    const Status synced = env_.SyncDirectory(ParentDirectory(path_));
-    if (!synced.ok()) (void)env_.Remove(path_);  // perhaps not durable: rather not there at all
-    return synced;
+    LECTERN_RETURN_IF_ERROR(out_.WriteAt(begin_, head.data(), head.size()));
+    return at;
   }
 
+ private:
   // The size of the head is known before the shards are written.
   uint64_t HeadBytes(const CatalogEntry& entry) const {
     return AlignUp(sizeof(BundleHeader) + entry.shards.size() * sizeof(BundleEntry) +
@@ -85,7 +64,7 @@ class Exporter {
                    kBundleAlignment);
   }
 
-  // Copies a shard and its padding; returns where the padding ends.
+  // Copies a shard and its padding to byte `at` of the document; returns where the padding ends.
   Result<uint64_t> CopyFile(const std::string& file, uint64_t at) {
     LECTERN_ASSIGN(const auto from, env_.Mirror(directory_ + "/" + file));
     BundleEntry entry{at, from->size(), 0, 0};
@@ -94,12 +73,12 @@ class Exporter {
       const size_t bytes = std::min<uint64_t>(kCopyBytes, from->size() - done);
       LECTERN_RETURN_IF_ERROR(from->ReadAt(done, buffer.data(), bytes));
       entry.crc = Crc32c(entry.crc, buffer.data(), bytes);
-      LECTERN_RETURN_IF_ERROR(out_->WriteAt(at + done, buffer.data(), bytes));
+      LECTERN_RETURN_IF_ERROR(out_.WriteAt(begin_ + at + done, buffer.data(), bytes));
     }
     const uint64_t end = AlignUp(at + from->size(), kBundleAlignment);
     const std::string zeros(end - at - from->size(), '\0');
     entry.crc = Crc32c(entry.crc, zeros.data(), zeros.size());
-    LECTERN_RETURN_IF_ERROR(out_->WriteAt(at + from->size(), zeros.data(), zeros.size()));
+    LECTERN_RETURN_IF_ERROR(out_.WriteAt(begin_ + at + from->size(), zeros.data(), zeros.size()));
     entries_.push_back(entry);
     return end;
   }
@@ -108,7 +87,8 @@ class Exporter {
   void FillHead(const CatalogEntry& entry, uint64_t file_bytes, std::string& head) const {
     BundleHeader header{};
     std::memcpy(header.magic, kBundleMagic, sizeof header.magic);
-    header.major = kBundleMajor;
+    header.major = num_parts_ > 0 ? kBundlePartsMajor : kBundleMajor;
+    header.num_parts = static_cast<uint32_t>(num_parts_);
     header.file_bytes = file_bytes;
     header.head_bytes = static_cast<uint32_t>(head.size());
     header.num_files = static_cast<uint32_t>(entry.shards.size());
@@ -132,9 +112,66 @@ class Exporter {
 
   Env& env_;
   const DocumentRow& row_;
-  const std::string directory_, path_, temp_;
-  std::unique_ptr<WritableFile> out_;
+  const std::string& directory_;
+  const size_t num_parts_;  // that follow in the file
+  WritableFile& out_;
+  const uint64_t begin_;
   std::vector<BundleEntry> entries_;
+};
+
+// Writes the file: the document, then its parts. One use.
+class Exporter {
+ public:
+  Exporter(Env& env, const std::string& store, const DocumentRow& row,
+           const std::vector<DocumentRow>& parts, const std::string& path)
+      : env_(env), store_(store), row_(row), parts_(parts), path_(path), temp_(path + ".part") {}
+
+  Status Run() {
+    LECTERN_ASSIGN(const bool taken, env_.Exists(path_));
+    if (taken) return Status(Code::kInvalidArgument, path_ + ": there is a file already");
+    LECTERN_ASSIGN(const bool is_begun, env_.Exists(temp_));
+    if (is_begun) {
+      return Status(Code::kInvalidArgument,
+                    temp_ +
+                        ": is there, from another export that runs or was interrupted; wait for "
+                        "it or remove the file");
+    }
+    LECTERN_ASSIGN(out_, env_.OpenWritable(temp_, /*exclusive=*/true));
+    const Status written = Write();
+    out_.reset();
+    if (!written.ok()) (void)env_.Remove(temp_);
+    return written;
+  }
+
+ private:
+  Status Write() {
+    LECTERN_RETURN_IF_ERROR(Add(row_, parts_.size()));
+    for (const DocumentRow& part : parts_) LECTERN_RETURN_IF_ERROR(Add(part, 0));
+    LECTERN_RETURN_IF_ERROR(out_->Sync());
+    LECTERN_RETURN_IF_ERROR(out_->Close());
+    LECTERN_RETURN_IF_ERROR(env_.Rename(temp_, path_));
+    const Status synced = env_.SyncDirectory(ParentDirectory(path_));
+    if (!synced.ok()) (void)env_.Remove(path_);  // perhaps not durable: rather not there at all
+    return synced;
+  }
+
+  // Appends a document, whose generation stays while it is copied.
+  Status Add(const DocumentRow& row, size_t num_parts) {
+    const std::string directory = DocumentDirectory(store_, row.id, row.generation);
+    LECTERN_ASSIGN(const auto lease, env_.LockDirectory(directory, Lease::kShared));
+    LECTERN_ASSIGN(const uint64_t bytes,
+                   DocumentExport(env_, directory, row, num_parts, *out_, end_).Run());
+    end_ += bytes;
+    return {};
+  }
+
+  Env& env_;
+  const std::string& store_;
+  const DocumentRow& row_;
+  const std::vector<DocumentRow>& parts_;
+  const std::string path_, temp_;
+  std::unique_ptr<WritableFile> out_;
+  uint64_t end_ = 0;  // of what is written
 };
 
 // ---- Reading ----
@@ -158,50 +195,21 @@ class MappedPart : public MappedFile {
   uint64_t offset_, size_;
 };
 
-// Reads one bundle into the store. One use.
+// Reads one document of a bundle into the store: its head first, then the rest. One use.
 class Importer {
  public:
+  // The document begins at byte `begin` of the file.
   Importer(Env& env, const std::string& store, Catalog& catalog, const std::string& path,
-           uint64_t quota_bytes)
-      : env_(env), store_(store), catalog_(catalog), path_(path), quota_bytes_(quota_bytes) {}
+           std::shared_ptr<const MappedFile> file, uint64_t begin)
+      : env_(env),
+        store_(store),
+        catalog_(catalog),
+        path_(path),
+        file_(std::make_shared<MappedPart>(file, begin, file->size() - begin)) {}
 
-  // Everything is checked before the first change of the store.
-  Result<Imported> Run(const NameImport& names) {
-    LECTERN_RETURN_IF_ERROR(ReadHead());
-    LECTERN_ASSIGN(auto there, catalog_.FindReady(row_.id));
-    LECTERN_ASSIGN(names_, names(row_));
-    row_.name = names_.name;
-    if (there) {
-      if (!names_.change.names.empty()) {
-        LECTERN_RETURN_IF_ERROR(catalog_.ChangeNames(row_.id, names_.change));
-        LECTERN_ASSIGN(there, catalog_.FindReady(row_.id));
-        if (!there) return Status(Code::kNotFound, "the document was removed meanwhile");
-      }
-      there->name = names_.name;
-      return Imported{*std::move(there), /*existed=*/true, names_.note};
-    }
-    LECTERN_RETURN_IF_ERROR(CheckFreeSpace(env_, store_, header_.file_bytes));
-    LECTERN_RETURN_IF_ERROR(CheckQuota(env_, store_, quota_bytes_, header_.file_bytes));
-    LECTERN_RETURN_IF_ERROR(OpenShards());
-    LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
-    if (Status written = WriteShards(); !written.ok()) {
-      (void)DiscardGeneration(env_, store_, catalog_, row_);  // else a collection removes it
-      return written;
-    }
-    if (const auto now = catalog_.FindReady(row_.id); now.ok() && *now) row_.names = (*now)->names;
-    return Imported{row_, /*existed=*/false, names_.note};
-  }
-
- private:
-  Status Error(Code code, const std::string& what) const {
-    return Status(code, path_ + ": " + what + "; export the document again");
-  }
-
-  // Reads the head. Nothing in it is used before its CRC is checked, then every number is checked
-  // against the file's size.
+  // Reads the head of a document in the file, of which other documents may follow. Nothing in it is
+  // used before its CRC is checked, then every number is checked against the file's size.
   Status ReadHead() {
-    LECTERN_ASSIGN(auto file, env_.Map(path_));
-    file_ = std::move(file);
     const uint64_t size = file_->size();
     if (size < sizeof header_) return Error(Code::kTruncated, "the file is cut short");
     std::memcpy(&header_, file_->data(), sizeof header_);
@@ -217,16 +225,50 @@ class Importer {
     if (HeadCrc(head) != header_.head_crc) {
       return Error(Code::kChecksumMismatch, "checksum mismatch in the head");
     }
-    if (header_.major != kBundleMajor) {
+    if (header_.major == 0 || header_.major > kBundlePartsMajor) {
       return Status(Code::kUnsupportedVersion,
                     path_ + ": bundle " + std::to_string(header_.major) + ", this build reads " +
-                        std::to_string(kBundleMajor) + "; use a newer Lectern");
+                        std::to_string(kBundlePartsMajor) + "; use a newer Lectern");
     }
-    if (header_.file_bytes != size) {
-      return Error(Code::kTruncated, "the file has " + std::to_string(size) +
-                                         " bytes, which is not what its head says");
+    if (header_.file_bytes > size) {
+      return Error(Code::kTruncated,
+                   "the file has " + std::to_string(size) + " bytes less than its head says");
     }
     return ReadEntries(head);
+  }
+  // These are valid after ReadHead. The row as the head has it; the number of parts that follow,
+  // and the size of the document in the file.
+  const DocumentRow& row() const { return row_; }
+  uint32_t num_parts() const { return header_.num_parts; }
+  uint64_t bytes() const { return header_.file_bytes; }
+
+  // Everything of this document is checked before the first change of the store.
+  Result<Imported> Run(const ImportNames& names) {
+    LECTERN_ASSIGN(auto there, catalog_.FindReady(row_.id));
+    names_ = names;
+    row_.name = names_.name;
+    if (there) {
+      if (!names_.change.names.empty()) {
+        LECTERN_RETURN_IF_ERROR(catalog_.ChangeNames(row_.id, names_.change));
+        LECTERN_ASSIGN(there, catalog_.FindReady(row_.id));
+        if (!there) return Status(Code::kNotFound, "the document was removed meanwhile");
+      }
+      there->name = names_.name;
+      return Imported{*std::move(there), /*existed=*/true, names_.note};
+    }
+    LECTERN_RETURN_IF_ERROR(OpenShards());
+    LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
+    if (Status written = WriteShards(); !written.ok()) {
+      (void)DiscardGeneration(env_, store_, catalog_, row_);  // else a collection removes it
+      return written;
+    }
+    if (const auto now = catalog_.FindReady(row_.id); now.ok() && *now) row_.names = (*now)->names;
+    return Imported{row_, /*existed=*/false, names_.note};
+  }
+
+ private:
+  Status Error(Code code, const std::string& what) const {
+    return Status(code, path_ + ": " + what + "; export the document again");
   }
 
   // Reads entries and strings of a head whose checksum is right; a bundle may still be made by
@@ -235,7 +277,10 @@ class Importer {
     const uint64_t strings =
         uint64_t{header_.name_bytes} + header_.model_path_bytes + header_.report_bytes;
     const uint64_t strings_at = sizeof header_ + uint64_t{header_.num_files} * sizeof(BundleEntry);
-    if (header_.num_files < 2 || header_.num_files > kMaxLayers + 1 || header_.reserved != 0 ||
+    // A document in parts has no layers, and only later versions have such documents.
+    const bool in_parts = header_.num_parts > 0;
+    if (header_.num_files > kMaxLayers + 1 || (header_.num_files == 1) != in_parts ||
+        header_.num_files == 0 || in_parts != (header_.major == kBundlePartsMajor) ||
         header_.generation == 0 || strings_at + strings > head.size()) {
       return Error(Code::kCorrupt, "its head contradicts itself");
     }
@@ -283,7 +328,9 @@ class Importer {
                                      std::make_unique<MappedPart>(file_, entry.offset, entry.bytes),
                                      path_ + ":" + FileName(i), expected));
       LECTERN_RETURN_IF_ERROR(shard->VerifyAll());
-      if (shard->header().num_layers != entries_.size() - 1 ||
+      const bool in_parts = (shard->header().required_features & kInParts) != 0;
+      const size_t num_layers = in_parts ? 0 : shard->header().num_layers;
+      if (num_layers != entries_.size() - 1 || in_parts != (header_.num_parts > 0) ||
           shard->header().num_tokens != row_.num_tokens) {
         return Error(Code::kCorrupt, FileName(i) + " is not of this document");
       }
@@ -319,8 +366,7 @@ class Importer {
   const std::string& store_;
   Catalog& catalog_;
   const std::string& path_;
-  const uint64_t quota_bytes_;
-  std::shared_ptr<const MappedFile> file_;
+  const std::shared_ptr<const MappedFile> file_;  // from the document's first byte on
   BundleHeader header_{};
   std::vector<BundleEntry> entries_;
   std::vector<std::unique_ptr<ShardReader>> shards_;
@@ -331,14 +377,50 @@ class Importer {
 }  // namespace
 
 Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
-                      const std::string& path) {
-  return Exporter(env, store, row, path).Run();
+                      const std::string& path, const std::vector<DocumentRow>& parts) {
+  return Exporter(env, store, row, parts, path).Run();
 }
 
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,
                                 const std::string& path, const NameImport& names,
                                 uint64_t quota_bytes) {
-  return Importer(env, store, catalog, path, quota_bytes).Run(names);
+  LECTERN_ASSIGN(auto map, env.Map(path));
+  const std::shared_ptr<const MappedFile> file = std::move(map);
+  std::vector<Importer> documents;  // the first is the document, its parts follow
+  uint64_t end = 0;
+  const auto read = [&] {
+    documents.emplace_back(env, store, catalog, path, file, end);
+    const Status status = documents.back().ReadHead();
+    if (status.ok()) end += documents.back().bytes();
+    return status;
+  };
+  LECTERN_RETURN_IF_ERROR(read());
+  const uint32_t num_parts = documents.front().num_parts();
+  for (uint32_t i = 0; i < num_parts; ++i) {
+    LECTERN_RETURN_IF_ERROR(read());
+    if (documents.back().num_parts() > 0) {
+      return Status(Code::kCorrupt, path + ": a part has parts; export the document again");
+    }
+  }
+  if (end != file->size()) {
+    return Status(Code::kTruncated, path + ": the file has " + std::to_string(file->size()) +
+                                        " bytes, its heads say " + std::to_string(end) +
+                                        "; export the document again");
+  }
+  LECTERN_ASSIGN(const auto there, catalog.FindReady(documents.front().row().id));
+  if (!there) {
+    LECTERN_RETURN_IF_ERROR(CheckFreeSpace(env, store, end));
+    LECTERN_RETURN_IF_ERROR(CheckQuota(env, store, quota_bytes, end));
+    // The parts first: once the document is seen, all of it is there.
+    for (uint32_t i = 0; i < num_parts; ++i) {
+      Importer& part = documents[i + 1];
+      LECTERN_ASSIGN(const ImportNames given,
+                     names({.row = part.row(), .whole = &documents.front().row(), .number = i}));
+      LECTERN_RETURN_IF_ERROR(part.Run(given).status());
+    }
+  }
+  LECTERN_ASSIGN(const ImportNames given, names({.row = documents.front().row()}));
+  return documents.front().Run(given);
 }
 
 }  // namespace lectern

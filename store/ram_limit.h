@@ -28,7 +28,8 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
  public:
   // Which memory is limited; the option is named "max_ram" or "device_memory".
   enum class Kind { kHost, kDevice };
-  // Must be made with std::make_shared: shares keep it alive.
+  // Must be made with std::make_shared: shares keep it alive. 0 bytes allow nothing; where there
+  // is no limit, there is no RamLimit.
   explicit RamLimit(uint64_t bytes, Kind kind = Kind::kHost) : bytes_(bytes), kind_(kind) {}
   uint64_t bytes() const { return bytes_; }  // the limit
 

@@ -36,6 +36,7 @@ enum class SectionKind : uint32_t {
   kTemplate = 4,     // UTF-8: the prompt template, normalised text form
   kName = 5,         // UTF-8: the document's name when it was indexed
   kModel = 6,        // UTF-8 JSON: model path, fingerprint parts, index options; informative
+  kParts = 7,        // PartEntry[parts], where the header has kInParts
   // layer-NNN.shard, one of each per kv head
   kRows = 16,       // K and V rows; see FORMAT.md "Rows"
   kPositions = 17,  // u32[rows]: document position of every stored row
@@ -106,6 +107,22 @@ struct SectionEntry {
   uint64_t bytes;
 };
 static_assert(sizeof(SectionEntry) == 32);
+
+// A bit of ShardHeader::required_features. The document is indexed in parts: its document.shard has
+// the text, no tokens, and where the parts are; there are no layers. Each part is a document of its
+// own.
+inline constexpr uint64_t kInParts = 1;
+
+// One entry of a section kParts. The text of the part's own document is some lines of headings,
+// `lead_bytes` long, and behind them bytes [begin, end) of the text.
+struct PartEntry {
+  uint64_t begin, end;  // both ascend; a part may begin before the end of the one before
+  uint8_t id[16];       // of the part's document
+  uint32_t lead_bytes;
+  uint32_t num_tokens;  // of the part's document
+  bool operator==(const PartEntry&) const = default;
+};
+static_assert(sizeof(PartEntry) == 40);
 
 // One entry of a section kPageMap.
 struct PageMapEntry {

@@ -18,7 +18,7 @@ std::string OutOfRange(const char* field, uint64_t value) {
 
 // Kinds that exist once in a document shard.
 bool IsDocumentKind(SectionKind kind) {
-  return kind >= SectionKind::kText && kind <= SectionKind::kModel;
+  return kind >= SectionKind::kText && kind <= SectionKind::kParts;
 }
 
 // Kinds that exist once per kv head and level.
@@ -58,6 +58,9 @@ std::string HeaderError(const ShardHeader& h) {
   if (!is_document && !is_layer) return OutOfRange("kind", h.kind);
   if (h.num_layers < 1 || h.num_layers > kMaxLayers) return OutOfRange("num_layers", h.num_layers);
   if (is_layer ? h.layer >= h.num_layers : h.layer != 0) return OutOfRange("layer", h.layer);
+  if (is_layer && (h.required_features & kInParts) != 0) {
+    return OutOfRange("it is a layer, but required_features", h.required_features);
+  }
   if (h.num_tokens > kMaxTokens) return OutOfRange("num_tokens", h.num_tokens);
   if (h.num_kv_heads < 1 || h.num_kv_heads > kMaxHeads) {
     return OutOfRange("num_kv_heads", h.num_kv_heads);

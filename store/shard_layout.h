@@ -16,7 +16,8 @@ inline constexpr uint32_t kMaxHeadDim = 4096;
 inline constexpr uint32_t kMaxLayers = 4096;
 inline constexpr uint32_t kMaxLevels = 3;
 inline constexpr uint64_t kMaxTokens = (uint64_t{1} << 32) - 1;  // positions are u32
-inline constexpr uint64_t kKnownFeatures = 0;  // bits of required_features that this build reads
+inline constexpr uint64_t kKnownFeatures =
+    kInParts;  // bits of required_features that this build reads
 
 // The least multiple of `alignment` that is not below `value`; the sum must not overflow.
 constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {

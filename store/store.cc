@@ -372,6 +372,7 @@ Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, cons
   entry.row.text_bytes = text.size();
   expected.kind = ShardKind::kLayer;
   expected.fingerprint = entry.row.fingerprint.data();
+  if ((header.required_features & kInParts) != 0) return entry;
   for (uint32_t layer = 0; layer < header.num_layers; ++layer) {
     expected.layer = layer;
     LECTERN_ASSIGN(const auto shard, add(LayerFile(layer)));

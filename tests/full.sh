@@ -220,8 +220,10 @@ evaluate-real() {
 }
 
 files() {
-  install_packages apt dpkg-dev groff libreoffice-calc libreoffice-impress libreoffice-writer pandoc \
-    python3-pip time
+  install_packages apt dpkg-dev groff pandoc python3-pip time
+  # Without windows, unless there is one with them: the two kinds exclude each other.
+  [ -x "$(command -v soffice)" ] ||
+    install_packages libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-writer-nogui
   build release ingested_text lectern-extract index-document ask-document
   "${PYTHON:-python3}" tests/evaluation/files_corpus.py build-release build-release/files \
     --results tools/ingest/RESULTS.md

@@ -101,7 +101,7 @@ suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all
   pdf_layout_test text_encoding_test' \
   --tests-regex '^(kernels|kernels_thread_pool|model|ingest|pdf_layout|text_encoding)_test|^store_|_fuzz_replay$'
 suite tsan 'kernels_thread_pool_test sessions_test' \
-  --tests-regex '^(kernels_thread_pool|sessions)_test$'
+  --tests-regex '^(kernels_thread_pool|sessions)_test'
 
 printf '\n%s\n' "$table"
 echo "$passed passed, $failed failed$([ $skipped -eq 0 ] || echo ", $skipped skipped")"

@@ -170,6 +170,10 @@ std::string ReceiptText(const api::Answer& answer) {
   if (receipt.read_fraction_decode >= 0) {
     text += " for the question, " + Percent(receipt.read_fraction_decode) + " per answer token";
   }
+  if (receipt.num_parts > 0) {
+    text += "; asked " + Grouped(receipt.num_asked_parts) + " of its " +
+            Grouped(receipt.num_parts) + " parts";
+  }
   text += "; " + Grouped(static_cast<uint64_t>(receipt.total_ms + 0.5)) + " ms";
   if (receipt.prefill_budget < 1) text += "; prefilled sparsely";
   if (receipt.reasoning_tokens > 0) {

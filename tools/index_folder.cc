@@ -31,6 +31,12 @@ bool IsNoDocument(const api::Error& error) {
          (error.code == LECTERN_INVALID_ARGUMENT && error.param == "file");
 }
 
+// Whether an error of reading concerns one file: a wrong --format or --encoding would come for
+// each.
+bool IsOfFile(const api::Error& error) {
+  return error.param != "format" && error.param != "encoding";
+}
+
 // Whether an error of the engine concerns this one text, so that others may be indexed: it is too
 // long, needs too much memory, or an option that depends on the text's length does not fit it.
 bool IsOfOneText(const api::Error& error) {
@@ -115,6 +121,10 @@ class FolderIndexer {
       if (!List()) return Status();
       if (run_.estimate) return Estimate();
       if (run_.ask_above_seconds > 0 && !SumUp()) return Status();
+      if (interrupts_.requested()) {  // the next scope would forget the signal
+        Stop({LECTERN_CANCELLED, "cancelled", ""});
+        return Status();
+      }
     }
     if (run_.ask_above_seconds > 0 && costs_.sum.seconds > run_.ask_above_seconds &&
         !Confirm(EstimateText(costs_.sum) + "Index " + costs_.NumFiles() + " now?")) {
@@ -254,8 +264,7 @@ class FolderIndexer {
       document = api::Error{LECTERN_CANCELLED, "cancelled", ""};
     }
     if (document.ok()) return std::move(*document);
-    // An error of --format would come for every file.
-    AddError(file, document.error(), document.error().param != "format");
+    AddError(file, document.error(), IsOfFile(document.error()));
     return std::nullopt;
   }
 
@@ -319,17 +328,18 @@ class FolderIndexer {
                    .name = name,
                    .tokens = numbers.tokens,
                    .seconds = seconds,
-                   .json = std::string(report.json())};
+                   .json = WithFileNote(report.json(), Sentences(run_.notes(document)))};
     if (!numbers.existed) {
       row.new_tokens = numbers.tokens - std::min(numbers.tokens, numbers.reused_tokens);
       row.new_bytes = numbers.bytes_on_disk;
     }
     ++num_documents_;
     names_.Add(id, name, source);
+    // A file that was saved as it was is no news to people; one with a new name is.
+    const bool is_news =
+        !is_first_pass_done_ || row.result != FileResult::kUnchanged || !seen_.contains(file.path);
     if (watch_) seen_[file.path].name = name;
     if (next_.empty()) next_ = AskArgument(report);
-    // A file that was saved as it was is no news to people.
-    const bool is_news = !is_first_pass_done_ || row.result != FileResult::kUnchanged;
     if (is_news || run_.style == ErrorStyle::kJson) Add(std::move(row));
     SayOnce(report);
   }
@@ -365,6 +375,7 @@ class FolderIndexer {
 
   // Errors are rows of --estimate alone: indexing comes to them again.
   void EstimateFile(const ListedFile& file) {
+    if (!run_.estimate && !file.is_regular) return;  // indexing would find it empty
     display_.Show(
         {.stage = "estimate", .done = 0, .total = 1, .tokens_per_second = 0, .eta_seconds = -1},
         place_);
@@ -373,7 +384,7 @@ class FolderIndexer {
         document.ok() ? engine_.Estimate(document->text, OptionsFor(*document)) : document.error();
     if (!estimate.ok()) {
       const api::Error& error = estimate.error();
-      const bool is_of_file = !document.ok() && error.param != "format";
+      const bool is_of_file = !document.ok() && IsOfFile(error);
       if (run_.estimate || error.code == LECTERN_CANCELLED ||
           (!is_of_file && !IsOfOneText(error))) {
         AddError(file, error, is_of_file);

@@ -132,13 +132,19 @@ std::string NameLines(const api::Document& document) {
   return text;
 }
 
+// "71,231 tokens in 12 parts".
+std::string TokensText(const api::Document& document) {
+  return Grouped(document.tokens) + " tokens" +
+         (document.num_parts > 0 ? " in " + Grouped(document.num_parts) + " parts" : "");
+}
+
 // A line per document: id, length, size, state, names, and how it differs from a usual one.
 std::string ListText(const api::DocumentList& list) {
   std::string text;
   for (const api::Document& document : list.documents) {
     const std::string kept = KeptText(document);
-    text += document.id + "  " + Grouped(document.tokens) + " tokens  " +
-            Bytes(document.bytes_on_disk) + "  " + document.state + "  " + NamesText(document) +
+    text += document.id + "  " + TokensText(document) + "  " + Bytes(document.bytes_on_disk) +
+            "  " + document.state + "  " + NamesText(document) +
             (kept.empty() ? "" : "  (" + kept + ")") +
             (document.prefill_budget < 1 ? "  (" + PrefillText(document) + ")" : "") + "\n";
   }
@@ -149,10 +155,9 @@ std::string ListText(const api::DocumentList& list) {
 std::string ShowText(const api::DocumentDetails& details) {
   const api::Document& document = details.document;
   std::string text =
-      "document     " + document.id + NameLines(document) + "\nstate        " +
-      document.state + "\ntokens       " + Grouped(document.tokens) + "\ntext         " +
-      Bytes(document.text_bytes) + "\non disk      " + Bytes(document.bytes_on_disk) +
-      "\nmodel        " + document.model +
+      "document     " + document.id + NameLines(document) + "\nstate        " + document.state +
+      "\ntokens       " + TokensText(document) + "\ntext         " + Bytes(document.text_bytes) +
+      "\non disk      " + Bytes(document.bytes_on_disk) + "\nmodel        " + document.model +
       (document.weights.empty() ? "" : ", weights " + document.weights) + "\nfingerprint  " +
       document.fingerprint + "\ngeneration   " + std::to_string(document.generation) +
       "\nkept         " + (document.retention.empty() ? "all rows" : KeptText(document)) +

@@ -205,7 +205,8 @@ lectern_index_numbers ToC(const IndexReport& report) {
           report.seconds.total,
           report.reused_tokens,
           report.kv_budget,
-          report.divergence.value_or(-1)};
+          report.divergence.value_or(-1),
+          report.parts};
 }
 
 lectern_collected ToC(const Collected& collected) {
@@ -270,6 +271,8 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.is_auto = answer.kv.is_auto;
   receipt.max_divergence = answer.kv.max_divergence;
   receipt.divergence = answer.kv.divergence.value_or(-1);
+  receipt.num_parts = answer.num_parts;
+  receipt.num_asked_parts = answer.parts.size();
   return receipt;
 }
 
@@ -323,7 +326,8 @@ void CallBack(const DocumentRow& row, lectern_document_fn on_document, void* use
                                      names.data(),
                                      names.size(),
                                      adapter.c_str(),
-                                     adapter.size()};
+                                     adapter.size(),
+                                     PartsOf(row)};
   on_document(&document, user);
 }
 

@@ -1,6 +1,6 @@
 // The parts that all functions of the C API share (lectern_c.cc): handles become objects, results
 // become codes and error handles, exceptions stop here, and structs are read by the size that the
-// caller gives.
+// caller gives. Functions that return a Status or Result may throw bad_alloc; Call catches it.
 #ifndef LECTERN_ENGINE_API_HANDLES_H_
 #define LECTERN_ENGINE_API_HANDLES_H_
 
@@ -136,7 +136,7 @@ std::shared_ptr<ObjectOf<Handle>> Find(const Handle* handle) noexcept {
       Handles().Find(HandleTraits<Handle>::kKind, reinterpret_cast<uintptr_t>(handle)));
 }
 
-// The same, with kInvalidHandle where there is no object.
+// The same, with kInvalidHandle, without param, where there is no object.
 template <typename Handle>
 Result<std::shared_ptr<ObjectOf<Handle>>> FindOrFail(const Handle* handle) {
   std::shared_ptr<ObjectOf<Handle>> object = Find(handle);

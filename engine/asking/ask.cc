@@ -293,9 +293,9 @@ Result<std::vector<Evidence>> DocumentSession::EvidenceByWords(std::string_view 
   LECTERN_ASSIGN(const WordSupport support,
                  WordSupport::Create(*words, document_->text(), document_->passages(), question));
   LECTERN_ASSIGN(const WordSupport::Supports of_answer, support.OfAnswer(answer.text));
-  auto evidence =
-      FindEvidence(PassagesOf(*document_), document_->ranges(), sums_.squares, options.max_evidence,
-                   {of_answer.support, of_answer.probability, sums_.retrieved});
+  auto evidence = FindEvidence(PassagesOf(document_->contents()), document_->ranges(),
+                               sums_.squares, options.max_evidence,
+                               {of_answer.support, of_answer.probability, sums_.retrieved});
   LECTERN_RETURN_IF_ERROR(AddHighlights(*words, answer.text, question, evidence));
   return evidence;
 }
@@ -308,7 +308,7 @@ void DocumentSession::AddEvidence(std::string_view question, const AskOptions& o
   if (!has_words) {
     // The answer is there; words that cannot be read leave the choice of passages to attention.
     AddNote(answer, "passages were chosen without words: " + evidence.status().message());
-    evidence = FindEvidence(PassagesOf(*document_), document_->ranges(), sums_.squares,
+    evidence = FindEvidence(PassagesOf(document_->contents()), document_->ranges(), sums_.squares,
                             options.max_evidence);
   }
   answer.evidence = *std::move(evidence);

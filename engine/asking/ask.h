@@ -93,7 +93,7 @@ class DocumentSession : public Session {
   void Forget();
   size_t num_past() const { return conversation_.num_tokens(); }  // tokens after the fixed context
   const Document& indexed() const { return *document_; }
-  const Backend& backend() const { return transformer_.backend(); }
+  const Backend& backend() const { return transformer_.backend(); }  // Create's argument
   ThreadPool& threads() { return *threads_; }
   size_t query_group() const { return model_->config().query_group(); }
 
@@ -259,6 +259,10 @@ class DocumentSession : public Session {
   } plans_;
   AttentionSums sums_;
 };
+
+// A session of Engine::Open on a document that is not in parts. kInvalidArgument: it is in parts, of
+// which each is asked by itself, and has no steps of its own.
+Result<std::unique_ptr<DocumentSession>> AsDocumentSession(std::unique_ptr<Session> session);
 
 }  // namespace lectern
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/document/document.h"
+#include "engine/document/document_text.h"
 #include "engine/document/equal_passages.h"
 #include "engine/document/passages.h"
 #include "engine/document/word_index.h"
@@ -79,9 +79,9 @@ inline constexpr size_t kMostSentences = 4;
 Result<std::vector<CitedPassage>> Cite(const WordSupport& words, const EqualPassages& equals,
                                        std::string_view claim, size_t most);
 
-// Cites each sentence of the request's text (Engine::Cite). The result keeps the document.
-// kInvalidArgument, kLimitExceeded; codes of Document::words. Thread-safe.
-Result<CitedText> CiteFromDocument(std::shared_ptr<const Document> document,
+// Cites each sentence of the request's text (Engine::Cite). The result keeps `document`.
+// kInvalidArgument, kLimitExceeded; codes of DocumentText::words. Thread-safe.
+Result<CitedText> CiteFromDocument(std::shared_ptr<const DocumentText> document,
                                    const CiteRequest& request);
 
 }  // namespace lectern

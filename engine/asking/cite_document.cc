@@ -29,7 +29,7 @@ Status CheckRequest(const CiteRequest& request) {
 
 }  // namespace
 
-Result<CitedText> CiteFromDocument(std::shared_ptr<const Document> document,
+Result<CitedText> CiteFromDocument(std::shared_ptr<const DocumentText> document,
                                    const CiteRequest& request) try {
   LECTERN_RETURN_IF_ERROR(CheckRequest(request));
   LECTERN_ASSIGN(const WordIndex* words, document->words());

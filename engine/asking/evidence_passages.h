@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/document/document.h"
+#include "engine/document/document_text.h"
 #include "engine/document/equal_passages.h"
 #include "engine/document/page_map.h"
 #include "engine/document/passages.h"
@@ -25,7 +25,7 @@ struct PassagesOfText {
   std::span<const PageMapEntry> pages = {};
   std::string_view page_labels = {};
 };
-inline PassagesOfText PassagesOf(const Document& document) {
+inline PassagesOfText PassagesOf(const DocumentText& document) {
   return {document.text(), document.passages(), document.pages(), document.page_labels()};
 }
 

@@ -43,8 +43,9 @@ class SessionConversation {
   size_t num_tokens() const { return num_tokens_; }
   // Counts tokens whose rows a pass has appended to current().
   void Add(size_t num_tokens) { num_tokens_ += num_tokens; }
-  // Forgets the rows of token `num_tokens` and of all later ones; at most num_tokens(). Room on the
-  // device is kept.
+  // Forgets the rows of token `num_tokens` and of all later ones; at most num_tokens(), which is
+  // not checked. Room is kept, on the device and in memory. Not during a pass; after a failed one
+  // Truncate(num_tokens()) drops the rows that it left.
   void Truncate(size_t num_tokens);
 
  private:

@@ -117,4 +117,16 @@ void DocumentSession::Forget() {
   said_ = {};
 }
 
+Result<std::unique_ptr<DocumentSession>> AsDocumentSession(std::unique_ptr<Session> session) {
+  auto* const whole = dynamic_cast<DocumentSession*>(session.get());
+  if (whole == nullptr) {
+    return Status(Code::kInvalidArgument,
+                  "the document is in parts, because it is longer than the model's room; take a "
+                  "shorter one, or a model with more positions")
+        .WithParam("document");
+  }
+  static_cast<void>(session.release());
+  return std::unique_ptr<DocumentSession>(whole);
+}
+
 }  // namespace lectern

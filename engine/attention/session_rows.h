@@ -47,7 +47,8 @@ class SessionRows {
   // [num_rows]: squared attention that each row has drawn so far; callers add to it.
   std::span<float> squared_attention(size_t head) { return heads_[head].squared_attention; }
 
-  // Forgets the rows of token `num_tokens` and of all later ones; if there are none, nothing.
+  // Forgets the rows of token `num_tokens` and of all later ones; if there are none, nothing. Room
+  // is kept.
   void Truncate(uint32_t num_tokens);
   // Leaves at most `max_rows` (>= kLeastSessionRows, asserted) rows per head in the mean: evicts
   // the blocks of least attention over all heads. Whole blocks go, except for the first block of a

@@ -11,10 +11,6 @@
 namespace lectern {
 namespace {
 
-Status Corrupt(const std::string& path, const char* what) {
-  return {Code::kCorrupt, path + ": " + what + "; index the document again"};
-}
-
 // Token ranges must ascend and stay inside the text: evidence cuts the text by them.
 bool RangesFit(std::span<const TokenizedText::Range> ranges, size_t text_bytes) {
   uint64_t begin = 0;
@@ -84,88 +80,49 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
                                                        const std::vector<ShardSummary>& shards,
                                                        const DocumentOptions& options) {
   auto document = std::make_shared<Document>();
-  document->row_ = row;
-  // Opens one shard and checks it against the catalog: kind, document, generation, and checksum of
-  // its table.
   LECTERN_ASSIGN(document->lease_, env.LockDirectory(directory, Lease::kShared));
-  const auto open = [&](std::unique_ptr<MappedFile> map, const std::string& file, ShardKind kind,
-                        uint32_t layer) -> Result<std::unique_ptr<ShardReader>> {
-    ShardReader::Expected expected = {.kind = kind,
-                                      .layer = layer,
-                                      .document_id = row.id.data(),
-                                      .fingerprint = row.fingerprint.data(),
-                                      .generation = row.generation,
-                                      .table_crc = std::nullopt};
-    for (const ShardSummary& shard : shards) {
-      if (shard.file == file) expected.table_crc = shard.table_crc;
-    }
-    if (!expected.table_crc) {
-      return Status(Code::kCorrupt, "the catalog knows no " + file + " of document " +
-                                        ToHex(row.id) + "; index the document again");
-    }
-    return ShardReader::Open(std::move(map), directory + "/" + file, expected);
-  };
-  LECTERN_ASSIGN(auto text_file,
-                 ShardReader::Map(env, directory + "/" + kDocumentFile, Io::kPread));
-  LECTERN_ASSIGN(document->document_shard_,
-                 open(std::move(text_file), kDocumentFile, ShardKind::kDocument, 0));
-  const ShardReader& shard = *document->document_shard_;
-  LECTERN_ASSIGN(const auto text, shard.Section(SectionKind::kText, 0, 0));
-  document->contents_.text = {reinterpret_cast<const char*>(text.data()), text.size()};
-  LECTERN_ASSIGN(document->contents_.tokens, shard.Array<int32_t>(SectionKind::kTokens, 0, 0));
-  LECTERN_ASSIGN(document->contents_.ranges,
+  LECTERN_RETURN_IF_ERROR(document->contents_.Open(env, directory, row, shards));
+  const ShardReader& shard = document->contents_.shard();
+  LECTERN_ASSIGN(document->tokens_, shard.Array<int32_t>(SectionKind::kTokens, 0, 0));
+  LECTERN_ASSIGN(document->ranges_,
                  shard.Array<TokenizedText::Range>(SectionKind::kTokenRanges, 0, 0));
-  if (document->contents_.tokens.size() != shard.header().num_tokens ||
-      document->contents_.ranges.size() != document->contents_.tokens.size() ||
-      !RangesFit(document->contents_.ranges, text.size())) {
-    return Corrupt(shard.path(), "text, tokens and their ranges contradict each other");
+  if (document->tokens_.size() != shard.header().num_tokens ||
+      document->ranges_.size() != document->tokens_.size() ||
+      !RangesFit(document->ranges_, document->text().size())) {
+    return CorruptDocument(shard.path(), "text, tokens and their ranges contradict each other");
   }
-  if (shard.Find(SectionKind::kPageMap, 0, 0) != nullptr) {
-    LECTERN_ASSIGN(document->contents_.pages,
-                   shard.Array<PageMapEntry>(SectionKind::kPageMap, 0, 0));
-    if (!IsPageMap(document->contents_.pages, text.size())) {
-      return Corrupt(shard.path(), "its page map is damaged");
-    }
-  }
-  if (shard.Find(SectionKind::kPageLabels, 0, 0) != nullptr) {
-    LECTERN_ASSIGN(const auto labels, shard.Section(SectionKind::kPageLabels, 0, 0));
-    document->contents_.page_labels = {reinterpret_cast<const char*>(labels.data()), labels.size()};
-    if (!ArePageLabels(document->contents_.page_labels, document->contents_.pages.size())) {
-      return Corrupt(shard.path(), "its page labels are damaged");
-    }
-  }
-  LECTERN_RETURN_IF_ERROR(document->ReadPassages());
   // The model section is JSON with the options of indexing; each one that is absent keeps its
   // default.
   LECTERN_ASSIGN(const auto model, shard.Section(SectionKind::kModel, 0, 0));
   const Result<Json> json = ParseJson({reinterpret_cast<const char*>(model.data()), model.size()});
-  if (!json.ok()) return Corrupt(shard.path(), "its index options are damaged");
+  if (!json.ok()) return CorruptDocument(shard.path(), "its index options are damaged");
   LECTERN_RETURN_IF_ERROR(document->ReadBudget(*json));
   if (const Json* missed = json->Find("missed")) {
     auto calibration = ParseMissedCalibration(*missed, document->num_layers());
-    if (!calibration) return Corrupt(shard.path(), "its calibration is damaged");
+    if (!calibration) return CorruptDocument(shard.path(), "its calibration is damaged");
     document->missed_calibration_ = *std::move(calibration);
   }
   if (const Json* const heads = json->Find("retrieval_heads")) {
     document->retrieval_heads_ = ParseRetrievalHeads(*heads, shard.header().num_layers);
     if (!document->retrieval_heads_) {
-      return Corrupt(shard.path(), "its retrieval heads are damaged");
+      return CorruptDocument(shard.path(), "its retrieval heads are damaged");
     }
   }
   for (const auto& [key, name] : {std::pair("layer_budget", &document->policies_.layers),
                                   std::pair("head_budget", &document->policies_.heads)}) {
     const Json* const policy = json->Find(key);
     if (policy == nullptr) continue;
-    if (policy->string() == nullptr) return Corrupt(shard.path(), "its plan is damaged");
+    if (policy->string() == nullptr) return CorruptDocument(shard.path(), "its plan is damaged");
     *name = *policy->string();
   }
   if (const Json* const weights = json->Find("weights")) {
     const auto type = ParseWeightsName(weights->string() != nullptr ? *weights->string() : "");
-    if (!type) return Corrupt(shard.path(), "its kind of weights is damaged");
+    if (!type) return CorruptDocument(shard.path(), "its kind of weights is damaged");
     document->weights_ = *type;
   }
   if (const Json* const chat = json->Find("template")) {
-    if (chat->string() == nullptr) return Corrupt(shard.path(), "its chat template is damaged");
+    if (chat->string() == nullptr)
+      return CorruptDocument(shard.path(), "its chat template is damaged");
     document->chat_template_ = *chat->string();
   }
   for (const auto& [key, out] : {std::pair("template_text", &document->template_text_),
@@ -173,12 +130,13 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
                                  std::pair("adapter", &document->adapter_)}) {
     const Json* const found = json->Find(key);
     if (found == nullptr) continue;
-    if (found->string() == nullptr) return Corrupt(shard.path(), "its chat template is damaged");
+    if (found->string() == nullptr)
+      return CorruptDocument(shard.path(), "its chat template is damaged");
     *out = *found->string();
   }
   LECTERN_RETURN_IF_ERROR(document->ReadRetention(*json));
   const std::optional<double> prefill_budget = ReadPrefillBudget(*json);
-  if (!prefill_budget) return Corrupt(shard.path(), "how it was prefilled is damaged");
+  if (!prefill_budget) return CorruptDocument(shard.path(), "how it was prefilled is damaged");
   document->prefill_budget_ = *prefill_budget;
   LECTERN_RETURN_IF_ERROR(document->ReadStatistics());
   // All files are mapped before the first is waited for.
@@ -189,10 +147,10 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
   }
   for (uint32_t layer = 0; layer < shard.header().num_layers; ++layer) {
     auto& entry = document->layers_.emplace_back(std::make_unique<Layer>());
-    LECTERN_ASSIGN(entry->shard,
-                   open(std::move(files[layer]), LayerFile(layer), ShardKind::kLayer, layer));
+    LECTERN_ASSIGN(entry->shard, OpenShardOf(row, shards, directory, LayerFile(layer),
+                                             std::move(files[layer]), ShardKind::kLayer, layer));
     if (!IsLayerOf(entry->shard->header(), shard.header())) {
-      return Corrupt(entry->shard->path(), "its shape is not the document's");
+      return CorruptDocument(entry->shard->path(), "its shape is not the document's");
     }
     document->num_full_layers_ += !document->is_windowed(layer);
   }
@@ -217,18 +175,14 @@ Document::~Document() {
 }
 
 Status Document::ReserveRam() {
-  uint64_t kept = document_shard_->header().payload_bytes;
-  if (contents_.passages.empty()) kept += contents_.text.size();  // more than prose's passages need
-  if (document_shard_->Find(SectionKind::kWords, 0, 0) == nullptr) {
-    kept += 2 * contents_.text.size();  // words() would make an index
-  }
+  uint64_t kept = contents_.BytesKept();
   for (const auto& layer : layers_) {
     const uint64_t kept_of_layer = KeptBytes(*layer->shard);
     kept += kept_of_layer + MetricBytes(*layer->shard);
     layer_ram_ = std::max(layer_ram_, layer->shard->header().payload_bytes - kept_of_layer);
   }
   if (!ram_) return {};
-  LECTERN_ASSIGN(ram_share_, ram_->Reserve(kept, "opening document \"" + row_.name + "\"",
+  LECTERN_ASSIGN(ram_share_, ram_->Reserve(kept, "opening document \"" + row().name + "\"",
                                            "close other documents"));
   ram_->Register(this, [this] {
     for (uint32_t layer = 0; layer < layers_.size(); ++layer) DropPages(layer);
@@ -253,43 +207,8 @@ void Document::DropPages(uint32_t layer) const {
   ram_->AddPages(-static_cast<int64_t>(entry.pages.exchange(0)));
 }
 
-Status Document::ReadPassages() {
-  const ShardReader& shard = *document_shard_;
-  if (shard.Find(SectionKind::kPassages, 0, 0) == nullptr) return {};
-  LECTERN_ASSIGN(contents_.passages, shard.Array<Passage>(SectionKind::kPassages, 0, 0));
-  if (ArePassagesOf(contents_.passages, contents_.text)) return {};
-  return Corrupt(shard.path(), "its passages are damaged");
-}
-
-std::span<const Passage> Document::passages() const {
-  if (!contents_.passages.empty()) return contents_.passages;
-  std::call_once(split_.once,
-                 [this] { split_.passages = SplitPassages(contents_.text, contents_.pages); });
-  return split_.passages;
-}
-
-Result<const WordIndex*> Document::words() const {
-  const ShardReader& shard = *document_shard_;
-  const std::lock_guard lock(words_.mutex);
-  if (words_.index) return words_.index.get();
-  std::string_view bytes;
-  if (shard.Find(SectionKind::kWords, 0, 0) != nullptr) {
-    LECTERN_ASSIGN(const auto stored, shard.Section(SectionKind::kWords, 0, 0));
-    bytes = {reinterpret_cast<const char*>(stored.data()), stored.size()};
-  } else {
-    LECTERN_ASSIGN(words_.bytes, WordIndex::Build(contents_.text, passages()));
-    bytes = words_.bytes;
-  }
-  LECTERN_ASSIGN(auto index, WordIndex::Open(bytes));
-  if (index->num_passages() != passages().size()) {
-    return Corrupt(shard.path(), "its words are those of other passages");
-  }
-  words_.index = std::move(index);
-  return words_.index.get();
-}
-
 Status Document::ReadStatistics() {
-  const ShardReader& shard = *document_shard_;
+  const ShardReader& shard = contents_.shard();
   if (shard.Find(SectionKind::kStatistics, 0, 0) == nullptr) return {};
   LECTERN_ASSIGN(const auto bytes, shard.Section(SectionKind::kStatistics, 0, 0));
   const Result<Json> json = ParseJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -300,7 +219,7 @@ Status Document::ReadStatistics() {
   const bool fits = std::all_of(cosines_.begin(), cosines_.end(),
                                 [](double cosine) { return std::abs(cosine) <= 1 + 1e-9; });
   if (!fits || cosines_.size() != num_layers()) {
-    return Corrupt(shard.path(), "its statistics are damaged");
+    return CorruptDocument(shard.path(), "its statistics are damaged");
   }
   return {};
 }
@@ -314,7 +233,7 @@ Status Document::ReadRetention(const Json& options) {
     kept_share_ = static_cast<double>(kept->unsigned_integer().value_or(0)) / all;
   }
   if (!retention.ok() || !(kept_share_ > 0 && kept_share_ <= 1)) {
-    return Corrupt(document_shard_->path(), "what it keeps is damaged");
+    return CorruptDocument(contents_.shard().path(), "what it keeps is damaged");
   }
   retention_ = *retention;
   return {};
@@ -322,7 +241,7 @@ Status Document::ReadRetention(const Json& options) {
 
 Status Document::ReadBudget(const Json& options) {
   const auto damaged = [this] {
-    return Corrupt(document_shard_->path(), "its index options are damaged");
+    return CorruptDocument(contents_.shard().path(), "its index options are damaged");
   };
   const Json* const budget = options.Find("kv_budget");
   if (budget == nullptr || !kShare.Holds(budget->number().value_or(0))) return damaged();
@@ -366,11 +285,11 @@ ChosenBudget Document::ChooseBudget(float kv_budget, float max_divergence) const
 }
 
 Result<std::span<const double>> Document::CosineSums() const {
-  const ShardReader& shard = *document_shard_;
+  const ShardReader& shard = contents_.shard();
   if (shard.Find(SectionKind::kCosineSums, 0, 0) == nullptr) return std::span<const double>();
   LECTERN_ASSIGN(const auto sums, shard.Array<double>(SectionKind::kCosineSums, 0, 0));
-  if (sums.size() == contents_.tokens.size() / kChunkTokens * num_layers()) return sums;
-  return Corrupt(shard.path(), "its sums are not one per chunk and layer");
+  if (sums.size() == tokens_.size() / kChunkTokens * num_layers()) return sums;
+  return CorruptDocument(shard.path(), "its sums are not one per chunk and layer");
 }
 
 void Document::ReadHeadsAhead() const {
@@ -530,7 +449,7 @@ uint64_t Document::LayerBytes() const {
 }
 
 Status Document::VerifyAll() const {
-  LECTERN_RETURN_IF_ERROR(document_shard_->VerifyAll());
+  LECTERN_RETURN_IF_ERROR(contents_.shard().VerifyAll());
   for (uint32_t layer = 0; layer < num_layers(); ++layer) {
     LECTERN_RETURN_IF_ERROR(layers_[layer]->shard->VerifyAll());
     const auto heads = Heads(layer);

@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "engine/document/divergence_curve.h"
+#include "engine/document/document_text.h"
 #include "engine/document/missed_calibration.h"
-#include "engine/document/page_map.h"
-#include "engine/document/passages.h"
 #include "engine/document/retrieval_heads.h"
-#include "engine/document/word_index.h"
 #include "engine/model/formats/json.h"
 #include "engine/model/template/chat_formats.h"
 #include "engine/model/tokenizer/tokenizer.h"
@@ -65,24 +63,19 @@ class Document {
                                                       const DocumentOptions& options = {});
   ~Document();
 
-  const DocumentRow& row() const { return row_; }
-  std::string_view text() const { return contents_.text; }
-  std::span<const int32_t> tokens() const { return contents_.tokens; }  // of the fixed context
+  const DocumentRow& row() const { return contents_.row(); }
+  // The text with its pages, passages and words.
+  const DocumentText& contents() const { return contents_; }
+  std::string_view text() const { return contents_.text(); }
+  std::span<const int32_t> tokens() const { return tokens_; }  // of the fixed context
   // The byte ranges in the text, one for each token of it.
-  std::span<const TokenizedText::Range> ranges() const { return contents_.ranges; }
-  // Empty: it has no pages.
-  std::span<const PageMapEntry> pages() const { return contents_.pages; }
-  std::string_view page_labels() const { return contents_.page_labels; }  // PageLabelAt's
-  // The passages of the text. Documents that were indexed before passages were stored are split at
-  // the first call, and so are texts that have none. May throw std::bad_alloc.
-  std::span<const Passage> passages() const;
-  // The words of the passages. Opened at the first call; made then, if the document was indexed
-  // before words were stored (0.3 s for 1 MB of text). Calls wait for one that opens it; after an
-  // error the next call tries again. Codes of WordIndex::Open and Build, kChecksumMismatch,
-  // kCorrupt (it has another number of passages). May throw std::bad_alloc.
-  Result<const WordIndex*> words() const;
+  std::span<const TokenizedText::Range> ranges() const { return ranges_; }
+  // These three as DocumentText has them.
+  std::span<const PageMapEntry> pages() const { return contents_.pages(); }
+  std::span<const Passage> passages() const { return contents_.passages(); }
+  Result<const WordIndex*> words() const { return contents_.words(); }
   // The header of the document's own shard: sizes that hold for all layers but windowed ones.
-  const ShardHeader& shape() const { return document_shard_->header(); }
+  const ShardHeader& shape() const { return contents_.shard().header(); }
   uint32_t num_layers() const { return shape().num_layers; }
   Dtype kv_dtype() const { return static_cast<Dtype>(shape().kv_dtype); }  // of the stored rows
   // The kv budget of an ask. `kv_budget`: (0, 1] or kAutoBudget; `max_divergence`: above 0, nats a
@@ -187,10 +180,6 @@ class Document {
   // Hints that the layer's rows (`rows`), or all of its other sections, are read soon, so that
   // they are read in the background.
   void ReadAhead(uint32_t layer, bool rows) const;
-  // Sets contents_.passages from the document's shard; leaves them empty if none are stored. Open
-  // calls it once the text is there. kCorrupt: they do not fit the text; codes of
-  // ShardReader::Array.
-  Status ReadPassages();
   // Sets cosines_ from the shard's {"cosine": [layers]}, if it has statistics. kCorrupt: another
   // number of them, or one beyond [-1, 1]; codes of ShardReader::Section.
   Status ReadStatistics();
@@ -223,9 +212,10 @@ class Document {
   // end, when it has let the layer go.
   void CountPages(uint32_t layer) const;
   void DropPages(uint32_t layer) const;  // unless someone reads the layer
-  DocumentRow row_;
   std::unique_ptr<FileLock> lease_;  // keeps others from removing the files
-  std::unique_ptr<ShardReader> document_shard_;
+  DocumentText contents_;
+  std::span<const int32_t> tokens_;  // these two lie in its shard
+  std::span<const TokenizedText::Range> ranges_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::shared_ptr<RamLimit> ram_;
   RamLimit::Share ram_share_;  // for everything that stays as long as the document is open
@@ -249,24 +239,6 @@ class Document {
   double kept_share_ = 1;
   double prefill_budget_ = 1;
   std::vector<double> cosines_;  // [layers], or empty
-  // The text and its tokens, which lie in document_shard_.
-  struct Contents {
-    std::string_view text;
-    std::span<const int32_t> tokens;
-    std::span<const TokenizedText::Range> ranges;
-    std::span<const PageMapEntry> pages;
-    std::string_view page_labels;
-    std::span<const Passage> passages;  // empty: not stored
-  } contents_;
-  struct {
-    std::once_flag once;
-    std::vector<Passage> passages;
-  } mutable split_;  // of a document whose passages are not stored
-  struct {
-    std::mutex mutex;
-    std::string bytes;  // of a document whose words are not stored
-    std::unique_ptr<WordIndex> index;  // null: not opened yet
-  } mutable words_;
 };
 
 }  // namespace lectern

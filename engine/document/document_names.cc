@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/document/parts.h"
 #include "engine/model/formats/text.h"
 #include "engine/model/tokenizer/compose.h"
 
@@ -236,6 +237,7 @@ Status CheckName(const std::string& name) {
   if (ParseDocumentId(name)) {
     return wrong("a name of 32 hexadecimal digits would look like a document id");
   }
+  if (WholeOf(name)) return wrong("a name of this form is kept for parts of documents");
   return {};
 }
 

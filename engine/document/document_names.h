@@ -21,7 +21,8 @@ namespace lectern {
 // a byte order mark at its start.
 std::string NameForm(std::string_view name);
 // kInvalidArgument, param "name", if a name is not valid UTF-8, begins with a byte order mark, is
-// longer than 1024 bytes, or looks like an id. An empty name is fine: it means none.
+// longer than 1024 bytes, or looks like an id or the name of a part (parts.h). An empty name is
+// fine: it means none.
 Status CheckName(const std::string& name);
 // Whether `name` is `path` or its last parts, such as "b/x.txt" of "/a/b/x.txt". Compared as names.
 // False for an empty name.

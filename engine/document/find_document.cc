@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/document/document_names.h"
+#include "engine/document/parts.h"
 #include "engine/model/formats/json.h"
 #include "store/store.h"
 
@@ -17,7 +18,7 @@ std::string Listing(const std::vector<DocumentRow>& rows) {
   std::string names;
   size_t count = 0;
   for (const DocumentRow& row : rows) {
-    if (row.state != DocumentState::kReady) continue;
+    if (row.state != DocumentState::kReady || IsOnlyPart(row)) continue;
     if (++count > kMaxListed) {
       names += ", …";
       break;
@@ -29,7 +30,9 @@ std::string Listing(const std::vector<DocumentRow>& rows) {
 
 Result<DocumentRow> OnlyDocument(const Catalog& catalog) {
   LECTERN_ASSIGN(std::vector<DocumentRow> rows, catalog.List());
-  std::erase_if(rows, [](const DocumentRow& row) { return row.state != DocumentState::kReady; });
+  std::erase_if(rows, [](const DocumentRow& row) {
+    return row.state != DocumentState::kReady || IsOnlyPart(row);
+  });
   if (rows.size() == 1) return std::move(rows.front());
   if (rows.empty()) {
     return Status(Code::kNotFound, "the store has no document; index one first")
@@ -70,6 +73,23 @@ Result<std::optional<DocumentRow>> FindReady(const Catalog& catalog, std::string
   return FindByName(rows, text);
 }
 
+// Removes the document with all its names, or these names alone; true: the document is gone. One
+// that is a part of another document, too, stays as that.
+Result<bool> RemoveRow(Env& env, const std::string& store, Catalog& catalog, const DocumentRow& row,
+                       bool is_by_id, const std::vector<std::string>& names) {
+  const bool is_part = std::ranges::any_of(
+      row.names, [](const DocumentName& name) { return WholeOf(name.name).has_value(); });
+  if (is_by_id && !is_part) {
+    LECTERN_RETURN_IF_ERROR(RemoveDocument(env, store, catalog, row.id));
+    return true;
+  }
+  bool is_gone = false;
+  for (const std::string& name : names) {
+    LECTERN_ASSIGN(is_gone, catalog.RemoveName(name));
+  }
+  return is_gone;
+}
+
 Status NotFound(const std::vector<DocumentRow>& rows, std::string_view text) {
   return Status(Code::kNotFound,
                 "no document \"" + std::string(text) + "\" in this store; " + Listing(rows))
@@ -105,6 +125,7 @@ Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog
     removed.document = ToHex(building->id);
     removed.is_document_gone = true;
     LECTERN_RETURN_IF_ERROR(RemoveDocument(env, store, catalog, building->id));
+    if (RemoveOrphanedParts(env, store, catalog).ok()) (void)CollectGarbage(env, store, catalog);
     return removed;
   }
   LECTERN_ASSIGN(const DocumentRow row, std::move(found));
@@ -116,17 +137,21 @@ Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog
     LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog.List());
     return NotFound(rows, text);
   }
-  if (is_by_id) {
-    LECTERN_RETURN_IF_ERROR(RemoveDocument(env, store, catalog, row.id));
-    removed.is_document_gone = true;
-  } else {
-    LECTERN_ASSIGN(removed.is_document_gone, catalog.RemoveName(row.name));
-    (void)CollectGarbage(env, store, catalog);  // a later collection finishes what fails now
+  if (IsOnlyPart(row)) {
+    return Status(Code::kInvalidArgument,
+                  "document " + removed.document + " is a part of document " +
+                      ToHex(*WholeOf(row.names.front().name)) + "; remove that one")
+        .WithParam("document");
   }
   for (const DocumentName& name : row.names) {
+    if (WholeOf(name.name)) continue;
     const bool is_gone = is_by_id || name.name == row.name;
     (is_gone ? removed.names : removed.left).push_back(name.name);
   }
+  LECTERN_ASSIGN(removed.is_document_gone,
+                 RemoveRow(env, store, catalog, row, is_by_id, removed.names));
+  // A later collection finishes if this fails.
+  if (RemoveOrphanedParts(env, store, catalog).ok()) (void)CollectGarbage(env, store, catalog);
   return removed;
 }
 

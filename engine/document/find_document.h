@@ -25,8 +25,9 @@ Result<DocumentRow> FindDocument(Env& env, const std::string& store, const Catal
 // Removes a document or one of its names in one transaction, as Engine::Remove explains, and
 // runs CollectGarbage, whose errors are ignored: a later collection finishes. `text` is an exact
 // name or an id, also of a document whose indexing was not finished; empty: the only document. The
-// end of a path is kNotFound here. The caller must hold the store's lock. Codes of FindDocument
-// except kNotReady, and of RemoveDocument and Catalog::RemoveName.
+// end of a path is kNotFound here. The parts of a document go with it. kInvalidArgument: it is such
+// a part. The caller must hold the store's lock. Codes of FindDocument except kNotReady, and of
+// RemoveDocument and Catalog::RemoveName.
 Result<Removed> RemoveNamed(Env& env, const std::string& store, Catalog& catalog,
                             std::string_view text);
 

@@ -12,8 +12,9 @@
 
 namespace lectern {
 
-// Whether the entries are a valid page map: both numbers ascend strictly, pages count from 1, and
-// every page begins inside the text. A page without text has no entry; no entries are a valid map.
+// Whether the entries are a valid page map: both numbers ascend strictly, pages count from 1, every
+// page begins inside the text, and `reserved` is 0. A page without text has no entry; no entries
+// are a valid map.
 bool IsPageMap(std::span<const PageMapEntry> pages, uint64_t text_bytes);
 
 // The page of the byte at `offset`; nothing without a map, or before its first page. Past the text

@@ -35,6 +35,9 @@ constexpr char kPlacesSql[] =
 // Okapi BM25. b is below the usual 0.75 because passages are sentences: among these a long one says
 // more than a short one. Measured together with the rule of engine/asking/cite.cc.
 constexpr double kK1 = 1.2, kB = 0.4;
+// The same for groups of passages, which have hundreds: the usual value, because the longer of two
+// parts is the likelier to have a word by chance.
+constexpr double kGroupB = 0.75;
 // The weight of a word that a passage lacks and its surroundings have (WordScores::around).
 // Measured as kB.
 constexpr float kHeading = 0.7f;
@@ -471,6 +474,82 @@ Result<WordScores> WordIndex::Score(std::string_view text) const {
   LECTERN_ASSIGN(const auto words, database_->Split(text));
   const bool has_content = database_->HasContent(words);
   ScoreSum sum(database_->lengths(), database_->mean_length());
+  for (const std::string& word :
+       Distinct(words, [&](const auto& w) { return !has_content || !database_->IsStop(w); })) {
+    LECTERN_ASSIGN(const Postings postings, database_->Find(word));
+    sum.Add(postings);
+  }
+  return std::move(sum).Take();
+}
+
+namespace {
+
+// Adds up the BM25 of groups, one word at a time.
+class GroupSum {
+ public:
+  GroupSum(std::span<const WordIndex::Group> groups, std::span<const uint16_t> lengths)
+      : groups_(groups), num_passages_(lengths.size()), scores_(groups.size()) {
+    std::vector<uint64_t> before(lengths.size() + 1);  // words before each passage
+    for (size_t i = 0; i < lengths.size(); ++i) before[i + 1] = before[i] + lengths[i];
+    for (const auto& [first, last] : groups) {
+      lengths_.push_back(static_cast<double>(before[last] - before[first]));
+      mean_length_ += lengths_.back() / static_cast<double>(groups.size());
+    }
+  }
+
+  void Add(const Postings& postings) {
+    total_ += InverseDocumentFrequency(num_passages_, postings.passages.size());
+    std::vector<uint64_t> before = {0};  // places of the word before each of its passages
+    for (const auto& [passage, count] : postings.passages) before.push_back(before.back() + count);
+    const auto at = [&](uint32_t passage) {
+      const auto found = std::ranges::lower_bound(postings.passages, passage, {},
+                                                  [](const auto& one) { return one.first; });
+      return before[static_cast<size_t>(found - postings.passages.begin())];
+    };
+    std::vector<double> counts;
+    for (const auto& [first, last] : groups_) {
+      counts.push_back(static_cast<double>(at(last) - at(first)));
+    }
+    const auto with_word =
+        static_cast<size_t>(std::ranges::count_if(counts, [](double count) { return count > 0; }));
+    const double idf = InverseDocumentFrequency(groups_.size(), with_word);
+    for (size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] == 0) continue;
+      const double length = kK1 * (1 - kGroupB + kGroupB * lengths_[i] / mean_length_);
+      scores_[i] += idf * counts[i] * (kK1 + 1) / (counts[i] + length);
+    }
+  }
+
+  std::vector<float> Take() && {
+    std::vector<float> shares;
+    for (const double score : scores_) {
+      shares.push_back(total_ > 0 ? static_cast<float>(score / total_) : 0);
+    }
+    return shares;
+  }
+
+ private:
+  const std::span<const WordIndex::Group> groups_;
+  const size_t num_passages_;
+  std::vector<double> lengths_, scores_;  // [groups]
+  double mean_length_ = 0, total_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<float>> WordIndex::ScoreGroups(std::string_view text,
+                                                  std::span<const Group> groups) const {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const bool ascends =
+        i == 0 || (groups[i].first >= groups[i - 1].first && groups[i].last >= groups[i - 1].last);
+    if (groups[i].first > groups[i].last || groups[i].last > num_passages() || !ascends) {
+      return Status(Code::kInvalidArgument, "groups of passages do not ascend");
+    }
+  }
+  std::lock_guard lock(database_->mutex());
+  LECTERN_ASSIGN(const auto words, database_->Split(text));
+  const bool has_content = database_->HasContent(words);
+  GroupSum sum(groups, database_->lengths());
   for (const std::string& word :
        Distinct(words, [&](const auto& w) { return !has_content || !database_->IsStop(w); })) {
     LECTERN_ASSIGN(const Postings postings, database_->Find(word));

@@ -32,8 +32,8 @@ struct WordScores {
   std::vector<float> around;
 };
 
-// Immutable and thread-safe: calls take turns. A call costs about 1 µs for each place of a word of
-// its text, and 10 ns for each passage.
+// Immutable and thread-safe: calls take turns. Score and Weigh cost about 1 µs for each place of
+// their words, and Score 10 ns for each passage; the other calls only read their text.
 class WordIndex {
  public:
   // Makes an index of all passages of `text` (ArePassagesOf). The words of the headings above a
@@ -56,10 +56,19 @@ class WordIndex {
   // (BM25), and which of the others its heading and its neighbours have. Stop words count only if
   // the text has no others; without any word all scores are 0. Nothing in `text` is an operator:
   // quotes, *, AND and NEAR are characters and words. kCorrupt, kOutOfMemory, kLimitExceeded (2 GiB
-  // of text). These calls may also throw std::bad_alloc.
+  // of text). This and the calls below may also throw std::bad_alloc.
   Result<WordScores> Score(std::string_view text) const;
+  // Scores runs of passages, such as the parts of a document, as if each were one: BM25 of the
+  // words of `text`, as a share of the weights that Score gives to these words. [groups]. Groups
+  // [first, last) of passages ascend in both numbers and may overlap; kInvalidArgument if they do
+  // not, or lie outside. Cost and other errors as Score.
+  struct Group {
+    uint32_t first, last;
+  };
+  Result<std::vector<float>> ScoreGroups(std::string_view text,
+                                         std::span<const Group> groups) const;
   // The words of `text` in their order, stop words included, in the form that the index has them
-  // in, such as stems. kLimitExceeded, kOutOfMemory.
+  // in, such as stems. kLimitExceeded (as in Score), kOutOfMemory.
   Result<std::vector<std::string>> Split(std::string_view text) const;
   // The distinct words of `text`, as Split has them, without stop words. Errors as Split.
   Result<std::unordered_set<std::string>> ContentWords(std::string_view text) const;

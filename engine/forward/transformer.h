@@ -85,6 +85,8 @@ class Transformer {
   // keys are after RoPE. With a device some of them may stay there (Activations::keeps_queries,
   // keeps_rows, attends_on_device). This and the functions below fail only on a device, with the
   // codes of LinearLayers; on the CPU they use normed, gate, up and the buffers of packed products.
+  // They may throw bad_alloc: `before` and `low_rank` are taken when they are first needed. Not
+  // checked: `layer` is one of the model's, and num_tokens is at most Activations::max_tokens.
   Status Project(size_t layer, size_t num_tokens, Activations& a) const;
   // Adds the attention's output (`attended`, or the device's copy) to the residual stream through
   // the output projection, then the MLP's output.
@@ -92,9 +94,9 @@ class Transformer {
     LECTERN_RETURN_IF_ERROR(AddAttention(layer, num_tokens, a));
     return AddMlp(layer, num_tokens, a);
   }
-  // Adds the attention's output; overwrites `projected` with it. `cosines`, for the last so many
-  // tokens: cosine between the residual stream before and after attention, 1 where one of them is
-  // zero; empty: not measured.
+  // Adds the attention's output; if that is in `attended`, overwrites `projected` with it.
+  // `cosines`, for the last so many tokens: cosine between the residual stream before and after
+  // attention, 1 where one of them is zero; empty: not measured.
   Status AddAttention(size_t layer, size_t num_tokens, Activations& a,
                       std::span<double> cosines = {}) const;
   // Adds the MLP's output to the residual stream.

@@ -35,8 +35,8 @@ uint64_t DeviceAttentionBytes(uint32_t num_kv_heads, uint32_t head_dim,
 
 // Tokens of the question that plans leave room for.
 inline constexpr uint64_t kPlannedTokens = 256;
-// Bytes that the least piece of work needs at once: the weights, and a question of kPlannedTokens
-// tokens.
+// Bytes that the least piece of work needs at once, beside its stream (kDeviceStreamBytes): the
+// weights, and the activations of a question of kPlannedTokens tokens.
 uint64_t LeastDeviceBytes(const ModelConfig& config);
 // Checks that LeastDeviceBytes fit beside the bytes that are reserved. Takes nothing. kOutOfMemory,
 // param "device_memory": says what is needed, and what there is. `model`: its name for the message.
@@ -66,12 +66,14 @@ uint64_t MostPrefillStates(const ModelConfig& config, const DevicePrefillShape& 
 uint64_t PrefillLayerBytes(const ModelConfig& config, const DevicePrefillShape& shape);
 // Bytes of host memory for a chunk's keys and values on their way to the spill.
 uint64_t PrefillHostBytes(const ModelConfig& config, Dtype dtype, uint64_t num_tokens);
-// Bytes that a prefill takes beside the weights if no layer stays.
+// Bytes that a prefill takes beside the weights and its stream (kDeviceStreamBytes) if no layer
+// stays, which is the least: activations of a chunk, a block of rows, and what attention takes.
+// Without DeviceRoomForAsking.
 uint64_t DevicePrefillBytes(const ModelConfig& config, const DevicePrefillShape& shape);
 // Bytes that indexing, and rows of documents that are asked, leave free: a session that is opened
 // meanwhile can ask, and has room there for a question and a long answer.
 uint64_t DeviceRoomForAsking(const ModelConfig& config);
-// Checks that a prefill fits, as CheckDevicePlan does for asking, with the same error.
+// Checks that DevicePrefillBytes fit, as CheckDevicePlan does for asking, with the same error.
 Status CheckPrefillPlan(const ModelConfig& config, const DevicePrefillShape& shape,
                         const RamLimit& memory);
 

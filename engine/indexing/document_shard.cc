@@ -18,8 +18,9 @@ namespace {
 // opened and judged without the catalog. Fields that have the usual value are left out; older
 // documents do not have them either.
 std::string ModelJson(const DocumentShardParts& parts) {
-  const auto& [context, options, prepared, text_index, names, layout, header, spill, calibration,
-               report, cluster_keys, heads] = parts;
+  const auto& [context, options, prepared, text_index, names, layout, header, report, spill,
+               in_parts, measured, cluster_keys, heads] = parts;
+  const Calibration calibration = measured != nullptr ? *measured : Calibration();
   const MissedCalibration& missed = calibration.missed;
   const ChatTemplate& chat = context.model.chat_template();
   Json::Object json = {{"model", Json(context.model.folder())},
@@ -50,10 +51,13 @@ std::string ModelJson(const DocumentShardParts& parts) {
   if (calibration.divergence.is_measured()) {
     json["divergence"] = DivergenceCurveJson(calibration.divergence);
   }
-  if (heads) json["retrieval_heads"] = RetrievalHeadsJson(*heads);
+  if (spill == nullptr) json["parts"] = uint64_t{in_parts.size()};
+  if (heads != nullptr) json["retrieval_heads"] = RetrievalHeadsJson(*heads);
   if (!layout.retention.keeps_all()) {
-    const std::span<const uint64_t> kept = spill.kept_rows();
     AddRetention(json, layout.retention);
+  }
+  if (!layout.retention.keeps_all() && spill != nullptr) {
+    const std::span<const uint64_t> kept = spill->kept_rows();
     json["kept_rows"] = Json(std::accumulate(kept.begin(), kept.end(), uint64_t{0}));
   }
   return Json(std::move(json)).Dump();
@@ -118,10 +122,15 @@ Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
   const std::string& text = parts.prepared.clean.text;
   const std::string model = ModelJson(parts), chat = context.model.chat_template().identity();
   LECTERN_RETURN_IF_ERROR(add(SectionKind::kText, text.data(), text.size()));
-  LECTERN_RETURN_IF_ERROR(
-      add(SectionKind::kTokens, tokens.ids.data(), tokens.ids.size() * sizeof(int32_t)));
-  LECTERN_RETURN_IF_ERROR(add(SectionKind::kTokenRanges, tokens.ranges.data(),
-                              tokens.ranges.size() * sizeof(tokens.ranges[0])));
+  if (parts.spill != nullptr) {
+    LECTERN_RETURN_IF_ERROR(
+        add(SectionKind::kTokens, tokens.ids.data(), tokens.ids.size() * sizeof(int32_t)));
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kTokenRanges, tokens.ranges.data(),
+                                tokens.ranges.size() * sizeof(tokens.ranges[0])));
+  } else {
+    LECTERN_RETURN_IF_ERROR(
+        add(SectionKind::kParts, parts.in_parts.data(), parts.in_parts.size_bytes()));
+  }
   LECTERN_RETURN_IF_ERROR(add(SectionKind::kTemplate, chat.data(), chat.size()));
   LECTERN_RETURN_IF_ERROR(
       add(SectionKind::kName, parts.names.name.data(), parts.names.name.size()));
@@ -145,9 +154,9 @@ Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
   // Statistics serve budgets below 1, so only documents with clusters have them. The sums let a
   // later version of the text reuse rows (reuse_kv.h).
   if (parts.layout.num_levels > 0) {
-    const std::string statistics = StatisticsJson(parts.spill);
+    const std::string statistics = StatisticsJson(*parts.spill);
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kStatistics, statistics.data(), statistics.size()));
-    const std::span<const double> sums = parts.spill.CosineSums();
+    const std::span<const double> sums = parts.spill->CosineSums();
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kCosineSums, sums.data(), sums.size_bytes()));
   }
   return writer->Finish();

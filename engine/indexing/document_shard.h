@@ -43,11 +43,13 @@ struct DocumentShardParts {
   const NamePlan& names;
   const RowLayout& layout;
   const ShardHeader& header;
-  const KvSpill& spill;            // whose statistics are kept
-  const Calibration& calibration;  // kept once it is measured
-  const IndexReport& report;       // names the device
-  std::string cluster_keys;        // as ClusterKeys (cluster_layers.h) resolved it
-  const std::optional<RetrievalHeads>& heads;  // the model's; nothing: they were not looked for
+  const IndexReport& report;  // names the device
+  // Whose statistics are kept; nullptr: the document is indexed in parts and has no rows itself.
+  const KvSpill* spill = nullptr;
+  std::span<const PartEntry> in_parts = {};  // these, without a spill
+  const Calibration* calibration = nullptr;  // kept once it is measured
+  std::string cluster_keys = {};             // as ClusterKeys (cluster_layers.h) resolved it
+  const RetrievalHeads* heads = nullptr;     // the model's; nullptr: they were not looked for
 };
 // The budget that asks get which name none, in (0, 1]: for an automatic one what the curve says, 1
 // where nothing was measured.

@@ -37,6 +37,11 @@ struct IndexContext {
   // (find_retrieval_heads.h): once per model and store, which takes as long as 2K tokens of
   // prefill.
   bool finds_heads = false;
+  // Whether the caller holds the store's lock, for several documents; false: each run takes it.
+  bool holds_lock = false;
+  // The id of the document in parts of which this document is one, in hex digits; empty: none. A
+  // run that is interrupted is then known to belong there.
+  std::string part_of = {};
   // The speed of one thread, for estimates, from a trial of 50 ms that Engine makes once, so that
   // the estimates of a thousand files do not take a minute. Empty: a trial for each.
   std::function<double()> flops_per_second = {};

@@ -10,6 +10,7 @@
 #include "engine/document/kept_rows.h"
 #include "engine/document/kv_spill.h"
 #include "engine/document/layer_shard.h"
+#include "engine/document/parts.h"
 #include "engine/gpu/clustering.h"
 #include "engine/gpu/memory_plan.h"
 #include "engine/indexing/calibrate_document.h"
@@ -31,6 +32,14 @@ using Clock = std::chrono::steady_clock;
 
 Status Cancelled() {
   return {Code::kCancelled, "indexing was cancelled; the same command goes on from here"};
+}
+
+// Removes what a version that was replaced leaves, its parts included. Errors are ignored: a later
+// collection goes on.
+void Collect(const IndexContext& context, Catalog& catalog) {
+  if (RemoveOrphanedParts(context.env, context.store, catalog).ok()) {
+    (void)CollectGarbage(context.env, context.store, catalog);
+  }
 }
 
 // The way out that messages about the memory limit name.
@@ -112,7 +121,7 @@ class Indexer {
     // The document is visible from here on. Errors of cleaning up are ignored: a later collection
     // removes what is left.
     (void)spill_->RemoveCheckpoint();
-    (void)CollectGarbage(context_.env, context_.store, catalog_);
+    Collect(context_, catalog_);
     return report_;
   }
 
@@ -213,8 +222,8 @@ class Indexer {
     row_.num_tokens = layout_.num_tokens;
     row_.text_bytes = prepared_.clean.text.size();
     row_.replaced_bytes = prepared_.clean.replaced_bytes;
-    row_.report_json =
-        BuildingReport(options_, context_.model, prepared_, report_.device, report_.gpu);
+    row_.report_json = BuildingReport(options_, context_.model, prepared_, report_.device,
+                                      report_.gpu, context_.part_of);
     LECTERN_RETURN_IF_ERROR(CheckSpace(found));
     if (!found) {
       LECTERN_ASSIGN(row_.generation, catalog_.BeginDocument(row_));
@@ -365,11 +374,11 @@ class Indexer {
                                        .names = names_,
                                        .layout = layout_,
                                        .header = header,
-                                       .spill = *spill_,
-                                       .calibration = calibration_,
                                        .report = report_,
+                                       .spill = spill_.get(),
+                                       .calibration = &calibration_,
                                        .cluster_keys = ClusterKeys(options_, device()),
-                                       .heads = heads_},
+                                       .heads = heads_ ? &*heads_ : nullptr},
                                       directory_, temp_dir_));
     shards_.push_back(std::move(summary));
     return {};
@@ -463,7 +472,50 @@ bool HasName(const DocumentRow& row, const std::string& name) {
 
 // Looks twice whether the document is there: first without the lock, because a known text under its
 // known names then needs no write access; then under the lock, because another process may have
-// indexed it in between. The device is asked for last: only a new document needs it.
+// indexed it in between.
+Result<IndexReport> IndexUnlessThere(const IndexContext& context, const PreparedDocument& prepared,
+                                     const IndexOptions& options, const IndexNew& index) {
+  // A document that is there under its names needs no lock and no store that can be written.
+  LECTERN_ASSIGN(const auto ready, FindReady(context, prepared.id));
+  const bool is_there = ready && !options.again && HasPages(context, *ready, options);
+  NamePlan planned;
+  if (is_there) {
+    const auto known = PlanKnownName(
+        *ready, {.name = options.name, .source = options.source, .path = options.path});
+    if (known) return ExistingReport(*ready, *known, options);
+    LECTERN_ASSIGN(planned, PlanNamesOf(context, prepared, options));
+    if (!planned.IsChange()) return ExistingReport(*ready, planned, options);
+  }
+  std::unique_ptr<FileLock> lock;
+  if (!context.holds_lock) {
+    auto locked = LockStore(context.env, context.store);
+    // All that is new may be where a name comes from; a store that cannot be written does without.
+    if (is_there && locked.status().code() == Code::kReadOnly && HasName(*ready, planned.name)) {
+      return ExistingReport(*ready, planned, options);
+    }
+    LECTERN_ASSIGN(lock, std::move(locked));
+  }
+  LECTERN_ASSIGN(const auto catalog,
+                 Catalog::Open(context.env, CatalogPath(context.store), Catalog::Mode::kReadWrite));
+  LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));
+  LECTERN_ASSIGN(const NamePlan names, PlanNamesIn(context, *catalog, prepared, options));
+  if (existing && !options.again && HasPages(context, *existing, options)) {
+    if (names.IsChange()) {
+      LECTERN_RETURN_IF_ERROR(catalog->ChangeNames(prepared.id, names.change));
+      Collect(context, *catalog);
+    }
+    return ExistingReport(*existing, names, options);
+  }
+  IndexOptions chosen = options;
+  if (existing && chosen.pages.empty()) {
+    chosen.pages = StoredPages(context, *existing);
+    chosen.page_labels = StoredPageLabels(context, *existing);
+    if (!ArePageLabels(chosen.page_labels, chosen.pages.size())) chosen.page_labels.clear();
+  }
+  return index(*catalog, names, chosen);
+}
+
+// The device is asked for last: only a new document needs it.
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
                                   const IndexOptions& options) try {
   const auto start = Clock::now();
@@ -473,54 +525,21 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
   const double read_seconds = SecondsSince(start);
   IndexProgressMeter progress(options, context.model.config(), prepared.tokens.ids.size(),
                               prepared.prefill_budget);
-
-  const auto existed = [&](IndexReport report) {
-    AddAssumptions(context.model, prepared, &report);
-    report.seconds.read = read_seconds;
-    report.seconds.total = SecondsSince(start);
-    return report;
-  };
-  // A document that is there under its names needs no lock and no store that can be written.
-  LECTERN_ASSIGN(const auto ready, FindReady(context, prepared.id));
-  const bool is_there = ready && !options.again && HasPages(context, *ready, options);
-  NamePlan planned;
-  if (is_there) {
-    const auto known = PlanKnownName(
-        *ready, {.name = options.name, .source = options.source, .path = options.path});
-    if (known) return existed(ExistingReport(*ready, *known, options));
-    LECTERN_ASSIGN(planned, PlanNamesOf(context, prepared, options));
-    if (!planned.IsChange()) return existed(ExistingReport(*ready, planned, options));
-  }
-  auto locked = LockStore(context.env, context.store);
-  // All that is new may be where a name comes from; a store that cannot be written does without.
-  if (is_there && locked.status().code() == Code::kReadOnly && HasName(*ready, planned.name)) {
-    return existed(ExistingReport(*ready, planned, options));
-  }
-  LECTERN_ASSIGN(const auto lock, std::move(locked));
-  LECTERN_ASSIGN(const auto catalog,
-                 Catalog::Open(context.env, CatalogPath(context.store), Catalog::Mode::kReadWrite));
-  LECTERN_ASSIGN(const auto existing, catalog->FindReady(prepared.id));
-  LECTERN_ASSIGN(const NamePlan names, PlanNamesIn(context, *catalog, prepared, options));
-  if (existing && !options.again && HasPages(context, *existing, options)) {
-    if (names.IsChange()) {
-      LECTERN_RETURN_IF_ERROR(catalog->ChangeNames(prepared.id, names.change));
-      (void)CollectGarbage(context.env, context.store, *catalog);
-    }
-    return existed(ExistingReport(*existing, names, options));
-  }
-  IndexOptions chosen = options;
-  if (existing && chosen.pages.empty()) {
-    chosen.pages = StoredPages(context, *existing);
-    chosen.page_labels = StoredPageLabels(context, *existing);
-    if (!ArePageLabels(chosen.page_labels, chosen.pages.size())) chosen.page_labels.clear();
-  }
-  Placement device;
-  if (context.find_device) {
-    LECTERN_ASSIGN(device, context.find_device());
-  }
-  Indexer indexer(context, std::move(device), chosen, prepared, *catalog, progress, names);
-  indexer.report().seconds.read = read_seconds;
-  LECTERN_ASSIGN(IndexReport report, indexer.Run());
+  LECTERN_ASSIGN(IndexReport report,
+                 IndexUnlessThere(context, prepared, options,
+                                  [&](Catalog& catalog, const NamePlan& names,
+                                      const IndexOptions& chosen) -> Result<IndexReport> {
+                                    Placement device;
+                                    if (context.find_device) {
+                                      LECTERN_ASSIGN(device, context.find_device());
+                                    }
+                                    Indexer indexer(context, std::move(device), chosen, prepared,
+                                                    catalog, progress, names);
+                                    indexer.report().seconds.read = read_seconds;
+                                    return indexer.Run();
+                                  }));
+  if (report.existed) AddAssumptions(context.model, prepared, &report);
+  report.seconds.read = read_seconds;
   report.seconds.total = SecondsSince(start);
   return report;
 } catch (const std::bad_alloc&) {

@@ -3,9 +3,12 @@
 #ifndef LECTERN_ENGINE_INDEXING_INDEX_DOCUMENT_H_
 #define LECTERN_ENGINE_INDEXING_INDEX_DOCUMENT_H_
 
+#include <functional>
 #include <string_view>
 
+#include "engine/document/document_names.h"
 #include "engine/indexing/index_context.h"
+#include "engine/indexing/index_input.h"
 #include "engine/requests/requests.h"
 
 namespace lectern {
@@ -22,6 +25,15 @@ namespace lectern {
 // cannot be written but the document is there under its name, this is no error.
 Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view bytes,
                                   const IndexOptions& options);
+
+// Indexes a document that is not there yet, under the names that were planned. The store is locked
+// and the catalog open. The options have the pages that the document had before.
+using IndexNew = std::function<Result<IndexReport>(Catalog&, const NamePlan&, const IndexOptions&)>;
+// Calls `index`, or finds that the same document is there and only changes its names, as
+// IndexDocument explains; its report then has neither times nor assumptions. Takes the store's lock
+// unless context.holds_lock.
+Result<IndexReport> IndexUnlessThere(const IndexContext& context, const PreparedDocument& prepared,
+                                     const IndexOptions& options, const IndexNew& index);
 
 }  // namespace lectern
 

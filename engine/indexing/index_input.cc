@@ -99,25 +99,14 @@ std::string PrefillText(double budget) {
   return text;
 }
 
-}  // namespace
+// Describes, for the document's id, that it is indexed in parts; the 1 is the version of the rules
+// by which it is cut.
+constexpr std::string_view kPartsText = " parts 1";
 
-// Indexing asks each document a few plain questions. Where the longest of them and its answer do
-// not fit, indexing would fail in the end, and so would every question of a user.
-Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
-                           std::string_view date, std::string_view text) {
-  uint64_t least = 0;
-  for (const std::string& question : CalibrationQuestions(text)) {
-    LECTERN_ASSIGN(const auto ids, chat.EncodeQuestion(tokenizer, question, {}, date));
-    least = std::max<uint64_t>(least, ids.size() + kMostCalibrationTokens);
-  }
-  return least;
-}
-
-// Cleans the text, checks it and the options, and encodes it; then fixes the settings that depend
-// on its length, such as retention: short documents are never clustered, so nothing of them is
-// evicted. The identity comes last, since it depends on all of these.
-Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
-                                         const IndexOptions& options) {
+// Cleans and checks the text and the options, and finds the template's date: everything that does
+// not depend on tokens.
+Result<PreparedDocument> PrepareText(const Model& model, std::string_view bytes,
+                                     const IndexOptions& options) {
   LECTERN_RETURN_IF_ERROR(CheckIndexOptions(model, options));
   if (bytes.size() > kMaxDocumentBytes) {
     return Status(Code::kLimitExceeded, "the document has " + std::to_string(bytes.size()) +
@@ -149,6 +138,29 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
         .WithParam("page_labels");
   }
   if (model.chat_template().has_date()) prepared.date = Today();
+  return prepared;
+}
+
+}  // namespace
+
+// Indexing asks each document a few plain questions. Where the longest of them and its answer do
+// not fit, indexing would fail in the end, and so would every question of a user.
+Result<uint64_t> LeastRoom(const ChatTemplate& chat, const Tokenizer& tokenizer,
+                           std::string_view date, std::string_view text) {
+  uint64_t least = 0;
+  for (const std::string& question : CalibrationQuestions(text)) {
+    LECTERN_ASSIGN(const auto ids, chat.EncodeQuestion(tokenizer, question, {}, date));
+    least = std::max<uint64_t>(least, ids.size() + kMostCalibrationTokens);
+  }
+  return least;
+}
+
+// After the text and the options are checked, encodes the text and fixes the settings that depend
+// on its length, such as retention: short documents are never clustered, so nothing of them is
+// evicted. The identity comes last, since it depends on all of these.
+Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
+                                         const IndexOptions& options) {
+  LECTERN_ASSIGN(PreparedDocument prepared, PrepareText(model, bytes, options));
   LECTERN_ASSIGN(prepared.tokens, model.EncodeDocument(prepared.clean.text, prepared.date));
   LECTERN_RETURN_IF_ERROR(CheckRoom(model, prepared.tokens.ids.size(), prepared.date,
                                     prepared.clean.text));
@@ -175,6 +187,17 @@ Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view by
   return prepared;
 }
 
+Result<PreparedDocument> PrepareWhole(const Model& model, std::string_view bytes,
+                                      const IndexOptions& options) {
+  LECTERN_ASSIGN(PreparedDocument prepared, PrepareText(model, bytes, options));
+  prepared.retention = options.retention;
+  if (options.prefill == "sparse") prepared.prefill_budget = options.prefill_budget;
+  prepared.id =
+      MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype, prepared.retention,
+                     options.seed, prepared.prefill_budget, kPartsText);
+  return prepared;
+}
+
 DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
                     const PreparedDocument& prepared) {
   const Dtype dtype = options.kv_dtype;
@@ -196,12 +219,14 @@ DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
 }
 
 DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
-                          const Retention& retention, uint64_t seed, double prefill_budget) {
+                          const Retention& retention, uint64_t seed, double prefill_budget,
+                          std::string_view parts) {
   Sha256 hash;
   hash.UpdateText(text);
   hash.Update(fingerprint.data(), fingerprint.size());
   hash.UpdateText(DtypeName(kv_dtype));
-  hash.UpdateText(RetentionText(retention, seed) + PrefillText(prefill_budget));
+  hash.UpdateText(RetentionText(retention, seed) + PrefillText(prefill_budget) +
+                  std::string(parts));
   const std::array<uint8_t, 32> digest = hash.Finish();
   DocumentId id;
   std::copy_n(digest.begin(), id.size(), id.begin());

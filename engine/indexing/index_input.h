@@ -29,6 +29,11 @@ struct PreparedDocument {
 Result<PreparedDocument> PrepareDocument(const Model& model, std::string_view bytes,
                                          const IndexOptions& options);
 
+// Prepares a document that will be indexed in parts (index_parts.h): without tokens, and whatever
+// its length. Codes of PrepareDocument, but not kContextTooLong.
+Result<PreparedDocument> PrepareWhole(const Model& model, std::string_view bytes,
+                                      const IndexOptions& options);
+
 // Returns the number of positions that the longest question asked while indexing and its answer
 // take. A document that leaves fewer is refused. `date`: PreparedDocument::date; `text`: of the
 // document (CalibrationQuestions); empty: generic questions. Errors of
@@ -46,10 +51,11 @@ DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
 
 // Returns a document's id: the first 16 bytes of a SHA-256 over everything that changes its rows.
 // Equal input gives equal ids, in every store and build. `seed`: counts only for a retention with
-// representatives, which are drawn with it. CheckRetention accepts `retention`.
+// representatives, which are drawn with it. CheckRetention accepts `retention`. `parts`:
+// PrepareWhole alone gives it.
 DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
                           const Retention& retention = {}, uint64_t seed = 0,
-                          double prefill_budget = 1);
+                          double prefill_budget = 1, std::string_view parts = "");
 
 }  // namespace lectern
 

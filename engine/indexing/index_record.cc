@@ -76,7 +76,7 @@ std::vector<uint64_t> Abandoned(const std::vector<DocumentRow>& rows, const Docu
 
 std::string BuildingReport(const IndexOptions& options, const Model& model,
                            const PreparedDocument& prepared, const std::string& device,
-                           const std::string& gpu) {
+                           const std::string& gpu, const std::string& part_of) {
   Json::Object report = {{"name", Json(options.name)},
                          {"source", Json(options.source)},
                          {"weights", Json(WeightsName(model.weights().type()))},
@@ -84,6 +84,7 @@ std::string BuildingReport(const IndexOptions& options, const Model& model,
   AddRetention(report, options.retention);
   AddPrefill(report, prepared.prefill_budget);
   AddDevice(report, device, gpu);
+  if (!part_of.empty()) report["part_of"] = part_of;
   return Json(std::move(report)).Dump();
 }
 

@@ -17,9 +17,10 @@ namespace lectern {
 // Returns the JSON for the catalog's row of a run that begins: its options, and the names under
 // which the document will be found. `device`: "cuda:0"; `gpu`: the name of the device, or empty for
 // the CPU. The name is part of the options, because the bits of keys depend on the kind of device.
+// `part_of`: IndexContext::part_of.
 std::string BuildingReport(const IndexOptions& options, const Model& model,
                            const PreparedDocument& prepared, const std::string& device,
-                           const std::string& gpu);
+                           const std::string& gpu, const std::string& part_of = {});
 // Whether a run that was begun can go on with these options and this device: then its bytes will be
 // the same. `date`: PreparedDocument::date. False also for a row that cannot be read.
 bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu,

@@ -25,7 +25,7 @@ struct LowRank {
   float scale = 0;  // alpha / rank, or alpha / sqrt(rank) (rsLoRA, arXiv:2312.03732)
 
   bool is_there() const { return a.data != nullptr; }
-  size_t rank() const { return a.num_rows; }
+  size_t rank() const { return a.num_rows; }  // 0: it is not there
 };
 
 // The additions to one layer; those that are not there add nothing.

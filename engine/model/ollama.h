@@ -28,10 +28,11 @@ bool IsOllamaName(std::string_view text);
 Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::string_view name);
 
 // Returns the path of a model that a caller gave: `path`, or, if nothing is there, the model that
-// Ollama knows by the name `text`. `path`: absolute; empty: none was given, and so is the result.
+// Ollama knows by the name `text`. If `text` is no such name (IsOllamaName), the result is `path`,
+// whether anything is there or not. `path`: absolute; empty: none was given, and so is the result.
 // `text`: as the caller wrote it. `models`: Ollama's folder, or empty. kNotFound, param "model":
-// there is nothing at the path, and no folder of Ollama's; else codes of FindOllamaModel and
-// Env::Exists.
+// `text` is a name, but nothing is at the path, and there is no folder of Ollama's; else codes of
+// FindOllamaModel and Env::Exists.
 Result<std::string> FindGivenModel(Env& env, const std::string& path, const std::string& text,
                                    const std::string& models);
 

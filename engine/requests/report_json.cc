@@ -164,6 +164,7 @@ Json::Object DocumentObject(const DocumentRow& row) {
       {"state", StateName(row.state)},
       {"generation", row.generation},
       {"tokens", row.num_tokens},
+      {"parts", PartsOf(row)},
       {"text_bytes", row.text_bytes},
       {"replaced_bytes", row.replaced_bytes},
       {"bytes_on_disk", row.bytes_on_disk},
@@ -182,6 +183,12 @@ bool IsRetryable(Code code) {
 }
 
 }  // namespace
+
+uint64_t PartsOf(const DocumentRow& row) {
+  const Result<Json> json = ParseJson(row.report_json);
+  const Json* const parts = json.ok() ? json->Find("parts") : nullptr;
+  return parts != nullptr ? parts->unsigned_integer().value_or(0) : 0;
+}
 
 std::string SourceOf(const DocumentRow& row) {
   const auto named = std::ranges::find(row.names, row.name, &DocumentName::name);
@@ -270,6 +277,28 @@ std::string AdapterOf(const DocumentRow& row) {
   return adapter != nullptr && adapter->string() != nullptr ? *adapter->string() : "";
 }
 
+namespace {
+
+// {"count","asked":[{"part","begin","end","probability","answer","support","logprob","chosen"}]};
+// null for a document that is not in parts.
+Json PartsValue(const Answer& answer, const Offsets& offsets) {
+  if (answer.num_parts == 0) return nullptr;
+  Json::Array asked;
+  for (const AskedPart& part : answer.parts) {
+    Json::Object object = *offsets.Range(part.begin, part.end).object();
+    object["part"] = uint64_t{part.number} + 1;
+    object["probability"] = Rounded(part.probability, 4);
+    object["answer"] = part.answer;
+    object["support"] = Rounded(part.support, 4);
+    object["logprob"] = Rounded(part.logprob, 4);
+    object["chosen"] = part.is_chosen;
+    asked.emplace_back(std::move(object));
+  }
+  return Json::Object{{"count", answer.num_parts}, {"asked", std::move(asked)}};
+}
+
+}  // namespace
+
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
   const Offsets offsets(unit, text);
   Json::Array evidence;
@@ -285,6 +314,7 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
   const auto& ms = answer.timings_ms;
   return Json(Json::Object{
                   {"answer", answer.text},
+                  {"parts", PartsValue(answer, offsets)},
                   {"reasoning", StringOrNull(answer.reasoning)},
                   {"document", answer.document},
                   {"finish_reason", answer.finish_reason},
@@ -343,6 +373,7 @@ std::string IndexReportJson(const IndexReport& report) {
       {"document", report.document},
       {"name", StringOrNull(report.name)},
       {"tokens", report.tokens},
+      {"parts", report.parts},
       {"replaced_bytes", report.replaced_bytes},
       {"bytes_on_disk", report.bytes_on_disk},
       {"fingerprint", report.fingerprint},

@@ -45,6 +45,8 @@ Retention RetentionOf(const DocumentRow& row);
 std::string WeightsOf(const DocumentRow& row);
 // The path of the adapter that it was indexed with; empty: none, or a recovered row cannot tell.
 std::string AdapterOf(const DocumentRow& row);
+// IndexReport::parts of its indexing.
+uint64_t PartsOf(const DocumentRow& row);
 std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
 std::string DocumentJson(const DocumentRow& row);

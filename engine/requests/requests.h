@@ -183,7 +183,10 @@ struct LevelReport {
 struct IndexReport {
   std::string document;  // id, 32 hex digits
   std::string name;
-  uint64_t tokens = 0;
+  uint64_t tokens = 0;  // with the template's prefix; of all parts
+  // Documents of their own that it was cut into, because it is longer than the model's room; 0: it
+  // was not. Other numbers are sums over them, budget and divergence those of the worst.
+  uint64_t parts = 0;
   uint64_t replaced_bytes = 0;  // of invalid UTF-8
   uint64_t bytes_on_disk = 0;
   std::string fingerprint;  // 64 hex digits
@@ -417,6 +420,19 @@ struct KvReceipt {
   uint64_t session_rows = 0;
 };
 
+// A part of a document in parts that was asked the question.
+struct AskedPart {
+  uint32_t number = 0;          // from 0
+  uint64_t begin = 0, end = 0;  // bytes of the document's text
+  double probability = 0;       // by words, that the answer stands here (asking/route.h)
+  std::string answer;           // what the model said about this part alone
+  double support = 0;           // Evidence::score of its best passage; 0: it has none
+  // Mean over the answer's tokens of the natural logarithm of their probability; 0 for an empty
+  // one.
+  double logprob = 0;
+  bool is_chosen = false;  // its answer is the document's
+};
+
 struct Answer {
   std::string text;
   std::string document;       // id
@@ -435,9 +451,14 @@ struct Answer {
   } timings_ms;
   KvReceipt kv;
   std::vector<Evidence> evidence;  // the best first, by words and attention
-  // Where the answer's attention went: its largest passages (kMostAttended), largest first. It
-  // shows what the model used and proves no support. Empty without evidence (max_evidence).
+  // Where the answer's attention went: its largest passages, at most kMostAttended, largest first.
+  // It shows what the model used and proves no support. Empty without evidence (max_evidence).
   std::vector<AttendedPassage> attention;
+  // Those that were asked, of a document in parts, the likeliest by words first; empty for other
+  // documents. The other fields are those of the part that was chosen, but for timings and bytes,
+  // which count all.
+  std::vector<AskedPart> parts;
+  uint64_t num_parts = 0;  // of the document; 0: it is not in parts
   // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition",
   // "low_budget".
   std::vector<std::string> warnings;

@@ -23,8 +23,9 @@ std::string OfficeFile(const std::string& xml) {
   const std::string main =
       "<Relationships>" + Related("officeDocument", "main.xml") + "</Relationships>";
   std::string parts = "<Relationships>";
-  for (const char* const type : {"styles", "numbering", "footnotes", "endnotes", "sharedStrings",
-                                 "worksheet", "slide", "notesSlide", "diagramData"})
+  for (const char* const type :
+       {"styles", "numbering", "footnotes", "endnotes", "sharedStrings", "worksheet", "slide",
+        "notesSlide", "diagramData", "chart", "comments", "aFChunk", "table"})
     parts += Related(type, "main.xml");
   parts += "</Relationships>";
   return lectern::tools::WriteZip(
@@ -34,6 +35,7 @@ std::string OfficeFile(const std::string& xml) {
         "<c><rootfiles><rootfile full-path=\"main.xml\"/></rootfiles></c>"},
        {"main.xml", xml},
        {"content.xml", xml},
+       {"Object 1/content.xml", xml},
        {"styles.xml", xml}});
 }
 

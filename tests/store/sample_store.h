@@ -31,8 +31,8 @@ inline NameChange Named(const std::string& name) {
 
 // Names an imported document: this name, or the one that it was exported with.
 inline NameImport KeepName(const std::string& name = "") {
-  return [name](const DocumentRow& row) -> Result<ImportNames> {
-    const std::string given = name.empty() ? row.name : name;
+  return [name](const ImportedHead& head) -> Result<ImportNames> {
+    const std::string given = name.empty() ? head.row.name : name;
     return ImportNames{Named(given), given, ""};
   };
 }

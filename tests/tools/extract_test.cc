@@ -119,6 +119,43 @@ TEST(ExtractTest, ABookThatListsAChapterTwice) {
   EXPECT_EQ(read.num_pages, 2u);
 }
 
+// Books of version 2 have a page of contents that nothing marks, as calibre's Quick Start Guide
+// has.
+TEST(ExtractTest, APageOfLinksIntoTheBookIsItsContents) {
+  const std::string contents =
+      "<html><body><h1>Contents</h1><ol><li><a href='b.xhtml#1'>The mill at Osk</a></li><li><a "
+      "href='b.xhtml#2'>The river</a></li><li><a href='b.xhtml#3'>The bridge</a></li></ol></body>"
+      "</html>";
+  std::string sources = contents;  // links to elsewhere are text
+  for (size_t at = sources.find("b.xhtml"); at != std::string::npos; at = sources.find("b.xhtml"))
+    sources.replace(at, 7, "https://example.org/");
+  const auto book = [&](const std::string& first) {
+    return Read(
+               "epub",
+               WriteZip(
+                   {{"META-INF/container.xml",
+                     "<container><rootfiles><rootfile full-path='b.opf'/></rootfiles></container>"},
+                    {"b.opf",
+                     "<package><manifest><item id='1' href='a.xhtml' media-type='text/html'/>"
+                     "<item id='2' href='b' media-type='text/html'/><item id='3' href='c.xht' "
+                     "media-type='text/html'/></manifest><spine><itemref idref='1'/><itemref "
+                     "idref='2'/>"
+                     "<itemref idref='3'/></spine></package>"},
+                    {"a.xhtml", first},
+                    {"b", "<html><body><p>One <a href='a.xhtml'>back</a>.</p></body></html>"},
+                    {"c.xht", sources}}))
+        .text;
+  };
+  EXPECT_EQ(book(contents),
+            "One back.\n\n# Contents\n\n1. The mill at Osk\n2. The river\n3. The bridge\n");
+  // A front page that says something stays, as that of the Debian Policy.
+  std::string front = contents;
+  for (int i = 0; i < 100; ++i) front.insert(front.find("</ol>"), "<li><a href='b'>Link</a></li>");
+  EXPECT_TRUE(book(front).starts_with("One back."));
+  front.insert(front.find("<ol>"), "<p>This is version " + std::string(185, '4') + "</p>");
+  EXPECT_TRUE(book(front).starts_with("# Contents\n\nThis is version 44"));
+}
+
 TEST(ExtractTest, SheetsWithTheirHeaders) {
   for (const char* const name : {"stock.xlsx", "stock.ods"}) {
     const std::string file = name;
@@ -247,6 +284,10 @@ TEST(ExtractTest, CellsThatGoOnDownwardsAreRepeated) {
       WordText("<w:tbl><w:tr>" + cell("<w:vMerge w:val=\"restart\"/>", "North") + cell("", "Osk") +
                "</w:tr><w:tr>" + cell("<w:vMerge/>", "") + cell("", "Lund") + "</w:tr></w:tbl>"),
       "North | Osk\nNorth | Lund\n");
+  EXPECT_EQ(
+      WordText("<w:tbl><w:tr>" + cell("<w:gridSpan w:val=\"3\"/>", "Sales") + "</w:tr><w:tr>" +
+               cell("", "Item") + cell("<w:gridSpan w:val=\"2\"/>", "2024") + "</w:tr></w:tbl>"),
+      "Sales\nItem | 2024 | 2024\n");
 }
 
 TEST(ExtractTest, SuperscriptsAreNoDigitsOfTheNumberBefore) {

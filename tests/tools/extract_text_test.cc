@@ -8,13 +8,14 @@
 #include "tests/tools/zip_writer.h"
 #include "tools/ingest/extract/cell_format.h"
 #include "tools/ingest/extract/extract.h"
-#include "tools/ingest/extract/list_numbers.h"
 #include "tools/ingest/extract/zip_parts.h"
 #include "tools/ingest/extracted.h"
 #include "tools/ingest/html.h"
 #include "tools/ingest/ingest.h"
+#include "tools/ingest/list_numbers.h"
 #include "tools/ingest/package_format.h"
 #include "tools/ingest/rtf.h"
+#include "tools/ingest/rtf_filter.h"
 
 namespace lectern::tools {
 namespace {
@@ -93,6 +94,13 @@ TEST(CellFormatTest, ValuesAreWrittenAsShown) {
   EXPECT_EQ(shown(0.1, "General"), "0.1");
   EXPECT_EQ(shown(9783161484100, "General"), "9783161484100");
   EXPECT_EQ(shown(1e300, "dd/mm/yyyy"), "1e+300");
+  EXPECT_EQ(shown(1234567, "0.0,,\"M\""), "1.2M");
+  EXPECT_EQ(shown(1234567, "#,##0,"), "1235");
+  EXPECT_EQ(shown(1234, "00000"), "01234");
+  EXPECT_EQ(shown(-0.5, "00.0"), "-00.5");
+  // A section for large values alone: the value is written in full.
+  EXPECT_EQ(shown(5, "[>=1000000]0.0,,\"M\";0"), "5");
+  EXPECT_EQ(FormatCell(2.5, BuiltInCellFormat(44), false), "2.50");
   EXPECT_EQ(shown(5, "\"broken"), "5");
   EXPECT_EQ(FormatCell(1, BuiltInCellFormat(14), false), "1900-01-01");
   EXPECT_EQ(FormatCell(59, BuiltInCellFormat(14), false), "1900-02-28");
@@ -124,6 +132,26 @@ TEST(NotebookTest, CellsAndTheirOutputs) {
   EXPECT_EQ(Text("ipynb", "{\"cells\": [1, null, {\"source\": {}}]}"),
             "refused: has no text in it");
   EXPECT_TRUE(Text("ipynb", std::string(1'000'000, '[')).starts_with("refused"));
+}
+
+// As Jupyter shows the outputs.
+TEST(NotebookTest, OutputsThatAreMoreThanTheirName) {
+  EXPECT_EQ(Text("ipynb", R"json({"nbformat": 4, "cells": [
+      {"cell_type": "markdown", 
+       "source": "See ![a mill](data:image/png;base64,iVBORw0KGgo=) here (data: 5)."},
+      {"cell_type": "code", "source": "show()", "outputs": [
+        {"output_type": "display_data", "data": {"image/png": "iVBOR",
+         "text/plain": "<Figure size 640x480 with 1 Axes>"}},
+        {"output_type": "display_data", "data": {"text/markdown": "**Total**: 7",
+         "text/plain": "<IPython.core.display.Markdown object>"}},
+        {"output_type": "display_data",
+         "data": {"text/html": "<table><tr><td>a</td><td>1</td></table>",
+         "text/plain": "<IPython.core.display.HTML object>"}},
+        {"output_type": "execute_result",
+         "data": {"text/html": "<b>x</b>", "text/plain": "   a\n0  1"}}
+      ]}]})json"),
+            "See ![a mill]() here (data: 5).\n\n```\nshow()\n```\n\n**Total**: 7\n\na | 1\n\n"
+            "```\n   a\n0  1\n```\n");
 }
 
 TEST(ManPageTest, SectionsOptionsAndFonts) {
@@ -191,6 +219,16 @@ Forward.
             "- -b: Number the lines\n- -o out: Write to out.\n- -L [host]: port: Forward.\n");
 }
 
+// As groff prints them.
+TEST(ManPageTest, StandardsLibrariesAndSystemsOfBsd) {
+  EXPECT_EQ(
+      Text("man",
+           ".Dd May 1, 2024\n.Dt DUP 2\n.Sh STANDARDS\nIt conforms to\n.St -p1003.1-90 .\n"
+           "It came with\n.Bx 4.3 Reno\nand\n.At v7 .\nOn\n.Bx\nit is in the\n.Lb libm .\n"),
+      "# DUP(2)\n\n## STANDARDS\n\nIt conforms to ISO/IEC 9945-1:1990 (“POSIX.1”). It came "
+      "with 4.3BSD-Reno and Version 7 AT&T UNIX. On BSD it is in the Math Library (libm, -lm).\n");
+}
+
 TEST(ManPageTest, TablesAndReferencesToOtherPages) {
   EXPECT_EQ(Text("man",
                  ".TH T 5\n.SH A\n.TS\nallbox tab(:);\nl l.\nName:Size\nT{\nlong\nname\nT}:5\n"
@@ -211,14 +249,36 @@ TEST(RtfTest, TextAndTables) {
   auto read = Ingest(FileBytes("libreoffice.rtf"), {.file_name = "lund.rtf"});
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->format, Format::kRtf);
-  EXPECT_EQ(read->note, "footnotes of RTF are not read");
-  EXPECT_TRUE(
-      read->text.starts_with("The Lund Report\n\nAda Brok\n\nIntroduction\n\nThe mill at Osk "
-                             "was designed by Ada Brok in 1871."))
+  EXPECT_EQ(read->note, "");
+  EXPECT_TRUE(read->text.starts_with(
+      "The Lund Report\n\nAda Brok\n\nIntroduction\n\nThe mill at Osk "
+      "was designed by Ada Brok in 1871.[1] It has three wheels and code.\n\n"
+      "[1] See the register of 1872.\n\nRules"))
       << read->text;
   EXPECT_NE(read->text.find("\nAlpha pump | 120 EUR | 17\nBeta valve | 45 EUR | 230\n"),
             std::string::npos);
   EXPECT_NE(read->text.find("Déjà vu — “quoted”.\n"), std::string::npos);
+}
+
+// As Word and LibreOffice show it.
+TEST(RtfTest, HiddenAndDeletedTextIsLeftOutAndNotesStandBehindTheirParagraph) {
+  auto read = ReadRtf(
+      "{\\rtf1\\ansi Rent{\\v hidden\\v0 } is{\\deleted  500} 600{\\footnote\\chftn  In {\\b "
+      "May}.} EUR"
+      "{\\*\\atnid A}{\\*\\annotation {\\*\\atndate 1}Why?}.\\par\nNext\\v no\\plain  one"
+      "{\\footnote Two.}.}",
+      {});
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->text, "Rent is 600[1] EUR.\n\n[1] In May.\n\nNext one[2].\n\n[2] Two.\n");
+  EXPECT_EQ(read->note, "1 comment is left out");
+}
+
+TEST(RtfTest, AnyBytesAreFiltered) {
+  EXPECT_EQ(FilterRtf("{a}}{{\\footnote").rtf, "{a}{{[1]\\par [1] {");
+  EXPECT_EQ(FilterRtf("{\\footnote a}b}").rtf, "{[1]\\par [1] {a}}b");
+  EXPECT_EQ(FilterRtf("\\bin3 {{{x\\").rtf, "\\bin3 {{{x\\");
+  EXPECT_EQ(FilterRtf("\\bin99999999 {").rtf, "\\bin99999999 {");
+  EXPECT_EQ(FilterRtf("{\\*\\generator x}").rtf, "{\\*\\generator x}");
 }
 
 TEST(RtfTest, TheTextOfLinks) {
@@ -226,7 +286,7 @@ TEST(RtfTest, TheTextOfLinks) {
       "{\\rtf1\\ansi See {\\field{\\*\\fldinst{HYPERLINK \"http://a.b/\\{c\"}}{\\fldrslt the manual}} for "
       "all.\\par {\\field{\\*\\fldinst{HYPERLINK", {});
   ASSERT_TRUE(text.ok()) << text.error().message;
-  EXPECT_TRUE(text->starts_with("See the manual for all.\n")) << *text;
+  EXPECT_TRUE(text->text.starts_with("See the manual for all.\n")) << text->text;
 }
 
 TEST(RtfTest, ErrorsSayTheWayOut) {
@@ -255,6 +315,9 @@ TEST(PackageFormatTest, ContentTellsTheFormat) {
     EXPECT_EQ(ZipFormat(FileBytes(file)), file.substr(file.find('.') + 1)) << name;
   }
   EXPECT_EQ(ZipFormat(WriteZip({{"a.txt", "word/document.xml"}})), "");
+  // Word in the browser numbers its main part.
+  EXPECT_EQ(ZipFormat(WriteZip({{"word/document2.xml", "x"}})), "docx");
+  EXPECT_EQ(ZipFormat(WriteZip({{"xl/workbook.bin", "x"}})), "");
   EXPECT_EQ(MarkedTextFormat(FileBytes("mail.eml")), "eml");
   EXPECT_EQ(MarkedTextFormat("<?xml version=\"1.0\"?>\n<office:document xmlns:office=\"o\" "
                              "office:mimetype=\"application/vnd.oasis.opendocument.text\">"),

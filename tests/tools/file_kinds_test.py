@@ -38,7 +38,10 @@ class FilesTest(tools_test.ToolsTest):
                 self.assertEqual(again["replaced_bytes"], 0)
         _, said = self.check(0, "index-document", "--progress", "none", self.path("w.txt"))
         self.assertRegex(said, r"read as windows-1252, which was assumed \(--encoding names another\)")
+        self.assertEqual(self.index(self.path("w.txt"))["file_note"],
+                         "read as windows-1252, which was assumed (--encoding names another)")
         named = self.index("--encoding", "latin1", self.path("w.txt"))
+        self.assertIsNone(named["file_note"])
         self.assertEqual(named["document"], report["document"])
         self.check_error(2, "iconv -l", "index-document", "--encoding", "no-such", self.path("w.txt"))
 

@@ -10,12 +10,14 @@ import fcntl
 import glob
 import json
 import os
+import pathlib
 import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -115,7 +117,8 @@ class ListTest(FolderTest):
 
     def test_what_is_no_document_is_skipped_with_the_reason(self):
         self.put("good.txt", "A good text.")
-        for name in (".hidden.txt", ".git/config", "draft.txt~", "#draft.txt#", "~$letter.docx"):
+        for name in (".hidden.txt", ".git/config", "draft.txt~", "#draft.txt#", "~$letter.docx",
+                     "paper.pdf.crdownload", "paper.pdf.part"):
             self.put(name, "x")
         self.put("empty.txt", "")
         self.put("white.txt", " \n\t")
@@ -134,6 +137,7 @@ class ListTest(FolderTest):
         reasons = {
             ".hidden.txt": "hidden", ".git": "hidden", "draft.txt~": "editor",
             "#draft.txt#": "editor", "~$letter.docx": "editor", "empty.txt": "empty",
+            "paper.pdf.crdownload": "unfinished", "paper.pdf.part": "unfinished",
             "white.txt": "only white space", "broken.pdf": "damaged", "scan.pdf": "no text",
             "pipe": "no file", "socket": "no file", "large.txt": "1 GiB",
             "out": "out of the folder", "outside": "out of the folder",
@@ -318,6 +322,27 @@ class ArgumentsTest(FolderTest):
         os.write(terminal, b"n\n")
         self.assertEqual(process.wait(TIMEOUT), 1)
         self.assertFalse(os.path.exists(os.path.join(self.at[1], "catalog.db")))
+
+
+    def test_pipes_are_read_once(self):
+        # As of a shell's <(…). The costs, for the question before long work, would read them, too.
+        pipes = [os.path.join(self.docs, name) for name in ("first", "second")]
+        writers = []
+        for pipe in pipes:
+            os.mkfifo(pipe)
+            writers.append(threading.Thread(target=lambda path: pathlib.Path(path).write_text(
+                f"A text from {path}."), args=(pipe,), daemon=True))
+            writers[-1].start()
+        process, terminal = self.on_terminal("index-document", *self.at, "--progress", "none",
+                                             *pipes)
+        self.read_until(terminal, rb"2 files: 2 indexed")
+        self.assertEqual(process.wait(TIMEOUT), 0)
+
+    def test_an_encoding_that_nobody_knows_ends_the_run(self):
+        for number in range(3):
+            self.put(f"{number}.txt", f"The text {number}.")
+        rows, sums, _ = self.lines("--encoding", "klingon", self.docs, status=2)
+        self.assertEqual(([row["result"] for row in rows], sums["left"]), (["failed"], 2))
 
 
 class FailureTest(FolderTest):
@@ -529,6 +554,52 @@ class WatchTest(FolderTest):
         self.assertEqual(self.check_next(process, "renewed", "a.txt")["name"], "lease")
         self.end(process)
         self.assertEqual(set(self.names()), {"lease"})
+
+    def test_what_links_lead_to_is_watched(self):
+        self.put(".data/b.txt", "The text b.")
+        os.symlink(".data/b.txt", os.path.join(self.docs, "a.txt"))
+        process = self.watch()
+        self.put(".data/b.txt", "The text b, changed.")
+        self.check_next(process, "renewed", "a.txt")
+        self.end(process)
+
+    def test_a_file_and_a_folder_that_are_links_are_watched(self):
+        for name in ("v1/a.txt", "v2/a.txt", "elsewhere/b.txt"):
+            self.put(name, f"The text {name}.")
+        links = self.docs + ".links"  # nothing else changes there
+        os.mkdir(links)
+        folder, file = os.path.join(links, "folder"), os.path.join(links, "file.txt")
+        os.symlink(os.path.join(self.docs, "v1"), folder)
+        os.symlink(os.path.join(self.docs, "elsewhere/b.txt"), file)
+        with self.subTest("file"):
+            docs, self.docs = self.docs, file
+            process = self.watch()
+            self.docs = docs
+            self.put("elsewhere/b.txt", "The text b, changed.")
+            row = self.next_row(process)
+            self.assertEqual((row["file"], row["result"]), (file, "renewed"))
+            self.end(process)
+        with self.subTest("folder"):
+            docs, self.docs = self.docs, folder
+            process = self.watch()
+            self.docs = docs
+            # As a new version is put in place: a link is renamed over the old one.
+            os.symlink(os.path.join(self.docs, "v2"), folder + ".new")
+            os.rename(folder + ".new", folder)
+            row = self.next_row(process)
+            self.assertEqual((row["file"], row["source"]),
+                             (os.path.join(folder, "a.txt"), os.path.join(self.docs, "v2/a.txt")))
+            self.end(process)
+
+    def test_people_are_told_a_files_new_name(self):
+        path = self.put("a.txt", "The text a.")
+        process = self.popen("index-document", *self.at, "--progress", "none", "--watch", self.docs)
+        self.read_until(process.stderr, b"watching 1 folder")
+        os.rename(path, os.path.join(self.docs, "b.txt"))
+        self.read_until(process.stdout, rb'unchanged [^\n]*/b.txt: the same text as "a.txt"')
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 130)
 
     def test_an_empty_folder_is_waited_for(self):
         process = self.watch()

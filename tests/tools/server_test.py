@@ -511,6 +511,7 @@ class ServerTest(ServerCase):
             last = self.indexed(file.read(), "stock")
         self.assertEqual(last["state"], "done", last)
         self.assertEqual(last["warning"], "hidden sheets are left out: Secret")
+        self.assertEqual(last["report"]["file_note"], last["warning"])
         text = self.server.call("GET", "/v1/documents/stock/text")[2]
         self.assertIn("\nProduct: Beta valve | Price: 45.50 € | Stock: 230 |", text)
         self.assertEqual(self.server.call("DELETE", "/v1/documents/stock")[0], 200)

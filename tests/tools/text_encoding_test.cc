@@ -79,14 +79,14 @@ constexpr Sample kSamples[] = {
     {"CP1251 KOI8-R ISO-8859-5 CP866",
      "Все люди рождаются свободными и равными в своем достоинстве и правах. Они наделены разумом и "
      "совестью и должны поступать в отношении друг друга в духе братства.\n"},
-    {"CP1251 KOI8-U",
+    {"CP1251 KOI8-U CP1125",
      "Всі люди народжуються вільними і рівними у своїй гідності та правах. Вони "
      "наділені розумом і совістю і повинні діяти у відношенні один до одного в дусі "
      "братерства. Її їжак є ґречний.\n"},
-    {"CP1253 ISO-8859-7",
+    {"CP1253 ISO-8859-7 CP737 CP869",
      "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα "
      "δικαιώματα. Είναι προικισμένοι με λογική και συνείδηση.\n"},
-    {"CP1254 ISO-8859-9",
+    {"CP1254 ISO-8859-9 CP857",
      "Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar. Akıl ve "
      "vicdana sahiptirler ve birbirlerine karşı kardeşlik zihniyeti ile hareket "
      "etmelidirler.\n"},
@@ -96,7 +96,7 @@ constexpr Sample kSamples[] = {
     {"CP1256 ISO-8859-6",
      "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق. وقد وهبوا عقلا وضميرا "
      "وعليهم أن يعامل بعضهم بعضا بروح الإخاء.\n"},
-    {"CP1257 ISO-8859-13",
+    {"CP1257 ISO-8859-13 CP775",
      "Visi žmonės gimsta laisvi ir lygūs savo orumu ir teisėmis. Jiems suteiktas "
      "protas ir sąžinė ir jie turi elgtis vienas kito atžvilgiu kaip broliai.\n"},
     {"CP1258", "Tất cả mọi người sinh ra đều được tự do và bình đẳng về nhân phẩm và quyền.\n"},

@@ -465,7 +465,7 @@ class IndexTest(ToolsTest):
     FIELDS = {"document", "name", "tokens", "replaced_bytes", "assumptions", "bytes_on_disk", "fingerprint",
               "weights", "adapter", "generation", "levels", "kv_budget", "kv_budget_auto", "divergence", "seconds", "existed", "keep", "retention",
               "representatives", "reused_tokens", "prefill", "prefill_budget", "device", "gpu",
-              "warnings", "note", "source", "replaced"}
+              "warnings", "note", "source", "replaced", "file_note"}
 
     def index(self, *args, **options):
         out, err = self.check(0, "index-document", "--json", "--progress", "none", *args, **options)
@@ -1161,7 +1161,7 @@ class NamesTest(ToolsTest):
         self.assertIn('named "lease.txt (2)", as "lease.txt" is', err)
         self.assertEqual(self.asked("lease.txt")[0], mine["document"])
 
-    def test_a_document_that_fills_the_context_is_refused_at_once(self):
+    def test_a_document_that_fills_the_context_is_indexed_in_parts(self):
         model = os.path.join(self.home, "model")
         reader = json.loads(self.check(0, "lectern-store", *self.flags, "--json", "show",
                                        self.index(self.lease)["document"])[0])["model"]
@@ -1169,17 +1169,40 @@ class NamesTest(ToolsTest):
         with open(os.path.join(model, "config.json"), encoding="utf-8") as file:
             config = json.load(file)
         text = self.put("long.txt", self.text)
-        out, _ = self.check(0, "index-document", *self.flags, "--json", "--estimate", text)
-        tokens = json.loads(out)["tokens"]
-        for positions, said in [(tokens + 2, f"{tokens:,} tokens leave 2 of {tokens + 2:,} positions "
-                                             "for a question and its answer"),
-                                (tokens, "positions end at")]:
+        flags = (*self.flags, "--model", model)
+
+        def set_positions(positions):
             config["max_position_embeddings"] = positions
             with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as file:
                 json.dump(config, file)
-            for args in (["--estimate"], []):
-                self.check_error(2, re.escape(said), "index-document", *self.flags, "--model", model,
-                                 "--progress", "none", *args, text)
+
+        out, _ = self.check(0, "index-document", *self.flags, "--json", "--estimate", text)
+        set_positions(json.loads(out)["tokens"] + 2)  # no room for a question
+        out, _ = self.check(0, "index-document", *flags, "--json", "--estimate", text)
+        estimated = json.loads(out)["tokens"]
+        out, _ = self.check(0, "index-document", *flags, "--progress", "none", text)
+        self.assertRegex(out, r"^indexed long\.txt, [0-9,]+ tokens in [2-9] parts, ")
+        out, _ = self.check(0, "index-document", *flags, "--json", "--progress", "none", text)
+        report = json.loads(out)
+        self.assertTrue(report["existed"])
+        self.assertEqual(report["tokens"], estimated)
+        out, _ = self.check(0, "lectern-store", *self.flags, "list")
+        self.assertRegex(out, r"tokens in [2-9] parts .* long\.txt\n")
+        self.assertEqual(len(out.splitlines()), 2, "the lease and the long text")
+        out, _ = self.check(0, "ask-document", *self.flags, "--document", "long.txt", "--json",
+                            "Who designed the bridge?")
+        answer = json.loads(out)
+        self.assertTrue(answer["parts"]["asked"])
+        for passage in answer["evidence"]:
+            shown = self.text.encode()[passage["begin"]:passage["end"]].decode()
+            self.assertEqual(shown, passage["text"])
+        _, err = self.check(0, "ask-document", *self.flags, "--document", "long.txt",
+                            "Who designed the bridge?")
+        self.assertRegex(err, r"asked [1-4] of its [2-9] parts")
+        self.check(0, "lectern-store", *self.flags, "verify")
+        set_positions(100)
+        self.check_error(2, "no room for a part", "index-document", *flags, "--progress", "none",
+                         self.put("other.txt", self.text))
 
 
 class FileSystemTest(ToolsTest):

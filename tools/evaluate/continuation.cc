@@ -14,10 +14,10 @@ namespace {
 
 using Logits = std::span<const float>;
 
-// Sessions of an Engine are DocumentSessions, whose steps this file runs one by one.
+// A session whose steps this file runs one by one. Codes of Engine::Open and AsDocumentSession.
 Result<std::unique_ptr<DocumentSession>> Open(Engine& engine, const std::string& name) {
   LECTERN_ASSIGN(std::unique_ptr<Session> session, engine.Open(name));
-  return std::unique_ptr<DocumentSession>(static_cast<DocumentSession*>(session.release()));
+  return AsDocumentSession(std::move(session));
 }
 
 // Negative log-likelihood of a token, in nats.

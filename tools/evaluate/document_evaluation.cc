@@ -82,7 +82,7 @@ class DocumentEvaluation {
 
   Result<std::unique_ptr<DocumentSession>> OpenByName(const std::string& name) {
     LECTERN_ASSIGN(std::unique_ptr<Session> session, engine_.Open(name));
-    return std::unique_ptr<DocumentSession>(static_cast<DocumentSession*>(session.release()));
+    return AsDocumentSession(std::move(session));
   }
 
   // Opens a session on the document as a mode's retention leaves it, "NAME METHOD@KEEP", which is

@@ -44,6 +44,22 @@ inline void AppendUtf8(uint32_t character, std::string& out) {
   }
 }
 
+// A number with raised digits and signs ("2" as "²"), because "10²" is not "102"; empty: the text
+// is no number.
+inline std::string Superscript(std::string_view number) {
+  constexpr std::string_view kDigits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string raised;
+  bool has_digit = false;
+  for (size_t i = 0; i < number.size(); ++i) {
+    const bool is_minus = number[i] == '-' || number.substr(i).starts_with("\u2212");
+    if (!IsAsciiDigit(number[i]) && !is_minus && number[i] != '+') return "";
+    has_digit |= IsAsciiDigit(number[i]);
+    raised += is_minus ? "⁻" : number[i] == '+' ? "⁺" : kDigits[number[i] - '0'];
+    if (is_minus && number[i] != '-') i += 2;
+  }
+  return has_digit ? raised : "";
+}
+
 }  // namespace lectern::tools
 
 #endif  // LECTERN_TOOLS_INGEST_CHARACTERS_H_

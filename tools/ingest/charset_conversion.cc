@@ -76,6 +76,14 @@ constexpr EncodingLabels kEncodings[] = {
     {"CP850", "cp850 ibm850 850"},
     {"CP852", "cp852 ibm852 852"},
     {"IBM855", "cp855 ibm855 855"},
+    {"CP737", "cp737 ibm737 737"},
+    {"CP775", "cp775 ibm775 775"},
+    {"CP857", "cp857 ibm857 857"},
+    {"CP860", "cp860 ibm860 860"},
+    {"CP863", "cp863 ibm863 863"},
+    {"CP865", "cp865 ibm865 865"},
+    {"IBM869", "cp869 ibm869 869"},
+    {"CP1125", "cp1125 cp866u ruscii"},
     {"VISCII", "viscii"},
     {"MAC-CENTRALEUROPE", "maccentraleurope xmacce maclatin2"}};
 

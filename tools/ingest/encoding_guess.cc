@@ -144,6 +144,10 @@ constexpr std::array<std::string_view, 9> kWestern = {
     "windows-1252", "windows-1250", "windows-1254", "windows-1257", "ISO-8859-2",
     "ISO-8859-15",  "ISO-8859-13",  "windows-1258", "ISO-8859-4"};
 constexpr std::array<std::string_view, 3> kOldWestern = {"MACINTOSH", "CP850", "CP852"};
+// Code pages of DOS for Greek, Turkish, Baltic, Canadian, Portuguese and Ukrainian, which uchardet
+// does not know.
+constexpr std::array<std::string_view, 7> kOfDos = {"CP737", "IBM869", "CP857", "CP775",
+                                                    "CP863", "CP860",  "CP1125"};
 constexpr std::array<std::string_view, 5> kCyrillic = {"windows-1251", "KOI8-R", "KOI8-U",
                                                        "ISO-8859-5", "CP866"};
 constexpr std::array<std::string_view, 9> kOthers = {"windows-1253", "windows-1255", "windows-1256",
@@ -165,12 +169,17 @@ struct Confusion {
   std::string_view guess, meant;
   double handicap;
 };
-constexpr Confusion kConfusions[] = {
-    {"windows-1252", "ISO-8859-15", 1},   {"windows-1250", "ISO-8859-2", 1},
-    {"ISO-8859-2", "windows-1250", 0.25}, {"ISO-8859-16", "windows-1250", 0.25},
-    {"windows-1257", "ISO-8859-13", 1},   {"ISO-8859-13", "windows-1257", 0.75},
-    {"ISO-8859-7", "windows-1253", 0.25}, {"ISO-8859-8", "windows-1255", 0.25},
-    {"KOI8-R", "KOI8-U", 0.25},           {"MAC-CYRILLIC", "windows-1251", 0.25}};
+constexpr Confusion kConfusions[] = {{"windows-1252", "ISO-8859-15", 1},
+                                     {"windows-1250", "ISO-8859-2", 1},
+                                     {"ISO-8859-2", "windows-1250", 0.25},
+                                     {"ISO-8859-16", "windows-1250", 0.25},
+                                     {"windows-1257", "ISO-8859-13", 1},
+                                     {"ISO-8859-13", "windows-1257", 0.75},
+                                     {"ISO-8859-7", "windows-1253", 0.25},
+                                     {"ISO-8859-8", "windows-1255", 0.25},
+                                     {"KOI8-R", "KOI8-U", 0.25},
+                                     {"CP866", "CP1125", 0.25},
+                                     {"MAC-CYRILLIC", "windows-1251", 0.25}};
 
 // Where an encoding of two bytes a character has its common ideographs (the first level of its
 // standard) or syllables, and its symbols and kana, by the first byte.
@@ -313,6 +322,7 @@ std::string GuessEncoding(std::string_view bytes) {
   candidates.AddGuess(AskUchardet(WithoutWindowsMarks(sample)));
   candidates.AddOthers(kWestern, 1);
   candidates.AddOthers(kOldWestern, 1.5);
+  candidates.AddOthers(kOfDos, 2.5);
   candidates.AddOthers(kCyrillic, 1);
   candidates.AddOthers(kOthers, 2);
   // A few words of ideographs in UTF-16 may be without a NUL or a control character.

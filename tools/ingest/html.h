@@ -48,7 +48,10 @@ api::Result<DecodedText> DecodeHtml(std::string_view bytes, const HtmlOptions& o
 // of the text outside of links.
 //
 // In the text, blocks are lines; paragraphs, headings, lists and tables stand between empty lines;
-// list items begin with "- " or their number; cells are parted by " | "; pre is kept as it is.
+// list items begin with "- " or their number, as start, value, type and reversed say; pre is kept
+// as it is. Cells are parted by " | ", empty ones too; one that spans rows is said in each, and one
+// that spans columns in each where it is short and has a neighbour. Images say their alt text
+// (ImageText), formulas their source or their parts in a line; raised numbers stay raised ("10²").
 //
 // Valid UTF-8, ending with a newline. Any thread. EMPTY_DOCUMENT: nothing is shown without scripts.
 // Errors of DecodeHtml. LIMIT_EXCEEDED: parsing that takes longer than `seconds`, or a tree beyond

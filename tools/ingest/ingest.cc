@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/model/formats/json.h"
 #include "tools/ingest/characters.h"
 #include "tools/ingest/charset_conversion.h"
 #include "tools/ingest/extracted.h"
@@ -26,15 +27,21 @@ constexpr std::pair<std::string_view, Format> kFormats[] = {
     {"tsv", Format::kTsv},   {"man", Format::kManPage}};
 // Endings of file names, in any case.
 constexpr std::pair<std::string_view, Format> kEndings[] = {
-    {".pdf", Format::kPdf},           {".rtf", Format::kRtf},    {".html", Format::kHtml},
-    {".htm", Format::kHtml},          {".xhtml", Format::kHtml}, {".md", Format::kMarkdown},
-    {".markdown", Format::kMarkdown}, {".docx", Format::kDocx},  {".docm", Format::kDocx},
-    {".dotx", Format::kDocx},         {".odt", Format::kOdt},    {".ott", Format::kOdt},
-    {".pptx", Format::kPptx},         {".pptm", Format::kPptx},  {".ppsx", Format::kPptx},
-    {".odp", Format::kOdp},           {".xlsx", Format::kXlsx},  {".xlsm", Format::kXlsx},
-    {".xltx", Format::kXlsx},         {".ods", Format::kOds},    {".ots", Format::kOds},
-    {".epub", Format::kEpub},         {".eml", Format::kMail},   {".ipynb", Format::kNotebook},
-    {".csv", Format::kCsv},           {".tsv", Format::kTsv},    {".man", Format::kManPage}};
+    {".pdf", Format::kPdf},      {".rtf", Format::kRtf},     {".html", Format::kHtml},
+    {".htm", Format::kHtml},     {".xhtml", Format::kHtml},  {".xht", Format::kHtml},
+    {".shtml", Format::kHtml},   {".md", Format::kMarkdown}, {".markdown", Format::kMarkdown},
+    {".mkd", Format::kMarkdown}, {".docx", Format::kDocx},   {".docm", Format::kDocx},
+    {".dotx", Format::kDocx},    {".dotm", Format::kDocx},   {".odt", Format::kOdt},
+    {".ott", Format::kOdt},      {".fodt", Format::kOdt},    {".pptx", Format::kPptx},
+    {".pptm", Format::kPptx},    {".ppsx", Format::kPptx},   {".ppsm", Format::kPptx},
+    {".potx", Format::kPptx},    {".potm", Format::kPptx},   {".odp", Format::kOdp},
+    {".otp", Format::kOdp},      {".fodp", Format::kOdp},    {".xlsx", Format::kXlsx},
+    {".xlsm", Format::kXlsx},    {".xltx", Format::kXlsx},   {".xltm", Format::kXlsx},
+    {".ods", Format::kOds},      {".ots", Format::kOds},     {".fods", Format::kOds},
+    {".epub", Format::kEpub},    {".eml", Format::kMail},    {".mbox", Format::kMail},
+    {".mht", Format::kMail},     {".mhtml", Format::kMail},  {".ipynb", Format::kNotebook},
+    {".csv", Format::kCsv},      {".tsv", Format::kTsv},     {".tab", Format::kTsv},
+    {".man", Format::kManPage}};
 
 // `lower` is in small letters, ASCII.
 bool StartsWithCaseless(std::string_view text, std::string_view lower) {
@@ -169,9 +176,7 @@ api::Result<Ingested> IngestRtf(std::string_view bytes, const IngestOptions& opt
   auto text = ReadRtf(bytes, {.name = Quoted(options.file_name, "the file"),
                               .is_cancelled = options.is_cancelled});
   if (!text.ok()) return text.error();
-  const bool has_notes = bytes.find("\\footnote") != std::string_view::npos;
-  return Ingested{.text = std::move(*text),
-                  .note = has_notes ? "footnotes of RTF are not read" : ""};
+  return Ingested{.text = std::move(text->text), .note = std::move(text->note)};
 }
 
 // A reader in a child process gets UTF-8 where the format does not say itself what its bytes mean.
@@ -231,6 +236,14 @@ Format DetectFormat(std::string_view bytes, std::string_view file_name) {
 std::string IngestNote(const Ingested& ingested, std::string_view encoding_option) {
   if (!ingested.is_encoding_assumed) return ingested.note;
   return ingested.note + " (" + std::string(encoding_option) + " names another)";
+}
+
+std::string WithFileNote(std::string_view report, const std::string& note) {
+  auto json = ParseJson(report);
+  if (!json.ok() || !json->object()) return std::string(report);
+  Json::Object object = *json->object();
+  object["file_note"] = note.empty() ? Json() : Json(note);
+  return Json(std::move(object)).Dump();
 }
 
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {

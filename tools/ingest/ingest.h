@@ -38,8 +38,7 @@ enum class Format {
 // The formats, for messages. Names are those of ParseFormat, and "auto".
 inline constexpr std::string_view kFormatNames =
     "auto, text, markdown, html, pdf, rtf, docx, odt, pptx, odp, xlsx, ods, epub, eml, ipynb, csv, "
-    "tsv "
-    "or man";
+    "tsv or man";
 
 // The format that a name stands for, one of kFormatNames but "auto"; nothing for any other name.
 std::optional<Format> ParseFormat(std::string_view name);
@@ -82,9 +81,11 @@ struct IngestOptions {
 struct Ingested {
   // UTF-8. In text and Markdown, a byte order mark and bad bytes stay: the engine replaces them.
   std::string text = {};
-  std::vector<lectern_page> pages = {};  // a PDF's pages that have text; else empty
-  std::string page_labels = {};          // a PDF's: api::IndexOptions::page_labels
-  uint64_t num_pages = 0;           // all pages of a PDF, slides, sheets, chapters; else 0
+  // Pages that have text: of a PDF and some Word files; slides, sheets, chapters, a mailbox's
+  // mails.
+  std::vector<lectern_page> pages = {};
+  std::string page_labels = {};  // a PDF's: api::IndexOptions::page_labels
+  uint64_t num_pages = 0;         // all of them; 0: it has no pages
   Format format = Format::kText;  // the one that was named or detected
   std::string note = {};  // what was assumed, changed or left out; may be empty
   bool is_encoding_assumed = false;  // the user may want to name another
@@ -95,11 +96,15 @@ struct Ingested {
 // ("--encoding"). Empty where there is nothing to tell.
 std::string IngestNote(const Ingested& ingested, std::string_view encoding_option);
 
+// The object of an index report with the member "file_note": `note`, or null where that is empty.
+// `report` as it is where it is no JSON object.
+std::string WithFileNote(std::string_view report, const std::string& note);
+
 // Returns the text of a document; text and Markdown may be empty. INVALID_ARGUMENT: options.format
 // names none (param "format"), or options.encoding (param "encoding"); with the format "auto", the
 // bytes are no text (param "file"): "photo.png" is a PNG image and not text … Errors of ReadHtml,
-// ReadPdf, ReadRtf and ReadExtracted, whose messages name the file. Blocks for as long as a child process
-// takes (LimitsFor). Any thread.
+// ReadPdf, ReadRtf and ReadExtracted, whose messages name the file. Blocks for as long as a child
+// process takes. Any thread.
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options);
 
 }  // namespace lectern::tools

@@ -16,9 +16,10 @@ constexpr std::pair<std::string_view, std::string_view> kMediaTypes[] = {
     {"application/vnd.oasis.opendocument.presentation", "odp"},
     {"application/vnd.oasis.opendocument.spreadsheet", "ods"},
     {"application/epub+zip", "epub"}};
-// Parts that only one kind of Office Open XML has.
+// Parts that only one kind of Office Open XML has, without a number (Word's "document2.xml") and
+// ".xml".
 constexpr std::pair<std::string_view, std::string_view> kParts[] = {
-    {"word/document.xml", "docx"}, {"ppt/presentation.xml", "pptx"}, {"xl/workbook.xml", "xlsx"}};
+    {"word/document", "docx"}, {"ppt/presentation", "pptx"}, {"xl/workbook", "xlsx"}};
 
 // A number of 2 or 4 bytes, the lowest first; 0 behind the end.
 uint32_t Number(std::string_view bytes, size_t at, size_t size) {
@@ -57,6 +58,22 @@ std::string_view FlatFormat(std::string_view bytes) {
   return "";
 }
 
+// Whether a line stands before a message of a mailbox: "From ada@example.org Fri May 17 09:30:00
+// 2024" (RFC 4155).
+bool IsMailboxLine(std::string_view line) {
+  if (!line.starts_with("From ")) return false;
+  bool has_time = false, has_year = false;
+  for (size_t i = 5; i + 4 < line.size() + 1; ++i) {
+    const auto digit = [&](size_t at) {
+      return at < line.size() && line[at] >= '0' && line[at] <= '9';
+    };
+    has_time |= digit(i) && digit(i + 1) && line[i + 2] == ':' && digit(i + 3);
+    has_year |= line[i - 1] == ' ' && (line[i] == '1' || line[i] == '2') && digit(i + 1) &&
+                digit(i + 2) && digit(i + 3) && !digit(i + 4);
+  }
+  return has_time && has_year;
+}
+
 }  // namespace
 
 std::string_view ZipFormat(std::string_view bytes) {
@@ -79,7 +96,9 @@ std::string_view ZipFormat(std::string_view bytes) {
     const size_t length = Number(bytes, at + 28, 2);
     const std::string name = LowerText(bytes.substr(at + kListedBytes, length));
     for (const auto& [part, format] : kParts) {
-      if (name == part) return format;
+      if (name.starts_with(part) &&
+          (name.substr(part.size()) == ".xml" || name.substr(part.size() + 1) == ".xml"))
+        return format;
     }
     // Books whose media type does not stand first.
     if (name == "meta-inf/container.xml") return "epub";
@@ -97,6 +116,10 @@ std::string_view MarkedTextFormat(std::string_view bytes) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     if (line.ends_with('\r')) line.remove_suffix(1);
+    if (num_lines == 0 && IsMailboxLine(line)) {
+      has_mark = true;
+      continue;
+    }
     const bool is_comment = line.starts_with(".\\\"") || line.starts_with("'\\\"") || line == "." ||
                             line == "'" || line.empty();
     if (line.starts_with(".TH ") || line.starts_with(".Dd ") || line.starts_with(".Dd\t"))
@@ -112,7 +135,7 @@ std::string_view MarkedTextFormat(std::string_view bytes) {
     is_mail = is_mail && (is_header || goes_on);
     has_sender |= name == "from";
     has_mark |= name == "message-id" || name == "mime-version" || name == "received" ||
-                name == "return-path";
+                name == "return-path" || name == "delivered-to";
     // Requests of roff may stand before the title's.
     if (!is_mail && !is_comment && !line.starts_with('.') && !line.starts_with('\'')) return "";
   }

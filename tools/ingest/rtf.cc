@@ -3,18 +3,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "tools/ingest/html.h"
 #include "tools/ingest/limited_child.h"
+#include "tools/ingest/rtf_filter.h"
 
 namespace lectern::tools {
 namespace {
 
 // The error that the end of unrtf means, with the code OK where it ended as it should.
 api::Error RtfError(const ChildEnd& end, const RtfOptions& options) {
-  using How = ChildEnd::How;
   const bool is_missing =
-      end.how == How::kNotStarted && (end.number == ENOENT || end.number == EACCES);
+      end.how == ChildEnd::How::kNotStarted && (end.number == ENOENT || end.number == EACCES);
   if (is_missing) {
     return {LECTERN_NOT_FOUND,
             "reading RTF needs the program unrtf, which is not installed: apt install unrtf, or save " +
@@ -22,15 +23,15 @@ api::Error RtfError(const ChildEnd& end, const RtfOptions& options) {
             "unrtf"};
   }
   switch (end.how) {
-    case How::kNotStarted:
+    case ChildEnd::How::kNotStarted:
       return {LECTERN_IO_ERROR, std::string("start unrtf: ") + std::strerror(end.number), "file"};
-    case How::kCancelled:
+    case ChildEnd::How::kCancelled:
       return {LECTERN_CANCELLED, "cancelled while " + options.name + " was read", "file"};
-    case How::kTooSlow:
-    case How::kTooMuchOutput:
+    case ChildEnd::How::kTooSlow:
+    case ChildEnd::How::kTooMuchOutput:
       return {LECTERN_LIMIT_EXCEEDED,
               options.name + " takes too much to read as RTF; save it as .docx or .odt", "file"};
-    case How::kExited:
+    case ChildEnd::How::kExited:
       if (end.number == 0) return {LECTERN_OK, "", ""};
       break;
     default:
@@ -93,15 +94,21 @@ std::string WithParagraphs(std::string_view html) {
 
 }  // namespace
 
-api::Result<std::string> ReadRtf(std::string_view rtf, const RtfOptions& options) {
+api::Result<RtfText> ReadRtf(std::string_view rtf, const RtfOptions& options) {
   std::string html;
+  const FilteredRtf filtered = FilterRtf(rtf);
   const ChildEnd end = RunLimited(
-      {options.unrtf, "--html", "--nopict"}, WithoutAddresses(rtf), {},
+      {options.unrtf, "--html", "--nopict"}, WithoutAddresses(filtered.rtf), {},
       [&html](std::string_view piece) { return html.append(piece), true; }, options.is_cancelled);
   if (const api::Error error = RtfError(end, options); error.code != LECTERN_OK) return error;
-  return ReadHtml(WithParagraphs(html), {.name = options.name,
-                                         .is_cancelled = options.is_cancelled,
-                                         .keeps_all = true});
+  auto text =
+      ReadHtml(WithParagraphs(html),
+               {.name = options.name, .is_cancelled = options.is_cancelled, .keeps_all = true});
+  if (!text.ok()) return text.error();
+  const uint64_t count = filtered.num_comments;
+  std::string note = count == 0 ? "" : std::to_string(count) + " comment";
+  if (count > 0) note += count == 1 ? " is left out" : "s are left out";
+  return RtfText{std::move(*text), std::move(note)};
 }
 
 }  // namespace lectern::tools

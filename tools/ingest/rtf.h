@@ -16,12 +16,17 @@ struct RtfOptions {
   std::string unrtf = "unrtf";              // the program, by name (PATH) or path
 };
 
-// Returns the text: paragraphs between empty lines, tables as in html.h. Headings are plain lines,
-// and footnotes are left out, as unrtf does. Valid UTF-8, ending with a newline. Any thread. Errors,
+struct RtfText {
+  std::string text;  // valid UTF-8, ending with a newline
+  std::string note;  // what was left out; or empty
+};
+
+// Returns the text: paragraphs between empty lines, tables as in html.h, notes behind the paragraph
+// that refers to them. Headings are plain lines, as unrtf prints them. Any thread. Errors,
 // with the param "file" but for the first: NOT_FOUND: there is no unrtf (param "unrtf").
 // INVALID_ARGUMENT: it dies of the file or complains. LIMIT_EXCEEDED: it takes too long or prints
 // too much. IO_ERROR: it cannot be started. CANCELLED. Those of ReadHtml for unrtf's output.
-api::Result<std::string> ReadRtf(std::string_view rtf, const RtfOptions& options);
+api::Result<RtfText> ReadRtf(std::string_view rtf, const RtfOptions& options);
 
 }  // namespace lectern::tools
 

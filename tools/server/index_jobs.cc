@@ -222,7 +222,7 @@ void IndexJobs::Finish(Job& job, api::Result<api::IndexReport>& report) {
   }
   Set(job, [&] {
     if (report.ok()) {
-      job.report = report->json();
+      job.report = tools::WithFileNote(report->json(), job.warning);
       job.state = "done";
       return;
     }

@@ -85,7 +85,7 @@ Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {},
                        const std::vector<JsonStream>& streams = {});
 
 // Takes a text's values one after another, in their order, for callers that must keep the order of
-// keys (Json sorts them). A status that is not ok ends the reading.
+// keys (Json sorts them). A status that is not ok ends the reading, and ReadJson returns it.
 class JsonEvents {
  public:
   virtual ~JsonEvents() = default;
@@ -98,7 +98,8 @@ class JsonEvents {
   virtual Status End() = 0;
 };
 // As ParseJson, but a key may appear twice, and a whole number beyond 64 bits and too much depth
-// are kLimitExceeded. Before an error `events` has got the values up to it.
+// are kLimitExceeded. Before an error `events` has got the values up to it, but none if the text
+// has a NUL.
 Status ReadJson(std::string_view text, const JsonLimits& limits, JsonEvents& events);
 
 }  // namespace lectern

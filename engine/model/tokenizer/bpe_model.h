@@ -76,15 +76,17 @@ class BpeModel {
   int32_t eos_id() const { return eos_id_; }
   int32_t unknown_id() const { return unknown_id_; }
 
-  size_t size() const { return bytes_.size(); }
-  // The bytes that an id stands for in running text; none for control and unused ones.
+  size_t size() const { return bytes_.size(); }  // number of ids, holes included
+  // The bytes that an id stands for in running text; none for holes, control and unknown pieces,
+  // and unused or user-defined ones that are marks (IsTemplateMark).
   const std::vector<std::string>& bytes() const { return bytes_; }
   const ControlTokens& controls() const { return controls_; }
 
-  // Symbols are what is merged: pieces, by id, and from size() on texts that merges name and no
-  // piece has. As in llama.cpp these are merged like others and come apart into bytes at the end.
-  // `text`: bytes if the vocabulary is byte-level, else as pieces are written, with U+2581 for a
-  // space. -1: none. Control, unknown and byte pieces are not found by their texts.
+  // Symbols are what is merged: pieces, by id, and from size() on texts that FindPiece does not
+  // find: those that merges name or make, and, if the vocabulary is byte-level, single bytes. As in
+  // llama.cpp these are merged like others and come apart into bytes at the end. `text`: bytes if
+  // the vocabulary is byte-level, else as pieces are written, with U+2581 for a space. -1: none.
+  // Control, unknown and byte pieces are not found by their texts.
   int32_t FindSymbol(std::string_view text) const;
   int32_t FindPiece(std::string_view text) const;
   bool IsPiece(int32_t symbol) const { return symbol >= 0 && static_cast<size_t>(symbol) < size(); }

@@ -49,8 +49,12 @@ class Literals {
  private:
   // Returns the longest literal at `at` that ends at `limit` or before it; -1: none.
   int32_t LongestAt(std::string_view text, size_t at, size_t limit) const;
+  // Each does Find in one order.
   std::vector<Match> FindFromLeft(std::string_view text) const;
   std::vector<Match> FindLongest(std::string_view text) const;
+  // Decides among literals that overlap, directly or through others, and appends those that it
+  // takes, ascending; of two with one length it takes the left one. A candidate is the longest
+  // literal at its place, as size << 32 | (UINT32_MAX - begin). They come in any order.
   void TakeLongest(std::string_view text, std::vector<uint64_t> candidates,
                    std::vector<Match>* matches) const;
 

@@ -10,8 +10,6 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kMaxText = size_t{16} << 20;  // bytes; offsets in words have 32 bits
-
 // Removes the finished characters from `pending` and returns them, U+FFFD for what cannot become
 // one. An unfinished character at the end stays.
 std::string TakeFinished(std::string* pending) {
@@ -85,10 +83,10 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Make(TokenizerModel model, const s
 }
 
 Result<TokenizedText> Tokenizer::EncodeAt(std::string_view text, Place place) const {
-  if (text.size() > kMaxText) {
+  if (text.size() > kMaxTokenizedBytes) {
     return Status(Code::kLimitExceeded, "the text has " + std::to_string(text.size()) +
                                             " bytes; the tokenizer takes " +
-                                            std::to_string(kMaxText));
+                                            std::to_string(kMaxTokenizedBytes));
   }
   if (!IsValidUtf8(text)) return Status(Code::kInvalidArgument, "the text is not valid UTF-8");
   return EncodeValid(text, place);

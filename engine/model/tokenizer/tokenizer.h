@@ -31,6 +31,9 @@ struct TokenizedText {
   uint64_t dropped_bytes = 0;
 };
 
+// Longest text that can be encoded at once, in bytes: offsets in words have 32 bits.
+inline constexpr size_t kMaxTokenizedBytes = size_t{16} << 20;
+
 // A vocabulary with its rules. Immutable; thread-safe.
 class Tokenizer {
  public:

@@ -45,16 +45,20 @@ class CodeReader {
     if (c == '?' && has_digits_) is_general_ |= rest.find('/') != std::string_view::npos;
     if (c == '0' || c == '#' || c == '?') {
       has_digits_ = true;
+      num_commas_ = 0;
       if (is_behind_point_) (c == '0' ? min_ : optional_) += 1;
+      if (!is_behind_point_ && c == '0') ++num_zeros_;
     }
     if (c == '.') is_behind_point_ = true;
+    if (c == ',' && has_digits_) ++num_commas_;
     if (c == '%') is_percent_ = true;
     const bool is_literal = c == ' ' || c == '$' || static_cast<uint8_t>(c) >= 0x80;
     if (is_literal) Literal(rest.substr(0, 1));
     return 1;
   }
 
-  // "[$€-407]" is a currency, "[h]" a duration, "[Red]" and "[>=100]" are none of ours.
+  // "[$€-407]" is a currency, "[h]" a duration, "[Red]" none of ours. A section with a condition
+  // ("[>=1000]0.0,K") is for some values alone: all are written in full.
   size_t Bracket(std::string_view rest) {
     const size_t end = std::min(rest.find(']'), rest.size());
     const std::string_view inside = rest.substr(1, end - 1);
@@ -62,6 +66,7 @@ class CodeReader {
     const auto is_unit = [](char c) {
       return Lower(c) == 'h' || Lower(c) == 'm' || Lower(c) == 's';
     };
+    is_general_ |= inside.find_first_of("<>=") == 0;
     is_duration_ |= !inside.empty() && std::all_of(inside.begin(), inside.end(), is_unit);
     return end + 1;
   }
@@ -82,6 +87,8 @@ class CodeReader {
       format.min_decimals = std::min(min_, 15);
       format.max_decimals = std::min(min_ + optional_, 15);
       format.is_percent = is_percent_;
+      format.min_digits = std::min(num_zeros_, 15);
+      format.num_thousands = std::min(num_commas_, 6);
       format.prefix = prefix_;
       format.suffix = suffix_;
     }
@@ -91,6 +98,8 @@ class CodeReader {
   bool has_date_ = false, has_time_ = false, has_month_ = false, is_duration_ = false;
   bool has_digits_ = false, is_behind_point_ = false, is_percent_ = false, is_general_ = false;
   int min_ = 0, optional_ = 0;
+  int num_zeros_ = 0;   // before the point
+  int num_commas_ = 0;  // behind the last digit
   std::string prefix_, suffix_;
 };
 
@@ -107,6 +116,7 @@ std::string General(double value) {
 
 std::string Number(double value, const CellFormat& format) {
   if (format.is_percent) value *= 100;
+  for (int i = 0; i < format.num_thousands; ++i) value /= 1000;
   std::string text = Printed("%.*f", format.max_decimals, value);
   for (int more = format.max_decimals - format.min_decimals; more > 0 && text.ends_with('0');
        --more)
@@ -114,6 +124,8 @@ std::string Number(double value, const CellFormat& format) {
   if (text.ends_with('.')) text.pop_back();
   const bool is_negative = text.starts_with('-');
   if (is_negative) text.erase(0, 1);
+  const auto num_digits = static_cast<int>(std::min(text.find('.'), text.size()));
+  text.insert(0, static_cast<size_t>(std::max(0, format.min_digits - num_digits)), '0');
   return (is_negative ? "-" : "") + format.prefix + text + (format.is_percent ? "%" : "") +
          format.suffix;
 }
@@ -152,9 +164,9 @@ CellFormat ParseCellFormat(std::string_view code) { return CodeReader().Read(cod
 CellFormat BuiltInCellFormat(int id) {
   using Kind = CellFormat::Kind;
   CellFormat format;
-  if (id == 2 || id == 4 || id == 10 || id == 39 || id == 40) {
+  if (id == 2 || id == 4 || id == 10 || id == 39 || id == 40 || id == 43 || id == 44) {
     format = {.kind = Kind::kNumber, .min_decimals = 2, .max_decimals = 2, .is_percent = id == 10};
-  } else if (id == 1 || id == 3 || id == 9 || id == 37 || id == 38) {
+  } else if (id == 1 || id == 3 || id == 9 || id == 37 || id == 38 || id == 41 || id == 42) {
     format = {.kind = Kind::kNumber, .is_percent = id == 9};
   } else if ((id >= 14 && id <= 17) || (id >= 27 && id <= 31) || (id >= 50 && id <= 54) ||
              id == 36 || id == 57 || id == 58) {

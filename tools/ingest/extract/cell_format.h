@@ -12,6 +12,8 @@ struct CellFormat {
   enum class Kind { kGeneral, kNumber, kDate, kTime, kDateTime, kDuration };
   Kind kind = Kind::kGeneral;
   int min_decimals = 0, max_decimals = 0;  // of a number
+  int min_digits = 0;     // of a number before the point: "00000" shows 1234 as 01234
+  int num_thousands = 0;  // how often a number is divided by 1,000: "0.0,," shows millions
   bool is_percent = false;
   std::string prefix = {}, suffix = {};  // of a number: a currency or a unit
 };

@@ -5,9 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "tools/ingest/alt_text.h"
+#include "tools/ingest/extract/docx_math.h"
 #include "tools/ingest/extract/docx_styles.h"
-#include "tools/ingest/extract/ooxml_package.h"
+#include "tools/ingest/extract/docx_symbols.h"
+#include "tools/ingest/extract/ooxml_drawing.h"
 #include "tools/ingest/extract/readers.h"
+#include "tools/ingest/html.h"
 
 namespace lectern::tools {
 namespace {
@@ -32,12 +36,25 @@ std::map<int, XmlNode> NotesOf(const std::optional<XmlTree>& tree) {
   return notes;
 }
 
+// How Word shows a field of a form that has no text: the mark of a box, the chosen entry of a list.
+std::string FormFieldText(XmlNode field) {
+  if (field.name() == "checkBox") {
+    const XmlNode checked = field.Child("checked");
+    return IsOn(checked ? checked : field.Child("default")) ? "☒" : "☐";
+  }
+  int chosen = field.Child("result").Number("val", 0);
+  for (const XmlNode entry : field) {
+    if (entry.name() == "listEntry" && chosen-- == 0) return std::string(entry.Attribute("val"));
+  }
+  return "";
+}
+
 // Elements whose text is not the document's: deleted, of a field's instruction, or a comment's.
 bool IsLeftOut(std::string_view name) {
   return name == "del" || name == "moveFrom" || name == "delText" || name == "instrText" ||
          name == "pPr" || name == "rPr" || name == "sectPr" || name == "rt" || name == "tblPr" ||
          name == "trPr" || name == "tcPr" || name == "sdtPr" || name == "fldData" ||
-         name == "docPr" || name == "txbxContent" || name == "posOffset" || name == "pctWidth" ||
+         name == "txbxContent" || name == "posOffset" || name == "pctWidth" ||
          name == "pctHeight" || name == "align" || name == "annotationRef";
 }
 
@@ -50,7 +67,9 @@ XmlNode ChoiceOf(XmlNode alternate) {
 class DocxReader {
  public:
   DocxReader(const OoxmlPackage& package, XmlNode styles, XmlNode numbering)
-      : styles_(styles),
+      : package_(package),
+        relationships_(package.RelationshipsOf(package.main_part())),
+        styles_(styles),
         numbering_(numbering),
         footnote_tree_(package.ParseRelated("footnotes")),
         endnote_tree_(package.ParseRelated("endnotes")),
@@ -61,7 +80,9 @@ class DocxReader {
     const XmlNode body = document.Child("body");
     if (HasElement(body, kPageBreak)) writer_.BeginPage(1);
     Blocks(body);
-    return writer_.Finish(0, "");
+    std::string note = CountedNote(num_unread_, "embedded document", "not read");
+    AddNote(CountedNote(NumComments(), "comment", "left out"), note);
+    return writer_.Finish(0, note);
   }
 
  private:
@@ -73,7 +94,21 @@ class DocxReader {
   struct Inline {
     std::string text;
     std::vector<Note> notes;
-    std::vector<XmlNode> boxes;
+    std::vector<XmlNode> boxes, graphics;
+  };
+
+  uint64_t NumComments() const {
+    uint64_t count = 0;
+    const auto comments = package_.ParseRelated("comments");
+    if (!comments) return 0;
+    for (const XmlNode node : comments->root()) count += node.name() == "comment";
+    return count;
+  }
+
+  // The cells of a row, and how many columns each spans.
+  struct RowCells {
+    std::vector<std::string> texts;
+    std::vector<int> widths;
   };
 
   // Writes the blocks of a body, a cell, a text box or an element around blocks.
@@ -91,17 +126,34 @@ class DocxReader {
             node.Child("sdtPr").Child("docPartObj").Child("docPartGallery").Attribute("val");
         if (gallery != "Table of Contents") Blocks(node.Child("sdtContent"));
       } else if (name == "oMathPara") {
-        Inline content;
-        Collect(node, content);
-        writer_.Paragraph(content.text);
+        writer_.Paragraph(OfficeMathText(node));
+      } else if (name == "altChunk") {
+        Embedded(node.Attribute("relationships", "id"));
       } else if (!name.empty() && !IsLeftOut(name)) {
         Blocks(node);
       }
     }
   }
 
+  // A document inside of the document; web pages are read.
+  void Embedded(std::string_view id) {
+    for (const auto& relationship : relationships_) {
+      if (relationship.id != id) continue;
+      const std::string* const page = package_.parts().Find(relationship.target);
+      if (!page || relationship.target.ends_with(".xml")) break;
+      auto text = ReadHtml(
+          *page,
+          {.name = "its part " + relationship.target, .keeps_all = true, .marks_headings = true});
+      if (!text.ok()) break;
+      in_list_ = false;
+      return writer_.Verbatim(*text);
+    }
+    ++num_unread_;
+  }
+
   void Paragraph(XmlNode node) {
     const DocxParagraphStyle style = styles_.StyleOf(node);
+    is_hidden_ = style.is_hidden.value_or(false);
     Inline content;
     content.text = std::exchange(drop_cap_, "");
     Collect(node, content);
@@ -138,10 +190,7 @@ class DocxReader {
   void Behind(const Inline& content) {
     for (const Note& note : content.notes) {
       Inline inside;
-      for (const XmlNode node : note.node) {
-        if (!inside.text.empty()) inside.text += ' ';
-        Collect(node, inside);
-      }
+      CellText(note.node, inside);
       in_list_ = false;
       writer_.Paragraph("[" + note.label + "] " + inside.text);
     }
@@ -150,38 +199,69 @@ class DocxReader {
       in_list_ = false;
       Blocks(box);
     }
+    for (const XmlNode graphic : content.graphics)
+      WriteGraphic(graphic, relationships_, package_, writer_);
   }
 
   // Collects the text inside of an element of a paragraph.
   void Collect(XmlNode parent, Inline& content) {
     for (const XmlNode node : parent) {
       const std::string_view name = node.name();
-      if (name == "t") {
-        std::string text;
-        AppendAllText(node, text);
-        const bool is_raised =
-            parent.Child("rPr").Child("vertAlign").Attribute("val") == "superscript";
-        is_raised ? AppendSuperscript(text, content.text) : AppendInline(text, content.text);
-      } else if (name == "tab" || name == "ptab" || name == "cr") {
-        content.text += name == "cr" ? '\n' : ' ';
-      } else if (name == "br") {
-        const bool is_line =
-            node.Attribute("type").empty() || node.Attribute("type") == "textWrapping";
-        content.text += is_line ? '\n' : ' ';
-      } else if (name == "noBreakHyphen") {
-        content.text += '-';
-      } else if (name == kPageBreak) {
-        content.text += kPageMark;
-      } else if (name == "footnoteReference" || name == "endnoteReference") {
+      if (name == "r" && styles_.IsHidden(node, is_hidden_)) continue;
+      if (Character(node, parent, content)) continue;
+      if (name == "footnoteReference" || name == "endnoteReference") {
         AddReference(node, content);
       } else if (name == "txbxContent") {
         content.boxes.push_back(node);
       } else if (name == "AlternateContent") {
         Collect(ChoiceOf(node), content);
-      } else if (!IsLeftOut(name) && !(name == "r" && IsOn(node.Child("rPr").Child("vanish")))) {
+      } else if (name == "graphicData" && (node.Child("chart") || node.Child("relIds"))) {
+        content.graphics.push_back(node);
+      } else if (name == "docPr") {
+        AddImage(DrawingText(node), content);
+      } else if (name == "oMath") {
+        AppendInline(OfficeMathText(node), content.text);
+      } else if (!IsLeftOut(name)) {
+        if (name == "shape" || name == "rect")
+          AddImage(ImageText("", node.Attribute("alt")), content);
         Collect(node, content);
       }
     }
+  }
+
+  // Adds an element that stands for characters; false: it does not.
+  bool Character(XmlNode node, XmlNode run, Inline& content) {
+    const std::string_view name = node.name();
+    if (name == "t") {
+      std::string text;
+      AppendAllText(node, text);
+      const bool is_raised = run.Child("rPr").Child("vertAlign").Attribute("val") == "superscript";
+      is_raised ? AppendSuperscript(text, content.text) : AppendInline(text, content.text);
+    } else if (name == "tab" || name == "ptab" || name == "cr") {
+      content.text += name == "cr" ? '\n' : ' ';
+    } else if (name == "br") {
+      const bool is_line =
+          node.Attribute("type").empty() || node.Attribute("type") == "textWrapping";
+      content.text += is_line ? '\n' : ' ';
+    } else if (name == "noBreakHyphen") {
+      content.text += '-';
+    } else if (name == "sym") {
+      content.text += SymbolText(node.Attribute("font"), node.Attribute("char"));
+    } else if (name == "checkBox" || name == "ddList") {
+      AppendInline(FormFieldText(node), content.text);
+    } else if (name == kPageBreak) {
+      content.text += kPageMark;
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  static void AddImage(const std::string& text, Inline& content) {
+    if (text.empty()) return;
+    if (!content.text.empty() && content.text.back() != ' ') content.text += ' ';
+    AppendInline(text, content.text);
+    content.text += ' ';
   }
 
   // Notes are counted as they are met: their ids have gaps.
@@ -220,21 +300,21 @@ class DocxReader {
   }
 
   void Row(XmlNode row, std::map<int, std::string>& merged) {
-    std::vector<std::string> cells;
+    RowCells cells;
     Inline behind;
-    int column = 0;
+    int column = row.Child("trPr").Child("gridBefore").Number("val", 0);
     Cells(row, cells, behind, merged, column);
-    writer_.Row(cells);
+    writer_.Row(cells.texts, cells.widths);
     Behind(behind);
   }
 
-  void Cells(XmlNode parent, std::vector<std::string>& cells, Inline& behind,
-             std::map<int, std::string>& merged, int& column) {
+  void Cells(XmlNode parent, RowCells& cells, Inline& behind, std::map<int, std::string>& merged,
+             int& column) {
     for (const XmlNode cell : parent) {
       if (cell.name() == "sdt" || cell.name() == "sdtContent" || cell.name() == "customXml")
         Cells(cell, cells, behind, merged, column);
-      if (cell.name() != "tc") continue;
       const XmlNode properties = cell.Child("tcPr");
+      if (cell.name() != "tc" || properties.Child("cellDel")) continue;
       const XmlNode merge = properties.Child("vMerge");
       Inline content;
       CellText(cell, content);
@@ -245,10 +325,13 @@ class DocxReader {
       } else {
         merged.erase(column);
       }
-      column += std::max(1, properties.Child("gridSpan").Number("val", 1));
-      cells.push_back(content.text);
+      cells.widths.push_back(std::clamp(properties.Child("gridSpan").Number("val", 1), 1, 1000));
+      column += cells.widths.back();
+      cells.texts.push_back(content.text);
       behind.notes.insert(behind.notes.end(), content.notes.begin(), content.notes.end());
       behind.boxes.insert(behind.boxes.end(), content.boxes.begin(), content.boxes.end());
+      behind.graphics.insert(behind.graphics.end(), content.graphics.begin(),
+                             content.graphics.end());
     }
   }
 
@@ -258,6 +341,7 @@ class DocxReader {
       if (node.name() == "p") {
         if (!content.text.empty()) content.text += ' ';
         const DocxParagraphStyle style = styles_.StyleOf(node);
+        is_hidden_ = style.is_hidden.value_or(false);
         if (style.list > 0) {
           const std::string marker =
               numbering_.NextMarker(style.list, std::max(style.list_level, 0));
@@ -290,14 +374,18 @@ class DocxReader {
     return num_cells == 1;
   }
 
+  const OoxmlPackage& package_;
+  const std::vector<OoxmlPackage::Relationship> relationships_;  // of the main part
   DocxStyles styles_;
   DocxNumbering numbering_;
   std::optional<XmlTree> footnote_tree_, endnote_tree_;
   std::map<int, XmlNode> footnotes_, endnotes_;
   TextBuilder writer_;
   std::string drop_cap_;
+  uint64_t num_unread_ = 0;  // embedded documents
   int num_notes_ = 0, last_list_ = 0;
   bool in_list_ = false;
+  bool is_hidden_ = false;  // the paragraph, but for runs that say otherwise
 };
 
 }  // namespace

@@ -16,6 +16,14 @@ int HeadingOfName(std::string_view lower) {
   return lower.size() == 1 && lower[0] >= '1' && lower[0] <= '9' ? lower[0] - '1' : -1;
 }
 
+// Styles may be based on each other in a circle, in a file that was made for it.
+constexpr int kMostBases = 20;
+
+std::optional<bool> HiddenBy(XmlNode run_properties) {
+  const XmlNode vanish = run_properties.Child("vanish");
+  return vanish ? std::optional(IsOn(vanish)) : std::nullopt;
+}
+
 // Completes what is not told yet in `style` by the properties of a paragraph or a style (w:pPr).
 void AddProperties(XmlNode properties, DocxParagraphStyle& style) {
   if (const XmlNode outline = properties.Child("outlineLvl"); outline && style.outline_level < 0)
@@ -30,8 +38,14 @@ void AddProperties(XmlNode properties, DocxParagraphStyle& style) {
 
 DocxStyles::DocxStyles(XmlNode root) {
   for (const XmlNode node : root) {
-    if (node.name() != "style" || node.Attribute("type") != "paragraph") continue;
+    if (node.name() != "style") continue;
     const std::string id(node.Attribute("styleId"));
+    if (node.Attribute("type") == "character") {
+      Style& style = character_styles_[id];
+      style.based_on = node.Child("basedOn").Attribute("val");
+      style.own.is_hidden = HiddenBy(node.Child("rPr"));
+    }
+    if (node.Attribute("type") != "paragraph") continue;
     const std::string name = Lower(node.Child("name").Attribute("val"));
     Style& style = styles_[id];
     style.based_on = node.Child("basedOn").Attribute("val");
@@ -41,14 +55,12 @@ DocxStyles::DocxStyles(XmlNode root) {
     style.own.is_title = name == "title";
     style.own.is_contents = name.starts_with("toc ") || name.starts_with("contents ") ||
                             name == "table of figures" || name == "toc heading";
-    style.own.is_hidden = IsOn(node.Child("rPr").Child("vanish"));
+    style.own.is_hidden = HiddenBy(node.Child("rPr"));
     if (node.Attribute("default") == "1" || node.Attribute("default") == "true") default_ = id;
   }
 }
 
-// Styles may be based on each other in a circle, in a file that was made for it.
 void DocxStyles::Complete(std::string_view id, DocxParagraphStyle& style) const {
-  constexpr int kMostBases = 20;
   for (int i = 0; i < kMostBases; ++i) {
     const auto found = styles_.find(id);
     if (found == styles_.end()) return;
@@ -56,7 +68,7 @@ void DocxStyles::Complete(std::string_view id, DocxParagraphStyle& style) const 
     if (style.outline_level < 0) style.outline_level = base.outline_level;
     if (style.list < 0) style.list = base.list;
     if (style.list_level < 0) style.list_level = base.list_level;
-    style.is_hidden |= base.is_hidden;
+    if (!style.is_hidden) style.is_hidden = base.is_hidden;
     if (i == 0) {
       style.is_title = base.is_title;
       style.is_contents = base.is_contents;
@@ -77,6 +89,19 @@ DocxParagraphStyle DocxStyles::StyleOf(XmlNode paragraph) const {
   return style;
 }
 
+bool DocxStyles::IsHidden(XmlNode run, bool is_paragraph_hidden) const {
+  const XmlNode properties = run.Child("rPr");
+  if (const auto own = HiddenBy(properties)) return *own;
+  std::string_view id = properties.Child("rStyle").Attribute("val");
+  for (int i = 0; i < kMostBases && !id.empty(); ++i) {
+    const auto found = character_styles_.find(id);
+    if (found == character_styles_.end()) break;
+    if (found->second.own.is_hidden) return *found->second.own.is_hidden;
+    id = found->second.based_on;
+  }
+  return is_paragraph_hidden;
+}
+
 void DocxNumbering::ReadLevel(XmlNode node, Levels& levels) {
   const int at = node.Number("ilvl", kNumLevels);
   if (at >= kNumLevels) return;
@@ -95,29 +120,41 @@ void DocxNumbering::ReadLevel(XmlNode node, Levels& levels) {
   level.is_legal = IsOn(node.Child("isLgl"));
 }
 
+// Definitions of lists may refer to another one by the name of a style (numStyleLink, styleLink).
 DocxNumbering::DocxNumbering(XmlNode root) {
   std::map<int, Levels> abstracts;
+  std::map<std::string, int, std::less<>> styles;
   for (const XmlNode node : root) {
     if (node.name() != "abstractNum") continue;
-    Levels& levels = abstracts[node.Number("abstractNumId", -1)];
+    const int id = node.Number("abstractNumId", -1);
+    Levels& levels = abstracts[id];
     for (const XmlNode level : node) {
       if (level.name() == "lvl") ReadLevel(level, levels);
     }
+    if (const XmlNode style = node.Child("styleLink")) styles.emplace(style.Attribute("val"), id);
   }
   for (const XmlNode node : root) {
-    if (node.name() != "num") continue;
-    List& list = lists_[node.Number("numId", -1)];
-    list.abstract = node.Child("abstractNumId").Number("val", -1);
-    if (const auto found = abstracts.find(list.abstract); found != abstracts.end())
-      list.levels = found->second;
-    for (const XmlNode change : node) {
-      const int at = change.Number("ilvl", kNumLevels);
-      if (change.name() != "lvlOverride" || at >= kNumLevels) continue;
-      if (const XmlNode level = change.Child("lvl")) ReadLevel(level, list.levels);
-      if (const XmlNode start = change.Child("startOverride")) {
-        list.levels[static_cast<size_t>(at)].start = start.Number("val", 1);
-        list.restarts[static_cast<size_t>(at)] = true;
-      }
+    const auto linked = styles.find(node.Child("numStyleLink").Attribute("val"));
+    if (node.name() == "abstractNum" && linked != styles.end())
+      abstracts[node.Number("abstractNumId", -1)] = abstracts[linked->second];
+  }
+  for (const XmlNode node : root) {
+    if (node.name() == "num") AddList(node, abstracts);
+  }
+}
+
+void DocxNumbering::AddList(XmlNode num, const std::map<int, Levels>& abstracts) {
+  List& list = lists_[num.Number("numId", -1)];
+  list.abstract = num.Child("abstractNumId").Number("val", -1);
+  if (const auto found = abstracts.find(list.abstract); found != abstracts.end())
+    list.levels = found->second;
+  for (const XmlNode change : num) {
+    const int at = change.Number("ilvl", kNumLevels);
+    if (change.name() != "lvlOverride" || at >= kNumLevels) continue;
+    if (const XmlNode level = change.Child("lvl")) ReadLevel(level, list.levels);
+    if (const XmlNode start = change.Child("startOverride")) {
+      list.levels[static_cast<size_t>(at)].start = start.Number("val", 1);
+      list.restarts[static_cast<size_t>(at)] = true;
     }
   }
 }

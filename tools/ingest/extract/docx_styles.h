@@ -5,11 +5,12 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "tools/ingest/extract/list_numbers.h"
 #include "tools/ingest/extract/xml_tree.h"
+#include "tools/ingest/list_numbers.h"
 
 namespace lectern::tools {
 
@@ -17,7 +18,8 @@ struct DocxParagraphStyle {
   int outline_level = -1;  // of a heading, from 0; -1: not told, 9: body text
   int list = -1;           // number of a list (numId); -1: not told, 0: none
   int list_level = -1;     // from 0; -1: not told
-  bool is_title = false, is_contents = false, is_hidden = false;
+  bool is_title = false, is_contents = false;
+  std::optional<bool> is_hidden = {};
 };
 
 class DocxStyles {
@@ -27,6 +29,9 @@ class DocxStyles {
   // The properties of a paragraph: its own, then those of its style and of the styles that one is
   // based on.
   DocxParagraphStyle StyleOf(XmlNode paragraph) const;
+  // Whether the text of a run is hidden, by its own properties, else by the style of its
+  // characters, else as the paragraph's.
+  bool IsHidden(XmlNode run, bool is_paragraph_hidden) const;
 
  private:
   struct Style {
@@ -35,6 +40,7 @@ class DocxStyles {
   };
   void Complete(std::string_view id, DocxParagraphStyle& style) const;
   std::map<std::string, Style, std::less<>> styles_;
+  std::map<std::string, Style, std::less<>> character_styles_;
   std::string default_;
 };
 
@@ -63,6 +69,7 @@ class DocxNumbering {
     std::array<bool, kNumLevels> restarts{};  // at this list's first item
   };
   static void ReadLevel(XmlNode node, Levels& levels);
+  void AddList(XmlNode num, const std::map<int, Levels>& abstracts);
   std::map<int, List> lists_;
   // Lists that share a definition count together.
   std::map<int, std::array<int, kNumLevels>> counts_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/ingest/characters.h"
 #include "tools/ingest/extract/readers.h"
 #include "tools/ingest/extract/xml_tree.h"
 #include "tools/ingest/extract/zip_parts.h"
@@ -60,6 +61,33 @@ std::map<std::string, Item> ItemsOf(XmlNode manifest, const std::string& package
   return items;
 }
 
+// Whether a page is a list of links to other places of the book, and so a table of contents: two
+// thirds of its text, as far as tags tell, and a title besides. A front page that also says
+// something (of which version the book is) has more.
+bool IsContents(std::string_view page) {
+  constexpr size_t kLeastLinks = 3, kMostOther = 200;
+  size_t num_linked = 0, num_other = 0, num_links = 0;  // bytes, bytes, links
+  page.remove_prefix(std::min(page.find("<body"), page.size()));
+  bool is_link = false;
+  for (size_t at = 0; at < page.size();) {
+    if (page[at] != '<') {
+      if (!IsHtmlSpace(page[at])) ++(is_link ? num_linked : num_other);
+      ++at;
+      continue;
+    }
+    const size_t end = std::min(page.find('>', at), page.size() - 1) + 1;
+    const std::string_view tag = page.substr(at, end - at);
+    if (tag.starts_with("</a>")) is_link = false;
+    if (tag.starts_with("<a ") || tag.starts_with("<a\n")) {
+      is_link = tag.find("href=") != tag.npos && tag.find("://") == tag.npos &&
+                tag.find("mailto:") == tag.npos;
+      num_links += is_link;
+    }
+    at = end;
+  }
+  return num_links >= kLeastLinks && num_linked > 2 * num_other && num_other <= kMostOther;
+}
+
 // Writes the title and the authors, unless the first chapters say the title themselves.
 void AddTitle(XmlNode metadata, const std::vector<std::string>& chapters, TextBuilder& writer) {
   constexpr size_t kFirstChapters = 3, kFirstBytes = 5000;
@@ -71,6 +99,7 @@ void AddTitle(XmlNode metadata, const std::vector<std::string>& chapters, TextBu
     AppendAllText(node, authors);
   }
   title = CollapseSpace(title, false);
+  if (title.empty()) return writer.Paragraph(authors);
   for (size_t i = 0; i < std::min(chapters.size(), kFirstChapters); ++i) {
     if (chapters[i].substr(0, kFirstBytes).find(title) != std::string::npos) return;
   }
@@ -93,7 +122,7 @@ api::Result<Extracted> ReadEpub(std::string_view bytes) {
   const auto items = ItemsOf(root.Child("manifest"), package_part);
   std::vector<std::string> chapters;  // empty ones too: they are counted
   uint64_t num_missing = 0;
-  std::set<std::string> read;  // parts: some books list a chapter once more for each of its sections
+  std::set<std::string> read;  // parts: some books list a chapter again for each of its sections
   for (const XmlNode node : root.Child("spine")) {
     if (node.name() != "itemref") continue;
     const auto found = items.find(std::string(node.Attribute("idref")));
@@ -102,7 +131,7 @@ api::Result<Extracted> ReadEpub(std::string_view bytes) {
     if (found == items.end() || !found->second.is_page || found->second.is_contents) continue;
     const std::string* const page = parts->Find(found->second.part);
     num_missing += page == nullptr;
-    if (!page) continue;
+    if (!page || IsContents(*page)) continue;
     auto text = ReadHtml(
         *page,
         {.name = "its part " + found->second.part, .keeps_all = true, .marks_headings = true});

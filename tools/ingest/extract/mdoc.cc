@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/ingest/characters.h"
+
 namespace lectern::tools {
 namespace {
 
@@ -28,6 +30,57 @@ constexpr std::pair<std::string_view, std::string_view> kSystems[] = {
     {"Ux", "UNIX"},    {"Bx", "BSD"},       {"Fx", "FreeBSD"},
     {"Nx", "NetBSD"},  {"Ox", "OpenBSD"},   {"Dx", "DragonFly"},
     {"Bsx", "BSD/OS"}, {"At", "AT&T UNIX"}, {"St", "standard"}};
+
+// Standards as groff_mdoc(7) prints them.
+constexpr std::pair<std::string_view, std::string_view> kStandards[] = {
+    {"-ansiC", "ANSI X3.159-1989 (“ANSI C89”)"},
+    {"-isoC", "ISO/IEC 9899:1990 (“ISO C90”)"},
+    {"-isoC-90", "ISO/IEC 9899:1990 (“ISO C90”)"},
+    {"-isoC-99", "ISO/IEC 9899:1999 (“ISO C99”)"},
+    {"-isoC-2011", "ISO/IEC 9899:2011 (“ISO C11”)"},
+    {"-p1003.1", "IEEE Std 1003.1 (“POSIX.1”)"},
+    {"-p1003.1-88", "IEEE Std 1003.1-1988 (“POSIX.1”)"},
+    {"-p1003.1-90", "ISO/IEC 9945-1:1990 (“POSIX.1”)"},
+    {"-p1003.1b-93", "IEEE Std 1003.1b-1993 (“POSIX.1”)"},
+    {"-p1003.1-96", "ISO/IEC 9945-1:1996 (“POSIX.1”)"},
+    {"-p1003.1-2001", "IEEE Std 1003.1-2001 (“POSIX.1”)"},
+    {"-p1003.1-2004", "IEEE Std 1003.1-2004 (“POSIX.1”)"},
+    {"-p1003.1-2008", "IEEE Std 1003.1-2008 (“POSIX.1”)"},
+    {"-p1003.2", "IEEE Std 1003.2 (“POSIX.2”)"},
+    {"-xpg4", "X/Open Portability Guide Issue 4 (“XPG4”)"},
+    {"-susv2", "Version 2 of the Single UNIX Specification (“SUSv2”)"},
+    {"-susv3", "Version 3 of the Single UNIX Specification (“SUSv3”)"}};
+
+// The text of a line of .St, .Lb, .Bx or .At, and of its words up to `end`: a standard, a library,
+// a system with its version.
+std::string NamedByArgument(const std::vector<std::string>& words, size_t& end) {
+  const std::string& macro = words[0];
+  const std::string name = words.size() > 1 ? words[1] : "";
+  end = std::min<size_t>(words.size(), 2);
+  if (macro == "St") {
+    for (const auto& [known, text] : kStandards) {
+      if (known == name) return std::string(text);
+    }
+    return "standard " + name;
+  }
+  if (macro == "Lb") {
+    constexpr std::pair<std::string_view, std::string_view> kLibraries[] = {
+        {"libc", "Standard C Library (libc, -lc)"}, {"libm", "Math Library (libm, -lm)"}};
+    for (const auto& [known, text] : kLibraries) {
+      if (known == name) return std::string(text);
+    }
+    return "library “" + name + "”";
+  }
+  if (macro == "Bx") {
+    const bool is_release = words.size() > 2 && !words[2].empty() && IsAsciiUpper(words[2].front());
+    end += is_release;
+    return name + "BSD" + (is_release ? "-" + words[2] : "");
+  }
+  if (name == "32v") return "Version 32V AT&T UNIX";
+  if (name.starts_with('v')) return "Version " + name.substr(1) + " AT&T UNIX";
+  if (name.starts_with("V.")) return "AT&T System V Release " + name.substr(2) + " UNIX";
+  return "AT&T System " + name + " UNIX";
+}
 
 const Enclosure* Find(std::string_view name, std::string_view Enclosure::*which) {
   const auto* const found =
@@ -106,7 +159,12 @@ class MdocReader {
     if (words.empty()) return;
     const std::string name = words[0];
     if (Structure(name, words)) return;
-    if (name == "Fn" || name == "Fo") {
+    const bool has_argument = words.size() > 1 && words[1].size() > 1;
+    if ((name == "St" || name == "Lb" || name == "Bx" || name == "At") && has_argument) {
+      size_t end = 0;
+      AddWord(NamedByArgument(words, end));
+      Inline(words, end);
+    } else if (name == "Fn" || name == "Fo") {
       Function(name, words);
     } else if (name == "Fc") {
       no_space_ = true;

@@ -1,9 +1,13 @@
 // Jupyter notebooks (.ipynb): nbformat 4, and 3 with its worksheets.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "engine/model/formats/text.h"
 #include "tools/ingest/extract/readers.h"
+#include "tools/ingest/html.h"
 
 namespace lectern::tools {
 namespace {
@@ -43,6 +47,33 @@ std::string WithoutColours(const std::string& text) {
   return plain;
 }
 
+// Whether the plain text of an output only says what kind of object it is, as Python does without a
+// better way: "<Figure size 640x480 with 1 Axes>", "<IPython.core.display.HTML object>".
+bool IsNameOfObject(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  return text.size() < 200 && text.starts_with('<') && text.ends_with('>') &&
+         (text.find(" object") != text.npos || text.starts_with("<Figure size") ||
+          text.find(" at 0x") != text.npos);
+}
+
+// Markdown without the bytes of images that stand in it ("![x](data:image/png;base64,…)").
+std::string WithoutImageData(std::string_view markdown) {
+  constexpr std::string_view kBegin = "(data:";
+  std::string kept;
+  while (!markdown.empty()) {
+    const size_t begin = std::min(markdown.find(kBegin), markdown.size());
+    kept += markdown.substr(0, begin);
+    markdown.remove_prefix(begin);
+    if (markdown.empty()) break;
+    const size_t end = markdown.find_first_of(")\n");
+    const bool is_data = end != markdown.npos && markdown[end] == ')' &&
+                         markdown.substr(0, std::min(end, size_t{100})).find(',') != markdown.npos;
+    kept += is_data ? "()" : kBegin;
+    markdown.remove_prefix(is_data ? end + 1 : kBegin.size());
+  }
+  return kept;
+}
+
 class NotebookReader {
  public:
   void Cells(const Json& cells) {
@@ -59,7 +90,7 @@ class NotebookReader {
         writer_.Code(source);
         if (const auto outputs = cell.find("outputs"); outputs != cell.end()) Outputs(*outputs);
       } else {
-        writer_.Verbatim(source);
+        writer_.Verbatim(WithoutImageData(source));
       }
     }
   }
@@ -74,19 +105,35 @@ class NotebookReader {
       std::string text = TextOf(output, "text");
       if (text.empty() && output.is_object()) {
         const auto data = output.find("data");
+        if (data != output.end() && Rich(*data)) continue;
         if (data != output.end()) text = TextOf(*data, "text/plain");
       }
       if (text.empty() && TextOf(output, "output_type") == "error")
         text = TextOf(output, "ename") + ": " + TextOf(output, "evalue");
-      text = WithoutColours(text);
-      if (text.size() > kMostOutputBytes) {
-        is_shortened_ = true;
-        size_t end = kMostOutputBytes;
-        while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
-        text.resize(end);
-      }
-      writer_.Code(text);
+      if (!IsNameOfObject(text)) writer_.Code(Shortened(WithoutColours(text)));
     }
+  }
+
+  // Writes an output that is Markdown, or a page whose plain text says nothing. False: neither.
+  bool Rich(const Json& data) {
+    if (const std::string markdown = TextOf(data, "text/markdown"); !markdown.empty()) {
+      writer_.Verbatim(Shortened(WithoutImageData(markdown)));
+      return true;
+    }
+    const std::string plain = TextOf(data, "text/plain"), html = TextOf(data, "text/html");
+    if (html.empty() || (!plain.empty() && !IsNameOfObject(plain))) return false;
+    auto text = ReadHtml(html, {.name = "an output", .encoding = "UTF-8", .keeps_all = true});
+    if (text.ok()) writer_.Verbatim(Shortened(*text));
+    return text.ok();
+  }
+
+  std::string Shortened(std::string text) {
+    if (text.size() <= kMostOutputBytes) return text;
+    is_shortened_ = true;
+    size_t end = kMostOutputBytes;
+    while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
+    text.resize(end);
+    return text;
   }
 
   TextBuilder writer_;

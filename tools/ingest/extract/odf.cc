@@ -7,15 +7,15 @@
 namespace lectern::tools {
 namespace {
 
-bool HasElement(XmlNode node, std::string_view name) {
-  for (const XmlNode child : node) {
-    if (child.name() == name || HasElement(child, name)) return true;
-  }
-  return false;
+uint64_t NumElements(XmlNode node, std::string_view name) {
+  uint64_t count = 0;
+  for (const XmlNode child : node) count += child.name() == name ? 1 : NumElements(child, name);
+  return count;
 }
 
 // The trees of a file's content and styles; they live as long as this.
 struct OdfFile {
+  ZipParts parts;
   XmlTree content;
   OdfStyles styles;
 
@@ -24,8 +24,9 @@ struct OdfFile {
     if (!parts.ok()) return parts.error();
     auto content = XmlTree::Parse(*parts->Find("content.xml"), "content.xml");
     if (!content.ok()) return content.error();
-    OdfFile file{std::move(*content), {}};
-    if (const std::string* const xml = parts->Find("styles.xml")) {
+    parts->Drop("content.xml");
+    OdfFile file{std::move(*parts), std::move(*content), {}};
+    if (const std::string* const xml = file.parts.Find("styles.xml")) {
       if (auto tree = XmlTree::Parse(*xml, "styles.xml"); tree.ok()) file.styles.Add(tree->root());
     }
     file.styles.Add(file.content.root());
@@ -36,8 +37,8 @@ struct OdfFile {
 // Writes one slide: its title, then its other frames.
 class SlideReader {
  public:
-  SlideReader(const OdfStyles& styles, TextBuilder& writer)
-      : writer_(writer), text_(styles, writer) {}
+  SlideReader(const OdfFile& file, TextBuilder& writer)
+      : writer_(writer), text_(file.styles, file.parts, writer) {}
 
   void Read(XmlNode slide) {
     for (const XmlNode frame : slide) {
@@ -64,7 +65,7 @@ class SlideReader {
       return;
     }
     writer_.Gap();
-    text_.Blocks(frame);
+    text_.Box(frame);
   }
 
   TextBuilder& writer_;
@@ -78,16 +79,16 @@ api::Result<Extracted> ReadOdt(std::string_view bytes) {
   if (!file.ok()) return file.error();
   const XmlNode body = file->content.root().Child("body").Child("text");
   TextBuilder writer;
-  if (HasElement(body, "soft-page-break")) writer.BeginPage(1);
-  OdfText(file->styles, writer).Blocks(body);
-  return writer.Finish(0, "");
+  if (NumElements(body, "soft-page-break") > 0) writer.BeginPage(1);
+  OdfText(file->styles, file->parts, writer).Blocks(body);
+  return writer.Finish(0, CountedNote(NumElements(body, "annotation"), "comment", "left out"));
 }
 
 api::Result<Extracted> ReadOdp(std::string_view bytes) {
   auto file = OdfFile::Open(bytes);
   if (!file.ok()) return file.error();
   TextBuilder writer;
-  SlideReader reader(file->styles, writer);
+  SlideReader reader(*file, writer);
   uint64_t num_slides = 0, num_hidden = 0;
   for (const XmlNode slide : file->content.root().Child("body").Child("presentation")) {
     if (slide.name() != "page") continue;
@@ -98,8 +99,7 @@ api::Result<Extracted> ReadOdp(std::string_view bytes) {
       reader.Read(slide);
     }
   }
-  std::string note;
-  if (num_hidden > 0) note = std::to_string(num_hidden) + " hidden slides are left out";
+  const std::string note = CountedNote(num_hidden, "hidden slide", "left out");
   return writer.Finish(num_slides, note);
 }
 

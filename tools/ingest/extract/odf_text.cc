@@ -1,6 +1,10 @@
 #include "tools/ingest/extract/odf_text.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "tools/ingest/alt_text.h"
+#include "tools/ingest/html.h"
 
 namespace lectern::tools {
 namespace {
@@ -38,6 +42,9 @@ bool IsLeftOut(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
+// Styles may have each other as parents, in a file that was made for it.
+constexpr int kMostParents = 20;
+
 NumberStyle StyleOf(std::string_view format) {
   return format == "a"   ? NumberStyle::kLowerLetter
          : format == "A" ? NumberStyle::kUpperLetter
@@ -47,6 +54,50 @@ NumberStyle StyleOf(std::string_view format) {
 }
 
 std::string Name(std::string_view text) { return std::string(text); }
+
+// The text that stands for a frame's image; empty: it is an ornament, or says nothing.
+std::string DescriptionOf(XmlNode frame) {
+  if (frame.Attribute("decorative") == "true") return "";
+  std::string title, description;
+  if (const XmlNode node = frame.Child("title")) AppendAllText(node, title);
+  if (const XmlNode node = frame.Child("desc")) AppendAllText(node, description);
+  return ImageText(title, description);
+}
+
+// The main part of an object that a frame shows (a formula, a chart); nullptr: it has none here.
+const std::string* PartOf(XmlNode object, const ZipParts& parts) {
+  const std::string_view href = object.Attribute("href");
+  if (href.empty() || href.find(':') != std::string_view::npos) return nullptr;
+  return parts.Find(ResolvePart("", std::string(href) + "/content.xml"));
+}
+
+// Number of paragraphs inside of an element; all those above `most` count as `most` + 1, and a
+// table too.
+int NumParagraphs(XmlNode node, int most) {
+  int count = 0;
+  for (const XmlNode child : node) {
+    if (count > most) break;
+    if (child.name() == "table") return most + 1;
+    const bool is_paragraph = child.name() == "p" || child.name() == "h";
+    count += is_paragraph ? static_cast<bool>(child.first()) : NumParagraphs(child, most - count);
+  }
+  return count;
+}
+
+// Whether a table parts a page rather than data, as in Word documents: it has one cell, or cells
+// with tables or long texts.
+bool IsLayout(XmlNode table, int& num_cells) {
+  constexpr int kMostParagraphs = 8;
+  for (const XmlNode node : table) {
+    if (node.name() == "table-cell") {
+      ++num_cells;
+      if (NumParagraphs(node, kMostParagraphs) > kMostParagraphs) return true;
+    } else if (IsLayout(node, num_cells)) {
+      return true;
+    }
+  }
+  return table.name() == "table" && num_cells == 1;
+}
 
 }  // namespace
 
@@ -96,19 +147,27 @@ void OdfStyles::AddGroup(XmlNode group) {
     const std::string name = Name(node.Attribute("name"));
     if (node.Attribute("family") == "paragraph")
       parents_[name] = node.Attribute("parent-style-name");
+    const std::string_view display = node.Child("text-properties").Attribute("display");
     const bool is_hidden =
-        node.Child("text-properties").Attribute("display") == "none" ||
-        node.Child("table-properties").Attribute("display") == "false" ||
+        display == "none" || node.Child("table-properties").Attribute("display") == "false" ||
         node.Child("drawing-page-properties").Attribute("visibility") == "hidden";
-    if (is_hidden) hidden_.insert(name);
+    if (is_hidden || !display.empty()) hidden_[name] = is_hidden;
     if (node.Child("text-properties").Attribute("text-position").starts_with("super"))
       raised_.insert(name);
   }
 }
 
-// Styles may have each other as parents, in a file that was made for it.
+bool OdfStyles::IsHidden(std::string_view style) const {
+  for (int i = 0; i < kMostParents && !style.empty(); ++i) {
+    if (const auto told = hidden_.find(style); told != hidden_.end()) return told->second;
+    const auto found = parents_.find(style);
+    if (found == parents_.end()) return false;
+    style = found->second;
+  }
+  return false;
+}
+
 bool OdfStyles::IsTitle(std::string_view style) const {
-  constexpr int kMostParents = 20;
   for (int i = 0; i < kMostParents; ++i) {
     if (style == "Title") return true;
     const auto found = parents_.find(style);
@@ -136,6 +195,10 @@ void OdfText::Blocks(XmlNode parent) {
       writer_.Gap();
     } else if (name == "table") {
       Table(node);
+    } else if (name == "frame" || name == "custom-shape" || name == "g") {
+      Box(node);
+    } else if (name == "object") {
+      Chart(node);
     } else if (name == "soft-page-break") {
       writer_.Paragraph(std::string(1, kPageMark));
     } else if (name != "section" || node.Attribute("display") != "none") {
@@ -196,7 +259,57 @@ void OdfText::Behind(const Inline& content) {
     CellText(body, inside);
     writer_.Paragraph("[" + label + "] " + inside.text);
   }
-  for (const XmlNode box : content.boxes) Blocks(box);
+  for (const XmlNode box : content.boxes) Box(box);
+}
+
+void OdfText::Box(XmlNode box) {
+  const std::string formula = FormulaOf(box);
+  writer_.Paragraph(formula.empty() ? DescriptionOf(box) : formula);
+  if (formula.empty()) Blocks(box);
+}
+
+// The formula that a frame shows (MathML), in a line; empty: it shows something else. A flat file
+// has it in the frame, with its source in LibreOffice's language.
+std::string OdfText::FormulaOf(XmlNode frame) const {
+  const XmlNode object = frame.Child("object");
+  if (!object) return "";
+  if (const XmlNode math = object.Child("math")) {
+    std::string source;
+    AppendAllText(math.Child("semantics").Child("annotation"), source);
+    return source;
+  }
+  const std::string* const part = PartOf(object, parts_);
+  constexpr size_t kHead = 1000;  // behind a prolog
+  if (!part || part->substr(0, kHead).find("math") == std::string::npos) return "";
+  constexpr std::string_view kPrefix = "math:";  // of old files; a page's elements have none
+  std::string page;
+  for (std::string_view rest = *part; !rest.empty();) {
+    const size_t at = std::min(rest.find(kPrefix), rest.size());
+    page += rest.substr(0, at);
+    rest.remove_prefix(std::min(rest.size(), at + kPrefix.size()));
+  }
+  if (page.substr(0, kHead).find("<math") == std::string::npos) return "";
+  auto text = ReadHtml(page, {.name = "a formula", .keeps_all = true});
+  return text.ok() ? CollapseSpace(*text, false) : "";
+}
+
+// The numbers of a chart, which it keeps as a table.
+void OdfText::Chart(XmlNode object) {
+  const std::string* const part = PartOf(object, parts_);
+  std::optional<XmlTree> tree;
+  XmlNode document = object.Child("document");
+  if (part) {
+    auto parsed = XmlTree::Parse(*part, "of a chart");
+    if (!parsed.ok()) return;
+    tree = std::move(*parsed);
+    document = tree->root();
+  }
+  const XmlNode chart = document.Child("body").Child("chart").Child("chart");
+  if (!chart) return;
+  for (const std::string_view name : {"title", "subtitle"}) {
+    if (const XmlNode title = chart.Child(name)) writer_.Paragraph(LineOf(title));
+  }
+  if (const XmlNode table = chart.Child("table")) Table(table);
 }
 
 void OdfText::Collect(XmlNode parent, Inline& content) {
@@ -218,7 +331,9 @@ void OdfText::Collect(XmlNode parent, Inline& content) {
                node.first().is_text() && !node.first().next()) {
       AppendSuperscript(node.first().text(), content.text);
     } else if (name == "frame" || name == "custom-shape" || name == "g" || name == "text-box") {
-      content.boxes.push_back(node);
+      const std::string formula = FormulaOf(node);
+      content.text += formula;
+      if (formula.empty()) content.boxes.push_back(node);
     } else if (!IsLeftOut(name) && !styles_.IsHidden(node.Attribute("style-name"))) {
       Collect(node, content);
     }
@@ -274,9 +389,21 @@ void OdfText::Item(XmlNode item, std::string_view style, int depth, std::vector<
 
 void OdfText::Table(XmlNode table) {
   writer_.Gap();
-  Merged merged;
-  Rows(table, merged);
+  int num_cells = 0;
+  if (IsLayout(table, num_cells)) {
+    Cells(table);
+  } else {
+    Merged merged;
+    Rows(table, merged);
+  }
   writer_.Gap();
+}
+
+// Writes the cells of a layout one below the other.
+void OdfText::Cells(XmlNode table) {
+  for (const XmlNode node : table) {
+    node.name() == "table-cell" ? Blocks(node) : Cells(node);
+  }
 }
 
 void OdfText::Rows(XmlNode parent, Merged& merged) {
@@ -296,6 +423,7 @@ void OdfText::Rows(XmlNode parent, Merged& merged) {
 void OdfText::Row(XmlNode row, Merged& merged) {
   constexpr int kMostRepeated = 100;
   std::vector<std::string> cells;
+  std::vector<int> widths;
   Inline behind;
   int column = 0;
   for (const XmlNode cell : row) {
@@ -307,17 +435,19 @@ void OdfText::Row(XmlNode row, Merged& merged) {
         const auto found = merged.find(column);
         if (found == merged.end() || found->second.num_rows-- <= 0) continue;
         cells.push_back(found->second.text);
+        widths.push_back(found->second.width);
         continue;
       }
       Inline content;
       CellText(cell, content);
-      merged[column] = {content.text, cell.Number("number-rows-spanned", 1) - 1};
+      widths.push_back(cell.Number("number-columns-spanned", 1));
+      merged[column] = {content.text, cell.Number("number-rows-spanned", 1) - 1, widths.back()};
       cells.push_back(content.text);
       behind.notes.insert(behind.notes.end(), content.notes.begin(), content.notes.end());
       behind.boxes.insert(behind.boxes.end(), content.boxes.begin(), content.boxes.end());
     }
   }
-  writer_.Row(cells);
+  writer_.Row(cells, widths);
   Behind(behind);
 }
 

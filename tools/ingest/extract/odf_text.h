@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/ingest/extract/list_numbers.h"
 #include "tools/ingest/extract/text_builder.h"
 #include "tools/ingest/extract/xml_tree.h"
 #include "tools/ingest/extract/zip_parts.h"
+#include "tools/ingest/list_numbers.h"
 
 namespace lectern::tools {
 
@@ -36,7 +36,7 @@ class OdfStyles {
   void AddGroup(XmlNode group);
 
   // Whether text, a section or a slide with this style is hidden.
-  bool IsHidden(std::string_view style) const { return hidden_.contains(style); }
+  bool IsHidden(std::string_view style) const;
   // Whether text with this style stands above the line.
   bool IsRaised(std::string_view style) const { return raised_.contains(style); }
   // Whether a paragraph's style is a document's title, or based on it.
@@ -49,15 +49,20 @@ class OdfStyles {
   void AddList(XmlNode node);
   std::map<std::string, std::array<ListLevel, kNumLevels>, std::less<>> lists_;
   std::map<std::string, std::string, std::less<>> parents_;  // of paragraph styles
-  std::set<std::string, std::less<>> hidden_, raised_;
+  std::map<std::string, bool, std::less<>> hidden_;          // those that say it
+  std::set<std::string, std::less<>> raised_;
 };
 
-// Writes blocks of OpenDocument. `writer` and `styles` must outlive it.
+// Writes blocks of OpenDocument. `styles`, `parts` and `writer` must outlive it.
 class OdfText {
  public:
-  OdfText(const OdfStyles& styles, TextBuilder& writer) : styles_(styles), writer_(writer) {}
+  // `parts`: of the file, where formulas and charts have parts of their own.
+  OdfText(const OdfStyles& styles, const ZipParts& parts, TextBuilder& writer)
+      : styles_(styles), parts_(parts), writer_(writer) {}
   // Writes the blocks inside of an element.
   void Blocks(XmlNode parent);
+  // Writes a frame or a shape: the description of an image, then its text.
+  void Box(XmlNode box);
   // The text inside of an element, on one line.
   std::string LineOf(XmlNode parent);
 
@@ -70,6 +75,7 @@ class OdfText {
   struct MergedCell {
     std::string text;
     int num_rows = 0;  // that it goes on for
+    int width = 1;     // columns that it spans
   };
   using Merged = std::map<int, MergedCell>;  // by column
 
@@ -79,12 +85,16 @@ class OdfText {
   void Behind(const Inline& content);
   void List(XmlNode list, std::string_view style, int depth);
   void Item(XmlNode item, std::string_view style, int depth, std::vector<int>& counts);
+  std::string FormulaOf(XmlNode frame) const;
+  void Chart(XmlNode object);
   void Table(XmlNode table);
+  void Cells(XmlNode table);
   void Rows(XmlNode parent, Merged& merged);
   void Row(XmlNode row, Merged& merged);
   void CellText(XmlNode parent, Inline& content);
 
   const OdfStyles& styles_;
+  const ZipParts& parts_;
   TextBuilder& writer_;
   std::vector<int> counts_;                // of the open lists, by depth
   std::map<std::string, int> last_count_;  // of an ended list, by its style

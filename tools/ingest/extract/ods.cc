@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/ingest/extract/odf_text.h"
@@ -48,6 +49,16 @@ SheetCell CellOf(XmlNode node) {
   return cell;
 }
 
+// Whether a row or column is hidden by hand: those that a filter or a closed group hides are a
+// click away, and read.
+bool IsHiddenByHand(XmlNode node) {
+  if (node.Attribute("visibility") != "collapse") return false;
+  for (XmlNode group = node.parent(); group; group = group.parent()) {
+    if (group.Attribute("display") == "false") return false;
+  }
+  return true;
+}
+
 class SheetsReader {
  public:
   api::Result<Extracted> Read(const std::string& xml) {
@@ -55,6 +66,7 @@ class SheetsReader {
     for (bool goes_on = stream.Next(); goes_on;) {
       const std::string_view name = stream.name();
       if (name == "table") BeginSheet(stream.current());
+      if (name == "table-column") Column(stream.current());
       const bool is_skipped = name == "tracked-changes" || name == "forms" || name == "shapes" ||
                               name == "dde-links" || name == "content-validations" ||
                               (name == "table" && is_hidden_);
@@ -70,7 +82,10 @@ class SheetsReader {
     }
     if (rows_) rows_->End();
     if (stream.has_failed()) return stream.error();
+    hidden_cells_.EndSheet();
     std::string note = hidden_;
+    AddNote(hidden_cells_.Note(), note);
+    AddNote(CountedNote(num_comments_, "comment", "left out"), note);
     if (is_shortened_) AddNote("rows that repeat very often are written 100 times", note);
     return writer_.Finish(num_sheets_, note);
   }
@@ -80,6 +95,8 @@ class SheetsReader {
     if (rows_) rows_->End();
     rows_.reset();
     merged_.clear();
+    hidden_cells_.EndSheet();
+    next_column_ = 0;
     writer_.BeginPage(++num_sheets_);
     const std::string name(table.Attribute("name"));
     is_hidden_ = styles_.IsHidden(table.Attribute("style-name"));
@@ -91,10 +108,18 @@ class SheetsReader {
     }
   }
 
+  void Column(XmlNode node) {
+    const auto repeated = static_cast<uint32_t>(
+        std::clamp(node.Number("number-columns-repeated", 1), 1, kMostColumns));
+    if (IsHiddenByHand(node)) hidden_cells_.AddColumns(next_column_, next_column_ + repeated - 1);
+    next_column_ = std::min(next_column_ + repeated, uint32_t{kMostColumns});
+  }
+
   // A cell that spans rows says its text in each of them that has other cells.
   void Row(XmlNode row) {
-    std::vector<SheetCell> cells;
-    std::vector<SheetCell> covered;
+    std::map<uint32_t, SheetCell> by_column, covered;
+    std::vector<std::pair<uint32_t, uint32_t>>
+        wide;  // cells that span columns: the first, the last
     int column = 0;
     for (const XmlNode node : row) {
       const bool is_covered = node.name() == "covered-table-cell";
@@ -102,26 +127,38 @@ class SheetsReader {
       const int repeated =
           std::clamp(node.Number("number-columns-repeated", 1), 1, kMostColumns - column);
       SheetCell cell = is_covered ? SheetCell() : CellOf(node);
+      num_comments_ += static_cast<bool>(node.Child("annotation"));
       for (int i = 0; i < repeated && is_covered && !merged_.empty(); ++i) {
         const auto found = merged_.find(column + i);
         if (found == merged_.end()) continue;
-        covered.push_back(found->second.cell);
+        covered.emplace(found->second.cell.column, found->second.cell);
         if (--found->second.num_rows <= 0) merged_.erase(found);
       }
       if (!cell.text.empty()) {
         const int num_rows = node.Number("number-rows-spanned", 1) - 1;
+        const auto at = static_cast<uint32_t>(column);
+        wide.emplace_back(at, at +
+                                  static_cast<uint32_t>(std::clamp(
+                                      node.Number("number-columns-spanned", 1), 1, kMostColumns)) -
+                                  1);
         for (int i = 0; i < std::min(repeated, kMostCopies); ++i) {
           cell.column = static_cast<uint32_t>(column + i);
           if (num_rows > 0) merged_[column + i] = {cell, num_rows};
-          cells.push_back(cell);
+          by_column.emplace(cell.column, cell);
         }
       }
       column += repeated;
       if (column >= kMostColumns) break;
     }
-    if (!cells.empty()) cells.insert(cells.end(), covered.begin(), covered.end());
-    std::sort(cells.begin(), cells.end(),
-              [](const SheetCell& a, const SheetCell& b) { return a.column < b.column; });
+    if (!by_column.empty()) by_column.merge(covered);
+    for (const auto& [first, last] : wide) FillColumns(first, last, by_column);
+    std::vector<SheetCell> cells;
+    for (auto& [at, cell] : by_column) cells.push_back(std::move(cell));
+    hidden_cells_.TakeOut(cells);
+    if (IsHiddenByHand(row)) {
+      if (!cells.empty()) hidden_cells_.AddRow();
+      return;
+    }
     const int repeated = std::max(1, row.Number("number-rows-repeated", 1));
     is_shortened_ |= !cells.empty() && repeated > kMostCopies;
     for (int i = 0; i < std::min(repeated, cells.empty() ? 1 : kMostCopies); ++i) rows_->Add(cells);
@@ -136,7 +173,9 @@ class SheetsReader {
   std::optional<SheetRows> rows_;
   std::map<int, Merged> merged_;  // by column
   std::string hidden_;            // a note that names the hidden sheets
-  uint64_t num_sheets_ = 0;
+  HiddenCells hidden_cells_;
+  uint32_t next_column_ = 0;
+  uint64_t num_sheets_ = 0, num_comments_ = 0;
   bool is_hidden_ = false, is_shortened_ = false;
 };
 

@@ -32,6 +32,7 @@ class OoxmlPackage {
   // none, or one that is missing or damaged.
   std::optional<XmlTree> ParseRelated(std::string_view type) const;
   ZipParts& parts() { return parts_; }
+  const ZipParts& parts() const { return parts_; }
 
  private:
   explicit OoxmlPackage(ZipParts parts) : parts_(std::move(parts)) {}

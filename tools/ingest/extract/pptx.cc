@@ -1,11 +1,14 @@
 // PowerPoint presentations (.pptx, .pptm, .ppsx): ECMA-376 part 1, PresentationML.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "tools/ingest/extract/ooxml_package.h"
+#include "tools/ingest/extract/docx_math.h"
+#include "tools/ingest/extract/ooxml_drawing.h"
 #include "tools/ingest/extract/readers.h"
+#include "tools/ingest/list_numbers.h"
 
 namespace lectern::tools {
 namespace {
@@ -25,6 +28,31 @@ std::string_view PlaceholderOf(XmlNode shape) {
   if (!placeholder) return "";
   const std::string_view type = placeholder.Attribute("type");
   return type.empty() ? "obj" : type;
+}
+
+// The properties that every kind of shape has: its name, its description.
+XmlNode PropertiesOf(XmlNode shape) {
+  for (const XmlNode child : shape) {
+    if (const XmlNode properties = child.Child("cNvPr")) return properties;
+  }
+  return {};
+}
+
+bool IsHiddenShape(XmlNode shape) {
+  const std::string_view hidden = PropertiesOf(shape).Attribute("hidden");
+  return hidden == "1" || hidden == "true";
+}
+
+// The number of a list's item as a type of DrawingML's writes it: "arabicPeriod", "alphaLcParenR".
+std::string NumberedAs(std::string_view type, int number) {
+  const NumberStyle style = type.starts_with("alphaLc")   ? NumberStyle::kLowerLetter
+                            : type.starts_with("alphaUc") ? NumberStyle::kUpperLetter
+                            : type.starts_with("romanLc") ? NumberStyle::kLowerRoman
+                            : type.starts_with("romanUc") ? NumberStyle::kUpperRoman
+                                                          : NumberStyle::kDecimal;
+  const std::string text = NumberText(number, style);
+  if (type.ends_with("ParenBoth")) return "(" + text + ") ";
+  return text + (type.ends_with("ParenR") ? ") " : type.ends_with("Plain") ? " " : ". ");
 }
 
 bool IsTitle(std::string_view kind) { return kind == "title" || kind == "ctrTitle"; }
@@ -57,13 +85,16 @@ class SlideReader {
           run.name() != "AlternateContent")
         continue;
       if (run.name() == "fld" && run.Attribute("type") == "slidenum") continue;
-      std::string piece;
-      if (const XmlNode plain = run.Child("t")) {
-        AppendAllText(plain, piece);
-      } else {
-        AppendAllText(run.name() == "AlternateContent" ? run.Child("Choice") : run, piece);
+      const XmlNode plain = run.Child("t");
+      if (!plain) {
+        const XmlNode formula = run.name() == "AlternateContent" ? run.Child("Choice") : run;
+        AppendInline(OfficeMathText(formula), text);
+        continue;
       }
-      AppendInline(piece, text);
+      std::string piece;
+      AppendAllText(plain, piece);
+      run.Child("rPr").Number("baseline", 0) > 0 ? AppendSuperscript(piece, text)
+                                                 : AppendInline(piece, text);
     }
     return text;
   }
@@ -85,6 +116,8 @@ class SlideReader {
 
   void Shapes(XmlNode shapes) {
     for (const XmlNode shape : shapes) {
+      if (IsHiddenShape(shape)) continue;
+      writer_.Paragraph(DrawingText(PropertiesOf(shape)));
       if (shape.name() == "grpSp") {
         Shapes(shape);
       } else if (shape.name() == "AlternateContent") {
@@ -109,16 +142,19 @@ class SlideReader {
       if (paragraph.name() != "p") continue;
       const XmlNode properties = paragraph.Child("pPr");
       const std::string text = LineOf(paragraph);
-      const bool is_numbered = static_cast<bool>(properties.Child("buAutoNum"));
+      const XmlNode counted = properties.Child("buAutoNum");
+      const bool is_numbered = static_cast<bool>(counted);
       const bool is_item = is_numbered || properties.Child("buChar") ||
                            properties.Child("buBlip") ||
                            (has_bullets && !properties.Child("buNone"));
       const int level = std::min(properties.Number("lvl", 0), 8);
       int& number = numbers[static_cast<size_t>(level)];
-      number = is_numbered ? number + 1 : 0;
+      const int first = counted.Number("startAt", 1);
+      number = !is_numbered ? 0 : number == 0 ? first : number + 1;
       std::fill(numbers.begin() + level + 1, numbers.end(), 0);
       if (is_item) {
-        writer_.Item(level, is_numbered ? std::to_string(number) + ". " : "- ", text);
+        writer_.Item(level, is_numbered ? NumberedAs(counted.Attribute("type"), number) : "- ",
+                     text);
       } else {
         writer_.Paragraph(text);
       }
@@ -126,30 +162,35 @@ class SlideReader {
     writer_.Gap();
   }
 
-  // A table, or the texts of a diagram, which are a part of their own.
+  // A table, a diagram or a chart.
   void Graphic(XmlNode data) {
     writer_.Gap();
+    std::map<size_t, std::string> merged;  // texts of cells that go on downwards, by column
     for (const XmlNode row : data.Child("tbl")) {
       std::vector<std::string> cells;
+      std::vector<int> widths;
+      size_t column = 0;
       for (const XmlNode cell : row) {
-        const bool is_covered =
-            cell.Attribute("hMerge") == "1" || cell.Attribute("hMerge") == "true";
-        if (cell.name() == "tc" && !is_covered) cells.push_back(AllLines(cell.Child("txBody")));
+        if (cell.name() != "tc") continue;
+        if (IsSet(cell, "hMerge")) {
+          ++column;
+          continue;
+        }
+        std::string text = AllLines(cell.Child("txBody"));
+        if (cell.Number("rowSpan", 1) > 1) merged[column] = text;
+        if (IsSet(cell, "vMerge")) text = merged[column];
+        ++column;
+        widths.push_back(cell.Number("gridSpan", 1));
+        cells.push_back(std::move(text));
       }
-      writer_.Row(cells);
+      writer_.Row(cells, widths);
     }
     writer_.Gap();
-    const XmlNode diagram = data.Child("relIds");
-    if (!diagram) return;
-    const std::string part = Target(relationships_, diagram.Attribute("dm"));
-    auto tree = package_.Parse(part);
-    if (!tree.ok()) return;
-    for (const XmlNode point : tree->root().Child("ptLst")) {
-      const std::string_view type = point.Attribute("type");
-      if (type == "pres" || type == "parTrans" || type == "sibTrans") continue;
-      writer_.Item(0, "- ", AllLines(point.Child("t")));
-    }
-    writer_.Gap();
+    WriteGraphic(data, relationships_, package_, writer_);
+  }
+
+  static bool IsSet(XmlNode node, const char* attribute) {
+    return node.Attribute(attribute) == "1" || node.Attribute(attribute) == "true";
   }
 
   const OoxmlPackage& package_;
@@ -185,8 +226,7 @@ api::Result<Extracted> ReadPptx(std::string_view bytes) {
       if (notes.ok()) reader.ReadNotes(notes->root());
     }
   }
-  std::string note;
-  if (num_hidden > 0) note = std::to_string(num_hidden) + " hidden slides are left out";
+  const std::string note = CountedNote(num_hidden, "hidden slide", "left out");
   return writer.Finish(num_slides, note);
 }
 

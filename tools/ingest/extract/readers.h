@@ -11,9 +11,10 @@
 
 namespace lectern::tools {
 
-// Office Open XML: paragraphs, headings by style, lists, tables by row, notes behind their
-// paragraph; slides and sheets are pages. Deleted and hidden text, running heads and tables of
-// contents are left out.
+// Office Open XML: paragraphs, headings by style, lists, tables by row, notes, charts and diagrams
+// behind their paragraph, descriptions of images; slides and sheets are pages. Deleted and hidden
+// text, comments, running heads and tables of contents are left out; notes count them where a
+// reader may miss them.
 api::Result<Extracted> ReadDocx(std::string_view bytes);
 api::Result<Extracted> ReadPptx(std::string_view bytes);
 api::Result<Extracted> ReadXlsx(std::string_view bytes);
@@ -26,8 +27,9 @@ api::Result<Extracted> ReadOds(std::string_view bytes);
 // EPUB 2 and 3: the chapters in the order of the spine, each a page, without the contents page.
 api::Result<Extracted> ReadEpub(std::string_view bytes);
 
-// A mail (RFC 5322, MIME): sender, receivers, date and subject, then its text; attachments are
-// named in the note.
+// A mail (RFC 5322, MIME): sender, receivers, date and subject, then its text and attached texts;
+// other attachments are named in the note. In a mailbox (RFC 4155) each mail is a page. Of a web
+// page that a browser saved as a mail, the main content.
 api::Result<Extracted> ReadMail(std::string_view bytes);
 
 // A Jupyter notebook of version 4 or 3: its cells, and the outputs that are text.

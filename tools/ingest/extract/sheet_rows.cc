@@ -42,8 +42,8 @@ SheetRows::Header SheetRows::Judge(const Row& names, const std::vector<Row>& row
   size_t num_texts = 0;
   for (const SheetCell& name : names) {
     if (!name.is_text && !IsYear(name.text)) return Header::kNone;
-    if (name.text.size() > kMostNameBytes || !different.insert(name.text).second)
-      return Header::kNone;
+    const bool is_again = !different.insert(name.text).second && !name.is_merged;
+    if (name.text.size() > kMostNameBytes || is_again) return Header::kNone;
     num_texts += name.is_text;
     below[name.column] = {};
   }
@@ -114,9 +114,37 @@ size_t SheetRows::FindNames(Header& header) const {
   return first;
 }
 
+// Makes one row of two that name the columns together: groups of columns, and the columns of each.
+void SheetRows::CombineNames() {
+  size_t first = 0;
+  while (first < waiting_.size() && waiting_[first].size() < 2) ++first;
+  if (first + 2 >= waiting_.size()) return;
+  const auto can_name = [](const SheetCell& cell) { return cell.is_text || IsYear(cell.text); };
+  std::map<uint32_t, SheetCell> names;
+  bool has_groups = false;
+  for (const SheetCell& group : waiting_[first]) {
+    if (!can_name(group)) return;
+    has_groups |= group.is_merged;
+    names[group.column] = {group.column, group.text};
+  }
+  if (!has_groups) return;
+  for (const SheetCell& name : waiting_[first + 1]) {
+    if (!can_name(name)) return;
+    SheetCell& combined = names[name.column];
+    combined.column = name.column;
+    if (combined.text != name.text) combined.text += (combined.text.empty() ? "" : " ") + name.text;
+  }
+  Row row;
+  for (auto& [column, name] : names) row.push_back(std::move(name));
+  if (Judge(row, waiting_, first + 2) == Header::kNone) return;
+  waiting_[first] = std::move(row);
+  waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(first) + 1);
+}
+
 // Finds the names in the waiting rows and writes the rows.
 void SheetRows::Decide() {
   is_decided_ = true;
+  CombineNames();
   Header header = Header::kNone;
   size_t first = FindNames(header);
   if (first < waiting_.size()) {
@@ -161,6 +189,47 @@ void SheetRows::Add(std::vector<SheetCell> cells) {
     waiting_.push_back(std::move(cells));
     if (waiting_.size() >= kMostWaiting) Decide();
   }
+}
+
+void FillColumns(uint32_t column, uint32_t last, std::map<uint32_t, SheetCell>& row) {
+  constexpr uint32_t kMostColumns = 50;
+  const auto found = row.find(column);
+  if (found == row.end() || row.size() < 2 || last <= column || last - column >= kMostColumns)
+    return;
+  if (found->second.text.size() > kMostNameBytes) return;
+  found->second.is_merged = true;
+  SheetCell cell = found->second;
+  for (cell.column = column + 1; cell.column <= last; ++cell.column)
+    row.try_emplace(cell.column, cell);
+}
+
+void HiddenCells::TakeOut(std::vector<SheetCell>& cells) {
+  if (columns_.empty()) return;
+  std::erase_if(cells, [this](const SheetCell& cell) {
+    auto range = std::upper_bound(
+        columns_.begin(), columns_.end(), cell.column,
+        [](uint32_t column, const auto& columns) { return column < columns.first; });
+    const bool is_hidden = range != columns_.begin() && (--range)->second >= cell.column;
+    if (is_hidden && !cell.text.empty()) used_.insert(cell.column);
+    return is_hidden;
+  });
+}
+
+void HiddenCells::EndSheet() {
+  num_columns_ += used_.size();
+  used_.clear();
+  columns_.clear();
+}
+
+std::string HiddenCells::Note() const {
+  const auto counted = [](uint64_t count, const char* thing) {
+    return std::to_string(count) + " hidden " + thing + (count == 1 ? "" : "s");
+  };
+  std::string note;
+  if (num_rows_ > 0) note = counted(num_rows_, "row");
+  if (num_columns_ > 0) note += (note.empty() ? "" : " and ") + counted(num_columns_, "column");
+  if (note.empty()) return "";
+  return note + (num_rows_ + num_columns_ == 1 ? " is left out" : " are left out");
 }
 
 void SheetRows::End() {

@@ -60,20 +60,21 @@ std::string CollapseSpace(std::string_view text, bool keeps_lines) {
 }
 
 void AppendSuperscript(std::string_view text, std::string& out) {
-  constexpr std::string_view kDigits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
-  const bool is_number = !text.empty() && text.find_first_not_of("0123456789+-") == text.npos &&
-                         text.find_first_of("0123456789") != text.npos;
   const char last = out.empty() ? ' ' : out.back();
-  if (!is_number || last == ' ' || last == '\n') return AppendInline(text, out);
-  for (const char c : text) {
-    out += c == '+' ? "⁺" : c == '-' ? "⁻" : kDigits[c - '0'];
-  }
+  const std::string raised = last == ' ' || last == '\n' ? "" : Superscript(text);
+  raised.empty() ? AppendInline(text, out) : static_cast<void>(out += raised);
 }
 
 void AddNote(std::string_view part, std::string& note) {
   if (part.empty()) return;
   if (!note.empty()) note += "; ";
   note += part;
+}
+
+std::string CountedNote(uint64_t count, std::string_view thing, std::string_view what_happened) {
+  if (count == 0) return "";
+  return std::to_string(count) + " " + std::string(thing) + (count == 1 ? " is " : "s are ") +
+         std::string(what_happened);
 }
 
 void TextBuilder::BeginPage(uint64_t page) {
@@ -139,13 +140,22 @@ void TextBuilder::Item(int depth, std::string_view marker, std::string_view text
   Append(item);
 }
 
-void TextBuilder::Row(std::span<const std::string> cells) {
+void TextBuilder::Row(std::span<const std::string> cells, std::span<const int> widths) {
+  constexpr size_t kMostRepeated = 100;  // bytes; a longer one is no heading of columns
+  constexpr int kMostWidth = 100;
   std::string row;
   bool has_text = false;
   for (size_t i = 0; i < cells.size(); ++i) {
-    const std::string cell = CollapseSpace(cells[i], false);
+    std::string cell = CollapseSpace(cells[i], false);
     has_text |= cell.find_first_not_of(kPageMark) != std::string::npos;
-    row += (i > 0 ? " | " : "") + cell;
+    const int width = i < widths.size() && cells.size() > 1 ? std::min(widths[i], kMostWidth) : 1;
+    for (int column = 0; column < std::max(width, 1); ++column) {
+      // Empty cells stay places.
+      if (i > 0 || column > 0) row += row.empty() || row.ends_with(' ') ? "| " : " | ";
+      row += cell;
+      std::erase(cell, kPageMark);
+      if (cell.size() > kMostRepeated) cell.clear();
+    }
   }
   if (!has_text) std::erase_if(row, [](char c) { return c != kPageMark; });
   row.erase(row.find_last_not_of(' ') + 1);

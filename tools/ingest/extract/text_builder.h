@@ -30,8 +30,11 @@ std::string CollapseSpace(std::string_view text, bool keeps_lines);
 // Appends a superscript: digits behind other text as "²", because "10²" is not "102".
 void AppendSuperscript(std::string_view text, std::string& out);
 
-// Appends "; " and `part` to a note; starts one that is empty.
+// Appends "; " and `part` to a note; starts one that is empty. An empty part adds nothing.
 void AddNote(std::string_view part, std::string& note);
+
+// "1 comment is left out", "2 comments are left out"; empty for 0.
+std::string CountedNote(uint64_t count, std::string_view thing, std::string_view what_happened);
 
 // One document's text as it grows. Blocks without text are left out. One thread.
 class TextBuilder {
@@ -47,8 +50,10 @@ class TextBuilder {
   void Line(std::string_view text);
   // A list item behind `marker` ("- ", "1. "), indented by two spaces for each `depth` from 0.
   void Item(int depth, std::string_view marker, std::string_view text);
-  // Cells side by side; none at all is left out.
-  void Row(std::span<const std::string> cells);
+  // Cells side by side; a row without text is left out. `widths`: how many columns each cell spans,
+  // which it is said in; empty: one each. A row's only cell is said once, and a long one too, with
+  // empty cells behind it.
+  void Row(std::span<const std::string> cells, std::span<const int> widths = {});
   // Code between empty lines and fences of Markdown, its spaces and lines as they are.
   void Code(std::string_view code);
   // Text of Markdown between empty lines, as it is.

@@ -65,7 +65,9 @@ void ReadFormats(XmlNode styles, Workbook& workbook) {
 // One sheet, read row by row.
 class SheetReader {
  public:
-  SheetReader(const Workbook& workbook, TextBuilder& writer) : workbook_(workbook), rows_(writer) {}
+  // `is_filtered`: rows may be hidden by a filter. `hidden` gets what is left out.
+  SheetReader(const Workbook& workbook, bool is_filtered, HiddenCells& hidden, TextBuilder& writer)
+      : workbook_(workbook), is_filtered_(is_filtered), hidden_(hidden), rows_(writer) {}
 
   // False: the part is damaged.
   bool Read(const std::string& xml, const std::string& part) {
@@ -76,10 +78,12 @@ class SheetReader {
         Row(stream.Expand());
         goes_on = stream.Skip();
       } else {
+        if (stream.name() == "col") Column(stream.current());
         goes_on = stream.Next();
       }
     }
     rows_.End();
+    hidden_.EndSheet();
     return !stream.has_failed();
   }
   uint64_t num_empty_formulas() const { return num_empty_formulas_; }
@@ -91,20 +95,23 @@ class SheetReader {
     bool is_text = true;
   };
 
-  // Finds the cells that go on over rows. They stand behind the rows, where the stream comes last.
+  // Finds the cells that go on over rows and columns. They stand behind the rows, where the stream
+  // comes last.
   void ReadMerged(std::string_view xml) {
     const size_t begin = xml.rfind("mergeCells>");
     const size_t first = xml.find("mergeCells", xml.rfind("</sheetData>") == std::string_view::npos
                                                     ? 0
                                                     : xml.rfind("</sheetData>"));
     if (begin == std::string_view::npos || first == std::string_view::npos) return;
-    constexpr std::string_view kRef = "ref=\"";
+    constexpr std::string_view kRef = " ref=";
     for (size_t at = xml.find(kRef, first); at < begin; at = xml.find(kRef, at)) {
-      at += kRef.size();
-      const std::string_view area = xml.substr(at, xml.find('"', at) - at);
+      at += kRef.size() + 1;
+      const std::string_view area = xml.substr(at, xml.find(xml[at - 1], at) - at);  // in quotes
       const size_t colon = area.find(':');
       if (colon == std::string_view::npos) continue;
       const auto from = ParsePlace(area.substr(0, colon)), to = ParsePlace(area.substr(colon + 1));
+      if (from && to && to->column > from->column)
+        wide_.emplace(from->row, std::pair(from->column, to->column));
       if (from && to && to->row > from->row)
         merged_[from->column].push_back({from->row, to->row, "", true});
     }
@@ -112,6 +119,18 @@ class SheetReader {
       std::sort(areas.begin(), areas.end(),
                 [](const Merged& a, const Merged& b) { return a.first_row < b.first_row; });
     }
+  }
+
+  // Rows and columns that a filter or a closed group hides are a click away, and read.
+  bool IsHiddenByHand(XmlNode node) const {
+    const std::string_view hidden = node.Attribute("hidden");
+    return (hidden == "1" || hidden == "true") && node.Number("outlineLevel", 0) == 0;
+  }
+
+  void Column(XmlNode node) {
+    const int first = node.Number("min", 0), last = node.Number("max", 0);
+    if (!IsHiddenByHand(node) || first < 1 || last < first) return;
+    hidden_.AddColumns(static_cast<uint32_t>(first - 1), static_cast<uint32_t>(last - 1));
   }
 
   // Rows that are left out are empty; a thousand of them end a table like one.
@@ -133,9 +152,16 @@ class SheetReader {
       if (!cell.text.empty()) cells[column] = std::move(cell);
     }
     FillMerged(at, cells);
+    for (auto [area, end] = wide_.equal_range(at); area != end; ++area)
+      FillColumns(area->second.first, area->second.second, cells);
     std::vector<SheetCell> list;
     for (auto& [column, cell] : cells) list.push_back(std::move(cell));
-    rows_.Add(std::move(list));
+    hidden_.TakeOut(list);
+    if (IsHiddenByHand(row) && !is_filtered_) {
+      if (!list.empty()) hidden_.AddRow();
+    } else {
+      rows_.Add(std::move(list));
+    }
   }
 
   // Says the text of a cell that goes on over rows in each of them that has other cells.
@@ -196,8 +222,11 @@ class SheetReader {
   }
 
   const Workbook& workbook_;
+  const bool is_filtered_;
+  HiddenCells& hidden_;
   SheetRows rows_;
   std::map<uint32_t, std::vector<Merged>> merged_;  // by column, by ascending row
+  std::multimap<uint32_t, std::pair<uint32_t, uint32_t>> wide_;  // columns, by the area's first row
   uint32_t next_row_ = 0;
   uint64_t num_empty_formulas_ = 0;
 };
@@ -221,18 +250,50 @@ api::Error Damaged(const std::string& part) {
           "file"};
 }
 
-std::string NoteOf(const std::vector<std::string>& hidden, uint64_t num_empty_formulas) {
-  std::string note;
-  if (!hidden.empty()) {
-    note = "hidden sheets are left out: ";
-    for (size_t i = 0; i < hidden.size(); ++i) note += (i > 0 ? ", " : "") + hidden[i];
+// Whether the sheet, or a table in it, has a filter on.
+bool IsFiltered(const OoxmlPackage& package, const std::string& part, const std::string& xml) {
+  constexpr std::string_view kFilter = "<filterColumn", kPrefixed = ":filterColumn";
+  const auto has_filter = [&](const std::string& text) {
+    return text.find(kFilter) != text.npos || text.find(kPrefixed) != text.npos;
+  };
+  if (has_filter(xml)) return true;
+  for (const auto& relationship : package.RelationshipsOf(part)) {
+    const std::string* const table = package.parts().Find(relationship.target);
+    if (relationship.type == "table" && table && has_filter(*table)) return true;
   }
-  if (num_empty_formulas > 0)
-    AddNote(std::to_string(num_empty_formulas) +
-                " formulas have no stored value: open and save the file in a spreadsheet program",
-            note);
-  return note;
+  return false;
 }
+
+// Number of comments on a sheet's cells.
+uint64_t NumComments(const OoxmlPackage& package, const std::string& part) {
+  uint64_t count = 0;
+  for (const auto& relationship : package.RelationshipsOf(part)) {
+    if (relationship.type != "comments") continue;
+    auto tree = package.Parse(relationship.target);
+    if (!tree.ok()) continue;
+    for (const XmlNode node : tree->root().Child("commentList")) count += node.name() == "comment";
+  }
+  return count;
+}
+
+// The parts of a workbook that are not read.
+struct LeftOut {
+  std::vector<std::string> sheets;
+  HiddenCells cells;
+  uint64_t num_empty_formulas = 0, num_comments = 0;
+
+  std::string Note() const {
+    std::string note;
+    for (size_t i = 0; i < sheets.size(); ++i)
+      note += (i > 0 ? ", " : "hidden sheets are left out: ") + sheets[i];
+    AddNote(cells.Note(), note);
+    AddNote(CountedNote(num_comments, "comment", "left out"), note);
+    AddNote(CountedNote(num_empty_formulas, "formula",
+                        "without a stored value: open and save the file in a spreadsheet program"),
+            note);
+    return note;
+  }
+};
 
 }  // namespace
 
@@ -253,8 +314,8 @@ api::Result<Extracted> ReadXlsx(std::string_view bytes) {
     if (type == "worksheet") sheet_parts[id] = target;
   }
   TextBuilder writer;
-  std::vector<std::string> hidden;
-  uint64_t num_sheets = 0, num_empty_formulas = 0;
+  LeftOut left_out;
+  uint64_t num_sheets = 0;
   for (const XmlNode sheet : tree->root().Child("sheets")) {
     if (sheet.name() != "sheet") continue;
     writer.BeginPage(++num_sheets);
@@ -262,18 +323,19 @@ api::Result<Extracted> ReadXlsx(std::string_view bytes) {
     const auto part = sheet_parts.find(std::string(sheet.Attribute("relationships", "id")));
     if (part == sheet_parts.end()) continue;  // a sheet that is one chart
     if (sheet.Attribute("state") == "hidden" || sheet.Attribute("state") == "veryHidden") {
-      hidden.push_back(name);
+      left_out.sheets.push_back(name);
       continue;
     }
     const std::string* const xml = package->parts().Find(part->second);
     if (!xml) return Damaged(part->second);
-    SheetReader reader(workbook, writer);
+    SheetReader reader(workbook, IsFiltered(*package, part->second, *xml), left_out.cells, writer);
     writer.Heading(1, name);
     if (!reader.Read(*xml, part->second)) return Damaged(part->second);
-    num_empty_formulas += reader.num_empty_formulas();
+    left_out.num_comments += NumComments(*package, part->second);
+    left_out.num_empty_formulas += reader.num_empty_formulas();
     package->parts().Drop(part->second);
   }
-  return writer.Finish(num_sheets, NoteOf(hidden, num_empty_formulas));
+  return writer.Finish(num_sheets, left_out.Note());
 }
 
 }  // namespace lectern::tools

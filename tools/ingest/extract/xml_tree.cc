@@ -93,6 +93,11 @@ XmlNode XmlNode::first() const {
 }
 XmlNode XmlNode::next() const { return XmlNode(node_ ? SkipOthers(node_->next) : nullptr); }
 
+XmlNode XmlNode::parent() const {
+  const xmlNode* const parent = node_ ? node_->parent : nullptr;
+  return XmlNode(parent && parent->type == XML_ELEMENT_NODE ? parent : nullptr);
+}
+
 XmlNode XmlNode::Child(std::string_view name) const {
   for (const XmlNode child : *this) {
     if (child.name() == name) return child;

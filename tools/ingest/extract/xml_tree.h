@@ -37,6 +37,7 @@ class XmlNode {
   // The first child element or text, and the next sibling; none at the end. Comments are skipped.
   XmlNode first() const;
   XmlNode next() const;
+  XmlNode parent() const;  // none for the root
   // The first child element of a name; none where there is none.
   XmlNode Child(std::string_view name) const;
 

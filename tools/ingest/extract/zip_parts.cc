@@ -27,9 +27,11 @@ std::string Key(std::string_view name) {
 }
 
 bool HoldsText(std::string_view key) {
-  if (key == "mimetype") return true;
+  // Names without an ending: "mimetype", and chapters of some books.
+  const std::string_view name = key.substr(key.rfind('/') + 1);
+  if (name.find('.') == std::string_view::npos) return !name.empty();
   for (const std::string_view ending :
-       {".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm"}) {
+       {".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm", ".xht", ".html5", ".shtml"}) {
     if (key.ends_with(ending)) return true;
   }
   return false;

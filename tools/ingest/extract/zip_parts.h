@@ -19,7 +19,7 @@ struct ZipLimits {
 
 class ZipParts {
  public:
-  // Unpacks every entry whose name is `mimetype` or ends as XML or HTML does; pictures, fonts and
+  // Unpacks every entry whose name has no ending or ends as XML or HTML does; pictures, fonts and
   // programs (macros) stay packed. INVALID_ARGUMENT: no zip file, a damaged one, or one that asks
   // for a password. LIMIT_EXCEEDED: it unpacks to more than a limit. Messages begin with a verb:
   // the caller puts the file's name before them.

@@ -1,4 +1,4 @@
-#include "tools/ingest/extract/list_numbers.h"
+#include "tools/ingest/list_numbers.h"
 
 #include <string_view>
 

@@ -1,6 +1,7 @@
-// Writes the numbers of list items and headings, which office files do not hold but count.
-#ifndef LECTERN_TOOLS_INGEST_EXTRACT_LIST_NUMBERS_H_
-#define LECTERN_TOOLS_INGEST_EXTRACT_LIST_NUMBERS_H_
+// Writes the numbers of list items and headings, which office files and web pages do not hold but
+// count.
+#ifndef LECTERN_TOOLS_INGEST_LIST_NUMBERS_H_
+#define LECTERN_TOOLS_INGEST_LIST_NUMBERS_H_
 
 #include <string>
 
@@ -14,4 +15,4 @@ std::string NumberText(int number, NumberStyle style);
 
 }  // namespace lectern::tools
 
-#endif  // LECTERN_TOOLS_INGEST_EXTRACT_LIST_NUMBERS_H_
+#endif  // LECTERN_TOOLS_INGEST_LIST_NUMBERS_H_

@@ -1,0 +1,77 @@
+// A conversation about a document in parts: each question goes to the parts that words choose.
+#ifndef LECTERN_ENGINE_ASKING_PARTED_SESSION_H_
+#define LECTERN_ENGINE_ASKING_PARTED_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/asking/route.h"
+#include "engine/asking/session.h"
+#include "engine/document/equal_passages.h"
+#include "engine/document/parts.h"
+
+namespace lectern {
+
+// Asks one, two or four parts (NumPartsToAsk), each by itself, with the conversation so far; the
+// answer is that with the most support by its passages, the model's own probability and the words
+// of the question. With one part its text comes as it is decoded, with several when all have
+// answered. Passages, pages and offsets are those of the whole text. Everything else as Session.
+class PartedSession : public Session {
+ public:
+  // Opens a session on the document of a part. Called on the thread that asks, also long after the
+  // session was made; it must own what it needs, and keep the part's model loaded.
+  using OpenPart =
+      std::function<Result<std::unique_ptr<Session>>(const DocumentId&, const CancelFlag*)>;
+
+  // `open_ms`: time in ms that opening took, for the first answer's timings. May throw bad_alloc.
+  PartedSession(std::shared_ptr<const PartedDocument> document, OpenPart open, double open_ms);
+
+  // Also the codes of OpenPart and of DocumentText::words. kCancelled where the question was
+  // cancelled before any text was shown, that is, with several parts, before all have answered.
+  Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
+  const DocumentRow& document() const override { return contents().row(); }
+  std::string_view text() const override { return contents().text(); }
+  // Opens the first part at its first call. Also the codes of OpenPart.
+  Result<TokenizedText> Tokenize(std::string_view text) const override;
+  uint64_t dense_bytes() const override;
+
+ private:
+  // An answer of one part, with offsets into its own text.
+  struct Try {
+    RankedPart part;
+    Answer answer;
+    double logprob = 0;                        // AskedPart::logprob
+    std::vector<std::function<void()>> shown;  // calls of the user's functions that were held back
+  };
+
+  const DocumentText& contents() const { return document_->contents(); }
+  // Asks a part. `shows`: text and tokens go to the user at once, else into Try::shown.
+  Result<Try> AskPart(const RankedPart& part, std::string_view question, const AskOptions& options,
+                      bool shows);
+  // The best of the answers; there is at least one.
+  static size_t Choose(const std::vector<Try>& tries);
+  // Turns what a part says of its own text into what holds for the document: offsets, pages,
+  // headings and places of passages.
+  void MoveEvidence(const Part& part, Answer& answer) const;
+  // The answer of the document, from that of one part and the costs of all.
+  Answer Merge(std::vector<Try> tries, size_t chosen) const;
+
+  const std::shared_ptr<const PartedDocument> document_;
+  const OpenPart open_;
+  const double open_ms_;
+  ChatHistory history_;  // of the conversation so far
+  bool has_begun_ = false;
+  mutable std::optional<EqualPassages> equals_;  // made when it is first needed
+  struct {
+    std::mutex mutex;
+    std::unique_ptr<Session> session;  // on the first part, opened by the first call of Tokenize
+  } mutable tokenizing_;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ASKING_PARTED_SESSION_H_

@@ -1,0 +1,534 @@
+// Documents that are longer than their model's room, which are indexed in parts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "engine/asking/route.h"
+#include "engine/document/parts.h"
+#include "engine/engine.h"
+#include "engine/indexing/cut_parts.h"
+#include "engine/model/model.h"
+#include "engine/requests/report_json.h"
+#include "tests/engine/test_documents.h"
+
+namespace lectern {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::InventedText;
+using testing::ReadWholeFile;
+using testing::TempFolder;
+using testing::TinyModel;
+using testing::WriteWholeFile;
+
+// Chapters under headings, each with a fact of its own words.
+constexpr const char* kFacts[] = {"The harbour of Osk was dug by Ada Brok in 1871.",
+                                  "Quinces are sold on Tuesdays alone.",
+                                  "The observatory has a lens of forty inches.",
+                                  "Zebras graze behind the glassworks.",
+                                  "A ferry named Walrus leaves at dawn.",
+                                  "The archive burned down in winter."};
+
+std::string Chapters(size_t bytes_of_each) {
+  std::string text;
+  for (int i = 0; i < 6; ++i) {
+    text += "# Chapter " + std::to_string(i + 1) + "\n\n";
+    text += InventedText(bytes_of_each / 2, 10 + i) + "\n\n" + kFacts[i] + "\n\n";
+    text += InventedText(bytes_of_each / 2, 20 + i) + "\n\n";
+  }
+  return text;
+}
+
+class PartsTest : public ::testing::Test {
+ protected:
+  // Makes the model, of 1,200 positions, and one store with the text, which tests
+  // read, or copy before they change it.
+  static void SetUpTestSuite() {
+    shared_ = new Shared;
+    fs::copy(TinyModel(), ModelPath());
+    std::string config = ReadWholeFile(ModelPath() + "/config.json");
+    const size_t at = config.find("32768");
+    config.replace(at, 5, "1200");
+    fs::remove(ModelPath() + "/config.json");
+    WriteWholeFile(ModelPath() + "/config.json", config);
+    IndexOptions options;
+    options.name = "book";
+    options.pages = {{0, 1, 0}, {Text().find("# Chapter 4"), 7, 0}};
+    options.on_progress = [](const IndexProgress& progress) {
+      shared_->told.push_back(progress);
+      return true;
+    };
+    auto report = EngineOn(shared_->folder.path() + "/store")->Index(Text(), options);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    shared_->report = *report;
+  }
+  static void TearDownTestSuite() {
+    delete shared_;
+    shared_ = nullptr;
+  }
+
+  static const std::string& Text() {
+    static const std::string text = Chapters(3000);
+    return text;
+  }
+  static std::string ModelPath() { return shared_->folder.path() + "/model"; }
+  static std::unique_ptr<Engine> EngineOn(const std::string& store) {
+    auto engine = Engine::Create({.store = store, .model = ModelPath(), .num_threads = 2});
+    EXPECT_TRUE(engine.ok());
+    return std::move(engine).value();
+  }
+  // An engine on the store that all tests read.
+  static std::unique_ptr<Engine> SharedEngine() {
+    return EngineOn(shared_->folder.path() + "/store");
+  }
+  static const IndexReport& SharedReport() { return shared_->report; }
+  static const std::vector<IndexProgress>& Told() { return shared_->told; }
+  // An engine on this test's own store, empty or a copy of the shared one.
+  std::unique_ptr<Engine> NewEngine(const std::string& store = "store") {
+    return EngineOn(folder_.path() + "/" + store);
+  }
+  std::unique_ptr<Engine> CopiedEngine() {
+    fs::copy(shared_->folder.path() + "/store", folder_.path() + "/store",
+             fs::copy_options::recursive);
+    return NewEngine();
+  }
+  static IndexReport IndexText(Engine& engine, const std::string& text,
+                               const std::string& name = "book") {
+    IndexOptions options;
+    options.name = name;
+    auto report = engine.Index(text, options);
+    EXPECT_TRUE(report.ok()) << report.status().message();
+    return report.ok() ? *report : IndexReport();
+  }
+  // Ids of the documents in a folder of a store.
+  static std::set<std::string> IdsIn(const std::string& store) {
+    std::set<std::string> ids;
+    if (!fs::exists(store + "/docs")) return ids;
+    for (const auto& entry : fs::directory_iterator(store + "/docs")) {
+      ids.insert(entry.path().filename());
+    }
+    return ids;
+  }
+  std::set<std::string> Ids(const std::string& store = "store") const {
+    return IdsIn(folder_.path() + "/" + store);
+  }
+  // The id of a part of the shared document, or of a copy.
+  static std::string PartId(size_t number) {
+    const auto catalog = Catalog::Open(
+        Env::Default(), CatalogPath(shared_->folder.path() + "/store"), Catalog::Mode::kReadOnly);
+    const auto parts =
+        PartsIn(*catalog.value()->List(), *ParseDocumentId(SharedReport().document));
+    return ToHex(parts.at(number).id);
+  }
+  static Answer Ask(Engine& engine, const std::string& question, AskOptions options = {},
+                    const std::string& name = "book") {
+    options.max_tokens = 8;
+    auto session = engine.Open(name);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    auto answer = (*session)->Ask(question, options);
+    EXPECT_TRUE(answer.ok()) << answer.status().message();
+    return answer.ok() ? *answer : Answer();
+  }
+
+  TempFolder folder_;
+
+ private:
+  struct Shared {
+    TempFolder folder;
+    IndexReport report;
+    std::vector<IndexProgress> told;
+  };
+  static inline Shared* shared_ = nullptr;
+};
+
+// --- cutting ---
+
+TEST_F(PartsTest, CutsAtHeadingsAndCoversTheText) {
+  const auto model = *Model::Load(Env::Default(), ModelPath());
+  const auto passages = SplitPassages(Text(), {});
+  const auto tokens = TokenBegins(model->tokenizer(), Text());
+  ASSERT_TRUE(tokens.ok());
+  const uint64_t limit = tokens->size() * 9 / 20;
+  const auto parts = CutParts(Text(), passages, *tokens, limit);
+  ASSERT_GE(parts.size(), 3u);
+  EXPECT_EQ(parts.front().begin, 0u);
+  EXPECT_EQ(parts.back().end, Text().size());
+  for (size_t i = 1; i < parts.size(); ++i) {
+    EXPECT_EQ(parts[i].begin, parts[i - 1].end) << "headings need no overlap";
+    EXPECT_EQ(Text().substr(parts[i].begin, 10), "# Chapter ");
+    EXPECT_EQ(parts[i].headings, "");
+  }
+  for (const TextPart& part : parts) {
+    const auto count = std::ranges::count_if(
+        *tokens, [&](uint64_t at) { return at >= part.begin && at < part.end; });
+    EXPECT_LE(static_cast<uint64_t>(count), limit);
+  }
+}
+
+TEST_F(PartsTest, CutsProseBetweenSentencesWithAnOverlap) {
+  const std::string prose = "# The only chapter\n\n" + InventedText(20000, 3);
+  const auto model = *Model::Load(Env::Default(), ModelPath());
+  const auto passages = SplitPassages(prose, {});
+  const auto tokens = *TokenBegins(model->tokenizer(), prose);
+  const auto parts = CutParts(prose, passages, tokens, 1000);
+  ASSERT_GE(parts.size(), 3u);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    EXPECT_LT(parts[i].begin, parts[i - 1].end);
+    EXPECT_GT(parts[i].begin, parts[i - 1].begin);
+    EXPECT_EQ(parts[i].headings, "The only chapter");
+    const auto is_begin = [&](uint64_t at) {
+      return std::ranges::any_of(passages, [&](const Passage& p) { return p.begin == at; });
+    };
+    EXPECT_TRUE(is_begin(parts[i].begin)) << i;
+    EXPECT_TRUE(is_begin(parts[i - 1].end)) << i;
+  }
+}
+
+TEST_F(PartsTest, CutsTextWithoutPassagesBetweenCharacters) {
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += "\xE2\x82\xAC";  // no sentence, three bytes a character
+  const auto model = *Model::Load(Env::Default(), ModelPath());
+  const auto passages = SplitPassages(text, {});
+  const auto tokens = *TokenBegins(model->tokenizer(), text);
+  const auto parts = CutParts(text, passages, tokens, 600);
+  ASSERT_GE(parts.size(), 2u);
+  EXPECT_EQ(parts.back().end, text.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_EQ(parts[i].begin % 3, 0u);
+    EXPECT_EQ(parts[i].end % 3, 0u);
+    if (i > 0) EXPECT_LE(parts[i].begin, parts[i - 1].end);
+  }
+}
+
+// --- routing ---
+
+TEST_F(PartsTest, WordsChooseThePart) {
+  const auto engine = SharedEngine();
+  const char* const kQuestions[] = {"Who dug the harbour of Osk?", "When are quinces sold?",
+                                    "How wide is the lens?",       "Where do zebras graze?",
+                                    "When does the Walrus leave?", "What happened to the archive?"};
+  for (size_t i = 0; i < 6; ++i) {
+    const Answer answer = Ask(*engine, kQuestions[i]);
+    ASSERT_FALSE(answer.parts.empty());
+    const size_t fact = Text().find(kFacts[i]);
+    EXPECT_LE(answer.parts.front().begin, fact) << kQuestions[i];
+    EXPECT_GE(answer.parts.front().end, fact + 10) << kQuestions[i];
+    EXPECT_EQ(std::ranges::count_if(answer.parts, &AskedPart::is_chosen), 1);
+    EXPECT_LE(answer.parts.size(), kMostAskedParts);
+  }
+}
+
+TEST(NumPartsToAskTest, AsksUntilTheAnswerIsLikelyThere) {
+  const auto count = [](std::vector<double> probabilities) {
+    std::vector<RankedPart> ranked;
+    for (const double p : probabilities) ranked.push_back({0, 0, p});
+    return NumPartsToAsk(ranked);
+  };
+  EXPECT_EQ(count({0.95, 0.03, 0.02}), 1u);
+  EXPECT_EQ(count({0.6, 0.35, 0.05}), 2u);
+  EXPECT_EQ(count({0.4, 0.3, 0.1, 0.1, 0.1}), 4u);
+  EXPECT_EQ(count({0.5, 0.3, 0.2}), 3u);
+  EXPECT_EQ(count({1}), 1u);
+}
+
+// --- one document to the user ---
+
+TEST_F(PartsTest, IsOneDocumentWithOneText) {
+  const auto engine = SharedEngine();
+  const IndexReport& report = SharedReport();
+  const std::vector<IndexProgress>& told = Told();
+  EXPECT_GE(report.parts, 3u);
+  ASSERT_FALSE(told.empty());
+  for (size_t i = 1; i < told.size(); ++i) {
+    EXPECT_GE(told[i].done, told[i - 1].done);
+    EXPECT_EQ(told[i].total, told[0].total);
+    EXPECT_EQ(told[i].stage, IndexProgress::Stage::kPrefill);
+  }
+  EXPECT_EQ(told.back().done, told.back().total);
+  const auto rows = engine->List();
+  ASSERT_EQ(rows->size(), 1u);
+  EXPECT_EQ((*rows)[0].name, "book");
+  EXPECT_EQ((*rows)[0].num_tokens, report.tokens);
+  EXPECT_EQ((*rows)[0].bytes_on_disk, report.bytes_on_disk);
+  EXPECT_EQ(engine->Find("")->name, "book") << "the only document";
+  const auto session = engine->Open("book");
+  ASSERT_TRUE(session.ok());
+  EXPECT_EQ((*session)->text(), Text());
+  EXPECT_GT((*session)->dense_bytes(), 0u);
+  EXPECT_FALSE((*session)->Tokenize("zebras")->ids.empty());
+  // Passages, their pages and headings are the whole text's.
+  const Answer answer = Ask(*engine, "Where do zebras graze?");
+  ASSERT_FALSE(answer.evidence.empty());
+  const Evidence& first = answer.evidence[0];
+  EXPECT_EQ(first.text, kFacts[3]);
+  EXPECT_EQ(Text().substr(first.begin, first.end - first.begin), kFacts[3]);
+  EXPECT_EQ(first.page, 7u);
+  EXPECT_EQ(first.heading, "Chapter 4");
+  for (const ByteRange& range : first.highlights) {
+    EXPECT_GE(range.begin, first.begin);
+    EXPECT_LE(range.end, first.end);
+  }
+  EXPECT_EQ(answer.document, report.document);
+  EXPECT_EQ(answer.num_parts, report.parts);
+  // So is what is cited, without a model.
+  const auto cited = engine->Cite("book", {"The ferry Walrus leaves at dawn.", "", 1});
+  ASSERT_TRUE(cited.ok());
+  EXPECT_EQ(cited->sentences[0].evidence[0].text, kFacts[4]);
+  EXPECT_EQ(cited->document_text, Text());
+}
+
+TEST_F(PartsTest, AnAnswerIsThatOfTheChosenPart) {
+  const auto engine = SharedEngine();
+  AskOptions options;
+  options.kv_budget = 1;
+  const Answer answer = Ask(*engine, "Where do zebras graze?", options);
+  ASSERT_FALSE(answer.parts.empty());
+  uint64_t bytes = 0;
+  for (const AskedPart& part : answer.parts) {
+    // The part's own document, which nobody lists, gives the same answer.
+    const std::string id = PartId(part.number);
+    const Answer alone = Ask(*engine, "Where do zebras graze?", options, id);
+    EXPECT_EQ(alone.text, part.answer);
+    if (part.is_chosen) EXPECT_EQ(alone.text, answer.text);
+    bytes += alone.kv.bytes_read;
+    EXPECT_LE(part.logprob, 0);
+  }
+  EXPECT_EQ(answer.kv.bytes_read, bytes);
+}
+
+TEST_F(PartsTest, ShowsTheChosenAnswerOnly) {
+  const auto engine = SharedEngine();
+  for (const char* const question : {"Where do zebras graze?", "When does it leave in winter?"}) {
+    std::string shown;
+    size_t tokens = 0;
+    AskOptions options;
+    options.on_text = [&](std::string_view piece) {
+      shown += piece;
+      return true;
+    };
+    options.on_token = [&](const SampledToken& token) { tokens += !token.bytes.empty(); };
+    const Answer answer = Ask(*engine, question, options);
+    EXPECT_EQ(shown, answer.text) << question;
+    EXPECT_GT(tokens, 0u);
+  }
+}
+
+TEST_F(PartsTest, FollowUpsKnowTheConversation) {
+  const auto engine = SharedEngine();
+  auto session = engine->Open("book");
+  ASSERT_TRUE(session.ok());
+  AskOptions options;
+  options.max_tokens = 6;
+  const auto first = (*session)->Ask("Where do zebras graze?", options);
+  ASSERT_TRUE(first.ok());
+  const auto second = (*session)->Ask("And why there?", options);
+  ASSERT_TRUE(second.ok());
+  EXPECT_GT(second->question_tokens, first->question_tokens) << "the turn before is fed, too";
+  // Where the follow-up tells nothing, the question before chooses.
+  EXPECT_EQ(second->parts.front().number, first->parts.front().number);
+  options.history.turns = {{"a", "b"}};
+  EXPECT_EQ((*session)->Ask("And?", options).status().code(), Code::kInvalidArgument);
+  options.history = {};
+  EXPECT_TRUE((*session)->Ask("Who?", options).ok());
+}
+
+TEST_F(PartsTest, ACancelledQuestionLeavesTheConversation) {
+  const auto engine = SharedEngine();
+  auto session = engine->Open("book");
+  CancelFlag cancel = true;
+  AskOptions options;
+  options.max_tokens = 4;
+  options.cancel = &cancel;
+  EXPECT_EQ((*session)->Ask("Where do zebras graze?", options).status().code(), Code::kCancelled);
+  cancel = false;
+  options.history.turns = {{"Is it old?", "Yes."}};  // it has not begun
+  EXPECT_TRUE((*session)->Ask("Where do zebras graze?", options).ok());
+}
+
+TEST_F(PartsTest, TellsItsPartsAsJson) {
+  const auto engine = SharedEngine();
+  const IndexReport& report = SharedReport();
+  const Answer answer = Ask(*engine, "Where do zebras graze?");
+  const auto json = ParseJson(AnswerJson(answer, OffsetUnit::kUtf8, Text()));
+  const Json* const parts = json->Find("parts");
+  ASSERT_NE(parts, nullptr);
+  EXPECT_EQ(parts->Find("count")->unsigned_integer(), report.parts);
+  EXPECT_EQ(parts->Find("asked")->array()->size(), answer.parts.size());
+  EXPECT_EQ(ParseJson(IndexReportJson(report))->Find("parts")->unsigned_integer(), report.parts);
+}
+
+// --- the store ---
+
+TEST_F(PartsTest, AnInterruptedRunGoesOnAtItsPart) {
+  const auto engine = NewEngine();
+  IndexOptions options;
+  options.name = "book";
+  uint64_t total = 0;
+  options.on_progress = [&](const IndexProgress& progress) {
+    total = progress.total;
+    return progress.done * 2 < progress.total;
+  };
+  EXPECT_EQ(engine->Index(Text(), options).status().code(), Code::kCancelled);
+  const std::set<std::string> begun = Ids();
+  EXPECT_GE(begun.size(), 2u);
+  // To the user there is one document, which is not ready.
+  ASSERT_EQ(engine->List()->size(), 1u);
+  EXPECT_EQ((*engine->List())[0].state, DocumentState::kBuilding);
+  EXPECT_EQ(engine->Open("book").status().code(), Code::kNotReady);
+  ASSERT_TRUE(engine->Collect().ok());
+  EXPECT_EQ(Ids(), begun) << "what is begun is kept";
+  const IndexReport report = IndexText(*engine, Text());
+  EXPECT_GT(report.resumed_tokens, total / 4);
+  for (const std::string& id : begun) EXPECT_TRUE(Ids().contains(id));
+  EXPECT_EQ(engine->List()->size(), 1u);
+  EXPECT_TRUE(IndexText(*engine, Text()).existed);
+  EXPECT_TRUE(engine->Verify("", true)->empty());
+}
+
+TEST_F(PartsTest, ARunThatIsGivenUpLeavesNothing) {
+  const auto engine = NewEngine();
+  IndexOptions options;
+  options.name = "book";
+  options.on_progress = [](const IndexProgress& progress) {
+    return progress.done * 2 < progress.total;
+  };
+  EXPECT_EQ(engine->Index(Text(), options).status().code(), Code::kCancelled);
+  ASSERT_TRUE(engine->Remove("book").ok());
+  EXPECT_TRUE(Ids().empty());
+  EXPECT_TRUE(engine->List()->empty());
+}
+
+TEST_F(PartsTest, AChangedTextKeepsTheBeginning) {
+  const auto engine = CopiedEngine();
+  const std::set<std::string> before = Ids();
+  // The last chapter alone changes.
+  std::string changed = Text();
+  changed.replace(changed.find("The archive burned"), 3, "Our");
+  const IndexReport report = IndexText(*engine, changed);
+  EXPECT_FALSE(report.replaced.empty());
+  EXPECT_GT(report.resumed_tokens, report.tokens / 2) << "the other parts are there";
+  EXPECT_EQ(Ids().size(), before.size()) << "what nobody needs is gone";
+  EXPECT_EQ(engine->List()->size(), 1u);
+  EXPECT_TRUE(engine->Verify("book", true)->empty());
+}
+
+TEST_F(PartsTest, ATextThatFitsNowLeavesNoParts) {
+  const auto engine = CopiedEngine();
+  const IndexReport report = IndexText(*engine, "One sentence is left of the book.");
+  EXPECT_EQ(report.parts, 0u);
+  EXPECT_EQ(report.replaced, SharedReport().document);
+  EXPECT_EQ(Ids(), std::set<std::string>{report.document});
+}
+
+TEST_F(PartsTest, GoesWithAllItsParts) {
+  const auto engine = CopiedEngine();
+  const std::string part = PartId(0);
+  const auto refused = engine->Remove(part);
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.status().message().find("is a part of"), std::string::npos);
+  const auto removed = engine->Remove("book");
+  ASSERT_TRUE(removed.ok());
+  EXPECT_TRUE(removed->is_document_gone);
+  EXPECT_TRUE(Ids().empty());
+}
+
+TEST_F(PartsTest, ATextThatIsAPartAsWellStaysForBoth) {
+  const auto engine = CopiedEngine();
+  const std::string part = PartId(0);
+  const std::string own(engine->Open(part).value()->text());
+  EXPECT_EQ(IndexText(*engine, own, "chapter").document, part);
+  EXPECT_EQ(engine->List()->size(), 2u);
+  for (const DocumentRow& row : *engine->List()) EXPECT_EQ(row.names.size(), 1u);
+  ASSERT_TRUE(engine->Remove(part).ok());  // by its id: its own name alone
+  EXPECT_EQ(engine->List()->size(), 1u);
+  EXPECT_FALSE(Ask(*engine, "Who dug the harbour of Osk?").parts.empty());
+  IndexText(*engine, own, "chapter");
+  ASSERT_TRUE(engine->Remove("book").ok());
+  EXPECT_EQ(Ids(), std::set<std::string>{part});
+}
+
+TEST_F(PartsTest, TravelsAsOneBundle) {
+  const auto engine = CopiedEngine();
+  const std::string bundle = folder_.path() + "/book.lectern";
+  ASSERT_TRUE(engine->Export("book", bundle).ok());
+  const auto other = NewEngine("other");
+  const auto imported = other->Import(bundle, "");
+  ASSERT_TRUE(imported.ok()) << imported.status().message();
+  EXPECT_EQ(imported->row.name, "book");
+  EXPECT_EQ(other->List()->size(), 1u);
+  EXPECT_EQ(Ids("other"), Ids());
+  EXPECT_TRUE(other->Verify("", true)->empty());
+  EXPECT_EQ(Ask(*other, "Where do zebras graze?").text,
+            Ask(*engine, "Where do zebras graze?").text);
+  EXPECT_TRUE(other->Import(bundle, "")->existed);
+  // A bundle that is damaged in a part leaves nothing.
+  std::string bytes = ReadWholeFile(bundle);
+  bytes[bytes.size() - 100000] ^= 1;
+  WriteWholeFile(bundle, bytes);
+  const auto third = NewEngine("third");
+  EXPECT_FALSE(third->Import(bundle, "").ok());
+  EXPECT_TRUE(Ids("third").empty());
+  bytes.resize(bytes.size() / 2);
+  WriteWholeFile(bundle, bytes);
+  EXPECT_EQ(third->Import(bundle, "").status().code(), Code::kTruncated);
+}
+
+TEST_F(PartsTest, IsFoundAgainWithoutTheCatalog) {
+  CopiedEngine();
+  fs::remove(folder_.path() + "/store/catalog.db");
+  const auto engine = NewEngine();
+  const auto recovered = engine->Recover();
+  ASSERT_TRUE(recovered.ok()) << recovered.status().message();
+  EXPECT_EQ(recovered->documents.size(), 1u);
+  ASSERT_EQ(engine->List()->size(), 1u);
+  EXPECT_EQ((*engine->List())[0].name, "book");
+  EXPECT_FALSE(Ask(*engine, "Where do zebras graze?").parts.empty());
+  ASSERT_TRUE(engine->Remove("book").ok());
+  EXPECT_TRUE(Ids().empty());
+}
+
+TEST_F(PartsTest, DamageInAPartIsFoundAndSaid) {
+  const auto engine = CopiedEngine();
+  const std::string part = PartId(1);
+  const std::string folder = folder_.path() + "/store/docs/" + part;
+  const std::string generation = fs::directory_iterator(folder)->path();
+  std::string bytes = ReadWholeFile(generation + "/layer-000.shard");
+  bytes[5000] ^= 1;
+  WriteWholeFile(generation + "/layer-000.shard", bytes);
+  const auto damaged = engine->Verify("book", true);
+  ASSERT_TRUE(damaged.ok());
+  ASSERT_EQ(damaged->size(), 1u);
+  EXPECT_EQ((*damaged)[0].document, part);
+}
+
+TEST_F(PartsTest, IsEstimatedAndPlannedAsAWhole) {
+  const auto engine = CopiedEngine();
+  const auto estimate = engine->Estimate(Text(), {});
+  ASSERT_TRUE(estimate.ok()) << estimate.status().message();
+  const IndexReport& report = SharedReport();
+  EXPECT_EQ(estimate->tokens, report.tokens);
+  EXPECT_GE(estimate->bytes_on_disk * 1.1, static_cast<double>(report.bytes_on_disk));
+  EXPECT_TRUE(engine->Estimate(Text(), {})->existed);
+  EXPECT_TRUE(engine->ShowPlan("book").ok());
+  PlanChange change;
+  change.kv_budget = 0.5f;
+  ASSERT_TRUE(engine->ChangePlan("book", change).ok());
+  EXPECT_NEAR(engine->ShowPlan("book")->kv_budget, 0.5, 1e-6);
+  EXPECT_FALSE(Ask(*engine, "Where do zebras graze?").parts.empty()) << "parts keep their place";
+  EXPECT_EQ(engine->List()->size(), 1u);
+}
+
+TEST_F(PartsTest, ANameOfAPartIsNobodyElses) {
+  IndexOptions options;
+  options.name = PartName(DocumentId{1, 2, 3}, 4);
+  const auto refused = NewEngine()->Index("A text.", options);
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(refused.status().param(), "name");
+  EXPECT_EQ(WholeOf(options.name), (DocumentId{1, 2, 3}));
+  EXPECT_FALSE(WholeOf("part of it"));
+}
+
+}  // namespace
+}  // namespace lectern

@@ -1,0 +1,109 @@
+// Mails, mailboxes and saved web pages that were made here, for what the mail of Python in
+// extract_test.cc does not have. Expected texts are what a mail program shows.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tools/ingest/extract/extract.h"
+#include "tools/ingest/package_format.h"
+
+namespace lectern::tools {
+namespace {
+
+Extracted Mail(const std::string& bytes) {
+  auto extracted = Extract("eml", bytes);
+  if (extracted.ok()) return *extracted;
+  Extracted refused;
+  refused.text = "refused: " + extracted.error().message;
+  return refused;
+}
+
+// A part of a multipart with the boundary "b".
+std::string MailPart(const std::string& headers, const std::string& body) {
+  return "--b\n" + headers + "\n\n" + body + "\n";
+}
+std::string MailOf(const std::string& type, const std::string& body) {
+  return "From: Ada <a@example.org>\nSubject: Rent\nMIME-Version: 1.0\nContent-Type: " + type +
+         "\n\n" + body;
+}
+constexpr char kHeaders[] = "From: Ada <a@example.org>\nSubject: Rent\n\n";
+
+TEST(MailTest, AMailboxIsReadMessageByMessage) {
+  const std::string box =
+      "From a@example.org Fri May 17 09:30:00 2024\nFrom: a@example.org\nSubject: One\n\nFirst "
+      "text.\n\nFrom b@example.org Sat May 18 10:00:00 2024\nFrom: b@example.org\nSubject: Two\n\n"
+      "Second text.\n";
+  EXPECT_EQ(MarkedTextFormat(box), "eml");
+  const Extracted read = Mail(box);
+  EXPECT_EQ(read.text,
+            "# One\n\nFrom: a@example.org\nSubject: One\n\nFirst text.\n\n"
+            "# Two\n\nFrom: b@example.org\nSubject: Two\n\nSecond text.\n");
+  ASSERT_EQ(read.pages.size(), 2u);
+  EXPECT_TRUE(read.text.substr(read.pages[1].text_begin).starts_with("# Two"));
+  EXPECT_EQ(read.num_pages, 2u);
+  // Letters begin like that too.
+  EXPECT_EQ(MarkedTextFormat("From the desk of Ada\n\nTo: Bo\n"), "");
+  EXPECT_EQ(MarkedTextFormat("From 1999 on, at 10:30 each day\nthe mill ran.\n"), "");
+}
+
+TEST(MailTest, OfAlternativesThePlainTextIsTaken) {
+  const std::string plain = MailPart("Content-Type: text/plain", "Plain.");
+  const std::string html = MailPart("Content-Type: text/html", "<p>Rich.</p>");
+  EXPECT_EQ(Mail(MailOf("multipart/alternative; boundary=b", html + plain + "--b--\n")).text,
+            std::string(kHeaders) + "Plain.\n");
+  EXPECT_EQ(Mail(MailOf("multipart/alternative; boundary=b",
+                        MailPart("Content-Type: text/plain", " ") + html + "--b--\n"))
+                .text,
+            std::string(kHeaders) + "Rich.\n");
+  EXPECT_EQ(Mail(MailOf("multipart/alternative; boundary=b",
+                        MailPart("Content-Type: text/x-web-markdown", "Only this.") + "--b--\n"))
+                .text,
+            std::string(kHeaders) + "Only this.\n");
+}
+
+TEST(MailTest, AttachedTextsAreReadAndOtherFilesNamed) {
+  const Extracted read = Mail(MailOf(
+      "multipart/mixed; boundary=b",
+      MailPart("Content-Type: text/plain\nContent-Transfer-Encoding: quoted-printable",
+               "500=E2=82=AC are =\ndue.") +
+          MailPart("Content-Type: text/plain\nContent-Disposition: attachment; filename=list.txt",
+                   "ladder\nsaw") +
+          MailPart("Content-Type: application/pdf; name=bill.pdf", "x") +
+          MailPart("Content-Type: application/pgp-signature; name=s.asc", "x") + "--b--\n"));
+  EXPECT_EQ(read.text,
+            std::string(kHeaders) + "500€ are due.\n\nAttachment: list.txt\n\nladder\nsaw\n");
+  EXPECT_EQ(read.note, "attachments are not read: bill.pdf");
+}
+
+TEST(MailTest, CharacterSetsThatNobodyDeclares) {
+  // "Аренда за май составляет пятьсот рублей" in KOI8-R, as Python's codec writes it.
+  const std::string russian =
+      "\xe1\xd2\xc5\xce\xc4\xc1 \xda\xc1 \xcd\xc1\xca "
+      "\xd3\xcf\xd3\xd4\xc1\xd7\xcc\xd1\xc5\xd4 "
+      "\xd0\xd1\xd4\xd8\xd3\xcf\xd4 \xd2\xd5\xc2\xcc\xc5\xca";
+  EXPECT_EQ(Mail(MailOf("text/plain", russian)).text,
+            std::string(kHeaders) + "Аренда за май составляет пятьсот рублей\n");
+  EXPECT_EQ(Mail(MailOf("text/html",
+                        "<html><meta charset=koi8-r><body><p>" + russian + "</p></body></html>"))
+                .text,
+            std::string(kHeaders) + "Аренда за май составляет пятьсот рублей\n");
+  // Browsers read latin-1 as windows-1252.
+  EXPECT_EQ(Mail(MailOf("text/plain; charset=iso-8859-1", "It\x92s 5\x80")).text,
+            std::string(kHeaders) + "It’s 5€\n");
+}
+
+TEST(MailTest, ASavedPageIsAPage) {
+  const Extracted read = Mail(
+      "From: <Saved by Blink>\nSnapshot-Content-Location: https://example.org/\nSubject: Mills\n"
+      "MIME-Version: 1.0\nContent-Type: multipart/related; boundary=b; type=\"text/html\"\n\n" +
+      MailPart("Content-Type: text/html",
+               "<html><body><nav>Home</nav><main><h1>Mills</h1><p>Osk has one.</p></main></body>"
+               "</html>") +
+      MailPart("Content-Type: text/css", "p { color: red }") +
+      MailPart("Content-Type: image/png", "x") + "--b--\n");
+  EXPECT_EQ(read.text, "# Mills\n\nOsk has one.\n");
+  EXPECT_EQ(read.note, "");
+}
+
+}  // namespace
+}  // namespace lectern::tools

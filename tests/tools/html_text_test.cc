@@ -1,0 +1,86 @@
+// The text of the parts of web pages that are more than their words: lists that count, cells that
+// span, images, formulas. Expected texts are what browsers show, in the form of html.h.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tools/ingest/html.h"
+
+namespace lectern::tools {
+namespace {
+
+std::string PageText(const std::string& html) {
+  auto text = ReadHtml(html, {});
+  return text.ok() ? *text : text.error().message;
+}
+
+std::string Times(const std::string& text, size_t count) {
+  std::string all;
+  for (size_t i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+// As browsers show them (HTML Standard, "The ol element", "The li element").
+TEST(HtmlTextTest, NumbersOfListsAreThoseThatAreShown) {
+  EXPECT_EQ(PageText("<ol start=4 type=a><li>x<li value=9>y</ol><ol reversed><li>p<li>q</ol>"
+                     "<ol style='list-style-type: upper-roman'><li>z</ol><ol start=-3><li>w</ol>"),
+            "d. x\ni. y\n\n2. p\n1. q\n\nI. z\n\n1. w\n");
+}
+
+TEST(HtmlTextTest, CellsThatGoOnDownwardsAreRepeatedAndEmptyOnesKeepTheirPlace) {
+  EXPECT_EQ(PageText("<table><tr><th>Year<th>City<th>People<tr><td rowspan=2>2020<td>Rome<td>3"
+                     "<tr><td>Oslo<td rowspan=0>1<tr><td><td>Bern<td>2<tr><td>a<td></table>"),
+            "Year | City | People\n2020 | Rome | 3\n2020 | Oslo | 1\n| Bern | 2\na\n");
+  EXPECT_EQ(
+      PageText("<table><tr><td colspan=2>A<td rowspan=3>B<tr><td>C<td>D<tr><td>E<td>F</table>"),
+      "A | A | B\nC | D | B\nE | F | B\n");
+  EXPECT_EQ(PageText("<table><tr><th colspan=3>Sales<tr><th rowspan=2>Item<th colspan=2>2024"
+                     "<tr><th>Q1<th>Q2<tr><td>Pump<td colspan=2>none</table>"),
+            "Sales\nItem | 2024 | 2024\nItem | Q1 | Q2\nPump | none | none\n");
+  // Groups of rows end it.
+  EXPECT_EQ(PageText("<table><thead><tr><th rowspan=9>N<th>M<tbody><tr><td>1<td>2</table>"),
+            "N | M\n1 | 2\n");
+}
+
+TEST(HtmlTextTest, RepeatedCellsAreBounded) {
+  const std::string cells = "<table><tr>" + Times("<td rowspan=65000>wide words", 1000) +
+                            Times("<tr><td>x", 50'000) + "</table>";
+  EXPECT_LT(PageText(cells).size(), 4 * cells.size());
+}
+
+TEST(HtmlTextTest, ImagesSayTheirText) {
+  EXPECT_EQ(PageText("<p>See <img alt='A pump on a red base'> and <img alt='$x^2$'>.</p>"),
+            "See [Image: A pump on a red base] and $x^2$.\n");
+  EXPECT_EQ(PageText("<p>a<img alt=''><img alt='logo.png'><img alt='Picture 3'><img alt='Save it' "
+                     "width=16 height=16><img role=presentation alt='A line'><img alt='***'></p>"),
+            "a\n");
+  EXPECT_EQ(PageText("<figure><img alt='The old mill'><figcaption>The old\n mill in "
+                     "1901</figcaption></figure><p><a href=x><img alt='Next page'> Next page</a>"
+                     "<a href=y><img alt=Next></a></p>"
+                     "<table><tr><td><img alt='[Note]'></td><th>Note</th></tr></table>"
+                     "<svg role=img aria-label='Sales by year'><text>9</text></svg>"),
+            "The old mill in 1901\n\nNext page\n\n| Note\n\n[Image: Sales by year]\n");
+}
+
+TEST(HtmlTextTest, RaisedNumbersFormulasAndQuotations) {
+  EXPECT_EQ(PageText("<p>10<sup>6</sup> m<sup>-2</sup>, 1<sup>st</sup>, <sup>2</sup>H, "
+                     "<q>yes</q>, <ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby></p>"),
+            "10⁶ m⁻², 1st, 2H, “yes”, 漢\n");
+  EXPECT_EQ(
+      PageText("<p><math><msup><mi>x</mi><mn>2</mn></msup><mo>+</mo><mfrac><mrow><mi>a</mi>"
+               "<mo>+</mo><mi>b</mi></mrow><mi>c</mi></mfrac></math>; <math><semantics><mi>q</mi>"
+               "<annotation encoding='application/x-tex'>\\frac{1}{2}</annotation></semantics>"
+               "</math>; <math alttext='e^x'><mi>e</mi></math></p>"),
+      "x² + (a + b)/c; \\frac{1}{2}; e^x\n");
+  EXPECT_EQ(PageText("<p>a<math>" + Times("<mrow>", 50'000) + "x</math></p>"), "a\n");
+}
+
+TEST(HtmlTextTest, ClosedDialogsAreHidden) {
+  EXPECT_EQ(PageText("<p>a</p><dialog>no</dialog><dialog open>b</dialog><p popover>no</p>"
+                     "<p style='display:\n none'>no</p><template>no</template>"
+                     "<details><summary>c</summary>d</details>"),
+            "a\n\nb\nc\nd\n");
+}
+
+}  // namespace
+}  // namespace lectern::tools

@@ -1,0 +1,120 @@
+#include "tools/ingest/html_elements.h"
+
+#include <charconv>
+
+#include "tools/ingest/alt_text.h"
+#include "tools/ingest/characters.h"
+
+namespace lectern::tools {
+
+namespace {
+
+// Elements whose content is not text of the page: a browser does not show them as text, or they are
+// controls, or aids to reading ideographs (rt).
+const TagSet& NeverShown() {
+  static const TagSet tags = {
+      GUMBO_TAG_HEAD,  GUMBO_TAG_SCRIPT,   GUMBO_TAG_STYLE,  GUMBO_TAG_NOSCRIPT, GUMBO_TAG_TEMPLATE,
+      GUMBO_TAG_TITLE, GUMBO_TAG_IFRAME,   GUMBO_TAG_EMBED,  GUMBO_TAG_OBJECT,   GUMBO_TAG_SVG,
+      GUMBO_TAG_AUDIO, GUMBO_TAG_VIDEO,    GUMBO_TAG_CANVAS, GUMBO_TAG_BUTTON,   GUMBO_TAG_SELECT,
+      GUMBO_TAG_INPUT, GUMBO_TAG_TEXTAREA, GUMBO_TAG_MAP,    GUMBO_TAG_DATALIST, GUMBO_TAG_NOFRAMES,
+      GUMBO_TAG_RT,    GUMBO_TAG_RP};
+  return tags;
+}
+// Elements that stand on lines of their own.
+const TagSet& Lines() {
+  static const TagSet tags = {GUMBO_TAG_BODY,    GUMBO_TAG_DIV,        GUMBO_TAG_MAIN,
+                              GUMBO_TAG_LI,      GUMBO_TAG_DT,         GUMBO_TAG_DD,
+                              GUMBO_TAG_TR,      GUMBO_TAG_CAPTION,    GUMBO_TAG_NAV,
+                              GUMBO_TAG_ASIDE,   GUMBO_TAG_HEADER,     GUMBO_TAG_FOOTER,
+                              GUMBO_TAG_ADDRESS, GUMBO_TAG_DETAILS,    GUMBO_TAG_SUMMARY,
+                              GUMBO_TAG_CENTER,  GUMBO_TAG_FORM,       GUMBO_TAG_HGROUP,
+                              GUMBO_TAG_BR,      GUMBO_TAG_FIGCAPTION, GUMBO_TAG_FIELDSET};
+  return tags;
+}
+
+// Whether the element is shown only when a script or a button opens it. Gumbo does not know
+// dialogs.
+bool IsClosed(const GumboNode* node) {
+  const GumboVector* const attributes = &node->v.element.attributes;
+  if (gumbo_get_attribute(attributes, "popover")) return true;
+  if (TagOf(node) != GUMBO_TAG_UNKNOWN || gumbo_get_attribute(attributes, "open")) return false;
+  GumboStringPiece name = node->v.element.original_tag;
+  gumbo_tag_from_original_text(&name);
+  return name.data && Lower(std::string_view(name.data, name.length)) == "dialog";
+}
+
+// Whether the text of the image is a formula, which wikis hide from screen readers.
+bool IsFormulaImage(const GumboNode* node) {
+  if (TagOf(node) != GUMBO_TAG_IMG) return false;
+  const std::string text = ImageText("", HtmlAttribute(node, "alt"));
+  return !text.empty() && !text.starts_with('[') && !text.starts_with('(');
+}
+
+}  // namespace
+
+const TagSet& Paragraphs() {
+  static const TagSet tags = {
+      GUMBO_TAG_P,   GUMBO_TAG_H1,         GUMBO_TAG_H2,    GUMBO_TAG_H3,     GUMBO_TAG_H4,
+      GUMBO_TAG_H5,  GUMBO_TAG_H6,         GUMBO_TAG_UL,    GUMBO_TAG_OL,     GUMBO_TAG_DL,
+      GUMBO_TAG_PRE, GUMBO_TAG_BLOCKQUOTE, GUMBO_TAG_TABLE, GUMBO_TAG_FIGURE, GUMBO_TAG_SECTION,
+      GUMBO_TAG_HR,  GUMBO_TAG_ARTICLE};
+  return tags;
+}
+// Lists and paragraphs may not be the main content: they are parts of one.
+const TagSet& Containers() {
+  static const TagSet tags = {
+      GUMBO_TAG_BODY,  GUMBO_TAG_DIV, GUMBO_TAG_SECTION, GUMBO_TAG_ARTICLE, GUMBO_TAG_TABLE,
+      GUMBO_TAG_TBODY, GUMBO_TAG_TR,  GUMBO_TAG_TD,      GUMBO_TAG_FORM,    GUMBO_TAG_CENTER};
+  return tags;
+}
+
+bool IsBlock(GumboTag tag) { return Paragraphs().Has(tag) || Lines().Has(tag); }
+
+size_t HeadingLevel(GumboTag tag) {
+  return tag >= GUMBO_TAG_H1 && tag <= GUMBO_TAG_H6 ? static_cast<size_t>(tag - GUMBO_TAG_H1) + 1
+                                                    : 0;
+}
+
+GumboTag TagOf(const GumboNode* node) {
+  return node->type == GUMBO_NODE_ELEMENT ? node->v.element.tag : GUMBO_TAG_LAST;
+}
+
+std::string_view HtmlAttribute(const GumboNode* node, const char* name) {
+  const GumboAttribute* const found = gumbo_get_attribute(&node->v.element.attributes, name);
+  return found ? found->value : std::string_view();
+}
+
+bool IsHidden(const GumboNode* node) {
+  if (NeverShown().Has(TagOf(node)) && !IsWhole(node)) return true;
+  if (gumbo_get_attribute(&node->v.element.attributes, "hidden")) return true;
+  if (IsClosed(node)) return true;
+  if (HtmlAttribute(node, "aria-hidden") == "true" && !IsFormulaImage(node)) return true;
+  std::string style;
+  for (const char c : HtmlAttribute(node, "style")) {
+    if (!IsHtmlSpace(c)) style += Lower(c);
+  }
+  return style.find("display:none") != std::string::npos ||
+         style.find("visibility:hidden") != std::string::npos;
+}
+
+bool IsText(const GumboNode* node) {
+  return node->type == GUMBO_NODE_TEXT || node->type == GUMBO_NODE_CDATA ||
+         node->type == GUMBO_NODE_WHITESPACE;
+}
+
+bool IsWhole(const GumboNode* node) {
+  const GumboTag tag = TagOf(node);
+  const bool is_drawing = tag == GUMBO_TAG_SVG && HtmlAttribute(node, "role") == "img" &&
+                          !HtmlAttribute(node, "aria-label").empty();
+  return tag == GUMBO_TAG_IMG || tag == GUMBO_TAG_MATH || is_drawing;
+}
+
+int NumberAttribute(const GumboNode* node, const char* name, int otherwise) {
+  constexpr int kMost = 999'999;
+  const std::string_view value = HtmlAttribute(node, name);
+  int number = 0;
+  const auto read = std::from_chars(value.data(), value.data() + value.size(), number);
+  return read.ec == std::errc() && number >= 0 && number <= kMost ? number : otherwise;
+}
+
+}  // namespace lectern::tools
