@@ -102,6 +102,7 @@ struct IndexOptions {          // lectern_index_options
   std::string_view path = {};  // that the user gave, where it is a link to `source`
   bool keep_versions = false;  // the version before stays, reachable by its id
   float max_divergence = 0;    // (0, 100], nats a token, that an automatic budget keeps; 0: 0.01
+  std::string_view page_labels = {};  // of `pages`: a line each, empty: its number; lectern_c.h
 };
 
 // The results of an Index call. Views are valid until the report is destroyed.
@@ -225,6 +226,7 @@ struct Passage {            // lectern_evidence, without attention
   uint64_t page = 0, page_end = 0;  // from 1; 0: it has none, or ends where it begins
   std::string heading;              // headings above it, or empty
   std::vector<lectern_range> highlights, places;
+  std::string page_label, page_end_label;  // "xii"; empty: the page's number
 };
 struct CitedSentence {
   uint64_t begin = 0, end = 0;  // bytes of the given text

@@ -328,6 +328,11 @@ typedef struct lectern_index_options {
   uint32_t reserved;      /* 0 */
   /* As in lectern_ask_options, of later asks; 0: 0.01. */
   double max_divergence;
+  /* The labels that the pages are printed with ("xii", "A-3"): a line for each of `pages`, each
+   * with a newline behind it; an empty line: the page's number is its label. Empty: so for all
+   * pages. */
+  const char* page_labels;
+  size_t page_labels_len;
 } lectern_index_options;
 
 typedef struct lectern_index_numbers {
@@ -580,6 +585,11 @@ typedef struct lectern_evidence {
   /* Where the stored text has the same passage again; valid likewise. */
   const lectern_range* places;
   size_t num_places;
+  /* The labels of page and page_end ("xii"); valid likewise. 0 bytes: their numbers. */
+  const char* page_label;
+  size_t page_label_len;
+  const char* page_end_label;
+  size_t page_end_label_len;
 } lectern_evidence;
 
 typedef struct lectern_receipt {

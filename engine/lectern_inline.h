@@ -184,6 +184,7 @@ lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
   Put(options.prefill, c.prefill, c.prefill_len);
   c.prefill_budget = options.prefill_budget;
   c.pages = options.pages.data(), c.num_pages = options.pages.size();
+  c.page_labels = options.page_labels.data(), c.page_labels_len = options.page_labels.size();
   Put(options.source, c.source, c.source_len);
   Put(options.path, c.path, c.path_len);
   c.keep_versions = options.keep_versions;
@@ -328,7 +329,9 @@ inline Passage FromC(const lectern_evidence& item) {
           item.page_end,
           std::string(item.heading, item.heading_len),
           {item.highlights, item.highlights + item.num_highlights},
-          {item.places, item.places + item.num_places}};
+          {item.places, item.places + item.num_places},
+          std::string(item.page_label, item.page_label_len),
+          std::string(item.page_end_label, item.page_end_label_len)};
 }
 // Sentences do not overlap, so that one that begins elsewhere is another one.
 inline void Append(CitedText& cited, const lectern_citation& item) {

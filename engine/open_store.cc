@@ -17,7 +17,7 @@
 namespace lectern {
 namespace {
 
-Status Cancelled() { return {Code::kCancelled, "the call was cancelled"}; }
+Status CallCancelled() { return {Code::kCancelled, "the call was cancelled"}; }
 
 // Parts of documents that stay open. Two questions ask at most eight.
 constexpr size_t kMostRecentParts = 8;
@@ -144,7 +144,7 @@ Result<std::unique_ptr<Session>> OpenStore::OpenSession(const Opened& opened,
   LECTERN_ASSIGN(const auto model, ModelOf(*document, cancel));
   const double open_ms = Milliseconds(std::chrono::steady_clock::now() - start).count();
   LECTERN_ASSIGN(Placed placed, PlacedOf(document, model, cancel));
-  if (IsSet(cancel)) return Cancelled();
+  if (IsSet(cancel)) return CallCancelled();
   const auto create = [&] {
     return DocumentSession::Create(document, model, backend_, threads_, open_ms, placed.placement);
   };
@@ -245,7 +245,7 @@ StepBatch::Counts OpenStore::counts() {
 }
 
 Result<std::unique_lock<CancellableMutex>> OpenStore::Lock(const CancelFlag* cancel) {
-  if (!mutex_.Lock(cancel)) return Cancelled();
+  if (!mutex_.Lock(cancel)) return CallCancelled();
   return std::unique_lock(mutex_, std::adopt_lock);
 }
 

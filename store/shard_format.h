@@ -63,6 +63,7 @@ enum class SectionKind : uint32_t {
   kSource = 1041,            // bytes: source of the text that kName names
   kPassages = 1042,          // PassageEntry[passages of the text], in document.shard
   kWords = 1043,             // SQLite database of the passages' words, in document.shard
+  kPageLabels = 1044,        // bytes: a line for each entry of kPageMap
 };
 
 // The first bytes of the file. Readers must not use a field before header_crc is checked.

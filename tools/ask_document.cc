@@ -110,15 +110,22 @@ std::string OnOneLine(std::string_view text) {
   return line;
 }
 
+// "3", or the label that the page is printed with, and the page itself: "xii (page 14)". Empty: the
+// document has no pages.
+std::string PageText(uint64_t page, std::string_view label) {
+  if (label.empty()) return page > 0 ? std::to_string(page) : "";
+  return std::string(label) + " (page " + std::to_string(page) + ")";
+}
+
 // A line for a passage: "[1] 92.3 % likely, bytes 120-260, p. 3: "…"". The bytes are of the indexed
-// text, the page is there for PDFs alone.
+// text, the page (PageText) is there for documents with pages alone.
 std::string PassageText(size_t number, std::string_view how_sure, uint64_t begin, uint64_t end,
-                        uint64_t page, std::string_view passage) {
+                        const std::string& page, std::string_view passage) {
   std::string text = "[" + std::to_string(number) + "] ";
   text.append(how_sure)
       .append(", bytes ")
       .append(std::to_string(begin) + "-" + std::to_string(end));
-  if (page > 0) text += ", p. " + std::to_string(page);
+  if (!page.empty()) text += ", p. " + page;
   return text + ": \"" + OnOneLine(passage) + "\"\n";
 }
 std::string Likely(double score) { return Percent(score) + " likely"; }
@@ -131,7 +138,8 @@ std::string PassagesText(const api::Answer& answer) {
   for (const lectern_evidence& passage : answer.evidence()) {
     const std::string how_sure = passage.score > 0 ? Likely(passage.score)
                                                    : Percent(passage.mass) + " of the attention";
-    text += PassageText(++number, how_sure, passage.begin, passage.end, passage.page,
+    text += PassageText(++number, how_sure, passage.begin, passage.end,
+                        PageText(passage.page, {passage.page_label, passage.page_label_len}),
                         {passage.text, passage.text_len});
   }
   return text;
@@ -146,7 +154,7 @@ std::string CitedTextLines(std::string_view given, const api::CitedText& cited) 
     size_t number = 0;
     for (const api::Passage& passage : sentence.passages) {
       text += PassageText(++number, Likely(passage.score), passage.begin, passage.end,
-                          passage.page, passage.text);
+                          PageText(passage.page, passage.page_label), passage.text);
     }
     text += "\n";
   }

@@ -233,6 +233,11 @@ Option CommandLine::AddFlag(const std::string& name, std::function<void()> when_
   return Option(app_->add_flag_callback(name, std::move(when_given), help));
 }
 
+Option CommandLine::AddFlagWithValue(const std::string& name, const std::string& otherwise,
+                                     std::string& value, const std::string& help) {
+  return Option(app_->add_flag(name + "{" + otherwise + "}", value, help));
+}
+
 // fallthrough: flags of the tool are found behind the command too.
 CommandLine* CommandLine::AddCommand(const std::string& name, const std::string& description) {
   app_->require_subcommand(1);

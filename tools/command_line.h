@@ -82,6 +82,10 @@ class CommandLine {
   Option AddFlag(const std::string& name, bool& value, const std::string& help);
   Option AddFlag(const std::string& name, std::function<void()> when_given,
                  const std::string& help);
+  // A flag whose value may be given behind "=", as in --ocr=deu; without one it is `otherwise`.
+  // `value` must outlive this object.
+  Option AddFlagWithValue(const std::string& name, const std::string& otherwise, std::string& value,
+                          const std::string& help);
 
   // Adds a command, as in "lectern-store list"; from then on the user must give one. The tool's own
   // flags may stand before the command or behind it. The result is never nullptr, and belongs to

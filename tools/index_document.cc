@@ -2,6 +2,7 @@
 // and stores what questions about it need; of several files and folders each file. The report goes
 // to stdout; progress and notes to stderr.
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,6 +59,7 @@ struct IndexFlags {
   EngineFlags engine;
   std::vector<std::string> files;
   std::string file, source, path, format = "auto", encoding = "auto", progress = "auto";
+  std::string ocr;  // languages, or "auto"; empty: nothing is recognised
   bool estimate = false, yes = false, watch = false;
   GivenIndexOptions options{IndexOptionRows()};
 
@@ -86,6 +88,10 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
          "Encoding of a text, Markdown or HTML file, by a name that \"iconv -l\" lists, such as "
          "windows-1251 (default: auto, by its bytes)")
       .TypeName("E");
+  app.AddFlagWithValue(
+      "--ocr", "auto", flags.ocr,
+      "Recognise the text of PDF pages that have none, such as scans, with Tesseract (apt install "
+      "tesseract-ocr); --ocr=deu+eng names its languages (auto: eng)");
   AddOptionFlags(app, flags.options);
   const Option estimate =
       app.AddFlag("--estimate", flags.estimate,
@@ -159,6 +165,23 @@ std::vector<std::string> IngestNotes(const Ingested& ingested) {
   return notes;
 }
 
+// Shows how far the pages of a PDF are read, where that takes longer than a moment: most PDFs are
+// read at once, and a line about them would only be noise.
+class ReadingProgress {
+ public:
+  explicit ReadingProgress(ProgressStyle style) : display_(style) {}
+  void Show(std::string_view stage, uint64_t done, uint64_t total) {
+    constexpr auto kMoment = std::chrono::milliseconds(500);
+    if (std::chrono::steady_clock::now() - start_ < kMoment) return;
+    display_.Show(api::Progress{
+        .stage = stage, .done = done, .total = total, .tokens_per_second = 0, .eta_seconds = -1});
+  }
+
+ private:
+  ProgressDisplay display_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 // One run of the tool, after the command line was understood: read, estimate, ask, index.
 class IndexDocument {
  public:
@@ -217,11 +240,17 @@ class IndexDocument {
   api::Result<Ingested> Read(const std::string& file) {
     auto bytes = ReadInputFile(file);
     if (!bytes.ok()) return bytes.error();
-    return Ingest(std::move(*bytes), {.format = flags_.format,
-                                      .encoding = flags_.encoding,
-                                      .file_name = file == "-" ? "" : file,
-                                      .is_cancelled = [this] { return interrupts_.requested(); },
-                                      .memory_bytes = flags_.engine.max_ram_bytes});
+    IngestOptions options = {.format = flags_.format,
+                             .encoding = flags_.encoding,
+                             .file_name = file == "-" ? "" : file,
+                             .is_cancelled = [this] { return interrupts_.requested(); },
+                             .memory_bytes = flags_.engine.max_ram_bytes};
+    if (!flags_.ocr.empty()) options.ocr = flags_.ocr == "auto" ? "" : flags_.ocr;
+    ReadingProgress progress(ProgressStyles().at(flags_.progress));
+    options.on_pages = [&progress](std::string_view stage, uint64_t done, uint64_t total) {
+      progress.Show(stage, done, total);
+    };
+    return Ingest(std::move(*bytes), options);
   }
 
   // The options that the engine gets. They refer to this object's strings and pages.
@@ -231,6 +260,7 @@ class IndexDocument {
     options.source = flags_.source;
     options.path = flags_.path;
     options.pages = document_.pages;
+    options.page_labels = document_.page_labels;
     return options;
   }
 

@@ -250,6 +250,7 @@ class FolderIndexer {
     api::IndexOptions options;
     run_.options->PutInto(options);
     options.pages = document.pages;
+    options.page_labels = document.page_labels;
     return options;
   }
 

@@ -110,6 +110,7 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   IndexOptions options;
   LECTERN_RETURN_IF_ERROR(ReadOptions(IndexOptionRows(), read, options));
   LECTERN_ASSIGN(options.pages, ReadPages(read.pages, read.num_pages));
+  LECTERN_ASSIGN(options.page_labels, Copy(read.page_labels, read.page_labels_len, "page_labels"));
   if (read.on_progress) {
     options.on_progress = [read](const IndexProgress& progress) {
       return ReportProgress(read, progress);
@@ -219,12 +220,25 @@ lectern_removed ToC(const Removed& removed) {
 }
 
 lectern_evidence ToC(const Evidence& evidence) {
-  return {sizeof(lectern_evidence),     evidence.begin,           evidence.end,
-          evidence.text.c_str(),        evidence.text.size(),     evidence.mass,
-          evidence.page.value_or(0),    evidence.heading.c_str(), evidence.heading.size(),
-          evidence.page_end.value_or(0), evidence.score,
-          evidence.highlights.data(),    evidence.highlights.size(),
-          evidence.places.data(),        evidence.places.size()};
+  return {sizeof(lectern_evidence),
+          evidence.begin,
+          evidence.end,
+          evidence.text.c_str(),
+          evidence.text.size(),
+          evidence.mass,
+          evidence.page.value_or(0),
+          evidence.heading.c_str(),
+          evidence.heading.size(),
+          evidence.page_end.value_or(0),
+          evidence.score,
+          evidence.highlights.data(),
+          evidence.highlights.size(),
+          evidence.places.data(),
+          evidence.places.size(),
+          evidence.page_label.c_str(),
+          evidence.page_label.size(),
+          evidence.page_end_label.c_str(),
+          evidence.page_end_label.size()};
 }
 
 // struct_size stays 0 here: WriteStruct sets the caller's. The C struct has no empty numbers; -1

@@ -17,7 +17,11 @@ Evidence MakeEvidence(const PassagesOfText& document, const EqualPassages& equal
   evidence.text = document.text.substr(evidence.begin, evidence.end - evidence.begin);
   evidence.page = PageAt(document.pages, evidence.begin);
   const std::optional<uint32_t> page_end = PageAt(document.pages, evidence.end - 1);
-  if (page_end != evidence.page) evidence.page_end = page_end;
+  evidence.page_label = PageLabelAt(document.pages, document.page_labels, evidence.begin);
+  if (page_end != evidence.page) {
+    evidence.page_end = page_end;
+    evidence.page_end_label = PageLabelAt(document.pages, document.page_labels, evidence.end - 1);
+  }
   evidence.heading = HeadingPath(document.text, document.passages, first);
   if (last == first + 1) evidence.places = equals.Others(document.passages, first, kMaxPlaces);
   return evidence;

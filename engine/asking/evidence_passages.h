@@ -23,9 +23,10 @@ struct PassagesOfText {
   std::string_view text;
   std::span<const Passage> passages;
   std::span<const PageMapEntry> pages = {};
+  std::string_view page_labels = {};
 };
 inline PassagesOfText PassagesOf(const DocumentText& document) {
-  return {document.text(), document.passages(), document.pages()};
+  return {document.text(), document.passages(), document.pages(), document.page_labels()};
 }
 
 // The passages [first, last), which are neighbours, as one piece of evidence; `equals` is of the

@@ -43,6 +43,13 @@ Status DocumentText::Open(Env& env, const std::string& directory, const Document
       return CorruptDocument(shard_->path(), "its page map is damaged");
     }
   }
+  if (shard_->Find(SectionKind::kPageLabels, 0, 0) != nullptr) {
+    LECTERN_ASSIGN(const auto labels, shard_->Section(SectionKind::kPageLabels, 0, 0));
+    page_labels_ = {reinterpret_cast<const char*>(labels.data()), labels.size()};
+    if (!ArePageLabels(page_labels_, pages_.size())) {
+      return CorruptDocument(shard_->path(), "its page labels are damaged");
+    }
+  }
   return ReadPassages();
 }
 

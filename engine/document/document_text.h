@@ -46,6 +46,7 @@ class DocumentText {
   std::string_view text() const { return text_; }
   // Empty: it has no pages.
   std::span<const PageMapEntry> pages() const { return pages_; }
+  std::string_view page_labels() const { return page_labels_; }  // as PageLabelAt has them
   // The passages of the text. Documents that were indexed before passages were stored are split at
   // the first call, and so are texts that have none. May throw std::bad_alloc.
   std::span<const Passage> passages() const;
@@ -67,6 +68,7 @@ class DocumentText {
   std::unique_ptr<ShardReader> shard_;
   std::string_view text_;
   std::span<const PageMapEntry> pages_;
+  std::string_view page_labels_;
   std::span<const Passage> passages_;  // empty: not stored
   struct {
     std::once_flag once;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "store/shard_format.h"
 
@@ -19,6 +20,16 @@ bool IsPageMap(std::span<const PageMapEntry> pages, uint64_t text_bytes);
 // The page of the byte at `offset`; nothing without a map, or before its first page. Past the text
 // it is the last page. `pages`: as IsPageMap has them; not checked.
 std::optional<uint32_t> PageAt(std::span<const PageMapEntry> pages, uint64_t offset);
+
+// Whether `labels` are the labels of so many pages: valid UTF-8 of one line for each page of the
+// map, with a newline behind each, without control characters; an empty line: the page's number is
+// its label. Empty labels are valid for any pages.
+bool ArePageLabels(std::string_view labels, size_t num_pages);
+
+// The label of the page of the byte at `offset`; empty: it is the page's number, or PageAt has
+// none. `pages` and `labels`: as IsPageMap and ArePageLabels have them; not checked.
+std::string_view PageLabelAt(std::span<const PageMapEntry> pages, std::string_view labels,
+                             uint64_t offset);
 
 }  // namespace lectern
 

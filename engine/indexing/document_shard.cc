@@ -143,6 +143,9 @@ Result<ShardSummary> WriteDocumentShard(const DocumentShardParts& parts,
     LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageMap, parts.options.pages.data(),
                                 parts.options.pages.size() * sizeof(PageMapEntry)));
   }
+  if (const std::string& labels = parts.options.page_labels; !labels.empty()) {
+    LECTERN_RETURN_IF_ERROR(add(SectionKind::kPageLabels, labels.data(), labels.size()));
+  }
   if (const auto& [passages, words] = parts.text_index; !passages.empty()) {
     LECTERN_RETURN_IF_ERROR(
         add(SectionKind::kPassages, passages.data(), passages.size() * sizeof(Passage)));

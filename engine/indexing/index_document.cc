@@ -507,7 +507,11 @@ Result<IndexReport> IndexUnlessThere(const IndexContext& context, const Prepared
     return ExistingReport(*existing, names, options);
   }
   IndexOptions chosen = options;
-  if (existing && chosen.pages.empty()) chosen.pages = StoredPages(context, *existing);
+  if (existing && chosen.pages.empty()) {
+    chosen.pages = StoredPages(context, *existing);
+    chosen.page_labels = StoredPageLabels(context, *existing);
+    if (!ArePageLabels(chosen.page_labels, chosen.pages.size())) chosen.page_labels.clear();
+  }
   return index(*catalog, names, chosen);
 }
 

@@ -132,6 +132,11 @@ Result<PreparedDocument> PrepareText(const Model& model, std::string_view bytes,
           .WithParam("pages");
     }
   }
+  if (!ArePageLabels(options.page_labels, options.pages.size())) {
+    return Status(Code::kInvalidArgument,
+                  "page_labels are UTF-8 with a line for each page and a newline behind each")
+        .WithParam("page_labels");
+  }
   if (model.chat_template().has_date()) prepared.date = Today();
   return prepared;
 }
@@ -197,8 +202,9 @@ DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
                     const PreparedDocument& prepared) {
   const Dtype dtype = options.kv_dtype;
   const uint64_t tokens = prepared.tokens.ids.size();
-  const uint64_t text_bytes =
-      prepared.clean.text.size() + options.pages.size() * sizeof(PageMapEntry);
+  const uint64_t text_bytes = prepared.clean.text.size() +
+                              options.pages.size() * sizeof(PageMapEntry) +
+                              options.page_labels.size();
   const uint64_t layer_bytes = ShardBytes(config, dtype, tokens);
   const auto kept_bytes = static_cast<uint64_t>(
       std::ceil(prepared.retention.keep * static_cast<double>(config.num_layers * layer_bytes)));

@@ -198,6 +198,7 @@ class PartsIndexer {
       IndexOptions of_part = options_;
       of_part.name.clear(), of_part.source.clear(), of_part.path.clear();
       of_part.pages.clear();
+      of_part.page_labels.clear();
       of_part.on_progress = progress.ForPart(tokens);
       auto report = IndexDocument(context_, TextOf(part, prepared_.clean.text), of_part);
       if (!report.ok()) return InPart(i, cut.parts.size(), std::move(report).status());
@@ -346,6 +347,7 @@ Result<IndexEstimate> EstimateAnyLength(const IndexContext& context, std::string
   LECTERN_ASSIGN(const CutText cut, Cut(context.model, prepared, passages));
   IndexOptions of_part = options;
   of_part.pages.clear();
+  of_part.page_labels.clear();
   IndexEstimate sum;
   sum.existed = true;
   for (const TextPart& part : cut.parts) {

@@ -192,8 +192,17 @@ std::vector<PageMapEntry> StoredPages(const IndexContext& context, const Documen
   return {pages->begin(), pages->end()};
 }
 
+std::string StoredPageLabels(const IndexContext& context, const DocumentRow& row) {
+  const auto shard = OpenDocumentShard(context, row);
+  if (!shard.ok() || shard.value()->Find(SectionKind::kPageLabels, 0, 0) == nullptr) return "";
+  const auto labels = shard.value()->Section(SectionKind::kPageLabels, 0, 0);
+  if (!labels.ok()) return "";
+  return {reinterpret_cast<const char*>(labels->data()), labels->size()};
+}
+
 bool HasPages(const IndexContext& context, const DocumentRow& row, const IndexOptions& options) {
-  return options.pages.empty() || StoredPages(context, row) == options.pages;
+  return options.pages.empty() || (StoredPages(context, row) == options.pages &&
+                                   StoredPageLabels(context, row) == options.page_labels);
 }
 
 }  // namespace lectern

@@ -53,6 +53,8 @@ IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
 Result<std::optional<DocumentRow>> FindReady(const IndexContext& context, const DocumentId& id);
 // The page map of a ready document; empty: it has none, or it cannot be read.
 std::vector<PageMapEntry> StoredPages(const IndexContext& context, const DocumentRow& row);
+// Their labels, likewise; empty: their numbers.
+std::string StoredPageLabels(const IndexContext& context, const DocumentRow& row);
 // Whether the document has the pages that the options ask for; true if they ask for none. False
 // also where its pages cannot be read.
 bool HasPages(const IndexContext& context, const DocumentRow& row, const IndexOptions& options);

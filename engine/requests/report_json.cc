@@ -112,6 +112,8 @@ Json::Object EvidenceObject(const Evidence& evidence, const Offsets& offsets) {
       {"score", Share(evidence.score)},
       {"page", Page(evidence.page)},
       {"page_end", Page(evidence.page_end)},
+      {"page_label", StringOrNull(evidence.page_label)},
+      {"page_end_label", StringOrNull(evidence.page_end_label)},
       {"heading", StringOrNull(evidence.heading)},
       {"places", RangesValue(evidence.places, offsets)},
       {"highlights", RangesValue(evidence.highlights, offsets)},

@@ -142,6 +142,8 @@ struct IndexOptions {
   // that is there with other pages is indexed once more, from its own rows. Empty: it keeps its
   // pages.
   std::vector<PageMapEntry> pages = {};
+  // Their labels, as ArePageLabels has them (engine/document/page_map.h); only with pages.
+  std::string page_labels = {};
   // Where the text comes from: a file's real path, any bytes; empty: `name`. A text from the same
   // source is the next version of the same document: it takes over that one's names. Another source
   // with the same base name has a name with folders in it.
@@ -334,6 +336,8 @@ struct Evidence {
   float score = 0;
   std::optional<uint32_t> page;  // where it begins, from 1; when the document has pages
   std::optional<uint32_t> page_end = std::nullopt;  // where it ends, if that is another page
+  // The labels of these pages ("xii"); empty: their numbers.
+  std::string page_label = {}, page_end_label = {};
   std::string heading = {};  // the headings above it: "Chapter 2 > Rent"; empty: none
   // Where else the text has the same passage, up to white space. `mass` is of all of them. The
   // first 100.

@@ -1,5 +1,6 @@
 // Prints the text that index-document would index, so that it can be compared with other programs'
-// (pdf_text.py): ingested_text FILE > TEXT. Notes go to stderr.
+// (pdf_text.py): ingested_text FILE [LANGUAGES] > TEXT. With Tesseract's languages, pages without
+// text are recognised. Notes go to stderr.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -7,14 +8,15 @@
 #include "tools/ingest/ingest.h"
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: ingested_text FILE\n", stderr);
+  if (argc != 2 && argc != 3) {
+    std::fputs("usage: ingested_text FILE [LANGUAGES]\n", stderr);
     return 2;
   }
   std::ifstream file(argv[1], std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(file)), {});
   lectern::tools::IngestOptions options;
   options.file_name = argv[1];
+  if (argc == 3) options.ocr = argv[2];
   auto ingested = lectern::tools::Ingest(std::move(bytes), options);
   if (!ingested.ok()) {
     std::fprintf(stderr, "%s\n", ingested.error().message.c_str());

@@ -22,6 +22,7 @@
 #include "tools/ingest/html.h"
 #include "tools/ingest/limited_child.h"
 #include "tools/ingest/pdf.h"
+#include "tools/ingest/recognised_words.h"
 
 namespace lectern::tools {
 namespace {
@@ -285,6 +286,116 @@ TEST_F(ChildTest, ThatPrintsOtherThingsIsRefused) {
   ExpectError("sys.stdout.write('<doc></doc>')", LECTERN_INVALID_ARGUMENT, "no pages");
   ExpectError("sys.stdout.write('<doc><page></page><page></page></doc>')", LECTERN_EMPTY_DOCUMENT,
               "no text on its 2 pages");
+}
+
+// Tesseract's table for a page of two paragraphs, in the form of its documentation.
+std::string RecognisedTable() {
+  return "level\tpage_num\tblock_num\tpar_num\tline_num\tword_"
+         "num\tleft\ttop\twidth\theight\tconf\ttext\n"
+         "1\t1\t0\t0\t0\t0\t0\t0\t2711\t3508\t-1\t\n"
+         "2\t1\t1\t0\t0\t0\t300\t356\t500\t400\t-1\t\n"
+         "3\t1\t1\t1\t0\t0\t300\t356\t500\t90\t-1\t\n"
+         "4\t1\t1\t1\t1\t0\t300\t356\t500\t40\t-1\t\n"
+         "5\t1\t1\t1\t1\t1\t300\t356\t500\t40\t96.82\tRecog-\n"
+         "4\t1\t1\t1\t2\t0\t300\t406\t500\t30\t-1\t\n"
+         "5\t1\t1\t1\t2\t1\t300\t406\t240\t30\t91\tnised\n"
+         "5\t1\t1\t1\t2\t2\t560\t406\t240\t30\t91\ttext\n"
+         "3\t1\t1\t2\t0\t0\t300\t656\t500\t40\t-1\t\n"
+         "4\t1\t1\t2\t1\t0\t300\t656\t500\t40\t-1\t\n"
+         "5\t1\t1\t2\t1\t1\t300\t656\t500\t40\t95\t \n"
+         "5\t1\t1\t2\t1\t2\t300\t656\t500\t40\t95\tEnd.\n";
+}
+
+// A PDF of three pages, of which the second has no words and the third has garbage, and programs
+// that stand for Tesseract and pdftoppm; Tesseract fails on the third page.
+class RecognitionTest : public ChildTest {
+ protected:
+  std::string Program(const std::string& name, const std::string& body) {
+    const std::string script = Script(body), path = folder_ / name;
+    std::filesystem::rename(script, path);
+    return path;
+  }
+  static std::string Page(const std::string& word) {
+    const std::string boxes = R"(xMin="10" yMin="10" xMax="90" yMax="20">)";
+    return "<page width=\"100\" height=\"100\"><flow><block " + boxes + "<line " + boxes +
+           "<word " + boxes + word + "</word></line></block></flow></page>";
+  }
+  PdfOptions Options() {
+    std::string garbage;
+    for (int i = 0; i < 30; ++i) garbage += "\uE123";
+    PdfOptions options{.name = "\"x.pdf\""};
+    options.recognition = RecognitionOptions{};
+    options.recognition->pdftoppm =
+        Program("pdftoppm",
+                "assert sys.stdin.buffer.read() == b'%PDF-1.4 bytes'\n"
+                "sys.stdout.write('image of page ' + sys.argv[sys.argv.index('-f') + 1])");
+    options.recognition->tesseract = Program(
+        "tesseract",
+        "if sys.argv[1:] == ['--list-langs']:\n"
+        "  print('List of available languages (3):\\ndeu\\neng\\nosd')\n"
+        "  sys.exit()\n"
+        "assert os.environ['OMP_THREAD_LIMIT'] == '1' and 'HOME' not in os.environ\n"
+        "assert sys.argv[sys.argv.index('-l') + 1] == 'eng', sys.argv\n"
+        "if sys.stdin.read()[-1] == '3': print('broken image', file=sys.stderr); sys.exit(1)\n"
+        "sys.stdout.write('''" +
+            RecognisedTable() + "''')");
+    options.pdftotext = Script("sys.stdout.write('''<doc>" + Page("Text.") + "<page></page>" +
+                               Page(garbage) + "</doc>''')");
+    return options;
+  }
+  void ExpectRefused(const PdfOptions& options, lectern_code code, const std::string& says) {
+    auto read = ReadPdf("%PDF-1.4 bytes", options);
+    ASSERT_FALSE(read.ok());
+    EXPECT_EQ(read.error().code, code);
+    EXPECT_EQ(read.error().param, "ocr");
+    EXPECT_NE(read.error().message.find(says), std::string::npos) << read.error().message;
+  }
+};
+
+TEST_F(RecognitionTest, ReadsThePagesWithoutText) {
+  auto paged = ReadPdf("%PDF-1.4 bytes", Options());
+  ASSERT_TRUE(paged.ok()) << paged.error().message;
+  EXPECT_EQ(paged->text.find("Text.\n\nRecognised text\n\nEnd.\n"), 0u) << paged->text;
+  EXPECT_EQ(paged->recognised_pages, std::vector<uint64_t>{2});
+  EXPECT_EQ(paged->unmapped_pages, std::vector<uint64_t>{3});
+  const std::string note = NoteOf(*paged);
+  EXPECT_NE(note.find("text of page 2 was recognised from images (Tesseract, eng)"),
+            std::string::npos)
+      << note;
+  EXPECT_NE(note.find("page 3 was not recognised"), std::string::npos) << note;
+  EXPECT_NE(note.find("broken image"), std::string::npos) << note;
+}
+
+TEST_F(RecognitionTest, NamesWhatIsMissing) {
+  PdfOptions options = Options();
+  options.recognition->languages = "deu+../x";
+  ExpectRefused(options, LECTERN_INVALID_ARGUMENT, "no language \"../x\", only: deu, eng");
+  options.recognition->pdftoppm = "/none/pdftoppm";
+  options.recognition->languages = "eng";
+  ExpectRefused(options, LECTERN_NOT_FOUND, "apt install poppler-utils");
+  options.recognition->tesseract = "/none/tesseract";
+  ExpectRefused(options, LECTERN_NOT_FOUND, "apt install tesseract-ocr");
+  options.recognition->is_cancelled = [] { return true; };
+  ExpectRefused(options, LECTERN_CANCELLED, "cancelled");
+}
+
+TEST(RecognisedWordsTest, OtherTablesAreRefused) {
+  const std::string table = RecognisedTable();
+  const auto page = ParseRecognisedWords(table, 0.5);
+  ASSERT_TRUE(page.has_value());
+  EXPECT_EQ(page->num_words, 4u);
+  EXPECT_EQ(page->width, 1355.5);
+  ASSERT_EQ(page->lines.size(), 3u);
+  EXPECT_EQ(page->lines[0].box.Height(), page->lines[1].box.Height());
+  EXPECT_EQ(page->lines[0].words[0].box.x_min, 150);
+  const size_t head = table.find('\n') + 1;
+  EXPECT_FALSE(ParseRecognisedWords(table.substr(0, table.size() - 1), 1).has_value());
+  EXPECT_FALSE(ParseRecognisedWords("x" + table, 1).has_value());
+  for (const std::string row : {"5\t1\t1\t1\t1\t1\t1\t1\t1\t1\t9\tword without a line\n", "text\n",
+                                "1\t1\t0\t0\t0\t0\t0\t0\t9999999\t1\t-1\t\n", "\n",
+                                "4\t1\t1\t1\t1\t0\t1\t1\t1\t1\t-1\t\n"}) {
+    EXPECT_FALSE(ParseRecognisedWords(table.substr(0, head) + row, 1).has_value()) << row;
+  }
 }
 
 TEST_F(ChildTest, ThatIsMissingIsNamed) {

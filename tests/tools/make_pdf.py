@@ -1,12 +1,17 @@
 """Small PDFs, written by hand."""
 
 
-def make_pdf(pages, encrypted=False):
+def make_pdf(pages, encrypted=False, labels="", outline=()):
     """The bytes of a PDF in which each page has these lines of text (an empty one parts paragraphs).
 
     encrypted: says that it is, with a password that nobody knows.
+    labels: the array /Nums of its page labels, such as "0 << /S /r >>".
+    outline: (title, number of the page from 1) of each bookmark, all of one level.
     """
-    objects = ["<< /Type /Catalog /Pages 2 0 R >>",
+    first = 4 + 2 * len(pages)
+    more = " /PageLabels << /Nums [%s] >>" % labels if labels else ""
+    more += " /Outlines %d 0 R" % first if outline else ""
+    objects = ["<< /Type /Catalog /Pages 2 0 R%s >>" % more,
                "<< /Type /Pages /Count %d /Kids [%s] >>" %
                (len(pages), " ".join("%d 0 R" % (4 + 2 * i) for i in range(len(pages)))),
                "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"]
@@ -19,6 +24,13 @@ def make_pdf(pages, encrypted=False):
                        "/Resources << /Font << /F1 3 0 R >> >> /Contents %d 0 R >>" %
                        (len(objects) + 2))
         objects.append("<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
+    if outline:
+        objects.append("<< /First %d 0 R /Last %d 0 R /Count %d >>" %
+                       (first + 1, first + len(outline), len(outline)))
+    for i, (title, page) in enumerate(outline):
+        links = "/Next %d 0 R" % (first + i + 2) if i + 1 < len(outline) else ""
+        objects.append("<< /Title (%s) /Parent %d 0 R /Dest [%d 0 R /Fit] %s >>" %
+                       (title, first, 2 + 2 * page, links))
     out, offsets = "%PDF-1.4\n", []
     for number, text in enumerate(objects, 1):
         offsets.append(len(out))

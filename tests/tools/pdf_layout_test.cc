@@ -9,14 +9,15 @@
 
 #include "tools/ingest/bbox_text.h"
 #include "tools/ingest/letter_forms.h"
+#include "tools/ingest/pdf_structure.h"
 
 namespace lectern::tools {
 namespace {
 
-PagedText Parse(const std::string& output) {
+PagedText Parse(const std::string& output, const PdfStructure& structure = {}) {
   BboxText parser;
   PagedText paged;
-  if (!parser.Take(output) || !parser.Finish(paged)) paged.text = "refused";
+  if (!parser.Take(output) || !parser.Finish(paged, structure)) paged.text = "refused";
   return paged;
 }
 
@@ -137,6 +138,15 @@ TEST(PdfLayoutTest, HyphensOfDividedWordsGo) {
   EXPECT_EQ(Wrapped("well-", "known", {"a wellknown place"}), "wellknown");
 }
 
+TEST(PdfLayoutTest, WordsThatBeginAsCompoundsDoAreMadeWhole) {
+  for (const std::string second : {"teen", "teenth"}) {
+    EXPECT_EQ(Wrapped("seven-", second), "seven" + second);
+  }
+  EXPECT_EQ(Wrapped("non-", "sense"), "nonsense");
+  EXPECT_EQ(Wrapped("high-", "lighting"), "highlighting");
+  EXPECT_EQ(Wrapped("open-", "ings"), "openings");
+}
+
 TEST(PdfLayoutTest, HyphensOfCompoundsStay) {
   EXPECT_EQ(Wrapped("well-", "known"), "well-known");
   EXPECT_EQ(Wrapped("A-", "frames"), "A-frames");
@@ -146,6 +156,8 @@ TEST(PdfLayoutTest, HyphensOfCompoundsStay) {
   EXPECT_EQ(Wrapped("mother-in-", "law"), "mother-in-law");
   EXPECT_EQ(Wrapped("SmolLM2-135M-", "Instruct"), "SmolLM2-135M-Instruct");
   EXPECT_EQ(Wrapped("pre-", "and post-war"), "pre- and post-war");
+  EXPECT_EQ(Wrapped("Hard-", "und Software"), "Hard- und Software");
+  EXPECT_EQ(Wrapped("non-", "interactive"), "non-interactive");
   EXPECT_EQ(Wrapped("ridge-", "board", {"the ridge-board of a roof"}), "ridge-board");
   EXPECT_EQ(Wrapped("river-", "mouth", {"a river, a mouth, the river and its mouth"}),
             "river-mouth");
@@ -165,6 +177,28 @@ TEST(PdfLayoutTest, TablesAreReadByRow) {
                 .Block(450, 50, {"Stock", "14", "230"})
                 .Text(),
             "Product | Price | Stock\nAlpha pump | 120 EUR | 14\nBeta valve | 45 EUR | 230\n");
+}
+
+// A listing whose comments are aligned, in letters 5 points wide, among text in a proportional
+// font: letters 4 to 6 points wide, by word.
+TEST(PdfLayoutTest, ProgramTextIsNoTable) {
+  const auto listing = [](PageText& page) {
+    const std::vector<std::string> statements = {"count", "total", "limit", "width"};
+    for (size_t i = 0; i < statements.size(); ++i) {
+      const double y = 300 + 12 * static_cast<double>(i);
+      page.Word(50, y, 25, statements[i]).Word(200, y, 35, "integer").Word(330, y, 20, "used");
+    }
+  };
+  PageText page;
+  for (int i = 0; i < 8; ++i) {
+    page.Word(50, 60 + 12 * i, 36, "wwwmmm").Word(90, 60 + 12 * i, 24, "illfit");
+  }
+  listing(page);
+  const std::string text = page.Text();
+  EXPECT_NE(text.find("count integer used\ntotal integer used\n"), std::string::npos) << text;
+  PageText alone;
+  listing(alone);
+  EXPECT_NE(alone.Text().find("count | integer | used\n"), std::string::npos) << alone.Text();
 }
 
 TEST(PdfLayoutTest, CellsOfSeveralLinesAreOne) {
@@ -302,6 +336,121 @@ TEST(PdfLayoutTest, AWatermarkIsKeptApart) {
   EXPECT_EQ(paged.text.find("DRAFT"), std::string::npos);
   ASSERT_EQ(paged.recurring.size(), 1u);
   EXPECT_EQ(paged.recurring[0].text, "DRAFT");
+}
+
+// Three columns of short sections, which pdftotext prints from the top of the page: the first block
+// of each column, then the second one of each. Their lines do not stand in rows.
+TEST(PdfLayoutTest, ColumnsOfSectionsAreReadOneAfterTheOther) {
+  PageText page;
+  std::string expected;
+  std::vector<std::string> columns(3);
+  for (int section = 0; section < 8; ++section) {
+    for (int column = 0; column < 3; ++column) {
+      const std::string name = "Section " + std::to_string(8 * column + section + 1);
+      const std::vector<std::string> lines = {
+          name + " of the reference", "card has lines that are of", "about the same length, so",
+          "that they fill the column."};
+      page.Block(20 + 200 * column, 40 + (70 + 4 * column) * section, lines);
+      columns[column] += name +
+                         " of the reference card has lines that are of about the same length, "
+                         "so that they fill the column.\n\n";
+    }
+  }
+  for (const std::string& column : columns) expected += column;
+  expected.pop_back();
+  EXPECT_EQ(page.Text(), expected);
+}
+
+// The same words in rows are a table's: cells of wrapped lines, whose rows begin at one height.
+TEST(PdfLayoutTest, ColumnsOfATableAreNoTexts) {
+  PageText page;
+  for (int row = 0; row < 16; ++row) {
+    page.Block(20, 40 + 40 * row, {"Name " + std::to_string(row), "in two lines"});
+    page.Block(220, 40 + 40 * row, {"Value of some length", "in two lines too"});
+  }
+  const std::string text = page.Text();
+  EXPECT_LT(text.find("Name 0"), text.find("Value"));
+  EXPECT_LT(text.find("Value"), text.find("Name 1")) << text;
+}
+
+// --- what a PDF states about itself -------------------------------------------------------------
+
+TEST(PdfLayoutTest, TitlesOfTheOutlineAreHeadings) {
+  const std::string contents = PageText().Block(50, 100, {"Bridges", "Mills"}).Xml();
+  const std::string first =
+      PageText()
+          .Block(50, 60, {"Chapter 1"}, 20)
+          .Block(50, 100, {"Bridges"}, 20)
+          .Block(50, 150, {"Bridges stand over rivers, and there are", "many of them."})
+          .Block(50, 200, {"1.1 The bridge of Fethol, which was", "built by Mara"}, 12)
+          .Block(50, 250, {"Mills", "are elsewhere."})
+          .Xml();
+  const std::string second =
+      PageText().Block(50, 100, {"MILLS"}, 20).Block(50, 150, {"They grind."}).Xml();
+  PdfStructure structure;
+  structure.num_pages = 3;
+  structure.outline = {{1, 0, "1 Bridges"},
+                       {2, 2, "The bridge of Fethol, which was built by Mara"},
+                       {1, 3, "Mills"},
+                       {7, 3, "They do not"}};
+  EXPECT_EQ(Parse("<doc>" + contents + first + second + "</doc>", structure).text,
+            "Bridges Mills\n\n# Chapter 1 Bridges\n\n"
+            "Bridges stand over rivers, and there are many of them.\n\n"
+            "## 1.1 The bridge of Fethol, which was built by Mara\n\nMills\nare elsewhere.\n\n"
+            "# MILLS\n\nThey grind.\n");
+}
+
+TEST(PdfLayoutTest, PagesHaveTheirLabels) {
+  const std::string page = PageText().Block(50, 100, {"Some text of the page."}).Xml();
+  PdfStructure structure;
+  structure.num_pages = 4;
+  structure.labels = {{1, "i"}, {2, "ii"}, {4, "A-1"}};
+  const PagedText paged =
+      Parse("<doc>" + page + "<page></page>" + page + page + "</doc>", structure);
+  ASSERT_EQ(paged.pages.size(), 3u);
+  EXPECT_EQ(paged.page_labels, (std::vector<std::string>{"i", "", "A-1"}));
+  structure.labels = {{2, "ii"}};
+  EXPECT_TRUE(Parse("<doc>" + page + "<page></page></doc>", structure).page_labels.empty());
+}
+
+TEST(PdfStructureTest, IsWrittenAndRead) {
+  PdfStructure structure;
+  structure.num_pages = 3;
+  structure.labels = {{1, " x\n"}, {2, ""}, {3, std::string(100, 'x')}};
+  structure.outline = {
+      {1, 2, "A\ttitle \xFF of\n two lines"}, {0, 9, "Nowhere"}, {99, 1, "Deep"}, {2, 1, " "}};
+  const std::string bytes = WritePdfStructure(structure);
+  const auto read = ParsePdfStructure(bytes);
+  ASSERT_TRUE(read.has_value()) << bytes;
+  EXPECT_EQ(read->num_pages, 3u);
+  ASSERT_EQ(read->labels.size(), 1u);
+  EXPECT_EQ(read->labels[0].text, "x");
+  ASSERT_EQ(read->outline.size(), 3u);
+  EXPECT_EQ(read->outline[0].title, "A title \uFFFD of two lines");
+  EXPECT_EQ(read->outline[1].level, 1u);
+  EXPECT_EQ(read->outline[1].page, 0u);
+  EXPECT_EQ(read->outline[2].level, kMaxOutlineLevel);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(ParsePdfStructure(bytes.substr(0, size)).has_value()) << size;
+  }
+  const std::string head = "lectern-pdf-structure 1\n";
+  for (const std::string wrong :
+       {"pages x\nend\n", "pages 99999999999\nend\n", "pages 2\nlabel 3 x\nend\n",
+        "pages 2\nlabel 2 x\nlabel 1 x\nend\n", "pages 2\nlabel 1 \x01\nend\n",
+        "pages 2\nitem 0 1 x\nend\n", "pages 2\nitem 1 3 x\nend\n", "pages 2\nitem 1 1 \nend\n",
+        "pages 2\nother\nend\n"}) {
+    EXPECT_FALSE(ParsePdfStructure(head + wrong).has_value()) << wrong;
+  }
+}
+
+// A font without Unicode values whose codes count from 33, and program text, which has many signs.
+TEST(PdfLayoutTest, PagesOfSignsAreGarbage) {
+  const std::vector<std::string> garbage(8, "!#$% ('&quot;)# $%!(' &amp;)*+ ,!$ (%#!");
+  const std::vector<std::string> program(8, "if (a[i] &lt; b[j]) { c[k++] = a[i++]; }");
+  const std::string pages = PageText().Block(50, 100, garbage).Xml() +
+                            PageText().Block(50, 100, program).Xml() +
+                            PageText().Block(50, 100, {"Contents . . . . . . . . . . . 12"}).Xml();
+  EXPECT_EQ(Parse("<doc>" + pages + "</doc>").unmapped_pages, (std::vector<uint64_t>{1}));
 }
 
 TEST(PdfLayoutTest, PagesWithoutReadableTextAreNamed) {

@@ -371,6 +371,24 @@ class FormatsTest(ToolsTest):
             self.assertTrue(answer["evidence"][0]["text"].startswith(fact), answer)
             self.assertEqual(answer["evidence"][0]["page"], page)
 
+    def test_labels_and_the_outline_of_a_pdf(self):
+        pages = [["Foreword", "", "The Fethol bridge was designed by Mara Tolvin."],
+                 ["The Lund mill", "", "The owner of the Lund mill is Ben Carrow."]]
+        path = self.write("book.pdf", make_pdf(pages, labels="0 << /S /r /St 7 >> 1 << /P (A-) /S /D >>",
+                                               outline=[("Foreword", 1), ("1 The Lund mill", 2)]))
+        self.index(path)
+        cited = json.loads(self.check(0, "ask-document", "--json", "--document", "book.pdf", "--cite",
+                                      "Mara Tolvin designed the Fethol bridge. "
+                                      "Ben Carrow is the owner of the Lund mill.")[0])
+        first, second = (sentence["evidence"][0] for sentence in cited["sentences"])
+        self.assertEqual((first["page"], first["page_label"], first["heading"]),
+                         (1, "vii", "Foreword"))
+        self.assertEqual((second["page"], second["page_label"], second["heading"]),
+                         (2, "A-1", "The Lund mill"))
+        out, _ = self.check(0, "ask-document", "--document", "book.pdf", "--cite",
+                            "Mara Tolvin designed the Fethol bridge.")
+        self.assertIn(", p. vii (page 1): ", out)
+
     def test_a_pdf_is_asked_and_its_pages_are_told(self):
         path = self.write("report.pdf", make_pdf(self.PAGES))
         out, err = self.check(0, "index-document", "--progress", "none", path)
@@ -732,7 +750,8 @@ class AskTest(ToolsTest):
                           "session_rows", "prefill", "prefill_budget"})
         for passage in answer["evidence"]:
             self.assertEqual(set(passage), {"begin", "end", "text", "mass", "score", "page",
-                                            "page_end", "heading", "places", "highlights"})
+                                            "page_end", "page_label", "page_end_label",
+                                            "heading", "places", "highlights"})
             for word in passage["highlights"]:
                 self.assertTrue(passage["begin"] <= word["begin"] < word["end"] <= passage["end"])
 

@@ -66,6 +66,13 @@ bool IsUnmapped(uint32_t character) {
          character >= 0xF0000;
 }
 
+// ASCII signs that are few in any text. Those of rules, leaders, dates and paths are none of them.
+bool IsRareSign(uint32_t character) {
+  constexpr std::string_view kRareSigns = "!\"#$%&'();<>?@[\\]^`{}";
+  return character < 0x80 &&
+         kRareSigns.find(static_cast<char>(character)) != std::string_view::npos;
+}
+
 // Appends characters with their entities decoded. False: an "&" begins no entity.
 bool Decode(std::string_view characters, std::string& out) {
   while (!characters.empty()) {
@@ -170,6 +177,7 @@ void BboxText::EndWord() {
     ++page_.num_characters;
     if (IsUnmapped(character)) ++page_.num_unmapped;
     if (character < 0x20) ++page_.num_controls;
+    if (IsRareSign(character)) ++page_.num_rare_signs;
     if (character >= 0x20 && character != 0x7F && character != kByteOrderMarkCharacter) {
       AppendUtf8(character, text);
     }
@@ -194,13 +202,19 @@ void BboxText::EndPage() {
   rest.width = page_.width;
   rest.height = page_.height;
   rest.blocks.push_back(page_.blocks.empty() ? PdfBox() : page_.blocks.back());
-  document_.Add(std::move(page_));
+  const auto replacement =
+      std::lower_bound(replacements_.begin(), replacements_.end(), page_.number,
+                       [](const PdfPage& page, uint64_t number) { return page.number < number; });
+  const bool is_replaced =
+      replacement != replacements_.end() && replacement->number == page_.number;
+  document_.Add(is_replaced ? std::move(*replacement) : std::move(page_));
+  if (is_replaced) *replacement = rest;
   page_ = std::move(rest);
 }
 
-bool BboxText::Finish(PagedText& out) {
+bool BboxText::Finish(PagedText& out, const PdfStructure& structure) {
   if (has_failed_ || level_ != kAfter) return false;
-  out = document_.Finish(num_pages_);
+  out = document_.Finish(num_pages_, structure);
   has_failed_ = true;
   return true;
 }

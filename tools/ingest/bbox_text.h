@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/ingest/document_text.h"
@@ -23,13 +24,19 @@ namespace lectern::tools {
 // The bytes may be anything: it does not trust them. One thread at a time.
 class BboxText {
  public:
+  // `replacements`: pages that stand for those of the same number, ascending.
+  explicit BboxText(std::vector<PdfPage> replacements = {})
+      : replacements_(std::move(replacements)) {}
   // Takes the next piece; pieces behind </doc> are ignored. False: this is not the output of
   // pdftotext, or a limit of the .cc is exceeded (1 MiB for a tag, for a word and for the bytes
   // before <doc>; 2^24 pages), or Finish was called; the parser then stays failed.
   bool Take(std::string_view bytes);
-  // Moves the text out, which may be empty, as may be its pages. False, with `out` unchanged: a
-  // Take failed, </doc> has not come, or Finish succeeded before.
-  bool Finish(PagedText& out);
+  // Moves the text out, which may be empty, as may be its pages, with the headings and the labels
+  // of `structure`. False, with `out` unchanged: a Take failed, </doc> has not come, or Finish
+  // succeeded before.
+  bool Finish(PagedText& out, const PdfStructure& structure = {});
+  // The pages whose words have all come.
+  uint64_t num_pages() const { return num_pages_ - (level_ > kDocument && level_ < kAfter); }
 
  private:
   // The innermost element that is open, in the order in which they lie in each other.
@@ -44,6 +51,7 @@ class BboxText {
   void EndPage();                                    // gives the page's words to the document
 
   DocumentText document_;
+  std::vector<PdfPage> replacements_;  // those that were used have no words any more
   uint64_t num_pages_ = 0;
   PdfPage page_;
   PdfLine line_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/outline_headings.h"
 
 namespace lectern::tools {
 namespace {
@@ -25,6 +26,9 @@ constexpr size_t kMinCharacters = 20;  // below them a page is not called garbag
 // One control character in so many is too much: pdftotext prints the numbers of glyphs where a font
 // has no Unicode values, and 3 is most often the space.
 constexpr size_t kControlsOfGarbage = 20;
+// Half of the characters are signs where a font's codes are numbers that count from 33 ("!"): below
+// this many characters, a page may be a figure or a list of operators.
+constexpr size_t kMinCharactersOfSigns = 100;
 constexpr size_t kHyphensOfDocument = 5;
 constexpr size_t kMinFullLine = 20;  // bytes of a line that a paragraph goes on behind, elsewhere
 
@@ -79,6 +83,20 @@ bool EndsInPart(std::string_view text, std::string_view next) {
   return is_word(text[text.size() - hyphen_size - 1]) && is_word(next.front());
 }
 
+// Gives the text's pages their labels. None are kept where no page of the text has one.
+void LabelPages(const std::vector<PageLabel>& labels, PagedText& paged) {
+  std::vector<std::string> texts(paged.pages.size());
+  bool has_label = false;
+  size_t next = 0;
+  for (const PageLabel& label : labels) {
+    while (next < paged.pages.size() && paged.pages[next].page < label.page) ++next;
+    if (next == paged.pages.size() || paged.pages[next].page != label.page) continue;
+    texts[next] = label.text;
+    has_label = true;
+  }
+  if (has_label) paged.page_labels = std::move(texts);
+}
+
 }  // namespace
 
 void DocumentText::Add(PdfPage page) {
@@ -87,7 +105,9 @@ void DocumentText::Add(PdfPage page) {
     pages_with_words_.push_back(page.number);
   }
   const bool is_garbage = 2 * page.num_unmapped > page.num_characters ||
-                          kControlsOfGarbage * page.num_controls > page.num_characters;
+                          kControlsOfGarbage * page.num_controls > page.num_characters ||
+                          (page.num_characters >= kMinCharactersOfSigns &&
+                           2 * page.num_rare_signs > page.num_characters);
   if (page.num_characters >= kMinCharacters && is_garbage &&
       (unmapped_pages_.empty() || unmapped_pages_.back() != page.number)) {
     unmapped_pages_.push_back(page.number);
@@ -331,6 +351,34 @@ void DocumentText::AppendHyphen(std::string_view text, std::string& out) const {
   if (is_shown) out += text.substr(text.size() - EndingHyphen(text));
 }
 
+// Marks the lines that are titles of the outline.
+void DocumentText::MarkHeadings(const std::vector<OutlineItem>& outline) {
+  if (outline.empty()) return;
+  std::vector<OutlineLine> candidates(lines_.size());
+  for (size_t i = 0; i < lines_.size(); ++i) {
+    const Line& line = lines_[i];
+    const bool goes_on = line.before == LineBreak::kWrap && i > 0 &&
+                         std::abs(lines_[i - 1].height - line.height) <= kSameHeight * line.height;
+    const bool may_belong = !line.is_left_out && !line.is_in_table && !line.is_footnote;
+    candidates[i] = {TextOf(i), line.page, line.height, may_belong && !goes_on, may_belong};
+  }
+  for (const OutlineHeading& heading : FindOutlineHeadings(outline, candidates)) {
+    lines_[heading.begin].heading = static_cast<uint8_t>(std::min(heading.level, 6U));
+    for (size_t i = heading.begin + 1; i < heading.end; ++i) lines_[i].is_heading_rest = true;
+  }
+}
+
+// Returns the break between two lines of the text that follow each other.
+LineBreak DocumentText::BreakBetween(const Line& last, const Line& line, std::string_view last_text,
+                                     std::string_view text) const {
+  if (line.is_heading_rest) return LineBreak::kWrap;
+  if (line.heading > 0 || last.heading > 0 || last.is_heading_rest) return LineBreak::kParagraph;
+  const LineBreak before = last.page != line.page ? LineBreak::kParagraph : line.before;
+  const bool is_one =
+      before == LineBreak::kParagraph && IsOneParagraph(last, line, last_text, text);
+  return is_one ? LineBreak::kWrap : before;
+}
+
 void DocumentText::Assemble(PagedText& paged) {
   const HyphenJudge judge = JudgeHyphens();
   std::string& out = paged.text;
@@ -343,16 +391,12 @@ void DocumentText::Assemble(PagedText& paged) {
     const std::string shown = Shown(text, EndingHyphen(text));
     if (line.is_left_out || (shown.empty() && !line.is_in_table)) continue;
     if (last != nullptr) {
-      const bool is_new_page = last->page != line.page;
-      LineBreak before = is_new_page ? LineBreak::kParagraph : line.before;
-      if (before == LineBreak::kParagraph && IsOneParagraph(*last, line, last_text, text)) {
-        before = LineBreak::kWrap;
-      }
-      AppendBreak(before, last_text, text, judge, out);
+      AppendBreak(BreakBetween(*last, line, last_text, text), last_text, text, judge, out);
     }
     if (paged.pages.empty() || paged.pages.back().page != line.page) {
       paged.pages.push_back({out.size(), line.page});
     }
+    if (line.heading > 0) out += std::string(line.heading, '#') + ' ';
     out += shown;
     last = &line;
     last_text = text;
@@ -361,11 +405,13 @@ void DocumentText::Assemble(PagedText& paged) {
   if (!out.empty()) out += '\n';
 }
 
-PagedText DocumentText::Finish(uint64_t num_pages) {
+PagedText DocumentText::Finish(uint64_t num_pages, const PdfStructure& structure) {
   PagedText paged;
   paged.num_pages = num_pages;
   LeaveOutRecurring(paged);
+  MarkHeadings(structure.outline);
   Assemble(paged);
+  LabelPages(structure.labels, paged);
   for (uint64_t page = 1, i = 0; page <= num_pages; ++page) {
     while (i < pages_with_words_.size() && pages_with_words_[i] < page) ++i;
     const bool has_words = i < pages_with_words_.size() && pages_with_words_[i] == page;

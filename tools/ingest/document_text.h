@@ -12,6 +12,7 @@
 #include "tools/ingest/hyphens.h"
 #include "tools/ingest/page_layout.h"
 #include "tools/ingest/pdf_page.h"
+#include "tools/ingest/pdf_structure.h"
 #include "tools/ingest/recurring_lines.h"
 
 namespace lectern::tools {
@@ -19,16 +20,21 @@ namespace lectern::tools {
 // The text of a PDF. Valid UTF-8. Blocks and pages are parted by an empty line; a newline ends the
 // text, unless it is empty. Control characters, a byte order mark at the start and words of white
 // space alone are left out. page_layout.h says how a page becomes lines, hyphens.h which hyphens at
-// the ends of lines go, letter_forms.h which characters become plain letters.
+// the ends of lines go, letter_forms.h which characters become plain letters. Titles of the outline
+// are headings of Markdown ("## Rent") between empty lines where their page has them.
 struct PagedText {
   std::string text;
   // Where each page begins in `text`; pages count from 1; only pages that have text, ascending. A
   // paragraph that goes on from page to page is not interrupted: the page then begins within it.
   std::vector<lectern_page> pages;
   uint64_t num_pages = 0;  // all pages, also those that have no text
+  std::vector<std::string> page_labels;  // of `pages`, empty: the number; or no labels at all
   // Running heads, page numbers and watermarks, which are not in `text`: each once, at most 100.
   std::vector<RecurringLine> recurring;
   std::vector<uint64_t> pages_without_text;  // scans and empty pages: no words at all; ascending
+  std::vector<uint64_t> recognised_pages;  // whose text was recognised from their image; ascending
+  std::string recogniser;                  // "Tesseract, eng"; empty: none was asked
+  std::string recognition_failure;         // why a page was not recognised; empty: all were
   // Pages on which most characters have no Unicode value, so that their text is garbage; ascending.
   std::vector<uint64_t> unmapped_pages;
 };
@@ -39,8 +45,8 @@ class DocumentText {
  public:
   // Appends a page. A page may come in several parts with the same number; numbers ascend.
   void Add(PdfPage page);
-  // Moves the text out; the object is then empty.
-  PagedText Finish(uint64_t num_pages);
+  // Moves the text out; the object is then empty. Headings and labels are those of `structure`.
+  PagedText Finish(uint64_t num_pages, const PdfStructure& structure = {});
 
  private:
   static constexpr uint32_t kNoRow = ~uint32_t{0};
@@ -61,6 +67,8 @@ class DocumentText {
     LineBreak before = LineBreak::kParagraph;
     bool is_full = false, is_footnote = false, is_in_table = false;
     bool is_left_out = false;
+    uint8_t heading = 0;  // its level, of a heading's first line; else 0
+    bool is_heading_rest = false;
   };
 
   void MarkMargins(const std::vector<LaidOutLine>& lines, size_t first);
@@ -82,6 +90,9 @@ class DocumentText {
   void AppendHyphen(std::string_view text, std::string& out) const;
   void AppendBreak(LineBreak before, std::string_view last_text, std::string_view text,
                    const HyphenJudge& judge, std::string& out) const;
+  void MarkHeadings(const std::vector<OutlineItem>& outline);
+  LineBreak BreakBetween(const Line& last, const Line& line, std::string_view last_text,
+                         std::string_view text) const;
   void Assemble(PagedText& paged);
 
   std::string text_;  // of all lines, without anything between them

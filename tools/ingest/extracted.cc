@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 
 #include "engine/model/formats/text.h"
 
@@ -150,19 +149,10 @@ std::optional<api::Result<Extracted>> ParseExtracted(std::string_view bytes) {
   return std::nullopt;
 }
 
-std::string ExtractProgram() {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside =
-      executable.parent_path().parent_path() / "libexec/lectern/lectern-extract";
-  const fs::path prefix = fs::path(LECTERN_LIBEXEC_DIR) / "lectern-extract";
-  return !error && fs::exists(beside, error) ? beside.string() : prefix.string();
-}
-
 api::Result<Extracted> ReadExtracted(std::string_view bytes, const std::string& format,
                                      const ExtractOptions& options) {
-  const std::string program = options.program.empty() ? ExtractProgram() : options.program;
+  const std::string program =
+      options.program.empty() ? LibexecProgram("lectern-extract") : options.program;
   std::string output;
   const ChildEnd end = RunLimited(
       {program, format}, bytes, options.limits.value_or(ExtractLimits(bytes.size())),

@@ -34,13 +34,9 @@ std::optional<api::Result<Extracted>> ParseExtracted(std::string_view bytes);
 struct ExtractOptions {
   std::string name = "the file";            // how messages call the file
   std::function<bool()> is_cancelled = {};  // asked about every 50 ms; may be empty
-  std::string program = {};                 // lectern-extract; empty: ExtractProgram()
+  std::string program = {};                 // empty: lectern-extract, by LibexecProgram
   std::optional<ChildLimits> limits = {};   // nothing: by the file's size, as for a PDF
 };
-
-// The path of lectern-extract: ../libexec/lectern seen from the executable, else where it is
-// installed. It need not exist.
-std::string ExtractProgram();
 
 // Reads a file of a format ("docx", a name of ParseFormat) in a process of its own with limits, for
 // its parsers meet bytes that nobody vouches for. Any thread. Errors, with the param "file":

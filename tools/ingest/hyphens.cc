@@ -56,7 +56,42 @@ bool IsCapital(std::string_view part) {
   return !part.empty() && std::all_of(part.begin(), part.end(), IsAsciiUpper);
 }
 
-#include "tools/ingest/compound_parts.inc"
+template <size_t kCount>
+bool IsAmong(std::string_view word, const std::string_view (&words)[kCount]) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+// First parts of English compounds that keep their hyphen ("self-contained", "non-zero"). None of
+// them begins many undivided words but by an ending.
+bool IsFirstPart(std::string_view left) {
+  constexpr std::string_view kFirst[] = {
+      "client", "context", "cross", "decision", "device", "domain", "double",  "early",  "eight",
+      "eighty", "energy",  "error", "fifty",    "first",  "five",   "forty",   "four",   "full",
+      "half",   "heavy",   "high",  "higher",   "hour",   "large",  "last",    "least",  "left",
+      "long",   "low",     "lower", "machine",  "most",   "much",   "network", "nine",   "ninety",
+      "non",    "one",     "open",  "quasi",    "second", "self",   "semi",    "server", "seven",
+      "single", "six",     "small", "source",   "third",  "thirty", "three",   "twenty", "two",
+      "upper",  "user",    "very",  "well",     "wide",   "world",  "zero"};
+  return IsAmong(left, kFirst);
+}
+
+// Texts that make one word with a first part: endings ("seven" "teen", "open" "ing"), and second
+// parts of words that are written without a hyphen ("high" "light", "non" "sense").
+bool IsJoinedToFirstPart(std::string_view right) {
+  constexpr std::string_view kJoined[] = {
+      "able",    "ably",     "aries",   "arily",  "ary",    "bar",       "bars",       "case",
+      "chalant", "circle",   "circles", "colon",  "colons", "conductor", "conductors", "descript",
+      "down",    "entities", "entity",  "ercase", "ered",   "etheless",  "evity",      "final",
+      "finals",  "fold",     "hand",    "horn",   "horns",  "ings",      "ists",       "itude",
+      "itudes",  "itudinal", "jack",    "jacked", "jacks",  "land",      "lands",      "lier",
+      "liest",   "light",    "lighted", "lights", "ment",   "ments",     "most",       "name",
+      "names",   "nars",     "nary",    "ness",   "over",   "overs",     "pence",      "penny",
+      "road",    "roads",    "same",    "score",  "screen", "screens",   "sense",      "some",
+      "spread",  "stop",     "teen",    "teens",  "teenth", "teenths",   "ties",       "tieth",
+      "tieths",  "time",     "times",   "wards",  "way",    "ways",      "weight",     "wide",
+      "wise",    "word",     "words"};
+  return right.size() <= 3 || IsAmong(right, kJoined) || right.ends_with("ing");
+}
 
 // Second parts of compounds that are hardly ever the end of an undivided word.
 bool IsSecondPart(std::string_view left, std::string_view right) {
@@ -78,15 +113,7 @@ bool IsEnding(std::string_view right) {
 
 // Without a word in the document that tells. `left` and `right` are in small letters.
 bool IsCompound(std::string_view left, std::string_view right) {
-  if (IsSecondPart(left, right)) return true;
-  if (right.size() < 3) return false;
-  const auto* const first = std::lower_bound(
-      std::begin(kFirstParts), std::end(kFirstParts), left,
-      [](const FirstPart& part, std::string_view word) { return part.word < word; });
-  if (first == std::end(kFirstParts) || first->word != left) return false;
-  // "part" "ner": one word. The list has its endings between spaces.
-  const std::string ending = " " + std::string(right) + " ";
-  return first->joined.find(ending) == std::string_view::npos;
+  return IsSecondPart(left, right) || (IsFirstPart(left) && !IsJoinedToFirstPart(right));
 }
 
 }  // namespace
@@ -149,7 +176,11 @@ HyphenEnd HyphenJudge::Decide(std::string_view line, std::string_view next) cons
   const uint32_t joined = CountOf(left + right), hyphenated = CountOf(left + "-" + right);
   if (joined != hyphenated) return joined > hyphenated ? HyphenEnd::kDrop : HyphenEnd::kKeep;
   if (is_soft) return HyphenEnd::kDrop;
-  if (!IsAsciiUpper(parts.left.front()) && IsConjunction(right)) return HyphenEnd::kKeepSpace;
+  // A capital begins a name, but for German nouns: "Hard- und Software".
+  const bool is_german = right == "und" || right == "oder";
+  if (IsConjunction(right) && (is_german || !IsAsciiUpper(parts.left.front()))) {
+    return HyphenEnd::kKeepSpace;
+  }
   const size_t inner = parts.left.rfind('-');
   const std::string_view last =
       inner == std::string_view::npos ? parts.left : parts.left.substr(inner + 1);

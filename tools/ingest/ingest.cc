@@ -154,12 +154,20 @@ api::Result<Ingested> IngestHtml(std::string_view bytes, const IngestOptions& op
 }
 
 api::Result<Ingested> IngestPdf(std::string_view bytes, const IngestOptions& options) {
-  auto paged = ReadPdf(bytes, {.name = Quoted(options.file_name, "the PDF"),
-                               .is_cancelled = options.is_cancelled});
+  PdfOptions pdf = {.name = Quoted(options.file_name, "the PDF"),
+                    .is_cancelled = options.is_cancelled,
+                    .on_pages = options.on_pages};
+  if (options.ocr) {
+    pdf.recognition =
+        RecognitionOptions{.languages = *options.ocr, .is_cancelled = options.is_cancelled};
+  }
+  auto paged = ReadPdf(bytes, pdf);
   if (!paged.ok()) return paged.error();
-  std::string note = NoteOf(*paged);
+  std::string note = NoteOf(*paged), labels;
+  for (const std::string& label : paged->page_labels) labels += label + '\n';
   return Ingested{.text = std::move(paged->text),
                   .pages = std::move(paged->pages),
+                  .page_labels = std::move(labels),
                   .num_pages = paged->num_pages,
                   .note = std::move(note)};
 }
@@ -254,7 +262,13 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
                   : format >= Format::kDocx
                       ? IngestExtracted(std::move(bytes), format, options)
                       : IngestText(std::move(bytes), options);
-  if (ingested.ok()) ingested->format = format;
+  if (!ingested.ok()) return ingested;
+  ingested->format = format;
+  if (!IsWrittenText(format) && options.encoding != "auto") {
+    const std::string unused = "the encoding that was named is not used: a file of the format " +
+                               std::string(NameOf(format)) + " says its own";
+    ingested->note += (ingested->note.empty() ? "" : "; ") + unused;
+  }
   return ingested;
 }
 

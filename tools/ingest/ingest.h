@@ -71,6 +71,11 @@ struct IngestOptions {
   // The most memory that an HTML page's tree may take, in bytes; 0, and more than it: 1 GiB.
   // pdftotext and lectern-extract have limits of their own in processes of their own.
   uint64_t memory_bytes = 0;
+  // Languages of Tesseract ("eng", "deu+eng"; empty: its default) that recognises pages of a PDF
+  // without readable text; nothing: they are left out.
+  std::optional<std::string> ocr = {};
+  // PdfOptions::on_pages.
+  std::function<void(std::string_view stage, uint64_t done, uint64_t total)> on_pages = {};
 };
 
 struct Ingested {
@@ -79,6 +84,7 @@ struct Ingested {
   // Pages that have text: of a PDF and some Word files; slides, sheets, chapters, a mailbox's
   // mails.
   std::vector<lectern_page> pages = {};
+  std::string page_labels = {};  // a PDF's: api::IndexOptions::page_labels
   uint64_t num_pages = 0;         // all of them; 0: it has no pages
   Format format = Format::kText;  // the one that was named or detected
   std::string note = {};  // what was assumed, changed or left out; may be empty

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -253,6 +254,15 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
     return not_started(error);
   }
   return Child(pid, std::move(out), std::move(err)).Watch(limits, on_output, is_cancelled);
+}
+
+std::string LibexecProgram(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  const fs::path beside = executable.parent_path().parent_path() / "libexec/lectern" / name;
+  const fs::path installed = fs::path(LECTERN_LIBEXEC_DIR) / name;
+  return !error && fs::exists(beside, error) ? beside.string() : installed.string();
 }
 
 }  // namespace lectern::tools

@@ -50,6 +50,10 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
                     const std::function<bool(std::string_view)>& on_output,
                     const std::function<bool()>& is_cancelled);
 
+// The path of a program of ours that no user starts, such as "lectern-extract": in
+// ../libexec/lectern seen from the executable, else where it is installed. It need not exist.
+std::string LibexecProgram(const std::string& name);
+
 }  // namespace lectern::tools
 
 #endif  // LECTERN_TOOLS_INGEST_LIMITED_CHILD_H_

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/ingest/column_order.h"
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/table_layout.h"
 #include "tools/ingest/visual_order.h"
@@ -140,10 +141,11 @@ PdfPage WithWholeLines(const PdfPage& page) {
 
 class PageWriter {
  public:
-  explicit PageWriter(const PdfPage& page)
+  // `gutters`: between columns of text, as OrderColumns returns them.
+  PageWriter(const PdfPage& page, const std::vector<double>& gutters)
       : page_(page),
         text_height_(TextHeight(page)),
-        tables_(FindTables(page)),
+        tables_(FindTables(page, gutters)),
         taken_(page, tables_),
         is_written_(tables_.size()),
         is_footnote_(FootnoteBlocks(page, text_height_)) {}
@@ -266,9 +268,11 @@ class PageWriter {
     for (auto row : tables_[index].rows) {
       if (is_right_to_left) std::reverse(row.begin(), row.end());
       while (!row.empty() && row.back().empty()) row.pop_back();
+      const bool is_program_text = tables_[index].is_program_text;
       for (const TableCell& cell : row) {
+        if (is_program_text && cell.empty()) continue;
         WriteCell(cell, next, is_right_to_left);
-        next = LineBreak::kCell;
+        next = is_program_text ? LineBreak::kWrap : LineBreak::kCell;
       }
       next = LineBreak::kLine;
     }
@@ -329,12 +333,14 @@ class PageWriter {
 }  // namespace
 
 std::vector<LaidOutLine> LayOutPage(PdfPage page) {
+  std::vector<double> gutters;
   if (HasLettersFromRight(page)) {
     page = WithWholeLines(page);
   } else {
     JoinMarkers(page);
+    gutters = OrderColumns(page);
   }
-  return PageWriter(page).Write();
+  return PageWriter(page, gutters).Write();
 }
 
 }  // namespace lectern::tools

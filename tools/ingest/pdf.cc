@@ -3,14 +3,25 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "engine/model/formats/text.h"
+#include "tools/ingest/pdf_structure.h"
 
 namespace lectern::tools {
 namespace {
 
 constexpr int kUsageStatus = 99;  // exit status of a pdftotext that does not know an option
 constexpr char kInstall[] = "apt install poppler-utils";
+constexpr char kScanAdvice[] =
+    ": a scan? Recognise its text first (apt install ocrmypdf), or index it with --ocr (apt "
+    "install "
+    "tesseract-ocr)";
+constexpr char kGarbageAdvice[] =
+    "; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf), or index it with --ocr (apt "
+    "install "
+    "tesseract-ocr)";
 
 api::Error FileError(lectern_code code, const std::string& message) {
   return {code, message, "file"};
@@ -67,6 +78,71 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
                    name + " is damaged: pdftotext cannot read it" + Said(end));
 }
 
+// Reads the PDF with pdftotext; `replacements` stand for pages of their numbers, ascending. The
+// text may be empty.
+api::Result<PagedText> ReadPages(std::string_view pdf, const PdfOptions& options,
+                                 const PdfStructure& structure, std::vector<PdfPage> replacements) {
+  BboxText parser(std::move(replacements));
+  const ChildEnd end = RunLimited(
+      {options.pdftotext, "-enc", "UTF-8", "-bbox-layout", "-", "-"}, pdf,
+      options.limits.value_or(LimitsFor(pdf.size())),
+      [&](std::string_view piece) {
+        const bool is_taken = parser.Take(piece);
+        if (options.on_pages && structure.num_pages > 0) {
+          options.on_pages("pages", std::min(parser.num_pages(), structure.num_pages),
+                           structure.num_pages);
+        }
+        return is_taken;
+      },
+      options.is_cancelled);
+  if (auto error = ErrorOf(end, options)) return *error;
+  PagedText paged;
+  if (!parser.Finish(paged, structure)) return *ErrorOf({ChildEnd::How::kRefused, 0, ""}, options);
+  return paged;
+}
+
+// The pages whose text is to be recognised: without any, or with garbage; ascending.
+std::vector<uint64_t> UnreadPages(const PagedText& paged) {
+  std::vector<uint64_t> pages;
+  std::set_union(paged.pages_without_text.begin(), paged.pages_without_text.end(),
+                 paged.unmapped_pages.begin(), paged.unmapped_pages.end(),
+                 std::back_inserter(pages));
+  return pages;
+}
+
+// Reads the PDF once more, with the text of images in the place of pages without text.
+api::Result<PagedText> Recognised(std::string_view pdf, const PdfOptions& options,
+                                  const PdfStructure& structure, PagedText paged) {
+  const std::vector<uint64_t> unread = UnreadPages(paged);
+  if (unread.empty()) return paged;
+  auto recogniser = PageRecogniser::Start(*options.recognition);
+  if (!recogniser.ok()) return recogniser.error();
+  std::vector<PdfPage> recognised;
+  std::string failure;
+  for (size_t i = 0; i < unread.size(); ++i) {
+    if (options.on_pages) options.on_pages("recognise", i, unread.size());
+    auto page = recogniser->Recognise(pdf, unread[i]);
+    const lectern_code code = page.ok() ? LECTERN_OK : page.error().code;
+    if (code == LECTERN_CANCELLED || code == LECTERN_NOT_FOUND) return page.error();
+    if (!page.ok() && failure.empty()) {
+      failure =
+          "page " + std::to_string(unread[i]) + " was not recognised: " + page.error().message;
+    }
+    if (page.ok()) recognised.push_back(std::move(*page));
+  }
+  if (options.on_pages) options.on_pages("recognise", unread.size(), unread.size());
+  std::vector<uint64_t> numbers;
+  for (const PdfPage& page : recognised) {
+    if (page.num_words > 0) numbers.push_back(page.number);
+  }
+  auto read = ReadPages(pdf, options, structure, std::move(recognised));
+  if (!read.ok()) return read.error();
+  read->recognised_pages = std::move(numbers);
+  read->recogniser = "Tesseract, " + recogniser->languages();
+  read->recognition_failure = std::move(failure);
+  return read;
+}
+
 }  // namespace
 
 ChildLimits LimitsFor(uint64_t pdf_bytes) {
@@ -77,31 +153,33 @@ ChildLimits LimitsFor(uint64_t pdf_bytes) {
 }
 
 api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) {
-  BboxText parser;
-  const ChildEnd end = RunLimited(
-      {options.pdftotext, "-enc", "UTF-8", "-bbox-layout", "-", "-"}, pdf,
-      options.limits.value_or(LimitsFor(pdf.size())),
-      [&parser](std::string_view piece) { return parser.Take(piece); }, options.is_cancelled);
-  if (auto error = ErrorOf(end, options)) return *error;
-  PagedText paged;
-  if (!parser.Finish(paged)) {
-    return *ErrorOf({ChildEnd::How::kRefused, 0, ""}, options);
+  const PdfStructure structure = ReadPdfStructure(
+      pdf, {.is_cancelled = options.is_cancelled, .program = options.structure_program});
+  auto read = ReadPages(pdf, options, structure, {});
+  if (read.ok() && options.recognition) {
+    read = Recognised(pdf, options, structure, std::move(*read));
   }
+  if (!read.ok()) return read.error();
+  PagedText& paged = *read;
   if (paged.num_pages == 0) {
     return FileError(LECTERN_INVALID_ARGUMENT, options.name + " is damaged: it has no pages");
   }
+  const std::string& failure = paged.recognition_failure;
+  const std::string found_none =
+      paged.recogniser.empty()
+          ? ""
+          : "; " + (failure.empty() ? paged.recogniser + " found none in their images" : failure);
   if (paged.pages.empty()) {
-    return FileError(LECTERN_EMPTY_DOCUMENT,
-                     options.name + " has no text on its " + std::to_string(paged.num_pages) +
-                         " pages: a scan? Recognise its text first (apt install ocrmypdf)");
+    return FileError(LECTERN_EMPTY_DOCUMENT, options.name + " has no text on its " +
+                                                 std::to_string(paged.num_pages) + " pages" +
+                                                 (found_none.empty() ? kScanAdvice : found_none));
   }
   if (paged.unmapped_pages.size() == paged.pages.size()) {
-    return FileError(
-        LECTERN_EMPTY_DOCUMENT,
-        options.name + " has fonts without Unicode values on all pages, so its text " +
-            "cannot be read; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf)");
+    return FileError(LECTERN_EMPTY_DOCUMENT,
+                     options.name + " has fonts without Unicode values on all pages, so its text " +
+                         "cannot be read" + (found_none.empty() ? kGarbageAdvice : found_none));
   }
-  return paged;
+  return read;
 }
 
 }  // namespace lectern::tools

@@ -11,6 +11,7 @@
 #include "engine/lectern.h"
 #include "tools/ingest/bbox_text.h"
 #include "tools/ingest/limited_child.h"
+#include "tools/ingest/page_recognition.h"
 
 namespace lectern::tools {
 
@@ -19,6 +20,13 @@ struct PdfOptions {
   std::function<bool()> is_cancelled = {};  // asked about every 50 ms; may be empty
   std::string pdftotext = "pdftotext";      // the program, by name (PATH) or path
   std::optional<ChildLimits> limits = {};   // nothing: LimitsFor the PDF's size
+  std::string structure_program = {};       // empty: PdfStructureOptions' default
+  // Told how many pages have been read ("pages") or recognised ("recognise"), of how many, on the
+  // calling thread, at each piece of pdftotext's output and at each recognised page; not where the
+  // number of pages is not known. May be empty, may not throw.
+  std::function<void(std::string_view stage, uint64_t done, uint64_t total)> on_pages = {};
+  // How pages without readable text are recognised; nothing: they are not.
+  std::optional<RecognitionOptions> recognition = {};
 };
 
 // The time that pdftotext gets: 20 s of processor time and 10 s for each whole MiB, at most 10
@@ -26,8 +34,10 @@ struct PdfOptions {
 // has other work too. Memory and output are ChildLimits' defaults.
 ChildLimits LimitsFor(uint64_t pdf_bytes);
 
-// Returns the text of a PDF; at least one page has some. Any thread. Errors, with the param "file"
-// but for the first:
+// Returns the text of a PDF; at least one page has some. Pages without text, and with garbage for
+// it, are recognised where options.recognition says so, one after another; a page that fails stays
+// as it is. Any thread. Errors, with the param "file" but for the first, and "ocr" for those of
+// PageRecogniser:
 //
 // NOT_FOUND         there is no pdftotext, or it may not be run (param "pdftotext"); the message
 //                   says what to install

@@ -63,17 +63,25 @@ std::string LeftOut(const std::vector<RecurringLine>& recurring) {
 
 std::string NoteOf(const PagedText& paged) {
   std::string note;
+  if (!paged.recognised_pages.empty()) {
+    Append("the text of " + PageNames(paged.recognised_pages) + " was recognised from images (" +
+               paged.recogniser + ") and may have errors",
+           note);
+  }
+  if (!paged.recognition_failure.empty()) Append(paged.recognition_failure, note);
   if (!paged.pages_without_text.empty()) {
     const bool is_one = paged.pages_without_text.size() == 1;
     Append(PageNames(paged.pages_without_text) + (is_one ? " has" : " have") +
-               " no text (scans, pictures or empty pages); for scans run ocrmypdf in.pdf out.pdf "
-               "first",
+               " no text (scans, pictures or empty pages)" +
+               (paged.recogniser.empty()
+                    ? "; for scans run ocrmypdf in.pdf out.pdf first, or index with --ocr"
+                    : ""),
            note);
   }
   if (!paged.unmapped_pages.empty()) {
     Append(PageNames(paged.unmapped_pages) +
                ": most characters have no Unicode value, so the text is not readable; run ocrmypdf "
-               "--force-ocr in.pdf out.pdf first",
+               "--force-ocr in.pdf out.pdf first, or index with --ocr",
            note);
   }
   if (!paged.recurring.empty()) Append(LeftOut(paged.recurring), note);

@@ -49,6 +49,7 @@ struct PdfPage {
   size_t num_characters = 0;
   size_t num_unmapped = 0;  // of them: without a Unicode value
   size_t num_controls = 0;  // of them: control characters, which are glyph numbers most likely
+  size_t num_rare_signs = 0;  // of them: ASCII signs that texts have few of: quotes, brackets, $ …
 };
 
 }  // namespace lectern::tools

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/table_columns.h"
 
 namespace lectern::tools {
@@ -377,7 +378,7 @@ bool IsLeaderRow(const PdfPage& page, const VisualRow& row) {
 
 // Appends the tables among rows, which are those of a page or of one of its columns.
 void AppendTables(const PdfPage& page, const std::vector<VisualRow>& rows,
-                  std::vector<PdfTable>& tables) {
+                  const MonospacedText& monospaced, std::vector<PdfTable>& tables) {
   std::vector<uint8_t> is_leader(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) is_leader[i] = IsLeaderRow(page, rows[i]);
   TableSigns signs;
@@ -400,10 +401,12 @@ void AppendTables(const PdfPage& page, const std::vector<VisualRow>& rows,
     const Arrangement arrangement =
         cells.empty() || region.strips.empty() ? Arrangement::kNone : Arrange(page, cells, signs);
     if (arrangement == Arrangement::kRows) {
-      tables.push_back({JoinLines(page, std::move(cells)), false});
+      const bool is_program_text = monospaced.Holds(cells);
+      if (!is_program_text) cells = JoinLines(page, std::move(cells));
+      tables.push_back({std::move(cells), false, is_program_text});
       begin = end;
     } else if (arrangement == Arrangement::kColumns) {
-      tables.push_back({std::move(cells), true});
+      tables.push_back({std::move(cells), true, false});
       begin = end;
     } else {
       num_looks += end - begin;
@@ -414,30 +417,38 @@ void AppendTables(const PdfPage& page, const std::vector<VisualRow>& rows,
 
 // Appends the tables of each column of prose, or of the page if it has none.
 void AppendTablesByColumn(const PdfPage& page, std::vector<WordRun> runs, size_t depth,
-                          std::vector<PdfTable>& tables) {
+                          const MonospacedText& monospaced, std::vector<PdfTable>& tables) {
   const std::vector<VisualRow> rows = VisualRows(runs);
   std::vector<std::vector<WordRun>> runs_of_rows;
   runs_of_rows.reserve(rows.size());
   for (const VisualRow& row : rows) runs_of_rows.push_back(row.runs);
   const auto gutter = depth < kMaxColumnDepth ? ProseGutter(runs_of_rows) : std::nullopt;
-  if (!gutter) return AppendTables(page, rows, tables);
+  if (!gutter) return AppendTables(page, rows, monospaced, tables);
   std::vector<WordRun> left, right;
   for (const WordRun& run : runs) (run.box.x_min < *gutter ? left : right).push_back(run);
-  AppendTablesByColumn(page, std::move(left), depth + 1, tables);
-  AppendTablesByColumn(page, std::move(right), depth + 1, tables);
+  AppendTablesByColumn(page, std::move(left), depth + 1, monospaced, tables);
+  AppendTablesByColumn(page, std::move(right), depth + 1, monospaced, tables);
 }
 
 }  // namespace
 
-std::vector<PdfTable> FindTables(const PdfPage& page) {
+std::vector<PdfTable> FindTables(const PdfPage& page, std::span<const double> gutters) {
   std::vector<PdfTable> tables;
   if (page.num_words > kMaxWords) return tables;
+  std::vector<std::vector<WordRun>> columns(gutters.size() + 1);
   std::vector<WordRun> runs;
   const std::vector<double> cell_gaps = CellGaps(page);
   for (size_t i = 0; i < page.lines.size(); ++i) {
     AppendRuns(page, i, cell_gaps[page.lines[i].block], runs);
   }
-  AppendTablesByColumn(page, std::move(runs), 0, tables);
+  for (const WordRun& run : runs) {
+    const auto column = std::lower_bound(gutters.begin(), gutters.end(), run.box.x_min);
+    columns[static_cast<size_t>(column - gutters.begin())].push_back(run);
+  }
+  const MonospacedText monospaced(page);
+  for (auto& column : columns) {
+    AppendTablesByColumn(page, std::move(column), 0, monospaced, tables);
+  }
   return tables;
 }
 

@@ -5,6 +5,7 @@
 #define LECTERN_TOOLS_INGEST_TABLE_LAYOUT_H_
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "tools/ingest/pdf_page.h"
@@ -26,14 +27,17 @@ struct PdfTable {
       rows;  // from the top; cells from the left, as many in each row
   // Its columns are read one after the other: addresses beside each other.
   bool is_by_column = false;
+  // Lines of a program, whose parts are aligned by spaces: they are no cells.
+  bool is_program_text = false;
 };
 
 // Returns the tables of a page, none of which share words. Columns of prose, lists, program
 // text, formulas and tables of contents with dot leaders are none.
 //
-// Time is proportional to the number of words, but for sorting; pages with more than 2^16 words are
-// not searched. Any thread.
-std::vector<PdfTable> FindTables(const PdfPage& page);
+// `gutters` are places between columns of text, in points from the left, ascending; no table lies
+// across one. Time is proportional to the number of words, but for sorting; pages with more than
+// 2^16 words are not searched. Any thread.
+std::vector<PdfTable> FindTables(const PdfPage& page, std::span<const double> gutters = {});
 
 }  // namespace lectern::tools
 

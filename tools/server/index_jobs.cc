@@ -210,18 +210,28 @@ void IndexJobs::Run(Job& job) {
   };
   auto bytes = tools::ReadInputFile(job.file);
   if (!bytes.ok()) return fail(bytes.error());
+  const auto on_pages = [&](std::string_view stage, uint64_t done, uint64_t total) {
+    Set(job, [&] {
+      job.stage = stage;
+      job.done = done;
+      job.total = total;
+    });
+  };
   auto document =
       tools::Ingest(std::move(*bytes), {.format = job.wish.format,
                                         .encoding = job.wish.encoding,
                                         .file_name = job.wish.name,
                                         .is_cancelled = [&job] { return job.is_cancelled.load(); },
-                                        .memory_bytes = options_.max_ram_bytes});
+                                        .memory_bytes = options_.max_ram_bytes,
+                                        .ocr = options_.ocr,
+                                        .on_pages = on_pages});
   if (!document.ok()) return fail(document.error());
   Set(job, [&] { job.warning = tools::IngestNote(*document, "encoding"); });
   api::IndexOptions options;
   job.wish.options.PutInto(options);
   options.name = job.wish.name;
   options.pages = document->pages;
+  options.page_labels = document->page_labels;
   options.on_progress = [&](const api::Progress& progress) {
     Set(job, [&] {
       job.stage = progress.stage;

@@ -30,6 +30,8 @@ class IndexJobs {
     uint32_t max_kept = 64;      // jobs that are over and can still be asked about
     uint64_t max_ram_bytes = 0;  // of the indexing engine, and so of an HTML page's tree; 0: any
     std::string store, model;    // paths that messages must not have
+    // IngestOptions::ocr of each document.
+    std::optional<std::string> ocr = {};
     // Called with the id of a document's version that a job has replaced, on the jobs' thread,
     // before the job counts as done; may be empty.
     std::function<void(const std::string&)> on_replaced = {};

@@ -55,6 +55,7 @@ struct Flags {
   std::string index_device, index_device_memory;
   uint64_t index_device_memory_bytes = 0;  // of `index_device_memory`, set by Complete; 0: default
   bool allow_index = false;
+  std::string ocr;        // languages, or "auto"; empty: nothing is recognised
   uint32_t parallel = 0;  // 0: by the number of cores
   std::vector<std::string> hosts, origins;
 
@@ -94,6 +95,9 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                 "any, but only with --token-file")
       .TypeName("ORIGIN");
   app.AddFlag("--allow-index", flags.allow_index, "Let clients add and remove documents");
+  app.AddFlagWithValue(
+      "--ocr", "auto", flags.ocr,
+      "Recognise the text of PDF pages that have none, as index-document --ocr does");
   app.AddOption(
          "--index-device", flags.index_device,
          "Where documents are indexed, with values like those of --device; the model's weights "
@@ -351,6 +355,7 @@ int Serve(Flags flags) {
     flags.guard.upload_folder = flags.service.index.folder = uploads.path();
   }
   flags.service.index.max_ram_bytes = flags.engine.max_ram_bytes;
+  if (!flags.ocr.empty()) flags.service.index.ocr = flags.ocr == "auto" ? "" : flags.ocr;
   flags.service.answering.store = flags.service.index.store = flags.engine.store;
   flags.service.answering.model = flags.service.index.model = flags.engine.model;
   Service service(*engine, indexer ? &*indexer : nullptr, flags.service);

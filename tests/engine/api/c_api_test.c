@@ -376,7 +376,9 @@ static void TestIndexing(lectern_engine* engine) {
                                    .cluster_keys = "stored",
                                    .cluster_keys_len = 6,
                                    .pages = pages,
-                                   .num_pages = sizeof pages / sizeof *pages};
+                                   .num_pages = sizeof pages / sizeof *pages,
+                                   .page_labels = "i\n\n\n",
+                                   .page_labels_len = 4};
   CHECK_FAILS(LECTERN_EMPTY_DOCUMENT, lectern_engine_index(engine, NULL, 0, NULL, &report, &error),
               report, error);
   options.on_progress = CancelAtOnce;
@@ -460,6 +462,8 @@ static void CheckAnswer(const lectern_answer* answer) {
   CHECK(evidence.highlights[0].begin >= evidence.begin &&
         evidence.highlights[0].end <= evidence.end);
   CHECK(evidence.page == (evidence.begin < 900 ? 1U : evidence.begin < 5000 ? 3U : 4U));
+  CHECK(evidence.page_label_len == (evidence.page == 1 ? 1U : 0U));
+  CHECK(strcmp(evidence.page_label, evidence.page == 1 ? "i" : "") == 0);
   CHECK(lectern_answer_evidence(answer, 1000, &evidence) == LECTERN_INVALID_ARGUMENT);
   /* An older caller gets the fields that it knows, and no byte more. */
   memset(&evidence, 0x5A, sizeof evidence);

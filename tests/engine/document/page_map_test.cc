@@ -44,6 +44,22 @@ TEST(PageMapTest, APlaceIsOnThePageThatBeganLast) {
   EXPECT_EQ(PageAt({}, 0), std::nullopt);
 }
 
+TEST(PageMapTest, LabelsAreALineForEachPage) {
+  EXPECT_TRUE(ArePageLabels("", 3));
+  EXPECT_TRUE(ArePageLabels("xii\n\nA-3\n", 3));
+  EXPECT_TRUE(ArePageLabels("\u0661\n", 1));
+  for (const std::string wrong :
+       {"xii\n", "xii\n\nA-3", "xii\n\nA-3\n\n", "\xFF\n\n\n", "\t\n\n\n"}) {
+    EXPECT_FALSE(ArePageLabels(wrong, 3)) << wrong;
+  }
+  const Pages pages = {{3, 2, 0}, {7, 4, 0}, {9, 5, 0}};
+  EXPECT_EQ(PageLabelAt(pages, "xii\n\nA-3\n", 2), "");
+  EXPECT_EQ(PageLabelAt(pages, "xii\n\nA-3\n", 6), "xii");
+  EXPECT_EQ(PageLabelAt(pages, "xii\n\nA-3\n", 7), "");
+  EXPECT_EQ(PageLabelAt(pages, "xii\n\nA-3\n", 1000), "A-3");
+  EXPECT_EQ(PageLabelAt(pages, "", 7), "");
+}
+
 class StoredPagesTest : public ::testing::Test {
  protected:
   std::unique_ptr<Engine> Open(const std::string& store) {
@@ -150,6 +166,35 @@ TEST_F(StoredPagesTest, ThatCannotBeAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(store_ + "/catalog.db"));
 }
 
+TEST_F(StoredPagesTest, LabelsAreKeptReplacedAndChecked) {
+  const auto labels = [this] {
+    const auto row = engine_->Find("paged");
+    const auto document =
+        Document::Open(Env::Default(), DocumentDirectory(store_, row->id, row->generation), *row,
+                       *engine_->Shards(*row));
+    return document.ok() ? std::string((*document)->page_labels()) : "damaged";
+  };
+  IndexOptions labelled = With(pages_);
+  Index(labelled);
+  EXPECT_EQ(labels(), "");
+  labelled.page_labels = "i\n\nA-3\n";
+  EXPECT_FALSE(Index(labelled).existed);
+  EXPECT_EQ(labels(), "i\n\nA-3\n");
+  EXPECT_TRUE(Index(labelled).existed);
+  IndexOptions again = With({});
+  again.again = true;
+  Index(again);
+  EXPECT_EQ(labels(), "i\n\nA-3\n");
+  labelled.page_labels = "i\n";
+  EXPECT_EQ(engine_->Index(text_, labelled).status().param(), "page_labels");
+  const auto document =
+      OpenChanged(*engine_, store_, "paged", folder_.path() + "/damaged",
+                  [](SectionKind kind, const std::string& bytes) {
+                    return std::optional(kind == SectionKind::kPageLabels ? "i\n\nA-3 " : bytes);
+                  });
+  EXPECT_EQ(document.status().code(), Code::kCorrupt);
+}
+
 // A shard that verifies and lies.
 TEST_F(StoredPagesTest, ThatAreDamagedAreFound) {
   Index(With(pages_));
@@ -233,6 +278,7 @@ TEST_F(StoredPagesTest, PassagesSayTheirs) {
   const std::string text = "The Osk mill was built in 1804. It is made of stone.\n\n" + fact +
                            "\n\nThe Lund tower is 40 m tall.\n";
   IndexOptions options = With({{0, 3, 0}, {text.find(fact), 4, 0}, {text.find("The Lund"), 9, 0}});
+  options.page_labels = "\niv\n\n";
   ASSERT_TRUE(engine_->Index(text, options).ok());
   auto session = engine_->Open("paged");
   ASSERT_TRUE(session.ok());
@@ -241,6 +287,7 @@ TEST_F(StoredPagesTest, PassagesSayTheirs) {
   ASSERT_FALSE(answer->evidence.empty());
   EXPECT_EQ(answer->evidence[0].text, fact);
   EXPECT_EQ(answer->evidence[0].page, 4u);
+  EXPECT_EQ(answer->evidence[0].page_label, "iv");
 }
 
 }  // namespace

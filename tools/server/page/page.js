@@ -252,7 +252,8 @@ function passageText(passage) {
 function passageNode(conversation, turn, passage, i) {
   const sure = passage.score > 0 ? percent(passage.score) + ' likely' :
       percent(passage.mass) + ' of the attention';
-  const where = sure + (passage.page ? `, p. ${passage.page}` : '') + '  ';
+  const page = passage.page_label ? `${passage.page_label} (page ${passage.page})` : passage.page;
+  const where = sure + (page ? `, p. ${page}` : '') + '  ';
   const node = button('', () => {
     view('document');
     goTo(conversation, turn, i);
