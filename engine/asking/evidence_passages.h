@@ -29,6 +29,9 @@ inline PassagesOfText PassagesOf(const DocumentText& document) {
   return {document.text(), document.passages(), document.pages(), document.page_labels()};
 }
 
+// Sets the pages on which a piece of evidence begins and ends, and their labels, by its bytes.
+void SetPages(const PassagesOfText& document, Evidence& evidence);
+
 // The passages [first, last), which are neighbours, as one piece of evidence; `equals` is of the
 // same passages. Mass and score are 0, and there are no highlights. May throw std::bad_alloc.
 Evidence MakeEvidence(const PassagesOfText& document, const EqualPassages& equals, size_t first,

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "engine/asking/evidence_passages.h"
-#include "engine/document/page_map.h"
 #include "kernels/types.h"
 
 namespace lectern {
@@ -129,9 +128,7 @@ void PartedSession::MoveEvidence(const Part& part, Answer& answer) const {
     const auto first = static_cast<size_t>(at - whole.passages.begin()) - 1;
     const Evidence of_whole = MakeEvidence(whole, *equals_, first, first + 1);
     one.heading = of_whole.heading;
-    one.page = PageAt(whole.pages, one.begin);
-    const auto page_end = PageAt(whole.pages, one.end - 1);
-    one.page_end = page_end == one.page ? std::nullopt : page_end;
+    SetPages(whole, one);
     const bool is_same = of_whole.begin == one.begin && of_whole.end == one.end;
     one.places = is_same ? of_whole.places : std::vector<ByteRange>();
   }

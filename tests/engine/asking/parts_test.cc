@@ -56,6 +56,7 @@ class PartsTest : public ::testing::Test {
     IndexOptions options;
     options.name = "book";
     options.pages = {{0, 1, 0}, {Text().find("# Chapter 4"), 7, 0}};
+    options.page_labels = "i\nA-3\n";
     options.on_progress = [](const IndexProgress& progress) {
       shared_->told.push_back(progress);
       return true;
@@ -265,6 +266,7 @@ TEST_F(PartsTest, IsOneDocumentWithOneText) {
   EXPECT_EQ(first.text, kFacts[3]);
   EXPECT_EQ(Text().substr(first.begin, first.end - first.begin), kFacts[3]);
   EXPECT_EQ(first.page, 7u);
+  EXPECT_EQ(first.page_label, "A-3");
   EXPECT_EQ(first.heading, "Chapter 4");
   for (const ByteRange& range : first.highlights) {
     EXPECT_GE(range.begin, first.begin);

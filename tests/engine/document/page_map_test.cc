@@ -172,7 +172,7 @@ TEST_F(StoredPagesTest, LabelsAreKeptReplacedAndChecked) {
     const auto document =
         Document::Open(Env::Default(), DocumentDirectory(store_, row->id, row->generation), *row,
                        *engine_->Shards(*row));
-    return document.ok() ? std::string((*document)->page_labels()) : "damaged";
+    return document.ok() ? std::string((*document)->contents().page_labels()) : "damaged";
   };
   IndexOptions labelled = With(pages_);
   Index(labelled);
