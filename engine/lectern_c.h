@@ -622,9 +622,9 @@ typedef struct lectern_receipt {
   uint64_t is_auto;          /* 1: kv_budget follows from max_divergence */
   double max_divergence;     /* nats a token */
   double divergence;         /* predicted at kv_budget, of the mean token; below 0: not known */
-  uint64_t num_parts;        /* that the document was cut into, because it is longer than its model's
-                                room; 0: it was not */
-  uint64_t num_asked_parts;  /* those that were asked; answer's JSON has their places and answers */
+  uint64_t num_parts;       /* that the document was cut into, because it is longer than its model's
+                               room; 0: it was not */
+  uint64_t num_asked_parts; /* those that were asked; answer's JSON has their places and answers */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;

@@ -166,7 +166,8 @@ Result<std::unique_ptr<Session>> OpenStore::OpenPart(const DocumentId& part,
   const auto open = [&]() -> Result<std::unique_ptr<Session>> {
     LECTERN_ASSIGN(const Opened opened, OpenNamed(ToHex(part), cancel));
     if (!opened.document) {
-      return Status(Code::kCorrupt, "part " + ToHex(part) + " is in parts; index the document again");
+      return Status(Code::kCorrupt,
+                    "part " + ToHex(part) + " is in parts; index the document again");
     }
     LECTERN_ASSIGN(auto session, OpenSession(opened, start, cancel));
     const std::lock_guard lock(recent_mutex_);

@@ -260,8 +260,8 @@ class DocumentSession : public Session {
   AttentionSums sums_;
 };
 
-// A session of Engine::Open on a document that is not in parts. kInvalidArgument: it is in parts, of
-// which each is asked by itself, and has no steps of its own.
+// A session of Engine::Open on a document that is not in parts. kInvalidArgument: it is in parts,
+// of which each is asked by itself, and has no steps of its own.
 Result<std::unique_ptr<DocumentSession>> AsDocumentSession(std::unique_ptr<Session> session);
 
 }  // namespace lectern

@@ -28,9 +28,10 @@ struct RankedPart {
 // turn before, which a follow-up may refer to; empty: there is none. A text of a million tokens
 // takes about 10 ms. Codes of WordIndex::Score. May throw std::bad_alloc.
 //
-// With 839 questions to 210 real documents, of which 30 were joined into one text of 7 to 20 parts,
-// the gold part is first for 89 %, among the first two for 96 % and the first four for 99 %. A
-// probability of 0.9 or more was right for 98 % of 632 questions, one of 0.5 to 0.6 for 61 % of 23.
+// With 5,999 questions to 215 real documents that were joined into one text of 66 parts, the right
+// part is first for 82 %, and among the first two, four and eight for 89, 93 and 96 %. A
+// probability of 0.9 or more was right for 97.9 % of 3,395 questions, one of 0.5 to 0.6 for 59 % of
+// 349 (tests/evaluation/route_accuracy.cc, tools/evaluate/RESULTS.md).
 Result<std::vector<RankedPart>> RankParts(const WordIndex& words, std::span<const Passage> passages,
                                           std::span<const PartEntry> parts,
                                           std::string_view question, std::string_view before = {});

@@ -34,6 +34,11 @@ constexpr uint64_t kLeadTokens = 160;
 struct CutText {
   std::vector<TextPart> parts;
   uint64_t num_tokens = 0;  // of the text, without template and headings
+  // The share of its tokens that these bytes have.
+  uint64_t TokensOf(uint64_t bytes, uint64_t text_bytes) const {
+    return static_cast<uint64_t>(static_cast<double>(num_tokens) * static_cast<double>(bytes) /
+                                 static_cast<double>(text_bytes));
+  }
 };
 
 // The text of a part's document: its headings on a line, an empty line, and its bytes of the text.
@@ -146,6 +151,7 @@ class PartsIndexer {
                                               " parts, at most " + std::to_string(kMaxParts) +
                                               " are possible; use a model with more positions");
     }
+    LECTERN_RETURN_IF_ERROR(CheckSpace(cut));
     LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
     LECTERN_RETURN_IF_ERROR(IndexParts(cut));
     LECTERN_RETURN_IF_ERROR(WriteAndCommit());
@@ -153,6 +159,28 @@ class PartsIndexer {
   }
 
  private:
+  // Checks the disk and the quota for all parts before the first is begun: no run of hours should
+  // end at the last one. Parts that an interrupted run has finished are there already.
+  Status CheckSpace(const CutText& cut) const {
+    LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog_.List());
+    const size_t num_there = PartsIn(rows, prepared_.id).size();
+    uint64_t needed = 3 * prepared_.clean.text.size(), more_at_peak = 0;
+    for (size_t i = num_there; i < cut.parts.size(); ++i) {
+      const uint64_t bytes = cut.parts[i].end - cut.parts[i].begin;
+      PreparedDocument like;  // as CostOnDisk looks at it
+      like.clean.text.resize(bytes);
+      like.tokens.ids.resize(cut.TokensOf(bytes, prepared_.clean.text.size()));
+      like.retention = prepared_.retention;
+      like.prefill_budget = prepared_.prefill_budget;
+      const DiskCost cost = CostOnDisk(context_.model.config(), options_, like);
+      needed += cost.finished;
+      more_at_peak = std::max(more_at_peak, cost.peak - cost.finished);
+    }
+    needed += more_at_peak;
+    LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, needed));
+    return CheckQuota(context_.env, context_.store, context_.quota_bytes, needed);
+  }
+
   // Finds the row of an interrupted run, or begins one. As long as it is there, the parts belong to
   // a document; the file of its checkpoint keeps it from being collected.
   Status FindOrBeginRow() {
@@ -192,9 +220,7 @@ class PartsIndexer {
       const TextPart& part = cut.parts[i];
       const uint64_t end = i + 1 < cut.parts.size() ? cut.parts[i + 1].begin : text_bytes;
       // Its share of all tokens, by bytes and without what the next one has again.
-      const auto tokens = static_cast<uint64_t>(static_cast<double>(cut.num_tokens) *
-                                                static_cast<double>(end - part.begin) /
-                                                static_cast<double>(text_bytes));
+      const uint64_t tokens = cut.TokensOf(end - part.begin, text_bytes);
       IndexOptions of_part = options_;
       of_part.name.clear(), of_part.source.clear(), of_part.path.clear();
       of_part.pages.clear();

@@ -84,7 +84,7 @@ struct Ingested {
   // Pages that have text: of a PDF and some Word files; slides, sheets, chapters, a mailbox's
   // mails.
   std::vector<lectern_page> pages = {};
-  std::string page_labels = {};  // a PDF's: api::IndexOptions::page_labels
+  std::string page_labels = {};   // a PDF's: api::IndexOptions::page_labels
   uint64_t num_pages = 0;         // all of them; 0: it has no pages
   Format format = Format::kText;  // the one that was named or detected
   std::string note = {};  // what was assumed, changed or left out; may be empty

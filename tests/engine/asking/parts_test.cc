@@ -119,8 +119,7 @@ class PartsTest : public ::testing::Test {
   static std::string PartId(size_t number) {
     const auto catalog = Catalog::Open(
         Env::Default(), CatalogPath(shared_->folder.path() + "/store"), Catalog::Mode::kReadOnly);
-    const auto parts =
-        PartsIn(*catalog.value()->List(), *ParseDocumentId(SharedReport().document));
+    const auto parts = PartsIn(*catalog.value()->List(), *ParseDocumentId(SharedReport().document));
     return ToHex(parts.at(number).id);
   }
   static Answer Ask(Engine& engine, const std::string& question, AskOptions options = {},
@@ -387,6 +386,17 @@ TEST_F(PartsTest, AnInterruptedRunGoesOnAtItsPart) {
   EXPECT_EQ(engine->List()->size(), 1u);
   EXPECT_TRUE(IndexText(*engine, Text()).existed);
   EXPECT_TRUE(engine->Verify("", true)->empty());
+}
+
+TEST_F(PartsTest, AQuotaForAllPartsIsAskedForBeforeTheFirst) {
+  const std::string store = folder_.path() + "/store";
+  const uint64_t needed = SharedReport().bytes_on_disk;
+  auto engine = Engine::Create(
+      {.store = store, .model = ModelPath(), .num_threads = 2, .quota_bytes = needed * 3 / 4});
+  const auto refused = (*engine)->Index(Text(), {});
+  EXPECT_EQ(refused.status().code(), Code::kNoSpace);
+  EXPECT_EQ(refused.status().param(), "quota");
+  EXPECT_TRUE(Ids().empty());
 }
 
 TEST_F(PartsTest, ARunThatIsGivenUpLeavesNothing) {
