@@ -211,7 +211,8 @@ class Importer {
         store_(store),
         catalog_(catalog),
         path_(path),
-        file_(std::make_shared<MappedPart>(file, begin, file->size() - begin)) {}
+        file_(std::make_shared<MappedPart>(file, begin, file->size() - begin)),
+        is_first_(begin == 0) {}
 
   // Reads the head of a document in the file, of which other documents may follow. Nothing in it is
   // used before its CRC is checked, then every number is checked against the file's size.
@@ -238,9 +239,11 @@ class Importer {
                     path_ + ": bundle " + std::to_string(header_.major) + ", this build reads " +
                         std::to_string(kBundlePartsMajor) + "; use a newer Lectern");
     }
-    if (header_.file_bytes > size) {
-      return Error(Code::kTruncated,
-                   "the file has " + std::to_string(size) + " bytes less than its head says");
+    // Only behind a document in parts, and behind its parts, others follow.
+    const bool is_alone = is_first_ && header_.num_parts == 0;
+    if (header_.file_bytes > size || (is_alone && header_.file_bytes != size)) {
+      return Error(Code::kTruncated, "the file has " + std::to_string(size) +
+                                         " bytes, which is not what its head says");
     }
     return ReadEntries(head);
   }
@@ -392,6 +395,7 @@ class Importer {
   Catalog& catalog_;
   const std::string& path_;
   const std::shared_ptr<const MappedFile> file_;  // from the document's first byte on
+  const bool is_first_;                           // the file begins with this document
   BundleHeader header_{};
   std::vector<BundleEntry> entries_;
   std::vector<std::unique_ptr<ShardReader>> shards_;

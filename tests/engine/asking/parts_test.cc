@@ -198,7 +198,9 @@ TEST_F(PartsTest, CutsTextWithoutPassagesBetweenCharacters) {
   for (size_t i = 0; i < parts.size(); ++i) {
     EXPECT_EQ(parts[i].begin % 3, 0u);
     EXPECT_EQ(parts[i].end % 3, 0u);
-    if (i > 0) EXPECT_LE(parts[i].begin, parts[i - 1].end);
+    if (i > 0) {
+      EXPECT_LE(parts[i].begin, parts[i - 1].end);
+    }
   }
 }
 
@@ -292,7 +294,9 @@ TEST_F(PartsTest, AnAnswerIsThatOfTheChosenPart) {
     const std::string id = PartId(part.number);
     const Answer alone = Ask(*engine, "Where do zebras graze?", options, id);
     EXPECT_EQ(alone.text, part.answer);
-    if (part.is_chosen) EXPECT_EQ(alone.text, answer.text);
+    if (part.is_chosen) {
+      EXPECT_EQ(alone.text, answer.text);
+    }
     bytes += alone.kv.bytes_read;
     EXPECT_LE(part.logprob, 0);
   }
@@ -452,7 +456,8 @@ TEST_F(PartsTest, ATextThatIsAPartAsWellStaysForBoth) {
   const std::string own(engine->Open(part).value()->text());
   EXPECT_EQ(IndexText(*engine, own, "chapter").document, part);
   EXPECT_EQ(engine->List()->size(), 2u);
-  for (const DocumentRow& row : *engine->List()) EXPECT_EQ(row.names.size(), 1u);
+  const auto rows = engine->List();
+  for (const DocumentRow& row : *rows) EXPECT_EQ(row.names.size(), 1u);
   ASSERT_TRUE(engine->Remove(part).ok());  // by its id: its own name alone
   EXPECT_EQ(engine->List()->size(), 1u);
   EXPECT_FALSE(Ask(*engine, "Who dug the harbour of Osk?").parts.empty());
