@@ -141,6 +141,11 @@ IndexReport ExistingReport(const DocumentRow& row, const NamePlan& names,
   report.device = DeviceOf(row);
   report.gpu = GpuOf(row);
   const Result<Json> json = ParseJson(row.report_json);
+  report.parts = PartsOf(row);
+  if (const Json* const bytes = json.ok() ? json->Find("bytes_on_disk") : nullptr;
+      report.parts > 0 && bytes != nullptr) {
+    report.bytes_on_disk = bytes->unsigned_integer().value_or(row.bytes_on_disk);  // of all parts
+  }
   const Json* levels = json.ok() ? json->Find("levels") : nullptr;
   if (levels != nullptr && levels->array() != nullptr) {
     for (const Json& level : *levels->array()) {

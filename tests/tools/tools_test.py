@@ -1202,7 +1202,7 @@ class NamesTest(ToolsTest):
         self.check(0, "lectern-store", *self.flags, "verify")
         set_positions(100)
         self.check_error(2, "no room for a part", "index-document", *flags, "--progress", "none",
-                         self.put("other.txt", self.text))
+                         self.put("other.txt", "Another text. " + self.text))
 
 
 class FileSystemTest(ToolsTest):
