@@ -39,7 +39,8 @@ class Engine {
   // Cleans, tokenises, prefills, clusters and commits `bytes`. All or nothing: on error the store
   // is as before, except for a checkpoint from which the next call continues, and for the digest
   // and quantised weights of the model, for which a missing store is created. Indexing the same
-  // document again does nothing (`existed`). kInvalidArgument, kEmptyDocument, kLimitExceeded (more
+  // document again does nothing (`existed`). A text that is longer than the model's room is indexed
+  // in parts (indexing/index_parts.h). kInvalidArgument, kEmptyDocument, kLimitExceeded (more
   // than 1 GiB), kContextTooLong, kNoSpace, kReadOnly, kLocked, kOutOfMemory, kCancelled, kIoError,
   // codes of FindOllamaModel, Model::Load and the device.
   virtual Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) = 0;
@@ -84,11 +85,13 @@ class Engine {
   // needed. The result keeps the document open. kInvalidArgument, kLimitExceeded (kMaxCitedBytes),
   // codes of Find, Document::Open and Document::words.
   virtual Result<CitedText> Cite(std::string_view document, const CiteRequest& request) = 0;
-  // The stored plan. No model is needed. kBudgetTooSmall if the document's budget is below the
+  // The stored plan; of a document in parts that of the part with the largest budget. No model is
+  // needed. kBudgetTooSmall if the document's budget is below the
   // least cost of a step; codes of Find, Document::Open and Document::StoredPlan.
   virtual Result<DocumentPlan> ShowPlan(std::string_view document) = 0;
   // Changes the plan of asks that name none. The document is copied to a new generation, and its
-  // model measures a few questions again. All or nothing. kInvalidArgument also if the document
+  // model measures a few questions again. All or nothing, but for a document in parts, where an
+  // error leaves the parts before it changed. kInvalidArgument also if the document
   // lacks the statistics of a policy, kBudgetTooSmall, kModelMismatch, kNoSpace, kReadOnly,
   // kLocked, errors of Open.
   virtual Status ChangePlan(std::string_view document, const PlanChange& change) = 0;

@@ -354,8 +354,10 @@ class Engine {
 
   // Prefills `bytes`, clusters its keys, commits its shards. Minutes, not seconds. All or nothing:
   // on error the store is as before, except for a checkpoint from which the same call goes on, and
-  // for the digest and quantised weights of the model, for which a missing store is created.
-  // kInvalidArgument, kEmptyDocument, kLimitExceeded (more than 1 GiB), kContextTooLong, kNoSpace,
+  // for the digest and quantised weights of the model, for which a missing store is created. A text
+  // that is longer than the model's room is cut into parts, which are one document to every call.
+  // kInvalidArgument, kEmptyDocument, kLimitExceeded (more than 1 GiB), kContextTooLong (not even a
+  // part has room beside a question), kNoSpace,
   // kReadOnly, kLocked (also while another Index or ChangePlan of this engine runs), kCancelled,
   // kIoError, model errors.
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options = {});
@@ -392,7 +394,8 @@ class Engine {
   Result<DocumentPlan> ShowPlan(std::string_view document = {});
   // Makes another plan that one; what is empty or 0 stays. kInvalidArgument also where the document
   // lacks the statistics of a policy; kBudgetTooSmall, kNoSpace, kReadOnly, kLocked, codes of Open.
-  // All or nothing; Cancel does not end it.
+  // All or nothing, but for a document in parts, where an error leaves the parts before it changed;
+  // Cancel does not end it.
   Result<Done> ChangePlan(std::string_view document, const PlanChange& change);
   // Checks the shards of the document (empty: of every document that is ready): sizes and
   // identities, or all bytes. Damage is in the value; errors are what kept it from looking.
