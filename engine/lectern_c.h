@@ -366,14 +366,14 @@ typedef struct lectern_index_estimate {
 /* Prefills the text, clusters its keys and commits its shards. All or nothing: on error the store
  * is as before, except for a checkpoint from which the same call continues. Indexing the same
  * document again does nothing (`existed`); with `again` it is indexed anew and replaced when that
- * is done: open sessions keep the old generation. A text that is longer than the model's room is cut
- * into parts, which are one document to every call (LECTERN_CONTEXT_TOO_LONG: not even a part has
- * room beside a question). One at a time: a second call gets LECTERN_LOCKED. The digest and quantised weights of the model are kept in the store also after an
- * error; for them a missing store is created. LECTERN_INVALID_ARGUMENT, LECTERN_EMPTY_DOCUMENT,
- * LECTERN_LIMIT_EXCEEDED (more than 1 GiB), LECTERN_CONTEXT_TOO_LONG, LECTERN_NO_SPACE,
- * LECTERN_READ_ONLY, LECTERN_CANCELLED; of the model LECTERN_NOT_FOUND, LECTERN_AMBIGUOUS,
- * LECTERN_UNSUPPORTED_MODEL, LECTERN_MALFORMED_MODEL, LECTERN_UNSAFE_FORMAT, LECTERN_MISSING_FILE,
- * LECTERN_TRUNCATED. */
+ * is done: open sessions keep the old generation. A text that is longer than the model's room is
+ * cut into parts, which are one document to every call (LECTERN_CONTEXT_TOO_LONG: not even a part
+ * has room beside a question). One at a time: a second call gets LECTERN_LOCKED. The digest and
+ * quantised weights of the model are kept in the store also after an error; for them a missing
+ * store is created. LECTERN_INVALID_ARGUMENT, LECTERN_EMPTY_DOCUMENT, LECTERN_LIMIT_EXCEEDED (more
+ * than 1 GiB), LECTERN_CONTEXT_TOO_LONG, LECTERN_NO_SPACE, LECTERN_READ_ONLY, LECTERN_CANCELLED; of
+ * the model LECTERN_NOT_FOUND, LECTERN_AMBIGUOUS, LECTERN_UNSUPPORTED_MODEL,
+ * LECTERN_MALFORMED_MODEL, LECTERN_UNSAFE_FORMAT, LECTERN_MISSING_FILE, LECTERN_TRUNCATED. */
 LECTERN_API lectern_code lectern_engine_index(lectern_engine* engine, const char* bytes, size_t len,
                                               const lectern_index_options* options,
                                               lectern_index_report** report, lectern_error** error);
