@@ -101,8 +101,12 @@ Status NotFound(const std::vector<DocumentRow>& rows, std::string_view text) {
 // The name is in the report, because the catalog has names of ready documents only.
 std::string BuildingName(const DocumentRow& row) {
   const Result<Json> json = ParseJson(row.report_json);
-  const Json* name = json.ok() ? json->Find("name") : nullptr;
-  return name != nullptr && name->string() != nullptr ? *name->string() : "";
+  const auto member = [&](const char* key) -> std::string {
+    const Json* const found = json.ok() ? json->Find(key) : nullptr;
+    return found != nullptr && found->string() != nullptr ? *found->string() : "";
+  };
+  const std::string name = member("name"), source = member("source");
+  return name.empty() ? source.substr(source.find_last_of('/') + 1) : name;
 }
 
 Result<DocumentRow> FindDocument(Env& env, const std::string& store, const Catalog& catalog,

@@ -11,8 +11,9 @@
 
 namespace lectern {
 
-// The name that a document which is being indexed will have, from the row's report; empty: it will
-// have none, or the report cannot be read.
+// The name that a document which is being indexed will have, from the row's report: the one that
+// was asked for, else its source's base name, though that may get folders. Empty: it will have
+// none, or the report cannot be read.
 std::string BuildingName(const DocumentRow& row);
 
 // Finds the ready document that `text` means, as Engine::Open explains. kNotFound and kAmbiguous

@@ -152,6 +152,7 @@ class PartsIndexer {
                                               " are possible; use a model with more positions");
     }
     LECTERN_RETURN_IF_ERROR(CheckSpace(cut));
+    row_.num_tokens = cut.num_tokens;  // nearly, until all parts are counted
     LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
     LECTERN_RETURN_IF_ERROR(IndexParts(cut));
     LECTERN_RETURN_IF_ERROR(WriteAndCommit());

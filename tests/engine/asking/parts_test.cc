@@ -381,6 +381,7 @@ TEST_F(PartsTest, AnInterruptedRunGoesOnAtItsPart) {
   // To the user there is one document, which is not ready.
   ASSERT_EQ(engine->List()->size(), 1u);
   EXPECT_EQ((*engine->List())[0].state, DocumentState::kBuilding);
+  EXPECT_EQ((*engine->List())[0].num_tokens, total);
   EXPECT_EQ(engine->Open("book").status().code(), Code::kNotReady);
   ASSERT_TRUE(engine->Collect().ok());
   EXPECT_EQ(Ids(), begun) << "what is begun is kept";
