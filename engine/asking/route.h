@@ -25,8 +25,8 @@ struct RankedPart {
 
 // Ranks all parts for a question, the likeliest first; among equals the earlier one. `passages` are
 // those that the index was built from, and the parts are the text's. `before`: the question of the
-// turn before, which a follow-up may refer to; empty: there is none. A text of a million tokens
-// takes about 10 ms. Codes of WordIndex::Score. May throw std::bad_alloc.
+// turn before, which a follow-up may refer to; empty: there is none. A text of 1.2 MB
+// in 66 parts takes 0.3 ms. Codes of WordIndex::Score. May throw std::bad_alloc.
 //
 // With 5,999 questions to 215 real documents that were joined into one text of 66 parts, the right
 // part is first for 82 %, and among the first two, four and eight for 89, 93 and 96 %. A
@@ -36,10 +36,10 @@ Result<std::vector<RankedPart>> RankParts(const WordIndex& words, std::span<cons
                                           std::span<const PartEntry> parts,
                                           std::string_view question, std::string_view before = {});
 
-// Parts that are looked at for one question, and the number of the first of `ranked` that are worth
-// being asked: one, two or four, as many as it takes until one of them has the answer with a
-// probability of 0.9.
+// Most parts of which one question is asked.
 inline constexpr size_t kMostAskedParts = 4;
+// How many of the first of `ranked` are worth being asked: one, two or four, as many as it takes
+// until one of them has the answer with a probability of 0.9; at most all.
 size_t NumPartsToAsk(std::span<const RankedPart> ranked);
 
 }  // namespace lectern

@@ -75,18 +75,8 @@ class Indexer {
                .num_levels = clustered ? options.num_levels : 0,
                .dtype = options.kv_dtype,
                .retention = prepared.retention};
-    report_.document = ToHex(prepared.id);
-    report_.name = names.name;
-    report_.source = names.source;
+    report_ = NewReport(context, prepared, options, names);
     report_.tokens = tokens;
-    report_.replaced_bytes = prepared.clean.replaced_bytes;
-    report_.fingerprint = ToHex(context.model.fingerprint());
-    report_.weights = WeightsName(context.model.weights().type());
-    if (const Adapter* const adapter = context.model.adapter()) report_.adapter = adapter->path();
-    AddNames(names, options.keep_versions, &report_);
-    AddAssumptions(context.model, prepared, &report_);
-    report_.retention = prepared.retention;
-    report_.prefill_budget = prepared.prefill_budget;
     if (device_.transformer) {
       report_.device = device_.transformer->device()->name();
       report_.gpu = device_.transformer->device()->info().name;
@@ -538,7 +528,9 @@ Result<IndexReport> IndexDocument(const IndexContext& context, std::string_view 
                                     indexer.report().seconds.read = read_seconds;
                                     return indexer.Run();
                                   }));
-  if (report.existed) AddAssumptions(context.model, prepared, &report);
+  if (report.existed && context.part_of.empty()) {
+    AddAssumptions(context.model, prepared, &report);
+  }
   report.seconds.read = read_seconds;
   report.seconds.total = SecondsSince(start);
   return report;

@@ -99,9 +99,11 @@ std::string PrefillText(double budget) {
   return text;
 }
 
-// Describes, for the document's id, that it is indexed in parts; the 1 is the version of the rules
-// by which it is cut.
-constexpr std::string_view kPartsText = " parts 1";
+// Describes, for the document's id, that it is cut into parts for a model of so many positions; the
+// 1 is the version of the rules by which it is cut.
+std::string PartsText(const ModelConfig& config) {
+  return " parts 1 " + std::to_string(config.max_positions);
+}
 
 // Cleans and checks the text and the options, and finds the template's date: everything that does
 // not depend on tokens.
@@ -194,7 +196,7 @@ Result<PreparedDocument> PrepareWhole(const Model& model, std::string_view bytes
   if (options.prefill == "sparse") prepared.prefill_budget = options.prefill_budget;
   prepared.id =
       MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype, prepared.retention,
-                     options.seed, prepared.prefill_budget, kPartsText);
+                     options.seed, prepared.prefill_budget, PartsText(model.config()));
   return prepared;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/indexing/cut_parts.h"
 #include "engine/indexing/document_shard.h"
 #include "engine/indexing/estimate_index.h"
+#include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/index_input.h"
 #include "engine/indexing/index_record.h"
@@ -34,11 +35,6 @@ constexpr uint64_t kLeadTokens = 160;
 struct CutText {
   std::vector<TextPart> parts;
   uint64_t num_tokens = 0;  // of the text, without template and headings
-  // The share of its tokens that these bytes have.
-  uint64_t TokensOf(uint64_t bytes, uint64_t text_bytes) const {
-    return static_cast<uint64_t>(static_cast<double>(num_tokens) * static_cast<double>(bytes) /
-                                 static_cast<double>(text_bytes));
-  }
 };
 
 // The text of a part's document: its headings on a line, an empty line, and its bytes of the text.
@@ -129,17 +125,7 @@ class PartsIndexer {
         names_(names) {
     context_.holds_lock = true;
     context_.part_of = ToHex(prepared.id);
-    report_.document = ToHex(prepared.id);
-    report_.name = names.name;
-    report_.source = names.source;
-    report_.replaced_bytes = prepared.clean.replaced_bytes;
-    report_.fingerprint = ToHex(context.model.fingerprint());
-    report_.weights = WeightsName(context.model.weights().type());
-    if (const Adapter* const adapter = context.model.adapter()) report_.adapter = adapter->path();
-    AddNames(names, options.keep_versions, &report_);
-    AddAssumptions(context.model, prepared, &report_);
-    report_.retention = prepared.retention;
-    report_.prefill_budget = prepared.prefill_budget;
+    report_ = NewReport(context, prepared, options, names);
   }
 
   Result<IndexReport> Run() {
@@ -151,35 +137,44 @@ class PartsIndexer {
                                               " parts, at most " + std::to_string(kMaxParts) +
                                               " are possible; use a model with more positions");
     }
-    LECTERN_RETURN_IF_ERROR(CheckSpace(cut));
-    row_.num_tokens = cut.num_tokens;  // nearly, until all parts are counted
+    LECTERN_RETURN_IF_ERROR(CheckParts(cut.parts));
     LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
-    LECTERN_RETURN_IF_ERROR(IndexParts(cut));
+    LECTERN_RETURN_IF_ERROR(IndexParts(cut.parts));
     LECTERN_RETURN_IF_ERROR(WriteAndCommit());
     return std::move(report_);
   }
 
  private:
-  // Checks the disk and the quota for all parts before the first is begun: no run of hours should
-  // end at the last one. Parts that an interrupted run has finished are there already.
-  Status CheckSpace(const CutText& cut) const {
-    LECTERN_ASSIGN(const std::vector<DocumentRow> rows, catalog_.List());
-    const size_t num_there = PartsIn(rows, prepared_.id).size();
-    uint64_t needed = 3 * prepared_.clean.text.size(), more_at_peak = 0;
-    for (size_t i = num_there; i < cut.parts.size(); ++i) {
-      const uint64_t bytes = cut.parts[i].end - cut.parts[i].begin;
-      PreparedDocument like;  // as CostOnDisk looks at it
-      like.clean.text.resize(bytes);
-      like.tokens.ids.resize(cut.TokensOf(bytes, prepared_.clean.text.size()));
-      like.retention = prepared_.retention;
-      like.prefill_budget = prepared_.prefill_budget;
-      const DiskCost cost = CostOnDisk(context_.model.config(), options_, like);
+  // Checks all parts, the disk and the quota before the first part is begun: no run of hours should
+  // end at its last part. Sets part_tokens_ and the row's number of tokens. Parts that are there
+  // already take no space.
+  Status CheckParts(std::span<const TextPart> parts) {
+    const ModelConfig& config = context_.model.config();
+    uint64_t needed = DocumentShardBytes(config, 0, prepared_.clean.text.size()), more_at_peak = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const IndexOptions of_part = OptionsOfPart();
+      const auto part =
+          PrepareDocument(context_.model, TextOf(parts[i], prepared_.clean.text), of_part);
+      if (!part.ok()) return InPart(i, parts.size(), part.status());
+      part_tokens_.push_back(part->tokens.ids.size());
+      row_.num_tokens += part_tokens_.back();
+      LECTERN_ASSIGN(const auto there, catalog_.FindReady(part->id));
+      if (there && !options_.again) continue;
+      const DiskCost cost = CostOnDisk(config, of_part, *part);
       needed += cost.finished;
       more_at_peak = std::max(more_at_peak, cost.peak - cost.finished);
     }
     needed += more_at_peak;
     LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, needed));
     return CheckQuota(context_.env, context_.store, context_.quota_bytes, needed);
+  }
+
+  // The options of each part: it has no name, source and pages of its own.
+  IndexOptions OptionsOfPart() const {
+    IndexOptions options = options_;
+    options.name.clear(), options.source.clear(), options.path.clear();
+    options.pages.clear(), options.page_labels.clear();
+    return options;
   }
 
   // Finds the row of an interrupted run, or begins one. As long as it is there, the parts belong to
@@ -214,23 +209,15 @@ class PartsIndexer {
     return checkpoint->Close();
   }
 
-  Status IndexParts(const CutText& cut) {
-    PartsProgress progress(options_, cut.num_tokens);
-    const uint64_t text_bytes = prepared_.clean.text.size();
-    for (size_t i = 0; i < cut.parts.size(); ++i) {
-      const TextPart& part = cut.parts[i];
-      const uint64_t end = i + 1 < cut.parts.size() ? cut.parts[i + 1].begin : text_bytes;
-      // Its share of all tokens, by bytes and without what the next one has again.
-      const uint64_t tokens = cut.TokensOf(end - part.begin, text_bytes);
-      IndexOptions of_part = options_;
-      of_part.name.clear(), of_part.source.clear(), of_part.path.clear();
-      of_part.pages.clear();
-      of_part.page_labels.clear();
-      of_part.on_progress = progress.ForPart(tokens);
-      auto report = IndexDocument(context_, TextOf(part, prepared_.clean.text), of_part);
-      if (!report.ok()) return InPart(i, cut.parts.size(), std::move(report).status());
-      LECTERN_RETURN_IF_ERROR(Add(part, *report));
-      progress.Done(tokens, !report->existed);
+  Status IndexParts(std::span<const TextPart> parts) {
+    PartsProgress progress(options_, row_.num_tokens);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      IndexOptions of_part = OptionsOfPart();
+      of_part.on_progress = progress.ForPart(part_tokens_[i]);
+      auto report = IndexDocument(context_, TextOf(parts[i], prepared_.clean.text), of_part);
+      if (!report.ok()) return InPart(i, parts.size(), std::move(report).status());
+      LECTERN_RETURN_IF_ERROR(Add(parts[i], *report));
+      progress.Done(part_tokens_[i], !report->existed);
       context_.finds_heads = false;  // the first part has found them, or they are known
     }
     progress.Finish();
@@ -269,9 +256,13 @@ class PartsIndexer {
     for (auto seconds : {&Seconds::prefill, &Seconds::cluster, &Seconds::calibrate}) {
       report_.seconds.*seconds += report.seconds.*seconds;
     }
+    bool is_news = false;  // each kind of warning is told once, in the words of its first part
     for (const std::string& warning : report.warnings) {
-      if (std::ranges::count(report_.warnings, warning) == 0) report_.warnings.push_back(warning);
+      if (std::ranges::count(report_.warnings, warning) > 0) continue;
+      report_.warnings.push_back(warning);
+      is_news = true;
     }
+    if (is_news) report_.note += (report_.note.empty() ? "" : "; ") + report.note;
     // The largest budget and divergence of any part, so that what is said holds for all.
     report_.kv_budget = std::max(report_.kv_budget, report.kv_budget);
     report_.is_budget_auto = options_.kv_budget == kAutoBudget;
@@ -331,6 +322,7 @@ class PartsIndexer {
   DocumentRow row_;
   std::string directory_;  // of this generation
   TextIndex text_index_;   // of the whole text
+  std::vector<uint64_t> part_tokens_;  // of each part's document
   std::vector<Part> parts_;
   IndexReport report_;
 };
@@ -376,7 +368,6 @@ Result<IndexEstimate> EstimateAnyLength(const IndexContext& context, std::string
   of_part.pages.clear();
   of_part.page_labels.clear();
   IndexEstimate sum;
-  sum.existed = true;
   for (const TextPart& part : cut.parts) {
     LECTERN_ASSIGN(const IndexEstimate one,
                    EstimateIndex(context, TextOf(part, prepared.clean.text), of_part));
@@ -389,9 +380,9 @@ Result<IndexEstimate> EstimateAnyLength(const IndexContext& context, std::string
     sum.flops += one.flops;
     sum.seconds += one.seconds;
   }
-  // The text once more, and the words of its passages, which are about as large.
-  sum.bytes_on_disk += 2 * prepared.clean.text.size();
-  sum.peak_bytes_on_disk += 2 * prepared.clean.text.size();
+  const uint64_t own = DocumentShardBytes(context.model.config(), 0, prepared.clean.text.size());
+  sum.bytes_on_disk += own;
+  sum.peak_bytes_on_disk += own;
   LECTERN_ASSIGN(const auto row, FindReady(context, prepared.id));
   sum.existed = row.has_value() && !options.again && HasPages(context, *row, options);
   return sum;

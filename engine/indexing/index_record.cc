@@ -107,6 +107,23 @@ void AddAssumptions(const Model& model, const PreparedDocument& prepared, IndexR
   }
 }
 
+IndexReport NewReport(const IndexContext& context, const PreparedDocument& prepared,
+                      const IndexOptions& options, const NamePlan& names) {
+  IndexReport report;
+  report.document = ToHex(prepared.id);
+  report.name = names.name;
+  report.source = names.source;
+  report.replaced_bytes = prepared.clean.replaced_bytes;
+  report.fingerprint = ToHex(context.model.fingerprint());
+  report.weights = WeightsName(context.model.weights().type());
+  if (const Adapter* const adapter = context.model.adapter()) report.adapter = adapter->path();
+  AddNames(names, options.keep_versions, &report);
+  if (context.part_of.empty()) AddAssumptions(context.model, prepared, &report);
+  report.retention = prepared.retention;
+  report.prefill_budget = prepared.prefill_budget;
+  return report;
+}
+
 void AddNames(const NamePlan& names, bool keeps, IndexReport* report) {
   const auto say = [&](const Message& sentence) {
     report->note += (report->note.empty() ? "" : "; ") + sentence;

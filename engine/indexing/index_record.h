@@ -29,6 +29,11 @@ bool HasOptions(const DocumentRow& building, const IndexOptions& options, const 
 // vocabulary cannot represent. Replaces the report's assumptions, and appends them to its note.
 void AddAssumptions(const Model& model, const PreparedDocument& prepared, IndexReport* report);
 
+// The report of a run as far as it is known when the run begins: identity, names, model, retention,
+// prefill and assumptions; a part leaves the assumptions to the document that it belongs to.
+IndexReport NewReport(const IndexContext& context, const PreparedDocument& prepared,
+                      const IndexOptions& options, const NamePlan& names);
+
 // Adds to a report what a plan of names changes: its note, appended to the report's, and the
 // version that is replaced. `keeps`: IndexOptions::keep_versions.
 void AddNames(const NamePlan& names, bool keeps, IndexReport* report);
