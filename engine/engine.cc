@@ -12,10 +12,12 @@
 #include "engine/document/document_names.h"
 #include "engine/document/find_document.h"
 #include "engine/document/parts.h"
+#include "engine/index_runs.h"
 #include "engine/indexing/change_plan.h"
 #include "engine/indexing/index_parts.h"
 #include "engine/indexing/text_file.h"
 #include "engine/model/formats/json.h"
+#include "engine/open_collections.h"
 #include "engine/open_store.h"
 #include "engine/requests/absolute_path.h"
 #include "engine/requests/options.h"
@@ -31,29 +33,12 @@ class LocalEngine : public Engine {
       : open_(std::make_shared<OpenStore>(options, backend, std::move(device),
                                           std::move(chat_template))),
         env_(open_->env()),
-        store_(open_->path()) {}
+        store_(open_->path()),
+        runs_(std::make_shared<IndexRuns>(open_)),
+        collections_(std::make_shared<OpenCollections>(open_, runs_)) {}
 
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options) override {
-    std::unique_lock lock(index_mutex_, std::try_to_lock);
-    if (!lock) {
-      return Status(Code::kLocked,
-                    "another document is being indexed by this program; wait for it");
-    }
-    open_->CloseIdleParts();  // of a version that may be replaced
-    // Packed weights are kept in the store, so a new store is created before the model is loaded.
-    LECTERN_ASSIGN(const auto model, open_->ModelToIndex(/*makes_store=*/true, options.cancel));
-    IndexContext context = open_->Context(*model);
-    context.finds_heads = true;
-    context.find_device = [&] { return open_->IndexPlacement(model, options.cancel); };
-    auto report = IndexAnyLength(context, bytes, options);
-    // With "auto", a document for which the device has too little memory is indexed by the CPU.
-    if (const auto here = open_->InsteadOfDevice(report.status())) {
-      context.find_device = [&] { return *here; };
-      report = IndexAnyLength(context, bytes, options);
-    }
-    // A store that this call created does not have the digest of the model's files yet.
-    if (report.ok()) model->KeepDigest(env_, store_);
-    return report;
+    return runs_->Index(bytes, options);
   }
 
   Result<IndexReport> IndexFile(const std::string& path, const IndexOptions& options) override {
@@ -165,10 +150,7 @@ class LocalEngine : public Engine {
   }
 
   Status ChangePlan(std::string_view name, const PlanChange& change) override {
-    std::unique_lock lock(index_mutex_, std::try_to_lock);
-    if (!lock) {
-      return {Code::kLocked, "a document is being indexed by this program; wait for it"};
-    }
+    LECTERN_ASSIGN(const auto lock, runs_->Lock());
     LECTERN_ASSIGN(const OpenStore::Opened opened, open_->OpenNamed(name, nullptr));
     std::vector<DocumentId> ids = {opened.row.id};
     if (opened.in_parts) {
@@ -270,6 +252,53 @@ class LocalEngine : public Engine {
     return imported;
   }
 
+  Result<std::vector<CollectionSummary>> Collections() override { return collections_->List(); }
+
+  Result<std::vector<CollectionDocument>> CollectionDocuments(std::string_view name) override {
+    return collections_->Documents(name);
+  }
+
+  Result<std::vector<AddedToCollection>> AddToCollection(
+      std::string_view name, std::span<const CollectionText> texts) override {
+    return collections_->Add(name, texts);
+  }
+
+  Result<AddedToCollection> AddDocumentToCollection(std::string_view name,
+                                                    std::string_view document) override {
+    return collections_->AddDocument(name, document);
+  }
+
+  Status RemoveFromCollection(std::string_view name, std::string_view document) override {
+    return collections_->RemoveDocument(name, document);
+  }
+
+  Status RenameInCollection(std::string_view name, std::string_view from,
+                            const std::string& to) override {
+    return collections_->RenameDocument(name, from, to);
+  }
+
+  Status RemoveCollection(std::string_view name) override { return collections_->Remove(name); }
+
+  Status RenameCollection(std::string_view name, const std::string& to) override {
+    return collections_->Rename(name, to);
+  }
+
+  Status VerifyCollection(std::string_view name) override { return collections_->Verify(name); }
+
+  Result<std::unique_ptr<Session>> OpenCollection(std::string_view name) override {
+    return collections_->Open(name);
+  }
+
+  Result<Mentions> FindMentions(std::string_view name, std::string_view words,
+                                size_t most) override {
+    return collections_->Find(name, words, most);
+  }
+
+  Result<IndexedCollection> IndexCollection(std::string_view name, const IndexOptions& options,
+                                            const CollectionProgress& on_progress) override {
+    return collections_->Index(name, options, on_progress);
+  }
+
  private:
   // All rows of the catalog, parts included.
   Result<std::vector<DocumentRow>> Rows() {
@@ -299,7 +328,8 @@ class LocalEngine : public Engine {
   const std::shared_ptr<OpenStore> open_;  // sessions on documents in parts have it, too
   Env& env_;
   const std::string& store_;
-  std::mutex index_mutex_;
+  const std::shared_ptr<IndexRuns> runs_;
+  const std::shared_ptr<OpenCollections> collections_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -110,6 +111,51 @@ class Engine {
   virtual Status Seal() = 0;
   virtual Status Export(std::string_view document, const std::string& path) = 0;
   virtual Result<Imported> Import(const std::string& path, const std::string& name) = 0;
+
+  // --- collections: sets of texts to which questions are put as one. They keep texts and words in a
+  // file of the store each; a text is indexed when it is first asked, or by IndexCollection.
+  // "all" is the collection of all documents of the store, unless one was made of this name. Where
+  // there is no collection of the name, every call but AddToCollection and AddDocumentToCollection is
+  // kNotFound, param "collection". Codes of all: kInvalidArgument (the name), kLocked, kCorrupt,
+  // kReadOnly, kNoSpace, kIoError, kOutOfMemory.
+  //
+  // In byte order of their names. "all" is among them once it was used.
+  virtual Result<std::vector<CollectionSummary>> Collections() = 0;
+  virtual Result<std::vector<CollectionDocument>> CollectionDocuments(std::string_view name) = 0;
+  // Adds texts to a collection, which is made if it is missing, store included; needs no model.
+  // All or nothing. A text of a known source or name is renewed; the document that was indexed from
+  // it before stays in the store until the text is indexed again. [texts]. kEmptyDocument,
+  // kInvalidArgument and kLimitExceeded, whose messages name the text.
+  virtual Result<std::vector<AddedToCollection>> AddToCollection(
+      std::string_view name, std::span<const CollectionText> texts) = 0;
+  // Adds a document of the store, whose text is copied. Codes of Find.
+  virtual Result<AddedToCollection> AddDocumentToCollection(std::string_view name,
+                                                            std::string_view document) = 0;
+  // Takes a text out, by its name; its document stays in the store. kNotFound, param "document".
+  virtual Status RemoveFromCollection(std::string_view name, std::string_view document) = 0;
+  // Gives a text another name in the collection. kNotFound, param "document"; kInvalidArgument,
+  // param "name".
+  virtual Status RenameInCollection(std::string_view name, std::string_view from,
+                                    const std::string& to) = 0;
+  // Removes a collection; documents that were indexed from its texts stay in the store.
+  virtual Status RemoveCollection(std::string_view name) = 0;
+  // kInvalidArgument, param "name": `to` is no name, or taken.
+  virtual Status RenameCollection(std::string_view name, const std::string& to) = 0;
+  // Reads every text and checks it. kCorrupt.
+  virtual Status VerifyCollection(std::string_view name) = 0;
+  // Opens a conversation about a collection (asking/collection_session.h). Documents and models are
+  // opened as questions need them.
+  virtual Result<std::unique_ptr<Session>> OpenCollection(std::string_view name) = 0;
+  // Finds the documents with a passage that has all of the words, at most `most`.
+  virtual Result<Mentions> FindMentions(std::string_view name, std::string_view words,
+                                        size_t most) = 0;
+  // Indexes the texts that have no document of the engine's model yet, in the order in which they
+  // were added, until the quota or the disk is full. `options`: for each; names, source and pages
+  // are set here. A text that cannot be indexed is passed over. kCancelled: what was done stays.
+  // Codes of opening the model.
+  virtual Result<IndexedCollection> IndexCollection(std::string_view name,
+                                                    const IndexOptions& options,
+                                                    const CollectionProgress& on_progress) = 0;
 };
 
 }  // namespace lectern

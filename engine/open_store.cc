@@ -134,7 +134,7 @@ Result<std::unique_ptr<Session>> OpenStore::OpenSession(const Opened& opened,
   if (opened.in_parts) {
     const auto open_part = [self = shared_from_this()](const DocumentId& part,
                                                        const CancelFlag* flag) {
-      return self->OpenPart(part, flag);
+      return self->OpenKept(part, /*is_part=*/true, flag);
     };
     const double open_ms = Milliseconds(std::chrono::steady_clock::now() - start).count();
     return std::unique_ptr<Session>(
@@ -160,16 +160,17 @@ Result<std::unique_ptr<Session>> OpenStore::OpenSession(const Opened& opened,
   return std::unique_ptr<Session>(std::move(session).value());
 }
 
-Result<std::unique_ptr<Session>> OpenStore::OpenPart(const DocumentId& part,
+Result<std::unique_ptr<Session>> OpenStore::OpenKept(const DocumentId& document, bool is_part,
                                                      const CancelFlag* cancel) {
   const auto start = std::chrono::steady_clock::now();
   const auto open = [&]() -> Result<std::unique_ptr<Session>> {
-    LECTERN_ASSIGN(const Opened opened, OpenNamed(ToHex(part), cancel));
-    if (!opened.document) {
+    LECTERN_ASSIGN(const Opened opened, OpenNamed(ToHex(document), cancel));
+    if (is_part && opened.in_parts) {
       return Status(Code::kCorrupt,
-                    "part " + ToHex(part) + " is in parts; index the document again");
+                    "part " + ToHex(document) + " is in parts; index the document again");
     }
     LECTERN_ASSIGN(auto session, OpenSession(opened, start, cancel));
+    if (opened.in_parts) return session;  // its parts are kept, as they are asked
     const std::lock_guard lock(recent_mutex_);
     std::erase(recent_parts_, opened.document);
     recent_parts_.push_front(opened.document);

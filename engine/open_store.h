@@ -88,6 +88,13 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
   // Floating-point operations a second of one thread, by a short trial that is made once.
   double TrialSpeed(const CancelFlag* cancel);
   StepBatch::Counts counts();  // sums over all models
+  // A session on a document by its id, which is kept open as one of the last ones for the next
+  // question. Where memory is short, what is kept open is closed first. `is_part`: it is a part of
+  // another document, and kCorrupt if it is in parts itself. Codes of OpenNamed and OpenSession.
+  Result<std::unique_ptr<Session>> OpenKept(const DocumentId& document, bool is_part,
+                                            const CancelFlag* cancel);
+  // Whether the engine's options name a model.
+  bool has_model() const { return !given_.text.empty(); }
   // Closes parts of documents that were kept open for the next question, so that their files can be
   // removed, or there is memory for others.
   void CloseIdleParts();
@@ -112,8 +119,6 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
     std::shared_ptr<StepBatch> batch;
   };
 
-  // A session on a part, whose document is kept open as one of the last ones.
-  Result<std::unique_ptr<Session>> OpenPart(const DocumentId& part, const CancelFlag* cancel);
   // Sessions share an open document while any of them lives.
   Result<Opened> OpenShared(const DocumentRow& row, const CancelFlag* cancel);
   // Locks mutex_, which another call may hold while it loads a model. kCancelled: `cancel`, which
@@ -178,8 +183,8 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
     std::weak_ptr<const PartedDocument> in_parts;
   };
   std::map<uint64_t, Known> documents_;  // by generation
-  // The parts that were asked last, the last one first. Each question has sessions of its own on
-  // them; these keep what is open and verified.
+  // The parts, and documents of collections, that were asked last, the last one first. Each question
+  // has sessions of its own on them; these keep what is open and verified.
   std::mutex recent_mutex_;
   std::deque<std::shared_ptr<const Document>> recent_parts_;
   // For open sessions.

@@ -34,9 +34,6 @@ std::optional<DocumentId> ParseDocumentId(std::string_view text) {
 }
 
 struct Catalog::Impl {
-  // How long a statement waits for another process's transaction, before kLocked. Transactions take
-  // milliseconds; a slow disk's fsync takes longer.
-  static constexpr int kBusyTimeoutMs = 5000;
   std::string path;
   bool writes = false;
   sqlite3* db = nullptr;
@@ -66,25 +63,6 @@ struct Catalog::Impl {
       return Status(Code::kReadOnly, path + ": the store cannot be written");
     }
     return {};
-  }
-
-  // Sets SQLite up for files that may come from anywhere: defensive, no triggers or views, no trust
-  // in the schema, no strings in double quotes, no memory mapping (a failing disk would be a
-  // SIGBUS), no temporary files. synchronous=FULL: a commit is on disk when it returns.
-  Status Configure() const {
-    sqlite3_busy_timeout(db, kBusyTimeoutMs);
-    for (const auto& [option, value] :
-         {std::pair(SQLITE_DBCONFIG_DEFENSIVE, 1), std::pair(SQLITE_DBCONFIG_ENABLE_TRIGGER, 0),
-          std::pair(SQLITE_DBCONFIG_ENABLE_VIEW, 0), std::pair(SQLITE_DBCONFIG_DQS_DML, 0),
-          std::pair(SQLITE_DBCONFIG_DQS_DDL, 0)}) {
-      sqlite3_db_config(db, option, value, nullptr);
-    }
-    for (const char* pragma :
-         {"PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON", "PRAGMA mmap_size=0",
-          "PRAGMA temp_store=MEMORY", "PRAGMA foreign_keys=ON", "PRAGMA synchronous=FULL"}) {
-      LECTERN_RETURN_IF_ERROR(Execute(pragma));
-    }
-    return writes ? Status() : Execute("PRAGMA query_only=ON");
   }
 
   // Only for a file that is known to be Lectern's: leaving WAL mode would change it.
@@ -352,7 +330,7 @@ struct Catalog::Impl {
 
 // The file is not touched before it is known to be Lectern's, unless it is empty.
 Status Catalog::Impl::Load() const {
-  LECTERN_RETURN_IF_ERROR(Configure());
+  LECTERN_RETURN_IF_ERROR(ConfigureConnection(db, path, writes));
   LECTERN_ASSIGN(const int64_t num_pages, Number("PRAGMA page_count"));
   if (num_pages == 0) {
     if (!writes) return Status(Code::kNotFound, path + ": the store is empty");

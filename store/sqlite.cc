@@ -96,9 +96,28 @@ const char* WayOut(Code code, int rc) {
   }
 }
 
+Status ConfigureConnection(sqlite3* db, const std::string& path, bool writes) {
+  // How long a statement waits for another process's transaction, before kLocked. Transactions take
+  // milliseconds; a slow disk's fsync takes longer.
+  constexpr int kBusyTimeoutMs = 5000;
+  sqlite3_busy_timeout(db, kBusyTimeoutMs);
+  for (const auto& [option, value] :
+       {std::pair(SQLITE_DBCONFIG_DEFENSIVE, 1), std::pair(SQLITE_DBCONFIG_ENABLE_TRIGGER, 0),
+        std::pair(SQLITE_DBCONFIG_ENABLE_VIEW, 0), std::pair(SQLITE_DBCONFIG_DQS_DML, 0),
+        std::pair(SQLITE_DBCONFIG_DQS_DDL, 0)}) {
+    sqlite3_db_config(db, option, value, nullptr);
+  }
+  for (const char* pragma :
+       {"PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON", "PRAGMA mmap_size=0",
+        "PRAGMA temp_store=MEMORY", "PRAGMA foreign_keys=ON", "PRAGMA synchronous=FULL"}) {
+    LECTERN_RETURN_IF_ERROR(Statement(db, path, pragma).Run());
+  }
+  return writes ? Status() : Statement(db, path, "PRAGMA query_only=ON").Run();
+}
+
 Result<OpenPlan> PlanOpen(Env& env, const std::string& path, bool writes) {
   if (path.empty() || path.find('\0') != std::string::npos) {
-    return Status(Code::kInvalidArgument, "the catalog's path is empty or holds a NUL byte");
+    return Status(Code::kInvalidArgument, "the path of a database is empty or holds a NUL byte");
   }
   LECTERN_ASSIGN(const bool exists, CatalogExists(env, path));
   if (!exists && !writes) return Status(Code::kNotFound, path + ": there is no store here");

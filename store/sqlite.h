@@ -1,5 +1,6 @@
 // SQLite as the catalog uses it: errors as Status, statements whose values are bound, transactions,
-// and how a file is opened that may be anything. Internal to store/.
+// and how a file is opened that may be anything. Collections (engine/document/collection.h) use it as
+// well.
 #ifndef LECTERN_STORE_SQLITE_H_
 #define LECTERN_STORE_SQLITE_H_
 
@@ -125,12 +126,19 @@ class Transaction {
   Status begun_;
 };
 
+// Sets a connection up for a file that may come from anywhere: defensive, no triggers or views, no
+// trust in the schema, no strings in double quotes, no memory mapping (a failing disk would be a
+// SIGBUS), no temporary files. synchronous=FULL: a commit is on disk when it returns. A statement
+// waits up to 5 s for another process's transaction. Without `writes` nothing can be written,
+// temporary tables included.
+Status ConfigureConnection(sqlite3* db, const std::string& path, bool writes);
+
 // How SQLite should open a path where there may be anything, or nothing.
 struct OpenPlan {
   std::string name;  // for sqlite3_open_v2
   int flags = 0;
 };
-// Decides how to open the catalog; creates the empty file (its directory must be there) if it is
+// Decides how to open a database of the store; creates the empty file (its directory must be there) if it is
 // missing and `writes`. kNotFound (missing and not `writes`), kReadOnly (`writes`, and the
 // directory is not writable or not there), kCorrupt (no regular file), kLocked (a journal on a
 // read-only medium, which cannot be rolled back), kInvalidArgument (an empty path, or one with

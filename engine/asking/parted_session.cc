@@ -14,29 +14,6 @@ namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-// Weights of an answer's rank: the logarithm of its support, the model's own mean log-probability,
-// and the logarithm of the probability that words give the part. With 96 held-out facts and the
-// adapter of tools/reader, 54 answers were right of 55 that any part gave; by support alone 55, by
-// words alone 51. Twice each weight changed one.
-constexpr double kSupport = 1, kModel = 1, kWords = 0.5;
-// Support and probability below this count as this much.
-constexpr double kLeast = 0.02;
-
-double SupportOf(const Answer& answer) {
-  return answer.evidence.empty() ? 0 : double{answer.evidence.front().score};
-}
-
-bool IsUnsupported(const Answer& answer) {
-  return std::ranges::count(answer.warnings, "no_evidence") > 0;
-}
-
-// Higher is better. An answer with evidence goes before every one without.
-double RankOf(const Answer& answer, double logprob, double probability) {
-  return (IsUnsupported(answer) ? -100.0 : 0.0) +
-         kSupport * std::log(std::max(SupportOf(answer), kLeast)) + kModel * logprob +
-         kWords * std::log(std::max(probability, kLeast));
-}
-
 }  // namespace
 
 PartedSession::PartedSession(std::shared_ptr<const PartedDocument> document, OpenPart open,
@@ -59,54 +36,12 @@ uint64_t PartedSession::dense_bytes() const {
 
 Result<PartedSession::Try> PartedSession::AskPart(const RankedPart& part, std::string_view question,
                                                   const AskOptions& options, bool shows) {
-  Try one;
-  one.part = part;
-  double sum = 0;
-  uint64_t count = 0;
-  AskOptions of_part = options;
-  of_part.history = history_;
-  of_part.on_token = [&](const SampledToken& token) {
-    sum += token.logprob, ++count;
-    if (!options.on_token) return;
-    if (shows) return options.on_token(token);
-    // The bytes last as long as the model, which stays loaded; the list does not.
-    one.shown.push_back(
-        [&options, token,
-         likeliest = std::vector<LikelyToken>(token.likeliest.begin(), token.likeliest.end())] {
-          SampledToken again = token;
-          again.likeliest = likeliest;
-          options.on_token(again);
-        });
-  };
-  if (!shows) {
-    const auto hold = [&](const std::function<bool(std::string_view)>& receiver) {
-      return [&one, &receiver](std::string_view piece) {
-        if (!receiver) return true;
-        one.shown.push_back([&receiver, text = std::string(piece)] { (void)receiver(text); });
-        return true;
-      };
-    };
-    of_part.on_text = hold(options.on_text);
-    of_part.on_reasoning = hold(options.on_reasoning);
-    of_part.on_warning = [&](std::string_view warning, const Message& note) {
-      if (!options.on_warning) return;
-      one.shown.push_back(
-          [&options, name = std::string(warning), note] { options.on_warning(name, note); });
-    };
-  }
   // Each question has a session of its own with the whole conversation before it, because another
   // part may have answered the question before.
   LECTERN_ASSIGN(const auto session, open_(IdOf(document_->parts()[part.part]), options.cancel));
-  LECTERN_ASSIGN(one.answer, session->Ask(question, of_part));
-  one.logprob = count > 0 ? sum / static_cast<double>(count) : 0;
-  return one;
-}
-
-size_t PartedSession::Choose(const std::vector<Try>& tries) {
-  const auto rank = [](const Try& one) {
-    return RankOf(one.answer, one.logprob, one.part.probability);
-  };
-  return static_cast<size_t>(std::ranges::max_element(tries, {}, rank) - tries.begin());
+  LECTERN_ASSIGN(AskedSession asked, AskForOne(*session, question, history_, options, shows));
+  asked.probability = part.probability;
+  return Try{part, std::move(asked)};
 }
 
 void PartedSession::MoveEvidence(const Part& part, Answer& answer) const {
@@ -137,10 +72,10 @@ void PartedSession::MoveEvidence(const Part& part, Answer& answer) const {
 }
 
 Answer PartedSession::Merge(std::vector<Try> tries, size_t chosen) const {
-  Answer answer = std::move(tries[chosen].answer);
+  Answer answer = std::move(tries[chosen].asked.answer);
   MoveEvidence(document_->parts()[tries[chosen].part.part], answer);
-  tries[chosen].answer.text = answer.text;
-  tries[chosen].answer.evidence = answer.evidence;
+  tries[chosen].asked.answer.text = answer.text;
+  tries[chosen].asked.answer.evidence = answer.evidence;
   answer.document = ToHex(document().id);
   answer.document_tokens = document().num_tokens;
   answer.num_parts = document_->parts().size();
@@ -154,20 +89,16 @@ Answer PartedSession::Merge(std::vector<Try> tries, size_t chosen) const {
                             .begin = part.begin,
                             .end = part.end,
                             .probability = one.part.probability,
-                            .answer = one.answer.text,
-                            .support = SupportOf(one.answer),
-                            .logprob = one.logprob,
+                            .answer = one.asked.answer.text,
+                            .support = SupportOf(one.asked.answer),
+                            .logprob = one.asked.logprob,
                             .is_chosen = i == chosen});
-    const KvReceipt& kv = i == chosen ? answer.kv : one.answer.kv;
+    const KvReceipt& kv = i == chosen ? answer.kv : one.asked.answer.kv;
     const double share = part.num_tokens / tokens;
     prefill += kv.read_fraction_prefill * share;
     decode += kv.read_fraction_decode.value_or(0) * share;
     has_decode |= kv.read_fraction_decode.has_value();
-    if (i == chosen) continue;
-    answer.kv.bytes_read += kv.bytes_read;
-    answer.kv.window_bytes += kv.window_bytes;
-    answer.timings_ms.prefill += one.answer.timings_ms.prefill;
-    answer.timings_ms.open += one.answer.timings_ms.open;
+    if (i != chosen) AddCosts(one.asked.answer, answer);
   }
   answer.kv.read_fraction_prefill = prefill;
   if (has_decode) answer.kv.read_fraction_decode = decode;
@@ -192,7 +123,7 @@ Result<Answer> PartedSession::Ask(std::string_view question, const AskOptions& o
     const size_t count = NumPartsToAsk(ranked);
     for (size_t i = 0; i < count; ++i) {
       LECTERN_ASSIGN(Try one, AskPart(ranked[i], question, options, /*shows=*/count == 1));
-      const bool is_cancelled = one.answer.finish_reason == "cancelled";
+      const bool is_cancelled = one.asked.answer.finish_reason == "cancelled";
       tries.push_back(std::move(one));
       if (is_cancelled && count > 1) {
         return {Code::kCancelled, "the question was cancelled before its parts had answered"};
@@ -204,10 +135,12 @@ Result<Answer> PartedSession::Ask(std::string_view question, const AskOptions& o
     history_ = kept;
     return status;
   }
-  const size_t chosen = Choose(tries);
+  std::vector<const AskedSession*> asked;
+  for (const Try& one : tries) asked.push_back(&one.asked);
+  const size_t chosen = ChooseAnswer(asked);
   const double first_token = Milliseconds(std::chrono::steady_clock::now() - start).count();
   const bool is_shown = tries.size() == 1;
-  const auto shown = std::move(tries[chosen].shown);
+  const auto shown = std::move(tries[chosen].asked.shown);
   Answer answer = Merge(std::move(tries), chosen);
   for (const auto& show : shown) show();
   if (!has_begun_) answer.timings_ms.open += open_ms_;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/asking/asked_sessions.h"
 #include "engine/asking/route.h"
 #include "engine/asking/session.h"
 #include "engine/document/equal_passages.h"
@@ -43,17 +44,13 @@ class PartedSession : public Session {
   // An answer of one part, with offsets into its own text.
   struct Try {
     RankedPart part;
-    Answer answer;
-    double logprob = 0;                        // AskedPart::logprob
-    std::vector<std::function<void()>> shown;  // calls of the user's functions that were held back
+    AskedSession asked;
   };
 
   const DocumentText& contents() const { return document_->contents(); }
-  // Asks a part. `shows`: text and tokens go to the user at once, else into Try::shown.
+  // Asks a part. `shows`: as AskForOne has it.
   Result<Try> AskPart(const RankedPart& part, std::string_view question, const AskOptions& options,
                       bool shows);
-  // The best of the answers; there is at least one.
-  static size_t Choose(const std::vector<Try>& tries);
   // Turns what a part says of its own text into what holds for the document: offsets, pages,
   // headings and places of passages.
   void MoveEvidence(const Part& part, Answer& answer) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace lectern {
 namespace {
@@ -36,6 +37,23 @@ Result<std::vector<double>> ScoreParts(const WordIndex& words,
   return scores;
 }
 
+// Scores as probabilities, the likeliest first; among equals the earlier one.
+std::vector<RankedPart> Rank(std::span<const double> scores) {
+  std::vector<RankedPart> ranked;
+  double sum = 0;
+  const double most = scores.empty() ? 0 : *std::ranges::max_element(scores);
+  for (uint32_t i = 0; i < scores.size(); ++i) {
+    ranked.push_back({i, scores[i], std::exp(scores[i] - most)});
+    sum += ranked.back().probability;
+  }
+  for (RankedPart& part : ranked) part.probability /= sum;
+  std::ranges::stable_sort(ranked, std::greater(), &RankedPart::score);
+  return ranked;
+}
+
+// Texts of a collection in whose passages a question's words are looked for. TO-MEASURE
+constexpr size_t kLookedInto = 48;
+
 }  // namespace
 
 Result<std::vector<RankedPart>> RankParts(const WordIndex& words, std::span<const Passage> passages,
@@ -53,16 +71,30 @@ Result<std::vector<RankedPart>> RankParts(const WordIndex& words, std::span<cons
     LECTERN_ASSIGN(const std::vector<double> earlier, ScoreParts(words, groups, before));
     for (size_t i = 0; i < scores.size(); ++i) scores[i] += kBefore * earlier[i];
   }
-  std::vector<RankedPart> ranked;
-  double sum = 0;
-  const double most = scores.empty() ? 0 : *std::ranges::max_element(scores);
-  for (uint32_t i = 0; i < scores.size(); ++i) {
-    ranked.push_back({i, scores[i], std::exp(scores[i] - most)});
-    sum += ranked.back().probability;
-  }
-  for (RankedPart& part : ranked) part.probability /= sum;
-  std::ranges::stable_sort(ranked, std::greater(), &RankedPart::score);
-  return ranked;
+  return Rank(scores);
+}
+
+Result<RankedTexts> RankTexts(Collection& collection, std::string_view question,
+                              std::string_view before) {
+  RankedTexts texts;
+  std::vector<double> scores;
+  const auto add = [&](std::string_view asked, double weight) -> Status {
+    LECTERN_ASSIGN(const Collection::Scores of_texts, collection.Score(asked, kLookedInto));
+    // Texts that came or went between two scores have no place in the first list.
+    if (texts.texts && of_texts.texts != texts.texts) return {};
+    texts.texts = of_texts.texts;
+    scores.resize(texts.texts->size());
+    for (const TextScore& score : of_texts.scores) {
+      scores[score.text] += weight * (kBest * double{score.best} + kSecond * double{score.second} +
+                                      kWhole * double{score.whole});
+    }
+    return {};
+  };
+  LECTERN_RETURN_IF_ERROR(add(question, 1));
+  if (!before.empty()) LECTERN_RETURN_IF_ERROR(add(before, kBefore));
+  texts.ranked = Rank(scores);
+  std::erase_if(texts.ranked, [](const RankedPart& text) { return text.score == 0; });
+  return texts;
 }
 
 size_t NumPartsToAsk(std::span<const RankedPart> ranked) {

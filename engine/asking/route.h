@@ -1,13 +1,15 @@
-// Finds the parts of a long document in which the answer to a question is likely to stand, by words
-// alone.
+// Finds the parts of a long document, or the texts of a collection, in which the answer to a question
+// is likely to stand, by words alone.
 #ifndef LECTERN_ENGINE_ASKING_ROUTE_H_
 #define LECTERN_ENGINE_ASKING_ROUTE_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "engine/document/collection.h"
 #include "engine/document/passages.h"
 #include "engine/document/word_index.h"
 #include "store/shard_format.h"
@@ -15,11 +17,11 @@
 
 namespace lectern {
 
-// A part and how well it fits a question.
+// A part, or a text of a collection, and how well it fits a question.
 struct RankedPart {
-  uint32_t part = 0;
+  uint32_t part = 0;  // its number
   double score = 0;  // a weighted sum of WordScores; 0: it shares no word with the question
-  // That the answer stands in this part, if it stands in any: the softmax of the scores.
+  // That the answer stands in it, if it stands in any: the softmax of the scores.
   double probability = 0;
 };
 
@@ -36,7 +38,18 @@ Result<std::vector<RankedPart>> RankParts(const WordIndex& words, std::span<cons
                                           std::span<const PartEntry> parts,
                                           std::string_view question, std::string_view before = {});
 
-// Most parts of which one question is asked.
+// The texts of a collection that share words with a question.
+struct RankedTexts {
+  std::shared_ptr<const Collection::Texts> texts;
+  std::vector<RankedPart> ranked;  // indices into `texts`, the likeliest first
+};
+// Ranks the texts of a collection for a question, as RankParts ranks parts. Passages are looked at
+// in the 48 best texts; what the others score by their best passages counts as nothing. Codes of
+// Collection::Score.
+Result<RankedTexts> RankTexts(Collection& collection, std::string_view question,
+                              std::string_view before = {});
+
+// Most parts or texts of which one question is asked.
 inline constexpr size_t kMostAskedParts = 4;
 // How many of the first of `ranked` are worth being asked: one, two or four, as many as it takes
 // until one of them has the answer with a probability of 0.9; at most all.

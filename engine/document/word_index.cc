@@ -32,29 +32,6 @@ std::string WordsSql(WordForms forms) {
 constexpr char kPlacesSql[] =
     "CREATE VIRTUAL TABLE temp.places USING fts5vocab('main', 'words', 'instance')";
 
-// Okapi BM25. b is below the usual 0.75 because passages are sentences: among these a long one says
-// more than a short one. Measured together with the rule of engine/asking/cite.cc.
-constexpr double kK1 = 1.2, kB = 0.4;
-// The same for groups of passages, which have hundreds: the usual value, because the longer of two
-// parts is the likelier to have a word by chance.
-constexpr double kGroupB = 0.75;
-// The weight of a word that a passage lacks and its surroundings have (WordScores::around).
-// Measured as kB.
-constexpr float kHeading = 0.7f;
-constexpr float kNear[] = {0.7f, 0.4f, 0.2f};  // in the passages next to it, and beyond
-
-// English words that say nothing about what a passage is about, and those that make a question.
-// Parts of contractions stand alone because "'" ends a word.
-constexpr char kEnglishStopWords[] =
-    "a about above after again all also am an and any are as at be because been before being "
-    "below between both but by can could did do does doing down during each either else ever few "
-    "for from further had has have having he her here hers him his how i if in into is it its "
-    "itself just let may me might more most must my neither no nor not of off on once one only or "
-    "other our ours out over own per same shall she should since so some such than that the their "
-    "theirs them then there these they this those through to too under until up upon us very was "
-    "we were what when where whether which while who whom whose why will with within without "
-    "would you your yours s t d ll re ve m don doesn didn isn aren wasn weren won";
-
 struct CloseDatabase {
   void operator()(sqlite3* db) const { sqlite3_close(db); }
 };
@@ -190,17 +167,6 @@ Result<std::string> TextOf(sqlite3* db, const std::string& sql) {
   const std::string text(query.Step() ? query.Bytes(0) : std::string_view());
   LECTERN_RETURN_IF_ERROR(query.Reset());
   return text;
-}
-
-// How often passages have one word, and which headings do.
-struct Postings {
-  std::vector<std::pair<uint32_t, uint32_t>> passages;  // number and count, ascending
-  std::vector<uint32_t> headings;                       // ascending
-};
-
-double InverseDocumentFrequency(size_t num_passages, size_t with_word) {
-  const double n = static_cast<double>(with_word);
-  return std::log(1 + (static_cast<double>(num_passages) - n + 0.5) / (n + 0.5));
 }
 
 }  // namespace
@@ -363,65 +329,6 @@ Result<size_t> WordIndex::Database::CountPassages(const std::string& word) {
 
 namespace {
 
-// Adds up WordScores, one word at a time.
-class ScoreSum {
- public:
-  ScoreSum(std::span<const uint16_t> lengths, double mean_length)
-      : lengths_(lengths), mean_length_(mean_length), near_(lengths.size()) {
-    scores_.bm25.resize(lengths.size());
-    scores_.covered.resize(lengths.size());
-    scores_.around.resize(lengths.size());
-  }
-
-  // Adds one word's part: BM25 to the passages that hold it, and a share of its weight to those
-  // that do not, but have it in their heading or in a passage near them.
-  void Add(const Postings& postings) {
-    const double idf = InverseDocumentFrequency(lengths_.size(), postings.passages.size());
-    total_ += idf;
-    for (const uint32_t p : postings.headings) Raise(p, kHeading);
-    for (const auto& [p, count] : postings.passages) {
-      const double length = kK1 * (1 - kB + kB * lengths_[p] / mean_length_);
-      scores_.bm25[p] += static_cast<float>(idf * count * (kK1 + 1) / (count + length));
-      scores_.covered[p] += static_cast<float>(idf);
-      Raise(p, 1);
-      for (int64_t away = 1; away <= std::ssize(kNear); ++away) {
-        Raise(p + away, kNear[away - 1]);
-        Raise(p - away, kNear[away - 1]);
-      }
-    }
-    for (const size_t p : touched_) {
-      if (near_[p] < 1) scores_.around[p] += static_cast<float>(idf) * near_[p];
-      near_[p] = 0;
-    }
-    touched_.clear();
-  }
-
-  WordScores Take() && {
-    if (total_ > 0) {
-      for (auto* values : {&scores_.bm25, &scores_.covered, &scores_.around}) {
-        for (float& value : *values) value = static_cast<float>(value / total_);
-      }
-    }
-    return std::move(scores_);
-  }
-
- private:
-  // Notes that the word is in `passage` or about it. A passage before the first is none.
-  void Raise(int64_t passage, float share) {
-    if (passage < 0 || passage >= static_cast<int64_t>(near_.size())) return;
-    float& near = near_[static_cast<size_t>(passage)];
-    if (near == 0) touched_.push_back(static_cast<size_t>(passage));
-    near = std::max(near, share);
-  }
-
-  const std::span<const uint16_t> lengths_;
-  const double mean_length_;
-  double total_ = 0;  // weights of the words so far
-  WordScores scores_;
-  std::vector<float> near_;      // of the word at hand, 1: the passage has it
-  std::vector<size_t> touched_;  // where near_ is above 0
-};
-
 // The first of every word that counts.
 std::vector<std::string> Distinct(const std::vector<std::string>& words, auto counts) {
   std::vector<std::string> distinct;
@@ -477,7 +384,7 @@ Result<WordScores> WordIndex::Score(std::string_view text) const {
   for (const std::string& word :
        Distinct(words, [&](const auto& w) { return !has_content || !database_->IsStop(w); })) {
     LECTERN_ASSIGN(const Postings postings, database_->Find(word));
-    sum.Add(postings);
+    sum.Add(postings, InverseDocumentFrequency(num_passages(), postings.passages.size()));
   }
   return std::move(sum).Take();
 }
@@ -515,8 +422,7 @@ class GroupSum {
     const double idf = InverseDocumentFrequency(groups_.size(), with_word);
     for (size_t i = 0; i < counts.size(); ++i) {
       if (counts[i] == 0) continue;
-      const double length = kK1 * (1 - kGroupB + kGroupB * lengths_[i] / mean_length_);
-      scores_[i] += idf * counts[i] * (kK1 + 1) / (counts[i] + length);
+      scores_[i] += GroupBm25(idf, counts[i], lengths_[i], mean_length_);
     }
   }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/document/passages.h"
+#include "engine/document/word_scores.h"
 #include "engine/requests/requests.h"
 #include "store/status.h"
 
@@ -21,16 +22,6 @@ namespace lectern {
 // The weight of a stop word such as "the". Above 0, so that "out of the box" can be told from "out
 // the box", and far below that of a rare word.
 inline constexpr double kStopWordWeight = 0.2;
-
-// How the words of one text are spread over all passages. Every vector has an entry for each
-// passage, as a share of the summed weights of the text's words.
-struct WordScores {
-  std::vector<float> bm25;     // at most 2.2 (k1 + 1), where a short passage has all words
-  std::vector<float> covered;  // weight of the words that the passage itself has, 0..1
-  // Weight of the words that it lacks and its surroundings have: its heading and the passages next
-  // to it count 0.7, those beyond 0.4 and 0.2. 0..0.7.
-  std::vector<float> around;
-};
 
 // Immutable and thread-safe: calls take turns. Score and Weigh cost about 1 µs for each place of
 // their words, and Score 10 ns for each passage; the other calls only read their text.

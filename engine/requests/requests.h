@@ -309,6 +309,9 @@ struct AskOptions {
   // Receives each of Answer::warnings and its part of the note, on the calling thread: before the
   // first piece of text, where it is known by then.
   std::function<void(std::string_view warning, const Message& note)> on_warning;
+  // Receives the progress of indexing a text of a collection for its first question, as
+  // IndexOptions::on_progress does; `document`: its name. Returning false ends the question.
+  std::function<bool(std::string_view document, const IndexProgress& progress)> on_index;
   // Texts that end the answer, across tokens, too: it stops before the first of them, of which no
   // part is shown. The model's thoughts may hold them. None is empty.
   std::vector<std::string> stop_texts;
@@ -345,6 +348,9 @@ struct Evidence {
   // The words inside [begin, end) that it shares with the question and the answer or sentence,
   // ascending and apart.
   std::vector<ByteRange> highlights = {};
+  // Where a collection was asked: the name of the document that has the passage, into whose text
+  // all offsets point; else empty.
+  std::string document = {};
 };
 
 // A passage and its share of the answer's squared attention to the text, in (0, 1].
@@ -433,9 +439,22 @@ struct AskedPart {
   bool is_chosen = false;  // its answer is the document's
 };
 
+// A document of a collection that was asked the question, or that mentions its words.
+struct AskedDocument {
+  std::string name, source;  // in the collection
+  std::string document;      // id; empty: its words alone were looked at
+  double probability = 0;    // by words, that the answer stands here (asking/route.h)
+  std::string answer;        // what the model said about this document alone
+  double support = 0, logprob = 0;  // as AskedPart has them
+  bool is_chosen = false;           // its answer is the answer
+  bool is_new = false;              // it was indexed for this question
+  uint32_t num_passages = 0;  // that have all words, where only words were looked at; else 0
+};
+
 struct Answer {
   std::string text;
-  std::string document;       // id
+  // Id; where a collection was asked, of the document that was chosen, or empty: none was.
+  std::string document;
   // The model's thoughts before its answer: the text between marks such as "<think>" and
   // "</think>". No part of `text`.
   std::string reasoning;
@@ -459,10 +478,78 @@ struct Answer {
   // which count all.
   std::vector<AskedPart> parts;
   uint64_t num_parts = 0;  // of the document; 0: it is not in parts
+  // Where a collection was asked: its name, how many documents it has, and those that were asked,
+  // the likeliest by words first. The other fields are those of the one that was chosen, but for
+  // timings and bytes, which count all.
+  std::string collection;
+  uint64_t num_documents = 0;
+  std::vector<AskedDocument> documents;
+  // The texts into which the offsets of evidence, attention and parts point, by Evidence::document.
+  struct TextOf {
+    std::string document;
+    std::shared_ptr<const std::string> text;
+  };
+  std::vector<TextOf> texts;
   // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition",
   // "low_budget".
   std::vector<std::string> warnings;
   Message note;  // what to tell the user, warnings in words; or empty
+};
+
+// --- collections --------------------------------------------------------------------------------
+
+// A set of texts to which questions are put as one. The words of all are known; a text is indexed
+// for a model when it is first asked.
+struct CollectionSummary {
+  std::string name;
+  uint64_t num_documents = 0;
+  uint64_t num_indexed = 0;  // of them, that have a document in the store
+  uint64_t text_bytes = 0;
+  uint64_t bytes_on_disk = 0;  // of texts and words, without the documents
+};
+struct CollectionDocument {
+  std::string name, source;
+  std::string document;  // id in the store; empty: it was not indexed yet, or is gone
+  uint64_t text_bytes = 0;
+};
+// A text for a collection.
+struct CollectionText {
+  std::string name;    // empty: one is made from `path`, else `source`
+  std::string source;  // as IndexOptions::source; a text from the same source replaces it
+  std::string path;    // as IndexOptions::path
+  std::string bytes;   // as Engine::Index takes them
+  std::vector<PageMapEntry> pages = {};  // as IndexOptions has them
+  std::string page_labels = {};
+};
+struct AddedToCollection {
+  std::string name;
+  enum class Change { kNew, kRenewed, kUnchanged };
+  Change change = Change::kNew;
+};
+// Receives the progress of indexing the texts of a collection: the document's name, its number and
+// how many there are to index, and its own progress. Returning false cancels.
+using CollectionProgress = std::function<bool(std::string_view document, uint64_t number,
+                                              uint64_t count, const IndexProgress& progress)>;
+// The result of indexing the texts of a collection.
+struct IndexedCollection {
+  uint64_t indexed = 0, existed = 0;  // documents now, and before
+  uint64_t left = 0;                  // that have no document, because there is no room
+  // The first text that could not be indexed for another reason, which is passed over, and why;
+  // empty: there is none.
+  std::string failed;
+  Message note;  // about `left` and `failed`; or empty
+  uint64_t failures = 0;
+};
+// The documents whose words answer "which documents mention …".
+struct Mentions {
+  struct One {
+    std::string name, source, document;  // as CollectionDocument
+    uint32_t num_passages = 0;           // that have all words
+    Evidence passage;                    // the first of them; its score is 0
+  };
+  std::vector<One> documents;  // most passages first, at most as many as were asked for
+  uint64_t num_documents = 0;  // that mention them
+  std::vector<Answer::TextOf> texts;  // of `documents`, for other units of offsets
 };
 
 // The result of removing a document or one of its names.

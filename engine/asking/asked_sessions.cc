@@ -1,0 +1,90 @@
+#include "engine/asking/asked_sessions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace lectern {
+namespace {
+
+// Weights of an answer's rank: the logarithm of its support, the model's own mean log-probability,
+// and the logarithm of the probability that words give the part. With 96 held-out facts and the
+// adapter of tools/reader, 54 answers were right of 55 that any part gave; by support alone 55, by
+// words alone 51. Twice each weight changed one.
+constexpr double kSupport = 1, kModel = 1, kWords = 0.5;
+// Support and probability below this count as this much.
+constexpr double kLeast = 0.02;
+
+bool IsUnsupported(const Answer& answer) {
+  return std::ranges::count(answer.warnings, "no_evidence") > 0;
+}
+
+// Higher is better. An answer with evidence goes before every one without.
+double RankOf(const Answer& answer, double logprob, double probability) {
+  return (IsUnsupported(answer) ? -100.0 : 0.0) +
+         kSupport * std::log(std::max(SupportOf(answer), kLeast)) + kModel * logprob +
+         kWords * std::log(std::max(probability, kLeast));
+}
+
+}  // namespace
+
+Result<AskedSession> AskForOne(Session& session, std::string_view question,
+                               const ChatHistory& history, const AskOptions& options, bool shows) {
+  AskedSession one;
+  double sum = 0;
+  uint64_t count = 0;
+  AskOptions of_one = options;
+  of_one.history = history;
+  of_one.on_token = [&](const SampledToken& token) {
+    sum += token.logprob, ++count;
+    if (!options.on_token) return;
+    if (shows) return options.on_token(token);
+    // The bytes last as long as the model, which stays loaded; the list does not.
+    one.shown.push_back(
+        [&options, token,
+         likeliest = std::vector<LikelyToken>(token.likeliest.begin(), token.likeliest.end())] {
+          SampledToken again = token;
+          again.likeliest = likeliest;
+          options.on_token(again);
+        });
+  };
+  if (!shows) {
+    const auto hold = [&](const std::function<bool(std::string_view)>& receiver) {
+      return [&one, &receiver](std::string_view piece) {
+        if (!receiver) return true;
+        one.shown.push_back([&receiver, text = std::string(piece)] { (void)receiver(text); });
+        return true;
+      };
+    };
+    of_one.on_text = hold(options.on_text);
+    of_one.on_reasoning = hold(options.on_reasoning);
+    of_one.on_warning = [&](std::string_view warning, const Message& note) {
+      if (!options.on_warning) return;
+      one.shown.push_back(
+          [&options, name = std::string(warning), note] { options.on_warning(name, note); });
+    };
+  }
+  LECTERN_ASSIGN(one.answer, session.Ask(question, of_one));
+  one.logprob = count > 0 ? sum / static_cast<double>(count) : 0;
+  return one;
+}
+
+double SupportOf(const Answer& answer) {
+  return answer.evidence.empty() ? 0 : double{answer.evidence.front().score};
+}
+
+size_t ChooseAnswer(std::span<const AskedSession* const> asked) {
+  const auto rank = [](const AskedSession* one) {
+    return RankOf(one->answer, one->logprob, one->probability);
+  };
+  return static_cast<size_t>(std::ranges::max_element(asked, {}, rank) - asked.begin());
+}
+
+void AddCosts(const Answer& other, Answer& answer) {
+  answer.kv.bytes_read += other.kv.bytes_read;
+  answer.kv.window_bytes += other.kv.window_bytes;
+  answer.timings_ms.prefill += other.timings_ms.prefill;
+  answer.timings_ms.open += other.timings_ms.open;
+}
+
+}  // namespace lectern

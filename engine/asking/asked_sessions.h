@@ -1,0 +1,42 @@
+// Puts one question to several documents and chooses the best answer.
+#ifndef LECTERN_ENGINE_ASKING_ASKED_SESSIONS_H_
+#define LECTERN_ENGINE_ASKING_ASKED_SESSIONS_H_
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/asking/session.h"
+#include "engine/requests/requests.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// The answer of one of the documents.
+struct AskedSession {
+  Answer answer;
+  double probability = 0;  // by words, that the answer stands in this document; set by the caller
+  // Mean over the answer's tokens of the natural logarithm of their probability; 0 without tokens.
+  double logprob = 0;
+  std::vector<std::function<void()>> shown;  // calls of the user's functions that were held back
+};
+
+// Asks a session that has answered nothing before, with the conversation so far as its history.
+// `shows`: text, tokens and warnings go to the functions of `options` at once; else the calls wait
+// in `shown`, which borrows `options`. Codes of Session::Ask.
+Result<AskedSession> AskForOne(Session& session, std::string_view question,
+                               const ChatHistory& history, const AskOptions& options, bool shows);
+
+// Evidence::score of an answer's best passage; 0: it has none.
+double SupportOf(const Answer& answer);
+// The index of the best of the answers, by the support of its passages, the model's own probability
+// and the words of the question. There is at least one.
+size_t ChooseAnswer(std::span<const AskedSession* const> asked);
+// Adds the bytes and times that another answer took to those of the answer that was chosen.
+void AddCosts(const Answer& other, Answer& answer);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ASKING_ASKED_SESSIONS_H_

@@ -1,0 +1,231 @@
+#include "engine/asking/collection_session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "engine/asking/evidence_passages.h"
+#include "engine/asking/mention_question.h"
+
+namespace lectern {
+namespace {
+
+// Documents whose names an answer after mentions says, and whose passages it shows.
+constexpr size_t kNamedDocuments = 20;
+
+double MillisecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+std::string Id(const std::optional<DocumentId>& document) {
+  return document ? ToHex(*document) : std::string();
+}
+
+// Shows a text that no model made, with its warnings.
+void Show(const Answer& answer, const AskOptions& options) {
+  if (options.on_warning) {
+    for (const std::string& warning : answer.warnings) options.on_warning(warning, answer.note);
+  }
+  if (options.on_text) (void)options.on_text(answer.text);
+}
+
+// An answer that no model made.
+Answer AnswerOfWords(std::string text) {
+  Answer answer;
+  answer.text = std::move(text);
+  answer.finish_reason = "stop", answer.stopped_by = "end";
+  answer.kv.rule = "words";
+  return answer;
+}
+
+}  // namespace
+
+CollectionSession::CollectionSession(std::string name, std::shared_ptr<Collection> collection,
+                                     OpenText open, double open_ms)
+    : name_(std::move(name)),
+      collection_(std::move(collection)),
+      open_(std::move(open)),
+      open_ms_(open_ms) {
+  row_.name = name_;
+}
+
+Result<TokenizedText> CollectionSession::Tokenize(std::string_view text) const {
+  const std::lock_guard lock(tokenizing_.mutex);
+  if (!tokenizing_.session) {
+    LECTERN_ASSIGN(const auto texts, collection_->texts());
+    const auto indexed = std::ranges::find_if(
+        *texts, [](const CollectedText& one) { return one.document.has_value(); });
+    if (indexed == texts->end()) {
+      return Status(Code::kNotReady,
+                    "no document of the collection is indexed yet: ask it a question first");
+    }
+    LECTERN_ASSIGN(OpenedText opened, open_(*indexed, {}));
+    tokenizing_.session = std::move(opened.session);
+  }
+  return tokenizing_.session->Tokenize(text);
+}
+
+Result<CollectionSession::Try> CollectionSession::AskText(const CollectedText& text,
+                                                          double probability,
+                                                          std::string_view question,
+                                                          const AskOptions& options, bool shows) {
+  // Each question has a session of its own with the whole conversation before it, because another
+  // document may have answered the question before.
+  LECTERN_ASSIGN(const OpenedText opened, open_(text, options));
+  Try one;
+  one.text = text;
+  one.is_new = opened.is_new;
+  one.text.document = opened.session->document().id;
+  LECTERN_ASSIGN(one.asked, AskForOne(*opened.session, question, history_, options, shows));
+  one.asked.probability = probability;
+  one.content = std::make_shared<const std::string>(opened.session->text());
+  return one;
+}
+
+Answer CollectionSession::Merge(std::vector<Try> tries, size_t chosen, size_t num_documents) const {
+  Answer answer = std::move(tries[chosen].asked.answer);
+  tries[chosen].asked.answer.text = answer.text;
+  tries[chosen].asked.answer.evidence = answer.evidence;
+  const std::string& name = tries[chosen].text.name;
+  for (Evidence& one : answer.evidence) one.document = name;
+  answer.texts.push_back({name, tries[chosen].content});
+  answer.collection = name_;
+  answer.num_documents = num_documents;
+  for (size_t i = 0; i < tries.size(); ++i) {
+    const Try& one = tries[i];
+    answer.documents.push_back({.name = one.text.name,
+                                .source = one.text.source,
+                                .document = Id(one.text.document),
+                                .probability = one.asked.probability,
+                                .answer = one.asked.answer.text,
+                                .support = SupportOf(one.asked.answer),
+                                .logprob = one.asked.logprob,
+                                .is_chosen = i == chosen,
+                                .is_new = one.is_new,
+                                .num_passages = 0});
+    if (i != chosen) AddCosts(one.asked.answer, answer);
+  }
+  return answer;
+}
+
+Result<Answer> CollectionSession::AnswerMentions(const std::string& words,
+                                                 const AskOptions& options) {
+  LECTERN_ASSIGN(Mentions mentions, FindMentions(*collection_, words, kNamedDocuments));
+  LECTERN_ASSIGN(const auto texts, collection_->texts());
+  const uint64_t count = mentions.num_documents;
+  std::string said;
+  if (count == 0) {
+    said = "No document of the collection mentions “" + words + "”.";
+  } else {
+    said = std::to_string(count) + (count == 1 ? " document mentions “" : " documents mention “") +
+           words + "”: ";
+    for (size_t i = 0; i < mentions.documents.size(); ++i) {
+      said += (i > 0 ? ", " : "") + mentions.documents[i].name;
+    }
+    const uint64_t more = count - mentions.documents.size();
+    said += more > 0 ? ", and " + std::to_string(more) + " more." : ".";
+  }
+  Answer answer = AnswerOfWords(std::move(said));
+  answer.collection = name_;
+  answer.num_documents = texts->size();
+  answer.texts = std::move(mentions.texts);
+  for (Mentions::One& one : mentions.documents) {
+    answer.documents.push_back({.name = one.name,
+                                .source = one.source,
+                                .document = one.document,
+                                .answer = {},
+                                .num_passages = one.num_passages});
+    if (answer.evidence.size() < options.max_evidence) {
+      answer.evidence.push_back(std::move(one.passage));
+    }
+  }
+  Show(answer, options);
+  return answer;
+}
+
+Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskOptions& options) {
+  const std::string before = history_.turns.empty() ? "" : history_.turns.back().question;
+  LECTERN_ASSIGN(const RankedTexts texts, RankTexts(*collection_, question, before));
+  const size_t count = NumPartsToAsk(texts.ranked);
+  if (count == 0) {
+    Answer answer = AnswerOfWords("No document of the collection has a word of the question.");
+    answer.collection = name_;
+    answer.num_documents = texts.texts->size();
+    answer.warnings = {"no_evidence"};
+    Show(answer, options);
+    return answer;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<Try> tries;
+  for (size_t i = 0; i < count; ++i) {
+    const RankedPart& ranked = texts.ranked[i];
+    LECTERN_ASSIGN(Try one, AskText((*texts.texts)[ranked.part], ranked.probability, question,
+                                    options, /*shows=*/count == 1));
+    const bool is_cancelled = one.asked.answer.finish_reason == "cancelled";
+    tries.push_back(std::move(one));
+    if (is_cancelled && count > 1) {
+      return Status(Code::kCancelled, "the question was cancelled before its documents had answered");
+    }
+  }
+  std::vector<const AskedSession*> asked;
+  for (const Try& one : tries) asked.push_back(&one.asked);
+  const size_t chosen = ChooseAnswer(asked);
+  const auto shown = std::move(tries[chosen].asked.shown);
+  const double first_token = MillisecondsSince(start);
+  Answer answer = Merge(std::move(tries), chosen, texts.texts->size());
+  for (const auto& show : shown) show();
+  if (count > 1) answer.timings_ms.first_token = first_token;
+  return answer;
+}
+
+Result<Answer> CollectionSession::Ask(std::string_view question, const AskOptions& options) try {
+  const auto start = std::chrono::steady_clock::now();
+  if (has_begun_ && !options.history.is_empty()) {
+    return Status(Code::kInvalidArgument,
+                  "a conversation that has begun takes no turns from elsewhere; open another one")
+        .WithParam("turns");
+  }
+  const ChatHistory kept = history_;
+  if (!has_begun_) history_ = options.history;
+  const auto words = MentionedWords(question);
+  auto answer = words ? AnswerMentions(*words, options) : AskTexts(question, options);
+  if (!answer.ok()) {
+    history_ = kept;
+    return answer;
+  }
+  if (!has_begun_) answer->timings_ms.open += open_ms_;
+  has_begun_ = true;
+  history_.turns.push_back({std::string(question), answer->text, answer->reasoning});
+  answer->timings_ms.total = MillisecondsSince(start);
+  return answer;
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "asking: out of memory");
+}
+
+Result<Mentions> FindMentions(Collection& collection, std::string_view words, size_t most) {
+  LECTERN_ASSIGN(const Collection::Mentions found, collection.FindMentions(words));
+  Mentions mentions;
+  mentions.num_documents = found.mentions.size();
+  for (const Collection::Mention& one : found.mentions) {
+    if (mentions.documents.size() == most) break;
+    const CollectedText& text = (*found.texts)[one.text];
+    auto stored = collection.Read(text);
+    if (stored.status().code() == Code::kNotFound) continue;  // it has gone since
+    if (!stored.ok()) return std::move(stored).status();
+    const auto content = std::make_shared<const std::string>(std::move(stored->text));
+    const PassagesOfText passages = {*content, stored->passages, stored->pages,
+                                     stored->page_labels};
+    if (one.first >= stored->passages.size()) continue;
+    const EqualPassages equals(*content, stored->passages);
+    Evidence passage = MakeEvidence(passages, equals, one.first, one.first + 1);
+    passage.document = text.name;
+    mentions.documents.push_back(
+        {text.name, text.source, Id(text.document), one.num_passages, std::move(passage)});
+    mentions.texts.push_back({text.name, content});
+  }
+  return mentions;
+}
+
+}  // namespace lectern

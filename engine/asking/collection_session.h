@@ -1,0 +1,86 @@
+// A conversation about a collection: each question goes to the documents that words choose.
+#ifndef LECTERN_ENGINE_ASKING_COLLECTION_SESSION_H_
+#define LECTERN_ENGINE_ASKING_COLLECTION_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/asking/asked_sessions.h"
+#include "engine/asking/route.h"
+#include "engine/asking/session.h"
+#include "engine/document/collection.h"
+
+namespace lectern {
+
+// Asks one, two or four documents (NumPartsToAsk), each by itself, with the conversation so far; the
+// answer is the one that ChooseAnswer chooses, and its passages name their document. With one
+// document its text comes as it is decoded, with several when all have answered. A question that
+// asks which documents mention something is answered from words (MentionedWords), and so is one
+// that shares no word with any text. Everything else as Session.
+class CollectionSession : public Session {
+ public:
+  // A document of the store that has a text of the collection.
+  struct OpenedText {
+    std::unique_ptr<Session> session;
+    bool is_new = false;  // it was indexed now
+  };
+  // Opens a session on a text's document, and indexes the text before if it has none. Called on the
+  // thread that asks, also long after the session was made; it must own what it needs, and keep the
+  // document's model loaded. May call `options.on_index`, and looks at `options.cancel`.
+  using OpenText = std::function<Result<OpenedText>(const CollectedText&, const AskOptions& options)>;
+
+  // `open_ms`: time in ms that opening took, for the first answer's timings. May throw bad_alloc.
+  CollectionSession(std::string name, std::shared_ptr<Collection> collection, OpenText open,
+                    double open_ms);
+
+  // Also the codes of OpenText and Collection. kCancelled where the question was cancelled before
+  // any text was shown, that is, with several documents, before all have answered.
+  Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
+  // A row without id, which has the collection's name as its name.
+  const DocumentRow& document() const override { return row_; }
+  std::string_view text() const override { return {}; }  // each answer has its texts
+  // By the model of the first document that is indexed. kNotReady: none is yet. Also the codes of
+  // OpenText.
+  Result<TokenizedText> Tokenize(std::string_view text) const override;
+  uint64_t dense_bytes() const override { return 0; }
+
+ private:
+  // The answer of one text's document.
+  struct Try {
+    CollectedText text;
+    AskedSession asked;
+    std::shared_ptr<const std::string> content;
+    bool is_new = false;
+  };
+
+  Result<Answer> AskTexts(std::string_view question, const AskOptions& options);
+  Result<Try> AskText(const CollectedText& text, double probability, std::string_view question,
+                      const AskOptions& options, bool shows);
+  Answer Merge(std::vector<Try> tries, size_t chosen, size_t num_documents) const;
+  // The answer to a question after documents that mention words.
+  Result<Answer> AnswerMentions(const std::string& words, const AskOptions& options);
+
+  const std::string name_;
+  const std::shared_ptr<Collection> collection_;
+  const OpenText open_;
+  const double open_ms_;
+  DocumentRow row_;
+  ChatHistory history_;  // of the conversation so far
+  bool has_begun_ = false;
+  struct {
+    std::mutex mutex;
+    std::unique_ptr<Session> session;  // opened by the first call of Tokenize
+  } mutable tokenizing_;
+};
+
+// The texts of a collection with a passage that has all of `words`, at most `most`, and those
+// passages. Codes of Collection.
+Result<Mentions> FindMentions(Collection& collection, std::string_view words, size_t most);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ASKING_COLLECTION_SESSION_H_

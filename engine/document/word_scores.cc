@@ -1,0 +1,86 @@
+#include "engine/document/word_scores.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lectern {
+namespace {
+
+// Okapi BM25. b is below the usual 0.75 because passages are sentences: among these a long one says
+// more than a short one. Measured together with the rule of engine/asking/cite.cc.
+constexpr double kK1 = 1.2, kB = 0.4;
+// The same for groups of passages, which have hundreds: the usual value, because the longer of two
+// parts is the likelier to have a word by chance.
+constexpr double kGroupB = 0.75;
+// The weight of a word that a passage lacks and its surroundings have (WordScores::around).
+// Measured as kB.
+constexpr float kHeading = 0.7f;
+constexpr float kNear[] = {0.7f, 0.4f, 0.2f};  // in the passages next to it, and beyond
+
+}  // namespace
+
+// Parts of contractions stand alone because "'" ends a word.
+const char kEnglishStopWords[] =
+    "a about above after again all also am an and any are as at be because been before being "
+    "below between both but by can could did do does doing down during each either else ever few "
+    "for from further had has have having he her here hers him his how i if in into is it its "
+    "itself just let may me might more most must my neither no nor not of off on once one only or "
+    "other our ours out over own per same shall she should since so some such than that the their "
+    "theirs them then there these they this those through to too under until up upon us very was "
+    "we were what when where whether which while who whom whose why will with within without "
+    "would you your yours s t d ll re ve m don doesn didn isn aren wasn weren won";
+
+double InverseDocumentFrequency(size_t count, size_t with_word) {
+  const double n = static_cast<double>(with_word);
+  return std::log(1 + (static_cast<double>(count) - n + 0.5) / (n + 0.5));
+}
+
+double GroupBm25(double idf, double count, double words, double mean_words) {
+  const double length = kK1 * (1 - kGroupB + kGroupB * words / mean_words);
+  return idf * count * (kK1 + 1) / (count + length);
+}
+
+ScoreSum::ScoreSum(std::span<const uint16_t> lengths, double mean_length)
+    : lengths_(lengths), mean_length_(mean_length), near_(lengths.size()) {
+  scores_.bm25.resize(lengths.size());
+  scores_.covered.resize(lengths.size());
+  scores_.around.resize(lengths.size());
+}
+
+void ScoreSum::Add(const Postings& postings, double idf) {
+  total_ += idf;
+  for (const uint32_t p : postings.headings) Raise(p, kHeading);
+  for (const auto& [p, count] : postings.passages) {
+    const double length = kK1 * (1 - kB + kB * lengths_[p] / mean_length_);
+    scores_.bm25[p] += static_cast<float>(idf * count * (kK1 + 1) / (count + length));
+    scores_.covered[p] += static_cast<float>(idf);
+    Raise(p, 1);
+    for (int64_t away = 1; away <= std::ssize(kNear); ++away) {
+      Raise(p + away, kNear[away - 1]);
+      Raise(p - away, kNear[away - 1]);
+    }
+  }
+  for (const size_t p : touched_) {
+    if (near_[p] < 1) scores_.around[p] += static_cast<float>(idf) * near_[p];
+    near_[p] = 0;
+  }
+  touched_.clear();
+}
+
+WordScores ScoreSum::Take() && {
+  if (total_ > 0) {
+    for (auto* values : {&scores_.bm25, &scores_.covered, &scores_.around}) {
+      for (float& value : *values) value = static_cast<float>(value / total_);
+    }
+  }
+  return std::move(scores_);
+}
+
+void ScoreSum::Raise(int64_t passage, float share) {
+  if (passage < 0 || passage >= static_cast<int64_t>(near_.size())) return;
+  float& near = near_[static_cast<size_t>(passage)];
+  if (near == 0) touched_.push_back(static_cast<size_t>(passage));
+  near = std::max(near, share);
+}
+
+}  // namespace lectern
