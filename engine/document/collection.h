@@ -132,8 +132,9 @@ class Collection {
   // Reads every row and checks it. kCorrupt.
   Status Verify();
 
+  struct Impl;  // in collection_file.h
+
  private:
-  struct Impl;
   explicit Collection(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
