@@ -1,7 +1,10 @@
 #include "store/catalog.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "store/catalog_rows.h"
@@ -36,6 +39,7 @@ std::optional<DocumentId> ParseDocumentId(std::string_view text) {
 struct Catalog::Impl {
   std::string path;
   bool writes = false;
+  bool is_checked = false;  // its pages were checked as they are now
   sqlite3* db = nullptr;
 
   ~Impl() { sqlite3_close(db); }
@@ -87,29 +91,50 @@ struct Catalog::Impl {
 
   // -- Reading --
 
-  // All rows, damaged ones too. Tables are read whole: a store has few documents, and a damaged key
-  // would hide a row from a query by that key.
-  Result<std::vector<StoredDocument>> Documents() const {
+  // All rows, damaged ones too.
+  Result<std::vector<StoredDocument>> Documents() const { return ReadDocuments(kSelectDocuments); }
+
+  // The rows that a query with one value selects, damaged ones too. A damaged key hides its row
+  // from such a query: where nothing is found, all rows must be looked at.
+  template <typename... Value>
+  Result<std::vector<StoredDocument>> ReadDocuments(const char* sql, const Value&... value) const {
     std::vector<StoredDocument> documents;
-    Statement s = Prepare(kSelectDocuments);
+    Statement s = Prepare(sql);
+    (s.Bind(value), ...);
     while (s.Step()) documents.push_back(ReadDocument(s));
     LECTERN_RETURN_IF_ERROR(s.status());
     return documents;
   }
 
   // A reader's file may have schema version 1, and another process may upgrade it while it is open.
-  Result<std::vector<StoredName>> Names() const {
+  Result<bool> HasVersion1() const {
     LECTERN_ASSIGN(const int64_t version, Number("PRAGMA user_version"));
+    return version == 1;
+  }
+  Result<std::vector<StoredName>> Names() const {
+    LECTERN_ASSIGN(const bool is_old, HasVersion1());
+    return ReadNames(is_old ? kSelectNamesOfVersion1 : kSelectNames, is_old);
+  }
+  // As ReadDocuments. Version 1 is read whole: nothing.
+  template <typename Value>
+  Result<std::vector<StoredName>> NamesWhere(const char* sql, const Value& value) const {
+    LECTERN_ASSIGN(const bool is_old, HasVersion1());
+    if (is_old) return std::vector<StoredName>();
+    return ReadNames(sql, false, value);
+  }
+  template <typename... Value>
+  Result<std::vector<StoredName>> ReadNames(const char* sql, bool is_old,
+                                            const Value&... value) const {
     std::vector<StoredName> names;
-    Statement s = Prepare(version == 1 ? "SELECT name, id, crc, '' FROM names ORDER BY name"
-                                       : "SELECT name, id, crc, source FROM names ORDER BY name");
+    Statement s = Prepare(sql);
+    (s.Bind(value), ...);
     while (s.Step()) {
       StoredName& stored = names.emplace_back();
       stored.name = s.Bytes(0);
       CopyTo(s.Bytes(1), stored.id);
       stored.source = s.Bytes(3);
-      const uint32_t crc = version == 1 ? NameCrc1(stored.name, s.Bytes(1))
-                                        : NameCrc(stored.name, s.Bytes(1), stored.source);
+      const uint32_t crc = is_old ? NameCrc1(stored.name, s.Bytes(1))
+                                  : NameCrc(stored.name, s.Bytes(1), stored.source);
       stored.intact = s.Bytes(1).size() == stored.id.size() && s.Int(2) == crc;
     }
     LECTERN_RETURN_IF_ERROR(s.status());
@@ -126,19 +151,24 @@ struct Catalog::Impl {
     return of_id;
   }
 
-  // Gives a ready document's row the names that point to it.
-  static void AddNames(const std::vector<StoredName>& names, DocumentRow& row) {
-    if (row.state != DocumentState::kReady) return;
-    row.names = NamesOf(names, row.id);
-    if (!row.names.empty()) row.name = row.names.front().name;
+  // Gives ready documents' rows the intact names that point to them, in byte order.
+  static void AddNames(const std::vector<StoredName>& names, std::vector<DocumentRow>& rows) {
+    std::map<DocumentId, std::vector<DocumentName>> of_id;
+    for (const StoredName& name : names) {
+      if (name.intact) of_id[name.id].push_back({name.name, name.source});
+    }
+    for (DocumentRow& row : rows) {
+      const auto found = of_id.find(row.id);
+      if (row.state != DocumentState::kReady || found == of_id.end()) continue;
+      row.names = found->second;
+      row.name = row.names.front().name;
+    }
   }
 
   // kCorrupt: a row is damaged.
   Result<std::vector<ShardSummary>> Shards(int64_t generation) const {
     std::vector<ShardSummary> shards;
-    Statement s = Prepare(
-        "SELECT file, bytes, table_crc, header_crc, crc FROM shards WHERE generation=? "
-        "ORDER BY file");
+    Statement s = Prepare(kSelectShards);
     s.Bind(generation);
     while (s.Step()) {
       ShardSummary& shard = shards.emplace_back();
@@ -160,52 +190,67 @@ struct Catalog::Impl {
   // A damaged row does not hide an intact one. It is an error only if nothing else was found,
   // because then it may be the row that was looked for.
   Result<std::optional<DocumentRow>> FindReady(const DocumentId& id) const {
-    LECTERN_ASSIGN(const auto documents, Documents());
-    const StoredDocument* found = nullptr;
-    const StoredDocument* damaged = nullptr;
-    for (const StoredDocument& document : documents) {
-      if (!document.intact) damaged = &document;
-      if (document.intact && document.row.id == id && document.row.state == DocumentState::kReady) {
-        found = &document;
+    LECTERN_ASSIGN(auto documents, ReadDocuments(kSelectDocumentsById, id));
+    const auto find = [&]() -> const StoredDocument* {
+      const StoredDocument* found = nullptr;  // the last one
+      for (const StoredDocument& document : documents) {
+        const bool is_it = document.intact && document.row.id == id &&
+                           document.row.state == DocumentState::kReady;
+        if (is_it) found = &document;
       }
-    }
-    if (found != nullptr) return std::optional<DocumentRow>(found->row);
-    if (damaged != nullptr) return DocumentError(*damaged);
+      return found;
+    };
+    if (const auto* const found = find()) return std::optional<DocumentRow>(found->row);
+    LECTERN_ASSIGN(documents, Documents());
+    if (const auto* const found = find()) return std::optional<DocumentRow>(found->row);
+    LECTERN_RETURN_IF_ERROR(FirstDamage(documents));
     return std::optional<DocumentRow>();
+  }
+  // The error of a damaged row.
+  Status FirstDamage(const std::vector<StoredDocument>& documents) const {
+    const auto damaged = std::ranges::find(documents, false, &StoredDocument::intact);
+    return damaged == documents.end() ? Status() : DocumentError(*damaged);
+  }
+  Status FirstDamage(const std::vector<StoredName>& names) const {
+    const auto damaged = std::ranges::find(names, false, &StoredName::intact);
+    return damaged == names.end() ? Status() : NameError(*damaged);
   }
 
   // As FindReady, for any state. kNotFound: there is no such generation.
   Result<StoredDocument> ByGeneration(uint64_t generation) const {
-    LECTERN_ASSIGN(const auto documents, Documents());
-    const StoredDocument* damaged = nullptr;
-    for (const StoredDocument& document : documents) {
-      if (document.intact && document.row.generation == generation) return document;
-      if (!document.intact) damaged = &document;
-    }
-    if (damaged != nullptr) return DocumentError(*damaged);
+    LECTERN_ASSIGN(auto documents,
+                   ReadDocuments(kSelectDocument, static_cast<int64_t>(generation)));
+    if (!documents.empty() && documents.front().intact) return std::move(documents.front());
+    LECTERN_ASSIGN(documents, Documents());
+    LECTERN_RETURN_IF_ERROR(FirstDamage(documents));
     return Status(Code::kNotFound, "there is no generation " + std::to_string(generation));
   }
 
   // As FindReady, for a name; nothing: no document has it.
   Result<std::optional<DocumentId>> IdOfName(const std::string& name) const {
-    LECTERN_ASSIGN(const auto names, Names());
-    const StoredName* damaged = nullptr;
-    for (const StoredName& stored : names) {
-      if (stored.intact && stored.name == name) return std::optional<DocumentId>(stored.id);
-      if (!stored.intact) damaged = &stored;
+    LECTERN_ASSIGN(auto names, NamesWhere(kSelectName, std::string_view(name)));
+    const auto is_it = [&](const StoredName& stored) {
+      return stored.intact && stored.name == name;
+    };
+    auto found = std::ranges::find_if(names, is_it);
+    if (found == names.end()) {
+      LECTERN_ASSIGN(names, Names());
+      found = std::ranges::find_if(names, is_it);
     }
-    if (damaged != nullptr) return NameError(*damaged);
+    if (found != names.end()) return std::optional<DocumentId>(found->id);
+    LECTERN_RETURN_IF_ERROR(FirstDamage(names));
     return std::optional<DocumentId>();
   }
 
   // As FindReady: damage is an error only if no intact name was found, because a damaged one may be
   // this document's.
   Result<std::vector<DocumentName>> NamesOfId(const DocumentId& id) const {
-    LECTERN_ASSIGN(const auto names, Names());
+    LECTERN_ASSIGN(auto names, NamesWhere(kSelectNamesById, id));
     std::vector<DocumentName> of_id = NamesOf(names, id);
-    const auto damaged = std::find_if(names.begin(), names.end(),
-                                      [](const StoredName& name) { return !name.intact; });
-    if (of_id.empty() && damaged != names.end()) return NameError(*damaged);
+    if (!of_id.empty()) return of_id;
+    LECTERN_ASSIGN(names, Names());
+    of_id = NamesOf(names, id);
+    if (of_id.empty()) LECTERN_RETURN_IF_ERROR(FirstDamage(names));
     return of_id;
   }
 
@@ -282,10 +327,10 @@ struct Catalog::Impl {
 
   // Marks generations of `id` below `end` dead. Returns how many were alive.
   Result<int> MarkDead(const DocumentId& id, uint64_t end) const {
-    LECTERN_ASSIGN(auto documents, Documents());
+    LECTERN_ASSIGN(auto documents, ReadDocuments(kSelectDocumentsById, id));
     int num_marked = 0;
     for (StoredDocument& document : documents) {
-      if (document.row.id != id || document.row.generation >= end) continue;
+      if (document.row.generation >= end) continue;
       if (!document.intact) return DocumentError(document);
       if (document.row.state == DocumentState::kDead) continue;
       document.row.state = DocumentState::kDead;
@@ -340,9 +385,45 @@ Status Catalog::Impl::Load() const {
   LECTERN_RETURN_IF_ERROR(CheckIsOurs(db, path));
   LECTERN_RETURN_IF_ERROR(SetJournalMode());
   LECTERN_RETURN_IF_ERROR(CheckSchema(db, path));
-  LECTERN_RETURN_IF_ERROR(QuickCheck());
+  if (!is_checked) LECTERN_RETURN_IF_ERROR(QuickCheck());
   return writes ? UpgradeSchema(db, path) : Status();
 }
+
+namespace {
+
+// The catalogs whose pages were checked last, and in which state of the file: a check reads all of
+// it, which would make every question to a store of many documents slow. Thread-safe.
+class CheckedFiles {
+ public:
+  static CheckedFiles& Instance() {
+    static CheckedFiles* const files = new CheckedFiles;  // threads may use it at exit
+    return *files;
+  }
+  bool IsChecked(const std::string& path, const FileInfo& info) {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::find(files_, std::pair(path, info)) != files_.end();
+  }
+  // A file that was changed a moment ago is not kept: it may change again within one tick of the
+  // file system's clock.
+  void Add(const std::string& path, const FileInfo& info) {
+    constexpr std::chrono::nanoseconds kSettled = std::chrono::seconds(2);
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    if (now - std::chrono::nanoseconds(std::max(info.modified_ns, info.changed_ns)) < kSettled) {
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    std::erase_if(files_, [&](const auto& file) { return file.first == path; });
+    files_.emplace_back(path, info);
+    if (files_.size() > kMost) files_.erase(files_.begin());
+  }
+
+ private:
+  static constexpr size_t kMost = 16;
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, FileInfo>> files_;
+};
+
+}  // namespace
 
 Catalog::Catalog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Catalog::~Catalog() = default;
@@ -354,7 +435,15 @@ Result<std::unique_ptr<Catalog>> Catalog::Open(Env& env, const std::string& path
   impl->path = path;
   impl->writes = writes;
   LECTERN_RETURN_IF_ERROR(impl->Connect(plan, env.sqlite_vfs()));
+  // Only the real file system's times tell of every change.
+  const bool is_real = &env == &Env::Default();
+  LECTERN_ASSIGN(const FileInfo before, env.Info(path));
+  impl->is_checked = is_real && CheckedFiles::Instance().IsChecked(path, before);
   LECTERN_RETURN_IF_ERROR(impl->Load());
+  if (is_real && !impl->is_checked) {
+    LECTERN_ASSIGN(const FileInfo after, env.Info(path));
+    if (after == before) CheckedFiles::Instance().Add(path, after);
+  }
   return std::unique_ptr<Catalog>(new Catalog(std::move(impl)));
 }
 
@@ -474,9 +563,9 @@ Result<Catalog::Salvaged> Catalog::Salvage() const {
     if (passes(shards.status())) return shards.status();
     salvaged.damaged |= !document.intact || !shards.ok() ||
                         static_cast<int64_t>(shards->size()) != document.num_shards;
-    if (!document.intact) continue;
-    Impl::AddNames(names, salvaged.documents.emplace_back(document.row));
+    if (document.intact) salvaged.documents.push_back(document.row);
   }
+  Impl::AddNames(names, salvaged.documents);
   return salvaged;
 }
 
@@ -512,8 +601,9 @@ Result<std::vector<DocumentRow>> Catalog::List() const {
   std::vector<DocumentRow> rows;
   for (const StoredDocument& document : documents) {
     if (!document.intact) return impl_->DocumentError(document);
-    Impl::AddNames(names, rows.emplace_back(document.row));
+    rows.push_back(document.row);
   }
+  Impl::AddNames(names, rows);
   return rows;
 }
 

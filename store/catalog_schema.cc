@@ -12,10 +12,11 @@ namespace {
 // The SQL is normative (FORMAT.md) and is compared with the text that a file holds.
 constexpr int kApplicationId = 0x4C454354;  // "LECT"
 
-// A table, and the SQL that creates it, which SQLite keeps word for word.
+// A table or an index, and the SQL that creates it, which SQLite keeps word for word.
 struct Table {
   const char* name;
   const char* sql;
+  int since = 1;  // the version that brought it
 };
 
 constexpr Table kTables[] = {
@@ -29,9 +30,11 @@ constexpr Table kTables[] = {
      "num_tokens INTEGER NOT NULL, text_bytes INTEGER NOT NULL, replaced_bytes INTEGER NOT NULL, "
      "bytes_on_disk INTEGER NOT NULL, report_json TEXT NOT NULL, num_shards INTEGER NOT NULL, "
      "crc INTEGER NOT NULL) STRICT"},
+    {"documents_id", "CREATE INDEX documents_id ON documents(id)", 3},
     {"names",
      "CREATE TABLE names(name TEXT PRIMARY KEY NOT NULL, id BLOB NOT NULL, source TEXT NOT NULL, "
      "crc INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
+    {"names_id", "CREATE INDEX names_id ON names(id)", 3},
     {"shards",
      "CREATE TABLE shards(generation INTEGER NOT NULL REFERENCES documents(generation), "
      "file TEXT NOT NULL, bytes INTEGER NOT NULL, table_crc INTEGER NOT NULL, "
@@ -39,7 +42,7 @@ constexpr Table kTables[] = {
      "PRIMARY KEY(generation, file)) STRICT, WITHOUT ROWID"},
 };
 
-constexpr size_t kNamesTable = 2;
+constexpr size_t kNamesTable = 3;
 // Version 1 had no sources; its other tables are the same.
 constexpr Table kNamesTable1 = {
     "names",
@@ -74,6 +77,23 @@ Result<std::vector<NewerName>> ReadOlderNames(sqlite3* db, const std::string& pa
   }
   LECTERN_RETURN_IF_ERROR(s.status());
   return names;
+}
+
+// Makes the table `names` of version 1 anew, with sources that are not known.
+Status AddSources(sqlite3* db, const std::string& path) {
+  LECTERN_ASSIGN(const auto names, ReadOlderNames(db, path));
+  LECTERN_RETURN_IF_ERROR(Execute(db, path, "DROP TABLE names"));
+  LECTERN_RETURN_IF_ERROR(Execute(db, path, kTables[kNamesTable].sql));
+  for (const NewerName& row : names) {
+    LECTERN_RETURN_IF_ERROR(Statement(db, path,
+                                      "INSERT INTO names(name, id, source, crc) "
+                                      "VALUES(?,CAST(? AS BLOB),'',?)")
+                                .Bind(row.name)
+                                .Bind(row.id)
+                                .Bind(row.crc)
+                                .Run());
+  }
+  return {};
 }
 
 }  // namespace
@@ -129,13 +149,22 @@ Status CheckSchema(sqlite3* db, const std::string& path) {
   Statement s(db, path, "SELECT name, sql FROM sqlite_schema ORDER BY name");
   size_t i = 0;
   bool same = true;
-  for (; s.Step(); ++i) {
-    if (i >= std::size(kTables)) continue;
+  const auto pass_newer = [&] {
+    while (i < std::size(kTables) && kTables[i].since > version) ++i;
+  };
+  bool is_more = false;
+  for (; !is_more && s.Step(); ++i) {
+    pass_newer();
+    is_more = i >= std::size(kTables);
+    if (is_more) continue;
     const Table& table = version == 1 && i == kNamesTable ? kNamesTable1 : kTables[i];
     same = same && s.Bytes(0) == table.name && s.Bytes(1) == table.sql;
   }
   LECTERN_RETURN_IF_ERROR(s.status());
-  if (!same || i != std::size(kTables)) return CorruptCatalog(path, "its tables are not Lectern's");
+  pass_newer();
+  if (!same || is_more || i != std::size(kTables)) {
+    return CorruptCatalog(path, "its tables are not Lectern's");
+  }
   return {};
 }
 
@@ -146,17 +175,9 @@ Status UpgradeSchema(sqlite3* db, const std::string& path) {
   LECTERN_RETURN_IF_ERROR(transaction.begun());
   LECTERN_ASSIGN(const int64_t version, NumberOf(db, path, "PRAGMA user_version"));
   if (version == kSchemaVersion) return {};  // another process upgraded it meanwhile
-  LECTERN_ASSIGN(const auto names, ReadOlderNames(db, path));
-  LECTERN_RETURN_IF_ERROR(Execute(db, path, "DROP TABLE names"));
-  LECTERN_RETURN_IF_ERROR(Execute(db, path, kTables[kNamesTable].sql));
-  for (const NewerName& row : names) {
-    LECTERN_RETURN_IF_ERROR(Statement(db, path,
-                                      "INSERT INTO names(name, id, source, crc) "
-                                      "VALUES(?,CAST(? AS BLOB),'',?)")
-                                .Bind(row.name)
-                                .Bind(row.id)
-                                .Bind(row.crc)
-                                .Run());
+  if (version == 1) LECTERN_RETURN_IF_ERROR(AddSources(db, path));
+  for (const Table& table : kTables) {
+    if (table.since > version) LECTERN_RETURN_IF_ERROR(Execute(db, path, table.sql));
   }
   LECTERN_RETURN_IF_ERROR(PutVersion(db, path));
   return transaction.Commit();

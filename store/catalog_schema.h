@@ -10,8 +10,8 @@
 
 namespace lectern {
 
-// The version of the tables that this build writes. 1: names had no source.
-inline constexpr int kSchemaVersion = 2;
+// The version of the tables that this build writes. 1: names had no source; 2: ids had no indexes.
+inline constexpr int kSchemaVersion = 3;
 
 // kCorrupt, for a damaged catalog: "<path>: <what>" and the way out.
 Status CorruptCatalog(const std::string& path, const std::string& what);

@@ -179,11 +179,21 @@ TEST_F(OlderCatalogTest, ADamagedNameStaysDamaged) {
 }
 
 TEST_F(OlderCatalogTest, TablesOfAnotherVersionAreNotLecterns) {
-  for (const int version : {2, 3}) {
+  for (const int version : {2, 3, 4}) {
     Sql("PRAGMA user_version=" + std::to_string(version));
     EXPECT_EQ(Catalog::Open(Env::Default(), path_, kReading).status().code(),
-              version == 2 ? Code::kCorrupt : Code::kUnsupportedVersion);
+              version < 4 ? Code::kCorrupt : Code::kUnsupportedVersion);
   }
+}
+
+TEST_F(CatalogNamesTest, AWriterGivesVersion2ItsIndexesUnderAReader) {
+  Add(*Open(), 1, Points({{"a", "/a"}, {"b", "/b"}}));
+  MakeVersion2(Env::Default(), path_);
+  const auto reader = Open(kReading);
+  EXPECT_EQ((*reader->FindReadyByName("b"))->names.size(), 2u);
+  Add(*Open(), 2, Points({{"c", "/c"}}));
+  EXPECT_EQ((*reader->FindReadyByName("c"))->id, SampleId(2));
+  EXPECT_EQ(Open(kReading)->List()->size(), 2u);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "store/catalog.h"
+#include "store/catalog_rows.h"
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -273,10 +274,10 @@ TEST_F(CatalogTest, RefusesWhatIsNoDatabase) {
 
 TEST_F(CatalogTest, RefusesANewerVersion) {
   Open();
-  Sql("PRAGMA user_version=3");
+  Sql("PRAGMA user_version=4");
   const auto catalog = Catalog::Open(Env::Default(), path_, Catalog::Mode::kReadOnly);
   EXPECT_EQ(catalog.status().code(), Code::kUnsupportedVersion);
-  EXPECT_NE(catalog.status().message().find("catalog 3, this build reads up to 2"), std::string::npos);
+  EXPECT_NE(catalog.status().message().find("catalog 4, this build reads up to 3"), std::string::npos);
 }
 
 TEST_F(CatalogTest, TheSchemaIsTheOneInTheDocument) {
@@ -284,15 +285,48 @@ TEST_F(CatalogTest, TheSchemaIsTheOneInTheDocument) {
   const std::string document = ReadBytes(LECTERN_SOURCE_DIR "/store/FORMAT.md");
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
-  int num_tables = 0;
+  int num_objects = 0;
   sqlite3_stmt* statement = nullptr;
   ASSERT_EQ(sqlite3_prepare_v2(db, "SELECT sql FROM sqlite_schema", -1, &statement, nullptr), 0);
-  for (; sqlite3_step(statement) == SQLITE_ROW; ++num_tables) {
+  for (; sqlite3_step(statement) == SQLITE_ROW; ++num_objects) {
     const std::string sql = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
     EXPECT_NE(document.find(sql + "\n"), std::string::npos) << sql;
   }
-  EXPECT_EQ(num_tables, 4);
+  EXPECT_EQ(num_objects, 6);
   sqlite3_finalize(statement);
+  sqlite3_close(db);
+}
+
+// A query with a key searches by an index, whatever the size of the store.
+TEST_F(CatalogTest, QueriesWithAKeyScanNoTable) {
+  Open();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+  const auto plan_of = [&](const std::string& sql) {
+    sqlite3_stmt* statement = nullptr;
+    EXPECT_EQ(sqlite3_prepare_v2(db, ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &statement,
+                                 nullptr),
+              SQLITE_OK);
+    std::string plan;
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+      plan += reinterpret_cast<const char*>(sqlite3_column_text(statement, 3));
+      plan += "\n";
+    }
+    sqlite3_finalize(statement);
+    return plan;
+  };
+  for (const auto& [sql, plan] : {
+           std::pair(kSelectDocument, "SEARCH documents USING INTEGER PRIMARY KEY (rowid=?)\n"),
+           std::pair(kSelectDocumentsById, "SEARCH documents USING INDEX documents_id (id=?)\n"),
+           std::pair(kSelectName, "SEARCH names USING PRIMARY KEY (name=?)\n"),
+           std::pair(kSelectNamesById, "SEARCH names USING INDEX names_id (id=?)\n"),
+           std::pair(kSelectShards, "SEARCH shards USING PRIMARY KEY (generation=?)\n"),
+           // Lists, which need no sorting.
+           std::pair(kSelectDocuments, "SCAN documents\n"),
+           std::pair(kSelectNames, "SCAN names\n"),
+       }) {
+    EXPECT_EQ(plan_of(sql), plan) << sql;
+  }
   sqlite3_close(db);
 }
 

@@ -1,4 +1,5 @@
-// Writes a catalog of version 1, as Lectern did before names had sources, for tests of the upgrade.
+// Writes catalogs of older versions, for tests of the upgrade: 1, before names had sources, and 2,
+// before ids had indexes.
 #ifndef LECTERN_TESTS_STORE_OLDER_CATALOG_H_
 #define LECTERN_TESTS_STORE_OLDER_CATALOG_H_
 
@@ -28,7 +29,7 @@ inline void MakeOlder(Env& env, const std::string& path) {
     ASSERT_TRUE(s.status().ok());
   }
   run("PRAGMA journal_mode=TRUNCATE");
-  run("BEGIN; DROP TABLE names");
+  run("BEGIN; DROP INDEX documents_id; DROP TABLE names");
   run("CREATE TABLE names(name TEXT PRIMARY KEY NOT NULL, id BLOB NOT NULL, crc INTEGER NOT NULL) "
       "STRICT, WITHOUT ROWID");
   for (const auto& [name, id] : names) {
@@ -37,6 +38,19 @@ inline void MakeOlder(Env& env, const std::string& path) {
     ASSERT_TRUE(insert.Run().ok());
   }
   run("PRAGMA user_version=1; COMMIT");
+  sqlite3_close(db);
+}
+
+// The same for version 2.
+inline void MakeVersion2(Env& env, const std::string& path) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, env.sqlite_vfs()), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db,
+                         "PRAGMA journal_mode=TRUNCATE; BEGIN; DROP INDEX documents_id; "
+                         "DROP INDEX names_id; PRAGMA user_version=2; COMMIT",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(db);
   sqlite3_close(db);
 }
 
