@@ -76,6 +76,8 @@ Result<std::shared_ptr<Collection>> OpenCollections::Use(std::string_view name, 
   if (path.empty()) {
     if (mode != Mode::kCreate && !is_all) return NoCollection(env, store, name);
     LECTERN_ASSIGN(const auto lock, LockStore(env, store));  // it makes the store, too
+    LECTERN_RETURN_IF_ERROR(
+        Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadWrite).status());
     LECTERN_ASSIGN(path, NewCollectionPath(env, store, name));
     LECTERN_ASSIGN(std::unique_ptr<Collection> made,
                    Collection::Open(env, path, std::string(name), Collection::Mode::kReadWrite));

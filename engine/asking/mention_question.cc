@@ -91,12 +91,11 @@ std::optional<std::string> Between(std::string_view rest) {
 std::optional<std::string> MentionedWords(std::string_view question) {
   Reader reader(question);
   const bool is_in = reader.Take({"in"});
-  reader.Take({"list all the", "list all", "list the", "list", "name all", "name the", "show",
-               "show me", "find all", "find"});
+  const bool is_list = reader.Take({"list", "name", "show me", "show", "find", "give me"});
   const bool is_which = reader.Take({"which", "what", "all the", "all", "the"});
+  if (!is_list && !is_which) return std::nullopt;
   if (!TakeDocuments(reader)) return std::nullopt;
   if (is_in) return Between(reader.rest());
-  if (!is_which && reader.rest().size() == question.size()) return std::nullopt;
   reader.Take({"that", "which", "do", "does"});
   const bool is_mention =
       reader.Take({"mention", "mentions", "mentioned", "mentioning", "contain", "contains",

@@ -40,7 +40,7 @@ std::vector<CollectionText> Members() {
 
 class CollectionSessionTest : public ::testing::Test {
  protected:
-  CollectionSessionTest() : folder_("collections"), engine_(NewEngine(TinyModel())) {}
+  CollectionSessionTest() : engine_(NewEngine(TinyModel())) {}
 
   std::unique_ptr<Engine> NewEngine(const std::string& model, uint64_t quota = 0) {
     auto engine = Engine::Create(

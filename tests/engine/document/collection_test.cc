@@ -30,7 +30,7 @@ NewText Text(const std::string& path, const std::string& text) {
 
 class CollectionTest : public ::testing::Test {
  protected:
-  CollectionTest() : folder_("collection"), path_(folder_.path() + "/c.db") {}
+  CollectionTest() : path_(folder_.path() + "/c.db") {}
 
   std::unique_ptr<Collection> Open(Collection::Mode mode = Collection::Mode::kReadWrite) {
     auto opened = Collection::Open(Env::Default(), path_, "papers", mode);
@@ -66,7 +66,7 @@ class CollectionTest : public ::testing::Test {
   const std::string path_;
 };
 
-using Names = std::vector<std::string>;
+using List = std::vector<std::string>;
 
 TEST_F(CollectionTest, AddsRenewsAndRemovesTextsWithTheirWords) {
   const auto collection = Open();
@@ -78,21 +78,21 @@ TEST_F(CollectionTest, AddsRenewsAndRemovesTextsWithTheirWords) {
   EXPECT_EQ((*added)[0].name, "one.txt");
   EXPECT_EQ((*added)[1].name, "b/one.txt");
   EXPECT_EQ((*added)[1].change, AddedText::Change::kNew);
-  EXPECT_EQ(Found(*collection, "Who dug the harbour?"), Names{"one.txt"});
-  EXPECT_EQ(Found(*collection, "ferries on a Tuesday"), (Names{"two.txt", "b/one.txt"}));
+  EXPECT_EQ(Found(*collection, "Who dug the harbour?"), List{"one.txt"});
+  EXPECT_EQ(Found(*collection, "a ferry at dawn on a Tuesday"), (List{"two.txt", "b/one.txt"}));
 
   // The same again changes nothing; another text of the source takes the place of the first.
   EXPECT_EQ(collection->Add({texts, 1})->front().change, AddedText::Change::kUnchanged);
   const NewText renewed = Text("/a/one.txt", "The canal was dug by Ida Brok.");
   EXPECT_EQ(collection->Add({&renewed, 1})->front().change, AddedText::Change::kRenewed);
-  EXPECT_EQ(Names({"b/one.txt", "two.txt", "one.txt"}), CollectionTest::Names(*collection));
-  EXPECT_EQ(Found(*collection, "Who dug the harbour?"), Names{"one.txt"});  // by "dug"
-  EXPECT_EQ(Mentioning(*collection, "harbour"), Names{});
-  EXPECT_EQ(Mentioning(*collection, "canals"), Names{"one.txt"});
+  EXPECT_EQ(List({"b/one.txt", "two.txt", "one.txt"}), Names(*collection));
+  EXPECT_EQ(Found(*collection, "Who dug the harbour?"), List{"one.txt"});  // by "dug"
+  EXPECT_EQ(Mentioning(*collection, "harbour"), List{});
+  EXPECT_EQ(Mentioning(*collection, "canals"), List{"one.txt"});
 
   EXPECT_TRUE(*collection->Remove("b/one.txt"));
   EXPECT_FALSE(*collection->Remove("b/one.txt"));
-  EXPECT_EQ(Mentioning(*collection, "quinces"), Names{});
+  EXPECT_EQ(Mentioning(*collection, "quinces"), List{});
   EXPECT_TRUE(collection->Verify().ok());
 }
 
@@ -101,7 +101,7 @@ TEST_F(CollectionTest, KeepsTextPagesAndPassages) {
   text.pages = {{0, 1, 0}, {17, 2, 0}};
   text.page_labels = "i\nii\n";
   text.document = DocumentId{1, 2, 3};
-  Open()->Add({&text, 1});
+  ASSERT_TRUE(Open()->Add({&text, 1}).ok());
   const auto collection = Open(Collection::Mode::kReadOnly);
   const auto texts = collection->texts();
   ASSERT_EQ((*texts)->size(), 1u);
@@ -123,18 +123,20 @@ TEST_F(CollectionTest, FindsWordsOfEveryLanguage) {
       Text("/de", "Die Schiffe segelten nach Süden, weil der Wind günstig stand."),
       Text("/zh", "中国的首都是北京，上海是最大的城市。")};
   ASSERT_TRUE(collection->Add(texts).ok());
-  EXPECT_EQ(Found(*collection, "the ship sails"), Names{"en"});
-  EXPECT_EQ(Found(*collection, "Wann segelten Schiffe?"), Names{"de"});
-  EXPECT_EQ(Found(*collection, "首都"), Names{"zh"});
-  EXPECT_EQ(Found(*collection, "\"AND\" NEAR( * -"), Names{});
-  EXPECT_EQ(Found(*collection, ""), Names{});
+  EXPECT_EQ(Found(*collection, "the ship sails"), List{"en"});
+  EXPECT_EQ(Found(*collection, "Wann segelten Schiffe?"), List{"de"});
+  EXPECT_EQ(Found(*collection, "首都"), List{"zh"});
+  EXPECT_EQ(Found(*collection, "\"AND\" NEAR( * -"), List{});
+  EXPECT_EQ(Found(*collection, ""), List{});
 }
 
 // The score of one text by its whole and its passages is that of WordIndex where every word occurs
 // once in a passage.
 TEST_F(CollectionTest, ScoresAsTheIndexOfADocumentDoes) {
   std::string text = "# Harbours\n\nThe harbour was dug by Ada.\n\n# Fruit\n\n";
-  for (int i = 0; i < 30; ++i) text += InventedText(120, i) + "\n\n";
+  for (int i = 0; i < 30; ++i) {
+    text += "It is said that the " + InventedText(40, i) + " was there for all of us.\n\n";
+  }
   text += "Quinces are sold near the harbour on Tuesdays.\n";
   const auto collection = Open();
   const NewText added = Text("/x", text);
@@ -175,7 +177,7 @@ TEST_F(CollectionTest, RenamesTextsAndItself) {
   const NewText texts[] = {Text("/a", "One text."), Text("/b", "Another text.")};
   ASSERT_TRUE(collection->Add(texts).ok());
   EXPECT_TRUE(collection->RenameText("a", "first").ok());
-  EXPECT_EQ(CollectionTest::Names(*collection), (Names{"first", "b"}));
+  EXPECT_EQ(Names(*collection), (List{"first", "b"}));
   EXPECT_EQ(collection->RenameText("b", "first").code(), Code::kInvalidArgument);
   EXPECT_EQ(collection->RenameText("a", "x").code(), Code::kNotFound);
   EXPECT_EQ(collection->RenameText("b", "").code(), Code::kInvalidArgument);
@@ -188,8 +190,8 @@ TEST_F(CollectionTest, RenamesTextsAndItself) {
   NewText named = Text("/c", "A third text.");
   named.name = "b";
   ASSERT_TRUE(collection->Add({&named, 1}).ok());
-  EXPECT_EQ(CollectionTest::Names(*collection), (Names{"first", "b"}));
-  EXPECT_EQ(Mentioning(*collection, "another"), Names{});
+  EXPECT_EQ(Names(*collection), (List{"first", "b"}));
+  EXPECT_EQ(Mentioning(*collection, "another"), List{});
 }
 
 // Another process's changes are seen by the next call.
@@ -198,12 +200,12 @@ TEST_F(CollectionTest, SeesWhatOthersCommit) {
   EXPECT_TRUE((*reader->texts())->empty());
   const NewText text = Text("/a", "The harbour.");
   ASSERT_TRUE(writer->Add({&text, 1}).ok());
-  EXPECT_EQ(Found(*reader, "harbour"), Names{"a"});
+  EXPECT_EQ(Found(*reader, "harbour"), List{"a"});
   const CollectedText before = (*reader->texts())->front();
   const NewText renewed = Text("/a", "The canal.");
   ASSERT_TRUE(writer->Add({&renewed, 1}).ok());
   EXPECT_EQ(reader->Read(before).status().code(), Code::kNotFound);
-  EXPECT_EQ(Found(*reader, "harbour"), Names{});
+  EXPECT_EQ(Found(*reader, "harbour"), List{});
   EXPECT_TRUE(writer->SetDocument(before, DocumentId{9}).ok());  // it is gone: nothing happens
   EXPECT_FALSE((*reader->texts())->front().document);
 }
@@ -265,7 +267,7 @@ TEST_F(CollectionTest, TakesCallsOfSeveralThreads) {
 }
 
 TEST(CollectionsFolder, NamesBecomeFilesThatDiffer) {
-  const TempFolder store("collections");
+  const TempFolder store;
   Env& env = Env::Default();
   std::set<std::string> files;
   for (const std::string name : {"man", "MAN", "Man pages", "日本語", "a/b", "..", "a.b"}) {
