@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/asking/evidence_passages.h"
+#include "engine/asking/whole_question.h"
 #include "kernels/types.h"
 
 namespace lectern {
@@ -105,6 +106,40 @@ Answer PartedSession::Merge(std::vector<Try> tries, size_t chosen) const {
   return answer;
 }
 
+Result<std::optional<Answer>> PartedSession::AskSome(std::string_view question,
+                                                     const AskOptions& options, bool holds) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string before = history_.turns.empty() ? "" : history_.turns.back().question;
+  AskOptions of_parts = options;
+  of_parts.fallback = Fallback::kWarn;
+  std::vector<Try> tries;
+  LECTERN_ASSIGN(const WordIndex* const words, contents().words());
+  LECTERN_ASSIGN(const auto ranked,
+                 RankParts(*words, contents().passages(), document_->parts(), question, before));
+  const size_t count = NumPartsToAsk(ranked);
+  const bool is_shown = count == 1 && !holds;
+  for (size_t i = 0; i < count; ++i) {
+    LECTERN_ASSIGN(Try one, AskPart(ranked[i], question, holds ? of_parts : options, is_shown));
+    if (holds && std::ranges::count(one.asked.answer.warnings, "whole_document") > 0) {
+      return std::optional<Answer>();
+    }
+    const bool is_cancelled = one.asked.answer.finish_reason == "cancelled";
+    tries.push_back(std::move(one));
+    if (is_cancelled && count > 1) {
+      return Status(Code::kCancelled, "the question was cancelled before its parts had answered");
+    }
+  }
+  std::vector<const AskedSession*> asked;
+  for (const Try& one : tries) asked.push_back(&one.asked);
+  const size_t chosen = ChooseAnswer(asked);
+  const double first_token = Milliseconds(std::chrono::steady_clock::now() - start).count();
+  const auto shown = std::move(tries[chosen].asked.shown);
+  Answer answer = Merge(std::move(tries), chosen);
+  for (const auto& show : shown) show();
+  if (!is_shown) answer.timings_ms.first_token = first_token;
+  return std::optional<Answer>(std::move(answer));
+}
+
 Result<Answer> PartedSession::Ask(std::string_view question, const AskOptions& options) try {
   const auto start = std::chrono::steady_clock::now();
   if (has_begun_ && !options.history.is_empty()) {
@@ -114,37 +149,23 @@ Result<Answer> PartedSession::Ask(std::string_view question, const AskOptions& o
   }
   const ChatHistory kept = history_;
   if (!has_begun_) history_ = options.history;
-  const std::string before = history_.turns.empty() ? "" : history_.turns.back().question;
-  std::vector<Try> tries;
-  const auto ask = [&]() -> Status {
-    LECTERN_ASSIGN(const WordIndex* const words, contents().words());
-    LECTERN_ASSIGN(const auto ranked,
-                   RankParts(*words, contents().passages(), document_->parts(), question, before));
-    const size_t count = NumPartsToAsk(ranked);
-    for (size_t i = 0; i < count; ++i) {
-      LECTERN_ASSIGN(Try one, AskPart(ranked[i], question, options, /*shows=*/count == 1));
-      const bool is_cancelled = one.asked.answer.finish_reason == "cancelled";
-      tries.push_back(std::move(one));
-      if (is_cancelled && count > 1) {
-        return {Code::kCancelled, "the question was cancelled before its parts had answered"};
-      }
+  const auto ask = [&]() -> Result<Answer> {
+    // Where everything may have to be read, nothing is shown before that is known.
+    const bool may_read_all =
+        options.fallback == Fallback::kExact && document_->parts().size() > 1;
+    if (!may_read_all || WholeKindOf(question) == WholeKind::kNone) {
+      LECTERN_ASSIGN(std::optional<Answer> answer, AskSome(question, options, may_read_all));
+      if (answer) return *std::move(answer);
     }
-    return {};
+    return AskAll(question, options);
   };
-  if (Status status = ask(); !status.ok()) {
+  auto answered = ask();
+  if (!answered.ok()) {
     history_ = kept;
-    return status;
+    return answered;
   }
-  std::vector<const AskedSession*> asked;
-  for (const Try& one : tries) asked.push_back(&one.asked);
-  const size_t chosen = ChooseAnswer(asked);
-  const double first_token = Milliseconds(std::chrono::steady_clock::now() - start).count();
-  const bool is_shown = tries.size() == 1;
-  const auto shown = std::move(tries[chosen].asked.shown);
-  Answer answer = Merge(std::move(tries), chosen);
-  for (const auto& show : shown) show();
+  Answer answer = std::move(answered).value();
   if (!has_begun_) answer.timings_ms.open += open_ms_;
-  if (!is_shown) answer.timings_ms.first_token = first_token;
   has_begun_ = true;
   history_.turns.push_back({std::string(question), answer.text, answer.reasoning});
   answer.timings_ms.total = Milliseconds(std::chrono::steady_clock::now() - start).count();

@@ -51,6 +51,15 @@ class PartedSession : public Session {
   // Asks a part. `shows`: as AskForOne has it.
   Result<Try> AskPart(const RankedPart& part, std::string_view question, const AskOptions& options,
                       bool shows);
+  // Asks the one, two or four likeliest parts and chooses an answer. With `holds` nothing is shown,
+  // and nothing is returned where an answer says that the question draws on the whole text.
+  Result<std::optional<Answer>> AskSome(std::string_view question, const AskOptions& options,
+                                        bool holds);
+  // Asks all parts, each exactly, and puts their answers together.
+  Result<Answer> AskAll(std::string_view question, const AskOptions& options);
+  // One answer of those of the parts; `best` is the part to which the model goes for it, if it does.
+  Result<std::string> PutTogether(std::string_view question, std::vector<std::string> answers,
+                                  size_t best, const AskOptions& options);
   // Turns what a part says of its own text into what holds for the document: offsets, pages,
   // headings and places of passages.
   void MoveEvidence(const Part& part, Answer& answer) const;

@@ -242,7 +242,10 @@ struct IndexEstimate {
 // The answer to a question that draws on much of the document (Spread in evidence.h).
 enum class Fallback {
   kWarn,   // answer at the budget; the receipt warns
-  kExact,  // before any text is shown begin again, and read everything for the whole answer
+  // Before any text is shown begin again, and read everything for the whole answer. Of a document in
+  // parts all are asked, each exactly, and their answers are put together (asking/whole_question.h);
+  // questions that ask for the whole by their words are recognised, too.
+  kExact,
 };
 
 // How a token is drawn, in this order: the model's logits, plus bias, less penalties; the softmax
@@ -312,6 +315,9 @@ struct AskOptions {
   // Receives the progress of indexing a text of a collection for its first question, as
   // IndexOptions::on_progress does; `document`: its name. Returning false ends the question.
   std::function<bool(std::string_view document, const IndexProgress& progress)> on_index;
+  // Receives how many parts of a document have been read, where a question draws on the whole of a
+  // document in parts (Fallback::kExact). Returning false ends the question.
+  std::function<bool(uint64_t done, uint64_t count)> on_part;
   // Texts that end the answer, across tokens, too: it stops before the first of them, of which no
   // part is shown. The model's thoughts may hold them. None is empty.
   std::vector<std::string> stop_texts;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/asking/route.h"
+#include "engine/asking/whole_question.h"
 #include "engine/document/parts.h"
 #include "engine/engine.h"
 #include "engine/indexing/cut_parts.h"
@@ -546,6 +547,85 @@ TEST_F(PartsTest, ANameOfAPartIsNobodyElses) {
   EXPECT_EQ(refused.status().param(), "name");
   EXPECT_EQ(WholeOf(options.name), (DocumentId{1, 2, 3}));
   EXPECT_FALSE(WholeOf("part of it"));
+}
+
+// --- questions that draw on the whole text ---
+
+TEST_F(PartsTest, AWholeQuestionIsPutToEveryPart) {
+  const auto engine = SharedEngine();
+  AskOptions options;
+  options.fallback = Fallback::kExact;
+  std::vector<uint64_t> done;
+  options.on_part = [&](uint64_t number, uint64_t count) {
+    EXPECT_EQ(count, SharedReport().parts);
+    done.push_back(number);
+    return true;
+  };
+  std::string shown;
+  std::vector<std::string> warned;
+  options.on_text = [&](std::string_view piece) {
+    shown += piece;
+    return true;
+  };
+  options.on_warning = [&](std::string_view name, const Message& note) {
+    warned.emplace_back(name);
+    EXPECT_NE(note.text().find("parts are read"), std::string::npos);
+  };
+  const Answer answer = Ask(*engine, "List all animals and fruits.", options);
+  EXPECT_EQ(done.size(), SharedReport().parts);
+  EXPECT_EQ(answer.parts.size(), SharedReport().parts);
+  EXPECT_EQ(shown, answer.text);
+  EXPECT_EQ(warned, std::vector<std::string>{"whole_document"});
+  EXPECT_EQ(std::ranges::count(answer.warnings, "whole_document"), 1);
+  EXPECT_TRUE(answer.kv.fallback);
+  EXPECT_NEAR(answer.kv.read_fraction_prefill, 1, 0.01);
+  for (const Evidence& one : answer.evidence) {
+    EXPECT_EQ(Text().substr(one.begin, one.end - one.begin), one.text);
+  }
+  // Without the wish it goes to some parts, as every question does, and so does one that asks for a
+  // single thing, unless its attention is spread.
+  EXPECT_LE(Ask(*engine, "List all animals and fruits.").parts.size(), kMostAskedParts);
+}
+
+TEST_F(PartsTest, AWholeQuestionCanBeStopped) {
+  const auto engine = SharedEngine();
+  auto session = engine->Open("book");
+  AskOptions options;
+  options.fallback = Fallback::kExact;
+  options.max_tokens = 4;
+  uint64_t last = 0;
+  options.on_part = [&](uint64_t number, uint64_t) {
+    last = number;
+    return number < 2;
+  };
+  EXPECT_EQ((*session)->Ask("Summarise the text.", options).status().code(), Code::kCancelled);
+  EXPECT_EQ(last, 2u);
+}
+
+TEST(WholeQuestion, IsKnownByItsFirstWords) {
+  EXPECT_EQ(WholeKindOf("Please summarise the report."), WholeKind::kJoin);
+  EXPECT_EQ(WholeKindOf("list all the harbours"), WholeKind::kJoin);
+  EXPECT_EQ(WholeKindOf("How many harbours are there?"), WholeKind::kCount);
+  EXPECT_EQ(WholeKindOf("Who dug the harbour?"), WholeKind::kNone);
+  EXPECT_EQ(WholeKindOf(""), WholeKind::kNone);
+}
+
+TEST(WholeQuestion, JoinsAnswersOnceEach) {
+  const std::string answers[] = {"Osk.", "osk", "", "the port of Lund", "Lund", "Ystad"};
+  EXPECT_EQ(JoinAnswers(answers), "Osk.\nthe port of Lund\nYstad");
+  EXPECT_EQ(JoinAnswers({}), "");
+}
+
+TEST(WholeQuestion, GroupsShrinkWhateverTheirSize) {
+  const std::vector<std::string> answers = {std::string(900, 'a'), std::string(900, 'b'), "c", "d",
+                                            "e"};
+  const auto groups = GroupAnswers(answers, 1000);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].size(), 2u);
+  EXPECT_EQ(groups[1].size(), 3u);
+  EXPECT_EQ(QuestionAfterAnswers("How many?", groups[1]),
+            "These are answers from the parts of a long text, in their order:\n- c\n- d\n- e\n\n"
+            "Answer from all of them: How many?");
 }
 
 }  // namespace
