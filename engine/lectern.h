@@ -76,6 +76,12 @@ struct Progress {            // lectern_progress
   double eta_seconds;        // of all that is left; below 0: unknown
 };
 
+struct CollectionProgress {  // lectern_collection_progress
+  std::string_view document;   // its name in the collection
+  uint64_t number, count;      // of it among those to be indexed, from 1; 0, 0: one, for a question
+  Progress progress;           // of this document
+};
+
 struct IndexOptions {          // lectern_index_options
   // Points to the document afterwards; empty: one made from `source`, or none.
   std::string_view name = {};
@@ -165,6 +171,8 @@ struct AskOptions {           // lectern_ask_options
   // Each warning as soon as it is known, most of them before the first piece of text: its name and
   // what to tell the user, with options as flags.
   std::function<void(std::string_view warning, std::string_view cli_note)> on_warning = {};
+  // While a document of a collection is indexed for its first question; false ends the question.
+  std::function<bool(const CollectionProgress&)> on_index = {};
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.
@@ -189,7 +197,7 @@ class Answer {
   internal::Owned<lectern_answer> handle_;
 };
 
-// One conversation about one document: follow-ups see what was said before.
+// One conversation about one document or collection: follow-ups see what was said before.
 class Session {
  public:
   // kInvalidArgument (also a question without text), kBudgetTooSmall (the message has the
@@ -199,7 +207,8 @@ class Session {
   // conversation.
   Result<Answer> Ask(std::string_view question, const AskOptions& options = {});
   void Cancel();  // ends the ask that runs now, within 250 ms; does nothing where none runs
-  // The indexed text, into which all offsets point. Valid until the session is destroyed.
+  // The indexed text, into which all offsets point. Valid until the session is destroyed. Empty for
+  // a collection.
   std::string_view text() const;
   // Returns the tokens that the document's model reads `text` as, by itself, without template and
   // control tokens; also while the session answers. kInvalidArgument (not UTF-8), kLimitExceeded
@@ -227,6 +236,7 @@ struct Passage {            // lectern_evidence, without attention
   std::string heading;              // headings above it, or empty
   std::vector<lectern_range> highlights, places;
   std::string page_label, page_end_label;  // "xii"; empty: the page's number
+  std::string document;  // of a collection, which has it; empty: no collection was asked
 };
 struct CitedSentence {
   uint64_t begin = 0, end = 0;  // bytes of the given text
@@ -317,6 +327,57 @@ struct Recovered {
 struct Imported {
   Document document;
   bool existed = false;
+  std::string json;
+};
+
+// --- collections --------------------------------------------------------------------------------
+// Sets of texts to which questions are put as one (lectern_c.h). `json`: all of it as the tools
+// print it.
+
+struct Collection {  // lectern_collection
+  std::string name;
+  uint64_t num_documents = 0, num_indexed = 0;
+  uint64_t text_bytes = 0, bytes_on_disk = 0;  // the latter: of texts and words
+};
+struct CollectionList {
+  std::vector<Collection> collections;
+  std::string json;
+};
+struct CollectionDocument {  // lectern_collection_document
+  std::string name, source;
+  std::string document;  // id in the store; empty: it is not indexed
+  uint64_t text_bytes = 0;
+};
+struct CollectionDocuments {
+  std::vector<CollectionDocument> documents;
+  std::string json;
+};
+struct CollectionText {  // lectern_collection_text
+  std::string_view name = {}, source = {}, path = {};
+  std::string_view bytes;
+  std::span<const lectern_page> pages = {};
+  std::string_view page_labels = {};
+};
+struct Added {
+  std::string name;  // in the collection
+  lectern_change change = LECTERN_CHANGE_NEW;
+};
+struct AddedList {
+  std::vector<Added> added;
+  std::string json;
+};
+struct Mention {  // lectern_mention
+  CollectionDocument document;  // without text_bytes
+  uint64_t num_passages = 0;    // that have all of the words
+  Passage passage;              // the first of them
+};
+struct MentionList {
+  std::vector<Mention> mentions;  // most passages first
+  uint64_t num_documents = 0;     // that mention the words
+  std::string json;
+};
+struct IndexedCollection {  // lectern_indexed_collection
+  uint64_t indexed = 0, existed = 0, left = 0, failures = 0;
   std::string json;
 };
 
@@ -415,6 +476,38 @@ class Engine {
   // `name` or the one it had.
   Result<Done> Export(std::string_view document, std::string_view path);
   Result<Imported> Import(std::string_view path, std::string_view name = {});
+
+  // Collections: `collection` is a name, "all" the collection of all documents. kNotFound, param
+  // "collection", but for AddToCollection, which makes it; kInvalidArgument, kLocked, kReadOnly,
+  // kNoSpace, kCorrupt, kIoError.
+  Result<CollectionList> Collections();
+  Result<CollectionDocuments> DocumentsOf(std::string_view collection);
+  // Needs no model; all or nothing. kEmptyDocument, kLimitExceeded: the message names the text.
+  Result<AddedList> AddToCollection(std::string_view collection,
+                                    std::span<const CollectionText> texts);
+  // Adds a document of the store. Codes of Find.
+  Result<AddedList> AddToCollection(std::string_view collection, std::string_view document);
+  // By its name in the collection; if it was indexed, that stays. kNotFound, param "document".
+  Result<Done> RemoveFromCollection(std::string_view collection, std::string_view document);
+  // kNotFound, param "document"; kInvalidArgument, param "name": `to` is no name, or taken.
+  Result<Done> RenameInCollection(std::string_view collection, std::string_view from,
+                                  std::string_view to);
+  Result<Done> RemoveCollection(std::string_view collection);  // its indexed documents stay
+  Result<Done> RenameCollection(std::string_view collection, std::string_view to);
+  Result<Done> VerifyCollection(std::string_view collection);  // every text; kCorrupt
+  // Opens a conversation; documents are opened, and indexed, as questions need them
+  // (lectern_open_collection).
+  Result<Session> OpenCollection(std::string_view collection);
+  // The documents with a passage that has all of the words, at most `most`; needs no model.
+  Result<MentionList> FindMentions(std::string_view collection, std::string_view words,
+                                   uint64_t most = 100,
+                                   lectern_offset_unit unit = LECTERN_OFFSET_UTF8);
+  // Indexes the documents that are not indexed yet, until quota or disk are full. Of `options`,
+  // names, pages and on_progress must be empty; `on_progress`: false cancels. Documents that were
+  // done stay. kCancelled, model errors.
+  Result<IndexedCollection> IndexCollection(
+      std::string_view collection, const IndexOptions& options = {},
+      const std::function<bool(const CollectionProgress&)>& on_progress = {});
 
  private:
   explicit Engine(internal::Owned<lectern_engine> handle) : handle_(std::move(handle)) {}

@@ -99,7 +99,8 @@ LECTERN_API const char* lectern_build_info(void);
 /* --- handles --------------------------------------------------------------------------------- */
 
 typedef struct lectern_engine lectern_engine;   /* a store and the models its documents need */
-typedef struct lectern_session lectern_session; /* one conversation about one document */
+typedef struct lectern_session lectern_session; /* one conversation about one document, or about a
+                                                   collection of documents */
 typedef struct lectern_answer lectern_answer;
 typedef struct lectern_index_report lectern_index_report;
 typedef struct lectern_text lectern_text; /* a string that you own, mostly JSON */
@@ -211,8 +212,8 @@ LECTERN_API lectern_code lectern_engine_create(const lectern_engine_options* opt
  * them. */
 LECTERN_API lectern_code lectern_engine_free(lectern_engine* engine);
 /* Asks every lectern_engine_index, lectern_engine_index_file, lectern_engine_estimate and
- * lectern_session_open of this engine that runs now to end with LECTERN_CANCELLED, and returns at
- * once. Each looks at least every 250 ms, but not while it tokenises the text, waits for another
+ * lectern_session_open of this engine that runs now, and every lectern_index_collection, to end with
+ * LECTERN_CANCELLED, and returns at once. Each looks at least every 250 ms, but not while it tokenises the text, waits for another
  * process or brings a model to the GPU; a call that is past its last look succeeds. Any thread.
  * Later calls are not affected. */
 LECTERN_API lectern_code lectern_engine_cancel(lectern_engine* engine);
@@ -251,6 +252,19 @@ typedef struct lectern_progress {
 } lectern_progress;
 /* 0: go on; anything else cancels. */
 typedef int32_t (*lectern_progress_fn)(const lectern_progress* progress, void* user);
+
+/* The progress of indexing a document of a collection. */
+typedef struct lectern_collection_progress {
+  size_t struct_size;
+  const char* document; /* its name in the collection */
+  size_t document_len;
+  uint64_t number; /* of it among those that are to be indexed, from 1; 0: one, for a question */
+  uint64_t count;  /* of these; 0 likewise */
+  const lectern_progress* progress; /* of this document */
+} lectern_collection_progress;
+/* `progress` and all that it points to: valid during the call. 0: go on; anything else cancels. */
+typedef int32_t (*lectern_collection_progress_fn)(const lectern_collection_progress* progress,
+                                                  void* user);
 
 typedef struct lectern_page { /* never grows: it comes in arrays */
   uint64_t text_begin;        /* byte of the text where the page begins */
@@ -560,6 +574,10 @@ typedef struct lectern_ask_options {
    * "only" go with no max_missed, and have no effect with a kv_budget of 1. */
   const char* focus;
   size_t focus_len;
+  /* Called while a document of a collection is indexed for its first question; anything but 0 ends
+   * the question. May be NULL. */
+  lectern_collection_progress_fn on_index;
+  void* index_user;
 } lectern_ask_options;
 
 typedef struct lectern_range { /* never grows: it comes in arrays */
@@ -591,6 +609,10 @@ typedef struct lectern_evidence {
   size_t page_label_len;
   const char* page_end_label;
   size_t page_end_label_len;
+  /* The name of the document of a collection that has the passage, into whose text all offsets
+   * point; valid likewise. 0 bytes: a document was asked, not a collection. */
+  const char* document;
+  size_t document_len;
 } lectern_evidence;
 
 typedef struct lectern_receipt {
@@ -626,6 +648,9 @@ typedef struct lectern_receipt {
   uint64_t num_parts;       /* that the document was cut into, because it is longer than its model's
                                room; 0: it was not */
   uint64_t num_asked_parts; /* those that were asked; answer's JSON has their places and answers */
+  uint64_t num_documents;   /* of the collection that was asked; 0: a document was asked */
+  uint64_t num_asked_documents; /* those that were asked, or that mention what the question asks
+                                   for, at most 20; answer's JSON has their names and answers */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;
@@ -649,7 +674,7 @@ LECTERN_API lectern_code lectern_session_open(lectern_engine* engine, const char
                                               size_t document_len, lectern_session** session,
                                               lectern_error** error);
 /* The indexed text, into which all offsets point. Valid until the session is freed. No NUL is
- * behind it. */
+ * behind it. Empty for a collection, whose passages have the texts of their documents. */
 LECTERN_API const char* lectern_session_text(const lectern_session* session, size_t* len);
 
 typedef struct lectern_token { /* never grows: it comes in arrays */
@@ -973,6 +998,184 @@ LECTERN_API lectern_code lectern_engine_import(lectern_engine* engine, const cha
                                                lectern_document_fn on_document, void* user,
                                                int32_t* existed, lectern_text** json,
                                                lectern_error** error);
+
+/* --- collections ----------------------------------------------------------------------------- */
+
+/* A collection is a set of texts, its documents, to which questions are put as one. The store keeps
+ * the texts and an index of all their words, so that the few documents in which an answer may stand
+ * are found without a model, and only these are asked. A document is indexed for a model when it is
+ * first asked, or by lectern_index_collection.
+ *
+ * `collection` is always a name: UTF-8 of at most 255 bytes without "/" or control characters. "all"
+ * is the collection of all documents of the store, unless one was made of this name; it is brought
+ * up to date when it is used. Where there is no collection of the name, every call but
+ * lectern_collection_add and lectern_collection_add_document is LECTERN_NOT_FOUND, param
+ * "collection". All calls may give LECTERN_INVALID_ARGUMENT (the name), LECTERN_LOCKED (another
+ * process writes for 5 s), LECTERN_CORRUPT, LECTERN_IO_ERROR and LECTERN_NO_SPACE, and those that
+ * change the collection LECTERN_READ_ONLY. Calls with `json` (may be NULL) and a function for items
+ * (may be NULL) give the same in both; items and all that they point to are valid during the call. */
+typedef struct lectern_collection {
+  size_t struct_size;
+  const char* name;
+  size_t name_len;
+  uint64_t num_documents;
+  uint64_t num_indexed; /* of them, that have been indexed */
+  uint64_t text_bytes;
+  uint64_t bytes_on_disk; /* of texts and words, without keys and values of indexed documents */
+} lectern_collection;
+typedef void (*lectern_collection_fn)(const lectern_collection* collection, void* user);
+/* The collections of the store, in byte order of their names; "all" is among them once it was used.
+ * `json`: {"collections":[{"name","documents","indexed","text_bytes","bytes_on_disk"}]}. */
+LECTERN_API lectern_code lectern_list_collections(lectern_engine* engine,
+                                                  lectern_collection_fn on_collection, void* user,
+                                                  lectern_text** json, lectern_error** error);
+
+typedef struct lectern_collection_document {
+  size_t struct_size;
+  const char* name; /* no other document of the collection has it */
+  size_t name_len;
+  const char* source; /* where its text came from; empty: not known */
+  size_t source_len;
+  const char* document; /* id in the store; empty: it is not indexed */
+  size_t document_len;
+  uint64_t text_bytes;
+} lectern_collection_document;
+typedef void (*lectern_collection_document_fn)(const lectern_collection_document* document,
+                                               void* user);
+/* The documents of a collection, in byte order of their names.
+ * `json`: {"collection","documents":[{"name","source","document","text_bytes"}]}. */
+LECTERN_API lectern_code lectern_collection_documents(lectern_engine* engine,
+                                                      const char* collection,
+                                                      size_t collection_len,
+                                                      lectern_collection_document_fn on_document,
+                                                      void* user, lectern_text** json,
+                                                      lectern_error** error);
+
+typedef struct lectern_collection_text { /* never grows: it comes in arrays */
+  const char* name; /* empty: one is made from `path`, or else from `source` */
+  size_t name_len;
+  const char* source; /* lectern_index_options; a text from the same source replaces it */
+  size_t source_len;
+  const char* path; /* lectern_index_options; empty: `source` */
+  size_t path_len;
+  const char* bytes; /* as lectern_engine_index takes them */
+  size_t bytes_len;
+  const lectern_page* pages; /* lectern_index_options */
+  size_t num_pages;
+  const char* page_labels; /* lectern_index_options */
+  size_t page_labels_len;
+} lectern_collection_text;
+
+typedef int32_t lectern_change;
+enum lectern_changes {
+  LECTERN_CHANGE_NEW = 0,
+  LECTERN_CHANGE_RENEWED = 1,  /* there was another text of this source or name */
+  LECTERN_CHANGE_UNCHANGED = 2 /* the same text was there */
+};
+typedef struct lectern_added {
+  size_t struct_size;
+  const char* name; /* that the document has in the collection */
+  size_t name_len;
+  lectern_change change;
+  int32_t reserved; /* 0 */
+} lectern_added;
+typedef void (*lectern_added_fn)(const lectern_added* added, void* user);
+/* Adds texts to a collection, which is made if it is missing, and so is the store; needs no model.
+ * All or nothing. Costs about 0.4 s for 1 MB of text. Calls back for each text, in their order.
+ * LECTERN_EMPTY_DOCUMENT, LECTERN_INVALID_ARGUMENT, LECTERN_LIMIT_EXCEEDED: the message names the
+ * text. `json`: {"collection","added":[{"name","change":"new", "renewed" or "unchanged"}]}. */
+LECTERN_API lectern_code lectern_collection_add(lectern_engine* engine, const char* collection,
+                                                size_t collection_len,
+                                                const lectern_collection_text* texts,
+                                                size_t num_texts, lectern_added_fn on_added,
+                                                void* user, lectern_text** json,
+                                                lectern_error** error);
+/* Adds a document of the store, whose text is copied; `document` and its codes: as in
+ * lectern_session_open. */
+LECTERN_API lectern_code lectern_collection_add_document(lectern_engine* engine,
+                                                         const char* collection,
+                                                         size_t collection_len,
+                                                         const char* document, size_t document_len,
+                                                         lectern_added_fn on_added, void* user,
+                                                         lectern_text** json,
+                                                         lectern_error** error);
+/* Takes a document out, by its name in the collection; if it was indexed, that stays in the store.
+ * LECTERN_NOT_FOUND, param "document". */
+LECTERN_API lectern_code lectern_collection_remove(lectern_engine* engine, const char* collection,
+                                                   size_t collection_len, const char* document,
+                                                   size_t document_len, lectern_error** error);
+/* Gives a document another name in the collection. LECTERN_NOT_FOUND, param "document";
+ * LECTERN_INVALID_ARGUMENT, param "name": `to` is no name, or taken. */
+LECTERN_API lectern_code lectern_collection_rename_document(
+    lectern_engine* engine, const char* collection, size_t collection_len, const char* from,
+    size_t from_len, const char* to, size_t to_len, lectern_error** error);
+/* Removes a collection; documents that were indexed from its texts stay in the store. */
+LECTERN_API lectern_code lectern_remove_collection(lectern_engine* engine, const char* collection,
+                                                   size_t collection_len, lectern_error** error);
+/* LECTERN_INVALID_ARGUMENT, param "name": `to` is no name, or taken. */
+LECTERN_API lectern_code lectern_rename_collection(lectern_engine* engine, const char* collection,
+                                                   size_t collection_len, const char* to,
+                                                   size_t to_len, lectern_error** error);
+/* Reads every text of a collection and checks it. LECTERN_CORRUPT: remove the collection and add
+ * its files again. */
+LECTERN_API lectern_code lectern_verify_collection(lectern_engine* engine, const char* collection,
+                                                   size_t collection_len, lectern_error** error);
+
+/* Opens a conversation about a collection; the session is asked, cancelled and freed as others are.
+ * Each question goes to the one, two or four documents that words choose; the answer and its
+ * passages are those of the document whose answer is best supported. A question that asks which
+ * documents mention something is answered from words alone. Documents and models are opened as
+ * questions need them: lectern_session_ask may then also give the codes of lectern_session_open and
+ * of lectern_engine_index, and LECTERN_INVALID_ARGUMENT, param "model", where no document is
+ * indexed and the engine has no model. lectern_session_tokenize is LECTERN_NOT_READY until a
+ * document is indexed. */
+LECTERN_API lectern_code lectern_open_collection(lectern_engine* engine, const char* collection,
+                                                 size_t collection_len, lectern_session** session,
+                                                 lectern_error** error);
+
+typedef struct lectern_mention {
+  size_t struct_size;
+  const char* name; /* lectern_collection_document */
+  size_t name_len;
+  const char* source;
+  size_t source_len;
+  const char* document;
+  size_t document_len;
+  uint64_t num_passages;           /* that have all of the words */
+  const lectern_evidence* passage; /* the first of them; its mass and score are 0 */
+} lectern_mention;
+typedef void (*lectern_mention_fn)(const lectern_mention* mention, void* user);
+/* Finds the documents with a passage that has all of the words; needs no model. Those with the most
+ * such passages come first, at most `most` (0: 100). Stop words count only if there are no others.
+ * *num_documents, may be NULL: how many documents there are; written on success alone. `json`:
+ * {"collection","words","count","documents":[{"name","source","document","passages","passage"}],
+ * "offset_unit"}, offsets in `unit`. */
+LECTERN_API lectern_code lectern_find_mentions(lectern_engine* engine, const char* collection,
+                                               size_t collection_len, const char* words,
+                                               size_t words_len, uint64_t most,
+                                               lectern_mention_fn on_mention, void* user,
+                                               uint64_t* num_documents, lectern_offset_unit unit,
+                                               lectern_text** json, lectern_error** error);
+
+typedef struct lectern_indexed_collection {
+  size_t struct_size;
+  uint64_t indexed;  /* documents now */
+  uint64_t existed;  /* that were indexed before */
+  uint64_t left;     /* that are not, because quota or disk leave no room */
+  uint64_t failures; /* that could not be indexed for another reason; the JSON's note says why */
+} lectern_indexed_collection;
+/* Indexes the documents of a collection that are not indexed with the engine's model yet, in the
+ * order in which they were added, until the quota or the disk is full. `options`: for each of them;
+ * their name, source, path, pages and page_labels must be empty, on_progress is not called. A
+ * document that cannot be indexed is passed over. lectern_engine_cancel ends it with
+ * LECTERN_CANCELLED, and so does `on_progress` (may be NULL); documents that were done stay.
+ * *indexed: may be NULL, else set its struct_size before; unchanged on failure. `json`:
+ * {"collection","indexed","existed","left","failures","failed","note"}. Codes of the model as
+ * lectern_engine_index. */
+LECTERN_API lectern_code lectern_index_collection(
+    lectern_engine* engine, const char* collection, size_t collection_len,
+    const lectern_index_options* options, lectern_collection_progress_fn on_progress, void* user,
+    lectern_indexed_collection* indexed, lectern_text** json, lectern_error** error);
 
 /* --- JSON, for tools that print and read what the engine does -------------------------------- */
 

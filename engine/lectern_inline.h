@@ -149,6 +149,21 @@ inline lectern_engine_options ToC(const EngineOptions& options) {
   return c;
 }
 
+inline Progress FromC(const lectern_progress& item) {
+  return {item.stage, item.done, item.total, item.tokens_per_second, item.eta_seconds};
+}
+inline CollectionProgress FromC(const lectern_collection_progress& item) {
+  return {{item.document, item.document_len}, item.number, item.count, FromC(*item.progress)};
+}
+// The C function that passes such progress to `callback`; NULL where nobody needs it.
+template <typename Callback>
+lectern_collection_progress_fn IndexFunction(const Callback& callback) {
+  if (!callback.is_needed()) return nullptr;
+  return [](const lectern_collection_progress* item, void* user) {
+    return static_cast<Callback*>(user)->StopAfter(FromC(*item));
+  };
+}
+
 inline lectern_plan_options ToC(const PlanChange& change) {
   auto c = Sized<lectern_plan_options>();
   Put(change.layer_budget, c.layer_budget, c.layer_budget_len);
@@ -192,16 +207,16 @@ lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
   c.progress_user = &callback;
   if (callback.is_needed()) {
     c.on_progress = [](const lectern_progress* item, void* user) {
-      return static_cast<Callback*>(user)->StopAfter(Progress{
-          item->stage, item->done, item->total, item->tokens_per_second, item->eta_seconds});
+      return static_cast<Callback*>(user)->StopAfter(FromC(*item));
     };
   }
   return c;
 }
 
-template <typename Callback, typename TokenCallback, typename WarningCallback>
+template <typename Callback, typename TokenCallback, typename WarningCallback,
+          typename IndexCallback>
 lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback& reasoning,
-                        TokenCallback& tokens, WarningCallback& warnings) {
+                        TokenCallback& tokens, WarningCallback& warnings, IndexCallback& index) {
   auto c = Sized<lectern_ask_options>();
   c.kv_budget = options.kv_budget;
   c.no_tail = options.tail ? 0 : 1;
@@ -240,6 +255,8 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
   if (tokens.function) c.on_token = ItemFunction<lectern_sampled_token>(tokens);
   c.top_logprobs = options.top_logprobs;
   c.max_divergence = double{options.max_divergence};
+  c.index_user = &index;
+  c.on_index = IndexFunction(index);
   c.warning_user = &warnings;
   if (warnings.function) {
     c.on_warning = [](const char* name, const char* note, void* user) {
@@ -320,6 +337,23 @@ inline void Append(DamageList& list, const lectern_damage& item) {
                           {item.code, {item.message, item.message_len}, {}}});
 }
 
+inline void Append(CollectionList& list, const lectern_collection& item) {
+  list.collections.push_back({{item.name, item.name_len},
+                              item.num_documents,
+                              item.num_indexed,
+                              item.text_bytes,
+                              item.bytes_on_disk});
+}
+inline void Append(CollectionDocuments& list, const lectern_collection_document& item) {
+  list.documents.push_back({{item.name, item.name_len},
+                            {item.source, item.source_len},
+                            {item.document, item.document_len},
+                            item.text_bytes});
+}
+inline void Append(AddedList& list, const lectern_added& item) {
+  list.added.push_back({{item.name, item.name_len}, item.change});
+}
+
 inline Passage FromC(const lectern_evidence& item) {
   return {item.begin,
           item.end,
@@ -331,7 +365,16 @@ inline Passage FromC(const lectern_evidence& item) {
           {item.highlights, item.highlights + item.num_highlights},
           {item.places, item.places + item.num_places},
           std::string(item.page_label, item.page_label_len),
-          std::string(item.page_end_label, item.page_end_label_len)};
+          std::string(item.page_end_label, item.page_end_label_len),
+          std::string(item.document, item.document_len)};
+}
+inline void Append(MentionList& list, const lectern_mention& item) {
+  list.mentions.push_back({{{item.name, item.name_len},
+                            {item.source, item.source_len},
+                            {item.document, item.document_len},
+                            0},
+                           item.num_passages,
+                           FromC(*item.passage)});
 }
 // Sentences do not overlap, so that one that begins elsewhere is another one.
 inline void Append(CitedText& cited, const lectern_citation& item) {
@@ -435,7 +478,8 @@ inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& 
   internal::Callback<decltype(options.on_reasoning)> reasoning{options.on_reasoning, options.stop};
   internal::Callback<decltype(options.on_token)> tokens{options.on_token};
   internal::Callback<decltype(options.on_warning)> warnings{options.on_warning};
-  lectern_ask_options c = internal::ToC(options, callback, reasoning, tokens, warnings);
+  internal::Callback<decltype(options.on_index)> index{options.on_index, options.stop};
+  lectern_ask_options c = internal::ToC(options, callback, reasoning, tokens, warnings, index);
   std::vector<lectern_turn> turns;
   for (const Turn& turn : options.turns) {
     turns.push_back(
@@ -455,6 +499,7 @@ inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& 
   reasoning.Rethrow();
   tokens.Rethrow();
   warnings.Rethrow();
+  index.Rethrow();
   if (!answer.ok()) return answer.error();
   return Answer(std::move(*answer));
 }
@@ -656,6 +701,122 @@ inline Result<Imported> Engine::Import(std::string_view path, std::string_view n
       });
   if (imported.ok()) imported->existed = existed != 0;
   return imported;
+}
+
+// --- collections --------------------------------------------------------------------------------
+
+inline Result<CollectionList> Engine::Collections() {
+  return internal::Collect<CollectionList>(
+      [&](auto& add, lectern_text** json, lectern_error** error) {
+        return lectern_list_collections(
+            handle_.get(), internal::ItemFunction<lectern_collection>(add), &add, json, error);
+      });
+}
+inline Result<CollectionDocuments> Engine::DocumentsOf(std::string_view collection) {
+  return internal::Collect<CollectionDocuments>(
+      [&](auto& add, lectern_text** json, lectern_error** error) {
+        return lectern_collection_documents(
+            handle_.get(), collection.data(), collection.size(),
+            internal::ItemFunction<lectern_collection_document>(add), &add, json, error);
+      });
+}
+inline Result<AddedList> Engine::AddToCollection(std::string_view collection,
+                                                 std::span<const CollectionText> texts) {
+  std::vector<lectern_collection_text> all;
+  for (const CollectionText& text : texts) {
+    lectern_collection_text& c = all.emplace_back();
+    internal::Put(text.name, c.name, c.name_len);
+    internal::Put(text.source, c.source, c.source_len);
+    internal::Put(text.path, c.path, c.path_len);
+    internal::Put(text.bytes, c.bytes, c.bytes_len);
+    c.pages = text.pages.data(), c.num_pages = text.pages.size();
+    internal::Put(text.page_labels, c.page_labels, c.page_labels_len);
+  }
+  return internal::Collect<AddedList>([&](auto& add, lectern_text** json, lectern_error** error) {
+    return lectern_collection_add(handle_.get(), collection.data(), collection.size(), all.data(),
+                                  all.size(), internal::ItemFunction<lectern_added>(add), &add,
+                                  json, error);
+  });
+}
+inline Result<AddedList> Engine::AddToCollection(std::string_view collection,
+                                                 std::string_view document) {
+  return internal::Collect<AddedList>([&](auto& add, lectern_text** json, lectern_error** error) {
+    return lectern_collection_add_document(handle_.get(), collection.data(), collection.size(),
+                                           document.data(), document.size(),
+                                           internal::ItemFunction<lectern_added>(add), &add, json,
+                                           error);
+  });
+}
+inline Result<Done> Engine::RemoveFromCollection(std::string_view collection,
+                                                 std::string_view document) {
+  return internal::Run([&](lectern_error** error) {
+    return lectern_collection_remove(handle_.get(), collection.data(), collection.size(),
+                                     document.data(), document.size(), error);
+  });
+}
+inline Result<Done> Engine::RenameInCollection(std::string_view collection, std::string_view from,
+                                               std::string_view to) {
+  return internal::Run([&](lectern_error** error) {
+    return lectern_collection_rename_document(handle_.get(), collection.data(), collection.size(),
+                                              from.data(), from.size(), to.data(), to.size(),
+                                              error);
+  });
+}
+inline Result<Done> Engine::RemoveCollection(std::string_view collection) {
+  return internal::Run([&](lectern_error** error) {
+    return lectern_remove_collection(handle_.get(), collection.data(), collection.size(), error);
+  });
+}
+inline Result<Done> Engine::RenameCollection(std::string_view collection, std::string_view to) {
+  return internal::Run([&](lectern_error** error) {
+    return lectern_rename_collection(handle_.get(), collection.data(), collection.size(),
+                                     to.data(), to.size(), error);
+  });
+}
+inline Result<Done> Engine::VerifyCollection(std::string_view collection) {
+  return internal::Run([&](lectern_error** error) {
+    return lectern_verify_collection(handle_.get(), collection.data(), collection.size(), error);
+  });
+}
+inline Result<Session> Engine::OpenCollection(std::string_view collection) {
+  auto session = internal::Take<lectern_session>([&](lectern_session** out, lectern_error** error) {
+    return lectern_open_collection(handle_.get(), collection.data(), collection.size(), out, error);
+  });
+  if (!session.ok()) return session.error();
+  return Session(std::move(*session));
+}
+inline Result<MentionList> Engine::FindMentions(std::string_view collection,
+                                                std::string_view words, uint64_t most,
+                                                lectern_offset_unit unit) {
+  uint64_t num_documents = 0;
+  auto found =
+      internal::Collect<MentionList>([&](auto& add, lectern_text** json, lectern_error** error) {
+        return lectern_find_mentions(handle_.get(), collection.data(), collection.size(),
+                                     words.data(), words.size(), most,
+                                     internal::ItemFunction<lectern_mention>(add), &add,
+                                     &num_documents, unit, json, error);
+      });
+  if (found.ok()) found->num_documents = num_documents;
+  return found;
+}
+inline Result<IndexedCollection> Engine::IndexCollection(
+    std::string_view collection, const IndexOptions& options,
+    const std::function<bool(const CollectionProgress&)>& on_progress) {
+  if (options.stop.stop_requested()) return internal::Stopped();
+  internal::Callback<decltype(options.on_progress)> none{options.on_progress};
+  lectern_index_options c = internal::ToC(options, none);
+  internal::Callback<std::function<bool(const CollectionProgress&)>> index{on_progress,
+                                                                          options.stop};
+  const std::stop_callback cancel(options.stop, [this] { Cancel(); });
+  auto numbers = internal::Sized<lectern_indexed_collection>();
+  auto json = internal::TakeText([&](lectern_text** out, lectern_error** error) {
+    return lectern_index_collection(handle_.get(), collection.data(), collection.size(), &c,
+                                    internal::IndexFunction(index), &index, &numbers, out, error);
+  });
+  index.Rethrow();
+  if (!json.ok()) return json.error();
+  return IndexedCollection{numbers.indexed, numbers.existed, numbers.left, numbers.failures,
+                           std::move(*json)};
 }
 
 // --- JSON ---------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 #include "engine/api/c_structs.h"
 
+#include <span>
+
 #include "engine/api/handles.h"
 #include "engine/requests/options.h"
 
@@ -74,13 +76,16 @@ void ReportToken(const lectern_ask_options& read, const SampledToken& token) {
   read.on_token(&item, read.token_user);
 }
 
-// Hands the progress of indexing to the program. False: the program returned something other than
-// 0, which ends the indexing.
+// The progress of indexing. Names of stages are literals with a 0 behind them.
+lectern_progress ToC(const IndexProgress& progress) {
+  return {sizeof(lectern_progress),   StageName(progress.stage).data(), progress.done,
+          progress.total,             progress.tokens_per_second,       progress.eta_seconds};
+}
+
+// Hands it to the program. False: the program returned something other than 0, which ends the
+// indexing.
 bool ReportProgress(const lectern_index_options& read, const IndexProgress& progress) {
-  const std::string stage(StageName(progress.stage));
-  const lectern_progress event = {
-      sizeof(lectern_progress),   stage.c_str(),       progress.done, progress.total,
-      progress.tokens_per_second, progress.eta_seconds};
+  const lectern_progress event = ToC(progress);
   return read.on_progress(&event, read.progress_user) == 0;
 }
 
@@ -119,6 +124,22 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   return options;
 }
 
+Result<std::vector<CollectionText>> ReadCollectionTexts(const lectern_collection_text* texts,
+                                                        size_t num_texts) {
+  if (num_texts > 0 && !texts) return InvalidArgument("texts", "texts is NULL");
+  std::vector<CollectionText> all;
+  for (const lectern_collection_text& given : std::span(texts, num_texts)) {
+    CollectionText& text = all.emplace_back();
+    LECTERN_ASSIGN(text.name, Copy(given.name, given.name_len, "name"));
+    LECTERN_ASSIGN(text.source, Copy(given.source, given.source_len, "source"));
+    LECTERN_ASSIGN(text.path, Copy(given.path, given.path_len, "path"));
+    LECTERN_ASSIGN(text.bytes, Copy(given.bytes, given.bytes_len, "bytes"));
+    LECTERN_ASSIGN(text.pages, ReadPages(given.pages, given.num_pages));
+    LECTERN_ASSIGN(text.page_labels, Copy(given.page_labels, given.page_labels_len, "page_labels"));
+  }
+  return all;
+}
+
 Result<CiteRequest> ReadCiteOptions(const lectern_cite_options* given) {
   LECTERN_ASSIGN(const lectern_cite_options read, ReadStruct(given));
   CiteRequest request;
@@ -148,6 +169,11 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
   if (read.on_warning) {
     options.on_warning = [read](std::string_view name, const Message& note) {
       read.on_warning(std::string(name).c_str(), note.cli_text().c_str(), read.warning_user);
+    };
+  }
+  if (read.on_index) {
+    options.on_index = [read](std::string_view document, const IndexProgress& progress) {
+      return CallBack(document, 0, 0, progress, read.on_index, read.index_user);
     };
   }
   return options;
@@ -238,7 +264,14 @@ lectern_evidence ToC(const Evidence& evidence) {
           evidence.page_label.c_str(),
           evidence.page_label.size(),
           evidence.page_end_label.c_str(),
-          evidence.page_end_label.size()};
+          evidence.page_end_label.size(),
+          evidence.document.c_str(),
+          evidence.document.size()};
+}
+
+lectern_indexed_collection ToC(const IndexedCollection& indexed) {
+  return {sizeof(lectern_indexed_collection), indexed.indexed, indexed.existed, indexed.left,
+          indexed.failures};
 }
 
 // struct_size stays 0 here: WriteStruct sets the caller's. The C struct has no empty numbers; -1
@@ -273,6 +306,8 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.divergence = answer.kv.divergence.value_or(-1);
   receipt.num_parts = answer.num_parts;
   receipt.num_asked_parts = answer.parts.size();
+  receipt.num_documents = answer.num_documents;
+  receipt.num_asked_documents = answer.documents.size();
   return receipt;
 }
 
@@ -383,6 +418,63 @@ void CallBack(const Damage& damage, lectern_damage_fn on_damage, void* user) {
       damage.name.size(),     static_cast<lectern_code>(damage.status.code()),
       message.c_str(),        message.size()};
   on_damage(&item, user);
+}
+
+void CallBack(const CollectionSummary& collection, lectern_collection_fn on_collection,
+              void* user) {
+  if (!on_collection) return;
+  const lectern_collection item = {sizeof(lectern_collection), collection.name.c_str(),
+                                   collection.name.size(),     collection.num_documents,
+                                   collection.num_indexed,     collection.text_bytes,
+                                   collection.bytes_on_disk};
+  on_collection(&item, user);
+}
+
+void CallBack(const CollectionDocument& document, lectern_collection_document_fn on_document,
+              void* user) {
+  if (!on_document) return;
+  const lectern_collection_document item = {sizeof(lectern_collection_document),
+                                            document.name.c_str(),
+                                            document.name.size(),
+                                            document.source.c_str(),
+                                            document.source.size(),
+                                            document.document.c_str(),
+                                            document.document.size(),
+                                            document.text_bytes};
+  on_document(&item, user);
+}
+
+void CallBack(const AddedToCollection& added, lectern_added_fn on_added, void* user) {
+  if (!on_added) return;
+  const lectern_added item = {sizeof(lectern_added), added.name.c_str(), added.name.size(),
+                              static_cast<lectern_change>(added.change), 0};
+  on_added(&item, user);
+}
+
+void CallBack(const Mentions::One& mention, lectern_mention_fn on_mention, void* user) {
+  if (!on_mention) return;
+  const lectern_evidence passage = ToC(mention.passage);
+  const lectern_mention item = {sizeof(lectern_mention),
+                                mention.name.c_str(),
+                                mention.name.size(),
+                                mention.source.c_str(),
+                                mention.source.size(),
+                                mention.document.c_str(),
+                                mention.document.size(),
+                                mention.num_passages,
+                                &passage};
+  on_mention(&item, user);
+}
+
+bool CallBack(std::string_view document, uint64_t number, uint64_t count,
+              const IndexProgress& progress, lectern_collection_progress_fn on_progress,
+              void* user) {
+  if (!on_progress) return true;
+  const std::string name(document);  // with a 0 behind it
+  const lectern_progress of_document = ToC(progress);
+  const lectern_collection_progress item = {sizeof(lectern_collection_progress), name.c_str(),
+                                            name.size(), number, count, &of_document};
+  return on_progress(&item, user) == 0;
 }
 
 Result<Json> ParseObject(std::string_view json) {

@@ -5,6 +5,7 @@
 #define LECTERN_ENGINE_API_C_STRUCTS_H_
 
 #include <string_view>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/lectern_c.h"
@@ -25,6 +26,9 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given);
 Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given);
 Result<AskOptions> ReadAskOptions(const lectern_ask_options* given);
 Result<CiteRequest> ReadCiteOptions(const lectern_cite_options* given);  // without the text
+// Texts for a collection, copied.
+Result<std::vector<CollectionText>> ReadCollectionTexts(const lectern_collection_text* texts,
+                                                        size_t num_texts);
 // The unit of a text's offsets. kInvalidArgument, param "offset_unit": another number.
 Result<OffsetUnit> ReadOffsetUnit(lectern_offset_unit unit);
 // Parses a JSON object. kInvalidArgument, without param: not JSON, or another kind of value.
@@ -40,6 +44,7 @@ lectern_index_numbers ToC(const IndexReport& report);
 lectern_collected ToC(const Collected& collected);
 lectern_removed ToC(const Removed& removed);
 lectern_evidence ToC(const Evidence& evidence);
+lectern_indexed_collection ToC(const IndexedCollection& indexed);
 lectern_receipt ReceiptOf(const Answer& answer);
 
 // Hands one item of a list to the program's function, on the calling thread; does nothing where the
@@ -52,6 +57,16 @@ void CallBack(const Recovered::Refused& refused, lectern_refused_fn on_refused, 
 void CallBack(const ShardSummary& shard, lectern_shard_fn on_shard, void* user);
 void CallBack(const DocumentPlan& plan, lectern_plan_fn on_plan, void* user);
 void CallBack(const Damage& damage, lectern_damage_fn on_damage, void* user);
+void CallBack(const CollectionSummary& collection, lectern_collection_fn on_collection, void* user);
+void CallBack(const CollectionDocument& document, lectern_collection_document_fn on_document,
+              void* user);
+void CallBack(const AddedToCollection& added, lectern_added_fn on_added, void* user);
+void CallBack(const Mentions::One& mention, lectern_mention_fn on_mention, void* user);
+// False: the function returned something other than 0, which ends the indexing. `number`, `count`:
+// 0 where one document is indexed for a question.
+bool CallBack(std::string_view document, uint64_t number, uint64_t count,
+              const IndexProgress& progress, lectern_collection_progress_fn on_progress,
+              void* user);
 
 }  // namespace lectern::c_api
 

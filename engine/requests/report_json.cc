@@ -1,77 +1,16 @@
 #include "engine/requests/report_json.h"
 
 #include <algorithm>
-#include <cmath>
+#include <string>
 
 #include "engine/model/formats/json.h"
+#include "engine/requests/collection_json.h"
 
 namespace lectern {
 namespace {
 
-double Rounded(double value, double digits) {
-  const double scale = std::pow(10.0, digits);
-  return std::round(value * scale) / scale;
-}
 // Seconds and milliseconds.
 Json Time(double value) { return Rounded(value, 3); }
-// Shares in [0, 1]. Also hides the digits that a float has and its decimal has not.
-Json Share(double value) { return Rounded(value, 6); }
-Json Share(const std::optional<double>& value) { return value ? Share(*value) : Json(); }
-
-Json StringOrNull(std::string_view text) { return text.empty() ? Json() : Json(text); }
-
-std::string_view UnitName(OffsetUnit unit) {
-  switch (unit) {
-    case OffsetUnit::kUtf8:
-      return "utf8";
-    case OffsetUnit::kUtf16:
-      return "utf16";
-    case OffsetUnit::kCodepoint:
-      return "codepoint";
-  }
-  return "utf8";
-}
-
-// Converts byte offsets of a text (valid UTF-8) to another unit. Reads the text once, then at most
-// kStep bytes for an offset.
-class Offsets {
- public:
-  Offsets(OffsetUnit unit, std::string_view text) : unit_(unit), text_(text) {
-    if (unit == OffsetUnit::kUtf8) return;
-    steps_.push_back(0);
-    for (size_t at = kStep; at <= text.size(); at += kStep) {
-      steps_.push_back(steps_.back() + Count(text.substr(at - kStep, kStep)));
-    }
-  }
-  uint64_t operator()(uint64_t offset) const {
-    if (unit_ == OffsetUnit::kUtf8) return offset;
-    offset = std::min<uint64_t>(offset, text_.size());
-    const size_t step = offset / kStep;
-    return steps_[step] + Count(text_.substr(step * kStep, offset - step * kStep));
-  }
-  Json Range(uint64_t begin, uint64_t end) const {
-    return Json::Object{{"begin", (*this)(begin)}, {"end", (*this)(end)}};
-  }
-  std::string_view unit_name() const { return UnitName(unit_); }
-
- private:
-  static constexpr size_t kStep = 4096;  // bytes
-  // Code points begin at every byte that does not continue one, and those of four bytes are two
-  // units of UTF-16.
-  uint64_t Count(std::string_view bytes) const {
-    uint64_t count = 0;
-    for (const char c : bytes) {
-      const auto byte = static_cast<uint8_t>(c);
-      count += (byte & 0xC0) != 0x80;
-      count += unit_ == OffsetUnit::kUtf16 && byte >= 0xF0;
-    }
-    return count;
-  }
-
-  const OffsetUnit unit_;
-  const std::string_view text_;
-  std::vector<uint64_t> steps_;  // the converted offsets of every kStep-th byte
-};
 
 Json Texts(const std::vector<Message>& messages) {
   Json::Array array;
@@ -90,34 +29,6 @@ std::string TextIn(const DocumentRow& row, std::string_view key) {
   const Result<Json> json = ParseJson(row.report_json);
   const Json* const text = json.ok() ? json->Find(key) : nullptr;
   return text != nullptr && text->string() != nullptr ? *text->string() : "";
-}
-
-Json Page(std::optional<uint32_t> page) {
-  if (!page) return nullptr;
-  return uint64_t{*page};
-}
-
-Json RangesValue(std::span<const ByteRange> ranges, const Offsets& offsets) {
-  Json::Array values;
-  for (const ByteRange& range : ranges) values.push_back(offsets.Range(range.begin, range.end));
-  return values;
-}
-
-Json::Object EvidenceObject(const Evidence& evidence, const Offsets& offsets) {
-  return {
-      {"begin", offsets(evidence.begin)},
-      {"end", offsets(evidence.end)},
-      {"text", evidence.text},
-      {"mass", Share(evidence.mass)},
-      {"score", Share(evidence.score)},
-      {"page", Page(evidence.page)},
-      {"page_end", Page(evidence.page_end)},
-      {"page_label", StringOrNull(evidence.page_label)},
-      {"page_end_label", StringOrNull(evidence.page_end_label)},
-      {"heading", StringOrNull(evidence.heading)},
-      {"places", RangesValue(evidence.places, offsets)},
-      {"highlights", RangesValue(evidence.highlights, offsets)},
-  };
 }
 
 Json KvValue(const KvReceipt& kv) {
@@ -300,11 +211,15 @@ Json PartsValue(const Answer& answer, const Offsets& offsets) {
 }  // namespace
 
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text) {
-  const Offsets offsets(unit, text);
+  OffsetsOfTexts texts(unit, text, answer.texts);
   Json::Array evidence;
   for (const Evidence& item : answer.evidence) {
-    evidence.emplace_back(EvidenceObject(item, offsets));
+    evidence.emplace_back(EvidenceObject(item, texts.Of(item.document)));
   }
+  // In a collection attention and parts are those of the document whose answer was chosen.
+  const auto chosen = std::ranges::find_if(answer.documents, &AskedDocument::is_chosen);
+  const Offsets& offsets =
+      texts.Of(chosen == answer.documents.end() ? std::string_view() : chosen->name);
   Json::Array attention;
   for (const AttendedPassage& passage : answer.attention) {
     Json::Object object = *offsets.Range(passage.begin, passage.end).object();
@@ -315,8 +230,9 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
   return Json(Json::Object{
                   {"answer", answer.text},
                   {"parts", PartsValue(answer, offsets)},
+                  {"collection", AskedCollectionValue(answer)},
                   {"reasoning", StringOrNull(answer.reasoning)},
-                  {"document", answer.document},
+                  {"document", StringOrNull(answer.document)},
                   {"finish_reason", answer.finish_reason},
                   {"stopped_by", answer.stopped_by},
                   {"tokens", Json::Object{{"document", answer.document_tokens},
@@ -345,7 +261,8 @@ std::string CitedTextJson(const CitedText& cited, OffsetUnit unit, std::string_v
     Json::Array evidence;
     for (const Evidence& item : sentence.evidence) {
       Json::Object object = EvidenceObject(item, offsets);
-      object.erase("mass");  // there is no attention without a model
+      object.erase("mass");      // there is no attention without a model
+      object.erase("document");  // it is the one that was asked
       evidence.emplace_back(std::move(object));
     }
     sentences.emplace_back(Json::Object{

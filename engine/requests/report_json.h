@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "engine/model/formats/json.h"
+#include "engine/requests/evidence_json.h"
 #include "engine/requests/requests.h"
 #include "store/store.h"
 #include "store/bundle.h"
@@ -14,12 +15,11 @@
 
 namespace lectern {
 
-enum class OffsetUnit { kUtf8, kUtf16, kCodepoint };
-
 // All texts are compact: one line, without a newline, keys sorted, null where there is nothing.
 // A call that names no codes does not fail. Any thread.
 
-// An answer. `text`: the document, needed for units other than kUtf8, which cost a pass over it.
+// An answer. `text`: the document, needed for units other than kUtf8, which cost a pass over it; an
+// answer of a collection has its texts itself.
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text);
 // Likewise for citations. `given`: the text that was cited.
 std::string CitedTextJson(const CitedText& cited, OffsetUnit unit, std::string_view given);
