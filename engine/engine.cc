@@ -128,6 +128,7 @@ class LocalEngine : public Engine {
       // Otherwise it was removed or replaced while it was read, together with its files.
       if (is_there) damages.push_back({ToHex(row.id), row.name, std::move(status)});
     }
+    if (name.empty()) LECTERN_RETURN_IF_ERROR(collections_->VerifyAll(full, damages));
     return damages;
   }
 

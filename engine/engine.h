@@ -77,8 +77,8 @@ class Engine {
   virtual Result<DocumentRow> Find(std::string_view document) = 0;
   // The shards of a document that Find or List returned. Codes of Catalog.
   virtual Result<std::vector<ShardSummary>> Shards(const DocumentRow& document) = 0;
-  // Checks every shard of the document (empty: of every document): sizes and identities, or with
-  // `full` every byte. Returns the first damage of each damaged document; empty: all good.
+  // Checks every shard of the document (empty: of every document, and the collections): sizes and
+  // identities, or with `full` every byte. Returns the first damage of each; empty: all good.
   // Documents that are not ready are passed over. kOutOfMemory: a document could not be checked;
   // codes of Find.
   virtual Result<std::vector<Damage>> Verify(std::string_view document, bool full) = 0;

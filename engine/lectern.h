@@ -186,6 +186,8 @@ class Answer {
   std::string_view cli_note() const;               // with options as flags: Error::cli_message
   std::vector<std::string_view> warnings() const;  // lectern_answer_warning; the note has words
   std::vector<lectern_evidence> evidence() const;  // passages, the best first
+  // Documents of a collection that were asked, the likeliest by words first; else empty.
+  std::vector<lectern_asked_document> asked_documents() const;
   lectern_receipt receipt() const;                 // what was read and how long it took
   // Returns the JSON that `ask-document --json` prints, offsets in `unit`. kInvalidArgument: no
   // such unit.
@@ -297,8 +299,9 @@ struct PlanChange {  // lectern_plan_options
   float max_divergence = 0;
 };
 struct Damage {
-  std::string document, name;  // id and name
+  std::string document, name;  // id and name; both empty where a collection is damaged
   Error error;                 // the first damage of this document: code and message alone
+  std::string collection;      // its name; empty: a document is damaged
 };
 struct DamageList {
   std::vector<Damage> damaged;  // empty: all good
@@ -458,8 +461,8 @@ class Engine {
   // All or nothing, but for a document in parts, where an error leaves the parts before it changed;
   // Cancel does not end it.
   Result<Done> ChangePlan(std::string_view document, const PlanChange& change);
-  // Checks the shards of the document (empty: of every document that is ready): sizes and
-  // identities, or all bytes. Damage is in the value; errors are what kept it from looking.
+  // Checks the shards of the document (empty: of every document that is ready, and the collections):
+  // sizes and identities, or all bytes. Damage is in the value; errors are what kept it from looking.
   enum class Depth { kHeaders, kEveryByte };
   Result<DamageList> Verify(std::string_view document, Depth depth);
 

@@ -740,6 +740,29 @@ LECTERN_API size_t lectern_answer_evidence_count(const lectern_answer* answer);
  * index. */
 LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, size_t index,
                                                  lectern_evidence* evidence);
+/* A document of a collection that was asked, or that mentions the words that a question asks for. */
+typedef struct lectern_asked_document {
+  size_t struct_size;
+  const char* name; /* in the collection; this and all strings: valid until the answer is freed */
+  size_t name_len;
+  const char* source; /* lectern_collection_document */
+  size_t source_len;
+  const char* document; /* id; empty: its words alone were looked at */
+  size_t document_len;
+  double probability; /* by words, that the answer stands here */
+  const char* answer; /* the model's answer about this document alone */
+  size_t answer_len;
+  double support;        /* score of its best passage; 0: it has none */
+  double logprob;        /* mean over the answer's tokens, natural logarithm */
+  uint64_t is_chosen;    /* 1: its answer is the answer */
+  uint64_t is_new;       /* 1: it was indexed for this question */
+  uint64_t num_passages; /* that have all words, where words alone were looked at; else 0 */
+} lectern_asked_document;
+/* The likeliest by words first; as many as the receipt's num_asked_documents. *asked: set its
+ * struct_size before; unchanged on failure. LECTERN_INVALID_ARGUMENT, param "index": no such
+ * index. */
+LECTERN_API lectern_code lectern_answer_asked_document(const lectern_answer* answer, size_t index,
+                                                       lectern_asked_document* asked);
 /* *receipt: set its struct_size before; unchanged on failure. */
 LECTERN_API lectern_code lectern_answer_receipt(const lectern_answer* answer,
                                                 lectern_receipt* receipt);
@@ -849,6 +872,9 @@ typedef struct lectern_damage {
   lectern_code code;
   const char* message; /* the first damage of this document */
   size_t message_len;
+  const char* collection; /* name of the collection that is damaged; `document` and `name` are then
+                             empty. Empty: a document is */
+  size_t collection_len;
 } lectern_damage;
 typedef void (*lectern_damage_fn)(const lectern_damage* damage, void* user);
 
@@ -890,9 +916,9 @@ typedef void (*lectern_plan_fn)(const lectern_document_plan* plan, void* user);
 LECTERN_API lectern_code lectern_engine_show_plan(lectern_engine* engine, const char* document,
                                                   size_t document_len, lectern_plan_fn on_plan,
                                                   void* user, lectern_error** error);
-/* Checks the shards of the document (empty: of every document that is ready): sizes and identities,
- * or with `full` every byte. LECTERN_OK also when damage was found: it is in the items, one for
- * each damaged document. */
+/* Checks the shards of the document (empty: of every document that is ready, and every collection):
+ * sizes and identities, or with `full` every byte. LECTERN_OK also when damage was found: it is in
+ * the items, one for each damaged document or collection. */
 LECTERN_API lectern_code lectern_engine_verify(lectern_engine* engine, const char* document,
                                                size_t document_len, int32_t full,
                                                lectern_damage_fn on_damage, void* user,
@@ -1006,9 +1032,9 @@ LECTERN_API lectern_code lectern_engine_import(lectern_engine* engine, const cha
  * are found without a model, and only these are asked. A document is indexed for a model when it is
  * first asked, or by lectern_index_collection.
  *
- * `collection` is always a name: UTF-8 of at most 255 bytes without "/" or control characters. "all"
- * is the collection of all documents of the store, unless one was made of this name; it is brought
- * up to date when it is used. Where there is no collection of the name, every call but
+ * `collection` is always a name: UTF-8 of at most 80 bytes without control characters. "all" is the
+ * collection of all documents of the store, unless one was made of this name; it is brought up to
+ * date when it is used. Where there is no collection of the name, every call but
  * lectern_collection_add and lectern_collection_add_document is LECTERN_NOT_FOUND, param
  * "collection". All calls may give LECTERN_INVALID_ARGUMENT (the name), LECTERN_LOCKED (another
  * process writes for 5 s), LECTERN_CORRUPT, LECTERN_IO_ERROR and LECTERN_NO_SPACE, and those that

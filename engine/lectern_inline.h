@@ -334,7 +334,8 @@ inline void Append(Imported& imported, const lectern_document& item) {
 inline void Append(DamageList& list, const lectern_damage& item) {
   list.damaged.push_back({{item.document, item.document_len},
                           {item.name, item.name_len},
-                          {item.code, {item.message, item.message_len}, {}}});
+                          {item.code, {item.message, item.message_len}, {}},
+                          {item.collection, item.collection_len}});
 }
 
 inline void Append(CollectionList& list, const lectern_collection& item) {
@@ -459,6 +460,12 @@ inline std::vector<lectern_evidence> Answer::evidence() const {
   std::vector<lectern_evidence> all(lectern_answer_evidence_count(handle_.get()),
                                     internal::Sized<lectern_evidence>());
   for (size_t i = 0; i < all.size(); ++i) lectern_answer_evidence(handle_.get(), i, &all[i]);
+  return all;
+}
+inline std::vector<lectern_asked_document> Answer::asked_documents() const {
+  std::vector<lectern_asked_document> all(receipt().num_asked_documents,
+                                          internal::Sized<lectern_asked_document>());
+  for (size_t i = 0; i < all.size(); ++i) lectern_answer_asked_document(handle_.get(), i, &all[i]);
   return all;
 }
 inline lectern_receipt Answer::receipt() const {

@@ -267,6 +267,25 @@ Status OpenCollections::Verify(std::string_view name) {
   return collection->Verify();
 }
 
+Status OpenCollections::VerifyAll(bool full, std::vector<Damage>& damages) {
+  Env& env = open_->env();
+  LECTERN_ASSIGN(const std::vector<std::string> paths, CollectionFiles(env, open_->path()));
+  for (const std::string& path : paths) {
+    std::string name = path.substr(path.rfind('/') + 1);
+    const auto verify = [&]() -> Status {
+      LECTERN_ASSIGN(const auto collection,
+                     Collection::Open(env, path, "", Collection::Mode::kReadOnly));
+      LECTERN_ASSIGN(name, collection->name());
+      return full ? collection->Verify() : collection->texts().status();
+    };
+    Status status = verify();
+    if (status.ok() || status.code() == Code::kNotFound) continue;  // the latter: removed since
+    if (status.code() == Code::kOutOfMemory) return status;         // it could not be checked
+    damages.push_back({.document = "", .name = "", .status = std::move(status), .collection = name});
+  }
+  return {};
+}
+
 Result<Mentions> OpenCollections::Find(std::string_view name, std::string_view words, size_t most) {
   LECTERN_ASSIGN(const auto collection, Use(name, Mode::kRead));
   return FindMentions(*collection, words, most);

@@ -43,6 +43,9 @@ class OpenCollections : public std::enable_shared_from_this<OpenCollections> {
   Status Remove(std::string_view name);
   Status Rename(std::string_view name, const std::string& to);
   Status Verify(std::string_view name);
+  // Adds the first damage of each damaged collection. All rows are read with `full` alone. Codes
+  // of Env: the folder cannot be read; kOutOfMemory.
+  Status VerifyAll(bool full, std::vector<Damage>& damages);
   Result<std::unique_ptr<Session>> Open(std::string_view name);
   Result<Mentions> Find(std::string_view name, std::string_view words, size_t most);
   Result<IndexedCollection> Index(std::string_view name, const IndexOptions& options,

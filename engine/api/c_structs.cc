@@ -269,6 +269,24 @@ lectern_evidence ToC(const Evidence& evidence) {
           evidence.document.size()};
 }
 
+lectern_asked_document ToC(const AskedDocument& asked) {
+  return {sizeof(lectern_asked_document),
+          asked.name.c_str(),
+          asked.name.size(),
+          asked.source.c_str(),
+          asked.source.size(),
+          asked.document.c_str(),
+          asked.document.size(),
+          asked.probability,
+          asked.answer.c_str(),
+          asked.answer.size(),
+          asked.support,
+          asked.logprob,
+          asked.is_chosen,
+          asked.is_new,
+          asked.num_passages};
+}
+
 lectern_indexed_collection ToC(const IndexedCollection& indexed) {
   return {sizeof(lectern_indexed_collection), indexed.indexed, indexed.existed, indexed.left,
           indexed.failures};
@@ -416,7 +434,8 @@ void CallBack(const Damage& damage, lectern_damage_fn on_damage, void* user) {
       sizeof(lectern_damage), damage.document.c_str(),
       damage.document.size(), damage.name.c_str(),
       damage.name.size(),     static_cast<lectern_code>(damage.status.code()),
-      message.c_str(),        message.size()};
+      message.c_str(),        message.size(),
+      damage.collection.c_str(), damage.collection.size()};
   on_damage(&item, user);
 }
 

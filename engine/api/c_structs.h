@@ -44,6 +44,7 @@ lectern_index_numbers ToC(const IndexReport& report);
 lectern_collected ToC(const Collected& collected);
 lectern_removed ToC(const Removed& removed);
 lectern_evidence ToC(const Evidence& evidence);
+lectern_asked_document ToC(const AskedDocument& asked);
 lectern_indexed_collection ToC(const IndexedCollection& indexed);
 lectern_receipt ReceiptOf(const Answer& answer);
 

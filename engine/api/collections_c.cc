@@ -188,3 +188,13 @@ lectern_code lectern_index_collection(lectern_engine* engine, const char* collec
     return json ? GiveText(IndexedCollectionJson(name, done), json) : Status();
   });
 }
+
+lectern_code lectern_answer_asked_document(const lectern_answer* answer, size_t index,
+                                           lectern_asked_document* asked) {
+  return Call(nullptr, [&]() -> Status {
+    LECTERN_ASSIGN(const auto object, FindOrFail(answer));
+    const std::vector<AskedDocument>& all = object->answer.documents;
+    if (index >= all.size()) return InvalidArgument("index", "no such document");
+    return WriteStruct(ToC(all[index]), asked);
+  });
+}

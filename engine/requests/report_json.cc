@@ -393,8 +393,9 @@ std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardS
 std::string DamageJson(const std::vector<Damage>& damaged) {
   Json::Array items;
   for (const Damage& damage : damaged) {
-    items.emplace_back(Json::Object{{"document", damage.document},
+    items.emplace_back(Json::Object{{"document", StringOrNull(damage.document)},
                                     {"name", StringOrNull(damage.name)},
+                                    {"collection", StringOrNull(damage.collection)},
                                     {"code", CodeName(damage.status.code())},
                                     {"message", damage.status.message()}});
   }

@@ -51,7 +51,7 @@ std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
 std::string DocumentJson(const DocumentRow& row);
 // {"documents":[…]}, {"…a document…","report","shards":[{"file","bytes"}],"plan"} and
-// {"damaged":[{"document","name","code","message"}]}: what lectern-store prints. "report" is null
+// {"damaged":[{"document","name","collection","code","message"}]}: what lectern-store prints. "report" is null
 // if the row's is damaged, "plan" if `plan` is an error.
 std::string DocumentsJson(const std::vector<DocumentRow>& rows);
 std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards,

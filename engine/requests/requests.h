@@ -566,10 +566,11 @@ struct Removed {
   std::vector<std::string> left;   // these
 };
 
-// The first damage that was found in a document.
+// The first damage that was found in a document or collection.
 struct Damage {
-  std::string document, name;
+  std::string document, name;  // both empty where a collection is damaged
   Status status;
+  std::string collection = {};  // its name, or that of its file; empty: a document is damaged
 };
 
 }  // namespace lectern
