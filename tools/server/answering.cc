@@ -61,7 +61,7 @@ bool IsOpenAis(std::string_view path) {
 // The field of OpenAI's request that an option of the engine comes from. `said`: the field with the
 // messages.
 std::string FieldOf(std::string param, std::string_view said) {
-  if (param == "document") return "model";
+  if (param == "document" || param == "collection") return "model";
   if (param == "stop_texts") return "stop";
   const bool is_said = param == "question" || param == "turns" || param == "instructions";
   return is_said ? std::string(said) : param;
@@ -99,6 +99,22 @@ std::string Answering::DocumentName(const std::string& document) {
   return found.ok() && !found->name.empty() ? found->name : document;
 }
 
+api::Result<api::Session> Answering::OpenOnce(const std::string& document) {
+  const auto collection = CollectionOf(document);
+  return collection ? engine_.OpenCollection(*collection) : engine_.Open(document);
+}
+
+api::Result<std::string> Answering::Resolve(const std::string& document) {
+  if (CollectionOf(document)) {
+    auto opened = OpenOnce(document);
+    if (!opened.ok()) return opened.error();
+    return document;
+  }
+  auto found = engine_.Find(document);
+  if (!found.ok()) return found.error();
+  return found->id;
+}
+
 HttpResponse Answering::BusyResponse(const HttpRequest& request) const {
   return RefusalResponse({.status = 503,
                           .code = "overloaded",
@@ -121,9 +137,9 @@ std::variant<Sessions::Lease, HttpResponse> Answering::TakeSession(const std::st
     return RefusalResponse(refusal, request.request_id);
   };
   if (session == kNewSession) {
-    auto found = engine_.Find(document);
+    auto found = Resolve(document);
     if (!found.ok()) return ErrorResponse(found.error(), request);
-    auto begun = sessions_.Begin(found->id);
+    auto begun = sessions_.Begin(*found);
     if (const auto* const refusal = std::get_if<Refusal>(&begun)) return refused(*refusal);
     return std::get<Sessions::Lease>(std::move(begun));
   }
@@ -131,16 +147,16 @@ std::variant<Sessions::Lease, HttpResponse> Answering::TakeSession(const std::st
   if (const auto* const refusal = std::get_if<Refusal>(&taken)) return refused(*refusal);
   Sessions::Lease lease = std::get<Sessions::Lease>(std::move(taken));
   // Also where it is clear which one: another process may have removed it.
-  auto found = engine_.Find(document.empty() ? lease.document() : document);
+  auto found = Resolve(document.empty() ? lease.document() : document);
   if (!found.ok()) {
     if (document.empty() && found.error().code == LECTERN_NOT_FOUND) sessions_.End(session);
     return ErrorResponse(found.error(), request);
   }
-  if (found->id != lease.document()) {
+  if (*found != lease.document()) {
     return refused({.status = 400,
                     .code = "invalid_argument",
-                    .message = "this session is about another document; leave document out, or "
-                               "begin a session with \"session\": \"new\"",
+                    .message = "this session is about another document or collection; leave it "
+                               "out, or begin a session with \"session\": \"new\"",
                     .param = "document"});
   }
   return lease;
@@ -157,9 +173,9 @@ std::variant<std::shared_ptr<Answering::Turn>, HttpResponse> Answering::Begin(
     lease.emplace(std::get<Sessions::Lease>(std::move(taken)));
     id = lease->document();
   } else {
-    auto found = engine_.Find(document);
+    auto found = Resolve(document);
     if (!found.ok()) return ErrorResponse(found.error(), request);
-    id = found->id;
+    id = *found;
   }
   const auto deadline = Clock::now() + std::chrono::seconds(options_.wait_seconds);
   const auto give_up = [&] {
@@ -182,7 +198,7 @@ std::variant<std::shared_ptr<Answering::Turn>, HttpResponse> Answering::Begin(
 
 api::Result<api::Done> Answering::Turn::Open() {
   if (session_) return api::Done{};
-  auto opened = answering_.engine_.Open(document_);
+  auto opened = answering_.OpenOnce(document_);
   if (!opened.ok()) return opened.error();
   const std::lock_guard lock(session_mutex_);
   session_ = std::make_shared<api::Session>(std::move(*opened));
@@ -210,7 +226,9 @@ void Answering::Turn::GiveBack(bool is_answered) {
   // If the answer failed, nobody would learn a new session's id, so only sessions that answered are
   // kept. An old one goes on from what was said.
   if (lease_ && is_answered) lease_->Keep(std::move(session));
-  if (!lease_ && is_answered) answering_.KeepOpen(document_, *session);
+  // The engine keeps the documents of collections open itself.
+  const bool is_one = !CollectionOf(document_);
+  if (!lease_ && is_answered && is_one) answering_.KeepOpen(document_, *session);
   session.reset();
   lease_.reset();
 }
@@ -254,7 +272,8 @@ std::invoke_result_t<Attempt> Answering::Turn::MakingRoom(Attempt attempt,
 
 std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
     const std::function<bool(std::string_view)>& on_text, EventStream* events,
-    const std::function<bool(std::string_view)>& on_reasoning) {
+    const std::function<bool(std::string_view)>& on_reasoning,
+    const std::function<bool(const api::CollectionProgress&)>& on_index) {
   const Watch::Scope scope(
       answering_.watch_,
       {.peer = request_.peer,
@@ -275,6 +294,10 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
   has_text_ = false;
   options_.on_text = tell(on_text);
   options_.on_reasoning = tell(on_reasoning);
+  options_.on_index = [&](const api::CollectionProgress& progress) {
+    return scope.ended_by() == EndedBy::kNothing && !request_.peer->IsGone() &&
+           (!on_index || on_index(progress));
+  };
   auto answer = MakingRoom(
       [&]() -> api::Result<api::Answer> {
         if (auto opened = Open(); !opened.ok()) return opened.error();

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 
@@ -21,6 +22,18 @@
 #include "tools/server/watch.h"
 
 namespace lectern::server {
+
+// How a collection is called where a document may be: "collection:NAME". No id of a document is
+// like that; a document whose name is can be asked by its id.
+inline constexpr std::string_view kCollectionPrefix = "collection:";
+inline std::string CollectionKey(std::string_view name) {
+  return std::string(kCollectionPrefix).append(name);
+}
+// The name of the collection that `document` means; nothing: it means a document.
+inline std::optional<std::string> CollectionOf(std::string_view document) {
+  if (!document.starts_with(kCollectionPrefix)) return std::nullopt;
+  return std::string(document.substr(kCollectionPrefix.size()));
+}
 
 struct AnsweringOptions {
   uint32_t num_slots = 4;      // answers that are generated at the same time (--parallel); from 1
@@ -54,9 +67,11 @@ class Answering {
     // the metrics. Afterwards the next request may use the session; one that was new ends unless it
     // has an answer. Without a session it may be called again, for another answer to the same
     // question, drawn with the next seed.
+    // `on_index`: while a document of a collection is indexed for its first question; may be empty.
     std::variant<api::Answer, HttpResponse> Generate(
         const std::function<bool(std::string_view)>& on_text, EventStream* events,
-        const std::function<bool(std::string_view)>& on_reasoning = {});
+        const std::function<bool(std::string_view)>& on_reasoning = {},
+        const std::function<bool(const api::CollectionProgress&)>& on_index = {});
     const std::string& session_id() const { return session_id_; }  // empty: it has none
 
    private:
@@ -94,7 +109,7 @@ class Answering {
     GenerationSlots::Slot slot_;
     const std::string session_id_;
     std::optional<Sessions::Lease> lease_;
-    const std::string document_;  // its id
+    const std::string document_;  // its id, or the key of a collection
     std::mutex session_mutex_;    // guards changing session_, which Cancel reads
     std::shared_ptr<api::Session> session_;
     std::optional<GenerationSlots::Slot> place_in_line_;  // of line_, while this is the first there
@@ -109,8 +124,8 @@ class Answering {
   // client is gone, or where every session is in use), 503 stopping, 404 for a document or session
   // that is not there, 409 for a session in use, 400 for a session about another document, 500
   // without randomness for a session's id, or an error of Engine::Find or Open (ErrorResponse).
-  // `document`: a name or an id; empty: the session's, else the only one. `session`: empty, an id,
-  // or kNewSession, whose id the client learns with its first answer. `request`, with its peer,
+  // `document`: a name or an id, or CollectionKey of a collection; empty: the session's, else the
+  // only one. `session`: empty, an id, or kNewSession, whose id the client learns with its first answer. `request`, with its peer,
   // must outlive the turn.
   std::variant<std::shared_ptr<Turn>, HttpResponse> Begin(const std::string& document,
                                                           std::string question,
@@ -129,9 +144,9 @@ class Answering {
       if (!is_full || !sessions_.EndLongestIdle()) return result;
     }
   }
-  // Opens a document as Engine::Open does, WithRoom.
+  // Opens a document as Engine::Open does, or a collection by its key, WithRoom.
   api::Result<api::Session> Open(const std::string& document) {
-    return WithRoom([&] { return engine_.Open(document); });
+    return WithRoom([&] { return OpenOnce(document); });
   }
 
   // Returns the name of a document that is given by its name or id; `document` itself where it has
@@ -149,6 +164,10 @@ class Answering {
   GenerationSlots::Load load() const { return slots_.load(); }
 
  private:
+  api::Result<api::Session> OpenOnce(const std::string& document);
+  // The id of a document, or the key of a collection that is there. Codes of Engine::Find, and of
+  // OpenCollection.
+  api::Result<std::string> Resolve(const std::string& document);
   HttpResponse BusyResponse(const HttpRequest& request) const;  // 503: no slot came free in time
   // Keeps the document of `session`, whose id this is, open for questions to come, which then find
   // it verified and on the device. Failing to do so is no error.

@@ -1,7 +1,9 @@
 // POST /v1/ask, Lectern's own way to ask: answers the object that ask-document --json prints, or
-// streams it as events: "text" and "reasoning" as they are decoded, then "passages", then "done"
-// with the whole object, or "error".
+// streams it as events: "indexing" while a document of a collection is indexed for its first
+// question, "text" and "reasoning" as they are decoded, then "passages", then "done" with the whole
+// object, or "error".
 #include "engine/requests/options.h"
+#include "tools/server/messages.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/option_fields.h"
 #include "tools/server/request_fields.h"
@@ -12,7 +14,7 @@ namespace {
 
 // The body of a request, read.
 struct AskRequest {
-  std::string document, question, session;
+  std::string document, question, session;  // document: also the key of a collection
   api::AskOptions options;
   lectern_offset_unit unit = LECTERN_OFFSET_UTF8;
   bool stream = false;
@@ -30,6 +32,10 @@ Result<AskRequest> ReadAsk(const std::string& body) {
   LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
   AskRequest ask;
   ask.document = fields.String("document").value_or("");
+  if (const auto collection = fields.String("collection")) {
+    if (!ask.document.empty()) fields.Fail("collection", "and document exclude each other");
+    ask.document = CollectionKey(*collection);
+  }
   ask.question = fields.RequiredString("question");
   if (const auto session = fields.String("session")) {
     ask.session = *session;
@@ -46,10 +52,19 @@ Result<AskRequest> ReadAsk(const std::string& body) {
   return ask;
 }
 
+// The limits are above any answer's: it is the engine's own JSON.
+constexpr JsonLimits kAnswerLimits = {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24};
+
 // The answer as ask-document prints it, with the request's id, and the session's if there is one.
+// Of a collection it names documents, whose paths are this machine's.
 std::string AnswerBody(const api::Answer& answer, lectern_offset_unit unit,
                        const std::string& request_id, const std::string& session_id) {
   auto json = answer.Json(unit);
+  if (json.ok() && answer.receipt().num_documents > 0) {
+    if (const auto parsed = ParseJson(*json, kAnswerLimits); parsed.ok()) {
+      json = WithoutPaths(*parsed).Dump();
+    }
+  }
   if (json.ok()) json = api::SetString(*json, "id", request_id);
   if (json.ok() && !session_id.empty()) json = api::SetString(*json, "session", session_id);
   return json.ok() ? *json : "{}";
@@ -58,11 +73,21 @@ std::string AnswerBody(const api::Answer& answer, lectern_offset_unit unit,
 // The data of an event with a piece of text.
 std::string TextBody(std::string_view piece) { return Json(Json::Object{{"text", piece}}).Dump(); }
 
-// The members "evidence" and "warnings" of an answer alone: the data of the event "passages". The
-// limits are above any answer's: it is the engine's own JSON.
+// The data of an event about a document that is being indexed.
+std::string IndexingBody(const api::CollectionProgress& indexing) {
+  const api::Progress& progress = indexing.progress;
+  return Json(Json::Object{{"document", indexing.document},
+                           {"stage", progress.stage},
+                           {"done", progress.done},
+                           {"total", progress.total},
+                           {"eta_seconds",
+                            progress.eta_seconds < 0 ? Json() : Json(progress.eta_seconds)}})
+      .Dump();
+}
+
+// The members "evidence" and "warnings" of an answer alone: the data of the event "passages".
 std::string PassagesBody(const std::string& answer) {
-  const auto json =
-      ParseJson(answer, {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24});
+  const auto json = ParseJson(answer, kAnswerLimits);
   Json::Object body = {{"evidence", Json::Array()}, {"warnings", Json::Array()}};
   for (auto& [name, value] : body) {
     if (const Json* const member = json.ok() ? json.value().Find(name) : nullptr) value = *member;
@@ -87,7 +112,10 @@ HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request) {
   return EventsResponse([turn, unit = ask->unit, id = request.request_id](EventStream& events) {
     auto answer = turn->Generate(
         [&](std::string_view piece) { return events.Send("text", TextBody(piece)); }, &events,
-        [&](std::string_view piece) { return events.Send("reasoning", TextBody(piece)); });
+        [&](std::string_view piece) { return events.Send("reasoning", TextBody(piece)); },
+        [&](const api::CollectionProgress& progress) {
+          return events.Send("indexing", IndexingBody(progress));
+        });
     if (const auto* const failed = std::get_if<HttpResponse>(&answer)) {
       events.Send("error", failed->body);
       return;

@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 
+#include "tools/server/messages.h"
+
 namespace lectern::server {
 namespace {
 
@@ -259,7 +261,9 @@ Json ReceiptJson(const api::Answer& answer) {
   auto json = answer.Json();
   if (!json.ok()) return nullptr;
   auto parsed = ParseJson(*json, {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24});
-  return parsed.ok() ? std::move(parsed).value() : Json();
+  if (!parsed.ok()) return Json();
+  // Of a collection it names documents, whose paths are this machine's.
+  return answer.receipt().num_documents > 0 ? WithoutPaths(*parsed) : std::move(parsed).value();
 }
 
 int64_t Now() { return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()); }

@@ -1,6 +1,8 @@
 // POST /v1/responses, as OpenAI's clients speak it
 // (https://platform.openai.com/docs/api-reference/responses): stateless, text in and text out, with
 // the passages that the answer draws on as file citations. OPENAI.md lists every field.
+#include <map>
+
 #include "engine/requests/requests.h"
 #include "tools/server/conversation.h"
 #include "tools/server/openai_fields.h"
@@ -93,9 +95,30 @@ Result<ResponsesRequest> ReadResponses(const std::string& body) {
   return read;
 }
 
+// The file that a passage comes from: the document that was asked, or the one of a collection that
+// the passage names, whose id is its name where it is not indexed.
+struct CitedFile {
+  Json id, name;
+};
+CitedFile FileOf(const Json& passage, const Json& receipt, const std::string& filename) {
+  const Json* const document = receipt.Find("document");
+  CitedFile file = {document ? *document : Json(), filename};
+  const Json* const named = passage.Find("document");
+  if (!named || !named->string()) return file;
+  file = {*named, *named};
+  const Json* const collection = receipt.Find("collection");
+  const Json* const asked = collection ? collection->Find("asked") : nullptr;
+  for (const Json& one : asked && asked->array() ? *asked->array() : Json::Array()) {
+    const Json *const name = one.Find("name"), *const id = one.Find("document");
+    const bool is_it = name && name->string() && *name->string() == *named->string();
+    if (is_it && id && id->string()) file.id = *id;
+  }
+  return file;
+}
+
 // The passages of a receipt as file citations, a type of annotation that clients know how to show.
-// Clients take one for support, so that an answer without evidence has none. "index" counts files,
-// and there is one.
+// Clients take one for support, so that an answer without evidence has none. "index" counts the
+// files.
 Json Annotations(const Json& receipt, const std::string& filename) {
   Json::Array annotations;
   if (const Json* const warnings = receipt.Find("warnings"); warnings && warnings->array()) {
@@ -103,16 +126,19 @@ Json Annotations(const Json& receipt, const std::string& filename) {
       if (warning.string() && *warning.string() == "no_evidence") return annotations;
     }
   }
-  const Json *const evidence = receipt.Find("evidence"), *const document = receipt.Find("document");
-  if (!evidence || !evidence->array() || !document) return Json(std::move(annotations));
+  const Json* const evidence = receipt.Find("evidence");
+  if (!evidence || !evidence->array()) return Json(std::move(annotations));
+  std::map<std::string, uint64_t> indexes;  // by the files' ids
   for (const Json& passage : *evidence->array()) {
     const Json* const score = passage.Find("score");
     const double likely = score ? score->number().value_or(0) : 0;
     if (likely > 0 && likely < kLeastScore) continue;  // 0: words were not compared
+    const CitedFile file = FileOf(passage, receipt, filename);
+    const uint64_t index = indexes.try_emplace(file.id.Dump(), indexes.size()).first->second;
     annotations.emplace_back(Json::Object{{"type", "file_citation"},
-                                          {"file_id", *document},
-                                          {"filename", filename},
-                                          {"index", 0},
+                                          {"file_id", file.id},
+                                          {"filename", file.name},
+                                          {"index", index},
                                           {"passage", passage}});
   }
   return Json(std::move(annotations));

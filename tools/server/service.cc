@@ -32,7 +32,9 @@ std::optional<std::string> Match(std::string_view pattern, std::string_view path
   path.remove_prefix(before.size());
   if (path.size() <= after.size() || !path.ends_with(after)) return std::nullopt;
   path.remove_suffix(after.size());
-  if (after.empty() && (path.ends_with("/text") || path.ends_with("/events"))) return std::nullopt;
+  const bool is_longer_route =
+      path.ends_with("/text") || path.ends_with("/events") || path.ends_with("/mentions");
+  if (after.empty() && is_longer_route) return std::nullopt;
   return std::string(path);
 }
 
@@ -112,6 +114,9 @@ const std::vector<Service::Route>& Service::Routes() {
       {"GET", "/v1/jobs/{id}", &Service::ShowJob},
       {"GET", "/v1/jobs/{id}/events", &Service::JobEvents},
       {"DELETE", "/v1/jobs/{id}", &Service::CancelJob},
+      {"GET", "/v1/collections", &Service::ListCollections},
+      {"GET", "/v1/collections/{id}", &Service::ShowCollection},
+      {"GET", "/v1/collections/{id}/mentions", &Service::FindMentions},
       {"POST", "/v1/ask", &Service::Ask},
       {"POST", "/v1/cite", &Service::Cite},
       {"DELETE", "/v1/sessions/{id}", &Service::EndSession},
@@ -307,10 +312,12 @@ HttpResponse Service::ListModels(const HttpRequest& request, const std::string&)
   for (const api::Document& document : list->documents) {
     if (document.state == "ready") models.push_back(ModelJson(document));
   }
+  AddCollectionModels(engine_, models);
   return JsonResponse(Json(Json::Object{{"object", "list"}, {"data", std::move(models)}}).Dump());
 }
 
 HttpResponse Service::ShowModel(const HttpRequest& request, const std::string& id) {
+  if (const auto name = CollectionOf(id)) return CollectionModel(answering_, request, *name);
   auto found = engine_.Find(id);
   if (!found.ok()) return answering_.ErrorResponse(found.error(), request);
   return JsonResponse(ModelJson(*found).Dump());
@@ -437,6 +444,20 @@ HttpResponse Service::JobEvents(const HttpRequest& request, const std::string& i
 HttpResponse Service::CancelJob(const HttpRequest& request, const std::string& id) {
   if (jobs_) jobs_->Cancel(id);
   return ShowJob(request, id);
+}
+
+// --- collections --------------------------------------------------------------------------------
+
+HttpResponse Service::ListCollections(const HttpRequest& request, const std::string&) {
+  return AnswerCollections(answering_, request);
+}
+
+HttpResponse Service::ShowCollection(const HttpRequest& request, const std::string& id) {
+  return AnswerCollection(answering_, request, id);
+}
+
+HttpResponse Service::FindMentions(const HttpRequest& request, const std::string& id) {
+  return AnswerMentions(answering_, request, id);
 }
 
 // --- asking -------------------------------------------------------------------------------------

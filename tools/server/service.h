@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/lectern.h"
+#include "engine/model/formats/json.h"
 #include "store/status.h"
 #include "tools/server/answering.h"
 #include "tools/server/http.h"
@@ -80,6 +81,9 @@ class Service {
   HttpResponse ShowJob(const HttpRequest&, const std::string& id);
   HttpResponse JobEvents(const HttpRequest&, const std::string& id);
   HttpResponse CancelJob(const HttpRequest&, const std::string& id);
+  HttpResponse ListCollections(const HttpRequest&, const std::string&);
+  HttpResponse ShowCollection(const HttpRequest&, const std::string& id);
+  HttpResponse FindMentions(const HttpRequest&, const std::string& id);
   HttpResponse Ask(const HttpRequest&, const std::string&);
   HttpResponse Cite(const HttpRequest&, const std::string&);
   HttpResponse EndSession(const HttpRequest&, const std::string& id);
@@ -100,8 +104,8 @@ class Service {
 
 // --- endpoints, each in a file of its own -------------------------------------------------------
 
-// Each answers a request to its endpoint: ask_api.cc, cite_api.cc, chat_api.cc, responses_api.cc
-// and tokenize_api.cc. Any thread. Errors are responses, too: 400 for a wrong field, and those of
+// Each answers a request to its endpoint: ask_api.cc, cite_api.cc, chat_api.cc,
+// collections_api.cc, responses_api.cc and tokenize_api.cc. Any thread. Errors are responses, too: 400 for a wrong field, and those of
 // Answering; in a stream that has begun they are an event. Both arguments must outlive the
 // response.
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request);
@@ -110,6 +114,18 @@ HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& requ
 HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request);
 
 HttpResponse AnswerTokenize(Answering& answering, const HttpRequest& request);
+
+// GET of the collections, of one collection's documents, and of those that mention words.
+HttpResponse AnswerCollections(Answering& answering, const HttpRequest& request);
+HttpResponse AnswerCollection(Answering& answering, const HttpRequest& request,
+                              const std::string& name);
+HttpResponse AnswerMentions(Answering& answering, const HttpRequest& request,
+                            const std::string& name);
+// The collections in the form of OpenAI's models, appended to `models`; one of them, 404 where there
+// is none.
+void AddCollectionModels(api::Engine& engine, Json::Array& models);
+HttpResponse CollectionModel(Answering& answering, const HttpRequest& request,
+                             const std::string& name);
 
 // A response with this JSON as its body.
 HttpResponse JsonResponse(std::string body, int status = 200);

@@ -8,8 +8,8 @@ let token = sessionStorage.getItem('lectern-token') || '';
 let canIndex = false;
 let jobs = 0;          // documents that are being added from here
 let chosen = null;     // the conversation about the document that is picked
-// By a document's id: {id, name, turns, session, exactSession, isNew, at, running}. `session` is the
-// server's, null where the next question begins one; `isNew`: the next turn begins a conversation;
+// By a document's id, or "collection:NAME": {id, name, collection, turns, session, exactSession,
+// isNew, at, running}. `collection` is the name of one, null for a document. `session` is the server's, null where the next question begins one; `isNew`: the next turn begins a conversation;
 // `at` is {turn, passage}, what is marked; `running` is the AbortController of the question that is
 // being answered.
 const conversations = new Map();
@@ -102,10 +102,10 @@ function save() {
   }
 }
 
-function conversationAbout(id, name) {
+function conversationAbout(id, name, collection) {
   let c = conversations.get(id);
   if (!c) {
-    c = {id, turns: [], session: null, exactSession: null, isNew: false, at: null};
+    c = {id, collection, turns: [], session: null, exactSession: null, isNew: false, at: null};
     try {
       Object.assign(c, JSON.parse(sessionStorage.getItem('lectern-about-' + id)));
     } catch { /* another version's: begin anew */ }
@@ -124,21 +124,44 @@ function conversationAbout(id, name) {
 async function loadDocuments(wanted) {
   const {documents} = await (await call('v1/documents')).json();
   const ready = documents.filter((d) => d.state === 'ready');
+  const collections = await loadCollections(ready.length);
   const select = $('documents');
-  select.replaceChildren(...ready.map((d) => {
+  const options = ready.map((d) => {
     const option = element('option', d.names.map((n) => n.name).join(', ') || d.document);
     option.value = d.document;
     option.facts = d;
     return option;
-  }));
-  select.disabled = ready.length === 0;
-  const names = ready.map((d) => d.document);
+  });
+  const names = [...ready.map((d) => d.document), ...collections.map((o) => o.value)];
+  select.replaceChildren(...options, ...(collections.length === 0 ? [] : [grouped(collections)]));
+  select.disabled = names.length === 0;
   select.value = names.includes(wanted) ? wanted : names[0] ?? '';
-  if (ready.length === 0) {
+  if (names.length === 0) {
     showNothing(documents.some((d) => d.state === 'building'));
   } else {
     await showDocument();
   }
+}
+
+// Options for the collections. "all" has every document; the server makes it when it is first used.
+async function loadCollections(numDocuments) {
+  const {collections} = await (await call('v1/collections')).json();
+  if (numDocuments > 1 && !collections.some((c) => c.name === 'all')) {
+    collections.push({name: 'all', documents: numDocuments, indexed: numDocuments});
+  }
+  return collections.filter((c) => c.documents > 0).map((c) => {
+    const option = element('option', c.name === 'all' ? 'All documents' : c.name);
+    option.value = 'collection:' + c.name;
+    option.facts = {...c, collection: c.name};
+    return option;
+  });
+}
+
+function grouped(options) {
+  const group = element('optgroup');
+  group.label = 'Collections';
+  group.append(...options);
+  return group;
 }
 
 function showNothing(isBuilding) {
@@ -168,22 +191,45 @@ function modelName(path) {
 async function showDocument() {
   const option = $('documents').selectedOptions[0];
   if (!option) return;
-  const id = option.value;
-  chosen = conversationAbout(id, option.textContent);
+  const {tokens, model, collection, documents, indexed} = option.facts;
+  chosen = conversationAbout(option.value, option.textContent, collection ?? null);
   shown = null;
-  $('text').replaceChildren(element('p', 'Loading the text…', 'empty'));
-  const {tokens, model} = option.facts;
-  $('facts').textContent = `${tokens.toLocaleString()} tokens` +
-      (model ? `, model: ${modelName(model)}` : '');
+  $('facts').textContent = collection
+      ? `${documents.toLocaleString()} documents, ${indexed.toLocaleString()} indexed`
+      : `${tokens.toLocaleString()} tokens` + (model ? `, model: ${modelName(model)}` : '');
   drawConversation();
   drawMap([]);
   update();
   save();
+  await showTextOf(chosen);
+}
+
+// The document whose text belongs beside a conversation: the one that it is about, or, of a
+// collection, the one of the passage that is looked at. `id` is null where that is not indexed;
+// the result is null where there is no passage.
+function documentBeside(conversation) {
+  if (!conversation.collection) return {id: conversation.id, name: conversation.name};
+  const turn = conversation.at && conversation.turns[conversation.at.turn];
+  const passage = turn && turn.evidence && turn.evidence[conversation.at.passage];
+  if (!passage || !passage.document) return null;
+  return {id: (turn.documents ?? {})[passage.document] ?? null, name: passage.document};
+}
+
+async function showTextOf(conversation) {
+  const beside = documentBeside(conversation);
+  if (shown && beside && shown.id === beside.id) return showMarks();
+  shown = null;
+  drawMap([]);
+  const say = (text, kind) => $('text').replaceChildren(element('p', text, kind));
+  if (!beside) return say('Ask a question: the document of each passage is shown here.', 'empty');
+  if (!beside.id) return say(`${beside.name} is not indexed yet. It is when it is first asked.`, 'empty');
+  say('Loading the text…', 'empty');
+  const isStillWanted = () => chosen === conversation && documentBeside(conversation)?.id === beside.id;
   try {
-    const text = await (await call(`v1/documents/${encodeURIComponent(id)}/text`)).text();
-    if (chosen && chosen.id === id) showText(id, option.textContent, text);
+    const text = await (await call(`v1/documents/${encodeURIComponent(beside.id)}/text`)).text();
+    if (isStillWanted()) showText(beside.id, beside.name, text);
   } catch (error) {
-    if (chosen && chosen.id === id) $('text').replaceChildren(element('p', error.message, 'error'));
+    if (isStillWanted()) say(error.message, 'error');
   }
 }
 
@@ -191,7 +237,7 @@ function goTo(conversation, turn, passage) {
   conversation.at = {turn: conversation.turns.indexOf(turn), passage};
   save();
   for (const other of conversation.turns) markCurrent(conversation, other);
-  if (conversation === chosen) showMarks();
+  if (conversation === chosen) showTextOf(conversation);
 }
 
 // --- turns --------------------------------------------------------------------------------------
@@ -200,19 +246,26 @@ const percent = (share) => (100 * share).toFixed(share < 0.0995 ? 1 : 0) + ' %';
 const milliseconds = (ms) => ms === null || ms === undefined ? '–' : Math.round(ms).toLocaleString() + ' ms';
 const amount = (share) => share >= 1 ? 'the whole document' : percent(share) + ' of the document';
 
-// A turn is {question, isFirst, answer, exact, evidence, attention, isUnsupported, receipts, notes,
-// isWaiting}; `exact` is
-// the answer from the whole document where it was asked for, else null.
+// A turn is {question, isFirst, answer, exact, evidence, attention, documents, isUnsupported,
+// receipts, notes, isWaiting}; `exact` is the answer from the whole document where it was asked for,
+// else null; `documents` has the ids of a collection's documents by their names.
 function fail(turn, message) {
   turn.notes.push({text: message, isError: true});
 }
 
 function receiptOf(answer, name) {
-  const {kv, timings_ms: ms} = answer;
+  const {kv, timings_ms: ms, collection} = answer;
+  const asked = collection ? collection.asked : [];
+  const isByWords = collection && !answer.document;
+  const read = isByWords ? 'words alone' : amount(kv.read_fraction_prefill);
+  const of = `of ${collection?.count.toLocaleString()} documents`;
   return {
-    summary: (name ? name + ': read ' : 'Read ') +
-        `${amount(kv.read_fraction_prefill)} in ${milliseconds(ms.total)}`,
+    summary: (name ? name + ': read ' : 'Read ') + `${read} in ${milliseconds(ms.total)}` +
+        (!collection ? '' : isByWords ? ` ${of}` : `; asked ${asked.length} ${of}`),
     rows: [
+      ...asked.filter((d) => d.passages === 0).map((d) => [
+        `Asked: ${d.name}` + (d.new ? ' (indexed now)' : ''),
+        (d.chosen ? 'chosen: ' : '') + (d.answer || '–')]),
       ['Read to understand the question', amount(kv.read_fraction_prefill)],
       ['Read for each piece of the answer',
        kv.read_fraction_decode === null ? '–' : amount(kv.read_fraction_decode)],
@@ -252,8 +305,9 @@ function passageText(passage) {
 function passageNode(conversation, turn, passage, i) {
   const sure = passage.score > 0 ? percent(passage.score) + ' likely' :
       percent(passage.mass) + ' of the attention';
+  const from = passage.document ? passage.document + ', ' : '';
   const page = passage.page_label ? `${passage.page_label} (page ${passage.page})` : passage.page;
-  const where = sure + (page ? `, p. ${page}` : '') + '  ';
+  const where = from + sure + (page ? `, p. ${page}` : '') + '  ';
   const node = button('', () => {
     view('document');
     goTo(conversation, turn, i);
@@ -346,7 +400,7 @@ function update() {
   $('stop').hidden = !isRunning;
   $('question').placeholder = chosen ? `A question about ${chosen.name}` : 'There is no document to ask';
   $('new').disabled = !chosen || isRunning || chosen.isNew || chosen.turns.length === 0;
-  $('remove').hidden = !canIndex || !chosen;
+  $('remove').hidden = !canIndex || !chosen || Boolean(chosen.collection);
 }
 
 // --- asking -------------------------------------------------------------------------------------
@@ -360,6 +414,7 @@ async function generate(body, grow, signal) {
   });
   let answer = null, failed = null;
   await readEvents(response, (name, data) => {
+    if (name === 'indexing') showIndexing(data);
     if (name === 'text') grow(data.text);
     if (name === 'error') failed = new ServerError(0, data.error);
     if (name === 'done') answer = data;
@@ -367,6 +422,13 @@ async function generate(body, grow, signal) {
   if (failed) throw failed;
   if (!answer) throw new Error(kLost);
   return answer;
+}
+
+// A document of a collection that is read for its first question.
+function showIndexing({document: name, stage, done, total, eta_seconds: left}) {
+  showJob(`${name} is read for its first question: ${kStages[stage] ?? stage}` +
+          (left === null ? '' : `, about ${Math.ceil(left)} s left`), 'Cancel', stop);
+  if (total > 0) $('job-bar').value = done / total;
 }
 
 // The turns of this conversation that were answered before `turn`.
@@ -379,7 +441,9 @@ function answeredBefore(conversation, turn) {
 // In the session that `key` of the conversation names, or a new one. Where the server no longer has
 // it, the question is asked without what was said before, and the turn says so.
 async function generateInSession(conversation, turn, key, body, grow, signal) {
-  const begin = (session) => generate({document: conversation.id, question: turn.question, ...body,
+  const about = conversation.collection ? {collection: conversation.collection}
+      : {document: conversation.id};
+  const begin = (session) => generate({...about, question: turn.question, ...body,
                                        ...(session ? {session} : {})}, grow, signal);
   let session = turn.isFirst || !conversation[key] ? 'new' : conversation[key];
   for (let tries = 5; ; --tries) {
@@ -427,6 +491,10 @@ async function answerTurn(conversation, turn, signal) {
   take(answer, 'answer', isComparing ? 'From a part' : '');
   turn.evidence = answer.evidence;
   turn.attention = answer.attention;
+  turn.documents = {};
+  for (const asked of answer.collection ? answer.collection.asked : []) {
+    turn.documents[asked.name] = asked.document;
+  }
   turn.isUnsupported = answer.warnings.includes('no_evidence');
   $('spoken').textContent = 'Answer: ' + turn.answer;
   goTo(conversation, turn, 0);
@@ -462,6 +530,7 @@ async function ask(conversation, question) {
     }
   }
   turn.isWaiting = false;
+  if (conversation.collection && jobs === 0) $('job').hidden = true;
   conversation.running = null;
   drawTurn(conversation, turn);
   keepInView(conversation, turn);

@@ -109,9 +109,11 @@ function markPassages(passages, current) {
 // Marks what the conversation's last answer, or the passage that was clicked, has; only in the text
 // that these passages were taken from.
 function showMarks() {
-  if (!shown || !chosen || shown.id !== chosen.id) return;
+  const beside = chosen && documentBeside(chosen);
+  if (!shown || !beside || shown.id !== beside.id) return;
   const turn = chosen.at && chosen.turns[chosen.at.turn];
-  const passages = ((turn && turn.evidence) || []).filter(isInText);
+  const ofText = (p) => !p.document || p.document === beside.name;
+  const passages = ((turn && turn.evidence) || []).filter(ofText).filter(isInText);
   const wanted = turn && turn.evidence && turn.evidence[chosen.at.passage];
   const mark = markPassages(passages, passages.indexOf(wanted));
   // Attention comes without its text: it is of this text if the passages are.
