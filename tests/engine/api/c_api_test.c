@@ -94,6 +94,7 @@ static void CheckIsNoHandle(void* handle) {
   lectern_evidence evidence = {.struct_size = sizeof evidence};
   lectern_receipt receipt = {.struct_size = sizeof receipt};
   lectern_counts counts = {.struct_size = sizeof counts, .step_tokens = 7};
+  lectern_asked_document asked = {.struct_size = sizeof asked};
   lectern_session* new_session = (void*)&not_a_handle;
   lectern_answer* new_answer = (void*)&not_a_handle;
   lectern_index_report* new_report = (void*)&not_a_handle;
@@ -133,6 +134,36 @@ static void CheckIsNoHandle(void* handle) {
               error);
   CHECK_FAILS(expected, lectern_engine_export(engine, "a", 1, "b", 1, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_seal(engine, &error), NULL, error);
+  new_session = (void*)&not_a_handle;
+  CHECK_FAILS(expected, lectern_open_collection(engine, "a", 1, &new_session, &error), new_session,
+              error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected, lectern_list_collections(engine, NULL, NULL, &text, &error), text, error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected, lectern_collection_documents(engine, "a", 1, NULL, NULL, &text, &error),
+              text, error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected, lectern_collection_add(engine, "a", 1, NULL, 0, NULL, NULL, &text, &error),
+              text, error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected,
+              lectern_collection_add_document(engine, "a", 1, "b", 1, NULL, NULL, &text, &error),
+              text, error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected,
+              lectern_find_mentions(engine, "a", 1, "b", 1, 0, NULL, NULL, NULL, 0, &text, &error),
+              text, error);
+  text = (void*)&not_a_handle;
+  CHECK_FAILS(expected,
+              lectern_index_collection(engine, "a", 1, NULL, NULL, NULL, NULL, &text, &error), text,
+              error);
+  CHECK_FAILS(expected, lectern_collection_remove(engine, "a", 1, "b", 1, &error), NULL, error);
+  CHECK_FAILS(expected,
+              lectern_collection_rename_document(engine, "a", 1, "b", 1, "c", 1, &error), NULL,
+              error);
+  CHECK_FAILS(expected, lectern_remove_collection(engine, "a", 1, &error), NULL, error);
+  CHECK_FAILS(expected, lectern_rename_collection(engine, "a", 1, "b", 1, &error), NULL, error);
+  CHECK_FAILS(expected, lectern_verify_collection(engine, "a", 1, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_plan(engine, "a", 1, NULL, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_show_plan(engine, "a", 1, NULL, NULL, &error), NULL, error);
   CHECK_FAILS(expected, lectern_engine_remove(engine, "a", 1, &error), NULL, error);
@@ -149,6 +180,7 @@ static void CheckIsNoHandle(void* handle) {
   CHECK(lectern_index_report_numbers(report, &numbers) == expected && numbers.tokens == 0);
   CHECK(lectern_answer_evidence(answer, 0, &evidence) == expected && evidence.text == NULL);
   CHECK(lectern_answer_receipt(answer, &receipt) == expected);
+  CHECK(lectern_answer_asked_document(answer, 0, &asked) == expected && asked.name == NULL);
   CHECK(lectern_answer_evidence_count(answer) == 0);
   CHECK(lectern_error_code(handle) == expected);
 
@@ -986,6 +1018,183 @@ static void TestStore(lectern_engine* engine, const char* store) {
   CHECK(count == 0);
 }
 
+/* --- collections ------------------------------------------------------------------------------ */
+
+static void OnCollection(const lectern_collection* item, void* user) {
+  CHECK(item->struct_size == sizeof *item && strcmp(item->name, "papers") == 0);
+  *(uint64_t*)user = item->num_documents * 10 + item->num_indexed;
+}
+static void OnMember(const lectern_collection_document* item, void* user) {
+  CHECK(item->struct_size == sizeof *item && item->text_bytes > 0);
+  *(int*)user += item->document_len == 0 ? 1 : 100;
+}
+static void OnAdded(const lectern_added* item, void* user) {
+  CHECK(item->struct_size == sizeof *item && item->name_len == strlen(item->name));
+  *(int*)user += item->change == LECTERN_CHANGE_NEW ? 1 : item->change == LECTERN_CHANGE_RENEWED ? 10 : 100;
+}
+static void OnMention(const lectern_mention* item, void* user) {
+  CHECK(item->struct_size == sizeof *item && item->num_passages == 1);
+  CHECK(item->passage->document_len == item->name_len);
+  CHECK(strcmp(item->passage->document, item->name) == 0);
+  CHECK(strstr(item->passage->text, "quinces") != NULL);
+  ++*(int*)user;
+}
+static int32_t OnMemberIndexed(const lectern_collection_progress* item, void* user) {
+  CHECK(item->struct_size == sizeof *item && item->document_len == strlen(item->document));
+  CHECK(item->number <= item->count && item->progress->done <= item->progress->total);
+  ++*(int*)user;
+  return 0;
+}
+static int32_t EndAtOnce(const lectern_collection_progress* item, void* user) {
+  (void)item, (void)user;
+  return 1;
+}
+
+static lectern_collection_text TextOf(const char* path, const char* bytes) {
+  lectern_collection_text text = {0};
+  text.source = path, text.source_len = strlen(path);
+  text.bytes = bytes, text.bytes_len = strlen(bytes);
+  return text;
+}
+
+/* A question to a collection, whose answer says which document it comes from. */
+static void TestAskingCollection(lectern_engine* engine) {
+  lectern_session* session = NULL;
+  lectern_answer* answer = NULL;
+  lectern_error* error = NULL;
+  lectern_text* json = NULL;
+  int indexed = 0;
+  const char question[] = "Who dug the harbour of Osk?";
+  lectern_ask_options options = {.struct_size = sizeof options,
+                                 .max_tokens = 4,
+                                 .on_index = EndAtOnce,
+                                 .index_user = &indexed};
+  CHECK_FAILS(LECTERN_NOT_FOUND, lectern_open_collection(engine, "none", 4, &session, &error),
+              session, error);
+  CHECK_OK(lectern_open_collection(engine, "papers", 6, &session, &error), error);
+  size_t len = 1;
+  CHECK(lectern_session_text(session, &len) != NULL && len == 0);
+  CHECK_FAILS(LECTERN_CANCELLED,
+              lectern_session_ask(session, question, strlen(question), &options, &answer, &error),
+              answer, error);
+  options.on_index = OnMemberIndexed;
+  CHECK_OK(lectern_session_ask(session, question, strlen(question), &options, &answer, &error),
+           error);
+  CHECK(indexed > 0);
+  lectern_receipt receipt = {.struct_size = sizeof receipt};
+  CHECK(lectern_answer_receipt(answer, &receipt) == LECTERN_OK);
+  CHECK(receipt.num_documents == 3 && receipt.num_asked_documents == 1);
+  lectern_asked_document asked = {.struct_size = sizeof asked};
+  CHECK(lectern_answer_asked_document(answer, 0, &asked) == LECTERN_OK);
+  CHECK(strcmp(asked.name, "harbour.txt") == 0 && asked.document_len == 32);
+  CHECK(asked.is_chosen == 1 && asked.is_new == 1 && asked.num_passages == 0);
+  CHECK(asked.probability > 0.5 && strcmp(asked.answer, lectern_answer_text(answer, NULL)) == 0);
+  CHECK(lectern_answer_asked_document(answer, 1, &asked) == LECTERN_INVALID_ARGUMENT);
+  CHECK(lectern_answer_evidence_count(answer) > 0);
+  lectern_evidence evidence = {.struct_size = sizeof evidence};
+  CHECK(lectern_answer_evidence(answer, 0, &evidence) == LECTERN_OK);
+  CHECK(strcmp(evidence.document, "harbour.txt") == 0);
+  /* Offsets of another unit are of the document's text, which begins with two bytes for a letter. */
+  CHECK_OK(lectern_answer_json(answer, LECTERN_OFFSET_CODEPOINT, &json, &error), error);
+  char begin[40];
+  snprintf(begin, sizeof begin, "\"begin\":%d,\"document\":\"harbour.txt\"",
+           (int)evidence.begin - 1);
+  CHECK(strstr(lectern_text_data(json, NULL), begin) != NULL);
+  CHECK(strstr(lectern_text_data(json, NULL), "\"name\":\"papers\"") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK && lectern_answer_free(answer) == LECTERN_OK);
+  CHECK(lectern_session_free(session) == LECTERN_OK);
+}
+
+static void TestCollections(const char* store, const char* model) {
+  lectern_engine* engine = CreateEngine(store, NULL); /* words need no model */
+  lectern_error* error = NULL;
+  lectern_text* json = NULL;
+  int count = 0;
+  uint64_t numbers = 0;
+  lectern_collection_text texts[3] = {
+      TextOf("/papers/harbour.txt", "\xC3\x84ltere Karten.\n\nThe harbour of Osk was dug by Ada.\n"),
+      TextOf("/papers/fruit.txt", "Apples and quinces are sold on Tuesdays alone.\n"),
+      TextOf("/papers/empty.txt", " \n")};
+  CHECK_FAILS(LECTERN_EMPTY_DOCUMENT,
+              lectern_collection_add(engine, "papers", 6, texts, 3, OnAdded, &count, &json, &error),
+              json, error);
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_collection_add(engine, "papers", 6, NULL, 1, OnAdded, &count, &json, &error),
+              json, error);
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_collection_add(engine, "", 0, texts, 2, OnAdded, &count, &json, &error), json,
+              error);
+  CHECK(count == 0);
+  texts[2] = TextOf("/papers/more.txt", "Zebras graze behind the glassworks.\n");
+  CHECK_OK(lectern_collection_add(engine, "papers", 6, texts, 3, OnAdded, &count, &json, &error),
+           error);
+  CHECK(count == 3 && strstr(lectern_text_data(json, NULL), "\"change\":\"new\"") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+  texts[2] = TextOf("/papers/more.txt", "Zebras and quinces.\n");
+  CHECK_OK(lectern_collection_add(engine, "papers", 6, texts, 3, OnAdded, &count, NULL, &error),
+           error);
+  CHECK(count == 213);
+  CHECK_OK(lectern_list_collections(engine, OnCollection, &numbers, &json, &error), error);
+  CHECK(numbers == 30 && strstr(lectern_text_data(json, NULL), "\"documents\":3") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+  uint64_t found = 0;
+  count = 0;
+  CHECK_OK(lectern_find_mentions(engine, "papers", 6, "quinces", 7, 1, OnMention, &count, &found,
+                                 LECTERN_OFFSET_UTF8, &json, &error),
+           error);
+  CHECK(count == 1 && found == 2 && strstr(lectern_text_data(json, NULL), "\"count\":2") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+  CHECK_OK(lectern_collection_rename_document(engine, "papers", 6, "more.txt", 8, "zoo", 3, &error),
+           error);
+  CHECK_FAILS(LECTERN_NOT_FOUND,
+              lectern_collection_rename_document(engine, "papers", 6, "none", 4, "a", 1, &error),
+              NULL, error);
+  CHECK_OK(lectern_verify_collection(engine, "papers", 6, &error), error);
+  CHECK(lectern_engine_free(engine) == LECTERN_OK);
+
+  engine = CreateEngine(store, model);
+  TestAskingCollection(engine);
+  const lectern_index_options named = {.struct_size = sizeof named, .name = "x", .name_len = 1};
+  lectern_indexed_collection done = {.struct_size = sizeof done};
+  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
+              lectern_index_collection(engine, "papers", 6, &named, NULL, NULL, &done, &json,
+                                       &error),
+              json, error);
+  CHECK_FAILS(LECTERN_CANCELLED,
+              lectern_index_collection(engine, "papers", 6, NULL, EndAtOnce, NULL, &done, &json,
+                                       &error),
+              json, error);
+  CHECK(done.indexed == 0 && done.existed == 0);
+  count = 0;
+  CHECK_OK(lectern_index_collection(engine, "papers", 6, NULL, OnMemberIndexed, &count, &done,
+                                    &json, &error),
+           error);
+  CHECK(count > 0 && done.indexed == 2 && done.existed == 1 && done.left == 0);
+  CHECK(done.failures == 0 && strstr(lectern_text_data(json, NULL), "\"indexed\":2") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+  count = 0;
+  CHECK_OK(lectern_collection_documents(engine, "papers", 6, OnMember, &count, &json, &error),
+           error);
+  CHECK(count == 300 && strstr(lectern_text_data(json, NULL), "\"zoo\"") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+  count = 0;
+  CHECK_OK(lectern_collection_add_document(engine, "some", 4, "harbour.txt", 11, OnAdded, &count,
+                                           NULL, &error),
+           error);
+  CHECK(count == 1);
+  CHECK_OK(lectern_remove_collection(engine, "some", 4, &error), error);
+  CHECK_OK(lectern_collection_remove(engine, "papers", 6, "zoo", 3, &error), error);
+  CHECK_FAILS(LECTERN_NOT_FOUND,
+              lectern_collection_remove(engine, "papers", 6, "zoo", 3, &error), NULL, error);
+  CHECK_OK(lectern_rename_collection(engine, "papers", 6, "old", 3, &error), error);
+  CHECK_FAILS(LECTERN_NOT_FOUND, lectern_remove_collection(engine, "papers", 6, &error), NULL,
+              error);
+  CHECK_OK(lectern_engine_verify(engine, NULL, 0, 1, OnDamage, &count, NULL, &error), error);
+  CHECK_OK(lectern_remove_collection(engine, "old", 3, &error), error);
+  CHECK(count == 1); /* no damage */
+  CHECK(lectern_engine_free(engine) == LECTERN_OK);
+}
+
 /* --- names and files -------------------------------------------------------------------------- */
 
 static void WriteFile(const char* path, const char* text) {
@@ -1137,7 +1346,7 @@ static void TestTwoEngines(const char* store, const char* model) {
 
 int main(int argc, char** argv) {
   const char* const temporary = getenv("TMPDIR");
-  char store[4096], command[2 * sizeof store + 32];
+  char store[4096], command[3 * sizeof store + 40];
   snprintf(store, sizeof store, "%s/lectern_c_api_XXXXXX", temporary ? temporary : ".");
   if (!mkdtemp(store)) return 1;
   const char* const model = argc > 1 ? argv[1] : NULL;
@@ -1165,10 +1374,15 @@ int main(int argc, char** argv) {
     CHECK(mkdir(beside, 0700) == 0);
     TestNames(beside, model);
     TestTwoEngines(beside, model);
+    char third[sizeof store + 16];
+    snprintf(third, sizeof third, "%s.third", store);
+    CHECK(mkdir(third, 0700) == 0);
+    TestCollections(third, model);
   } else {
     fprintf(stderr, "SKIPPED: no model given, only the half that needs none has run\n");
   }
-  snprintf(command, sizeof command, "rm -rf '%s' '%s.more'", store, store);
+  snprintf(command, sizeof command, "rm -rf '%s' '%s.more' '%s.third'", store, store,
+           store);
   CHECK(system(command) == 0);
   if (num_failures == 0) puts("all good");
   return num_failures == 0 ? 0 : 1;

@@ -31,6 +31,7 @@ std::span<Function> ValueFunctions();    // codes, versions, errors, texts, JSON
 std::span<Function> EngineFunctions();   // engines and indexing
 std::span<Function> SessionFunctions();  // sessions and answers
 std::span<Function> StoreFunctions();
+std::span<Function> CollectionFunctions();  // and what answers of collections have
 
 // Calls one of all functions, drawn by their weights, and counts the call. Aborts where a promise
 // is broken.
