@@ -76,10 +76,10 @@ struct Progress {            // lectern_progress
   double eta_seconds;        // of all that is left; below 0: unknown
 };
 
-struct CollectionProgress {  // lectern_collection_progress
-  std::string_view document;   // its name in the collection
-  uint64_t number, count;      // of it among those to be indexed, from 1; 0, 0: one, for a question
-  Progress progress;           // of this document
+struct CollectionProgress {   // lectern_collection_progress
+  std::string_view document;  // its name in the collection
+  uint64_t number, count;     // of it among those to be indexed, from 1; 0, 0: one, for a question
+  Progress progress;          // of this document
 };
 
 struct IndexOptions {          // lectern_index_options
@@ -369,7 +369,7 @@ struct AddedList {
   std::vector<Added> added;
   std::string json;
 };
-struct Mention {  // lectern_mention
+struct Mention {                // lectern_mention
   CollectionDocument document;  // without text_bytes
   uint64_t num_passages = 0;    // that have all of the words
   Passage passage;              // the first of them
@@ -461,8 +461,9 @@ class Engine {
   // All or nothing, but for a document in parts, where an error leaves the parts before it changed;
   // Cancel does not end it.
   Result<Done> ChangePlan(std::string_view document, const PlanChange& change);
-  // Checks the shards of the document (empty: of every document that is ready, and the collections):
-  // sizes and identities, or all bytes. Damage is in the value; errors are what kept it from looking.
+  // Checks the shards of the document (empty: of every document that is ready, and the
+  // collections): sizes and identities, or all bytes. Damage is in the value; errors are what kept
+  // it from looking.
   enum class Depth { kHeaders, kEveryByte };
   Result<DamageList> Verify(std::string_view document, Depth depth);
 

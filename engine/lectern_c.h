@@ -212,10 +212,10 @@ LECTERN_API lectern_code lectern_engine_create(const lectern_engine_options* opt
  * them. */
 LECTERN_API lectern_code lectern_engine_free(lectern_engine* engine);
 /* Asks every lectern_engine_index, lectern_engine_index_file, lectern_engine_estimate and
- * lectern_session_open of this engine that runs now, and every lectern_index_collection, to end with
- * LECTERN_CANCELLED, and returns at once. Each looks at least every 250 ms, but not while it tokenises the text, waits for another
- * process or brings a model to the GPU; a call that is past its last look succeeds. Any thread.
- * Later calls are not affected. */
+ * lectern_session_open of this engine that runs now, and every lectern_index_collection, to end
+ * with LECTERN_CANCELLED, and returns at once. Each looks at least every 250 ms, but not while it
+ * tokenises the text, waits for another process or brings a model to the GPU; a call that is past
+ * its last look succeeds. Any thread. Later calls are not affected. */
 LECTERN_API lectern_code lectern_engine_cancel(lectern_engine* engine);
 
 /* Counters of an engine since it was made; they only grow. Sessions of one model that generate at
@@ -740,7 +740,7 @@ LECTERN_API size_t lectern_answer_evidence_count(const lectern_answer* answer);
  * index. */
 LECTERN_API lectern_code lectern_answer_evidence(const lectern_answer* answer, size_t index,
                                                  lectern_evidence* evidence);
-/* A document of a collection that was asked, or that mentions the words that a question asks for. */
+/* A document of a collection that was asked, or that mentions the words asked for. */
 typedef struct lectern_asked_document {
   size_t struct_size;
   const char* name; /* in the collection; this and all strings: valid until the answer is freed */
@@ -1039,7 +1039,7 @@ LECTERN_API lectern_code lectern_engine_import(lectern_engine* engine, const cha
  * "collection". All calls may give LECTERN_INVALID_ARGUMENT (the name), LECTERN_LOCKED (another
  * process writes for 5 s), LECTERN_CORRUPT, LECTERN_IO_ERROR and LECTERN_NO_SPACE, and those that
  * change the collection LECTERN_READ_ONLY. Calls with `json` (may be NULL) and a function for items
- * (may be NULL) give the same in both; items and all that they point to are valid during the call. */
+ * (may be NULL) give the same in both; items and what they point to are valid during the call. */
 typedef struct lectern_collection {
   size_t struct_size;
   const char* name;
@@ -1071,14 +1071,13 @@ typedef void (*lectern_collection_document_fn)(const lectern_collection_document
 /* The documents of a collection, in byte order of their names.
  * `json`: {"collection","documents":[{"name","source","document","text_bytes"}]}. */
 LECTERN_API lectern_code lectern_collection_documents(lectern_engine* engine,
-                                                      const char* collection,
-                                                      size_t collection_len,
+                                                      const char* collection, size_t collection_len,
                                                       lectern_collection_document_fn on_document,
                                                       void* user, lectern_text** json,
                                                       lectern_error** error);
 
 typedef struct lectern_collection_text { /* never grows: it comes in arrays */
-  const char* name; /* empty: one is made from `path`, or else from `source` */
+  const char* name;                      /* empty: one is made from `path`, or else from `source` */
   size_t name_len;
   const char* source; /* lectern_index_options; a text from the same source replaces it */
   size_t source_len;
@@ -1118,13 +1117,10 @@ LECTERN_API lectern_code lectern_collection_add(lectern_engine* engine, const ch
                                                 lectern_error** error);
 /* Adds a document of the store, whose text is copied; `document` and its codes: as in
  * lectern_session_open. */
-LECTERN_API lectern_code lectern_collection_add_document(lectern_engine* engine,
-                                                         const char* collection,
-                                                         size_t collection_len,
-                                                         const char* document, size_t document_len,
-                                                         lectern_added_fn on_added, void* user,
-                                                         lectern_text** json,
-                                                         lectern_error** error);
+LECTERN_API lectern_code lectern_collection_add_document(
+    lectern_engine* engine, const char* collection, size_t collection_len, const char* document,
+    size_t document_len, lectern_added_fn on_added, void* user, lectern_text** json,
+    lectern_error** error);
 /* Takes a document out, by its name in the collection; if it was indexed, that stays in the store.
  * LECTERN_NOT_FOUND, param "document". */
 LECTERN_API lectern_code lectern_collection_remove(lectern_engine* engine, const char* collection,
@@ -1132,9 +1128,11 @@ LECTERN_API lectern_code lectern_collection_remove(lectern_engine* engine, const
                                                    size_t document_len, lectern_error** error);
 /* Gives a document another name in the collection. LECTERN_NOT_FOUND, param "document";
  * LECTERN_INVALID_ARGUMENT, param "name": `to` is no name, or taken. */
-LECTERN_API lectern_code lectern_collection_rename_document(
-    lectern_engine* engine, const char* collection, size_t collection_len, const char* from,
-    size_t from_len, const char* to, size_t to_len, lectern_error** error);
+LECTERN_API lectern_code lectern_collection_rename_document(lectern_engine* engine,
+                                                            const char* collection,
+                                                            size_t collection_len, const char* from,
+                                                            size_t from_len, const char* to,
+                                                            size_t to_len, lectern_error** error);
 /* Removes a collection; documents that were indexed from its texts stay in the store. */
 LECTERN_API lectern_code lectern_remove_collection(lectern_engine* engine, const char* collection,
                                                    size_t collection_len, lectern_error** error);
@@ -1198,10 +1196,12 @@ typedef struct lectern_indexed_collection {
  * *indexed: may be NULL, else set its struct_size before; unchanged on failure. `json`:
  * {"collection","indexed","existed","left","failures","failed","note"}. Codes of the model as
  * lectern_engine_index. */
-LECTERN_API lectern_code lectern_index_collection(
-    lectern_engine* engine, const char* collection, size_t collection_len,
-    const lectern_index_options* options, lectern_collection_progress_fn on_progress, void* user,
-    lectern_indexed_collection* indexed, lectern_text** json, lectern_error** error);
+LECTERN_API lectern_code lectern_index_collection(lectern_engine* engine, const char* collection,
+                                                  size_t collection_len,
+                                                  const lectern_index_options* options,
+                                                  lectern_collection_progress_fn on_progress,
+                                                  void* user, lectern_indexed_collection* indexed,
+                                                  lectern_text** json, lectern_error** error);
 
 /* --- JSON, for tools that print and read what the engine does -------------------------------- */
 

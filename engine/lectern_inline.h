@@ -720,12 +720,12 @@ inline Result<CollectionList> Engine::Collections() {
       });
 }
 inline Result<CollectionDocuments> Engine::DocumentsOf(std::string_view collection) {
-  return internal::Collect<CollectionDocuments>(
-      [&](auto& add, lectern_text** json, lectern_error** error) {
-        return lectern_collection_documents(
-            handle_.get(), collection.data(), collection.size(),
-            internal::ItemFunction<lectern_collection_document>(add), &add, json, error);
-      });
+  return internal::Collect<CollectionDocuments>([&](auto& add, lectern_text** json,
+                                                    lectern_error** error) {
+    return lectern_collection_documents(handle_.get(), collection.data(), collection.size(),
+                                        internal::ItemFunction<lectern_collection_document>(add),
+                                        &add, json, error);
+  });
 }
 inline Result<AddedList> Engine::AddToCollection(std::string_view collection,
                                                  std::span<const CollectionText> texts) {
@@ -748,10 +748,9 @@ inline Result<AddedList> Engine::AddToCollection(std::string_view collection,
 inline Result<AddedList> Engine::AddToCollection(std::string_view collection,
                                                  std::string_view document) {
   return internal::Collect<AddedList>([&](auto& add, lectern_text** json, lectern_error** error) {
-    return lectern_collection_add_document(handle_.get(), collection.data(), collection.size(),
-                                           document.data(), document.size(),
-                                           internal::ItemFunction<lectern_added>(add), &add, json,
-                                           error);
+    return lectern_collection_add_document(
+        handle_.get(), collection.data(), collection.size(), document.data(), document.size(),
+        internal::ItemFunction<lectern_added>(add), &add, json, error);
   });
 }
 inline Result<Done> Engine::RemoveFromCollection(std::string_view collection,
@@ -776,8 +775,8 @@ inline Result<Done> Engine::RemoveCollection(std::string_view collection) {
 }
 inline Result<Done> Engine::RenameCollection(std::string_view collection, std::string_view to) {
   return internal::Run([&](lectern_error** error) {
-    return lectern_rename_collection(handle_.get(), collection.data(), collection.size(),
-                                     to.data(), to.size(), error);
+    return lectern_rename_collection(handle_.get(), collection.data(), collection.size(), to.data(),
+                                     to.size(), error);
   });
 }
 inline Result<Done> Engine::VerifyCollection(std::string_view collection) {
@@ -792,16 +791,14 @@ inline Result<Session> Engine::OpenCollection(std::string_view collection) {
   if (!session.ok()) return session.error();
   return Session(std::move(*session));
 }
-inline Result<MentionList> Engine::FindMentions(std::string_view collection,
-                                                std::string_view words, uint64_t most,
-                                                lectern_offset_unit unit) {
+inline Result<MentionList> Engine::FindMentions(std::string_view collection, std::string_view words,
+                                                uint64_t most, lectern_offset_unit unit) {
   uint64_t num_documents = 0;
   auto found =
       internal::Collect<MentionList>([&](auto& add, lectern_text** json, lectern_error** error) {
-        return lectern_find_mentions(handle_.get(), collection.data(), collection.size(),
-                                     words.data(), words.size(), most,
-                                     internal::ItemFunction<lectern_mention>(add), &add,
-                                     &num_documents, unit, json, error);
+        return lectern_find_mentions(
+            handle_.get(), collection.data(), collection.size(), words.data(), words.size(), most,
+            internal::ItemFunction<lectern_mention>(add), &add, &num_documents, unit, json, error);
       });
   if (found.ok()) found->num_documents = num_documents;
   return found;
@@ -813,7 +810,7 @@ inline Result<IndexedCollection> Engine::IndexCollection(
   internal::Callback<decltype(options.on_progress)> none{options.on_progress};
   lectern_index_options c = internal::ToC(options, none);
   internal::Callback<std::function<bool(const CollectionProgress&)>> index{on_progress,
-                                                                          options.stop};
+                                                                           options.stop};
   const std::stop_callback cancel(options.stop, [this] { Cancel(); });
   auto numbers = internal::Sized<lectern_indexed_collection>();
   auto json = internal::TakeText([&](lectern_text** out, lectern_error** error) {

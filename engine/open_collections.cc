@@ -281,7 +281,8 @@ Status OpenCollections::VerifyAll(bool full, std::vector<Damage>& damages) {
     Status status = verify();
     if (status.ok() || status.code() == Code::kNotFound) continue;  // the latter: removed since
     if (status.code() == Code::kOutOfMemory) return status;         // it could not be checked
-    damages.push_back({.document = "", .name = "", .status = std::move(status), .collection = name});
+    damages.push_back(
+        {.document = "", .name = "", .status = std::move(status), .collection = name});
   }
   return {};
 }

@@ -187,7 +187,8 @@ std::string AskedText(const api::Answer& answer, uint64_t num_documents) {
   std::string names;
   size_t count = 0;
   for (const lectern_asked_document& asked : answer.asked_documents()) {
-    if (asked.num_passages > 0) return "looked for words in " + Grouped(num_documents) + " documents";
+    if (asked.num_passages > 0)
+      return "looked for words in " + Grouped(num_documents) + " documents";
     names.append(count++ > 0 ? ", " : ": ").append(asked.name, asked.name_len);
     if (asked.is_new != 0) names += " (indexed now)";
   }
@@ -216,7 +217,9 @@ std::string MentionsText(const api::MentionList& list) {
 std::string ReceiptText(const api::Answer& answer) {
   const lectern_receipt receipt = answer.receipt();
   const bool is_by_words = receipt.num_documents > 0 && receipt.document_tokens == 0;
-  std::string text = is_by_words ? "read nothing" : "read " + Percent(receipt.read_fraction_prefill) + " of the document";
+  std::string text = is_by_words
+                         ? "read nothing"
+                         : "read " + Percent(receipt.read_fraction_prefill) + " of the document";
   if (receipt.read_fraction_decode >= 0) {
     text += " for the question, " + Percent(receipt.read_fraction_decode) + " per answer token";
   }

@@ -15,15 +15,15 @@ api::Result<bool> HasIndexedDocument(api::Engine& engine, const std::string& col
   auto texts = engine.DocumentsOf(collection);
   if (!texts.ok()) return texts.error();
   return std::any_of(texts->documents.begin(), texts->documents.end(),
-                                   [](const auto& text) { return !text.document.empty(); });
+                     [](const auto& text) { return !text.document.empty(); });
 }
 
 api::Result<api::Done> IndexDocumentsOf(api::Engine& engine, const std::string& collection,
                                         const api::IndexOptions& options,
                                         const Interrupts& interrupts, const CollectionRun& run) {
   ProgressDisplay display(run.progress);
-  auto indexed = engine.IndexCollection(
-      collection, options, [&](const api::CollectionProgress& progress) {
+  auto indexed =
+      engine.IndexCollection(collection, options, [&](const api::CollectionProgress& progress) {
         display.Show(progress.progress, {.number = progress.number,
                                          .count = progress.count,
                                          .name = std::string(progress.document)});

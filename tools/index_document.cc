@@ -256,9 +256,9 @@ class IndexDocument {
     const std::string name(options.name);
     options.name = {};  // of a text, not of the documents
     const auto index_now = [&] {
-      return IndexDocumentsOf(*engine, flags_.collection, options, interrupts_,
-                              {.style = flags_.engine.style,
-                               .progress = ProgressStyles().at(flags_.progress)});
+      return IndexDocumentsOf(
+          *engine, flags_.collection, options, interrupts_,
+          {.style = flags_.engine.style, .progress = ProgressStyles().at(flags_.progress)});
     };
     const bool is_stdin = !flags_.files.empty() && flags_.files.front() == "-";
     if (!flags_.files.empty() && !is_stdin) {

@@ -534,9 +534,9 @@ class FolderIndexer {
       if (const std::string& name = seen->second.name; !name.empty()) {
         Add({.file = seen->first,
              .result = FileResult::kDeleted,
-             .reason = "the document \"" + name + "\" stays (lectern-store " +
-                       (batch_ ? "collection " + ShellWord(run_.collection) + " --remove)"
-                               : "remove)"),
+             .reason =
+                 "the document \"" + name + "\" stays (lectern-store " +
+                 (batch_ ? "collection " + ShellWord(run_.collection) + " --remove)" : "remove)"),
              .name = name});
       }
       seen = seen_.erase(seen);

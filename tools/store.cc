@@ -1,6 +1,6 @@
-// lectern-store: lists, shows, checks, changes and removes the documents and collections of a store,
-// copies documents to and from single files, and repairs the store. Each command calls the engine and prints its
-// result.
+// lectern-store: lists, shows, checks, changes and removes the documents and collections of a
+// store, copies documents to and from single files, and repairs the store. Each command calls the
+// engine and prints its result.
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -75,8 +75,8 @@ void AddCollectionFlags(CommandLine& command, StoreFlags& flags) {
       "--rename-document", flags.renamed, "Give a document of the collection another name");
   const Option rename =
       command.AddOption("--rename", flags.new_name, "Give the collection another name");
-  const Option deletes = command.AddFlag(
-      "--delete", flags.deletes, "Delete the collection; documents that were indexed stay");
+  const Option deletes = command.AddFlag("--delete", flags.deletes,
+                                         "Delete the collection; documents that were indexed stay");
   add.TypeName("DOC"), remove.TypeName("DOC"), rename.TypeName("NEW");
   rename_document.TypeName("DOC NEW");
   const Option changes[] = {add, remove, rename_document, rename, deletes};
@@ -103,8 +103,7 @@ Commands AddCommands(CommandLine& app, StoreFlags& flags) {
       app.AddCommand("export", "Write a document to a single file"),
       app.AddCommand("import", "Add a document from a file that export wrote"),
       app.AddCommand("collections", "List the collections"),
-      app.AddCommand("collection",
-                     "List the documents of a collection, or change the collection")};
+      app.AddCommand("collection", "List the documents of a collection, or change the collection")};
   AddDocument(*commands.show, flags, "Name or id of the document, or path of its file", true);
   AddDocument(*commands.verify, flags, "Name, id or path (default: all documents)", false);
   AddDocument(*commands.plan, flags, "Name or id of the document, or path of its file", true);

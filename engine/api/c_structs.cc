@@ -78,8 +78,8 @@ void ReportToken(const lectern_ask_options& read, const SampledToken& token) {
 
 // The progress of indexing. Names of stages are literals with a 0 behind them.
 lectern_progress ToC(const IndexProgress& progress) {
-  return {sizeof(lectern_progress),   StageName(progress.stage).data(), progress.done,
-          progress.total,             progress.tokens_per_second,       progress.eta_seconds};
+  return {sizeof(lectern_progress), StageName(progress.stage).data(), progress.done,
+          progress.total,           progress.tokens_per_second,       progress.eta_seconds};
 }
 
 // Hands it to the program. False: the program returned something other than 0, which ends the
@@ -431,10 +431,10 @@ void CallBack(const Damage& damage, lectern_damage_fn on_damage, void* user) {
   if (!on_damage) return;
   const std::string& message = damage.status.message();
   const lectern_damage item = {
-      sizeof(lectern_damage), damage.document.c_str(),
-      damage.document.size(), damage.name.c_str(),
-      damage.name.size(),     static_cast<lectern_code>(damage.status.code()),
-      message.c_str(),        message.size(),
+      sizeof(lectern_damage),    damage.document.c_str(),
+      damage.document.size(),    damage.name.c_str(),
+      damage.name.size(),        static_cast<lectern_code>(damage.status.code()),
+      message.c_str(),           message.size(),
       damage.collection.c_str(), damage.collection.size()};
   on_damage(&item, user);
 }
@@ -473,15 +473,10 @@ void CallBack(const AddedToCollection& added, lectern_added_fn on_added, void* u
 void CallBack(const Mentions::One& mention, lectern_mention_fn on_mention, void* user) {
   if (!on_mention) return;
   const lectern_evidence passage = ToC(mention.passage);
-  const lectern_mention item = {sizeof(lectern_mention),
-                                mention.name.c_str(),
-                                mention.name.size(),
-                                mention.source.c_str(),
-                                mention.source.size(),
-                                mention.document.c_str(),
-                                mention.document.size(),
-                                mention.num_passages,
-                                &passage};
+  const lectern_mention item = {
+      sizeof(lectern_mention), mention.name.c_str(),  mention.name.size(),
+      mention.source.c_str(),  mention.source.size(), mention.document.c_str(),
+      mention.document.size(), mention.num_passages,  &passage};
   on_mention(&item, user);
 }
 
@@ -491,8 +486,8 @@ bool CallBack(std::string_view document, uint64_t number, uint64_t count,
   if (!on_progress) return true;
   const std::string name(document);  // with a 0 behind it
   const lectern_progress of_document = ToC(progress);
-  const lectern_collection_progress item = {sizeof(lectern_collection_progress), name.c_str(),
-                                            name.size(), number, count, &of_document};
+  const lectern_collection_progress item = {
+      sizeof(lectern_collection_progress), name.c_str(), name.size(), number, count, &of_document};
   return on_progress(&item, user) == 0;
 }
 

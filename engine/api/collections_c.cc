@@ -172,8 +172,9 @@ lectern_code lectern_index_collection(lectern_engine* engine, const char* collec
     const bool is_of_one = !read.name.empty() || !read.source.empty() || !read.path.empty() ||
                            !read.pages.empty() || !read.page_labels.empty();
     if (is_of_one) {
-      return InvalidArgument("name", "the documents of a collection have their own names, sources "
-                                     "and pages");
+      return InvalidArgument("name",
+                             "the documents of a collection have their own names, sources "
+                             "and pages");
     }
     if (indexed) LECTERN_RETURN_IF_ERROR(CheckStructSize(indexed->struct_size));  // before it acts
     const RunningCalls::Scope scope(object->running);

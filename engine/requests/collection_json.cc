@@ -95,9 +95,8 @@ Json AskedCollectionValue(const Answer& answer) {
                                     {"new", one.is_new},
                                     {"passages", uint64_t{one.num_passages}}});
   }
-  return Json::Object{{"name", answer.collection},
-                      {"count", answer.num_documents},
-                      {"asked", std::move(asked)}};
+  return Json::Object{
+      {"name", answer.collection}, {"count", answer.num_documents}, {"asked", std::move(asked)}};
 }
 
 }  // namespace lectern

@@ -9,9 +9,9 @@
 #include "engine/model/formats/json.h"
 #include "engine/requests/evidence_json.h"
 #include "engine/requests/requests.h"
-#include "store/store.h"
-#include "store/bundle.h"
 #include "index/retention/retention.h"
+#include "store/bundle.h"
+#include "store/store.h"
 
 namespace lectern {
 
@@ -51,8 +51,8 @@ std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
 std::string DocumentJson(const DocumentRow& row);
 // {"documents":[…]}, {"…a document…","report","shards":[{"file","bytes"}],"plan"} and
-// {"damaged":[{"document","name","collection","code","message"}]}: what lectern-store prints. "report" is null
-// if the row's is damaged, "plan" if `plan` is an error.
+// {"damaged":[{"document","name","collection","code","message"}]}: what lectern-store prints.
+// "report" is null if the row's is damaged, "plan" if `plan` is an error.
 std::string DocumentsJson(const std::vector<DocumentRow>& rows);
 std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards,
                                 const Result<DocumentPlan>& plan);

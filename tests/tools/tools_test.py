@@ -721,8 +721,8 @@ class IndexTest(ToolsTest):
 
 class AskTest(ToolsTest):
     TEXT_BYTES = 9000
-    FIELDS = {"answer", "reasoning", "document", "finish_reason", "stopped_by", "tokens", "timings_ms", "kv", "parts", "evidence", "attention",
-              "offset_unit", "warnings", "note"}
+    FIELDS = {"answer", "reasoning", "document", "finish_reason", "stopped_by", "tokens", "timings_ms", "kv", "parts", "collection",
+              "evidence", "attention", "offset_unit", "warnings", "note"}
     QUESTION = "How much does the tenant of flat 7 pay?"
 
     @classmethod
@@ -751,7 +751,7 @@ class AskTest(ToolsTest):
         for passage in answer["evidence"]:
             self.assertEqual(set(passage), {"begin", "end", "text", "mass", "score", "page",
                                             "page_end", "page_label", "page_end_label",
-                                            "heading", "places", "highlights"})
+                                            "heading", "places", "highlights", "document"})
             for word in passage["highlights"]:
                 self.assertTrue(passage["begin"] <= word["begin"] < word["end"] <= passage["end"])
 

@@ -125,8 +125,8 @@ class Answering {
   // that is not there, 409 for a session in use, 400 for a session about another document, 500
   // without randomness for a session's id, or an error of Engine::Find or Open (ErrorResponse).
   // `document`: a name or an id, or CollectionKey of a collection; empty: the session's, else the
-  // only one. `session`: empty, an id, or kNewSession, whose id the client learns with its first answer. `request`, with its peer,
-  // must outlive the turn.
+  // only one. `session`: empty, an id, or kNewSession, whose id the client learns with its first
+  // answer. `request`, with its peer, must outlive the turn.
   std::variant<std::shared_ptr<Turn>, HttpResponse> Begin(const std::string& document,
                                                           std::string question,
                                                           api::AskOptions options,

@@ -53,7 +53,8 @@ Result<AskRequest> ReadAsk(const std::string& body) {
 }
 
 // The limits are above any answer's: it is the engine's own JSON.
-constexpr JsonLimits kAnswerLimits = {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24};
+constexpr JsonLimits kAnswerLimits = {
+    .max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24};
 
 // The answer as ask-document prints it, with the request's id, and the session's if there is one.
 // Of a collection it names documents, whose paths are this machine's.
@@ -76,12 +77,12 @@ std::string TextBody(std::string_view piece) { return Json(Json::Object{{"text",
 // The data of an event about a document that is being indexed.
 std::string IndexingBody(const api::CollectionProgress& indexing) {
   const api::Progress& progress = indexing.progress;
-  return Json(Json::Object{{"document", indexing.document},
-                           {"stage", progress.stage},
-                           {"done", progress.done},
-                           {"total", progress.total},
-                           {"eta_seconds",
-                            progress.eta_seconds < 0 ? Json() : Json(progress.eta_seconds)}})
+  return Json(Json::Object{
+                  {"document", indexing.document},
+                  {"stage", progress.stage},
+                  {"done", progress.done},
+                  {"total", progress.total},
+                  {"eta_seconds", progress.eta_seconds < 0 ? Json() : Json(progress.eta_seconds)}})
       .Dump();
 }
 

@@ -1,5 +1,5 @@
-// GET /v1/collections, of one collection its documents, and those that mention words, which needs no
-// model. Collections are made and changed on the server's machine (index-document --collection).
+// GET /v1/collections, of one collection its documents, and those that mention words, which needs
+// no model. Collections are made and changed on the server's machine (index-document --collection).
 #include "tools/server/messages.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/option_fields.h"
@@ -10,8 +10,7 @@ namespace lectern::server {
 namespace {
 
 // Limits of the engine's own JSON, of which the longest lists every document of a collection.
-constexpr JsonLimits kListLimits = {
-    .max_depth = 16, .max_values = SIZE_MAX, .max_string = 1 << 24};
+constexpr JsonLimits kListLimits = {.max_depth = 16, .max_values = SIZE_MAX, .max_string = 1 << 24};
 
 constexpr uint64_t kMostMentions = 1000;  // documents of one response
 

@@ -105,9 +105,9 @@ class Service {
 // --- endpoints, each in a file of its own -------------------------------------------------------
 
 // Each answers a request to its endpoint: ask_api.cc, cite_api.cc, chat_api.cc,
-// collections_api.cc, responses_api.cc and tokenize_api.cc. Any thread. Errors are responses, too: 400 for a wrong field, and those of
-// Answering; in a stream that has begun they are an event. Both arguments must outlive the
-// response.
+// collections_api.cc, responses_api.cc and tokenize_api.cc. Any thread. Errors are responses, too:
+// 400 for a wrong field, and those of Answering; in a stream that has begun they are an event. Both
+// arguments must outlive the response.
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerCite(api::Engine& engine, Answering& answering, const HttpRequest& request);
 HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& request);
@@ -121,8 +121,8 @@ HttpResponse AnswerCollection(Answering& answering, const HttpRequest& request,
                               const std::string& name);
 HttpResponse AnswerMentions(Answering& answering, const HttpRequest& request,
                             const std::string& name);
-// The collections in the form of OpenAI's models, appended to `models`; one of them, 404 where there
-// is none.
+// The collections in the form of OpenAI's models, appended to `models`; one of them, 404 where
+// there is none.
 void AddCollectionModels(api::Engine& engine, Json::Array& models);
 HttpResponse CollectionModel(Answering& answering, const HttpRequest& request,
                              const std::string& name);

@@ -158,9 +158,8 @@ static void CheckIsNoHandle(void* handle) {
               lectern_index_collection(engine, "a", 1, NULL, NULL, NULL, NULL, &text, &error), text,
               error);
   CHECK_FAILS(expected, lectern_collection_remove(engine, "a", 1, "b", 1, &error), NULL, error);
-  CHECK_FAILS(expected,
-              lectern_collection_rename_document(engine, "a", 1, "b", 1, "c", 1, &error), NULL,
-              error);
+  CHECK_FAILS(expected, lectern_collection_rename_document(engine, "a", 1, "b", 1, "c", 1, &error),
+              NULL, error);
   CHECK_FAILS(expected, lectern_remove_collection(engine, "a", 1, &error), NULL, error);
   CHECK_FAILS(expected, lectern_rename_collection(engine, "a", 1, "b", 1, &error), NULL, error);
   CHECK_FAILS(expected, lectern_verify_collection(engine, "a", 1, &error), NULL, error);
@@ -1030,7 +1029,9 @@ static void OnMember(const lectern_collection_document* item, void* user) {
 }
 static void OnAdded(const lectern_added* item, void* user) {
   CHECK(item->struct_size == sizeof *item && item->name_len == strlen(item->name));
-  *(int*)user += item->change == LECTERN_CHANGE_NEW ? 1 : item->change == LECTERN_CHANGE_RENEWED ? 10 : 100;
+  *(int*)user += item->change == LECTERN_CHANGE_NEW       ? 1
+                 : item->change == LECTERN_CHANGE_RENEWED ? 10
+                                                          : 100;
 }
 static void OnMention(const lectern_mention* item, void* user) {
   CHECK(item->struct_size == sizeof *item && item->num_passages == 1);
@@ -1094,7 +1095,8 @@ static void TestAskingCollection(lectern_engine* engine) {
   lectern_evidence evidence = {.struct_size = sizeof evidence};
   CHECK(lectern_answer_evidence(answer, 0, &evidence) == LECTERN_OK);
   CHECK(strcmp(evidence.document, "harbour.txt") == 0);
-  /* Offsets of another unit are of the document's text, which begins with two bytes for a letter. */
+  /* Offsets of another unit are of the document's text, which begins with two bytes for a letter.
+   */
   CHECK_OK(lectern_answer_json(answer, LECTERN_OFFSET_CODEPOINT, &json, &error), error);
   char begin[40];
   snprintf(begin, sizeof begin, "\"begin\":%d,\"document\":\"harbour.txt\"",
@@ -1112,7 +1114,8 @@ static void TestCollections(const char* store, const char* model) {
   int count = 0;
   uint64_t numbers = 0;
   lectern_collection_text texts[3] = {
-      TextOf("/papers/harbour.txt", "\xC3\x84ltere Karten.\n\nThe harbour of Osk was dug by Ada.\n"),
+      TextOf("/papers/harbour.txt",
+             "\xC3\x84ltere Karten.\n\nThe harbour of Osk was dug by Ada.\n"),
       TextOf("/papers/fruit.txt", "Apples and quinces are sold on Tuesdays alone.\n"),
       TextOf("/papers/empty.txt", " \n")};
   CHECK_FAILS(LECTERN_EMPTY_DOCUMENT,
@@ -1156,14 +1159,14 @@ static void TestCollections(const char* store, const char* model) {
   TestAskingCollection(engine);
   const lectern_index_options named = {.struct_size = sizeof named, .name = "x", .name_len = 1};
   lectern_indexed_collection done = {.struct_size = sizeof done};
-  CHECK_FAILS(LECTERN_INVALID_ARGUMENT,
-              lectern_index_collection(engine, "papers", 6, &named, NULL, NULL, &done, &json,
-                                       &error),
-              json, error);
-  CHECK_FAILS(LECTERN_CANCELLED,
-              lectern_index_collection(engine, "papers", 6, NULL, EndAtOnce, NULL, &done, &json,
-                                       &error),
-              json, error);
+  CHECK_FAILS(
+      LECTERN_INVALID_ARGUMENT,
+      lectern_index_collection(engine, "papers", 6, &named, NULL, NULL, &done, &json, &error), json,
+      error);
+  CHECK_FAILS(
+      LECTERN_CANCELLED,
+      lectern_index_collection(engine, "papers", 6, NULL, EndAtOnce, NULL, &done, &json, &error),
+      json, error);
   CHECK(done.indexed == 0 && done.existed == 0);
   count = 0;
   CHECK_OK(lectern_index_collection(engine, "papers", 6, NULL, OnMemberIndexed, &count, &done,
@@ -1184,8 +1187,8 @@ static void TestCollections(const char* store, const char* model) {
   CHECK(count == 1);
   CHECK_OK(lectern_remove_collection(engine, "some", 4, &error), error);
   CHECK_OK(lectern_collection_remove(engine, "papers", 6, "zoo", 3, &error), error);
-  CHECK_FAILS(LECTERN_NOT_FOUND,
-              lectern_collection_remove(engine, "papers", 6, "zoo", 3, &error), NULL, error);
+  CHECK_FAILS(LECTERN_NOT_FOUND, lectern_collection_remove(engine, "papers", 6, "zoo", 3, &error),
+              NULL, error);
   CHECK_OK(lectern_rename_collection(engine, "papers", 6, "old", 3, &error), error);
   CHECK_FAILS(LECTERN_NOT_FOUND, lectern_remove_collection(engine, "papers", 6, &error), NULL,
               error);
@@ -1381,8 +1384,7 @@ int main(int argc, char** argv) {
   } else {
     fprintf(stderr, "SKIPPED: no model given, only the half that needs none has run\n");
   }
-  snprintf(command, sizeof command, "rm -rf '%s' '%s.more' '%s.third'", store, store,
-           store);
+  snprintf(command, sizeof command, "rm -rf '%s' '%s.more' '%s.third'", store, store, store);
   CHECK(system(command) == 0);
   if (num_failures == 0) puts("all good");
   return num_failures == 0 ? 0 : 1;

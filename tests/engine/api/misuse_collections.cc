@@ -69,8 +69,8 @@ bool List(Tape& tape) {
 bool Documents(Tape& tape) {
   const Text name = AnyText(tape.random, kCollections);
   return Read(tape, name.is_wrong(), [&](auto* engine, void* user, auto** json, auto** error) {
-    return lectern_collection_documents(engine, name.data(), name.len(),
-                                        OrNull(tape, OnDocument), user, json, error);
+    return lectern_collection_documents(engine, name.data(), name.len(), OrNull(tape, OnDocument),
+                                        user, json, error);
   });
 }
 bool Add(Tape& tape) {
@@ -103,8 +103,8 @@ bool RemoveDocument(Tape& tape) {
   const Text document = AnyText(tape.random, kTexts);
   return Change(tape, name.is_wrong() || document.is_wrong(),
                 [&](auto* engine, void*, auto** error) {
-                  return lectern_collection_remove(engine, name.data(), name.len(),
-                                                   document.data(), document.len(), error);
+                  return lectern_collection_remove(engine, name.data(), name.len(), document.data(),
+                                                   document.len(), error);
                 });
 }
 bool RenameDocument(Tape& tape) {
@@ -158,8 +158,7 @@ bool FindMentions(Tape& tape) {
                 return lectern_find_mentions(engine, name.data(), name.len(), words.data(),
                                              words.len(), random.Of<uint64_t>({0, 1, UINT64_MAX}),
                                              OrNull(tape, OnMention), user,
-                                             random.OneIn(2) ? &count : nullptr, unit, json,
-                                             error);
+                                             random.OneIn(2) ? &count : nullptr, unit, json, error);
               });
 }
 bool Index(Tape& tape) {
@@ -171,13 +170,13 @@ bool Index(Tape& tape) {
   options.SetUnknownField(random);
   Sized<lectern_indexed_collection> indexed(random);
   const bool is_null = random.OneIn(8), no_numbers = random.OneIn(2);
-  const bool is_ok = Read(
-      tape, name.is_wrong() || (!is_null && (options.is_wrong() || is_named)),
-      [&](auto* engine, void* user, auto** json, auto** error) {
-        return lectern_index_collection(
-            engine, name.data(), name.len(), is_null ? nullptr : options.get(),
-            OrNull(tape, OnProgress), user, no_numbers ? nullptr : indexed.get(), json, error);
-      });
+  const bool is_ok =
+      Read(tape, name.is_wrong() || (!is_null && (options.is_wrong() || is_named)),
+           [&](auto* engine, void* user, auto** json, auto** error) {
+             return lectern_index_collection(
+                 engine, name.data(), name.len(), is_null ? nullptr : options.get(),
+                 OrNull(tape, OnProgress), user, no_numbers ? nullptr : indexed.get(), json, error);
+           });
   indexed.CheckBehind();
   REQUIRE(no_numbers || !is_ok || !indexed.is_wrong());
   return is_ok;

@@ -25,9 +25,8 @@ using testing::Held;
 const std::vector<Function*>& Functions() {
   static const std::vector<Function*> all = [] {
     std::vector<Function*> list;
-    for (const auto& theme :
-         {ValueFunctions(), EngineFunctions(), SessionFunctions(), StoreFunctions(),
-          CollectionFunctions()}) {
+    for (const auto& theme : {ValueFunctions(), EngineFunctions(), SessionFunctions(),
+                              StoreFunctions(), CollectionFunctions()}) {
       for (Function& function : theme) list.push_back(&function);
     }
     return list;
