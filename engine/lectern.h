@@ -355,7 +355,7 @@ struct CollectionDocuments {
   std::vector<CollectionDocument> documents;
   std::string json;
 };
-struct CollectionText {  // lectern_collection_text
+struct CollectionText {  // lectern_text_to_add
   std::string_view name = {}, source = {}, path = {};
   std::string_view bytes;
   std::span<const lectern_page> pages = {};

@@ -1076,7 +1076,7 @@ LECTERN_API lectern_code lectern_collection_documents(lectern_engine* engine,
                                                       void* user, lectern_text** json,
                                                       lectern_error** error);
 
-typedef struct lectern_collection_text { /* never grows: it comes in arrays */
+typedef struct lectern_text_to_add { /* never grows: it comes in arrays */
   const char* name;                      /* empty: one is made from `path`, or else from `source` */
   size_t name_len;
   const char* source; /* lectern_index_options; a text from the same source replaces it */
@@ -1089,7 +1089,7 @@ typedef struct lectern_collection_text { /* never grows: it comes in arrays */
   size_t num_pages;
   const char* page_labels; /* lectern_index_options */
   size_t page_labels_len;
-} lectern_collection_text;
+} lectern_text_to_add;
 
 typedef int32_t lectern_change;
 enum lectern_changes {
@@ -1111,7 +1111,7 @@ typedef void (*lectern_added_fn)(const lectern_added* added, void* user);
  * text. `json`: {"collection","added":[{"name","change":"new", "renewed" or "unchanged"}]}. */
 LECTERN_API lectern_code lectern_collection_add(lectern_engine* engine, const char* collection,
                                                 size_t collection_len,
-                                                const lectern_collection_text* texts,
+                                                const lectern_text_to_add* texts,
                                                 size_t num_texts, lectern_added_fn on_added,
                                                 void* user, lectern_text** json,
                                                 lectern_error** error);

@@ -729,9 +729,9 @@ inline Result<CollectionDocuments> Engine::DocumentsOf(std::string_view collecti
 }
 inline Result<AddedList> Engine::AddToCollection(std::string_view collection,
                                                  std::span<const CollectionText> texts) {
-  std::vector<lectern_collection_text> all;
+  std::vector<lectern_text_to_add> all;
   for (const CollectionText& text : texts) {
-    lectern_collection_text& c = all.emplace_back();
+    lectern_text_to_add& c = all.emplace_back();
     internal::Put(text.name, c.name, c.name_len);
     internal::Put(text.source, c.source, c.source_len);
     internal::Put(text.path, c.path, c.path_len);

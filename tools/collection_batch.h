@@ -21,7 +21,7 @@ class CollectionBatch {
     Ingested document;
     double seconds = 0;  // that reading took
   };
-  // What became of it.
+  // The result for one text.
   struct Outcome {
     Text text;
     api::Result<api::Added> added;

@@ -287,7 +287,7 @@ class FolderIndexer {
     AddBatch();
   }
 
-  // What the caller does when the files have been gone through.
+  // Lets the caller work when the files have been gone through.
   void AfterPass() {
     if (stopped_ || !run_.after_pass) return;
     display_.Clear();

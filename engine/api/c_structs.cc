@@ -124,11 +124,11 @@ Result<IndexOptions> ReadIndexOptions(const lectern_index_options* given) {
   return options;
 }
 
-Result<std::vector<CollectionText>> ReadCollectionTexts(const lectern_collection_text* texts,
+Result<std::vector<CollectionText>> ReadCollectionTexts(const lectern_text_to_add* texts,
                                                         size_t num_texts) {
   if (num_texts > 0 && !texts) return InvalidArgument("texts", "texts is NULL");
   std::vector<CollectionText> all;
-  for (const lectern_collection_text& given : std::span(texts, num_texts)) {
+  for (const lectern_text_to_add& given : std::span(texts, num_texts)) {
     CollectionText& text = all.emplace_back();
     LECTERN_ASSIGN(text.name, Copy(given.name, given.name_len, "name"));
     LECTERN_ASSIGN(text.source, Copy(given.source, given.source_len, "source"));

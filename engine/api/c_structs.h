@@ -27,7 +27,7 @@ Result<PlanChange> ReadPlanOptions(const lectern_plan_options* given);
 Result<AskOptions> ReadAskOptions(const lectern_ask_options* given);
 Result<CiteRequest> ReadCiteOptions(const lectern_cite_options* given);  // without the text
 // Texts for a collection, copied.
-Result<std::vector<CollectionText>> ReadCollectionTexts(const lectern_collection_text* texts,
+Result<std::vector<CollectionText>> ReadCollectionTexts(const lectern_text_to_add* texts,
                                                         size_t num_texts);
 // The unit of a text's offsets. kInvalidArgument, param "offset_unit": another number.
 Result<OffsetUnit> ReadOffsetUnit(lectern_offset_unit unit);

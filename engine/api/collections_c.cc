@@ -39,7 +39,7 @@ lectern_code lectern_collection_documents(lectern_engine* engine, const char* co
 }
 
 lectern_code lectern_collection_add(lectern_engine* engine, const char* collection,
-                                    size_t collection_len, const lectern_collection_text* texts,
+                                    size_t collection_len, const lectern_text_to_add* texts,
                                     size_t num_texts, lectern_added_fn on_added, void* user,
                                     lectern_text** json, lectern_error** error) {
   return Call(error, [&]() -> Status {

@@ -44,7 +44,7 @@ struct NewText {
   std::optional<DocumentId> document = std::nullopt;  // that has this text and these pages
 };
 
-// What became of an added text.
+// The result of adding a text.
 struct AddedText {
   enum class Change { kNew, kRenewed, kUnchanged };
   std::string name;

@@ -239,7 +239,7 @@ class StoreCollectionTest(CollectionTest):
         self.check(0, "lectern-store", *self.at, "collection", "other", "--delete", "--yes")
         [listed] = self.run_json("lectern-store", "collections")
         self.assertEqual([one["name"] for one in listed["collections"]], ["paper works"])
-        # What was indexed stays, and "all" has it.
+        # Indexed documents stay, and "all" has them.
         [answer] = self.run_json("ask-document", "--collection", "all", "--max-tokens", "4", QUESTION)
         self.assertEqual(answer["collection"]["asked"][0]["name"], "harbour.txt")
 

@@ -57,7 +57,7 @@ constexpr JsonLimits kAnswerLimits = {
     .max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24};
 
 // The answer as ask-document prints it, with the request's id, and the session's if there is one.
-// Of a collection it names documents, whose paths are this machine's.
+// The answer of a collection names documents, whose paths are this machine's.
 std::string AnswerBody(const api::Answer& answer, lectern_offset_unit unit,
                        const std::string& request_id, const std::string& session_id) {
   auto json = answer.Json(unit);

@@ -262,7 +262,7 @@ Json ReceiptJson(const api::Answer& answer) {
   if (!json.ok()) return nullptr;
   auto parsed = ParseJson(*json, {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24});
   if (!parsed.ok()) return Json();
-  // Of a collection it names documents, whose paths are this machine's.
+  // The answer of a collection names documents, whose paths are this machine's.
   return answer.receipt().num_documents > 0 ? WithoutPaths(*parsed) : std::move(parsed).value();
 }
 

@@ -1051,8 +1051,8 @@ static int32_t EndAtOnce(const lectern_collection_progress* item, void* user) {
   return 1;
 }
 
-static lectern_collection_text TextOf(const char* path, const char* bytes) {
-  lectern_collection_text text = {0};
+static lectern_text_to_add TextOf(const char* path, const char* bytes) {
+  lectern_text_to_add text = {0};
   text.source = path, text.source_len = strlen(path);
   text.bytes = bytes, text.bytes_len = strlen(bytes);
   return text;
@@ -1113,7 +1113,7 @@ static void TestCollections(const char* store, const char* model) {
   lectern_text* json = NULL;
   int count = 0;
   uint64_t numbers = 0;
-  lectern_collection_text texts[3] = {
+  lectern_text_to_add texts[3] = {
       TextOf("/papers/harbour.txt",
              "\xC3\x84ltere Karten.\n\nThe harbour of Osk was dug by Ada.\n"),
       TextOf("/papers/fruit.txt", "Apples and quinces are sold on Tuesdays alone.\n"),

@@ -78,7 +78,7 @@ bool Add(Tape& tape) {
   const Text name = AnyText(random, kCollections);
   const Text of_text = AnyText(random, kTexts);
   const Text bytes = AnyText(random, {"Cleo paid for the mill.", "The mill burnt down.\n", ""});
-  lectern_collection_text text = {};
+  lectern_text_to_add text = {};
   text.name = of_text.data(), text.name_len = of_text.len();
   text.bytes = bytes.data(), text.bytes_len = bytes.len();
   const bool is_null = random.OneIn(20);
