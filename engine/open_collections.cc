@@ -100,6 +100,16 @@ Result<std::shared_ptr<Collection>> OpenCollections::Use(std::string_view name, 
   return collection;
 }
 
+Result<std::shared_ptr<Collection>> OpenCollections::UseToChange(std::string_view name, Mode mode) {
+  LECTERN_ASSIGN(std::shared_ptr<Collection> collection, Use(name, mode));
+  LECTERN_ASSIGN(const bool follows, collection->FollowsCatalog());
+  if (!follows) return collection;
+  return Status(Code::kInvalidArgument,
+                "the collection \"" + std::string(name) +
+                    "\" has the documents of the store, whatever they are; add to another one")
+      .WithParam("collection");
+}
+
 Result<NewText> OpenCollections::TextOf(const DocumentRow& row) {
   LECTERN_ASSIGN(const OpenStore::Opened opened, open_->OpenNamed(ToHex(row.id), nullptr));
   const std::shared_ptr<const DocumentText> content = opened.text();
@@ -205,7 +215,7 @@ Result<std::vector<AddedToCollection>> OpenCollections::Add(
   // Text, passages and words take about twice the text.
   LECTERN_RETURN_IF_ERROR(
       CheckQuota(open_->env(), open_->path(), open_->quota_bytes(), 2 * bytes));
-  LECTERN_ASSIGN(const auto collection, Use(name, Mode::kCreate));
+  LECTERN_ASSIGN(const auto collection, UseToChange(name, Mode::kCreate));
   LECTERN_ASSIGN(const std::vector<AddedText> added, collection->Add(news));
   std::vector<AddedToCollection> told;
   for (const AddedText& one : added) {
@@ -218,14 +228,14 @@ Result<AddedToCollection> OpenCollections::AddDocument(std::string_view name,
                                                        std::string_view document) {
   LECTERN_ASSIGN(const DocumentRow row, open_->Find(document));
   LECTERN_ASSIGN(const NewText text, TextOf(row));
-  LECTERN_ASSIGN(const auto collection, Use(name, Mode::kCreate));
+  LECTERN_ASSIGN(const auto collection, UseToChange(name, Mode::kCreate));
   LECTERN_ASSIGN(const std::vector<AddedText> added, collection->Add({&text, 1}));
   return AddedToCollection{added.front().name,
                            static_cast<AddedToCollection::Change>(added.front().change)};
 }
 
 Status OpenCollections::RemoveDocument(std::string_view name, std::string_view document) {
-  LECTERN_ASSIGN(const auto collection, Use(name, Mode::kWrite));
+  LECTERN_ASSIGN(const auto collection, UseToChange(name, Mode::kWrite));
   LECTERN_ASSIGN(const bool was_there, collection->Remove(document));
   if (was_there) return {};
   return Status(Code::kNotFound, "the collection has no text named \"" + std::string(document) +
@@ -235,7 +245,7 @@ Status OpenCollections::RemoveDocument(std::string_view name, std::string_view d
 
 Status OpenCollections::RenameDocument(std::string_view name, std::string_view from,
                                        const std::string& to) {
-  LECTERN_ASSIGN(const auto collection, Use(name, Mode::kWrite));
+  LECTERN_ASSIGN(const auto collection, UseToChange(name, Mode::kWrite));
   return collection->RenameText(from, to);
 }
 

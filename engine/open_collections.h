@@ -54,6 +54,8 @@ class OpenCollections : public std::enable_shared_from_this<OpenCollections> {
  private:
   enum class Mode { kRead, kWrite, kCreate };
   Result<std::shared_ptr<Collection>> Use(std::string_view name, Mode mode);
+  // The same for changes of its texts. kInvalidArgument: it follows the catalog.
+  Result<std::shared_ptr<Collection>> UseToChange(std::string_view name, Mode mode);
   // Brings the collection of all documents up to date.
   Status FollowCatalog(Collection& collection);
   // A document of the store as a text of a collection.

@@ -61,7 +61,8 @@ Result<TokenizedText> CollectionSession::Tokenize(std::string_view text) const {
       return Status(Code::kNotReady,
                     "no document of the collection is indexed yet: ask it a question first");
     }
-    LECTERN_ASSIGN(OpenedText opened, open_(*indexed, {}));
+    const AskOptions options;  // gcc 12 warns of a temporary one
+    LECTERN_ASSIGN(OpenedText opened, open_(*indexed, options));
     tokenizing_.session = std::move(opened.session);
   }
   return tokenizing_.session->Tokenize(text);
