@@ -1098,7 +1098,7 @@ static void TestAskingCollection(lectern_engine* engine) {
   /* Offsets of another unit are of the document's text, which begins with two bytes for a letter.
    */
   CHECK_OK(lectern_answer_json(answer, LECTERN_OFFSET_CODEPOINT, &json, &error), error);
-  char begin[40];
+  char begin[80];
   snprintf(begin, sizeof begin, "\"begin\":%d,\"document\":\"harbour.txt\"",
            (int)evidence.begin - 1);
   CHECK(strstr(lectern_text_data(json, NULL), begin) != NULL);
