@@ -240,7 +240,8 @@ Result<uint64_t> StoreBytes(Env& env, const std::string& store) {
   LECTERN_ASSIGN(const uint64_t temporary, FileBytes(env, store + "/tmp"));
   LECTERN_ASSIGN(const uint64_t digests, FileBytes(env, store + "/digests"));
   LECTERN_ASSIGN(const uint64_t weights, FileBytes(env, store + "/weights"));
-  bytes += temporary + digests + weights;
+  LECTERN_ASSIGN(const uint64_t collections, FileBytes(env, store + "/collections"));
+  bytes += temporary + digests + weights + collections;
   LECTERN_ASSIGN(const auto generations, ListGenerations(env, store));
   for (const GenerationDirectory& generation : generations) {
     LECTERN_ASSIGN(const uint64_t of_generation, FileBytes(env, generation.path));

@@ -142,22 +142,22 @@ std::string PassageText(size_t number, std::string_view how_sure, uint64_t begin
                         std::string_view document = {}) {
   std::string text = "[" + std::to_string(number) + "] ";
   if (!document.empty()) text.append(document).append(", ");
-  text.append(how_sure)
-      .append(", bytes ")
-      .append(std::to_string(begin) + "-" + std::to_string(end));
+  if (!how_sure.empty()) text.append(how_sure).append(", ");
+  text.append("bytes ").append(std::to_string(begin) + "-" + std::to_string(end));
   if (!page.empty()) text += ", p. " + page;
   return text + ": \"" + OnOneLine(passage) + "\"\n";
 }
 std::string Likely(double score) { return Percent(score) + " likely"; }
 
 // How sure a passage is: by words, or, where these were not compared, by its share of the
-// attention.
+// attention; nothing where no model read it.
 std::string PassagesText(const api::Answer& answer) {
   std::string text;
   size_t number = 0;
   for (const lectern_evidence& passage : answer.evidence()) {
-    const std::string how_sure = passage.score > 0 ? Likely(passage.score)
-                                                   : Percent(passage.mass) + " of the attention";
+    const std::string how_sure = passage.score > 0  ? Likely(passage.score)
+                                 : passage.mass > 0 ? Percent(passage.mass) + " of the attention"
+                                                    : "";
     text += PassageText(++number, how_sure, passage.begin, passage.end,
                         PageText(passage.page, {passage.page_label, passage.page_label_len}),
                         {passage.text, passage.text_len}, {passage.document, passage.document_len});

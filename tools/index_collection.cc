@@ -36,7 +36,8 @@ api::Result<api::Done> IndexDocumentsOf(api::Engine& engine, const std::string& 
     output.Print(indexed->json + "\n");
   } else {
     output.Print("collection " + collection + ": " + Grouped(indexed->indexed) +
-                 " documents indexed now, " + Grouped(indexed->existed) + " before" +
+                 (indexed->indexed == 1 ? " document" : " documents") + " indexed now, " +
+                 Grouped(indexed->existed) + " before" +
                  (indexed->left > 0 ? ", " + Grouped(indexed->left) + " without room" : "") +
                  (indexed->failures > 0 ? ", " + Grouped(indexed->failures) + " failed" : "") +
                  "\n");

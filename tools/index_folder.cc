@@ -58,8 +58,16 @@ bool IsOfOneText(const api::Error& error) {
 
 // The error's message without the file's name in front, as the row has that.
 std::string ReasonOf(const api::Error& error, const std::string& file) {
-  const std::string message = CliMessage(error), name = "\"" + file + "\" ";
-  return message.starts_with(name) ? message.substr(name.size()) : message;
+  const std::string message = CliMessage(error), name = "\"" + file + "\"";
+  for (const char* const end : {" ", ": "}) {
+    if (message.starts_with(name + end)) return message.substr((name + end).size());
+  }
+  return message;
+}
+
+// Whether the engine would refuse the text as empty, where that is easily seen.
+bool IsBlank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
 }
 
 std::string Sentences(const std::vector<std::string>& sentences) {
@@ -300,9 +308,11 @@ class FolderIndexer {
     for (CollectionBatch::Outcome& outcome : batch_->Flush()) {
       if (outcome.added.ok()) {
         AddAdded(outcome.text, *outcome.added);
-      } else if (!AddError(outcome.text.file, outcome.added.error(), false)) {
-        return;
+        continue;
       }
+      api::Error error = outcome.added.error();
+      error.cli_message = ReasonOf(error, outcome.text.source);  // the row names the file
+      if (!AddError(outcome.text.file, error, false)) return;
     }
   }
 
@@ -332,7 +342,10 @@ class FolderIndexer {
     const auto start = Clock::now();
     const std::string source = RealPath(file.path);
     auto document = Read(file);
-    if (document && batch_) {
+    if (document && batch_ && IsBlank(document->text)) {
+      AddError(file, {LECTERN_EMPTY_DOCUMENT, "the document is empty: it has only white space", ""},
+               true);
+    } else if (document && batch_) {
       batch_->Add({.file = file,
                    .name = run_.name,
                    .source = source,

@@ -69,7 +69,7 @@ class AddTest(CollectionTest):
         self.assertTrue(all(row["document"] is None for row in documents.values()))
         self.assertEqual(documents["harbour.txt"]["source"],
                          os.path.realpath(os.path.join(self.docs, "harbour.txt")))
-        self.assertFalse(os.path.exists(self.docs + ".store/catalog.db"))
+        self.assertEqual(self.run_json("lectern-store", "list"), [{"documents": []}])
         # Files that have not changed are left alone, one that has is renewed under its name.
         self.put("old/zoo.txt", "Zebras are kept elsewhere now.\n")
         rows, sums = self.add()
@@ -122,19 +122,28 @@ class AddTest(CollectionTest):
         self.check_error(3, "no collection \"none\"; there are \"papers\"", "index-document",
                          *self.at, "--collection", "none", "--now")
 
-    def test_now_ends_where_the_quota_does(self):
-        self.add()
-        self.run_json("index-document", "--collection", "papers", "--now", "--progress", "none")
-        full = sum(os.path.getsize(os.path.join(folder, file))
+    def store_bytes(self):
+        return sum(os.path.getsize(os.path.join(folder, file))
                    for folder, _, files in os.walk(self.docs + ".store") for file in files)
+
+    def test_now_ends_where_the_quota_does(self):
+        now = ("--collection", "papers", "--now", "--progress", "none")
+        self.add()
+        words = self.store_bytes()
+        self.run_json("index-document", *now)
+        of_one = (self.store_bytes() - words) // 3
         shutil.rmtree(self.docs + ".store")
         self.add()
-        out, err = self.check(0, "index-document", *self.at, "--collection", "papers", "--now",
-                              "--progress", "none", "--quota", str(full - 1000))
-        self.assertRegex(out, "collection papers: [12] documents? indexed now.* without room")
-        self.assertRegex(err, "left: .*quota")
+        out, err = self.check(0, "index-document", *self.at, *now, "--quota",
+                              str(words + of_one * 3 // 2))
+        self.assertIn("collection papers: 1 document indexed now, 0 before, 2 without room\n", out)
+        self.assertRegex(err, "2 documents were left: .*quota")
+        self.assertLessEqual(self.store_bytes(), words + of_one * 3 // 2)
         self.assertEqual(self.ask("--mentions", "zebras")[0]["count"], 1)
-
+        self.put("more.txt", "Lighthouses are painted in May.\n" * 1000)
+        _, err = self.check(5, "index-document", *self.at, "--collection", "papers", "--quota",
+                            str(words), self.docs)
+        self.assertIn("its quota is", err)
 
 class AskCollectionTest(CollectionTest):
     def test_a_question_indexes_its_document(self):
@@ -203,7 +212,7 @@ class AskCollectionTest(CollectionTest):
                             "Which documents mention quinces?")
         self.assertIn("2 documents mention", out)
         self.assertIn("looked for words in 3 documents", out)
-        self.assertFalse(os.path.exists(self.docs + ".store/catalog.db"))
+        self.assertEqual(self.run_json("lectern-store", "list"), [{"documents": []}])
 
     def test_what_is_wrong(self):
         self.check_error(3, "no collection \"none\"", "ask-document", *self.at, "--collection",
