@@ -471,6 +471,35 @@ class PageTest(unittest.TestCase):
         self.find("file").send_keys(file.name)
         self.wait(lambda: "one.txt, two.txt" in self.names())
 
+    def test_a_collection_shows_the_document_of_each_passage(self):
+        self.add("bridge.txt", "Tolvin bridge was built by Mara.\n")
+        self.browser.execute_script(
+            "const s = document.getElementById('documents');"
+            "s.value = [...s.options].find((o) => o.textContent === 'All documents').value;"
+            "s.dispatchEvent(new Event('change'))")
+        self.wait(lambda: "documents" in self.find("facts").text)
+        self.assertRegex(self.find("facts").text, r"^\d+ documents, \d+ indexed$")
+        self.assertIn("Ask a question", self.find("text").text)
+        self.assertFalse(self.find("remove").is_displayed())
+        passages = self.ask().find_elements(By.CSS_SELECTOR, ".passages button")
+        self.assertIn(FACT, passages[0].text)
+        self.assertTrue(passages[0].text.startswith(self.name + ", "), passages[0].text)
+        self.wait(lambda: self.all("#text mark.current"))
+        self.assertIn(FACT, self.all("#text mark.current")[0].text)
+        summary = self.all(".turn .receipt summary")[-1].text
+        self.assertRegex(summary, r"; asked \d of \d+ documents$")
+        # Another document answers the next question, and its text takes the place.
+        passages = self.ask("Who built Tolvin bridge?").find_elements(By.CSS_SELECTOR,
+                                                                      ".passages button")
+        self.assertTrue(passages[0].text.startswith("bridge.txt, "), passages[0].text)
+        self.wait(lambda: "Tolvin bridge" in self.find("text").text)
+        # The first turn's passage brings its document back, also after a reload.
+        self.all(".turn .passages button")[0].click()
+        self.wait(lambda: FACT in self.find("text").text)
+        self.open(self.url())
+        self.assertIn(FACT, self.find("text").text)
+        self.assertEqual(len(self.all(".turn")), 2)
+
     def test_without_a_document_nothing_can_be_asked_and_the_way_is_said(self):
         for flags, way in ((["--allow-index"], "choose “Add…”"), ([], "--allow-index")):
             with tempfile.TemporaryDirectory(prefix="lectern-page-") as folder:

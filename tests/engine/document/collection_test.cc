@@ -294,7 +294,7 @@ TEST(CollectionsFolder, NamesBecomeFilesThatDiffer) {
   EXPECT_TRUE(RemoveCollectionFile(env, path).ok());
   EXPECT_TRUE(FindCollection(env, store.path(), "manuals")->empty());
 
-  for (const std::string name : {std::string(), std::string(81, 'a'), std::string("a\nb"),
+  for (const std::string& name : {std::string(), std::string(81, 'a'), std::string("a\nb"),
                                  std::string("\xff")}) {
     EXPECT_EQ(CheckCollectionName(name).code(), Code::kInvalidArgument);
   }
