@@ -146,7 +146,8 @@ class Engine {
   // Opens a conversation about a collection (asking/collection_session.h). Documents and models are
   // opened as questions need them.
   virtual Result<std::unique_ptr<Session>> OpenCollection(std::string_view name) = 0;
-  // Finds the documents with a passage that has all of the words, at most `most`.
+  // Finds the documents with a passage in which the words follow one another, or, where no document
+  // has one, that has all of them; at most `most`.
   virtual Result<Mentions> FindMentions(std::string_view name, std::string_view words,
                                         size_t most) = 0;
   // Indexes the texts that have no document of the engine's model yet, in the order in which they

@@ -173,6 +173,8 @@ struct AskOptions {           // lectern_ask_options
   std::function<void(std::string_view warning, std::string_view cli_note)> on_warning = {};
   // While a document of a collection is indexed for its first question; false ends the question.
   std::function<bool(const CollectionProgress&)> on_index = {};
+  // How many parts of a document have answered, where `fallback` has all of them asked.
+  std::function<bool(uint64_t done, uint64_t count)> on_part = {};
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.
@@ -371,7 +373,7 @@ struct AddedList {
 };
 struct Mention {                // lectern_mention
   CollectionDocument document;  // without text_bytes
-  uint64_t num_passages = 0;    // that have all of the words
+  uint64_t num_passages = 0;    // in which the words stand
   Passage passage;              // the first of them
 };
 struct MentionList {
@@ -502,7 +504,8 @@ class Engine {
   // Opens a conversation; documents are opened, and indexed, as questions need them
   // (lectern_open_collection).
   Result<Session> OpenCollection(std::string_view collection);
-  // The documents with a passage that has all of the words, at most `most`; needs no model.
+  // The documents with a passage in which the words follow one another, or, where no document has
+  // one, that has all of them; at most `most`. Needs no model.
   Result<MentionList> FindMentions(std::string_view collection, std::string_view words,
                                    uint64_t most = 100,
                                    lectern_offset_unit unit = LECTERN_OFFSET_UTF8);

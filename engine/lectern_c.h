@@ -449,8 +449,14 @@ typedef int32_t lectern_fallback;
 enum lectern_fallbacks {
   LECTERN_FALLBACK_DEFAULT = 0, /* warn */
   LECTERN_FALLBACK_WARN = 1,    /* answer at the budget, and warn */
-  LECTERN_FALLBACK_EXACT = 2    /* begin again before any text is shown, and read everything */
+  /* Begin again before any text is shown, and read everything. Of a document in parts all are asked,
+   * and their answers are put together: lists and summaries one after the other, counts and what is
+   * too long by the model. There it is also decided by the question's first words, in English, such
+   * as "Summarise", "List all" and "How many". */
+  LECTERN_FALLBACK_EXACT = 2
 };
+/* `done` of `count` parts of a document have answered. 0: go on; anything else ends the question. */
+typedef int32_t (*lectern_part_fn)(uint64_t done, uint64_t count, void* user);
 
 typedef struct lectern_turn { /* never grows: it comes in arrays */
   const char* question;
@@ -578,6 +584,10 @@ typedef struct lectern_ask_options {
    * the question. May be NULL. */
   lectern_collection_progress_fn on_index;
   void* index_user;
+  /* Called when a part of a document in parts has answered a question that draws on the whole
+   * document (LECTERN_FALLBACK_EXACT); anything but 0 ends the question. May be NULL. */
+  lectern_part_fn on_part;
+  void* part_user;
 } lectern_ask_options;
 
 typedef struct lectern_range { /* never grows: it comes in arrays */
@@ -1165,11 +1175,12 @@ typedef struct lectern_mention {
   size_t source_len;
   const char* document;
   size_t document_len;
-  uint64_t num_passages;           /* that have all of the words */
+  uint64_t num_passages;           /* in which the words stand */
   const lectern_evidence* passage; /* the first of them; its mass and score are 0 */
 } lectern_mention;
 typedef void (*lectern_mention_fn)(const lectern_mention* mention, void* user);
-/* Finds the documents with a passage that has all of the words; needs no model. Those with the most
+/* Finds the documents with a passage in which the words follow one another, or, where no document has
+ * one, that has all of them; needs no model. Those with the most
  * such passages come first, at most `most` (0: 100). Stop words count only if there are no others.
  * *num_documents, may be NULL: how many documents there are; written on success alone. `json`:
  * {"collection","words","count","documents":[{"name","source","document","passages","passage"}],

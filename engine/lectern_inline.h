@@ -214,9 +214,10 @@ lectern_index_options ToC(const IndexOptions& options, Callback& callback) {
 }
 
 template <typename Callback, typename TokenCallback, typename WarningCallback,
-          typename IndexCallback>
+          typename IndexCallback, typename PartCallback>
 lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback& reasoning,
-                        TokenCallback& tokens, WarningCallback& warnings, IndexCallback& index) {
+                        TokenCallback& tokens, WarningCallback& warnings, IndexCallback& index,
+                        PartCallback& parts) {
   auto c = Sized<lectern_ask_options>();
   c.kv_budget = options.kv_budget;
   c.no_tail = options.tail ? 0 : 1;
@@ -257,6 +258,12 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
   c.max_divergence = double{options.max_divergence};
   c.index_user = &index;
   c.on_index = IndexFunction(index);
+  c.part_user = &parts;
+  if (parts.is_needed()) {
+    c.on_part = [](uint64_t done, uint64_t count, void* user) {
+      return static_cast<PartCallback*>(user)->StopAfter(done, count);
+    };
+  }
   c.warning_user = &warnings;
   if (warnings.function) {
     c.on_warning = [](const char* name, const char* note, void* user) {
@@ -486,7 +493,9 @@ inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& 
   internal::Callback<decltype(options.on_token)> tokens{options.on_token};
   internal::Callback<decltype(options.on_warning)> warnings{options.on_warning};
   internal::Callback<decltype(options.on_index)> index{options.on_index, options.stop};
-  lectern_ask_options c = internal::ToC(options, callback, reasoning, tokens, warnings, index);
+  internal::Callback<decltype(options.on_part)> parts{options.on_part, options.stop};
+  lectern_ask_options c =
+      internal::ToC(options, callback, reasoning, tokens, warnings, index, parts);
   std::vector<lectern_turn> turns;
   for (const Turn& turn : options.turns) {
     turns.push_back(
@@ -507,6 +516,7 @@ inline Result<Answer> Session::Ask(std::string_view question, const AskOptions& 
   tokens.Rethrow();
   warnings.Rethrow();
   index.Rethrow();
+  parts.Rethrow();
   if (!answer.ok()) return answer.error();
   return Answer(std::move(*answer));
 }

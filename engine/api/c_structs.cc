@@ -176,6 +176,11 @@ Result<AskOptions> ReadAskOptions(const lectern_ask_options* given) {
       return CallBack(document, 0, 0, progress, read.on_index, read.index_user);
     };
   }
+  if (read.on_part) {
+    options.on_part = [read](uint64_t done, uint64_t count) {
+      return read.on_part(done, count, read.part_user) == 0;
+    };
+  }
   return options;
 }
 

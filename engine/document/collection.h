@@ -115,18 +115,20 @@ class Collection {
   // passages are looked at. Nothing in `question` is an operator. kLimitExceeded: 2 GiB of text.
   Result<Scores> Score(std::string_view question, size_t most);
 
-  // A text in which some passage has all of the given words.
+  // A text in which some passage has the given words.
   struct Mention {
     uint32_t text = 0;          // index into Mentions::texts
-    uint32_t num_passages = 0;  // that have all of them
+    uint32_t num_passages = 0;  // that have them
     uint32_t first = 0;         // the first of these, counted from the text's first passage
   };
   struct Mentions {
     std::shared_ptr<const Texts> texts;
     std::vector<Mention> mentions;  // most passages first, then by name
   };
-  // Finds the texts with a passage that has all words of `words`; stop words count only if there
-  // are no others. Empty for words that no text has, and without words. Codes of Score.
+  // Finds the texts with a passage in which all words of `words` follow one another, or, where no
+  // text has such a passage, with one that has all of them; stop words then count only if there are
+  // no others. Empty for words that no text has, and without words. More than 2,000 texts that have
+  // all of them are not read for their order. Codes of Score.
   Result<Mentions> FindMentions(std::string_view words);
 
   // Reads every row and checks it. kCorrupt.

@@ -4,6 +4,7 @@
 #include <map>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "engine/document/collection.h"
@@ -180,6 +181,61 @@ Result<std::vector<TextScore>> ScoreTexts(const Collection::Impl& file, std::str
   return scores;
 }
 
+// Whether the words of a phrase follow one another in a passage, in the forms of its text.
+Result<bool> HasPhrase(WordTokenizer& tokenizer, std::string_view passage,
+                       std::span<const std::string> phrase) {
+  std::vector<std::string> words;
+  LECTERN_RETURN_IF_ERROR(
+      tokenizer.ForEachWord(passage, [&](const auto& word) { words.emplace_back(word.form); }));
+  return !std::ranges::search(words, phrase).empty();
+}
+
+// The most texts that are read to look for a phrase. Each takes about 0.1 ms.
+constexpr size_t kMostRead = 2000;
+
+// Keeps of each text the passages in which the words stand together, as they were given; changes
+// nothing where there are none in any text, or too many texts to read. Numbers in `passages` are
+// those of passages among all.
+Status KeepPhrases(const Collection::Impl& file, std::string_view phrase,
+                   std::vector<uint64_t>& passages) {
+  const Collection::Texts& texts = *file.texts;
+  size_t num_texts = 0;
+  ForEachText(texts, passages, [&](uint32_t, auto) { ++num_texts; });
+  std::vector<std::string> english, plain;
+  LECTERN_RETURN_IF_ERROR(file.english->ForEachWord(
+      phrase, [&](const auto& word) { english.emplace_back(word.form); }));
+  LECTERN_RETURN_IF_ERROR(
+      file.plain->ForEachWord(phrase, [&](const auto& word) { plain.emplace_back(word.form); }));
+  if (num_texts > kMostRead || english.size() < 2) return {};
+  std::vector<uint64_t> kept;
+  Status status;
+  ForEachText(texts, passages, [&](uint32_t number, std::span<const uint64_t> in_text) {
+    if (!status.ok()) return;
+    Statement s = file.Prepare(
+        "SELECT passages, text, is_english FROM texts JOIN members ON id=member WHERE member=?");
+    s.Bind(texts[number].id);
+    std::vector<Passage> own;
+    if (!s.Step() || !ReadValues(s.Bytes(0), own)) {
+      status = s.status();
+      return;
+    }
+    const std::string_view text = s.Bytes(1);
+    const bool is_english = s.Int(2) != 0;
+    for (const uint64_t passage : in_text) {
+      const uint64_t i = passage - texts[number].first_passage;
+      if (i >= own.size() || own[i].end > text.size() || own[i].begin > own[i].end) continue;
+      const auto has = HasPhrase(is_english ? *file.english : *file.plain,
+                                 text.substr(own[i].begin, own[i].end - own[i].begin),
+                                 is_english ? english : plain);
+      if (!has.ok()) status = has.status();
+      if (has.ok() && *has) kept.push_back(passage);
+    }
+  });
+  LECTERN_RETURN_IF_ERROR(status);
+  if (!kept.empty()) passages = std::move(kept);
+  return {};
+}
+
 }  // namespace
 
 Result<Collection::Scores> Collection::Score(std::string_view question, size_t most) try {
@@ -217,6 +273,7 @@ Result<Collection::Mentions> Collection::FindMentions(std::string_view words) tr
     }
     std::vector<Mention> mentions;
     if (!common) return mentions;
+    LECTERN_RETURN_IF_ERROR(KeepPhrases(*impl_, words, *common));
     ForEachText(*impl_->texts, *common, [&](uint32_t text, std::span<const uint64_t> in_text) {
       const uint64_t first = in_text.front() - (*impl_->texts)[text].first_passage;
       mentions.push_back(

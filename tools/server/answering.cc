@@ -298,6 +298,9 @@ std::variant<api::Answer, HttpResponse> Answering::Turn::Generate(
     return scope.ended_by() == EndedBy::kNothing && !request_.peer->IsGone() &&
            (!on_index || on_index(progress));
   };
+  options_.on_part = [&](uint64_t, uint64_t) {
+    return scope.ended_by() == EndedBy::kNothing && !request_.peer->IsGone();
+  };
   auto answer = MakingRoom(
       [&]() -> api::Result<api::Answer> {
         if (auto opened = Open(); !opened.ok()) return opened.error();

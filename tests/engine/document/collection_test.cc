@@ -164,12 +164,26 @@ TEST_F(CollectionTest, FindsPassagesThatHaveAllWords) {
       Text("/one", "It was Murdock, Ian by first name."),
       Text("/apart", "Ian was here. Murdock was there.")};
   ASSERT_TRUE(collection->Add(texts).ok());
-  const auto found = collection->FindMentions("Ian Murdock");
+  const auto found = collection->FindMentions("Murdock and Ian");
   ASSERT_EQ(found->mentions.size(), 2u);
   EXPECT_EQ((*found->texts)[found->mentions[0].text].name, "many");
   EXPECT_EQ(found->mentions[0].num_passages, 2u);
   EXPECT_EQ(found->mentions[0].first, 0u);
   EXPECT_EQ((*found->texts)[found->mentions[1].text].name, "one");
+}
+
+// Words that stand together somewhere are looked for together.
+TEST_F(CollectionTest, FindsPhrasesBeforePassagesThatHaveTheWords) {
+  const auto collection = Open();
+  const NewText texts[] = {
+      Text("/together", "It is said that a symbolic link was there. The link is not symbolic."),
+      Text("/apart", "It is said that symbols are linked by the linker to the library.")};
+  ASSERT_TRUE(collection->Add(texts).ok());
+  const auto found = collection->FindMentions("symbolic links");
+  ASSERT_EQ(found->mentions.size(), 1u);
+  EXPECT_EQ((*found->texts)[found->mentions[0].text].name, "together");
+  EXPECT_EQ(found->mentions[0].num_passages, 1u);
+  EXPECT_EQ(Mentioning(*collection, "link symbolic"), (List{"together", "apart"}));
 }
 
 TEST_F(CollectionTest, RenamesTextsAndItself) {
