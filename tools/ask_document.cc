@@ -389,8 +389,12 @@ class AskDocument {
       if (warning == "low_budget" && !flags_.engine.json()) PrintNote(kTool, std::string(note));
     };
     options.on_index = [this](const api::CollectionProgress& progress) {
-      progress_.Show(progress.progress,
-                     {.number = 1, .count = 1, .name = std::string(progress.document)});
+      if (progress.document != indexed_) {
+        indexed_ = progress.document;
+        progress_.Clear();
+        PrintNote(kTool, indexed_ + " is indexed for its first question");
+      }
+      progress_.Show(progress.progress);
       return !interrupts_.requested();
     };
     options.on_text = [this](std::string_view piece) {
@@ -440,6 +444,7 @@ class AskDocument {
   api::Engine engine_;
   Output output_;
   ProgressDisplay progress_{ProgressStyle::kAuto};  // of documents indexed for a question
+  std::string indexed_;                             // the last of these
   bool is_output_gone_ = false;
   bool is_model_named_ = false;
 };
