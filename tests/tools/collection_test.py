@@ -321,7 +321,7 @@ class ServerCollectionTest(CollectionTest):
         status, _, body = server.call("GET", path + "q=quinces&limit=1&offset_unit=utf16")
         self.assertEqual((status, body["count"], len(body["documents"])), (200, 2, 1))
         self.assertEqual((body["offset_unit"], body["words"]), ("utf16", "quinces"))
-        for query in ("", "q=", "q=x&limit=0", "q=x&least=1"):
+        for query in ("", "q=", "q=x&limit=0", "q=x&limit=1.5", "q=x&least=1"):
             self.assertEqual(server.call("GET", path + query)[0], 400, query)
         events = server.events("POST", "/v1/ask", {"collection": "papers", "question": QUESTION,
                                                    "max_tokens": 12, "stream": True})
