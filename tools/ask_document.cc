@@ -394,8 +394,12 @@ class AskDocument {
       }
     };
     options.on_index = [this](const api::CollectionProgress& progress) {
-      progress_.Show(progress.progress,
-                     {.number = 1, .count = 1, .name = std::string(progress.document)});
+      if (progress.document != indexed_) {
+        indexed_ = progress.document;
+        progress_.Clear();
+        PrintNote(kTool, indexed_ + " is indexed for its first question");
+      }
+      progress_.Show(progress.progress);
       return !interrupts_.requested();
     };
     options.on_part = [this](uint64_t done, uint64_t count) {
@@ -451,6 +455,7 @@ class AskDocument {
   api::Engine engine_;
   Output output_;
   ProgressDisplay progress_{ProgressStyle::kAuto};  // of documents indexed for a question
+  std::string indexed_;                             // the last of these
   bool is_output_gone_ = false;
   bool is_model_named_ = false;
 };

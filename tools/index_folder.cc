@@ -146,7 +146,7 @@ class FolderIndexer {
     for (const auto& [argument, error] : list_.missing) AddFailure(argument, error);
     for (const auto& [path, reason] : list_.skipped) Skip(path, reason);
     Pass(list_.files);
-    report_.PrintTable(num_left_, SecondsSince(start_));
+    report_.PrintTable(totals_.num_left, SecondsSince(start_));
     AfterPass();
     if (run_.watch && !stopped_) KeepWatching();
     if (!stopped_ && !run_.watch) SayNext();
@@ -168,6 +168,18 @@ class FolderIndexer {
     }
   };
 
+  struct Totals {
+    int first_failure = 0;     // exit status of the first file that failed
+    size_t num_documents = 0;  // that are indexed, or would be
+    size_t num_left = 0;       // files that the pass has not reached
+    std::string next;          // how ask-document names the first document, or the collection
+  };
+  // Things that are said once in a run.
+  struct Said {
+    std::set<std::string> notes;  // the engine's
+    bool polling = false, locked = false;
+  };
+
   void Cancel() {
     engine_.Cancel();
     if (watch_) watch_->Wake();
@@ -186,7 +198,7 @@ class FolderIndexer {
       list_seconds_ = SecondsSince(start);
       is_again = watch_ && watch_->Watch(list_.folders);
     }
-    if (watch_ && !watch_->why_polling().empty() && !std::exchange(has_said_polling_, true)) {
+    if (watch_ && !watch_->why_polling().empty() && !std::exchange(said_.polling, true)) {
       PrintNote(kIndexTool, watch_->why_polling() + "; changes are looked for every few seconds");
     }
     return true;
@@ -204,7 +216,7 @@ class FolderIndexer {
   // The exit status; prints the error that ended the run.
   int Status() {
     display_.Clear();
-    int status = first_failure_;
+    int status = totals_.first_failure;
     if (stopped_) {
       status = PrintError(kIndexTool, *stopped_, run_.style);
       if (stopped_->code == LECTERN_CANCELLED && interrupts_.requested()) {
@@ -212,7 +224,7 @@ class FolderIndexer {
       }
     } else if (run_.watch) {
       status = interrupts_.exit_status();
-    } else if (status == 0 && num_documents_ == 0) {
+    } else if (status == 0 && totals_.num_documents == 0) {
       status = PrintError(kIndexTool, {LECTERN_NOT_FOUND, "there is no document to index", "file"},
                           run_.style);
     }
@@ -227,7 +239,7 @@ class FolderIndexer {
     Add({.file = file, .result = FileResult::kSkipped, .reason = reason});
   }
   void AddFailure(const std::string& file, const api::Error& error) {
-    if (first_failure_ == 0) first_failure_ = lectern_exit_status(error.code);
+    if (totals_.first_failure == 0) totals_.first_failure = lectern_exit_status(error.code);
     Add({.file = file,
          .result = FileResult::kFailed,
          .reason = ReasonOf(error, file),
@@ -285,7 +297,7 @@ class FolderIndexer {
     TimeLeft left(files);
     place_ = {.number = 0, .count = files.size(), .name = ""};
     for (size_t i = 0; i < files.size(); ++i) {
-      num_left_ = files.size() - i - 1;
+      totals_.num_left = files.size() - i - 1;
       place_ = {.number = i + 1, .count = files.size(), .name = files[i].path};
       left.BeginFile(files[i]);
       IndexFile(files[i], left);
@@ -329,12 +341,12 @@ class FolderIndexer {
     auto json = api::SetString("{}", "name", added.name);
     if (json.ok()) json = api::SetString(*json, "collection", run_.collection);
     if (json.ok()) row.json = *json;
-    ++num_documents_;
+    ++totals_.num_documents;
     names_.Add("", added.name, text.source);
     const bool is_news =
         !is_first_pass_done_ || row.result != FileResult::kUnchanged || !seen_.contains(file);
     if (watch_) seen_[file].name = added.name;
-    if (next_.empty()) next_ = "--collection " + ShellWord(run_.collection);
+    if (totals_.next.empty()) totals_.next = "--collection " + ShellWord(run_.collection);
     if (is_news || run_.style == ErrorStyle::kJson) Add(std::move(row));
   }
 
@@ -400,13 +412,13 @@ class FolderIndexer {
       row.new_tokens = numbers.tokens - std::min(numbers.tokens, numbers.reused_tokens);
       row.new_bytes = numbers.bytes_on_disk;
     }
-    ++num_documents_;
+    ++totals_.num_documents;
     names_.Add(id, name, source);
     // A file that was saved as it was is no news to people; one with a new name is.
     const bool is_news =
         !is_first_pass_done_ || row.result != FileResult::kUnchanged || !seen_.contains(file.path);
     if (watch_) seen_[file.path].name = name;
-    if (next_.empty()) next_ = "--document " + AskArgument(report);
+    if (totals_.next.empty()) totals_.next = "--document " + AskArgument(report);
     if (is_news || run_.style == ErrorStyle::kJson) Add(std::move(row));
     SayOnce(report);
   }
@@ -415,14 +427,14 @@ class FolderIndexer {
   void SayOnce(const api::IndexReport& report) {
     if (run_.style == ErrorStyle::kJson || report.note().empty()) return;
     const std::string note(report.cli_note());
-    if (!said_.insert(note).second) return;
+    if (!said_.notes.insert(note).second) return;
     display_.Clear();
     PrintNote(kIndexTool, note);
   }
 
   void SayNext() const {
-    if (run_.style == ErrorStyle::kJson || next_.empty()) return;
-    PrintNote(kIndexTool, "next: ask-document " + next_ + " \"…\"");
+    if (run_.style == ErrorStyle::kJson || totals_.next.empty()) return;
+    PrintNote(kIndexTool, "next: ask-document " + totals_.next + " \"…\"");
   }
 
   // --- the costs -------------------------------------------------------------------------------
@@ -433,7 +445,7 @@ class FolderIndexer {
     for (size_t i = 0; i < list_.files.size() && !stopped_; ++i) {
       const ListedFile& file = list_.files[i];
       place_ = {.number = i + 1, .count = list_.files.size(), .name = file.path};
-      num_left_ = list_.files.size() - i - 1;
+      totals_.num_left = list_.files.size() - i - 1;
       EstimateFile(file);
     }
     display_.Clear();
@@ -480,11 +492,11 @@ class FolderIndexer {
     for (const auto& [path, reason] : list_.skipped) Skip(path, reason);
     SumUp();
     display_.Clear();
-    num_documents_ = costs_.num_documents;
+    totals_.num_documents = costs_.num_documents;
     costs_.sum.existed = costs_.num_existed == costs_.num_documents ? 1 : 0;
     auto json = api::ToJson(costs_.sum);
-    report_.PrintTable(num_left_, SecondsSince(start_), json.ok() ? *json : "");
-    if (!stopped_ && run_.style == ErrorStyle::kText && num_documents_ > 0) {
+    report_.PrintTable(totals_.num_left, SecondsSince(start_), json.ok() ? *json : "");
+    if (!stopped_ && run_.style == ErrorStyle::kText && totals_.num_documents > 0) {
       report_.output().Print(EstimateText(costs_.sum));
     }
     return Status();
@@ -515,7 +527,7 @@ class FolderIndexer {
       if (stopped_->code == LECTERN_CANCELLED) break;
       if (stopped_->code != LECTERN_LOCKED) break;
       // Another program writes the store: its turn ends, and the files are still to be done.
-      if (!std::exchange(has_said_locked_, true)) {
+      if (!std::exchange(said_.locked, true)) {
         PrintNote(kIndexTool, CliMessage(*stopped_) + "; trying again every few seconds");
       }
       stopped_.reset();
@@ -571,13 +583,10 @@ class FolderIndexer {
   Costs costs_;
   std::optional<api::Error> stopped_;    // the error that ended the run
   bool stopped_without_output_ = false;  // stdout is gone
-  int first_failure_ = 0;                // exit status of the first file that failed
-  size_t num_documents_ = 0;             // that are indexed, or would be
-  size_t num_left_ = 0;                  // files that the pass has not reached
-  std::string next_;  // how ask-document names the first document, or the collection
-  std::set<std::string> said_;           // the engine's notes
-  std::map<std::string, Seen> seen_;     // with --watch: files that were indexed, by path
-  bool is_first_pass_done_ = false, has_said_polling_ = false, has_said_locked_ = false;
+  Totals totals_;
+  Said said_;
+  std::map<std::string, Seen> seen_;  // with --watch: files that were indexed, by path
+  bool is_first_pass_done_ = false;
 };
 
 }  // namespace

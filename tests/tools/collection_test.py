@@ -151,7 +151,8 @@ class AskCollectionTest(CollectionTest):
         out, err = self.check(0, "ask-document", *self.at, "--collection", "papers", QUESTION)
         self.assertIn("asked 1 of 3 documents: harbour.txt (indexed now)", out)
         self.assertRegex(out, r"\[1\] harbour.txt, .* likely, bytes ")
-        self.assertRegex(err, "1 of 1 +harbour.txt")
+        self.assertEqual(err.count("harbour.txt is indexed for its first question\n"), 1)
+        self.assertIn("prefill: ", err)
         [answer] = self.ask(QUESTION)
         text = PAPERS["harbour.txt"]
         for passage in answer["evidence"]:
@@ -320,7 +321,7 @@ class ServerCollectionTest(CollectionTest):
         status, _, body = server.call("GET", path + "q=quinces&limit=1&offset_unit=utf16")
         self.assertEqual((status, body["count"], len(body["documents"])), (200, 2, 1))
         self.assertEqual((body["offset_unit"], body["words"]), ("utf16", "quinces"))
-        for query in ("", "q=", "q=x&limit=0", "q=x&least=1"):
+        for query in ("", "q=", "q=x&limit=0", "q=x&limit=1.5", "q=x&least=1"):
             self.assertEqual(server.call("GET", path + query)[0], 400, query)
         events = server.events("POST", "/v1/ask", {"collection": "papers", "question": QUESTION,
                                                    "max_tokens": 12, "stream": True})

@@ -473,6 +473,7 @@ class PageTest(unittest.TestCase):
 
     def test_a_collection_shows_the_document_of_each_passage(self):
         self.add("bridge.txt", "Tolvin bridge was built by Mara.\n")
+        self.addCleanup(self.pick, self.name)  # the page opens with what was picked last
         self.browser.execute_script(
             "const s = document.getElementById('documents');"
             "s.value = [...s.options].find((o) => o.textContent === 'All documents').value;"

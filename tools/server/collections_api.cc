@@ -1,5 +1,7 @@
 // GET /v1/collections, of one collection its documents, and those that mention words, which needs
 // no model. Collections are made and changed on the server's machine (index-document --collection).
+#include <cmath>
+
 #include "tools/server/messages.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/option_fields.h"
@@ -56,11 +58,11 @@ HttpResponse AnswerMentions(Answering& answering, const HttpRequest& request,
                             const std::string& name) {
   RequestFields fields = RequestFields::OfQuery(request.head.query);
   const std::string words = fields.RequiredString("q");
-  const uint64_t most =
-      static_cast<uint64_t>(fields.Number("limit", 1, kMostMentions).value_or(100));
+  const double most = fields.Number("limit", 1, kMostMentions).value_or(100);
+  if (most != std::floor(most)) fields.Fail("limit", "must be a whole number");
   const lectern_offset_unit unit = ReadOffsetUnit(fields);
   if (Status status = fields.Finish(); !status.ok()) return StatusResponse(status, request);
-  auto found = answering.engine().FindMentions(name, words, most, unit);
+  auto found = answering.engine().FindMentions(name, words, static_cast<uint64_t>(most), unit);
   if (!found.ok()) return answering.ErrorResponse(found.error(), request);
   return ListResponse(found->json);
 }
