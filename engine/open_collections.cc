@@ -75,6 +75,8 @@ Result<std::shared_ptr<Collection>> OpenCollections::Use(std::string_view name, 
   const bool is_all = path.empty() && name == kAllDocuments && mode == Mode::kRead;
   if (path.empty()) {
     if (mode != Mode::kCreate && !is_all) return NoCollection(env, store, name);
+    // Asking makes no store.
+    if (is_all) LECTERN_RETURN_IF_ERROR(open_->OpenCatalog(Catalog::Mode::kReadOnly).status());
     LECTERN_ASSIGN(const auto lock, LockStore(env, store));  // it makes the store, too
     LECTERN_RETURN_IF_ERROR(
         Catalog::Open(env, CatalogPath(store), Catalog::Mode::kReadWrite).status());

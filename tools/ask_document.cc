@@ -216,7 +216,7 @@ std::string MentionsText(const api::MentionList& list) {
 // step of its own.
 std::string ReceiptText(const api::Answer& answer) {
   const lectern_receipt receipt = answer.receipt();
-  const bool is_by_words = receipt.num_documents > 0 && receipt.document_tokens == 0;
+  const bool is_by_words = receipt.document_tokens == 0;  // of a collection
   std::string text = is_by_words
                          ? "read nothing"
                          : "read " + Percent(receipt.read_fraction_prefill) + " of the document";

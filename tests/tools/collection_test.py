@@ -97,6 +97,24 @@ class AddTest(CollectionTest):
         self.check_error(2, "no document|white space|empty", "index-document", *self.at,
                          "--collection", "papers", "--name", "n", "-", stdin=b" \n")
 
+    def test_the_collection_of_all_documents_takes_no_files(self):
+        nowhere = ("--store", self.docs + ".nowhere")
+        self.check_error(3, "no store", "ask-document", *nowhere, "--collection", "all", "Who?")
+        self.assertFalse(os.path.exists(self.docs + ".nowhere"))
+        self.check(0, "index-document", *self.at, "--progress", "none", self.docs)
+        self.assertEqual(self.ask_all(), 3)
+        self.check_error(2, "add to another", "lectern-store", *self.at, "collection", "all",
+                         "--add", "harbour.txt")
+        _, err = self.check(2, "index-document", *self.at, "--collection", "all", self.docs)
+        self.assertIn("has the documents of the store", err)
+        self.check(0, "lectern-store", *self.at, "remove", "--yes", "harbour.txt")
+        self.assertEqual(self.ask_all(), 2)
+
+    def ask_all(self):
+        """How many documents the collection of all has."""
+        [answer] = self.run_json("ask-document", "--collection", "all", "Which files mention ox?")
+        return answer["collection"]["count"]
+
     def test_usage_errors(self):
         for expected, args in (("FILE is required", ()),
                                ("FILE is required", ("--collection", "papers")),
