@@ -55,10 +55,10 @@ static_assert(sizeof(BundleEntry) == 24);
 // Writes the document of `row`, and behind it its `parts` (rows, in their order; empty: it has
 // none), as a new file at `path`. Verifies every byte of a document's shards before it copies them.
 // All or nothing: it writes "PATH.part" and renames that; what it wrote is gone after an error.
-// Needs no lock, because it
-// leases the generation, which then stays. kInvalidArgument: `path` is taken, or "PATH.part" is
-// there, of another export or left by a crash. kLocked: the generation is being removed.
-// kMissingFile: it is gone. Codes of ReadGeneration; kNoSpace.
+// Needs no lock, because it leases each generation while it copies it; a leased one stays.
+// kInvalidArgument: `path` is taken, or "PATH.part" is there, of another export or left by a crash.
+// kLocked: the generation is being removed. kMissingFile: it is gone. Codes of ReadGeneration;
+// kNoSpace.
 Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
                       const std::string& path, const std::vector<DocumentRow>& parts = {});
 
