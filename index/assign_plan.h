@@ -10,11 +10,12 @@
 
 namespace lectern {
 
+// The work that a plan is made for.
 struct AssignShape {
   size_t num_points = 0;     // keys of a head, >= 1
-  size_t num_centroids = 0;  // expected at most (MostCentroids); more of them run slower
+  size_t num_centroids = 0;  // most that are expected (MostCentroids); more of them run slower
   size_t dim = 0;            // >= 1
-  size_t num_heads = 1;      // heads wanted at the same time: the host's threads
+  size_t num_heads = 1;      // heads wanted at the same time: the host's threads; 0 counts as 1
 };
 
 struct AssignPlan {
@@ -28,9 +29,10 @@ struct AssignPlan {
 };
 
 // Plans memory for Lectern's own kernel: points, centroids and results of a head, and what a stream
-// and cuBLAS take. Takes nothing. Plans as many heads as fit, at most those that are wanted; if not
-// even one head's points fit, one head whose points are copied in blocks. kOutOfMemory (param
-// "device_memory") if `device_bytes` cannot hold all centroids and kLeastAssignRows points.
+// and cuBLAS take. Allocates nothing and asks no device. Plans as many heads as fit, at most those
+// that are wanted; if not even one head's points fit, one head with all of `device_bytes`, whose
+// points are copied in blocks. kOutOfMemory (param "device_memory") if `device_bytes` cannot hold
+// the stream, all centroids and kLeastAssignRows points (or all points, if there are fewer).
 Result<AssignPlan> PlanCudaAssign(const AssignShape& shape, uint64_t device_bytes);
 
 // Bytes that arrays on the device are aligned to, as cudaMalloc aligns.

@@ -29,9 +29,9 @@ class Assigner {
   // Sets the centroids for the calls of Assign from now on; at least one. They are copied.
   virtual Status SetCentroids(Rows<const float> centroids) = 0;
 
-  // labels[i] = argmax_j points_i . c_j, dots[i] = that product. Accepts any rows; a range of held
-  // rows is not copied again. Both spans have room for all points. SetCentroids was called before.
-  // Among equal products the label is the lowest.
+  // labels[i] = argmax_j points_i . c_j, dots[i] = that product. Accepts any rows with the columns
+  // of the centroids; a range of held rows is not copied again. Both spans have room for all
+  // points. SetCentroids was called before. Among equal products the label is the lowest.
   virtual Status Assign(Rows<const float> points, std::span<uint32_t> labels,
                         std::span<float> dots) = 0;
 
@@ -39,7 +39,7 @@ class Assigner {
   virtual size_t block_rows() const = 0;
 };
 
-// Makes an assigner hold points as long as this object lives.
+// Makes an assigner hold points as long as this object lives, and none afterwards.
 class HeldPoints {
  public:
   HeldPoints(Assigner& assigner, Rows<const float> points) : assigner_(assigner) {
@@ -51,8 +51,9 @@ class HeldPoints {
   Assigner& assigner_;
 };
 
-// Number of held rows before these points, or kNotHeld if the points are not among the held rows.
 inline constexpr size_t kNotHeld = SIZE_MAX;
+// Number of held rows before these points, or kNotHeld if the points are not all among the held
+// rows. Compares addresses; both have packed rows of at least one column.
 inline size_t HeldBefore(Rows<const float> held, Rows<const float> points) {
   const auto begin = reinterpret_cast<uintptr_t>(held.data);
   const auto at = reinterpret_cast<uintptr_t>(points.data);

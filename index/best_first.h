@@ -14,13 +14,13 @@
 
 namespace lectern {
 
-// A cluster or row of one head that may be opened or read.
+// A cluster of one head that may be opened or read.
 struct RankedCluster {
   float score;  // S, or S times N where the rule orders by mass
   bool wanted;  // true: the rule reads it while the budget allows; false: only to fill the budget
   uint16_t head;
-  uint32_t index;     // cluster
-  uint32_t num_keys;  // in it
+  uint32_t index;     // number of the cluster in its level
+  uint32_t num_keys;  // of the cluster
 };
 
 // Delivers candidates best first: wanted ones before others, then by score, equal ones in their

@@ -27,6 +27,7 @@ Result<const Policy*> FindPolicy(std::string_view name, Decides decides) {
       .WithParam(param);
 }
 
+// kInvalidArgument if the document lacks the statistics that the policy needs.
 Status CheckStatistics(const Policy& policy, const PolicyInput& input, const char* param) {
   const bool full = policy.needs == Statistic::kFullBlockScores;
   const bool lacks =
@@ -71,6 +72,7 @@ double Wanted(const PlanPart& part, double level) {
                     static_cast<double>(part.rows));
 }
 
+// kBudgetTooSmall; `smallest`: the least kv_budget that pays for all floors.
 Status TooSmall(double smallest) {
   char number[32];  // rounded up: a budget of this figure is then accepted
   std::snprintf(number, sizeof number, "%.4f", std::ceil(smallest * 1e4) / 1e4);

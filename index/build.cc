@@ -22,7 +22,8 @@ constexpr int kRefinements = 4;
 constexpr size_t kRefineBeam = 6;
 constexpr size_t kRefineTile = 64;  // keys that share one product with all groups
 
-// Shares `total` among parts in proportion to their sizes, each at least 1 and at most its size.
+// Shares `total`, at most the number of all members, among parts in proportion to their sizes, each
+// at least 1 and at most its size. The shares may exceed `total` by one for each part that gets 1.
 std::vector<uint32_t> Apportion(const std::vector<Members>& parts, size_t total) {
   size_t num_keys = 0;
   for (const Members& part : parts) num_keys += part.size();
@@ -46,8 +47,9 @@ std::vector<uint32_t> Apportion(const std::vector<Members>& parts, size_t total)
   return share;
 }
 
-// Fills `nearest` with the groups of greatest similarity, best first; among equals the lowest
-// number comes first. Insertion into a short sorted list, since nearest.size() is small.
+// Fills `nearest`, which is not longer than `similarity`, with the groups of greatest similarity,
+// best first; among equals the lowest number comes first. Insertion into a short sorted list, since
+// nearest.size() is small.
 void NearestGroups(std::span<const float> similarity, std::vector<uint32_t>& nearest) {
   size_t found = 0;
   for (uint32_t group = 0; group < similarity.size(); ++group) {
@@ -335,7 +337,8 @@ class Builder {
     }
   }
 
-  // Orders nodes so that each is followed by the most similar one that is left.
+  // Orders nodes, of which there is at least one, so that the first stays first and each is
+  // followed by the most similar one that is left.
   std::vector<uint32_t> Chain(const std::vector<uint32_t>& nodes,
                               const std::vector<float>& directions) const {
     std::vector<uint32_t> left = nodes, chained;
@@ -344,6 +347,7 @@ class Builder {
       chained.push_back(left[current]);
       left.erase(left.begin() + static_cast<ptrdiff_t>(current));
       const float* from = &directions[chained.back() * dim()];
+      current = 0;  // stays where no similarity is a number
       float best = -2;
       for (size_t i = 0; i < left.size(); ++i) {
         const float similarity = Dot(from, &directions[left[i] * dim()], dim());

@@ -26,8 +26,9 @@ struct BuildOptions {
   // themselves; no rows: the keys decide. Centroids, radii, variances and codes are always those of
   // the keys.
   Rows<const float> assigned_by = {};
-  // Second moments of the head's queries, positive definite: codes, radii and variances are
-  // taken by the metric that is best for them (index/query_metric.h). nullptr: plainly.
+  // [head_dim, head_dim], second moments of the head's queries, positive definite: codes, radii and
+  // variances are taken by the metric that is best for them (index/query_metric.h), or plainly
+  // where no metric can be made. nullptr: plainly.
   const SquareMatrix* query_moments = nullptr;
   std::function<bool()> is_cancelled = {};  // polled between blocks of keys; may be empty
   // For K-means and refinement; nullptr: the backend's kernels. Borrowed; holds no points
@@ -35,7 +36,8 @@ struct BuildOptions {
   Assigner* assigner = nullptr;
 };
 
-// About the most centroids that keys are assigned to at the same time; PlanCudaAssign needs it.
+// About the most centroids that keys of a head with `num_keys` keys are assigned to at the same
+// time; PlanCudaAssign needs it. `fractions` as in BuildOptions, not empty.
 size_t MostCentroids(size_t num_keys, const std::vector<double>& fractions);
 
 // The default fractions for 1, 2 or 3 levels; any other number gives those for 3.
@@ -62,8 +64,8 @@ inline constexpr size_t kMaxFinestKeys = 128;
 // budget. Similar clusters are neighbours (greedy chain), so that chosen ones are often read as one
 // run; keys inside a cluster keep document order. Single-threaded; deterministic for a backend and
 // kind of assigner. `values` [n, head_dim]; options.fractions has one entry or more. kCancelled,
-// kOutOfMemory, kInternal, and the errors of the assigner; outside of K-means a lack of memory
-// throws bad_alloc.
+// kOutOfMemory, kInternal (also where K-means meets a key that is not finite), and the errors of
+// the assigner; outside of K-means a lack of memory throws bad_alloc.
 Result<CentroidTree> BuildTree(const Backend& backend, Rows<const float> keys,
                                Rows<const float> values, const BuildOptions& options);
 

@@ -23,18 +23,20 @@ inline constexpr size_t kThresholdsPerLevel = kRowCounts.size() * kKeptShares.si
 // logarithms of S (kernels/centroid_scores.h).
 //
 // For each window of consecutive query rows the clusters are ranked by S. T is the score at which
-// the wanted share of keys is reached, averaged as logarithm over the windows. Hooper et al. take
-// one quantile over all layers and heads; here there is one per layer, kv head, level and row
-// count.
+// the wanted share of keys is reached, averaged as logarithm over the windows (a score of 0 counts
+// as the least normal float). A window has as many rows as the row count says, or all `queries` if
+// they are fewer. Hooper et al. take one quantile over all layers and heads; here there is one per
+// layer, kv head, level and row count.
 //
 // `queries` [rows, head_dim]: post-RoPE query rows of this head's group from the last tokens of the
 // document, token by token; at least 1 row (asserted). One thread.
 std::vector<float> CalibrateThresholds(const Backend& backend, const CentroidTree& tree,
                                        Rows<const float> queries, float scale, float softcap = 0);
 
-// The log threshold for a row count and a kept share. Takes the stored row count that is nearest by
-// ratio, and interpolates linearly in the logarithm of the share; shares outside the grid get its
-// end. `thresholds`: those of a head, as CalibrateThresholds makes them; `num_rows` >= 1.
+// The log threshold for a level (0 is the coarsest), a row count and a kept share. Takes the
+// stored row count that is nearest by ratio, and interpolates linearly in the logarithm of the
+// share; shares outside the grid get its end. `thresholds`: those of a head, as CalibrateThresholds
+// makes them; `num_rows` >= 1.
 float LogThreshold(std::span<const float> thresholds, uint32_t level_index, size_t num_rows,
                    double kept_share);
 

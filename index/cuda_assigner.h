@@ -13,11 +13,11 @@ struct CudaStatus;
 
 // Makes one assigner for each head of a plan by PlanCudaAssign. Each has a stream and device memory
 // of its own, taken once, so nothing is allocated on the device while they work. Borrows `kernels`.
-// Makes fewer than planned if the device has less memory than the plan assumed. SetCentroids and
-// Assign have the errors of this function. kOutOfMemory (param "device_memory",
-// with the bytes) if there is not enough for one; kIoError if the device fails, kInternal if a
-// kernel refuses its arguments. Labels equal those of AssignNearestScalar except where products
-// differ by rounding only.
+// Makes fewer than planned if the device has less memory than the plan assumed. Labels equal those
+// of AssignNearestScalar except where products differ by rounding only. kOutOfMemory (param
+// "device_memory", with the bytes) if there is not enough memory for one assigner; kIoError if the
+// device fails, kInternal if a kernel refuses its arguments. SetCentroids and Assign of the
+// assigners have the same errors.
 Result<Assigners> MakeCudaAssigners(const CudaKernels& kernels, int device, const AssignPlan& plan);
 
 }  // namespace lectern

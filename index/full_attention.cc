@@ -23,7 +23,7 @@ void AddSquaredAttention(const FullAttentionArgs& args, FullAttentionBuffers& bu
                            .scratch = buffers.scratch});
   Softcap(args.backend, logits, 2 * args.softcap);
   for (size_t r = 0; r < rows; ++r) {
-    // Keys before it are visible to the token.
+    // One past the token's own position: it sees the keys before that.
     const uint64_t end = args.first_token + r / args.group + 1;
     // Keys within kExcludedTokens of the token, and those after it, get no share.
     const uint64_t counted = end - std::min<uint64_t>(end, args.first_key + kExcludedTokens);

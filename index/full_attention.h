@@ -17,7 +17,9 @@ inline constexpr size_t kExcludedTokens = 10;
 struct FullAttentionArgs {
   const Backend& backend;
   Rows<const float> queries;   // [tokens * group, head_dim], token by token; after RoPE
-  std::span<const float> lse;  // [tokens * group]: log-sum-exp of the whole attention of each row
+  // [tokens * group]: log-sum-exp of the logits (scaled, softcapped) of each row with every key
+  // that it sees in the whole document.
+  std::span<const float> lse;
   size_t group;                // query heads of the kv head
   uint64_t first_token;        // position of the first token
   TypedRows keys;              // [n, head_dim] in document order

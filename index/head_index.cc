@@ -13,13 +13,14 @@
 namespace lectern {
 namespace {
 
+// kCorrupt, naming the file and the head.
 Status Contradiction(const ShardReader& shard, uint32_t kv_head, const char* what) {
   return {Code::kCorrupt, shard.path() + ": kv head " + std::to_string(kv_head) + ": " + what +
                               "; index the document again"};
 }
 
-// Whether all scales of these q8 rows are numbers. An infinite or NaN scale would spoil all results
-// of a step, though its checksum is right.
+// Whether the scales of these rows' q8 blocks are all finite; true for other types. An infinite or
+// NaN scale would spoil all results of a step, though its checksum is right.
 bool HasScales(const TypedRows& rows, IndexRange range) {
   if (rows.dtype != Dtype::kQ8) return true;
   constexpr uint16_t kExponent = 0x7C00;  // all exponent bits set: infinity or NaN
@@ -323,8 +324,9 @@ Status HeadIndex::VerifyCentroids(size_t level, IndexRange clusters) const {
     if (clusters.size() == view.num_clusters()) view.are_numbers->store(true);
     return {};
   }
-  return Status(Code::kCorrupt, shard_->path() + ": level " + std::to_string(level + 1) +
-                                    " has a variance that is none; index the document again");
+  return Status(Code::kCorrupt,
+                shard_->path() + ": level " + std::to_string(level + 1) +
+                    " has a variance that is negative or not finite; index the document again");
 }
 
 Status HeadIndex::VerifyMeanValues(size_t level, IndexRange clusters) const {
@@ -338,7 +340,7 @@ Status HeadIndex::VerifyMeanValues(size_t level, IndexRange clusters) const {
 Status HeadIndex::CheckScales(const TypedRows& rows, size_t level, IndexRange clusters) const {
   if (HasScales(rows, clusters)) return {};
   return Status(Code::kCorrupt, shard_->path() + ": level " + std::to_string(level + 1) +
-                                    " has a scale that is none; index the document again");
+                                    " has a scale that is not finite; index the document again");
 }
 
 Status HeadIndex::VerifyRadii(size_t level, IndexRange clusters) const {

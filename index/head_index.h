@@ -43,8 +43,8 @@ class HeadIndex {
     std::vector<float> log_counts;         // [clusters]
     // Offsets in the file, for verifying.
     uint64_t centroids_offset = 0, mean_values_offset = 0, radii_offset = 0, variances_offset = 0;
-    // Set once every centroid's scale and every variance was found to be a number; later lookups
-    // skip the check.
+    // Set once one call of VerifyCentroids found every centroid's scale and every variance of the
+    // level to be a finite number; later calls skip the check.
     std::shared_ptr<std::atomic<bool>> are_numbers = std::make_shared<std::atomic<bool>>(false);
     size_t num_clusters() const { return key_counts.size(); }
     // Bytes that looking up a cluster reads: centroid, variance and count.
@@ -72,9 +72,9 @@ class HeadIndex {
     head.thresholds_ = thresholds;
     return head;
   }
-  // [num_rows]: the token of each stored row, below the document's number of tokens.
+  // [num_rows]: the position of each stored row's token, below the document's number of tokens.
   std::span<const uint32_t> positions() const { return positions_; }
-  // Bytes of K and V of all stored rows.
+  // Bytes of K and V of all stored rows, exact ones included.
   uint64_t dense_bytes() const { return uint64_t{num_rows_} * 2 * row_bytes_; }
 
   // Scores of the head's blocks of rows, in ascending order of importance
@@ -124,7 +124,8 @@ class HeadIndex {
     return {gathered.data(), dtype_, gathered.size() / row_bytes_, head_dim_};
   }
 
-  // Keys of the block of rows [begin, end): the exact rows, or one finest cluster. Verify first.
+  // Keys, and values, of the block of rows [begin, end), which is the exact rows or one finest
+  // cluster: other ranges give wrong rows, unchecked. VerifyRows first.
   TypedRows Keys(IndexRange block) const;
   TypedRows Values(IndexRange block) const;
   uint64_t BlockBytes(IndexRange rows) const { return uint64_t{rows.size()} * 2 * row_bytes_; }
@@ -134,8 +135,8 @@ class HeadIndex {
     return {rows[finest_cluster], rows[finest_cluster + 1]};
   }
 
-  // Calls body(block) for the blocks that rows [begin, end) consist of: all exact rows, or whole
-  // finest clusters. Verifies nothing.
+  // Calls body(block) for the blocks that rows [begin, end) consist of: either all exact rows, as
+  // one block, or whole finest clusters, ascending. No rows: calls nothing. Verifies nothing.
   template <typename Body>
   void ForEachBlock(IndexRange rows, const Body& body) const {
     if (rows.begin < num_exact_) return body(rows);
@@ -152,8 +153,8 @@ class HeadIndex {
   // Verifies the fine code of a row, and with it those of the rows behind it whose codes end in the
   // same block of the file. Returns the first row past these, which may lie past the head's last.
   Result<uint32_t> VerifyFineCodesFrom(uint32_t row) const;
-  // Verifies centroids and variances. kCorrupt where a variance is negative or no number, or where
-  // a q8 scale is none (mean values: likewise).
+  // Verifies centroids and variances. kCorrupt where a variance is negative or not finite, or where
+  // the scale of a q8 block is not finite. VerifyMeanValues looks at scales likewise.
   Status VerifyCentroids(size_t level, IndexRange clusters) const;
   Status VerifyMeanValues(size_t level, IndexRange clusters) const;
   Status VerifyRadii(size_t level, IndexRange clusters) const;

@@ -313,11 +313,11 @@ void ToRanges(std::span<const uint32_t> ascending, Ranges& ranges) {
     }
   }
 }
-// Members of `ranges` that are not in `chosen` (ascending).
+// Members of `ranges` (ascending and disjoint) that are not in `chosen` (ascending).
 ArenaVector<uint32_t> Without(std::span<const IndexRange> ranges, std::span<const uint32_t> chosen,
                               Arena* arena);
-// Columns of those members of `ranges` that are in `chosen`, where members are counted in the order
-// of `ranges`.
+// The column of each of `chosen` (ascending, all members of `ranges`, unchecked): its place when
+// the members of `ranges` (ascending and disjoint) are counted from 0 on.
 ArenaVector<uint32_t> ColumnsOf(std::span<const IndexRange> ranges,
                                 std::span<const uint32_t> chosen, Arena* arena);
 

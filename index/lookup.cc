@@ -204,8 +204,8 @@ class LayerLookup {
                                  RankedLookups()[head].num_scored(), kept_share));
   }
 
-  // Ranks all open clusters of the layer, best first, equal ones by head and place; `kept_share`
-  // picks the threshold.
+  // Ranks all open clusters of the layer, best first (by S, or by the rule's mass), equal ones by
+  // head and place. Those above the threshold that `kept_share` picks are wanted.
   BestFirst Rank(size_t level, double kept_share) const {
     const bool by_mass = terms_.wants == RuleTerms::Wants::kMass;
     size_t num_open = 0;

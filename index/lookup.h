@@ -15,7 +15,8 @@ namespace lectern {
 
 struct HeadBuffers;  // index/head_lookup.h
 
-// Shorter documents score and read up to twice as many rows within the same budget. A step is short
+// Where few query rows choose, as a token's do, documents with fewer clustered rows per head score
+// and read up to twice as many rows within the same budget (row_limits.h). A step is short
 // there anyway, and answers come closer to those of exact attention: with twice as many for
 // answers' tokens 98.2 instead of 97.9 % of 1,000 answers at 8K are those of exact mode
 // (tools/evaluate/RESULTS.md, "How many rows and codes a lookup takes").
@@ -64,7 +65,7 @@ struct HeadSelection {
   uint64_t bytes = 0;      // bytes read: all of the above and the exact rows
   double missed_mass = 0;  // estimated share of the attention that unread keys would get
 
-  // Makes the selection empty, for so many levels. Keeps its memory.
+  // Makes the selection empty, for a head with this number of levels. Keeps its memory.
   void Clear(size_t num_levels);
 };
 
@@ -89,7 +90,7 @@ class LookupWorkspace {
 enum class Rule { kDefault, kThreshold, kCap, kTopP };
 struct SelectionRule {
   Rule kind = Rule::kDefault;
-  double mass = 0.95;  // share of mass to reach, in (0, 1); kTopP only
+  double mass = 0.95;  // share of the clusters' mass to reach, in (0, 1); kTopP only
 };
 // Whether a rule keeps a byte budget in every step.
 inline bool HasByteBudget(Rule rule) { return rule == Rule::kDefault || rule == Rule::kCap; }
@@ -109,7 +110,8 @@ struct LookupArgs {
   // alone.
   bool second_order = true;
   // Per kv head, (0, 1]: share of the head's own bytes, instead of kv_budget. Each head is then
-  // looked up alone, on one thread. Empty: the heads compete for the layer's bytes.
+  // looked up alone, on one thread; with 1 it reads all rows without looking anything up. Empty:
+  // the heads compete for the layer's bytes.
   std::span<const double> head_budgets = {};
   // Per kv head, [R]: log-sum-exp of what is attended besides (sinks, window, rows of the question
   // itself). A head whose attention goes mostly there needs fewer rows and then gets a smaller
@@ -174,8 +176,9 @@ Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args);
 using Selector =
     std::function<Result<std::vector<HeadSelection>>(uint32_t layer, const LookupArgs&)>;
 
-// Bytes that every lookup of the layer reads: sinks, window, metrics, and the top level (with its
-// mean values if `tail`).
+// Bytes that a lookup of the layer from its top level down always reads: sinks, window, metrics,
+// and the top level (with its mean values if `tail`). A lookup that begins at the finest level
+// does not read the top level.
 uint64_t FixedBytes(std::span<const HeadIndex> heads, bool tail);
 // The smallest budget that Lookup serves for the layer with the rules that have a budget: the fixed
 // bytes and the largest finest cluster. May exceed 1. Every head has clusters.

@@ -30,7 +30,8 @@ using SquareMatrix = std::vector<double>;
 SquareMatrix SecondMoments(Rows<const float> rows);
 
 // (1 - share) S + share * (mean eigenvalue of S) * 1: few rows say little about most directions,
-// and some about none. nullopt: S has no positive finite trace, as of rows that are all 0.
+// and some about none. nullopt: S has no positive finite trace, as of rows that are all 0, or a
+// number of the result is not finite.
 std::optional<SquareMatrix> Shrunk(SquareMatrix moments, size_t dim, double share);
 
 // The share for Shrunk, for moments of `num_rows` >= 1 rows: dim / (16 num_rows), within [0.05, 1].
@@ -60,8 +61,8 @@ class QueryMetric {
   size_t dim() const { return dim_; }
   std::vector<f16> Stored() const;  // FromStored makes the same metric of it
 
-  // M, [dim, dim], for products with many queries: M q of each is key_logits (kernels/attention.h)
-  // with a scale of 1.
+  // M, [dim, dim], for products with many queries: M q of each is key_logits
+  // (kernels/centroid_scores.h) with a scale of 1.
   TypedRows rows() const {
     return {reinterpret_cast<const std::byte*>(rows_.data()), Dtype::kF32, dim_, dim_};
   }

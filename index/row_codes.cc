@@ -45,7 +45,8 @@ void SetBit(std::byte* plane, size_t c) { plane[c / 8] |= std::byte{1} << (c % 8
 
 constexpr uint32_t kLargestFactor = 0xF7;  // 61440; larger codes would be f16's infinity and NaN
 
-// Adding half of the last kept bit (0x40) rounds to nearest.
+// A factor (stored times sqrt(head_dim), >= 0) in 8 bits, at most kLargestFactor. Adding half of
+// the last kept bit (0x40) rounds to nearest.
 std::byte EncodeFactor(double factor) {
   const uint32_t bits = ToF16(static_cast<float>(std::min(factor, 61440.0))).bits;
   return static_cast<std::byte>(std::min((bits + 0x40) >> 7, kLargestFactor));
@@ -63,15 +64,15 @@ const std::array<float, 256>& Factors() {
 
 float DecodeFactor(std::byte code) { return Factors()[std::to_integer<size_t>(code)]; }
 
-// The magnitude m of one dimension of a residual, in cells of this width; values beyond the last
-// cell get 3.
+// The magnitude m, 0 … 3, of one dimension of a residual, in cells of this width (> 0); values
+// beyond the last cell get 3.
 uint32_t Magnitude(float residual, float width) {
   return static_cast<uint32_t>(std::min(3.0f, std::floor(std::abs(residual) / width)));
 }
 
 // The cell width for which u points most nearly along the residual (largest cosine). Cells end at 4
 // widths, and 3.5 is the centre of the last one; smaller shares clip the largest values for finer
-// cells.
+// cells. 0 for a residual of 0.
 float BestWidth(std::span<const float> residual) {
   float largest = 0;
   for (const float x : residual) largest = std::max(largest, std::abs(x));

@@ -42,8 +42,8 @@ std::vector<uint32_t> RotationSigns(size_t head_dim);
 
 // Computes the codes of a key's residual [d]: the key less its stored centroid, in the head's
 // metric if it has one (index/query_metric.h). Overwrites the residual and all RowCodeBytes and
-// FineCodeBytes of the codes. A residual of 0 gives factors of 0; stored factors above 61440 are
-// cut off.
+// FineCodeBytes of the codes. A residual of 0 gives factors of 0; stored factors above 61440 become
+// 61440, also those of a residual that is not finite.
 void EncodeResidual(std::span<float> residual, std::byte* row_code, std::byte* fine_code);
 // Computes the codes of a key [d] against its stored centroid, without a metric.
 void EncodeRow(std::span<const float> key, std::span<const float> centroid, std::byte* row_code,

@@ -32,6 +32,7 @@ std::vector<double> PowerSums(const WindowAttentionArgs& args, size_t head, int 
   return sums;
 }
 
+// The largest of the kPooledKeys sums around each one; fewer at the ends.
 std::vector<double> MaxPooled(const std::vector<double>& sums) {
   std::vector<double> pooled;
   for (size_t i = 0; i < sums.size(); ++i) {

@@ -12,7 +12,8 @@ namespace lectern {
 // w of SnapKV, PyramidKV and KV-Compress: the last tokens that are observed. 8 as in PyramidKV's
 // published runs and KV-Compress's best ones.
 inline constexpr size_t kObservedTokens = 8;
-inline constexpr size_t kPooledKeys = 7;  // width of the max-pool, as in both codes
+// Width of the max-pool, in keys; as in the published code of PyramidKV and of KV-Compress.
+inline constexpr size_t kPooledKeys = 7;
 
 struct WindowAttentionArgs {
   const Backend& backend;
@@ -25,7 +26,8 @@ struct WindowAttentionArgs {
   float softcap = 0;  // the model's bound of logits; 0: none
 };
 // [query heads of the group][L]: each key's attention probability raised to `power` (1 or 2),
-// summed over the tokens, then the largest of the kPooledKeys sums around it. Causal. One thread.
+// summed over the tokens, then the largest of the kPooledKeys sums around it (fewer at the ends).
+// Causal. One thread.
 std::vector<std::vector<double>> WindowSums(const WindowAttentionArgs& args, int power);
 
 // [L]: natural log of each key's score: WindowSums of power 2, summed over the query heads

@@ -7,6 +7,7 @@
 
 namespace lectern {
 
+// kSilu: SwiGLU. kGeluTanh: GeGLU with GELU's tanh approximation.
 enum class Activation : uint8_t { kSilu, kGeluTanh };
 
 }  // namespace lectern

@@ -39,7 +39,8 @@ struct AttendArgs {
   TypedRows values;                    // [n, head_dim]; any dtype
   float scale;                         // > 0; logit s_rj = scale * q_r . k_j
   float softcap = 0;                   // > 0: s_rj = softcap * tanh(scale * q_r . k_j / softcap)
-  std::span<const uint32_t> visible;   // [R]: row r sees keys [0, visible[r]) only; empty: all
+  // [R]: row r sees keys [0, visible[r]) only, all n where visible[r] is larger; empty: all.
+  std::span<const uint32_t> visible;
   std::span<const uint32_t> first = {};  // [R]: row r sees none before first[r]; empty: from 0
   AttentionState state;                  // in: keys attended before; out: with this run added
   Rows<float> logits;                  // out [R, n]: s_rj; -inf where not visible. Empty: unwanted
@@ -51,10 +52,11 @@ struct AttendArgs {
 size_t AttendScratch(size_t num_queries, size_t head_dim);
 
 // Preconditions (asserted, but for the shape of logits): R >= 1, n >= 1, matching head_dim. Cannot
-// fail; no allocation. Reads each key and value once per call, whatever R is, and none past the
-// last one that a row sees. With `visible` the result of a row does not depend, to the last bit, on
-// which other rows share the call (for finite values); without it, only on whether R <= 4, where
-// dot products are summed in another order.
+// fail; no allocation. A row that sees no key keeps its state. AttendSimd takes each key and value
+// from memory once per call, whatever R is, and reads none past the last one that a row sees. With
+// `visible` the result of a row does not depend, to the last bit, on which other rows share the
+// call (for finite values); without it, only on whether R <= 4, where dot products are summed in
+// another order.
 void AttendScalar(const AttendArgs& args);  // the definition; sums in double
 void AttendSimd(const AttendArgs& args);    // finished outputs within 1e-5 * max|v| of it
 
@@ -75,16 +77,16 @@ struct AttendBlocksArgs {
   Rows<float> logits;        // out [R, n], or empty
   std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats
 };
-// Attends to all blocks as if their keys and their values lay side by side. Made for a document's
-// clusters, which have too few rows each for a call of their own. Preconditions as above, and no
-// block is empty; that all have one dtype is not asserted. Fast for a query group (R <=
-// kMostGroupRows) whose head_dim fills whole panels (kernels/tile-inl.h); else as slow as one call
-// per block.
+// Attends to all blocks as if their keys and their values lay side by side; every row sees every
+// key. Made for a document's clusters, which have too few rows each for a call of their own.
+// Preconditions as above, and no block is empty; that all have one dtype is not asserted. Fast for
+// a query group (R <= kMostGroupRows) whose head_dim fills whole panels (kernels/tile-inl.h); else
+// as slow as one call per block.
 void AttendBlocksScalar(const AttendBlocksArgs& args);  // the definition: Attend to each
 void AttendBlocksSimd(const AttendBlocksArgs& args);  // finished outputs within 1e-5 * max|v| of it
 
 struct AttendLogitsArgs {
-  Rows<const float> logits;  // [R, n]: s_rj, taken as they are; -inf: not attended
+  Rows<const float> logits;  // [R, n]: s_rj < +inf, taken as they are; -inf: not attended
   TypedRows values;          // [n, head_dim]; any dtype
   AttentionState state;      // in/out, R rows
   std::span<float> scratch;  // >= AttendScratch(R, head_dim) floats

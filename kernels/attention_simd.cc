@@ -49,13 +49,13 @@ struct KeyTile {
   float* weights;  // [kMaxRows][kTileKeys]: logits, then weights, of one block of rows
 };
 
-// Number of keys that this query row may see.
+// One past the last key that this query row sees.
 size_t NumVisible(const AttendArgs& args, size_t row) {
   return args.visible.empty() ? args.keys.num_rows
                               : std::min<size_t>(args.visible[row], args.keys.num_rows);
 }
 
-// The largest number of keys that any of rows [begin, end) sees.
+// One past the last key that any of rows [begin, end) sees.
 size_t MaxVisible(const AttendArgs& args, size_t begin, size_t end) {
   size_t max = 0;
   for (size_t r = begin; r < end; ++r) max = std::max(max, NumVisible(args, r));
@@ -98,6 +98,7 @@ HWY_INLINE float Exponentiate(float* dots, size_t num_visible, float scale, floa
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
+// row[c] *= factor for c < num_cols.
 void ScaleRow(float* row, size_t num_cols, float factor) {
   const FloatTag d;
   size_t c = 0;
@@ -107,8 +108,9 @@ void ScaleRow(float* row, size_t num_cols, float factor) {
   for (; c < num_cols; ++c) row[c] *= factor;
 }
 
-// Turns the dots of row r with the tile's keys into softmax weights, and rescales the row's state
-// when the tile raises its maximum. A row that sees nothing keeps its state and gets weights of 0.
+// Turns the dots of row r with the tile's keys into softmax weights, writes the logits where they
+// are wanted, adds the weights to the row's sum, and rescales the row's state when the tile raises
+// its maximum. A row that sees nothing of the tile keeps its state and gets weights of 0.
 HWY_INLINE void UpdateRow(const AttendArgs& args, const KeyTile& tile, size_t r, float* weights) {
   const size_t seen = NumVisible(args, r);
   const size_t num_visible = seen <= tile.begin ? 0 : std::min(seen - tile.begin, tile.num_keys);

@@ -51,8 +51,8 @@ struct Backend {
   void (*assign_nearest)(const AssignNearestArgs&);
 };
 
-// Bounds logits as the model does (softcap.h). A cap of 0 means that the model has none; the logits
-// then stay as they are. Changes `logits` in place.
+// Bounds logits in place as the model does (softcap.h). A cap of 0 or below means that the model
+// has none; the logits then stay as they are.
 inline void Softcap(const Backend& backend, Rows<float> logits, float cap) {
   if (cap > 0) backend.softcap({.logits = logits, .cap = cap});
 }

@@ -9,7 +9,8 @@
 // everything goes through log-sum-exp, because exp of a raw logit may overflow; and the denominator
 // may hold mass of keys outside these clusters (a rejected parent level). The steps are separate
 // functions because a hierarchical lookup needs them for parts of a level. They cannot fail and
-// allocate nothing; matching shapes are asserted only. n may be 0.
+// allocate nothing; matching shapes are asserted only. n may be 0. Results for NaN are undefined
+// where nothing is said. "Within" tells how far a fast version may be from the definition.
 #ifndef LECTERN_KERNELS_CENTROID_SCORES_H_
 #define LECTERN_KERNELS_CENTROID_SCORES_H_
 
@@ -50,7 +51,8 @@ struct AddRowLseArgs {
   std::span<float> lse;
 };
 void AddRowLseScalar(const AddRowLseArgs& args);
-void AddRowLseSimd(const AddRowLseArgs& args);  // within 1e-5 of it
+// Within 1e-5 of it, and two ulps of the largest |logit + bias|.
+void AddRowLseSimd(const AddRowLseArgs& args);
 
 // Sums each cluster's share of attention over the query rows.
 struct AddScoresArgs {
@@ -59,7 +61,8 @@ struct AddScoresArgs {
   std::span<float> scores;     // [n] in/out: += sum_r exp(logits_rj - lse_r). Caller divides by R.
 };
 void AddScoresScalar(const AddScoresArgs& args);
-void AddScoresSimd(const AddScoresArgs& args);  // within 1e-5 relative of it
+// Within 1e-5 relative of it, and R * 1e-30: shares below exp(-87) count as 0.
+void AddScoresSimd(const AddScoresArgs& args);
 
 // AddScores split in two steps (this one, then AddWeightedRows), for keys whose exponentials are
 // needed more than once.
@@ -91,17 +94,18 @@ void LogRowsSimd(const LogRowsArgs& args);  // within 1e-6 of it, and an ulp
 // Sums of masses over ranges of columns, for example over the rows of each cluster.
 struct SumSegmentsArgs {
   Rows<const float> masses;         // [R, n]
-  std::span<const uint32_t> begin;  // [segments + 1], ascending, at most n
-  Rows<float> sums;                 // out [R, segments]: sum of masses_r[begin_i, begin_{i+1})
+  std::span<const uint32_t> begin;  // [segments + 1], none below the one before, at most n
+  // Out [R, segments]: sum of masses_r[begin_i, begin_{i+1}); 0 for an empty segment.
+  Rows<float> sums;
 };
 void SumSegmentsScalar(const SumSegmentsArgs& args);  // the definition; sums in double
-void SumSegmentsSimd(const SumSegmentsArgs& args);    // within 1e-5 relative, masses >= 0
+void SumSegmentsSimd(const SumSegmentsArgs& args);    // within 2e-5 relative, masses >= 0
 
 // The inverse direction: copies one value per segment to all columns of the segment.
 struct SpreadSegmentsArgs {
   Rows<const float> values;           // [R, m]
   std::span<const uint32_t> columns;  // [segments], < m
-  std::span<const uint32_t> begin;    // [segments + 1], ascending, from 0 on, at most n
+  std::span<const uint32_t> begin;    // [segments + 1]: from 0 on, none below the one before, <= n
   // Out [R, n]: values_r[columns_i] in [begin_i, begin_{i+1}); past the last: anything.
   Rows<float> out;
 };
@@ -120,16 +124,17 @@ void AddWeightedRowsSimd(const AddWeightedRowsArgs& args);  // within 1e-5 relat
 struct AssignNearestArgs {
   Rows<const float> points;     // [n, d]
   Rows<const float> centroids;  // [k, d], k >= 1
-  // out [n]: argmax_j p . c_j, the lowest j among equals; 0 if all are NaN.
+  // out [n]: argmax_j p . c_j, the lowest j among equals; 0 if all are NaN. Always below k.
   std::span<uint32_t> labels;
   std::span<float> dots;        // out [n]: that product; -inf if all are NaN
   std::span<float> scratch;     // >= AssignScratch(k, d) floats
 };
 // The assignment step of K-means on unit-length keys: the nearest centroid is the one with the
 // largest product. Each product is one ascending sum over d.
-size_t AssignScratch(size_t num_centroids, size_t num_cols);  // floats
+size_t AssignScratch(size_t num_centroids, size_t num_cols);  // floats, at any alignment
 void AssignNearestScalar(const AssignNearestArgs& args);
-// Dots within 1e-5 of it; a label differs only where two dots are equal up to that.
+// Dots within 1e-5 of it; a label differs only where two dots are equal up to that. Where only some
+// of a point's dots are NaN, the definition passes over these; this version may miss the largest.
 void AssignNearestSimd(const AssignNearestArgs& args);
 
 }  // namespace lectern

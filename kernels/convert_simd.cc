@@ -39,6 +39,7 @@ void ToFloatRows(TypedRows rows, Rows<float> out) {
 
 using Bits = hn::Rebind<uint32_t, FloatTag>;
 
+// Stores a vector at any alignment.
 template <class V>
 HWY_INLINE void StoreBytes(V v, std::byte* to) {
   const hn::Repartition<uint8_t, hn::DFromV<V> > bytes;

@@ -23,8 +23,8 @@ enum class Dtype : uint8_t { kF32 = 0, kF16 = 1, kBf16 = 2, kQ8 = 3 };
 // Elements of a q8 block that share one scale. The layout is that of ggml's q8_0.
 inline constexpr size_t kQ8Block = 32;
 
-// Bytes of a row of `num_cols` elements; of q8 only whole blocks count. 0 for a number that is no
-// Dtype.
+// Bytes of a row of `num_cols` elements; for q8, columns past the last whole block do not count. 0
+// for a number that is no Dtype.
 constexpr size_t RowBytes(Dtype dtype, size_t num_cols) {
   switch (dtype) {
     case Dtype::kF32: return num_cols * 4;

@@ -17,7 +17,8 @@ T LoadUnaligned(const std::byte* from) {
   return value;
 }
 
-// The value at column `col`, which nobody checks, of a row stored as `dtype`.
+// The value at column `col`, which nobody checks, of a row stored as `dtype`; 0 for a number that
+// is no Dtype.
 inline float LoadElement(const std::byte* row, Dtype dtype, size_t col) {
   switch (dtype) {
     case Dtype::kF32: return LoadUnaligned<float>(row + 4 * col);

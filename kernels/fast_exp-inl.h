@@ -14,10 +14,10 @@ HWY_BEFORE_NAMESPACE();
 namespace lectern {
 namespace HWY_NAMESPACE {
 
-// exp(x) for x <= 80 within 1e-6 relative; 0 below -87, where results would be subnormal; NaN stays
-// NaN. Splits exp(x) into 2^k * e^f with |f| <= ln(2) / 2 and computes e^f by a Taylor polynomial
-// of degree 6, whose first dropped term is below f^7 / 5040 = 1.2e-7. Less work than hn::Exp, which
-// is exact to the last bit.
+// exp(x) for x <= 80 within 1e-6 relative; 0 below -87, -infinity included, where results would be
+// subnormal; NaN stays NaN; above 88 the result means nothing. Splits exp(x) into 2^k * e^f with
+// |f| <= ln(2) / 2 and computes e^f by a Taylor polynomial of degree 6, whose first dropped term is
+// below f^7 / 5040 = 1.2e-7. Less work than hn::Exp, which is exact to the last bit.
 HWY_INLINE FloatVector FastExp(FloatVector x) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;

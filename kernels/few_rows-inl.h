@@ -22,6 +22,7 @@ namespace HWY_NAMESPACE {
 // has the same bits.
 constexpr size_t kFewRows = 4;
 
+// The operands of one product; nothing of them is checked.
 struct FewRowsProduct {
   const float* a;  // [num_rows, depth]
   size_t a_stride;
@@ -29,10 +30,10 @@ struct FewRowsProduct {
   size_t depth;
   float* c;  // [num_rows, columns]
   size_t c_stride;
-  bool accumulate;
+  bool accumulate;  // MultiplyFewRows starts from c, not from zero; DotFewRows ignores it
   // Distance in bytes to the data that is prefetched while this is used, into the second-level
-  // cache: a few rows take less time than their data's way from memory. For DotFewRows 0 means no
-  // prefetch.
+  // cache: a few rows take less time than their data's way from memory. The data need not be there.
+  // For DotFewRows 0 means no prefetch.
   ptrdiff_t ahead = 0;
 };
 
@@ -40,8 +41,9 @@ struct FewRowsProduct {
 // multiply-adds as in tile-inl.h, hence the same bits.
 void MultiplyFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows);
 
-// C = A * stored^T, but with kLanes partial sums for each element: other bits than MultiplyFewRows,
-// and fewer instructions, because no stored row has to be transposed.
+// C = A * stored^T for 1 <= num_rows <= kFewRows, but with kLanes partial sums for each element:
+// other bits than MultiplyFewRows, and fewer instructions, because no stored row has to be
+// transposed.
 void DotFewRows(const FewRowsProduct& p, Dtype dtype, size_t num_rows);
 
 }  // namespace HWY_NAMESPACE

@@ -349,6 +349,7 @@ HWY_INLINE void DotColumns(const FewRowsProduct& p, size_t column) {
   }
 }
 
+// Dot products of num_rows <= kRows rows with all columns: picks the instantiation at run time.
 template <Dtype kDtype, size_t kRows = kFewRows>
 HWY_INLINE void DotSomeFewRows(const FewRowsProduct& p, size_t num_rows) {
   if (num_rows == kRows) {

@@ -1,10 +1,11 @@
 // Matrix product with weights as they are stored, for linear layers: output = input * weight^T. For
 // packed weights see packed_matmul.h.
 //
-// Each output element is one sum over k in ascending order, whatever the number of input rows
-// handed in together, the column range, or the thread that runs it. So a layer gives the same bits
-// for any chunking of rows and columns and for any number of threads. Another instruction set may
-// give other bits: some fuse the multiply-add, some round twice.
+// Each output element is one sum over k in ascending order (in double for the scalar backend),
+// whatever the number of input rows handed in together, the column range, or the thread that runs
+// it. So a layer gives the same bits for any chunking of rows and columns and for any number of
+// threads. Another instruction set may give other bits: some fuse the multiply-add, some round
+// twice.
 #ifndef LECTERN_KERNELS_MATMUL_H_
 #define LECTERN_KERNELS_MATMUL_H_
 
@@ -21,7 +22,7 @@ struct MatMulArgs {
   bool accumulate = false;   // the sum starts from the output's value instead of 0
   std::span<float> scratch;  // >= MatMulScratch(K) floats; contents undefined after
 };
-// Floats of scratch that suffice for any column range; num_cols is K.
+// Floats of scratch, at any alignment, that suffice for any column range; num_cols is K.
 size_t MatMulScratch(size_t num_cols);
 
 // Preconditions (asserted): matching shapes. Cannot fail. Does not allocate, block or log.

@@ -16,7 +16,7 @@ namespace lectern {
 struct Int8Rows {
   const int8_t* steps = nullptr;  // [num_rows, num_cols], -127 .. 127
   const float* scales = nullptr;  // [num_rows, num_cols / kPackedGroup]
-  // Laid out as scales: sum of a group's values, for weights that have mins.
+  // Laid out as scales: sum of a group's values; nullptr will do for weights without mins.
   const float* sums = nullptr;
   size_t num_rows = 0;
   size_t num_cols = 0;
@@ -48,9 +48,11 @@ struct PackedMatMulArgs {
 // group add one such term for each half. The inner sums are exact. The outer ones keep the promise
 // of matmul.h: the same bits for any chunking of rows and columns and for any number of threads;
 // other instruction sets may round otherwise.
-// Preconditions (asserted): matching shapes. Cannot fail. Does not allocate, block or log.
+// Reads input.sums only for weights that have mins. Preconditions (asserted): matching shapes.
+// Cannot fail. Does not allocate, block or log.
 void PackedMatMulScalar(const PackedMatMulArgs& args);  // the definition
-void PackedMatMulSimd(const PackedMatMulArgs& args);    // within 1e-5 * sum|group| of it
+// Within 1e-5 times the sum of its terms' magnitudes of it.
+void PackedMatMulSimd(const PackedMatMulArgs& args);
 
 }  // namespace lectern
 

@@ -22,12 +22,13 @@ inline float Steps(float x, float per_unit, float least, float most) {
   return 0.5f * (steps + most - std::fabs(steps - most));
 }
 
+// One rounded group: values are scale * step.
 struct Quantised {
   f16 scale;
   int8_t steps[kPackedGroup];
 };
 
-// Rounds a group to steps of the given scale. A scale of 0 gives steps of 0.
+// Rounds a group to steps of the given scale, within [least, most]. A scale of 0 gives steps of 0.
 void Quantise(const float* x, f16 scale, float least, float most, Quantised& out) {
   out.scale = scale;
   const float per_unit = ToFloat(scale) != 0 ? 1 / ToFloat(scale) : 0;
@@ -60,10 +61,10 @@ Fit FitTo(const float* x, float per_unit) {
   return square > 0 ? Fit{product / square, product * product / square} : Fit{0, 0};
 }
 
-// The scale with the least squared error among seven candidates. Each candidate maps the largest
-// value (with its sign) to about -8 steps, the side of the int4 range that has one step more. The
-// idea is that of llama.cpp's make_qx_quants, which tries three times as many candidates for 0.1 %
-// less error.
+// The scale with the least squared error among seven candidates; 0 for zeros, and negative where
+// the value of largest magnitude is positive. Each candidate maps the largest value (with its sign)
+// to about -8 steps, the side of the int4 range that has one step more. The idea is that of
+// llama.cpp's make_qx_quants, which tries three times as many candidates for 0.1 % less error.
 float NibbleScale(const float* x) {
   float largest = 0;
   for (size_t i = 0; i < kPackedGroup; ++i) {
@@ -149,6 +150,7 @@ void StoreScales(const BlockGroup& block, PackedType type, size_t column, std::b
   }
 }
 
+// False for infinity and NaN.
 bool IsFinite(f16 x) { return (x.bits & 0x7C00) != 0x7C00; }
 
 }  // namespace
@@ -163,12 +165,14 @@ bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out) {
       const float* x = rows[column] + k;
       float largest = 0;
       for (size_t i = 0; i < kPackedGroup; ++i) {
-        // q4 divides the largest value by at least 7.1 steps, so below this bound its scale fits
-        // f16. A NaN fails the test too.
+        // Keeps the products of NibbleScale finite. A NaN fails the test too.
         if (!(std::abs(x[i]) <= 7 * kLargestScale)) return false;
         largest = std::max(largest, std::abs(x[i]));
       }
       const Quantised group = QuantiseGroup(x, largest, type);
+      // The scale that fits best can exceed a 7th of the largest value, where many small values
+      // stand beside it.
+      if (!IsFinite(group.scale)) return false;
       StoreItem(group.scale, 0, column, out);
       StoreSteps(group.steps, type, column, out);
     }

@@ -100,7 +100,8 @@ struct PackedRows {
   }
   size_t num_panels() const { return (num_rows + kPackedColumns - 1) / kPackedColumns; }
   size_t bytes() const { return num_panels() * panel_bytes(); }
-  // Rows [begin, end); `begin` is the first of a panel, `end` the first of one or num_rows.
+  // A view of rows [begin, end); `begin` is the first row of a panel, `end` the first row of one,
+  // or num_rows (asserted).
   PackedRows Slice(size_t begin, size_t end) const {
     assert(begin % kPackedColumns == 0 && begin <= end && end <= num_rows);
     assert(end % kPackedColumns == 0 || end == num_rows);
@@ -141,11 +142,12 @@ struct WeightMatrix {
 
 // Quantises 1 … 16 rows into the one panel at `out`, of PackedRows::panel_bytes(); type kQ8 or kQ4.
 // num_cols must be a multiple of kPackedGroup (all asserted). Columns of the panel that have no row
-// become zeros. Returns false, with `out` undefined, if a value is not finite or too large for an
-// f16 scale: beyond 7 * 65504.
+// become zeros. Returns false, with `out` undefined, if a value is not finite or beyond 7 * 65504,
+// or if a scale would not fit f16.
 bool PackPanel(Rows<const float> rows, PackedType type, std::byte* out);
 
-// The type that blocks of this type are packed as. Not for plain values (asserted).
+// The type that blocks of this type are packed as: the smallest that holds their values exactly.
+// Not for plain values (asserted).
 PackedType PackedTypeOf(TensorType blocks);
 // Lays 1 … 16 rows of blocks out as the one panel at `out`, of type PackedTypeOf and of
 // PackedRows::panel_bytes(). No value changes; columns without a row become zeros. Returns false,

@@ -16,6 +16,7 @@
 namespace lectern {
 namespace {
 
+// Without its line end; empty if the file cannot be read.
 std::string FirstLine(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -31,6 +32,7 @@ std::optional<int64_t> Number(std::string_view text) {
   return is_whole ? std::optional(number) : std::nullopt;
 }
 
+// The parts between separators; empty ones count, except one at the end.
 std::vector<std::string> Split(const std::string& text, char by) {
   std::vector<std::string> parts;
   std::istringstream stream(text);
@@ -80,7 +82,8 @@ std::vector<Mount> Mounts(const std::string& root) {
   return mounts;
 }
 
-// The group of this process in the hierarchy of `controller`. The file has lines such as
+// The path of this process's group in the hierarchy of `controller`, which version 2 ignores: it
+// has one hierarchy. Nothing if the file names none. The file has lines such as
 // "4:cpu,cpuacct:/a/b" (version 1) and "0::/a/b" (version 2).
 std::optional<std::string> GroupOf(const std::string& root, const Mount& mount,
                                    std::string_view controller) {
@@ -132,7 +135,8 @@ std::optional<Limit> LeastLimit(const std::string& root, std::string_view contro
   return least;
 }
 
-// Reads the CPU quota of one group: time granted per period gives cores.
+// Reads the CPU quota of one group: time granted per period gives cores. Nothing where there is no
+// quota.
 std::optional<double> CoresIn(const std::string& folder, bool is_v2) {
   std::optional<int64_t> quota, period;  // microseconds
   if (is_v2) {
@@ -147,7 +151,8 @@ std::optional<double> CoresIn(const std::string& folder, bool is_v2) {
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
-// Reads the memory limits of one group and returns the smaller one.
+// Reads the memory limits of one group and returns the smaller one, in bytes; nothing where there
+// is none.
 std::optional<uint64_t> BytesIn(const std::string& folder, bool is_v2) {
   constexpr int64_t kNone = int64_t{1} << 62;  // version 1 writes about 2^63 for "no limit"
   std::optional<uint64_t> least;

@@ -12,9 +12,10 @@
 
 namespace lectern {
 
-// Every function takes `root`, a folder put before /proc and /sys, so that tests can supply files
-// of their own. None of them fails: a file that is missing or cannot be understood sets no limit.
-// Any thread may call them. The files are read anew at each call.
+// Every function that reads files takes `root`, a folder put before /proc and /sys, so that tests
+// can supply files of their own; the default reads the system's. None of them fails: a file that is
+// missing or cannot be understood sets no limit. Any thread may call them. The files are read anew
+// at each call.
 
 // Cores' worth of CPU time that the process's control group and its parents grant: the smallest of
 // their limits, such as 1.5. Nothing where none of them sets a limit.
@@ -31,8 +32,8 @@ std::optional<uint64_t> GroupMemoryBytes(const std::string& root = "");
 // group limits memory, or where the limit is not below the machine's memory.
 std::optional<uint64_t> PlannedMemoryBytes(const std::string& root = "");
 
-// Number of physical cores that the CPUs with these numbers belong to. A CPU whose core the system
-// does not name counts as a core of its own. 0 for no CPUs.
+// Number of physical cores that the CPUs with these numbers (each named once) belong to. A CPU
+// whose core the system does not name counts as a core of its own. 0 for no CPUs.
 size_t PhysicalCores(const std::vector<int>& cpus, const std::string& root = "");
 
 // Numbers of the CPUs that the calling thread may run on (sched_getaffinity), ascending. Where the
@@ -40,7 +41,7 @@ size_t PhysicalCores(const std::vector<int>& cpus, const std::string& root = "")
 std::vector<int> AllowedCpus();
 
 // Cores to use by default: the physical cores among `cpus`, at most the whole cores that the
-// control group grants, at least 1.
+// control groups grant (GroupCores, rounded down), at least 1.
 size_t UsableCores(const std::vector<int>& cpus, const std::string& root = "");
 
 }  // namespace lectern

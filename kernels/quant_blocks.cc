@@ -22,9 +22,10 @@ int NibbleOf(const std::byte* nibbles, size_t i) {
   return i < 16 ? ByteAt(nibbles, i) & 15 : ByteAt(nibbles, i - 16) >> 4;
 }
 
-// A group with one scale and no min.
+// A group with one scale, no min and steps of 0.
 BlockGroup Plain(f16 scale) { return {scale, {0}, {1, 1}, 0, {}}; }
 
+// Q8_0: d, then 32 steps.
 BlockGroup ReadQ8(const std::byte* block) {
   BlockGroup group = Plain(LoadUnaligned<f16>(block));
   std::memcpy(group.steps, block + 2, kBlockGroup);

@@ -68,8 +68,8 @@ inline constexpr size_t kBlockGroup = 32;  // values of a BlockGroup
 //   (scale * parts[i / 16]) * steps[i] + min * min_part.
 struct BlockGroup {
   f16 scale, min;
-  int parts[2];  // 1 where a block has one scale; within int8
-  int min_part;  // 0: no min; else 1, or -63 .. 0
+  int parts[2];  // one for each 16 values; 1 where a block has one scale; else within int8
+  int min_part;  // 1 for Q4_1 and Q5_1, -63 .. 0 for Q4_K and Q5_K, else 0: no min
   int8_t steps[kBlockGroup];
 
   float Scale(size_t i) const { return ToFloat(scale) * static_cast<float>(parts[i / 16]); }

@@ -13,7 +13,8 @@ struct RmsNormArgs {
   Rows<float> output;             // [M, C]; may be the input itself
 };
 void RmsNormScalar(const RmsNormArgs& args);  // the definition; the mean is summed in double
-void RmsNormSimd(const RmsNormArgs& args);    // within 1e-5 relative of it
+// Within 1e-5 relative of it where the sum of squares fits a float (|input| up to some 1e17).
+void RmsNormSimd(const RmsNormArgs& args);
 
 }  // namespace lectern
 

@@ -1,6 +1,7 @@
 // Rotates heads by their position (rotary position embedding, rotate-half form), in place, over the
 // first D dimensions of each head:
 //   (x[i], x[i + D/2]) <- (x[i] cos - x[i + D/2] sin,  x[i + D/2] cos + x[i] sin),  i < D/2
+// The dimensions behind D stay as they are.
 // Each row of `heads` holds several heads side by side, all turned by the angles of that row.
 #ifndef LECTERN_KERNELS_ROPE_H_
 #define LECTERN_KERNELS_ROPE_H_
@@ -12,11 +13,14 @@ namespace lectern {
 struct RopeArgs {
   Rows<float> heads;        // [M, num_heads * head_dim], turned in place
   size_t head_dim;          // even; all shapes are asserted
-  Rows<const float> cosine;  // [M, D / 2], D <= head_dim; scaled by the attention factor
-  Rows<const float> sine;   // [M, D / 2]
+  // [M, D / 2], D <= head_dim: of the row's angles, times the model's attention factor (1 for
+  // most).
+  Rows<const float> cosine;
+  Rows<const float> sine;  // [M, D / 2]; likewise
 };
 void RopeScalar(const RopeArgs& args);  // the definition
-void RopeSimd(const RopeArgs& args);    // within 1e-6 * |x| of it
+// Within 1e-6 * |(x[i], x[i + D/2])| of it, times the attention factor.
+void RopeSimd(const RopeArgs& args);
 
 }  // namespace lectern
 

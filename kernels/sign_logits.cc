@@ -6,7 +6,7 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kGroup = 4;           // dimensions of a table
+constexpr size_t kGroup = 4;           // dimensions that share a table
 constexpr size_t kLargestEntry = 63;   // four entries add up to at most 252, which fits a byte
 // Uint16 holds all groups' entries, times the weights 4 + 1 + 2.
 constexpr size_t kLargestSum = 65535;

@@ -2,8 +2,8 @@
 // (index/row_codes.h).
 //
 // A vector s of signs has one bit per dimension; a set bit is +1. For every four dimensions a query
-// has a table with the 16 sums of ±q that four bits can stand for, rounded to 6 bits with one step
-// size for the whole query, so that
+// has a table with the 16 sums of ±q that four bits can stand for, rounded to 6 bits (less than
+// that above 592 dimensions) with one step size for the whole query, so that
 //     <q, s>  ≈  step * sum_g table_g[bits of group g] + offset.
 // Rounding is off by at most half a step per group, about a fiftieth of the error that one bit per
 // dimension has anyway. The sum is one of integers, so all backends find the same. The idea is the
@@ -54,9 +54,8 @@ void PackSigns(const PackSignsArgs& args);        // the same
 
 // --- logits ---
 
-// Packed planes: the signs s alone, or s, p and p' of numbers of three bits, whose value is 4 s + p
-// + 2 p'.
-// nullptr: the last two are not there.
+// Packed planes: the signs s alone, the last two nullptr; or s, p and p' of numbers of three bits,
+// whose value is 4 s + p + 2 p', where each set bit counts as 1 and each other bit as -1.
 using SignPlanes = std::array<const std::byte*, 3>;
 constexpr bool IsOneBit(const SignPlanes& planes) { return planes[1] == nullptr; }
 
@@ -68,9 +67,10 @@ struct AddSignLogitsArgs {
   std::span<const float> factors;  // [n], as many as logits has columns
   Rows<float> logits;              // in/out [R, n]: += factors_t * <q_r, s_t>, or * <q_r, number_t>
 };
-// Allocates nothing and reads no byte of `planes` past the last block.
+// Allocates nothing and reads no byte of `planes` past the last block of 32 rows.
 void AddSignLogitsScalar(const AddSignLogitsArgs& args);  // the definition
-void AddSignLogitsSimd(const AddSignLogitsArgs& args);    // within 1e-6 of what it adds
+// Within 1e-6 * |factors_t| * sum|q_r| of it (times 7 for numbers of three bits).
+void AddSignLogitsSimd(const AddSignLogitsArgs& args);
 
 // AddSignLogits followed by the exponentials and sums that the lookup needs, in one pass: no step
 // goes through memory.
@@ -79,14 +79,14 @@ struct SignMassesArgs {
   // [R], finite; a sum more than 80 above it counts as 80, to stay finite.
   std::span<const float> reference;
   float softcap = 0;                    // of the sums (kernels/softcap.h); 0: none
-  std::span<const float> weights = {};  // [R], >= 0, or none
+  std::span<const float> weights = {};  // [R], >= 0; or empty: no scores are wanted
   std::span<float> scores = {};  // [n] in/out, where there are weights: += sum_r weights_r mass_rt
   // Instead of weights (never both), with three planes: the difference between the masses by three
   // bits and by the signs alone.
-  std::span<const float> sign_factors = {};  // [n] of these, or none
-  Rows<float> changes = {};                  // out [R, n]: mass - mass by signs
+  std::span<const float> sign_factors = {};  // [n]: factors of the signs; or empty: not wanted
+  Rows<float> changes = {};  // out [R, n]: mass - mass by signs; no rows if it is not wanted
 };
-// The part of it that is about the signs alone, with `changes` as the logits to add to.
+// The arguments for adding the products with the signs alone to `changes`.
 inline AddSignLogitsArgs SignsAlone(const SignMassesArgs& args) {
   AddSignLogitsArgs signs = args.codes;
   signs.planes = {args.codes.planes[0]};

@@ -18,7 +18,7 @@ struct SoftcapArgs {
   float cap;           // > 0 (asserted)
 };
 void SoftcapScalar(const SoftcapArgs& args);  // the definition, in double
-void SoftcapSimd(const SoftcapArgs& args);    // within 1e-6 * cap of it
+void SoftcapSimd(const SoftcapArgs& args);    // within 1e-6 * cap of it; NaN: undefined
 
 }  // namespace lectern
 

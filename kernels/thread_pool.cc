@@ -34,9 +34,10 @@ void LookFor(const Condition& is_true) {
   } while (std::chrono::steady_clock::now() < end);
 }
 
-// While it lives, threads that are started block the signals meant for the whole process, so that
-// the host's own threads handle these. They still receive faults that they cause themselves, and
-// SIGPROF, which profilers send to every thread.
+// While it lives, the calling thread blocks the signals meant for the whole process, and so do, for
+// all their lives, the threads that it starts: the host's own threads handle these signals. Threads
+// still receive faults that they cause themselves, and SIGPROF, which profilers send to every
+// thread.
 class WithoutSignals {
  public:
   WithoutSignals() {

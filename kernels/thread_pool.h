@@ -40,8 +40,8 @@ class ThreadPool {
   // may then not have run. When more than kMostJobs calls run at once, the excess ones run on their
   // own threads alone.
   void ParallelFor(size_t num_items, Body body);
-  // A worker scans all of them for work, so they should be few. By hand; no measurement is on
-  // record.
+  // Calls that can share their items with workers at the same time. A worker scans all of them for
+  // work, so they should be few. By hand; no measurement is on record.
   static constexpr size_t kMostJobs = 16;
 
  private:
@@ -69,7 +69,7 @@ class ThreadPool {
   bool Help(Job& job);
   // The body of a worker: helps open jobs, and sleeps where there are none, until the pool stops.
   void WorkerLoop();
-  void Stop();  // and joins the workers
+  void Stop();  // tells the workers to end, and joins them
   // Takes items of the job and runs them in `slot` until none is left. After an item has thrown,
   // the first exception is kept in job.thrown, and the rest are taken but not run. Never throws.
   static void RunItems(Job& job, size_t slot);

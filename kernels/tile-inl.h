@@ -81,7 +81,7 @@ constexpr size_t kMaxRows = 6;
 #endif
 
 // A view of rows of any element type that begin `stride` bytes apart: TypedRows and Rows<float>
-// alike.
+// alike. Nothing is checked.
 struct StoredRows {
   StoredRows(TypedRows rows)  // NOLINT: a TypedRows is stored rows
       : data(rows.data), stride(rows.row_bytes()), num_rows(rows.num_rows) {}
@@ -153,6 +153,7 @@ HWY_INLINE FloatVector LoadVector(const std::byte* row, size_t col) {
 }
 
 // Elements [col, col + count) and zeros, for count < kLanes. Reads nothing past the last element.
+// q8 rows have no such rest: zeros.
 template <Dtype kDtype>
 HWY_INLINE FloatVector LoadPartial(const std::byte* row, size_t col, size_t count) {
   if constexpr (kDtype == Dtype::kQ8) {
@@ -326,6 +327,7 @@ struct StoredSource {
   }
 };
 
+// The operands of C (+)= A * B.
 template <class Source>
 struct Product {
   const float* a;  // [num_rows, depth]
@@ -415,7 +417,7 @@ HWY_INLINE void MultiplyBlock(const Product<Source>& p, size_t num_rows) {
   MultiplySomeRows<kMaxRows>(p, num_rows);
 }
 
-// Multiplies any number of rows.
+// Multiplies any number of rows, 0 included.
 HWY_INLINE void Multiply(Product<PanelSource> p, size_t num_rows) {
   for (size_t row = 0; row < num_rows; row += kMaxRows) {
     MultiplyBlock(p, std::min(kMaxRows, num_rows - row));
@@ -424,8 +426,8 @@ HWY_INLINE void Multiply(Product<PanelSource> p, size_t num_rows) {
   }
 }
 
-// Scratch may begin anywhere, while tiles read whole cache lines of 64 bytes: returns the first
-// aligned float.
+// Scratch may begin at any float, while tiles read whole cache lines of 64 bytes: returns its first
+// float at a multiple of 64.
 constexpr size_t kAlignFloats = 16;  // slack to ask for
 HWY_INLINE float* AlignScratch(float* scratch) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(scratch);

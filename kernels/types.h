@@ -56,7 +56,8 @@ inline f16 ToF16(float value) {
   return {static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xFFFu + odd) >> 13))};
 }
 
-// Rounds to nearest, ties to even, as ToF16 does; the same trick on 16 dropped bits.
+// Rounds to nearest, ties to even, as ToF16 does; the same trick on 16 dropped bits. Values that
+// round past the largest bf16 become infinity, NaN stays NaN.
 inline bf16 ToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
@@ -79,11 +80,12 @@ struct Rows {
   // A view of mutable rows is also a view of const rows.
   operator Rows<const T>() const { return {data, num_rows, num_cols, stride}; }
 
+  // The first element of a row below num_rows (asserted).
   T* operator[](size_t row) const {
     assert(row < num_rows);
     return data + row * stride;
   }
-  // A view of rows [begin, end), which must lie within num_rows (asserted; so must the row of []).
+  // A view of rows [begin, end), which must lie within num_rows (asserted).
   Rows Slice(size_t begin, size_t end) const {
     assert(begin <= end && end <= num_rows);
     return {data + begin * stride, end - begin, num_cols, stride};

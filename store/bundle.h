@@ -53,11 +53,12 @@ struct BundleEntry {
 static_assert(sizeof(BundleEntry) == 24);
 
 // Writes the document of `row`, and behind it its `parts` (rows, in their order; empty: it has
-// none), as a new file at `path`, after it has verified every byte of the shards. All or nothing:
-// it writes "PATH.part" and renames that; after an error it removes both. Needs no lock, because it
-// leases the generation, which then stays. kInvalidArgument: `path` is taken, or "PATH.part" is
-// there, of another export or left by a crash. kLocked: the generation is being removed.
-// kMissingFile: it is gone. Codes of ReadGeneration; kNoSpace.
+// none), as a new file at `path`. Verifies every byte of a document's shards before it copies them.
+// All or nothing: it writes "PATH.part" and renames that; what it wrote is gone after an error.
+// Needs no lock, because it leases each generation while it copies it; a leased one stays.
+// kInvalidArgument: `path` is taken, or "PATH.part" is there, of another export or left by a crash.
+// kLocked: the generation is being removed. kMissingFile: it is gone. Codes of ReadGeneration;
+// kNoSpace.
 Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row,
                       const std::string& path, const std::vector<DocumentRow>& parts = {});
 
@@ -65,7 +66,7 @@ Status ExportDocument(Env& env, const std::string& store, const DocumentRow& row
 struct Imported {
   // As the catalog has it now.
   DocumentRow row;
-  bool existed = false;  // true: the same document was there, and only its names were changed
+  bool existed = false;  // true: the same document was there; nothing but its names has changed
   std::string note;      // ImportNames::note
 };
 // How an import names its document.
@@ -88,9 +89,10 @@ using NameImport = std::function<Result<ImportNames>(const ImportedHead&)>;
 // Takes the document of the bundle at `path` into the store, as a new generation: all or nothing,
 // names included; only its parts, which come first, may stay after an error, under the names that
 // they were given. If the store has the document already, only its names change. The caller must
-// hold the store's lock. `quota_bytes` limits the size of the store; 0: no limit. The whole bundle
-// is verified before the store changes, unless only names change: then its head alone. The file is
-// mapped (Io::kMmap). Errors of `names`; kMissingFile: no bundle; kTruncated, kChecksumMismatch,
+// hold the store's lock. `quota_bytes` limits the size of the store; 0: no limit. All heads are
+// checked first, and every byte of a document (or part) before that one changes the store; where
+// only names change, the heads alone. The file is read and not mapped: cutting it meanwhile is an
+// error and no SIGBUS. Errors of `names`; kMissingFile: no bundle; kTruncated, kChecksumMismatch,
 // kCorrupt: it is damaged; kUnsupportedVersion; kLimitExceeded: its head is larger than 64 MiB;
 // kNoSpace (param "quota" if it is the quota's); codes of Catalog and Env.
 Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& catalog,

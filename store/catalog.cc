@@ -47,7 +47,7 @@ struct Catalog::Impl {
   Statement Prepare(const char* sql) const { return Statement(db, path, sql); }
   Status Execute(const char* sql) const { return Prepare(sql).Run(); }
 
-  // Damage, with the way out: lectern-store recover.
+  // kCorrupt: damage, with the way out, lectern-store recover. CorruptRow names a row.
   Status Corrupt(const std::string& what) const { return CorruptCatalog(path, what); }
   Status CorruptRow(const char* table, const std::string& row) const {
     return Corrupt(std::string("checksum mismatch in table ") + table + ", row " + row);

@@ -58,7 +58,7 @@ struct NameChange {
   std::vector<DocumentName> names;
   // Documents to mark dead, unless they still have a name after the change or are this document.
   std::vector<DocumentId> replaced;
-  // Unfinished generations to mark dead; those in another state stay as they are.
+  // Generations to mark dead if they are unfinished; those in another state stay as they are.
   std::vector<uint64_t> abandoned;
   // Names that other documents get instead of one that was taken from them, whoever had them.
   std::vector<std::pair<DocumentName, DocumentId>> others;
@@ -91,9 +91,10 @@ class Catalog {
   // other processes, then fails with kLocked; kNoSpace, kIoError; kCorrupt: a row that it needs is
   // damaged.
 
-  // Adds a `building` row with the next generation and returns that; generation, state and names of
-  // `row` are ignored. kLimitExceeded: a number of the row is beyond 2^63. kCorrupt: the counter of
-  // generations is damaged.
+  // Adds a `building` row with the next generation and returns that; it takes the place of the
+  // row's own, and state and names of `row` are ignored. kLimitExceeded: a size or count of the row
+  // is beyond 2^63 - 1, or its generation beyond 2^62 - 1. kCorrupt: the counter of generations is
+  // damaged.
   Result<uint64_t> BeginDocument(const DocumentRow& row);
   // The visibility transaction: adds the shard rows, records sizes and report, makes the row
   // `ready`, marks older generations of the same id dead, and changes names. `row` is the building
@@ -108,7 +109,7 @@ class Catalog {
   // empty).
   Status ChangeNames(const DocumentId& id, const NameChange& change);
   // Removes the name. If it was the document's last one, the document goes too, as by MarkDead, and
-  // the result is true. kNotFound: no document has the name.
+  // the result is true; otherwise false. kNotFound: no document has the name.
   Result<bool> RemoveName(const std::string& name);
   // Marks every generation of the id dead, unfinished ones included, and removes its names: readers
   // no longer find it. kNotFound: none of them was alive.

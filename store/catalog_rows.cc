@@ -102,7 +102,6 @@ bool ReadShard(const Statement& s, int64_t generation, ShardSummary& shard) {
 
 Status CheckRange(const DocumentRow& row) {
   constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
-  // Half of it, so that the next generation has a number, too.
   if (row.generation > kMax / 2) {
     return Status(Code::kLimitExceeded, "the generation of the document is beyond 2^62");
   }

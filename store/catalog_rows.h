@@ -66,15 +66,15 @@ inline constexpr char kSelectNamesById[] =
 inline constexpr char kSelectShards[] =
     "SELECT file, bytes, table_crc, header_crc, crc FROM shards WHERE generation=? ORDER BY file";
 
-// Reads a row of kSelectDocuments, on which `s` stands. A damaged row is returned with `intact`
-// false and fields that mean nothing. The row gets no names.
+// Reads a row of kSelectDocuments, on which `s` stands (its last Step returned true). A damaged row
+// is returned with `intact` false and fields that mean nothing. The row gets no names.
 StoredDocument ReadDocument(const Statement& s);
 // Reads a row of (file, bytes, table_crc, header_crc, crc), on which `s` stands, into `shard`.
 // False: the CRC does not fit, or the file name leads outside the document's folder; `shard` is
 // filled in all the same.
 bool ReadShard(const Statement& s, int64_t generation, ShardSummary& shard);
 // kLimitExceeded if a size or count of the row does not fit SQLite's signed integers (the greatest
-// is 2^63 - 1). Does not look at the generation.
+// is 2^63 - 1), or its generation is beyond 2^62 - 1: the next generation must have a number, too.
 Status CheckRange(const DocumentRow& row);
 
 }  // namespace lectern

@@ -24,8 +24,9 @@ Status CreateSchema(sqlite3* db, const std::string& path);
 // kCorrupt: the file belongs to another program, or its version is below 1. kUnsupportedVersion: a
 // newer Lectern wrote it.
 Status CheckIsOurs(sqlite3* db, const std::string& path);
-// Checks that the file has Lectern's tables, of this version or an older one, and nothing else: so
-// no view or trigger of somebody else ever runs. kCorrupt: it does not. Call CheckIsOurs before.
+// Checks that the file has Lectern's tables, as the version that it states has them, word for word,
+// and nothing else: so no view or trigger of somebody else ever runs. kCorrupt: it does not. Call
+// CheckIsOurs before.
 Status CheckSchema(sqlite3* db, const std::string& path);
 // Upgrades tables of an older version in one transaction: readers see the old version or the new
 // one, also after a crash. Damaged rows stay damaged. Does nothing for the present version. Call

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41, bits reversed
 
-// The checksum of each byte value on its own, bit by bit: what a byte's step adds.
+// The checksum of each byte value on its own, computed bit by bit.
 constexpr std::array<uint32_t, 256> MakeTable() {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -51,6 +51,8 @@ constexpr uint32_t Shift(size_t bytes) {
   return power;
 }
 
+// Whether this CPU has the instruction, and the instruction for one byte and for eight. They work
+// on checksums with all bits inverted; Crc32c inverts before and after.
 #if defined(__x86_64__)
 #define LECTERN_CRC_TARGET __attribute__((target("sse4.2")))
 

@@ -14,7 +14,8 @@ namespace lectern {
 uint32_t Crc32c(uint32_t crc, const void* data, size_t size);
 using Crc32cFunction = uint32_t (*)(uint32_t crc, const void* data, size_t size);
 // The version of Crc32c for a CPU that has such instructions, or the version by table, which is the
-// definition. For tests, which compare the two. Do not call the first on other CPUs.
+// definition. For tests, which compare the two. Do not call the first on a CPU without them.
+// Where the build knows no such instructions, both use the table.
 Crc32cFunction Crc32cOn(bool has_instruction);
 
 }  // namespace lectern

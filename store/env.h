@@ -16,9 +16,9 @@
 namespace lectern {
 
 // A file that is open for writing (and for reading back). One thread at a time. Closes on
-// destruction, without reporting whether that failed: call Close. After Close every other call
-// fails with kIoError. Errors are those of ErrnoStatus; kLimitExceeded also for offsets beyond what
-// files can have (2^63 - 1).
+// destruction, without reporting whether that failed: call Close. After Close every other call that
+// reaches the file fails with kIoError. Errors are those of ErrnoStatus; kLimitExceeded also for
+// offsets beyond what files can have (2^63 - 1).
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
@@ -28,13 +28,15 @@ class WritableFile {
   // Reads exactly so many bytes, or fails with `data` undefined. kTruncated: the file ends before.
   virtual Status ReadAt(uint64_t offset, void* data, size_t bytes) const = 0;
   // Reserves space for a file of `bytes`, so that kNoSpace comes before any write. Makes the file
-  // at least that long, never shorter; 0 does nothing. On file systems that cannot reserve, it only
-  // sets the length.
+  // at least that long, never shorter, with zeros; 0 does nothing. On file systems that cannot
+  // reserve, it only sets the length, and later writes may fail with kNoSpace.
   virtual Status Allocate(uint64_t bytes) = 0;
   // Makes everything written durable. After a failure the file must be discarded: the system may
   // have dropped the data, and a second call would succeed all the same.
   virtual Status Sync() = 0;
-  virtual Status Close() = 0;  // reports failures of deferred writes; a second call does nothing
+  // Closes the file, also where it fails. Reports failures of deferred writes; a second call does
+  // nothing. Makes nothing durable: call Sync before.
+  virtual Status Close() = 0;
 };
 
 // How the bytes of an open file come to memory (--io). kMmap maps the file's own pages: no copy,
@@ -48,8 +50,9 @@ enum class Io { kMmap, kPread };
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
-  virtual const std::byte* data() const = 0;  // nullptr if the file is empty
-  virtual uint64_t size() const = 0;  // as fstat said on opening
+  // nullptr if the file is empty. The same address until destruction.
+  virtual const std::byte* data() const = 0;
+  virtual uint64_t size() const = 0;  // in bytes, as fstat said on opening
   // Must be called before [offset, offset + bytes) of data() is read: a mirror copies the range
   // from the file as it is now; a mapping does nothing. One thread at a time for the same bytes.
   // kTruncated (the file was cut meanwhile), kIoError, with file and offset; never for a mapping.
@@ -128,8 +131,9 @@ class Env {
   // Removes a directory with all that is in it, or a file or link. Ok when not there; after an
   // error a part may be gone.
   virtual Status RemoveTree(const std::string& directory) = 0;
-  // Creates the directory and its parents; ok if it exists. Durable on return: it syncs the parents
-  // of those that it creates. kIoError: something else is in the place of one.
+  // Creates the directory and its parents; ok if it exists, and then nothing is synced. Directories
+  // that it creates are durable on return: it syncs their parents. kIoError: something else is in
+  // the place of one.
   virtual Status MakeDirectory(const std::string& path) = 0;
   // Makes the directory's entries durable: files that were created, renamed or removed in it.
   virtual Status SyncDirectory(const std::string& path) = 0;
@@ -139,12 +143,13 @@ class Env {
   // there, also below something that is no directory. Else all fields but `bytes` are set for every
   // type. kIoError: a parent cannot be searched.
   virtual Result<FileInfo> Info(const std::string& path) = 0;
-  // Whether anything is there, a link that leads nowhere included. Codes of Info.
+  // Whether anything is at the path, a link that leads nowhere included. Codes of Info.
   Result<bool> Exists(const std::string& path) {
     LECTERN_ASSIGN(const FileInfo info, Info(path));
     return info.type != FileInfo::Type::kNone;
   }
   // Bytes that this user may still write in the directory's file system.
+  // kMissingFile: the directory is not there.
   virtual Result<uint64_t> FreeBytes(const std::string& directory) = 0;
   // kNotWritable also if the directory is not there or cannot be looked at.
   virtual Access AccessTo(const std::string& directory) = 0;

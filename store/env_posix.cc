@@ -52,14 +52,15 @@ class Fd {
   int fd_ = -1;
 };
 
-// A path with a NUL inside would be taken for a shorter one by the system.
+// kInvalidArgument for a path that is empty, or holds a NUL: the system would take it for a shorter
+// one.
 Status CheckPath(const std::string& path) {
   if (!path.empty() && path.find('\0') == std::string::npos) return {};
   return Status(Code::kInvalidArgument, "a path is empty or holds a NUL byte");
 }
 
-// Opens a path; `action` begins the error's message ("read", "create"), and decides its code
-// (ErrnoStatus).
+// Opens a path; a file that O_CREAT makes gets mode 0600. `action` begins the error's message
+// ("read", "create"), and decides its code (ErrnoStatus).
 Result<Fd> Open(const std::string& path, int flags, const char* action) {
   LECTERN_RETURN_IF_ERROR(CheckPath(path));
   // O_NONBLOCK: opening a FIFO must not wait for its other end.
@@ -106,6 +107,7 @@ bool FitsOffset(uint64_t offset, uint64_t bytes) {
   return offset <= kMax && bytes <= kMax - offset;
 }
 
+// The error for a range that FitsOffset refuses.
 Status TooLarge(const std::string& path) {
   return Status(Code::kLimitExceeded, path + ": offset beyond what files can have");
 }
@@ -348,7 +350,7 @@ int64_t Nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// Follows links: a store's folder may be one.
+// Follows links: a store's folder may be one. False also if the path cannot be looked at.
 bool IsDirectory(const std::string& path) {
   struct stat info;
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);

@@ -44,7 +44,8 @@ class Message {
 std::string FlagName(std::string_view option);
 // The name of an option: max_ram, for command lines --max-ram.
 Message OptionName(std::string_view option);
-// An option with a value: weights "q4", for command lines --weights q4.
+// An option with a value: weights "q4", for command lines --weights q4. Neither wording escapes
+// anything in the value.
 Message OptionName(std::string_view option, std::string_view value);
 
 }  // namespace lectern

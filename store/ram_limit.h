@@ -55,13 +55,14 @@ class RamLimit : public std::enable_shared_from_this<RamLimit> {
     std::shared_ptr<RamLimit> limit_;
     uint64_t bytes_ = 0;
   };
-  // Reserves bytes; droppable pages are dropped to make room, by calling every owner's `drop` on
-  // this thread. kOutOfMemory (param: the option's name) if the bytes do not fit beside the other
-  // shares; droppable pages do not count here. The message says how much `what` needs ("the
-  // question needs 12 MiB"), how much is reserved already, what the limit is, and `way_out`.
+  // Reserves bytes. Where reservations and droppable pages would exceed the limit together, it
+  // calls every owner's `drop` on this thread. kOutOfMemory (param: the option's name) if the bytes
+  // do not fit beside the other shares; droppable pages do not count here. The message says how
+  // much `what` needs ("the question needs 12 MiB"), how much is reserved already, what the limit
+  // is, and `way_out`.
   Result<Share> Reserve(uint64_t bytes, const std::string& what, const Message& way_out);
   // The same in exchange for a share of this limit (or an empty one), which grows or shrinks to
-  // `bytes`. After an error it is as it was.
+  // `bytes`. Shrinking never fails. After an error the share is as it was.
   Status Change(Share& share, uint64_t bytes, const std::string& what, const Message& way_out);
   uint64_t reserved() const { return reserved_.load(); }  // bytes of all shares
 

@@ -74,7 +74,7 @@ struct ShardHeader {
   uint32_t header_crc;      // CRC-32C of the 4096 header bytes with this field 0
   uint32_t kind;            // ShardKind
   uint32_t layer;           // 0 in a document shard
-  uint8_t document_id[16];  // see design of identity in FORMAT.md
+  uint8_t document_id[16];  // DocumentId (catalog.h)
   uint8_t fingerprint[32];  // SHA-256, model identity
   uint64_t generation;
   uint64_t num_tokens;  // L, the fixed context

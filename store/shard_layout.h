@@ -19,7 +19,8 @@ inline constexpr uint64_t kMaxTokens = (uint64_t{1} << 32) - 1;  // positions ar
 inline constexpr uint64_t kKnownFeatures =
     kInParts;  // bits of required_features that this build reads
 
-// The least multiple of `alignment` that is not below `value`; the sum must not overflow.
+// The least multiple of `alignment` (above 0) that is not below `value`; their sum must not
+// overflow.
 constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }

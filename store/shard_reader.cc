@@ -177,7 +177,7 @@ struct ShardReader::Impl {
     return IndexSections();
   }
 
-  // Sections must ascend without overlap and end before the section table.
+  // Sections must ascend without overlap, end before the section table, and be of the format.
   Status CheckSections() const {
     uint64_t end = kHeaderBytes;  // where the section before ends
     for (const SectionEntry& s : sections) {

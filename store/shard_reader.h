@@ -59,7 +59,8 @@ class ShardReader {
   // kIoError.
   Result<std::span<const std::byte>> Section(SectionKind kind, uint32_t kv_head,
                                              uint32_t level) const;
-  // The same as an array. kCorrupt if the size is no multiple of sizeof(T).
+  // The same as an array of T, whose alignment is at most kSectionAlignment. kCorrupt also if the
+  // size is no multiple of sizeof(T).
   template <typename T>
   Result<std::span<const T>> Array(SectionKind kind, uint32_t kv_head, uint32_t level) const {
     LECTERN_ASSIGN(const std::span<const std::byte> bytes, Section(kind, kv_head, level));
@@ -81,12 +82,12 @@ class ShardReader {
   // Hints that [offset, offset + bytes) will be verified soon: its unverified blocks are read in
   // the background. Reports no error; a range past the payload's end is cut.
   void ReadAhead(uint64_t offset, uint64_t bytes) const;
-  // Share of the file's blocks that are verified now, in [0, 1].
+  // Share of the payload's blocks that are verified (and so loaded) now, in [0, 1].
   double verified_share() const;
   // Bytes that Drop would free: verified blocks, except those that sections read whole touch.
   uint64_t droppable_bytes() const;
   // Frees these blocks; the next Verify loads and checks them again. Only one call at a time, and
-  // with Io::kPread nobody may be reading or verifying them meanwhile.
+  // nobody may be calling Verify or Section meanwhile, nor with Io::kPread reading the blocks.
   void Drop() const;
   // Checks every block of the file, its block table and its footer as they are now, also those
   // verified before; keeps none of them in memory. Changes nothing that other calls see.

@@ -14,7 +14,7 @@
 namespace lectern {
 namespace {
 
-// A random name, so that no leftover and no process at the same time has it.
+// "FILE.<16 random hex digits>.part": no leftover and no process at the same time has this name.
 std::string TempName(const std::string& file) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::random_device random;

@@ -37,9 +37,9 @@ class ShardWriter {
                                                      const ShardHeader& header);
   ~ShardWriter();
 
-  // Begins a section at the next aligned offset. A (kind, kv_head, level) may occur once, and must
-  // be one of the format; else kInternal. kLimitExceeded: more than kMaxSections. kNoSpace,
-  // kIoError.
+  // Begins a section at the next multiple of kSectionAlignment. A (kind, kv_head, level) may occur
+  // once, and must be one of the format; else kInternal. kLimitExceeded: more than kMaxSections.
+  // kNoSpace, kIoError.
   Status BeginSection(SectionKind kind, uint32_t kv_head = 0, uint32_t level = 0);
   // Appends to the section that was begun last. `data` may be nullptr where `bytes` is 0.
   // kInternal: none was begun. kNoSpace, kIoError.

@@ -57,7 +57,8 @@ class Statement {
     return *this;
   }
 
-  // True: there is a row. False: no more rows, or an error.
+  // Runs the statement to its next row. True: there is one. False: no more rows, or an error
+  // (status tells which); further calls then return false.
   bool Step() {
     if (rc_ != SQLITE_OK && rc_ != SQLITE_ROW) return false;
     rc_ = sqlite3_step(statement_);

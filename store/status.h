@@ -27,7 +27,7 @@ enum class Code : int32_t {
   kContextTooLong = 6,       // document, question or answer exceed the model's positions
   kBudgetTooSmall = 7,       // the kv budget is below the fixed cost; the message has the smallest
   kNoSpace = 8,              // the disk (or its quota) is full or would be
-  kOutOfMemory = 9,          // an allocation failed or --max-ram would be exceeded
+  kOutOfMemory = 9,          // an allocation failed, or max_ram or device_memory would be exceeded
   kReadOnly = 10,            // the store cannot be written
   kLocked = 11,              // another process is writing this store
   kCancelled = 12,           // the caller asked the call to end early
@@ -68,7 +68,8 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
   const std::string& message() const { return message_.text(); }
-  // The message with its two wordings: by fields, and by the flags of the tools.
+  // The message with its two wordings (message.h): options named as fields, and as flags of the
+  // tools.
   const Message& wordings() const { return message_; }
   // The option or field that is wrong, such as "kv_budget"; may be empty.
   const std::string& param() const { return param_; }
@@ -85,8 +86,8 @@ class [[nodiscard]] Status {
   std::string param_;
 };
 
-// The status of a failed system call from `error`, an errno value. ENOSPC and EDQUOT become
-// kNoSpace, EROFS kReadOnly, ENOENT kMissingFile, ENOMEM kOutOfMemory, EMFILE and ENFILE
+// The status of a failed system call from `error`, an errno value but not 0. ENOSPC and EDQUOT
+// become kNoSpace, EROFS kReadOnly, ENOENT kMissingFile, ENOMEM kOutOfMemory, EMFILE and ENFILE
 // kLimitExceeded. EACCES and EPERM become kReadOnly, but kIoError if the action begins with "read",
 // "map" or "list". Everything else becomes kIoError. The message reads "<action> <path>: <system
 // text>".

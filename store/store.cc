@@ -98,8 +98,8 @@ bool IsTemporary(const std::string& name) {
   return name.ends_with(".part") || name.starts_with("catalog.db") || name == "SEALED";
 }
 
-// A store needs a directory of its own, so that a wrong path given by mistake destroys nothing.
-// False: there is no store yet.
+// Whether there is a store. A store needs a directory of its own, so that a wrong path given by
+// mistake destroys nothing: kInvalidArgument if other things are in it.
 Result<bool> CheckDirectory(Env& env, const std::string& store) {
   LECTERN_ASSIGN(const auto names, ListIfThere(env, store));
   bool has_others = false;
@@ -115,7 +115,8 @@ Result<bool> CheckDirectory(Env& env, const std::string& store) {
       .WithParam("store");
 }
 
-// An unfinished generation is worth keeping only while it has a checkpoint.
+// Whether a generation that is not ready may be removed: a dead one may, and an unfinished one is
+// worth keeping only while it has a checkpoint.
 Result<bool> IsGarbage(Env& env, const std::string& directory, DocumentState state) {
   if (state == DocumentState::kDead) return true;
   LECTERN_ASSIGN(const bool resumable, env.Exists(directory + "/" + kCheckpointFile));

@@ -2,9 +2,8 @@
 // removed, and how a lost catalog is made again. FORMAT.md, sections 1 and 7, has the rules.
 //
 // `store` is the path of the directory. Except for LockStore, the caller of a function must hold
-// the store's lock, unless the function says otherwise. A Status or
-// Result may also have the codes of Env, and, where the function takes a Catalog, those of its
-// calls, kCorrupt included.
+// the store's lock, unless the function says otherwise. A Status or Result may also have the codes
+// of Env, and, where the function takes a Catalog, those of its calls, kCorrupt included.
 #ifndef LECTERN_STORE_STORE_H_
 #define LECTERN_STORE_STORE_H_
 
@@ -29,7 +28,8 @@ std::string DocumentDirectory(const std::string& store, const DocumentId& id, ui
 std::string PackedWeightsPath(const std::string& store, const Fingerprint& fingerprint);
 std::string LayerFile(uint32_t layer);  // "layer-003.shard"; more digits from layer 1000 on
 inline constexpr const char* kDocumentFile = "document.shard";
-// A store within the store, for measuring a model while its writer holds the lock.
+// "tmp/planted" under the store: a store within it, for measuring a model while the lock of the
+// outer one is held. CollectGarbage removes it.
 std::string PlantedStore(const std::string& store);
 // How far indexing has come, in a generation that is not finished.
 inline constexpr const char* kCheckpointFile = "checkpoint";
@@ -49,9 +49,9 @@ bool IsOpenStore(Env& env, const std::string& store);
 // kNoSpace unless `needed` bytes and 16 MiB more are free in the file system of the directory
 // `store`, which must be there. Needs no lock.
 Status CheckFreeSpace(Env& env, const std::string& store, uint64_t needed);
-// Total size in bytes of the store's files, also of generations that the catalog does not know; 0
-// if there is no store. Needs no lock; kMissingFile is possible if another process removes
-// a document meanwhile.
+// Total size in bytes of the store's files, also of generations that the catalog does not know, but
+// without a planted store; 0 if there is no store. Needs no lock; kMissingFile is possible if
+// another process removes a document meanwhile.
 Result<uint64_t> StoreBytes(Env& env, const std::string& store);
 // kNoSpace (param "quota") unless `needed` bytes fit into `quota_bytes` (0: no quota, nothing is
 // checked) beside the store's content. `directory`: a generation whose existing files are part of
@@ -71,14 +71,14 @@ struct Collected {
   // RecoverCatalog adopts them or says what is wrong with them.
   std::vector<std::string> unknown;
 };
-// Removes everything that no reader can reach any more, except quantised weights: files first, then
-// the rows of `catalog`. Stops at the first error, with a part removed; repeating it finishes the
-// work.
+// Removes the planted store, and everything that no reader can reach any more, except quantised
+// weights: files first, then the rows of `catalog`. Stops at the first error, with a part removed;
+// repeating it finishes the work.
 Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& catalog);
 
-// Removes quantised weights whose fingerprint no row of the catalog has, dead and unfinished ones
-// included. They are made again when needed; a process that has them open keeps them. Adds their
-// number to `collected->files`; not nullptr.
+// Removes quantised weights whose fingerprint no row of the catalog has; rows of dead and
+// unfinished documents count. They are made again when needed; a process that has them open keeps
+// them. Adds their number to `collected->files`; not nullptr.
 Status RemoveUnneededWeights(Env& env, const std::string& store, Catalog& catalog,
                              Collected* collected);
 
@@ -103,7 +103,7 @@ ShardSummary SummaryOf(const ShardReader& shard, std::string file);
 // Reads a generation's shards, verifies every byte, and returns the entry that the catalog should
 // have for it. Needs no lock and no catalog. State is ready; `name`, its source and sizes come from
 // the shards. The report is the text of section kModel (index-document's own is lost), model path
-// is empty, replaced_bytes 0. kMissingFile, kNotFound (a shard lacks a section), kCorrupt, and the
+// is empty, replaced_bytes 0. kMissingFile, kCorrupt (also where a shard lacks a section), and the
 // other codes of ShardReader::Open and VerifyAll.
 Result<CatalogEntry> ReadGeneration(Env& env, const std::string& directory, const DocumentId& id,
                                     uint64_t generation);

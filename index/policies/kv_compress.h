@@ -20,7 +20,8 @@ inline constexpr uint32_t kCompressBlock = 16;
 // any: once these few rows are gone, the last allocated block is free. No rows give no scores.
 std::vector<float> BlockScores(std::vector<float> row_scores, uint32_t block = kCompressBlock);
 
-// Number of rows in the first `blocks` blocks of a head.
+// Number of rows in the first `blocks` blocks (in the order of eviction) of a head of `rows` rows;
+// all rows where there are no more blocks.
 uint64_t RowsOfBlocks(uint64_t rows, uint64_t blocks, uint32_t block = kCompressBlock);
 
 // How many blocks each head loses when `evicted` blocks go in all, those of least score first.

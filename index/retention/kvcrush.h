@@ -15,16 +15,16 @@ struct Signatures {
   size_t num_heads = 0;
   std::vector<uint8_t> bits;  // [rows][num_heads], 0 or 1
   size_t num_rows() const { return num_heads == 0 ? 0 : bits.size() / num_heads; }
-  // Sets the bits of one query head, below num_heads, from its attention [rows], at least one row
-  // and as many for every head; resizes `bits`. The threshold is the attention of its round(keep *
-  // rows)-th best row (at least the first); rows equal to it get a 1.
+  // Sets the bits of one query head, below num_heads (set before), from its attention [rows], at
+  // least one row and as many for every head; resizes `bits`. The threshold is the attention of its
+  // round(keep * rows)-th best row (at least the first); rows equal to it get a 1.
   void SetHead(size_t head, std::span<const double> attention, double keep);
 };
 
 // The signature that distances are measured from.
 enum class Anchor {
   kRandom,       // each bit by the seed
-  kMean,         // each bit as in more than half of all pages
+  kMean,         // each bit as in more than half of the pages that leave
   kAlternating,  // 0, 1, 0, 1, …
 };
 

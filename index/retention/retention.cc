@@ -78,7 +78,9 @@ std::vector<uint64_t> AllotPyramid(const RetentionShape& shape, std::span<const 
   return Fill(shape, PyramidShares(input), total);
 }
 
-// KV-Compress: blocks of all layers and heads compete. Meets the total to within a block.
+// KV-Compress: blocks of all layers and heads compete. The sum differs from the total by less than
+// a block for each head: a head that loses nothing has less than whole blocks, and floors are
+// rounded up to blocks.
 std::vector<uint64_t> AllotByCompetition(const RetentionShape& shape,
                                          std::span<const std::vector<float>> block_scores,
                                          uint64_t total) {
@@ -116,6 +118,7 @@ constexpr RetentionMethod kMethods[] = {
     {"spaced", SpacingScore, AllotEqually},
 };
 
+// nullptr: there is no method of this name.
 const RetentionMethod* FindMethod(std::string_view name) {
   for (const RetentionMethod& method : kMethods) {
     if (method.name == name) return &method;

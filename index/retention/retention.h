@@ -20,8 +20,7 @@ namespace lectern {
 // hand, a block of KV-Compress; no measurement is on record. It binds for tiny shares alone.
 inline constexpr uint32_t kLeastKeptRows = 16;
 
-// The sizes of a document before eviction.
-// Every kv head of the document has the same rows.
+// The sizes of a document before eviction, when every kv head has the same rows.
 struct RetentionShape {
   uint32_t num_layers, num_kv_heads;
   uint32_t num_rows;  // L; the position that follows the last row
@@ -31,8 +30,8 @@ struct RetentionShape {
 
 // Statistics of one kv head's rows (index/window_attention.h).
 struct RowStatistics {
-  std::vector<float> squared;  // [L]: log of squared attention
-  // [query heads of the group][L]: pooled attention
+  std::vector<float> squared;  // [L]: SquaredWindowAttention
+  // [query heads of the group][L]: WindowSums of power 1
   std::vector<std::vector<double>> attention;
   Signatures signatures;  // [L], over all query heads of the layer; empty if no method needs them
 };
@@ -42,8 +41,8 @@ struct RetentionMethod {
   // [L]: rows with the largest scores are kept first. A page's score is the sum over its rows.
   std::vector<float> (*score)(const RetentionShape& shape, const RowStatistics& rows);
   // How many of `total` rows each kv head keeps, [layers * kv heads], at least shape.least_kept()
-  // each. They sum to `total`, or to within blocks of it where blocks compete. `block_scores` of
-  // each head: index/policies/kv_compress.h, made from `score`.
+  // each. They sum to `total`, or to within a block per head where blocks compete. `block_scores`
+  // of each head: index/policies/kv_compress.h, made from `score`.
   std::vector<uint64_t> (*allot)(const RetentionShape& shape,
                                  std::span<const std::vector<float>> block_scores, uint64_t total);
   KvCrush crush = {};  // with a share of 0 there are no representatives

@@ -370,6 +370,20 @@ TEST(BuildTreeTest, NotANumberIsAnErrorNotACrash) {
   EXPECT_EQ(tree.status().code(), Code::kInternal);
 }
 
+// As many clusters as keys: no K-means looks at the keys, so none refuses them.
+TEST(BuildTreeTest, NotANumberLosesNoKeyWhereEachIsACluster) {
+  OwnRows keys = Keys(20);
+  keys[7][3] = NAN;
+  BuildOptions options;
+  options.fractions = {1.0};
+  options.row_codes = false;
+  const CentroidTree tree = Build(keys, keys, options);
+  std::vector<uint32_t> order = tree.order;
+  std::sort(order.begin(), order.end());
+  ASSERT_EQ(order.size(), 20u);
+  for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(order[i], i);
+}
+
 TEST(BuildTreeTest, UsualFractionsRiseToFivePercent) {
   for (const uint32_t levels : {1u, 2u, 3u}) {
     const auto fractions = LevelFractions(levels);

@@ -68,5 +68,20 @@ TEST(PackedRowsTest, RefusesWhatNoScaleHolds) {
   }
 }
 
+// Many small values beside one large one: the scale that fits them best exceeds a 7th of the large
+// value, and here f16's range, although the large value alone would fit.
+TEST(PackedRowsTest, RefusesAScaleThatGrowsOutOfF16) {
+  std::vector<std::byte> panel(32 + 32 * 8);
+  for (const float largest : {4e5f, 7 * 65504.0f}) {
+    Matrix values(1, 32, 0.167f * largest);
+    values[0][5] = largest;
+    if (!PackPanel(values, PackedType::kQ4, panel.data())) continue;
+    const PackedRows rows = {panel.data(), PackedType::kQ4, 1, 32};
+    for (size_t k = 0; k < 32; ++k) {
+      EXPECT_NEAR(PackedElement(rows, 0, k), values[0][k], largest / 8) << largest << ' ' << k;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lectern
