@@ -36,8 +36,8 @@ void FindKnownLse(std::span<const AttentionState> states,
 // above 0. By hand: a millionth is far below the estimates that receipts and limits tell apart.
 constexpr double kLeastShare = 1e-6;
 
-// The share of all heads' attention that the tail stands for: 1 minus the mass that was `read` (as
-// log masses) over the mass of everything, tail included.
+// The share of all heads' attention that the tail stands for, at least kLeastShare: 1 minus the
+// mass that was `read` (as log masses) over the mass of everything, tail included.
 double TailShare(const DocumentAttentionArgs& args, const std::vector<std::vector<float>>& read) {
   std::vector<std::vector<float>>& all = args.query.workspace.all_lse;
   FindKnownLse(args.query.rows.states, args.other_lse, all);

@@ -30,8 +30,8 @@ struct DocumentRead {
   // Share of the attention that lies on rows not read: mean over kv heads and query rows (by their
   // weights); 0 when exact. missed_mass is an estimate, missed_bound (if `bounded`) an upper bound.
   double missed_mass = 0, missed_bound = 0;
-  // The estimate before calibration: the tail's share of all mass; without a tail, the sum that the
-  // lookup found.
+  // The estimate before calibration: the tail's share of all mass, at least 1e-6; without a tail,
+  // the mean over kv heads of the lookup's own estimates (HeadSelection::missed_mass).
   double uncalibrated_missed = 0;
   bool bounded = false;
   // Per kv head [R]: log mass of the rows that were read plus everything attended besides; empty if
@@ -98,7 +98,7 @@ struct DocumentAttentionArgs {
   const MissedCalibration* calibration = nullptr;
   // (0, 1]: the budget that was asked for, before the plan shared it out.
   double nominal_budget = 0;
-  // If >= 0: read again with twice the budget until less than this share is missed, judged by
+  // If >= 0: read again with twice the budget until at most this share is missed, judged by
   // missed_bound or by the calibrated estimate's limit, whichever is smaller. Below 0: no such
   // limit.
   double max_missed = -1;

@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kSplitRunsUpTo = 256;
 constexpr uint64_t kBytesPerItem = 128 << 10;
 
-// At least this many stored rows, or at most this many gathered ones. By hand, likewise.
+// A run has at least this many stored rows, but for a head's first and last run, or at most this
+// many gathered ones. By hand, likewise.
 constexpr size_t kRowsPerRun = 256;
 
 // Rows that one call attends to: a block of rows as stored, some chosen rows gathered side by side,

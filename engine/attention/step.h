@@ -112,7 +112,9 @@ class StepAttention {
 
 // Weight of each query row in the selection of what a pass reads: [num_tokens * group], summing to
 // 1. Empty, as for one token: all rows count the same. In longer passes the last token and at most
-// 31 earlier ones, evenly spread, have a weight; all others have 0. `document_tokens` is above 0.
+// 15 earlier ones (up to 31 in documents below kLongDocument), evenly spread, have a weight; all
+// others have 0. The weight of a token is shared equally by its `group` rows. `document_tokens` is
+// above 0.
 std::vector<float> RowWeights(size_t num_tokens, size_t group, size_t document_tokens);
 
 }  // namespace lectern

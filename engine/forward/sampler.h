@@ -31,10 +31,12 @@ class Sampler {
   std::span<const float> Adjust(std::span<const float> logits);
   // Sample without biases and penalties.
   int32_t Draw(std::span<const float> logits);
-  // Top-k: cuts order_; returns the probability that is left.
+  // Top-k: cuts order_ to the likeliest; returns the sum of their probabilities, which are not
+  // normalised.
   double KeepLikeliest();
   double NextUniform();  // [0, 1)
-  // Top-p: cuts order_; returns the probability that is left.
+  // Top-p: cuts order_ to the likeliest that together first reach top_p of `total`, the sum over
+  // order_; returns their sum.
   double KeepNucleus(double total);
   SamplingOptions options_;
   uint64_t state_[4];

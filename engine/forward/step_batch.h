@@ -56,8 +56,8 @@ class StepBatch {
     friend class StepBatch;
     void Took(Clock::duration attention);
     uint64_t due = 0;  // the round in which it is waited for
-    // Duration of its last step's attention, and the shorter one of its last two: a single step may
-    // have waited for a core or a disk.
+    // Duration of its last step's attention, and the shorter one of its last two (0 before its
+    // second step): a single step may have waited for a core or a disk.
     Clock::duration last{}, attention{};
   };
 

@@ -77,16 +77,17 @@ class Transformer {
   ThreadPool& threads() const { return threads_; }
   const LinearLayers* device() const { return device_; }
 
-  // Sets residual to the embeddings of `ids`, and the RoPE angles for positions from first_position
-  // on; sets Activations::is_embedded. Asserted: each id is in the vocabulary, and there are at
-  // most Activations::max_tokens of them.
+  // Sets residual to the embeddings of `ids`, times the model's embedding scale, and the RoPE
+  // angles for positions from first_position on; sets Activations::is_embedded. Asserted: each id
+  // is in the vocabulary, and there are at most Activations::max_tokens of them.
   void Embed(std::span<const int32_t> ids, size_t first_position, Activations& a) const;
   // Computes queries (grouped), keys and values of the layer from the residual stream; queries and
-  // keys are after RoPE. With a device some of them may stay there (Activations::keeps_queries,
-  // keeps_rows, attends_on_device). This and the functions below fail only on a device, with the
-  // codes of LinearLayers; on the CPU they use normed, gate, up and the buffers of packed products.
-  // They may throw bad_alloc: `before` and `low_rank` are taken when they are first needed. Not
-  // checked: `layer` is one of the model's, and num_tokens is at most Activations::max_tokens.
+  // keys are after RoPE, queries also times the model's query scale. With a device some of them may
+  // stay there (Activations::keeps_queries, keeps_rows, attends_on_device). This and the functions
+  // below fail only on a device, with the codes of LinearLayers; on the CPU they use normed, gate,
+  // up and the buffers of packed products. They may throw bad_alloc: `before` and `low_rank` are
+  // taken when they are first needed. Not checked: `layer` is one of the model's, and num_tokens is
+  // at most Activations::max_tokens.
   Status Project(size_t layer, size_t num_tokens, Activations& a) const;
   // Adds the attention's output (`attended`, or the device's copy) to the residual stream through
   // the output projection, then the MLP's output.
@@ -108,8 +109,8 @@ class Transformer {
   // RunLayers for one token. With Activations::attends_on_device a graph that was recorded for its
   // graph_key may do it; then `attend` is not called.
   Status RunToken(Activations& a, FunctionRef<Status(uint32_t layer)> attend) const;
-  // Logits [num_tokens, vocab] of the residual rows from `first` on, after the last layer. Leaves
-  // the residual stream as it is.
+  // Logits [num_tokens, vocab] of the residual rows from `first` on, after the last layer: final
+  // norm, output matrix and the model's softcap. Leaves the residual stream as it is.
   Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
 
   // Rows of one kv head in Activations::queries or attended.

@@ -36,8 +36,8 @@ class DeviceAttention final : public StoredRows {
   Result<bool> LookUp(uint32_t layer, const LookupArgs& args,
                       std::vector<HeadSelection>& selections) override;
   // Rows that are not on the device are brought, by way of the document's cache where they are
-  // chosen ones. Waits. Args::observed is emptied first, and stays empty where there is no memory
-  // for it. Errors of DeviceDocument::UseLayer and UseCache, and kOutOfMemory.
+  // chosen ones or sinks and window. Waits. Args::observed is emptied first, and stays empty where
+  // there is no memory for it. Errors of DeviceDocument::UseLayer and UseCache, and kOutOfMemory.
   Status Attend(const Args& args, std::span<const Part> parts) override;
   // Waits. Brings the tail into the selections where more query rows attend than a launch takes
   // (kMostDeviceQueryRows).

@@ -23,9 +23,9 @@ namespace lectern {
 class Device {
  public:
   // Opens GPU number `index`; `kernels` must outlive it. `memory_bytes`: bytes of its memory that
-  // may be taken; 0: the free ones, less a reserve. Nothing is taken yet. kInvalidArgument, param
-  // "device", where the driver does not describe it; kOutOfMemory, param "device_memory", where
-  // more is asked for than is free.
+  // may be taken; 0: the free ones, less a reserve of a twentieth, at least 256 MiB. Nothing is
+  // taken yet. kInvalidArgument, param "device", where the driver does not describe it;
+  // kOutOfMemory, param "device_memory", where more is asked for than is free.
   static Result<std::shared_ptr<Device>> Open(const CudaKernels& kernels, int index,
                                               uint64_t memory_bytes);
 

@@ -17,7 +17,8 @@
 namespace lectern {
 
 // Whether kernels can attend to rows of this type and width there: f16, bf16 and q8, up to 256
-// numbers, as far as a block has the shared memory for a question's tiles (an RTX 30 or 40: 128).
+// numbers in multiples of 8, as far as a block has the shared memory for a question's tiles (an RTX
+// 30 or 40: 128).
 bool HasDeviceAttention(const Device& device, Dtype dtype, size_t head_dim);
 
 // Keys and values as kernels read them (DeviceKv), of any number of heads. One thread at a time.
@@ -128,9 +129,9 @@ class KvStaging {
   std::vector<std::byte> keys_, values_;  // of q8, gathered
 };
 
-// Calls add(rows) with blocks of rows of a head, verified, that cover [begin, end): of its exact
-// rows and of whole clusters. Stops at the first error, of `add` or kChecksumMismatch. An empty
-// range calls nothing.
+// Calls add(rows) with blocks of rows of a head, verified, that cover `rows`: some of its exact
+// rows, then whole finest clusters, at whose borders `rows` must lie. Stops at the first error, of
+// `add` or kChecksumMismatch. An empty range calls nothing.
 Status ForEachStoredBlock(const HeadIndex& head, IndexRange rows,
                           FunctionRef<Status(const TypedRows& keys, const TypedRows& values)> add);
 

@@ -33,7 +33,8 @@ size_t TailLevel(const HeadIndex& head) {
   return finest == 0 ? 0 : finest - 1;
 }
 
-// Where the rows of each of its clusters begin among those that are clustered; the last one's end.
+// Where the rows of each group (cluster of TailLevel) begin, counted from the first clustered row;
+// last, where they end: [groups + 1].
 std::vector<uint32_t> GroupBegins(const HeadIndex& head) {
   const HeadIndex::Level& level = head.levels()[TailLevel(head)];
   std::vector<uint32_t> begins;
@@ -44,7 +45,8 @@ std::vector<uint32_t> GroupBegins(const HeadIndex& head) {
   return begins;
 }
 
-// The finest clusters that each of these begins with; the last one's end.
+// The finest cluster that each group begins with; last, the number of finest clusters: [groups +
+// 1].
 std::vector<uint32_t> GroupClusters(const HeadIndex& head) {
   const size_t num_clusters = head.levels().back().num_clusters();
   if (head.levels().size() > 1) {

@@ -34,10 +34,11 @@ class DeviceCodes {
 
   const DeviceRowCodes& view() const { return view_; }
   Dtype dtype() const { return dtype_; }  // of centroids, and so of queries
-  // The tail: mean values of the clusters that groups are, of the rows' type, those of head h from
-  // entry h * view().most_groups on. A source of attention but for its logits.
+  // The tail: mean values of the groups, which are the clusters of the level above the finest (of
+  // the finest where there is one level), of the rows' type, those of head h from entry h *
+  // view().most_groups on. A source of attention but for its logits.
   DeviceKv tail() const { return tail_; }
-  uint32_t num_groups(size_t head) const { return num_groups_[head]; }
+  uint32_t num_groups(size_t head) const { return num_groups_[head]; }  // see tail()
 
  private:
   DeviceRowCodes view_;
@@ -80,11 +81,11 @@ class DeviceLookup {
   // index/lookup.h's Lookup by its default rule, but that all finest clusters are looked up, and
   // that it is not known of which rows codes are read: of at most kMostLookupQueries rows as a
   // token's, of more as a question's. false, and nothing is found: it is for the host's Lookup, as
-  // more than kMostChosenQueries rows choose, as there is another rule, budgets of heads or a
-  // bound, as centroids would leave less than a quarter of the budget to rows and codes, or as
-  // there is no memory; after a lack of memory, lookups of as many query rows or more are refused
-  // until TryAgain. Waits. Errors of Device::Check. HeadSelection::logit_tail is empty: its content
-  // stays on the device until the next lookup.
+  // more than kMostChosenQueries rows choose, as there is another rule, budgets of heads, a bound
+  // or a lookup without row codes, as centroids would leave less than a quarter of the budget to
+  // rows and codes, or as there is no memory; after a lack of memory, lookups of as many query rows
+  // or more are refused until TryAgain. Waits. Errors of Device::Check. HeadSelection::logit_tail
+  // is empty: its content stays on the device until the next lookup.
   Result<bool> LookUp(const DeviceCodes& codes, const LookupArgs& args,
                       std::vector<HeadSelection>& selections);
   // Forgets for how many query rows there was no memory: others may have given some back.

@@ -54,7 +54,7 @@ class DevicePrefill {
   struct Args {
     uint32_t layer;
     uint64_t begin, end;  // tokens of the chunk, which Project left
-    size_t first_token;   // of those that attend; the rest is left as it is
+    size_t first_token;   // of the chunk that attends; outputs of those before stay as they are
     uint64_t first_key;   // that any of them sees, at most `begin`
     // Polled before each block that is brought; may be empty. Layers that stay do not poll it.
     const std::function<bool()>& is_cancelled;

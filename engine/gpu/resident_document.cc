@@ -188,7 +188,7 @@ Result<DeviceDocument::CacheUse> DeviceDocument::UseCache(DeviceStream& stream) 
   return use;
 }
 
-// Bytes; and rows of layers that do not stay. Layers that nobody uses make room.
+// Windowed layers always stay, so that they neither make room nor are cached.
 uint64_t DeviceDocument::RoomForCache(uint64_t& num_rows) {
   const std::lock_guard lock(mutex_);
   const uint64_t others = MissingCodes() + MissingRows(/*only_windowed=*/true) + room_for_asking_;
@@ -305,7 +305,7 @@ Result<std::unique_ptr<const DeviceDocument::Layer>> DeviceDocument::BringRows(
   return std::unique_ptr<const Layer>(std::move(layer));
 }
 
-// Under the limit's lock: shares are given back without it.
+// The limit's lock is held here; giving back a share does not take it.
 void DeviceDocument::DropUnused() {
   std::unique_lock lock(mutex_);
   const auto drop = [](auto& slots) {

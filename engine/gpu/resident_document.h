@@ -176,12 +176,23 @@ class DeviceDocument {
   // add what room_for_asking_ and missing parts take. Layers that could be dropped count as taken.
   // It is only a look: it reserves nothing and needs no lock.
   bool HasRoom(uint64_t bytes) const;
+  // Sets sizes_ where it is not set; reads the clusters of all layers. Takes mutex_. Errors of
+  // Document::Heads.
   Status Measure();
+  // Whether the rows, or the codes, of a layer that are not there may be brought now. The first
+  // also decides for Plan::kWhole where all rows fit. They take mutex_.
   bool HasRoomForRows(uint32_t layer, Reads reads);
   bool HasRoomForCodes(uint32_t layer) const;
+  // With mutex_ held. Bytes of codes that are not on the device yet and were not refused, and of
+  // lookups; bytes of rows that are not there yet.
   uint64_t MissingCodes() const;
   uint64_t MissingRows(bool only_windowed) const;
+  // Takes memory for the cache, and decides for Plan::kCache; only for the cache's user. Takes
+  // mutex_. kOutOfMemory: there is no room for 256 rows, of the host's memory limit too.
   Status TakeCache(DeviceStream& stream);
+  // Returns the bytes that the cache may take, half as many for each time that it was given back;
+  // sets `num_rows` to the rows of the layers that do not stay, of which it is. Drops layers that
+  // nobody uses, the last ones first, until half of the room is free. Takes mutex_.
   uint64_t RoomForCache(uint64_t& num_rows);
   // Ends this thread's use of the cache, which stays, and wakes who waits for it. Takes mutex_.
   void LeaveCache();
@@ -193,6 +204,8 @@ class DeviceDocument {
   // kChecksumMismatch, with Io::kPread also kTruncated and kIoError; errors of Device::Check.
   Result<std::unique_ptr<const Layer>> BringRows(std::span<const HeadIndex> heads,
                                                  DeviceStream& stream, KvStaging& staging) const;
+  // Drops rows, codes and the cache that nobody uses, and forgets what was refused. The memory
+  // limit calls it with its lock held. Takes mutex_.
   void DropUnused();
   // Waits at most 200 ms until nobody uses the cache; `lock` holds mutex_. Takes nothing itself.
   // False: this thread is the user, or another one still is.

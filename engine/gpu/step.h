@@ -38,8 +38,9 @@ class DeviceStep final : public StepAttention {
   // false: the host must attend in this pass. This is so if there is another rule or conversation,
   // a limit of missed attention, or budgets of heads; if the rows or codes of a layer are not on
   // the device; if a budget leaves too little to rows (DeviceLookup); or if there is no memory. The
-  // conversation has room for its tokens. Waits. Codes of DeviceDocument::UseLayer, errors of
-  // Device::Check.
+  // plan that was refused last is refused again until Release. With another rule, selector, limit
+  // or conversation it does Release, too. The conversation has room for its tokens. Waits. Codes of
+  // DeviceDocument::UseLayer, errors of Device::Check.
   Result<bool> Begin(const StepPlan& plan) override;
   // Enqueued on the stream of `a`, without a copy from or to the host. Does not poll
   // StepPlan::cancel. Errors of Device::Check.
@@ -70,7 +71,7 @@ class DeviceStep final : public StepAttention {
   struct LayerRead {
     bool is_windowed = false, is_sparse = false;
     uint64_t bytes = 0;              // as DocumentRead's, or its window_bytes
-    double uncalibrated_missed = 0;  // as DocumentRead's
+    double uncalibrated_missed = 0;  // as DocumentRead's, but it may be 0
     // Where the plan has masses: of what the last token's query rows attend to, summed over them
     // and all heads, the share that is the document's.
     double document_mass = 0;
@@ -148,7 +149,7 @@ class DeviceStep final : public StepAttention {
   // step.cc): [kv heads][R], or for lookup and tail [kv heads][rows that choose].
   float* Lse(uint32_t number, size_t kind) const;
   bool is_observed() const { return plan_->has_squares || plan_->has_masses; }
-  // Whether more query rows choose than a token has, or not all.
+  // Whether lookups are a question's: rows have weights, or there are more than kMostLookupQueries.
   bool is_question() const { return !plan_->weights.empty() || num_rows() > kMostLookupQueries; }
   uint32_t num_chosen() const {
     return choosing_.host_rows.empty() ? num_rows()
@@ -158,6 +159,7 @@ class DeviceStep final : public StepAttention {
   uint32_t num_rows() const { return static_cast<uint32_t>(plan_->num_tokens) * group(); }
   size_t num_queries() const { return size_t{config_.num_kv_heads} * num_rows(); }
   float scale() const { return 1 / std::sqrt(static_cast<float>(config_.head_dim)); }
+  // The address of entry `at` of fixed_.places, on the device.
   const uint32_t* Place(size_t at) const { return fixed_.places.data() + at; }
 
   const std::shared_ptr<DeviceStream> stream_;

@@ -44,7 +44,7 @@ class DeviceWeights {
   const Layer& layer(size_t i) const { return layers_[i]; }
   const Matrix& output() const { return output_; }
   const DeviceArray<float>& final_norm() const { return final_norm_; }
-  // [first, first + count) of a matrix.
+  // Rows [first, first + count) of a matrix.
   DeviceRows Rows(const Matrix& matrix, size_t first, size_t count) const {
     return {matrix.data.data() + first * matrix.num_cols, dtype_, count, matrix.num_cols,
             matrix.num_cols};

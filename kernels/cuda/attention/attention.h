@@ -138,9 +138,10 @@ struct AttentionWork {
 // of a head that is not below num_kv_heads.
 AttentionWork CutAttention(const std::vector<AttentionRange>& ranges, uint32_t num_kv_heads,
                            uint32_t rows_per_item);
-// Rows per item, a whole number of key tiles and at least one, such that items of `num_rows` rows
-// in `num_ranges` ranges fill a device once or twice, whatever is left over at the end of each
-// range: from the shapes alone. 0 multiprocessors count as one.
+// Rows per item, a whole number of key tiles, at least one (four where there are more than 16 query
+// rows), such that items of `num_rows` rows in `num_ranges` ranges fill a device once or twice,
+// whatever is left over at the end of each range: from the shapes alone. 0 multiprocessors count as
+// one.
 uint32_t AttentionRowsPerItem(uint64_t num_rows, uint64_t num_ranges, uint32_t num_query_rows,
                               uint32_t num_multiprocessors);
 // The most full items of that size that are cut of any rows, and the most query rows that the

@@ -28,7 +28,7 @@ struct CudaKeySquaresArgs {
   // In/out, by position, in units of 1 / kSquareUnits; nullptr: not wanted.
   uint64_t* squares;
   uint64_t* masses = nullptr;
-  float least = 0;  // a row with a smaller sum of squares is left out of these
+  float least = 0;  // >= 0; a smaller sum of squares is left out of `squares`, not of `masses`
 };
 // Sums within 1e-4 relative of those of the rounded queries, and of q8 keys rounded to f16, where
 // logits are below 100; s_rj - lse_r counts as 1 where it is more. Enqueues and returns (rows.h);

@@ -33,7 +33,7 @@ template <typename T>
 __device__ __forceinline__ uint32_t SignsOf(uint32_t signs, uint32_t j) {
   return SignsAt(signs, j) ^ SignPair<T>::kMinusOnes;
 }
-// p + 2 p'.
+// p + 2 p', which is -3, -1, 1 or 3, of bit j of both bytes: `low` has p, `high` p'.
 template <typename T>
 __device__ __forceinline__ uint32_t RestsOf(uint32_t low, uint32_t high, uint32_t j) {
   const uint32_t is_three = (SignsAt(~(low ^ high), j) >> 15) * SignPair<T>::kOneToThree;
@@ -154,8 +154,10 @@ __device__ __forceinline__ float UncodedMass(const QuestionPass& pass, uint32_t 
   return sum;
 }
 
-// Rows [32 chunk, + 32) of a head, those in [begin, end) of them that are coded. Lane (g, t) of
-// eight times four has a part of rows 4 g ….
+// Adds to `sums` the masses of rows [32 chunk, + 32) of a head, of those in [begin, end) that are
+// coded, and to their scores the weighted masses at these columns; after the last columns a score
+// is counted in its bucket. A row that is not coded gets a score of -1. Lane (g, t) of eight times
+// four has a part of rows 4 g ….
 template <typename T, uint32_t kHeadDim, uint32_t kColumns>
 __device__ __forceinline__ void AddCodes(const QuestionPass& pass, uint32_t head, uint32_t chunk,
                                          uint32_t begin, uint32_t end, uint32_t first_column,

@@ -75,10 +75,10 @@ struct CudaQuestionLookupPass {
   uint32_t* reference_counts;  // [num_kv_heads][tiles of 64 columns]: blocks that have ended
   // [num_kv_heads][num_tiles * kRowTile]; < 0: not coded, or listed
   float* scores;
-  // Where not all rows are coded, else nullptr. [num_kv_heads][num_columns]: scaled norms;
-  // [num_kv_heads][most_clusters]; likewise: of each cluster its last coded row's successor.
-  float *norms, *cluster_scores;
-  uint32_t* coded_end;
+  // These three where not all rows are coded, else nullptr.
+  float* norms;             // [num_kv_heads][num_columns]: scale |q|
+  float* cluster_scores;    // [num_kv_heads][most_clusters]: S_i
+  uint32_t* coded_end;      // [num_kv_heads][most_clusters]: the row behind the last coded one
   uint32_t* refined_begin;     // [num_kv_heads + 1]: where those of each head begin
   void* tiles;                 // [num_kv_heads][num_columns][TileWidth], of the queries' type
   float* centroid_logits;      // [num_kv_heads][most_clusters][num_columns]: scale q . C

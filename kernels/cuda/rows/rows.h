@@ -35,7 +35,7 @@ struct CudaRmsNormArgs {
   DeviceRows input;     // [M, C] f32, C >= 1
   const float* weight;  // [C]
   float epsilon;
-  DeviceRows output;  // [M, C] f32, f16 or bf16; may be the input
+  DeviceRows output;  // [M, C] f32, f16 or bf16; may be the input where it is f32
 };
 // Sums in float: within 1e-5 relative of RmsNormScalar, and the rounding of the output.
 CudaStatus CudaRmsNorm(const CudaStream& stream, const CudaRmsNormArgs& args);
@@ -49,14 +49,14 @@ struct CudaRopeArgs {
   const float* sine;    // [M, half]
   uint32_t half;        // at most head_dim / 2
   float scale = 1;
-  DeviceRows output;  // as heads; f32, f16 or bf16; may be `heads`
+  DeviceRows output;  // as heads; f32, f16 or bf16; may be `heads` where it is f32
 };
 // Within 1e-6 * |x| of RopeScalar, and the rounding of the output.
 CudaStatus CudaRope(const CudaStream& stream, const CudaRopeArgs& args);
 
 struct CudaGluArgs {
   DeviceRows gate, up;  // [M, C] f32
-  DeviceRows output;    // [M, C] f32, f16 or bf16; may be gate or up
+  DeviceRows output;    // [M, C] f32, f16 or bf16; may be gate or up where it is f32
   Activation activation = Activation::kSilu;
 };
 // kernels/glu.h; within 1e-5 relative of GluScalar, and the rounding of the output.

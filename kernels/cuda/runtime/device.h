@@ -179,9 +179,10 @@ class HostBuffer {
 // microseconds.
 class CudaGraph {
  public:
-  // From here to End, by the same thread, the stream's work is recorded and does not run. Device
-  // memory and streams that other threads make or free wait for End. kInvalidArgument: this thread
-  // records already; kFailed. After an error nothing is recorded.
+  // From here to End, by the same thread, the stream's work is recorded and does not run. Other
+  // threads that allocate or release memory of a device, or pinned memory, or free a stream wait
+  // for End. kInvalidArgument: this thread records already; kFailed. After an error nothing is
+  // recorded.
   static CudaStatus Begin(CudaStream& stream) {
     return stream.kernels().begin_capture(stream.handle());
   }

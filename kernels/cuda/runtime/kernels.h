@@ -110,8 +110,8 @@ struct CudaKernels {
   CudaStatus (*copy_on_device)(CudaStreamHandle*, void* to, const void* from, size_t bytes);
   CudaStatus (*fill)(CudaStreamHandle*, void* to, uint8_t byte, size_t bytes);
   CudaStatus (*wait)(CudaStreamHandle*);
-  // From begin to end by one thread. Memory and streams of others wait for the end. *graph is
-  // nullptr after an error; free_graph frees it.
+  // From begin to end by one thread. Other threads wait for the end where they allocate or release
+  // memory, or free a stream. *graph is nullptr after an error; free_graph frees it.
   CudaStatus (*begin_capture)(CudaStreamHandle*);
   CudaStatus (*end_capture)(CudaStreamHandle*, CudaGraphHandle** graph);
   CudaStatus (*launch_graph)(CudaStreamHandle*, CudaGraphHandle* graph);
