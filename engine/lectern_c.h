@@ -560,6 +560,10 @@ typedef struct lectern_ask_options {
    * "only" go with no max_missed, and have no effect with a kv_budget of 1. */
   const char* focus;
   size_t focus_len;
+  /* (0, 1]: for a model that was taught a sentence for "the document does not say": that sentence is
+   * the answer, whatever the sampling, where the model gives it at least this probability. 1: only
+   * where decoding comes to it. 0: the model's threshold. */
+  double refuse_at;
 } lectern_ask_options;
 
 typedef struct lectern_range { /* never grows: it comes in arrays */
@@ -626,6 +630,10 @@ typedef struct lectern_receipt {
   uint64_t num_parts;       /* that the document was cut into, because it is longer than its model's
                                room; 0: it was not */
   uint64_t num_asked_parts; /* those that were asked; answer's JSON has their places and answers */
+  double refusal_probability; /* that the model gave to its own sentence for "the document does not
+                                 say", all of it; below 0: it has none, or thinks first, or has no
+                                 room for it */
+  uint64_t is_refused; /* 1: that sentence is the answer because it was so likely (refuse_at) */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;

@@ -273,6 +273,8 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.divergence = answer.kv.divergence.value_or(-1);
   receipt.num_parts = answer.num_parts;
   receipt.num_asked_parts = answer.parts.size();
+  receipt.refusal_probability = answer.refusal_probability.value_or(-1);
+  receipt.is_refused = answer.is_refused;
   return receipt;
 }
 

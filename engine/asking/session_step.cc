@@ -37,7 +37,8 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
                                    .weights = weights,
                                    .conversation = &conversation_.current(),
                                    .sums = &sums_,
-                                   .observes_conversation = settings_.max_session_rows > 0,
+                                   .observes_conversation =
+                                       settings_.max_session_rows > 0 && !totals_.is_aside,
                                    .cancel = cancel}));
   const Status status = RunLayers(ids, *attention, cancel);
   Result<StepRead> read = status.ok() ? attention->Finish() : status;
