@@ -120,7 +120,12 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                  conversation_),
       open_ms_(open_ms) {
   buffers_.logits.resize(model_->config().vocab_size);
-  if (const auto& heads = document_->retrieval_heads()) UseHeads(*heads);
+  if (const auto& heads = document_->retrieval_heads();
+      heads && !heads->heads.empty() && !placement_.document) {
+    const ModelConfig& config = model_->config();
+    focus_.heads = WeightsByLayer(*heads, config.num_layers, config.num_heads);
+    sums_.heads = focus_.heads;
+  }
 }
 
 // Checks that the document and the model belong together before anything is computed: shards that

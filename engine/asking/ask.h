@@ -104,9 +104,6 @@ class DocumentSession : public Session {
   const Backend& backend() const { return transformer_.backend(); }  // Create's argument
   ThreadPool& threads() { return *threads_; }
   size_t query_group() const { return model_->config().query_group(); }
-  // From the next question on uses these retrieval heads, which the model must have, instead of
-  // the document's. Does nothing where a device attends, which does not watch them.
-  void UseHeads(const RetrievalHeads& heads);
 
  private:
   DocumentSession(std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
@@ -202,9 +199,6 @@ class DocumentSession : public Session {
   // chosen. False also where that is everything and the focus only comes first, and on a device
   // where the document is short and read whole. kInvalidArgument where other options exclude it.
   Result<bool> WantsFocus(const AskOptions& options, double kv_budget) const;
-  // Whether a question that asks for nothing else is read with a focus: as the adapter's settings
-  // say, or else as the model's trial does. False where there is neither.
-  bool IsFocusImplied() const;
   // Sets focus_ for the question: by its words, and by the model's retrieval heads, if it has any;
   // then `ids` are read twice, first at `kv_budget` to see where these heads look. The conversation
   // has room for the ids, and stands where it stood. By words alone, a question without telling

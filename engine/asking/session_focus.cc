@@ -19,26 +19,11 @@ void AddEnds(std::vector<bool>& tokens) {
 
 }  // namespace
 
-void DocumentSession::UseHeads(const RetrievalHeads& heads) {
-  focus_.heads.clear();
-  sums_.heads = {};
-  if (heads.heads.empty() || placement_.document) return;
-  const ModelConfig& config = model_->config();
-  focus_.heads = WeightsByLayer(heads, config.num_layers, config.num_heads);
-  sums_.heads = focus_.heads;
-}
-
-// The maker of an adapter knows best; where nobody says anything, the trial decides.
-bool DocumentSession::IsFocusImplied() const {
-  const Adapter* const adapter = model_->adapter();
-  if (adapter != nullptr && adapter->settings().focus) return *adapter->settings().focus;
-  return document_->focus_trial() && document_->focus_trial()->Helps();
-}
-
 Result<bool> DocumentSession::WantsFocus(const AskOptions& options, double kv_budget) const {
   const bool is_plain = (options.kv_budget == 0 || options.kv_budget == kAutoBudget) &&
                         options.rule == "default" && !options.max_missed;
-  const bool is_implied = options.focus == "auto" && is_plain && IsFocusImplied();
+  const bool is_implied = options.focus == "auto" && is_plain && model_->adapter() != nullptr &&
+                          model_->adapter()->settings().focus == true;
   const bool is_named = options.focus == "only" || options.focus == "words";
   const bool is_wanted = is_implied || (is_named && options.kv_budget != 1);
   if (is_wanted && options.max_missed) {

@@ -108,12 +108,6 @@ Result<std::shared_ptr<const Document>> Document::Open(Env& env, const std::stri
       return CorruptDocument(shard.path(), "its retrieval heads are damaged");
     }
   }
-  if (const Json* const trial = json->Find("focus_trial")) {
-    document->focus_trial_ = ParseFocusTrial(*trial);
-    if (!document->focus_trial_) {
-      return CorruptDocument(shard.path(), "its trial of a focus is damaged");
-    }
-  }
   for (const auto& [key, name] : {std::pair("layer_budget", &document->policies_.layers),
                                   std::pair("head_budget", &document->policies_.heads)}) {
     const Json* const policy = json->Find(key);

@@ -13,7 +13,6 @@
 
 #include "engine/document/divergence_curve.h"
 #include "engine/document/document_text.h"
-#include "engine/document/focus_trial.h"
 #include "engine/document/missed_calibration.h"
 #include "engine/document/retrieval_heads.h"
 #include "engine/model/formats/json.h"
@@ -91,8 +90,6 @@ class Document {
   // The model's retrieval heads, as they were known when the document was indexed; nothing: they
   // were not looked for. Their layers exist; their heads' numbers are not checked.
   const std::optional<RetrievalHeads>& retrieval_heads() const { return retrieval_heads_; }
-  // Whether a focus helps the model, likewise; nothing: it was not tried.
-  const std::optional<FocusTrial>& focus_trial() const { return focus_trial_; }
   bool has_clusters() const { return shape().num_levels > 0; }
   // W of a sliding-window layer, else 0. Such a layer's rows are read whole, outside of budget and
   // plan.
@@ -237,7 +234,6 @@ class Document {
   } budget_;
   MissedCalibration missed_calibration_;
   std::optional<RetrievalHeads> retrieval_heads_;
-  std::optional<FocusTrial> focus_trial_;
   PlanPolicies policies_;
   Retention retention_;
   double kept_share_ = 1;

@@ -19,7 +19,7 @@ namespace {
 // documents do not have them either.
 std::string ModelJson(const DocumentShardParts& parts) {
   const auto& [context, options, prepared, text_index, names, layout, header, report, spill,
-               in_parts, measured, cluster_keys, reading] = parts;
+               in_parts, measured, cluster_keys, heads] = parts;
   const Calibration calibration = measured != nullptr ? *measured : Calibration();
   const MissedCalibration& missed = calibration.missed;
   const ChatTemplate& chat = context.model.chat_template();
@@ -52,10 +52,7 @@ std::string ModelJson(const DocumentShardParts& parts) {
     json["divergence"] = DivergenceCurveJson(calibration.divergence);
   }
   if (spill == nullptr) json["parts"] = uint64_t{in_parts.size()};
-  if (reading != nullptr) {
-    json["retrieval_heads"] = RetrievalHeadsJson(reading->heads);
-    json["focus_trial"] = FocusTrialJson(reading->focus);
-  }
+  if (heads != nullptr) json["retrieval_heads"] = RetrievalHeadsJson(*heads);
   if (!layout.retention.keeps_all()) {
     AddRetention(json, layout.retention);
   }

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/document/document_names.h"
-#include "engine/document/focus_trial.h"
 #include "engine/document/kv_spill.h"
 #include "engine/document/layer_shard.h"
 #include "engine/document/passages.h"
@@ -50,7 +49,7 @@ struct DocumentShardParts {
   std::span<const PartEntry> in_parts = {};  // these, without a spill
   const Calibration* calibration = nullptr;  // kept once it is measured
   std::string cluster_keys = {};             // as ClusterKeys (cluster_layers.h) resolved it
-  const ModelReading* reading = nullptr;     // the model's; nullptr: it was not looked at
+  const RetrievalHeads* heads = nullptr;     // the model's; nullptr: they were not looked for
 };
 // The budget that asks get which name none, in (0, 1]: for an automatic one what the curve says, 1
 // where nothing was measured.

@@ -1,6 +1,5 @@
-// Finds out how a model reads: plants facts in a short text and asks about each, to see which
-// attention heads look at the passage in which an answer stands, and whether the model answers
-// better with a focus.
+// Finds the attention heads of a model that look at the passage in which an answer stands: plants
+// facts in a short text, asks about each, and sees who looks there.
 #ifndef LECTERN_ENGINE_INDEXING_FIND_RETRIEVAL_HEADS_H_
 #define LECTERN_ENGINE_INDEXING_FIND_RETRIEVAL_HEADS_H_
 
@@ -8,23 +7,22 @@
 #include <optional>
 #include <vector>
 
-#include "engine/document/focus_trial.h"
 #include "engine/document/retrieval_heads.h"
 #include "engine/indexing/index_context.h"
 #include "store/catalog.h"
 
 namespace lectern {
 
-// How context.model reads: as a ready document of the model in the store says, if its newest one
-// has a record of it, else found now. Then the planted text (0.7K tokens) is indexed on the CPU in a
-// store of its own in context.store, which is removed at the end, and asked 48 questions in two
-// ways: TODO seconds with a model of 135 million weights, about as long as a prefill of TODO
+// The heads of context.model: those that a ready document of the model in the store has, if its
+// newest one has any record of them, else found now. Then the planted text (0.7K tokens) is indexed
+// on the CPU in a store of its own in context.store, which is removed at the end, and asked 48
+// questions: a few seconds with a model of 135 million weights, about as long as a prefill of 2K
 // tokens. Nothing: the disk has no room for it. The caller holds the store's lock. `stopped`, never
 // empty, is polled before each question: kCancelled when it says so. Errors of IndexDocument and
 // DocumentSession. May throw std::bad_alloc.
-Result<std::optional<ModelReading>> FindModelReading(const IndexContext& context,
-                                                     const Catalog& catalog,
-                                                     const std::function<bool()>& stopped);
+Result<std::optional<RetrievalHeads>> FindRetrievalHeads(const IndexContext& context,
+                                                         const Catalog& catalog,
+                                                         const std::function<bool()>& stopped);
 
 // The share of its attention to the text that a query head gave to the right fact, as a mean over
 // the questions.

@@ -33,9 +33,9 @@ struct IndexContext {
   uint64_t quota_bytes = 0;                 // of the store; 0: none
   Io io = Io::kMmap;                        // of documents that are read while others are made
   std::shared_ptr<RamLimit> ram = nullptr;  // nullptr: none
-  // Whether the model's retrieval heads are looked for and a focus is tried, to be stored with the
-  // document (find_retrieval_heads.h): once per model and store, which takes as long as XK tokens
-  // of prefill.
+  // Whether the model's retrieval heads are looked for, to be stored with the document
+  // (find_retrieval_heads.h): once per model and store, which takes as long as 2K tokens of
+  // prefill.
   bool finds_heads = false;
   // Whether the caller holds the store's lock, for several documents; false: each run takes it.
   bool holds_lock = false;

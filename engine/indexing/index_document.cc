@@ -87,7 +87,7 @@ class Indexer {
   // checkpoint and finished shards say how far that was.
   Result<IndexReport> Run() {
     SayWhereItIsDone();
-    LECTERN_RETURN_IF_ERROR(FindReading());
+    LECTERN_RETURN_IF_ERROR(FindHeads());
     LECTERN_RETURN_IF_ERROR(ReserveRam());
     LECTERN_RETURN_IF_ERROR(FindOrBeginRow());
     LECTERN_RETURN_IF_ERROR(RunPrefill());
@@ -134,15 +134,14 @@ class Indexer {
     if (!why.empty()) Warn("cpu_fallback", why);
   }
 
-  // Sees how the model reads (find_retrieval_heads.h), on the CPU alone. Where that cannot be done,
-  // because disk, memory, the model's positions or its template do not allow it, the document goes
-  // without: passages are then chosen by words and by the attention of all heads, and a focus only
-  // where somebody asks for it. Any other error ends the run, so that equal runs make equal
-  // documents.
-  Status FindReading() {
+  // Looks for the model's retrieval heads, on the CPU alone. Where that cannot be done, because
+  // disk, memory, the model's positions or its template do not allow it, the document goes without:
+  // passages are then chosen by words and by the attention of all heads. Any other error ends the
+  // run, so that equal runs make equal documents.
+  Status FindHeads() {
     if (!context_.finds_heads || device_.transformer) return {};
-    auto found = FindModelReading(context_, catalog_, [this] { return progress_.Stopped(); });
-    if (found.ok()) reading_ = *std::move(found);
+    auto found = FindRetrievalHeads(context_, catalog_, [this] { return progress_.Stopped(); });
+    if (found.ok()) heads_ = *std::move(found);
     switch (found.status().code()) {
       case Code::kOutOfMemory:
       case Code::kContextTooLong:
@@ -369,7 +368,7 @@ class Indexer {
                                        .spill = spill_.get(),
                                        .calibration = &calibration_,
                                        .cluster_keys = ClusterKeys(options_, device()),
-                                       .reading = reading_ ? &*reading_ : nullptr},
+                                       .heads = heads_ ? &*heads_ : nullptr},
                                       directory_, temp_dir_));
     shards_.push_back(std::move(summary));
     return {};
@@ -448,7 +447,7 @@ class Indexer {
   std::vector<ShardSummary> shards_;
   TextIndex text_index_;
   Calibration calibration_;  // once it is measured
-  std::optional<ModelReading> reading_;  // the model's
+  std::optional<RetrievalHeads> heads_;  // the model's
   RamLimit::Share text_ram_, work_ram_;
   size_t num_clustering_ = 1;  // kv heads at a time
   IndexReport report_;

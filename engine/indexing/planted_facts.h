@@ -1,5 +1,5 @@
-// Facts that are planted in a text, with a question about each and its answer, to see which
-// attention heads of a model find them, and whether it answers better with a focus.
+// Facts that are planted in a text, with a question about each, to see which attention heads of a
+// model find them.
 #ifndef LECTERN_ENGINE_INDEXING_PLANTED_FACTS_H_
 #define LECTERN_ENGINE_INDEXING_PLANTED_FACTS_H_
 
@@ -11,11 +11,10 @@
 namespace lectern {
 
 // A fact in one sentence, and a question whose words are mostly others, so that heads which find
-// equal words do not find every fact. The answer has the fact's words.
+// equal words do not find every fact.
 struct PlantedFact {
   const char* fact;
   const char* question;
-  const char* answer;
 };
 // 48 facts about 48 things, in no order. Live forever.
 std::span<const PlantedFact> PlantedFacts();

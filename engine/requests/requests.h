@@ -283,7 +283,7 @@ struct AskOptions {
   // "top-p" (those that hold the share `mass` of the attention, whatever kv_budget says).
   std::string rule = "default";
   double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
-  // "auto": "only" where the model's adapter was trained for it (Adapter::wants_focus) and the
+  // "auto": "only" where the model's adapter was trained for it (AdapterSettings::focus) and the
   // question names no budget, rule or max_missed, else "off".
   // "only": the question and the answer read the passages that the question's words and the model's
   // retrieval heads point to, and nothing else (engine/asking/focus.h). A document without clusters

@@ -1,14 +1,12 @@
 // Retrieval heads: where each head looks, which heads are chosen, how they are stored, and what a
-// focus makes of them. The trial of a focus: how answers are compared, stored, and followed.
+// focus makes of them.
 #include "engine/document/retrieval_heads.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
-#include "engine/document/focus_trial.h"
 #include "engine/indexing/find_retrieval_heads.h"
 #include "engine/indexing/planted_facts.h"
 #include "engine/model/formats/json.h"
@@ -124,36 +122,27 @@ TEST(RetrievalHeadsTest, AreFoundOncePerModel) {
     EXPECT_TRUE(report.ok()) << report.status().message();
     const auto session = engine->Open(report->document, nullptr);
     EXPECT_TRUE(session.ok());
-    const Document& document = static_cast<DocumentSession&>(**session).indexed();
-    return std::pair(document.retrieval_heads(), document.focus_trial());
+    return static_cast<DocumentSession&>(**session).indexed().retrieval_heads();
   };
   const auto first = heads_of(InventedText(900, 1));
-  EXPECT_TRUE(first.first);
-  ASSERT_TRUE(first.second);
-  EXPECT_EQ(first.second->num_questions, PlantedFacts().size());
+  EXPECT_TRUE(first);
   EXPECT_EQ(heads_of(InventedText(900, 2)), first);
   EXPECT_TRUE(std::filesystem::is_empty(store.path() + "/tmp"));
   EXPECT_EQ(engine->List()->size(), 2u);
 }
 
-// A copy of the demo's document, for the bundled reader, that names these heads and this trial of a
-// focus; an empty trial: none.
+// A copy of the demo's document, for the bundled reader, that names these heads.
 std::shared_ptr<const Document> WithHeads(const TempFolder& store, Engine& engine,
                                           const std::string& name, const std::string& heads,
-                                          Status* status = nullptr,
-                                          const std::string& trial = "") {
-  const std::string copy = store.path() + "/copy" + heads + std::to_string(trial.size());
-  std::filesystem::remove_all(copy);
-  auto document =
-      OpenChanged(engine, store.path(), name, copy, [&](SectionKind kind, const std::string& bytes) {
-        if (kind != SectionKind::kModel) return std::optional(bytes);
-        Json json = *ParseJson(bytes);
-        Json::Object object = *json.object();
-        object["retrieval_heads"] = *ParseJson(heads);
-        object.erase("focus_trial");
-        if (!trial.empty()) object["focus_trial"] = *ParseJson(trial);
-        return std::optional(Json(std::move(object)).Dump());
-      });
+                                          Status* status = nullptr) {
+  auto document = OpenChanged(engine, store.path(), name, store.path() + "/copy" + heads,
+                              [&](SectionKind kind, const std::string& bytes) {
+                                if (kind != SectionKind::kModel) return std::optional(bytes);
+                                Json json = *ParseJson(bytes);
+                                Json::Object object = *json.object();
+                                object["retrieval_heads"] = *ParseJson(heads);
+                                return std::optional(Json(std::move(object)).Dump());
+                              });
   if (status != nullptr) *status = document.status();
   return document.ok() ? *document : nullptr;
 }
@@ -199,61 +188,6 @@ TEST(RetrievalHeadsTest, ChooseTheFocusTogetherWithWords) {
   Status status;
   EXPECT_EQ(WithHeads(store, *engine, report->document, "[[4000,0,0]]", &status), nullptr);
   EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_EQ(WithHeads(store, *engine, report->document, "[]", &status, "{}"), nullptr);
-  EXPECT_EQ(status.code(), Code::kCorrupt);
-  // A focus that nobody asked for follows the trial.
-  const auto rule = [&](const std::string& trial, const AskOptions& options) {
-    const auto tried =
-        DocumentSession::Create(WithHeads(store, *engine, report->document, "[]", nullptr, trial),
-                                model, *DefaultBackend(), threads, 0);
-    EXPECT_TRUE(tried.ok()) << tried.status().message();
-    const auto said = (*tried)->Ask(kCommittee, options);
-    EXPECT_TRUE(said.ok()) << said.status().message();
-    return said->kv.rule;
-  };
-  AskOptions plain;
-  plain.max_tokens = 1;
-  const std::string helped =
-      R"({"questions":48,"gain":0.5,"error":0.1,"right":9,"right_whole":3})";
-  EXPECT_EQ(rule("", plain), "default");
-  EXPECT_EQ(rule(R"({"questions":48,"gain":0.1,"error":0.1,"right":9,"right_whole":9})", plain),
-            "default");
-  EXPECT_EQ(rule(helped, plain), "words");
-  plain.focus = "off";
-  EXPECT_EQ(rule(helped, plain), "default");
-  plain.focus = "auto";
-  plain.kv_budget = 1;
-  EXPECT_EQ(rule(helped, plain), "exact");
-}
-
-TEST(FocusTrialTest, ComparesAnswersOneByOne) {
-  const std::vector<ForcedTokens> focused = {{-1, true}, {-2, false}, {-3, true}};
-  const std::vector<ForcedTokens> whole = {{-2, false}, {-2, false}, {-5, true}};
-  const FocusTrial trial = CompareFocus(focused, whole);
-  EXPECT_EQ(trial.num_questions, 3u);
-  EXPECT_EQ(trial.num_right, 2u);
-  EXPECT_EQ(trial.num_right_whole, 1u);
-  EXPECT_NEAR(trial.gain, 1, 1e-12);  // of 1, 0 and 2
-  EXPECT_NEAR(trial.error, 1 / std::sqrt(3), 1e-12);
-  EXPECT_FALSE(trial.Helps());
-  EXPECT_TRUE(CompareFocus(std::vector<ForcedTokens>{{-1}, {-1}, {-1}},
-                           std::vector<ForcedTokens>{{-2}, {-2.1}, {-2}})
-                  .Helps());
-  EXPECT_FALSE(CompareFocus(whole, whole).Helps());
-}
-
-TEST(FocusTrialTest, ItsJsonIsReadAndDamageIsFound) {
-  const FocusTrial trial = {48, 0.25, 0.125, 30, 20};
-  EXPECT_EQ(ParseFocusTrial(FocusTrialJson(trial)), trial);
-  for (const char* damaged :
-       {"{}", "[]", R"({"questions":1,"gain":0,"error":0,"right":0,"right_whole":0})",
-        R"({"questions":2,"gain":0,"error":-1,"right":0,"right_whole":0})",
-        R"({"questions":2,"gain":"0","error":0,"right":0,"right_whole":0})",
-        R"({"questions":2,"gain":0,"error":0,"right":3,"right_whole":0})",
-        R"({"questions":2,"gain":0,"error":0,"right":0,"right_whole":3})",
-        R"({"questions":2,"gain":0,"error":0,"right":0})"}) {
-    EXPECT_FALSE(ParseFocusTrial(*ParseJson(damaged))) << damaged;
-  }
 }
 
 }  // namespace
