@@ -560,9 +560,9 @@ typedef struct lectern_ask_options {
    * "only" go with no max_missed, and have no effect with a kv_budget of 1. */
   const char* focus;
   size_t focus_len;
-  /* (0, 1]: for a model that was taught a sentence for "the document does not say": that sentence is
-   * the answer, whatever the sampling, where the model gives it at least this probability. 1: only
-   * where decoding comes to it. 0: the model's threshold. */
+  /* (0, 1]: for a model that was taught a sentence for "the document does not say": that sentence
+   * is the answer, whatever the sampling, where the model gives it at least this probability. 1:
+   * only where decoding comes to it. 0: the model's threshold. */
   double refuse_at;
 } lectern_ask_options;
 

@@ -35,8 +35,7 @@ Result<double> DocumentSession::LogProbabilityOf(std::span<const int32_t> ids, d
   std::swap(kept, sums_);
   totals_.is_aside = true;
   const size_t num_rows = ids.size() - 1;
-  const Status status =
-      Step(ids.first(num_rows), kv_budget, options.tail, options.cancel).status();
+  const Status status = Step(ids.first(num_rows), kv_budget, options.tail, options.cancel).status();
   Status ended = status.ok() ? attention_.CollectSums() : status;
   if (ended.ok()) conversation_.Truncate(conversation_.num_tokens() - num_rows);
   // Of the last row Step left the logits; a pass of that row alone may have run elsewhere.
@@ -63,8 +62,7 @@ Result<double> DocumentSession::LogProbabilityOf(std::span<const int32_t> ids, d
 }
 
 Status DocumentSession::DecideRefusal(std::vector<int32_t> refusal, double kv_budget,
-                                      const AskOptions& options, NextPrompt& next,
-                                      Answer& answer) {
+                                      const AskOptions& options, NextPrompt& next, Answer& answer) {
   LECTERN_ASSIGN(const double logprob, LogProbabilityOf(refusal, kv_budget, options));
   const double threshold =
       options.refuse_at > 0 ? options.refuse_at : model_->adapter()->settings().refusal->threshold;

@@ -26,8 +26,9 @@ constexpr char kSentence[] = "The old bridge.";
 // The tiny model with an adapter that adds nothing, on a text of `bytes`.
 class RefusingDocument {
  public:
-  explicit RefusingDocument(size_t bytes, const std::string& settings =
-                                              R"({"refusal":{"text":"The old bridge.","threshold":1}})")
+  explicit RefusingDocument(
+      size_t bytes,
+      const std::string& settings = R"({"refusal":{"text":"The old bridge.","threshold":1}})")
       : text_(InventedText(bytes, 5)) {
     std::filesystem::copy(SourcePath("tests/golden/adapter/lora"), folder_.path(),
                           std::filesystem::copy_options::recursive |
@@ -174,8 +175,8 @@ TEST(RefusalTest, IsPartOfTheConversation) {
 }
 
 TEST(RefusalTest, TheAdaptersThresholdHoldsUnlessAQuestionSaysOtherwise) {
-  const RefusingDocument document(
-      900, R"({"refusal":{"text":"The old bridge.","threshold":1e-30}})");
+  const RefusingDocument document(900,
+                                  R"({"refusal":{"text":"The old bridge.","threshold":1e-30}})");
   EXPECT_TRUE(AskedOf(*document.Open(), Options()).is_refused);
   EXPECT_FALSE(AskedOf(*document.Open(), Options(1)).is_refused);
   EXPECT_EQ(document.Open()->Ask(kQuestion, Options(1.5f)).status().param(), "refuse_at");
@@ -183,8 +184,8 @@ TEST(RefusalTest, TheAdaptersThresholdHoldsUnlessAQuestionSaysOtherwise) {
 
 // A probe that watches what the model says gets that, and no refusal.
 TEST(RefusalTest, IsLeftOutWhereAProbeWatches) {
-  const RefusingDocument document(
-      900, R"({"refusal":{"text":"The old bridge.","threshold":1e-30}})");
+  const RefusingDocument document(900,
+                                  R"({"refusal":{"text":"The old bridge.","threshold":1e-30}})");
   const auto session = document.Open();
   session->probe().on_token = [](std::span<const float>, int32_t) {};
   const Answer answer = AskedOf(*session, Options());
