@@ -31,7 +31,8 @@ Result<double> DocumentSession::LogProbabilityOf(std::span<const int32_t> ids, d
   LECTERN_RETURN_IF_ERROR(attention_.CollectSums());
   const std::vector<float> first = buffers_.logits;
   const Totals totals = totals_;
-  AttentionSums kept = {.heads = sums_.heads};
+  AttentionSums kept;
+  kept.heads = sums_.heads;
   std::swap(kept, sums_);
   totals_.is_aside = true;
   const size_t num_rows = ids.size() - 1;
