@@ -20,7 +20,7 @@ using testing::TempFolder;
 using testing::TinyModel;
 using testing::WriteWholeFile;
 
-constexpr char kQuestion[] = "Which quiet farmer crossed the river?";
+constexpr char kUnansweredQuestion[] = "Which quiet farmer crossed the river?";
 constexpr char kSentence[] = "The old bridge.";
 
 // The tiny model with an adapter that adds nothing, on a text of `bytes`.
@@ -56,7 +56,7 @@ class RefusingDocument {
   std::unique_ptr<Engine> engine_;
 };
 
-AskOptions Options(float refuse_at = 0, float kv_budget = 1) {
+AskOptions RefuseAt(float refuse_at = 0, float kv_budget = 1) {
   AskOptions options;
   options.refuse_at = refuse_at;
   options.kv_budget = kv_budget;
@@ -69,7 +69,7 @@ Answer AskedOf(DocumentSession& session, AskOptions options, std::string* shown 
     if (shown != nullptr) *shown += piece;
     return true;
   };
-  auto answer = session.Ask(kQuestion, options);
+  auto answer = session.Ask(kUnansweredQuestion, options);
   EXPECT_TRUE(answer.ok()) << answer.status().message();
   return answer.ok() ? *std::move(answer) : Answer();
 }
@@ -79,7 +79,7 @@ double ProbabilityByOracle(const std::string& text) {
   const auto model = *Model::Load(Env::Default(), TinyModel());
   DenseOracle oracle(TinyModel(), "f16");
   oracle.Append(model->EncodeDocument(text)->ids);
-  std::vector<double> logits = oracle.Append(*model->EncodeQuestion(kQuestion));
+  std::vector<double> logits = oracle.Append(*model->EncodeQuestion(kUnansweredQuestion));
   double logprob = 0;
   const auto sentence = model->tokenizer().EncodeContinuation(kSentence);
   EXPECT_GT(sentence->ids.size(), 2u);
@@ -95,7 +95,7 @@ double ProbabilityByOracle(const std::string& text) {
 TEST(RefusalTest, ItsProbabilityIsTheOracles) {
   for (const size_t bytes : {900, 7600}) {
     const RefusingDocument document(bytes);
-    const Answer answer = AskedOf(*document.Open(), Options());
+    const Answer answer = AskedOf(*document.Open(), RefuseAt());
     ASSERT_TRUE(answer.refusal_probability);
     const double expected = ProbabilityByOracle(document.text());
     EXPECT_GT(*answer.refusal_probability, 0);
@@ -109,9 +109,9 @@ TEST(RefusalTest, FindingItChangesNoAnswer) {
   const RefusingDocument with(7600), without(7600, "");
   for (const float budget : {1.0f, 0.2f}) {
     const auto session = with.Open(), plain = without.Open();
-    for (const char* question : {kQuestion, "Where is the mill?"}) {
-      const auto answer = session->Ask(question, Options(0, budget));
-      const auto expected = plain->Ask(question, Options(0, budget));
+    for (const char* question : {kUnansweredQuestion, "Where is the mill?"}) {
+      const auto answer = session->Ask(question, RefuseAt(0, budget));
+      const auto expected = plain->Ask(question, RefuseAt(0, budget));
       ASSERT_TRUE(answer.ok() && expected.ok());
       EXPECT_TRUE(answer->refusal_probability);
       EXPECT_FALSE(expected->refusal_probability);
@@ -133,9 +133,9 @@ TEST(RefusalTest, FindingItChangesNoAnswer) {
 TEST(RefusalTest, IsTheAnswerFromTheThresholdOn) {
   const RefusingDocument document(900);
   const auto probability =
-      static_cast<float>(*AskedOf(*document.Open(), Options()).refusal_probability);
+      static_cast<float>(*AskedOf(*document.Open(), RefuseAt()).refusal_probability);
   for (const float temperature : {0.0f, 5.0f}) {
-    AskOptions options = Options(probability * 0.99f);
+    AskOptions options = RefuseAt(probability * 0.99f);
     options.sampling.temperature = temperature;
     std::string shown;
     const Answer answer = AskedOf(*document.Open(), options, &shown);
@@ -146,12 +146,12 @@ TEST(RefusalTest, IsTheAnswerFromTheThresholdOn) {
     EXPECT_EQ(answer.finish_reason, "stop");
     EXPECT_NEAR(*answer.refusal_probability, probability, 1e-4 * probability);
   }
-  const Answer above = AskedOf(*document.Open(), Options(probability * 1.01f));
+  const Answer above = AskedOf(*document.Open(), RefuseAt(probability * 1.01f));
   EXPECT_FALSE(above.is_refused);
   EXPECT_NE(above.text, kSentence);
   const std::string json = AnswerJson(above, OffsetUnit::kUtf8, {});
   EXPECT_NE(json.find("\"refused_by_probability\":false"), std::string::npos);
-  AskOptions cut = Options(probability * 0.99f);
+  AskOptions cut = RefuseAt(probability * 0.99f);
   cut.max_tokens = 1;
   const Answer begun = AskedOf(*document.Open(), cut);
   EXPECT_TRUE(begun.is_refused);
@@ -163,10 +163,10 @@ TEST(RefusalTest, IsTheAnswerFromTheThresholdOn) {
 TEST(RefusalTest, IsPartOfTheConversation) {
   const RefusingDocument document(900);
   const auto session = document.Open();
-  EXPECT_TRUE(AskedOf(*session, Options(1e-30f)).is_refused);
-  const auto next = session->Ask("Where is the mill?", Options(1));
-  AskOptions told = Options(1);
-  told.history.turns.push_back({kQuestion, kSentence, ""});
+  EXPECT_TRUE(AskedOf(*session, RefuseAt(1e-30f)).is_refused);
+  const auto next = session->Ask("Where is the mill?", RefuseAt(1));
+  AskOptions told = RefuseAt(1);
+  told.history.turns.push_back({kUnansweredQuestion, kSentence, ""});
   const auto expected = document.Open()->Ask("Where is the mill?", told);
   ASSERT_TRUE(next.ok() && expected.ok()) << next.status().message();
   EXPECT_EQ(next->text, expected->text);
@@ -177,9 +177,10 @@ TEST(RefusalTest, IsPartOfTheConversation) {
 TEST(RefusalTest, TheAdaptersThresholdHoldsUnlessAQuestionSaysOtherwise) {
   const RefusingDocument document(900,
                                   R"({"refusal":{"text":"The old bridge.","threshold":1e-30}})");
-  EXPECT_TRUE(AskedOf(*document.Open(), Options()).is_refused);
-  EXPECT_FALSE(AskedOf(*document.Open(), Options(1)).is_refused);
-  EXPECT_EQ(document.Open()->Ask(kQuestion, Options(1.5f)).status().param(), "refuse_at");
+  EXPECT_TRUE(AskedOf(*document.Open(), RefuseAt()).is_refused);
+  EXPECT_FALSE(AskedOf(*document.Open(), RefuseAt(1)).is_refused);
+  EXPECT_EQ(document.Open()->Ask(kUnansweredQuestion, RefuseAt(1.5f)).status().param(),
+            "refuse_at");
 }
 
 // A probe that watches what the model says gets that, and no refusal.
@@ -188,7 +189,7 @@ TEST(RefusalTest, IsLeftOutWhereAProbeWatches) {
                                   R"({"refusal":{"text":"The old bridge.","threshold":1e-30}})");
   const auto session = document.Open();
   session->probe().on_token = [](std::span<const float>, int32_t) {};
-  const Answer answer = AskedOf(*session, Options());
+  const Answer answer = AskedOf(*session, RefuseAt());
   EXPECT_FALSE(answer.refusal_probability);
   EXPECT_NE(answer.text, kSentence);
 }
