@@ -149,6 +149,7 @@ struct AskOptions {           // lectern_ask_options
   double mass = 0;        // (0, 1), of the rule "top-p"; 0: 0.95
   std::string layer_budget = {}, head_budget = {};  // the document's
   std::string focus = {};                           // "auto", "off", "words", "only": lectern_c.h
+  double refuse_at = 0;  // (0, 1]: refuse where the model is so sure; 0: its own: lectern_c.h
   // Each piece of text as it is decoded, whole code points. False ends the answer: what there is
   // has finish reason "cancelled".
   std::function<bool(std::string_view)> on_text = {};

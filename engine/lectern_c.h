@@ -588,6 +588,10 @@ typedef struct lectern_ask_options {
    * document (LECTERN_FALLBACK_EXACT); anything but 0 ends the question. May be NULL. */
   lectern_part_fn on_part;
   void* part_user;
+  /* (0, 1]: for a model that was taught a sentence for "the document does not say": that sentence
+   * is the answer, whatever the sampling, where the model gives it at least this probability. 1:
+   * only where decoding comes to it. 0: the model's threshold. */
+  double refuse_at;
 } lectern_ask_options;
 
 typedef struct lectern_range { /* never grows: it comes in arrays */
@@ -661,6 +665,10 @@ typedef struct lectern_receipt {
   uint64_t num_documents;   /* of the collection that was asked; 0: a document was asked */
   uint64_t num_asked_documents; /* those that were asked, or that mention what the question asks
                                    for, at most 20; answer's JSON has their names and answers */
+  double refusal_probability; /* that the model gave to its own sentence for "the document does not
+                                 say", all of it; below 0: it has none, or thinks first, or has no
+                                 room for it */
+  uint64_t is_refused; /* 1: that sentence is the answer because it was so likely (refuse_at) */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;

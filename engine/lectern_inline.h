@@ -230,6 +230,7 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
   c.max_missed = options.max_missed;
   Put(options.rule, c.rule, c.rule_len);
   Put(options.focus, c.focus, c.focus_len);
+  c.refuse_at = options.refuse_at;
   c.mass = options.mass;
   Put(options.layer_budget, c.layer_budget, c.layer_budget_len);
   Put(options.head_budget, c.head_budget, c.head_budget_len);

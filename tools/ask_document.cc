@@ -230,6 +230,10 @@ std::string ReceiptText(const api::Answer& answer) {
   if (receipt.num_documents > 0) text += "; " + AskedText(answer, receipt.num_documents);
   text += "; " + Grouped(static_cast<uint64_t>(receipt.total_ms + 0.5)) + " ms";
   if (receipt.prefill_budget < 1) text += "; prefilled sparsely";
+  if (receipt.is_refused != 0) {
+    text += "; no answer, because the model found a refusal " +
+            Percent(receipt.refusal_probability) + " likely";
+  }
   if (receipt.reasoning_tokens > 0) {
     text += "; thought for " + Grouped(receipt.reasoning_tokens) + " tokens (--json shows them)";
   }

@@ -331,6 +331,8 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.num_asked_parts = answer.parts.size();
   receipt.num_documents = answer.num_documents;
   receipt.num_asked_documents = answer.documents.size();
+  receipt.refusal_probability = answer.refusal_probability.value_or(-1);
+  receipt.is_refused = answer.is_refused;
   return receipt;
 }
 

@@ -7,9 +7,7 @@
 #include <map>
 #include <new>
 
-#include "engine/asking/cite.h"
 #include "engine/asking/evidence.h"
-#include "engine/asking/evidence_passages.h"
 #include "engine/forward/sampler.h"
 #include "engine/forward/step_memory.h"
 #include "engine/model/template/answer_text.h"
@@ -24,12 +22,6 @@ double Since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 std::string Percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
-
-void Warn(const AskOptions& options, const char* warning, const Message& note, Answer& answer) {
-  answer.warnings.push_back(warning);
-  AddNote(answer, note);
-  if (options.on_warning) options.on_warning(warning, note);
-}
 
 // "0.0123", three digits.
 std::string Digits(double number) {
@@ -199,8 +191,8 @@ Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double 
       num_document_tokens * (3 * sizeof(double) + config.num_heads * sizeof(float));
   // The activations hold one token more, because steps of one token that sessions share need a row
   // there.
-  const uint64_t activations =
-      ActivationBytes(config, num_tokens + 1) + config.vocab_size * sizeof(float);
+  const uint64_t activations = ActivationBytes(config, num_tokens + 1) +
+                               reserved_.num_logits * config.vocab_size * sizeof(float);
   const uint64_t bytes = document_->layer_ram() + conversation + activations + lookups + evidence;
   return document_->ram()->Change(reserved_.share, bytes, "the question",
                                   "index the document with q8 keys and values");
@@ -285,41 +277,6 @@ Result<std::span<const float>> DocumentSession::AnswerWideQuestion(const Spread&
   return Step(ids, budget, options.tail, options.cancel);
 }
 
-Result<std::vector<Evidence>> DocumentSession::EvidenceByWords(std::string_view question,
-                                                               const AskOptions& options,
-                                                               const Answer& answer) const {
-  LECTERN_ASSIGN(const WordIndex* const words, document_->words());
-  LECTERN_ASSIGN(const WordSupport support,
-                 WordSupport::Create(*words, document_->text(), document_->passages(), question));
-  LECTERN_ASSIGN(const WordSupport::Supports of_answer, support.OfAnswer(answer.text));
-  auto evidence = FindEvidence(PassagesOf(document_->contents()), document_->ranges(),
-                               sums_.squares, options.max_evidence,
-                               {of_answer.support, of_answer.probability, sums_.retrieved});
-  LECTERN_RETURN_IF_ERROR(AddHighlights(*words, answer.text, question, evidence));
-  return evidence;
-}
-
-void DocumentSession::AddEvidence(std::string_view question, const AskOptions& options,
-                                  Answer& answer) const {
-  if (options.max_evidence == 0) return;
-  auto evidence = EvidenceByWords(question, options, answer);
-  const bool has_words = evidence.ok();
-  if (!has_words) {
-    // The answer is there; words that cannot be read leave the choice of passages to attention.
-    AddNote(answer, "passages were chosen without words: " + evidence.status().message());
-    evidence = FindEvidence(PassagesOf(document_->contents()), document_->ranges(), sums_.squares,
-                            options.max_evidence);
-  }
-  answer.evidence = *std::move(evidence);
-  answer.attention = FindAttended(document_->passages(), document_->ranges(), sums_.squares);
-  if (has_words ? HasEvidence(answer.evidence) : !answer.evidence.empty()) return;
-  Warn(options, "no_evidence",
-       answer.evidence.empty()
-           ? "no passage of the document has to do with this answer"
-           : "no passage is likely to support this answer; the nearest ones are shown",
-       answer);
-}
-
 Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions& options) {
   attention_.ReleaseDevice();
   // Without an answer the session returns to where it stood, and no other one waits for its tokens.
@@ -392,9 +349,11 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     return tell(options.on_reasoning, shown.reasoning) && tell(options.on_text, shown.answer);
   };
   answer.finish_reason = "length", answer.stopped_by = "max_tokens";
+  const bool is_refused = !next.refusal.empty();
+  const std::span<const int32_t> given = is_refused ? next.refusal : probe_.answer;
   // Each round draws a token, shows its text, and stops or runs the next step.
   for (uint64_t i = 0; i < room; ++i) {
-    const int32_t id = i < probe_.answer.size() ? probe_.answer[i] : sampler.Sample(logits);
+    const int32_t id = i < given.size() ? given[i] : sampler.Sample(logits);
     if (probe_.on_token) probe_.on_token(logits, id);
     if (i == 0) answer.timings_ms.first_token = answer.timings_ms.prefill + Since(start);
     sampled->push_back(id);
@@ -413,6 +372,10 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     }
     if (text.is_stopped()) {
       answer.finish_reason = "stop", answer.stopped_by = "stop_sequence";
+      break;
+    }
+    if (is_refused && i + 1 == given.size()) {
+      answer.finish_reason = "stop", answer.stopped_by = "end";
       break;
     }
     if (loops.Push(id)) {
@@ -496,14 +459,18 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
             " tokens; shorten the question or begin a new conversation");
   }
   const uint64_t room = std::min<uint64_t>(options.max_tokens, limit - used);
+  LECTERN_ASSIGN(std::vector<int32_t> refusal, RefusalTokens(next, limit - used));
+  const size_t num_reserved =
+      num_new + std::max<size_t>(std::min(room, kReservedTokens), refusal.size());
   // 3. Reserve memory and places, then prefill.
+  reserved_.num_logits = 1 + refusal.size();
   LECTERN_RETURN_IF_ERROR(
-      ReserveRam(num_new, num_past() + num_new + std::min(room, kReservedTokens), budget));
+      ReserveRam(std::max(num_new, refusal.size()), num_past() + num_reserved, budget));
   const std::vector<int32_t> ids = BeginTurn(next);
   totals_ = {};
   settings_.max_missed = options.max_missed.value_or(-1);
   settings_.max_session_rows = options.max_session_rows;
-  const size_t num_rows = num_past() + ids.size() + std::min(room, kReservedTokens);
+  const size_t num_rows = num_past() + num_reserved;
   LECTERN_RETURN_IF_ERROR(conversation_.Place(num_rows, settings_.max_session_rows == 0));
   if (!conversation_.is_there()) conversation_.rows().Reserve(num_rows);
   const bool retrieves = !focus_.heads.empty() && (options.max_evidence > 0 || is_focused);
@@ -532,6 +499,9 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   auto logits = Prefill(ids, options, budget, answer);
   if (!logits.ok()) return std::move(logits).status();
   if (probe_.on_first_logits) probe_.on_first_logits(logits.value());
+  if (!refusal.empty()) {
+    LECTERN_RETURN_IF_ERROR(DecideRefusal(std::move(refusal), budget, options, next, answer));
+  }
   answer.timings_ms.prefill = Since(start);
 
   // 4. Decode the answer.

@@ -30,6 +30,14 @@ inline void AddNote(Answer& answer, const Message& note) {
   answer.note += (answer.note.empty() ? "" : "; ") + note;
 }
 
+// Adds a warning to the answer, its words to the note, and tells both to on_warning.
+inline void Warn(const AskOptions& options, const char* warning, const Message& note,
+                 Answer& answer) {
+  answer.warnings.push_back(warning);
+  AddNote(answer, note);
+  if (options.on_warning) options.on_warning(warning, note);
+}
+
 // A conversation about one document: Session plus what calibration, evaluation and tests need. One
 // thread at a time.
 class DocumentSession : public Session {
@@ -111,6 +119,8 @@ class DocumentSession : public Session {
     size_t num_kept = 0;       // leading tokens that have been fed already
     Prompt rest;               // tokens to feed; its text is the whole rendered text
     bool is_thinking = false;  // the answer begins inside the marks of thinking
+    // The whole answer, where it is the model's refusal (DecideRefusal); empty: it is decoded.
+    std::vector<int32_t> refusal;
   };
   // Changes nothing. kInvalidArgument: nothing is to be fed (param "question"), or the template
   // refuses the conversation; codes of ChatTemplate::Render and Encode.
@@ -128,6 +138,20 @@ class DocumentSession : public Session {
   // Errors of Step.
   Status Decode(std::span<const float> logits, const NextPrompt& next, uint64_t room, double budget,
                 const AskOptions& options, Answer& answer, std::vector<int32_t>* sampled);
+  // The tokens of the sentence by which the model says that the document does not answer. Empty
+  // where its probability is not to be found: the model has no such sentence, or thinks first; the
+  // sentence has more than `room` tokens; or a probe watches or steers what the model itself says.
+  // Codes of Tokenizer::EncodeContinuation.
+  Result<std::vector<int32_t>> RefusalTokens(const NextPrompt& next, uint64_t room) const;
+  // Finds the probability of the model's refusal, of which these are the tokens, 1 or more, and
+  // makes it the answer, in `next`, where it is at least the threshold. The last pass was the
+  // question's; conversation, sums and logits are afterwards as after it. Errors of Step.
+  Status DecideRefusal(std::vector<int32_t> refusal, double kv_budget, const AskOptions& options,
+                       NextPrompt& next, Answer& answer);
+  // The natural logarithm of the probability that the answer begins with these tokens, 1 or more.
+  // As DecideRefusal.
+  Result<double> LogProbabilityOf(std::span<const int32_t> ids, double kv_budget,
+                                  const AskOptions& options);
   // Adds question and answer to the conversation, after everything else succeeded.
   void KeepTurn(Prompt prompt, std::span<const int32_t> sampled, std::string_view question,
                 const AskOptions& options, const Answer& answer);
@@ -233,6 +257,7 @@ class DocumentSession : public Session {
   struct ReservedRam {
     RamLimit::Share share;
     uint64_t num_tokens = 0, num_rows = 0;
+    uint64_t num_logits = 1;  // rows of logits: with a refusal one of each of its tokens, too
   } reserved_;
 
   struct Buffers {  // of a pass
@@ -249,6 +274,7 @@ class DocumentSession : public Session {
   // Counts over the passes of the running Ask.
   struct Totals {
     bool in_prefill = true;
+    bool is_aside = false;  // the pass leaves no rows, and nothing that it attended to counts
     double prefill_fraction = 0, decode_fraction = 0;
     uint64_t decode_steps = 0;
     StepRead all;  // sums over passes; `fraction` is not used

@@ -25,6 +25,17 @@ namespace lectern {
 // was trained on more passages, 5 were best: two or fewer had missed the answer too often.
 inline constexpr size_t kFocusedPassages = 2;
 
+// Whether a focus helps a model is not to be seen from the 48 planted facts
+// (engine/indexing/planted_facts.h) and answers forced on the model: log-probability a token of the
+// true answer, with a focus less with all of the text in view, mean and standard error, in nats:
+//   text                              0.7K tokens     the same among 1K tokens of other text
+//   SmolLM2-135M                     0.18 +- 0.11     0.20 +- 0.20
+//   Gemma 3 270M                    -0.02 +- 0.05    -0.26 +- 0.10
+//   SmolLM2-135M with an adapter     0.33 +- 0.09
+//   bundled reader                   0.59 +- 0.19
+// A focus doubles the right answers of the first three about 5K tokens, and the last one has none
+// to such text: what a focus changes most about so short a text is how an answer begins.
+
 // [tokens of the fixed context]: whether focused reading reads the token. `retrieved`: where the
 // model's retrieval heads looked from the question (AttentionSums::retrieved); passages are then
 // ranked by RankOf. Empty or all 0: by words alone; then no token is read if no passage shares a

@@ -23,7 +23,7 @@ Result<bool> DocumentSession::WantsFocus(const AskOptions& options, double kv_bu
   const bool is_plain = (options.kv_budget == 0 || options.kv_budget == kAutoBudget) &&
                         options.rule == "default" && !options.max_missed;
   const bool is_implied = options.focus == "auto" && is_plain && model_->adapter() != nullptr &&
-                          model_->adapter()->wants_focus();
+                          model_->adapter()->settings().focus == true;
   const bool is_named = options.focus == "only" || options.focus == "words";
   const bool is_wanted = is_implied || (is_named && options.kv_budget != 1);
   if (is_wanted && options.max_missed) {

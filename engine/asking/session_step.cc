@@ -24,6 +24,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
   }
   const std::vector<float> weights =
       RowWeights(ids.size(), query_group(), document_->shape().num_tokens);
+  const bool observes_conversation = settings_.max_session_rows > 0 && !totals_.is_aside;
   LECTERN_ASSIGN(StepAttention* const attention,
                  attention_.Begin({.num_tokens = ids.size(),
                                    .num_past = static_cast<uint32_t>(past),
@@ -37,7 +38,7 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
                                    .weights = weights,
                                    .conversation = &conversation_.current(),
                                    .sums = &sums_,
-                                   .observes_conversation = settings_.max_session_rows > 0,
+                                   .observes_conversation = observes_conversation,
                                    .cancel = cancel}));
   const Status status = RunLayers(ids, *attention, cancel);
   Result<StepRead> read = status.ok() ? attention->Finish() : status;

@@ -23,6 +23,7 @@ constexpr char kConfigFile[] = "adapter_config.json", kTensorFile[] = "adapter_m
 // Lectern's own file beside PEFT's, which would refuse a member that it does not know.
 constexpr char kOwnFile[] = "lectern.json";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
+constexpr size_t kMaxRefusalBytes = 1024;  // a sentence; its tokens are run with each question
 constexpr size_t kAlignment = 64;  // of a matrix in memory: a cache line
 constexpr uint64_t kMaxRank = 4096;
 
@@ -148,7 +149,7 @@ class AdapterLoader {
     LECTERN_RETURN_IF_ERROR(ReadTables());
     auto adapter = std::make_shared<Adapter>();
     adapter->path_ = path_;
-    adapter->wants_focus_ = wants_focus_;
+    adapter->settings_ = std::move(settings_);
     adapter->layers_.resize(config_.num_layers);
     adapter_ = adapter.get();
     if (pairs_.empty()) return Malformed(file_.path, "no tensor of it is a pair of LoRA");
@@ -202,19 +203,31 @@ class AdapterLoader {
     return json;
   }
 
-  // {"focus": "only"}: the adapter was trained to answer from few passages. The file need not be
-  // there.
+  // The file need not be there. Members that nobody reads may be later versions'.
   Status ReadOwnSettings(const std::string& folder) {
     const std::string path = folder + "/" + kOwnFile;
     LECTERN_ASSIGN(const bool exists, env_.Exists(path));
     if (!exists) return {};
     LECTERN_ASSIGN(const Json json, ReadJson(path));
-    const Json* const focus = json.Find("focus");
-    if (!focus || focus->is_null()) return {};
-    const bool is_known =
-        focus->string() && (*focus->string() == "only" || *focus->string() == "off");
-    if (!is_known) return Malformed(path, "focus is neither \"only\" nor \"off\"");
-    wants_focus_ = *focus->string() == "only";
+    if (const Json* const focus = json.Find("focus"); focus && !focus->is_null()) {
+      const bool is_known =
+          focus->string() && (*focus->string() == "only" || *focus->string() == "off");
+      if (!is_known) return Malformed(path, "focus is neither \"only\" nor \"off\"");
+      settings_.focus = *focus->string() == "only";
+    }
+    const Json* const refusal = json.Find("refusal");
+    if (!refusal || refusal->is_null()) return {};
+    const Json* const text = refusal->Find("text");
+    if (!text || !text->string() || text->string()->empty() ||
+        text->string()->size() > kMaxRefusalBytes) {
+      return Malformed(path, "refusal has no \"text\" of 1 to 1,024 bytes");
+    }
+    const Json* const threshold = refusal->Find("threshold");
+    const double share = threshold ? threshold->number().value_or(0) : 0;
+    if (!(share > 0 && share <= 1)) {
+      return Malformed(path, "refusal has no \"threshold\" above 0 and up to 1");
+    }
+    settings_.refusal = {*text->string(), share};
     return {};
   }
 
@@ -520,7 +533,7 @@ class AdapterLoader {
   const Io io_;
   TensorFiles::File file_;
   Pairs pairs_;
-  bool wants_focus_ = false;
+  AdapterSettings settings_;
   Scaling scaling_;
   bool has_neighbours_ = false;  // of the adapter's own order
   Adapter* adapter_ = nullptr;

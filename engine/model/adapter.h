@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,20 @@ struct LayerAdapter {
   LowRank q, k, v, o, gate, up, down;
 };
 
+// How an adapter was taught to say that a document does not answer a question.
+struct Refusal {
+  std::string text;      // the sentence, such as "The document does not say."; not empty
+  double threshold = 1;  // (0, 1]: it is the answer where it is at least so likely
+};
+
+// How questions to a model with the adapter are asked, as the file lectern.json beside it says:
+// {"focus": "only", "refusal": {"text": "The document does not say.", "threshold": 0.3}}. Each part
+// may be missing.
+struct AdapterSettings {
+  std::optional<bool> focus;  // whether questions are read with a focus: "only" or "off"
+  std::optional<Refusal> refusal;
+};
+
 // Immutable; thread-safe. Views live as long as the object.
 class Adapter {
  public:
@@ -52,9 +67,7 @@ class Adapter {
   const std::string& path() const { return path_; }
   size_t num_matrices() const { return num_matrices_; }  // that it adds to
   size_t largest_rank() const { return largest_rank_; }
-  // Whether questions are read with a focus unless they say otherwise (AskOptions::focus): the
-  // folder has a file lectern.json with {"focus": "only"}. No part of the digest.
-  bool wants_focus() const { return wants_focus_; }
+  const AdapterSettings& settings() const { return settings_; }  // no part of the digest
   uint64_t bytes() const { return memory_.size(); }
   // SHA-256 of all that it adds: part of the model's fingerprint.
   const std::array<uint8_t, 32>& digest() const { return digest_; }
@@ -65,7 +78,7 @@ class Adapter {
   std::vector<std::byte> memory_;
   std::vector<LayerAdapter> layers_;
   size_t num_matrices_ = 0, largest_rank_ = 0;
-  bool wants_focus_ = false;
+  AdapterSettings settings_;
   std::array<uint8_t, 32> digest_{};
 };
 

@@ -129,6 +129,18 @@ std::span<const AskOptionRow> AskOptionRows() {
        AtText<&C::focus, &C::focus_len>(),
        At<&A::focus>(),
        At<&E::focus>()},
+      {{.name = "refuse_at",
+        .kind = OptionKind::kNumber,
+        .surfaces = kToolAndRequest,
+        .range = kShare,
+        .help = "For a model that was taught a sentence for it: answer that the document does not "
+                "say where the model finds this at least so likely; 1: only where its answer "
+                "comes to it anyway",
+        .default_text = "the model's",
+        .value_name = "P"},
+       AtOrZero<&C::refuse_at>(),
+       At<&A::refuse_at>(),
+       AtOrZero<&E::refuse_at>()},
       {{.name = "mass",
         .kind = OptionKind::kNumber,
         .surfaces = kToolAndRequest,

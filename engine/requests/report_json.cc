@@ -235,6 +235,8 @@ std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view t
                   {"document", StringOrNull(answer.document)},
                   {"finish_reason", answer.finish_reason},
                   {"stopped_by", answer.stopped_by},
+                  {"refusal_probability", Share(answer.refusal_probability)},
+                  {"refused_by_probability", answer.is_refused},
                   {"tokens", Json::Object{{"document", answer.document_tokens},
                                           {"question", answer.question_tokens},
                                           {"answer", answer.answer_tokens},

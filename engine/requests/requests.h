@@ -286,12 +286,16 @@ struct AskOptions {
   // "top-p" (those that hold the share `mass` of the attention, whatever kv_budget says).
   std::string rule = "default";
   double mass = 0;  // (0, 1), of "top-p" alone; 0: 0.95
-  // "auto": "only" where the model's adapter was trained for it (Adapter::wants_focus) and the
+  // "auto": "only" where the model's adapter was trained for it (AdapterSettings::focus) and the
   // question names no budget, rule or max_missed, else "off".
   // "only": the question and the answer read the passages that the question's words and the model's
   // retrieval heads point to, and nothing else (engine/asking/focus.h). A document without clusters
   // is read whole. "off": the rule chooses.
   std::string focus = "auto";
+  // (0, 1]: the model's own sentence for "the document does not say" (Refusal in
+  // engine/model/adapter.h) is the answer, whatever the sampling, where the model gives it at least
+  // this probability. 1: only where decoding comes to it. 0: the model's threshold.
+  float refuse_at = 0;
   // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
   // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",
   // "kv-compress"); empty: the document's.
@@ -483,6 +487,11 @@ struct Answer {
   // documents. The other fields are those of the part that was chosen, but for timings and bytes,
   // which count all.
   std::vector<AskedPart> parts;
+  // The probability in [0, 1] that the model gave, before the first token of the answer, to its own
+  // sentence for "the document does not say", all of it. Nothing: it has none, or thinks first, or
+  // has no room for it.
+  std::optional<double> refusal_probability;
+  bool is_refused = false;  // that sentence is the answer because it was so likely
   uint64_t num_parts = 0;  // of the document; 0: it is not in parts
   // Where a collection was asked: its name, how many documents it has, and those that were asked,
   // the likeliest by words first. The other fields are those of the one that was chosen, but for

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The generator of the reader's documents: what it says of itself holds. Standard library only."""
+"""The generator of the reader's documents: what it says of itself holds; and how answers about real
+texts are counted. Standard library only."""
 
 import json
 import pathlib
@@ -15,6 +16,7 @@ sys.path.insert(0, str(READER))
 import documents  # noqa: E402
 import facts  # noqa: E402
 import generate  # noqa: E402
+import measure_answers  # noqa: E402
 
 TASKS = ("facts", "needle", "variable", "words")
 
@@ -179,6 +181,47 @@ class ReaderTest(unittest.TestCase):
                 self.assertIn(line["kind"], ("fact", "two_hop"))
                 for p in line["passages"]:
                     self.assertTrue(text[p["begin"]:p["end"]].strip())
+
+
+def line(kind, said, probability, document="a", accepted=("nine",)):
+    """A line as measure_answers.py ask writes it."""
+    return {"document": document, "asked": {"kind": kind, "answers": list(accepted), "passages": []},
+            "said": {"answer": said, "refusal_probability": probability}}
+
+
+class MeasureTest(unittest.TestCase):
+    REFUSAL = "The document does not say."
+
+    def test_passages_move_with_their_texts(self):
+        size = measure_answers.DOCUMENT_BYTES // 3
+        texts = []
+        for n in range(4):
+            text = (f"Gate {n} shuts at nine. " + "x" * size).encode()
+            texts.append((f"t{n}", text, [{"question": f"{n}?", "passages": [{"begin": 0, "end": 21}]}]))
+        documents = measure_answers.joined(texts)
+        self.assertEqual([name for name, _, _ in documents], ["t0", "t2"])
+        for _, text, questions in documents:
+            self.assertLessEqual(len(text), measure_answers.DOCUMENT_BYTES)
+            for q in questions:
+                [p] = q["passages"]
+                self.assertEqual(text[p["begin"]:p["end"]].decode(), f"Gate {q['question'][:-1]} shuts at nine.")
+
+    def test_a_threshold_refuses_what_is_as_likely(self):
+        lines = [line("fact", "At nine.", 0.1), line("fact", "At nine.", 0.4), line("fact", "At ten.", 0.4),
+                 line("fact", self.REFUSAL, 0.9), line("absent", "At nine.", 0.5),
+                 line("absent", self.REFUSAL, 0.05), line("absent", "At nine.", 0.01)]
+        self.assertEqual(measure_answers.counts(lines), (4, 2, 1, 3, 1))
+        self.assertEqual(measure_answers.counts(lines, 0.4), (4, 1, 3, 3, 2))
+        self.assertEqual(measure_answers.counts(lines, 0.01), (4, 0, 4, 3, 3))
+        # A model without a refusal has no probability of it.
+        self.assertEqual(measure_answers.counts([line("fact", "At nine.", None)], 0.01)[:3], (1, 1, 0))
+
+    def test_the_best_threshold_spares_facts(self):
+        # Ten facts at 0.2 to 0.29, one of which may be refused (15 %), and absent questions above.
+        facts = [line("fact", "At nine.", 0.2 + n / 100) for n in range(10)]
+        absent = [line("absent", "At nine.", p) for p in (0.26, 0.285, 0.5, 0.6)]
+        self.assertEqual(measure_answers.best_threshold(facts + absent), 0.5)
+        self.assertEqual(measure_answers.best_threshold(facts + absent[:2]), 1.01)
 
 
 if __name__ == "__main__":

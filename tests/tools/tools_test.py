@@ -722,7 +722,7 @@ class IndexTest(ToolsTest):
 class AskTest(ToolsTest):
     TEXT_BYTES = 9000
     FIELDS = {"answer", "reasoning", "document", "finish_reason", "stopped_by", "tokens", "timings_ms", "kv", "parts", "collection",
-              "evidence", "attention", "offset_unit", "warnings", "note"}
+              "evidence", "attention", "offset_unit", "warnings", "note", "refusal_probability", "refused_by_probability"}
     QUESTION = "How much does the tenant of flat 7 pay?"
 
     @classmethod

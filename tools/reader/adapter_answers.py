@@ -11,7 +11,6 @@ absent question, if the answer begins with "The document does not".
 import argparse
 import json
 import pathlib
-import re
 
 import numpy as np
 import torch
@@ -19,26 +18,10 @@ import torch
 import adapter_data
 import adapter_network
 import package_texts
+from judging import is_held_out, is_refusal, is_right
 
 MOST_TOKENS = 40
 BATCH = 40  # questions that are answered together
-
-
-def is_refusal(answer):
-    return answer.lower().startswith("the document does not")
-
-
-def is_right(question, answer):
-    """Whether an answer is right (see the top of the file); case does not count."""
-    if question["kind"] == "absent":
-        return is_refusal(answer)
-    said = answer.lower()
-    for accepted in question["answers"]:
-        accepted = accepted.lower()
-        # One letter or digit stands in many words.
-        if accepted in said and (len(accepted) > 1 or re.search(rf"\b{re.escape(accepted)}\b", said)):
-            return True
-    return False
 
 
 @torch.no_grad()
@@ -161,7 +144,7 @@ def main():
         documents = [read(path, options.texts) for path in options.questions]
     else:
         documents = [d for d in adapter_data.documents(package_texts.QUESTIONS, options.texts)
-                     if adapter_data.is_held_out(d.package)]
+                     if is_held_out(d.package)]
     say = (lambda line: print(line, flush=True)) if options.show else None
     print(json.dumps(shares(judge(network, tokens, documents, dtype, device, options.sentences, say))))
 

@@ -89,11 +89,6 @@ class Document:
     questions: list  # as check_questions.py says
 
 
-def is_held_out(package):
-    """One package in eleven: no question about them is trained on."""
-    return hashlib.sha256(package.encode()).digest()[0] % 11 == 0
-
-
 def documents(questions, texts, say=functools.partial(print, file=sys.stderr)):
     """The documents whose texts are there and are the recorded ones; `say` names the others."""
     found = []

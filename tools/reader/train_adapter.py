@@ -26,6 +26,7 @@ import torch.nn.functional as F
 import adapter_answers
 import adapter_data
 import adapter_network
+import judging
 import package_texts
 
 RATE, WARM = 6e-4, 10        # learning rate; steps until it is reached
@@ -227,8 +228,8 @@ def main():
         torch.set_num_threads(options.threads)
     device, dtype = "cuda" if torch.cuda.is_available() else "cpu", torch.bfloat16
     everything = adapter_data.documents(options.questions, options.texts)
-    train = [d for d in everything if not adapter_data.is_held_out(d.package)]
-    apart = [d for d in everything if adapter_data.is_held_out(d.package)]
+    train = [d for d in everything if not judging.is_held_out(d.package)]
+    apart = [d for d in everything if judging.is_held_out(d.package)]
     tokens = adapter_data.Tokens.read(options.base)
     network = adapter_network.load(options.base, dtype, options.seed, compiled=True).to(device)
     for number in (signal.SIGINT, signal.SIGTERM):

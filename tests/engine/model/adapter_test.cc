@@ -243,11 +243,17 @@ TEST_F(AdapterFilesTest, MissingAndDamagedFilesAreNamed) {
 
 TEST_F(AdapterFilesTest, ItsOwnSettingsAreRead) {
   const std::string path = folder_.path() + "/lectern.json";
-  for (const char* fine : {"{}", "{\"focus\":null}", "{\"focus\":\"off\",\"more\":1}"}) {
+  for (const char* fine :
+       {"{}", "{\"focus\":null}", "{\"focus\":\"off\",\"more\":1}", R"({"refusal":null})",
+        R"({"refusal":{"text":"No.","threshold":0.5}})"}) {
     WriteWholeFile(path, fine);
     EXPECT_TRUE(Load().ok()) << fine;
   }
-  for (const char* wrong : {"", "[", "{\"focus\":\"words\"}", "{\"focus\":true}"}) {
+  for (const char* wrong :
+       {"", "[", "{\"focus\":\"words\"}", "{\"focus\":true}", R"({"refusal":"No."})",
+        R"({"refusal":{"text":"No."}})", R"({"refusal":{"text":"","threshold":0.5}})",
+        R"({"refusal":{"text":"No.","threshold":0}})",
+        R"({"refusal":{"text":"No.","threshold":2}})"}) {
     WriteWholeFile(path, wrong);
     ExpectRefused(Code::kMalformedModel, "lectern.json");
   }

@@ -1,0 +1,44 @@
+// Chooses the passages that a session shows with its answer.
+#include "engine/asking/ask.h"
+#include "engine/asking/cite.h"
+#include "engine/asking/evidence.h"
+#include "engine/asking/evidence_passages.h"
+
+namespace lectern {
+
+Result<std::vector<Evidence>> DocumentSession::EvidenceByWords(std::string_view question,
+                                                               const AskOptions& options,
+                                                               const Answer& answer) const {
+  LECTERN_ASSIGN(const WordIndex* const words, document_->words());
+  LECTERN_ASSIGN(const WordSupport support,
+                 WordSupport::Create(*words, document_->text(), document_->passages(), question));
+  LECTERN_ASSIGN(const WordSupport::Supports of_answer, support.OfAnswer(answer.text));
+  auto evidence = FindEvidence(PassagesOf(document_->contents()), document_->ranges(),
+                               sums_.squares, options.max_evidence,
+                               {of_answer.support, of_answer.probability, sums_.retrieved});
+  LECTERN_RETURN_IF_ERROR(AddHighlights(*words, answer.text, question, evidence));
+  return evidence;
+}
+
+void DocumentSession::AddEvidence(std::string_view question, const AskOptions& options,
+                                  Answer& answer) const {
+  if (options.max_evidence == 0) return;
+  auto evidence = EvidenceByWords(question, options, answer);
+  const bool has_words = evidence.ok();
+  if (!has_words) {
+    // The answer is there; words that cannot be read leave the choice of passages to attention.
+    AddNote(answer, "passages were chosen without words: " + evidence.status().message());
+    evidence = FindEvidence(PassagesOf(document_->contents()), document_->ranges(), sums_.squares,
+                            options.max_evidence);
+  }
+  answer.evidence = *std::move(evidence);
+  answer.attention = FindAttended(document_->passages(), document_->ranges(), sums_.squares);
+  if (has_words ? HasEvidence(answer.evidence) : !answer.evidence.empty()) return;
+  Warn(options, "no_evidence",
+       answer.evidence.empty()
+           ? "no passage of the document has to do with this answer"
+           : "no passage is likely to support this answer; the nearest ones are shown",
+       answer);
+}
+
+}  // namespace lectern

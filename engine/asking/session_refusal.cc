@@ -1,0 +1,76 @@
+// Decides whether a session's answer is the model's own sentence for "the document does not say",
+// by the probability that the model gives to it.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "engine/asking/ask.h"
+#include "engine/model/template/sampled_tokens.h"
+
+namespace lectern {
+
+Result<std::vector<int32_t>> DocumentSession::RefusalTokens(const NextPrompt& next,
+                                                            uint64_t room) const {
+  const Adapter* const adapter = model_->adapter();
+  if (adapter == nullptr || !adapter->settings().refusal || next.is_thinking ||
+      probe_.leads_layers() || probe_.on_token || !probe_.answer.empty()) {
+    return std::vector<int32_t>();
+  }
+  LECTERN_ASSIGN(TokenizedText sentence,
+                 model_->tokenizer().EncodeContinuation(adapter->settings().refusal->text));
+  if (sentence.ids.size() > room) sentence.ids.clear();
+  return std::move(sentence.ids);
+}
+
+// Runs all tokens but the last, whose probability follows from the row before it, in one pass
+// behind the question, and takes their rows away again.
+Result<double> DocumentSession::LogProbabilityOf(std::span<const int32_t> ids, double kv_budget,
+                                                 const AskOptions& options) {
+  double sum = LogProbabilities(buffers_.logits).Of(ids.front());
+  if (ids.size() == 1) return sum;
+  LECTERN_RETURN_IF_ERROR(attention_.CollectSums());
+  const std::vector<float> first = buffers_.logits;
+  const Totals totals = totals_;
+  AttentionSums kept;
+  kept.heads = sums_.heads;
+  std::swap(kept, sums_);
+  totals_.is_aside = true;
+  const size_t num_rows = ids.size() - 1;
+  const Status status = Step(ids.first(num_rows), kv_budget, options.tail, options.cancel).status();
+  Status ended = status.ok() ? attention_.CollectSums() : status;
+  if (ended.ok()) conversation_.Truncate(conversation_.num_tokens() - num_rows);
+  // Of the last row Step left the logits; a pass of that row alone may have run elsewhere.
+  const size_t vocab = buffers_.logits.size(), num_others = num_rows - 1;
+  std::vector<float> others(num_others * vocab);
+  if (ended.ok() && num_others > 0) {
+    ended = transformer_.Logits(0, num_others, *buffers_.activations,
+                                {others.data(), num_others, vocab});
+  }
+  if (ended.ok()) {
+    for (size_t i = 0; i < num_others; ++i) {
+      sum += LogProbabilities({others.data() + i * vocab, vocab}).Of(ids[i + 1]);
+    }
+    sum += LogProbabilities(buffers_.logits).Of(ids.back());
+  }
+  sums_ = std::move(kept);
+  // The receipt counts all bytes; its shares are those of the question and the answer.
+  const StepRead read = totals_.all;
+  totals_ = totals;
+  totals_.all.bytes = read.bytes, totals_.all.window_bytes = read.window_bytes;
+  buffers_.logits = first;
+  if (!ended.ok()) return ended;
+  return sum;
+}
+
+Status DocumentSession::DecideRefusal(std::vector<int32_t> refusal, double kv_budget,
+                                      const AskOptions& options, NextPrompt& next, Answer& answer) {
+  LECTERN_ASSIGN(const double logprob, LogProbabilityOf(refusal, kv_budget, options));
+  const double threshold =
+      options.refuse_at > 0 ? options.refuse_at : model_->adapter()->settings().refusal->threshold;
+  answer.refusal_probability = std::exp(logprob);
+  answer.is_refused = threshold < 1 && answer.refusal_probability >= threshold;
+  if (answer.is_refused) next.refusal = std::move(refusal);
+  return {};
+}
+
+}  // namespace lectern
