@@ -16,10 +16,10 @@ constexpr double kSupport = 1, kModel = 1, kWords = 0.5;
 constexpr double kLeast = 0.02;
 
 bool IsUnsupported(const Answer& answer) {
-  return std::ranges::count(answer.warnings, "no_evidence") > 0;
+  return answer.is_refused || std::ranges::count(answer.warnings, "no_evidence") > 0;
 }
 
-// Higher is better. An answer with evidence goes before every one without.
+// Higher is better. An answer with evidence goes before every one without, and before refusals.
 double RankOf(const Answer& answer, double logprob, double probability) {
   return (IsUnsupported(answer) ? -100.0 : 0.0) +
          kSupport * std::log(std::max(SupportOf(answer), kLeast)) + kModel * logprob +

@@ -34,7 +34,7 @@ Status Stopped() {
 }
 
 bool IsSupported(const AskedSession& asked) {
-  return SupportOf(asked.answer) >= double{kLeastScore};
+  return !asked.answer.is_refused && SupportOf(asked.answer) >= double{kLeastScore};
 }
 
 }  // namespace
