@@ -32,7 +32,8 @@ bool BeginsSentences(std::string_view word);
 bool IsOrdinalBetween(std::string_view previous, std::string_view next);
 
 // Whether a line or page that ends with this word cannot be the end of a sentence: articles,
-// prepositions and conjunctions ("the", "und", "avec"), in small letters or ASCII capitals.
+// prepositions, conjunctions, auxiliary verbs and the like ("the", "und", "avec", "will"), in small
+// letters or ASCII capitals.
 bool NeedsNextWord(std::string_view word);
 
 }  // namespace lectern

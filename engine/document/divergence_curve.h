@@ -13,7 +13,8 @@ namespace lectern {
 // The mean divergence of a token of an answer, KL(exact || at the budget) in nats, by kv budget.
 // Log divergence is linear in log budget between measured budgets and, by the nearest two, beyond
 // them; with a single measured budget it falls with the root of the budget. It never grows with the
-// budget.
+// budget. With two measured budgets or more divergences under 1e-9 count as 1e-9, so that their
+// logarithms exist.
 struct DivergenceCurve {
   std::vector<double> budgets;      // in (0, 1), ascending; empty: not measured
   std::vector<double> divergences;  // of each budget, at least 0, not ascending
@@ -22,8 +23,9 @@ struct DivergenceCurve {
   // The prediction in nats; `kv_budget` is above 0, and from 1 on the prediction is 0. Only of a
   // curve that is measured.
   double At(double kv_budget) const;
-  // The smallest budget whose prediction is at most `most` nats, at least the smallest measured
-  // one; 1 where a budget of 0.5 would not do. Only of a curve that is measured.
+  // The smallest measured budget if its divergence is at most `most` nats; else the smallest budget
+  // up to 0.5 whose prediction is; else 1, as a budget above 0.5 costs hardly less than an exact
+  // answer. Only of a curve that is measured.
   double SmallestBudget(double most) const;
 };
 

@@ -39,9 +39,10 @@ struct DocumentOptions {
 // The kv budget of an ask, and what is predicted of it.
 struct ChosenBudget {
   double kv_budget = 1;
-  bool is_auto = false;       // it follows from max_divergence
+  bool is_auto = false;       // from max_divergence, if divergences were measured
   double max_divergence = 0;  // nats a token: the ask's, else the document's; also if not automatic
-  // Nats a token, by the document's own rule and policies; nothing: it was not measured.
+  // Nats a token, by the document's own rule and policies; 0 where everything is read; nothing: it
+  // was not measured.
   std::optional<double> divergence;
 };
 
@@ -149,7 +150,8 @@ class Document {
   Result<std::span<const HeadIndex>> Heads(uint32_t layer) const;
   // Hints that a step of many tokens comes to `layer` next, so that it is read in the background.
   // ReadAheadCodes reads clusters and codes, which a lookup needs first. ReadAheadRows reads rows,
-  // but only if the layer is windowed or most of the layer before was read, as in a first question.
+  // but only if the layer is windowed or most of the layer before it was read, as in a first
+  // question; of layer 0, unless it is windowed, it reads none.
   void ReadAheadCodes(uint32_t layer) const;
   void ReadAheadRows(uint32_t layer) const;
   // Bytes of K and V of one layer that is not windowed, over all kv heads and rows, stored or not.

@@ -11,7 +11,8 @@ bool HasItemMark(std::string_view line) {
   return BulletLength(line) > 0 || ReadItemNumber(line).length > 0;
 }
 
-// Most words of four letters and more begin with a capital.
+// At least six in ten of the words of four bytes or more begin with a capital. True without such
+// words.
 bool HasTitleCase(std::string_view line) {
   size_t num_long = 0, num_capitals = 0;
   for (size_t at = 0; at < line.size();) {
@@ -25,7 +26,8 @@ bool HasTitleCase(std::string_view line) {
   return num_capitals * 10 >= num_long * 6;
 }
 
-// A short line that begins with a capital and stands alone over something longer.
+// A short line that begins with a capital, or with a letter of a script without capitals, and
+// stands alone over something longer or at the head of lines that are indented.
 bool IsTitle(const TextLayout& layout, size_t i, size_t num_words) {
   constexpr size_t kMostWords = 10, kFewWords = 6;
   constexpr uint32_t kWidest = 70, kWidestWithoutCase = 40;

@@ -10,7 +10,7 @@
 
 namespace lectern {
 
-// In every call `i` is a line of `layout`.
+// In every call `i` is a line of `layout`. Level 1 is the outermost.
 //
 // A heading of Markdown ("## Rent") in line i; level 0: none. A sentence between other lines is
 // none: it is a program's comment. Neither is a line that is indented by 4 columns more than prose.

@@ -34,7 +34,7 @@ struct SpillShape {
   uint32_t num_layers = 0, num_kv_heads = 0, head_dim = 0;
   uint32_t query_cols = 0;  // heads * head_dim
   Dtype dtype = Dtype::kF16;
-  uint32_t num_calibration = 0;  // number of last tokens whose queries are kept
+  uint32_t num_calibration = 0;  // last tokens whose queries are kept, at most num_tokens
   bool squared_sums = false;     // whether squared attention of every key is summed too
   float softcap = 0;             // the model's bound of logits, for statistics; not stored
 
@@ -97,7 +97,8 @@ class KvSpill {
   std::span<const float> SquaredSums(uint32_t layer, uint32_t kv_head) const {
     return SumsOf(std::span(sums_.squared), layer, kv_head);
   }
-  // [whole chunks so far][layers]: the sum of cosines after each chunk.
+  // [whole chunks so far][layers]: the sums of cosines from the first token to the end of each
+  // chunk.
   std::span<const double> CosineSums() const {
     return std::span<const double>(chunk_sums_)
         .first(tokens_done_ / kChunkTokens * shape_.num_layers);
@@ -133,7 +134,7 @@ class KvSpill {
   Rows<const float> Queries(uint32_t layer) const;
 
   // Drops the layer's rows from this process's memory, not from the page cache, until they are read
-  // again.
+  // again. The layer must still have its spill.
   void LetGo(uint32_t layer) { layers_[layer].map->DontNeed(0, layers_[layer].map->size()); }
   // Deletes the layer's spill, once the layer is in its shard; the layer has no rows afterwards. Ok
   // if the file is not there; else codes of Env.

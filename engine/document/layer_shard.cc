@@ -52,8 +52,9 @@ std::vector<float> Unrotated(const Backend& backend, std::vector<float> keys, si
   return keys;
 }
 
-// The order in which KV-Compress would evict the head's stored rows, from scores of all rows. Sinks
-// and window come last.
+// Scores of the blocks of the head's stored rows, in the order in which KV-Compress would evict
+// them (BlockScores), from `scores` of all rows, by position. Sinks and window score infinite, so
+// that they never leave.
 std::vector<float> ScoreBlocks(std::vector<float> scores, const RowLayout& layout,
                                std::span<const uint32_t> stored) {
   std::fill_n(scores.begin(), layout.num_sinks, INFINITY);
@@ -111,7 +112,7 @@ WindowAttentionArgs ObservedWindow(const Backend& backend, TypedRows keys,
           .softcap = softcap};
 }
 
-// Block scores from the sums over all tokens, if the spill has them.
+// Block scores from the logarithms of the sums over all tokens; empty: the spill has no sums.
 std::vector<float> ScoreFullBlocks(std::span<const float> sums, const RowLayout& layout,
                                    std::span<const uint32_t> stored) {
   if (sums.empty()) return {};

@@ -65,8 +65,8 @@ Result<HeadClusters> ClusterHead(const Backend& backend, const KvSpill& spill, u
                                  const BuildOptions& options, const ClusterBy& by = {});
 
 // The same for a document that is still being prefilled, of which the spill has at least
-// layout.num_tokens tokens. Without the last tokens' queries every threshold lets everything pass,
-// and blocks have no scores.
+// layout.num_tokens tokens. All their rows count as stored, whatever the retention. Without the
+// last tokens' queries every threshold lets everything pass, and blocks have no scores.
 Result<HeadClusters> ClusterUnfinishedHead(const Backend& backend, const KvSpill& spill,
                                            uint32_t layer, uint32_t kv_head,
                                            const RowLayout& layout, const BuildOptions& options);

@@ -30,7 +30,8 @@ bool ContainsAny(View line, std::initializer_list<View> parts) {
                      [&](View part) { return line.find(part) != View::npos; });
 }
 
-// The value of a Roman number in small letters, or 0.
+// The value of a Roman number in small letters; 0: there is another letter. The order of the
+// letters is not checked: "ill" is 99.
 uint32_t RomanValue(View digits) {
   uint32_t value = 0, previous = 0;
   for (size_t i = digits.size(); i > 0; --i) {

@@ -12,7 +12,7 @@ namespace lectern {
 
 // All lines are without space at both ends and not empty. Any bytes will do.
 
-// Whether it has a letter or digit.
+// Whether it has a letter or digit; beyond ASCII a mark or connector is enough.
 bool HasWords(std::string_view line);
 // Whether it only rules off: "-----", "|---|---|", "* * *".
 bool IsRule(std::string_view line);
@@ -20,10 +20,11 @@ bool IsRule(std::string_view line);
 // "```" or "~~~": the number of marks, at least 3, else 0. "```code```" is no fence.
 size_t FenceLength(std::string_view line);
 
-// Bytes of a bullet ("- ", "* ", "• ") and its spaces; 0: none, or nothing stands behind it. "[ ] "
-// of a task belongs to it.
+// Bytes of a bullet ("- ", "* ", "• ") and its spaces; 0: none, or nothing stands behind it. An "o"
+// is one only before two spaces. "[ ] " of a task belongs to it.
 size_t BulletLength(std::string_view line);
-// The mark of a numbered item: "1." "12)" "(3)" "a)" "(ii)" "iv." "§ 3."
+// The mark of a numbered item: "1." "12)" "(3)" "a)" "(ii)" "iv." "§ 3." Numbers have three digits
+// at most; i, v and x alone are Roman; a capital counts before ")" alone, as "A." is an initial.
 struct ItemNumber {
   size_t length = 0;   // bytes with the spaces behind it; 0: none, or nothing stands behind it
   uint32_t value = 0;  // of the number or letter; "a" is 1
@@ -42,13 +43,15 @@ MarkedHeading ReadMarkedHeading(std::string_view line);
 uint8_t UnderlineLevel(std::string_view line);
 // "Chapter 2", "Section 4: Rent", "Anhang A", "第三章": the level, 1 or 2, else 0.
 uint8_t NamedHeadingLevel(std::string_view line);
-// "2.1 Rent": the number of its numbers, 1 to 6, else 0. A small letter must not follow them.
+// "2.1 Rent": the number of its numbers (of three digits at most), 1 to 6, else 0. A capital, or a
+// letter of a script without capitals, must follow them.
 uint8_t NumberedHeadingLevel(std::string_view line);
-// At least three capital letters and no small one.
+// At least three capital letters, no small one, and none of a script without capitals.
 bool IsAllCaps(std::string_view line);
 size_t CountWords(std::string_view line);  // parts between spaces and tabs
 
-// "Town: Osk": a colon behind at most four words and 34 bytes.
+// "Town: Osk": a colon behind at most four words and 34 bytes, which begin with a letter, digit or
+// "_" and have none of ".!?,;". White space or nothing follows the colon.
 bool IsKeyValue(std::string_view line);
 
 // Whether it has signs of a program or command that prose does not have.
@@ -63,14 +66,18 @@ struct Cells {
   bool has_leaders = false;  // "Rent ........ 5"
   bool is_boxed = false;     // begins and ends with a pipe
   struct Cell {
-    uint16_t begin, end;  // columns
+    uint16_t begin, end;  // columns, one a character; UINT16_MAX: that or beyond
     bool is_wide;         // three spaces or more before it
   };
-  std::array<Cell, kMost> cells;  // those behind gaps of two spaces or more
+  // Those behind gaps of two spaces or more; two spaces behind a sentence are no gap. The text
+  // before the first gap is no cell.
+  std::array<Cell, kMost> cells;
 };
 // `indent`: columns before the line. Cells beyond the first Cells::kMost are left out.
 Cells ReadCells(std::string_view line, size_t indent);
-// Whether two lines that follow each other have the same cells.
+// Whether two lines that follow each other can be rows of one table: both have leaders, equally
+// many pipes (or are boxed) or equally many tabs, or two cells of theirs, or one behind a wide gap,
+// begin or end in the same columns.
 bool AreRows(const Cells& a, const Cells& b);
 
 }  // namespace lectern

@@ -30,7 +30,7 @@ double Interpolate(std::span<const double> budgets, std::span<const double> valu
 }
 
 // Weighted least squares for c in truth - p = c p^(2/3) (1 - p). Residuals are taken to have a
-// deviation that grows with the root of p, hence the weight 1 / p.
+// deviation that grows with the root of p, hence the weight 1 / p, for p of at least 0.001.
 class FactorFit {
  public:
   void Add(const MissedSample& sample) {
@@ -46,7 +46,8 @@ class FactorFit {
 
 constexpr size_t kNoQuestion = static_cast<size_t>(-1);
 
-// Factors [layers][budgets], fitted to all questions but one.
+// Factors [layers][budgets], fitted to all questions but `left_out` (kNoQuestion: to all); 0 where
+// a layer has no sample at a budget.
 std::vector<double> FitFactors(std::span<const MissedSample> samples, size_t num_layers,
                                std::span<const double> budgets, size_t left_out) {
   std::vector<FactorFit> fits(num_layers * budgets.size());

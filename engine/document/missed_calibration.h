@@ -24,13 +24,11 @@ struct MissedSample {
 
 // Estimates come from clusters and codes of rows that the lookup took for small, so on the whole
 // they are too low, the more so the smaller the budget and the estimate. For an estimate p in a
-// layer, at a measured kv budget,
-//     p + c p^(2/3) (1 - p)
-// is the mean of what is truly missed. The budget's margin, added to the log odds of that, is
-// enough for 99 of 100 samples (split conformal prediction; each question is scored with factors
-// fitted to the others). No derivation of the exponent 2/3 is on record. Between measured budgets c
-// and the margin are interpolated linearly in log budget; beyond them the nearest budget's are
-// used.
+// layer, at a measured kv budget, p + c p^(2/3) (1 - p) is the mean of what is truly missed. The
+// budget's margin, added to the log odds of that, is enough for 99 of 100 samples (split conformal
+// prediction; each question is scored with factors fitted to the others, a single question with its
+// own). No derivation of the exponent 2/3 is on record. Between measured budgets c and the margin
+// are interpolated linearly in log budget; beyond them the nearest budget's are used.
 struct MissedCalibration {
   std::vector<double> budgets;  // ascending; empty: not measured
   std::vector<double> factors;  // [layers][budgets]: c >= 0

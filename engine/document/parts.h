@@ -33,8 +33,9 @@ DocumentId IdOf(const Part& part);
 std::string PartName(const DocumentId& whole, size_t number);
 // The document to which a part of this name belongs; nothing: it is no name of a part.
 std::optional<DocumentId> WholeOf(std::string_view name);
-// Whether a document is known as a part alone: then lists leave it out. False for one that a user
-// indexed, too, under another name. One that is being indexed is told by its report.
+// Whether a document is known as a part alone, so that lists leave it out: all its names are names
+// of parts or, while it is being indexed, its report has "part_of". False for a document without
+// names, and for one that a user indexed, too, under another name.
 bool IsOnlyPart(const DocumentRow& row);
 
 // Whether the generation with these shards is indexed in parts: it has its text's shard alone.

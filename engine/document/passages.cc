@@ -129,7 +129,8 @@ class Splitter {
     passages_[index].kind = PassageKind::kHeading;
     passages_[index].level = block.level;
     headings_.push_back(static_cast<uint32_t>(index + 1));
-    for (size_t i = index + 1; i < passages_.size(); ++i) {  // what was cut off
+    // The rest of a heading that was too long.
+    for (size_t i = index + 1; i < passages_.size(); ++i) {
       passages_[i].kind = PassageKind::kSentence;
       passages_[i].heading = headings_.back();
     }
@@ -151,7 +152,7 @@ class Splitter {
     }
   }
 
-  // Whole lines, as many as fit.
+  // Whole lines, as many as fit in a passage; a longer line is cut.
   void AddCode(const TextBlock& block) {
     for (size_t first = block.first; first < block.last;) {
       size_t last = first + 1;
@@ -189,8 +190,8 @@ class Splitter {
     }
   }
 
-  // The best place in (begin, most] to cut: behind the last clause of the second half, else at the
-  // last space, else between characters.
+  // The best place in (begin, most] to cut: behind the last clause of the second half, else behind
+  // the last space of the last three quarters, else between characters.
   static size_t CutBefore(std::string_view text, size_t begin, size_t most) {
     size_t space = 0, clause = 0;
     for (size_t at = begin; at < most;) {

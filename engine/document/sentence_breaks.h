@@ -25,9 +25,9 @@ void AppendSentenceEnds(std::string_view paragraph, std::vector<size_t>* ends);
 
 // How a line or page ends, and how the next one begins: what tells whether a sentence runs on.
 enum class TextEnd { kClosed, kOpen, kUnknown };
-// kClosed: with a terminator that ends a sentence. kOpen: with a comma, hyphen, abbreviation or a
-// word that needs a next one ("the", "und"). Looks at the last 80 bytes; kUnknown if `text` is
-// empty.
+// kClosed: with a terminator that ends a sentence. kOpen: with a comma, semicolon, hyphen, dash,
+// abbreviation or the like, or a word that needs a next one ("the", "und"). kUnknown otherwise, and
+// if `text` is empty. Looks at the last 80 bytes.
 TextEnd EndOf(std::string_view text);
 enum class TextStart { kSmallLetter, kCapital, kOtherLetter, kDigit, kOther };
 // By the first character behind opening quotes and brackets; kOther without any.

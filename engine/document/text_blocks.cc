@@ -71,7 +71,7 @@ class BlockFinder {
     return Add(PassageKind::kListItem, 0, i, ParagraphEnd(i, true), bullet);
   }
 
-  // The lines that the paragraph or item which begins with line i goes on for.
+  // The line behind the last one of the paragraph or item that begins with line i.
   size_t ParagraphEnd(size_t i, bool is_item) {
     size_t last = i + 1;
     while (last < layout_.lines.size()) {

@@ -150,7 +150,8 @@ bool IsPageNumber(const std::string& key) {
 }
 
 // Marks the last line before a page break and the first one behind it where they are a page number
-// or come with two pages, and blank lines part them from the text.
+// or come with two pages, and blank lines part them from the text; the last line of the text too.
+// Lines of more than 200 bytes are text.
 void MarkPageEdges(std::string_view text, std::vector<TextLine>* lines) {
   constexpr size_t kLongest = 200;
   struct Edge {

@@ -20,7 +20,8 @@ struct TextLine {
   uint32_t width = 0;           // columns from behind the quote marks to `end`
   uint32_t first_word = 0;  // columns of the first word, or character where no spaces part words
   uint16_t quotes = 0;      // number of ">" before the line, as mail and Markdown quote
-  bool is_after_blank = false;  // a blank line stands before it, or nothing
+  // A blank line, a form feed or U+2029 stands before it, or nothing.
+  bool is_after_blank = false;
   // A page begins between the line before and this one, or with it; false for the first line.
   bool is_after_page = false;
   // A running head or foot between two pages: no part of a paragraph that runs over the break.

@@ -103,7 +103,7 @@ class LayoutFinder {
   }
 
   // Marks the rows of tables: lines that fit the line before them, and those that are rows by
-  // themselves, such as an entry of a table of contents. Whether there are any.
+  // themselves, such as an entry of a table of contents. Returns whether there are any.
   bool FindRows(const TextRegion& region) {
     bool has_rows = false;
     Cells previous;

@@ -161,7 +161,7 @@ Result<std::string> Serialize(sqlite3* db) {
   return bytes;
 }
 
-// One value of a query that must give exactly one row; nothing if it gives none.
+// The first column of a query's first row; empty: it gives no row.
 Result<std::string> TextOf(sqlite3* db, const std::string& sql) {
   Query query(db, sql, true);
   const std::string text(query.Step() ? query.Bytes(0) : std::string_view());

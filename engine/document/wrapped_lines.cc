@@ -16,7 +16,7 @@ constexpr uint32_t kLeastWidth = 20;
 // A region's counts, of lines or of pairs of neighbours, that tell wrapped lines from verse and
 // lists.
 struct Measure {
-  uint32_t width = 0;  // the widest line that another one follows
+  uint32_t width = 0;  // the widest line, of two words or more, that another one follows
   size_t num_pairs = 0, num_full = 0, num_capitals = 0, num_keys = 0, num_stops = 0;
   // Three of four breaks have to be wraps: the others end paragraphs.
   bool IsWrapped() const { return width >= kLeastWidth && num_full * 4 >= num_pairs * 3; }

@@ -15,7 +15,7 @@ namespace lectern {
 // breaks between them, all quoted alike.
 struct Wrapping {
   uint32_t width = 0;     // columns at which they are wrapped; 0: not known
-  bool is_verse = false;  // each line begins with a capital: the breaks are meant
+  bool is_verse = false;  // nearly all lines begin with a capital: the breaks are meant
   bool has_keys = false;  // at least half of the lines are "key: value"
 };
 
@@ -28,7 +28,7 @@ class WrapWidths {
   // Call once, after all regions were added and before Of.
   void Decide();
   // How a region is wrapped: at its own width, if enough of its breaks show one, else at the
-  // document's.
+  // document's; at none if a line of it is more than 6 columns wider than that.
   Wrapping Of(std::string_view text, std::span<const TextLine> region) const;
 
  private:
@@ -43,7 +43,8 @@ class WrapWidths {
   uint32_t width_ = 0;
 };
 
-// Whether the first word of `next` would have had no room in `line` at this width.
+// Whether the first word of `next` would have had no room in `line` at this width. Programs that
+// balance lines leave some room, so that up to 4 columns (1 below 60) may have been free.
 bool IsFull(const TextLine& line, const TextLine& next, uint32_t width);
 // Whether `next` continues the paragraph of `line`, both of one region.
 bool RunsOn(std::string_view text, const TextLine& line, const TextLine& next,

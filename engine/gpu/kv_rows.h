@@ -70,8 +70,8 @@ class DeviceKvRows {
 // destroyed.
 class KvStaging {
  public:
-  // Halves of so many bytes: a few rows, and numbers, at least. They are allocated at first use,
-  // which may throw bad_alloc.
+  // `half_bytes`: room of each half, which must hold a row or more, and a number of Upload. Halves
+  // are allocated at first use, which may throw bad_alloc.
   explicit KvStaging(size_t half_bytes = size_t{4} << 20) : half_bytes_(half_bytes) {}
 
   // Rows that are added from now on become those of `to` from `at` on. Borrows `to` until End;

@@ -126,7 +126,6 @@ bool DeviceDocument::HasRoom(uint64_t bytes) const {
   return bytes <= memory.bytes() && memory.reserved() <= memory.bytes() - bytes;
 }
 
-// Reads the clusters of all layers, once.
 Status DeviceDocument::Measure() {
   {
     const std::lock_guard lock(mutex_);
@@ -149,8 +148,6 @@ Status DeviceDocument::Measure() {
   return {};
 }
 
-// Bytes of codes that are not on the device yet, and of the memory that lookups take. The caller
-// holds the lock.
 uint64_t DeviceDocument::MissingCodes() const {
   uint64_t bytes = sizes_->lookup;
   for (size_t layer = 0; layer < codes_.size(); ++layer) {
@@ -160,7 +157,6 @@ uint64_t DeviceDocument::MissingCodes() const {
   return bytes;
 }
 
-// Bytes of rows that are not on the device yet. The caller holds the lock.
 uint64_t DeviceDocument::MissingRows(bool only_windowed) const {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < layers_.size(); ++layer) {
@@ -217,7 +213,6 @@ uint64_t DeviceDocument::RoomForCache(uint64_t& num_rows) {
   return room() >> std::min(num_given_back_, 63u);
 }
 
-// Takes memory for the cache; the thread that uses the cache calls this.
 Status DeviceDocument::TakeCache(DeviceStream& stream) {
   uint64_t num_rows = 0;
   const uint64_t room = RoomForCache(num_rows) / sizes_->row;  // in rows

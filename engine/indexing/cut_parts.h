@@ -30,9 +30,9 @@ Result<std::vector<uint64_t>> TokenBegins(const Tokenizer& tokenizer, std::strin
 // must be 64 or more. `token_begins` and `passages` are the text's. A cut is made at the heading of
 // the highest rank that is near where an equal part would end, else before a paragraph, a passage,
 // or, where there is none, a token. A part that does not begin at a heading begins up to 128 tokens
-// earlier, at a passage, so that a fact which lies across the cut is whole in one part. Parts
-// ascend, the first begins at 0, the last ends with the text, and no byte is left out. Linear in
-// the text. May throw std::bad_alloc.
+// earlier, and at most an eighth of `limit`, at a passage, so that a fact which lies across the cut
+// is whole in one part. Parts ascend, the first begins at 0, the last ends with the text, and no
+// byte is left out. Linear in the text. May throw std::bad_alloc.
 std::vector<TextPart> CutParts(std::string_view text, std::span<const Passage> passages,
                                std::span<const uint64_t> token_begins, uint64_t limit);
 

@@ -31,7 +31,8 @@ struct HeadShare {
   double share = 0;
 };
 // The heads that retrieve: the best one if its share is at least kLeastBest, and those with at
-// least half of its share, at most kMostRetrievalHeads. By layer, then head.
+// least half of its share, kMostRetrievalHeads in all at most, the first of equals. None where the
+// best has less. By layer, then head, then all rows before the last one.
 RetrievalHeads ChooseRetrievalHeads(std::vector<HeadShare> shares);
 // By hand. A head that looks at all facts alike has a share of 1/48. The best of SmolLM2-135M has
 // 0.49, with the adapter of tools/reader 0.71; Gemma 3 270M has four heads above the limits, the

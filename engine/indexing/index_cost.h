@@ -39,7 +39,8 @@ uint64_t TextBytes(uint64_t text_bytes, uint64_t document_tokens);
 // to q8 only when a layer's shard is written, so the prefill attends to f16.
 Dtype SpillDtype(Dtype dtype);
 // Memory in bytes that indexing takes beside text and model: the larger of one chunk's activations
-// and the clusterings that run at a time, one on each thread. An upper estimate.
+// and the clusterings that run at a time, one on each thread. An estimate: small buffers of
+// activations are left out (engine/forward/step_memory.h).
 uint64_t IndexingBytes(const ModelConfig& config, uint64_t tokens, size_t num_threads,
                        double prefill_budget = 1);
 // Operations that one thread of this machine does in a second, in a matrix product that is run for

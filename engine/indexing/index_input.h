@@ -49,10 +49,11 @@ struct DiskCost {
 DiskCost CostOnDisk(const ModelConfig& config, const IndexOptions& options,
                     const PreparedDocument& prepared);
 
-// Returns a document's id: the first 16 bytes of a SHA-256 over everything that changes its rows.
-// Equal input gives equal ids, in every store and build. `seed`: counts only for a retention with
-// representatives, which are drawn with it. CheckRetention accepts `retention`. `parts`:
-// PrepareWhole alone gives it.
+// Returns a document's id: the first 16 bytes of a SHA-256 over its arguments: the text, and what
+// changes which rows are kept and how they are computed. The template's date and the device are no
+// part of it. Equal input gives equal ids, in every store and build. `seed`: counts only for a
+// retention with representatives, which are drawn with it. CheckRetention accepts `retention`.
+// `parts`: PrepareWhole alone gives it.
 DocumentId MakeDocumentId(std::string_view text, const Fingerprint& fingerprint, Dtype kv_dtype,
                           const Retention& retention = {}, uint64_t seed = 0,
                           double prefill_budget = 1, std::string_view parts = "");

@@ -20,7 +20,9 @@ namespace lectern {
 Result<IndexReport> IndexAnyLength(const IndexContext& context, std::string_view bytes,
                                    const IndexOptions& options);
 
-// EstimateIndex of a text of any length: of parts, it is the sum, and the most memory of one.
+// EstimateIndex of a text of any length: of parts, it is the sum, the most memory of one, and the
+// most disk space while they are indexed one after another; parts that are there are estimated as
+// if they were not.
 Result<IndexEstimate> EstimateAnyLength(const IndexContext& context, std::string_view bytes,
                                         const IndexOptions& options);
 

@@ -39,9 +39,9 @@ IndexReport NewReport(const IndexContext& context, const PreparedDocument& prepa
 void AddNames(const NamePlan& names, bool keeps, IndexReport* report);
 
 // Plans the names that a text gets and the version that they are taken from, and lists runs of
-// other texts from the same source that were begun and are now useless. Changes nothing. The caller
-// holds the store's lock. An older version whose text cannot be read counts as another text. Errors
-// of reading the catalog.
+// other texts from the same source under the same name that were begun and are now useless. Changes
+// nothing. The caller holds the store's lock. An older version whose text cannot be read counts as
+// another text. Errors of reading the catalog.
 Result<NamePlan> PlanNamesIn(const IndexContext& context, const Catalog& catalog,
                              const PreparedDocument& prepared, const IndexOptions& options);
 // Does the same without the lock, by opening the catalog. Only IsChange() may be relied on, because

@@ -73,7 +73,8 @@ class PrefillClusters {
     std::unique_ptr<ShardReader> shard;
     std::vector<HeadIndex> heads;
   };
-  // Makes the clusters of these layers.
+  // Makes the clusters of these layers, `num_clustering` heads at a time, writes them as shards and
+  // loads them into layers_. Errors as MoveTo's.
   Status MakeLayers(std::span<const uint32_t> layers, const RowLayout& layout,
                     size_t num_clustering, const std::function<bool()>& is_cancelled);
   const SparsePrefill& options_;

@@ -76,9 +76,9 @@ struct CudaQuestionLookupPass {
   // [num_kv_heads][num_tiles * kRowTile]; < 0: not coded, or listed
   float* scores;
   // These three where not all rows are coded, else nullptr.
-  float* norms;             // [num_kv_heads][num_columns]: scale |q|
-  float* cluster_scores;    // [num_kv_heads][most_clusters]: S_i
-  uint32_t* coded_end;      // [num_kv_heads][most_clusters]: the row behind the last coded one
+  float* norms;                // [num_kv_heads][num_columns]: scale |q|
+  float* cluster_scores;       // [num_kv_heads][most_clusters]: S_i
+  uint32_t* coded_end;         // [num_kv_heads][most_clusters]: the row behind the last coded one
   uint32_t* refined_begin;     // [num_kv_heads + 1]: where those of each head begin
   void* tiles;                 // [num_kv_heads][num_columns][TileWidth], of the queries' type
   float* centroid_logits;      // [num_kv_heads][most_clusters][num_columns]: scale q . C

@@ -18,9 +18,9 @@ struct CudaMatMulArgs {
 inline constexpr size_t kCudaMatMulBytes = size_t{32} << 20;
 // Products summed in float on tensor cores, in an order that is cuBLAS's own: the same for the same
 // shapes on the same device. The first call for a stream takes kCudaMatMulBytes, which the stream
-// keeps (kOutOfDeviceMemory), and must not be recorded in a graph (kInvalidArgument).
-// kInvalidArgument also for other types and shapes than above. Enqueues and returns (rows.h); no
-// rows of input: nothing is done.
+// keeps (kOutOfDeviceMemory), waits for other threads' recordings, and must not be recorded in a
+// graph (kInvalidArgument). kInvalidArgument also for other types and shapes than above. Enqueues
+// and returns (rows.h); no rows of input: nothing is done.
 CudaStatus CudaMatMul(const CudaStream& stream, const CudaMatMulArgs& args);
 
 }  // namespace lectern
