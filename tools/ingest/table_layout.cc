@@ -19,7 +19,7 @@ constexpr double kCellGap = 0.62;       // at least: between words of different 
 constexpr double kMinStrip = 0.3;       // at least: an empty strip between columns, over all rows
 constexpr double kMonospacedGap = 1.7;  // likewise, in widths of a letter of program text
 constexpr double kMinSpace = 0.15;      // at least: a space between words that parts two columns
-constexpr double kSameRow = 0.3;        // overlap of two lines that stand beside each other
+constexpr double kRowOverlap = 0.3;        // overlap of two lines that stand beside each other
 constexpr double kMaxRowGap = 2.2;      // at most: between two rows of a table
 constexpr double kTight = 0.8;          // at most: between the lines of one cell
 constexpr double kSameEdge = 1;         // points: between the beginnings of a column's texts
@@ -95,7 +95,7 @@ std::vector<VisualRow> VisualRows(std::vector<WordRun> runs) {
     const double height = run.box.Height();
     const bool is_beside =
         !rows.empty() && rows.back().box.y_max - run.box.y_min >
-                             kSameRow * std::min(height, rows.back().runs.back().box.Height());
+                             kRowOverlap * std::min(height, rows.back().runs.back().box.Height());
     if (!is_beside) rows.push_back({{}, run.box, 0});
     rows.back().runs.push_back(run);
     rows.back().box.Cover(run.box);
