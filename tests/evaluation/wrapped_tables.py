@@ -33,7 +33,7 @@ TABLES = {
         ["port", "number", "8017", "The TCP port on which the service waits for clients. Numbers "
          "below 1024 need the rights of an administrator."],
         ["log-level", "word", "notice", "How much is written: error, notice or debug."],
-        ["data-dir", "path", "/var/lib/osprey", "Folder of the records. It must lie on a disk of "
+        ["data-dir", "path", "/srv/osprey", "Folder of the records. It must lie on a disk of "
          "this machine, since locks of network disks are not reliable."],
         ["timeout", "seconds", "30", "Idle connections are closed after this time. Zero keeps "
          "them open for ever, which is meant for tests only."],
