@@ -382,10 +382,15 @@ std::vector<std::vector<TableCell>> CellsOf(const PdfPage& page, std::span<const
 
 // How lines are to be read whose cells have so many of them that few fill their row, or that they
 // look like columns of prose: as a table if they divide into rows without much doubt.
-Arrangement ArrangeRows(const PdfPage& page, const RowDivision& division, size_t num_lines,
-                        TableSigns signs) {
+Arrangement ArrangeRows(const PdfPage& page, const RowDivision& division, TableSigns signs) {
   const auto num_rows = static_cast<double>(division.rows.size());
-  if (division.rows.size() < kMinDividedRows || division.rows.size() == num_lines ||
+  const bool has_wrapped = std::any_of(
+      division.rows.begin(), division.rows.end(), [](const std::vector<TableCell>& row) {
+        return std::any_of(row.begin(), row.end(), [](const TableCell& cell) {
+          return !cell.empty() && cell.back().box.y_min >= cell.front().box.CenterY();
+        });
+      });
+  if (!has_wrapped || division.rows.size() < kMinDividedRows ||
       division.doubt > kMaxDoubt * num_rows) {
     return Arrangement::kNone;
   }
@@ -425,7 +430,7 @@ std::pair<Arrangement, RowDivision> ArrangeCandidate(const TableSearch& search,
   if (is_rest && arrangement == Arrangement::kNone) return {};
   RowDivision division = DivideIntoRows(search.page, lines);
   if (arrangement == Arrangement::kNone) {
-    arrangement = ArrangeRows(search.page, division, lines.size(), signs);
+    arrangement = ArrangeRows(search.page, division, signs);
   }
   return {arrangement, std::move(division)};
 }

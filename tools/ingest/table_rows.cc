@@ -28,6 +28,7 @@ constexpr size_t kMaxLinesOfRow = 30;  // bounds the time of hostile pages
 constexpr double kJoin = 0.4;        // any line that is joined: most tables have none
 constexpr double kNewFirst = 2;      // a joined line with text in the first column, as its row has
 constexpr double kNoFirst = 0.3;     // a row without text in the first column
+constexpr double kOtherPlace = 1.5;  // the first column's text stands lower, or higher, than others'
 constexpr double kEnded = 2;         // a cell that goes on though its line had room
 constexpr double kTwoTexts = 3;      // a cell with an empty line between its lines
 constexpr double kTwoNumbers = 3;    // a cell with a number in each of two lines
@@ -128,64 +129,87 @@ class RowDivider {
   }
 
   RowDivision Divide() {
-    WeighBreaks(); if (getenv("DUMP")) Dump();
-    // The least doubt of the lines before each one, and where the last row of that division begins.
+    WeighBreaks();
+    std::vector<size_t> at_top, centred;
+    const double doubt_at_top = LeastDoubt(CellPlace::kTop, at_top);
+    const bool is_centred = LeastDoubt(CellPlace::kMiddle, centred) < doubt_at_top;
+    return Divided(is_centred ? CellPlace::kMiddle : CellPlace::kTop,
+                   is_centred ? centred : at_top);
+  }
+
+ private:
+  enum class CellPlace { kTop, kMiddle };  // where the lines of a table's cells stand in their row
+
+  // A row that grows line by line.
+  struct RowState {
+    explicit RowState(size_t num_columns) : has_text(num_columns), is_open(num_columns) {}
+    std::vector<uint8_t> has_text, is_open;  // by column; open: the last line had text
+    size_t num_lines = 0;
+    size_t first_begin = 0, first_end = 0;  // lines of the row with the first column's text
+    double prior = 0, doubt = 0;  // what any such row costs, and what is odd about this one
+  };
+
+  // The doubt of the best division; `row_begin` gets, for each line's end, where the last row of
+  // the best division of the lines up to it begins.
+  double LeastDoubt(CellPlace place, std::vector<size_t>& row_begin) const {
     std::vector<double> doubt(lines_.size() + 1, std::numeric_limits<double>::infinity());
-    std::vector<size_t> row_begin(lines_.size() + 1);
+    row_begin.assign(lines_.size() + 1, 0);
     doubt[0] = 0;
     for (size_t begin = 0; begin < lines_.size(); ++begin) {
       const double before = doubt[begin] + (begin > 0 ? cut_[begin] : 0);
       RowState row(columns_.size());
       const size_t most = std::min(lines_.size(), begin + kMaxLinesOfRow);
-      for (size_t end = begin + 1; end <= most; ++end) {
-        const double total = before + Extend(row, begin, end - 1);
-        if (total < doubt[end]) {
-          doubt[end] = total;
-          row_begin[end] = begin;
+      for (size_t line = begin; line < most; ++line) {
+        Extend(place, line, row);
+        const double total = before + row.prior + row.doubt + DoubtOfPlace(place, row);
+        if (total < doubt[line + 1]) {
+          doubt[line + 1] = total;
+          row_begin[line + 1] = begin;
         }
       }
     }
-    return Divided(row_begin);
+    return doubt.back();
   }
 
- private:
-  // A row that grows line by line.
-  struct RowState {
-    explicit RowState(size_t num_columns) : has_text(num_columns), is_open(num_columns) {}
-    std::vector<uint8_t> has_text, is_open;  // by column; open: the last line had text
-    double prior = 0, doubt = 0;  // what any such row costs, but for kNoFirst; what is odd about this
-  };
-
-  // Adds line `line` to the row that begins at `begin`; returns the row's doubt.
-  double Extend(RowState& row, size_t begin, size_t line) const {
-    const bool is_joined = line > begin;
+  // Adds a line to a row.
+  void Extend(CellPlace place, size_t line, RowState& row) const {
+    const bool is_joined = row.num_lines > 0;
+    const bool has_first = !lines_[line][0].empty();
     if (is_joined) {
       row.prior += kJoin;
       row.doubt += join_[line];
     }
-    size_t num_filled = 0;
-    for (const TableCell& cell : lines_[line]) num_filled += !cell.empty();
-    // A line that fills its first column alone is the rest of that cell rather than a new row.
-    if (is_joined && row.has_text[0] != 0 && !lines_[line][0].empty() && num_filled >= 2) {
-      row.prior += kNewFirst;
-    }
+    bool has_other = false;  // text in another column, not the first one there if cells are centred
     for (size_t i = 0; i < columns_.size(); ++i) {
       const bool has_text = !lines_[line][i].empty();
+      has_other |= i > 0 && has_text && (place == CellPlace::kTop || row.has_text[i] != 0);
       if (has_text && row.has_text[i] != 0 && row.is_open[i] == 0) row.doubt += kTwoTexts;
       row.is_open[i] = has_text;
-      row.has_text[i] |= static_cast<uint8_t>(has_text);
     }
-    return row.prior + row.doubt + (row.has_text[0] != 0 ? 0 : kNoFirst);
+    // A line that fills its first column alone is the rest of that cell rather than a new row.
+    if (is_joined && row.has_text[0] != 0 && has_first && has_other) row.prior += kNewFirst;
+    for (size_t i = 0; i < columns_.size(); ++i) row.has_text[i] |= row.is_open[i];
+    if (has_first && row.first_end == 0) row.first_begin = row.num_lines;
+    ++row.num_lines;
+    if (has_first) row.first_end = row.num_lines;
   }
 
-  RowDivision Divided(const std::vector<size_t>& row_begin) const {
+  // Doubts about a row because of the place of its first column's text.
+  static double DoubtOfPlace(CellPlace place, const RowState& row) {
+    if (row.has_text[0] == 0) return kNoFirst;
+    const size_t above = row.first_begin, below = row.num_lines - row.first_end;
+    const bool is_there = place == CellPlace::kTop ? above == 0 : above <= below + 1 && below <= above + 1;
+    return is_there ? 0 : kOtherPlace;
+  }
+
+  RowDivision Divided(CellPlace place, const std::vector<size_t>& row_begin) const {
     RowDivision division;
     for (size_t end = lines_.size(); end > 0; end = row_begin[end]) {
       CellLine row = lines_[row_begin[end]];
       RowState state(columns_.size());
-      Extend(state, row_begin[end], row_begin[end]);
+      Extend(place, row_begin[end], state);
       for (size_t line = row_begin[end] + 1; line < end; ++line) {
-        Extend(state, row_begin[end], line);
+        Extend(place, line, state);
         for (size_t i = 0; i < row.size(); ++i) {
           row[i].insert(row[i].end(), lines_[line][i].begin(), lines_[line][i].end());
         }
