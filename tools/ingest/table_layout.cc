@@ -20,7 +20,7 @@ constexpr double kCellGap = 0.62;       // at least: between words of different 
 constexpr double kMinStrip = 0.3;       // at least: an empty strip between columns, over all rows
 constexpr double kMonospacedGap = 1.7;  // likewise, in widths of a letter of program text
 constexpr double kMinSpace = 0.15;      // at least: a space between words that parts two columns
-constexpr double kRowOverlap = 0.3;        // overlap of two lines that stand beside each other
+constexpr double kRowOverlap = 0.3;     // overlap of two lines that stand beside each other
 constexpr double kMaxRowGap = 2.2;      // at most: between two rows of a table
 constexpr double kSameEdge = 1;         // points: between the beginnings of a column's texts
 constexpr size_t kEdgeRows = 8;         // rows above in which a column's edge is looked for
@@ -29,7 +29,7 @@ constexpr size_t kRowsOfOnlyEdge = 5;   // likewise, of a table with two columns
 constexpr size_t kMaxColumns = 64;      // of a table
 constexpr size_t kMinDividedRows = 3;   // of a table that only its division into rows tells
 constexpr double kMaxDoubt = 0.4;       // a row, of such a table
-constexpr double kStretchedSpace = 3; // at most: between the words of a justified line
+constexpr double kStretchedSpace = 3;   // at most: between the words of a justified line
 constexpr double kRotated = 3;          // a line this many times higher than wide is rotated
 constexpr size_t kMaxColumnDepth = 2;   // columns within columns: 4 at most
 constexpr size_t kMaxRows = 500;        // lines of a table on one page
@@ -153,7 +153,8 @@ const WordRun* FirstBehind(const VisualRow& row, const std::vector<Strip>& strip
   const auto word = std::lower_bound(row.words.begin(), row.words.end(), begin,
                                      [](const WordRun& a, double x) { return a.box.x_min < x; });
   if (word == row.words.end()) return nullptr;
-  const bool is_next_column = strip + 1 < strips.size() && word->box.x_min >= strips[strip + 1].end - kSameEdge;
+  const bool is_next_column =
+      strip + 1 < strips.size() && word->box.x_min >= strips[strip + 1].end - kSameEdge;
   return is_next_column ? nullptr : &*word;
 }
 
@@ -174,28 +175,33 @@ std::optional<double> LeftEdge(std::span<const VisualRow> rows, const std::vecto
 }
 
 bool HasWordAt(const VisualRow& row, double x) {
-  const auto word = std::lower_bound(row.words.begin(), row.words.end(), x - kSameEdge,
-                                     [](const WordRun& a, double begin) { return a.box.x_min < begin; });
+  const auto word =
+      std::lower_bound(row.words.begin(), row.words.end(), x - kSameEdge,
+                       [](const WordRun& a, double begin) { return a.box.x_min < begin; });
   return word != row.words.end() && word->box.x_min <= x + kSameEdge;
 }
 
-// Whether the row's texts begin beside the left edges that the rows above keep, as a line of prose
-// does whose spaces happen to stand in the strips.
+// Whether the row has no more than a space between words before texts that begin beside the left
+// edges that the rows above keep: a line of prose whose spaces happen to stand in the strips.
 bool MissesEdges(std::span<const VisualRow> above, const VisualRow& row,
                  const std::vector<Strip>& strips) {
   size_t num_kept = 0, num_missed = 0;
   const size_t min_rows = strips.size() > 1 ? kRowsOfEdge : kRowsOfOnlyEdge;
   for (size_t i = 0; i < strips.size(); ++i) {
     const auto edge = LeftEdge(above, strips, i, min_rows);
-    if (!edge || FirstBehind(row, strips, i) == nullptr) continue;
-    ++(HasWordAt(row, *edge) ? num_kept : num_missed);
+    const WordRun* const first = FirstBehind(row, strips, i);
+    if (!edge || first == nullptr) continue;
+    const bool is_spaced = first != row.words.data() &&
+                           first->box.x_min - (first - 1)->box.x_max < kCellGap * row.height;
+    num_kept += HasWordAt(row, *edge);
+    num_missed += is_spaced && !HasWordAt(row, *edge);
   }
   return num_missed > num_kept && (num_missed >= 2 || strips.size() == 1);
 }
 
-// The part of a strip that the row leaves free before a word at the left edge of the column, however
-// narrow; nothing: no word begins there. One row above is enough to know the edges of several
-// columns.
+// The part of a strip that the row leaves free before a word at the left edge of the column,
+// however narrow; nothing: no word begins there. One row above is enough to know the edges of
+// several columns.
 std::optional<Strip> NarrowedToEdge(std::span<const VisualRow> above, const VisualRow& row,
                                     const std::vector<Strip>& strips, size_t strip) {
   const auto edge = LeftEdge(above, strips, strip, strips.size() > 1 ? 1 : 2);
@@ -257,7 +263,8 @@ bool IsStretchedSpace(const PdfPage& page, std::span<const VisualRow> rows,
   // The ends of justified lines are level, so that two words of one length begin at one place.
   const bool has_head = FirstBehind(rows.front(), strips, strip) != nullptr;
   return behind.widest_gap < kStretchedSpace * rows.front().height &&
-         2 * behind.num_numbers < num_texts && (level < (has_head ? 2 : 3) || 2 * level < num_texts) &&
+         2 * behind.num_numbers < num_texts &&
+         (level < (has_head ? 2 : 3) || 2 * level < num_texts) &&
          (centred < 3 || 5 * centred < 3 * num_texts);
 }
 
@@ -265,20 +272,23 @@ bool IsStretchedSpace(const PdfPage& page, std::span<const VisualRow> rows,
 std::vector<Strip> WithoutSpaces(const PdfPage& page, std::span<const VisualRow> rows,
                                  std::vector<Strip> strips) {
   for (size_t i = strips.size(); i-- > 0;) {
-    if (IsStretchedSpace(page, rows, strips, i)) strips.erase(strips.begin() + static_cast<ptrdiff_t>(i));
+    if (IsStretchedSpace(page, rows, strips, i))
+      strips.erase(strips.begin() + static_cast<ptrdiff_t>(i));
   }
   return strips;
 }
 
 // Returns the strips that stay empty when `row` joins; nothing: it does not belong to the table.
-std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region, std::span<const VisualRow> above,
-                                       const VisualRow& row, size_t num_full_rows) {
+std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region,
+                                       std::span<const VisualRow> above, const VisualRow& row,
+                                       size_t num_full_rows) {
   const VisualRow& last = above.back();
   const double height = std::max(last.height, row.height);
   if (row.box.y_min - last.box.y_max > kMaxRowGap * height) return std::nullopt;
   const auto nearest = above.last(std::min(above.size(), kEdgeRows));
   if (MissesEdges(nearest, row, region.strips)) return std::nullopt;
-  const std::vector<Strip> free = FreeStrips(row.runs);
+  const bool crosses_all = CrossesAll(row, region.strips);
+  const std::vector<Strip> free = crosses_all ? std::vector<Strip>() : FreeStrips(row.runs);
   std::vector<Strip> strips;
   size_t num_lost = 0;
   for (size_t i = 0; i < region.strips.size(); ++i) {
@@ -292,10 +302,11 @@ std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region
     }
   }
   if (num_lost == 0) return strips;
-  if (CrossesAll(row, region.strips)) return std::nullopt;
+  if (crosses_all) return std::nullopt;
   if (row.runs.size() > 1 && HasSpaceInStrips(row, region.strips)) return region.strips;
   const bool loses_spaces = WithoutSpaces(page, above, region.strips).size() <= strips.size();
-  if (strips.empty() || (!loses_spaces && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
+  if (strips.empty() ||
+      (!loses_spaces && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
     return std::nullopt;
   }
   return strips;
@@ -324,7 +335,8 @@ Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t 
     num_full_rows += row.runs.size() > 1;
     ++region.end;
   }
-  region.strips = WithoutSpaces(page, std::span(rows).subspan(begin, region.end - begin), region.strips);
+  region.strips =
+      WithoutSpaces(page, std::span(rows).subspan(begin, region.end - begin), region.strips);
   return region;
 }
 
@@ -419,10 +431,9 @@ bool HasStripAt(const std::vector<Strip>& strips, double x) {
 
 // How a candidate is to be read, and its rows. `is_rest`: it is the rest of a region that is no
 // table.
-std::pair<Arrangement, RowDivision> ArrangeCandidate(const TableSearch& search,
-                                                     const std::vector<std::vector<TableCell>>& lines,
-                                                     const std::vector<Strip>& strips,
-                                                     TableSigns signs, bool is_rest) {
+std::pair<Arrangement, RowDivision> ArrangeCandidate(
+    const TableSearch& search, const std::vector<std::vector<TableCell>>& lines,
+    const std::vector<Strip>& strips, TableSigns signs, bool is_rest) {
   if (lines.empty() || strips.empty() || strips.size() >= kMaxColumns) return {};
   if (search.gutter && (is_rest || !HasStripAt(strips, *search.gutter))) return {};
   signs.has_row_gaps = HasRowGaps(lines);

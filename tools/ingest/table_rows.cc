@@ -25,15 +25,17 @@ constexpr size_t kMaxLinesOfRow = 30;  // bounds the time of hostile pages
 
 // Doubts. A line that goes on in each of its cells costs 1 to 1.5 a cell to cut off, so that one
 // cell with three words a line outweighs kJoin, and two of them a new text in the first column.
-constexpr double kJoin = 0.4;        // any line that is joined: most tables have none
-constexpr double kNewFirst = 2;      // a joined line with text in the first column, as its row has
-constexpr double kNoFirst = 0.3;     // a row without text in the first column
-constexpr double kOtherPlace = 1.5;  // the first column's text stands lower, or higher, than others'
-constexpr double kEnded = 2;         // a cell that goes on though its line had room
-constexpr double kTwoTexts = 3;      // a cell with an empty line between its lines
-constexpr double kTwoNumbers = 3;    // a cell with a number in each of two lines
-constexpr double kNarrowGap = 2.5;   // a cut where the gap says that none is
-constexpr double kWideGap = 4;       // a joined line behind a gap between rows
+constexpr double kJoin = 0.4;     // any line that is joined: most tables have none
+constexpr double kNewFirst = 2;   // a joined line with text in the first column, as its row has
+constexpr double kNewRow = 3;     // more, where nothing but the widths of lines says so
+constexpr double kNoFirst = 0.3;  // a row without text in the first column
+constexpr double kOtherPlace =
+    1.5;                            // the first column's text stands lower, or higher, than others'
+constexpr double kEnded = 2;        // a cell that goes on though its line had room
+constexpr double kTwoTexts = 3;     // a cell with an empty line between its lines
+constexpr double kTwoNumbers = 3;   // a cell with a number in each of two lines
+constexpr double kNarrowGap = 2.5;  // a cut where the gap says that none is
+constexpr double kWideGap = 4;      // a joined line behind a gap between rows
 constexpr double kDoubtOfLetter = 0.5;  // a cut before a small letter
 
 double TopOf(const CellLine& line) {
@@ -90,8 +92,9 @@ std::vector<PdfBox> LinesOf(const TableCell& cell) {
 
 // A column of the table, over all lines.
 struct ColumnWidth {
-  double width = 0;           // of its widest line
-  double words_per_line = 0;  // mean of the lines with text
+  double width = 0;               // of its widest line
+  double words_per_line = 0;      // mean of the lines with text
+  bool is_lower_telling = false;  // few cells begin with a small letter: a line that does, goes on
 };
 
 std::vector<ColumnWidth> WidthsOf(const std::vector<CellLine>& lines) {
@@ -187,7 +190,9 @@ class RowDivider {
       row.is_open[i] = has_text;
     }
     // A line that fills its first column alone is the rest of that cell rather than a new row.
-    if (is_joined && row.has_text[0] != 0 && has_first && has_other) row.prior += kNewFirst;
+    if (is_joined && row.has_text[0] != 0 && has_first && has_other) {
+      row.prior += kNewFirst + (goes_on_[line] != 0 ? 0 : kNewRow);
+    }
     for (size_t i = 0; i < columns_.size(); ++i) row.has_text[i] |= row.is_open[i];
     if (has_first && row.first_end == 0) row.first_begin = row.num_lines;
     ++row.num_lines;
@@ -198,7 +203,8 @@ class RowDivider {
   static double DoubtOfPlace(CellPlace place, const RowState& row) {
     if (row.has_text[0] == 0) return kNoFirst;
     const size_t above = row.first_begin, below = row.num_lines - row.first_end;
-    const bool is_there = place == CellPlace::kTop ? above == 0 : above <= below + 1 && below <= above + 1;
+    const bool is_there =
+        place == CellPlace::kTop ? above == 0 : above <= below + 1 && below <= above + 1;
     return is_there ? 0 : kOtherPlace;
   }
 
@@ -218,16 +224,42 @@ class RowDivider {
       division.doubt += state.doubt + cut_[row_begin[end]];
     }
     std::reverse(division.rows.begin(), division.rows.end());
-    if (getenv("DUMP")) fprintf(stderr, "doubt %.2f in %zu rows\n", division.doubt, division.rows.size());
     return division;
+  }
+
+  // Finds out in which columns a small letter tells that a line goes on, by the cells that surely
+  // begin with their line.
+  void CountLowerStarts() {
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      size_t num_starts = 0, num_lower = 0;
+      for (size_t line = 1; line < lines_.size(); ++line) {
+        const TableCell &above = lines_[line - 1][i], &cell = lines_[line][i];
+        if (cell.empty()) continue;
+        if (!above.empty() && RoomFor(above, cell, i) <= kNearlyFits * cell.front().box.Height())
+          continue;
+        const std::string& next = FirstWord(cell).text;
+        ++num_starts;
+        num_lower += !next.empty() && IsAsciiLower(next[0]);
+      }
+      columns_[i].is_lower_telling = num_starts >= 2 && 5 * num_lower <= num_starts;
+    }
+  }
+
+  // The room that the first word of `cell` would have left behind `above`, in points.
+  double RoomFor(const TableCell& above, const TableCell& cell, size_t column) const {
+    return columns_[column].width - LinesOf(above).back().Width() -
+           kSpaceWidth * cell.front().box.Height() - FirstWord(cell).box.Width();
   }
 
   // Weighs for each line but the first what speaks against cutting and against joining before it.
   void WeighBreaks() {
+    CountLowerStarts();
+    goes_on_.assign(lines_.size(), 0);
     cut_.assign(lines_.size(), 0);
     join_.assign(lines_.size(), 0);
     for (size_t line = 1; line < lines_.size(); ++line) {
       const double gap = TopOf(lines_[line]) - BottomOf(lines_[line - 1]);
+      goes_on_[line] = row_gap_ && gap < *row_gap_;
       if (row_gap_) {
         (gap < *row_gap_ ? cut_ : join_)[line] += gap < *row_gap_ ? kNarrowGap : kWideGap;
       } else if (gap > kTightLines * HeightOf(lines_[line])) {
@@ -245,16 +277,17 @@ class RowDivider {
     if (IsNumber(above) && IsNumber(cell)) join_[line] += kTwoNumbers;
     if (EndingHyphen(text) > 0 && !next.empty() && IsAsciiLower(next[0])) {
       cut_[line] += 1 + kDoubtOfLetter;
+      goes_on_[line] = 1;
       return;
     }
     const double height = cell.front().box.Height();
-    const double room = columns_[column].width - LinesOf(above).back().Width() -
-                        kSpaceWidth * height - FirstWord(cell).box.Width();
+    const double room = RoomFor(above, cell, column);
     if (room > kNearlyFits * height) join_[line] += kEnded;
     if (room > 0) return;
     const double words = std::clamp((columns_[column].words_per_line - 1) / 2, 0.0, 1.0);
     if (!next.empty() && IsAsciiLower(next[0])) {
       cut_[line] += words + std::min(kDoubtOfLetter, words);
+      goes_on_[line] |= static_cast<uint8_t>(columns_[column].is_lower_telling && words > 0);
     } else if (!next.empty() && (IsAsciiUpper(next[0]) || IsAsciiDigit(next[0]))) {
       cut_[line] += text.ends_with('.') ? words / 4 : words / 2;
     } else {
@@ -262,7 +295,6 @@ class RowDivider {
     }
   }
 
-  void Dump() const { for (size_t i=0;i<lines_.size();++i){ fprintf(stderr,"%zu cut %.2f join %.2f:",i,cut_[i],join_[i]); for(auto&c:lines_[i]) fprintf(stderr," [%s]",CellText(page_,c).c_str()); fprintf(stderr,"\n");} for(auto&c:columns_) fprintf(stderr,"  w %.1f %.2f\n",c.width,c.words_per_line);}
   // The first word of a cell's first line, as it is read.
   const PdfWord& FirstWord(const TableCell& cell) const {
     const WordRun& run = cell.front();
@@ -276,9 +308,10 @@ class RowDivider {
 
   const PdfPage& page_;
   const std::vector<CellLine>& lines_;
-  const std::vector<ColumnWidth> columns_;
+  std::vector<ColumnWidth> columns_;
   const std::optional<double> row_gap_;
   bool is_right_to_left_ = false;
+  std::vector<uint8_t> goes_on_;  // by line: a letter, a hyphen or the gap says that a cell goes on
   std::vector<double> cut_, join_;  // by line: doubts of a row that ends, or goes on, before it
 };
 
