@@ -499,6 +499,7 @@ def agree(one, other):
 def ask_all(build, work):
     """(name, question, answer, {format: (same by model, same by words)}) of ten documents."""
     folder, store = work / "made", work / "store"
+    folder.mkdir(parents=True, exist_ok=True)
     list(made_documents(folder))
     shutil.rmtree(store, ignore_errors=True)
     asked = []

@@ -468,5 +468,22 @@ TEST(PdfLayoutTest, PagesWithoutReadableTextAreNamed) {
   EXPECT_NE(note.find("page 6: most characters have no Unicode value"), std::string::npos) << note;
 }
 
+// Ligatures and quotes of a font of Type 3, the bullets of Symbol, and codes that count from 33.
+TEST(PdfLayoutTest, CharactersWithoutUnicodeValuesAreNamedByPage) {
+  const std::string program = "if (a[i] &lt; b[j]) { c[k++] = a[i++]; }";
+  const std::string pages =
+      PageText().Block(50, 100, {"A di\x0E" "cult and e\x0E" "cient office of the page."}).Xml() +
+      PageText().Block(50, 100, {"\uF0B7 One item of a list.", program, program, program}).Xml() +
+      PageText().Block(50, 100, {"Some text stands here, !#$%('&quot;) and #$!&amp;%(+* and %'(!#$&amp;) too",
+                                 "and so does more of it, which can be read by everybody here."}).Xml();
+  const PagedText paged = Parse("<doc>" + pages + "</doc>");
+  EXPECT_TRUE(paged.unmapped_pages.empty());
+  EXPECT_EQ(paged.partly_unmapped_pages, (std::vector<uint64_t>{1, 3}));
+  EXPECT_EQ(paged.num_unmapped, 26u);
+  EXPECT_NE(paged.text.find("• One item of a list."), std::string::npos) << paged.text;
+  const std::string note = NoteOf(paged);
+  EXPECT_NE(note.find("26 characters of pages 1 and 3 have no Unicode value"), std::string::npos) << note;
+}
+
 }  // namespace
 }  // namespace lectern::tools

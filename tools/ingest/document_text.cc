@@ -108,9 +108,18 @@ void DocumentText::Add(PdfPage page) {
                           kControlsOfGarbage * page.num_controls > page.num_characters ||
                           (page.num_characters >= kMinCharactersOfSigns &&
                            2 * page.num_rare_signs > page.num_characters);
-  if (page.num_characters >= kMinCharacters && is_garbage &&
-      (unmapped_pages_.empty() || unmapped_pages_.back() != page.number)) {
-    unmapped_pages_.push_back(page.number);
+  // Below some characters in words of signs, a page may only have a line of a program.
+  const size_t num_unmapped =
+      page.num_unmapped +
+      (page.num_sign_words >= kMinCharacters ? page.num_sign_words : size_t{0});
+  const auto note = [&page](std::vector<uint64_t>& pages) {
+    if (pages.empty() || pages.back() != page.number) pages.push_back(page.number);
+  };
+  if (page.num_characters >= kMinCharacters && is_garbage) {
+    note(unmapped_pages_);
+  } else if (num_unmapped > 0) {
+    note(partly_unmapped_pages_);
+    num_unmapped_ += num_unmapped;
   }
   const auto number = static_cast<uint32_t>(page.number);
   const std::vector<LaidOutLine> lines = LayOutPage(std::move(page));
@@ -418,6 +427,8 @@ PagedText DocumentText::Finish(uint64_t num_pages, const PdfStructure& structure
     if (!has_words) paged.pages_without_text.push_back(page);
   }
   paged.unmapped_pages = std::move(unmapped_pages_);
+  paged.partly_unmapped_pages = std::move(partly_unmapped_pages_);
+  paged.num_unmapped = num_unmapped_;
   *this = DocumentText();
   return paged;
 }

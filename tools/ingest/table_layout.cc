@@ -228,7 +228,7 @@ size_t MostAtOnePlace(std::vector<double> places) {
 // The texts behind a strip and before the next one, and the widest gap before them.
 struct TextsBehind {
   std::vector<double> begins, middles;
-  size_t num_numbers = 0;
+  size_t num_numbers = 0, num_behind_numbers = 0;  // that are numbers; that have one before them
   double widest_gap = 0;
 };
 
@@ -237,6 +237,9 @@ TextsBehind BehindStrip(const PdfPage& page, std::span<const VisualRow> rows,
   TextsBehind behind;
   const double end = strip + 1 < strips.size() ? strips[strip + 1].end - kSameEdge
                                                : std::numeric_limits<double>::infinity();
+  const auto is_number = [&](const WordRun& word) {
+    return LooksLikeNumber(page.lines[word.line].words[word.first].text);
+  };
   for (const VisualRow& row : rows) {
     const WordRun* const first = FirstBehind(row, strips, strip);
     if (first == nullptr) continue;
@@ -246,8 +249,9 @@ TextsBehind BehindStrip(const PdfPage& page, std::span<const VisualRow> rows,
     }
     behind.begins.push_back(first->box.x_min);
     behind.middles.push_back((first->box.x_min + right) / 2);
-    behind.num_numbers += LooksLikeNumber(page.lines[first->line].words[first->first].text);
+    behind.num_numbers += is_number(*first);
     if (first == row.words.data()) continue;
+    behind.num_behind_numbers += is_number(*(first - 1));
     behind.widest_gap = std::max(behind.widest_gap, first->box.x_min - (first - 1)->box.x_max);
   }
   return behind;
@@ -263,7 +267,7 @@ bool IsStretchedSpace(const PdfPage& page, std::span<const VisualRow> rows,
   // The ends of justified lines are level, so that two words of one length begin at one place.
   const bool has_head = FirstBehind(rows.front(), strips, strip) != nullptr;
   return behind.widest_gap < kStretchedSpace * rows.front().height &&
-         2 * behind.num_numbers < num_texts &&
+         2 * std::max(behind.num_numbers, behind.num_behind_numbers) < num_texts &&
          (level < (has_head ? 2 : 3) || 2 * level < num_texts) &&
          (centred < 3 || 5 * centred < 3 * num_texts);
 }
