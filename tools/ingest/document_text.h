@@ -37,8 +37,8 @@ struct PagedText {
   std::string recognition_failure;         // why a page was not recognised; empty: all were
   // Pages on which most characters have no Unicode value, so that their text is garbage; ascending.
   std::vector<uint64_t> unmapped_pages;
-  // Other pages on which some characters have none, ascending, and how many on all of them: they are
-  // missing from `text`, or stand there as other signs.
+  // Other pages on which some characters have none, ascending, and how many on all of them: they
+  // are missing from `text`, or stand there as other signs.
   std::vector<uint64_t> partly_unmapped_pages;
   uint64_t num_unmapped = 0;
 };
