@@ -542,7 +542,7 @@ TEST(PdfLayoutTest, CharactersWithoutUnicodeValuesAreNamedByPage) {
   EXPECT_EQ(paged.num_unmapped, 26u);
   EXPECT_NE(paged.text.find("• One item of a list."), std::string::npos) << paged.text;
   const std::string note = NoteOf(paged);
-  EXPECT_NE(note.find("26 characters of pages 1 and 3 have no Unicode value"), std::string::npos)
+  EXPECT_NE(note.find("26 characters of pages 1, 3 have no Unicode value"), std::string::npos)
       << note;
 }
 
