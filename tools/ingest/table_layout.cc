@@ -206,12 +206,12 @@ std::optional<Strip> NarrowedToEdge(std::span<const VisualRow> above, const Visu
                                     const std::vector<Strip>& strips, size_t strip) {
   const auto edge = LeftEdge(above, strips, strip, strips.size() > 1 ? 1 : 2);
   if (!edge || !HasWordAt(row, *edge)) return std::nullopt;
-  double begin = strips[strip].begin;
-  for (const WordRun& word : row.words) {
-    if (word.box.x_min < *edge - kSameEdge) begin = std::max(begin, word.box.x_max);
-  }
-  if (begin > *edge) return std::nullopt;  // a word lies across the edge
-  return Strip{begin, *edge};
+  const auto word =
+      std::lower_bound(row.words.begin(), row.words.end(), *edge - kSameEdge,
+                       [](const WordRun& a, double begin) { return a.box.x_min < begin; });
+  const double end_before = word == row.words.begin() ? strips[strip].begin : (word - 1)->box.x_max;
+  if (end_before > *edge) return std::nullopt;  // a word lies across the edge
+  return Strip{std::max(strips[strip].begin, end_before), *edge};
 }
 
 // The number of places that are nearly one.
@@ -245,7 +245,8 @@ TextsBehind BehindStrip(const PdfPage& page, std::span<const VisualRow> rows,
     if (first == nullptr) continue;
     double right = first->box.x_max;
     for (const WordRun* word = first; word != row.words.data() + row.words.size(); ++word) {
-      if (word->box.x_min < end) right = std::max(right, word->box.x_max);
+      if (word->box.x_min >= end) break;
+      right = std::max(right, word->box.x_max);
     }
     behind.begins.push_back(first->box.x_min);
     behind.middles.push_back((first->box.x_min + right) / 2);
@@ -276,8 +277,8 @@ bool IsStretchedSpace(const PdfPage& page, std::span<const VisualRow> rows,
 std::vector<Strip> WithoutSpaces(const PdfPage& page, std::span<const VisualRow> rows,
                                  std::vector<Strip> strips) {
   for (size_t i = strips.size(); i-- > 0;) {
-    if (IsStretchedSpace(page, rows, strips, i))
-      strips.erase(strips.begin() + static_cast<ptrdiff_t>(i));
+    if (!IsStretchedSpace(page, rows, strips, i)) continue;
+    strips.erase(strips.begin() + static_cast<ptrdiff_t>(i));
   }
   return strips;
 }
@@ -329,7 +330,8 @@ bool StandsApart(const std::vector<VisualRow>& rows, size_t next) {
 Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
   Region region{begin, begin + 1, StripsOf(rows[begin].runs, kCellGap * rows[begin].height)};
   size_t num_full_rows = 1;
-  while (region.end < std::min(rows.size(), begin + kMaxRows)) {
+  while (region.end < std::min(rows.size(), begin + kMaxRows) &&
+         region.strips.size() < kMaxColumns) {
     const VisualRow& row = rows[region.end];
     if (StandsApart(rows, region.end)) break;
     auto strips =
@@ -339,6 +341,7 @@ Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t 
     num_full_rows += row.runs.size() > 1;
     ++region.end;
   }
+  if (region.strips.size() >= kMaxColumns) return region;
   region.strips =
       WithoutSpaces(page, std::span(rows).subspan(begin, region.end - begin), region.strips);
   return region;
