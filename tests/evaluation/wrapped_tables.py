@@ -8,15 +8,14 @@ invented text are typeset by LaTeX (tabular, tabularx, longtable; with rules, wi
 head alone, with space between rows, with centred cells, ragged), by LibreOffice (with borders,
 without, from text processing and from a sheet) and by groff's tbl. Of each PDF the program counts
 
-rows   those of the source whose cells stand in one line of ours, in order and nothing between them
+rows   those of the source that are one line of ours: the words of their cells, and no others
 lines  the lines that ours has for the table, for each row of the source: 1 where each row is one
 
-It needs pdflatex (texlive-latex-recommended, texlive-fonts-recommended), LibreOffice and groff; makers that are not
-there are left out and named.
+It needs pdflatex (texlive-latex-recommended, texlive-fonts-recommended), LibreOffice, pandoc and groff;
+makers that are not there are left out and named. --show prints the text of tables with lost rows.
 """
 import argparse
 import collections
-import csv
 import html
 import pathlib
 import re
@@ -47,74 +46,80 @@ TABLES = {
         ["bay", "The space between two piers."],
         ["coping", "The course of flat stones on top of a wall, with a slope that sheds rain to "
          "both sides of it."],
-        ["cutwater", "The pointed end of a pier; it divides the current and keeps floating timber "
-         "and ice away from the stones behind."],
+        ["cutwater", "The pointed end of a pier; it divides the current and keeps floating "
+         "timber and ice away from the stones behind."],
         ["voussoir", "One of the wedge-shaped stones of an arch."]]),
     "editions": ((28, 32, 32), [
         ["Feature", "Household edition", "Business edition"],
-        ["Backup of one computer", "Every night, kept for thirty days", "Every hour, kept for one year "
-         "or longer"],
-        ["Restoring single files", "From the programme on the computer itself", "From any browser, also "
-         "by a colleague who has been given the right"],
+        ["Backup of one computer", "Every night, kept for thirty days", "Every hour, kept for "
+         "one year or longer"],
+        ["Restoring single files", "From the programme on the computer itself", "From any "
+         "browser, also by a colleague who has been given the right"],
         ["Support", "Mail", "Telephone on working days from eight to six"],
-        ["Encryption of stored data", "With a key that the maker holds", "With a key of your own, on a "
-         "card"],
+        ["Encryption of stored data", "With a key that the maker holds", "With a key of your "
+         "own, on a card"],
         ["Price", "4 euros a month", "19 euros a month for each person"]]),
     "schedule": ((14, 18, 32, 28), [
         ["Day", "Time", "Activity", "Remark"],
         ["Monday", "09:00-10:30", "Introduction of all members and tour of the building", ""],
-        ["Monday", "11:00-12:30", "Safety in the workshop", "Bring closed shoes and tie back long hair"],
+        ["Monday", "11:00-12:30", "Safety in the workshop", "Bring closed shoes and tie back "
+         "long hair"],
         ["Tuesday", "09:00-12:30", "Grinding and setting of plane irons", ""],
-        ["Tuesday", "14:00-16:00", "Visit to the sawmill at Hollow Beck, by the small bus", "Those who come "
-         "by bicycle meet at the gate"],
+        ["Tuesday", "14:00-16:00", "Visit to the sawmill at Hollow Beck, by the small bus",
+         "Those who come by bicycle meet at the gate"],
         ["Wednesday", "09:00-10:30", "Mortises", "Sharp chisels"]]),
     "requirements": ((9, 39, 32, 14), [
         ["No.", "Requirement", "Reason", "State"],
-        ["R1", "The pump stops when the level in the upper basin reaches the red mark.", "The basin has no "
-         "overflow.", "done"],
-        ["R2", "A warning is shown when a valve has not been moved for ninety days.", "Valves that "
-         "rest seize up, as happened twice in the dry summer.", "open"],
-        ["R3", "All readings are stored.", "The district asks for them at the end of each year, sorted by "
-         "basin.", "done"],
+        ["R1", "The pump stops when the level in the upper basin reaches the red mark.", "The "
+         "basin has no overflow.", "done"],
+        ["R2", "A warning is shown when a valve has not been moved for ninety days.", "Valves "
+         "that rest seize up, as happened twice in the dry summer.", "open"],
+        ["R3", "All readings are stored.", "The district asks for them at the end of each year, "
+         "sorted by basin.", "done"],
         ["R4", "The display can be read from three metres.", "It hangs above the door.", "tested"],
-        ["R5", "The power supply bridges ten minutes without current, with all four pumps at rest and the "
-         "display dimmed.", "Switching at the substation takes up to eight minutes.", "open"]]),
+        ["R5", "The power supply bridges ten minutes without current, with all four pumps at "
+         "rest and the display dimmed.", "Switching at the substation takes up to eight minutes.",
+         "open"]]),
     "invoice": ((46, 12, 16, 18), [
         ["Article", "Number", "Price", "Total"],
-        ["Hinge of brass, polished, with screws for doors up to forty kilograms", "12", "7.40", "88.80"],
+        ["Hinge of brass, polished, with screws for doors up to forty kilograms", "12", "7.40",
+         "88.80"],
         ["Door handle", "4", "21.00", "84.00"],
-        ["Lock with three keys, for inner doors, left and right hand, galvanised", "4", "18.50", "74.00"],
-        ["Delivery to the second floor without a lift, on a weekday before noon", "1", "35.00", "35.00"],
+        ["Lock with three keys, for inner doors, left and right hand, galvanised", "4", "18.50",
+         "74.00"],
+        ["Delivery to the second floor without a lift, on a weekday before noon", "1", "35.00",
+         "35.00"],
         ["Screws", "200", "0.04", "8.00"]]),
     "errors": ((11, 25, 28, 30), [
         ["Code", "Message", "Cause", "Remedy"],
-        ["E101", "No paper in the lower tray", "The tray is empty or is not pushed in to its stop", "Fill "
-         "the tray; push it in until it clicks"],
-        ["E117", "Toner low", "Fewer than two hundred pages are left", "Order a cartridge of the type that "
-         "the lid names"],
-        ["E204", "Fuser too hot to go on", "Many envelopes were printed one after another in thick paper "
-         "mode", "Wait for ten minutes"],
-        ["E310", "Cannot reach the server", "The cable is loose, or the address has been changed by the "
-         "router", "Print the network page and compare the address with that of the computer"]]),
+        ["E101", "No paper in the lower tray", "The tray is empty or is not pushed in to its "
+         "stop", "Fill the tray; push it in until it clicks"],
+        ["E117", "Toner low", "Fewer than two hundred pages are left", "Order a cartridge of the "
+         "type that the lid names"],
+        ["E204", "Fuser too hot to go on", "Many envelopes were printed one after another in "
+         "thick paper mode", "Wait for ten minutes"],
+        ["E310", "Cannot reach the server", "The cable is loose, or the address has been changed "
+         "by the router", "Print the network page and compare the address with that of the "
+         "computer"]]),
     "voices": ((47, 47), [
         ["Those in favour said", "Those against said"],
-        ["The square is full of cars from morning to evening, and nobody sits at the fountain any more.",
-         "Shops in the upper street live from customers who come by car and will not walk from the "
-         "station."],
-        ["A bus every ten minutes would serve more people than sixty places do.", "The bus does not run on "
-         "Sundays."],
-        ["Trees need more room for their roots.", "Trees can be planted along the river, where they "
-         "harm no pipes and where the ground is moist all year."]]),
+        ["The square is full of cars from morning to evening, and nobody sits at the fountain "
+         "any more.", "Shops in the upper street live from customers who come by car and will "
+         "not walk from the station."],
+        ["A bus every ten minutes would serve more people than sixty places do.", "The bus does "
+         "not run on Sundays."],
+        ["Trees need more room for their roots.", "Trees can be planted along the river, where "
+         "they harm no pipes and where the ground is moist all year."]]),
     "species": ((26, 22, 14, 32), [
         ["Species", "Family", "Height", "Habitat"],
-        ["Marsh marigold", "Buttercups", "40 cm", "Wet meadows, ditches and banks of slow streams up to "
-         "the tree line"],
+        ["Marsh marigold", "Buttercups", "40 cm", "Wet meadows, ditches and banks of slow "
+         "streams up to the tree line"],
         ["Great burnet saxifrage", "Carrots", "100 cm", "Woods"],
-        ["Lesser celandine", "Buttercups", "15 cm", "Hedges and shaded lawns with deep soil, often in large "
-         "numbers"],
+        ["Lesser celandine", "Buttercups", "15 cm", "Hedges and shaded lawns with deep soil, "
+         "often in large numbers"],
         ["Common bird's-foot trefoil", "Peas and beans", "25 cm", "Dry grassland"],
-        ["Viper's bugloss", "Forget-me-nots", "80 cm", "Gravel, railway land, walls and other stony "
-         "places in full sun"]]),
+        ["Viper's bugloss", "Forget-me-nots", "80 cm", "Gravel, railway land, walls and other "
+         "stony places in full sun"]]),
 }
 
 TEXT = ("The table below was set by a program. It stands between two paragraphs of text, so that the "
