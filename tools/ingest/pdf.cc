@@ -15,13 +15,11 @@ namespace {
 constexpr int kUsageStatus = 99;  // exit status of a pdftotext that does not know an option
 constexpr char kInstall[] = "apt install poppler-utils";
 constexpr char kScanAdvice[] =
-    ": a scan? Recognise its text first (apt install ocrmypdf), or index it with --ocr (apt "
-    "install "
-    "tesseract-ocr)";
+    ": a scan? Recognise its text first (apt install ocrmypdf), or index it with --ocr "
+    "(apt install tesseract-ocr)";
 constexpr char kGarbageAdvice[] =
-    "; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf), or index it with --ocr (apt "
-    "install "
-    "tesseract-ocr)";
+    "; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf), or index it with --ocr "
+    "(apt install tesseract-ocr)";
 
 api::Error FileError(lectern_code code, const std::string& message) {
   return {code, message, "file"};
