@@ -22,6 +22,8 @@
 #                 order, rows of tables, seconds and memory beside sources and other programs, and
 #                 whether a question finds the same passage in PDF, DOCX, HTML and text; the tables of
 #                 tools/ingest/RESULTS.md (fetches packages, also pandoc, LibreOffice and PyMuPDF)
+#   tables        rows of nine tables with wrapped cells, which LaTeX, LibreOffice and groff typeset in 15
+#                 ways, in the text of their PDFs (fetches TeX Live, pandoc and LibreOffice)
 #   policies      all pairs of budget policies, as above: 300 questions on 20 documents of 8K tokens,
 #                 the three best on five of 32K
 #   memory        peak memory of indexing and asking a document of 32K tokens under --max-ram
@@ -232,6 +234,13 @@ files() {
   build release ingested_text lectern-extract index-document ask-document
   "${PYTHON:-python3}" tests/evaluation/files_corpus.py build-release build-release/files \
     --results tools/ingest/RESULTS.md
+}
+
+tables() {
+  install_packages groff pandoc texlive-latex-recommended texlive-fonts-recommended
+  [ -x "$(command -v soffice)" ] || install_packages libreoffice-writer-nogui
+  build release ingested_text
+  python3 tests/evaluation/wrapped_tables.py build-release build-release/tables
 }
 
 policies() {
@@ -480,7 +489,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tokenizers) ;;
+    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -26,10 +26,12 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Whether a file that could not be read, or whose text was not taken, is simply no document.
+// Whether a file that could not be read, or whose text was not taken, is simply no document; so is
+// a scan where the program is missing that would recognise its text.
 bool IsNoDocument(const api::Error& error) {
   return error.code == LECTERN_EMPTY_DOCUMENT ||
-         (error.code == LECTERN_INVALID_ARGUMENT && error.param == "file");
+         (error.code == LECTERN_INVALID_ARGUMENT && error.param == "file") ||
+         (error.code == LECTERN_NOT_FOUND && error.param == "ocr");
 }
 
 // Whether an error of reading concerns one file: a wrong --format or --encoding would come for

@@ -18,7 +18,8 @@ encoding files_corpus.txt names. Else it is another program's text: PyMuPDF's fo
 for sheets, slides, ODT and RTF, groff's for manual pages, Python's for mails, pandoc's for the
 others. The columns' names that Lectern repeats in each row of a sheet do not count.
 
-It needs pandoc, LibreOffice, groff, GNU time and pip; PyMuPDF it installs below WORK. With --results
+It needs pandoc, LibreOffice, groff, GNU time and pip; PyMuPDF it installs below WORK. The questions
+are asked with the default reader, or the one that LECTERN_MODEL and LECTERN_ADAPTER name. With --results
 it writes the tables to FILE, above the line KEPT, and leaves what stands below, the remarks by hand.
 """
 import argparse
@@ -480,7 +481,7 @@ def measure_all(build, work, part):
 # -- Questions --------------------------------------------------------------------------------------
 
 def first_passages(build, store, document, question, answer):
-    """The first passage by the bundled model's attention, and by the words of the answer."""
+    """The first passage by the reader's attention, and by the words of the answer."""
     asked = [str(build / "tools/ask-document"), "--store", str(store), "--document", document, "--json"]
     by_model = json.loads(run(*asked, question) or "{}").get("evidence", [])
     cited = json.loads(run(*asked, "--cite", answer, "--question", question) or "{}")
@@ -498,6 +499,7 @@ def agree(one, other):
 def ask_all(build, work):
     """(name, question, answer, {format: (same by model, same by words)}) of ten documents."""
     folder, store = work / "made", work / "store"
+    folder.mkdir(parents=True, exist_ok=True)
     list(made_documents(folder))
     shutil.rmtree(store, ignore_errors=True)
     asked = []
@@ -509,7 +511,7 @@ def ask_all(build, work):
         for to in ("txt", "pdf", "docx", "html"):
             document = stem + "." + to
             run(str(build / "tools/index-document"), "--store", str(store), "--yes", "--progress", "none",
-                "--model", str(REPO / "tools/reader/model"), str(folder / document))
+                str(folder / document))
             passages[to] = first_passages(build, store, document, *texts)
         same = {to: list(map(agree, passages["txt"], passages[to])) for to in ("pdf", "docx", "html")}
         asked.append((name, *texts, same))
@@ -563,10 +565,10 @@ def report(results, asked):
             yield from table_of_kinds(found)
     if asked:
         yield from ("", "## One question, four formats", "")
-        yield ("The first passage of `ask-document QUESTION` with the bundled model (which knows "
-               "generated English only, so that its attention is often elsewhere), and of `ask-document "
-               "--cite ANSWER --question QUESTION`, which uses words alone, against those of the text "
-               "form: \"same\" if four fifths of the shorter one stand in the other one, in a row.")
+        yield ("The first passage of `ask-document QUESTION` with the default reader (SmolLM2-135M-Instruct "
+               "with Lectern's adapter), and of `ask-document --cite ANSWER --question QUESTION`, which "
+               "uses words alone, against those of the text form: \"same\" if four fifths of the shorter "
+               "one stand in the other one, in a row.")
         yield ""
         yield "| document | question | answer | by the model: PDF, DOCX, HTML | by words: PDF, DOCX, HTML |"
         yield "|---|---|---|---|---|"

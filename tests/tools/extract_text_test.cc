@@ -273,6 +273,23 @@ TEST(RtfTest, HiddenAndDeletedTextIsLeftOutAndNotesStandBehindTheirParagraph) {
   EXPECT_EQ(read->note, "1 comment is left out");
 }
 
+// What stands behind \\u for readers without Unicode goes, and nothing else, however long it is;
+// the alignment of a cell's paragraph does not part the row.
+TEST(RtfTest, UnicodeCharactersAndAlignedCells) {
+  const auto text = [](const std::string& body) {
+    auto read = ReadRtf("{\\rtf1\\ansi " + body + "}", {});
+    return read.ok() ? read->text : read.error().message;
+  };
+  EXPECT_EQ(text("Here\\u8217's one, there\\u8217?s two, \\u8217\\'92s three.\\par"),
+            "Here’s one, there’s two, ’s three.\n");
+  EXPECT_EQ(text("{\\uc0 a\\u8217 s}{\\uc2 b\\u8217\\'81\\'66c}{\\uc2 d\\u8217?}e\\par"),
+            "a’sb’cd’e\n");
+  EXPECT_EQ(
+      text("\\trowd\\cellx2000\\cellx4000\\cellx6000\\intbl{\\pard\\intbl\\qr Right\\par}\\cell"
+           "{\\pard\\intbl\\qc Middle\\par}\\cell{\\pard\\intbl\\ql Left\\par}\\cell\\row"),
+      "Right | Middle | Left\n");
+}
+
 TEST(RtfTest, AnyBytesAreFiltered) {
   EXPECT_EQ(FilterRtf("{a}}{{\\footnote").rtf, "{a}{{[1]\\par [1] {");
   EXPECT_EQ(FilterRtf("{\\footnote a}b}").rtf, "{[1]\\par [1] {a}}b");

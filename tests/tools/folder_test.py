@@ -153,6 +153,18 @@ class ListTest(FolderTest):
         self.assertEqual(sums["indexed"], 2)
         self.assertEqual(set(self.names()), {"good.txt", "sub/inner.txt"})
 
+    @unittest.skipIf(shutil.which("tesseract"), "Tesseract is installed")
+    def test_scans_are_skipped_where_tesseract_is_missing(self):
+        self.put("a.pdf", make_pdf([[], []]))
+        self.put("b.pdf", make_pdf([["A page with text."], []]))
+        self.put("c.txt", "A good text.")
+        rows, sums, _ = self.lines("--ocr", self.docs)
+        self.assertEqual(self.results(rows), {"a.pdf": "skipped", "b.pdf": "indexed",
+                                              "c.txt": "indexed"})
+        for row in rows[:2]:
+            self.assertIn("apt install tesseract-ocr", row["reason"])
+        self.assertEqual((sums["indexed"], sums["skipped"]), (2, 1))
+
     def test_links_inside_the_folder_are_followed_where_nothing_else_leads(self):
         self.put("..data/real.txt", "The text behind links.")  # as Kubernetes mounts its files
         os.symlink("..data/real.txt", os.path.join(self.docs, "real.txt"))

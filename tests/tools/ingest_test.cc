@@ -374,9 +374,25 @@ TEST_F(RecognitionTest, NamesWhatIsMissing) {
   options.recognition->languages = "eng";
   ExpectRefused(options, LECTERN_NOT_FOUND, "apt install poppler-utils");
   options.recognition->tesseract = "/none/tesseract";
+  const std::string with_text = options.pdftotext;
+  options.pdftotext = Script("sys.stdout.write('<doc><page></page></doc>')");
   ExpectRefused(options, LECTERN_NOT_FOUND, "apt install tesseract-ocr");
+  options.pdftotext = with_text;
   options.recognition->is_cancelled = [] { return true; };
   ExpectRefused(options, LECTERN_CANCELLED, "cancelled");
+}
+
+TEST_F(RecognitionTest, ReadablePagesAreKeptWithoutTesseract) {
+  PdfOptions options = Options();
+  options.recognition->tesseract = "/none/tesseract";
+  auto paged = ReadPdf("%PDF-1.4 bytes", options);
+  ASSERT_TRUE(paged.ok()) << paged.error().message;
+  EXPECT_EQ(paged->text.find("Text.\n"), 0u) << paged->text;
+  EXPECT_EQ(paged->pages_without_text, std::vector<uint64_t>{2});
+  const std::string note = NoteOf(*paged);
+  EXPECT_NE(note.find("were not recognised: "), std::string::npos) << note;
+  EXPECT_NE(note.find("apt install tesseract-ocr"), std::string::npos) << note;
+  EXPECT_NE(note.find("page 2 has no text"), std::string::npos) << note;
 }
 
 TEST(RecognisedWordsTest, OtherTablesAreRefused) {

@@ -217,6 +217,58 @@ TEST(PdfLayoutTest, CellsOfSeveralLinesAreOne) {
             "| Yellow | 5\n");
 }
 
+// Made by tests/evaluation/wrapped_tables.py: LaTeX's columns of justified lines, without more
+// space between rows than between lines; its cells that stand in the middle of their row;
+// LibreOffice's columns, between which there is hardly more than a space.
+TEST(PdfLayoutTest, RowsOfWrappedCellsStayRows) {
+  const auto expect_rows = [](const std::string& file, const std::vector<std::string>& rows) {
+    const std::string text = "\n" + FromFile(file).text;
+    for (const std::string& row : rows) {
+      EXPECT_NE(text.find("\n" + row + "\n"), std::string::npos) << row << "\n" << text;
+    }
+  };
+  expect_rows("justified-cells.xml",
+              {"Feature | Household edition | Business edition",
+               "Backup of one computer | Every night, kept for thirty days | Every hour, kept for "
+               "one year or longer",
+               "Restoring single files | From the programme on the computer itself | From any "
+               "browser, also by a colleague who has been given the right",
+               "Support | Mail | Telephone on working days from eight to six",
+               "Encryption of stored data | With a key that the maker holds | With a key of your "
+               "own, on a card",
+               "Price | 4 euros a month | 19 euros a month for each person"});
+  expect_rows("centred-cells.xml",
+              {"Hinge of brass, polished, with screws for doors up to forty kilograms | 12 | 7.40 "
+               "| 88.80",
+               "Door handle | 4 | 21.00 | 84.00",
+               "Lock with three keys, for inner doors, left and right hand, galvanised | 4 | 18.50 "
+               "| 74.00",
+               "Delivery to the second floor without a lift, on a weekday before noon | 1 | 35.00 "
+               "| 35.00",
+               "Screws | 200 | 0.04 | 8.00"});
+  expect_rows(
+      "narrow-columns.xml",
+      {"No. | Requirement | Reason | State",
+       "R1 | The pump stops when the level in the upper basin reaches the red mark. | The "
+       "basin has no overflow. | done",
+       "R2 | A warning is shown when a valve has not been moved for ninety days. | Valves "
+       "that rest seize up, as happened twice in the dry summer. | open",
+       "R3 | All readings are stored. | The district asks for them at the end of each year, "
+       "sorted by basin. | done",
+       "R4 | The display can be read from three metres. | It hangs above the door. | tested"});
+}
+
+// Lines of single cells, each of which would have no room for the next word: they are rows.
+TEST(PdfLayoutTest, RowsOfOneLineAreNotJoined) {
+  PageText page;
+  for (int i = 0; i < 6; ++i) {
+    const double y = 100 + 12 * i;
+    page.Block(50, y, {"read one large file"}).Block(200, y, {"returns the number of bytes"});
+  }
+  const std::string text = page.Text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6) << text;
+}
+
 TEST(PdfLayoutTest, AddressesAndProseBesideEachOtherAreNoTable) {
   const std::string addresses = FromFile("addresses.xml").text;
   EXPECT_TRUE(
@@ -466,6 +518,32 @@ TEST(PdfLayoutTest, PagesWithoutReadableTextAreNamed) {
   EXPECT_NE(note.find("pages 2 to 4, 7 have no text"), std::string::npos) << note;
   EXPECT_NE(note.find("ocrmypdf in.pdf out.pdf"), std::string::npos) << note;
   EXPECT_NE(note.find("page 6: most characters have no Unicode value"), std::string::npos) << note;
+}
+
+// Ligatures and quotes of a font of Type 3, the bullets of Symbol, and codes that count from 33.
+TEST(PdfLayoutTest, CharactersWithoutUnicodeValuesAreNamedByPage) {
+  const std::string program = "if (a[i] &lt; b[j]) { c[k++] = a[i++]; }";
+  const std::string pages =
+      PageText()
+          .Block(50, 100,
+                 {"A di\x0E"
+                  "cult and e\x0E"
+                  "cient office of the page, with words around them."})
+          .Xml() +
+      PageText().Block(50, 100, {"\uF0B7 One item of a list.", program, program, program}).Xml() +
+      PageText()
+          .Block(50, 100,
+                 {"Some text stands here, !#$%('&quot;) and #$!&amp;%(+* and %'(!#$&amp;) too",
+                  "and so does more of it, which can be read by everybody here."})
+          .Xml();
+  const PagedText paged = Parse("<doc>" + pages + "</doc>");
+  EXPECT_TRUE(paged.unmapped_pages.empty());
+  EXPECT_EQ(paged.partly_unmapped_pages, (std::vector<uint64_t>{1, 3}));
+  EXPECT_EQ(paged.num_unmapped, 26u);
+  EXPECT_NE(paged.text.find("• One item of a list."), std::string::npos) << paged.text;
+  const std::string note = NoteOf(paged);
+  EXPECT_NE(note.find("26 characters of pages 1, 3 have no Unicode value"), std::string::npos)
+      << note;
 }
 
 }  // namespace

@@ -73,6 +73,31 @@ bool IsRareSign(uint32_t character) {
          kRareSigns.find(static_cast<char>(character)) != std::string_view::npos;
 }
 
+// The sign that a bullet or an arrow of Symbol or Wingdings stands for, which text processors leave
+// in the range for private use; others are returned as they are.
+uint32_t WithoutPrivateBullet(uint32_t character) {
+  constexpr std::pair<uint32_t, uint32_t> kBullets[] = {
+      {0xF0B7, 0x2022}, {0xF0A7, 0x25AA}, {0xF0D8, 0x27A2}, {0xF076, 0x2756}, {0xF0FC, 0x2713},
+      {0xF0FB, 0x2717}, {0xF06F, 0x25A1}, {0xF0A8, 0x25FB}, {0xF0E0, 0x2192}, {0xF0E8, 0x2794}};
+  for (const auto& [private_use, sign] : kBullets) {
+    if (character == private_use) return sign;
+  }
+  return character;
+}
+
+// Whether a word is likely to be the numbers of glyphs, counted from 33 ("!"), in the place of
+// letters: signs and digits alone, at least four different signs that texts have few of.
+bool IsOfGlyphNumbers(const std::vector<uint32_t>& word) {
+  constexpr size_t kDifferentSigns = 4;
+  std::vector<uint32_t> signs;
+  for (const uint32_t character : word) {
+    if (character < 0x21 || character > 0x40) return false;
+    const bool is_new = std::find(signs.begin(), signs.end(), character) == signs.end();
+    if (IsRareSign(character) && is_new) signs.push_back(character);
+  }
+  return signs.size() >= kDifferentSigns;
+}
+
 // Appends characters with their entities decoded. False: an "&" begins no entity.
 bool Decode(std::string_view characters, std::string& out) {
   while (!characters.empty()) {
@@ -173,7 +198,10 @@ bool BboxText::TakeCharacters(std::string_view characters) {
 // white space alone are left out.
 void BboxText::EndWord() {
   std::string text;
-  for (const uint32_t character : CodePoints(CleanUtf8(word_).text)) {
+  const std::vector<uint32_t> characters = CodePoints(CleanUtf8(word_).text);
+  if (IsOfGlyphNumbers(characters)) page_.num_sign_words += characters.size();
+  for (const uint32_t private_use : characters) {
+    const uint32_t character = WithoutPrivateBullet(private_use);
     ++page_.num_characters;
     if (IsUnmapped(character)) ++page_.num_unmapped;
     if (character < 0x20) ++page_.num_controls;

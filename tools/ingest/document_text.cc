@@ -24,8 +24,10 @@ constexpr float kLargeHeight = 1.6F;   // of a watermark, at least
 constexpr float kSameHeight = 0.1F;    // of the lines of a paragraph, relative
 constexpr size_t kMinCharacters = 20;  // below them a page is not called garbage
 // One control character in so many is too much: pdftotext prints the numbers of glyphs where a font
-// has no Unicode values, and 3 is most often the space.
-constexpr size_t kControlsOfGarbage = 20;
+// has no Unicode values, and 3 is most often the space, one character in six. TeX's older fonts
+// have accents, ligatures and quotes at such numbers, which a French text has one of in 20
+// characters.
+constexpr size_t kControlsOfGarbage = 10;
 // Half of the characters are signs where a font's codes are numbers that count from 33 ("!"): below
 // this many characters, a page may be a figure or a list of operators.
 constexpr size_t kMinCharactersOfSigns = 100;
@@ -108,9 +110,17 @@ void DocumentText::Add(PdfPage page) {
                           kControlsOfGarbage * page.num_controls > page.num_characters ||
                           (page.num_characters >= kMinCharactersOfSigns &&
                            2 * page.num_rare_signs > page.num_characters);
-  if (page.num_characters >= kMinCharacters && is_garbage &&
-      (unmapped_pages_.empty() || unmapped_pages_.back() != page.number)) {
-    unmapped_pages_.push_back(page.number);
+  // Below some characters in words of signs, a page may only have a line of a program.
+  const size_t num_unmapped =
+      page.num_unmapped + (page.num_sign_words >= kMinCharacters ? page.num_sign_words : size_t{0});
+  const auto note = [&page](std::vector<uint64_t>& pages) {
+    if (pages.empty() || pages.back() != page.number) pages.push_back(page.number);
+  };
+  if (page.num_characters >= kMinCharacters && is_garbage) {
+    note(unmapped_pages_);
+  } else if (num_unmapped > 0) {
+    note(partly_unmapped_pages_);
+    num_unmapped_ += num_unmapped;
   }
   const auto number = static_cast<uint32_t>(page.number);
   const std::vector<LaidOutLine> lines = LayOutPage(std::move(page));
@@ -418,6 +428,8 @@ PagedText DocumentText::Finish(uint64_t num_pages, const PdfStructure& structure
     if (!has_words) paged.pages_without_text.push_back(page);
   }
   paged.unmapped_pages = std::move(unmapped_pages_);
+  paged.partly_unmapped_pages = std::move(partly_unmapped_pages_);
+  paged.num_unmapped = num_unmapped_;
   *this = DocumentText();
   return paged;
 }

@@ -37,6 +37,10 @@ struct PagedText {
   std::string recognition_failure;         // why a page was not recognised; empty: all were
   // Pages on which most characters have no Unicode value, so that their text is garbage; ascending.
   std::vector<uint64_t> unmapped_pages;
+  // Other pages on which some characters have none, ascending, and how many on all of them: they
+  // are missing from `text`, or stand there as other signs.
+  std::vector<uint64_t> partly_unmapped_pages;
+  uint64_t num_unmapped = 0;
 };
 
 // Takes pages one by one. It holds the text, 40 bytes for each line, and no page. One thread at a
@@ -98,7 +102,8 @@ class DocumentText {
   std::string text_;  // of all lines, without anything between them
   std::vector<Line> lines_;
   std::vector<MarginRow> rows_;
-  std::vector<uint64_t> pages_with_words_, unmapped_pages_;
+  std::vector<uint64_t> pages_with_words_, unmapped_pages_, partly_unmapped_pages_;
+  uint64_t num_unmapped_ = 0;                        // on partly_unmapped_pages_
   uint64_t num_hyphens_ = 0, num_soft_hyphens_ = 0;  // within lines
 };
 

@@ -15,13 +15,11 @@ namespace {
 constexpr int kUsageStatus = 99;  // exit status of a pdftotext that does not know an option
 constexpr char kInstall[] = "apt install poppler-utils";
 constexpr char kScanAdvice[] =
-    ": a scan? Recognise its text first (apt install ocrmypdf), or index it with --ocr (apt "
-    "install "
-    "tesseract-ocr)";
+    ": a scan? Recognise its text first (apt install ocrmypdf), or index it with --ocr "
+    "(apt install tesseract-ocr)";
 constexpr char kGarbageAdvice[] =
-    "; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf), or index it with --ocr (apt "
-    "install "
-    "tesseract-ocr)";
+    "; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf), or index it with --ocr "
+    "(apt install tesseract-ocr)";
 
 api::Error FileError(lectern_code code, const std::string& message) {
   return {code, message, "file"};
@@ -110,12 +108,23 @@ std::vector<uint64_t> UnreadPages(const PagedText& paged) {
   return pages;
 }
 
-// Reads the PDF once more, with the text of images in the place of pages without text.
+bool HasReadablePage(const PagedText& paged) {
+  return paged.pages.size() > paged.unmapped_pages.size();
+}
+
+// Reads the PDF once more, with the text of images in the place of pages without text. Without
+// Tesseract, a PDF with a readable page is returned as it is, with the reason: its other pages may
+// be empty.
 api::Result<PagedText> Recognised(std::string_view pdf, const PdfOptions& options,
                                   const PdfStructure& structure, PagedText paged) {
   const std::vector<uint64_t> unread = UnreadPages(paged);
   if (unread.empty()) return paged;
   auto recogniser = PageRecogniser::Start(*options.recognition);
+  if (!recogniser.ok() && recogniser.error().code == LECTERN_NOT_FOUND && HasReadablePage(paged)) {
+    paged.recognition_failure =
+        "pages without readable text were not recognised: " + recogniser.error().message;
+    return paged;
+  }
   if (!recogniser.ok()) return recogniser.error();
   std::vector<PdfPage> recognised;
   std::string failure;
@@ -174,7 +183,7 @@ api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) 
                                                  std::to_string(paged.num_pages) + " pages" +
                                                  (found_none.empty() ? kScanAdvice : found_none));
   }
-  if (paged.unmapped_pages.size() == paged.pages.size()) {
+  if (!HasReadablePage(paged)) {
     return FileError(LECTERN_EMPTY_DOCUMENT,
                      options.name + " has fonts without Unicode values on all pages, so its text " +
                          "cannot be read" + (found_none.empty() ? kGarbageAdvice : found_none));

@@ -36,8 +36,9 @@ ChildLimits LimitsFor(uint64_t pdf_bytes);
 
 // Returns the text of a PDF; at least one page has some. Pages without text, and with garbage for
 // it, are recognised where options.recognition says so, one after another; a page that fails stays
-// as it is. Any thread. Errors, with the param "file" but for the first, and "ocr" for those of
-// PageRecogniser:
+// as it is, and so do all of them without Tesseract where other pages are readable
+// (PagedText::recognition_failure). Any thread. Errors, with the param "file" but for the first,
+// and "ocr" for those of PageRecogniser:
 //
 // NOT_FOUND         there is no pdftotext, or it may not be run (param "pdftotext"); the message
 //                   says what to install

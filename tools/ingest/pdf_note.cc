@@ -73,7 +73,7 @@ std::string NoteOf(const PagedText& paged) {
     const bool is_one = paged.pages_without_text.size() == 1;
     Append(PageNames(paged.pages_without_text) + (is_one ? " has" : " have") +
                " no text (scans, pictures or empty pages)" +
-               (paged.recogniser.empty()
+               (paged.recogniser.empty() && paged.recognition_failure.empty()
                     ? "; for scans run ocrmypdf in.pdf out.pdf first, or index with --ocr"
                     : ""),
            note);
@@ -82,6 +82,16 @@ std::string NoteOf(const PagedText& paged) {
     Append(PageNames(paged.unmapped_pages) +
                ": most characters have no Unicode value, so the text is not readable; run ocrmypdf "
                "--force-ocr in.pdf out.pdf first, or index with --ocr",
+           note);
+  }
+  if (!paged.partly_unmapped_pages.empty()) {
+    const bool is_one = paged.num_unmapped == 1;
+    Append(std::to_string(paged.num_unmapped) + (is_one ? " character" : " characters") + " of " +
+               PageNames(paged.partly_unmapped_pages) + (is_one ? " has" : " have") +
+               " no Unicode value in the PDF's fonts, such as ligatures, signs and symbols, and " +
+               (is_one ? "is" : "are") +
+               " missing or wrong in the text; if that matters, run ocrmypdf --force-ocr in.pdf "
+               "out.pdf first",
            note);
   }
   if (!paged.recurring.empty()) Append(LeftOut(paged.recurring), note);

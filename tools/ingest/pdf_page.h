@@ -50,6 +50,7 @@ struct PdfPage {
   size_t num_unmapped = 0;  // of them: without a Unicode value
   size_t num_controls = 0;  // of them: control characters, which are glyph numbers most likely
   size_t num_rare_signs = 0;  // of them: ASCII signs that texts have few of: quotes, brackets, $ …
+  size_t num_sign_words = 0;  // of them: in words of four different signs and more, such as !"#$%
 };
 
 }  // namespace lectern::tools

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "tools/ingest/html.h"
@@ -68,6 +69,25 @@ std::string WithoutAddresses(std::string_view rtf) {
   }
 }
 
+// Without the alignment of paragraphs, whose elements would make a cell's text a block of its own.
+std::string WithoutAlignment(std::string_view html) {
+  constexpr std::string_view kAlignments[] = {"<center>", "</center>", "<div align=\"right\">",
+                                              "<div align=\"justify\">", "</div>"};
+  std::string kept;
+  while (!html.empty()) {
+    const size_t tag = std::min(html.find('<'), html.size());
+    kept += html.substr(0, tag);
+    html.remove_prefix(tag);
+    const auto* const found =
+        std::find_if(std::begin(kAlignments), std::end(kAlignments),
+                     [&](std::string_view alignment) { return html.starts_with(alignment); });
+    const bool is_alignment = found != std::end(kAlignments);
+    if (!is_alignment) kept += html.substr(0, 1);
+    html.remove_prefix(std::min(html.size(), is_alignment ? found->size() : size_t{1}));
+  }
+  return kept;
+}
+
 // With unrtf's line breaks, which end paragraphs, as paragraphs. A cell of several keeps the breaks
 // too, so that it is a layout for ReadHtml: unrtf puts all text between two tables into a cell.
 std::string WithParagraphs(std::string_view html) {
@@ -102,7 +122,7 @@ api::Result<RtfText> ReadRtf(std::string_view rtf, const RtfOptions& options) {
       [&html](std::string_view piece) { return html.append(piece), true; }, options.is_cancelled);
   if (const api::Error error = RtfError(end, options); error.code != LECTERN_OK) return error;
   auto text =
-      ReadHtml(WithParagraphs(html),
+      ReadHtml(WithParagraphs(WithoutAlignment(html)),
                {.name = options.name, .is_cancelled = options.is_cancelled, .keeps_all = true});
   if (!text.ok()) return text.error();
   const uint64_t count = filtered.num_comments;

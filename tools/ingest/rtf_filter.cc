@@ -11,6 +11,8 @@
 namespace lectern::tools {
 namespace {
 
+constexpr int kMostFallbacks = 8;  // for a character; encodings need four at most
+
 // One token of RTF: a brace, a control word with its number, or a character.
 struct RtfToken {
   enum class Kind { kOpen, kClose, kWord, kText, kOther };
@@ -67,6 +69,7 @@ class RtfFilter {
     bool is_hidden = false, is_deleted = false;
     bool is_left_out = false;  // a comment
     bool is_note = false;      // the group of a footnote itself
+    int num_fallbacks = 1;     // characters behind each \\u, for readers that know no Unicode
   };
 
   std::string& out() { return note_depth_ > 0 ? notes_.back() : filtered_.rtf; }
@@ -74,22 +77,37 @@ class RtfFilter {
   void Take(const RtfToken& token) {
     using Kind = RtfToken::Kind;
     Group& group = groups_.back();
+    if (IsFallback(token)) return;
     // "\\*" marks destinations that old readers skip; unrtf would skip the reference to a note.
     if (std::exchange(has_star_, token.bytes == "\\*") && token.word != "footnote" &&
         !group.is_left_out)
       out() += "\\*";
     if (has_star_) return;
     if (token.kind == Kind::kOpen) {
-      const Group inner = {group.is_hidden, group.is_deleted, group.is_left_out, false};
+      Group inner = group;
+      inner.is_note = false;
       if (!group.is_left_out) out() += '{';
       groups_.push_back(inner);
     } else if (token.kind == Kind::kClose) {
       Close();
+    } else if (token.kind == Kind::kWord && token.word == "u" && token.number) {
+      num_to_skip_ = group.num_fallbacks;
+      if (!IsDropped(token, group)) out() += "\\u" + std::to_string(*token.number) + "\\'3f";
     } else if (token.kind == Kind::kWord && Word(token, group)) {
       return;
     } else if (!IsDropped(token, group)) {
       out() += token.bytes;
     }
+  }
+
+  // Whether a token is a character that stands behind \u for other readers. unrtf skips one
+  // character behind each \u, however many there are, and with one that is no \' the next one too:
+  // it gets one \' always.
+  bool IsFallback(const RtfToken& token) {
+    if (num_to_skip_ == 0 || token.kind == RtfToken::Kind::kOther) return false;
+    const bool is_character = token.kind == RtfToken::Kind::kText;
+    num_to_skip_ = is_character ? num_to_skip_ - 1 : 0;
+    return is_character;
   }
 
   // A word that changes what is shown; false: another one.
@@ -102,6 +120,8 @@ class RtfFilter {
     } else if (token.word == "plain") {
       group.is_hidden = group.is_deleted = false;
       return false;
+    } else if (token.word == "uc") {
+      group.num_fallbacks = std::clamp(token.number.value_or(1), 0, kMostFallbacks);
     } else if (token.word == "annotation") {
       filtered_.num_comments += !group.is_left_out;
       group.is_left_out = true;
@@ -161,6 +181,7 @@ class RtfFilter {
   size_t note_depth_ = 0;           // of groups around the note that is read; 0: none
   uint64_t num_notes_ = 0;
   bool has_star_ = false;
+  int num_to_skip_ = 0;  // fallbacks of the last \u
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/table_columns.h"
+#include "tools/ingest/table_rows.h"
 
 namespace lectern::tools {
 namespace {
@@ -19,11 +20,16 @@ constexpr double kCellGap = 0.62;       // at least: between words of different 
 constexpr double kMinStrip = 0.3;       // at least: an empty strip between columns, over all rows
 constexpr double kMonospacedGap = 1.7;  // likewise, in widths of a letter of program text
 constexpr double kMinSpace = 0.15;      // at least: a space between words that parts two columns
-constexpr double kSameRow = 0.3;        // overlap of two lines that stand beside each other
+constexpr double kRowOverlap = 0.3;     // overlap of two lines that stand beside each other
 constexpr double kMaxRowGap = 2.2;      // at most: between two rows of a table
-constexpr double kTight = 0.8;          // at most: between the lines of one cell
 constexpr double kSameEdge = 1;         // points: between the beginnings of a column's texts
-constexpr size_t kEdgeRows = 4;         // rows above in which a column's edge is looked for
+constexpr size_t kEdgeRows = 8;         // rows above in which a column's edge is looked for
+constexpr size_t kRowsOfEdge = 3;       // at least, where a line of prose is told by it
+constexpr size_t kRowsOfOnlyEdge = 5;   // likewise, of a table with two columns
+constexpr size_t kMaxColumns = 64;      // of a table
+constexpr size_t kMinDividedRows = 3;   // of a table that only its division into rows tells
+constexpr double kMaxDoubt = 0.4;       // a row, of such a table
+constexpr double kStretchedSpace = 3;   // at most: between the words of a justified line
 constexpr double kRotated = 3;          // a line this many times higher than wide is rotated
 constexpr size_t kMaxColumnDepth = 2;   // columns within columns: 4 at most
 constexpr size_t kMaxRows = 500;        // lines of a table on one page
@@ -33,7 +39,8 @@ constexpr size_t kLooks = 20;
 
 // Lines that stand beside each other.
 struct VisualRow {
-  std::vector<WordRun> runs;  // by x_min
+  std::vector<WordRun> runs;   // by x_min
+  std::vector<WordRun> words;  // likewise, each alone
   PdfBox box;
   double height = 0;  // of its highest run
 };
@@ -86,7 +93,7 @@ void AppendRuns(const PdfPage& page, size_t index, double cell_gap, std::vector<
   runs.push_back(run);
 }
 
-std::vector<VisualRow> VisualRows(std::vector<WordRun> runs) {
+std::vector<VisualRow> VisualRows(const PdfPage& page, std::vector<WordRun> runs) {
   std::sort(runs.begin(), runs.end(), [](const WordRun& a, const WordRun& b) {
     return std::pair(a.box.CenterY(), a.box.x_min) < std::pair(b.box.CenterY(), b.box.x_min);
   });
@@ -95,15 +102,21 @@ std::vector<VisualRow> VisualRows(std::vector<WordRun> runs) {
     const double height = run.box.Height();
     const bool is_beside =
         !rows.empty() && rows.back().box.y_max - run.box.y_min >
-                             kSameRow * std::min(height, rows.back().runs.back().box.Height());
-    if (!is_beside) rows.push_back({{}, run.box, 0});
+                             kRowOverlap * std::min(height, rows.back().runs.back().box.Height());
+    if (!is_beside) rows.push_back({{}, {}, run.box, 0});
     rows.back().runs.push_back(run);
     rows.back().box.Cover(run.box);
     rows.back().height = std::max(rows.back().height, height);
   }
+  const auto by_x = [](const WordRun& a, const WordRun& b) { return a.box.x_min < b.box.x_min; };
   for (VisualRow& row : rows) {
-    std::sort(row.runs.begin(), row.runs.end(),
-              [](const WordRun& a, const WordRun& b) { return a.box.x_min < b.box.x_min; });
+    std::sort(row.runs.begin(), row.runs.end(), by_x);
+    for (const WordRun& run : row.runs) {
+      for (size_t i = run.first; i < run.first + run.num_words; ++i) {
+        row.words.push_back({run.line, i, 1, page.lines[run.line].words[i].box});
+      }
+    }
+    std::sort(row.words.begin(), row.words.end(), by_x);
   }
   return rows;
 }
@@ -124,54 +137,150 @@ bool CrossesAll(const VisualRow& row, const std::vector<Strip>& strips) {
          });
 }
 
-// Whether spaces between words stand in all strips: a cell so long that it nearly reaches the next.
-bool HasSpaceInStrips(const PdfPage& page, const VisualRow& row, const std::vector<Strip>& strips) {
-  std::vector<WordRun> words;
-  for (const WordRun& run : row.runs) {
-    for (size_t i = run.first; i < run.first + run.num_words; ++i) {
-      words.push_back({run.line, i, 1, page.lines[run.line].words[i].box});
-    }
-  }
-  std::sort(words.begin(), words.end(),
-            [](const WordRun& a, const WordRun& b) { return a.box.x_min < b.box.x_min; });
-  return IntersectStrips(strips, FreeStrips(words), kMinSpace * row.height).size() == strips.size();
+// Whether a space between words stands in each strip: a cell so long that it nearly reaches the
+// next.
+bool HasSpaceInStrips(const VisualRow& row, const std::vector<Strip>& strips) {
+  const std::vector<Strip> spaces = FreeStrips(row.words);
+  return std::all_of(strips.begin(), strips.end(), [&](const Strip& strip) {
+    return !IntersectStrips({strip}, spaces, kMinSpace * row.height).empty();
+  });
 }
 
-// The place where texts behind a strip begin, if they all begin at one place; else nothing.
-std::optional<double> LeftEdge(const PdfPage& page, std::span<const VisualRow> rows,
-                               const Strip& strip) {
+// The first word behind a strip and before the next one, which ends the column; nullptr: it has no
+// text.
+const WordRun* FirstBehind(const VisualRow& row, const std::vector<Strip>& strips, size_t strip) {
+  const double begin = strips[strip].end - kSameEdge;
+  const auto word = std::lower_bound(row.words.begin(), row.words.end(), begin,
+                                     [](const WordRun& a, double x) { return a.box.x_min < x; });
+  if (word == row.words.end()) return nullptr;
+  const bool is_next_column =
+      strip + 1 < strips.size() && word->box.x_min >= strips[strip + 1].end - kSameEdge;
+  return is_next_column ? nullptr : &*word;
+}
+
+// The place where texts behind a strip begin, if they all begin at one place in at least `min_rows`
+// rows; else nothing.
+std::optional<double> LeftEdge(std::span<const VisualRow> rows, const std::vector<Strip>& strips,
+                               size_t strip, size_t min_rows) {
   std::optional<double> edge;
   size_t num_rows = 0;
   for (const VisualRow& row : rows) {
-    double first = std::numeric_limits<double>::infinity();
-    for (const WordRun& run : row.runs) {
-      for (size_t i = run.first; i < run.first + run.num_words; ++i) {
-        const double begin = page.lines[run.line].words[i].box.x_min;
-        if (begin >= strip.end - kSameEdge) first = std::min(first, begin);
-      }
-    }
-    if (first == std::numeric_limits<double>::infinity()) continue;
-    if (edge && std::abs(*edge - first) > kSameEdge) return std::nullopt;
-    edge = first;
+    const WordRun* const first = FirstBehind(row, strips, strip);
+    if (first == nullptr) continue;
+    if (edge && std::abs(*edge - first->box.x_min) > kSameEdge) return std::nullopt;
+    edge = first->box.x_min;
     ++num_rows;
   }
-  return num_rows >= 2 ? edge : std::nullopt;
+  return num_rows >= min_rows ? edge : std::nullopt;
 }
 
-// Whether a word of the row begins at the left edge of each column but the first.
-bool BeginsAtEdges(const PdfPage& page, std::span<const VisualRow> above, const VisualRow& row,
-                   const std::vector<Strip>& strips) {
-  return std::all_of(strips.begin(), strips.end(), [&](const Strip& strip) {
-    const auto edge = LeftEdge(page, above, strip);
-    return edge && std::any_of(row.runs.begin(), row.runs.end(), [&](const WordRun& run) {
-             const auto& words = page.lines[run.line].words;
-             return std::any_of(words.begin() + static_cast<ptrdiff_t>(run.first),
-                                words.begin() + static_cast<ptrdiff_t>(run.first + run.num_words),
-                                [&](const PdfWord& word) {
-                                  return std::abs(word.box.x_min - *edge) <= kSameEdge;
-                                });
-           });
-  });
+bool HasWordAt(const VisualRow& row, double x) {
+  const auto word =
+      std::lower_bound(row.words.begin(), row.words.end(), x - kSameEdge,
+                       [](const WordRun& a, double begin) { return a.box.x_min < begin; });
+  return word != row.words.end() && word->box.x_min <= x + kSameEdge;
+}
+
+// Whether the row has no more than a space between words before texts that begin beside the left
+// edges that the rows above keep: a line of prose whose spaces happen to stand in the strips.
+bool MissesEdges(std::span<const VisualRow> above, const VisualRow& row,
+                 const std::vector<Strip>& strips) {
+  size_t num_kept = 0, num_missed = 0;
+  const size_t min_rows = strips.size() > 1 ? kRowsOfEdge : kRowsOfOnlyEdge;
+  for (size_t i = 0; i < strips.size(); ++i) {
+    const auto edge = LeftEdge(above, strips, i, min_rows);
+    const WordRun* const first = FirstBehind(row, strips, i);
+    if (!edge || first == nullptr) continue;
+    const bool is_spaced = first != row.words.data() &&
+                           first->box.x_min - (first - 1)->box.x_max < kCellGap * row.height;
+    num_kept += HasWordAt(row, *edge);
+    num_missed += is_spaced && !HasWordAt(row, *edge);
+  }
+  return num_missed > num_kept && (num_missed >= 2 || strips.size() == 1);
+}
+
+// The part of a strip that the row leaves free before a word at the left edge of the column,
+// however narrow; nothing: no word begins there. One row above is enough to know the edges of
+// several columns.
+std::optional<Strip> NarrowedToEdge(std::span<const VisualRow> above, const VisualRow& row,
+                                    const std::vector<Strip>& strips, size_t strip) {
+  const auto edge = LeftEdge(above, strips, strip, strips.size() > 1 ? 1 : 2);
+  if (!edge || !HasWordAt(row, *edge)) return std::nullopt;
+  const auto word =
+      std::lower_bound(row.words.begin(), row.words.end(), *edge - kSameEdge,
+                       [](const WordRun& a, double begin) { return a.box.x_min < begin; });
+  const double end_before = word == row.words.begin() ? strips[strip].begin : (word - 1)->box.x_max;
+  if (end_before > *edge) return std::nullopt;  // a word lies across the edge
+  return Strip{std::max(strips[strip].begin, end_before), *edge};
+}
+
+// The number of places that are nearly one.
+size_t MostAtOnePlace(std::vector<double> places) {
+  std::sort(places.begin(), places.end());
+  size_t most = 0;
+  for (size_t first = 0, last = 0; last < places.size(); ++last) {
+    while (places[last] - places[first] > kSameEdge) ++first;
+    most = std::max(most, last - first + 1);
+  }
+  return most;
+}
+
+// The texts behind a strip and before the next one, and the widest gap before them.
+struct TextsBehind {
+  std::vector<double> begins, middles;
+  size_t num_numbers = 0, num_behind_numbers = 0;  // that are numbers; that have one before them
+  double widest_gap = 0;
+};
+
+TextsBehind BehindStrip(const PdfPage& page, std::span<const VisualRow> rows,
+                        const std::vector<Strip>& strips, size_t strip) {
+  TextsBehind behind;
+  const double end = strip + 1 < strips.size() ? strips[strip + 1].end - kSameEdge
+                                               : std::numeric_limits<double>::infinity();
+  const auto is_number = [&](const WordRun& word) {
+    return LooksLikeNumber(page.lines[word.line].words[word.first].text);
+  };
+  for (const VisualRow& row : rows) {
+    const WordRun* const first = FirstBehind(row, strips, strip);
+    if (first == nullptr) continue;
+    double right = first->box.x_max;
+    for (const WordRun* word = first; word != row.words.data() + row.words.size(); ++word) {
+      if (word->box.x_min >= end) break;
+      right = std::max(right, word->box.x_max);
+    }
+    behind.begins.push_back(first->box.x_min);
+    behind.middles.push_back((first->box.x_min + right) / 2);
+    behind.num_numbers += is_number(*first);
+    if (first == row.words.data()) continue;
+    behind.num_behind_numbers += is_number(*(first - 1));
+    behind.widest_gap = std::max(behind.widest_gap, first->box.x_min - (first - 1)->box.x_max);
+  }
+  return behind;
+}
+
+// Whether a strip is a wide space in justified lines by chance: the texts behind it do not begin
+// below each other, and nothing else says that they are a column.
+bool IsStretchedSpace(const PdfPage& page, std::span<const VisualRow> rows,
+                      const std::vector<Strip>& strips, size_t strip) {
+  const TextsBehind behind = BehindStrip(page, rows, strips, strip);
+  const size_t num_texts = behind.begins.size(), level = MostAtOnePlace(behind.begins);
+  const size_t centred = MostAtOnePlace(behind.middles);
+  // The ends of justified lines are level, so that two words of one length begin at one place.
+  const bool has_head = FirstBehind(rows.front(), strips, strip) != nullptr;
+  return behind.widest_gap < kStretchedSpace * rows.front().height &&
+         2 * std::max(behind.num_numbers, behind.num_behind_numbers) < num_texts &&
+         (level < (has_head ? 2 : 3) || 2 * level < num_texts) &&
+         (centred < 3 || 5 * centred < 3 * num_texts);
+}
+
+// The strips without those that are wide spaces by chance.
+std::vector<Strip> WithoutSpaces(const PdfPage& page, std::span<const VisualRow> rows,
+                                 std::vector<Strip> strips) {
+  for (size_t i = strips.size(); i-- > 0;) {
+    if (!IsStretchedSpace(page, rows, strips, i)) continue;
+    strips.erase(strips.begin() + static_cast<ptrdiff_t>(i));
+  }
+  return strips;
 }
 
 // Returns the strips that stay empty when `row` joins; nothing: it does not belong to the table.
@@ -182,17 +291,27 @@ std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region
   const double height = std::max(last.height, row.height);
   if (row.box.y_min - last.box.y_max > kMaxRowGap * height) return std::nullopt;
   const auto nearest = above.last(std::min(above.size(), kEdgeRows));
-  const auto keeps = [&] { return BeginsAtEdges(page, nearest, row, region.strips); };
-  if (CrossesAll(row, region.strips)) {
-    return keeps() ? std::optional(region.strips) : std::nullopt;
+  if (MissesEdges(nearest, row, region.strips)) return std::nullopt;
+  const bool crosses_all = CrossesAll(row, region.strips);
+  const std::vector<Strip> free = crosses_all ? std::vector<Strip>() : FreeStrips(row.runs);
+  std::vector<Strip> strips;
+  size_t num_lost = 0;
+  for (size_t i = 0; i < region.strips.size(); ++i) {
+    const auto parts = IntersectStrips({region.strips[i]}, free, kMinStrip * row.height);
+    strips.insert(strips.end(), parts.begin(), parts.end());
+    if (!parts.empty()) continue;
+    if (const auto narrowed = NarrowedToEdge(nearest, row, region.strips, i)) {
+      strips.push_back(*narrowed);
+    } else {
+      ++num_lost;
+    }
   }
-  auto strips = IntersectStrips(region.strips, FreeStrips(row.runs), kMinStrip * row.height);
-  const bool loses = strips.size() < region.strips.size();
-  const bool has_spaces =
-      loses && row.runs.size() > 1 && HasSpaceInStrips(page, row, region.strips);
-  if (has_spaces || (loses && keeps())) return region.strips;
+  if (num_lost == 0) return strips;
+  if (crosses_all) return std::nullopt;
+  if (row.runs.size() > 1 && HasSpaceInStrips(row, region.strips)) return region.strips;
+  const bool loses_spaces = WithoutSpaces(page, above, region.strips).size() <= strips.size();
   if (strips.empty() ||
-      (loses && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
+      (!loses_spaces && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
     return std::nullopt;
   }
   return strips;
@@ -211,7 +330,8 @@ bool StandsApart(const std::vector<VisualRow>& rows, size_t next) {
 Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
   Region region{begin, begin + 1, StripsOf(rows[begin].runs, kCellGap * rows[begin].height)};
   size_t num_full_rows = 1;
-  while (region.end < std::min(rows.size(), begin + kMaxRows)) {
+  while (region.end < std::min(rows.size(), begin + kMaxRows) &&
+         region.strips.size() < kMaxColumns) {
     const VisualRow& row = rows[region.end];
     if (StandsApart(rows, region.end)) break;
     auto strips =
@@ -221,6 +341,9 @@ Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t 
     num_full_rows += row.runs.size() > 1;
     ++region.end;
   }
+  if (region.strips.size() >= kMaxColumns) return region;
+  region.strips =
+      WithoutSpaces(page, std::span(rows).subspan(begin, region.end - begin), region.strips);
   return region;
 }
 
@@ -233,7 +356,7 @@ Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_
   }
   Region below = GrowFrom(page, rows, begin + 1);
   if (below.end >= region.end && below.strips.size() > region.strips.size() &&
-      HasSpaceInStrips(page, rows[begin], below.strips)) {
+      HasSpaceInStrips(rows[begin], below.strips)) {
     below.begin = begin;
     return below;
   }
@@ -276,114 +399,69 @@ std::vector<std::vector<TableCell>> CellsOf(const PdfPage& page, std::span<const
   return cells;
 }
 
-double FirstWordWidth(const PdfPage& page, const WordRun& run) {
-  return page.lines[run.line].words[run.first].box.Width();
-}
-
-// Whether the first word of `cell` would not have fitted behind `above` in a column that ends at
-// `column_end`: the layout broke the line.
-bool IsWrapped(const PdfPage& page, const TableCell& above, const TableCell& cell,
-               double column_end) {
-  if (above.empty() || cell.empty()) return false;
-  const double space = 0.2 * cell.front().box.Height();
-  return above.back().box.x_max + space + FirstWordWidth(page, cell.front()) > column_end;
-}
-
-bool IsNumber(const PdfPage& page, const TableCell& cell) {
-  return !cell.empty() && cell.front().num_words <= 2 &&
-         LooksLikeNumber(page.lines[cell.front().line].words[cell.front().first].text);
-}
-
-double Top(const std::vector<TableCell>& row) {
-  double top = std::numeric_limits<double>::infinity();
-  for (const TableCell& cell : row) {
-    for (const WordRun& run : cell) top = std::min(top, run.box.y_min);
+// How lines are to be read whose cells have so many of them that few fill their row, or that they
+// look like columns of prose: as a table if they divide into rows without much doubt.
+Arrangement ArrangeRows(const PdfPage& page, const RowDivision& division, TableSigns signs) {
+  const auto num_rows = static_cast<double>(division.rows.size());
+  const bool has_wrapped = std::any_of(
+      division.rows.begin(), division.rows.end(), [](const std::vector<TableCell>& row) {
+        return std::any_of(row.begin(), row.end(), [](const TableCell& cell) {
+          return !cell.empty() && cell.back().box.y_min >= cell.front().box.CenterY();
+        });
+      });
+  if (!has_wrapped || division.rows.size() < kMinDividedRows ||
+      division.doubt > kMaxDoubt * num_rows) {
+    return Arrangement::kNone;
   }
-  return top;
-}
-
-double Bottom(const std::vector<TableCell>& row) {
-  double bottom = -std::numeric_limits<double>::infinity();
-  for (const TableCell& cell : row) {
-    for (const WordRun& run : cell) bottom = std::max(bottom, run.box.y_max);
-  }
-  return bottom;
-}
-
-// The gap that parts the rows of a table from the lines of its cells; infinity: gaps do not tell.
-double RowGap(const std::vector<std::vector<TableCell>>& rows) {
-  std::vector<double> gaps;
-  for (size_t i = 1; i < rows.size(); ++i) gaps.push_back(Top(rows[i]) - Bottom(rows[i - 1]));
-  constexpr double kUnknown = std::numeric_limits<double>::infinity();
-  if (gaps.size() < 3) return kUnknown;
-  const auto [low, high] = std::minmax_element(gaps.begin(), gaps.end());
-  const double middle = (*low + *high) / 2;
-  const auto num_wide = static_cast<size_t>(
-      std::count_if(gaps.begin(), gaps.end(), [&](double gap) { return gap > middle; }));
-  const bool is_clear = *high > *low + 2 && num_wide >= 2 && 4 * num_wide >= gaps.size();
-  return is_clear ? middle : kUnknown;
-}
-
-// Whether `row` holds further lines of the cells of `above`.
-bool Continues(const PdfPage& page, const std::vector<TableCell>& above,
-               const std::vector<TableCell>& row, const std::vector<double>& column_ends,
-               double row_gap) {
-  bool is_wrapped = false, has_number = false;
-  size_t num_filled = 0, num_filled_above = 0;
-  double height = 0;
-  for (size_t column = 0; column < row.size(); ++column) {
-    is_wrapped |= IsWrapped(page, above[column], row[column], column_ends[column]);
-    has_number |= IsNumber(page, row[column]) && IsNumber(page, above[column]);
-    num_filled += !row[column].empty();
-    num_filled_above += !above[column].empty();
-    if (!row[column].empty()) height = std::max(height, row[column].front().box.Height());
-  }
-  if (!is_wrapped || has_number) return false;
-  const double gap = Top(row) - Bottom(above);
-  if (row_gap != std::numeric_limits<double>::infinity()) return gap < row_gap;
-  return gap <= kTight * height && num_filled < num_filled_above;
-}
-
-// Joins the rows that hold further lines of cells to the rows above them.
-std::vector<std::vector<TableCell>> JoinLines(const PdfPage& page,
-                                              std::vector<std::vector<TableCell>> lines) {
-  std::vector<double> column_ends(lines.front().size(), -1e300);
-  for (const auto& line : lines) {
-    for (size_t column = 0; column < line.size(); ++column) {
-      for (const WordRun& run : line[column]) {
-        column_ends[column] = std::max(column_ends[column], run.box.x_max);
-      }
-    }
-  }
-  const double row_gap = RowGap(lines);
-  std::vector<std::vector<TableCell>> rows;
-  const std::vector<TableCell>* above = nullptr;
-  for (auto& line : lines) {
-    if (above != nullptr && Continues(page, *above, line, column_ends, row_gap)) {
-      for (size_t column = 0; column < line.size(); ++column) {
-        TableCell& cell = rows.back()[column];
-        cell.insert(cell.end(), line[column].begin(), line[column].end());
-      }
-    } else {
-      rows.push_back(line);
-    }
-    above = &rows.back();
-  }
-  return rows;
+  signs.has_row_gaps = true;
+  return Arrange(page, division.rows, signs) == Arrangement::kRows ? Arrangement::kRows
+                                                                   : Arrangement::kNone;
 }
 
 bool IsLeaderRow(const PdfPage& page, const VisualRow& row) {
   return HasLeaders(CellText(page, row.runs));
 }
 
-// Appends the tables among rows, which are those of a page or of one of its columns.
-void AppendTables(const PdfPage& page, const std::vector<VisualRow>& rows,
-                  const MonospacedText& monospaced, std::vector<PdfTable>& tables) {
+// Where tables are looked for: the rows of a page or of one of its columns.
+struct TableSearch {
+  const PdfPage& page;
+  const MonospacedText& monospaced;
+  // A place between columns of prose: only tables across it, whose division into rows is sure, are
+  // looked for.
+  std::optional<double> gutter;
+};
+
+bool HasStripAt(const std::vector<Strip>& strips, double x) {
+  return std::any_of(strips.begin(), strips.end(),
+                     [x](const Strip& strip) { return strip.begin <= x && x <= strip.end; });
+}
+
+// How a candidate is to be read, and its rows. `is_rest`: it is the rest of a region that is no
+// table.
+std::pair<Arrangement, RowDivision> ArrangeCandidate(
+    const TableSearch& search, const std::vector<std::vector<TableCell>>& lines,
+    const std::vector<Strip>& strips, TableSigns signs, bool is_rest) {
+  if (lines.empty() || strips.empty() || strips.size() >= kMaxColumns) return {};
+  if (search.gutter && (is_rest || !HasStripAt(strips, *search.gutter))) return {};
+  signs.has_row_gaps = HasRowGaps(lines);
+  auto arrangement = search.gutter ? Arrangement::kNone : Arrange(search.page, lines, signs);
+  if (is_rest && arrangement == Arrangement::kNone) return {};
+  RowDivision division = DivideIntoRows(search.page, lines);
+  if (arrangement == Arrangement::kNone) {
+    arrangement = ArrangeRows(search.page, division, signs);
+  }
+  return {arrangement, std::move(division)};
+}
+
+// Appends the tables among rows.
+void AppendTables(const TableSearch& search, const std::vector<VisualRow>& rows,
+                  std::vector<PdfTable>& tables) {
+  const PdfPage& page = search.page;
   std::vector<uint8_t> is_leader(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) is_leader[i] = IsLeaderRow(page, rows[i]);
   TableSigns signs;
   signs.is_among_leaders = std::count(is_leader.begin(), is_leader.end(), 1) >= 3;
-  size_t num_looks = 0;
+  size_t num_looks = 0, rejected_end = 0;
   for (size_t begin = 0; begin < rows.size();) {
     if (rows[begin].runs.size() < 2 || is_leader[begin] != 0) {
       ++begin;
@@ -397,33 +475,56 @@ void AppendTables(const PdfPage& page, const std::vector<VisualRow>& rows,
       --end;
     }
     auto cells = CellsOf(page, std::span(rows).subspan(begin, end - begin), region.strips);
-    signs.has_row_gaps = RowGap(cells) != std::numeric_limits<double>::infinity();
-    const Arrangement arrangement =
-        cells.empty() || region.strips.empty() ? Arrangement::kNone : Arrange(page, cells, signs);
-    if (arrangement == Arrangement::kRows) {
-      const bool is_program_text = monospaced.Holds(cells);
-      if (!is_program_text) cells = JoinLines(page, std::move(cells));
-      tables.push_back({std::move(cells), false, is_program_text});
-      begin = end;
-    } else if (arrangement == Arrangement::kColumns) {
-      tables.push_back({std::move(cells), true, false});
-      begin = end;
-    } else {
+    auto [arrangement, division] =
+        ArrangeCandidate(search, cells, region.strips, signs, begin < rejected_end);
+    if (arrangement == Arrangement::kNone) {
       num_looks += end - begin;
+      rejected_end = std::max(rejected_end, end);
       begin = num_looks < kLooks * rows.size() ? begin + 1 : std::max(end, begin + 1);
+      continue;
+    }
+    const bool is_program_text =
+        arrangement == Arrangement::kRows && search.monospaced.Holds(cells);
+    if (arrangement == Arrangement::kRows && !is_program_text) cells = std::move(division.rows);
+    tables.push_back({std::move(cells), arrangement == Arrangement::kColumns, is_program_text});
+    begin = end;
+  }
+}
+
+// The runs without those that tables have taken.
+std::vector<WordRun> WithoutTables(std::vector<WordRun> runs, std::span<const PdfTable> tables) {
+  std::vector<std::pair<size_t, size_t>> taken;  // line and word, ascending
+  for (const PdfTable& table : tables) {
+    for (const auto& row : table.rows) {
+      for (const TableCell& cell : row) {
+        for (const WordRun& run : cell) {
+          for (size_t i = 0; i < run.num_words; ++i) taken.emplace_back(run.line, run.first + i);
+        }
+      }
     }
   }
+  std::sort(taken.begin(), taken.end());
+  std::erase_if(runs, [&](const WordRun& run) {
+    return std::binary_search(taken.begin(), taken.end(), std::pair(run.line, run.first));
+  });
+  return runs;
 }
 
 // Appends the tables of each column of prose, or of the page if it has none.
 void AppendTablesByColumn(const PdfPage& page, std::vector<WordRun> runs, size_t depth,
                           const MonospacedText& monospaced, std::vector<PdfTable>& tables) {
-  const std::vector<VisualRow> rows = VisualRows(runs);
+  const std::vector<VisualRow> rows = VisualRows(page, runs);
   std::vector<std::vector<WordRun>> runs_of_rows;
   runs_of_rows.reserve(rows.size());
   for (const VisualRow& row : rows) runs_of_rows.push_back(row.runs);
   const auto gutter = depth < kMaxColumnDepth ? ProseGutter(runs_of_rows) : std::nullopt;
-  if (!gutter) return AppendTables(page, rows, monospaced, tables);
+  if (!gutter) return AppendTables({page, monospaced, {}}, rows, tables);
+  const size_t num_tables = tables.size();
+  AppendTables({page, monospaced, gutter}, rows, tables);
+  if (tables.size() > num_tables) {
+    runs = WithoutTables(std::move(runs), std::span(tables).subspan(num_tables));
+    return AppendTablesByColumn(page, std::move(runs), depth + 1, monospaced, tables);
+  }
   std::vector<WordRun> left, right;
   for (const WordRun& run : runs) (run.box.x_min < *gutter ? left : right).push_back(run);
   AppendTablesByColumn(page, std::move(left), depth + 1, monospaced, tables);

@@ -1,0 +1,329 @@
+#include "tools/ingest/table_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tools/ingest/characters.h"
+#include "tools/ingest/hyphens.h"
+#include "tools/ingest/table_columns.h"
+#include "tools/ingest/visual_order.h"
+
+namespace lectern::tools {
+namespace {
+
+using CellLine = std::vector<TableCell>;  // the cells of one line, by column
+
+constexpr double kTightLines = 0.8;    // in heights, at most: between the lines of one cell
+constexpr double kSpaceWidth = 0.2;    // in heights, of the space before a word
+constexpr double kNearlyFits = 0.4;    // in heights: too little room, or too much, to tell by it
+constexpr size_t kMaxLinesOfRow = 30;  // bounds the time of hostile pages
+
+// Doubts. A line that goes on in each of its cells costs 1 to 1.5 a cell to cut off, so that one
+// cell with three words a line outweighs kJoin, and two of them a new text in the first column.
+constexpr double kJoin = 0.4;     // any line that is joined: most tables have none
+constexpr double kNewFirst = 2;   // a joined line with text in the first column, as its row has
+constexpr double kNewRow = 3;     // more, where nothing but the widths of lines says so
+constexpr double kNoFirst = 0.3;  // a row without text in the first column
+constexpr double kOtherPlace =
+    1.5;                            // the first column's text stands lower, or higher, than others'
+constexpr double kEnded = 2;        // a cell that goes on though its line had room
+constexpr double kTwoTexts = 3;     // a cell with an empty line between its lines
+constexpr double kTwoNumbers = 3;   // a cell with a number in each of two lines
+constexpr double kNarrowGap = 2.5;  // a cut where the gap says that none is
+constexpr double kWideGap = 4;      // a joined line behind a gap between rows
+constexpr double kDoubtOfLetter = 0.5;  // a cut before a small letter
+
+double TopOf(const CellLine& line) {
+  double top = std::numeric_limits<double>::infinity();
+  for (const TableCell& cell : line) {
+    for (const WordRun& run : cell) top = std::min(top, run.box.y_min);
+  }
+  return top;
+}
+
+double BottomOf(const CellLine& line) {
+  double bottom = -std::numeric_limits<double>::infinity();
+  for (const TableCell& cell : line) {
+    for (const WordRun& run : cell) bottom = std::max(bottom, run.box.y_max);
+  }
+  return bottom;
+}
+
+double HeightOf(const CellLine& line) {
+  double height = 0;
+  for (const TableCell& cell : line) {
+    for (const WordRun& run : cell) height = std::max(height, run.box.Height());
+  }
+  return height;
+}
+
+// The gap that parts the rows of a table from the lines of its cells; nothing: gaps do not tell.
+std::optional<double> RowGap(const std::vector<CellLine>& lines) {
+  std::vector<double> gaps;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    gaps.push_back(TopOf(lines[i]) - BottomOf(lines[i - 1]));
+  }
+  if (gaps.size() < 3) return std::nullopt;
+  const auto [low, high] = std::minmax_element(gaps.begin(), gaps.end());
+  const double middle = (*low + *high) / 2;
+  const auto num_wide = static_cast<size_t>(
+      std::count_if(gaps.begin(), gaps.end(), [&](double gap) { return gap > middle; }));
+  const bool is_clear = *high > *low + 2 && num_wide >= 2 && 4 * num_wide >= gaps.size();
+  return is_clear ? std::optional(middle) : std::nullopt;
+}
+
+// The lines of a cell, from the top: runs beside each other are one.
+std::vector<PdfBox> LinesOf(const TableCell& cell) {
+  std::vector<PdfBox> lines;
+  for (const WordRun& run : cell) {
+    if (lines.empty() || run.box.y_min >= lines.back().CenterY()) {
+      lines.push_back(run.box);
+    } else {
+      lines.back().Cover(run.box);
+    }
+  }
+  return lines;
+}
+
+// A column of the table, over all lines.
+struct ColumnWidth {
+  double width = 0;               // of its widest line
+  double words_per_line = 0;      // mean of the lines with text
+  bool is_lower_telling = false;  // few cells begin with a small letter: a line that does, goes on
+};
+
+std::vector<ColumnWidth> WidthsOf(const std::vector<CellLine>& lines) {
+  std::vector<ColumnWidth> columns(lines.front().size());
+  std::vector<size_t> num_lines(columns.size());
+  for (const CellLine& line : lines) {
+    for (size_t i = 0; i < columns.size(); ++i) {
+      for (const WordRun& run : line[i]) {
+        columns[i].words_per_line += static_cast<double>(run.num_words);
+      }
+      for (const PdfBox& box : LinesOf(line[i])) {
+        columns[i].width = std::max(columns[i].width, box.Width());
+        ++num_lines[i];
+      }
+    }
+  }
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (num_lines[i] > 0) columns[i].words_per_line /= static_cast<double>(num_lines[i]);
+  }
+  return columns;
+}
+
+// Weighs the divisions of one table.
+class RowDivider {
+ public:
+  RowDivider(const PdfPage& page, const std::vector<CellLine>& lines)
+      : page_(page), lines_(lines), columns_(WidthsOf(lines)), row_gap_(RowGap(lines)) {
+    LetterCounts counts;
+    for (const CellLine& line : lines) {
+      for (const TableCell& cell : line) {
+        if (!cell.empty()) CountLetters(CellText(page, cell), counts);
+      }
+    }
+    is_right_to_left_ = counts.IsRightToLeft();
+  }
+
+  RowDivision Divide() {
+    WeighBreaks();
+    std::vector<size_t> at_top, centred;
+    const double doubt_at_top = LeastDoubt(CellPlace::kTop, at_top);
+    const bool is_centred = LeastDoubt(CellPlace::kMiddle, centred) < doubt_at_top;
+    return Divided(is_centred ? CellPlace::kMiddle : CellPlace::kTop,
+                   is_centred ? centred : at_top);
+  }
+
+ private:
+  enum class CellPlace { kTop, kMiddle };  // where the lines of a table's cells stand in their row
+
+  // A row that grows line by line.
+  struct RowState {
+    explicit RowState(size_t num_columns) : has_text(num_columns), is_open(num_columns) {}
+    std::vector<uint8_t> has_text, is_open;  // by column; open: the last line had text
+    size_t num_lines = 0;
+    size_t first_begin = 0, first_end = 0;  // lines of the row with the first column's text
+    double prior = 0, doubt = 0;  // what any such row costs, and what is odd about this one
+  };
+
+  // The doubt of the best division; `row_begin` gets, for each line's end, where the last row of
+  // the best division of the lines up to it begins.
+  double LeastDoubt(CellPlace place, std::vector<size_t>& row_begin) const {
+    std::vector<double> doubt(lines_.size() + 1, std::numeric_limits<double>::infinity());
+    row_begin.assign(lines_.size() + 1, 0);
+    doubt[0] = 0;
+    for (size_t begin = 0; begin < lines_.size(); ++begin) {
+      const double before = doubt[begin] + (begin > 0 ? cut_[begin] : 0);
+      RowState row(columns_.size());
+      const size_t most = std::min(lines_.size(), begin + kMaxLinesOfRow);
+      for (size_t line = begin; line < most; ++line) {
+        Extend(place, line, row);
+        const double total = before + row.prior + row.doubt + DoubtOfPlace(place, row);
+        if (total < doubt[line + 1]) {
+          doubt[line + 1] = total;
+          row_begin[line + 1] = begin;
+        }
+      }
+    }
+    return doubt.back();
+  }
+
+  // Adds a line to a row.
+  void Extend(CellPlace place, size_t line, RowState& row) const {
+    const bool is_joined = row.num_lines > 0;
+    const bool has_first = !lines_[line][0].empty();
+    if (is_joined) {
+      row.prior += kJoin;
+      row.doubt += join_[line];
+    }
+    bool has_other = false;  // text in another column, not the first one there if cells are centred
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const bool has_text = !lines_[line][i].empty();
+      has_other |= i > 0 && has_text && (place == CellPlace::kTop || row.has_text[i] != 0);
+      if (has_text && row.has_text[i] != 0 && row.is_open[i] == 0) row.doubt += kTwoTexts;
+      row.is_open[i] = has_text;
+    }
+    // A line that fills its first column alone is the rest of that cell rather than a new row.
+    if (is_joined && row.has_text[0] != 0 && has_first && has_other) {
+      row.prior += kNewFirst + (goes_on_[line] != 0 ? 0 : kNewRow);
+    }
+    for (size_t i = 0; i < columns_.size(); ++i) row.has_text[i] |= row.is_open[i];
+    if (has_first && row.first_end == 0) row.first_begin = row.num_lines;
+    ++row.num_lines;
+    if (has_first) row.first_end = row.num_lines;
+  }
+
+  // Doubts about a row because of the place of its first column's text.
+  static double DoubtOfPlace(CellPlace place, const RowState& row) {
+    if (row.has_text[0] == 0) return kNoFirst;
+    const size_t above = row.first_begin, below = row.num_lines - row.first_end;
+    const bool is_there =
+        place == CellPlace::kTop ? above == 0 : above <= below + 1 && below <= above + 1;
+    return is_there ? 0 : kOtherPlace;
+  }
+
+  RowDivision Divided(CellPlace place, const std::vector<size_t>& row_begin) const {
+    RowDivision division;
+    for (size_t end = lines_.size(); end > 0; end = row_begin[end]) {
+      CellLine row = lines_[row_begin[end]];
+      RowState state(columns_.size());
+      Extend(place, row_begin[end], state);
+      for (size_t line = row_begin[end] + 1; line < end; ++line) {
+        Extend(place, line, state);
+        for (size_t i = 0; i < row.size(); ++i) {
+          row[i].insert(row[i].end(), lines_[line][i].begin(), lines_[line][i].end());
+        }
+      }
+      division.rows.push_back(std::move(row));
+      division.doubt += state.doubt + cut_[row_begin[end]];
+    }
+    std::reverse(division.rows.begin(), division.rows.end());
+    return division;
+  }
+
+  // Finds out in which columns a small letter tells that a line goes on, by the cells that surely
+  // begin with their line.
+  void CountLowerStarts() {
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      size_t num_starts = 0, num_lower = 0;
+      for (size_t line = 1; line < lines_.size(); ++line) {
+        const TableCell &above = lines_[line - 1][i], &cell = lines_[line][i];
+        if (cell.empty()) continue;
+        if (!above.empty() && RoomFor(above, cell, i) <= kNearlyFits * cell.front().box.Height())
+          continue;
+        const std::string& next = FirstWord(cell).text;
+        ++num_starts;
+        num_lower += !next.empty() && IsAsciiLower(next[0]);
+      }
+      columns_[i].is_lower_telling = num_starts >= 2 && 5 * num_lower <= num_starts;
+    }
+  }
+
+  // The room that the first word of `cell` would have left behind `above`, in points.
+  double RoomFor(const TableCell& above, const TableCell& cell, size_t column) const {
+    return columns_[column].width - LinesOf(above).back().Width() -
+           kSpaceWidth * cell.front().box.Height() - FirstWord(cell).box.Width();
+  }
+
+  // Weighs for each line but the first what speaks against cutting and against joining before it.
+  void WeighBreaks() {
+    CountLowerStarts();
+    goes_on_.assign(lines_.size(), 0);
+    cut_.assign(lines_.size(), 0);
+    join_.assign(lines_.size(), 0);
+    for (size_t line = 1; line < lines_.size(); ++line) {
+      const double gap = TopOf(lines_[line]) - BottomOf(lines_[line - 1]);
+      goes_on_[line] = row_gap_ && gap < *row_gap_;
+      if (row_gap_) {
+        (gap < *row_gap_ ? cut_ : join_)[line] += gap < *row_gap_ ? kNarrowGap : kWideGap;
+      } else if (gap > kTightLines * HeightOf(lines_[line])) {
+        join_[line] += kWideGap;
+      }
+      for (size_t i = 0; i < columns_.size(); ++i) WeighCell(line, i);
+    }
+  }
+
+  void WeighCell(size_t line, size_t column) {
+    const TableCell &above = lines_[line - 1][column], &cell = lines_[line][column];
+    if (above.empty() || cell.empty()) return;
+    const std::string& next = FirstWord(cell).text;
+    const std::string text = CellText(page_, above);
+    if (IsNumber(above) && IsNumber(cell)) join_[line] += kTwoNumbers;
+    if (EndingHyphen(text) > 0 && !next.empty() && IsAsciiLower(next[0])) {
+      cut_[line] += 1 + kDoubtOfLetter;
+      goes_on_[line] = 1;
+      return;
+    }
+    const double height = cell.front().box.Height();
+    const double room = RoomFor(above, cell, column);
+    if (room > kNearlyFits * height) join_[line] += kEnded;
+    if (room > 0) return;
+    const double words = std::clamp((columns_[column].words_per_line - 1) / 2, 0.0, 1.0);
+    if (!next.empty() && IsAsciiLower(next[0])) {
+      cut_[line] += words + std::min(kDoubtOfLetter, words);
+      goes_on_[line] |= static_cast<uint8_t>(columns_[column].is_lower_telling && words > 0);
+    } else if (!next.empty() && (IsAsciiUpper(next[0]) || IsAsciiDigit(next[0]))) {
+      cut_[line] += text.ends_with('.') ? words / 4 : words / 2;
+    } else {
+      cut_[line] += 0.7 * words;
+    }
+  }
+
+  // The first word of a cell's first line, as it is read.
+  const PdfWord& FirstWord(const TableCell& cell) const {
+    const WordRun& run = cell.front();
+    return page_.lines[run.line].words[run.first + (is_right_to_left_ ? run.num_words - 1 : 0)];
+  }
+
+  bool IsNumber(const TableCell& cell) const {
+    return cell.front().num_words <= 2 &&
+           LooksLikeNumber(page_.lines[cell.front().line].words[cell.front().first].text);
+  }
+
+  const PdfPage& page_;
+  const std::vector<CellLine>& lines_;
+  std::vector<ColumnWidth> columns_;
+  const std::optional<double> row_gap_;
+  bool is_right_to_left_ = false;
+  std::vector<uint8_t> goes_on_;  // by line: a letter, a hyphen or the gap says that a cell goes on
+  std::vector<double> cut_, join_;  // by line: doubts of a row that ends, or goes on, before it
+};
+
+}  // namespace
+
+bool HasRowGaps(const std::vector<std::vector<TableCell>>& lines) {
+  return RowGap(lines).has_value();
+}
+
+RowDivision DivideIntoRows(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines) {
+  if (lines.empty()) return {};
+  return RowDivider(page, lines).Divide();
+}
+
+}  // namespace lectern::tools
