@@ -246,9 +246,15 @@ void HeadLookup::ScoreRefinedRows() {
       if (coded_.mass[r] > kRounding * mass_before[r]) continue;
       coded_.mass[r] = std::accumulate(FineMasses(r), FineMasses(r) + num_refined, 0.0);
     }
+    const std::span<float> weights = RowWeights(row, count);
+    if (by_squares_) {
+      // w (m / all)^2 = (w / all)^2 / w m^2.
+      for (size_t r = 0; r < count; ++r) weights[r] *= weights[r] / scored_.weights[row + r];
+    }
     args_.backend.add_weighted_rows({.masses = {FineMasses(row), count, num_refined},
-                                     .weights = RowWeights(row, count),
-                                     .scores = refined_.scores});
+                                     .weights = weights,
+                                     .scores = refined_.scores,
+                                     .squared = by_squares_});
   });
 }
 
@@ -274,9 +280,16 @@ void HeadLookup::MakeGroups() {
     groups_.coded.push_back(static_cast<uint32_t>(first));
     groups_.begin.push_back(coded_.begin[first]);
   };
-  if (finest() == 0) {
+  if (has_one_level()) {
     for (size_t i = 0; i < coded_.clusters.size(); ++i) {
       add(coded_.clusters[i], coded_.columns[i], coded_.columns[i] + 1);
+    }
+  } else if (tail_level_ == finest()) {
+    uint32_t column = 0;
+    for (const IndexRange& range : open_.ranges) {
+      for (uint32_t cluster = range.begin; cluster < range.end; ++cluster, ++column) {
+        add(cluster, column, column + 1);
+      }
     }
   } else {
     const auto& children = head_.levels()[finest() - 1].children;
@@ -415,7 +428,9 @@ Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
     missed_mass_ += weights[r] * std::max(0.0, unread);
   }
   if (args_.tail) {
-    if (finest() == 0) ToRanges(Without(open_.ranges, coded_.clusters, arena_), selection_.tail[0]);
+    if (has_one_level()) {
+      ToRanges(Without(open_.ranges, coded_.clusters, arena_), selection_.tail[0]);
+    }
     MakeLogitTail(begins);
   }
   CountBytes();
@@ -454,7 +469,7 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
   ArenaVector<float> bias(open_.log_counts, arena_);
   for (const uint32_t column : coded_.columns) bias[column] = -INFINITY;
   LogitTail& tail = selection_.logit_tail;
-  tail.level = finest() == 0 ? 0 : finest() - 1;
+  tail.level = tail_level_;
   ToRanges(clusters, tail.clusters);
   tail.logits.resize(all_queries_.num_rows * kept.size());
   // Each group's mass over the scored rows: all of it, and the part that is not read.
@@ -496,7 +511,7 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
   const size_t rows = centroids.num_rows, num_open = centroids.num_cols;
   const Rows<float> sums(buffers_.sums.Resize(rows * groups_.all.size()).data(), rows,
                          groups_.all.size());
-  if (finest() == 0) {  // every group is a coded cluster
+  if (has_one_level()) {  // every group is a coded cluster
     std::fill_n(sums.data, rows * groups_.all.size(), 0.0f);
     return sums;
   }
