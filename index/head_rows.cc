@@ -247,14 +247,23 @@ void HeadLookup::ScoreRefinedRows() {
       coded_.mass[r] = std::accumulate(FineMasses(r), FineMasses(r) + num_refined, 0.0);
     }
     const std::span<float> weights = RowWeights(row, count);
+    Rows<const float> masses(FineMasses(row), count, num_refined);
     if (by_squares_) {
-      // w (m / all)^2 = (w / all)^2 / w m^2.
-      for (size_t r = 0; r < count; ++r) weights[r] *= weights[r] / scored_.weights[row + r];
+      // The changes are in the groups' sums by now, so that their memory is free for squares of
+      // w m / all; divided by w they are w (m / all)^2.
+      const Rows<float> squares(buffers_.changes.Resize(count * num_refined).data(), count,
+                                num_refined);
+      for (size_t r = 0; r < count; ++r) {
+        for (size_t i = 0; i < num_refined; ++i) {
+          const float share = weights[r] * masses[r][i];
+          squares[r][i] = share * share;
+        }
+        weights[r] = 1 / scored_.weights[row + r];
+      }
+      masses = squares;
     }
-    args_.backend.add_weighted_rows({.masses = {FineMasses(row), count, num_refined},
-                                     .weights = weights,
-                                     .scores = refined_.scores,
-                                     .squared = by_squares_});
+    args_.backend.add_weighted_rows(
+        {.masses = masses, .weights = weights, .scores = refined_.scores});
   });
 }
 

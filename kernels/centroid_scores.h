@@ -108,13 +108,11 @@ struct SpreadSegmentsArgs {
 void SpreadSegmentsScalar(const SpreadSegmentsArgs& args);  // the definition
 void SpreadSegmentsSimd(const SpreadSegmentsArgs& args);    // the same
 
-// Adds the rows of `masses`, or of their squares, each times its weight, to `scores`.
+// Adds the rows of `masses`, each times its weight, to `scores`.
 struct AddWeightedRowsArgs {
   Rows<const float> masses;        // [R, n]
   std::span<const float> weights;  // [R]
-  // [n] in/out: += sum_r weights_r masses_rj, or with `squared` sum_r weights_r masses_rj^2.
-  std::span<float> scores;
-  bool squared = false;
+  std::span<float> scores;         // [n] in/out: += sum_r weights_r masses_rj
 };
 void AddWeightedRowsScalar(const AddWeightedRowsArgs& args);
 void AddWeightedRowsSimd(const AddWeightedRowsArgs& args);  // within 1e-5 relative, both >= 0

@@ -109,10 +109,8 @@ void SpreadSegmentsScalar(const SpreadSegmentsArgs& args) {
 void AddWeightedRowsScalar(const AddWeightedRowsArgs& args) {
   for (size_t j = 0; j < args.scores.size(); ++j) {
     double sum = args.scores[j];
-    for (size_t r = 0; r < args.weights.size(); ++r) {
-      const double mass = args.masses[r][j];
-      sum += args.weights[r] * (args.squared ? mass * mass : mass);
-    }
+    for (size_t r = 0; r < args.weights.size(); ++r)
+      sum += double{args.weights[r]} * args.masses[r][j];
     args.scores[j] = static_cast<float>(sum);
   }
 }

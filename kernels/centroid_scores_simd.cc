@@ -345,8 +345,7 @@ void SpreadSegments(const SpreadSegmentsArgs& args) {
 }
 
 // AddWeightedRowsSimd for this instruction set.
-template <bool kSquared>
-HWY_INLINE void AddWeightedRowsOrSquares(const AddWeightedRowsArgs& args) {
+void AddWeightedRows(const AddWeightedRowsArgs& args) {
   const FloatTag d;
   const size_t n = args.scores.size();
   // Vectors of keys that share the reading of the weights, by hand: their sums stay in registers.
@@ -358,25 +357,15 @@ HWY_INLINE void AddWeightedRowsOrSquares(const AddWeightedRowsArgs& args) {
     for (size_t r = 0; r < args.weights.size(); ++r) {
       const FloatVector weight = hn::Set(d, args.weights[r]);
       for (size_t v = 0; v < kVectors; ++v) {
-        const FloatVector mass = hn::LoadU(d, args.masses[r] + j + v * kLanes);
-        sum[v] = hn::MulAdd(kSquared ? hn::Mul(weight, mass) : weight, mass, sum[v]);
+        sum[v] = hn::MulAdd(weight, hn::LoadU(d, args.masses[r] + j + v * kLanes), sum[v]);
       }
     }
     for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, &args.scores[j + v * kLanes]);
   }
   for (; j < n; ++j) {
     for (size_t r = 0; r < args.weights.size(); ++r) {
-      const float mass = args.masses[r][j];
-      args.scores[j] += (kSquared ? args.weights[r] * mass : args.weights[r]) * mass;
+      args.scores[j] += args.weights[r] * args.masses[r][j];
     }
-  }
-}
-
-void AddWeightedRows(const AddWeightedRowsArgs& args) {
-  if (args.squared) {
-    AddWeightedRowsOrSquares<true>(args);
-  } else {
-    AddWeightedRowsOrSquares<false>(args);
   }
 }
 
