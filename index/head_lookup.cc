@@ -50,6 +50,7 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
       buffers_(buffers),
       arena_(Fresh(buffers)),
       all_queries_(args.queries[head]),
+      tail_level_(has_one_level() ? 0 : finest() - 1),
       selection_(selection) {
   const size_t dim = all_queries_.num_cols;
   // Only rows that count are scored; a bound needs all of them.

@@ -63,6 +63,12 @@ class HeadLookup {
   std::span<const IndexRange> open() const { return open_.ranges; }
   std::span<const float> scores() const { return open_.scores; }
 
+  // Lets the mean values of the finest clusters stand for rows that are not read, instead of those
+  // of their parents. Only for a lookup that begins at the finest level; call it before ScoreRows.
+  void UseFinestValues() { tail_level_ = finest(); }
+  // Lets the squares of a row's shares of attention be its score by fine codes, not the shares: the
+  // errors of rows that are not read add up as squares. Call it before RefineRows.
+  void ScoreBySquares() { by_squares_ = true; }
   // Computes the score S of every open cluster of the level.
   Status Score(size_t level);
   // Share of attention that goes to what is attended besides (LookupArgs::known_lse), in the same
@@ -178,15 +184,15 @@ class HeadLookup {
   // coded_.mass; fills FineMasses and refined_.scores. coded_.scores stay as they are, because
   // only refined rows are chosen from. Called once, at the end of RefineRows.
   void ScoreRefinedRows();
-  // Open finest clusters that one tail entry stands for: the clusters of one parent, or a single
-  // coded cluster where there is no level above. begin_column and end_column are their columns in
-  // open_.ranges.
+  // Open finest clusters that one tail entry stands for: the clusters of one parent, a single
+  // cluster by its own mean value, or a single coded cluster where there is one level only.
+  // begin_column and end_column are their columns in open_.ranges.
   struct Group {
     uint32_t cluster, begin_column, end_column;
     bool all_coded;
   };
   // Fills groups_, once the coded clusters are known: one group for each parent of open finest
-  // clusters, or, if there is only one level, one for each coded cluster.
+  // clusters, or for each of these; or, if there is only one level, one for each coded cluster.
   void MakeGroups();
   // Sums exp(logit - reference) over each group's clusters that are not coded, by centroid and
   // variance, for query rows from `begin` on; [query rows, groups], in buffers_.sums until it is
@@ -229,6 +235,7 @@ class HeadLookup {
   }
   bool scores_all() const { return queries_.num_rows == all_queries_.num_rows; }
   size_t finest() const { return head_.levels().size() - 1; }
+  bool has_one_level() const { return finest() == 0; }
 
   // A vector of `size` zeros in the arena, which holds until the next lookup with these buffers.
   template <typename T>
@@ -295,6 +302,8 @@ class HeadLookup {
   bool has_logits_ =
       false;  // the buffers hold the logits of all query rows, and they are still valid
   size_t part_begin_ = 0;  // first row of the current part, in its tile
+  bool by_squares_ = false;  // refined_.scores are sums of squares
+  size_t tail_level_;      // level whose mean values stand for rows of coded clusters
   double missed_mass_ = 0;
   HeadSelection& selection_;
 };

@@ -246,9 +246,24 @@ void HeadLookup::ScoreRefinedRows() {
       if (coded_.mass[r] > kRounding * mass_before[r]) continue;
       coded_.mass[r] = std::accumulate(FineMasses(r), FineMasses(r) + num_refined, 0.0);
     }
-    args_.backend.add_weighted_rows({.masses = {FineMasses(row), count, num_refined},
-                                     .weights = RowWeights(row, count),
-                                     .scores = refined_.scores});
+    const std::span<float> weights = RowWeights(row, count);
+    Rows<const float> masses(FineMasses(row), count, num_refined);
+    if (by_squares_) {
+      // The changes are in the groups' sums by now, so that their memory is free for squares of
+      // w m / all; divided by w they are w (m / all)^2.
+      const Rows<float> squares(buffers_.changes.Resize(count * num_refined).data(), count,
+                                num_refined);
+      for (size_t r = 0; r < count; ++r) {
+        for (size_t i = 0; i < num_refined; ++i) {
+          const float share = weights[r] * masses[r][i];
+          squares[r][i] = share * share;
+        }
+        weights[r] = 1 / scored_.weights[row + r];
+      }
+      masses = squares;
+    }
+    args_.backend.add_weighted_rows(
+        {.masses = masses, .weights = weights, .scores = refined_.scores});
   });
 }
 
@@ -274,9 +289,16 @@ void HeadLookup::MakeGroups() {
     groups_.coded.push_back(static_cast<uint32_t>(first));
     groups_.begin.push_back(coded_.begin[first]);
   };
-  if (finest() == 0) {
+  if (has_one_level()) {
     for (size_t i = 0; i < coded_.clusters.size(); ++i) {
       add(coded_.clusters[i], coded_.columns[i], coded_.columns[i] + 1);
+    }
+  } else if (tail_level_ == finest()) {
+    uint32_t column = 0;
+    for (const IndexRange& range : open_.ranges) {
+      for (uint32_t cluster = range.begin; cluster < range.end; ++cluster, ++column) {
+        add(cluster, column, column + 1);
+      }
     }
   } else {
     const auto& children = head_.levels()[finest() - 1].children;
@@ -415,7 +437,9 @@ Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
     missed_mass_ += weights[r] * std::max(0.0, unread);
   }
   if (args_.tail) {
-    if (finest() == 0) ToRanges(Without(open_.ranges, coded_.clusters, arena_), selection_.tail[0]);
+    if (has_one_level()) {
+      ToRanges(Without(open_.ranges, coded_.clusters, arena_), selection_.tail[0]);
+    }
     MakeLogitTail(begins);
   }
   CountBytes();
@@ -454,7 +478,7 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
   ArenaVector<float> bias(open_.log_counts, arena_);
   for (const uint32_t column : coded_.columns) bias[column] = -INFINITY;
   LogitTail& tail = selection_.logit_tail;
-  tail.level = finest() == 0 ? 0 : finest() - 1;
+  tail.level = tail_level_;
   ToRanges(clusters, tail.clusters);
   tail.logits.resize(all_queries_.num_rows * kept.size());
   // Each group's mass over the scored rows: all of it, and the part that is not read.
@@ -496,7 +520,7 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
   const size_t rows = centroids.num_rows, num_open = centroids.num_cols;
   const Rows<float> sums(buffers_.sums.Resize(rows * groups_.all.size()).data(), rows,
                          groups_.all.size());
-  if (finest() == 0) {  // every group is a coded cluster
+  if (has_one_level()) {  // every group is a coded cluster
     std::fill_n(sums.data, rows * groups_.all.size(), 0.0f);
     return sums;
   }

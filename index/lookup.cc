@@ -81,6 +81,7 @@ class LayerLookup {
     num_levels_ = args.heads.front().levels().size();  // equal in all heads of a shard
     uint64_t exact_bytes = 0;
     for (const HeadIndex& head : args.heads) {
+      has_metric_ = has_metric_ || head.metric() != nullptr;
       dense_bytes_ += static_cast<double>(head.dense_bytes());
       exact_bytes += head.BlockBytes({0, head.num_exact()}) + head.metric_bytes();
       num_rows_ += head.num_rows() - head.num_exact();
@@ -92,9 +93,16 @@ class LayerLookup {
     limits_ = LimitsOf(args.kv_budget, num_rows_, args.heads.size(), args.queries.front().num_rows);
     budget_ = args.kv_budget * dense_bytes_;
     spent_ = static_cast<double>(FixedBytes(args.heads, args.tail));
-    if (use_codes_ && num_levels_ > 1 && FlatBytes() <= kFlatShare * budget_) {
-      first_level_ = num_levels_ - 1;
-      spent_ = static_cast<double>(exact_bytes) + FlatBytes();
+    if (use_codes_ && num_levels_ > 1) {
+      // Mean values of the finest clusters are closer to their rows' than those of the parents.
+      // A device's lookup knows the parents' alone; it never serves heads with a metric.
+      for (const bool finest_values : {has_metric_, false}) {
+        const double flat = FlatBytes(finest_values);
+        if (first_level_ != 0 || flat > kFlatShare * budget_) continue;
+        first_level_ = num_levels_ - 1;
+        uses_finest_values_ = finest_values;
+        spent_ = static_cast<double>(exact_bytes) + flat;
+      }
     }
     lookup_left_ = kLookupShare * budget_ - (spent_ - static_cast<double>(exact_bytes));
     buffers_.resize(std::max(buffers_.size(), 2 * args.heads.size()));
@@ -146,6 +154,8 @@ class LayerLookup {
  private:
   void AddLookup(const LookupArgs& args, size_t head, HeadSelection& selection) {
     lookups_.emplace_back(args, head, first_level_, buffers_[lookups_.size()], selection);
+    if (uses_finest_values_) lookups_.back().UseFinestValues();
+    if (has_metric_) lookups_.back().ScoreBySquares();
   }
 
   // Runs the body for every head on the pool; returns the first error.
@@ -162,14 +172,14 @@ class LayerLookup {
     return first;
   }
 
-  // Bytes of looking up every finest cluster, and of the mean values of their parents.
-  double FlatBytes() const {
+  // Bytes of looking up every finest cluster, and of their mean values or those of their parents.
+  double FlatBytes(bool finest_values) const {
     double bytes = 0;
     for (const HeadIndex& head : args_.heads) {
-      const HeadIndex::Level& parents = head.levels()[num_levels_ - 2];
+      const HeadIndex::Level& valued = head.levels()[num_levels_ - (finest_values ? 1 : 2)];
       bytes += ClusterBytes(head, num_levels_ - 1) *
                    static_cast<double>(head.levels().back().num_clusters()) +
-               ValueBytes(parents) * static_cast<double>(parents.num_clusters());
+               ValueBytes(valued) * static_cast<double>(valued.num_clusters());
     }
     return bytes;
   }
@@ -467,6 +477,8 @@ class LayerLookup {
   ArenaVector<HeadLookup> lookups_{arena_};
   size_t first_ranked_ = 0;
   bool use_codes_ = false;
+  bool has_metric_ = false;          // any head; a device's lookup then never takes its place
+  bool uses_finest_values_ = false;  // the tail has the finest clusters' mean values
   size_t num_levels_ = 0, first_level_ = 0;
   RowLimits limits_ = {};
   double row_bytes_ = 0;    // K and V of one row

@@ -41,6 +41,7 @@ TEST(LogMeanExpTest, IsThatOfNormalDraws) {
 struct Reference {
   std::vector<double> cluster_scores;  // S of one key of a finest cluster, all looked up
   std::vector<double> row_scores;      // S of the rows of `coded`, in order
+  std::vector<double> row_squares;     // the same with squares of shares
 };
 
 // One level: every cluster is in the denominator; where rows are `refined`, those of `coded` by
@@ -60,6 +61,7 @@ Reference Score(const HeadIndex& head, Rows<const float> queries, const std::set
   Reference result;
   result.cluster_scores.resize(level.num_clusters());
   result.row_scores.resize(cluster_of.size());
+  result.row_squares.resize(cluster_of.size());
   for (size_t r = 0; r < queries.num_rows; ++r) {
     const std::vector<double> clusters = MassLogits(head, level, queries[r]);
     const double known = known_lse.empty() ? 0 : std::exp(double{known_lse[r]});
@@ -82,7 +84,9 @@ Reference Score(const HeadIndex& head, Rows<const float> queries, const std::set
     }
     if (!refined.empty()) total = with_rows;
     for (size_t t = 0; t < rows.size(); ++t) {
-      result.row_scores[t] += std::exp(rows[t]) / total / static_cast<double>(queries.num_rows);
+      const double share = std::exp(rows[t]) / total;
+      result.row_scores[t] += share / static_cast<double>(queries.num_rows);
+      result.row_squares[t] += share * share / static_cast<double>(queries.num_rows);
     }
   }
   return result;
@@ -155,7 +159,8 @@ TEST_P(LookupFormulaTest, WholeClustersAreTheBestAndTheRestIsMissed) {
   }
 }
 
-// Fine codes are read of the best rows by their row codes; the best of those by these are read.
+// Fine codes are read of the best rows by their row codes; the best of those by these are read, by
+// squares of shares where heads have metrics.
 TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
   for (const size_t rows : {1, 8, 130}) {
     const Queries queries(heads(), rows, 23);
@@ -203,11 +208,12 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
         }
         const uint32_t row = lookup.StoredRow(t);
         const bool is_read = std::binary_search(selection.rows.begin(), selection.rows.end(), row);
+        const double chosen_by = std::get<1>(GetParam()) ? by_fine_code.row_squares[t] : fine;
         if (is_read) {
-          worst_read = std::min(worst_read, fine);
+          worst_read = std::min(worst_read, chosen_by);
         } else {
           missed += fine;
-          if (is_refined(t)) best_left = std::max(best_left, fine);
+          if (is_refined(t)) best_left = std::max(best_left, chosen_by);
         }
         if (is_refined(t)) {
           worst_refined = std::min(worst_refined, code);
@@ -222,6 +228,27 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
     EXPECT_GE(worst_read, best_left * (1 - 2 * kTableRounding));
     EXPECT_GT(best_not_refined, 0);
     EXPECT_GT(best_left, 0);
+  }
+}
+
+// For one query row the sum of squares of shares is the square of the share.
+TEST_P(LookupFormulaTest, SquaresOfSharesAreScores) {
+  const Queries queries(heads(), 1, 24);
+  const LookupArgs args = Args(queries, true);
+  std::vector<float> scores[2];
+  for (const bool by_squares : {false, true}) {
+    HeadBuffers buffers;
+    HeadSelection filled;
+    HeadLookup lookup(args, 0, 0, buffers, filled);
+    if (by_squares) lookup.ScoreBySquares();
+    ASSERT_TRUE(lookup.Score(0).ok());
+    ASSERT_TRUE(lookup.ScoreRows(std::vector<uint32_t>{0, 3, 5}).ok());
+    ASSERT_TRUE(lookup.RefineRows(std::vector<uint32_t>{0, 1, 2, 7, 11}).ok());
+    scores[by_squares].assign(lookup.refined_scores().begin(), lookup.refined_scores().end());
+  }
+  for (size_t i = 0; i < 5; ++i) {
+    const float square = scores[0][i] * scores[0][i];
+    EXPECT_NEAR(scores[1][i], square, 1e-4f * square);
   }
 }
 
