@@ -89,7 +89,11 @@ std::vector<AttendedPassage> FindAttended(std::span<const Passage> passages,
 //   bundled reader                 1 of 3               1 of 2                221 of 248
 // Rules fitted to the same answers with more of their words, with attention and with the model's
 // own probabilities separated no better in cross-validation over texts; nor does the share of
-// retrieval heads (area under the curve with Gemma's answers 0.861 without and with it).
+// retrieval heads (area under the curve with Gemma's answers 0.861 without and with it). The
+// probability of an adapter's own refusal (Refusal in engine/model/adapter.h) adds little to the
+// score, too: with 439 facts and 85 unanswered questions about six held-out documents, both
+// together find 82 % of the latter where a tenth of the right answers is lost, the score alone
+// 80 % (cross-validated over documents; areas 0.955 and 0.905).
 bool HasEvidence(std::span<const Evidence> evidence);
 
 // How widely the last token of a question attends to the text, from its prefill at a budget. A

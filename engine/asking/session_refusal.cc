@@ -39,7 +39,7 @@ Result<double> DocumentSession::LogProbabilityOf(std::span<const int32_t> ids, d
   const Status status = Step(ids.first(num_rows), kv_budget, options.tail, options.cancel).status();
   Status ended = status.ok() ? attention_.CollectSums() : status;
   if (ended.ok()) conversation_.Truncate(conversation_.num_tokens() - num_rows);
-  // Step left the logits of the last row, because a pass of that row alone may have run elsewhere.
+  // Step left the logits of the last row; a pass of that row alone may have run elsewhere.
   const size_t vocab = buffers_.logits.size(), num_others = num_rows - 1;
   std::vector<float> others(num_others * vocab);
   if (ended.ok() && num_others > 0) {

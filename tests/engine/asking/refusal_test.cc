@@ -21,14 +21,13 @@ using testing::TinyModel;
 using testing::WriteWholeFile;
 
 constexpr char kUnansweredQuestion[] = "Which quiet farmer crossed the river?";
-constexpr char kSentence[] = "The old bridge.";
+constexpr char kSentence[] = "A mill.";
 
 // The tiny model with an adapter that adds nothing, on a text of `bytes`.
 class RefusingDocument {
  public:
   explicit RefusingDocument(
-      size_t bytes,
-      const std::string& settings = R"({"refusal":{"text":"The old bridge.","threshold":1}})")
+      size_t bytes, const std::string& settings = R"({"refusal":{"text":"A mill.","threshold":1}})")
       : text_(InventedText(bytes, 5)) {
     std::filesystem::copy(SourcePath("tests/golden/adapter/lora"), folder_.path(),
                           std::filesystem::copy_options::recursive |
@@ -163,7 +162,7 @@ TEST(RefusalTest, IsTheAnswerFromTheThresholdOn) {
 TEST(RefusalTest, IsPartOfTheConversation) {
   const RefusingDocument document(900);
   const auto session = document.Open();
-  EXPECT_TRUE(AskedOf(*session, RefuseAt(1e-30f)).is_refused);
+  EXPECT_TRUE(AskedOf(*session, RefuseAt(1e-37f)).is_refused);
   const auto next = session->Ask("Where is the mill?", RefuseAt(1));
   AskOptions told = RefuseAt(1);
   told.history.turns.push_back({kUnansweredQuestion, kSentence, ""});
@@ -175,8 +174,7 @@ TEST(RefusalTest, IsPartOfTheConversation) {
 }
 
 TEST(RefusalTest, TheAdaptersThresholdHoldsUnlessAQuestionSaysOtherwise) {
-  const RefusingDocument document(900,
-                                  R"({"refusal":{"text":"The old bridge.","threshold":1e-30}})");
+  const RefusingDocument document(900, R"({"refusal":{"text":"A mill.","threshold":1e-37}})");
   EXPECT_TRUE(AskedOf(*document.Open(), RefuseAt()).is_refused);
   EXPECT_FALSE(AskedOf(*document.Open(), RefuseAt(1)).is_refused);
   EXPECT_EQ(document.Open()->Ask(kUnansweredQuestion, RefuseAt(1.5f)).status().param(),
@@ -185,8 +183,7 @@ TEST(RefusalTest, TheAdaptersThresholdHoldsUnlessAQuestionSaysOtherwise) {
 
 // A probe that watches what the model says gets that, and no refusal.
 TEST(RefusalTest, IsLeftOutWhereAProbeWatches) {
-  const RefusingDocument document(900,
-                                  R"({"refusal":{"text":"The old bridge.","threshold":1e-30}})");
+  const RefusingDocument document(900, R"({"refusal":{"text":"A mill.","threshold":1e-37}})");
   const auto session = document.Open();
   session->probe().on_token = [](std::span<const float>, int32_t) {};
   const Answer answer = AskedOf(*session, RefuseAt());
