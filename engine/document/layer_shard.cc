@@ -11,7 +11,6 @@
 #include "engine/document/kept_rows.h"
 #include "engine/requests/seconds.h"
 #include "index/calibrate.h"
-#include "index/cluster_spread.h"
 #include "index/policies/kv_compress.h"
 #include "index/window_attention.h"
 
@@ -149,28 +148,11 @@ Result<HeadClusters> BuildClusters(const Backend& backend, const KvSpill& spill,
     unrotated = Unrotated(backend, keys, dim, clusters.positions, by.frequencies);
     build.assigned_by = {unrotated.data(), count, dim};
   }
-  std::vector<float> queries;
   std::optional<SquareMatrix> moments;
-  if (by.queries) {
-    queries = GroupQueries(spill, layer, kv_head);
-    moments = QueryMoments(queries, dim);
-  }
+  if (by.queries) moments = QueryMoments(GroupQueries(spill, layer, kv_head), dim);
   if (moments) build.query_moments = &*moments;
   LECTERN_ASSIGN(clusters.tree,
                  BuildTree(backend, {keys.data(), count, dim}, {values.data(), count, dim}, build));
-  if (moments) {
-    std::vector<uint32_t> ends(stored.begin(), stored.begin() + layout.num_sinks);
-    ends.insert(ends.end(), stored.end() - layout.num_window, stored.end());
-    const std::vector<float> beside = FloatRows(
-        backend, spill.Keys(layer, kv_head, layout.num_tokens), ends, layout.dtype);
-    FitVariances({.backend = backend,
-                  .keys = {keys.data(), count, dim},
-                  .beside = {beside.data(), ends.size(), dim},
-                  .queries = {queries.data(), queries.size() / dim, dim},
-                  .scale = 1 / std::sqrt(static_cast<float>(dim)),
-                  .softcap = spill.shape().softcap},
-                 clusters.tree);
-  }
   return clusters;
 }
 
