@@ -26,6 +26,7 @@ constexpr double kSameEdge = 1;         // points: between the beginnings of a c
 constexpr size_t kEdgeRows = 8;         // rows above in which a column's edge is looked for
 constexpr size_t kRowsOfEdge = 3;       // at least, where a line of prose is told by it
 constexpr size_t kRowsOfOnlyEdge = 5;   // likewise, of a table with two columns
+constexpr double kTableGap = 0.5;       // at least: between two tables
 constexpr size_t kMaxColumns = 64;      // of a table
 constexpr size_t kMinDividedRows = 3;   // of a table that only its division into rows tells
 constexpr double kMaxDoubt = 0.4;       // a row, of such a table
@@ -125,6 +126,7 @@ std::vector<VisualRow> VisualRows(const PdfPage& page, std::vector<WordRun> runs
 struct Region {
   size_t begin = 0, end = 0;
   std::vector<Strip> strips;
+  double left = 0;  // where the texts of its rows begin
 };
 
 // Whether a row's text crosses every strip, as a line of prose below a table does.
@@ -317,6 +319,19 @@ std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region
   return strips;
 }
 
+// Adds a column on the left for a row that has text before those above and a gap behind it: the
+// head of many tables has no text above their first column.
+void AddFirstColumn(const VisualRow& row, Region& region) {
+  double end = -std::numeric_limits<double>::infinity();
+  for (const WordRun& run : row.runs) {
+    if (run.box.x_min < region.left) end = std::max(end, run.box.x_max);
+  }
+  if (region.left - end >= kCellGap * row.height && row.box.x_min < region.left) {
+    region.strips.insert(region.strips.begin(), {end, region.left});
+  }
+  region.left = std::min(region.left, row.box.x_min);
+}
+
 // Whether row `next` stands apart from the rows before it as a running head or foot does: the first
 // or the last row of the page, with a wider gap than the rows beside it have.
 bool StandsApart(const std::vector<VisualRow>& rows, size_t next) {
@@ -326,18 +341,30 @@ bool StandsApart(const std::vector<VisualRow>& rows, size_t next) {
   return gap(next) > rows[next].height && gap(next) > 1.3 * gap(is_head ? next + 1 : next - 1);
 }
 
+// Whether the next row begins another table: behind a gap, and with more columns, as the row after
+// it.
+bool BeginsTable(const std::vector<VisualRow>& rows, const Region& region) {
+  const size_t next = region.end, num_columns = region.strips.size() + 1;
+  if (next + 1 >= rows.size() || next < region.begin + 2) return false;
+  const double gap = rows[next].box.y_min - rows[next - 1].box.y_max;
+  return gap > kTableGap * rows[next].height && rows[next].runs.size() > num_columns &&
+         rows[next + 1].runs.size() > num_columns;
+}
+
 // The rows from `begin` on that share the strips of the first of them.
 Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
-  Region region{begin, begin + 1, StripsOf(rows[begin].runs, kCellGap * rows[begin].height)};
+  Region region{begin, begin + 1, StripsOf(rows[begin].runs, kCellGap * rows[begin].height),
+                rows[begin].box.x_min};
   size_t num_full_rows = 1;
   while (region.end < std::min(rows.size(), begin + kMaxRows) &&
          region.strips.size() < kMaxColumns) {
     const VisualRow& row = rows[region.end];
-    if (StandsApart(rows, region.end)) break;
+    if (StandsApart(rows, region.end) || BeginsTable(rows, region)) break;
     auto strips =
         Join(page, region, std::span(rows).subspan(begin, region.end - begin), row, num_full_rows);
     if (!strips) break;
     region.strips = std::move(*strips);
+    AddFirstColumn(row, region);
     num_full_rows += row.runs.size() > 1;
     ++region.end;
   }

@@ -27,7 +27,7 @@ constexpr size_t kMaxLinesOfRow = 30;  // bounds the time of hostile pages
 // cell with three words a line outweighs kJoin, and two of them a new text in the first column.
 constexpr double kJoin = 0.4;     // any line that is joined: most tables have none
 constexpr double kNewFirst = 2;   // a joined line with text in the first column, as its row has
-constexpr double kNewRow = 3;     // more, where nothing but the widths of lines says so
+constexpr double kNewRow = 3;     // more, where it fills all columns and only widths speak for it
 constexpr double kNoFirst = 0.3;  // a row without text in the first column
 constexpr double kOtherPlace =
     1.5;                            // the first column's text stands lower, or higher, than others'
@@ -36,7 +36,8 @@ constexpr double kTwoTexts = 3;     // a cell with an empty line between its lin
 constexpr double kTwoNumbers = 3;   // a cell with a number in each of two lines
 constexpr double kNarrowGap = 2.5;  // a cut where the gap says that none is
 constexpr double kWideGap = 4;      // a joined line behind a gap between rows
-constexpr double kDoubtOfLetter = 0.5;  // a cut before a small letter
+constexpr double kDoubtOfLetter = 0.5;    // a cut before a small letter
+constexpr double kDoubtOfCapital = 0.25;  // a cut before a capital that follows no full stop
 
 double TopOf(const CellLine& line) {
   double top = std::numeric_limits<double>::infinity();
@@ -182,16 +183,20 @@ class RowDivider {
       row.prior += kJoin;
       row.doubt += join_[line];
     }
+    size_t num_filled = 0, num_filled_above = 0;  // columns with text
     bool has_other = false;  // text in another column, not the first one there if cells are centred
     for (size_t i = 0; i < columns_.size(); ++i) {
       const bool has_text = !lines_[line][i].empty();
+      num_filled += has_text;
+      num_filled_above += row.has_text[i];
       has_other |= i > 0 && has_text && (place == CellPlace::kTop || row.has_text[i] != 0);
       if (has_text && row.has_text[i] != 0 && row.is_open[i] == 0) row.doubt += kTwoTexts;
       row.is_open[i] = has_text;
     }
     // A line that fills its first column alone is the rest of that cell rather than a new row.
     if (is_joined && row.has_text[0] != 0 && has_first && has_other) {
-      row.prior += kNewFirst + (goes_on_[line] != 0 ? 0 : kNewRow);
+      const bool is_whole = num_filled >= num_filled_above && goes_on_[line] == 0;
+      row.prior += kNewFirst + (is_whole ? kNewRow : 0);
     }
     for (size_t i = 0; i < columns_.size(); ++i) row.has_text[i] |= row.is_open[i];
     if (has_first && row.first_end == 0) row.first_begin = row.num_lines;
@@ -284,12 +289,13 @@ class RowDivider {
     const double room = RoomFor(above, cell, column);
     if (room > kNearlyFits * height) join_[line] += kEnded;
     if (room > 0) return;
+    if (text.ends_with(',')) cut_[line] += kDoubtOfLetter;
     const double words = std::clamp((columns_[column].words_per_line - 1) / 2, 0.0, 1.0);
     if (!next.empty() && IsAsciiLower(next[0])) {
       cut_[line] += words + std::min(kDoubtOfLetter, words);
       goes_on_[line] |= static_cast<uint8_t>(columns_[column].is_lower_telling && words > 0);
     } else if (!next.empty() && (IsAsciiUpper(next[0]) || IsAsciiDigit(next[0]))) {
-      cut_[line] += text.ends_with('.') ? words / 4 : words / 2;
+      cut_[line] += text.ends_with('.') ? words / 4 : words / 2 + std::min(kDoubtOfCapital, words);
     } else {
       cut_[line] += 0.7 * words;
     }
