@@ -154,12 +154,13 @@ class Planner {
     }
   }
 
-  // Whether nobody else has the name, so that it tells the document apart from every other
-  // source's.
+  // Whether a document may get the name: nobody has it, it is not `taken` (nullptr: none), which is
+  // being given away, and CheckName would let a user ask for it. An empty name is not free.
   bool IsFree(const std::string& name, const DocumentName* taken) const {
-    if (name.empty() || name.size() > kMaxNameBytes || ParseDocumentId(name)) return false;
+    if (name.empty() || !CheckName(name).ok()) return false;
     return HolderOf(name) == nullptr && (taken == nullptr || taken->name != name);
   }
+  // Whether the name is an end of another source's path too, and so would not tell the two apart.
   bool FitsOthers(const std::string& name, const std::string& source) const {
     return std::ranges::any_of(all_, [&](const Named& named) {
       return named.source != source && IsEndOfPath(name, named.source);

@@ -37,10 +37,11 @@ struct CutText {
   uint64_t num_tokens = 0;  // of the text, without template and headings
 };
 
-// The text of a part's document: its headings on a line, an empty line, and its bytes of the text.
+// The beginning of a part's document: its headings on a line and an empty line; empty without any.
 std::string LeadOf(const TextPart& part) {
   return part.headings.empty() ? std::string() : part.headings + "\n\n";
 }
+// The text of a part's document: its lead, then its bytes of the whole text.
 std::string TextOf(const TextPart& part, std::string_view text) {
   return LeadOf(part) + std::string(text.substr(part.begin, part.end - part.begin));
 }
@@ -218,7 +219,6 @@ class PartsIndexer {
       if (!report.ok()) return InPart(i, parts.size(), std::move(report).status());
       LECTERN_RETURN_IF_ERROR(Add(parts[i], *report));
       progress.Done(part_tokens_[i], !report->existed);
-      context_.finds_heads = false;  // the first part has found them, or they are known
     }
     progress.Finish();
     return {};

@@ -7,9 +7,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/document/document.h"
+#include "engine/document/parts.h"
 #include "engine/indexing/find_retrieval_heads.h"
 #include "engine/indexing/planted_facts.h"
 #include "engine/model/formats/json.h"
+#include "store/catalog.h"
+#include "store/store.h"
 #include "tests/engine/dense_oracle.h"
 #include "tests/engine/test_documents.h"
 
@@ -25,6 +29,7 @@ using testing::ReadWholeFile;
 using testing::SourcePath;
 using testing::TempFolder;
 using testing::TinyModel;
+using testing::WriteWholeFile;
 
 std::optional<RetrievalHeads> Parse(const std::string& json) {
   return ParseRetrievalHeads(*ParseJson(json), 3);
@@ -129,6 +134,33 @@ TEST(RetrievalHeadsTest, AreFoundOncePerModel) {
   EXPECT_EQ(heads_of(InventedText(900, 2)), first);
   EXPECT_TRUE(std::filesystem::is_empty(store.path() + "/tmp"));
   EXPECT_EQ(engine->List()->size(), 2u);
+}
+
+TEST(RetrievalHeadsTest, EveryPartOfALongDocumentHasThem) {
+  const TempFolder folder;
+  const std::string model = folder.path() + "/model";
+  std::filesystem::copy(TinyModel(), model);
+  std::string config = ReadWholeFile(model + "/config.json");
+  config.replace(config.find("32768"), 5, "2000");
+  std::filesystem::remove(model + "/config.json");
+  WriteWholeFile(model + "/config.json", config);
+  const TempFolder store;
+  const auto engine = EngineIn(store, model);
+  const auto report = engine->Index(InventedText(18'000, 3), {});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  ASSERT_GT(report->parts, 1u);
+  const auto catalog =
+      Catalog::Open(Env::Default(), CatalogPath(store.path()), Catalog::Mode::kReadOnly);
+  ASSERT_TRUE(catalog.ok());
+  const auto parts = PartsIn(*(*catalog)->List(), *ParseDocumentId(report->document));
+  ASSERT_EQ(parts.size(), report->parts);
+  for (const DocumentRow& part : parts) {
+    const auto document =
+        Document::Open(Env::Default(), DocumentDirectory(store.path(), part.id, part.generation),
+                       part, *(*catalog)->Shards(part.generation));
+    ASSERT_TRUE(document.ok()) << document.status().message();
+    EXPECT_TRUE((*document)->retrieval_heads()) << part.generation;
+  }
 }
 
 // A copy of the demo's document, for the bundled reader, that names these heads.

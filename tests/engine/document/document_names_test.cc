@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "engine/document/find_document.h"
+#include "engine/document/parts.h"
 #include "engine/indexing/estimate_index.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/index_input.h"
@@ -221,6 +222,13 @@ TEST(PlanNamesTest, NamesThatWouldBeIdsOrAreTooLongHaveFolders) {
   EXPECT_FALSE(CheckName(long_name).ok());
   EXPECT_FALSE(CheckName("\xFF").ok());
   EXPECT_TRUE(CheckName("").ok());
+}
+
+TEST(PlanNamesTest, AFileCalledLikeAPartIsNoPart) {
+  const std::string part = PartName(Id(1), 0);
+  const NamePlan plan = Plan({}, 2, "/a/" + part);
+  EXPECT_FALSE(WholeOf(plan.name)) << plan.name;
+  EXPECT_TRUE(CheckName(plan.name).ok());
 }
 
 TEST(FindByNameTest, ANameOrTheEndOfAPathThatFitsOne) {
