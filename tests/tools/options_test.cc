@@ -338,7 +338,9 @@ lectern_ask_options ToC(const api::AskOptions& options) {
   api::internal::Callback<decltype(options.on_text)> reasoning{options.on_reasoning};
   api::internal::Callback<decltype(options.on_token)> token{options.on_token};
   api::internal::Callback<decltype(options.on_warning)> warning{options.on_warning};
-  return api::internal::ToC(options, text, reasoning, token, warning);
+  api::internal::Callback<decltype(options.on_index)> index{options.on_index};
+  api::internal::Callback<decltype(options.on_part)> part{options.on_part};
+  return api::internal::ToC(options, text, reasoning, token, warning, index, part);
 }
 lectern_index_options ToC(const api::IndexOptions& options) {
   api::internal::Callback<decltype(options.on_progress)> progress{options.on_progress};
