@@ -273,7 +273,7 @@ TEST(RtfTest, HiddenAndDeletedTextIsLeftOutAndNotesStandBehindTheirParagraph) {
   EXPECT_EQ(read->note, "1 comment is left out");
 }
 
-// The text behind \\u for readers without Unicode goes, and nothing else, however long it is;
+// The characters behind \u for readers without Unicode go, and nothing else, however many they are;
 // the alignment of a cell's paragraph does not part the row.
 TEST(RtfTest, UnicodeCharactersAndAlignedCells) {
   const auto text = [](const std::string& body) {

@@ -16,9 +16,9 @@ bool HasRowGaps(const std::vector<std::vector<TableCell>>& lines);
 // Lines of cells, divided into rows.
 struct RowDivision {
   std::vector<std::vector<TableCell>> rows;
-  // The sum of all that speaks against the division: cells that are cut in their middle, and texts of
-  // two cells in one. Near 0 for a table; texts beside each other that are none have 1 or more for
-  // each paragraph.
+  // The sum of all that speaks against the division: cells that are cut in their middle, and texts
+  // of two cells in one. Near 0 for a table; texts beside each other that are none have 1 or more
+  // for each paragraph.
   double doubt = 0;
 };
 
