@@ -190,8 +190,8 @@ std::string AdapterOf(const DocumentRow& row) {
 
 namespace {
 
-// {"count","asked":[{"part","begin","end","probability","answer","support","logprob","chosen"}]};
-// null for a document that is not in parts.
+// {"count","asked":[{"part" (from 1),"begin","end","probability","answer","support","logprob",
+// "chosen"}]}; null for a document that is not in parts.
 Json PartsValue(const Answer& answer, const Offsets& offsets) {
   if (answer.num_parts == 0) return nullptr;
   Json::Array asked;

@@ -456,6 +456,8 @@ std::string Shown(const GgufValue& value) {
   if (std::holds_alternative<GgufArray>(value)) return "[…]";
   if (const auto* text = std::get_if<std::string_view>(&value)) return QuotedName(*text);
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* whole = std::get_if<uint64_t>(&value)) return std::to_string(*whole);
+  if (const auto* whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
   return Json(NumberOf(value)).Dump();
 }
 

@@ -7,8 +7,14 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "engine/model/formats/excerpt.h"
+
 namespace lectern {
 namespace {
+
+// Bytes of the library's description of an error: it holds the text that was read last, such as a
+// string of megabytes without an end.
+constexpr size_t kMaxWhat = 300;
 
 // An iterator over the text that notes how far the parser has read: the SAX interface gives no
 // offset when a limit is exceeded.
@@ -65,7 +71,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     const auto [member, is_new] = top.members.try_emplace(std::move(name));
     if (!is_new) {
       return Fail(Code::kMalformedModel,
-                  "key \"" + member->first.substr(0, 100) + "\" appears twice");
+                  "key \"" + Excerpt(member->first, 100) + "\" appears twice");
     }
     top.member = &*member;
     return true;
@@ -81,8 +87,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     std::string what = error.what();
     what.erase(0, what.find("] ") + 2);
     if (what.starts_with("parse error")) what.erase(0, what.find(": ") + 2);
-    status_ = Status(Code::kMalformedModel,
-                     "not valid JSON at byte " + std::to_string(position) + ": " + what);
+    status_ = Status(Code::kMalformedModel, "not valid JSON at byte " + std::to_string(position) +
+                                                ": " + Excerpt(what, kMaxWhat));
     return false;
   }
 

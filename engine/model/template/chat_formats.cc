@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "engine/model/formats/excerpt.h"
 #include "engine/model/formats/json.h"
 
 namespace lectern {
@@ -167,7 +168,7 @@ bool LooksLikeJinja(std::string_view text) {
 
 // The error for a template that was not found; a long text is cut.
 Status NoTemplate(std::string_view given) {
-  return Status(Code::kInvalidArgument, "chat template \"" + std::string(given.substr(0, 100)) +
+  return Status(Code::kInvalidArgument, "chat template \"" + Excerpt(given, 100) +
                                             "\" is no file with a Jinja program, and none of " +
                                             KnownChatFormats())
       .WithParam("chat_template");

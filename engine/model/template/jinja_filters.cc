@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "engine/model/formats/excerpt.h"
 #include "engine/model/template/jinja_unicode.h"
 
 namespace lectern::jinja {
@@ -35,7 +36,7 @@ Value Attr(Runtime& run, const Value& value, CallArguments& arguments) {
   const std::string_view name = BytesOf(*bound[0]);
   if (std::optional<Value> found = FindAttribute(run, value, name)) return *std::move(found);
   return run.Undefined("'" + std::string(TypeName(value)) + " object' has no attribute '" +
-                       std::string(name.substr(0, 200)) + "'");
+                       Excerpt(name, 200) + "'");
 }
 
 // capitalize and center: the methods of str, after the value has become a text.

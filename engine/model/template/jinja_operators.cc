@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/model/formats/excerpt.h"
 #include "engine/model/template/jinja_unicode.h"
 #include "engine/model/template/jinja_value.h"
 
@@ -273,13 +274,12 @@ std::optional<Value> Subscript(Runtime& run, const Value& value, const Value& ke
 Value MissingItem(Runtime& run, const Value& value, const Value& key) {
   const std::string type(TypeName(value));
   if (key.Is(Kind::kString)) {
-    return run.Undefined("'" + type + " object' has no attribute '" +
-                         std::string(BytesOf(key).substr(0, 200)) + "'");
+    return run.Undefined("'" + type + " object' has no attribute '" + Excerpt(BytesOf(key), 200) +
+                         "'");
   }
   const Value repr = run.Repr(key);
   if (run.failed()) return Value();
-  return run.Undefined(type + " object has no element " +
-                       std::string(BytesOf(repr).substr(0, 200)));
+  return run.Undefined(type + " object has no element " + Excerpt(BytesOf(repr), 200));
 }
 
 // Python's slice.indices: the first and last place of a slice, cut to the size. `last` is one past

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "engine/model/formats/excerpt.h"
 #include "engine/model/formats/json.h"
 
 namespace lectern {
@@ -99,8 +100,9 @@ class AddedTokensReader {
     return Status();
   }
 
-  // Gives a token its id: behind the vocabulary, in place of an unused piece, or where it is
-  // already. A normal piece of another text there means that the files do not belong together.
+  // Gives a token its id: behind the vocabulary, in place of an unused or control piece, or where
+  // it is already; there only a special token changes the piece's type. Any other piece of another
+  // text means that the files do not belong together.
   Status Place(uint64_t id, const AddedToken& token) {
     std::vector<TokenizerPiece>& pieces = model_.pieces;
     if (id >= kMaxId) return Malformed(Named(id, token.text) + " has an id that is too large");
@@ -164,7 +166,7 @@ class AddedTokensReader {
     return Status();
   }
 
-  static std::string Shown(const Json& value) { return value.Dump().substr(0, 100); }
+  static std::string Shown(const Json& value) { return Excerpt(value.Dump(), 100); }
   static std::string Named(uint64_t id, const std::string& text) {
     return "added token " + std::to_string(id) + " " + Shown(text);
   }

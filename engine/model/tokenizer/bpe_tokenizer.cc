@@ -52,7 +52,7 @@ class WordMerger : public WordEncoder {
     for (size_t at = 0, length = 0; at < word.size(); at += length) {
       length = how.is_byte_level ? 1 : static_cast<size_t>(Utf8CharLength(word.substr(at)));
       int32_t id = model_.FindSymbol(word.substr(at, length));
-      if (how.drops_first && model_.unknown_id() < 0 && !model_.IsPiece(id)) {
+      if (DropsFirst() && !model_.IsPiece(id) && !HasBytePieces(word.substr(at, length))) {
         out->dropped_bytes += length;
         continue;
       }
@@ -76,7 +76,7 @@ class WordMerger : public WordEncoder {
         const int32_t id = model_.byte_id(static_cast<uint8_t>(byte));
         const int32_t made = id >= 0 ? id : model_.unknown_id();
         out->pieces.push_back({made, 1});
-        if (made < 0) ++out->dropped_bytes;
+        if (made < 0 && !DropsFirst()) ++out->dropped_bytes;  // else Begin has counted it
       }
     } else {
       for (size_t at = 0, length = 0; at < text.size(); at += length) {
@@ -88,14 +88,21 @@ class WordMerger : public WordEncoder {
 
   // Appends a character by its bytes if they all have a piece, else as unknown.
   void EmitChar(std::string_view character, WordPieces* out) const {
-    const auto id_of = [&](char byte) { return model_.byte_id(static_cast<uint8_t>(byte)); };
-    const bool has_all = std::all_of(character.begin(), character.end(),
-                                     [&](char byte) { return id_of(byte) >= 0; });
-    if (!has_all) {
+    if (!HasBytePieces(character)) {
       out->pieces.push_back({model_.unknown_id(), static_cast<uint32_t>(character.size())});
       return;
     }
-    for (const char byte : character) out->pieces.push_back({id_of(byte), 1});
+    for (const char byte : character) {
+      out->pieces.push_back({model_.byte_id(static_cast<uint8_t>(byte)), 1});
+    }
+  }
+
+  // Whether bytes without a piece are dropped before words are merged (BpeRules::drops_first).
+  bool DropsFirst() const { return model_.how().drops_first && model_.unknown_id() < 0; }
+  // Whether each byte of a character has a piece of its own.
+  bool HasBytePieces(std::string_view character) const {
+    return std::all_of(character.begin(), character.end(),
+                       [&](char byte) { return model_.byte_id(static_cast<uint8_t>(byte)) >= 0; });
   }
 
   // Finds what the symbol at `at` and the next one merge into; nullptr: nothing.

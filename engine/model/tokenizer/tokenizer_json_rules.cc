@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/model/formats/excerpt.h"
 #include "engine/model/formats/text.h"
 #include "engine/model/tokenizer/charsmap.h"
 #include "engine/model/tokenizer/unicode_classes.h"
@@ -284,10 +285,7 @@ std::string_view JsonType(const Json& object) {
 
 bool JsonIsTrue(const Json& value) { return value.boolean() != nullptr && *value.boolean(); }
 
-std::string JsonExcerpt(const Json& value) {
-  std::string text = value.Dump();
-  return text.size() <= 300 ? text : CleanUtf8(text.substr(0, 300)).text + "…";
-}
+std::string JsonExcerpt(const Json& value) { return Excerpt(value.Dump(), 300); }
 
 std::vector<const Json*> JsonParts(const Json& value, std::string_view key) {
   if (value.is_null()) return {};

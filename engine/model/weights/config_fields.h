@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/model/formats/excerpt.h"
 #include "engine/model/formats/json.h"
 #include "engine/model/weights/config.h"
 
@@ -15,12 +16,8 @@ namespace lectern {
 
 inline constexpr uint64_t kMaxPositions = uint64_t{1} << 27;  // of any model
 
-// A value for a message, cut to 80 bytes.
-inline std::string Shown(const Json& value) {
-  std::string text = value.Dump();
-  if (text.size() > 80) text = text.substr(0, 80) + "…";
-  return text;
-}
+// A value as JSON for a message, cut to 80 bytes.
+inline std::string Shown(const Json& value) { return Excerpt(value.Dump(), 80); }
 
 inline std::string Shown(double value) { return Json(value).Dump(); }
 

@@ -149,7 +149,8 @@ constexpr std::string_view kTables[] = {"rotary_emb.inv_freq", ".attn_rot_embd.w
                                         ".attn.masked_bias",   ".attention.masked_bias",
                                         ".attn.bias",          ".attention.bias"};
 
-// Returns the layer that a name speaks of, in either way of naming them.
+// Returns the layer that a name speaks of, in transformers' or GGUF's way of naming tensors;
+// nothing: it names none.
 std::optional<uint64_t> LayerOf(std::string_view name) {
   for (const std::string_view prefix : {"model.layers.", "blk."}) {
     if (!name.starts_with(prefix)) continue;
@@ -258,15 +259,17 @@ Status CheckFused(const TensorFiles& all, const ModelConfig& config, WeightsType
         std::tuple(config.fused_qkv, "self_attn.qkv_proj", kv_size),
         std::tuple(config.fused_gate_up, "mlp.gate_up_proj",
                    uint64_t{config.intermediate_size})}) {
-    if (!is_fused) continue;
-    const std::string name = LayerName(0, part);
-    const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
-    if (size % kPackedColumns == 0 || !PackingOf(name, *tensor.type, type)) continue;
-    return Status(Code::kUnsupportedModel,
-                  all.files[tensor.file].path + ": tensor " + all.Shown(name) +
-                      " joins matrices of " + std::to_string(size) +
-                      " rows, which are not whole panels of 16 and cannot be quantised; use " +
-                      OptionName("weights", "stored"));
+    if (!is_fused || size % kPackedColumns == 0) continue;
+    for (size_t layer = 0; layer < config.num_layers; ++layer) {  // each may have a type of its own
+      const std::string name = LayerName(layer, part);
+      const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
+      if (!PackingOf(name, *tensor.type, type)) continue;
+      return Status(Code::kUnsupportedModel,
+                    all.files[tensor.file].path + ": tensor " + all.Shown(name) +
+                        " joins matrices of " + std::to_string(size) +
+                        " rows, which are not whole panels of 16 and cannot be quantised; use " +
+                        OptionName("weights", "stored"));
+    }
   }
   return {};
 }

@@ -50,6 +50,16 @@ TEST(GgufTest, ReadsEveryKindOfKey) {
   EXPECT_EQ(table->Whole("a.i8"), std::nullopt);
 }
 
+TEST(GgufTest, ShowsValuesAsAReaderWritesThem) {
+  EXPECT_EQ(Shown(uint64_t{32}), "32");
+  EXPECT_EQ(Shown(int64_t{-7}), "-7");
+  EXPECT_EQ(Shown((uint64_t{1} << 60) + 1), "1152921504606846977");
+  EXPECT_EQ(Shown(0.5), "0.5");
+  EXPECT_EQ(Shown(true), "true");
+  EXPECT_EQ(Shown(std::string_view("llama")), "\"llama\"");
+  EXPECT_EQ(Shown(GgufArray()), "[…]");
+}
+
 TEST(GgufTest, PlacesTensors) {
   const std::string file = GoldenFile("keys.gguf");
   const auto table = Parse(file);

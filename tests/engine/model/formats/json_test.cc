@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/model/formats/text.h"
+
 namespace lectern {
 namespace {
 
@@ -79,6 +81,18 @@ TEST(JsonTest, RefusesWithCodeAndByteOffset) {
     EXPECT_NE(json.status().message().find(bad.word), std::string::npos)
         << bad.text << " -> " << json.status().message();
   }
+}
+
+TEST(JsonTest, MessagesAreShortAndUtf8) {
+  for (const std::string& bad :
+       {"\"" + std::string(1 << 16, 'a'), std::string("\"\xFF\""), "tru" + std::string(500, 'e')}) {
+    const std::string message = ParseJson(bad).status().message();
+    EXPECT_LT(message.size(), 1000u);
+    EXPECT_TRUE(IsValidUtf8(message)) << message;
+  }
+  std::string key = "x";
+  for (int i = 0; i < 80; ++i) key += "é";
+  EXPECT_TRUE(IsValidUtf8(ParseJson("{\"" + key + "\":1,\"" + key + "\":2}").status().message()));
 }
 
 TEST(JsonTest, LimitsHoldExactly) {

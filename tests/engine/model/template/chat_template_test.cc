@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/model/formats/json.h"
+#include "engine/model/formats/text.h"
 #include "engine/model/template/answer_text.h"
 #include "engine/model/tokenizer/bpe_tokenizer.h"
 #include "tests/engine/byte_tokenizer.h"
@@ -103,6 +104,13 @@ TEST(ChatFormatTest, ATemplateIsANameAProgramOrAFile) {
     EXPECT_NE(status.message().find("none of plain, llama3,"), std::string::npos)
         << status.message();
   }
+}
+
+TEST(ChatFormatTest, ALongNameIsCutBetweenCharacters) {
+  MemoryEnv env;
+  std::string given = "x";
+  for (int i = 0; i < 80; ++i) given += "é";
+  EXPECT_TRUE(IsValidUtf8(FindChatSource(env, given).status().message()));
 }
 
 TEST(ChatFormatTest, ControlTokensSuggestATemplate) {

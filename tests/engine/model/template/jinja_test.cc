@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "engine/model/formats/json.h"
+#include "engine/model/formats/text.h"
 #include "tests/engine/memory_env.h"
 
 namespace lectern::jinja {
@@ -158,6 +159,17 @@ TEST(JinjaTest, ErrorsNameTheirLine) {
   };
   for (const auto& [source, message] : cases) {
     EXPECT_EQ(MarkedOf(source, {{"n", Value::Integer(7)}}), message) << source;
+  }
+}
+
+TEST(JinjaTest, LongNamesInMessagesAreCutBetweenCharacters) {
+  std::string key = "x";
+  for (int i = 0; i < 150; ++i) key += "é";
+  for (const char* source : {"{{ d[k].a }}", "{{ d[(k, 1)].a }}", "{{ (d | attr(k)).a }}"}) {
+    const std::string message =
+        MarkedOf(source, {{"d", Value::Dict({})}, {"k", Value::Input(key)}});
+    EXPECT_NE(message.find("malformed_model"), std::string::npos) << message;
+    EXPECT_TRUE(IsValidUtf8(message)) << source;
   }
 }
 

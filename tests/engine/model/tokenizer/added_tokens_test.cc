@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/formats/json.h"
+#include "engine/model/formats/text.h"
 #include "engine/model/tokenizer/tokenizer.h"
 #include "tests/engine/memory_env.h"
 
@@ -37,6 +38,16 @@ std::array<uint8_t, 32> Identity(const Tokenizer& tokenizer) {
   Sha256 hash;
   tokenizer.AddTo(hash);
   return hash.Finish();
+}
+
+TEST(AddedTokensTest, MessagesCutNamesBetweenCharacters) {
+  for (const std::string before : {"", "x"}) {
+    std::string text = before;
+    for (int i = 0; i < 80; ++i) text += "é";
+    const Status status = Load("", "{\"" + text + "\":-1}").status();
+    EXPECT_EQ(status.code(), Code::kMalformedModel);
+    EXPECT_TRUE(IsValidUtf8(status.message())) << before;
+  }
 }
 
 // As Phi-3 has them: both files, ids beyond the vocabulary, an end of text among them.

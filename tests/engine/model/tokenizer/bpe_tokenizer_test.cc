@@ -412,6 +412,26 @@ TEST(BpeTokenizerTest, WhatHasNoPieceKeepsItsNeighboursApartOrNot) {
   EXPECT_EQ(tokens->dropped_bytes, 3u);
 }
 
+TEST(BpeTokenizerTest, DroppedBytesAreCountedOnceWhereAMergeMakesNoPiece) {
+  BpeArrays arrays = FewPieces();
+  arrays.merges = {"b c"};  // "bc" is no piece and comes apart again
+  arrays.how.drops_first = true;
+  const auto tokens = MakeGpt2(arrays)->Encode("bcx");
+  EXPECT_EQ(tokens->ids, (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(tokens->dropped_bytes, 1u);
+}
+
+// As BPE::merge_word of tokenizers: a character becomes its byte pieces before it is dropped.
+TEST(BpeTokenizerTest, CharactersWithBytePiecesAreNotDropped) {
+  BpeArrays arrays;
+  arrays.how = {.is_byte_level = false, .drops_first = true};
+  arrays.tokens = {"a", "<0xC3>", "<0xA9>"};
+  arrays.types = {PieceType::kNormal, PieceType::kByte, PieceType::kByte};
+  const auto tokens = MakeGpt2(arrays, {})->Encode("aéü");
+  EXPECT_EQ(TokensText(*tokens), "0[0,1) 1[1,3) 2[1,5) ");
+  EXPECT_EQ(tokens->dropped_bytes, 2u);
+}
+
 TEST(BpeTokenizerTest, BytesWithoutAPieceBecomeTheUnknownPieceWhereThereIsOne) {
   BpeArrays arrays = FewPieces();
   arrays.tokens.push_back("<unk>");

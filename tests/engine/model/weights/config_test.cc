@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/model/formats/json.h"
+#include "engine/model/formats/text.h"
 #include "engine/model/weights/architecture.h"
 #include "tests/engine/memory_env.h"
 
@@ -94,6 +95,17 @@ TEST(ParseConfigTest, ReadsTheRopeRecipesOfTransformers4And5) {
   ASSERT_TRUE(plain.ok()) << plain.status().message();
   EXPECT_EQ(plain->rope.kind, RopeRecipe::Kind::kDefault);
   EXPECT_EQ(plain->rope.theta, 1e6);
+}
+
+TEST(ParseConfigTest, ALongValueIsCutBetweenCharacters) {
+  for (const std::string before : {"", "x"}) {
+    std::string type = before;
+    for (int i = 0; i < 60; ++i) type += "é";
+    const Status status =
+        ParseConfig(ConfigJson({{"model_type", Json(type).Dump()}}), "c").status();
+    EXPECT_EQ(status.code(), Code::kUnsupportedModel);
+    EXPECT_TRUE(IsValidUtf8(status.message())) << before;
+  }
 }
 
 TEST(ParseConfigTest, EosIdsMayBeOneOrMany) {

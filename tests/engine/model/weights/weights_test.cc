@@ -264,6 +264,39 @@ TEST(WeightsTest, RefusesWhatDoesNotFitTheConfigNamingTheTensor) {
   }
 }
 
+// A GGUF file may store each layer in another type: here only the second one is packed.
+TEST(WeightsTest, JoinedMatricesOfEveryLayerBeginAtWholePanels) {
+  ModelConfig config = TinyConfig();
+  config.hidden_size = 32, config.head_dim = 16, config.intermediate_size = 8;
+  config.fused_gate_up = true;
+  FakeTensors tensors = {{"model.embed_tokens.weight", {"BF16", {5, 32}}},
+                         {"model.norm.weight", {"F32", {32}}},
+                         {"lm_head.weight", {"BF16", {5, 32}}}};
+  for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
+    for (const char* matrix : {"self_attn.q_proj", "self_attn.o_proj"}) {
+      tensors[layer + matrix + ".weight"] = {"BF16", {32, 32}};
+    }
+    for (const char* matrix : {"self_attn.k_proj", "self_attn.v_proj", "mlp.gate_up_proj"}) {
+      tensors[layer + matrix + ".weight"] = {"BF16", {16, 32}};
+    }
+    tensors[layer + "mlp.down_proj.weight"] = {"BF16", {32, 8}};
+    tensors[layer + "input_layernorm.weight"] = {"F32", {32}};
+    tensors[layer + "post_attention_layernorm.weight"] = {"F32", {32}};
+  }
+  MemoryEnv env;
+  env.files["m/model.safetensors"] = MakeFile(tensors);
+  auto files = OpenSafetensors(env, "m", Io::kMmap);
+  ASSERT_TRUE(files.ok()) << files.status().message();
+  ASSERT_TRUE(Weights::BytesInUse(*files, config, WeightsType::kStored).ok());
+  const std::string name = "model.layers.1.mlp.gate_up_proj.weight";
+  TensorFiles::Tensor& joined = files->tensors.at(name);
+  joined.type = TensorType::kQ8_0;
+  joined.end = joined.begin + 16 * 34;  // a block of 32 values in 34 bytes for each row
+  const Status status = Weights::BytesInUse(*files, config, WeightsType::kStored).status();
+  EXPECT_EQ(status.code(), Code::kUnsupportedModel) << status.message();
+  EXPECT_NE(status.message().find(name), std::string::npos) << status.message();
+}
+
 TEST(WeightsTest, HugeConfigIsRefusedByShapesBeforeAnythingIsAllocated) {
   ModelConfig config = TinyConfig();
   config.vocab_size = 1u << 22;
