@@ -25,7 +25,8 @@ Json Share(double value);
 Json Share(const std::optional<double>& value);
 Json StringOrNull(std::string_view text);
 
-// Converts byte offsets of a text (valid UTF-8, which outlives this) to another unit. Reads the
+// Converts byte offsets of a text (valid UTF-8, which outlives this) to another unit; an offset
+// behind the text's end becomes the end, except in kUtf8, where all stay. Reads the
 // text once, then at most 4 KiB for an offset.
 class Offsets {
  public:
