@@ -9,8 +9,9 @@
 namespace lectern {
 
 // Returns the path in a form that means the same from any working directory, without "." and "..",
-// and without a slash at its end. Follows no link. Empty stays empty, and where the working directory
-// cannot be had, a path stays as it is. Any thread.
+// and without a slash at its end (but "/" itself). No link is followed: ".." takes the name before
+// it away, also that of a link, where the system would go to the parent of the link's target. Empty
+// stays empty, and where the working directory cannot be had, a path stays as it is. Any thread.
 inline std::string AbsolutePath(const std::string& path) {
   if (path.empty()) return path;
   std::error_code error;

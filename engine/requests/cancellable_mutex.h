@@ -15,8 +15,8 @@ namespace lectern {
 // timed waits and reports races that are none.
 class CancellableMutex {
  public:
-  // Waits until it has the lock, or until `cancel`, which may be nullptr, is set, which it looks at
-  // every 50 ms. False: `cancel` is set, and it is not locked.
+  // Waits for the lock, and looks at `cancel` (may be nullptr) every 50 ms. False: `cancel` is set,
+  // and this call has not locked the mutex, even if it was free.
   bool Lock(const CancelFlag* cancel) {
     std::unique_lock lock(mutex_);
     while (is_locked_ && !IsSet(cancel)) unlocked_.wait_for(lock, std::chrono::milliseconds(50));

@@ -24,10 +24,11 @@
 
 namespace lectern {
 
-// The value of an option on its way between a struct and a command line or a request. Nothing: it
-// was not given, the default holds. A choice of an enumeration is its number in lectern_c.h,
-// from 1.
-struct NullText {};  // a text of a C struct that has a length and no address
+// A text of a C struct that has a length and no address: an error of the caller (ReadOptions).
+struct NullText {};
+// The value of an option on its way between a struct and a command line or a request.
+// std::monostate: it was not given, the default holds. A choice of an enumeration is its number in
+// lectern_c.h, from 1.
 using OptionValue = std::variant<std::monostate, bool, uint64_t, double, std::string,
                                  std::vector<std::string>, NullText>;
 inline bool IsGiven(const OptionValue& value) { return value.index() != 0; }
@@ -98,14 +99,16 @@ struct Option {
   std::span<const std::string_view> choice_names() const;
 };
 
-std::string FlagOf(const Option& option);        // with dashes, as in --kv-budget
+// With dashes, as in --kv-budget; of a flag that is on by default, --no-name.
+std::string FlagOf(const Option& option);
 std::string FieldOf(const Option& option);       // of a request, as in kv_budget
 std::string VariableOf(const Option& option);    // LECTERN_MAX_RAM for max_ram
 Message NameOf(const Option& option);            // the name, for command lines the flag
 std::string Interval(const OptionRange& range);  // "(0, 1]"
 // Whether a kNumber may have this value: it lies in the range, or stands for the option's word.
 bool HoldsNumber(const Option& option, double number);
-// A help text with {names} as `name_of` has them, and the default. Every brace in `text` is closed.
+// A help text with {names} as `name_of` has them, and, if the option has a default_text, the
+// environment variable and that default in brackets behind it. Every brace in `text` is closed.
 std::string HelpText(const Option& option, std::string_view text,
                      const std::function<std::string(std::string_view name)>& name_of);
 // The number of a choice, from 1; 0: there is none of this name.
@@ -118,9 +121,10 @@ Status CheckOption(const Option& option, const OptionValue& value);
 
 // --- where an option lies in a struct -----------------------------------------------------------
 
-// Reads an option of a Struct and sets it; a std::string_view that is set is a view of the value.
-// Both are nullptr where the option is not there, or is a list that is read by hand; `set` alone
-// where the struct is only read. The value that is set is given, and of the field's type.
+// Functions that read an option of a Struct and set it. Both are nullptr where the struct has no
+// such option, or has it as a list that is read by hand; `set` alone where the struct is only read.
+// `set` takes a value that is given and of the type that OptionKind names; a field that is a
+// std::string_view becomes a view of it.
 template <typename Struct>
 struct OptionPlace {
   OptionValue (*get)(const Struct&) = nullptr;
@@ -150,8 +154,9 @@ auto& Reach(Struct& in, Member member, Inner... inner) {
   return Reach(in.*member, inner...);
 }
 
-// Between the fields of structs and values. An enumeration gives these two of its own (found by
-// its namespace).
+// Turn fields of structs into values and back. An empty text or list, and an optional without a
+// value, is not given; a number or bool always is. An enumeration has two functions of its own,
+// which are found by its namespace.
 template <typename Field>
 OptionValue ToValue(const Field& field) {
   if constexpr (std::is_same_v<Field, bool>) {
@@ -302,7 +307,8 @@ class GivenOptions {
   // By its name, which is one of the table: asserted.
   const Option& option(std::string_view name) const { return rows_[Find(name)].option; }
   OptionValue& operator[](std::string_view name) { return values_[Find(name)]; }
-  // The values that `options` has, the defaults among them.
+  // Takes the values that `options` has, defaults, too. Each row must have a place in the engine's
+  // struct.
   void TakeFrom(const Engine& options) {
     for (size_t i = 0; i < rows_.size(); ++i) values_[i] = rows_[i].engine.get(options);
   }
@@ -312,7 +318,7 @@ class GivenOptions {
       if (IsGiven(values_[i])) rows_[i].engine.set(options, values_[i]);
     }
   }
-  // Sets what was given. `options` may have views of texts in this.
+  // Sets what was given. Texts of `options` become views into this object, which must outlive them.
   void PutInto(Api& options) const {
     for (size_t i = 0; i < rows_.size(); ++i) {
       if (IsGiven(values_[i])) rows_[i].api.set(options, values_[i]);

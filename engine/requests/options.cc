@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned kToolAndRequest = kCommandLine | kRequest, kEverywhere = 7;
 
-// Nats a token. Beyond 100 no limit is meant.
+// Nats a token. More than 100 would limit nothing and is refused as a mistake.
 constexpr OptionRange kDivergence = {.least = 0, .most = 100, .is_open_below = true};
 
 // All stop texts are compared with the end of the answer at each token.

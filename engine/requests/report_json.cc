@@ -8,6 +8,7 @@
 namespace lectern {
 namespace {
 
+// Rounded to so many digits behind the point.
 double Rounded(double value, double digits) {
   const double scale = std::pow(10.0, digits);
   return std::round(value * scale) / scale;
@@ -32,8 +33,9 @@ std::string_view UnitName(OffsetUnit unit) {
   return "utf8";
 }
 
-// Converts byte offsets of a text (valid UTF-8) to another unit. Reads the text once, then at most
-// kStep bytes for an offset.
+// Converts byte offsets of a text (valid UTF-8) to another unit; an offset behind the text's end
+// becomes the end, except in kUtf8, where all stay and the text is not needed. Reads the text once,
+// then at most kStep bytes for an offset.
 class Offsets {
  public:
   Offsets(OffsetUnit unit, std::string_view text) : unit_(unit), text_(text) {
@@ -279,8 +281,8 @@ std::string AdapterOf(const DocumentRow& row) {
 
 namespace {
 
-// {"count","asked":[{"part","begin","end","probability","answer","support","logprob","chosen"}]};
-// null for a document that is not in parts.
+// {"count","asked":[{"part" (from 1),"begin","end","probability","answer","support","logprob",
+// "chosen"}]}; null for a document that is not in parts.
 Json PartsValue(const Answer& answer, const Offsets& offsets) {
   if (answer.num_parts == 0) return nullptr;
   Json::Array asked;

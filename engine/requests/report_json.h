@@ -19,7 +19,8 @@ enum class OffsetUnit { kUtf8, kUtf16, kCodepoint };
 // All texts are compact: one line, without a newline, keys sorted, null where there is nothing.
 // A call that names no codes does not fail. Any thread.
 
-// An answer. `text`: the document, needed for units other than kUtf8, which cost a pass over it.
+// An answer. `text`: the document, valid UTF-8, needed for units other than kUtf8, which cost a
+// pass over it; an offset behind its end becomes the end.
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text);
 // Likewise for citations. `given`: the text that was cited.
 std::string CitedTextJson(const CitedText& cited, OffsetUnit unit, std::string_view given);
@@ -45,7 +46,7 @@ Retention RetentionOf(const DocumentRow& row);
 std::string WeightsOf(const DocumentRow& row);
 // The path of the adapter that it was indexed with; empty: none, or a recovered row cannot tell.
 std::string AdapterOf(const DocumentRow& row);
-// IndexReport::parts of its indexing.
+// IndexReport::parts of its indexing; 0 also where its report is damaged or not there.
 uint64_t PartsOf(const DocumentRow& row);
 std::string IndexReportJson(const IndexReport& report);
 std::string IndexEstimateJson(const IndexEstimate& estimate);
@@ -57,8 +58,9 @@ std::string DocumentsJson(const std::vector<DocumentRow>& rows);
 std::string DocumentDetailsJson(const DocumentRow& row, const std::vector<ShardSummary>& shards,
                                 const Result<DocumentPlan>& plan);
 std::string DamageJson(const std::vector<Damage>& damaged);
-// {"generations","files","in_use","unknown":[…]}, {"documents":[…],"refused":[{"directory","code",
-// "message"}],"replaced"}, {"document","name","existed"}.
+// In this order: {"generations","files","in_use","unknown":[…]}; {"removed" (the id),"names",
+// "document_gone","left"}; {"documents":[…],"refused":[{"directory","code","message"}],"replaced"};
+// {"document","name","existed","note"}.
 std::string CollectedJson(const Collected& collected);
 std::string RemovedJson(const Removed& removed);
 std::string RecoveredJson(const Recovered& recovered);
@@ -67,7 +69,8 @@ std::string ImportedJson(const Imported& imported);
 std::string SourceOf(const DocumentRow& row);
 std::string_view StateName(DocumentState state);  // "building", "ready", "dead"
 // {"error":{"message","type","param","code","request_id","retryable"}}: the type is
-// "invalid_request_error" or "server_error", by HttpStatus. `status` is not ok.
+// "invalid_request_error" or "server_error", by HttpStatus; retryable: the same call may succeed
+// later. `status` is not ok.
 std::string ErrorJson(const Status& status, std::string_view request_id = {});
 
 std::string_view DtypeName(Dtype dtype);  // "f16"

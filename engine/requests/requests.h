@@ -80,7 +80,8 @@ struct EngineOptions {
 struct IndexProgress {
   enum class Stage { kRead, kPrefill, kCluster, kCalibrate, kWrite };
   Stage stage;
-  uint64_t done, total;      // prefill: tokens; else: (layer, kv head) items
+  // read and prefill: tokens; cluster: (layer, kv head) items; write: 0 of 1.
+  uint64_t done, total;
   double tokens_per_second;  // of the prefill; 0 when unknown
   double eta_seconds;        // of all that is left; < 0 when unknown
 };
@@ -219,8 +220,8 @@ struct IndexReport {
   // shall stay (is_replaced_kept).
   std::string replaced;
   bool is_replaced_kept = false;
-  // Sentences about what was assumed where the model's files do not say, such as how an unnamed
-  // vocabulary cuts words; and what of the text the model cannot see.
+  // Clauses, without a full stop, about what was assumed where the model's files do not say, such
+  // as how an unnamed vocabulary cuts words; and what of the text the model cannot see.
   std::vector<Message> assumptions;
 };
 
@@ -286,8 +287,9 @@ struct AskOptions {
   // "auto": "only" where the model's adapter was trained for it (Adapter::wants_focus) and the
   // question names no budget, rule or max_missed, else "off".
   // "only": the question and the answer read the passages that the question's words and the model's
-  // retrieval heads point to, and nothing else (engine/asking/focus.h). A document without clusters
-  // is read whole. "off": the rule chooses.
+  // retrieval heads point to, and nothing else (engine/asking/focus.h). "words": they read these
+  // passages, and as much else as kv_budget leaves, which the rule chooses. With a kv_budget of 1,
+  // and of a document without clusters on a device, everything is read. "off": the rule chooses.
   std::string focus = "auto";
   // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
   // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",
@@ -360,8 +362,8 @@ struct CiteRequest {
   std::string question;  // which `text` answers; empty: not known, and citations are less sure
   uint32_t max_evidence = 3;  // passages of each sentence, 1..100
 };
-// Largest `text` and `question`, and most sentences, each of which takes 1 to 3 ms on a document of
-// 100,000 tokens.
+// The largest `text` and the largest `question`, in bytes, and the most sentences of a text; a
+// sentence takes 1 to 3 ms on a document of 100,000 tokens.
 inline constexpr size_t kMaxCitedBytes = 64 << 10, kMaxCitedSentences = 1000;
 
 // A sentence of the text that was cited.
@@ -422,7 +424,7 @@ struct KvReceipt {
 
 // A part of a document in parts that was asked the question.
 struct AskedPart {
-  uint32_t number = 0;          // from 0
+  uint32_t number = 0;          // from 0; reports count from 1
   uint64_t begin = 0, end = 0;  // bytes of the document's text
   double probability = 0;       // by words, that the answer stands here (asking/route.h)
   std::string answer;           // what the model said about this part alone
