@@ -128,8 +128,8 @@ std::optional<TensorPlace> PlaceOf(std::string_view name) {
   return std::nullopt;
 }
 
-// The module's path in the model, from the name of its tensor A: PEFT puts "base_model.model."
-// before it.
+// The module's path in the model, from PEFT's name of its tensor A: PEFT puts "base_model.model."
+// before it. A GGUF name is not cut: such files have no alphas of single modules.
 std::string ModulePath(std::string_view name) {
   constexpr std::string_view kPrefix = "base_model.model.";
   if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
@@ -354,7 +354,8 @@ class AdapterLoader {
 
   // --- matrices ---
 
-  // The memory of all matrices, before any view is taken of it.
+  // Allocates the memory of all matrices, before any view is taken of it, and sets next_ to its
+  // first aligned byte.
   Status Reserve() {
     uint64_t bytes = 0;
     for (const auto& [place, pair] : pairs_) {
@@ -383,8 +384,8 @@ class AdapterLoader {
   }
 
   // Reads a tensor, whose shape has been checked, into the adapter's next memory.
-  // kUnsupportedModel: a type that adapters are not read in; kMalformedModel: too few bytes; or the
-  // read's error.
+  // kUnsupportedModel: a type that adapters are not read in; kMalformedModel: its bytes do not fit
+  // its shape; or the read's error.
   Result<TypedRows> Copy(const AdapterTensor& tensor) {
     const auto dtype = DtypeOf(tensor.type);
     if (!dtype) {
@@ -453,8 +454,13 @@ class AdapterLoader {
     uint64_t rows = 0;
     for (const Part& part : module.parts) rows += part.rows;
     const uint64_t rank = pair.a->shape.empty() ? 0 : pair.a->shape[0];
-    if (pair.a->shape != std::vector<uint64_t>{rank, module.cols} || rank == 0 || rank > kMaxRank) {
+    if (pair.a->shape != std::vector<uint64_t>{rank, module.cols} || rank == 0) {
       return WrongShape(*pair.a, 0, module.cols);
+    }
+    if (rank > kMaxRank) {
+      return Malformed(file_.path, "tensor " + QuotedName(known.name) + " has the rank " +
+                                       std::to_string(rank) + "; at most " +
+                                       std::to_string(kMaxRank) + " is read" + kMerge);
     }
     if (pair.b->shape != std::vector<uint64_t>{rows, rank}) return WrongShape(*pair.b, rows, 0);
     LECTERN_ASSIGN(const TypedRows a, Copy(*pair.a));

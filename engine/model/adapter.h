@@ -41,21 +41,27 @@ class Adapter {
   // GGUF file of llama.cpp's convert_lora_to_gguf.py. Tensors are f32, f16 or bf16. A matrix that
   // the model joins from several (qkv_proj, gate_up_proj) may be adapted as a whole. All matrices
   // are copied into memory, and no file stays open.
-  // kNotFound (param "adapter"); kUnsupportedModel: another method than LoRA, DoRA, biases, whole
-  // modules, embeddings, other types, each named; kMalformedModel: half of a pair, no pair at all,
-  // a rank above 4,096, and shapes that are not the model's ("was made for another model"); codes
-  // of the formats' parsers and of Env. May throw std::bad_alloc.
+  // kNotFound (param "adapter"): no such file or folder, or a file that is missing in it.
+  // kUnsupportedModel names what is not read: every method but plain LoRA (DoRA, too), biases,
+  // whole modules, embeddings, other types, pairs that were trained beside a changed model (PiSSA),
+  // a GGUF file that is no adapter or of an unknown architecture. kMalformedModel: half of a pair,
+  // no pair at all, a rank above 4,096, a setting without its value, and shapes that are not the
+  // model's
+  // ("was made for another model"). Codes of the formats' parsers and of Env. May throw
+  // std::bad_alloc.
   static Result<std::shared_ptr<const Adapter>> Load(Env& env, const std::string& path,
                                                      const ModelConfig& config, Io io);
 
   const LayerAdapter& layer(size_t i) const { return layers_[i]; }  // i < the model's layers
   const std::string& path() const { return path_; }
-  size_t num_matrices() const { return num_matrices_; }  // that it adds to
+  // Matrices that it adds to; a pair for a joined matrix counts once for each part.
+  size_t num_matrices() const { return num_matrices_; }
   size_t largest_rank() const { return largest_rank_; }
   // Whether questions are read with a focus unless they say otherwise (AskOptions::focus): the
-  // folder has a file lectern.json with {"focus": "only"}. No part of the digest.
+  // folder has a file lectern.json with {"focus": "only"}. Always false for a GGUF file, which has
+  // no such file beside it. No part of the digest.
   bool wants_focus() const { return wants_focus_; }
-  uint64_t bytes() const { return memory_.size(); }
+  uint64_t bytes() const { return memory_.size(); }  // memory that its matrices take
   // SHA-256 of all that it adds: part of the model's fingerprint.
   const std::array<uint8_t, 32>& digest() const { return digest_; }
 

@@ -37,8 +37,7 @@ class DigestCache {
   // Writes the entry of a folder, in place of an older one. `fingerprint`: of the weights as
   // stored, without quantisation and adapter, which the key does not cover; Model::fingerprint()
   // may be another. Best effort and never an error: where the store is sealed, full or cannot be
-  // written, the next Load hashes again. Creates
-  // `<store>/digests` if it is missing.
+  // written, the next Load hashes again. Creates `<store>/digests` if it is missing.
   void Keep(const std::string& folder, const Key& key, const Fingerprint& fingerprint) const;
 
  private:

@@ -43,9 +43,9 @@ std::span<const Renamed> CommonGgufKeys();
 
 // Translates a tensor's name: from GGUF's to transformers' (`from_gguf`), or the other way round.
 // The layer's number and the ending, such as ".weight", stay as they are, unchecked. Names outside
-// layers are translated for every architecture. Returns "" for a name whose word is in no table of
-// this architecture. Architectures share tables, so a translated name may be that of a tensor that
-// this architecture lacks.
+// layers are translated for every architecture. Returns "" for a name without an ending, or whose
+// word is in no table of this architecture. Architectures share tables, so a translated name may be
+// that of a tensor that this architecture lacks.
 std::string RenameTensor(std::string_view name, const GgufArchitecture& architecture,
                          bool from_gguf);
 

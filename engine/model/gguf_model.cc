@@ -288,8 +288,9 @@ class GgufModel : public ModelSource {
     return {};
   }
 
-  // Checks sizes that the file may give once more for values and for windowed layers: the engine
-  // has one head_dim for all.
+  // Checks sizes that the file may give once more for values, for windowed layers and for RoPE: the
+  // engine has one head_dim and one number of turned dimensions for all. kUnsupportedModel: another
+  // size.
   Status CheckHeadDim() const {
     for (const auto& [name, wanted] : {std::pair("attention.value_length", config_.head_dim),
                                        std::pair("attention.key_length_swa", config_.head_dim),
@@ -480,7 +481,8 @@ class GgufModel : public ModelSource {
   }
 
   // Ids of the tokens that end an answer: of the text, of a turn, of a message. Each key may be a
-  // number or, with an "s" behind it, a list. config.cc leaves out ids past the vocabulary.
+  // number or, with an "s" behind it, a list, of which items that are no whole numbers are left
+  // out. config.cc leaves out ids past the vocabulary.
   Json::Array EndsOfText() const {
     Json::Array ids;
     for (const char* name : {"eos", "eot", "eom"}) {
@@ -489,7 +491,9 @@ class GgufModel : public ModelSource {
         if (const auto id = keys().Whole(one_or_many)) ids.emplace_back(*id);
         const auto* const list = keys().Find<GgufArray>(one_or_many);
         if (list == nullptr || list->count > kMostEnds) continue;
-        for (const double id : list->Numbers()) ids.emplace_back(static_cast<int64_t>(id));
+        for (const double id : list->Numbers()) {
+          if (const auto whole = Json(id).integer()) ids.emplace_back(*whole);
+        }
       }
     }
     return ids;

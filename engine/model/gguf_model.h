@@ -21,8 +21,8 @@ namespace lectern {
 // headers, keys and RoPE's small tensors are read. The files stay open until the tensors are moved
 // out. `paths`: the parts of a split set in order, or one file; not empty.
 // kUnsupportedModel: an architecture, key or tensor that would be computed wrongly, an adapter, a
-// projector of images, or a setting that config.h refuses. kMalformedModel: keys or parts that
-// contradict each other. Also the codes of Env and of ParseGguf.
+// projector of images, or a setting that config.h refuses. kMalformedModel: a key that is missing,
+// and keys or parts that contradict each other. Also the codes of Env and of ParseGguf.
 Result<std::unique_ptr<ModelSource>> OpenGgufModel(Env& env, const std::vector<std::string>& paths,
                                                    Io io);
 
@@ -32,7 +32,7 @@ Result<std::unique_ptr<ModelSource>> OpenGgufModel(Env& env, const std::vector<s
 std::vector<std::string> GgufParts(const std::string& path);
 
 // Makes the tokenizer that the keys tokenizer.ggml.* describe, as llama.cpp reads them.
-// Tokenizer::assumptions lists, as sentences, where the file says nothing and a default was taken.
+// Tokenizer::assumptions says where the file is silent and a default was taken.
 // `table`: keys of the first part; `path` names it in messages. kUnsupportedModel: a kind of
 // vocabulary, or a way to cut words, that is not known. kMalformedModel: a key that is missing, of
 // another type or too short. Also the codes of Tokenizer::Make and BpeModel::Make.

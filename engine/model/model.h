@@ -32,7 +32,8 @@ struct ModelOptions {
   // Used instead of the model's own template; empty: the model's own.
   std::optional<ChatSource> chat_template = {};
   std::string adapter = {};  // path of a LoRA adapter (Adapter::Load); empty: none
-  uint32_t first_layers = 0;  // only these many are loaded, for trials; 0: all
+  uint32_t first_layers = 0;  // only so many layers are loaded, for trials; the adapter is ignored
+                              // then. 0: all
 };
 
 class ModelSource;
@@ -64,8 +65,8 @@ class Model {
   const ChatTemplate& chat_template() const { return *chat_template_; }
   // Identifies what the model computes: documents made with another fingerprint are refused.
   // SHA-256 over every weight tensor as stored, the compute precision, tokenizer, template prefix,
-  // RoPE recipe and format version; of quantised weights, over that and how they are quantised;
-  // with an adapter, over that and all that it adds.
+  // RoPE recipe, the other settings that change results, and the format version; of quantised
+  // weights, over that and how they are quantised; with an adapter, over that and all that it adds.
   const Fingerprint& fingerprint() const { return fingerprint_; }
   // Bytes of weights that Load hashed for the fingerprint; 0: the DigestCache knew it.
   uint64_t hashed_bytes() const { return hashed_bytes_; }

@@ -36,9 +36,9 @@ class ModelSource {
   // from the files that go with the tensors. After an error the source is of no more use. Codes of
   // OpenSafetensors and Weights::DropUnneeded.
   Result<TensorFiles*> Tensors();
-  // Sentences about what was taken for granted because the files do not say it, and after Tensors()
-  // also about what was skipped in them. They are to be shown once to the user who indexes with the
-  // model.
+  // Clauses for the user, without a full stop, about what was taken for granted because the files
+  // do not say it, and after Tensors() also about what was skipped in them. They are to be shown
+  // once to the user who indexes with the model.
   virtual std::vector<std::string> assumptions() const;
 
  private:
@@ -49,13 +49,13 @@ class ModelSource {
 };
 
 // Finds and opens the model at `path`; reads configuration and headers, not weights. `path`: a
-// folder with config.json, tokenizer.model or else tokenizer.json, and safetensors; a .gguf file,
-// any part of one that is split; or a folder that holds nothing but one such file or split set as a
-// model (beside "mmproj", the part that sees or hears). The kind of a file is told by its first
-// bytes, not by its name. kNotFound (param "model"; also where a part is missing), kAmbiguous
-// (param "model": a folder with several GGUF models), kUnsafeFormat (pickle files),
-// kUnsupportedModel (also LoRA adapters, which change a model and are none), and the errors of the
-// formats.
+// folder with config.json, tokenizer.model or else tokenizer.json, and safetensors; a GGUF file, or
+// any part of one that is split; or a folder without config.json or without safetensors that holds
+// one such file or split set (files called "mmproj", which see or hear, do not count beside it).
+// A file is judged by its first bytes, and files in a folder are found by the ending ".gguf".
+// kNotFound (param "model"; also where a part is missing), kAmbiguous (param "model": a folder with
+// several GGUF models), kUnsafeFormat (pickle files), kUnsupportedModel (also LoRA adapters, which
+// change a model and are none), and the errors of the formats.
 Result<std::unique_ptr<ModelSource>> OpenModelSource(Env& env, const std::string& path, Io io);
 
 }  // namespace lectern

@@ -15,8 +15,9 @@
 
 namespace lectern {
 
-// Whether a text has the form of such a name: "llama3.2", "llama3.2:1b", "someone/model:tag",
-// "hf.co/someone/model:Q4_K_M". Says nothing about whether the model is there.
+// Whether a text has the form of a name of Ollama's: "llama3.2", "llama3.2:1b",
+// "someone/model:tag", "hf.co/someone/model:Q4_K_M". A host with a port is not accepted. Says
+// nothing about whether the model is there.
 bool IsOllamaName(std::string_view text);
 
 // Returns the path of the weights' file. `models`: Ollama's folder. A name without host and
@@ -29,10 +30,10 @@ Result<std::string> FindOllamaModel(Env& env, const std::string& models, std::st
 
 // Returns the path of a model that a caller gave: `path`, or, if nothing is there, the model that
 // Ollama knows by the name `text`. If `text` is no such name (IsOllamaName), the result is `path`,
-// whether anything is there or not. `path`: absolute; empty: none was given, and so is the result.
-// `text`: as the caller wrote it. `models`: Ollama's folder, or empty. kNotFound, param "model":
-// `text` is a name, but nothing is at the path, and there is no folder of Ollama's; else codes of
-// FindOllamaModel and Env::Exists.
+// whether anything is there or not. `path`: absolute; if it is empty (none was given), the result
+// is empty, too. `text`: as the caller wrote it. `models`: Ollama's folder, or empty. kNotFound,
+// param "model": `text` is a name, but nothing is at the path, and there is no folder of Ollama's;
+// else codes of FindOllamaModel and Env::Exists.
 Result<std::string> FindGivenModel(Env& env, const std::string& path, const std::string& text,
                                    const std::string& models);
 

@@ -44,7 +44,7 @@ enum class GgufKind : uint32_t {
 
 // A value that is an array: items of one kind, as they lie in the file; their lengths are checked.
 struct GgufArray {
-  GgufKind kind = GgufKind::kU8;  // kArray: what is in those is not kept, only counted
+  GgufKind kind = GgufKind::kU8;  // kArray: the inner arrays are counted and cannot be read
   uint64_t count = 0;
   std::string_view bytes;
 
@@ -77,19 +77,21 @@ struct GgufTable {
     const auto at = keys.find(key);
     return at == keys.end() ? nullptr : std::get_if<T>(&at->second);
   }
-  // A whole number of any kind that is not negative; nothing: no such key, or another value.
+  // The value of a key of any integer kind, if it is not negative; nothing: no such key, or another
+  // value, also a float.
   std::optional<uint64_t> Whole(std::string_view key) const;
 };
 
-// Is called before bytes [offset, offset + bytes) of a file are read, so that they can be loaded
-// (MappedFile::Load). An error ends the parsing with its code.
+// The parser calls this before it reads the bytes [offset, offset + bytes) of a file, so that they
+// can be loaded (MappedFile::Load). Ranges ascend. An error ends the parsing with its code.
 using LoadBytesFunction = FunctionRef<Status(uint64_t offset, uint64_t bytes)>;
 
 // `file` is the whole file, of which keys and tensor infos are read; `path` only names it. All
 // counts and lengths are checked against what is left of the file before anything is allocated:
-// at most 65,536 keys and tensors each, strings of 16 MiB, arrays of 16 Mi items that hold no
-// arrays of arrays, 4 dimensions, alignment a power of two up to 1 MiB. Keys and tensors are
-// unique, tensors follow one another with nothing but alignment between them. kMalformedModel
+// at most 65,536 keys and tensors each, names of 65,535 bytes (keys) and of 1 to 64 (tensors),
+// strings of 16 MiB, arrays of 16 Mi items that hold no arrays of arrays, 1 to 4 dimensions,
+// alignment a power of two up to 1 MiB. Keys and tensors are unique, tensors follow one another
+// with nothing but alignment between them; bytes behind the last one are ignored. kMalformedModel
 // (file, byte and key or tensor named), kLimitExceeded, kTruncated, kUnsupportedModel (version 1,
 // big-endian, a tensor type that is not known), codes of `load`. The table views `file`.
 Result<GgufTable> ParseGguf(std::span<const std::byte> file, const std::string& path,
@@ -97,7 +99,7 @@ Result<GgufTable> ParseGguf(std::span<const std::byte> file, const std::string& 
 
 // The name of a tensor type, such as "Q4_K"; "type 77" for a number that has no name.
 std::string GgufTypeName(uint32_t type);
-// A value for a message: `"llama"`, `32`, `[…]`.
+// A value for a message: `"llama"` (cut to 200 bytes), `32`, `0.5`, `true`; `[…]` for every array.
 std::string Shown(const GgufValue& value);
 
 }  // namespace lectern

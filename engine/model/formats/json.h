@@ -52,9 +52,9 @@ class Json {
   // Finds a member of an object; nullptr: it is missing, or this is no object.
   const Json* Find(std::string_view key) const;
 
-  // Writes the value on one line: compact, keys in sorted order, so equal values give equal texts.
-  // Bytes that are not UTF-8 in strings are replaced by U+FFFD; numbers that are not finite become
-  // null.
+  // Writes the value on one line: compact, keys in sorted order, so values that were made alike
+  // give equal texts (the integer 2 is "2", the double 2 is "2.0"). Bytes that are not UTF-8 in
+  // strings are replaced by U+FFFD; numbers that are not finite become null.
   std::string Dump() const;
 
  private:
@@ -63,8 +63,8 @@ class Json {
 
 // Limits of a text; beyond them parsing stops with an error.
 struct JsonLimits {
-  size_t max_depth = 16;
-  size_t max_values = 1u << 20;  // members and items in total
+  size_t max_depth = 16;         // of arrays and objects inside each other
+  size_t max_values = 1u << 20;  // in total: scalars, arrays and objects, streamed ones, too
   size_t max_string = 1u << 20;  // bytes of one string or key
 };
 // A large object or list of a text, whose members or items are handed over one after another as
@@ -72,15 +72,15 @@ struct JsonLimits {
 // tree's memory. The parser does not notice that a key in it appears twice: `take` must. An error
 // of `take` ends the parsing and is returned. Items of a list come with an empty key.
 struct JsonStream {
-  std::string path;  // keys from the root: "model.vocab"
-  bool is_object;
+  std::string path;  // keys from the root, "model.vocab"; points inside a key are not told apart
+  bool is_object;    // else a list; at the path a value of the other kind goes into the tree
   std::function<Status(std::string& key, const Json& value)> take;  // may move the key
 };
 // Parses `text`, which is one JSON value. Errors are an empty text, duplicate keys, trailing text,
-// NUL, NaN and numbers out of double's range; a whole number beyond 64 bits becomes a double.
-// kMalformedModel (the message has the byte offset; also for too much depth) or kLimitExceeded.
-// Throws bad_alloc: a caller who asks "is this JSON?" must not be told no because memory ran out.
-// `streams`: read only where keys lead to them.
+// a NUL byte, bytes that are not UTF-8, NaN and numbers out of double's range; a whole number
+// beyond 64 bits becomes a double. kMalformedModel (the message has the byte offset; also for too
+// much depth) or kLimitExceeded. Throws bad_alloc: a caller who asks "is this JSON?" must not be
+// told no because memory ran out. `streams`: read only where keys lead to them.
 Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {},
                        const std::vector<JsonStream>& streams = {});
 

@@ -47,8 +47,8 @@ inline constexpr uint64_t kMaxSafetensorsIndex = uint64_t{16} << 20;  // bytes
 using SafetensorsIndex = std::map<std::string, std::string, std::less<>>;
 Result<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json, const std::string& path);
 
-// Prepares a name that came out of a file for a message: it is cut to 200 bytes, escaped and
-// quoted.
+// Prepares a name that came out of a file for a message: it is cut to 200 bytes, quoted and escaped
+// as in JSON; bytes that are not UTF-8 become U+FFFD.
 std::string QuotedName(std::string_view name);
 // Whether a file of this name holds pickled Python objects: *.bin, *.pt, *.pth, *.ckpt, *.pkl,
 // *.pickle.

@@ -46,7 +46,7 @@ class StopTexts {
 // Splits an answer into text and thoughts as it is decoded. White space at the end of both is held
 // back until something follows it, so that none is shown at the very end; at the beginning of
 // thoughts, and behind them, it is dropped, and so is a space that is the answer's first byte.
-// Control tokens are not shown. One thread.
+// White space is ASCII's alone. Control tokens are not shown. One thread.
 class AnswerText {
  public:
   // `marks`: the texts between which the model thinks; empty where it has none. `is_thinking`: the

@@ -41,16 +41,17 @@ std::string KnownChatFormats();
 // message lists them.
 Result<ChatSource> ChatFormatNamed(std::string_view name);
 // Finds the template that a user means. `given`: a built-in name; else the text of a Jinja program
-// (it has "{{" or "{%"); else the path of a file with such a program. kInvalidArgument, param
-// "chat_template": none of these, or a file of more than kMaxChatTemplate bytes. kIoError: the file
-// cannot be read; other codes of Env. The program is not parsed here.
+// (it has "{{" or "{%"); else the path of a file with such a program, from the working directory.
+// kInvalidArgument, param "chat_template": none of these, also no such file, or one of more than
+// kMaxChatTemplate bytes. kIoError: the file cannot be read; other codes of Env. The program is not
+// parsed here.
 Result<ChatSource> FindChatSource(Env& env, const std::string& given);
 
 // Returns the name of the built-in template whose control tokens the vocabulary has, such as
 // "chatml" where it has "<|im_start|>" and "<|im_end|>"; empty: there is none. The name is static.
 std::string_view SuggestedChatFormat(const Tokenizer& tokenizer);
-// The sentence for a user whose model has no chat template. `suggested`: a name that
-// SuggestedChatFormat found, or empty.
+// The clause, without a full stop, for a user whose model has no chat template. `suggested`: a name
+// that SuggestedChatFormat found, or empty.
 Message AskedPlainly(std::string_view suggested);
 
 }  // namespace lectern

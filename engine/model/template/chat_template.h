@@ -75,8 +75,9 @@ class ChatTemplate {
   const std::string& name() const { return source_.name; }
   const std::string& jinja() const { return source_.jinja; }
   // The text that stands for the template in documents and their fingerprints: everything that it
-  // puts before a document, rendered on a fixed day. Two templates that differ only behind the
-  // document share documents.
+  // puts before a document, rendered on a fixed day; for a built-in one its name and that text as
+  // chat_formats.cc has it. Two templates of a file that differ only behind the document share
+  // documents.
   const std::string& identity() const { return source_.identity; }
   bool has_date() const { return has_date_; }  // the program asks for the day's date
   const ThinkingMarks& thinking() const { return thinking_; }

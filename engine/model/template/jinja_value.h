@@ -264,7 +264,7 @@ class Runtime {
   // These make values of this program and count their memory; None where it does not suffice.
   Value String(Text text, bool is_markup = false);
   Value String(std::string_view text);       // of the template
-  Value InputString(std::string_view text);  // of a user, or who knows of whom
+  Value InputString(std::string_view text);  // of a user, or of an unknown origin
   // Bytes [begin, end) of a string, with their origins and as markup if it is markup.
   Value Slice(const Value& string, size_t begin, size_t end);
   Value List(std::vector<Value> items, Kind kind = Kind::kList);
@@ -426,7 +426,7 @@ std::string FormatTime(std::string_view format, const std::tm& time);
 Value ToJson(Runtime& run, const Value& value, CallArguments& arguments);
 
 // Whether jinja2 has a filter or a test of this name, supported here or not. A template with
-// another name is refused when it is parsed.
+// another name is refused when it is parsed, or, within a condition, when it gets there.
 bool IsFilter(std::string_view name);
 bool IsTest(std::string_view name);
 // Apply a filter or test by its name. An error of the program: the name is not known or not

@@ -32,7 +32,7 @@ struct SampledToken : LikelyToken {
 };
 
 // Turns one step's logits [vocabulary] into log-probabilities, summed in double. NaN logits count
-// as impossible. Borrows the logits.
+// as impossible; if a logit is +infinity, all tokens do. Borrows the logits.
 class LogProbabilities {
  public:
   explicit LogProbabilities(std::span<const float> logits);

@@ -40,7 +40,7 @@ class AlignedText {
   // text's end on OriginalBegin is the end of what the last bytes come from; OriginalEnd(0), and
   // both for an empty text, are 0.
   size_t OriginalBegin(size_t begin) const;
-  size_t OriginalEnd(size_t end) const;
+  size_t OriginalEnd(size_t end) const;  // end: at most the size, not checked
 
  private:
   // A stretch of text() up to the next run; texts have at most 16 MiB.

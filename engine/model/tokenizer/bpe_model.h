@@ -27,8 +27,10 @@ namespace lectern {
 struct BpeRules {
   bool is_byte_level = true;
   bool ignore_merges = false;    // a word that is a piece is that piece, whatever its merges say
-  bool joins_lines = false;      // so is a word of line feeds
-  bool drops_first = false;      // bytes without a piece go before merging, not after it
+  bool joins_lines = false;      // the same for words of line feeds alone
+  // Without an unknown piece, bytes (or characters) that no piece stands for are dropped before
+  // merging, so that their neighbours may join; else after it.
+  bool drops_first = false;
   bool last_merge_wins = false;  // of two merges of one pair; else the first
   bool joins_unknown = false;    // neighbouring unknown pieces are one
 };
@@ -36,10 +38,15 @@ struct BpeRules {
 // A vocabulary as files have it: `tokenizer.ggml.tokens`, `.token_type`, `.merges` and so on.
 struct BpeArrays {
   BpeRules how;
-  // The index is the id. kNormal: in GPT-2's alphabet, where the vocabulary is byte-level. The
-  // others are plain text: kControl and kUnknown are never made; kUserDefined ones that look like
-  // marks neither, the rest are found in raw text (TextRules::literals); kUnused ones are made
-  // where they are text of the alphabet and no marks, as llama.cpp does; kByte: "<0x0A>".
+  // The index is the id. The types say what may become of a text:
+  //   kNormal       words are made of it; in GPT-2's alphabet where the vocabulary is byte-level
+  //   kUnused       likewise, as in llama.cpp, unless it is a mark (IsTemplateMark) or outside the
+  //                 alphabet
+  //   kUserDefined  likewise, and it is found in raw text if TextRules::literals has it, too; a
+  //   mark
+  //                 is a control piece
+  //   kControl, kUnknown   plain text that is never made from a document
+  //   kByte         "<0x0A>": the byte of a character without a piece, if not byte-level
   std::vector<std::string> tokens;
   std::vector<PieceType> types;     // [tokens]
   std::vector<std::string> merges;  // "left right", the most important first
@@ -68,7 +75,7 @@ class BpeModel {
   // kMalformedModel: numbers of pieces and types differ, a special id is outside, or a mark is not
   // UTF-8. kLimitExceeded: more than 2^20 pieces or 2^22 merges, or a piece of more than 2,048
   // bytes. An empty piece is a hole in the ids; a merge that is not two texts is passed over; of
-  // two normal pieces with one text the later counts.
+  // two pieces with one text a normal one counts, of two normal ones the later.
   static Result<BpeModel> Make(BpeArrays arrays, const std::string& path);
 
   const BpeRules& how() const { return how_; }

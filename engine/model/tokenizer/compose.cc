@@ -41,7 +41,8 @@ bool JoinsPrevious(utf8proc_int32_t c, UnicodeForm form) {
          category == UTF8PROC_CATEGORY_ME;
 }
 
-// Whether the form leaves a character unchanged that stands alone.
+// Whether it is clear at once that the form leaves a character unchanged that stands alone. False:
+// it may still stay as it is.
 bool IsComposed(utf8proc_int32_t c, UnicodeForm form) {
   if (c < (form == UnicodeForm::kNfc ? 0x300 : 0x80)) return true;
   const bool is_hangul = c >= 0xAC00 && c <= 0xD7A3;  // taken apart by rule, not by table

@@ -16,8 +16,9 @@ namespace lectern {
 struct Literal {
   std::string text;
   int32_t id;
-  // These are as in tokenizer.json: the white space beside a literal belongs to it; it is not found
-  // inside a word. LiteralOrder::kLongest passes over them.
+  // lstrip, rstrip and single_word of tokenizer.json. The first two: the white space beside a
+  // literal belongs to its token. is_whole_word: beside a word character it is passed over with all
+  // of its bytes. LiteralOrder::kLongest ignores all three.
   bool takes_left_space = false, takes_right_space = false, is_whole_word = false;
 };
 
@@ -40,8 +41,8 @@ class Literals {
   void Finish();  // once, after the last Add and before anything is found
   bool empty() const { return literals_.empty(); }
 
-  // Returns the bytes of the longest literal that `text` has at `at`, inside a word or not; 0:
-  // none.
+  // Returns the size in bytes of the longest literal that `text` has at `at`, inside a word or not;
+  // 0: none.
   size_t LongestSize(std::string_view text, size_t at) const;
   // Returns the literals of a text, ascending and without overlaps.
   std::vector<Match> Find(std::string_view text, LiteralOrder order) const;

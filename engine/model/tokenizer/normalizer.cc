@@ -120,8 +120,9 @@ size_t GraphemeEnd(std::string_view text, size_t at) {
   return at;
 }
 
-// Applies a charsmap as Hugging Face's tokenizers does, which asks for a short grapheme as a whole,
-// then for its characters, and takes the shortest key that either begins with for all of it.
+// Applies a charsmap as Hugging Face's tokenizers does: it looks up a short grapheme as a whole,
+// else each of its characters, and replaces all of what it looked up by the text of the shortest
+// key that this begins with.
 AlignedText ApplyCharsmap(const Charsmap& charsmap, const AlignedText& text) {
   AlignedText out;
   const std::string_view from = text.text();
@@ -143,7 +144,8 @@ AlignedText ApplyCharsmap(const Charsmap& charsmap, const AlignedText& text) {
 }
 
 // Appends `made`, the replacement of the bytes [begin, end) of `text`, with `space` for its spaces.
-// As in SentencePiece, its offsets are those of the last character that it replaces.
+// As in SentencePiece, its last character stands for all of these bytes, and the others for none,
+// at `begin`.
 void AppendEach(std::string_view made, std::string_view space, const AlignedText& text,
                 size_t begin, size_t end, AlignedText* out) {
   size_t length = 0;

@@ -20,11 +20,11 @@ namespace lectern {
 struct NormalizerStep {
   enum class Kind {
     kForm,     // into `form`
-    kReplace,  // every `pattern` by `content`
+    kReplace,  // every match of `pattern` by `content`; an empty text matches nowhere
     kPrepend,  // `content` before a text that is not empty
     kLowerCase,
     kStrip,          // white space off the left end, the right end
-    kStripMarks,     // without marks (category M)
+    kStripMarks,     // removes marks (category M), and no letter is taken apart before
     kCharsmap,       // `charsmap`, as tokenizers applies it
     kSentencePiece,  // `charsmap` and the rules for white space, as SentencePiece applies them
   };
@@ -50,8 +50,9 @@ class Normalizer {
   // Whether something may be put before a text.
   bool has_prefix() const;
   // Applies all steps to a text. `has_prefix` false: nothing is put before the text, which
-  // continues another one. kLimitExceeded: the result has more than 64 MiB (a replacement may be
-  // longer than its pattern). Codes of RegexMatcher::FindAll.
+  // continues another one (nor, with prefix_is_suffix, behind it). kLimitExceeded: the result has
+  // more than 64 MiB (a replacement may be longer than its pattern). Codes of
+  // RegexMatcher::FindAll.
   Result<AlignedText> Apply(AlignedText text, bool has_prefix) const;
 
  private:

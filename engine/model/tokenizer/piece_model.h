@@ -22,27 +22,31 @@ namespace lectern {
 class PieceModel : public WordModel {
  public:
   explicit PieceModel(TokenizerModel model);
-  std::unique_ptr<WordEncoder> MakeEncoder() const override;  // one that Viterbi or merging needs
+  std::unique_ptr<WordEncoder> MakeEncoder() const override;  // by the model's kind
 
-  // Finds the piece that has this text; -1: none. It is never a control, unknown or byte piece.
+  // Finds the piece that has this text, of several the last; -1: none. It is never a control,
+  // unknown or byte piece, an unused one that is a mark, or, by the rules kTokenizers, a
+  // user-defined one.
   int32_t Find(std::string_view text) const;
   const TokenizerPiece& piece(int32_t id) const { return model_.pieces[static_cast<size_t>(id)]; }
   size_t longest_piece() const { return longest_piece_; }  // bytes
   // SentencePiece takes unused pieces apart where it can; llama.cpp takes them.
   bool splits_unused() const { return model_.rules == TokenizerModel::Rules::kSentencePiece; }
 
-  // Calls visit(bytes, id) for the pieces that `text` begins with, the shortest first.
+  // Calls visit(bytes, id) for the pieces that `text` begins with, the shortest first. Of unigram
+  // models only: others have no such table, and nothing is visited.
   template <typename Visit>
   void ForEachPrefix(std::string_view text, Visit visit) const {
     trie_.ForEachPrefix(text, [&](size_t size, size_t index) { visit(size, trie_ids_[index]); });
   }
-  // These are the log probabilities for the Viterbi search: of a piece, and of a character without
-  // one.
+  // These are the log probabilities for the Viterbi search: of a piece of so many bytes, and of a
+  // character without a piece.
   double ScoreOf(int32_t id, size_t bytes) const;
   double unknown_score() const { return min_score_ - 10; }
   bool IsUnused(int32_t id) const { return piece(id).type == PieceType::kUnused; }
 
-  // Appends the byte pieces of a character that has no piece, or the unknown piece.
+  // Appends the byte pieces of a character that has no piece, or the unknown piece; without either
+  // the character's bytes are dropped.
   void AppendUnknown(std::string_view character, WordPieces* out) const;
 
  private:

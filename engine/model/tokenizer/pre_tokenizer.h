@@ -37,9 +37,10 @@ struct PreTokenizerStep {
     kSpaceMarks,   // a word begins at every U+2581 that follows another character
   };
   Kind kind = Kind::kSplit;
-  std::string pattern = {};  // kSplit: an expression, or the text itself; else a text
+  // kDigitGroups and kSplit: an expression; kSplit with is_literal, kPrefix and kReplace: a text.
+  std::string pattern = {};
   std::string content = {};  // kReplace
-  bool is_literal = false;   // kSplit: of a text
+  bool is_literal = false;   // kSplit: `pattern` is the text itself
   SplitBehavior behavior = SplitBehavior::kIsolated;
   bool inverts = false;     // what does not match is taken for the matches
   bool only_first = false;  // kPrefix: only the word that begins the text

@@ -14,7 +14,7 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kMaxPattern = size_t{1} << 16;  // bytes, after translation
+constexpr size_t kMaxPattern = size_t{1} << 16;  // bytes; four times as many after translation
 constexpr uint32_t kMaxHeapKib = 256 << 10;  // memory of one search: 256 MiB
 
 // White space as Oniguruma has it: Unicode's White_Space. PCRE2's \s has U+180E, too.

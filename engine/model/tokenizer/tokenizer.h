@@ -22,7 +22,8 @@ namespace lectern {
 struct TokenizedText {
   std::vector<int32_t> ids;
   // Byte range [begin, end) of each token in the text. Ranges ascend; byte-fallback pieces of one
-  // character all carry that character's range; every byte of the text is in some range.
+  // character all carry that character's range; if there are tokens, every byte of the text is in
+  // some range.
   struct Range {
     uint64_t begin, end;
   };
@@ -67,12 +68,12 @@ class Tokenizer {
   virtual bool has_dummy_prefix() const = 0;  // Encode puts a space before a text
 
   // Encodes the beginning of a text (with the model's dummy prefix). Valid UTF-8 only. Control
-  // pieces such as "<s>" in the text are ordinary characters: no control or unknown-control id
-  // comes back. Where the normaliser removes white space, or bytes have no piece, the tokens beside
-  // them have these bytes; a text of nothing else, or an empty one, has no tokens. No bos token is
-  // put before it. kInvalidArgument: not UTF-8. kLimitExceeded: more than 16 MiB, more than 64 MiB
-  // when it is normalised, or too many steps of an expression that the vocabulary brings. Other
-  // codes of RegexMatcher::FindAll. May throw std::bad_alloc.
+  // pieces such as "<s>" in the text are ordinary characters: no control token comes back, except
+  // unknown_id() for characters without a piece. Where the normaliser removes white space, or bytes
+  // have no piece, the tokens beside them have these bytes; a text of nothing else, or an empty
+  // one, has no tokens. No bos token is put before it. kInvalidArgument: not UTF-8. kLimitExceeded:
+  // more than 16 MiB, more than 64 MiB when it is normalised, or too many steps of an expression
+  // that the vocabulary brings. Other codes of RegexMatcher::FindAll. May throw std::bad_alloc.
   Result<TokenizedText> Encode(std::string_view text) const;
   // Encodes text that continues what came before: no dummy prefix. Codes of Encode.
   Result<TokenizedText> EncodeContinuation(std::string_view text) const;

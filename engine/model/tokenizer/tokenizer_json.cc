@@ -193,8 +193,9 @@ class TokenizerJsonReader {
     return Status();
   }
 
-  // Places an added token, which may be in the vocabulary, too; holes between ids are unused
-  // pieces.
+  // Gives a piece of the vocabulary (kNormal) or an added token its id; an added token may be in
+  // the vocabulary already, with the same text. Holes between ids are unused pieces.
+  // kMalformedModel: an id that is none, too large, or another piece's.
   Status Place(std::string text, const Json& id_value, PieceType type) {
     const auto id = id_value.unsigned_integer();
     if (!id || *id >= kMaxId) {

@@ -16,6 +16,7 @@ namespace lectern {
 // (byte-level, or of text with byte_fallback) or Unigram. Added tokens that are special, or marks
 // of a template, are control tokens; the others are found in raw text. `truncation`, `padding` and
 // `decoder` are ignored; of `post_processor` the token that it puts before a text is read (bos).
+// The file names no end of text: eos_id() is -1.
 //
 // kUnsupportedModel: a member that would change results and is not implemented, such as other
 // models, dropout, prefixes and suffixes of words. kMalformedModel, kLimitExceeded (more than 64

@@ -23,8 +23,8 @@ enum class PieceType : uint8_t {
   kByte = 6,
 };
 
-// Whether a piece reads as a mark of a chat template: <...>, [...] or >>...<<, behind spaces and
-// underscores.
+// Whether a piece reads as a mark of a chat template: <...>, [...] or >>...<<, also an empty one
+// such as "[]", and with spaces (or U+2581) around it or underscores before it.
 bool LooksLikeMark(std::string_view text);
 // Whether a piece is a mark that a document's text must never become: a mark, and no tag of HTML.
 bool IsTemplateMark(std::string_view text);
@@ -34,7 +34,7 @@ struct TokenizerPiece {
   std::string text;  // "▁the", "<s>", "<0x0A>"
   double score = 0;  // a tokenizer.model and GGUF files have floats
   PieceType type = PieceType::kNormal;
-  int byte() const;  // that a byte piece "<0xNN>" stands for, or -1
+  int byte() const;  // that a byte piece "<0xNN>" (capital digits) stands for; -1: it is none
 };
 
 // The fields of ModelProto that change how text is encoded, with the defaults of its .proto file.
@@ -72,7 +72,8 @@ Result<TokenizerModel> ParseTokenizerModel(std::string_view bytes, const std::st
 
 // Makes control pieces of the user-defined pieces that are marks: user-defined ones match in raw
 // text, and a document's "<start_of_turn>" must stay text. Tags of HTML, which Gemma's vocabulary
-// has as pieces of text, keep matching. Ids stay, and so do the tokens of text without marks.
+// has as pieces of text, keep matching; by the rules kLlamaCpp so does "<s>" beside such tags, if
+// texts begin with another piece. Ids stay, and so do the tokens of text without marks.
 void TakeMarksFromText(TokenizerModel* model);
 
 // Checks that the vocabulary is usable: texts valid UTF-8, scores finite, the charsmap without

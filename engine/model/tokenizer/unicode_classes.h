@@ -23,7 +23,9 @@ bool IsWhiteSpace(uint32_t c);  // Unicode's White_Space
 bool IsMark(uint32_t c);        // category M: what "strip accents" removes
 uint32_t LowerCase(uint32_t c);  // the simple lower case; other characters as they are
 
-bool BeginsWithWordChar(std::string_view text);  // letter, mark, digit or connector, as \w
+// Whether a text begins, or ends, with a letter, mark, decimal digit, letter number, connector or
+// joiner: \w of Rust's expressions. False for an empty text.
+bool BeginsWithWordChar(std::string_view text);
 bool EndsWithWordChar(std::string_view text);
 // SpaceBefore returns where the run of white space that ends at `at` begins, and SpaceAfter where
 // the run that begins at `at` ends; `at` itself where there is no run. `at` is between characters

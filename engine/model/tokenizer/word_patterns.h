@@ -18,9 +18,10 @@ struct WordPattern {
   std::string_view gguf_names;  // values of tokenizer.ggml.pre that mean it, each between spaces
   // One after another; "" ends the list. "digits" and "lines" are the steps of these names.
   std::array<std::string_view, 6> steps;
-  // Properties that a GGUF file does not state and its `tokenizer.ggml.pre` implies.
+  // Properties that `tokenizer.ggml.pre` implies where the GGUF file states none.
   bool ignore_merges = false;  // a word that is a piece is that piece, whatever its merges say
-  bool adds_bos = false;       // the beginning-of-text token comes before a text
+  bool adds_bos = false;       // the beginning-of-text token comes before a text; the key
+                               // add_bos_token goes before this
   bool is_plain_text = false;  // pieces are text with U+2581 for a space, not GPT-2's alphabet
 };
 

@@ -18,14 +18,15 @@ namespace lectern {
 
 // Which layers have a sliding window, where config.json has no `layer_types`.
 enum class WindowRule : uint8_t {
-  kNone,       // "sliding_window" must be absent
-  kAll,        // every layer, unless it is null
+  kNone,       // none: "sliding_window" must be absent, null, or switched off
+  kAll,        // every layer, unless "sliding_window" is null
   kLastOnes,   // from max_window_layers on, where use_sliding_window is true
-  kAllButNth,  // all but every period-th
+  kAllButNth,  // all but layers n - 1, 2n - 1, …; n: sliding_window_pattern, or else the period
 };
 
 // The default sizes of a class of transformers, for a wrapped configuration ("text_config") that
-// leaves them out. A plain config.json must state them.
+// leaves them out. A plain config.json must state them, except kv_heads (then as many as heads) and
+// positions (then 2,048).
 struct DefaultSizes {
   uint32_t vocab = 0, hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0;
   uint32_t positions = 2048;
@@ -43,7 +44,7 @@ struct Architecture {
   // be true.
   bool may_have_attention_bias = false;
   bool head_norms = false;        // of each head's query and key, before RoPE
-  bool post_norms = false;        // also of what attention and MLP add
+  bool post_norms = false;        // also behind attention and MLP, before the residual sum
   bool norms_from_one = false;    // norms multiply with 1 + weight
   bool scales_embedding = false;  // by sqrt(hidden_size)
   bool tied = false;              // where config.json does not say

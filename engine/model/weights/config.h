@@ -33,7 +33,7 @@ struct ModelConfig {
   uint32_t num_heads = 0;     // query heads
   uint32_t num_kv_heads = 0;  // divides num_heads
   uint32_t head_dim = 0;      // even; explicit or hidden_size / num_heads
-  uint32_t max_positions = 0;
+  uint32_t max_positions = 0;  // that may be used; dynamic and YaRN recipes raise it
   float rms_norm_epsilon = 1e-6f;
   bool tie_word_embeddings = false;
   // Which tensors a layer has (engine/model/weights/architecture.h).
@@ -45,6 +45,7 @@ struct ModelConfig {
   RopeRecipe local_rope;                 // of windowed layers
   std::vector<AttentionKind> attention;  // [num_layers]
   // In windowed layers a token sees itself and the window - 1 before it. 0: no layer is windowed.
+  // May be as large as all positions, where windowed layers differ by their RoPE alone.
   uint32_t window = 0;
   Activation activation = Activation::kSilu;
   float embedding_scale = 1;  // what embeddings are multiplied with
@@ -57,7 +58,8 @@ struct ModelConfig {
   std::vector<int32_t> eos_ids;
   // Layers that the files have behind the others to predict more than one token; never run.
   uint32_t num_extra_layers = 0;
-  // Sentences: what was taken for granted because a file does not say it, or says it otherwise.
+  // Clauses for the user, without a full stop: what was taken for granted because a file does not
+  // say it, or says it otherwise.
   std::vector<std::string> assumptions;
 
   uint32_t query_group() const { return num_heads / num_kv_heads; }

@@ -8,9 +8,10 @@
 
 namespace lectern {
 
-// Reads both recipes into config->rope and local_rope; call it after all else of `config` is read
-// and before StretchPositions. `root`: the object that has `top`'s fields. Errors of ConfigFields;
-// kUnsupportedModel: a kind of recipe that rope.h does not know.
+// Reads both recipes into config->rope and local_rope. It needs head_dim, max_positions and
+// partial_rotary of `config`, and comes before StretchPositions. `root`: the object that has
+// `top`'s fields. Errors of ConfigFields; kUnsupportedModel: a kind of recipe that rope.h does not
+// know.
 Status ReadRope(const Json& root, const ConfigFields& top, const ConfigFile& file,
                 const Architecture& architecture, ModelConfig* config);
 // Raises max_positions to what a dynamic or YaRN recipe reaches, at most kMaxPositions, where

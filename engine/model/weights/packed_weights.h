@@ -31,8 +31,9 @@ namespace lectern {
 struct PackedSource {
   std::string name;  // for messages
   PackedType type;
-  // Its data is that of `file` at `offset`, not loaded yet. Of blocks: `type` is PackedTypeOf; else
-  // kQ8 or kQ4, num_cols whole groups.
+  // Views `file` at `offset`, where nothing is loaded yet. Rows of blocks are packed as `type` =
+  // PackedTypeOf(rows.type); f32, f16 and bf16 as kQ8 or kQ4, with num_cols a multiple of the
+  // group.
   TensorRows rows;
   const MappedFile* file;
   uint64_t offset;

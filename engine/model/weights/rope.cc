@@ -9,7 +9,7 @@
 namespace lectern {
 namespace {
 
-// base ^ (2 pair / dims): the wavelength of a pair in radians.
+// base ^ (2 pair / dims): the positions in which a pair turns by one radian.
 float Power(double base, uint32_t pair, uint32_t dims) {
   const float exponent = static_cast<float>(2 * pair) / static_cast<float>(dims);
   return static_cast<float>(
@@ -41,8 +41,8 @@ double DynamicBase(const RopeRecipe& recipe, uint64_t length) {
   return recipe.theta * std::pow(recipe.factor * stretch - (recipe.factor - 1), dims / (dims - 2));
 }
 
-// As transformers' _compute_yarn_parameters: finds the pair that turns so many times within the
-// original positions.
+// As transformers' _compute_yarn_parameters: finds the pair, as a fraction, that makes this number
+// of turns within the original positions.
 double PairOfTurns(const RopeRecipe& recipe, double turns) {
   return recipe.dims * std::log(recipe.original_max_positions / (turns * 2 * std::numbers::pi)) /
          (2 * std::log(recipe.theta));

@@ -227,6 +227,23 @@ TEST_F(AdapterFilesTest, AlphaOfZeroAddsNothing) {
   EXPECT_EQ((*adapter)->layer(1).down.scale, 0);
 }
 
+TEST_F(AdapterFilesTest, ARankThatIsTooLargeIsNamed) {
+  constexpr uint64_t kRank = 4097;
+  const auto model = Model::Load(Env::Default(), TinyModel(), {});
+  ASSERT_TRUE(model.ok());
+  const uint64_t hidden = (*model)->config().hidden_size;
+  GgufWriter writer;
+  writer.Add("general.architecture", "llama");
+  writer.Add("general.type", "adapter");
+  writer.Add("adapter.type", "lora");
+  const std::string zeros(2 * kRank * hidden, '\0');
+  writer.AddTensor("blk.0.attn_output.weight.lora_a", TensorType::kF16, {kRank, hidden}, zeros);
+  writer.AddTensor("blk.0.attn_output.weight.lora_b", TensorType::kF16, {hidden, kRank}, zeros);
+  const std::string path = folder_.path() + "/large.gguf";
+  WriteWholeFile(path, writer.Finish());
+  ExpectRefused(Code::kMalformedModel, "has the rank 4097; at most 4096", path);
+}
+
 TEST_F(AdapterFilesTest, MissingAndDamagedFilesAreNamed) {
   ExpectRefused(Code::kNotFound, "no-such", folder_.path() + "/no-such");
   const std::string tensors = folder_.path() + "/adapter_model.safetensors";

@@ -12,6 +12,7 @@
 #include "engine/model/ollama.h"
 #include "store/store.h"
 #include "tests/engine/dense_oracle.h"
+#include "tests/engine/gguf_writer.h"
 #include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
 
@@ -327,6 +328,26 @@ TEST(GgufModelTest, AnswersAsTheSafetensorsDo) {
   }
   EXPECT_EQ(exact[0], exact[1]);
   EXPECT_EQ(sparse[0], sparse[1]);
+}
+
+TEST(GgufModelTest, EndsThatAreNoWholeNumbersAreLeftOut) {
+  const std::string good = ReadWholeFile(GoldenPath("tiny-F16.gguf"));
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(good));
+  const auto table = ParseGguf(bytes, "m.gguf", [](uint64_t, uint64_t) { return Status(); });
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  testing::GgufWriter writer;
+  for (const auto& [key, value] : table->keys) writer.Add(key, value);
+  for (const auto& [name, tensor] : table->tensors) {
+    const auto type = GgufTypeName(tensor.type) == "F32" ? TensorType::kF32 : TensorType::kF16;
+    writer.AddTensor(name, type, tensor.shape,
+                     std::string_view(good).substr(tensor.begin, tensor.end - tensor.begin));
+  }
+  const float ends[] = {3, 4.5f, 1e30f, -1e30f, NAN};
+  const std::string_view items(reinterpret_cast<const char*>(ends), sizeof ends);
+  writer.Add("tokenizer.ggml.eot_token_ids", GgufValue(GgufArray{GgufKind::kF32, 5, items}));
+  const TempFolder folder;
+  WriteWholeFile(folder.path() + "/m.gguf", writer.Finish());
+  EXPECT_EQ(Load(folder.path() + "/m.gguf")->config().eos_ids, (std::vector<int32_t>{2, 3}));
 }
 
 TEST(GgufModelTest, RopeFrequenciesOfATensorAreLlama3s) {
