@@ -254,8 +254,11 @@ TEST_F(EngineErrorsTest, NoStoreNoDocumentSeveralDocuments) {
 TEST_F(EngineErrorsTest, InterruptedDocumentIsNotReady) {
   IndexOptions options;
   options.name = "half";
+  // In the prefill, however many reports there are before it.
   int calls = 0;
-  options.on_progress = [&](const IndexProgress&) { return ++calls < 4; };
+  options.on_progress = [&](const IndexProgress& progress) {
+    return progress.stage != IndexProgress::Stage::kPrefill || ++calls < 3;
+  };
   Expect(NewEngine()->Index(InventedText(15000, 8), options).status(), Code::kCancelled,
          "goes on from token");
   Expect(NewEngine()->Open("half").status(), Code::kNotReady, "again");
