@@ -303,7 +303,7 @@ class HeadLookup {
       false;  // the buffers hold the logits of all query rows, and they are still valid
   size_t part_begin_ = 0;  // first row of the current part, in its tile
   bool by_squares_ = false;  // refined_.scores are sums of squares
-  size_t tail_level_;      // level whose mean values stand for rows of coded clusters
+  size_t tail_level_;        // level whose mean values stand for rows of coded clusters
   double missed_mass_ = 0;
   HeadSelection& selection_;
 };

@@ -262,7 +262,8 @@ TEST_P(LookupTest, TailCoversWhatIsNotRead) {
             levels.size() > 1 && GetParam().by_queries && selection.looked_up[0].empty();
         const bool is_finest = may_be_finest && tail.level + 1 == levels.size();
         EXPECT_TRUE(is_finest || !may_be_finest || budget < 0.45 || in_tail.empty());
-        const size_t level = levels.size() == 1 || is_finest ? levels.size() - 1 : levels.size() - 2;
+        const size_t levels_above = levels.size() == 1 || is_finest ? 1 : 2;
+        const size_t level = levels.size() - levels_above;
         EXPECT_TRUE(in_tail.empty() || tail.level == level);
         for (uint32_t i = 0; i < levels[level].num_clusters(); ++i) {
           IndexRange below = {i, i + 1};  // finest clusters
