@@ -437,8 +437,11 @@ Result<std::unique_ptr<Catalog>> Catalog::Open(Env& env, const std::string& path
   LECTERN_RETURN_IF_ERROR(impl->Connect(plan, env.sqlite_vfs()));
   // Only the real file system's times tell of every change.
   const bool is_real = &env == &Env::Default();
-  LECTERN_ASSIGN(const FileInfo before, env.Info(path));
-  impl->is_checked = is_real && CheckedFiles::Instance().IsChecked(path, before);
+  FileInfo before;
+  if (is_real) {
+    LECTERN_ASSIGN(before, env.Info(path));
+    impl->is_checked = CheckedFiles::Instance().IsChecked(path, before);
+  }
   LECTERN_RETURN_IF_ERROR(impl->Load());
   if (is_real && !impl->is_checked) {
     LECTERN_ASSIGN(const FileInfo after, env.Info(path));

@@ -20,6 +20,7 @@ struct Choice {
   std::vector<std::vector<uint32_t>> looked_up;  // [levels]: clusters
   std::vector<uint32_t> coded;                   // finest clusters
   std::vector<uint32_t> refined, rows;           // stored rows
+  size_t tail_level = 0;  // whose mean values stand for unread keys of coded clusters
 };
 
 // Unites two ascending lists.
@@ -47,6 +48,7 @@ void Add(const HeadSelection& selection, Choice& into) {
   Add(Numbers(selection.coded), into.coded);
   Add(selection.refined, into.refined);
   Add(selection.rows, into.rows);
+  into.tail_level = std::max<size_t>(into.tail_level, selection.logit_tail.level);
 }
 
 // The choice of each kv head.
@@ -94,6 +96,7 @@ Result<Selections> Complete(const LookupArgs& args, const std::vector<Choice>& c
     while (choice.looked_up[level].empty()) ++level;
     HeadBuffers buffers;
     HeadLookup lookup(args, h, level, buffers, selections[h]);
+    if (levels.size() > 1 && choice.tail_level + 1 == levels.size()) lookup.UseFinestValues();
     for (; level + 1 < levels.size(); ++level) {
       LECTERN_RETURN_IF_ERROR(lookup.Score(level));
       LECTERN_RETURN_IF_ERROR(
