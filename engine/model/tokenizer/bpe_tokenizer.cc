@@ -71,7 +71,7 @@ class WordMerger : public WordEncoder {
   void Emit(int32_t symbol, std::string_view text, WordPieces* out) const {
     if (model_.IsPiece(symbol)) {
       out->pieces.push_back({symbol, static_cast<uint32_t>(text.size())});
-    } else if (model_.how().is_byte_level || model_.unknown_id() < 0) {
+    } else if (model_.how().is_byte_level || (model_.unknown_id() < 0 && !DropsFirst())) {
       for (const char byte : text) {
         const int32_t id = model_.byte_id(static_cast<uint8_t>(byte));
         const int32_t made = id >= 0 ? id : model_.unknown_id();
@@ -86,8 +86,13 @@ class WordMerger : public WordEncoder {
     }
   }
 
-  // Appends a character by its bytes if they all have a piece, else as unknown.
+  // Appends a character by its bytes if they all have a piece, else as unknown. Where Begin drops
+  // what has no piece, the character may be a piece, or one that Begin has counted as dropped.
   void EmitChar(std::string_view character, WordPieces* out) const {
+    if (const int32_t id = DropsFirst() ? model_.FindPiece(character) : -1; id >= 0) {
+      out->pieces.push_back({id, static_cast<uint32_t>(character.size())});
+      return;
+    }
     if (!HasBytePieces(character)) {
       out->pieces.push_back({model_.unknown_id(), static_cast<uint32_t>(character.size())});
       return;

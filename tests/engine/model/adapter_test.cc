@@ -232,13 +232,15 @@ TEST_F(AdapterFilesTest, ARankThatIsTooLargeIsNamed) {
   const auto model = Model::Load(Env::Default(), TinyModel(), {});
   ASSERT_TRUE(model.ok());
   const uint64_t hidden = (*model)->config().hidden_size;
+  const uint64_t inner = (*model)->config().intermediate_size;
   GgufWriter writer;
   writer.Add("general.architecture", "llama");
   writer.Add("general.type", "adapter");
   writer.Add("adapter.type", "lora");
-  const std::string zeros(2 * kRank * hidden, '\0');
-  writer.AddTensor("blk.0.attn_output.weight.lora_a", TensorType::kF16, {kRank, hidden}, zeros);
-  writer.AddTensor("blk.0.attn_output.weight.lora_b", TensorType::kF16, {hidden, kRank}, zeros);
+  writer.AddTensor("blk.0.ffn_up.weight.lora_a", TensorType::kF16, {kRank, hidden},
+                   std::string(2 * kRank * hidden, '\0'));
+  writer.AddTensor("blk.0.ffn_up.weight.lora_b", TensorType::kF16, {inner, kRank},
+                   std::string(2 * kRank * inner, '\0'));
   const std::string path = folder_.path() + "/large.gguf";
   WriteWholeFile(path, writer.Finish());
   ExpectRefused(Code::kMalformedModel, "has the rank 4097; at most 4096", path);
