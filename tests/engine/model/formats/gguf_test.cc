@@ -51,13 +51,13 @@ TEST(GgufTest, ReadsEveryKindOfKey) {
 }
 
 TEST(GgufTest, ShowsValuesAsAReaderWritesThem) {
-  EXPECT_EQ(Shown(uint64_t{32}), "32");
-  EXPECT_EQ(Shown(int64_t{-7}), "-7");
-  EXPECT_EQ(Shown((uint64_t{1} << 60) + 1), "1152921504606846977");
-  EXPECT_EQ(Shown(0.5), "0.5");
-  EXPECT_EQ(Shown(true), "true");
-  EXPECT_EQ(Shown(std::string_view("llama")), "\"llama\"");
-  EXPECT_EQ(Shown(GgufArray()), "[…]");
+  EXPECT_EQ(lectern::Shown(uint64_t{32}), "32");
+  EXPECT_EQ(lectern::Shown(int64_t{-7}), "-7");
+  EXPECT_EQ(lectern::Shown((uint64_t{1} << 60) + 1), "1152921504606846977");
+  EXPECT_EQ(lectern::Shown(0.5), "0.5");
+  EXPECT_EQ(lectern::Shown(true), "true");
+  EXPECT_EQ(lectern::Shown(std::string_view("llama")), "\"llama\"");
+  EXPECT_EQ(lectern::Shown(GgufArray()), "[…]");
 }
 
 TEST(GgufTest, PlacesTensors) {
