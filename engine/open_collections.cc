@@ -325,6 +325,11 @@ Result<CollectionSession::OpenedText> OpenCollections::OpenText(Collection& coll
     if (session.ok()) return CollectionSession::OpenedText{std::move(session).value(), false};
     if (!IsToBeIndexed(session.status())) return std::move(session).status();
   }
+  if (const auto known = FindIndexed(collection, text)) {
+    auto session = open_->OpenKept(*known, /*is_part=*/false, options.cancel);
+    if (session.ok()) return CollectionSession::OpenedText{std::move(session).value(), false};
+    if (!IsToBeIndexed(session.status())) return std::move(session).status();
+  }
   IndexOptions index;
   index.cancel = options.cancel;
   if (options.on_index) {
@@ -335,6 +340,16 @@ Result<CollectionSession::OpenedText> OpenCollections::OpenText(Collection& coll
   LECTERN_ASSIGN(const DocumentId document, IndexText(collection, text, index));
   LECTERN_ASSIGN(auto session, open_->OpenKept(document, /*is_part=*/false, options.cancel));
   return CollectionSession::OpenedText{std::move(session), true};
+}
+
+std::optional<DocumentId> OpenCollections::FindIndexed(Collection& collection,
+                                                       const CollectedText& text) {
+  if (!text.source.starts_with('/')) return std::nullopt;
+  const auto opened = open_->OpenNamed(text.source, nullptr);
+  const auto stored = collection.Read(text);
+  if (!opened.ok() || !stored.ok() || opened->text()->text() != stored->text) return std::nullopt;
+  (void)collection.SetDocument(text, opened->row.id);  // else it is found again the next time
+  return opened->row.id;
 }
 
 Result<DocumentId> OpenCollections::IndexText(Collection& collection, const CollectedText& text,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,6 +64,9 @@ class OpenCollections : public std::enable_shared_from_this<OpenCollections> {
   // A session on a text's document; nothing but kNotFound or kModelMismatch: it is to be indexed.
   Result<CollectionSession::OpenedText> OpenText(Collection& collection, const CollectedText& text,
                                                  const AskOptions& options);
+  // The document of the store that was indexed from the same file with the same text; nothing: there
+  // is none, or it cannot be read.
+  std::optional<DocumentId> FindIndexed(Collection& collection, const CollectedText& text);
   // Indexes a text and notes its document.
   Result<DocumentId> IndexText(Collection& collection, const CollectedText& text,
                                const IndexOptions& options);

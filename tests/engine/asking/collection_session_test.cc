@@ -176,6 +176,21 @@ TEST_F(CollectionSessionTest, AQuestionWithoutCommonWordsIsAnsweredWithoutAModel
   EXPECT_TRUE(engine_->List()->empty());
 }
 
+// A file that was indexed before it came into the collection needs no model to be found.
+TEST_F(CollectionSessionTest, TakesTheDocumentOfTheSameFile) {
+  const CollectionText member = Member(0);
+  IndexOptions options;
+  options.source = member.source;
+  const auto report = engine_->Index(member.bytes, options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  AddAll();
+  const Answer answer = Ask(*Open(*NewEngine("")), "Who dug the harbour of Osk?");
+  ASSERT_FALSE(answer.documents.empty());
+  EXPECT_EQ(answer.documents[0].document, report->document);
+  EXPECT_FALSE(answer.documents[0].is_new);
+  EXPECT_EQ(engine_->Collections()->front().num_indexed, 1u);
+}
+
 TEST_F(CollectionSessionTest, AChangedTextIsIndexedAgain) {
   AddAll();
   const Answer before = Ask(*Open(*engine_), "Who dug the harbour of Osk?");
