@@ -112,11 +112,11 @@ class Engine {
   virtual Status Export(std::string_view document, const std::string& path) = 0;
   virtual Result<Imported> Import(const std::string& path, const std::string& name) = 0;
 
-  // --- collections: sets of texts to which questions are put as one. They keep texts and words in a
-  // file of the store each; a text is indexed when it is first asked, or by IndexCollection.
+  // --- collections: sets of texts to which questions are put as one. They keep texts and words in
+  // a file of the store each; a text is indexed when it is first asked, or by IndexCollection.
   // "all" is the collection of all documents of the store, unless one was made of this name. Where
-  // there is no collection of the name, every call but AddToCollection and AddDocumentToCollection is
-  // kNotFound, param "collection". Codes of all: kInvalidArgument (the name), kLocked, kCorrupt,
+  // there is no collection of the name, every call but AddToCollection and AddDocumentToCollection
+  // is kNotFound, param "collection". Codes of all: kInvalidArgument (the name), kLocked, kCorrupt,
   // kReadOnly, kNoSpace, kIoError, kOutOfMemory.
   //
   // In byte order of their names. "all" is among them once it was used.

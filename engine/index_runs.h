@@ -19,8 +19,8 @@ class IndexRuns {
  public:
   explicit IndexRuns(std::shared_ptr<OpenStore> open) : open_(std::move(open)) {}
 
-  // Indexes a document as Engine::Index does. `model`: one that the store has open; nullptr: the one
-  // that the engine's options name. kLocked: another document is being indexed.
+  // Indexes a document as Engine::Index does. `model`: one that the store has open; nullptr: the
+  // one that the engine's options name. kLocked: another document is being indexed.
   Result<IndexReport> Index(std::string_view bytes, const IndexOptions& options,
                             std::shared_ptr<const Model> model = nullptr);
   // Keeps other runs out as long as the result lives. kLocked: one runs.

@@ -449,13 +449,14 @@ typedef int32_t lectern_fallback;
 enum lectern_fallbacks {
   LECTERN_FALLBACK_DEFAULT = 0, /* warn */
   LECTERN_FALLBACK_WARN = 1,    /* answer at the budget, and warn */
-  /* Begin again before any text is shown, and read everything. Of a document in parts all are asked,
-   * and their answers are put together: lists and summaries one after the other, counts and what is
-   * too long by the model. There it is also decided by the question's first words, in English, such
-   * as "Summarise", "List all" and "How many". */
+  /* Begin again before any text is shown, and read everything. Of a document in parts all are
+   * asked, and their answers are put together: lists and summaries one after the other, counts and
+   * what is too long by the model. There it is also decided by the question's first words, in
+   * English, such as "Summarise", "List all" and "How many". */
   LECTERN_FALLBACK_EXACT = 2
 };
-/* `done` of `count` parts of a document have answered. 0: go on; anything else ends the question. */
+/* `done` of `count` parts of a document have answered. 0: go on; anything else ends the question.
+ */
 typedef int32_t (*lectern_part_fn)(uint64_t done, uint64_t count, void* user);
 
 typedef struct lectern_turn { /* never grows: it comes in arrays */
@@ -1095,7 +1096,7 @@ LECTERN_API lectern_code lectern_collection_documents(lectern_engine* engine,
                                                       lectern_error** error);
 
 typedef struct lectern_text_to_add { /* never grows: it comes in arrays */
-  const char* name;                      /* empty: one is made from `path`, or else from `source` */
+  const char* name;                  /* empty: one is made from `path`, or else from `source` */
   size_t name_len;
   const char* source; /* lectern_index_options; a text from the same source replaces it */
   size_t source_len;
@@ -1129,10 +1130,9 @@ typedef void (*lectern_added_fn)(const lectern_added* added, void* user);
  * text. `json`: {"collection","added":[{"name","change":"new", "renewed" or "unchanged"}]}. */
 LECTERN_API lectern_code lectern_collection_add(lectern_engine* engine, const char* collection,
                                                 size_t collection_len,
-                                                const lectern_text_to_add* texts,
-                                                size_t num_texts, lectern_added_fn on_added,
-                                                void* user, lectern_text** json,
-                                                lectern_error** error);
+                                                const lectern_text_to_add* texts, size_t num_texts,
+                                                lectern_added_fn on_added, void* user,
+                                                lectern_text** json, lectern_error** error);
 /* Adds a document of the store, whose text is copied; `document` and its codes: as in
  * lectern_session_open. */
 LECTERN_API lectern_code lectern_collection_add_document(
@@ -1187,10 +1187,10 @@ typedef struct lectern_mention {
   const lectern_evidence* passage; /* the first of them; its mass and score are 0 */
 } lectern_mention;
 typedef void (*lectern_mention_fn)(const lectern_mention* mention, void* user);
-/* Finds the documents with a passage in which the words follow one another, or, where no document has
- * one, that has all of them; needs no model. Those with the most
- * such passages come first, at most `most` (0: 100). Stop words count only if there are no others.
- * *num_documents, may be NULL: how many documents there are; written on success alone. `json`:
+/* Finds the documents with a passage in which the words follow one another, or, where no document
+ * has one, that has all of them; needs no model. Those with the most such passages come first, at
+ * most `most` (0: 100). Stop words count only if there are no others. *num_documents, may be NULL:
+ * how many documents there are; written on success alone. `json`:
  * {"collection","words","count","documents":[{"name","source","document","passages","passage"}],
  * "offset_unit"}, offsets in `unit`. */
 LECTERN_API lectern_code lectern_find_mentions(lectern_engine* engine, const char* collection,

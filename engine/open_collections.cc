@@ -136,12 +136,11 @@ Status OpenCollections::FollowCatalog(Collection& collection) {
   std::set<DocumentId> there;
   for (const CollectedText& text : *texts) {
     const auto at = text.document ? wanted.find(*text.document) : wanted.end();
-    const bool stays = at != wanted.end() && (at->second->name.empty() ||
-                                              at->second->name == text.name ||
-                                              std::ranges::any_of(at->second->names,
-                                                                  [&](const DocumentName& name) {
-                                                                    return name.name == text.name;
-                                                                  }));
+    const bool stays = at != wanted.end() &&
+                       (at->second->name.empty() || at->second->name == text.name ||
+                        std::ranges::any_of(at->second->names, [&](const DocumentName& name) {
+                          return name.name == text.name;
+                        }));
     if (stays && there.insert(*text.document).second) continue;
     LECTERN_RETURN_IF_ERROR(collection.Remove(text.name).status());
   }
@@ -206,8 +205,8 @@ Result<std::vector<CollectionDocument>> OpenCollections::Documents(std::string_v
   return documents;
 }
 
-Result<std::vector<AddedToCollection>> OpenCollections::Add(
-    std::string_view name, std::span<const CollectionText> texts) {
+Result<std::vector<AddedToCollection>> OpenCollections::Add(std::string_view name,
+                                                            std::span<const CollectionText> texts) {
   std::vector<NewText> news;
   uint64_t bytes = 0;
   for (const CollectionText& text : texts) {
@@ -215,8 +214,7 @@ Result<std::vector<AddedToCollection>> OpenCollections::Add(
     bytes += news.back().text.size();
   }
   // Text, passages and words take about twice the text.
-  LECTERN_RETURN_IF_ERROR(
-      CheckQuota(open_->env(), open_->path(), open_->quota_bytes(), 2 * bytes));
+  LECTERN_RETURN_IF_ERROR(CheckQuota(open_->env(), open_->path(), open_->quota_bytes(), 2 * bytes));
   LECTERN_ASSIGN(const auto collection, UseToChange(name, Mode::kCreate));
   LECTERN_ASSIGN(const std::vector<AddedText> added, collection->Add(news));
   std::vector<AddedToCollection> told;
@@ -240,8 +238,8 @@ Status OpenCollections::RemoveDocument(std::string_view name, std::string_view d
   LECTERN_ASSIGN(const auto collection, UseToChange(name, Mode::kWrite));
   LECTERN_ASSIGN(const bool was_there, collection->Remove(document));
   if (was_there) return {};
-  return Status(Code::kNotFound, "the collection has no text named \"" + std::string(document) +
-                                     "\"")
+  return Status(Code::kNotFound,
+                "the collection has no text named \"" + std::string(document) + "\"")
       .WithParam("document");
 }
 
@@ -313,8 +311,8 @@ Result<std::unique_ptr<Session>> OpenCollections::Open(std::string_view name) {
   };
   const double open_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  return std::unique_ptr<Session>(std::make_unique<CollectionSession>(std::string(name), collection,
-                                                                      open_text, open_ms));
+  return std::unique_ptr<Session>(
+      std::make_unique<CollectionSession>(std::string(name), collection, open_text, open_ms));
 }
 
 Result<CollectionSession::OpenedText> OpenCollections::OpenText(Collection& collection,
@@ -417,8 +415,8 @@ Result<IndexedCollection> OpenCollections::Index(std::string_view name, const In
     const Code code = document.status().code();
     if (code == Code::kNoSpace) {
       result.left = count - number + 1;
-      result.note = std::to_string(result.left) + " documents were left: " +
-                    document.status().wordings();
+      result.note =
+          std::to_string(result.left) + " documents were left: " + document.status().wordings();
       break;
     }
     const bool is_of_text = code == Code::kEmptyDocument || code == Code::kContextTooLong ||

@@ -25,9 +25,9 @@ namespace lectern {
 // brought up to date whenever it is used.
 inline constexpr std::string_view kAllDocuments = "all";
 
-// Belongs to an engine, and to the sessions on collections. Thread-safe. Collections are opened anew
-// for each call, which takes a few milliseconds. kNotFound, param "collection": there is none of
-// this name, which the message says with those that there are. `name` always names a collection.
+// Belongs to an engine, and to the sessions on collections. Thread-safe. Collections are opened
+// anew for each call, which takes a few milliseconds. kNotFound, param "collection": there is none
+// of this name, which the message says with those that there are. `name` always names a collection.
 class OpenCollections : public std::enable_shared_from_this<OpenCollections> {
  public:
   OpenCollections(std::shared_ptr<OpenStore> open, std::shared_ptr<IndexRuns> runs)
@@ -64,8 +64,8 @@ class OpenCollections : public std::enable_shared_from_this<OpenCollections> {
   // A session on a text's document; nothing but kNotFound or kModelMismatch: it is to be indexed.
   Result<CollectionSession::OpenedText> OpenText(Collection& collection, const CollectedText& text,
                                                  const AskOptions& options);
-  // The document of the store that was indexed from the same file with the same text; nothing: there
-  // is none, or it cannot be read.
+  // The document of the store that was indexed from the same file with the same text; nothing:
+  // there is none, or it cannot be read.
   std::optional<DocumentId> FindIndexed(Collection& collection, const CollectedText& text);
   // Indexes a text and notes its document.
   Result<DocumentId> IndexText(Collection& collection, const CollectedText& text,

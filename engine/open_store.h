@@ -183,8 +183,8 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
     std::weak_ptr<const PartedDocument> in_parts;
   };
   std::map<uint64_t, Known> documents_;  // by generation
-  // The parts, and documents of collections, that were asked last, the last one first. Each question
-  // has sessions of its own on them; these keep what is open and verified.
+  // The parts, and documents of collections, that were asked last, the last one first. Each
+  // question has sessions of its own on them; these keep what is open and verified.
   std::mutex recent_mutex_;
   std::deque<std::shared_ptr<const Document>> recent_parts_;
   // For open sessions.

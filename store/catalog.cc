@@ -1,14 +1,12 @@
 #include "store/catalog.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "store/catalog_rows.h"
 #include "store/catalog_schema.h"
+#include "store/checked_files.h"
 #include "store/sqlite.h"
 
 namespace lectern {
@@ -141,30 +139,6 @@ struct Catalog::Impl {
     return names;
   }
 
-  // The intact names that point to `id`, in byte order.
-  static std::vector<DocumentName> NamesOf(const std::vector<StoredName>& names,
-                                           const DocumentId& id) {
-    std::vector<DocumentName> of_id;
-    for (const StoredName& name : names) {
-      if (name.intact && name.id == id) of_id.push_back({name.name, name.source});
-    }
-    return of_id;
-  }
-
-  // Gives ready documents' rows the intact names that point to them, in byte order.
-  static void AddNames(const std::vector<StoredName>& names, std::vector<DocumentRow>& rows) {
-    std::map<DocumentId, std::vector<DocumentName>> of_id;
-    for (const StoredName& name : names) {
-      if (name.intact) of_id[name.id].push_back({name.name, name.source});
-    }
-    for (DocumentRow& row : rows) {
-      const auto found = of_id.find(row.id);
-      if (row.state != DocumentState::kReady || found == of_id.end()) continue;
-      row.names = found->second;
-      row.name = row.names.front().name;
-    }
-  }
-
   // kCorrupt: a row is damaged.
   Result<std::vector<ShardSummary>> Shards(int64_t generation) const {
     std::vector<ShardSummary> shards;
@@ -194,8 +168,8 @@ struct Catalog::Impl {
     const auto find = [&]() -> const StoredDocument* {
       const StoredDocument* found = nullptr;  // the last one
       for (const StoredDocument& document : documents) {
-        const bool is_it = document.intact && document.row.id == id &&
-                           document.row.state == DocumentState::kReady;
+        const bool is_it =
+            document.intact && document.row.id == id && document.row.state == DocumentState::kReady;
         if (is_it) found = &document;
       }
       return found;
@@ -389,42 +363,6 @@ Status Catalog::Impl::Load() const {
   return writes ? UpgradeSchema(db, path) : Status();
 }
 
-namespace {
-
-// The catalogs whose pages were checked last, and in which state of the file: a check reads all of
-// it, which would make every question to a store of many documents slow. Thread-safe.
-class CheckedFiles {
- public:
-  static CheckedFiles& Instance() {
-    static CheckedFiles* const files = new CheckedFiles;  // threads may use it at exit
-    return *files;
-  }
-  bool IsChecked(const std::string& path, const FileInfo& info) {
-    const std::lock_guard lock(mutex_);
-    return std::ranges::find(files_, std::pair(path, info)) != files_.end();
-  }
-  // A file that was changed a moment ago is not kept: it may change again within one tick of the
-  // file system's clock.
-  void Add(const std::string& path, const FileInfo& info) {
-    constexpr std::chrono::nanoseconds kSettled = std::chrono::seconds(2);
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    if (now - std::chrono::nanoseconds(std::max(info.modified_ns, info.changed_ns)) < kSettled) {
-      return;
-    }
-    const std::lock_guard lock(mutex_);
-    std::erase_if(files_, [&](const auto& file) { return file.first == path; });
-    files_.emplace_back(path, info);
-    if (files_.size() > kMost) files_.erase(files_.begin());
-  }
-
- private:
-  static constexpr size_t kMost = 16;
-  std::mutex mutex_;
-  std::vector<std::pair<std::string, FileInfo>> files_;
-};
-
-}  // namespace
-
 Catalog::Catalog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Catalog::~Catalog() = default;
 
@@ -568,7 +506,7 @@ Result<Catalog::Salvaged> Catalog::Salvage() const {
                         static_cast<int64_t>(shards->size()) != document.num_shards;
     if (document.intact) salvaged.documents.push_back(document.row);
   }
-  Impl::AddNames(names, salvaged.documents);
+  AddNames(names, salvaged.documents);
   return salvaged;
 }
 
@@ -606,7 +544,7 @@ Result<std::vector<DocumentRow>> Catalog::List() const {
     if (!document.intact) return impl_->DocumentError(document);
     rows.push_back(document.row);
   }
-  Impl::AddNames(names, rows);
+  AddNames(names, rows);
   return rows;
 }
 

@@ -1,5 +1,7 @@
 #include "store/catalog_rows.h"
 
+#include <map>
+
 #include <limits>
 
 #include "store/crc32c.h"
@@ -110,6 +112,27 @@ Status CheckRange(const DocumentRow& row) {
     return {};
   }
   return Status(Code::kLimitExceeded, "a size of the document is beyond 2^63");
+}
+
+std::vector<DocumentName> NamesOf(const std::vector<StoredName>& names, const DocumentId& id) {
+  std::vector<DocumentName> of_id;
+  for (const StoredName& name : names) {
+    if (name.intact && name.id == id) of_id.push_back({name.name, name.source});
+  }
+  return of_id;
+}
+
+void AddNames(const std::vector<StoredName>& names, std::vector<DocumentRow>& rows) {
+  std::map<DocumentId, std::vector<DocumentName>> of_id;
+  for (const StoredName& name : names) {
+    if (name.intact) of_id[name.id].push_back({name.name, name.source});
+  }
+  for (DocumentRow& row : rows) {
+    const auto found = of_id.find(row.id);
+    if (row.state != DocumentState::kReady || found == of_id.end()) continue;
+    row.names = found->second;
+    row.name = row.names.front().name;
+  }
 }
 
 }  // namespace lectern

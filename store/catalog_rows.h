@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "store/catalog.h"
 #include "store/sqlite.h"
@@ -48,10 +49,10 @@ uint32_t NameCrc1(std::string_view name, std::string_view id);
 uint32_t CounterCrc(std::string_view name, int64_t value);
 uint32_t ShardCrc(int64_t generation, const ShardSummary& shard);
 
-// Every query of the catalog that reads rows. Those with a key use an index (catalog_test.cc looks at
-// SQLite's plans), so that finding one document takes as long in a store of 10,000.
-#define LECTERN_SELECT_DOCUMENTS                                                                  \
-  "SELECT generation, id, state, fingerprint, model_path, num_tokens, text_bytes, "              \
+// Every query of the catalog that reads rows. Those with a key use an index (catalog_test.cc looks
+// at SQLite's plans), so that finding one document takes as long in a store of 10,000.
+#define LECTERN_SELECT_DOCUMENTS                                                    \
+  "SELECT generation, id, state, fingerprint, model_path, num_tokens, text_bytes, " \
   "replaced_bytes, bytes_on_disk, report_json, num_shards, crc FROM documents "
 inline constexpr char kSelectDocuments[] = LECTERN_SELECT_DOCUMENTS "ORDER BY generation";
 inline constexpr char kSelectDocumentsById[] =
@@ -59,7 +60,8 @@ inline constexpr char kSelectDocumentsById[] =
 inline constexpr char kSelectDocument[] = LECTERN_SELECT_DOCUMENTS "WHERE generation=?";
 #undef LECTERN_SELECT_DOCUMENTS
 inline constexpr char kSelectNames[] = "SELECT name, id, crc, source FROM names ORDER BY name";
-inline constexpr char kSelectNamesOfVersion1[] = "SELECT name, id, crc, '' FROM names ORDER BY name";
+inline constexpr char kSelectNamesOfVersion1[] =
+    "SELECT name, id, crc, '' FROM names ORDER BY name";
 inline constexpr char kSelectName[] = "SELECT name, id, crc, source FROM names WHERE name=?";
 inline constexpr char kSelectNamesById[] =
     "SELECT name, id, crc, source FROM names WHERE id=? ORDER BY name";
@@ -69,6 +71,10 @@ inline constexpr char kSelectShards[] =
 // Reads a row of kSelectDocuments, on which `s` stands (its last Step returned true). A damaged row
 // is returned with `intact` false and fields that mean nothing. The row gets no names.
 StoredDocument ReadDocument(const Statement& s);
+// The intact names that point to `id`, in byte order, of names in byte order.
+std::vector<DocumentName> NamesOf(const std::vector<StoredName>& names, const DocumentId& id);
+// Gives ready documents' rows the intact names that point to them, in byte order.
+void AddNames(const std::vector<StoredName>& names, std::vector<DocumentRow>& rows);
 // Reads a row of (file, bytes, table_crc, header_crc, crc), on which `s` stands, into `shard`.
 // False: the CRC does not fit, or the file name leads outside the document's folder; `shard` is
 // filled in all the same.

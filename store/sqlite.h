@@ -1,6 +1,6 @@
 // SQLite as the catalog uses it: errors as Status, statements whose values are bound, transactions,
-// and how a file is opened that may be anything. Collections (engine/document/collection.h) use it as
-// well.
+// and how a file is opened that may be anything. Collections (engine/document/collection.h) use it
+// as well.
 #ifndef LECTERN_STORE_SQLITE_H_
 #define LECTERN_STORE_SQLITE_H_
 
@@ -139,8 +139,8 @@ struct OpenPlan {
   std::string name;  // for sqlite3_open_v2
   int flags = 0;
 };
-// Decides how to open a database of the store; creates the empty file (its directory must be there) if it is
-// missing and `writes`. kNotFound (missing and not `writes`), kReadOnly (`writes`, and the
+// Decides how to open a database of the store; creates the empty file (its directory must be there)
+// if it is missing and `writes`. kNotFound (missing and not `writes`), kReadOnly (`writes`, and the
 // directory is not writable or not there), kCorrupt (no regular file), kLocked (a journal on a
 // read-only medium, which cannot be rolled back), kInvalidArgument (an empty path, or one with
 // NUL), codes of Env.

@@ -388,8 +388,8 @@ class AskDocument {
     api::AskOptions options;
     flags_.options.PutInto(options);
     if (flags_.exact) options.kv_budget = 1;
-    // On standard error, before the answer; the receipt says it once more. With a fallback a question
-    // that draws on the whole document takes long.
+    // On standard error, before the answer; the receipt says it once more. With a fallback a
+    // question that draws on the whole document takes long.
     options.on_warning = [this, fallback = options.fallback](std::string_view warning,
                                                              std::string_view note) {
       const bool is_long = warning == "whole_document" && fallback == LECTERN_FALLBACK_EXACT;
@@ -407,7 +407,10 @@ class AskDocument {
       return !interrupts_.requested();
     };
     options.on_part = [this](uint64_t done, uint64_t count) {
-      progress_.Show({.stage = "read", .done = done, .total = count, .tokens_per_second = 0,
+      progress_.Show({.stage = "read",
+                      .done = done,
+                      .total = count,
+                      .tokens_per_second = 0,
                       .eta_seconds = -1},
                      {.number = 1, .count = 1, .name = "parts"});
       return !interrupts_.requested();

@@ -167,7 +167,8 @@ Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskO
     const bool is_cancelled = one.asked.answer.finish_reason == "cancelled";
     tries.push_back(std::move(one));
     if (is_cancelled && count > 1) {
-      return Status(Code::kCancelled, "the question was cancelled before its documents had answered");
+      return Status(Code::kCancelled,
+                    "the question was cancelled before its documents had answered");
     }
   }
   std::vector<const AskedSession*> asked;

@@ -16,8 +16,8 @@
 
 namespace lectern {
 
-// Asks one, two or four documents (NumPartsToAsk), each by itself, with the conversation so far; the
-// answer is the one that ChooseAnswer chooses, and its passages name their document. With one
+// Asks one, two or four documents (NumPartsToAsk), each by itself, with the conversation so far;
+// the answer is the one that ChooseAnswer chooses, and its passages name their document. With one
 // document its text comes as it is decoded, with several when all have answered. A question that
 // asks which documents mention something is answered from words (MentionedWords), and so is one
 // that shares no word with any text. Everything else as Session.
@@ -31,7 +31,8 @@ class CollectionSession : public Session {
   // Opens a session on a text's document, and indexes the text before if it has none. Called on the
   // thread that asks, also long after the session was made; it must own what it needs, and keep the
   // document's model loaded. May call `options.on_index`, and looks at `options.cancel`.
-  using OpenText = std::function<Result<OpenedText>(const CollectedText&, const AskOptions& options)>;
+  using OpenText =
+      std::function<Result<OpenedText>(const CollectedText&, const AskOptions& options)>;
 
   // `open_ms`: time in ms that opening took, for the first answer's timings. May throw bad_alloc.
   CollectionSession(std::string name, std::shared_ptr<Collection> collection, OpenText open,

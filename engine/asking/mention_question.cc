@@ -50,8 +50,8 @@ class Reader {
 bool TakeDocuments(Reader& reader) {
   reader.Take({"of the", "of these", "other", "man", "manual"});
   return reader.Take({"documents", "document", "files", "file", "texts", "text", "pages", "page",
-                      "papers", "paper", "books", "book", "reports", "report", "manuals",
-                      "notes", "articles", "ones", "one"});
+                      "papers", "paper", "books", "book", "reports", "report", "manuals", "notes",
+                      "articles", "ones", "one"});
 }
 
 // Without quotes, end marks and words such as "the word" around what is asked for.
@@ -59,8 +59,8 @@ std::string Bare(std::string_view text) {
   Reader reader(text);
   reader.Take({"the word", "the words", "the term", "the name", "the phrase", "anything about"});
   std::string_view bare = reader.rest();
-  constexpr std::array<std::string_view, 12> kAround = {"?", ".", "!", " ", "\"", "'", "“", "”",
-                                                        "‘", "’", "„", "\n"};
+  constexpr std::array<std::string_view, 12> kAround = {"?", ".", "!", " ", "\"", "'",
+                                                        "“", "”", "‘", "’", "„",  "\n"};
   for (bool is_cut = true; is_cut;) {
     is_cut = false;
     for (const std::string_view mark : kAround) {
@@ -97,12 +97,32 @@ std::optional<std::string> MentionedWords(std::string_view question) {
   if (!TakeDocuments(reader)) return std::nullopt;
   if (is_in) return Between(reader.rest());
   reader.Take({"that", "which", "do", "does"});
-  const bool is_mention =
-      reader.Take({"mention", "mentions", "mentioned", "mentioning", "contain", "contains",
-                   "containing", "discuss", "discusses", "refer to", "refers to", "talk about",
-                   "talks about", "speak of", "speaks of", "are about", "is about", "deal with",
-                   "deals with", "say anything about", "say something about", "have the word",
-                   "have the words", "has the word", "cite", "cites"});
+  const bool is_mention = reader.Take({"mention",
+                                       "mentions",
+                                       "mentioned",
+                                       "mentioning",
+                                       "contain",
+                                       "contains",
+                                       "containing",
+                                       "discuss",
+                                       "discusses",
+                                       "refer to",
+                                       "refers to",
+                                       "talk about",
+                                       "talks about",
+                                       "speak of",
+                                       "speaks of",
+                                       "are about",
+                                       "is about",
+                                       "deal with",
+                                       "deals with",
+                                       "say anything about",
+                                       "say something about",
+                                       "have the word",
+                                       "have the words",
+                                       "has the word",
+                                       "cite",
+                                       "cites"});
   if (!is_mention) return std::nullopt;
   std::string words = Bare(reader.rest());
   if (words.empty()) return std::nullopt;

@@ -151,8 +151,7 @@ Result<Answer> PartedSession::Ask(std::string_view question, const AskOptions& o
   if (!has_begun_) history_ = options.history;
   const auto ask = [&]() -> Result<Answer> {
     // Where everything may have to be read, nothing is shown before that is known.
-    const bool may_read_all =
-        options.fallback == Fallback::kExact && document_->parts().size() > 1;
+    const bool may_read_all = options.fallback == Fallback::kExact && document_->parts().size() > 1;
     if (!may_read_all || WholeKindOf(question) == WholeKind::kNone) {
       LECTERN_ASSIGN(std::optional<Answer> answer, AskSome(question, options, may_read_all));
       if (answer) return *std::move(answer);

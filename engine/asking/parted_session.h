@@ -57,7 +57,8 @@ class PartedSession : public Session {
                                         bool holds);
   // Asks all parts, each exactly, and puts their answers together.
   Result<Answer> AskAll(std::string_view question, const AskOptions& options);
-  // One answer of those of the parts; `best` is the part to which the model goes for it, if it does.
+  // One answer of those of the parts; `best` is the part to which the model goes for it, if it
+  // does.
   Result<std::string> PutTogether(std::string_view question, std::vector<std::string> answers,
                                   size_t best, const AskOptions& options);
   // Turns what a part says of its own text into what holds for the document: offsets, pages,

@@ -53,8 +53,7 @@ Result<std::string> PartedSession::PutTogether(std::string_view question,
         next.push_back(group.front());
         continue;
       }
-      LECTERN_ASSIGN(const auto session,
-                     open_(IdOf(document_->parts()[best]), options.cancel));
+      LECTERN_ASSIGN(const auto session, open_(IdOf(document_->parts()[best]), options.cancel));
       auto answer = session->Ask(QuestionAfterAnswers(question, group), of_part);
       if (answer.status().code() == Code::kContextTooLong) return joined;
       if (!answer.ok()) return std::move(answer).status();
@@ -71,9 +70,8 @@ Result<Answer> PartedSession::AskAll(std::string_view question, const AskOptions
   const std::span<const Part> parts = document_->parts();
   uint64_t tokens = 0;
   for (const Part& part : parts) tokens += part.num_tokens;
-  const Message cost = "the question draws on the whole text: all " +
-                       std::to_string(parts.size()) + " parts are read, " +
-                       std::to_string(tokens) + " tokens";
+  const Message cost = "the question draws on the whole text: all " + std::to_string(parts.size()) +
+                       " parts are read, " + std::to_string(tokens) + " tokens";
   if (options.on_warning) options.on_warning("whole_document", cost);
   const AskOptions of_part = OptionsOfPart(options);
   std::vector<Try> tries;

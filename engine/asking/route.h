@@ -1,5 +1,5 @@
-// Finds the parts of a long document, or the texts of a collection, in which the answer to a question
-// is likely to stand, by words alone.
+// Finds the parts of a long document, or the texts of a collection, in which the answer to a
+// question is likely to stand, by words alone.
 #ifndef LECTERN_ENGINE_ASKING_ROUTE_H_
 #define LECTERN_ENGINE_ASKING_ROUTE_H_
 

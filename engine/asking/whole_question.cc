@@ -32,11 +32,28 @@ WholeKind WholeKindOf(std::string_view question) {
     return std::ranges::any_of(phrases, [&](std::string_view p) { return text.starts_with(p); });
   };
   if (begins({"how many ", "how often ", "count ", "in how many "})) return WholeKind::kCount;
-  if (begins({"summari", "sum up", "give a summary", "give me a summary", "write a summary",
-              "what is the document about", "what is this document about", "what is the text about",
-              "what is this text about", "what is it about", "list ", "name all ", "name every ",
-              "enumerate ", "give all ", "find all ", "which are all ", "what are all ",
-              "who are all ", "describe the whole ", "give an overview", "give me an overview"})) {
+  if (begins({"summari",
+              "sum up",
+              "give a summary",
+              "give me a summary",
+              "write a summary",
+              "what is the document about",
+              "what is this document about",
+              "what is the text about",
+              "what is this text about",
+              "what is it about",
+              "list ",
+              "name all ",
+              "name every ",
+              "enumerate ",
+              "give all ",
+              "find all ",
+              "which are all ",
+              "what are all ",
+              "who are all ",
+              "describe the whole ",
+              "give an overview",
+              "give me an overview"})) {
     return WholeKind::kJoin;
   }
   return WholeKind::kNone;
@@ -49,9 +66,8 @@ std::string JoinAnswers(std::span<const std::string> answers) {
     const auto has = [](const std::string& a, const std::string& b) {
       return a.find(b) != std::string::npos;
     };
-    if (compared.empty() || std::ranges::any_of(kept, [&](const auto& one) {
-          return has(one.first, compared);
-        })) {
+    if (compared.empty() ||
+        std::ranges::any_of(kept, [&](const auto& one) { return has(one.first, compared); })) {
       continue;
     }
     std::erase_if(kept, [&](const auto& one) { return has(compared, one.first); });
@@ -67,8 +83,8 @@ std::vector<std::vector<std::string>> GroupAnswers(std::span<const std::string> 
   std::vector<std::vector<std::string>> groups;
   size_t bytes = 0;
   for (const std::string& answer : answers) {
-    const bool fits = !groups.empty() &&
-                      (groups.back().size() < 2 || bytes + answer.size() <= most_bytes);
+    const bool fits =
+        !groups.empty() && (groups.back().size() < 2 || bytes + answer.size() <= most_bytes);
     if (!fits) {
       groups.emplace_back();
       bytes = 0;

@@ -25,7 +25,8 @@ constexpr const char* kSchema[] = {
     "CREATE TABLE info(name TEXT NOT NULL, next_passage INTEGER NOT NULL, "
     "follows_catalog INTEGER NOT NULL) STRICT",
     "CREATE TABLE members(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
-    "source TEXT NOT NULL, document BLOB NOT NULL, hash BLOB NOT NULL, text_bytes INTEGER NOT NULL, "
+    "source TEXT NOT NULL, document BLOB NOT NULL, hash BLOB NOT NULL, text_bytes INTEGER NOT "
+    "NULL, "
     "num_words INTEGER NOT NULL, first_passage INTEGER NOT NULL, num_passages INTEGER NOT NULL, "
     "is_english INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT",
     "CREATE INDEX members_source ON members(source)",
@@ -187,7 +188,9 @@ Status Collection::Impl::Open(Env& env, const std::string& name) {
     if (still == 0) {
       for (const char* sql : kSchema) LECTERN_RETURN_IF_ERROR(Execute(sql));
       LECTERN_RETURN_IF_ERROR(
-          Prepare("INSERT INTO info(name, next_passage, follows_catalog) VALUES(?, 1, 0)").Bind(name).Run());
+          Prepare("INSERT INTO info(name, next_passage, follows_catalog) VALUES(?, 1, 0)")
+              .Bind(name)
+              .Run());
       for (const auto& [pragma, value] : {std::pair("PRAGMA application_id=", kApplicationId),
                                           std::pair("PRAGMA user_version=", kCollectionVersion)}) {
         LECTERN_RETURN_IF_ERROR(Execute((pragma + std::to_string(value)).c_str()));
@@ -199,10 +202,9 @@ Status Collection::Impl::Open(Env& env, const std::string& name) {
   if (application != kApplicationId) return Corrupt("it is no collection of Lectern");
   LECTERN_ASSIGN(const int64_t version, number("PRAGMA user_version"));
   if (version > kCollectionVersion) {
-    return {Code::kUnsupportedVersion, path + ": collection of version " + std::to_string(version) +
-                                           ", this build reads " +
-                                           std::to_string(kCollectionVersion) +
-                                           "; use a newer Lectern"};
+    return {Code::kUnsupportedVersion,
+            path + ": collection of version " + std::to_string(version) + ", this build reads " +
+                std::to_string(kCollectionVersion) + "; use a newer Lectern"};
   }
   for (const char* sql : kSchema) {
     Statement s = Prepare("SELECT count(*) FROM sqlite_schema WHERE sql=?");
@@ -271,13 +273,8 @@ Result<StoredText> ReadStored(const Collection::Impl& file, int64_t member) {
     return Status(Code::kNotFound, "the text is no longer in the collection");
   }
   StoredText stored;
-  const int64_t crc = Crc()
-                          .Add(s.Bytes(1))
-                          .Add(s.Bytes(2))
-                          .Add(s.Bytes(3))
-                          .Add(s.Bytes(4))
-                          .Add(s.Bytes(5))
-                          .Get();
+  const int64_t crc =
+      Crc().Add(s.Bytes(1)).Add(s.Bytes(2)).Add(s.Bytes(3)).Add(s.Bytes(4)).Add(s.Bytes(5)).Get();
   stored.page_labels = s.Bytes(4);
   stored.text = s.Bytes(5);
   const bool is_intact = crc == s.Int(0) && ReadValues(s.Bytes(2), stored.passages) &&
@@ -446,12 +443,11 @@ Result<AddedText> AddOne(const Collection::Impl& file, const NewText& text,
   } else if (before) {
     row.text.name = before->text.name;
   } else {
-    LECTERN_ASSIGN(row.text.name,
-                   FreeName(file, text.path.empty() ? row.text.source : text.path));
+    LECTERN_ASSIGN(row.text.name, FreeName(file, text.path.empty() ? row.text.source : text.path));
   }
   if (before && before->hash == row.hash) {
-    const bool is_news = (text.document && before->document != row.document) ||
-                         before->text.name != row.text.name;
+    const bool is_news =
+        (text.document && before->document != row.document) || before->text.name != row.text.name;
     if (is_news) {
       before->text.name = row.text.name;
       if (text.document) before->document = row.document;
@@ -541,13 +537,14 @@ Status Collection::RenameText(std::string_view from, const std::string& to) {
     LECTERN_RETURN_IF_ERROR(transaction.begun());
     LECTERN_ASSIGN(auto row, FindMember(*impl_, kByName, NameForm(from)));
     if (!row) {
-      return Status(Code::kNotFound, "the collection has no text named \"" + std::string(from) +
-                                         "\"")
+      return Status(Code::kNotFound,
+                    "the collection has no text named \"" + std::string(from) + "\"")
           .WithParam("document");
     }
     LECTERN_ASSIGN(const auto holder, FindMember(*impl_, kByName, NameForm(to)));
     if (holder && holder->text.id != row->text.id) {
-      return Status(Code::kInvalidArgument, "the collection has a text named \"" + to + "\" already")
+      return Status(Code::kInvalidArgument,
+                    "the collection has a text named \"" + to + "\" already")
           .WithParam("name");
     }
     row->text.name = NameForm(to);

@@ -39,8 +39,8 @@ struct NewText {
   std::string source;  // the same source again is a new version of the text; empty: the name
   std::string path;    // that names are made from; empty: the source
   std::string text;    // valid UTF-8 that is not empty (CleanUtf8)
-  std::vector<PageMapEntry> pages = {};  // as IsPageMap has them
-  std::string page_labels = {};          // as ArePageLabels has them
+  std::vector<PageMapEntry> pages = {};               // as IsPageMap has them
+  std::string page_labels = {};                       // as ArePageLabels has them
   std::optional<DocumentId> document = std::nullopt;  // that has this text and these pages
 };
 
@@ -61,8 +61,8 @@ struct StoredText {
 
 // How well a text fits a question, by its words; shares as WordScores has them.
 struct TextScore {
-  uint32_t text = 0;   // index into Scores::texts
-  float whole = 0;     // of the text as one, above 0
+  uint32_t text = 0;           // index into Scores::texts
+  float whole = 0;             // of the text as one, above 0
   float best = 0, second = 0;  // of its two best passages; 0 where they were not looked at
 };
 
@@ -111,8 +111,9 @@ class Collection {
     std::vector<TextScore> scores;  // of texts that share a word with the question, the best first
   };
   // Scores all texts by the words of a question, and the passages of the `most` texts with the best
-  // `whole`. About 0.1 µs for each passage that has one of its words, and 0.1 ms for each text whose
-  // passages are looked at. Nothing in `question` is an operator. kLimitExceeded: 2 GiB of text.
+  // `whole`. About 0.1 µs for each passage that has one of its words, and 0.1 ms for each text
+  // whose passages are looked at. Nothing in `question` is an operator. kLimitExceeded: 2 GiB of
+  // text.
   Result<Scores> Score(std::string_view question, size_t most);
 
   // A text in which some passage has the given words.

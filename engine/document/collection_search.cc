@@ -24,8 +24,8 @@ struct AskedWord {
 Result<std::vector<AskedWord>> WordsOf(const Collection::Impl& file, std::string_view text) {
   if (text.size() > INT_MAX) return Status(Code::kLimitExceeded, "the question has 2 GiB or more");
   std::vector<std::string> english, plain;
-  LECTERN_RETURN_IF_ERROR(file.english->ForEachWord(
-      text, [&](const auto& word) { english.emplace_back(word.form); }));
+  LECTERN_RETURN_IF_ERROR(
+      file.english->ForEachWord(text, [&](const auto& word) { english.emplace_back(word.form); }));
   LECTERN_RETURN_IF_ERROR(
       file.plain->ForEachWord(text, [&](const auto& word) { plain.emplace_back(word.form); }));
   const auto is_stop = [&](const std::string& word) { return file.stop_words.contains(word); };
@@ -51,8 +51,7 @@ Result<std::vector<uint64_t>> PassagesWith(const Collection::Impl& file, const A
     while (s.Step()) passages.push_back(static_cast<uint64_t>(s.Int(0)));
     return s.status();
   };
-  LECTERN_RETURN_IF_ERROR(
-      add("SELECT doc FROM temp.english_places WHERE term=?", word.english));
+  LECTERN_RETURN_IF_ERROR(add("SELECT doc FROM temp.english_places WHERE term=?", word.english));
   for (const std::string& form : word.plain) {
     LECTERN_RETURN_IF_ERROR(add("SELECT doc FROM temp.plain_places WHERE term=?", form));
   }
@@ -148,8 +147,8 @@ Result<std::vector<TextScore>> ScoreTexts(const Collection::Impl& file, std::str
   for (const CollectedText& text : texts) {
     num_passages += text.num_passages, num_words += text.num_words;
   }
-  const double mean_words = std::max(1.0, static_cast<double>(num_words) /
-                                              std::max(1.0, static_cast<double>(texts.size())));
+  const double mean_words = std::max(
+      1.0, static_cast<double>(num_words) / std::max(1.0, static_cast<double>(texts.size())));
   const double mean_length = std::max(
       1.0, static_cast<double>(num_words) / std::max(1.0, static_cast<double>(num_passages)));
   LECTERN_ASSIGN(const std::vector<AskedWord> asked, WordsOf(file, question));

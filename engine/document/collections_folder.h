@@ -19,8 +19,8 @@ Status CheckCollectionName(std::string_view name);
 
 // The paths of all collections of a store; empty where it has none. Codes of Env.
 Result<std::vector<std::string>> CollectionFiles(Env& env, const std::string& store);
-// A path for a new collection, which no file has. Names that differ in capitals alone get files that
-// differ in more, for file systems that do not tell them apart. Codes of Env.
+// A path for a new collection, which no file has. Names that differ in capitals alone get files
+// that differ in more, for file systems that do not tell them apart. Codes of Env.
 Result<std::string> NewCollectionPath(Env& env, const std::string& store, std::string_view name);
 // The path of the collection of this name; empty: the store has none. A file that cannot be read
 // has no name. Codes of Env.

@@ -42,8 +42,9 @@ class ScoreSum {
   // `lengths`: words of each passage, borrowed; `mean_length`: over all passages of the index.
   ScoreSum(std::span<const uint16_t> lengths, double mean_length);
 
-  // Adds the part of one word, whose weight is `idf`: BM25 to the passages that hold it, and a share
-  // of its weight to those that do not, but have it in their heading or in a passage near them.
+  // Adds the part of one word, whose weight is `idf`: BM25 to the passages that hold it, and a
+  // share of its weight to those that do not, but have it in their heading or in a passage near
+  // them.
   void Add(const Postings& postings, double idf);
   WordScores Take() &&;
 

@@ -73,7 +73,7 @@ class Adapter {
   size_t num_matrices() const { return num_matrices_; }
   size_t largest_rank() const { return largest_rank_; }
   const AdapterSettings& settings() const { return settings_; }  // no part of the digest
-  uint64_t bytes() const { return memory_.size(); }  // memory that its matrices take
+  uint64_t bytes() const { return memory_.size(); }              // memory that its matrices take
   // SHA-256 of all that it adds: part of the model's fingerprint.
   const std::array<uint8_t, 32>& digest() const { return digest_; }
 

@@ -18,8 +18,9 @@ namespace lectern {
 // All texts are compact: one line, without a newline, keys sorted, null where there is nothing.
 // A call that names no codes does not fail. Any thread.
 
-// An answer. `text`: the document, valid UTF-8, needed for units other than kUtf8, which cost a pass
-// over it; an offset behind its end becomes the end. An answer of a collection has its texts itself.
+// An answer. `text`: the document, valid UTF-8, needed for units other than kUtf8, which cost a
+// pass over it; an offset behind its end becomes the end. An answer of a collection has its texts
+// itself.
 std::string AnswerJson(const Answer& answer, OffsetUnit unit, std::string_view text);
 // Likewise for citations. `given`: the text that was cited.
 std::string CitedTextJson(const CitedText& cited, OffsetUnit unit, std::string_view given);

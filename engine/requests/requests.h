@@ -242,10 +242,10 @@ struct IndexEstimate {
 
 // The answer to a question that draws on much of the document (Spread in evidence.h).
 enum class Fallback {
-  kWarn,   // answer at the budget; the receipt warns
-  // Before any text is shown begin again, and read everything for the whole answer. Of a document in
-  // parts all are asked, each exactly, and their answers are put together (asking/whole_question.h);
-  // questions that ask for the whole by their words are recognised, too.
+  kWarn,  // answer at the budget; the receipt warns
+  // Before any text is shown begin again, and read everything for the whole answer. Of a document
+  // in parts all are asked, each exactly, and their answers are put together
+  // (asking/whole_question.h); questions that ask for the whole by their words are recognised, too.
   kExact,
 };
 
@@ -453,14 +453,14 @@ struct AskedPart {
 
 // A document of a collection that was asked the question, or that mentions its words.
 struct AskedDocument {
-  std::string name, source;  // in the collection
-  std::string document;      // id; empty: its words alone were looked at
-  double probability = 0;    // by words, that the answer stands here (asking/route.h)
-  std::string answer;        // what the model said about this document alone
+  std::string name, source;         // in the collection
+  std::string document;             // id; empty: its words alone were looked at
+  double probability = 0;           // by words, that the answer stands here (asking/route.h)
+  std::string answer;               // what the model said about this document alone
   double support = 0, logprob = 0;  // as AskedPart has them
   bool is_chosen = false;           // its answer is the answer
   bool is_new = false;              // it was indexed for this question
-  uint32_t num_passages = 0;  // that have all words, where only words were looked at; else 0
+  uint32_t num_passages = 0;        // that have all words, where only words were looked at; else 0
 };
 
 struct Answer {
@@ -564,8 +564,8 @@ struct Mentions {
     uint32_t num_passages = 0;           // that have all words
     Evidence passage;                    // the first of them; its score is 0
   };
-  std::vector<One> documents;  // most passages first, at most as many as were asked for
-  uint64_t num_documents = 0;  // that mention them
+  std::vector<One> documents;         // most passages first, at most as many as were asked for
+  uint64_t num_documents = 0;         // that mention them
   std::vector<Answer::TextOf> texts;  // of `documents`, for other units of offsets
 };
 

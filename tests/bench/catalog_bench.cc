@@ -72,8 +72,8 @@ std::vector<CatalogEntry> Entries(uint32_t count) {
 }
 
 void Run(uint32_t count) {
-  const std::string folder = std::filesystem::temp_directory_path() /
-                             ("catalog_bench-" + std::to_string(::getpid()));
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("catalog_bench-" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
   const std::string path = folder + "/catalog.db";
   Env& env = Env::Default();

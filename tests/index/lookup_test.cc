@@ -232,68 +232,70 @@ TEST_P(LookupTest, ChildrenOfUnopenedClustersAreNotLookedUp) {
 
 // With the tail every clustered key is counted once: as a row, behind its code, or in its centroid.
 TEST_P(LookupTest, TailCoversWhatIsNotRead) {
-  ForEachLookup([&](const Queries& queries, double budget,
-                    const std::vector<HeadSelection>& selections) {
-    for (size_t h = 0; h < selections.size(); ++h) {
-      const HeadSelection& selection = selections[h];
-      const auto& levels = heads()[h].levels();
-      if (!GetParam().tail) {
-        for (const auto& tail : selection.tail) EXPECT_TRUE(tail.empty());
-        EXPECT_EQ(selection.logit_tail.num_clusters(), 0u);
-        continue;
-      }
-      uint64_t keys = 0;
-      for (size_t l = 0; l < levels.size(); ++l) {
-        const auto seen = ToSet(selection.looked_up[l]);
-        for (const uint32_t i : ToSet(selection.tail[l])) {
-          EXPECT_TRUE(seen.contains(i));
-          keys += levels[l].key_counts[i];
+  ForEachLookup(
+      [&](const Queries& queries, double budget, const std::vector<HeadSelection>& selections) {
+        for (size_t h = 0; h < selections.size(); ++h) {
+          const HeadSelection& selection = selections[h];
+          const auto& levels = heads()[h].levels();
+          if (!GetParam().tail) {
+            for (const auto& tail : selection.tail) EXPECT_TRUE(tail.empty());
+            EXPECT_EQ(selection.logit_tail.num_clusters(), 0u);
+            continue;
+          }
+          uint64_t keys = 0;
+          for (size_t l = 0; l < levels.size(); ++l) {
+            const auto seen = ToSet(selection.looked_up[l]);
+            for (const uint32_t i : ToSet(selection.tail[l])) {
+              EXPECT_TRUE(seen.contains(i));
+              keys += levels[l].key_counts[i];
+            }
+          }
+          std::map<uint32_t, uint32_t> rows_of;  // finest clusters
+          for (const uint32_t row : selection.rows) ++rows_of[FinestOf(heads()[h], row)];
+          // Keys below the clusters of the logit tail, read or not; all those below others are
+          // read.
+          const LogitTail& tail = selection.logit_tail;
+          const auto in_tail = ToSet(tail.clusters), coded = ToSet(selection.coded);
+          const auto seen = ToSet(selection.looked_up.back());
+          if (GetParam().row_codes) {
+            // The finest clusters stand for themselves where heads have metrics and all are looked
+            // up.
+            const bool may_be_finest =
+                levels.size() > 1 && GetParam().by_queries && selection.looked_up[0].empty();
+            const bool is_finest = may_be_finest && tail.level + 1 == levels.size();
+            EXPECT_TRUE(is_finest || !may_be_finest || budget < 0.45 || in_tail.empty());
+            const size_t levels_above = levels.size() == 1 || is_finest ? 1 : 2;
+            const size_t level = levels.size() - levels_above;
+            EXPECT_TRUE(in_tail.empty() || tail.level == level);
+            for (uint32_t i = 0; i < levels[level].num_clusters(); ++i) {
+              IndexRange below = {i, i + 1};  // finest clusters
+              if (levels.size() > 1 && !is_finest) {
+                below = {levels[level].children[i], levels[level].children[i + 1]};
+              } else if (levels.size() == 1 && !coded.contains(i)) {
+                EXPECT_FALSE(in_tail.contains(i));
+                continue;  // in `tail`
+              }
+              if (!seen.contains(below.begin)) {
+                EXPECT_FALSE(in_tail.contains(i));
+                continue;  // stands for itself in `tail`, or one above does
+              }
+              uint32_t num_keys = 0, num_read = 0;
+              for (uint32_t j = below.begin; j < below.end; ++j) {
+                num_keys += levels.back().key_counts[j];
+                num_read += rows_of[j];
+              }
+              keys += num_keys;
+              EXPECT_EQ(in_tail.contains(i), num_read < num_keys);
+            }
+          } else {
+            EXPECT_TRUE(in_tail.empty());
+            keys += selection.rows.size();
+          }
+          EXPECT_EQ(keys, heads()[h].num_rows() - heads()[h].num_exact());
+          ASSERT_EQ(tail.logits.size(), queries.views[h].num_rows * tail.num_clusters());
+          for (const float logit : tail.logits) EXPECT_TRUE(std::isfinite(logit));
         }
-      }
-      std::map<uint32_t, uint32_t> rows_of;  // finest clusters
-      for (const uint32_t row : selection.rows) ++rows_of[FinestOf(heads()[h], row)];
-      // Keys below the clusters of the logit tail, read or not; all those below others are read.
-      const LogitTail& tail = selection.logit_tail;
-      const auto in_tail = ToSet(tail.clusters), coded = ToSet(selection.coded);
-      const auto seen = ToSet(selection.looked_up.back());
-      if (GetParam().row_codes) {
-        // The finest clusters stand for themselves where heads have metrics and all are looked up.
-        const bool may_be_finest =
-            levels.size() > 1 && GetParam().by_queries && selection.looked_up[0].empty();
-        const bool is_finest = may_be_finest && tail.level + 1 == levels.size();
-        EXPECT_TRUE(is_finest || !may_be_finest || budget < 0.45 || in_tail.empty());
-        const size_t levels_above = levels.size() == 1 || is_finest ? 1 : 2;
-        const size_t level = levels.size() - levels_above;
-        EXPECT_TRUE(in_tail.empty() || tail.level == level);
-        for (uint32_t i = 0; i < levels[level].num_clusters(); ++i) {
-          IndexRange below = {i, i + 1};  // finest clusters
-          if (levels.size() > 1 && !is_finest) {
-            below = {levels[level].children[i], levels[level].children[i + 1]};
-          } else if (levels.size() == 1 && !coded.contains(i)) {
-            EXPECT_FALSE(in_tail.contains(i));
-            continue;  // in `tail`
-          }
-          if (!seen.contains(below.begin)) {
-            EXPECT_FALSE(in_tail.contains(i));
-            continue;  // stands for itself in `tail`, or one above does
-          }
-          uint32_t num_keys = 0, num_read = 0;
-          for (uint32_t j = below.begin; j < below.end; ++j) {
-            num_keys += levels.back().key_counts[j];
-            num_read += rows_of[j];
-          }
-          keys += num_keys;
-          EXPECT_EQ(in_tail.contains(i), num_read < num_keys);
-        }
-      } else {
-        EXPECT_TRUE(in_tail.empty());
-        keys += selection.rows.size();
-      }
-      EXPECT_EQ(keys, heads()[h].num_rows() - heads()[h].num_exact());
-      ASSERT_EQ(tail.logits.size(), queries.views[h].num_rows * tail.num_clusters());
-      for (const float logit : tail.logits) EXPECT_TRUE(std::isfinite(logit));
-    }
-  });
+      });
 }
 
 // Rows of weight 0 change nothing of what is chosen, and get a tail of their own.

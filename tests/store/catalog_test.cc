@@ -277,7 +277,8 @@ TEST_F(CatalogTest, RefusesANewerVersion) {
   Sql("PRAGMA user_version=4");
   const auto catalog = Catalog::Open(Env::Default(), path_, Catalog::Mode::kReadOnly);
   EXPECT_EQ(catalog.status().code(), Code::kUnsupportedVersion);
-  EXPECT_NE(catalog.status().message().find("catalog 4, this build reads up to 3"), std::string::npos);
+  EXPECT_NE(catalog.status().message().find("catalog 4, this build reads up to 3"),
+            std::string::npos);
 }
 
 TEST_F(CatalogTest, TheSchemaIsTheOneInTheDocument) {
@@ -304,9 +305,9 @@ TEST_F(CatalogTest, QueriesWithAKeyScanNoTable) {
   ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
   const auto plan_of = [&](const std::string& sql) {
     sqlite3_stmt* statement = nullptr;
-    EXPECT_EQ(sqlite3_prepare_v2(db, ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &statement,
-                                 nullptr),
-              SQLITE_OK);
+    EXPECT_EQ(
+        sqlite3_prepare_v2(db, ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &statement, nullptr),
+        SQLITE_OK);
     std::string plan;
     while (sqlite3_step(statement) == SQLITE_ROW) {
       plan += reinterpret_cast<const char*>(sqlite3_column_text(statement, 3));

@@ -20,10 +20,9 @@ using testing::InventedText;
 using testing::TempFolder;
 using testing::TinyModel;
 
-constexpr const char* kSentences[] = {"The harbour of Osk was dug by Ada Brok in 1871.",
-                                      "Quinces are sold on Tuesdays alone.",
-                                      "The observatory has a lens of forty inches.",
-                                      "Zebras graze behind the glassworks."};
+constexpr const char* kSentences[] = {
+    "The harbour of Osk was dug by Ada Brok in 1871.", "Quinces are sold on Tuesdays alone.",
+    "The observatory has a lens of forty inches.", "Zebras graze behind the glassworks."};
 
 CollectionText Member(int number, const std::string& more = "") {
   CollectionText text;
@@ -43,8 +42,8 @@ class CollectionSessionTest : public ::testing::Test {
   CollectionSessionTest() : engine_(NewEngine(TinyModel())) {}
 
   std::unique_ptr<Engine> NewEngine(const std::string& model, uint64_t quota = 0) {
-    auto engine = Engine::Create(
-        {.store = Store(), .model = model, .num_threads = 2, .quota_bytes = quota});
+    auto engine =
+        Engine::Create({.store = Store(), .model = model, .num_threads = 2, .quota_bytes = quota});
     EXPECT_TRUE(engine.ok());
     return std::move(engine).value();
   }

@@ -245,16 +245,16 @@ TEST_F(CollectionTest, NoticesDamage) {
   EXPECT_EQ(collection->texts().status().code(), Code::kCorrupt);
 
   testing::WriteWholeFile(folder_.path() + "/d.db", "no database, but a text that is long enough");
-  EXPECT_EQ(Collection::Open(Env::Default(), folder_.path() + "/d.db", "d",
-                             Collection::Mode::kReadWrite)
-                .status()
-                .code(),
-            Code::kCorrupt);
-  EXPECT_EQ(Collection::Open(Env::Default(), folder_.path() + "/e.db", "e",
-                             Collection::Mode::kReadOnly)
-                .status()
-                .code(),
-            Code::kNotFound);
+  EXPECT_EQ(
+      Collection::Open(Env::Default(), folder_.path() + "/d.db", "d", Collection::Mode::kReadWrite)
+          .status()
+          .code(),
+      Code::kCorrupt);
+  EXPECT_EQ(
+      Collection::Open(Env::Default(), folder_.path() + "/e.db", "e", Collection::Mode::kReadOnly)
+          .status()
+          .code(),
+      Code::kNotFound);
 }
 
 // Two threads that add and one that searches see whole texts.
@@ -308,8 +308,8 @@ TEST(CollectionsFolder, NamesBecomeFilesThatDiffer) {
   EXPECT_TRUE(RemoveCollectionFile(env, path).ok());
   EXPECT_TRUE(FindCollection(env, store.path(), "manuals")->empty());
 
-  for (const std::string& name : {std::string(), std::string(81, 'a'), std::string("a\nb"),
-                                 std::string("\xff")}) {
+  for (const std::string& name :
+       {std::string(), std::string(81, 'a'), std::string("a\nb"), std::string("\xff")}) {
     EXPECT_EQ(CheckCollectionName(name).code(), Code::kInvalidArgument);
   }
 }
