@@ -1,8 +1,7 @@
 #include "store/catalog_rows.h"
 
-#include <map>
-
 #include <limits>
+#include <map>
 
 #include "store/crc32c.h"
 
