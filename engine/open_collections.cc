@@ -154,8 +154,9 @@ Status OpenCollections::FollowCatalog(Collection& collection) {
   for (const auto& [id, row] : wanted) {
     if (there.contains(id)) continue;
     auto text = TextOf(*row);
-    if (text.status().code() == Code::kNotFound) continue;  // it was removed meanwhile
-    if (!text.ok()) return std::move(text).status();
+    // One that was removed meanwhile, or is damaged, does not keep the others from being asked.
+    if (text.status().code() == Code::kOutOfMemory) return std::move(text).status();
+    if (!text.ok()) continue;
     text->source = ToHex(id);  // several documents may come from one source
     news.push_back(std::move(text).value());
     if (news.size() == kTextsAtATime) LECTERN_RETURN_IF_ERROR(add());

@@ -23,7 +23,8 @@ bool CheckedFiles::IsChecked(const std::string& path, const FileInfo& info) {
 
 void CheckedFiles::Add(const std::string& path, const FileInfo& info) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  if (now - std::chrono::nanoseconds(std::max(info.modified_ns, info.changed_ns)) < kSettled) return;
+  if (now - std::chrono::nanoseconds(std::max(info.modified_ns, info.changed_ns)) < kSettled)
+    return;
   const std::lock_guard lock(mutex_);
   std::erase_if(files_, [&](const auto& file) { return file.first == path; });
   files_.emplace_back(path, info);

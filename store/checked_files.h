@@ -20,8 +20,8 @@ class CheckedFiles {
   static CheckedFiles& Instance();
   // Whether the file at `path` was checked in this state.
   bool IsChecked(const std::string& path, const FileInfo& info);
-  // Keeps a file that was checked, unless it was changed in the last two seconds: it may change again
-  // within one tick of the file system's clock. The 16 files that came last stay.
+  // Keeps a file that was checked, unless it was changed in the last two seconds: it may change
+  // again within one tick of the file system's clock. The 16 files that came last stay.
   void Add(const std::string& path, const FileInfo& info);
 
  private:

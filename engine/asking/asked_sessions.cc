@@ -1,7 +1,9 @@
 #include "engine/asking/asked_sessions.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <new>
 #include <string>
 
 namespace lectern {
@@ -27,6 +29,31 @@ double RankOf(const Answer& answer, double logprob, double probability) {
 }
 
 }  // namespace
+
+Result<Answer> SharedConversation::Ask(std::string_view question, const AskOptions& options,
+                                       FunctionRef<Result<Answer>()> ask) try {
+  const auto start = std::chrono::steady_clock::now();
+  if (has_begun_ && !options.history.is_empty()) {
+    return Status(Code::kInvalidArgument,
+                  "a conversation that has begun takes no turns from elsewhere; open another one")
+        .WithParam("turns");
+  }
+  const ChatHistory kept = history_;
+  if (!has_begun_) history_ = options.history;
+  auto answer = ask();
+  if (!answer.ok()) {
+    history_ = kept;
+    return answer;
+  }
+  if (!has_begun_) answer->timings_ms.open += open_ms_;
+  has_begun_ = true;
+  history_.turns.push_back({std::string(question), answer->text, answer->reasoning});
+  const std::chrono::duration<double, std::milli> total = std::chrono::steady_clock::now() - start;
+  answer->timings_ms.total = total.count();
+  return answer;
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "asking: out of memory");
+}
 
 Result<AskedSession> AskForOne(Session& session, std::string_view question,
                                const ChatHistory& history, const AskOptions& options, bool shows) {

@@ -10,9 +10,33 @@
 
 #include "engine/asking/session.h"
 #include "engine/requests/requests.h"
+#include "kernels/function_ref.h"
 #include "store/status.h"
 
 namespace lectern {
+
+// The turns of a session whose questions go to other sessions. One thread at a time.
+class SharedConversation {
+ public:
+  // `open_ms`: time in ms that opening the session took, for the first answer's timings.
+  explicit SharedConversation(double open_ms) : open_ms_(open_ms) {}
+
+  const ChatHistory& history() const { return history_; }
+  std::string_view last_question() const {
+    return history_.turns.empty() ? std::string_view() : history_.turns.back().question;
+  }
+  // Takes over the turns of `options` before the first question, lets `ask` answer, and adds the
+  // turn; after an error the conversation stands where it stood. Sets the times of opening and in
+  // all. kInvalidArgument, param "turns": turns come with a later question; codes of `ask`;
+  // kOutOfMemory.
+  Result<Answer> Ask(std::string_view question, const AskOptions& options,
+                     FunctionRef<Result<Answer>()> ask);
+
+ private:
+  const double open_ms_;
+  ChatHistory history_;
+  bool has_begun_ = false;
+};
 
 // The answer of one of the documents.
 struct AskedSession {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
 #include <utility>
 
 #include "engine/asking/evidence_passages.h"
@@ -47,7 +46,7 @@ CollectionSession::CollectionSession(std::string name, std::shared_ptr<Collectio
     : name_(std::move(name)),
       collection_(std::move(collection)),
       open_(std::move(open)),
-      open_ms_(open_ms) {
+      conversation_(open_ms) {
   row_.name = name_;
 }
 
@@ -79,7 +78,8 @@ Result<CollectionSession::Try> CollectionSession::AskText(const CollectedText& t
   one.text = text;
   one.is_new = opened.is_new;
   one.text.document = opened.session->document().id;
-  LECTERN_ASSIGN(one.asked, AskForOne(*opened.session, question, history_, options, shows));
+  LECTERN_ASSIGN(one.asked,
+                 AskForOne(*opened.session, question, conversation_.history(), options, shows));
   one.asked.probability = probability;
   one.content = std::make_shared<const std::string>(opened.session->text());
   return one;
@@ -147,8 +147,8 @@ Result<Answer> CollectionSession::AnswerMentions(const std::string& words,
 }
 
 Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskOptions& options) {
-  const std::string before = history_.turns.empty() ? "" : history_.turns.back().question;
-  LECTERN_ASSIGN(const RankedTexts texts, RankTexts(*collection_, question, before));
+  LECTERN_ASSIGN(const RankedTexts texts,
+                 RankTexts(*collection_, question, conversation_.last_question()));
   const size_t count = NumPartsToAsk(texts.ranked);
   if (count == 0) {
     Answer answer = AnswerOfWords("No document of the collection has a word of the question.");
@@ -182,28 +182,11 @@ Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskO
   return answer;
 }
 
-Result<Answer> CollectionSession::Ask(std::string_view question, const AskOptions& options) try {
-  const auto start = std::chrono::steady_clock::now();
-  if (has_begun_ && !options.history.is_empty()) {
-    return Status(Code::kInvalidArgument,
-                  "a conversation that has begun takes no turns from elsewhere; open another one")
-        .WithParam("turns");
-  }
-  const ChatHistory kept = history_;
-  if (!has_begun_) history_ = options.history;
-  const auto words = MentionedWords(question);
-  auto answer = words ? AnswerMentions(*words, options) : AskTexts(question, options);
-  if (!answer.ok()) {
-    history_ = kept;
-    return answer;
-  }
-  if (!has_begun_) answer->timings_ms.open += open_ms_;
-  has_begun_ = true;
-  history_.turns.push_back({std::string(question), answer->text, answer->reasoning});
-  answer->timings_ms.total = MillisecondsSince(start);
-  return answer;
-} catch (const std::bad_alloc&) {
-  return Status(Code::kOutOfMemory, "asking: out of memory");
+Result<Answer> CollectionSession::Ask(std::string_view question, const AskOptions& options) {
+  return conversation_.Ask(question, options, [&] {
+    const auto words = MentionedWords(question);
+    return words ? AnswerMentions(*words, options) : AskTexts(question, options);
+  });
 }
 
 Result<Mentions> FindMentions(Collection& collection, std::string_view words, size_t most) {

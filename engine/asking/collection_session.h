@@ -68,10 +68,8 @@ class CollectionSession : public Session {
   const std::string name_;
   const std::shared_ptr<Collection> collection_;
   const OpenText open_;
-  const double open_ms_;
+  SharedConversation conversation_;
   DocumentRow row_;
-  ChatHistory history_;  // of the conversation so far
-  bool has_begun_ = false;
   struct {
     std::mutex mutex;
     std::unique_ptr<Session> session;  // opened by the first call of Tokenize

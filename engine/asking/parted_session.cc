@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <new>
 #include <string>
 
 #include "engine/asking/evidence_passages.h"
@@ -19,7 +18,7 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 
 PartedSession::PartedSession(std::shared_ptr<const PartedDocument> document, OpenPart open,
                              double open_ms)
-    : document_(std::move(document)), open_(std::move(open)), open_ms_(open_ms) {}
+    : document_(std::move(document)), open_(std::move(open)), conversation_(open_ms) {}
 
 Result<TokenizedText> PartedSession::Tokenize(std::string_view text) const {
   const std::lock_guard lock(tokenizing_.mutex);
@@ -40,7 +39,8 @@ Result<PartedSession::Try> PartedSession::AskPart(const RankedPart& part, std::s
   // Each question has a session of its own with the whole conversation before it, because another
   // part may have answered the question before.
   LECTERN_ASSIGN(const auto session, open_(IdOf(document_->parts()[part.part]), options.cancel));
-  LECTERN_ASSIGN(AskedSession asked, AskForOne(*session, question, history_, options, shows));
+  LECTERN_ASSIGN(AskedSession asked,
+                 AskForOne(*session, question, conversation_.history(), options, shows));
   asked.probability = part.probability;
   return Try{part, std::move(asked)};
 }
@@ -109,13 +109,12 @@ Answer PartedSession::Merge(std::vector<Try> tries, size_t chosen) const {
 Result<std::optional<Answer>> PartedSession::AskSome(std::string_view question,
                                                      const AskOptions& options, bool holds) {
   const auto start = std::chrono::steady_clock::now();
-  const std::string before = history_.turns.empty() ? "" : history_.turns.back().question;
   AskOptions of_parts = options;
   of_parts.fallback = Fallback::kWarn;
   std::vector<Try> tries;
   LECTERN_ASSIGN(const WordIndex* const words, contents().words());
-  LECTERN_ASSIGN(const auto ranked,
-                 RankParts(*words, contents().passages(), document_->parts(), question, before));
+  LECTERN_ASSIGN(const auto ranked, RankParts(*words, contents().passages(), document_->parts(),
+                                              question, conversation_.last_question()));
   const size_t count = NumPartsToAsk(ranked);
   const bool is_shown = count == 1 && !holds;
   for (size_t i = 0; i < count; ++i) {
@@ -140,16 +139,8 @@ Result<std::optional<Answer>> PartedSession::AskSome(std::string_view question,
   return std::optional<Answer>(std::move(answer));
 }
 
-Result<Answer> PartedSession::Ask(std::string_view question, const AskOptions& options) try {
-  const auto start = std::chrono::steady_clock::now();
-  if (has_begun_ && !options.history.is_empty()) {
-    return Status(Code::kInvalidArgument,
-                  "a conversation that has begun takes no turns from elsewhere; open another one")
-        .WithParam("turns");
-  }
-  const ChatHistory kept = history_;
-  if (!has_begun_) history_ = options.history;
-  const auto ask = [&]() -> Result<Answer> {
+Result<Answer> PartedSession::Ask(std::string_view question, const AskOptions& options) {
+  return conversation_.Ask(question, options, [&]() -> Result<Answer> {
     // Where everything may have to be read, nothing is shown before that is known.
     const bool may_read_all = options.fallback == Fallback::kExact && document_->parts().size() > 1;
     if (!may_read_all || WholeKindOf(question) == WholeKind::kNone) {
@@ -157,20 +148,7 @@ Result<Answer> PartedSession::Ask(std::string_view question, const AskOptions& o
       if (answer) return *std::move(answer);
     }
     return AskAll(question, options);
-  };
-  auto answered = ask();
-  if (!answered.ok()) {
-    history_ = kept;
-    return answered;
-  }
-  Answer answer = std::move(answered).value();
-  if (!has_begun_) answer.timings_ms.open += open_ms_;
-  has_begun_ = true;
-  history_.turns.push_back({std::string(question), answer.text, answer.reasoning});
-  answer.timings_ms.total = Milliseconds(std::chrono::steady_clock::now() - start).count();
-  return answer;
-} catch (const std::bad_alloc&) {
-  return Status(Code::kOutOfMemory, "asking: out of memory");
+  });
 }
 
 }  // namespace lectern

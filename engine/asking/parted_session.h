@@ -69,9 +69,7 @@ class PartedSession : public Session {
 
   const std::shared_ptr<const PartedDocument> document_;
   const OpenPart open_;
-  const double open_ms_;
-  ChatHistory history_;  // of the conversation so far
-  bool has_begun_ = false;
+  SharedConversation conversation_;
   mutable std::optional<EqualPassages> equals_;  // made when it is first needed
   struct {
     std::mutex mutex;

@@ -74,13 +74,19 @@ Result<std::string> FindCollection(Env& env, const std::string& store, std::stri
   // Most collections lie where their names say.
   const std::string likely = FolderOf(store) + "/" + FileNameOf(name) + std::string(kSuffix);
   std::ranges::stable_partition(paths, [&](const std::string& path) { return path == likely; });
+  std::string damaged;
   for (const std::string& path : paths) {
     auto collection = Collection::Open(env, path, "", Collection::Mode::kReadOnly);
-    if (!collection.ok()) continue;
+    const bool is_likely = path == likely;
+    if (!collection.ok()) {
+      if (is_likely) damaged = path;
+      continue;
+    }
     const auto own = (*collection)->name();
     if (own.ok() && *own == name) return path;
+    if (!own.ok() && is_likely) damaged = path;
   }
-  return std::string();
+  return damaged;
 }
 
 Status RemoveCollectionFile(Env& env, const std::string& path) {

@@ -22,8 +22,8 @@ Result<std::vector<std::string>> CollectionFiles(Env& env, const std::string& st
 // A path for a new collection, which no file has. Names that differ in capitals alone get files
 // that differ in more, for file systems that do not tell them apart. Codes of Env.
 Result<std::string> NewCollectionPath(Env& env, const std::string& store, std::string_view name);
-// The path of the collection of this name; empty: the store has none. A file that cannot be read
-// has no name. Codes of Env.
+// The path of the collection of this name; empty: the store has none. A file that cannot be read is
+// found by the name that it was made for, so that it can be removed. Codes of Env.
 Result<std::string> FindCollection(Env& env, const std::string& store, std::string_view name);
 // Removes a collection's file. The caller holds the store's lock. Codes of Env.
 Status RemoveCollectionFile(Env& env, const std::string& path);

@@ -280,6 +280,35 @@ TEST_F(CollectionSessionTest, CollectionsAreRenamedRemovedAndChecked) {
   EXPECT_EQ(engine_->AddToCollection("essays", {&empty, 1}).status().code(), Code::kEmptyDocument);
 }
 
+// The way out that the error names is there.
+TEST_F(CollectionSessionTest, ADamagedCollectionIsToldAndCanBeRemoved) {
+  AddAll();
+  const std::string path = *FindCollection(Env::Default(), Store(), "papers");
+  testing::WriteWholeFile(path, std::string(8192, 'x'));
+  const auto opened = engine_->OpenCollection("papers");
+  EXPECT_EQ(opened.status().code(), Code::kCorrupt);
+  EXPECT_NE(opened.status().message().find(path), std::string::npos);
+  EXPECT_TRUE(engine_->RemoveCollection("papers").ok());
+  AddAll();
+  EXPECT_EQ(engine_->CollectionDocuments("papers")->size(), 4u);
+}
+
+// A document that cannot be read does not keep the store's others from being asked.
+TEST_F(CollectionSessionTest, AllDocumentsAreThoseThatCanBeRead) {
+  IndexOptions options;
+  for (int i = 0; i < 2; ++i) {
+    options.name = i == 0 ? "whole" : "damaged";
+    ASSERT_TRUE(engine_->Index(Member(i).bytes, options).ok());
+  }
+  const DocumentRow row = *engine_->Find("damaged");
+  const std::string file = DocumentDirectory(Store(), row.id, row.generation) + "/" + kDocumentFile;
+  testing::WriteWholeFile(file, "x");
+  const auto documents = NewEngine(TinyModel())->CollectionDocuments("all");
+  ASSERT_TRUE(documents.ok()) << documents.status().message();
+  ASSERT_EQ(documents->size(), 1u);
+  EXPECT_EQ(documents->front().name, "whole");
+}
+
 TEST(MentionQuestion, IsToldFromOtherQuestions) {
   for (const char* question :
        {"Which documents mention Ian Murdock?", "what files contain the words \"Ian Murdock\"?",
