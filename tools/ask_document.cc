@@ -407,12 +407,11 @@ class AskDocument {
       return !interrupts_.requested();
     };
     options.on_part = [this](uint64_t done, uint64_t count) {
-      progress_.Show({.stage = "read",
+      progress_.Show({.stage = "parts",
                       .done = done,
                       .total = count,
                       .tokens_per_second = 0,
-                      .eta_seconds = -1},
-                     {.number = 1, .count = 1, .name = "parts"});
+                      .eta_seconds = -1});
       return !interrupts_.requested();
     };
     options.on_text = [this](std::string_view piece) {
