@@ -6,6 +6,8 @@
 #include <new>
 #include <string>
 
+#include "engine/requests/options.h"
+
 namespace lectern {
 namespace {
 
@@ -33,6 +35,8 @@ double RankOf(const Answer& answer, double logprob, double probability) {
 Result<Answer> SharedConversation::Ask(std::string_view question, const AskOptions& options,
                                        FunctionRef<Result<Answer>()> ask) try {
   const auto start = std::chrono::steady_clock::now();
+  // Before a document is opened, or even indexed, for a request that cannot be served.
+  LECTERN_RETURN_IF_ERROR(CheckOptions(AskOptionRows(), options));
   if (has_begun_ && !options.history.is_empty()) {
     return Status(Code::kInvalidArgument,
                   "a conversation that has begun takes no turns from elsewhere; open another one")

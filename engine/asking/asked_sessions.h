@@ -27,8 +27,8 @@ class SharedConversation {
   }
   // Takes over the turns of `options` before the first question, lets `ask` answer, and adds the
   // turn; after an error the conversation stands where it stood. Sets the times of opening and in
-  // all. kInvalidArgument, param "turns": turns come with a later question; codes of `ask`;
-  // kOutOfMemory.
+  // all. kInvalidArgument: an option is out of its range (param: the option), or turns come with a
+  // later question (param "turns"), both before `ask` is called; codes of `ask`; kOutOfMemory.
   Result<Answer> Ask(std::string_view question, const AskOptions& options,
                      FunctionRef<Result<Answer>()> ask);
 

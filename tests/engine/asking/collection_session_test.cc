@@ -175,6 +175,26 @@ TEST_F(CollectionSessionTest, AQuestionWithoutCommonWordsIsAnsweredWithoutAModel
   EXPECT_TRUE(engine_->List()->empty());
 }
 
+// A request that cannot be served costs no indexing, and its error does not depend on whether a
+// document has words of the question.
+TEST_F(CollectionSessionTest, OptionsAreCheckedBeforeADocumentIsIndexed) {
+  AddAll();
+  const auto session = Open(*engine_);
+  for (const std::string question : {"Where does the red heron sleep?", "xyzzy?"}) {
+    AskOptions options;
+    options.max_tokens = 0;
+    const Result<Answer> without_tokens = session->Ask(question, options);
+    EXPECT_EQ(without_tokens.status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(without_tokens.status().param(), "max_tokens");
+    options = {};
+    options.stop_texts = {""};
+    const Result<Answer> without_stop = session->Ask(question, options);
+    EXPECT_EQ(without_stop.status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(without_stop.status().param(), "stop_texts");
+  }
+  EXPECT_TRUE(engine_->List()->empty());
+}
+
 // A file that was indexed before it came into the collection needs no model to be found.
 TEST_F(CollectionSessionTest, TakesTheDocumentOfTheSameFile) {
   const CollectionText member = Member(0);
