@@ -94,8 +94,11 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
   for (const uint32_t position : head.positions_) {
     if (position >= header.num_tokens) return corrupt("a position lies outside the document");
   }
-  head.num_exact_ = header.num_levels == 0 ? head.num_rows_ : header.num_sinks + header.num_window;
-  if (head.num_exact_ > head.num_rows_) return corrupt("fewer rows than sinks and window");
+  // The sum of two numbers that anybody may have written needs 64 bits.
+  const uint64_t num_exact =
+      header.num_levels == 0 ? num_rows : uint64_t{header.num_sinks} + header.num_window;
+  if (num_exact > num_rows) return corrupt("fewer rows than sinks and window");
+  head.num_exact_ = static_cast<uint32_t>(num_exact);
   if (header.window_size > 0 && !IsEndOfDocument(head.positions_, header)) {
     return corrupt("its rows are not those of a window");
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/asking/ask.h"
+#include "engine/document/parts.h"
 #include "engine/indexing/index_cost.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/index_input.h"
@@ -24,7 +25,8 @@ Result<std::shared_ptr<const Document>> OpenReady(const IndexContext& context,
                         context.reading());
 }
 
-// Heads on record with the model's newest ready document. One that cannot be opened has none.
+// Heads on record with the model's newest ready document that has keys and values: a document in
+// parts has a text alone. One that cannot be opened has none.
 std::optional<RetrievalHeads> KnownHeads(const IndexContext& context, const Catalog& catalog) {
   const auto rows = catalog.List();
   if (!rows.ok()) return std::nullopt;
@@ -32,7 +34,9 @@ std::optional<RetrievalHeads> KnownHeads(const IndexContext& context, const Cata
   for (const DocumentRow& row : *rows) {
     if (row.state != DocumentState::kReady) continue;
     if (row.fingerprint != context.model.fingerprint()) continue;
-    if (newest == nullptr || row.generation > newest->generation) newest = &row;
+    if (newest != nullptr && row.generation < newest->generation) continue;
+    const auto shards = catalog.Shards(row.generation);
+    if (shards.ok() && !IsInParts(*shards)) newest = &row;
   }
   if (newest == nullptr) return std::nullopt;
   const auto document = OpenReady(context, context.store, catalog, *newest);

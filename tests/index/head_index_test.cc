@@ -48,15 +48,13 @@ class PatchedShard {
   }
 
   void SetWindow(uint32_t window_size) {
-    ShardHeader header;
-    std::memcpy(&header, bytes_.data(), sizeof header);
-    header.window_size = window_size;
-    std::memcpy(bytes_.data(), &header, sizeof header);
-    header.header_crc = HeaderCrc(bytes_.data());
-    std::memcpy(bytes_.data(), &header, sizeof header);
-    const uint64_t footer = header.payload_bytes + header.num_blocks * sizeof(uint32_t);
-    std::memcpy(bytes_.data() + footer + offsetof(ShardFooter, header_crc), &header.header_crc,
-                sizeof header.header_crc);
+    ChangeHeader([&](ShardHeader& header) { header.window_size = window_size; });
+  }
+  void SetSinksAndWindow(uint32_t num_sinks, uint32_t num_window) {
+    ChangeHeader([&](ShardHeader& header) {
+      header.num_sinks = num_sinks;
+      header.num_window = num_window;
+    });
   }
 
   Result<HeadIndex> Load(uint32_t kv_head) {
@@ -72,6 +70,18 @@ class PatchedShard {
   }
 
  private:
+  template <typename Change>
+  void ChangeHeader(const Change& change) {
+    ShardHeader header;
+    std::memcpy(&header, bytes_.data(), sizeof header);
+    change(header);
+    std::memcpy(bytes_.data(), &header, sizeof header);
+    header.header_crc = HeaderCrc(bytes_.data());
+    std::memcpy(bytes_.data(), &header, sizeof header);
+    const uint64_t footer = header.payload_bytes + header.num_blocks * sizeof(uint32_t);
+    std::memcpy(bytes_.data() + footer + offsetof(ShardFooter, header_crc), &header.header_crc,
+                sizeof header.header_crc);
+  }
   void RepairChecksums() {
     ShardHeader header;
     std::memcpy(&header, bytes_.data(), sizeof header);
@@ -160,6 +170,14 @@ TEST(HeadIndexTest, ALayerWithAWindowHasItsRowsOnly) {
   std::swap(shard.Numbers(SectionKind::kPositions, 0, 0)[5],
             shard.Numbers(SectionKind::kPositions, 0, 0)[6]);
   EXPECT_EQ(shard.Load(0).status().code(), Code::kCorrupt);
+}
+
+// Their sum is the number of exact rows modulo 2^32.
+TEST(HeadIndexTest, SinksAndWindowAreAddedInSixtyFourBits) {
+  PatchedShard shard(LayerBytes(false));
+  shard.SetSinksAndWindow(UINT32_MAX - 3, 108);
+  const auto head = shard.Load(0);
+  EXPECT_EQ(head.status().code(), Code::kCorrupt);
 }
 
 // Rows that are gathered one by one are those of their blocks.

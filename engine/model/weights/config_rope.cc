@@ -178,7 +178,9 @@ Status ReadRecipe(const ConfigFields& top, const ConfigFields& rope, const Model
         .Unsupported("partial_rotary_factor",
                      "is " + Shown(part) + "; supported for this model_type: 1");
   }
-  recipe->dims = static_cast<uint32_t>(config.head_dim * part);
+  // Down to a whole number, as transformers does it. The product of a head of 44 and 30 / 44, as
+  // GGUF files give the part, is a little below 30.
+  recipe->dims = static_cast<uint32_t>(config.head_dim * (part + 1e-9));
   if (recipe->dims < 2 || recipe->dims % 2 != 0) {
     return rope.Malformed("partial_rotary_factor",
                           "is " + Shown(part) + ", which turns " + std::to_string(recipe->dims) +

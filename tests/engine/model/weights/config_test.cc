@@ -331,6 +331,23 @@ TEST(ParseConfigTest, KnowsEveryArchitecture) {
   }
 }
 
+// 44 * (30.0 / 44) is a little below 30; transformers takes the whole part of a product.
+TEST(ParseConfigTest, APartOfAHeadIsAWholeNumberOfDimensions) {
+  const auto dims = [](uint32_t head_dim, const std::string& part) -> uint32_t {
+    const auto config = ParseConfig(ConfigJson({{"model_type", "\"phi3\""},
+                                                {"architectures", "[\"Phi3ForCausalLM\"]"},
+                                                {"head_dim", std::to_string(head_dim)},
+                                                {"partial_rotary_factor", part}}),
+                                    "c");
+    EXPECT_TRUE(config.ok()) << config.status().message();
+    return config.ok() ? config->rope.dims : 0;
+  };
+  EXPECT_EQ(dims(44, Json(30.0 / 44).Dump()), 30u);
+  EXPECT_EQ(dims(98, Json(2.0 / 98).Dump()), 2u);
+  EXPECT_EQ(dims(128, "0.75"), 96u);
+  EXPECT_EQ(dims(128, "0.3"), 38u);  // 38.4
+}
+
 TEST(ParseConfigTest, FindsWhichLayersHaveWindows) {
   const auto windows = [](const Members& changes) {
     Members members = {{"num_hidden_layers", "6"}, {"max_position_embeddings", "1000"}};
