@@ -259,6 +259,10 @@ class LocalEngine : public Engine {
     return collections_->Documents(name);
   }
 
+  Result<std::string> ReadInCollection(std::string_view name, std::string_view document) override {
+    return collections_->Read(name, document);
+  }
+
   Result<std::vector<AddedToCollection>> AddToCollection(
       std::string_view name, std::span<const CollectionText> texts) override {
     return collections_->Add(name, texts);

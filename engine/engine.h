@@ -122,6 +122,10 @@ class Engine {
   // In byte order of their names. "all" is among them once it was used.
   virtual Result<std::vector<CollectionSummary>> Collections() = 0;
   virtual Result<std::vector<CollectionDocument>> CollectionDocuments(std::string_view name) = 0;
+  // The text of a document of a collection, indexed or not, into which the offsets of its passages
+  // point. kNotFound, param "document".
+  virtual Result<std::string> ReadInCollection(std::string_view name,
+                                               std::string_view document) = 0;
   // Adds texts to a collection, which is made if it is missing, store included; needs no model.
   // All or nothing. A text of a known source or name is renewed; the document that was indexed from
   // it before stays in the store until the text is indexed again. [texts]. kEmptyDocument,

@@ -494,6 +494,9 @@ class Engine {
                                     std::span<const CollectionText> texts);
   // Adds a document of the store. Codes of Find.
   Result<AddedList> AddToCollection(std::string_view collection, std::string_view document);
+  // The text of one of them, indexed or not, into which the offsets of its passages point.
+  // kNotFound, param "document".
+  Result<std::string> ReadInCollection(std::string_view collection, std::string_view document);
   // By its name in the collection; if it was indexed, that stays. kNotFound, param "document".
   Result<Done> RemoveFromCollection(std::string_view collection, std::string_view document);
   // kNotFound, param "document"; kInvalidArgument, param "name": `to` is no name, or taken.

@@ -1094,6 +1094,12 @@ LECTERN_API lectern_code lectern_collection_documents(lectern_engine* engine,
                                                       lectern_collection_document_fn on_document,
                                                       void* user, lectern_text** json,
                                                       lectern_error** error);
+/* The text of a document of a collection, by its name there, into which the offsets of its passages
+ * point; it need not be indexed. LECTERN_NOT_FOUND, param "document". */
+LECTERN_API lectern_code lectern_collection_text(lectern_engine* engine, const char* collection,
+                                                 size_t collection_len, const char* document,
+                                                 size_t document_len, lectern_text** text,
+                                                 lectern_error** error);
 
 typedef struct lectern_text_to_add { /* never grows: it comes in arrays */
   const char* name;                  /* empty: one is made from `path`, or else from `source` */

@@ -764,6 +764,13 @@ inline Result<AddedList> Engine::AddToCollection(std::string_view collection,
         internal::ItemFunction<lectern_added>(add), &add, json, error);
   });
 }
+inline Result<std::string> Engine::ReadInCollection(std::string_view collection,
+                                                    std::string_view document) {
+  return internal::TakeText([&](lectern_text** text, lectern_error** error) {
+    return lectern_collection_text(handle_.get(), collection.data(), collection.size(),
+                                   document.data(), document.size(), text, error);
+  });
+}
 inline Result<Done> Engine::RemoveFromCollection(std::string_view collection,
                                                  std::string_view document) {
   return internal::Run([&](lectern_error** error) {

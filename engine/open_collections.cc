@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/document/collections_folder.h"
+#include "engine/document/document_names.h"
 #include "engine/document/page_map.h"
 #include "engine/document/parts.h"
 #include "engine/model/formats/text.h"
@@ -204,6 +205,19 @@ Result<std::vector<CollectionDocument>> OpenCollections::Documents(std::string_v
   }
   std::ranges::sort(documents, {}, &CollectionDocument::name);
   return documents;
+}
+
+Result<std::string> OpenCollections::Read(std::string_view name, std::string_view document) {
+  LECTERN_ASSIGN(const auto collection, Use(name, Mode::kRead));
+  LECTERN_ASSIGN(const auto texts, collection->texts());
+  const auto found = std::ranges::find(*texts, NameForm(document), &CollectedText::name);
+  if (found == texts->end()) {
+    return Status(Code::kNotFound, "collection \"" + std::string(name) +
+                                       "\" has no document named \"" + std::string(document) + "\"")
+        .WithParam("document");
+  }
+  LECTERN_ASSIGN(StoredText stored, collection->Read(*found));
+  return std::move(stored.text);
 }
 
 Result<std::vector<AddedToCollection>> OpenCollections::Add(std::string_view name,

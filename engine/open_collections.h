@@ -36,6 +36,7 @@ class OpenCollections : public std::enable_shared_from_this<OpenCollections> {
   // These are explained, with their codes, at the functions of Engine that have the same tasks.
   Result<std::vector<CollectionSummary>> List();
   Result<std::vector<CollectionDocument>> Documents(std::string_view name);
+  Result<std::string> Read(std::string_view name, std::string_view document);
   Result<std::vector<AddedToCollection>> Add(std::string_view name,
                                              std::span<const CollectionText> texts);
   Result<AddedToCollection> AddDocument(std::string_view name, std::string_view document);

@@ -38,6 +38,20 @@ lectern_code lectern_collection_documents(lectern_engine* engine, const char* co
   });
 }
 
+lectern_code lectern_collection_text(lectern_engine* engine, const char* collection,
+                                     size_t collection_len, const char* document,
+                                     size_t document_len, lectern_text** text,
+                                     lectern_error** error) {
+  return Call(error, [&]() -> Status {
+    LECTERN_RETURN_IF_ERROR(Clear(text));
+    LECTERN_ASSIGN(const auto object, FindOrFail(engine));
+    LECTERN_ASSIGN(const std::string_view name, View(collection, collection_len, "collection"));
+    LECTERN_ASSIGN(const std::string_view of_text, View(document, document_len, "document"));
+    LECTERN_ASSIGN(std::string read, object->engine->ReadInCollection(name, of_text));
+    return GiveText(std::move(read), text);
+  });
+}
+
 lectern_code lectern_collection_add(lectern_engine* engine, const char* collection,
                                     size_t collection_len, const lectern_text_to_add* texts,
                                     size_t num_texts, lectern_added_fn on_added, void* user,

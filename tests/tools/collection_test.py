@@ -331,7 +331,17 @@ class ServerCollectionTest(CollectionTest):
         self.assertEqual([(d["name"], d["source"], d["document"]) for d in body["documents"]],
                          [("harbour.txt", "harbour.txt", None), ("old/fruit.txt", "fruit.txt", None),
                           ("old/zoo.txt", "zoo.txt", None)])
+        path = "/v1/collections/papers/text?document="
+        status, headers, text = server.call("GET", path + "old%2Ffruit.txt")  # not indexed yet
+        self.assertEqual((status, text), (200, PAPERS["old/fruit.txt"]))
+        self.assertIn("text/plain", headers["Content-Type"])
+        status, _, part = server.call("GET", path + "old%2Ffruit.txt&start=2&end=9")
+        self.assertEqual((status, part), (200, text[2:9]))
+        for query in (path + "old%2Ffruit.txt&start=9&end=2", "/v1/collections/papers/text"):
+            self.assertEqual(server.call("GET", query)[0], 400, query)
+        self.assertEqual(server.call("GET", path + "none")[0], 404)
         for path in ("/v1/collections/none", "/v1/collections/none/mentions?q=x",
+                     "/v1/collections/none/text?document=x",
                      "/v1/models/collection:none"):
             status, _, body = server.call("GET", path)
             self.assertEqual((status, body["error"]["code"]), (404, "not_found"), path)
@@ -401,7 +411,8 @@ class ServerCollectionTest(CollectionTest):
             file.write(server_test.TOKEN + "\n")
         server = self.start("--token-file", token)
         for path in ("/v1/collections", "/v1/collections/papers",
-                     "/v1/collections/papers/mentions?q=x"):
+                     "/v1/collections/papers/mentions?q=x",
+                     "/v1/collections/papers/text?document=harbour.txt"):
             self.assertEqual(server.call("GET", path)[0], 401, path)
             self.assertEqual(server.call("GET", path, token=server_test.TOKEN)[0], 200, path)
 

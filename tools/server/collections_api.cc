@@ -54,6 +54,20 @@ HttpResponse AnswerCollection(Answering& answering, const HttpRequest& request,
   return ListResponse(documents->json);
 }
 
+HttpResponse AnswerCollectedText(Answering& answering, const HttpRequest& request,
+                                 const std::string& name) {
+  const auto document = request.head.query.find("document");
+  if (document == request.head.query.end()) {
+    return StatusResponse(Status(Code::kInvalidArgument,
+                                 "document is missing: the name of a document of the collection")
+                              .WithParam("document"),
+                          request);
+  }
+  auto text = answering.engine().ReadInCollection(name, document->second);
+  if (!text.ok()) return answering.ErrorResponse(text.error(), request);
+  return TextResponse(*text, request);
+}
+
 HttpResponse AnswerMentions(Answering& answering, const HttpRequest& request,
                             const std::string& name) {
   RequestFields fields = RequestFields::OfQuery(request.head.query);

@@ -38,17 +38,6 @@ std::optional<std::string> Match(std::string_view pattern, std::string_view path
   return std::string(path);
 }
 
-// Reads a byte offset of the query; `missing` where it is not given, nothing where it is no number.
-std::optional<uint64_t> Offset(const RequestHead& head, std::string_view name, uint64_t missing) {
-  const auto found = head.query.find(name);
-  if (found == head.query.end()) return missing;
-  const std::string& text = found->second;
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return value;
-}
-
 // Whether a text cut at `offset` would begin with a continuation byte of UTF-8.
 bool IsInsideCodePoint(std::string_view text, uint64_t offset) {
   return offset < text.size() && (static_cast<unsigned char>(text[offset]) & 0xC0) == 0x80;
@@ -67,7 +56,37 @@ HttpResponse FileResponse(std::string_view file, std::string type) {
   return response;
 }
 
+// Reads a byte offset of the query; `missing` where it is not given, nothing where it is no number.
+std::optional<uint64_t> Offset(const RequestHead& head, std::string_view name, uint64_t missing) {
+  const auto found = head.query.find(name);
+  if (found == head.query.end()) return missing;
+  const std::string& text = found->second;
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
 }  // namespace
+
+HttpResponse TextResponse(std::string_view text, const HttpRequest& request) {
+  const auto start = Offset(request.head, "start", 0),
+             end = Offset(request.head, "end", text.size());
+  const bool is_good = start && end && *start <= *end && *end <= text.size() &&
+                       !IsInsideCodePoint(text, *start) && !IsInsideCodePoint(text, *end);
+  if (!is_good) {
+    return StatusResponse(
+        Status(Code::kInvalidArgument,
+               "start and end are byte offsets of whole characters, 0 <= start <= end <= " +
+                   std::to_string(text.size()))
+            .WithParam("start"),
+        request);
+  }
+  HttpResponse response;
+  response.content_type = "text/plain; charset=utf-8";
+  response.body = text.substr(*start, *end - *start);
+  return response;
+}
 
 HttpResponse JsonResponse(std::string body, int status) {
   HttpResponse response;
@@ -116,6 +135,7 @@ const std::vector<Service::Route>& Service::Routes() {
       {"DELETE", "/v1/jobs/{id}", &Service::CancelJob},
       {"GET", "/v1/collections", &Service::ListCollections},
       {"GET", "/v1/collections/{id}", &Service::ShowCollection},
+      {"GET", "/v1/collections/{id}/text", &Service::CollectedText},
       {"GET", "/v1/collections/{id}/mentions", &Service::FindMentions},
       {"POST", "/v1/ask", &Service::Ask},
       {"POST", "/v1/cite", &Service::Cite},
@@ -357,27 +377,10 @@ HttpResponse Service::RemoveDocument(const HttpRequest& request, const std::stri
                    : answering_.ErrorResponse(json.error(), request);
 }
 
-// The text of a document, or the bytes [start, end) of it.
 HttpResponse Service::DocumentText(const HttpRequest& request, const std::string& id) {
   auto session = answering_.Open(id);
   if (!session.ok()) return answering_.ErrorResponse(session.error(), request);
-  const std::string_view text = session->text();
-  const auto start = Offset(request.head, "start", 0),
-             end = Offset(request.head, "end", text.size());
-  const bool is_good = start && end && *start <= *end && *end <= text.size() &&
-                       !IsInsideCodePoint(text, *start) && !IsInsideCodePoint(text, *end);
-  if (!is_good) {
-    return StatusResponse(
-        Status(Code::kInvalidArgument,
-               "start and end are byte offsets of whole characters, 0 <= start <= end <= " +
-                   std::to_string(text.size()))
-            .WithParam("start"),
-        request);
-  }
-  HttpResponse response;
-  response.content_type = "text/plain; charset=utf-8";
-  response.body = text.substr(*start, *end - *start);
-  return response;
+  return TextResponse(session->text(), request);
 }
 
 // --- indexing -----------------------------------------------------------------------------------
@@ -454,6 +457,10 @@ HttpResponse Service::ListCollections(const HttpRequest& request, const std::str
 
 HttpResponse Service::ShowCollection(const HttpRequest& request, const std::string& id) {
   return AnswerCollection(answering_, request, id);
+}
+
+HttpResponse Service::CollectedText(const HttpRequest& request, const std::string& id) {
+  return AnswerCollectedText(answering_, request, id);
 }
 
 HttpResponse Service::FindMentions(const HttpRequest& request, const std::string& id) {

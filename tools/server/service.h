@@ -83,6 +83,7 @@ class Service {
   HttpResponse CancelJob(const HttpRequest&, const std::string& id);
   HttpResponse ListCollections(const HttpRequest&, const std::string&);
   HttpResponse ShowCollection(const HttpRequest&, const std::string& id);
+  HttpResponse CollectedText(const HttpRequest&, const std::string& id);
   HttpResponse FindMentions(const HttpRequest&, const std::string& id);
   HttpResponse Ask(const HttpRequest&, const std::string&);
   HttpResponse Cite(const HttpRequest&, const std::string&);
@@ -115,10 +116,13 @@ HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request);
 
 HttpResponse AnswerTokenize(Answering& answering, const HttpRequest& request);
 
-// GET of the collections, of one collection's documents, and of those that mention words.
+// GET of the collections, of one collection's documents, of the text of one of them, and of those
+// that mention words.
 HttpResponse AnswerCollections(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerCollection(Answering& answering, const HttpRequest& request,
                               const std::string& name);
+HttpResponse AnswerCollectedText(Answering& answering, const HttpRequest& request,
+                                 const std::string& name);
 HttpResponse AnswerMentions(Answering& answering, const HttpRequest& request,
                             const std::string& name);
 // The collections in the form of OpenAI's models, appended to `models`; one of them, 404 where
@@ -127,6 +131,9 @@ void AddCollectionModels(api::Engine& engine, Json::Array& models);
 HttpResponse CollectionModel(Answering& answering, const HttpRequest& request,
                              const std::string& name);
 
+// A response with a text, or the bytes [start, end) of it that the query wants. 400: these are no
+// offsets of whole characters.
+HttpResponse TextResponse(std::string_view text, const HttpRequest& request);
 // A response with this JSON as its body.
 HttpResponse JsonResponse(std::string body, int status = 200);
 // An error as a response, with the HTTP status of its code. For errors of the request itself: those

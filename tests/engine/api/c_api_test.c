@@ -157,6 +157,7 @@ static void CheckIsNoHandle(void* handle) {
   CHECK_FAILS(expected,
               lectern_index_collection(engine, "a", 1, NULL, NULL, NULL, NULL, &text, &error), text,
               error);
+  CHECK_FAILS(expected, lectern_collection_text(engine, "a", 1, "b", 1, &text, &error), text, error);
   CHECK_FAILS(expected, lectern_collection_remove(engine, "a", 1, "b", 1, &error), NULL, error);
   CHECK_FAILS(expected, lectern_collection_rename_document(engine, "a", 1, "b", 1, "c", 1, &error),
               NULL, error);
@@ -1146,6 +1147,11 @@ static void TestCollections(const char* store, const char* model) {
                                  LECTERN_OFFSET_UTF8, &json, &error),
            error);
   CHECK(count == 1 && found == 2 && strstr(lectern_text_data(json, NULL), "\"count\":2") != NULL);
+  CHECK(lectern_text_free(json) == LECTERN_OK);
+  CHECK_FAILS(LECTERN_NOT_FOUND,
+              lectern_collection_text(engine, "papers", 6, "none", 4, &json, &error), json, error);
+  CHECK_OK(lectern_collection_text(engine, "papers", 6, "more.txt", 8, &json, &error), error);
+  CHECK(strstr(lectern_text_data(json, NULL), "quinces") != NULL);
   CHECK(lectern_text_free(json) == LECTERN_OK);
   CHECK_OK(lectern_collection_rename_document(engine, "papers", 6, "more.txt", 8, "zoo", 3, &error),
            error);

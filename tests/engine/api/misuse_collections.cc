@@ -117,6 +117,19 @@ bool RenameDocument(Tape& tape) {
                                                             to.len(), error);
                 });
 }
+bool ReadText(Tape& tape) {
+  const auto picked = tape.handles.Pick<lectern_engine>(tape.random);
+  const Text name = AnyText(tape.random, kCollections);
+  const Text document = AnyText(tape.random, kTexts);
+  Out<lectern_text> text(tape);
+  Error error(tape);
+  const lectern_code code =
+      lectern_collection_text(picked.handle, name.data(), name.len(), document.data(),
+                              document.len(), text.place(), error.place());
+  if (lectern_text* const read = text.Check(code)) Keep(tape, read);
+  return Finish(code, error,
+                {picked.is_dead, name.is_wrong() || document.is_wrong(), text.has_place()});
+}
 bool Remove(Tape& tape) {
   const Text name = AnyText(tape.random, kCollections);
   return Change(tape, name.is_wrong(), [&](auto* engine, void*, auto** error) {
@@ -194,6 +207,7 @@ Function functions[] = {
     {"collection_documents", 3, Documents},
     {"collection_add", 12, Add},
     {"collection_add_document", 3, AddDocument},
+    {"collection_text", 3, ReadText},
     {"collection_remove", 2, RemoveDocument},
     {"collection_rename_document", 2, RenameDocument},
     {"remove_collection", 1, Remove},

@@ -205,14 +205,16 @@ async function showDocument() {
 }
 
 // The document whose text belongs beside a conversation: the one that it is about, or, of a
-// collection, the one of the passage that is looked at. `id` is null where that is not indexed;
-// the result is null where there is no passage.
+// collection, the one of the passage that is looked at; `of` is then the collection's name. `id`
+// tells texts apart. The result is null where there is no passage.
 function documentBeside(conversation) {
   if (!conversation.collection) return {id: conversation.id, name: conversation.name};
   const turn = conversation.at && conversation.turns[conversation.at.turn];
   const passage = turn && turn.evidence && turn.evidence[conversation.at.passage];
   if (!passage || !passage.document) return null;
-  return {id: (turn.documents ?? {})[passage.document] ?? null, name: passage.document};
+  const name = passage.document;
+  return {id: (turn.documents ?? {})[name] ?? `${conversation.collection}/${name}`, name,
+          of: conversation.collection};
 }
 
 async function showTextOf(conversation) {
@@ -222,11 +224,14 @@ async function showTextOf(conversation) {
   drawMap([]);
   const say = (text, kind) => $('text').replaceChildren(element('p', text, kind));
   if (!beside) return say('Ask a question: the document of each passage is shown here.', 'empty');
-  if (!beside.id) return say(`${beside.name} is not indexed yet. It is when it is first asked.`, 'empty');
   say('Loading the text…', 'empty');
   const isStillWanted = () => chosen === conversation && documentBeside(conversation)?.id === beside.id;
   try {
-    const text = await (await call(`v1/documents/${encodeURIComponent(beside.id)}/text`)).text();
+    // A document of a collection need not be indexed to be shown.
+    const path = beside.of ? `v1/collections/${encodeURIComponent(beside.of)}/text?document=` +
+                                 encodeURIComponent(beside.name)
+                           : `v1/documents/${encodeURIComponent(beside.id)}/text`;
+    const text = await (await call(path)).text();
     if (isStillWanted()) showText(beside.id, beside.name, text);
   } catch (error) {
     if (isStillWanted()) say(error.message, 'error');
