@@ -11,23 +11,26 @@
 namespace lectern {
 namespace {
 
-// Weights of an answer's rank: the logarithm of its support, the model's own mean log-probability,
-// and the logarithm of the probability that words give the part. With 96 held-out facts and the
-// adapter of tools/reader, 54 answers were right of 55 that any part gave; by support alone 55, by
-// words alone 51. Twice each weight changed one.
-constexpr double kSupport = 1, kModel = 1, kWords = 0.5;
-// Support and probability below this count as this much.
-constexpr double kLeast = 0.02;
+// Probabilities and scores below these count as much as these.
+constexpr double kLeastProbability = 0.0001, kLeastSupport = 0.02;
+// An answer multiplies the probability of its document by e^kBias * support^kSupport: 4.2 where its
+// best passage has a score of 1, 1 at 0.09, 0.39 at 0.02. Fitted by maximum likelihood of the right
+// part after each answer (tools/evaluate/RESULTS.md, "Documents in parts").
+constexpr double kSupport = 0.61, kBias = 1.44;
 
 bool IsUnsupported(const Answer& answer) {
   return answer.is_refused || std::ranges::count(answer.warnings, "no_evidence") > 0;
 }
 
+// The natural logarithm of the factor by which an answer changes the probability of its document.
+double LogFactorOf(const Answer& answer) {
+  return kSupport * std::log(std::max(SupportOf(answer), kLeastSupport)) + kBias;
+}
+
 // Higher is better. An answer with evidence goes before every one without, and before refusals.
-double RankOf(const Answer& answer, double logprob, double probability) {
-  return (IsUnsupported(answer) ? -100.0 : 0.0) +
-         kSupport * std::log(std::max(SupportOf(answer), kLeast)) + kModel * logprob +
-         kWords * std::log(std::max(probability, kLeast));
+double RankOf(const AskedSession& asked) {
+  return (IsUnsupported(asked.answer) ? -100.0 : 0.0) + LogFactorOf(asked.answer) +
+         std::log(std::max(asked.probability, kLeastProbability));
 }
 
 }  // namespace
@@ -105,11 +108,25 @@ double SupportOf(const Answer& answer) {
 }
 
 size_t ChooseAnswer(std::span<const AskedSession* const> asked) {
-  const auto rank = [](const AskedSession* one) {
-    return RankOf(one->answer, one->logprob, one->probability);
-  };
+  const auto rank = [](const AskedSession* one) { return RankOf(*one); };
   return static_cast<size_t>(std::ranges::max_element(asked, {}, rank) - asked.begin());
 }
+
+bool AnswerChoice::WantsMore() const {
+  const size_t num_asked = factors_.size();
+  if (num_asked == std::min(kMostAsked, ranked_.size())) return false;
+  if (num_asked == 0) return true;
+  if (is_sure()) return false;
+  double sum = 0, most = 0;
+  for (size_t i = 0; i < ranked_.size(); ++i) {
+    const double weight = ranked_[i].probability * (i < num_asked ? factors_[i] : 1);
+    sum += weight;
+    if (i < num_asked) most = std::max(most, weight);
+  }
+  return most < kEnough * sum;
+}
+
+void AnswerChoice::Add(const Answer& answer) { factors_.push_back(std::exp(LogFactorOf(answer))); }
 
 void AddCosts(const Answer& other, Answer& answer) {
   answer.kv.bytes_read += other.kv.bytes_read;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/asking/route.h"
 #include "engine/asking/session.h"
 #include "engine/requests/requests.h"
 #include "kernels/function_ref.h"
@@ -43,6 +44,7 @@ struct AskedSession {
   Answer answer;
   double probability = 0;  // by words, that the answer stands in this document; set by the caller
   // Mean over the answer's tokens of the natural logarithm of their probability; 0 without tokens.
+  // It chooses nothing: wrong answers are as sure of their tokens as right ones.
   double logprob = 0;
   std::vector<std::function<void()>> shown;  // calls of the user's functions that were held back
 };
@@ -55,9 +57,36 @@ Result<AskedSession> AskForOne(Session& session, std::string_view question,
 
 // Evidence::score of an answer's best passage; 0: it has none.
 double SupportOf(const Answer& answer);
-// The index of the best of the answers, by the support of its passages, the model's own probability
-// and the words of the question. There is at least one.
+// The index of the best of the answers, of which there is at least one: the largest product of the
+// probability by words and of what the answer tells about its document (AnswerChoice). Refusals and
+// answers without evidence stand behind all others.
 size_t ChooseAnswer(std::span<const AskedSession* const> asked);
+
+// Decides after each answer whether another document is asked: words rank the documents, and each
+// answer makes it likelier or less likely that its document has what the question is about, by the
+// score of its best passage.
+class AnswerChoice {
+ public:
+  // Most documents of which one question is asked.
+  static constexpr size_t kMostAsked = 8;
+
+  // `ranked`: the likeliest by words first; borrowed.
+  explicit AnswerChoice(std::span<const RankedPart> ranked) : ranked_(ranked) {}
+  // Whether words alone give the first document a probability of 0.9, so that no other one is asked
+  // whatever it answers.
+  bool is_sure() const { return !ranked_.empty() && ranked_.front().probability >= kEnough; }
+  // Whether the next document is to be asked: true until one of those that were asked has a
+  // probability of 0.9, or kMostAsked or all were.
+  bool WantsMore() const;
+  // The answer of the next document. May throw std::bad_alloc.
+  void Add(const Answer& answer);
+
+ private:
+  static constexpr double kEnough = 0.9;
+  const std::span<const RankedPart> ranked_;
+  std::vector<double> factors_;  // by which the answers change the probabilities of ranked_
+};
+
 // Adds the bytes and times that another answer took to those of the answer that was chosen.
 void AddCosts(const Answer& other, Answer& answer);
 

@@ -10,6 +10,8 @@
 namespace lectern {
 namespace {
 
+// Documents that are indexed for one question at most: each makes it wait.
+constexpr size_t kMostNew = 4;
 // Documents whose names an answer after mentions says, and whose passages it shows.
 constexpr size_t kNamedDocuments = 20;
 
@@ -149,8 +151,7 @@ Result<Answer> CollectionSession::AnswerMentions(const std::string& words,
 Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskOptions& options) {
   LECTERN_ASSIGN(const RankedTexts texts,
                  RankTexts(*collection_, question, conversation_.last_question()));
-  const size_t count = NumPartsToAsk(texts.ranked);
-  if (count == 0) {
+  if (texts.ranked.empty()) {
     Answer answer = AnswerOfWords("No document of the collection has a word of the question.");
     answer.collection = name_;
     answer.num_documents = texts.texts->size();
@@ -160,13 +161,18 @@ Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskO
   }
   const auto start = std::chrono::steady_clock::now();
   std::vector<Try> tries;
-  for (size_t i = 0; i < count; ++i) {
-    const RankedPart& ranked = texts.ranked[i];
+  AnswerChoice choice(texts.ranked);
+  const bool is_alone = choice.is_sure() || texts.ranked.size() == 1;
+  size_t num_new = 0;
+  while (choice.WantsMore() && num_new < kMostNew) {
+    const RankedPart& ranked = texts.ranked[tries.size()];
     LECTERN_ASSIGN(Try one, AskText((*texts.texts)[ranked.part], ranked.probability, question,
-                                    options, /*shows=*/count == 1));
+                                    options, /*shows=*/is_alone));
     const bool is_cancelled = one.asked.answer.finish_reason == "cancelled";
+    num_new += one.is_new;
+    choice.Add(one.asked.answer);
     tries.push_back(std::move(one));
-    if (is_cancelled && count > 1) {
+    if (is_cancelled && !is_alone) {
       return Status(Code::kCancelled,
                     "the question was cancelled before its documents had answered");
     }
@@ -178,7 +184,7 @@ Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskO
   const double first_token = MillisecondsSince(start);
   Answer answer = Merge(std::move(tries), chosen, texts.texts->size());
   for (const auto& show : shown) show();
-  if (count > 1) answer.timings_ms.first_token = first_token;
+  if (!is_alone) answer.timings_ms.first_token = first_token;
   return answer;
 }
 

@@ -16,9 +16,10 @@
 
 namespace lectern {
 
-// Asks one, two or four documents (NumPartsToAsk), each by itself, with the conversation so far;
-// the answer is the one that ChooseAnswer chooses, and its passages name their document. With one
-// document its text comes as it is decoded, with several when all have answered. A question that
+// Asks documents, the likeliest by words first, each by itself, with the conversation so far, as
+// long as AnswerChoice wants more, and until four had to be indexed for it; the answer is the one
+// that ChooseAnswer chooses, and its passages name their document. Where words leave no doubt its
+// text comes as it is decoded, else when all have answered. A question that
 // asks which documents mention something is answered from words (MentionedWords), and so is one
 // that shares no word with any text. Everything else as Session.
 class CollectionSession : public Session {

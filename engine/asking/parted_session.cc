@@ -115,16 +115,19 @@ Result<std::optional<Answer>> PartedSession::AskSome(std::string_view question,
   LECTERN_ASSIGN(const WordIndex* const words, contents().words());
   LECTERN_ASSIGN(const auto ranked, RankParts(*words, contents().passages(), document_->parts(),
                                               question, conversation_.last_question()));
-  const size_t count = NumPartsToAsk(ranked);
-  const bool is_shown = count == 1 && !holds;
-  for (size_t i = 0; i < count; ++i) {
-    LECTERN_ASSIGN(Try one, AskPart(ranked[i], question, holds ? of_parts : options, is_shown));
+  AnswerChoice choice(ranked);
+  const bool is_alone = choice.is_sure() || ranked.size() == 1;
+  const bool is_shown = is_alone && !holds;
+  while (choice.WantsMore()) {
+    LECTERN_ASSIGN(Try one,
+                   AskPart(ranked[tries.size()], question, holds ? of_parts : options, is_shown));
     if (holds && std::ranges::count(one.asked.answer.warnings, "whole_document") > 0) {
       return std::optional<Answer>();
     }
     const bool is_cancelled = one.asked.answer.finish_reason == "cancelled";
+    choice.Add(one.asked.answer);
     tries.push_back(std::move(one));
-    if (is_cancelled && count > 1) {
+    if (is_cancelled && !is_alone) {
       return Status(Code::kCancelled, "the question was cancelled before its parts had answered");
     }
   }

@@ -17,10 +17,10 @@
 
 namespace lectern {
 
-// Asks one, two or four parts (NumPartsToAsk), each by itself, with the conversation so far; the
-// answer is that with the most support by its passages, the model's own probability and the words
-// of the question. With one part its text comes as it is decoded, with several when all have
-// answered. Passages, pages and offsets are those of the whole text. Everything else as Session.
+// Asks parts, the likeliest by words first, each by itself, with the conversation so far, as long
+// as AnswerChoice wants more; the answer is the one that ChooseAnswer chooses. Where words leave no
+// doubt its text comes as it is decoded, else when all have answered. Passages, pages and offsets
+// are those of the whole text. Everything else as Session.
 class PartedSession : public Session {
  public:
   // Opens a session on the document of a part. Called on the thread that asks, also long after the
@@ -51,7 +51,7 @@ class PartedSession : public Session {
   // Asks a part. `shows`: as AskForOne has it.
   Result<Try> AskPart(const RankedPart& part, std::string_view question, const AskOptions& options,
                       bool shows);
-  // Asks the one, two or four likeliest parts and chooses an answer. With `holds` nothing is shown,
+  // Asks the likeliest parts and chooses an answer. With `holds` nothing is shown,
   // and nothing is returned where an answer says that the question draws on the whole text.
   Result<std::optional<Answer>> AskSome(std::string_view question, const AskOptions& options,
                                         bool holds);

@@ -18,8 +18,6 @@ constexpr double kBest = 6, kSecond = 1, kWhole = 11;
 constexpr double kBestOfText = 6, kSecondOfText = 2, kWholeText = 6.2;
 // The weight of the question before. Chosen without measurement.
 constexpr double kBefore = 0.5;
-// That one of the parts that are asked has the answer.
-constexpr double kEnough = 0.9;
 
 // The scores of all parts for one question, [parts].
 Result<std::vector<double>> ScoreParts(const WordIndex& words,
@@ -102,16 +100,6 @@ Result<RankedTexts> RankTexts(Collection& collection, std::string_view question,
   texts.ranked = Rank(scores);
   std::erase_if(texts.ranked, [](const RankedPart& text) { return text.score == 0; });
   return texts;
-}
-
-size_t NumPartsToAsk(std::span<const RankedPart> ranked) {
-  double sum = 0;
-  size_t count = 0;
-  for (const size_t wanted : {size_t{1}, size_t{2}, kMostAskedParts}) {
-    while (count < std::min(wanted, ranked.size())) sum += ranked[count++].probability;
-    if (sum >= kEnough) break;
-  }
-  return count;
 }
 
 }  // namespace lectern

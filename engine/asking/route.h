@@ -49,12 +49,6 @@ struct RankedTexts {
 Result<RankedTexts> RankTexts(Collection& collection, std::string_view question,
                               std::string_view before = {});
 
-// Most parts or texts of which one question is asked.
-inline constexpr size_t kMostAskedParts = 4;
-// How many of the first of `ranked` are worth being asked: one, two or four, as many as it takes
-// until one of them has the answer with a probability of 0.9; at most all.
-size_t NumPartsToAsk(std::span<const RankedPart> ranked);
-
 }  // namespace lectern
 
 #endif  // LECTERN_ENGINE_ASKING_ROUTE_H_

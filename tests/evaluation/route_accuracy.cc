@@ -6,9 +6,9 @@
 // the texts into one. A line with {"kind": "fact", "question", "passages": [{"begin", "end"}]} is a
 // question; a part is right if it has one of its ranges whole. Prints, in Markdown, for parts as
 // indexing cuts them, of several lengths, and for each text as one part: the share of questions
-// whose right part is the first, or among the first two, four and eight; how many parts would be
-// asked, and for how many questions one of these is right; and the time of one ranking. The last
-// lines are of collections: of the texts, and of the texts and all files below OTHERS.
+// whose right part is the first, or among the first two, four and eight, and the time of one
+// ranking. The last lines are of collections: of the texts, and of the texts and all files below
+// OTHERS.
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,7 +88,7 @@ using Ranker = std::function<Result<std::vector<RankedPart>>(std::string_view qu
 Status Measure(const std::string& name, const Joined& joined, const Ranker& rank_parts,
                std::span<const PartEntry> parts, size_t count_of_parts) {
   constexpr size_t kFirst[] = {1, 2, 4, 8};
-  size_t right[4] = {}, asked = 0, is_asked = 0;
+  size_t right[4] = {};
   double ms = 0;
   for (const Question& question : joined.questions) {
     const auto start = Clock::now();
@@ -103,15 +103,11 @@ Status Measure(const std::string& name, const Joined& joined, const Ranker& rank
     });
     const auto rank = static_cast<size_t>(found - ranked.begin());
     for (size_t i = 0; i < 4; ++i) right[i] += rank < kFirst[i];
-    const size_t count = NumPartsToAsk(ranked);
-    asked += count;
-    is_asked += rank < count;
   }
   const auto count = static_cast<double>(joined.questions.size());
   std::printf("| %s | %zu |", name.c_str(), count_of_parts);
   for (const size_t n : right) std::printf(" %.1f %% |", 100 * static_cast<double>(n) / count);
-  std::printf(" %.2f | %.1f %% | %.2f |\n", static_cast<double>(asked) / count,
-              100 * static_cast<double>(is_asked) / count, ms / count);
+  std::printf(" %.2f |\n", ms / count);
   return {};
 }
 
@@ -164,8 +160,9 @@ Status MeasureAll(const Joined& joined, const std::vector<Path>& others) {
   LECTERN_ASSIGN(const auto words, WordIndex::Open(bytes));
   std::printf("%zu facts in %zu texts of %zu bytes.\n\n", joined.questions.size(),
               joined.begins.size(), joined.text.size());
-  std::printf("| parts | number | first | two | four | eight | asked | right one asked | ms |\n"
-              "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+  std::printf(
+      "| parts | number | first | two | four | eight | ms |\n"
+      "|---|---:|---:|---:|---:|---:|---:|\n");
   std::vector<uint64_t> tokens;
   for (uint64_t at = 0; at < joined.text.size(); at += kBytesOfToken) tokens.push_back(at);
   const auto ranks = [&](std::span<const PartEntry> parts) -> Ranker {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "engine/asking/asked_sessions.h"
 #include "engine/asking/route.h"
 #include "engine/asking/whole_question.h"
 #include "engine/document/parts.h"
@@ -219,21 +220,54 @@ TEST_F(PartsTest, WordsChooseThePart) {
     EXPECT_LE(answer.parts.front().begin, fact) << kQuestions[i];
     EXPECT_GE(answer.parts.front().end, fact + 10) << kQuestions[i];
     EXPECT_EQ(std::ranges::count_if(answer.parts, &AskedPart::is_chosen), 1);
-    EXPECT_LE(answer.parts.size(), kMostAskedParts);
+    EXPECT_LE(answer.parts.size(), AnswerChoice::kMostAsked);
   }
 }
 
-TEST(NumPartsToAskTest, AsksUntilTheAnswerIsLikelyThere) {
-  const auto count = [](std::vector<double> probabilities) {
-    std::vector<RankedPart> ranked;
-    for (const double p : probabilities) ranked.push_back({0, 0, p});
-    return NumPartsToAsk(ranked);
+Answer AnswerWithSupport(float score) {
+  Answer answer;
+  answer.evidence.emplace_back().score = score;
+  return answer;
+}
+
+// How many documents with these probabilities by words are asked, where each answer has this score.
+size_t NumAsked(const std::vector<double>& probabilities, float score) {
+  std::vector<RankedPart> ranked;
+  for (const double p : probabilities) ranked.push_back({0, 0, p});
+  AnswerChoice choice(ranked);
+  size_t count = 0;
+  for (; choice.WantsMore(); ++count) choice.Add(AnswerWithSupport(score));
+  return count;
+}
+
+TEST(AnswerChoiceTest, AsksUntilOneIsLikelyToHaveTheAnswer) {
+  EXPECT_EQ(NumAsked({0.95, 0.03, 0.02}, 0), 1u);  // words are enough
+  // An answer with full support makes its document 4.2 times as likely: 0.75 becomes 0.93, and 0.65
+  // becomes 0.89.
+  EXPECT_EQ(NumAsked({0.75, 0.25}, 1), 1u);
+  EXPECT_EQ(NumAsked({0.65, 0.35}, 1), 2u);
+  EXPECT_EQ(NumAsked({0.75, 0.25}, 0.3f), 2u);
+  EXPECT_EQ(NumAsked({0.4, 0.3, 0.1, 0.1, 0.1}, 0), 5u);
+  EXPECT_EQ(NumAsked(std::vector<double>(20, 0.05), 0), AnswerChoice::kMostAsked);
+  EXPECT_EQ(NumAsked({1}, 0), 1u);
+  EXPECT_EQ(NumAsked({}, 0), 0u);
+}
+
+TEST(AnswerChoiceTest, ASupportedAnswerGoesBeforeALikelierDocument) {
+  const auto asked = [](double probability, float score) {
+    AskedSession one;
+    one.answer = AnswerWithSupport(score);
+    one.probability = probability;
+    return one;
   };
-  EXPECT_EQ(count({0.95, 0.03, 0.02}), 1u);
-  EXPECT_EQ(count({0.6, 0.35, 0.05}), 2u);
-  EXPECT_EQ(count({0.4, 0.3, 0.1, 0.1, 0.1}), 4u);
-  EXPECT_EQ(count({0.5, 0.3, 0.2}), 3u);
-  EXPECT_EQ(count({1}), 1u);
+  AskedSession refusal = asked(0.9, 1);
+  refusal.answer.is_refused = true;
+  const AskedSession likely = asked(0.5, 0.1f), supported = asked(0.2, 0.9f),
+                     unlikely = asked(0.01, 1);
+  const AskedSession* const all[] = {&refusal, &likely, &supported, &unlikely};
+  EXPECT_EQ(ChooseAnswer(all), 2u);
+  EXPECT_EQ(ChooseAnswer(std::span(all).first(2)), 1u);
+  EXPECT_EQ(ChooseAnswer(std::span(all).first(1)), 0u);
 }
 
 // --- one document to the user ---
@@ -584,7 +618,7 @@ TEST_F(PartsTest, AWholeQuestionIsPutToEveryPart) {
   }
   // Without the wish it goes to some parts, as every question does, and so does one that asks for a
   // single thing, unless its attention is spread.
-  EXPECT_LE(Ask(*engine, "List all animals and fruits.").parts.size(), kMostAskedParts);
+  EXPECT_LE(Ask(*engine, "List all animals and fruits.").parts.size(), AnswerChoice::kMostAsked);
 }
 
 TEST_F(PartsTest, AWholeQuestionCanBeStopped) {
