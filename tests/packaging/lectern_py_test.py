@@ -40,6 +40,23 @@ class Lectern(unittest.TestCase):
         for passage in answer.evidence:
             self.assertEqual(TEXT[passage.begin:passage.end], passage.text)
 
+    def test_asks_a_collection(self):
+        texts = {"towns": TEXT, "fruit": "Ällo. Quinces are sold in Osk on Tuesdays alone."}
+        added = self.engine.add("papers", texts)
+        self.assertEqual([one["change"] for one in added], ["new", "new"])
+        self.assertEqual(self.engine.text("papers", "fruit"), texts["fruit"])
+        [mention] = self.engine.mentions("papers", "quinces")
+        self.assertEqual(mention["name"], "fruit")
+        with self.engine.open_collection("papers") as session:
+            answer = session.ask("Where does the Douquouth committee meet?", max_tokens=12)
+        self.assertTrue(answer.evidence)
+        for passage in answer.evidence:
+            self.assertEqual(passage.document, "towns")
+            self.assertEqual(TEXT[passage.begin:passage.end], passage.text)
+        with self.assertRaises(lectern.Error) as caught:
+            self.engine.text("papers", "none")
+        self.assertEqual((caught.exception.code, caught.exception.param), ("not_found", "document"))
+
     def test_errors_are_exceptions(self):
         with self.assertRaises(lectern.Error) as caught:
             self.engine.open("villages")

@@ -51,6 +51,13 @@ class _AskOptions(ctypes.Structure):
                 ("text_user", c_void_p)]
 
 
+class _TextToAdd(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("name_len", c_size_t), ("source", c_char_p),
+                ("source_len", c_size_t), ("path", c_char_p), ("path_len", c_size_t),
+                ("bytes", c_char_p), ("bytes_len", c_size_t), ("pages", c_void_p),
+                ("num_pages", c_size_t), ("page_labels", c_char_p), ("page_labels_len", c_size_t)]
+
+
 def _declare(name: str, result, *arguments):
     function = getattr(_library, "lectern_" + name)
     function.restype, function.argtypes = result, arguments
@@ -64,6 +71,12 @@ _engine_cancel = _declare("engine_cancel", c_int32, c_void_p)
 _engine_index = _declare("engine_index", c_int32, *_BYTES, POINTER(_IndexOptions), *_OUT)
 _engine_list = _declare("engine_list", c_int32, c_void_p, c_void_p, c_void_p, *_OUT)
 _engine_remove = _declare("engine_remove", c_int32, *_BYTES, POINTER(c_void_p))
+_collection_add = _declare("collection_add", c_int32, *_BYTES, POINTER(_TextToAdd), c_size_t,
+                           c_void_p, c_void_p, *_OUT)
+_collection_text = _declare("collection_text", c_int32, *_BYTES, c_char_p, c_size_t, *_OUT)
+_find_mentions = _declare("find_mentions", c_int32, *_BYTES, c_char_p, c_size_t, c_uint64, c_void_p,
+                          c_void_p, POINTER(c_uint64), c_int32, *_OUT)
+_open_collection = _declare("open_collection", c_int32, *_BYTES, *_OUT)
 _report_json = _declare("index_report_json", c_void_p, c_void_p, POINTER(c_size_t))
 _session_open = _declare("session_open", c_int32, *_BYTES, *_OUT)
 _session_ask = _declare("session_ask", c_int32, *_BYTES, POINTER(_AskOptions), *_OUT)
@@ -185,6 +198,7 @@ class Passage:
     mass: float  # share of the attention, in [0, 1]
     page: int | None
     heading: str | None = None  # those above it: "Chapter 2 > Rent"
+    document: str | None = None  # of a collection: the name of the text that has the passage
 
 
 @dataclass(frozen=True)
@@ -196,7 +210,7 @@ class Answer:
 
 
 class Session(_Handle):
-    """A conversation about one document: follow-ups see what was said before."""
+    """A conversation about one document, or a collection: follow-ups see what was said before."""
     _kind = "session"
 
     def ask(self, question: str, *, kv_budget: float = 0, max_tokens: int = 0,
@@ -219,7 +233,7 @@ class Session(_Handle):
             _free["answer"](answer)
         read = _take_json("text", _text_data, text)
         passages = [Passage(one["begin"], one["end"], one["text"], one["mass"], one.get("page"),
-                            one.get("heading"))
+                            one.get("heading"), one.get("document"))
                     for one in read["evidence"]]
         return Answer(read["answer"], read["finish_reason"], passages, read)
 
@@ -258,6 +272,39 @@ class Engine(_Handle):
         """Begins a conversation. `document`: id, name, or empty: the only one."""
         data = document.encode()
         return Session(_take(_session_open, self._handle, data, len(data)))
+
+    def add(self, collection: str, texts: dict[str, str | bytes]) -> list[dict]:
+        """Adds texts by their names to a collection, which is made if it is missing; needs no
+        model. A text is indexed when it is first asked. Returns {"name", "change"} of each."""
+        name = collection.encode()
+        items = [(key.encode(), text.encode() if isinstance(text, str) else text)
+                 for key, text in texts.items()]
+        array = (_TextToAdd * len(items))(*(
+            _TextToAdd(name=key, name_len=len(key), bytes=data, bytes_len=len(data))
+            for key, data in items))
+        added = _take(_collection_add, self._handle, name, len(name), array, len(items), None, None)
+        return _take_json("text", _text_data, added)["added"]
+
+    def open_collection(self, collection: str) -> Session:
+        """Begins a conversation about a collection ("all": every document of the store)."""
+        data = collection.encode()
+        return Session(_take(_open_collection, self._handle, data, len(data)))
+
+    def text(self, collection: str, document: str) -> str:
+        """The text of a document of a collection, of which passages have offsets."""
+        name, data = collection.encode(), document.encode()
+        text = _take(_collection_text, self._handle, name, len(name), data, len(data))
+        try:
+            return _string(_text_data, text)
+        finally:
+            _free["text"](text)
+
+    def mentions(self, collection: str, words: str, most: int = 100) -> list[dict]:
+        """The documents of a collection that have the words, each with a passage, without a model."""
+        name, data = collection.encode(), words.encode()
+        found = _take(_find_mentions, self._handle, name, len(name), data, len(data), most, None,
+                      None, None, _CODEPOINTS)
+        return _take_json("text", _text_data, found)["documents"]
 
     def documents(self) -> list[dict]:
         """All documents of the store, as `lectern-store list --json` prints them."""
