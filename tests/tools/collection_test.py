@@ -9,8 +9,10 @@ Standard library only.
 import json
 import os
 import shutil
+import subprocess
 import unittest
 import urllib.parse
+from random import Random
 
 import folder_test
 import server_test
@@ -96,6 +98,36 @@ class AddTest(CollectionTest):
                          "-", stdin=b"Pears.\n")
         self.check_error(2, "no document|white space|empty", "index-document", *self.at,
                          "--collection", "papers", "--name", "n", "-", stdin=b" \n")
+
+    def test_a_killed_process_loses_nothing(self):
+        self.add()
+        random = Random(1)
+        names = [f"more/{i}.txt" for i in range(40)]
+        for name in names:
+            self.put(name, " ".join(f"w{random.randrange(5000)}" for _ in range(4000)) +
+                     f". The ox of {name.split('/')[1][:-4]} is named here.\n")
+        command = [os.path.join(tools_test.BIN, "index-document"), *self.at, "--collection", "papers",
+                   "--progress", "none", self.docs]
+        killed, before = 0, set(self.documents())
+        for _ in range(12):
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) as process:
+                try:
+                    process.wait(random.uniform(0.01, 0.4))
+                except subprocess.TimeoutExpired:
+                    killed += 1
+                    process.kill()
+            self.check(0, "lectern-store", *self.at, "verify", "--full")
+            now = set(self.documents())
+            self.assertLessEqual(before, now)
+            before = now
+        self.assertGreater(killed, 0)
+        _, sums = self.add()
+        self.assertEqual(sums["indexed"] + sums["unchanged"], 43)
+        self.assertEqual(len(self.documents()), 43)
+        [answer] = self.ask("Which files mention ox?")
+        self.assertEqual(answer["collection"]["asked"][0]["passages"], 1)
+        self.assertIn("40 documents mention", answer["answer"])
 
     def test_the_collection_of_all_documents_takes_no_files(self):
         nowhere = ("--store", self.docs + ".nowhere")
