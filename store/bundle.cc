@@ -438,10 +438,16 @@ Result<Imported> ImportDocument(Env& env, const std::string& store, Catalog& cat
                                         " bytes, its heads say " + std::to_string(end) +
                                         "; export the document again");
   }
+  // Parts that are in the store, as after an import that was interrupted, need no room.
+  uint64_t needed = 0;
+  for (const Importer& one : documents) {
+    LECTERN_ASSIGN(const auto is_there, catalog.FindReady(one.row().id));
+    if (!is_there) needed += one.bytes();
+  }
   LECTERN_ASSIGN(const auto there, catalog.FindReady(documents.front().row().id));
   if (!there) {
-    LECTERN_RETURN_IF_ERROR(CheckFreeSpace(env, store, end));
-    LECTERN_RETURN_IF_ERROR(CheckQuota(env, store, quota_bytes, end));
+    LECTERN_RETURN_IF_ERROR(CheckFreeSpace(env, store, needed));
+    LECTERN_RETURN_IF_ERROR(CheckQuota(env, store, quota_bytes, needed));
     // The parts first: once the document is seen, all of it is there.
     for (uint32_t i = 0; i < num_parts; ++i) {
       Importer& part = documents[i + 1];

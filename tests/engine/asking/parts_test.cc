@@ -528,6 +528,30 @@ TEST_F(PartsTest, TravelsAsOneBundle) {
   EXPECT_EQ(third->Import(bundle, "").status().code(), Code::kTruncated);
 }
 
+// Of a bundle whose first part is in the store already, only the others need room.
+TEST_F(PartsTest, AnImportCountsWhatIsMissing) {
+  const auto engine = CopiedEngine();
+  const std::string bundle = folder_.path() + "/book.lectern", store = folder_.path() + "/other";
+  ASSERT_TRUE(engine->Export("book", bundle).ok());
+  const std::string first(engine->Open(PartId(0)).value()->text());
+  EXPECT_EQ(IndexText(*NewEngine("other"), first, "chapter").document, PartId(0));
+  uint64_t of_part = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(store + "/docs")) {
+    if (entry.is_regular_file()) of_part += entry.file_size();
+  }
+  ASSERT_GT(of_part, 100'000u);
+  const uint64_t quota =
+      *StoreBytes(Env::Default(), store) + fs::file_size(bundle) - of_part / 2;
+  const auto limited = Engine::Create(
+      {.store = store, .model = ModelPath(), .num_threads = 2, .quota_bytes = quota});
+  ASSERT_TRUE(limited.ok());
+  const auto imported = (*limited)->Import(bundle, "");
+  ASSERT_TRUE(imported.ok()) << imported.status().message();
+  EXPECT_TRUE((*limited)->Verify("", true)->empty());
+  EXPECT_EQ(Ask(**limited, "Where do zebras graze?").text,
+            Ask(*engine, "Where do zebras graze?").text);
+}
+
 TEST_F(PartsTest, IsFoundAgainWithoutTheCatalog) {
   CopiedEngine();
   fs::remove(folder_.path() + "/store/catalog.db");
