@@ -1170,9 +1170,9 @@ LECTERN_API lectern_code lectern_verify_collection(lectern_engine* engine, const
                                                    size_t collection_len, lectern_error** error);
 
 /* Opens a conversation about a collection; the session is asked, cancelled and freed as others are.
- * Each question goes to the documents that its words make likeliest, one after the other, until one
- * has the answer with a probability of 0.9, eight at most, or four that have to be indexed first;
- * the answer and its passages are those of the likeliest by words and support. A question that asks
+ * Each question goes to the documents that its words make likeliest, one after the other, until no
+ * other one could give a likelier answer, by words and support; eight at most, or four that have to
+ * be indexed first. The answer and its passages are those of the likeliest. A question that asks
  * which documents mention something is answered from words alone. Documents and models are opened
  * as questions need them: lectern_session_ask may then also give the codes of lectern_session_open
  * and of lectern_engine_index, and LECTERN_INVALID_ARGUMENT, param "model", where no document is

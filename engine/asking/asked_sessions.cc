@@ -113,20 +113,17 @@ size_t ChooseAnswer(std::span<const AskedSession* const> asked) {
 }
 
 bool AnswerChoice::WantsMore() const {
-  const size_t num_asked = factors_.size();
-  if (num_asked == std::min(kMostAsked, ranked_.size())) return false;
-  if (num_asked == 0) return true;
-  if (is_sure()) return false;
-  double sum = 0, most = 0;
-  for (size_t i = 0; i < ranked_.size(); ++i) {
-    const double weight = ranked_[i].probability * (i < num_asked ? factors_[i] : 1);
-    sum += weight;
-    if (i < num_asked) most = std::max(most, weight);
-  }
-  return most < kEnough * sum;
+  if (num_asked_ == std::min(kMostAsked, ranked_.size())) return false;
+  if (num_asked_ == 0) return true;
+  return !is_sure() && ranked_[num_asked_].probability * std::exp(kBias) >= best_;
 }
 
-void AnswerChoice::Add(const Answer& answer) { factors_.push_back(std::exp(LogFactorOf(answer))); }
+void AnswerChoice::Add(const Answer& answer) {
+  const double probability = ranked_[num_asked_++].probability;
+  if (!IsUnsupported(answer)) {
+    best_ = std::max(best_, probability * std::exp(LogFactorOf(answer)));
+  }
+}
 
 void AddCosts(const Answer& other, Answer& answer) {
   answer.kv.bytes_read += other.kv.bytes_read;

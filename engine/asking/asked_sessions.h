@@ -62,9 +62,9 @@ double SupportOf(const Answer& answer);
 // answers without evidence stand behind all others.
 size_t ChooseAnswer(std::span<const AskedSession* const> asked);
 
-// Decides after each answer whether another document is asked: words rank the documents, and each
-// answer makes it likelier or less likely that its document has what the question is about, by the
-// score of its best passage.
+// Decides after each answer whether another document is asked: words rank the documents, and the
+// score of an answer's best passage makes it likelier or less likely that its document has what the
+// question is about.
 class AnswerChoice {
  public:
   // Most documents of which one question is asked.
@@ -74,17 +74,18 @@ class AnswerChoice {
   explicit AnswerChoice(std::span<const RankedPart> ranked) : ranked_(ranked) {}
   // Whether words alone give the first document a probability of 0.9, so that no other one is asked
   // whatever it answers.
-  bool is_sure() const { return !ranked_.empty() && ranked_.front().probability >= kEnough; }
-  // Whether the next document is to be asked: true until one of those that were asked has a
-  // probability of 0.9, or kMostAsked or all were.
+  bool is_sure() const { return !ranked_.empty() && ranked_.front().probability >= kSure; }
+  // Whether the next document is to be asked: as long as its answer, with all support that there
+  // can be, would go before the best one so far; kMostAsked at most.
   bool WantsMore() const;
-  // The answer of the next document. May throw std::bad_alloc.
+  // The answer of the next document.
   void Add(const Answer& answer);
 
  private:
-  static constexpr double kEnough = 0.9;
+  static constexpr double kSure = 0.9;
   const std::span<const RankedPart> ranked_;
-  std::vector<double> factors_;  // by which the answers change the probabilities of ranked_
+  size_t num_asked_ = 0;
+  double best_ = 0;  // weight of the best answer that has evidence and is no refusal; 0: none is
 };
 
 // Adds the bytes and times that another answer took to those of the answer that was chosen.

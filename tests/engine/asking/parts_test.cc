@@ -240,17 +240,36 @@ size_t NumAsked(const std::vector<double>& probabilities, float score) {
   return count;
 }
 
-TEST(AnswerChoiceTest, AsksUntilOneIsLikelyToHaveTheAnswer) {
+TEST(AnswerChoiceTest, AsksUntilNoOtherAnswerCouldBeBetter) {
   EXPECT_EQ(NumAsked({0.95, 0.03, 0.02}, 0), 1u);  // words are enough
-  // An answer with full support makes its document 4.2 times as likely: 0.75 becomes 0.93, and 0.65
-  // becomes 0.89.
-  EXPECT_EQ(NumAsked({0.75, 0.25}, 1), 1u);
-  EXPECT_EQ(NumAsked({0.65, 0.35}, 1), 2u);
-  EXPECT_EQ(NumAsked({0.75, 0.25}, 0.3f), 2u);
+  EXPECT_EQ(NumAsked({0.5, 0.5}, 1), 2u);
+  EXPECT_EQ(NumAsked({0.5, 0.49, 0.01}, 1), 1u);
+  // An answer has 4.2 times the weight of its document's probability with full support, and 1.04
+  // times with a score of 0.1.
+  EXPECT_EQ(NumAsked({0.6, 0.2, 0.2}, 1), 1u);
+  EXPECT_EQ(NumAsked({0.6, 0.2, 0.1, 0.1}, 0.1f), 2u);
   EXPECT_EQ(NumAsked({0.4, 0.3, 0.1, 0.1, 0.1}, 0), 5u);
   EXPECT_EQ(NumAsked(std::vector<double>(20, 0.05), 0), AnswerChoice::kMostAsked);
   EXPECT_EQ(NumAsked({1}, 0), 1u);
   EXPECT_EQ(NumAsked({}, 0), 0u);
+}
+
+TEST(AnswerChoiceTest, AfterRefusalsTheNextDocumentIsAsked) {
+  std::vector<RankedPart> ranked;
+  for (const double p : {0.7, 0.2, 0.05, 0.05}) ranked.push_back({0, 0, p});
+  AnswerChoice choice(ranked);
+  Answer refusal = AnswerWithSupport(1);
+  refusal.is_refused = true;
+  choice.Add(refusal);
+  EXPECT_TRUE(choice.WantsMore());
+  Answer unsupported = AnswerWithSupport(0.2f);
+  unsupported.warnings = {"no_evidence"};
+  choice.Add(unsupported);
+  EXPECT_TRUE(choice.WantsMore());
+  choice.Add(AnswerWithSupport(1));
+  EXPECT_TRUE(choice.WantsMore());  // the next one is as likely
+  choice.Add(AnswerWithSupport(1));
+  EXPECT_FALSE(choice.WantsMore());
 }
 
 TEST(AnswerChoiceTest, ASupportedAnswerGoesBeforeALikelierDocument) {
