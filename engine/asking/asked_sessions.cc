@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "engine/requests/options.h"
@@ -13,18 +14,29 @@ namespace {
 
 // Probabilities and scores below these count as much as these.
 constexpr double kLeastProbability = 0.0001, kLeastSupport = 0.02;
-// An answer multiplies the probability of its document by e^kBias * support^kSupport: 4.2 where its
-// best passage has a score of 1, 1 at 0.09, 0.39 at 0.02. Fitted by maximum likelihood of the right
-// part after each answer (tools/evaluate/RESULTS.md, "Documents in parts").
-constexpr double kSupport = 0.61, kBias = 1.44;
+// An answer multiplies the probability of its document by e^bias * support^support_power and, where
+// the model has a refusal, by the odds of no refusal to the power `answers`. Fitted by maximum
+// likelihood of the right part after each answer (tools/evaluate/RESULTS.md, "Documents in parts").
+struct FactorWeights {
+  double support_power, answers, bias;
+};
+constexpr FactorWeights kWithRefusal = {.support_power = 0.33, .answers = 0.27, .bias = 0.44};
+constexpr FactorWeights kBySupport = {.support_power = 0.61, .answers = 0, .bias = 1.44};
 
 bool IsUnsupported(const Answer& answer) {
   return answer.is_refused || std::ranges::count(answer.warnings, "no_evidence") > 0;
 }
 
 // The natural logarithm of the factor by which an answer changes the probability of its document.
+double LogFactor(double support, std::optional<double> refusal_probability) {
+  const FactorWeights& weights = refusal_probability ? kWithRefusal : kBySupport;
+  const double refusal =
+      std::clamp(refusal_probability.value_or(0.5), kLeastProbability, 1 - kLeastProbability);
+  return weights.support_power * std::log(std::max(support, kLeastSupport)) +
+         weights.answers * std::log((1 - refusal) / refusal) + weights.bias;
+}
 double LogFactorOf(const Answer& answer) {
-  return kSupport * std::log(std::max(SupportOf(answer), kLeastSupport)) + kBias;
+  return LogFactor(SupportOf(answer), answer.refusal_probability);
 }
 
 // Higher is better. An answer with evidence goes before every one without, and before refusals.
@@ -115,11 +127,13 @@ size_t ChooseAnswer(std::span<const AskedSession* const> asked) {
 bool AnswerChoice::WantsMore() const {
   if (num_asked_ == std::min(kMostAsked, ranked_.size())) return false;
   if (num_asked_ == 0) return true;
-  return !is_sure() && ranked_[num_asked_].probability * std::exp(kBias) >= best_;
+  return !is_sure() && ranked_[num_asked_].probability * most_factor_ >= best_;
 }
 
 void AnswerChoice::Add(const Answer& answer) {
   const double probability = ranked_[num_asked_++].probability;
+  most_factor_ =
+      std::exp(LogFactor(1, answer.refusal_probability ? std::optional<double>(0) : std::nullopt));
   if (!IsUnsupported(answer)) {
     best_ = std::max(best_, probability * std::exp(LogFactorOf(answer)));
   }

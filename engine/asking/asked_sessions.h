@@ -62,9 +62,9 @@ double SupportOf(const Answer& answer);
 // answers without evidence stand behind all others.
 size_t ChooseAnswer(std::span<const AskedSession* const> asked);
 
-// Decides after each answer whether another document is asked: words rank the documents, and the
-// score of an answer's best passage makes it likelier or less likely that its document has what the
-// question is about.
+// Decides after each answer whether another document is asked: words rank the documents, and an
+// answer makes it likelier or less likely that its document has what the question is about, by the
+// score of its best passage and, where the model has one, by the probability of its own refusal.
 class AnswerChoice {
  public:
   // Most documents of which one question is asked.
@@ -85,6 +85,7 @@ class AnswerChoice {
   static constexpr double kSure = 0.9;
   const std::span<const RankedPart> ranked_;
   size_t num_asked_ = 0;
+  double most_factor_ = 0;  // by which an answer of this model can change a probability
   double best_ = 0;  // weight of the best answer that has evidence and is no refusal; 0: none is
 };
 

@@ -43,7 +43,7 @@ def row(name, pairs):
     absent = [a for q, a in pairs if q["kind"] == "absent"]
     ranks, gold, chosen, counts = [], [], [], []
     for question, answer in facts:
-        asked = (answer["parts"] or answer["collection"] or {"asked": []})["asked"]
+        asked = (answer["collection"] or answer["parts"] or {"asked": []})["asked"]
         hits = [is_gold(question, one) for one in asked]
         order = sorted(range(len(asked)), key=lambda i: -support_rank(asked[i]))
         by_words = hits.index(True) if True in hits else 99

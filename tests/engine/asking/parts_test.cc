@@ -254,6 +254,18 @@ TEST(AnswerChoiceTest, AsksUntilNoOtherAnswerCouldBeBetter) {
   EXPECT_EQ(NumAsked({}, 0), 0u);
 }
 
+// 0.4 with a probability of refusing of 0.9 weighs less than 0.2 with one of 0.01.
+TEST(AnswerChoiceTest, AModelThatWouldRatherRefuseCountsLess) {
+  AskedSession doubtful, sure;
+  doubtful.answer = sure.answer = AnswerWithSupport(0.8f);
+  doubtful.probability = 0.4, doubtful.answer.refusal_probability = 0.9;
+  sure.probability = 0.2, sure.answer.refusal_probability = 0.01;
+  const AskedSession* const both[] = {&doubtful, &sure};
+  EXPECT_EQ(ChooseAnswer(both), 1u);
+  sure.answer.refusal_probability = 0.8;
+  EXPECT_EQ(ChooseAnswer(both), 0u);
+}
+
 TEST(AnswerChoiceTest, AfterRefusalsTheNextDocumentIsAsked) {
   std::vector<RankedPart> ranked;
   for (const double p : {0.7, 0.2, 0.05, 0.05}) ranked.push_back({0, 0, p});
