@@ -16,7 +16,7 @@ namespace lectern::doctor {
 // carried on to the next. Fails with kInternal where outputs differ by more than sums of floats in
 // another order may: all kernels are compared, and the text names the worst. Fails with
 // kMalformedModel where the definition itself gives a value that is not finite, because of the
-// weights; nothing after it is compared, and differences before it are not reported. Never warns.
+// weights; nothing after it is compared, and it goes before any difference. Never warns.
 //
 // Inputs that are multiplied with packed weights are rounded to int8, on purpose. The effect on the
 // products is measured against exact products and compared with the effect that the widths of the
