@@ -451,10 +451,12 @@ class Engine {
                          const CiteOptions& options = {});
 
   lectern_counts counts() const;  // what this engine did since it was made
-  // The documents that are ready or building. kNotFound: there is no store; kCorrupt, kIoError. The
-  // next three have these codes, too, and kNotReady.
+  // The documents that are ready or building. kNotFound: there is no store; kCorrupt, kIoError:
+  // codes of Find, Show and ShowPlan, too.
   Result<DocumentList> List();
-  Result<Document> Find(std::string_view document = {});  // what it stands for; opens nothing
+  // The ready document that `document` stands for; opens nothing. kNotReady, also of Show and
+  // ShowPlan: it is being indexed for the first time, or that was interrupted.
+  Result<Document> Find(std::string_view document = {});
   Result<DocumentDetails> Show(std::string_view document = {});
   // How asks that name nothing share out its budget; the document is opened, not its model.
   // kBudgetTooSmall: it is below a step's cost; codes of Open.

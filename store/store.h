@@ -78,7 +78,8 @@ Result<Collected> CollectGarbage(Env& env, const std::string& store, Catalog& ca
 
 // Removes quantised weights whose fingerprint no row of the catalog has; rows of dead and
 // unfinished documents count. They are made again when needed; a process that has them open keeps
-// them. Adds their number to `collected->files`; not nullptr.
+// them. Adds their number to `collected->files`; not nullptr. Stops at the first error, with a part
+// removed and counted.
 Status RemoveUnneededWeights(Env& env, const std::string& store, Catalog& catalog,
                              Collected* collected);
 

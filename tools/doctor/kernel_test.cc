@@ -42,7 +42,7 @@ class LayerComparison {
         fast_(fast),
         threads_(threads) {}
 
-  // Stops at the first kernel that is wrong, or weights that are.
+  // Runs every kernel, but compares none after weights that give values that are not finite.
   void Run() {
     const size_t n = kNumTokens;
     const Transformer transformer(model_, defined_, threads_, n);

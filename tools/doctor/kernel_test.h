@@ -13,9 +13,10 @@ namespace lectern::doctor {
 // Runs the first layer on a few tokens, kernel by kernel, with the kernels of `fast` and with their
 // scalar definitions, and compares each pair of outputs. Both get the same inputs, the definition's
 // outputs so far: an error of one kernel, or a rounding that falls to the other side, is not
-// carried on to the next. Fails (kInternal) where an output differs by more than sums of floats in
-// another order may, and where weights give values that are not finite (kMalformedModel); later
-// kernels are then not compared. It never warns.
+// carried on to the next. Fails with kInternal where outputs differ by more than sums of floats in
+// another order may: all kernels are compared, and the text names the worst. Fails with
+// kMalformedModel where the definition itself gives a value that is not finite, because of the
+// weights; nothing after it is compared, and it goes before any difference. Never warns.
 //
 // Inputs that are multiplied with packed weights are rounded to int8, on purpose. The effect on the
 // products is measured against exact products and compared with the effect that the widths of the

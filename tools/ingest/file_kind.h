@@ -9,19 +9,22 @@
 
 namespace lectern::tools {
 
-// The kind of a file that is no text. Both strings are parts of a sentence, in plain ASCII.
+// The kind of a file that is no text. Both strings are parts of a sentence, in plain ASCII, and
+// static.
 struct FileKind {
   std::string_view name;     // "a PNG image"
   std::string_view way_out;  // "recognise its text first (apt install tesseract-ocr)"
 };
 
-// Returns what the bytes are if they are no text; nothing: they are text, in whatever encoding.
+// Returns what a file's bytes are if they are no text; nothing: they are text, in whatever
+// encoding, or there are none.
 //
 // Text is never refused, because two things must come together: the bytes are not those of text
 // (NULs or control characters, outside of UTF-16 and UTF-32), and they begin as a known format
 // does, or more of them are control characters than in any text. In the second case the name is
 // "binary data". RTF and PostScript, which are written in ASCII, are known by their first bytes
-// alone. Looks at 64 KiB and a few places of formats that begin later. Any thread.
+// alone. Looks at the first 64 KiB, and at every byte of an old office file (OLE), whose kind lies
+// anywhere in it. Any thread.
 //
 // The table of signatures is our own. libmagic knows more formats, but it is a parser of hostile
 // bytes in this process, takes text for other things ("MZ", "GIF89a …"), and gives no way out; here

@@ -14,8 +14,8 @@
 
 namespace lectern::server {
 
-// One thread. Errors are INVALID_ARGUMENT with the field's name as the param and at the message's
-// beginning.
+// One thread. Errors of a field are INVALID_ARGUMENT with its name as the param and, except for one
+// that is not known, at the message's beginning.
 class RequestFields {
  public:
   // INVALID_ARGUMENT: the body is no JSON, no object, or beyond the limits of the .cc (32 levels,

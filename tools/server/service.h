@@ -107,8 +107,8 @@ class Service {
 
 // Each answers a request to its endpoint: ask_api.cc, cite_api.cc, chat_api.cc,
 // collections_api.cc, responses_api.cc and tokenize_api.cc. Any thread. Errors are responses, too:
-// 400 for a wrong field, and those of Answering; in a stream that has begun they are an event. Both
-// arguments must outlive the response.
+// 400 for a wrong field, and those of Answering; in a stream that has begun they are an event.
+// `engine`, `answering` and `request` must outlive the response.
 HttpResponse AnswerAsk(Answering& answering, const HttpRequest& request);
 HttpResponse AnswerCite(api::Engine& engine, Answering& answering, const HttpRequest& request);
 HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& request);

@@ -92,7 +92,8 @@ class Sessions {
   void KeepOpen(const std::string& document, std::shared_ptr<api::Session> session);
   void Close(const std::string& document);  // no longer keeps it; conversations about it stay
 
-  uint32_t num_open() const;  // conversations
+  // Conversations that have not ended, also those that have no answer yet; without kept documents.
+  uint32_t num_open() const;
 
  private:
   using Entries = std::map<std::string, std::shared_ptr<Entry>>;

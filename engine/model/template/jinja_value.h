@@ -274,7 +274,9 @@ class Runtime {
   // A generator with these items, which fails with `error` behind the last of them. A
   // kLimitExceeded is not put off: then None.
   Value Iterator(std::vector<Value> items, Status error = {});
-  // An undefined value; it fails with `message` when it is used.
+  // An undefined value as jinja2's default one: it prints as the empty text, has no items, is false
+  // and equals only its like. Uses that jinja2 refuses (attributes, items by key, arithmetic, <, a
+  // call) fail the program with `message`.
   Value Undefined(std::string message);
   Value View(std::string_view name, const DictObject& dict, int part);  // 0 keys, 1 values, 2 items
   Value Method(std::string_view name, Function function, Value self, Kind kind = Kind::kMethod);

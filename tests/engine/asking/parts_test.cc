@@ -559,7 +559,7 @@ TEST_F(PartsTest, TravelsAsOneBundle) {
   EXPECT_EQ(third->Import(bundle, "").status().code(), Code::kTruncated);
 }
 
-// Of a bundle whose first part is in the store already, only the others need room.
+// Where the store has the first part of a bundle already, only the others need room.
 TEST_F(PartsTest, AnImportCountsWhatIsMissing) {
   const auto engine = CopiedEngine();
   const std::string bundle = folder_.path() + "/book.lectern", store = folder_.path() + "/other";
