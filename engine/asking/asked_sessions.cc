@@ -19,7 +19,8 @@ constexpr double kLeastProbability = 0.0001, kLeastSupport = 0.02;
 constexpr double kSupport = 0.61, kBias = 1.44;
 
 bool IsUnsupported(const Answer& answer) {
-  return answer.is_refused || std::ranges::count(answer.warnings, "no_evidence") > 0;
+  return answer.is_refused || std::ranges::count(answer.warnings, "no_evidence") > 0 ||
+         std::ranges::count(answer.warnings, "refusal_likely") > 0;
 }
 
 // The natural logarithm of the factor by which an answer changes the probability of its document.
