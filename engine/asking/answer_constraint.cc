@@ -34,7 +34,7 @@ std::vector<int32_t> TokensOfMark(const Tokenizer& tokenizer, std::string_view m
     if (const auto control = tokenizer.FindControl(mark)) {
       if (!plain.empty() && !encode()) return {};
       ids.push_back(control->id);
-      mark.remove_prefix(control->size);
+      mark.remove_prefix(control->length);
     } else {
       plain += mark.front();
       mark.remove_prefix(1);

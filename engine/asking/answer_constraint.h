@@ -86,6 +86,11 @@ class AnswerConstraint {
   std::vector<float> masked_;
 };
 
+// The warning about keywords of the question's schema that are not kept; empty: there are none, or
+// no schema. For questions whose answer others make. Codes of CompileJsonSchema, param
+// "json_schema".
+Result<std::string> NotKeptOf(const AskOptions& options);
+
 }  // namespace lectern
 
 #endif  // LECTERN_ENGINE_ASKING_ANSWER_CONSTRAINT_H_

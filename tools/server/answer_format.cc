@@ -36,7 +36,7 @@ void SetSchema(RequestFields& fields, const char* name, std::string schema, bool
   options.json_schema = schema.empty() ? std::string(kAnyObjectSchema) : std::move(schema);
   options.strict_schema = is_strict;
   const auto compiled = CompileJsonSchema(options.json_schema, is_strict);
-  if (!compiled.ok()) fields.Fail(name, "cannot be had: " + compiled.status().message().text());
+  if (!compiled.ok()) fields.Fail(name, "cannot be had: " + compiled.status().message());
 }
 
 bool IsTrue(const Json* value) { return value && value->boolean() && *value->boolean(); }
@@ -72,7 +72,9 @@ void ReadFormat(RequestFields& fields, const std::string& body, const char* name
 void ReadOtherSchemas(RequestFields& fields, const std::string& body, api::AskOptions& options) {
   for (const char* const name : {"json_schema", "guided_json"}) {
     const Json* const schema = fields.Any(name);
-    if (!schema) continue;
+    const bool is_empty = schema && ((schema->object() && schema->object()->empty()) ||
+                                     (schema->string() && schema->string()->empty()));
+    if (!schema || is_empty) continue;
     // vLLM takes a schema as a text, too.
     std::string text = schema->string() ? *schema->string() : MemberText(body, {name});
     if (!text.empty()) SetSchema(fields, name, std::move(text), options.strict_schema, options);

@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const auto tokenizer = Tokenizer::Load(Env::Default(), argv[1]);
   if (!tokenizer.ok()) {
-    std::cerr << tokenizer.status().message().text() << "\n";
+    std::cerr << tokenizer.status().message() << "\n";
     return 1;
   }
   const TokenTrie trie(**tokenizer);
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   for (std::string line; std::getline(std::cin, line);) {
     const auto schema = CompileJsonSchema(line, false);
     if (!schema.ok()) {
-      std::cout << Json(Json::Object{{"error", schema.status().message().text()}}).Dump() << "\n";
+      std::cout << Json(Json::Object{{"error", schema.status().message()}}).Dump() << "\n";
       continue;
     }
     TokenMasks masks(schema->grammar, trie);
