@@ -148,7 +148,8 @@ class Compiler {
     for (const OrderedJson& alternative : list.items) {
       SchemaParts one = parts;
       ++one.parts[index].taken;
-      LECTERN_RETURN_IF_ERROR(reader_.Add(alternative, one));
+      LECTERN_RETURN_IF_ERROR(
+          reader_.AddAlternative(*parts.parts[index].node, alternative, one));
       all.push_back(std::move(one));
     }
     bool are_apart = all.size() <= kMostCompared;

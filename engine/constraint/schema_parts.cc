@@ -234,6 +234,14 @@ Result<const OrderedJson*> SchemaReader::Find(const OrderedJson& from,
                    "\"; put what it means under $defs");
 }
 
+Status SchemaReader::AddAlternative(const OrderedJson& owner, const OrderedJson& alternative,
+                                    SchemaParts& parts) {
+  path_.push_back(&owner);
+  const Status status = Add(alternative, parts);
+  path_.pop_back();
+  return status;
+}
+
 Status SchemaReader::Add(const OrderedJson& schema, SchemaParts& parts) {
   if (schema.boolean()) {
     parts.is_impossible |= !*schema.boolean();
@@ -264,9 +272,9 @@ Status SchemaReader::AddObject(const OrderedJson& schema, SchemaParts& parts) {
   if (const OrderedJson* const all = schema.Find("allOf")) {
     for (const OrderedJson& one : all->items) LECTERN_RETURN_IF_ERROR(Add(one, parts));
   }
-  if (std::ranges::find(parts.parts, SchemaPart{&schema}) == parts.parts.end()) {
-    parts.parts.push_back({&schema});
-  }
+  // A schema that is there counts once; where an alternative of it was chosen, the same one holds.
+  const auto known = std::ranges::find(parts.parts, &schema, &SchemaPart::node);
+  if (known == parts.parts.end()) parts.parts.push_back({&schema});
   return {};
 }
 

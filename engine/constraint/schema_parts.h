@@ -53,6 +53,9 @@ class SchemaReader {
 
   // Adds a schema, with all that it refers to, to `parts`. kInvalidArgument.
   Status Add(const OrderedJson& schema, SchemaParts& parts);
+  // The same of one of the alternatives of `owner`, which must not refer to that.
+  Status AddAlternative(const OrderedJson& owner, const OrderedJson& alternative,
+                        SchemaParts& parts);
   // A keyword that cannot be kept. Strict: kInvalidArgument.
   Status NotKept(const OrderedJson& node, std::string_view keyword);
   const std::vector<std::string>& not_kept() const { return not_kept_; }
