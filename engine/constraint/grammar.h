@@ -25,7 +25,7 @@ struct GrammarState {
   Kind kind = Kind::kDead;
   uint8_t low = 0, high = 0;
   uint32_t next = 0, other = 0;
-  // Of kBytes: so many plain bytes of a JSON string, whatever they are, may follow here
+  // In kBytes: so many plain bytes of a JSON string, whatever they are, may follow here
   // (TokenTrie); kAnyRoom: as many as one likes. Masks of whole vocabularies use it as a shortcut.
   uint32_t room = 0;
 

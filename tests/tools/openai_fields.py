@@ -12,7 +12,7 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {
     "type": "object", "properties": {"q": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
 NO_SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "text"}}}
-# What cannot be kept is refused where the schema is strict.
+# A strict schema is refused for a keyword that cannot be kept.
 STRICT = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": {
     "type": "array", "uniqueItems": True}}}
 USER = [{"role": "user", "content": QUESTION}]
