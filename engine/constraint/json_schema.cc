@@ -192,11 +192,14 @@ class Compiler {
     return begin;
   }
 
+  // Values that are named; what else the schema demands of them is not kept.
   Result<uint32_t> Literals(const SchemaParts& parts, std::vector<std::string> literals) {
-    constexpr std::string_view kOthers[] = {"pattern", "minLength", "maxLength", "minimum",
-                                            "maximum", "exclusiveMinimum", "exclusiveMaximum",
-                                            "properties", "required", "items", "minItems",
-                                            "maxItems"};
+    constexpr std::string_view kOthers[] = {
+        "pattern",    "format",        "minLength",        "maxLength",
+        "minimum",    "maximum",       "exclusiveMinimum", "exclusiveMaximum",
+        "properties", "required",      "additionalProperties", "minProperties",
+        "items",      "maxProperties", "prefixItems",      "minItems",
+        "maxItems"};
     for (const SchemaPart& part : parts.parts) {
       for (const std::string_view other : kOthers) {
         if (part.node->Find(other)) LECTERN_RETURN_IF_ERROR(reader_.NotKept(*part.node, other));
