@@ -594,8 +594,8 @@ typedef struct lectern_ask_options {
    * only where decoding comes to it. 0: the model's threshold. */
   double refuse_at;
   /* A JSON schema, as JSON text: the answer is JSON that fits it, on one line, with members in the
-   * order of the schema. Type, enum, const, properties, required, items, counts, patterns, bounds of
-   * numbers, anyOf, oneOf, allOf and $ref within the schema are kept, and so are the commonest
+   * order of the schema. Type, enum, const, properties, required, items, counts, patterns, bounds
+   * of numbers, anyOf, oneOf, allOf and $ref within the schema are kept, and so are the commonest
    * formats; other keywords get the warning "schema_not_kept", with `strict_schema` they are
    * LECTERN_INVALID_ARGUMENT. {"type": "object"} is any object. An answer that max_tokens cut has
    * finish reason "length" and is no whole JSON. A model that thinks does so before. The model's

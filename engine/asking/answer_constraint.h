@@ -32,8 +32,8 @@ class AnswerConstraint {
   // Forced tokens that go through the model at once.
   static constexpr size_t kMostAtOnce = 32;
 
-  // Compiles the schema. `prompt`: the text before the answer. `is_thinking`: the answer begins with
-  // thoughts. Codes of CompileJsonSchema, param "json_schema".
+  // Compiles the schema. `prompt`: the text before the answer. `is_thinking`: the answer begins
+  // with thoughts. Codes of CompileJsonSchema, param "json_schema".
   static Result<std::unique_ptr<AnswerConstraint>> Create(std::shared_ptr<const Model> model,
                                                           std::string_view schema, bool is_strict,
                                                           std::string_view prompt,

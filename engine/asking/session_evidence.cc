@@ -14,8 +14,7 @@ Result<std::vector<Evidence>> DocumentSession::EvidenceByWords(std::string_view 
   LECTERN_ASSIGN(const WordSupport support,
                  WordSupport::Create(*words, document_->text(), document_->passages(), question));
   // Names of members are the schema's words, not the document's.
-  const std::string said =
-      options.json_schema.empty() ? answer.text : TextOfJson(answer.text);
+  const std::string said = options.json_schema.empty() ? answer.text : TextOfJson(answer.text);
   LECTERN_ASSIGN(const WordSupport::Supports of_answer, support.OfAnswer(said));
   auto evidence = FindEvidence(PassagesOf(document_->contents()), document_->ranges(),
                                sums_.squares, options.max_evidence,

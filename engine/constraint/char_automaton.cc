@@ -52,8 +52,8 @@ uint32_t AddUtf8(std::string_view first, std::string_view last, uint32_t next, u
   if (!is_low_whole) begin = builder.Split(begin, add(low, low, rest_first, most));
   const int from = low + !is_low_whole, to = high - !is_high_whole;
   if (from <= to) {
-    begin = builder.Split(begin, add(static_cast<uint8_t>(from), static_cast<uint8_t>(to), least,
-                                     most));
+    begin = builder.Split(begin,
+                          add(static_cast<uint8_t>(from), static_cast<uint8_t>(to), least, most));
   }
   if (!is_high_whole) begin = builder.Split(begin, add(high, high, least, rest_last));
   return begin;
@@ -122,8 +122,7 @@ CharSet Intersection(const CharSet& a, const CharSet& b) {
 }
 
 const CharSet& StringChars() {
-  static const CharSet chars = {
-      {'\b', '\n'}, {'\f', '\r'}, {' ', 0xD7FF}, {0xE000, kLastChar}};
+  static const CharSet chars = {{'\b', '\n'}, {'\f', '\r'}, {' ', 0xD7FF}, {0xE000, kLastChar}};
   return chars;
 }
 
@@ -138,8 +137,8 @@ CharAutomaton CharsOfLength(uint32_t least, std::optional<uint32_t> most) {
   }
   for (uint32_t length = most.value_or(least); length > 0; --length) {
     if (most) ++left;
-    next = chars.Add(
-        {.edges = {{StringChars(), next}}, .accepts = length - 1 >= least, .room = left});
+    next =
+        chars.Add({.edges = {{StringChars(), next}}, .accepts = length - 1 >= least, .room = left});
   }
   chars.begin = next;
   return chars;
@@ -208,7 +207,8 @@ std::optional<CharAutomaton> Intersection(const CharAutomaton& a, const CharAuto
     for (const auto& one : a.states[of_a].edges) {
       for (const auto& other : b.states[of_b].edges) {
         CharSet chars = Intersection(one.chars, other.chars);
-        if (!chars.empty()) made.edges.push_back({std::move(chars), state_of(one.next, other.next)});
+        if (!chars.empty())
+          made.edges.push_back({std::move(chars), state_of(one.next, other.next)});
       }
     }
     num_edges += made.edges.size() + made.empty.size();
@@ -228,10 +228,8 @@ uint32_t AddAutomaton(const CharAutomaton& automaton, Writing writing, uint32_t 
     const CharAutomaton::State& state = automaton.states[i];
     uint32_t begin = state.accepts ? next : GrammarBuilder::kDeadState;
     for (const CharAutomaton::Edge& edge : state.edges) {
-      const uint32_t room =
-          writing == Writing::kJson && HasPlainChars(edge.chars) ? state.room : 0;
-      begin = builder.Split(
-          AddChar(edge.chars, writing, begins[edge.next], room, builder), begin);
+      const uint32_t room = writing == Writing::kJson && HasPlainChars(edge.chars) ? state.room : 0;
+      begin = builder.Split(AddChar(edge.chars, writing, begins[edge.next], room, builder), begin);
     }
     for (const uint32_t other : state.empty) begin = builder.Split(begins[other], begin);
     builder.Set(begins[i], begin);

@@ -150,9 +150,9 @@ bool GrammarBuilder::HasCircle() const {
 
 Result<Grammar> GrammarBuilder::Finish(uint32_t root) {
   if (is_full_) {
-    return Status(Code::kLimitExceeded,
-                  "the schema is too large: it needs more than " + std::to_string(kMaxStates) +
-                      " states; shorten its enums, patterns or counts");
+    return Status(Code::kLimitExceeded, "the schema is too large: it needs more than " +
+                                            std::to_string(kMaxStates) +
+                                            " states; shorten its enums, patterns or counts");
   }
   const uint32_t whole = Call(root, kEndState);
   grammar_.root = root;

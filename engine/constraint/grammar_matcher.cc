@@ -10,8 +10,7 @@ GrammarMatcher::GrammarMatcher(const Grammar& grammar) : grammar_(grammar) {
   stacks_.push_back({0, 0, 0});
 }
 
-size_t GrammarMatcher::ItemHash::operator()(
-    const std::pair<std::vector<Item>, bool>& key) const {
+size_t GrammarMatcher::ItemHash::operator()(const std::pair<std::vector<Item>, bool>& key) const {
   uint64_t hash = key.second ? 1 : 2;
   for (const Item& item : key.first) {
     hash = (hash ^ (uint64_t{item.stack} << 32 | item.state)) * 0x9E3779B97F4A7C15u;

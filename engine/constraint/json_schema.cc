@@ -27,11 +27,11 @@ struct Format {
 };
 // RFC 3339 in the years 1000 to 2999, with the days that each month has: the 29th of February in
 // leap years alone.
-#define LECTERN_DATE                                                                           \
-  "(?:[12][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|"  \
+#define LECTERN_DATE                                                                          \
+  "(?:[12][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|" \
   "[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[12][0-9](?:0[48]|[2468][048]|[13579][26])|" \
   "(?:1[26]|2[048])00)-02-29)"
-#define LECTERN_TIME                                                                       \
+#define LECTERN_TIME                                                                          \
   "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3])" \
   ":[0-5][0-9])"
 #define LECTERN_BYTE "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -46,8 +46,8 @@ constexpr Format kFormats[] = {
      "[0-9]{1,4}S))?|T(?:[0-9]{1,4}H(?:[0-9]{1,4}M(?:[0-9]{1,4}S)?)?|[0-9]{1,4}M(?:[0-9]{1,4}S)?|"
      "[0-9]{1,4}S))$"},
     {"uuid", "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"},
-    {"email", "^[A-Za-z0-9]+(?:[._+-][A-Za-z0-9]+)*@" LECTERN_LABEL "(?:\\." LECTERN_LABEL
-              "){1,4}$"},
+    {"email",
+     "^[A-Za-z0-9]+(?:[._+-][A-Za-z0-9]+)*@" LECTERN_LABEL "(?:\\." LECTERN_LABEL "){1,4}$"},
     {"hostname", "^" LECTERN_LABEL "(?:\\." LECTERN_LABEL "){0,3}$"},
     {"ipv4", "^" LECTERN_BYTE "(?:\\." LECTERN_BYTE "){3}$"},
     {"uri", "^[A-Za-z][A-Za-z0-9+.-]{0,20}:(?://" LECTERN_LABEL "(?:\\." LECTERN_LABEL
@@ -148,8 +148,7 @@ class Compiler {
     for (const OrderedJson& alternative : list.items) {
       SchemaParts one = parts;
       ++one.parts[index].taken;
-      LECTERN_RETURN_IF_ERROR(
-          reader_.AddAlternative(*parts.parts[index].node, alternative, one));
+      LECTERN_RETURN_IF_ERROR(reader_.AddAlternative(*parts.parts[index].node, alternative, one));
       all.push_back(std::move(one));
     }
     bool are_apart = all.size() <= kMostCompared;
@@ -194,12 +193,23 @@ class Compiler {
 
   // Values that are named; what else the schema demands of them is not kept.
   Result<uint32_t> Literals(const SchemaParts& parts, std::vector<std::string> literals) {
-    constexpr std::string_view kOthers[] = {
-        "pattern",    "format",        "minLength",        "maxLength",
-        "minimum",    "maximum",       "exclusiveMinimum", "exclusiveMaximum",
-        "properties", "required",      "additionalProperties", "minProperties",
-        "items",      "maxProperties", "prefixItems",      "minItems",
-        "maxItems"};
+    constexpr std::string_view kOthers[] = {"pattern",
+                                            "format",
+                                            "minLength",
+                                            "maxLength",
+                                            "minimum",
+                                            "maximum",
+                                            "exclusiveMinimum",
+                                            "exclusiveMaximum",
+                                            "properties",
+                                            "required",
+                                            "additionalProperties",
+                                            "minProperties",
+                                            "items",
+                                            "maxProperties",
+                                            "prefixItems",
+                                            "minItems",
+                                            "maxItems"};
     for (const SchemaPart& part : parts.parts) {
       for (const std::string_view other : kOthers) {
         if (part.node->Find(other)) LECTERN_RETURN_IF_ERROR(reader_.NotKept(*part.node, other));
@@ -212,8 +222,7 @@ class Compiler {
 
   Result<uint32_t> Number(const SchemaParts& parts, unsigned types) {
     LECTERN_ASSIGN(const NumberBounds bounds, reader_.BoundsOf(parts));
-    const auto pattern =
-        types & kFractionType ? NumberPattern(bounds) : IntegerPattern(bounds);
+    const auto pattern = types & kFractionType ? NumberPattern(bounds) : IntegerPattern(bounds);
     if (!pattern) return kDead;
     const uint32_t rule = RuleNamed("number " + *pattern, [&] {
       const auto automaton = ParsePattern("^(?:" + *pattern + ")$");
@@ -236,8 +245,7 @@ class Compiler {
     }
     auto automaton = ParsePattern(pattern);
     if (automaton.ok()) return std::optional(*std::move(automaton));
-    const Status wrong =
-        reader_.Wrong(*part.node, "pattern", automaton.status().message());
+    const Status wrong = reader_.Wrong(*part.node, "pattern", automaton.status().message());
     // A pattern that is too large is refused in any case: it is no accident.
     if (automaton.status().code() == Code::kLimitExceeded) {
       return Status(Code::kLimitExceeded, wrong.message());
@@ -249,8 +257,8 @@ class Compiler {
   Result<uint32_t> String(const SchemaParts& parts) {
     LECTERN_ASSIGN(const auto least, reader_.Count(parts, "minLength", true));
     LECTERN_ASSIGN(auto most, reader_.Count(parts, "maxLength", false));
-    std::string name = "string " + std::to_string(least.value_or(0)) + " " +
-                       (most ? std::to_string(*most) : "");
+    std::string name =
+        "string " + std::to_string(least.value_or(0)) + " " + (most ? std::to_string(*most) : "");
     std::vector<std::pair<SchemaPart, bool>> patterns;
     for (const SchemaPart& part : parts.parts) {
       for (const bool is_format : {false, true}) {
@@ -274,8 +282,8 @@ class Compiler {
       LECTERN_ASSIGN(auto pattern, PatternOf(part, is_format));
       if (!pattern) continue;
       const bool is_first = &part == &patterns.front().first && !most && !least;
-      auto both = is_first ? std::move(pattern)
-                           : Intersection(chars, *pattern, 4 * kMostPatternStates);
+      auto both =
+          is_first ? std::move(pattern) : Intersection(chars, *pattern, 4 * kMostPatternStates);
       if (!both) {
         return Status(Code::kLimitExceeded,
                       reader_
@@ -310,8 +318,8 @@ class Compiler {
     uint32_t next = end;
     if (!most) {
       next = builder_.Later();
-      builder_.Set(next, builder_.Split(
-                             builder_.Literal(kNext, builder_.Call(*rule_of(at), next)), end));
+      builder_.Set(next,
+                   builder_.Split(builder_.Literal(kNext, builder_.Call(*rule_of(at), next)), end));
     }
     for (; at > 0; --at) {
       const uint32_t item = builder_.Call(*rule_of(at - 1), next);
@@ -404,8 +412,8 @@ class Compiler {
     return std::optional(RuleNamed(name, [&] {
       const uint32_t behind =
           builder_.Literal("\"", builder_.Literal(kMember, builder_.Call(value, kEnd)));
-      return builder_.Literal(
-          "\"", AddAutomaton(CharsExcept(texts), Writing::kJson, behind, builder_));
+      return builder_.Literal("\"",
+                              AddAutomaton(CharsExcept(texts), Writing::kJson, behind, builder_));
     }));
   }
 
@@ -449,8 +457,8 @@ class Compiler {
     uint32_t as_first = end, as_next = end;
     if (others) {
       as_next = builder_.Later();
-      builder_.Set(as_next, builder_.Split(builder_.Literal(kNext, builder_.Call(*others, as_next)),
-                                           end));
+      builder_.Set(as_next,
+                   builder_.Split(builder_.Literal(kNext, builder_.Call(*others, as_next)), end));
       as_first = builder_.Split(builder_.Call(*others, as_next), end);
     }
     for (size_t i = names.size(); i > 0; --i) {
@@ -481,8 +489,8 @@ class Compiler {
 
 Result<JsonGrammar> CompileJsonSchema(std::string_view schema, bool is_strict) {
   if (schema.size() > kMostSchemaBytes) {
-    return Status(Code::kLimitExceeded, "the schema has more than " +
-                                            std::to_string(kMostSchemaBytes >> 20) + " MiB");
+    return Status(Code::kLimitExceeded,
+                  "the schema has more than " + std::to_string(kMostSchemaBytes >> 20) + " MiB");
   }
   auto root = ParseOrderedJson(schema, kSchemaLimits);
   if (!root.ok()) {

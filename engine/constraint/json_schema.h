@@ -40,8 +40,8 @@ struct JsonGrammar {
 // by a constant member or by their values, else "oneOf" is not kept), allOf, $ref within the
 // schema, $defs, nullable; properties, required, additionalProperties, minProperties and
 // maxProperties where they can be; items, prefixItems, minItems, maxItems; pattern (pattern.h),
-// minLength, maxLength, the formats date, time, date-time, duration, email, hostname, ipv4, uuid and
-// uri; minimum, maximum and their exclusive forms. Annotations are passed over.
+// minLength, maxLength, the formats date, time, date-time, duration, email, hostname, ipv4, uuid
+// and uri; minimum, maximum and their exclusive forms. Annotations are passed over.
 //
 // `is_strict`: a keyword that cannot be kept is an error, else it goes to `not_kept`.
 //

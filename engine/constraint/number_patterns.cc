@@ -91,7 +91,8 @@ Scaled Scale(const NumberBounds& bounds, int decimals, bool keeps_excluded) {
         std::clamp(whole, -static_cast<double>(kLargest) - 1, static_cast<double>(kLargest) + 1));
   };
   const auto is_at = [&](double bound, int64_t whole) {
-    return std::abs(bound * unit - static_cast<double>(whole)) < 1e-9 * std::max(1.0, std::abs(bound * unit));
+    return std::abs(bound * unit - static_cast<double>(whole)) <
+           1e-9 * std::max(1.0, std::abs(bound * unit));
   };
   Scaled scaled;
   if (bounds.least) {
@@ -160,8 +161,8 @@ std::optional<std::string> NumberPattern(const NumberBounds& bounds) {
                 "-", all);
   }
   if (range.most >= 0) {
-    AddDecimals(std::max<int64_t>(0, range.least), range.most,
-                range.least >= 0 && excludes_least, excludes_most, layout, "", all);
+    AddDecimals(std::max<int64_t>(0, range.least), range.most, range.least >= 0 && excludes_least,
+                excludes_most, layout, "", all);
     // Whole numbers need no point.
     if (layout.decimals > 0) {
       const auto whole = IntegerPattern(bounds);

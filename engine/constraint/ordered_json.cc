@@ -23,8 +23,7 @@ class OrderedBuilder : public JsonEvents {
   }
   Status Begin(bool is_object) override {
     open_.emplace_back();
-    open_.back().value.kind =
-        is_object ? OrderedJson::Kind::kObject : OrderedJson::Kind::kArray;
+    open_.back().value.kind = is_object ? OrderedJson::Kind::kObject : OrderedJson::Kind::kArray;
     return {};
   }
   Status End() override {

@@ -16,8 +16,8 @@ namespace lectern {
 struct OrderedJson {
   enum class Kind { kScalar, kArray, kObject };
   Kind kind = Kind::kScalar;
-  Json scalar;                                                // neither an array nor an object
-  std::vector<OrderedJson> items;                             // of an array
+  Json scalar;                                               // neither an array nor an object
+  std::vector<OrderedJson> items;                            // of an array
   std::vector<std::pair<std::string, OrderedJson>> members;  // of an object; keys are unique
 
   bool is_object() const { return kind == Kind::kObject; }

@@ -99,8 +99,10 @@ class Parser {
       if (repeat.least > kMostCount || repeat.most.value_or(0) > kMostCount) {
         return Wrong("a count above 10,000");
       }
-      if (repeat.most && *repeat.most < repeat.least) return Wrong("a count that ends below its "
-                                                                   "beginning");
+      if (repeat.most && *repeat.most < repeat.least)
+        return Wrong(
+            "a count that ends below its "
+            "beginning");
       Take('?');  // lazy: the texts are the same
       if (Peek() == '+') return Wrong("a possessive count");
       repeat.parts.push_back(std::move(part));
@@ -284,8 +286,7 @@ class Maker {
     if (is_full()) return 0;
     switch (part.kind) {
       case Kind::kChars:
-        return automaton.Add(
-            {.edges = {{Intersection(part.chars, StringChars()), next}}});
+        return automaton.Add({.edges = {{Intersection(part.chars, StringChars()), next}}});
       case Kind::kSequence:
         for (size_t i = part.parts.size(); i > 0; --i) next = Make(part.parts[i - 1], next);
         return next;
@@ -320,10 +321,9 @@ class Maker {
         next = automaton.Add({.empty = {once, end}});
       }
     } else {
-      const bool is_any =
-          inside.kind == Kind::kChars && Intersection(AnyButNewline(), inside.chars) == AnyButNewline();
-      const uint32_t loop =
-          automaton.Add({.empty = {next}, .room = is_any ? kAnyRoom : 0});
+      const bool is_any = inside.kind == Kind::kChars &&
+                          Intersection(AnyButNewline(), inside.chars) == AnyButNewline();
+      const uint32_t loop = automaton.Add({.empty = {next}, .room = is_any ? kAnyRoom : 0});
       if (inside.kind == Kind::kChars) {
         automaton.states[loop].edges = {{Intersection(inside.chars, StringChars()), loop}};
       } else {
@@ -391,8 +391,7 @@ Result<CharAutomaton> ParsePattern(std::string_view pattern) {
     return Status(Code::kLimitExceeded, "is too large: its counts make more than " +
                                             std::to_string(kMostPatternStates) + " states");
   }
-  maker.automaton.begin =
-      maker.automaton.Add({.empty = std::move(begins)});
+  maker.automaton.begin = maker.automaton.Add({.empty = std::move(begins)});
   return std::move(maker.automaton);
 }
 

@@ -12,10 +12,10 @@ struct NamedType {
   std::string_view name;
   unsigned types;
 };
-constexpr NamedType kTypes[] = {
-    {"object", kObjectType},     {"array", kArrayType},       {"string", kStringType},
-    {"number", kNumberType},     {"integer", kIntegerType},   {"boolean", kBooleanType},
-    {"null", kNullType}};
+constexpr NamedType kTypes[] = {{"object", kObjectType},   {"array", kArrayType},
+                                {"string", kStringType},   {"number", kNumberType},
+                                {"integer", kIntegerType}, {"boolean", kBooleanType},
+                                {"null", kNullType}};
 
 // Keywords that are for values of one type.
 constexpr NamedType kKeywordTypes[] = {{"properties", kObjectType},
@@ -38,11 +38,20 @@ constexpr NamedType kKeywordTypes[] = {{"properties", kObjectType},
                                        {"exclusiveMinimum", kNumberType},
                                        {"exclusiveMaximum", kNumberType}};
 
-constexpr std::string_view kNotKept[] = {
-    "not",              "if",           "dependentRequired", "dependentSchemas",
-    "dependencies",     "propertyNames", "patternProperties", "unevaluatedItems",
-    "uniqueItems",      "contains",     "multipleOf",        "$dynamicRef",
-    "$recursiveRef",    "unevaluatedProperties"};
+constexpr std::string_view kNotKept[] = {"not",
+                                         "if",
+                                         "dependentRequired",
+                                         "dependentSchemas",
+                                         "dependencies",
+                                         "propertyNames",
+                                         "patternProperties",
+                                         "unevaluatedItems",
+                                         "uniqueItems",
+                                         "contains",
+                                         "multipleOf",
+                                         "$dynamicRef",
+                                         "$recursiveRef",
+                                         "unevaluatedProperties"};
 
 // Whether a keyword with this value demands nothing.
 bool DemandsNothing(std::string_view keyword, const OrderedJson& value) {
@@ -50,9 +59,9 @@ bool DemandsNothing(std::string_view keyword, const OrderedJson& value) {
   if (value.is_array()) return value.items.empty();
   if (keyword == "unevaluatedProperties") return value.boolean() != nullptr;  // as additional…
   if (keyword == "multipleOf") return false;
-  return value.scalar.is_null() || (value.boolean() && (keyword == "uniqueItems" || keyword == "not"
-                                                            ? !*value.boolean()
-                                                            : *value.boolean()));
+  return value.scalar.is_null() ||
+         (value.boolean() &&
+          (keyword == "uniqueItems" || keyword == "not" ? !*value.boolean() : *value.boolean()));
 }
 
 std::optional<unsigned> TypeNamed(std::string_view name) {
@@ -108,8 +117,8 @@ std::string Unescaped(std::string_view text) {
   }
   std::string key;
   for (size_t i = 0; i < bytes.size(); ++i) {
-    const bool is_escape = bytes[i] == '~' && i + 1 < bytes.size() &&
-                           (bytes[i + 1] == '0' || bytes[i + 1] == '1');
+    const bool is_escape =
+        bytes[i] == '~' && i + 1 < bytes.size() && (bytes[i + 1] == '0' || bytes[i + 1] == '1');
     key += is_escape ? (bytes[++i] == '0' ? '~' : '/') : bytes[i];
   }
   return key;
@@ -219,7 +228,8 @@ Result<const OrderedJson*> SchemaReader::Find(const OrderedJson& from,
                                               const std::string& reference) const {
   std::string_view rest = reference;
   const OrderedJson* const id = root_.Find("$id");
-  if (id && id->string() && rest.starts_with(*id->string())) rest.remove_prefix(id->string()->size());
+  if (id && id->string() && rest.starts_with(*id->string()))
+    rest.remove_prefix(id->string()->size());
   if (rest.starts_with('#')) rest.remove_prefix(1);
   const OrderedJson* found = nullptr;
   if (rest.empty() || rest.starts_with('/')) {

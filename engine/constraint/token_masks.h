@@ -55,9 +55,9 @@ class TokenMasks {
 
   GrammarMatcher matcher_;
   const TokenTrie& trie_;
-  std::map<std::vector<uint32_t>, Own> own_;       // by states
-  std::unordered_map<int32_t, Bits> whole_;        // by place
-  std::vector<int32_t> path_;                      // of Walk
+  std::map<std::vector<uint32_t>, Own> own_;  // by states
+  std::unordered_map<int32_t, Bits> whole_;   // by place
+  std::vector<int32_t> path_;                 // of Walk
   uint64_t work_limit_ = 0;
 };
 

@@ -10,9 +10,9 @@ namespace {
 // Follows a text byte by byte: whether it is plain (TokenTrie::Node), and between characters.
 struct PlainText {
   bool is_plain = true;
-  uint8_t num_missing = 0;            // bytes of the character
+  uint8_t num_missing = 0;          // bytes of the character
   uint8_t low = 0x80, high = 0xBF;  // that the next of them may be
-  bool is_e280 = false;               // U+2028 and U+2029 begin so
+  bool is_e280 = false;             // U+2028 and U+2029 begin so
 
   bool is_between_chars() const { return is_plain && num_missing == 0; }
   void Push(uint8_t byte) {
@@ -75,8 +75,8 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : vocab_size_(tokenizer.vocab_s
       nodes_[closed].end = static_cast<uint32_t>(nodes_.size());
       Node& parent = nodes_[path.back()];
       parent.is_plain &= nodes_[closed].is_plain;
-      parent.most_below = std::max<uint8_t>(
-          parent.most_below, static_cast<uint8_t>(nodes_[closed].most_below + 1));
+      parent.most_below =
+          std::max<uint8_t>(parent.most_below, static_cast<uint8_t>(nodes_[closed].most_below + 1));
     }
   };
   for (const auto& [text, id] : texts) {
@@ -98,8 +98,8 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : vocab_size_(tokenizer.vocab_s
   }
   close(0);
   nodes_[0].end = static_cast<uint32_t>(nodes_.size());
-  nodes_.push_back({static_cast<uint32_t>(nodes_.size()) + 1,
-                    static_cast<uint32_t>(tokens_.size()), 0, 0, false, false, 0});
+  nodes_.push_back({static_cast<uint32_t>(nodes_.size()) + 1, static_cast<uint32_t>(tokens_.size()),
+                    0, 0, false, false, 0});
 }
 
 uint32_t TokenTrie::Child(uint32_t node, uint8_t byte) const {

@@ -328,10 +328,10 @@ struct AskOptions {
   // part is shown. The model's thoughts may hold them. None is empty.
   std::vector<std::string> stop_texts;
   // A JSON schema (engine/constraint/json_schema.h): the answer is JSON that fits it, as a text on
-  // one line. Thoughts before it are free. An answer that max_tokens, stop_texts or a loop cut short
-  // is no whole JSON; its finish reason is "length" then, but for stop texts. The model's sentence
-  // for "the document does not say" is no such answer: it is never given, and a warning says where
-  // it was likely. Empty: any text.
+  // one line. Thoughts before it are free. An answer that max_tokens, stop_texts or a loop cut
+  // short is no whole JSON; its finish reason is "length" then, but for stop texts. The model's
+  // sentence for "the document does not say" is no such answer: it is never given, and a warning
+  // says where it was likely. Empty: any text.
   std::string json_schema;
   // Whether keywords of the schema that cannot be kept are an error; else a warning names them.
   bool strict_schema = false;

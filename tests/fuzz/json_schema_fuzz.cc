@@ -1,5 +1,5 @@
-// Any bytes as a JSON schema: an error, or a grammar from whose beginning a text of 200 bytes can be
-// walked, or to whose end one comes before.
+// Any bytes as a JSON schema: an error, or a grammar from whose beginning a text of 200 bytes can
+// be walked, or to whose end one comes before.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -55,7 +55,8 @@ void ReadFormat(RequestFields& fields, const std::string& body, const char* name
   }
   if (!has_type || kind == "text") return;
   if (kind != "json_object" && kind != "json_schema") {
-    fields.Fail(name, "has the type \"" + kind + "\", but must have text, json_object or json_schema");
+    fields.Fail(name,
+                "has the type \"" + kind + "\", but must have text, json_object or json_schema");
     return;
   }
   // OpenAI's chat completions have the schema inside "json_schema", its responses and llama.cpp's
@@ -96,8 +97,7 @@ void ReadOtherSchemas(RequestFields& fields, const std::string& body, api::AskOp
 
 }  // namespace
 
-void ReadResponseFormat(RequestFields& fields, const std::string& body,
-                        api::AskOptions& options) {
+void ReadResponseFormat(RequestFields& fields, const std::string& body, api::AskOptions& options) {
   ReadFormat(fields, body, "response_format", fields.Any("response_format"), {"response_format"},
              options);
   ReadOtherSchemas(fields, body, options);

@@ -131,9 +131,7 @@ TEST_P(JsonAnswersTest, WhatCannotBeKeptIsWarnedOfOrRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, JsonAnswersTest, ::testing::Values(TinyModel(), ReaderModel()),
-                         [](const auto& model) {
-                           return model.index == 0 ? "Tiny" : "Reader";
-                         });
+                         [](const auto& model) { return model.index == 0 ? "Tiny" : "Reader"; });
 
 }  // namespace
 }  // namespace lectern::testing

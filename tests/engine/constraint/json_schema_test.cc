@@ -83,15 +83,15 @@ TEST(JsonSchemaTest, StringsAreThoseOfTheirPatternAndLength) {
 TEST(JsonSchemaTest, NumbersKeepTheirBounds) {
   for (const auto& [least, most] : std::vector<std::pair<int, int>>{
            {-12, 7}, {0, 0}, {-1, 1}, {95, 1204}, {-300, -9}, {10, 99}, {-1000, 1000}}) {
-    const auto made = CompileJsonSchema("{\"type\": \"integer\", \"minimum\": " +
-                                            std::to_string(least) +
-                                            ", \"maximum\": " + std::to_string(most) + "}",
-                                        true);
+    const auto made =
+        CompileJsonSchema("{\"type\": \"integer\", \"minimum\": " + std::to_string(least) +
+                              ", \"maximum\": " + std::to_string(most) + "}",
+                          true);
     ASSERT_TRUE(made.ok());
-    const auto other = CompileJsonSchema("{\"type\": \"number\", \"exclusiveMinimum\": " +
-                                             std::to_string(least) +
-                                             ", \"maximum\": " + std::to_string(most) + "}",
-                                         true);
+    const auto other =
+        CompileJsonSchema("{\"type\": \"number\", \"exclusiveMinimum\": " + std::to_string(least) +
+                              ", \"maximum\": " + std::to_string(most) + "}",
+                          true);
     for (int number = -1500; number <= 1500; ++number) {
       const std::string text = std::to_string(number);
       EXPECT_EQ(Fits(made->grammar, text), number >= least && number <= most) << text;
@@ -130,7 +130,8 @@ TEST(JsonSchemaTest, WhatCannotBeKeptIsNamed) {
                     {"properties": {"t": {"const": "b"}}, "required": ["t"]}]})",
       true);
   EXPECT_TRUE(apart.ok());
-  const auto alike = CompileJsonSchema(R"({"oneOf": [{"type": "number"}, {"type": "integer"}]})", false);
+  const auto alike =
+      CompileJsonSchema(R"({"oneOf": [{"type": "number"}, {"type": "integer"}]})", false);
   ASSERT_TRUE(alike.ok());
   EXPECT_EQ(alike->not_kept, (Texts{"oneOf"}));
 }
@@ -162,9 +163,11 @@ TEST(JsonSchemaTest, SchemasThatExplodeEndSoon) {
   for (int i = 0; i < 12; ++i) {
     const std::string n = std::to_string(i);
     alternatives += std::string(i > 0 ? ", " : "") + R"({"anyOf": [{"properties": {"a)" + n +
-                    R"(": {"type": "null"}}}, {"properties": {"b)" + n + R"(": {"type": "null"}}}]})";
+                    R"(": {"type": "null"}}}, {"properties": {"b)" + n +
+                    R"(": {"type": "null"}}}]})";
   }
-  for (int i = 0; i < 25; ++i) nested = R"({"type": "array", "minItems": 1, "items": )" + nested + "}";
+  for (int i = 0; i < 25; ++i)
+    nested = R"({"type": "array", "minItems": 1, "items": )" + nested + "}";
   for (int i = 0; i < 20'000; ++i) {
     words += std::string(i > 0 ? ", " : "") + "\"word number " + std::to_string(i * 7919) + "\"";
   }
@@ -200,10 +203,18 @@ TEST(JsonTextTest, OnlyValuesAreTextOfADocument) {
 }
 
 TEST(PatternTest, WhatIsNotRegularIsNamed) {
-  for (const auto& [pattern, part] : std::vector<std::pair<std::string, std::string>>{
-           {"a(?=b)", "look-ahead"}, {"(?<!a)b", "look-behind"}, {"(a)\\1", "back reference"},
-           {"\\bword", "\\b"}, {"a^b", "anchor"}, {"[a", "unmatched ["}, {"(a", "unmatched ("},
-           {"a{3,2}", "count"}, {"*a", "count"}, {"\\p{L}", "\\p"}, {"[^\\D]", "class"}}) {
+  for (const auto& [pattern, part] :
+       std::vector<std::pair<std::string, std::string>>{{"a(?=b)", "look-ahead"},
+                                                        {"(?<!a)b", "look-behind"},
+                                                        {"(a)\\1", "back reference"},
+                                                        {"\\bword", "\\b"},
+                                                        {"a^b", "anchor"},
+                                                        {"[a", "unmatched ["},
+                                                        {"(a", "unmatched ("},
+                                                        {"a{3,2}", "count"},
+                                                        {"*a", "count"},
+                                                        {"\\p{L}", "\\p"},
+                                                        {"[^\\D]", "class"}}) {
     const auto made = ParsePattern(pattern);
     ASSERT_FALSE(made.ok()) << pattern;
     EXPECT_NE(made.status().message().find(part), std::string::npos)

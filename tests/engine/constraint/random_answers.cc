@@ -1,5 +1,5 @@
-// random_answers: answers at random that keep to JSON schemas, for schema_answers_test.py, which has
-// another implementation validate them. Every token is drawn by a "model" that knows nothing.
+// random_answers: answers at random that keep to JSON schemas, for schema_answers_test.py, which
+// has another implementation validate them. Every token is drawn by a "model" that knows nothing.
 //
 //   random_answers TOKENIZER SEED COUNT
 //
@@ -52,7 +52,9 @@ bool RandomAnswer(TokenMasks& masks, const Grammar& grammar, const Tokenizer& to
     std::vector<int32_t> marks;
     for (const int32_t id : ids) {
       const std::string_view bytes = tokenizer.TokenBytes(id);
-      const auto is_mark = [](char c) { return std::string_view("\"]}0,").find(c) != std::string_view::npos; };
+      const auto is_mark = [](char c) {
+        return std::string_view("\"]}0,").find(c) != std::string_view::npos;
+      };
       if (i > kMostTokens ? is_mark(bytes[0]) && bytes.size() == 1 && bytes[0] != ','
                           : is_mark(bytes.back())) {
         marks.push_back(id);
@@ -103,9 +105,9 @@ int main(int argc, char** argv) {
         ++cut;
       }
     }
-    std::cout << Json(Json::Object{{"answers", answers}, {"not_kept", not_kept}, {"cut", cut}})
-                     .Dump()
-              << "\n";
+    std::cout
+        << Json(Json::Object{{"answers", answers}, {"not_kept", not_kept}, {"cut", cut}}).Dump()
+        << "\n";
   }
   return 0;
 }

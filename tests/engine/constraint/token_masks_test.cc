@@ -33,10 +33,36 @@ class TextsTokenizer : public ByteTokenizer {
 
 // Texts of pieces that matter to JSON, cut anywhere.
 TextsTokenizer InventedTexts(uint64_t seed, size_t count) {
-  const std::vector<std::string> pieces = {"\"", ", ", ": ", "{", "}", "[", "]", "a", "b", "ab",
-                                           "1", "0", "-", ".", "\\", "n", "u00", "é", "日", "\xE6",
-                                           "\x97", "\xA5", " ", "true", "nul", "l", "\n", "e5",
-                                           "\xE2\x80\xA8", "\xF0\x9F\x98\x80"};
+  const std::vector<std::string> pieces = {"\"",
+                                           ", ",
+                                           ": ",
+                                           "{",
+                                           "}",
+                                           "[",
+                                           "]",
+                                           "a",
+                                           "b",
+                                           "ab",
+                                           "1",
+                                           "0",
+                                           "-",
+                                           ".",
+                                           "\\",
+                                           "n",
+                                           "u00",
+                                           "é",
+                                           "日",
+                                           "\xE6",
+                                           "\x97",
+                                           "\xA5",
+                                           " ",
+                                           "true",
+                                           "nul",
+                                           "l",
+                                           "\n",
+                                           "e5",
+                                           "\xE2\x80\xA8",
+                                           "\xF0\x9F\x98\x80"};
   std::mt19937_64 random(seed);
   std::vector<std::string> texts;
   for (size_t i = 0; i < count; ++i) {
