@@ -176,6 +176,8 @@ struct AskOptions {           // lectern_ask_options
   std::function<bool(const CollectionProgress&)> on_index = {};
   // How many parts of a document have answered, where `fallback` has all of them asked.
   std::function<bool(uint64_t done, uint64_t count)> on_part = {};
+  std::string json_schema = {};  // the answer is JSON that fits it: lectern_c.h; empty: any text
+  bool strict_schema = false;    // keywords that cannot be kept are an error; else a warning
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.

@@ -593,6 +593,17 @@ typedef struct lectern_ask_options {
    * is the answer, whatever the sampling, where the model gives it at least this probability. 1:
    * only where decoding comes to it. 0: the model's threshold. */
   double refuse_at;
+  /* A JSON schema, as JSON text: the answer is JSON that fits it, on one line, with members in the
+   * order of the schema. Type, enum, const, properties, required, items, counts, patterns, bounds
+   * of numbers, anyOf, oneOf, allOf and $ref within the schema are kept, and so are the commonest
+   * formats; other keywords get the warning "schema_not_kept", with `strict_schema` they are
+   * LECTERN_INVALID_ARGUMENT. {"type": "object"} is any object. An answer that max_tokens cut has
+   * finish reason "length" and is no whole JSON. A model that thinks does so before. The model's
+   * sentence for "the document does not say" is never the answer; the warning "refusal_likely" says
+   * where it would have been. Empty: any text. */
+  const char* json_schema;
+  size_t json_schema_len;
+  uint64_t strict_schema; /* 1: what cannot be kept is an error */
 } lectern_ask_options;
 
 typedef struct lectern_range { /* never grows: it comes in arrays */
@@ -670,6 +681,7 @@ typedef struct lectern_receipt {
                                  say", all of it; below 0: it has none, or thinks first, or has no
                                  room for it */
   uint64_t is_refused; /* 1: that sentence is the answer because it was so likely (refuse_at) */
+  uint64_t forced_tokens; /* those of answer_tokens that json_schema left no choice for */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;

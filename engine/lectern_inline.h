@@ -231,6 +231,9 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
   Put(options.rule, c.rule, c.rule_len);
   Put(options.focus, c.focus, c.focus_len);
   c.refuse_at = options.refuse_at;
+  c.json_schema = options.json_schema.data();
+  c.json_schema_len = options.json_schema.size();
+  c.strict_schema = options.strict_schema;
   c.mass = options.mass;
   Put(options.layer_budget, c.layer_budget, c.layer_budget_len);
   Put(options.head_budget, c.head_budget, c.head_budget_len);

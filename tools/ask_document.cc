@@ -12,12 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "engine/constraint/json_schema.h"
 #include "engine/lectern.h"
 #include "engine/requests/options.h"
 #include "tools/command_line.h"
 #include "tools/default_reader.h"
 #include "tools/document_argument.h"
 #include "tools/index_collection.h"
+#include "tools/input_file.h"
 #include "tools/interrupts.h"
 #include "tools/option_flags.h"
 #include "tools/progress.h"
@@ -40,6 +42,7 @@ Examples:
   ask-document "Who pays for repairs?"                    the only document of the store
   ask-document --document contract.txt --exact "Who pays for repairs?"
   ask-document --document contract.txt --questions questions.jsonl --json
+  ask-document --json-schema lease.schema.json "Extract the terms of the lease."
   ask-document --cite "The tenant pays." --question "Who pays for repairs?"
   ask-document --collection docs "Who pays for repairs?"  all documents of a collection
   ask-document --collection docs --mentions "repairs"     those that have the word
@@ -60,6 +63,9 @@ struct AskFlags {
   std::optional<std::string> collection, question, cited, cited_question, mentioned;
   bool exact = false;
   std::string offset_unit = "utf8";
+  std::optional<std::string> schema_file;
+  bool is_json_answer = false;
+  std::string json_schema;  // text of the schema, read from its file
   GivenAskOptions options{AskOptionRows()};
 };
 
@@ -86,6 +92,13 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
                 "(default: utf8)")
       .TypeName("U")
       .Check(OneOf(kOffsetUnits));
+  const Option schema = app.AddOption(
+      "--json-schema", flags.schema_file,
+      "Answer in JSON that fits the JSON schema in FILE (-: stdin): values of the document in the "
+      "schema's form");
+  schema.TypeName("FILE");
+  app.AddFlag("--json-answer", flags.is_json_answer, "Answer with a JSON object of any form")
+      .Excludes(schema);
   const Option questions = app.AddOption(
       "--questions", flags.questions,
       "Ask every question of a file that has one JSON object on each line: {\"question\": "
@@ -388,12 +401,14 @@ class AskDocument {
     api::AskOptions options;
     flags_.options.PutInto(options);
     if (flags_.exact) options.kv_budget = 1;
+    options.json_schema = flags_.json_schema;
     // On standard error, before the answer; the receipt says it once more. With a fallback a
     // question that draws on the whole document takes long.
     options.on_warning = [this, fallback = options.fallback](std::string_view warning,
                                                              std::string_view note) {
       const bool is_long = warning == "whole_document" && fallback == LECTERN_FALLBACK_EXACT;
-      if ((warning == "low_budget" || is_long) && !flags_.engine.json()) {
+      const bool comes_first = warning == "low_budget" || warning == "schema_not_kept" || is_long;
+      if (comes_first && !flags_.engine.json()) {
         PrintNote(kTool, std::string(note));
       }
     };
@@ -495,6 +510,12 @@ int Run(AskFlags flags) {
     auto read = ReadQuestions(flags.questions);
     if (!read.ok()) return fail(read.error());
     questions = std::move(*read);
+  }
+  if (flags.is_json_answer) flags.json_schema = kAnyObjectSchema;
+  if (flags.schema_file) {
+    auto schema = ReadInputFile(*flags.schema_file);
+    if (!schema.ok()) return fail(schema.error());
+    flags.json_schema = std::move(*schema);
   }
   auto engine = CreateEngine(flags.engine);
   if (!engine.ok()) return fail(engine.error());

@@ -333,6 +333,7 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.num_asked_documents = answer.documents.size();
   receipt.refusal_probability = answer.refusal_probability.value_or(-1);
   receipt.is_refused = answer.is_refused;
+  receipt.forced_tokens = answer.forced_tokens;
   return receipt;
 }
 

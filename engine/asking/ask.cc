@@ -208,8 +208,8 @@ void DocumentSession::Totals::Add(const StepRead& read) {
   all.bound_holds &= read.bound_holds;
 }
 
-bool DocumentSession::ReserveNextRow(double kv_budget) {
-  return num_past() < reserved_.num_rows ||
+bool DocumentSession::ReserveNextRows(size_t count, double kv_budget) {
+  return num_past() + count <= reserved_.num_rows ||
          ReserveRam(reserved_.num_tokens, reserved_.num_rows + kReservedTokens, kv_budget).ok();
 }
 
@@ -351,9 +351,18 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
   answer.finish_reason = "length", answer.stopped_by = "max_tokens";
   const bool is_refused = !next.refusal.empty();
   const std::span<const int32_t> given = is_refused ? next.refusal : probe_.answer;
+  AnswerConstraint* const constraint = next.constraint.get();
+  std::vector<int32_t> unfed;  // several where a constraint forces the next token
   // Each round draws a token, shows its text, and stops or runs the next step.
   for (uint64_t i = 0; i < room; ++i) {
-    const int32_t id = i < given.size() ? given[i] : sampler.Sample(logits);
+    AnswerConstraint::Drawn drawn = {i < given.size() ? given[i] : 0, logits};
+    if (constraint) {
+      LECTERN_ASSIGN(drawn, constraint->Draw(logits, sampler));
+      answer.forced_tokens += drawn.logits.empty();
+    } else if (i >= given.size()) {
+      drawn.id = sampler.Sample(logits);
+    }
+    const int32_t id = drawn.id;
     if (probe_.on_token) probe_.on_token(logits, id);
     if (i == 0) answer.timings_ms.first_token = answer.timings_ms.prefill + Since(start);
     sampled->push_back(id);
@@ -365,7 +374,8 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     const bool was_thinking = text.is_thinking();
     const uint64_t brought_before = text.num_brought();
     const ShownText shown = text.Push(id);
-    tokens.Push(id, logits, was_thinking, brought_before);
+    tokens.Push(id, drawn.logits, was_thinking, brought_before);
+    if (constraint) constraint->Push(id, text);
     if (!show(shown) || IsSet(options.cancel)) {
       answer.finish_reason = answer.stopped_by = "cancelled";
       break;
@@ -378,16 +388,25 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
       answer.finish_reason = "stop", answer.stopped_by = "end";
       break;
     }
+    if (constraint && constraint->is_done()) {
+      answer.finish_reason = "stop", answer.stopped_by = "end";
+      break;
+    }
     if (loops.Push(id)) {
-      answer.finish_reason = "stop", answer.stopped_by = "repetition";
+      // JSON that is not whole is as good as cut.
+      answer.finish_reason = constraint ? "length" : "stop", answer.stopped_by = "repetition";
       break;
     }
     if (i + 1 == room) break;
-    if (!ReserveNextRow(budget)) {
+    unfed.push_back(id);
+    const bool waits = constraint && constraint->has_forced();
+    if (waits && unfed.size() < AnswerConstraint::kMostAtOnce) continue;
+    if (!ReserveNextRows(unfed.size(), budget)) {
       AddNote(answer, "the memory limit left no room for more of the answer");
       break;
     }
-    const auto step = Step({&id, 1}, budget, options.tail, options.cancel);
+    const auto step = Step(unfed, budget, options.tail, options.cancel);
+    unfed.clear();
     if (step.status().code() == Code::kCancelled) {
       answer.finish_reason = answer.stopped_by = "cancelled";
       break;
@@ -445,6 +464,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   // 2. Render and tokenize the question, and see which rows of the conversation it can use.
   LECTERN_ASSIGN(NextPrompt next,
                  PrepareNext(is_first ? options.history : said_.history, question));
+  LECTERN_RETURN_IF_ERROR(Constrain(options, next, answer));
   const size_t num_rows_kept = std::min(next.num_kept, num_past());
   const size_t num_new = next.num_kept - num_rows_kept + next.rest.ids.size();
   const uint64_t used = document_->shape().num_tokens + num_rows_kept + num_new;
@@ -464,8 +484,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
       num_new + std::max<size_t>(std::min(room, kReservedTokens), refusal.size());
   // 3. Reserve memory and places, then prefill.
   reserved_.num_logits = 1 + refusal.size();
+  const size_t num_at_once =
+      std::max(refusal.size(), next.constraint ? AnswerConstraint::kMostAtOnce : 0);
   LECTERN_RETURN_IF_ERROR(
-      ReserveRam(std::max(num_new, refusal.size()), num_past() + num_reserved, budget));
+      ReserveRam(std::max(num_new, num_at_once), num_past() + num_reserved, budget));
   const std::vector<int32_t> ids = BeginTurn(next);
   totals_ = {};
   settings_.max_missed = options.max_missed.value_or(-1);

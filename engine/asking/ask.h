@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/asking/answer_constraint.h"
 #include "engine/asking/evidence.h"
 #include "engine/asking/session.h"
 #include "engine/asking/session_attention.h"
@@ -121,10 +122,14 @@ class DocumentSession : public Session {
     bool is_thinking = false;  // the answer begins inside the marks of thinking
     // The whole answer, where it is the model's refusal (DecideRefusal); empty: it is decoded.
     std::vector<int32_t> refusal;
+    std::unique_ptr<AnswerConstraint> constraint;  // nullptr: the answer is free
   };
   // Changes nothing. kInvalidArgument: nothing is to be fed (param "question"), or the template
   // refuses the conversation; codes of ChatTemplate::Render and Encode.
   Result<NextPrompt> PrepareNext(const ChatHistory& history, std::string_view question) const;
+  // Sets next.constraint where the question asks for JSON, and warns of what is not kept. Codes of
+  // AnswerConstraint::Create.
+  Status Constrain(const AskOptions& options, NextPrompt& next, Answer& answer) const;
   // Begins a turn: cuts said_.fed to next.num_kept, forgets the rows behind it, and returns the
   // tokens that need rows: the last answer's last token, if it is kept and has none yet, and
   // next.rest.
@@ -144,7 +149,8 @@ class DocumentSession : public Session {
   // Codes of Tokenizer::EncodeContinuation.
   Result<std::vector<int32_t>> RefusalTokens(const NextPrompt& next, uint64_t room) const;
   // Finds the probability of the model's refusal, of which these are the tokens, 1 or more, and
-  // makes it the answer, in `next`, where it is at least the threshold. The last pass was the
+  // makes it the answer, in `next`, where it is at least the threshold; of an answer in JSON, which
+  // it is none, it warns instead. The last pass was the
   // question's; conversation, sums and logits are afterwards as after it. Errors of Step.
   Status DecideRefusal(std::vector<int32_t> refusal, double kv_budget, const AskOptions& options,
                        NextPrompt& next, Answer& answer);
@@ -158,8 +164,9 @@ class DocumentSession : public Session {
   // Reserves memory for a step of so many tokens and so many rows of the conversation, in exchange
   // for what was reserved before. Ok without a limit; else kOutOfMemory (RamLimit::Change).
   Status ReserveRam(size_t num_tokens, uint64_t num_rows, double kv_budget);
-  // Reserves more rows when the answer's next token needs them. False: there is no memory left.
-  bool ReserveNextRow(double kv_budget);
+  // Reserves more rows when the answer's next `count` tokens need them. False: there is no memory
+  // left.
+  bool ReserveNextRows(size_t count, double kv_budget);
   // A plan that PlanFor made, and the settings that it was made for.
   struct KeptPlan {
     const Document* document;

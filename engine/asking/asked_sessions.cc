@@ -24,7 +24,8 @@ constexpr FactorWeights kWithRefusal = {.support_power = 0.33, .answers = 0.27, 
 constexpr FactorWeights kBySupport = {.support_power = 0.61, .answers = 0, .bias = 1.44};
 
 bool IsUnsupported(const Answer& answer) {
-  return answer.is_refused || std::ranges::count(answer.warnings, "no_evidence") > 0;
+  return answer.is_refused || std::ranges::count(answer.warnings, "no_evidence") > 0 ||
+         std::ranges::count(answer.warnings, "refusal_likely") > 0;
 }
 
 // The natural logarithm of the factor by which an answer changes the probability of its document.

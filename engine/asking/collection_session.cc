@@ -151,6 +151,12 @@ Result<Answer> CollectionSession::AnswerMentions(const std::string& words,
 Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskOptions& options) {
   LECTERN_ASSIGN(const RankedTexts texts,
                  RankTexts(*collection_, question, conversation_.last_question()));
+  if (texts.ranked.empty() && !options.json_schema.empty()) {
+    return Status(Code::kInvalidArgument,
+                  "no document of the collection has a word of the question, so that none can "
+                  "answer in JSON; ask with words of the documents")
+        .WithParam("question");
+  }
   if (texts.ranked.empty()) {
     Answer answer = AnswerOfWords("No document of the collection has a word of the question.");
     answer.collection = name_;
@@ -190,7 +196,9 @@ Result<Answer> CollectionSession::AskTexts(std::string_view question, const AskO
 
 Result<Answer> CollectionSession::Ask(std::string_view question, const AskOptions& options) {
   return conversation_.Ask(question, options, [&] {
-    const auto words = MentionedWords(question);
+    // A list of the documents that mention words has a text of its own.
+    const auto words =
+        options.json_schema.empty() ? MentionedWords(question) : std::optional<std::string>();
     return words ? AnswerMentions(*words, options) : AskTexts(question, options);
   });
 }

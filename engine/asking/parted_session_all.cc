@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "engine/asking/answer_constraint.h"
+#include "engine/asking/ask.h"
 #include "engine/asking/parted_session.h"
 #include "engine/asking/whole_question.h"
 
@@ -26,6 +28,7 @@ AskOptions OptionsOfPart(const AskOptions& options) {
   of_part.rule = "default";
   of_part.on_text = nullptr, of_part.on_reasoning = nullptr;
   of_part.on_warning = nullptr, of_part.on_token = nullptr;
+  of_part.json_schema.clear();  // the answer that is put together alone is kept to it
   return of_part;
 }
 
@@ -43,19 +46,23 @@ Result<std::string> PartedSession::PutTogether(std::string_view question,
                                                std::vector<std::string> answers, size_t best,
                                                const AskOptions& options) {
   const std::string joined = JoinAnswers(answers);
+  const bool is_json = !options.json_schema.empty();
   const bool is_short = joined.size() <= size_t{options.max_tokens} * kBytesOfToken;
-  if (answers.size() < 2 || (WholeKindOf(question) == WholeKind::kJoin && is_short)) return joined;
-  const AskOptions of_part = OptionsOfPart(options);
-  while (answers.size() > 1) {
+  const bool is_list = WholeKindOf(question) == WholeKind::kJoin && is_short;
+  if (!is_json && (answers.size() < 2 || is_list)) return joined;
+  for (bool is_done = false; !is_done; is_done = answers.size() < 2) {
     std::vector<std::string> next;
-    for (const auto& group : GroupAnswers(answers, kBytesPutTogether)) {
-      if (group.size() == 1) {
+    const auto groups = GroupAnswers(answers, kBytesPutTogether);
+    AskOptions of_part = OptionsOfPart(options);
+    if (groups.size() == 1) of_part.json_schema = options.json_schema;
+    for (const auto& group : groups) {
+      if (group.size() == 1 && of_part.json_schema.empty()) {
         next.push_back(group.front());
         continue;
       }
       LECTERN_ASSIGN(const auto session, open_(IdOf(document_->parts()[best]), options.cancel));
       auto answer = session->Ask(QuestionAfterAnswers(question, group), of_part);
-      if (answer.status().code() == Code::kContextTooLong) return joined;
+      if (answer.status().code() == Code::kContextTooLong && !is_json) return joined;
       if (!answer.ok()) return std::move(answer).status();
       if (answer->finish_reason == "cancelled") return Stopped();
       next.push_back(std::move(answer->text));
@@ -67,6 +74,7 @@ Result<std::string> PartedSession::PutTogether(std::string_view question,
 
 Result<Answer> PartedSession::AskAll(std::string_view question, const AskOptions& options) {
   const auto start = std::chrono::steady_clock::now();
+  LECTERN_ASSIGN(const std::string not_kept, NotKeptOf(options));
   const std::span<const Part> parts = document_->parts();
   uint64_t tokens = 0;
   for (const Part& part : parts) tokens += part.num_tokens;
@@ -109,6 +117,7 @@ Result<Answer> PartedSession::AskAll(std::string_view question, const AskOptions
   }
   answer.warnings.push_back("whole_document");
   answer.note = cost;
+  if (!not_kept.empty()) Warn(options, "schema_not_kept", not_kept, answer);
   answer.kv.fallback = true;
   answer.timings_ms.first_token = first_token;
   if (options.on_text) (void)options.on_text(answer.text);

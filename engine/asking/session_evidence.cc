@@ -3,6 +3,7 @@
 #include "engine/asking/cite.h"
 #include "engine/asking/evidence.h"
 #include "engine/asking/evidence_passages.h"
+#include "engine/constraint/json_text.h"
 
 namespace lectern {
 
@@ -12,11 +13,13 @@ Result<std::vector<Evidence>> DocumentSession::EvidenceByWords(std::string_view 
   LECTERN_ASSIGN(const WordIndex* const words, document_->words());
   LECTERN_ASSIGN(const WordSupport support,
                  WordSupport::Create(*words, document_->text(), document_->passages(), question));
-  LECTERN_ASSIGN(const WordSupport::Supports of_answer, support.OfAnswer(answer.text));
+  // Names of members are the schema's words, not the document's.
+  const std::string said = options.json_schema.empty() ? answer.text : TextOfJson(answer.text);
+  LECTERN_ASSIGN(const WordSupport::Supports of_answer, support.OfAnswer(said));
   auto evidence = FindEvidence(PassagesOf(document_->contents()), document_->ranges(),
                                sums_.squares, options.max_evidence,
                                {of_answer.support, of_answer.probability, sums_.retrieved});
-  LECTERN_RETURN_IF_ERROR(AddHighlights(*words, answer.text, question, evidence));
+  LECTERN_RETURN_IF_ERROR(AddHighlights(*words, said, question, evidence));
   return evidence;
 }
 

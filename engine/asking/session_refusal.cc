@@ -68,7 +68,13 @@ Status DocumentSession::DecideRefusal(std::vector<int32_t> refusal, double kv_bu
   const double threshold =
       options.refuse_at > 0 ? options.refuse_at : model_->adapter()->settings().refusal->threshold;
   answer.refusal_probability = std::exp(logprob);
-  answer.is_refused = threshold < 1 && answer.refusal_probability >= threshold;
+  const bool is_likely = threshold < 1 && answer.refusal_probability >= threshold;
+  if (is_likely && next.constraint) {
+    Warn(options, "refusal_likely",
+         "the model would rather have said that the document does not answer this", answer);
+    return {};
+  }
+  answer.is_refused = is_likely;
   if (answer.is_refused) next.refusal = std::move(refusal);
   return {};
 }

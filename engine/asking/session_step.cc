@@ -66,6 +66,8 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
   if (shared_.batch && ids.size() == 1) {
     return shared_.batch->Run(shared_.seat, a, buffers_.logits, attend, cancel);
   }
+  // Nobody waits for a session whose pass has several tokens.
+  if (shared_.batch) shared_.batch->Leave(shared_.seat);
   const auto attend_own = [&](uint32_t layer) { return attend(layer, a, 0); };
   if (ids.size() == 1) {
     LECTERN_RETURN_IF_ERROR(transformer_.RunToken(a, attend_own));

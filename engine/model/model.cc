@@ -254,6 +254,12 @@ void Model::FindEnds() {
 
 bool Model::IsEndOfText(int32_t id) const { return std::ranges::binary_search(ends_, id); }
 
+const TokenTrie& Model::token_trie() const {
+  std::call_once(token_trie_.once,
+                 [&] { token_trie_.trie = std::make_unique<const TokenTrie>(*tokenizer_); });
+  return *token_trie_.trie;
+}
+
 Result<FixedContext> Model::EncodeDocument(std::string_view text, std::string_view date) const {
   return chat_template_->EncodeDocument(*tokenizer_, text, date);
 }

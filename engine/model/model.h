@@ -5,11 +5,13 @@
 
 #include <array>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/constraint/token_trie.h"
 #include "engine/model/adapter.h"
 #include "engine/model/template/chat_template.h"
 #include "engine/model/tokenizer/tokenizer.h"
@@ -79,6 +81,9 @@ class Model {
   // Whether a token ends an answer. Such tokens are named by the model's files, or are control
   // tokens that end an answer in every published vocabulary that has them, such as "<|im_end|>".
   bool IsEndOfText(int32_t id) const;
+  const std::vector<int32_t>& ends() const { return ends_; }  // all of them, ascending
+  // The vocabulary as a tree, made at the first call. May throw std::bad_alloc.
+  const TokenTrie& token_trie() const;
   // Clauses for the user, without a full stop: about settings that the model's files leave out or
   // that were ignored, about tensors that were skipped, and about what Lectern does not follow in
   // the chat template (ChatTemplate::assumptions). Most name no file.
@@ -110,6 +115,10 @@ class Model {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_template_;  // always there, once loaded
   std::vector<int32_t> ends_;                  // tokens that end an answer, ascending
+  struct {
+    std::once_flag once;
+    std::unique_ptr<const TokenTrie> trie;
+  } mutable token_trie_;
   std::vector<Message> assumptions_;
   Fingerprint stored_fingerprint_{};  // of the same model with its weights as stored
   Fingerprint fingerprint_{};

@@ -327,6 +327,14 @@ struct AskOptions {
   // Texts that end the answer, across tokens, too: it stops before the first of them, of which no
   // part is shown. The model's thoughts may hold them. None is empty.
   std::vector<std::string> stop_texts;
+  // A JSON schema (engine/constraint/json_schema.h): the answer is JSON that fits it, as a text on
+  // one line. Thoughts before it are free. An answer that max_tokens, stop_texts or a loop cut
+  // short is no whole JSON; its finish reason is "length" then, but for stop texts. The model's
+  // sentence for "the document does not say" is no such answer: it is never given, and a warning
+  // says where it was likely. Empty: any text.
+  std::string json_schema;
+  // Whether keywords of the schema that cannot be kept are an error; else a warning names them.
+  bool strict_schema = false;
   // Receives each token of the answer, on the calling thread, before `on_text` gets the last part
   // of its text; with `top_logprobs` of the likeliest tokens in its place. Costs a pass over the
   // vocabulary a token.
@@ -477,6 +485,7 @@ struct Answer {
   std::string stopped_by;
   uint64_t document_tokens = 0, question_tokens = 0;
   uint64_t answer_tokens = 0, reasoning_tokens = 0;  // the former include the latter
+  uint64_t forced_tokens = 0;  // of the answer, which AskOptions::json_schema left no choice for
   struct {
     double open = 0, prefill = 0, first_token = 0, per_token = 0, total = 0;
   } timings_ms;
@@ -508,7 +517,7 @@ struct Answer {
   };
   std::vector<TextOf> texts;
   // Names that stay: "whole_document", "no_evidence", "cpu_fallback", "repetition",
-  // "low_budget".
+  // "low_budget", "schema_not_kept", "refusal_likely".
   std::vector<std::string> warnings;
   Message note;  // what to tell the user, warnings in words; or empty
 };

@@ -78,8 +78,7 @@ REQUESTS = [
     chat("Zed", SYSTEM, ASK, stream=True, stop=[], temperature=1.0, max_completion_tokens=8192,
          tools=[], parallel_tool_calls=None, prompt_cache_key=None),
     chat("Vercel AI SDK", ASK, temperature=0),
-    chat("Vercel AI SDK, generateObject", SYSTEM, ASK, response_format={"type": "json_object"},
-         refused="response_format"),
+    chat("Vercel AI SDK, generateObject", SYSTEM, ASK, response_format={"type": "json_object"}),
     chat("CopilotChat.nvim", {"role": "system", "content": "You are Copilot."}, ASK, n=1, top_p=1,
          stream=True, temperature=0.1, max_tokens=4096),
     chat("gptel", SYSTEM, ASK, stream=True, temperature=1.0),
@@ -136,7 +135,7 @@ REQUESTS = [
         {"role": "user", "content": [{"type": "input_text", "text": QUESTION}]}], temperature=0),
     responses("a follow-up by id", input=QUESTION, previous_response_id="resp_1", store=True,
               refused="previous_response_id"),
-    responses("structured output", input=QUESTION, refused="text", text={
+    responses("structured output", input=QUESTION, text={
         "format": {"type": "json_schema", "name": "x", "strict": True,
                    "schema": SCHEMA["json_schema"]["schema"]}}),
 ]

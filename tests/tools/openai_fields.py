@@ -11,6 +11,10 @@ QUESTION = "Where does the Douquouth committee meet?"
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {
     "type": "object", "properties": {"q": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+NO_SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "text"}}}
+# A strict schema is refused for a keyword that cannot be kept.
+STRICT = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": {
+    "type": "array", "uniqueItems": True}}}
 USER = [{"role": "user", "content": QUESTION}]
 
 # field: (values that are taken, values that are refused). null is taken everywhere but for what is
@@ -43,10 +47,11 @@ VALUES = {
     "tool_choice": (["none", "auto"], ["required", {"type": "function", "function": {"name": "look"}}]),
     "functions": ([[]], [[TOOL["function"]]]),
     "function_call": (["none", "auto"], [{"name": "look"}]),
-    "response_format": ([{"type": "text"}, {}], ["json", {"type": "json_object"}, SCHEMA]),
-    "text": ([{"format": {"type": "text"}}, {"verbosity": "low"}, {}],
-             [{"format": {"type": "json_object"}},
-              {"format": {"type": "json_schema", "name": "x", "schema": {"type": "object"}}}]),
+    "response_format": ([{"type": "text"}, {}, {"type": "json_object"}, SCHEMA],
+                        ["json", {"type": "xml"}, NO_SCHEMA, STRICT]),
+    "text": ([{"format": {"type": "text"}}, {"verbosity": "low"}, {}, {"format": {"type": "json_object"}},
+              {"format": {"type": "json_schema", "name": "x", "schema": {"type": "object"}}}],
+             [{"format": {"type": "xml"}}, {"format": {**NO_SCHEMA["json_schema"], "type": "json_schema"}}]),
     "modalities": ([["text"], []], [["text", "audio"], ["image"]]),
     "audio": ([{}], [{"voice": "alloy", "format": "wav"}]),
     "web_search_options": ([], [{}, {"search_context_size": "low"}]),
@@ -80,12 +85,12 @@ VALUES = {
     "top_k": ([0, -1, 40], [-2, 1.5, "x"]),
     "min_p": ([0, 0.05, 1], [-0.1, 1.1, "x"]),
     "grammar": ([""], ["root ::= \"x\""]),
-    "json_schema": ([{}], [{"type": "object"}]),
-    "guided_json": ([{}], [{"type": "object"}]),
+    "json_schema": ([{}, {"type": "object"}], [{"type": "text"}, 3]),
+    "guided_json": ([{}, {"type": "object"}, '{"type": "object"}'], [{"type": "text"}]),
     "guided_regex": ([""], ["x+"]),
     "guided_choice": ([[]], [["yes", "no"]]),
     "guided_grammar": ([""], ["x"]),
-    "structured_outputs": ([{}], [{"regex": "x"}]),
+    "structured_outputs": ([{}, {"json": {"type": "object"}}], [{"regex": "x"}]),
     "repetition_penalty": ([1, 1.0], [1.1]),
     "repeat_penalty": ([1, 1.0], [1.1]),
     "typical_p": ([1], [0.5]),

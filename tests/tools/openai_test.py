@@ -5,10 +5,12 @@ LECTERN_BIN         folder of the built tools
 LECTERN_TEST_MODEL  model folder to index with
 """
 
+import json
 import os
 import re
 import subprocess
 import tempfile
+import typing
 import unittest
 
 try:
@@ -89,6 +91,50 @@ class OpenAiTest(unittest.TestCase):
         body = {**body, "model": "lease" if body["model"] == openai_fields.MODEL_NAME else body["model"]}
         status, _, answer = self.server.call("POST", path, body)
         return status, answer
+
+    def test_answers_in_json(self):
+        import pydantic
+
+        class Meeting(pydantic.BaseModel):
+            place: str = pydantic.Field(max_length=40)
+            kind: typing.Literal["open", "closed"]
+            members: int = pydantic.Field(ge=1, le=99)
+            chair: str | None
+
+        messages = [{"role": "user", "content": ONCE}]
+        for _ in range(2):  # two questions, one after the other
+            chat = self.client.chat.completions.parse(model="lease", messages=messages,
+                                                      response_format=Meeting)
+            self.assertEqual(chat.choices[0].finish_reason, "stop")
+            parsed = chat.choices[0].message.parsed
+            self.assertIsInstance(parsed, Meeting)
+            self.assertLessEqual(len(parsed.place), 40)
+        response = self.client.responses.parse(model="lease", input=ONCE, text_format=Meeting)
+        self.assertEqual(response.output_parsed, parsed)
+        pieces = ""
+        with self.client.chat.completions.stream(model="lease", messages=messages,
+                                                 response_format=Meeting) as stream:
+            for event in stream:
+                pieces += event.delta if event.type == "content.delta" else ""
+            final = stream.get_final_completion()
+        self.assertEqual(final.choices[0].message.parsed, parsed)
+        self.assertEqual(Meeting.model_validate_json(pieces), parsed)
+        anything = self.client.chat.completions.create(
+            model="lease", messages=messages, response_format={"type": "json_object"}, max_tokens=400)
+        if anything.choices[0].finish_reason == "stop":
+            self.assertIsInstance(json.loads(anything.choices[0].message.content), dict)
+        else:
+            self.assertTrue(anything.choices[0].message.content.startswith("{"))
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.chat.completions.create(
+                model="lease", messages=messages, response_format={
+                    "type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": {
+                        "type": "array", "items": {"type": "integer"}, "uniqueItems": True}}})
+        self.assertIn("uniqueItems", str(caught.exception))
+        self.assertEqual(caught.exception.param, "response_format")
+        with self.assertRaises(openai.LengthFinishReasonError):
+            self.client.chat.completions.parse(model="lease", messages=messages, max_tokens=3,
+                                               response_format=Meeting)
 
     def test_a_model_by_its_name(self):
         self.assertEqual(self.client.models.retrieve("lease").id, "lease")

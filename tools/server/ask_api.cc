@@ -3,6 +3,7 @@
 // question, "text" and "reasoning" as they are decoded, then "passages", then "done" with the whole
 // object, or "error".
 #include "engine/requests/options.h"
+#include "tools/server/answer_format.h"
 #include "tools/server/messages.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/option_fields.h"
@@ -45,6 +46,7 @@ Result<AskRequest> ReadAsk(const std::string& body) {
   ReadOptionFields(fields, kRequest, given);
   given.PutInto(ask.options);
   ReadExact(fields, ask.options);
+  ReadResponseFormat(fields, body, ask.options);
   ask.options.logit_bias = ReadLogitBias(fields);
   ask.unit = ReadOffsetUnit(fields);
   ask.stream = fields.Boolean("stream").value_or(false);

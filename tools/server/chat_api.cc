@@ -1,6 +1,7 @@
 // POST /v1/chat/completions, as OpenAI's clients speak it
 // (https://platform.openai.com/docs/api-reference/chat): `model` is a document's name or id.
 // OPENAI.md lists every field and what becomes of it.
+#include "tools/server/answer_format.h"
 #include "tools/server/conversation.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
@@ -22,9 +23,6 @@ struct Chat {
 
 // Refuses fields that ask for anything but text: a client that sends them would misread the answer.
 void RefuseOtherOutput(RequestFields& fields) {
-  if (!IsTextFormat(fields.Any("response_format"))) {
-    fields.Fail("response_format", "must be {\"type\": \"text\"}: answers are plain text");
-  }
   const Json* const modalities = fields.Any("modalities");
   for (const Json& kind :
        modalities && modalities->array() ? *modalities->array() : Json::Array()) {
@@ -80,6 +78,7 @@ Result<Chat> ReadChat(const std::string& body) {
   chat.include_usage = ReadIncludeUsage(fields);
   ReadLogprobs(fields, chat);
   RefuseOtherOutput(fields);
+  ReadResponseFormat(fields, body, chat.options);
   RefuseWhatIsNotDone(fields);
   if (!fields.failed().ok()) return fields.failed();
   LECTERN_ASSIGN(Conversation said, ReadConversation(*messages, "messages"));

@@ -58,7 +58,7 @@ struct NotDone {
   Neutral neutral;
   const char* message;
 };
-constexpr char kNoFormat[] = "cannot be kept to: answers are plain text";
+constexpr char kNoFormat[] = "cannot be kept to; use response_format with a JSON schema";
 constexpr char kNoSampler[] =
     "is not known here; use temperature, top_p, top_k, min_p or the "
     "frequency and presence penalties";
@@ -66,12 +66,9 @@ constexpr char kNoEnd[] = "is not done here; leave it out";
 // Fields of llama.cpp's and vLLM's servers, whose clients find this one by the same address.
 constexpr NotDone kNotDone[] = {
     {"grammar", Neutral::kEmpty, kNoFormat},
-    {"json_schema", Neutral::kEmpty, kNoFormat},
-    {"guided_json", Neutral::kEmpty, kNoFormat},
     {"guided_regex", Neutral::kEmpty, kNoFormat},
     {"guided_choice", Neutral::kEmpty, kNoFormat},
     {"guided_grammar", Neutral::kEmpty, kNoFormat},
-    {"structured_outputs", Neutral::kEmpty, kNoFormat},
     {"repetition_penalty", Neutral::kOne, kNoSampler},
     {"repeat_penalty", Neutral::kOne, kNoSampler},
     {"typical_p", Neutral::kOne, kNoSampler},
@@ -169,12 +166,6 @@ void RefuseFunctions(RequestFields& fields) { RefuseCalls(fields, "functions", "
 void RefuseUnlessEmpty(RequestFields& fields, const char* name, const char* way_out) {
   const Json* const value = fields.Any(name);
   if (value && !IsNeutral(*value, Neutral::kEmpty)) fields.Fail(name, way_out);
-}
-
-bool IsTextFormat(const Json* format) {
-  if (!format || format->is_null()) return true;
-  const Json* const type = format->Find("type");
-  return format->object() && (!type || type->is_null() || IsText(type, "text"));
 }
 
 void Logprobs::Add(const lectern_sampled_token& sampled) {

@@ -40,9 +40,6 @@ void RefuseWhatIsNotDone(RequestFields& fields);
 void RefuseFunctions(RequestFields& fields);
 // Refuses a field with the message `way_out`, unless it is missing, null, false or empty.
 void RefuseUnlessEmpty(RequestFields& fields, const char* name, const char* way_out);
-// Whether a requested format of answers is plain text: {"type": "text"}, one without a type, null,
-// or none (nullptr).
-bool IsTextFormat(const Json* format);
 
 // Collects the log-probabilities of an answer's tokens in OpenAI's form until they are taken for
 // the next piece of the stream. One thread.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/requests/requests.h"
+#include "tools/server/answer_format.h"
 #include "tools/server/conversation.h"
 #include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
@@ -53,13 +54,9 @@ void ReadLogprobs(RequestFields& fields, ResponsesRequest& read) {
   };
 }
 
-// Refuses fields that need what this server does not have: other forms of output, and responses
-// that are kept between requests.
+// Refuses fields that need what this server does not have: responses that are kept between
+// requests.
 void RefuseOtherWork(RequestFields& fields) {
-  const Json* const text = fields.Any("text");
-  if (text && !IsTextFormat(text->Find("format"))) {
-    fields.Fail("text", "must have the format {\"type\": \"text\"}: answers are plain text");
-  }
   constexpr char kNothingIsKept[] = "cannot be found: nothing is kept; send earlier turns in input";
   RefuseUnlessEmpty(fields, "previous_response_id", kNothingIsKept);
   RefuseUnlessEmpty(fields, "conversation", kNothingIsKept);
@@ -82,6 +79,7 @@ Result<ResponsesRequest> ReadResponses(const std::string& body) {
   read.stream = fields.Boolean("stream").value_or(false);
   ReadLogprobs(fields, read);
   RefuseOtherWork(fields);
+  ReadTextFormat(fields, body, read.options);
   RefuseWhatIsNotDone(fields);
   if (!fields.failed().ok()) return fields.failed();
   for (const char* const name : {"instructions", "max_output_tokens", "metadata", "temperature",

@@ -54,7 +54,11 @@ void SampledTokens::Push(int32_t id, std::span<const float> logits, bool was_thi
   if (text_.is_thinking()) waiting_.clear();  // what looked like the answer's beginning was a mark
   const bool is_of_answer =
       !was_thinking && !text_.is_thinking() && tokenizer_.ControlText(id).empty();
-  if (is_of_answer) {
+  if (is_of_answer && logits.empty()) {
+    const LikelyToken sure = {id, 0, tokenizer_.TokenBytes(id)};
+    waiting_.push_back({sure, {}, brought_before, text_.num_brought()});
+    if (num_likeliest_ > 0) waiting_.back().likeliest = {sure};
+  } else if (is_of_answer) {
     const LogProbabilities probabilities(logits);
     const auto describe = [&](int32_t token) {
       return LikelyToken{token, probabilities.Of(token), tokenizer_.TokenBytes(token)};

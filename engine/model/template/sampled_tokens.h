@@ -59,7 +59,8 @@ class SampledTokens {
                 const Receiver& on_token)
       : tokenizer_(tokenizer), text_(text), num_likeliest_(num_likeliest), on_token_(on_token) {}
 
-  // Takes a token that `text` has just taken, and the logits [vocabulary] that it was drawn from.
+  // Takes a token that `text` has just taken, and the logits [vocabulary] that it was drawn from;
+  // none: it was the only one that could come.
   // `was_thinking` and `brought_before`: text.is_thinking() and text.num_brought() before `text`
   // took it.
   void Push(int32_t id, std::span<const float> logits, bool was_thinking, uint64_t brought_before);

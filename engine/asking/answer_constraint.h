@@ -1,0 +1,96 @@
+// Keeps an answer to a JSON schema while it is decoded: masks the tokens that may not come, and
+// says those that must.
+#ifndef LECTERN_ENGINE_ASKING_ANSWER_CONSTRAINT_H_
+#define LECTERN_ENGINE_ASKING_ANSWER_CONSTRAINT_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/constraint/json_schema.h"
+#include "engine/constraint/token_masks.h"
+#include "engine/forward/sampler.h"
+#include "engine/model/model.h"
+#include "engine/model/template/answer_text.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// Follows one answer from its first token on. Where the schema leaves one text alone, such as the
+// names of members, its tokens are forced: nothing is drawn for them, and they can go through the
+// model together. A model that thinks does so first and freely; the answer behind it is kept.
+//
+// The last forced token is left to the model where it ends with a blank, a letter or a digit and
+// the vocabulary has longer tokens that may come in its place: tokenizers join these to what
+// follows. One thread.
+class AnswerConstraint {
+ public:
+  // Forced tokens that go through the model at once.
+  static constexpr size_t kMostAtOnce = 32;
+
+  // Compiles the schema. `prompt`: the text before the answer. `is_thinking`: the answer begins
+  // with thoughts. Codes of CompileJsonSchema, param "json_schema".
+  static Result<std::unique_ptr<AnswerConstraint>> Create(std::shared_ptr<const Model> model,
+                                                          std::string_view schema, bool is_strict,
+                                                          std::string_view prompt,
+                                                          bool is_thinking);
+
+  // Keywords of the schema to which the answer is not kept (JsonGrammar::not_kept).
+  const std::vector<std::string>& not_kept() const { return json_.not_kept; }
+
+  // A token of the answer, and the logits [vocab] that it was drawn from: -infinity for those that
+  // may not come. No logits: it was forced. Valid until the next call.
+  struct Drawn {
+    int32_t id;
+    std::span<const float> logits;
+  };
+  // The next token. A forced one needs no logits. kUnsupportedModel: the vocabulary has no token
+  // that may come; codes of TokenMasks::Find.
+  Result<Drawn> Draw(std::span<const float> logits, Sampler& sampler);
+  // Takes the token that was drawn last, which `text` has taken, too.
+  void Push(int32_t id, const AnswerText& text);
+  // Whether the next token is forced. Then Draw does not read its logits.
+  bool has_forced() const { return !forced_.empty(); }
+  // Whether the answer is complete, and nothing may follow.
+  bool is_done() const;
+
+ private:
+  AnswerConstraint(std::shared_ptr<const Model> model, JsonGrammar json);
+  void BeginValue(uint32_t rule);
+  // Finds the tokens that are forced at place_.
+  void FindForced();
+  // The tokens of a text that is part of a value; none: it has no tokens of its own.
+  std::vector<int32_t> TokensOf(const std::string& text) const;
+  // The place behind a token; kNowhere: it may not come.
+  int32_t Behind(int32_t place, int32_t id);
+  // Whether a longer token may come in place of `id`, behind which is `place`.
+  bool HasLonger(int32_t id, int32_t place);
+  bool IsAllowed(int32_t id, std::span<const uint64_t> allowed) const;
+  // Fills masked_; returns how many tokens may come.
+  size_t Mask(std::span<const float> logits, std::span<const uint64_t> allowed);
+  size_t BanEnds(std::span<const float> logits);
+
+  const std::shared_ptr<const Model> model_;
+  const JsonGrammar json_;
+  const TokenTrie& trie_;
+  TokenMasks masks_;
+  int32_t place_ = GrammarMatcher::kNowhere;  // while it thinks
+  bool has_begun_ = false;                    // the value
+  std::string thought_;                       // its end, in which the closing mark is looked for
+  std::vector<int32_t> mark_;                 // tokens that begin a thought; none: it has no marks
+  std::deque<int32_t> forced_;
+  std::vector<float> masked_;
+};
+
+// The warning about keywords of the question's schema that are not kept; empty: there are none, or
+// no schema. For questions whose answer others make. Codes of CompileJsonSchema, param
+// "json_schema".
+Result<std::string> NotKeptOf(const AskOptions& options);
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ASKING_ANSWER_CONSTRAINT_H_

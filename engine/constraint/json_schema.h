@@ -1,0 +1,57 @@
+// Turns a JSON schema into the grammar of the answers that it allows. Asking keeps an answer to it
+// (AnswerConstraint in asking/).
+#ifndef LECTERN_ENGINE_CONSTRAINT_JSON_SCHEMA_H_
+#define LECTERN_ENGINE_CONSTRAINT_JSON_SCHEMA_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/constraint/grammar.h"
+#include "store/status.h"
+
+namespace lectern {
+
+// The largest text of a schema, in bytes.
+inline constexpr size_t kMostSchemaBytes = size_t{1} << 20;
+// Longer strings and lists are not written, whatever "maxLength" and "maxItems" allow.
+inline constexpr uint32_t kMostCountedChars = 2000, kMostCountedItems = 1000;
+
+struct JsonGrammar {
+  Grammar grammar;
+  // Keywords of the schema that answers need not keep to, each once: "uniqueItems", …
+  std::vector<std::string> not_kept;
+};
+
+// Reads a schema (JSON Schema 2020-12 and the older drafts' names) and makes the grammar of its
+// values. Every value that the grammar has is valid by the schema but for `not_kept`. Not every
+// valid value is in it:
+//
+//  - it stands on one line, as Python's json.dumps writes it, with a blank behind colons and commas
+//    alone, and characters outside of ASCII as they are, so that an answer cannot be filled with
+//    white space;
+//  - members come in the order of the schema's properties; an object with properties has no others
+//    unless additionalProperties says so;
+//  - a schema without a type, but with keywords for one, has values of that type;
+//  - whole numbers have at most 15 digits; strings whose length is limited have at most
+//    kMostCountedChars characters, lists kMostCountedItems items.
+//
+// Kept are: type, enum, const, anyOf, oneOf (whose alternatives must exclude each other by type,
+// by a constant member or by their values, else "oneOf" is not kept), allOf, $ref within the
+// schema, $defs, nullable; properties, required, additionalProperties, minProperties and
+// maxProperties where they can be; items, prefixItems, minItems, maxItems; pattern (pattern.h),
+// minLength, maxLength, the formats date, time, date-time, duration, email, hostname, ipv4, uuid
+// and uri; minimum, maximum and their exclusive forms. Annotations are passed over.
+//
+// `is_strict`: a keyword that cannot be kept is an error, else it goes to `not_kept`.
+//
+// kInvalidArgument: no JSON, not a schema, a $ref that leads nowhere, no value fits it;
+// kLimitExceeded: too large. The message names the keyword and its place, "#/properties/name".
+Result<JsonGrammar> CompileJsonSchema(std::string_view schema, bool is_strict);
+
+// The schema of any JSON object.
+inline constexpr std::string_view kAnyObjectSchema = R"({"type": "object"})";
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_CONSTRAINT_JSON_SCHEMA_H_

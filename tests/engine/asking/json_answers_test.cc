@@ -1,0 +1,137 @@
+// Answers that keep to a JSON schema, from a document to the receipt.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "engine/asking/ask.h"
+#include "engine/constraint/grammar_matcher.h"
+#include "engine/constraint/json_schema.h"
+#include "engine/model/formats/json.h"
+#include "tests/engine/test_documents.h"
+
+namespace lectern::testing {
+namespace {
+
+constexpr std::string_view kSchema =
+    R"({"type": "object", "properties": {
+        "place_of_the_meeting": {"type": "string", "maxLength": 12},
+        "number_of_members": {"type": "integer", "minimum": 1, "maximum": 99},
+        "kind": {"enum": ["open", "closed", null]},
+        "names": {"type": "array", "items": {"type": "string", "maxLength": 8}, "maxItems": 2}},
+        "required": ["place_of_the_meeting", "number_of_members", "kind", "names"]})";
+
+// Whether the text is a value of the schema.
+bool Fits(std::string_view schema, std::string_view text) {
+  const auto made = CompileJsonSchema(schema, true);
+  if (!made.ok()) return false;
+  GrammarMatcher matcher(made->grammar);
+  int32_t place = matcher.Begin(made->grammar.root);
+  for (const char byte : text) {
+    if (place == GrammarMatcher::kNowhere) return false;
+    place = matcher.Next(place, static_cast<uint8_t>(byte));
+  }
+  return place != GrammarMatcher::kNowhere && matcher.place(place).ends;
+}
+
+AskOptions InJson(std::string_view schema) {
+  AskOptions options;
+  options.json_schema = schema;
+  options.refuse_at = 1;
+  return options;
+}
+
+class JsonAnswersTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  Indexed indexed_{GetParam(), InventedText(9000, 5)};
+};
+
+TEST_P(JsonAnswersTest, FitTheirSchemaHoweverTokensAreDrawn) {
+  for (const float temperature : {0.0f, 1.0f, 3.0f}) {
+    for (const float kv_budget : {1.0f, 0.2f}) {
+      for (uint64_t seed = 1; seed <= (temperature > 0 ? 4 : 1); ++seed) {
+        const auto session = indexed_.Open();
+        AskOptions options = InJson(kSchema);
+        options.kv_budget = kv_budget;
+        options.sampling = {.temperature = temperature, .seed = seed};
+        std::string shown;
+        options.on_text = [&](std::string_view piece) {
+          shown += piece;
+          return true;
+        };
+        const auto answer = session->Ask("Where does the committee meet?", options);
+        ASSERT_TRUE(answer.ok()) << answer.status().message();
+        EXPECT_EQ(answer->finish_reason, "stop") << answer->text;
+        EXPECT_EQ(shown, answer->text);
+        EXPECT_TRUE(ParseJson(answer->text).ok()) << answer->text;
+        EXPECT_TRUE(Fits(kSchema, answer->text)) << answer->text;
+        // The names of members are forced, and take no step of their own.
+        EXPECT_GT(answer->forced_tokens, 10u);
+        EXPECT_LT(answer->forced_tokens, answer->answer_tokens);
+      }
+    }
+  }
+}
+
+TEST_P(JsonAnswersTest, ConversationsGoOn) {
+  const auto session = indexed_.Open();
+  ASSERT_TRUE(session->Ask("Where?", InJson(kSchema)).ok());
+  const auto second = session->Ask("And who?", InJson(R"({"enum": ["Ada", "Bob"]})"));
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  EXPECT_TRUE(second->text == "\"Ada\"" || second->text == "\"Bob\"") << second->text;
+  AskOptions free;
+  free.max_tokens = 5;
+  const auto third = session->Ask("Why?", free);
+  ASSERT_TRUE(third.ok()) << third.status().message();
+  EXPECT_EQ(third->forced_tokens, 0u);
+}
+
+TEST_P(JsonAnswersTest, AreCutByTheirLimit) {
+  const auto session = indexed_.Open();
+  AskOptions options = InJson(kSchema);
+  options.max_tokens = 4;
+  const auto answer = session->Ask("Where?", options);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->finish_reason, "length");
+  EXPECT_EQ(answer->answer_tokens, 4u);
+  EXPECT_TRUE(answer->text.starts_with("{\"")) << answer->text;
+}
+
+TEST_P(JsonAnswersTest, TokensHaveTheProbabilitiesOfThoseThatMayCome) {
+  const auto session = indexed_.Open();
+  AskOptions options = InJson(R"({"type": "array", "items": {"enum": [1, 2]}, "minItems": 2})");
+  options.max_tokens = 40;
+  options.top_logprobs = 20;
+  std::string told;
+  options.on_token = [&](const SampledToken& token) {
+    told += token.bytes;
+    double sum = 0;
+    for (const LikelyToken& one : token.likeliest) sum += std::exp(one.logprob);
+    EXPECT_NEAR(sum, 1, 1e-6) << told;
+  };
+  const auto answer = session->Ask("Which?", options);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(told.find("[") != told.npos) << told;
+}
+
+TEST_P(JsonAnswersTest, WhatCannotBeKeptIsWarnedOfOrRefused) {
+  const auto session = indexed_.Open();
+  AskOptions options = InJson(R"({"type": "array", "items": {"type": "null"}, "maxItems": 2,
+                                  "uniqueItems": true})");
+  const auto answer = session->Ask("Which?", options);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(std::ranges::count(answer->warnings, "schema_not_kept"), 1);
+  EXPECT_NE(answer->note.text().find("uniqueItems"), std::string::npos);
+  options.strict_schema = true;
+  const auto refused = session->Ask("Which?", options);
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(refused.status().param(), "json_schema");
+  EXPECT_TRUE(session->Ask("Which?", InJson(kSchema)).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, JsonAnswersTest, ::testing::Values(TinyModel(), ReaderModel()),
+                         [](const auto& model) { return model.index == 0 ? "Tiny" : "Reader"; });
+
+}  // namespace
+}  // namespace lectern::testing
