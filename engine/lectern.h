@@ -176,6 +176,7 @@ struct AskOptions {           // lectern_ask_options
   std::function<bool(const CollectionProgress&)> on_index = {};
   // How many parts of a document have answered, where `fallback` has all of them asked.
   std::function<bool(uint64_t done, uint64_t count)> on_part = {};
+  std::string lookup_decoding = {};  // "auto", "off": lectern_c.h
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.

@@ -593,6 +593,12 @@ typedef struct lectern_ask_options {
    * is the answer, whatever the sampling, where the model gives it at least this probability. 1:
    * only where decoding comes to it. 0: the model's threshold. */
   double refuse_at;
+  /* "auto", or empty: where the latest tokens occurred before, in the document or the conversation,
+   * those that followed them are checked in the same pass over the weights, as many as that is
+   * worth. The answer is the same, bit for bit. Not on a GPU, and not with max_session_rows.
+   * "off": tokens are decoded one by one. */
+  const char* lookup_decoding;
+  size_t lookup_decoding_len;
 } lectern_ask_options;
 
 typedef struct lectern_range { /* never grows: it comes in arrays */
@@ -670,6 +676,8 @@ typedef struct lectern_receipt {
                                  say", all of it; below 0: it has none, or thinks first, or has no
                                  room for it */
   uint64_t is_refused; /* 1: that sentence is the answer because it was so likely (refuse_at) */
+  uint64_t proposed_tokens; /* by lookup decoding */
+  uint64_t accepted_tokens; /* those of them that were drawn, which took no pass of their own */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;

@@ -231,6 +231,7 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
   Put(options.rule, c.rule, c.rule_len);
   Put(options.focus, c.focus, c.focus_len);
   c.refuse_at = options.refuse_at;
+  Put(options.lookup_decoding, c.lookup_decoding, c.lookup_decoding_len);
   c.mass = options.mass;
   Put(options.layer_budget, c.layer_budget, c.layer_budget_len);
   Put(options.head_budget, c.head_budget, c.head_budget_len);

@@ -333,6 +333,8 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.num_asked_documents = answer.documents.size();
   receipt.refusal_probability = answer.refusal_probability.value_or(-1);
   receipt.is_refused = answer.is_refused;
+  receipt.proposed_tokens = answer.proposed_tokens;
+  receipt.accepted_tokens = answer.accepted_tokens;
   return receipt;
 }
 
