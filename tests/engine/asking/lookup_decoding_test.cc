@@ -120,7 +120,7 @@ class LookupDecodingTest : public ::testing::Test {
     double cost = -1;
   };
   static Indexed& Invented() {
-    static Indexed* const indexed = Make(TinyModel(), InventedText(9000, 3));
+    static Indexed* const indexed = Make(TinyModel(), InventedText(16000, 3));
     return *indexed;
   }
   static Indexed& Demo() {
