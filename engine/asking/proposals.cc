@@ -60,6 +60,8 @@ void Proposals::Drew(int32_t id) {
 }
 
 // Chooses the number that gives the most tokens in a second to all sessions that share the pass.
+// Passes have a power of two rows, because kernels work on tiles of 1, 2, 4 and 8 rows: three rows
+// may take longer than four (kernels/packed_matmul_simd.cc).
 std::span<const int32_t> Proposals::Next(size_t most, const Costs& costs) {
   has_declined_ = false;
   if (run_.length == 0 || most == 0) return {};
@@ -74,6 +76,7 @@ std::span<const int32_t> Proposals::Next(size_t most, const Costs& costs) {
   for (size_t count = 1; count <= std::min(most, kMostProposed); ++count) {
     all_hit *= rates_.Of(run_.length + count - 1);
     tokens += all_hit;
+    if (!std::has_single_bit(costs.num_sessions + count)) continue;
     const double rate = rate_of(count, tokens);
     if (rate <= best_rate) continue;
     best_rate = rate;

@@ -51,7 +51,7 @@ class Proposals {
     double attention = 0;     // seconds that a token of this session takes beside the weights
   };
   // The tokens that may follow the one that was drawn last: at most `most` and kMostProposed of
-  // them, as many as the costs are worth; perhaps none. Valid until the next call.
+  // them, as many as are worth their costs; perhaps none. Valid until the next call.
   std::span<const int32_t> Next(size_t most, const Costs& costs);
   // Whether there was a token to propose when Next last proposed none.
   bool has_declined() const { return has_declined_; }

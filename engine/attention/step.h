@@ -17,9 +17,9 @@
 namespace lectern {
 
 // The most tokens of a pass that attend apart: one that was drawn, and the proposals behind it
-// (engine/asking/proposals.h). Each has a row of logits, which is what limits the number: 17 MiB for
-// a vocabulary of 262,144. llama.cpp's lookup decoding proposes up to 16 by default, too.
-inline constexpr size_t kMostProposed = 16, kMostApart = kMostProposed + 1;
+// (engine/asking/proposals.h). Each has a row of logits: 16 MiB for a vocabulary of 262,144. From 8
+// rows on a row costs about as much as the one before, so that more would gain little.
+inline constexpr size_t kMostApart = 16, kMostProposed = kMostApart - 1;
 
 // Attention that the last token of each pass paid to the document, summed over query heads, layers
 // and passes.

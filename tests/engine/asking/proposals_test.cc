@@ -80,10 +80,13 @@ TEST(ProposalsTest, FollowTheDocument) {
   proposals.Drew(50);
   EXPECT_TRUE(proposals.Next(16, {kFree}).empty());  // one token is no run
   proposals.Drew(51);
-  for (const size_t most : {size_t{16}, size_t{5}, size_t{1}, size_t{0}}) {
+  struct Case {
+    size_t most, proposed;  // with the token before them a power of two
+  };
+  for (const auto& [most, expected] : {Case{16, 15}, Case{5, 3}, Case{1, 1}, Case{0, 0}}) {
     const auto proposed = proposals.Next(most, {kFree});
-    ASSERT_EQ(proposed.size(), most);
-    for (size_t i = 0; i < most; ++i) EXPECT_EQ(proposed[i], 52 + static_cast<int32_t>(i));
+    ASSERT_EQ(proposed.size(), expected);
+    for (size_t i = 0; i < expected; ++i) EXPECT_EQ(proposed[i], 52 + static_cast<int32_t>(i));
   }
   proposals.Drew(52);
   EXPECT_EQ(proposals.Next(16, {kFree}).front(), 53);
@@ -119,7 +122,7 @@ TEST(ProposalsTest, StopWhereTheyMissAndBeginAgainWhereTheyWouldHit) {
   EXPECT_EQ(last_proposed, 0u);
   // Quotes on and on.
   for (int32_t i = 2000; i < 2080; ++i) proposals.Drew(i);
-  EXPECT_GT(proposals.Next(16, {costs}).size(), 8u);
+  EXPECT_GE(proposals.Next(16, {costs}).size(), 7u);
 }
 
 TEST(ProposalsTest, TheirNumberFallsWithTheCostOfARow) {
@@ -133,7 +136,7 @@ TEST(ProposalsTest, TheirNumberFallsWithTheCostOfARow) {
     before = count;
   }
   EXPECT_TRUE(proposals.Next(16, {kDear}).empty());
-  EXPECT_EQ(proposals.Next(16, {kFree}).size(), 16u);
+  EXPECT_EQ(proposals.Next(16, {kFree}).size(), kMostProposed);
 }
 
 TEST(PassCostsTest, AreWhatPassesTook) {
