@@ -44,7 +44,7 @@ class Proposals {
              std::span<const int32_t> question, size_t room);
   // Takes the answer's next token, and counts whether it would have been proposed.
   void Drew(int32_t id);
-  // What decides how many tokens are worth proposing.
+  // The costs that decide how many tokens are worth proposing.
   struct Costs {
     const PassCosts& linear;
     size_t num_sessions = 1;  // that share a pass

@@ -33,7 +33,7 @@ class HostStep final : public StepAttention {
   // Always true. Before a pass of several tokens the first layer is read ahead in the background.
   Result<bool> Begin(const StepPlan& plan) override;
   Status Attend(uint32_t layer, Activations& a, size_t row) override;
-  // Of a pass whose tokens attend apart: the amounts of its first token.
+  // Where the tokens of the pass attend apart: the amounts of its first token.
   Result<StepRead> Finish() override { return reads_.front(); }
   // The amounts of each token of such a pass, of other passes one entry. Valid until the next pass.
   std::span<const StepRead> reads() const { return reads_; }

@@ -41,7 +41,7 @@ class StepBatch {
     // takes longer than if every session had its share of the machine: of N sessions, the one with
     // the shortest attention a waits at most linear + N a + (N - 1) linear = N (linear + a).
     double max_lag = 1;
-    // What each row of a pass behind the first costs, in multiples of the first; nothing: as
+    // The cost of each row of a pass behind the first, in multiples of the first; nothing: as
     // measured. Tests set it, so that proposals do not depend on the machine.
     std::optional<double> row_cost = {};
   };
@@ -93,7 +93,7 @@ class StepBatch {
   };
   Counts counts() const;  // since the batch was made
 
-  // What a pass costs, for a session that may take several tokens in one.
+  // The costs of a pass, for a session that may take several tokens in one.
   struct Outlook {
     PassCosts linear;         // of the linear part, by the rows of a pass
     size_t num_sessions = 1;  // in the last pass

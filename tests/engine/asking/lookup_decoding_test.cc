@@ -20,7 +20,7 @@ using testing::SourcePath;
 using testing::TempFolder;
 using testing::TinyModel;
 
-// What a conversation left, in the order in which it came.
+// The traces of a conversation, in the order in which they came.
 struct Left {
   std::vector<std::string> events;  // texts, tokens and their logits
   std::vector<Answer> answers;
