@@ -185,8 +185,8 @@ class DocumentSession : public Session {
   // truncates. `cancel` may be nullptr. kCancelled; errors of StepAttention::Attend and of the
   // transformer.
   // `ahead`: the tokens attend apart, and all their logits go there; nullptr otherwise.
-  Status RunLayers(std::span<const int32_t> ids, StepAttention& attention,
-                   const CancelFlag* cancel, TokensAhead* ahead);
+  Status RunLayers(std::span<const int32_t> ids, StepAttention& attention, const CancelFlag* cancel,
+                   TokensAhead* ahead);
   // Step; or, with `ahead`, the pass over its ids(), of which the first alone counts as said
   // afterwards, and the others wait there for their turn.
   Status Pass(std::span<const int32_t> ids, double kv_budget, bool tail, const CancelFlag* cancel,

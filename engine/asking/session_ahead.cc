@@ -1,13 +1,12 @@
-// Lookup decoding in a session: runs proposed tokens in the pass of the token before them, and gives
-// out the steps of those that turn out to be drawn.
+// Lookup decoding in a session: runs proposed tokens in the pass of the token before them, and
+// gives out the steps of those that turn out to be drawn.
 #include <algorithm>
 
 #include "engine/asking/ask.h"
 
 namespace lectern {
 
-void DocumentSession::BeginAhead(const AskOptions& options, const NextPrompt& next,
-                                 uint64_t room) {
+void DocumentSession::BeginAhead(const AskOptions& options, const NextPrompt& next, uint64_t room) {
   // Rows of the conversation that compete for their place count what attends to them, which
   // tokens that are not drawn would do, too.
   if (options.lookup_decoding != "auto" || !shared_.batch || placement_.transformer ||
@@ -21,8 +20,8 @@ void DocumentSession::BeginAhead(const AskOptions& options, const NextPrompt& ne
   const size_t num_fed = said_.fed.ids.size() + next.rest.ids.size();
   RamLimit::Share share;
   if (RamLimit* const ram = document_->ram().get()) {
-    const uint64_t bytes = TokensAhead::Bytes(shape) +
-                           Proposals::Bytes(shape.document_tokens + num_fed + room);
+    const uint64_t bytes =
+        TokensAhead::Bytes(shape) + Proposals::Bytes(shape.document_tokens + num_fed + room);
     if (ram->reserved() + bytes > ram->bytes() / 2) return;
     if (!ram->Change(share, bytes, "lookup decoding", "").ok()) return;
   }
@@ -57,8 +56,8 @@ Result<std::span<const float>> DocumentSession::NextLogits(int32_t id, size_t mo
   std::span<const int32_t> proposed = given.first(std::min(most, given.size()));
   if (given.empty()) {
     const StepBatch::Outlook outlook = shared_.batch->outlook();
-    proposed = ahead.proposals().Next(
-        most, {outlook.linear, outlook.num_sessions, ahead.attention()});
+    proposed =
+        ahead.proposals().Next(most, {outlook.linear, outlook.num_sessions, ahead.attention()});
     if (ahead.proposals().has_declined()) shared_.batch->ForgetCosts();
   }
   // Nothing follows the end of the text.

@@ -32,23 +32,24 @@ Status DocumentSession::Pass(std::span<const int32_t> ids, double kv_budget, boo
   const std::vector<float> weights =
       RowWeights(ahead ? 1 : ids.size(), query_group(), document_->shape().num_tokens);
   const bool observes_conversation = settings_.max_session_rows > 0 && !totals_.is_aside;
-  LECTERN_ASSIGN(StepAttention* const attention,
-                 attention_.Begin({.num_tokens = ids.size(),
-                                   .attends_apart = ahead != nullptr,
-                                   .num_past = static_cast<uint32_t>(past),
-                                   .kv_budget = kv_budget,
-                                   .budgets = budgets,
-                                   .tail = tail,
-                                   .rule = settings_.rule,
-                                   .selector = focus_.rows ? &focus_.rows->selector() : nullptr,
-                                   .is_measured = IsMeasured(*document_, tail),
-                                   .max_missed = settings_.max_missed,
-                                   .weights = weights,
-                                   .conversation = &conversation_.current(),
-                                   .sums = &sums_,
-                                   .later_sums = ahead ? ahead->sums() : std::span<const TokenSums>(),
-                                   .observes_conversation = observes_conversation,
-                                   .cancel = cancel}));
+  LECTERN_ASSIGN(
+      StepAttention* const attention,
+      attention_.Begin({.num_tokens = ids.size(),
+                        .attends_apart = ahead != nullptr,
+                        .num_past = static_cast<uint32_t>(past),
+                        .kv_budget = kv_budget,
+                        .budgets = budgets,
+                        .tail = tail,
+                        .rule = settings_.rule,
+                        .selector = focus_.rows ? &focus_.rows->selector() : nullptr,
+                        .is_measured = IsMeasured(*document_, tail),
+                        .max_missed = settings_.max_missed,
+                        .weights = weights,
+                        .conversation = &conversation_.current(),
+                        .sums = &sums_,
+                        .later_sums = ahead ? ahead->sums() : std::span<const TokenSums>(),
+                        .observes_conversation = observes_conversation,
+                        .cancel = cancel}));
   const Status status = RunLayers(ids, *attention, cancel, ahead);
   Result<StepRead> read = status.ok() ? attention->Finish() : status;
   if (!read.ok()) {
@@ -79,8 +80,8 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
   };
   const Rows<float> logits(buffers_.logits.data(), 1, buffers_.logits.size());
   if (shared_.batch && (ahead || ids.size() == 1)) {
-    LECTERN_RETURN_IF_ERROR(shared_.batch->Run(shared_.seat, a, ahead ? ahead->logits() : logits,
-                                               attend, cancel));
+    LECTERN_RETURN_IF_ERROR(
+        shared_.batch->Run(shared_.seat, a, ahead ? ahead->logits() : logits, attend, cancel));
     if (shared_.ahead.is_on()) shared_.ahead.TookAttention(attended.count(), ids.size());
     return {};
   }

@@ -23,8 +23,8 @@ uint64_t TokenRuns::Bytes(size_t num_tokens) {
 
 size_t TokenRuns::BucketOf(size_t place) const {
   // Multiplicative hashing by 2^64 over the golden ratio: the high bits are the mixed ones.
-  const uint64_t pair = uint64_t{static_cast<uint32_t>(ids_[place - 1])} << 32 |
-                        static_cast<uint32_t>(ids_[place]);
+  const uint64_t pair =
+      uint64_t{static_cast<uint32_t>(ids_[place - 1])} << 32 | static_cast<uint32_t>(ids_[place]);
   const uint64_t mixed = (pair ^ pair >> 29) * 0x9E3779B97F4A7C15u;
   return mixed >> (64 - std::bit_width(last_.size() - 1));
 }

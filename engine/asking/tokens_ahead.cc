@@ -33,8 +33,7 @@ void TokensAhead::Begin(const Shape& shape, bool has_limit, RamLimit::Share shar
     double* from = sum_numbers_.get() + i * sum_numbers;
     sums_[i] = {};
     if (shape.has_squares) {
-      sums_[i].squares = {std::exchange(from, from + shape.document_tokens),
-                          shape.document_tokens};
+      sums_[i].squares = {std::exchange(from, from + shape.document_tokens), shape.document_tokens};
     }
     if (shape.has_retrieved) sums_[i].retrieved = {from, shape.document_tokens};
   }

@@ -69,8 +69,8 @@ class TokensAhead {
   bool is_on_ = false, has_limit_ = false;
   Shape shape_;
   RamLimit::Share share_;
-  std::unique_ptr<float[]> logits_;           // [kMostApart, vocab]
-  std::unique_ptr<double[]> sum_numbers_;     // [kMostProposed][num_sums][document_tokens]
+  std::unique_ptr<float[]> logits_;            // [kMostApart, vocab]
+  std::unique_ptr<double[]> sum_numbers_;      // [kMostProposed][num_sums][document_tokens]
   std::array<TokenSums, kMostProposed> sums_;  // views of sum_numbers_
   std::array<int32_t, kMostApart> ids_{};
   std::array<StepRead, kMostApart> reads_;

@@ -26,7 +26,8 @@ class PassCosts {
     } else if (one_ > 0) {
       double& slope = slopes_[GroupOf(rows)];
       const double latest = std::max(0.0, (seconds / one_ - 1) / static_cast<double>(rows - 1));
-      slope = slope < 0 ? std::clamp(latest, kLeastFirst, kMostFirst) : Smooth(slope, latest, kLatestSlopes);
+      slope = slope < 0 ? std::clamp(latest, kLeastFirst, kMostFirst)
+                        : Smooth(slope, latest, kLatestSlopes);
       trust_ = 1;
     }
   }

@@ -230,9 +230,8 @@ void StepBatch::AttendAll() {
     std::exception_ptr thrown;
     if (is_together) Scatter(number);
     try {
-      status = pass_.attends_on_device
-                   ? step->attend(pass_.layer, a, pass_.first_rows[number])
-                   : step->attend(pass_.layer, step->own, 0);
+      status = pass_.attends_on_device ? step->attend(pass_.layer, a, pass_.first_rows[number])
+                                       : step->attend(pass_.layer, step->own, 0);
     } catch (...) {
       thrown = std::current_exception();
     }

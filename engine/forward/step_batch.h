@@ -162,7 +162,7 @@ class StepBatch {
 
   // State of the running step. Only its leader writes it, under mutex_ where others may look.
   struct Pass {
-    std::vector<Step*> steps;  // nullptr: that step was given up
+    std::vector<Step*> steps;        // nullptr: that step was given up
     std::vector<size_t> first_rows;  // [steps + 1]: where the rows of each begin; all rows
     bool attends_on_device = false;
     uint32_t layer = 0;

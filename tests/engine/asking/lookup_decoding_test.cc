@@ -83,7 +83,7 @@ void ExpectSame(const Left& with, const Left& without) {
     EXPECT_EQ(a.missed_mass_estimate, b.missed_mass_estimate);
     EXPECT_EQ(a.missed_mass_bound, b.missed_mass_bound);
     const std::vector<AttendedPassage>&of = with.answers[i].attention,
-                           &expected = without.answers[i].attention;
+          &expected = without.answers[i].attention;
     ASSERT_EQ(of.size(), expected.size());
     for (size_t j = 0; j < of.size(); ++j) EXPECT_EQ(of[j].mass, expected[j].mass);
   }
@@ -206,8 +206,11 @@ TEST_F(LookupDecodingTest, ChangesNoDraw) {
     Compare(Demo(), kDemoQuestions, options);
     sampling = {.temperature = 1.3f, .seed = seed, .top_k = 5, .min_p = 0.01f};
     Compare(Invented(), kInventedQuestions, options);
-    sampling = {.temperature = 0.4f, .seed = seed, .frequency_penalty = 0.3f,
-                .presence_penalty = 0.2f, .logit_bias = {{5, 2.0f}, {9, -100.0f}}};
+    sampling = {.temperature = 0.4f,
+                .seed = seed,
+                .frequency_penalty = 0.3f,
+                .presence_penalty = 0.2f,
+                .logit_bias = {{5, 2.0f}, {9, -100.0f}}};
     Compare(Demo(), kDemoQuestions, options);
   }
   ExpectBothKinds();
