@@ -178,6 +178,7 @@ struct AskOptions {           // lectern_ask_options
   std::function<bool(uint64_t done, uint64_t count)> on_part = {};
   std::string json_schema = {};  // the answer is JSON that fits it: lectern_c.h; empty: any text
   bool strict_schema = false;    // keywords that cannot be kept are an error; else a warning
+  std::string lookup_decoding = {};  // "auto", "off": lectern_c.h
 };
 
 // Views are valid until the answer is destroyed. It keeps its session's document open.

@@ -604,6 +604,12 @@ typedef struct lectern_ask_options {
   const char* json_schema;
   size_t json_schema_len;
   uint64_t strict_schema; /* 1: what cannot be kept is an error */
+  /* "auto", or empty: where the latest tokens occurred before, in the document or the conversation,
+   * those that followed them are checked in the same pass over the weights, as many as that is
+   * worth. The answer is the same, bit for bit. Not on a GPU, and not with max_session_rows.
+   * "off": tokens are decoded one by one. */
+  const char* lookup_decoding;
+  size_t lookup_decoding_len;
 } lectern_ask_options;
 
 typedef struct lectern_range { /* never grows: it comes in arrays */
@@ -682,6 +688,8 @@ typedef struct lectern_receipt {
                                  room for it */
   uint64_t is_refused; /* 1: that sentence is the answer because it was so likely (refuse_at) */
   uint64_t forced_tokens; /* those of answer_tokens that json_schema left no choice for */
+  uint64_t proposed_tokens; /* by lookup decoding */
+  uint64_t accepted_tokens; /* those of them that were drawn, which took no pass of their own */
 } lectern_receipt;
 
 typedef int32_t lectern_offset_unit;

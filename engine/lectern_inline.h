@@ -234,6 +234,7 @@ lectern_ask_options ToC(const AskOptions& options, Callback& callback, Callback&
   c.json_schema = options.json_schema.data();
   c.json_schema_len = options.json_schema.size();
   c.strict_schema = options.strict_schema;
+  Put(options.lookup_decoding, c.lookup_decoding, c.lookup_decoding_len);
   c.mass = options.mass;
   Put(options.layer_budget, c.layer_budget, c.layer_budget_len);
   Put(options.head_budget, c.head_budget, c.head_budget_len);

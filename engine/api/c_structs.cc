@@ -334,6 +334,8 @@ lectern_receipt ReceiptOf(const Answer& answer) {
   receipt.refusal_probability = answer.refusal_probability.value_or(-1);
   receipt.is_refused = answer.is_refused;
   receipt.forced_tokens = answer.forced_tokens;
+  receipt.proposed_tokens = answer.proposed_tokens;
+  receipt.accepted_tokens = answer.accepted_tokens;
   return receipt;
 }
 

@@ -283,6 +283,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
   const auto end = [&](bool is_answered) {
     if (shared_.batch) shared_.batch->Leave(shared_.seat);
     attention_.ReleaseDevice();
+    shared_.ahead.End();
     if (!is_answered) GiveUpTurn();
   };
   try {
@@ -405,7 +406,11 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
       AddNote(answer, "the memory limit left no room for more of the answer");
       break;
     }
-    const auto step = Step(unfed, budget, options.tail, options.cancel);
+    // The step of the last token is not needed, and not that of the last given one of a refusal.
+    const std::span<const int32_t> known = given.subspan(std::min<size_t>(i + 1, given.size()));
+    const uint64_t most = std::min<uint64_t>(room - 2 - i, is_refused ? known.size() - 1 : room);
+    const auto step = constraint ? Step(unfed, budget, options.tail, options.cancel)
+                                 : NextLogits(id, most, known, budget, options);
     unfed.clear();
     if (step.status().code() == Code::kCancelled) {
       answer.finish_reason = answer.stopped_by = "cancelled";
@@ -414,10 +419,15 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     LECTERN_RETURN_IF_ERROR(step.status());
     logits = *step;
   }
+  DropAhead();
   const ShownText last = text.Flush();
   tokens.Flush();
   (void)show(last);
   answer.reasoning_tokens = text.reasoning_tokens();
+  if (shared_.ahead.is_on()) {
+    answer.proposed_tokens = shared_.ahead.num_proposed();
+    answer.accepted_tokens = shared_.ahead.num_accepted();
+  }
   return {};
 }
 
@@ -529,6 +539,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   // 4. Decode the answer.
   std::vector<int32_t> sampled;
   sampled.reserve(std::min(room, kReservedTokens));
+  BeginAhead(options, next, std::min(room, kReservedTokens));
   Status decoded = Decode(logits.value(), next, room, budget, options, answer, &sampled);
   if (shared_.batch) shared_.batch->Leave(shared_.seat);
   if (decoded.ok()) decoded = attention_.CollectSums();

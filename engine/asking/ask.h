@@ -13,6 +13,7 @@
 #include "engine/asking/session.h"
 #include "engine/asking/session_attention.h"
 #include "engine/asking/session_conversation.h"
+#include "engine/asking/tokens_ahead.h"
 #include "engine/attention/given_rows.h"
 #include "engine/attention/probe.h"
 #include "engine/forward/step_batch.h"
@@ -190,8 +191,25 @@ class DocumentSession : public Session {
   // conversation; after an error some layers have their rows, so that it gives the attention up and
   // truncates. `cancel` may be nullptr. kCancelled; errors of StepAttention::Attend and of the
   // transformer.
-  Status RunLayers(std::span<const int32_t> ids, StepAttention& attention,
-                   const CancelFlag* cancel);
+  // `ahead`: the tokens attend apart, and all their logits go there; nullptr otherwise.
+  Status RunLayers(std::span<const int32_t> ids, StepAttention& attention, const CancelFlag* cancel,
+                   TokensAhead* ahead);
+  // Step; or, with `ahead`, the pass over its ids(), of which the first alone counts as said
+  // afterwards, and the others wait there for their turn.
+  Status Pass(std::span<const int32_t> ids, double kv_budget, bool tail, const CancelFlag* cancel,
+              TokensAhead* ahead);
+  // Prepares lookup decoding for an answer of at most `room` tokens, where the options and the
+  // session allow it: its attention must be the host's, and nobody may watch its layers. A limit on
+  // memory must leave half of it to others; else tokens are decoded one by one. May throw
+  // bad_alloc.
+  void BeginAhead(const AskOptions& options, const NextPrompt& next, uint64_t room);
+  // Step for the answer's token that was drawn last. Behind it at most `most` more may be drawn;
+  // the first of them are known if `given` is not empty. Runs proposals in the same pass, so that
+  // the steps of those that are drawn next are there. Errors of Step.
+  Result<std::span<const float>> NextLogits(int32_t id, size_t most, std::span<const int32_t> given,
+                                            double kv_budget, const AskOptions& options);
+  // Forgets the rows of tokens that were not drawn.
+  void DropAhead();
   // Prefills the question. If it draws on much of the document, warns in `answer` or, as
   // options.fallback says, repeats the prefill with everything read and sets `budget` to 1. Errors
   // of Step.
@@ -257,6 +275,7 @@ class DocumentSession : public Session {
   struct SharedSteps {
     std::shared_ptr<StepBatch> batch;  // nullptr: steps are taken alone
     StepBatch::Seat seat;
+    TokensAhead ahead;  // tokens whose steps were taken together with one that was drawn
   } shared_;
   const double open_ms_;
   // Memory for the conversation and a step, and the numbers of tokens and rows that it was reserved

@@ -1,5 +1,6 @@
 // Runs one forward pass of a session: chooses who attends, embeds, runs the layers, and counts.
 #include <cassert>
+#include <chrono>
 
 #include "engine/asking/ask.h"
 
@@ -9,6 +10,12 @@ namespace lectern {
 // last one. If the step fails, the conversation is as it was before.
 Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> ids, double kv_budget,
                                                      bool tail, const CancelFlag* cancel) {
+  LECTERN_RETURN_IF_ERROR(Pass(ids, kv_budget, tail, cancel, nullptr));
+  return std::span<const float>(buffers_.logits);
+}
+
+Status DocumentSession::Pass(std::span<const int32_t> ids, double kv_budget, bool tail,
+                             const CancelFlag* cancel, TokensAhead* ahead) {
   assert(!ids.empty() && ids.size() <= kMaxQuestionTokens);
   if (!buffers_.activations || buffers_.activations->max_tokens < ids.size()) {
     buffers_.activations =
@@ -23,48 +30,60 @@ Result<std::span<const float>> DocumentSession::Step(std::span<const int32_t> id
     LECTERN_ASSIGN(budgets, PlanFor(*document_, kv_budget, tail, plans_.pass));
   }
   const std::vector<float> weights =
-      RowWeights(ids.size(), query_group(), document_->shape().num_tokens);
+      RowWeights(ahead ? 1 : ids.size(), query_group(), document_->shape().num_tokens);
   const bool observes_conversation = settings_.max_session_rows > 0 && !totals_.is_aside;
-  LECTERN_ASSIGN(StepAttention* const attention,
-                 attention_.Begin({.num_tokens = ids.size(),
-                                   .num_past = static_cast<uint32_t>(past),
-                                   .kv_budget = kv_budget,
-                                   .budgets = budgets,
-                                   .tail = tail,
-                                   .rule = settings_.rule,
-                                   .selector = focus_.rows ? &focus_.rows->selector() : nullptr,
-                                   .is_measured = IsMeasured(*document_, tail),
-                                   .max_missed = settings_.max_missed,
-                                   .weights = weights,
-                                   .conversation = &conversation_.current(),
-                                   .sums = &sums_,
-                                   .observes_conversation = observes_conversation,
-                                   .cancel = cancel}));
-  const Status status = RunLayers(ids, *attention, cancel);
+  LECTERN_ASSIGN(
+      StepAttention* const attention,
+      attention_.Begin({.num_tokens = ids.size(),
+                        .attends_apart = ahead != nullptr,
+                        .num_past = static_cast<uint32_t>(past),
+                        .kv_budget = kv_budget,
+                        .budgets = budgets,
+                        .tail = tail,
+                        .rule = settings_.rule,
+                        .selector = focus_.rows ? &focus_.rows->selector() : nullptr,
+                        .is_measured = IsMeasured(*document_, tail),
+                        .max_missed = settings_.max_missed,
+                        .weights = weights,
+                        .conversation = &conversation_.current(),
+                        .sums = &sums_,
+                        .later_sums = ahead ? ahead->sums() : std::span<const TokenSums>(),
+                        .observes_conversation = observes_conversation,
+                        .cancel = cancel}));
+  const Status status = RunLayers(ids, *attention, cancel, ahead);
   Result<StepRead> read = status.ok() ? attention->Finish() : status;
   if (!read.ok()) {
     attention->GiveUp();
     conversation_.Truncate(past);
     return std::move(read).status();
   }
-  conversation_.Add(ids.size());
+  conversation_.Add(ahead ? 1 : ids.size());
   totals_.Add(*read);
-  return std::span<const float>(buffers_.logits);
+  if (ahead) ahead->EndPass(attention_.host().reads());
+  return {};
 }
 
 // Runs all layers with this attention and writes the last token's logits into buffers_.
 Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& attention,
-                                  const CancelFlag* cancel) {
+                                  const CancelFlag* cancel, TokensAhead* ahead) {
   Activations& a = *buffers_.activations;
   a.graph_key = attention.graph_key();
   a.attends_on_device = a.graph_key > 0;
   transformer_.Embed(ids, document_->shape().num_tokens + conversation_.num_tokens(), a);
+  std::chrono::duration<double> attended{};
   const auto attend = [&](uint32_t layer, Activations& all, size_t row) -> Status {
     if (IsSet(cancel)) return {Code::kCancelled, "the answer was cancelled"};
-    return attention.Attend(layer, all, row);
+    const auto start = std::chrono::steady_clock::now();
+    Status status = attention.Attend(layer, all, row);
+    attended += std::chrono::steady_clock::now() - start;
+    return status;
   };
-  if (shared_.batch && ids.size() == 1) {
-    return shared_.batch->Run(shared_.seat, a, buffers_.logits, attend, cancel);
+  const Rows<float> logits(buffers_.logits.data(), 1, buffers_.logits.size());
+  if (shared_.batch && (ahead || ids.size() == 1)) {
+    LECTERN_RETURN_IF_ERROR(
+        shared_.batch->Run(shared_.seat, a, ahead ? ahead->logits() : logits, attend, cancel));
+    if (shared_.ahead.is_on()) shared_.ahead.TookAttention(attended.count(), ids.size());
+    return {};
   }
   // Nobody waits for a session whose pass has several tokens.
   if (shared_.batch) shared_.batch->Leave(shared_.seat);
@@ -74,8 +93,7 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
   } else {
     LECTERN_RETURN_IF_ERROR(transformer_.RunLayers(ids.size(), a, attend_own));
   }
-  return transformer_.Logits(ids.size() - 1, 1, a,
-                             {buffers_.logits.data(), 1, buffers_.logits.size()});
+  return transformer_.Logits(ids.size() - 1, 1, a, logits);
 }
 
 // Calibration holds only for the settings that it was measured with.

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "engine/attention/step.h"
+
 namespace lectern {
 namespace {
 
@@ -36,7 +38,7 @@ void AddTile(const Backend& backend, const HeadIndex& head, Rows<float> logits,
   for (size_t i = 0; i < logits.num_cols; ++i) {
     if (mass.empty() && squares[i] < kNegligibleSquares) continue;
     const size_t position = head.positions()[row_of(begin + i)];
-    if (!squared_mass.empty()) squared_mass[position] += squares[i];
+    if (!squared_mass.empty()) squared_mass[position] += ToExactShare(double{squares[i]});
     for (size_t r = 0; !mass.empty() && r < lse.size(); ++r) mass[position] += logits[r][i];
   }
 }

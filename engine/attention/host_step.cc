@@ -51,16 +51,15 @@ std::vector<float> RowWeights(size_t num_tokens, size_t group, size_t document_t
 
 // Attention states of all kv heads of a layer, with R = tokens * group rows each.
 struct HostStep::LayerStates {
-  // Makes empty states whose sums are in `output` [kv heads][R, head_dim], which is overwritten.
-  LayerStates(const ModelConfig& config, size_t num_tokens, float* output, Arena* arena)
+  // Makes empty states whose sums are in output_of(kv head) [R, head_dim], which is overwritten.
+  template <typename OutputOf>
+  LayerStates(const ModelConfig& config, size_t num_tokens, const OutputOf& output_of, Arena* arena)
       : numbers(arena), all(arena), lse(arena), document_lse(arena), outputs(arena) {
     const size_t rows = num_tokens * config.query_group();
     numbers.resize(config.num_kv_heads * rows * 4);
     for (size_t head = 0; head < config.num_kv_heads; ++head) {
       float* base = numbers.data() + head * rows * 4;
-      all.push_back({{output + head * rows * config.head_dim, rows, config.head_dim},
-                     {base, rows},
-                     {base + rows, rows}});
+      all.push_back({output_of(head), {base, rows}, {base + rows, rows}});
       lse.emplace_back(base + 2 * rows, rows);
       document_lse.emplace_back(base + 3 * rows, rows);
       outputs.push_back(all.back().out);
@@ -75,58 +74,86 @@ struct HostStep::LayerStates {
 
 Result<bool> HostStep::Begin(const StepPlan& plan) {
   plan_ = plan;
-  read_ = {};
-  if (plan.num_tokens > 1) {
+  reads_.assign(plan.attends_apart ? plan.num_tokens : 1, {});
+  if (plan.num_tokens > 1 && !plan.attends_apart) {
     document_.ReadAheadCodes(0);
     document_.ReadAheadRows(0);
   }
   return true;
 }
 
-// Attends in one layer: appends the conversation's rows, attends, then counts and observes what was
-// read.
 Status HostStep::Attend(uint32_t layer, Activations& a, size_t /*row*/) {
   if (IsSet(plan_.cancel)) return {Code::kCancelled, "the answer was cancelled"};
   const ModelConfig& config = transformer_.model().config();
   layer_ = layer;
   activations_ = &a;
-  const bool is_windowed = document_.is_windowed(layer);
-  const bool is_observed =
-      !is_windowed && (!plan_.sums->masses.empty() || !plan_.sums->squares.empty());
   observed_.num_queries = config.query_group();
-  const bool reads_ahead = plan_.num_tokens > 1 && layer + 1 < config.num_layers;
-  if (reads_ahead) document_.ReadAheadCodes(layer + 1);
   const Document::LayerUse use(document_, layer);
-  LECTERN_RETURN_IF_ERROR(plan_.conversation->Append(layer, plan_.num_tokens, a.keys.data(),
-                                                     a.values.data(), plan_.num_past));
+  part_ = {.first = 0, .num_tokens = plan_.attends_apart ? 1 : plan_.num_tokens};
+  for (; part_.first < plan_.num_tokens; part_.first += part_.num_tokens) {
+    LECTERN_RETURN_IF_ERROR(AttendPart());
+  }
+  return {};
+}
+
+Rows<float> HostStep::Queries(size_t kv_head) const {
+  const size_t group = transformer_.model().config().query_group();
+  return transformer_.Grouped(activations_->queries, kv_head, plan_.num_tokens)
+      .Slice(part_.first * group, (part_.first + part_.num_tokens) * group);
+}
+
+Rows<float> HostStep::Attended(size_t kv_head) const {
+  const size_t group = transformer_.model().config().query_group();
+  return transformer_.Grouped(activations_->attended, kv_head, plan_.num_tokens)
+      .Slice(part_.first * group, (part_.first + part_.num_tokens) * group);
+}
+
+HostStep::PartSums HostStep::SumsOfPart() const {
+  AttentionSums& sums = *plan_.sums;
+  if (part_.first == 0) return {sums.masses, sums.squares, sums.retrieved};
+  const TokenSums& later = plan_.later_sums[part_.first - 1];
+  return {{}, later.squares, later.retrieved};
+}
+
+Status HostStep::AttendPart() {
+  const ModelConfig& config = transformer_.model().config();
+  const bool is_windowed = document_.is_windowed(layer_);
+  const PartSums sums = SumsOfPart();
+  const bool is_observed = !is_windowed && (!sums.masses.empty() || !sums.squares.empty());
+  const bool reads_ahead = part_.num_tokens > 1 && layer_ + 1 < config.num_layers;
+  if (reads_ahead) document_.ReadAheadCodes(layer_ + 1);
+  const size_t kv_cols = size_t{config.num_kv_heads} * config.head_dim;
+  LECTERN_RETURN_IF_ERROR(plan_.conversation->Append(
+      layer_, part_.num_tokens, activations_->keys.data() + part_.first * kv_cols,
+      activations_->values.data() + part_.first * kv_cols,
+      plan_.num_past + static_cast<uint32_t>(part_.first)));
   arena_.Reset();
   // Memory of a layer: output states, their log-sum-exps, and the queries grouped by kv head.
-  LayerStates states(config, plan_.num_tokens, a.attended.data(), &arena_);
-  LECTERN_RETURN_IF_ERROR(AttendLayer(document_, plan_, layer, /*bound=*/false,
+  LayerStates states(
+      config, part_.num_tokens, [this](size_t head) { return Attended(head); }, &arena_);
+  LECTERN_RETURN_IF_ERROR(AttendLayer(document_, plan_, layer_, /*bound=*/false,
                                       is_observed ? &observed_ : nullptr, states, document_read_));
-  if (reads_ahead) document_.ReadAheadRows(layer + 1);
+  if (reads_ahead) document_.ReadAheadRows(layer_ + 1);
   if (probe_.on_layer && !is_windowed) {
-    probe_.on_layer({layer, plan_.num_tokens, document_read_, states.outputs, states.lse,
+    probe_.on_layer({layer_, part_.num_tokens, document_read_, states.outputs, states.lse,
                      states.document_lse, plan_.weights});
   }
-  if (is_observed) CollectEvidence(layer, states);
-  if (!is_windowed) LECTERN_RETURN_IF_ERROR(WatchHeads(layer, states));
+  if (is_observed) CollectEvidence(layer_, states);
+  if (!is_windowed) LECTERN_RETURN_IF_ERROR(WatchHeads(layer_, states));
   if (plan_.observes_conversation) {
     ArenaVector<Rows<const float>> queries(&arena_);
-    for (size_t head = 0; head < config.num_kv_heads; ++head) {
-      queries.push_back(transformer_.Grouped(a.queries, head, plan_.num_tokens));
-    }
+    for (size_t head = 0; head < config.num_kv_heads; ++head) queries.push_back(Queries(head));
     static_cast<HostConversation*>(plan_.conversation)
-        ->AddSquaredAttention(QueryOf(states, queries), layer, states.lse);
+        ->AddSquaredAttention(QueryOf(states, queries), layer_, states.lse);
   }
-  Count(layer);
+  Count(layer_);
   return {};
 }
 
 RowQuery HostStep::QueryOf(const LayerStates& states,
                            std::span<const Rows<const float>> queries) const {
   return {.queries = queries,
-          .num_tokens = plan_.num_tokens,
+          .num_tokens = part_.num_tokens,
           .softcap = transformer_.model().config().attention_softcap,
           .states = states.all};
 }
@@ -138,14 +165,18 @@ Status HostStep::AttendLayer(const Document& document, const StepPlan& plan, uin
   const ModelConfig& config = transformer_.model().config();
   const size_t kv_heads = config.num_kv_heads;
   ArenaVector<Rows<const float>> queries(&arena_);
-  for (size_t head = 0; head < kv_heads; ++head) {
-    queries.push_back(transformer_.Grouped(activations_->queries, head, plan.num_tokens));
-  }
-  ArenaVector<float> output(plan.num_tokens * config.num_heads * config.head_dim, &arena_);
-  LayerStates conversation(config, plan.num_tokens, output.data(), &arena_);
-  LECTERN_RETURN_IF_ERROR(
-      plan.conversation->Attend(QueryOf(conversation, queries), layer, plan.num_past,
-                                config.is_windowed(layer) ? config.window : 0));
+  for (size_t head = 0; head < kv_heads; ++head) queries.push_back(Queries(head));
+  const size_t rows = part_.num_tokens * config.query_group();
+  ArenaVector<float> output(kv_heads * rows * config.head_dim, &arena_);
+  LayerStates conversation(
+      config, part_.num_tokens,
+      [&](size_t head) {
+        return Rows<float>(output.data() + head * rows * config.head_dim, rows, config.head_dim);
+      },
+      &arena_);
+  const uint32_t num_past = plan.num_past + static_cast<uint32_t>(part_.first);
+  LECTERN_RETURN_IF_ERROR(plan.conversation->Attend(QueryOf(conversation, queries), layer, num_past,
+                                                    config.is_windowed(layer) ? config.window : 0));
   for (size_t head = 0; head < kv_heads; ++head) {
     const AttentionState& state = conversation.all[head];
     for (size_t r = 0; r < state.num_rows(); ++r) {
@@ -166,7 +197,7 @@ Status HostStep::AttendLayer(const Document& document, const StepPlan& plan, uin
                                 .workspace = workspace_},
                       .document = document,
                       .layer = layer,
-                      .first_position = document.shape().num_tokens + plan.num_past,
+                      .first_position = document.shape().num_tokens + num_past,
                       .kv_budget = budgets != nullptr ? budgets->layers[layer] : 1,
                       .tail = plan.tail,
                       .head_budgets = head_budgets,
@@ -204,7 +235,13 @@ Result<DocumentRead> HostStep::AttendBeside(const Document& document, const Budg
   plan.rule = rule;
   plan.cancel = nullptr;
   output.resize(plan.num_tokens * config.num_heads * config.head_dim);
-  LayerStates states(config, plan.num_tokens, output.data(), &arena_);
+  const size_t rows = plan.num_tokens * config.query_group();
+  LayerStates states(
+      config, plan.num_tokens,
+      [&](size_t head) {
+        return Rows<float>(output.data() + head * rows * config.head_dim, rows, config.head_dim);
+      },
+      &arena_);
   // The running pass has the layer of its own document in use.
   std::optional<Document::LayerUse> use;
   if (&document != &document_) use.emplace(document, layer_);
@@ -213,17 +250,19 @@ Result<DocumentRead> HostStep::AttendBeside(const Document& document, const Budg
   return read;
 }
 
-// Adds the last token's attention to the sums, because the last token chooses the next one.
+// Adds the last token's attention to the sums, because the last token chooses the next one. The
+// document's mass matters of questions alone, which have one part.
 void HostStep::CollectEvidence(uint32_t layer, const LayerStates& states) {
   const ModelConfig& config = transformer_.model().config();
-  const size_t group = config.query_group(), first = (plan_.num_tokens - 1) * group;
+  const size_t group = config.query_group(), first = (part_.num_tokens - 1) * group;
+  const PartSums sums = SumsOfPart();
   const auto heads = document_.Heads(layer);
   if (!heads.ok()) return;  // it was readable a moment ago; give no evidence
   for (uint32_t head = 0; head < config.num_kv_heads; ++head) {
     const std::span<const float> lse = states.lse[head].subspan(first, group);
     AddProbabilities(transformer_.backend(), heads.value()[head], document_read_, head, observed_,
-                     lse, plan_.sums->masses, plan_.sums->squares);
-    for (size_t r = 0; r < group; ++r) {
+                     lse, sums.masses, sums.squares);
+    for (size_t r = 0; part_.first == 0 && r < group; ++r) {
       plan_.sums->document_mass +=
           std::exp(double{states.document_lse[head][first + r]} - lse[r]);
     }
@@ -248,12 +287,11 @@ Status HostStep::AddHead(uint32_t query_head, const LayerStates& states, bool la
   const size_t group = config.query_group(), dim = config.head_dim;
   const size_t count = last_row_only ? 1 : rows.num_rows;
   const uint32_t kv_head = query_head / static_cast<uint32_t>(group);
-  const Rows<float> queries =
-      transformer_.Grouped(activations_->queries, kv_head, plan_.num_tokens);
+  const Rows<float> queries = Queries(kv_head);
   for (size_t i = 0; i < count; ++i) {
     // The last of `count` equal stretches' tokens, so that the question's last one is among them.
     const size_t token =
-        last_row_only ? plan_.num_tokens - 1 : (i + 1) * plan_.num_tokens / count - 1;
+        last_row_only ? part_.num_tokens - 1 : (i + 1) * part_.num_tokens / count - 1;
     const size_t row = token * group + query_head % group;
     std::copy_n(queries[row], dim, rows.queries.data() + i * dim);
     rows.lse[i] = states.lse[kv_head][row];
@@ -277,18 +315,19 @@ Status HostStep::AddHead(uint32_t query_head, const LayerStates& states, bool la
 // look from where the next token is drawn.
 Status HostStep::WatchHeads(uint32_t layer, const LayerStates& states) {
   const ModelConfig& config = transformer_.model().config();
-  const bool is_question = plan_.num_tokens > 1;
+  const bool is_question = part_.num_tokens > 1;
   const bool is_watched = is_question && probe_.on_head;
-  AttentionSums& sums = *plan_.sums;
-  const bool retrieves = !sums.retrieved.empty() && !sums.heads[layer].is_empty();
+  const std::span<double> retrieved = SumsOfPart().retrieved;
+  const std::span<const RetrievalWeights> heads = plan_.sums->heads;
+  const bool retrieves = !retrieved.empty() && !heads[layer].is_empty();
   if (!is_watched && !retrieves) return {};
-  HeadRows rows(config, plan_.num_tokens, &arena_);
+  HeadRows rows(config, part_.num_tokens, &arena_);
   for (uint32_t head = 0; retrieves && head < config.num_heads; ++head) {
-    if (is_question && sums.heads[layer].all_rows[head] > 0) {
-      LECTERN_RETURN_IF_ERROR(AddHead(head, states, false, rows, sums.retrieved));
+    if (is_question && heads[layer].all_rows[head] > 0) {
+      LECTERN_RETURN_IF_ERROR(AddHead(head, states, false, rows, retrieved));
     }
-    if (sums.heads[layer].last_row[head] > 0) {
-      LECTERN_RETURN_IF_ERROR(AddHead(head, states, true, rows, sums.retrieved));
+    if (heads[layer].last_row[head] > 0) {
+      LECTERN_RETURN_IF_ERROR(AddHead(head, states, true, rows, retrieved));
     }
   }
   for (uint32_t head = 0; is_watched && head < config.num_heads; ++head) {
@@ -302,15 +341,16 @@ Status HostStep::WatchHeads(uint32_t layer, const LayerStates& states) {
 
 void HostStep::Count(uint32_t layer) {
   const DocumentRead& read = document_read_;
-  read_.window_bytes += read.window_bytes;
+  StepRead& sum = reads_[plan_.attends_apart ? part_.first : 0];
+  sum.window_bytes += read.window_bytes;
   if (document_.is_windowed(layer)) return;
   AddLayer({.num_layers = document_.num_full_layers(),
             .bytes = read.bytes,
             .dense_bytes = read.dense_bytes,
             .missed = read.missed_mass,
             .missed_bound = read.missed_bound},
-           read_);
-  if (read.bounded && read.missed_bound > plan_.max_missed) read_.bound_holds = false;
+           sum);
+  if (read.bounded && read.missed_bound > plan_.max_missed) sum.bound_holds = false;
 }
 
 }  // namespace lectern

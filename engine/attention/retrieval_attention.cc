@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "engine/attention/step.h"
 #include "kernels/attention.h"
 
 namespace lectern {
@@ -30,7 +31,7 @@ void AddTile(const HeadAttentionArgs& args, const TypedRows& added, const Positi
   for (size_t i = 0; i < added.num_rows; ++i) {
     float sum = 0;
     for (size_t r = 0; r < rows; ++r) sum += args.weights[r] * logits[r][i];
-    sums[position_of(i)] += double{sum};
+    sums[position_of(i)] += ToExactShare(double{sum});
   }
 }
 

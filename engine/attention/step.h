@@ -16,6 +16,11 @@
 
 namespace lectern {
 
+// The most tokens of a pass that attend apart: one that was drawn, and the proposals behind it
+// (engine/asking/proposals.h). Each has a row of logits: 16 MiB for a vocabulary of 262,144. From 8
+// rows on a row costs about as much as the one before, so that more would gain little.
+inline constexpr size_t kMostApart = 16, kMostProposed = kMostApart - 1;
+
 // Attention that the last token of each pass paid to the document, summed over query heads, layers
 // and passes.
 struct AttentionSums {
@@ -30,10 +35,28 @@ struct AttentionSums {
   double document_mass = 0;
 };
 
+// The same sums of one token of a pass whose tokens attend apart, to be added to the others if the
+// token stays. Empty: not wanted.
+struct TokenSums {
+  std::span<double> squares, retrieved;  // [tokens of the fixed context]
+};
+
+// Rounds a share of attention, in [0, 1], to a multiple of 2^-32. A double holds sums of such
+// numbers exactly up to 2^21, so the sums do not depend on the order in which tokens are added:
+// tokens that are decoded together leave the bits that they leave one by one.
+inline double ToExactShare(double share) {
+  constexpr double kUnit = 0x1.8p20;  // doubles of this size are 2^-32 apart
+  return (share + kUnit) - kUnit;
+}
+
 // The inputs of one forward pass. Everything is borrowed until Finish; `sums` until CollectSums
 // after it, or until the next pass begins.
 struct StepPlan {
   size_t num_tokens = 1;   // tokens of the pass; R = num_tokens * query group
+  // Each token attends as in a pass of its own behind those before it: it chooses the rows that it
+  // reads, and its output has the same bits. `weights` is then empty, the rows of the conversation
+  // are on the host, and no probe watches layers.
+  bool attends_apart = false;
   uint32_t num_past = 0;   // tokens of the conversation before it
   double kv_budget = 1;    // (0, 1]: the budget that was asked for
   // Shares of layers and heads at this budget; nullptr: everything is read.
@@ -51,6 +74,8 @@ struct StepPlan {
   std::span<const float> weights = {};  // [R], as in LookupArgs::row_weights
   Conversation* conversation = nullptr;  // never nullptr in a pass; the pass appends to it
   AttentionSums* sums = nullptr;         // never nullptr in a pass; the pass adds to it
+  // With attends_apart, [num_tokens - 1]: the pass adds to these for all tokens but the first.
+  std::span<const TokenSums> later_sums = {};
   // Also sums squared attention to the conversation, which must then be a HostConversation.
   bool observes_conversation = false;
   const CancelFlag* cancel = nullptr;  // nullptr: the pass cannot be cancelled

@@ -20,7 +20,7 @@ constexpr auto kPoll = std::chrono::milliseconds(100);
 struct StepBatch::Step {
   Seat& seat;
   Activations& own;
-  std::span<float> logits;
+  Rows<float> logits;  // [tokens of the step, vocab]
   Attend attend;
   Clock::duration attention{};
   bool is_running = false, is_done = false;
@@ -35,11 +35,22 @@ StepBatch::StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
       threads_(std::move(threads)),
       device_(std::move(device)),
       transformer_(*model_, backend, *threads_, 0, device_.get()),
-      limits_(limits) {}
+      limits_(limits),
+      costs_(limits.row_cost ? PassCosts(*limits.row_cost) : PassCosts()) {}
 
 StepBatch::Counts StepBatch::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
+}
+
+StepBatch::Outlook StepBatch::outlook() const {
+  const std::lock_guard lock(mutex_);
+  return {costs_, num_sessions_};
+}
+
+void StepBatch::ForgetCosts() {
+  const std::lock_guard lock(mutex_);
+  costs_.Forget();
 }
 
 void StepBatch::Seat::Took(Clock::duration time) {
@@ -56,7 +67,7 @@ void StepBatch::Leave(Seat& seat) {
   changed_.notify_all();
 }
 
-Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> logits, Attend attend,
+Status StepBatch::Run(Seat& seat, Activations& activations, Rows<float> logits, Attend attend,
                       const CancelFlag* cancel) {
   Step step{seat, activations, logits, attend};
   std::unique_lock lock(mutex_);
@@ -98,20 +109,25 @@ Status StepBatch::Run(Seat& seat, Activations& activations, std::span<float> log
 }
 
 Status StepBatch::RunAlone(Step& step) {
-  LECTERN_RETURN_IF_ERROR(transformer_.RunToken(step.own, [&step](uint32_t layer) {
+  const auto attend = [&step](uint32_t layer) {
     const auto start = Clock::now();
     Status status = step.attend(layer, step.own, 0);
     step.attention += Clock::now() - start;
     return status;
-  }));
-  LECTERN_RETURN_IF_ERROR(
-      transformer_.Logits(0, 1, step.own, {step.logits.data(), 1, step.logits.size()}));
+  };
+  const size_t num_rows = step.logits.num_rows;
+  LECTERN_RETURN_IF_ERROR(num_rows == 1 ? transformer_.RunToken(step.own, attend)
+                                        : transformer_.RunLayers(num_rows, step.own, attend));
+  LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, step.own, step.logits));
   step.seat.Took(step.attention);
   return {};
 }
 
 void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
-  if (pass_.steps.empty()) pass_.steps.reserve(waiting_.size());
+  if (pass_.steps.empty()) {
+    pass_.steps.reserve(waiting_.size());
+    pass_.first_rows.reserve(waiting_.size() + 1);
+  }
   is_led_ = true;
   if (pass_.steps.empty()) {
     pass_.attends_on_device = leader.own.attends_on_device;
@@ -120,7 +136,11 @@ void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
         [&](const Step* step) { return step->own.attends_on_device == pass_.attends_on_device; });
     pass_.steps.assign(waiting_.begin(), others);
     waiting_.erase(waiting_.begin(), others);
-    for (Step* step : pass_.steps) step->is_running = true;
+    pass_.first_rows.assign(1, 0);
+    for (Step* step : pass_.steps) {
+      step->is_running = true;
+      pass_.first_rows.push_back(pass_.first_rows.back() + step->logits.num_rows);
+    }
     ++round_;
     num_due_ = 0;
     pass_.layer = 0;
@@ -141,8 +161,8 @@ void StepBatch::Lead(const Step& leader, std::unique_lock<std::mutex>& lock) {
 }
 
 bool StepBatch::RunLayers(const Step& leader) {
-  const size_t num_rows = pass_.steps.size();
-  if (num_rows > 1 && pass_.layer == 0) Embedded();
+  const size_t num_rows = pass_.first_rows.back();
+  if (pass_.steps.size() > 1 && pass_.layer == 0) Embedded();
   Activations& a = activations();
   if (pass_.attends_on_device && num_rows == 1) {
     const Status status = transformer_.RunToken(
@@ -175,22 +195,24 @@ Activations& StepBatch::activations() {
 }
 
 void StepBatch::Embedded() {
-  const size_t num_rows = pass_.steps.size();
+  const size_t num_rows = pass_.first_rows.back();
   if (!pass_.together || pass_.together->max_tokens < num_rows) {
     pass_.together =
         std::make_unique<Activations>(model_->config(), num_rows, threads_->num_threads());
     pass_.logits.resize(num_rows * model_->config().vocab_size);
   }
   const size_t hidden = model_->config().hidden_size;
-  for (size_t row = 0; row < num_rows; ++row) {
-    const Activations& own = pass_.steps[row]->own;
-    std::copy_n(own.residual.data(), hidden, pass_.together->residual.data() + row * hidden);
+  for (size_t number = 0; number < pass_.steps.size(); ++number) {
+    const Activations& own = pass_.steps[number]->own;
+    const size_t count = pass_.steps[number]->logits.num_rows, row = pass_.first_rows[number];
+    std::copy_n(own.residual.data(), count * hidden,
+                pass_.together->residual.data() + row * hidden);
     for (size_t kind = 0; kind < own.angles.size(); ++kind) {
       const Activations::Angles& from = own.angles[kind];
       Activations::Angles& to = pass_.together->angles[kind];
       const size_t half = from.cosine.size() / own.max_tokens;
-      std::copy_n(from.cosine.data(), half, to.cosine.data() + row * half);
-      std::copy_n(from.sine.data(), half, to.sine.data() + row * half);
+      std::copy_n(from.cosine.data(), count * half, to.cosine.data() + row * half);
+      std::copy_n(from.sine.data(), count * half, to.sine.data() + row * half);
     }
   }
   pass_.together->is_embedded = true;
@@ -201,14 +223,14 @@ void StepBatch::AttendAll() {
   const bool is_together = pass_.steps.size() > 1 && !pass_.attends_on_device;
   Activations& a = activations();
   auto before = Clock::now();
-  for (size_t row = 0; row < pass_.steps.size(); ++row) {
-    Step*& step = pass_.steps[row];
+  for (size_t number = 0; number < pass_.steps.size(); ++number) {
+    Step*& step = pass_.steps[number];
     if (step == nullptr) continue;
     Status status;
     std::exception_ptr thrown;
-    if (is_together) Scatter(row);
+    if (is_together) Scatter(number);
     try {
-      status = pass_.attends_on_device ? step->attend(pass_.layer, a, row)
+      status = pass_.attends_on_device ? step->attend(pass_.layer, a, pass_.first_rows[number])
                                        : step->attend(pass_.layer, step->own, 0);
     } catch (...) {
       thrown = std::current_exception();
@@ -219,7 +241,7 @@ void StepBatch::AttendAll() {
     if (thrown || !status.ok()) {
       GiveUp(step, std::move(status), std::move(thrown));
     } else if (is_together) {
-      Gather(row);
+      Gather(number);
     }
   }
 }
@@ -242,40 +264,46 @@ void StepBatch::GiveUpAll(const Status& status, const std::exception_ptr& thrown
   }
 }
 
-void StepBatch::Scatter(size_t row) {
+void StepBatch::Scatter(size_t number) {
   const ModelConfig& config = model_->config();
-  const size_t num_rows = pass_.steps.size(), group = config.query_group(), dim = config.head_dim;
-  Activations& own = pass_.steps[row]->own;
+  const size_t num_rows = pass_.first_rows.back(), row = pass_.first_rows[number];
+  const size_t group = config.query_group(), dim = config.head_dim;
+  const size_t count = pass_.steps[number]->logits.num_rows;
+  Activations& own = pass_.steps[number]->own;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
     std::copy_n(transformer_.Grouped(pass_.together->queries, head, num_rows)[row * group],
-                group * dim, transformer_.Grouped(own.queries, head, 1).data);
+                count * group * dim, transformer_.Grouped(own.queries, head, count).data);
   }
   const size_t kv_cols = config.num_kv_heads * dim;
-  std::copy_n(pass_.together->keys.data() + row * kv_cols, kv_cols, own.keys.data());
-  std::copy_n(pass_.together->values.data() + row * kv_cols, kv_cols, own.values.data());
+  std::copy_n(pass_.together->keys.data() + row * kv_cols, count * kv_cols, own.keys.data());
+  std::copy_n(pass_.together->values.data() + row * kv_cols, count * kv_cols, own.values.data());
 }
 
-void StepBatch::Gather(size_t row) {
+void StepBatch::Gather(size_t number) {
   const ModelConfig& config = model_->config();
-  const size_t num_rows = pass_.steps.size(), group = config.query_group();
-  Activations& own = pass_.steps[row]->own;
+  const size_t num_rows = pass_.first_rows.back(), row = pass_.first_rows[number];
+  const size_t group = config.query_group(), count = pass_.steps[number]->logits.num_rows;
+  Activations& own = pass_.steps[number]->own;
   for (size_t head = 0; head < config.num_kv_heads; ++head) {
-    std::copy_n(transformer_.Grouped(own.attended, head, 1).data, group * config.head_dim,
+    std::copy_n(transformer_.Grouped(own.attended, head, count).data,
+                count * group * config.head_dim,
                 transformer_.Grouped(pass_.together->attended, head, num_rows)[row * group]);
   }
 }
 
 Status StepBatch::GiveLogits() {
-  const size_t num_rows = pass_.steps.size(), vocab = model_->config().vocab_size;
-  if (num_rows == 1) {
+  const size_t num_rows = pass_.first_rows.back(), vocab = model_->config().vocab_size;
+  if (pass_.steps.size() == 1) {
     Step& step = *pass_.steps.front();
-    return transformer_.Logits(0, 1, step.own, {step.logits.data(), 1, vocab});
+    return transformer_.Logits(0, num_rows, step.own, step.logits);
   }
   const Rows<float> logits(pass_.logits.data(), num_rows, vocab);
   LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, *pass_.together, logits));
-  for (size_t row = 0; row < num_rows; ++row) {
-    if (pass_.steps[row] != nullptr)
-      std::copy_n(logits[row], vocab, pass_.steps[row]->logits.data());
+  for (size_t number = 0; number < pass_.steps.size(); ++number) {
+    Step* const step = pass_.steps[number];
+    for (size_t i = 0; step != nullptr && i < step->logits.num_rows; ++i) {
+      std::copy_n(logits[pass_.first_rows[number] + i], vocab, step->logits[i]);
+    }
   }
   return {};
 }
@@ -285,6 +313,10 @@ void StepBatch::End() {
   ++counts_.passes;
   counts_.tokens += pass_.steps.size();
   linear_ = now - pass_.start - pass_.attention;
+  num_sessions_ = pass_.steps.size();
+  if (!limits_.row_cost) {
+    costs_.Took(pass_.first_rows.back(), std::chrono::duration<double>(linear_).count());
+  }
   deadline_ =
       now + std::max<Clock::duration>(limits_.least_patience, (now - pass_.start) / kPatience);
   shortest_attention_ = Clock::duration::max();

@@ -18,8 +18,10 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "engine/forward/pass_costs.h"
 #include "engine/forward/transformer.h"
 #include "engine/requests/requests.h"
 
@@ -39,6 +41,9 @@ class StepBatch {
     // takes longer than if every session had its share of the machine: of N sessions, the one with
     // the shortest attention a waits at most linear + N a + (N - 1) linear = N (linear + a).
     double max_lag = 1;
+    // The cost of each row of a pass behind the first, in multiples of the first; nothing: as
+    // measured. Tests set it, so that proposals do not depend on the machine.
+    std::optional<double> row_cost = {};
   };
   // Borrows `backend`.
   StepBatch(std::shared_ptr<const Model> model, const Backend& backend,
@@ -61,13 +66,14 @@ class StepBatch {
     Clock::duration last{}, attention{};
   };
 
-  // Attends in one layer: projected queries, keys and values in, `attended` out. The output goes to
-  // the session's own activations, or, with Activations::attends_on_device, to row `row` of the
-  // device's part of `a`.
+  // Attends in one layer with all tokens of the step: projected queries, keys and values in,
+  // `attended` out. The output goes to the session's own activations, or, with
+  // Activations::attends_on_device, to row `row` of the device's part of `a`.
   using Attend = FunctionRef<Status(uint32_t layer, Activations& a, size_t row)>;
-  // Runs all layers of one token, whose embedding is in row 0 of `activations`, and writes its
-  // logits [vocab]. Waits for other sessions; borrows everything until it returns. One call at a
-  // time for each seat.
+  // Runs all layers of one token, or of a few tokens of one session, as many as `logits` [tokens,
+  // vocab] has rows. Their embeddings are in the first rows of `activations`; writes their logits,
+  // row by row. Several tokens attend on the host. Waits for other sessions; borrows everything
+  // until it returns. One call at a time for each seat.
   // Returns the first error or rethrows the first exception of `attend`, within that layer; the
   // other sessions' steps go on. A failure of the part that sessions share (codes of LinearLayers,
   // bad_alloc) ends the steps of all of them. `attend` may be called by the thread of another
@@ -76,7 +82,7 @@ class StepBatch {
   // `attend`, the logits are unchanged.
   // Sessions that attend on the device (activations.attends_on_device) share steps among
   // themselves, and so do the others.
-  Status Run(Seat& seat, Activations& activations, std::span<float> logits, Attend attend,
+  Status Run(Seat& seat, Activations& activations, Rows<float> logits, Attend attend,
              const CancelFlag* cancel);
   // Tells the batch that this session has no next step for now, so that nobody waits for it.
   void Leave(Seat& seat);
@@ -86,6 +92,15 @@ class StepBatch {
     uint64_t tokens = 0;  // sessions' steps that these passes took, failed ones too
   };
   Counts counts() const;  // since the batch was made
+
+  // The costs of a pass, for a session that may take several tokens in one.
+  struct Outlook {
+    PassCosts linear;         // of the linear part, by the rows of a pass
+    size_t num_sessions = 1;  // in the last pass
+  };
+  Outlook outlook() const;
+  // A pass of several tokens was thought to cost too much: see PassCosts::Forget.
+  void ForgetCosts();
 
  private:
   struct Step;
@@ -107,16 +122,16 @@ class StepBatch {
   // given up while others go on, so another thread must lead. Errors of shared parts give up all
   // steps. May throw bad_alloc.
   bool RunLayers(const Step& leader);
-  // Copies the sessions' embedded rows and angles into the shared activations, one row each; makes
+  // Copies the sessions' embedded rows and angles into the shared activations, side by side; makes
   // these larger first if there are too few rows. May throw bad_alloc.
   void Embedded();
   // Attends in the pass's layer for each session in turn, and times it. An error or exception
   // gives up that session's step only.
   void AttendAll();
-  // Copies a row's queries, keys and values from the shared activations to the session's own.
-  void Scatter(size_t row);
-  // Copies a session's attention output back to its row of the shared activations.
-  void Gather(size_t row);
+  // Copies a step's queries, keys and values from the shared activations to the session's own.
+  void Scatter(size_t number);
+  // Copies a session's attention output back to its rows of the shared activations.
+  void Gather(size_t number);
   // The activations of the running pass: shared ones, or its only session's own.
   Activations& activations();
   // Ends a step with an error or an exception and wakes its thread; sets `step` to nullptr.
@@ -142,10 +157,13 @@ class StepBatch {
   Clock::time_point deadline_;
   Clock::duration linear_{}, shortest_attention_{};  // durations in the last step
   Counts counts_;
+  PassCosts costs_;
+  size_t num_sessions_ = 1;  // in the last pass
 
   // State of the running step. Only its leader writes it, under mutex_ where others may look.
   struct Pass {
-    std::vector<Step*> steps;  // one row each; nullptr: that step was given up
+    std::vector<Step*> steps;        // nullptr: that step was given up
+    std::vector<size_t> first_rows;  // [steps + 1]: where the rows of each begin; all rows
     bool attends_on_device = false;
     uint32_t layer = 0;
     Clock::time_point start;

@@ -298,6 +298,11 @@ struct AskOptions {
   // engine/model/adapter.h) is the answer, whatever the sampling, where the model gives it at least
   // this probability. 1: only where decoding comes to it. 0: the model's threshold.
   float refuse_at = 0;
+  // "auto": tokens that follow the latest ones elsewhere in the document or the conversation are
+  // checked together with them, in one pass over the weights, as many as that is worth; the answer
+  // is the same, bit for bit. Not on a device, and not with max_session_rows. "off": tokens are
+  // decoded one by one.
+  std::string lookup_decoding = "auto";
   // Policies that share kv_budget out over layers ("uniform", "pyramid", "squeeze", "kv-compress",
   // "dense-first") and over the kv heads of a layer ("global": they compete, "uniform",
   // "kv-compress"); empty: the document's.
@@ -486,6 +491,9 @@ struct Answer {
   uint64_t document_tokens = 0, question_tokens = 0;
   uint64_t answer_tokens = 0, reasoning_tokens = 0;  // the former include the latter
   uint64_t forced_tokens = 0;  // of the answer, which AskOptions::json_schema left no choice for
+  // Tokens that lookup decoding proposed, and those of them that were drawn, which took no pass of
+  // their own. How many depends on how long passes take, so it may differ where nothing else does.
+  uint64_t proposed_tokens = 0, accepted_tokens = 0;
   struct {
     double open = 0, prefill = 0, first_token = 0, per_token = 0, total = 0;
   } timings_ms;

@@ -136,6 +136,7 @@ class DoctorTest(unittest.TestCase):
             done = self.run_tool("index-document", "--json", "--again", "--model", MODEL, document)
             report = json.loads(done.stdout)
             answer = json.loads(self.run_tool("ask-document", "--json", "--max-tokens", "24",
+                                              "--lookup-decoding", "off",
                                               "Who repairs roof 21 before the winter?").stdout)
             shutil.rmtree(self.work / "store")
             speed = self.examine("--model", MODEL, "--tokens",

@@ -178,6 +178,9 @@ bool SessionAsk(Tape& tape) {
     if (random.OneIn(few))
       options->layer_budget = one.data(), options->layer_budget_len = one.len();
     if (random.OneIn(few)) options->head_budget = one.data(), options->head_budget_len = one.len();
+    if (random.OneIn(few)) {
+      options->lookup_decoding = one.data(), options->lookup_decoding_len = one.len();
+    }
     if (has_history || random.OneIn(few)) {
       has_wrong_history = !history.Fill(random, options.get());
     }

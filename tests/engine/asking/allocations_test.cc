@@ -542,7 +542,8 @@ TEST_F(AllocationsTest, AStepThatFindsNoMemoryTakesNoPartInTheNextPass) {
     const auto run = [&] {
       transformer.Embed({&id, 1}, 0, a);
       return batch.Run(
-          seat, a, logits, [](uint32_t, Activations&, size_t) { return Status(); }, nullptr);
+          seat, a, {logits.data(), 1, logits.size()},
+          [](uint32_t, Activations&, size_t) { return Status(); }, nullptr);
     };
     num_allocations = 0;
     fail_at = num_failed;

@@ -319,7 +319,7 @@ class StepBatchTest : public ::testing::Test {
       };
       if (batch != nullptr) {
         return batch->Run(
-            seat, activations, logits,
+            seat, activations, {logits.data(), 1, logits.size()},
             [&](uint32_t layer, Activations&, size_t) { return attend(layer); }, cancel);
       }
       const Status status = transformer.RunLayers(1, activations, attend);
