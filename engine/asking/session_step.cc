@@ -85,12 +85,14 @@ bool DocumentSession::IsMeasured(const Document& document, bool tail) const {
 }
 
 Result<DocumentRead> DocumentSession::AttendAgain(double kv_budget, bool tail,
-                                                  std::vector<float>& output, bool bound) {
+                                                  std::vector<float>& output, bool bound,
+                                                  bool as_stored) {
   const Document& document = probe_.attended_again != nullptr ? *probe_.attended_again : *document_;
   LECTERN_ASSIGN(const BudgetPlan* const budgets,
                  PlanFor(document, kv_budget, tail, plans_.beside));
   return attention_.host().AttendBeside(document, budgets, kv_budget, tail,
-                                        IsMeasured(document, tail), settings_.rule, output, bound);
+                                        IsMeasured(document, tail), settings_.rule, output, bound,
+                                        as_stored);
 }
 
 Result<const BudgetPlan*> DocumentSession::PlanFor(const Document& document, double kv_budget,
