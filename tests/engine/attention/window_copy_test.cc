@@ -160,9 +160,8 @@ TEST(WindowCopyTest, ItsBytesLeaveRoomForRows) {
 
 // The bound is of exact masses, and so is what estimates are calibrated with.
 TEST(WindowCopyTest, ExactMassesNeedTheRowsAsStored) {
-  for (const CopyStep::How& how :
-       {CopyStep::How{.bound = true}, CopyStep::How{.as_stored = true},
-        CopyStep::How{.max_missed = 0.9}}) {
+  for (const CopyStep::How& how : {CopyStep::How{.bound = true}, CopyStep::How{.as_stored = true},
+                                   CopyStep::How{.max_missed = 1}}) {
     CopyStep step(40);
     const auto read = step.Attend(how);
     ASSERT_TRUE(read.ok()) << read.status().message();
