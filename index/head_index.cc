@@ -99,6 +99,7 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
       header.num_levels == 0 ? num_rows : uint64_t{header.num_sinks} + header.num_window;
   if (num_exact > num_rows) return corrupt("fewer rows than sinks and window");
   head.num_exact_ = static_cast<uint32_t>(num_exact);
+  head.num_sinks_ = header.num_levels == 0 ? head.num_rows_ : header.num_sinks;
   if (header.window_size > 0 && !IsEndOfDocument(head.positions_, header)) {
     return corrupt("its rows are not those of a window");
   }
@@ -158,7 +159,7 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
       if (keys != level.key_counts[i]) return corrupt("a key count is not that of its keys");
     }
   }
-  // The optional sections follow: row codes, thresholds, block scores.
+  // The optional sections follow: row codes, thresholds, the window's copy, block scores.
   const SectionEntry* codes = shard.Find(SectionKind::kRowCodes, kv_head, 0);
   const SectionEntry* fine_codes = shard.Find(SectionKind::kFineCodes, kv_head, 0);
   if ((codes == nullptr) != (fine_codes == nullptr)) {
@@ -188,10 +189,18 @@ Result<HeadIndex> HeadIndex::Load(const ShardReader& shard, uint32_t kv_head) {
       head.metric_ = std::make_shared<const QueryMetric>(*std::move(metric));
     }
   }
+  if (const SectionEntry* copy = shard.Find(SectionKind::kWindowCopy, kv_head, 0)) {
+    if (header.head_dim % kQ8Block != 0 ||
+        copy->bytes != uint64_t{2} * (head.num_exact_ - head.num_sinks_) *
+                           RowBytes(Dtype::kQ8, header.head_dim)) {
+      return corrupt("the copy of its window has another size");
+    }
+    if (header.num_levels > 0) head.window_copy_ = shard.data() + copy->offset;
+  }
   for (const auto& [kind, scores] :
-       {std::pair(SectionKind::kBlockScores, &head.block_scores_),
-        std::pair(SectionKind::kPlainBlockScores, &head.plain_block_scores_),
-        std::pair(SectionKind::kFullBlockScores, &head.full_block_scores_)}) {
+       {std::pair(SectionKind::kBlockScores, &head.block_scores_.squared),
+        std::pair(SectionKind::kPlainBlockScores, &head.block_scores_.plain),
+        std::pair(SectionKind::kFullBlockScores, &head.block_scores_.full)}) {
     if (shard.Find(kind, kv_head, 0) == nullptr) continue;
     LECTERN_ASSIGN(*scores, shard.Array<float>(kind, kv_head, 0));
     if (scores->size() != (num_rows + kCompressBlock - 1) / kCompressBlock) {
@@ -223,6 +232,28 @@ TypedRows HeadIndex::Keys(IndexRange block) const {
 TypedRows HeadIndex::Values(IndexRange block) const {
   const std::byte* base = shard_->data() + rows_offset_ + uint64_t{block.begin} * 2 * row_bytes_;
   return {base + block.size() * row_bytes_, dtype_, block.size(), head_dim_};
+}
+
+TypedRows HeadIndex::CopiedRows(size_t row) const {
+  const size_t count = num_exact_ - num_sinks_;
+  return {window_copy_ + row * count * RowBytes(Dtype::kQ8, head_dim_), Dtype::kQ8, count,
+          head_dim_};
+}
+
+uint64_t HeadIndex::ExactBytes(bool window_copy) const {
+  if (!window_copy) return BlockBytes({0, num_exact_});
+  return BlockBytes({0, num_sinks_}) +
+         uint64_t{num_exact_ - num_sinks_} * 2 * RowBytes(Dtype::kQ8, head_dim_);
+}
+
+Status HeadIndex::VerifyExact(bool window_copy) const {
+  if (!window_copy) return VerifyRows({0, num_exact_});
+  // The sinks' keys and values are the first ones of their block's two halves.
+  const uint64_t bytes = num_sinks_ * row_bytes_, half = num_exact_ * row_bytes_;
+  LECTERN_RETURN_IF_ERROR(shard_->Verify(rows_offset_, bytes));
+  LECTERN_RETURN_IF_ERROR(shard_->Verify(rows_offset_ + half, bytes));
+  return shard_->Verify(static_cast<uint64_t>(window_copy_ - shard_->data()),
+                        ExactBytes(true) - 2 * bytes);
 }
 
 Status HeadIndex::VerifyRows(IndexRange rows) const {

@@ -62,6 +62,18 @@ class HeadIndex {
   // Sinks and window: rows [0, num_exact), in document order, stored as one block. All rows if
   // there are no clusters.
   uint32_t num_exact() const { return num_exact_; }
+  // A copy of the window's rows as q8, for lookups, which pay for every byte; the rows themselves
+  // are there too. Not in heads without a metric, and not where the rows are q8 anyway.
+  bool has_window_copy() const { return window_copy_ != nullptr; }
+  // The copy's keys, or values, [window rows, head_dim], and the sinks' as stored. Only where
+  // has_window_copy(). VerifyExact first.
+  TypedRows WindowCopyKeys() const { return CopiedRows(0); }
+  TypedRows WindowCopyValues() const { return CopiedRows(1); }
+  TypedRows SinkKeys() const { return Keys({0, num_exact_}).Slice(0, num_sinks_); }
+  TypedRows SinkValues() const { return Values({0, num_exact_}).Slice(0, num_sinks_); }
+  uint32_t num_sinks() const { return num_sinks_; }
+  // Bytes of sinks and window, keys and values: all as stored, or the window's from the copy.
+  uint64_t ExactBytes(bool window_copy) const;
   const std::vector<Level>& levels() const { return levels_; }  // coarse first; may be empty
   // As CalibrateThresholds makes them (index/calibrate.h); empty without clusters.
   std::span<const float> thresholds() const { return thresholds_; }
@@ -79,9 +91,9 @@ class HeadIndex {
 
   // Scores of the head's blocks of rows, in ascending order of importance
   // (index/policies/kv_compress.h); verified. Empty if the document has no such statistics.
-  std::span<const float> block_scores() const { return block_scores_; }
-  std::span<const float> plain_block_scores() const { return plain_block_scores_; }
-  std::span<const float> full_block_scores() const { return full_block_scores_; }
+  std::span<const float> block_scores() const { return block_scores_.squared; }
+  std::span<const float> plain_block_scores() const { return block_scores_.plain; }
+  std::span<const float> full_block_scores() const { return block_scores_.full; }
 
   // The metric in which the head's codes, radii and variances are taken; nullptr: none, A = 1.
   const QueryMetric* metric() const { return metric_.get(); }
@@ -149,6 +161,8 @@ class HeadIndex {
   // Each checks the checksums of the data that is about to be read. Row codes: only where
   // has_row_codes(), and of rows that lie in clusters, which is not checked.
   Status VerifyRows(IndexRange rows) const;
+  // The same for sinks and window, whose rows it takes from where ExactBytes counts them.
+  Status VerifyExact(bool window_copy) const;
   Status VerifyRowCodes(IndexRange rows) const;
   // Verifies the fine code of a row, and with it those of the rows behind it whose codes end in the
   // same block of the file. Returns the first row past these, which may lie past the head's last.
@@ -168,16 +182,21 @@ class HeadIndex {
   std::span<const uint32_t> GatheredBlocks() const {
     return levels_.empty() ? std::span<const uint32_t>(whole_) : levels_.back().children;
   }
+  // Row 0 of the copy is its keys, row 1 its values.
+  TypedRows CopiedRows(size_t row) const;
   const ShardReader* shard_ = nullptr;
   std::array<uint32_t, 2> whole_{};  // 0 and num_rows_
-  uint32_t num_rows_ = 0, num_exact_ = 0;
+  uint32_t num_rows_ = 0, num_sinks_ = 0, num_exact_ = 0;
   size_t row_bytes_ = 0, head_dim_ = 0;
   Dtype dtype_ = Dtype::kF16;
   uint64_t rows_offset_ = 0, row_code_bytes_ = 0, fine_code_bytes_ = 0;
-  const std::byte *row_codes_ = nullptr, *fine_codes_ = nullptr;
+  const std::byte *row_codes_ = nullptr, *fine_codes_ = nullptr, *window_copy_ = nullptr;
   std::vector<Level> levels_;
   std::shared_ptr<const QueryMetric> metric_;
-  std::span<const float> thresholds_, block_scores_, plain_block_scores_, full_block_scores_;
+  std::span<const float> thresholds_;
+  struct {
+    std::span<const float> squared, plain, full;
+  } block_scores_;
   std::span<const uint32_t> positions_;
 };
 

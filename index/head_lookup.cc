@@ -88,6 +88,7 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
   }
   selection_.Clear(head_.levels().size());
   selection_.second_order = args.second_order;
+  selection_.window_copy = ReadsWindowCopy(args, head);
   if (args.bound) selection_.unread_bound.assign(queries_.num_rows, -INFINITY);
 }
 
@@ -231,7 +232,7 @@ Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_r
 
 void HeadLookup::CountBytes() {
   const HeadIndex::Level& finest_level = head_.levels().back();
-  uint64_t bytes = head_.BlockBytes({0, head_.num_exact()}) + head_.metric_bytes();
+  uint64_t bytes = head_.ExactBytes(selection_.window_copy) + head_.metric_bytes();
   bytes += selection_.rows.size() * head_.BlockBytes({0, 1});
   bytes += selection_.refined.size() * head_.fine_code_bytes();
   for (const IndexRange& range : selection_.coded) {

@@ -80,10 +80,14 @@ class LayerLookup {
     use_codes_ = args.row_codes && args.rule.kind == Rule::kDefault;
     num_levels_ = args.heads.front().levels().size();  // equal in all heads of a shard
     uint64_t exact_bytes = 0;
-    for (const HeadIndex& head : args.heads) {
+    uint64_t saved_bytes = 0;  // by copies of windows
+    for (size_t h = 0; h < args.heads.size(); ++h) {
+      const HeadIndex& head = args.heads[h];
       has_metric_ = has_metric_ || head.metric() != nullptr;
       dense_bytes_ += static_cast<double>(head.dense_bytes());
-      exact_bytes += head.BlockBytes({0, head.num_exact()}) + head.metric_bytes();
+      const uint64_t ends_bytes = head.ExactBytes(ReadsWindowCopy(args, h));
+      saved_bytes += head.ExactBytes(false) - ends_bytes;
+      exact_bytes += ends_bytes + head.metric_bytes();
       num_rows_ += head.num_rows() - head.num_exact();
       use_codes_ = use_codes_ && head.has_row_codes();
     }
@@ -92,7 +96,7 @@ class LayerLookup {
     row_bytes_ = static_cast<double>(args.heads.front().BlockBytes({0, 1}));
     limits_ = LimitsOf(args.kv_budget, num_rows_, args.heads.size(), args.queries.front().num_rows);
     budget_ = args.kv_budget * dense_bytes_;
-    spent_ = static_cast<double>(FixedBytes(args.heads, args.tail));
+    spent_ = static_cast<double>(FixedBytes(args.heads, args.tail) - saved_bytes);
     if (use_codes_ && num_levels_ > 1) {
       // Mean values of the finest clusters are closer to their rows' than those of the parents.
       // A device's lookup knows the parents' alone; it never serves heads with a metric.
@@ -530,7 +534,7 @@ uint64_t FixedBytes(std::span<const HeadIndex> heads, bool tail) {
   uint64_t bytes = 0;
   for (const HeadIndex& head : heads) {
     const HeadIndex::Level& top = head.levels().front();
-    bytes += head.BlockBytes({0, head.num_exact()}) + head.metric_bytes() +
+    bytes += head.ExactBytes(false) + head.metric_bytes() +
              top.num_clusters() * (top.cluster_bytes() + (tail ? top.mean_values.row_bytes() : 0));
   }
   return bytes;
@@ -565,6 +569,7 @@ void HeadSelection::Clear(size_t num_levels) {
   logit_tail.clusters.clear();
   logit_tail.logits.clear();
   unread_bound.clear();
+  window_copy = false;
   bytes = 0;
   missed_mass = 0;
 }

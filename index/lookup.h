@@ -62,6 +62,8 @@ struct HeadSelection {
   std::vector<float> unread_bound;
   std::vector<std::vector<IndexRange>> bounded;
 
+  // Whether the window is read from its copy (HeadIndex::has_window_copy) instead of as stored.
+  bool window_copy = false;
   uint64_t bytes = 0;      // bytes read: all of the above and the exact rows
   double missed_mass = 0;  // estimated share of the attention that unread keys would get
 
@@ -122,9 +124,19 @@ struct LookupArgs {
   // centroids, less the share of it that the scored rows found to be read.
   std::span<const float> row_weights = {};
   bool bound = false;                    // also find HeadSelection::unread_bound
+  // Whether windows are read from their copies where heads have them. A bound needs the rows as
+  // stored, and so does whoever compares with exact masses.
+  bool window_copies = false;
   LookupWorkspace* workspace = nullptr;  // nullptr: a temporary one
   SelectionRule rule = {};
 };
+
+// Whether the lookup counts the window of this head as read from its copy; its caller then attends
+// to that. Not where the head's own budget has every row read.
+inline bool ReadsWindowCopy(const LookupArgs& args, size_t head) {
+  return args.window_copies && args.heads[head].has_window_copy() &&
+         (args.head_budgets.empty() || args.head_budgets[head] < 1);
+}
 
 // T is calibrated on scores without the variance term. So kThreshold compares it with scores
 // computed the same way. kDefault, whose scores include variances, uses T only to order.

@@ -64,6 +64,8 @@ enum class SectionKind : uint32_t {
   kPassages = 1042,          // PassageEntry[passages of the text], in document.shard
   kWords = 1043,             // SQLite database of the passages' words, in document.shard
   kPageLabels = 1044,        // bytes: a line for each entry of kPageMap
+  // q8[num_window, head_dim] K rows, then V rows; may be absent, one per kv head
+  kWindowCopy = 1045,
 };
 
 // The first bytes of the file. Readers must not use a field before header_crc is checked.

@@ -198,16 +198,6 @@ Status DocumentSession::ReserveRam(size_t num_tokens, uint64_t num_rows, double 
                                   "index the document with q8 keys and values");
 }
 
-void DocumentSession::Totals::Add(const StepRead& read) {
-  (in_prefill ? prefill_fraction : decode_fraction) += read.fraction;
-  if (!in_prefill) ++decode_steps;
-  all.bytes += read.bytes;
-  all.window_bytes += read.window_bytes;
-  all.missed += read.missed;
-  all.missed_bound += read.missed_bound;
-  all.bound_holds &= read.bound_holds;
-}
-
 bool DocumentSession::ReserveNextRows(size_t count, double kv_budget) {
   return num_past() + count <= reserved_.num_rows ||
          ReserveRam(reserved_.num_tokens, reserved_.num_rows + kReservedTokens, kv_budget).ok();

@@ -88,10 +88,10 @@ class DocumentSession : public Session {
   Settings& settings() { return settings_; }
   // Attention of the running pass and layer at another budget, into `output` [kv heads][R,
   // head_dim], which is resized. Reads Probe::attended_again where that is set. To be called only
-  // from within Probe::on_layer (unchecked). `bound`: also finds DocumentRead::missed_bound. Errors
-  // of Step, but it cannot be cancelled.
+  // from within Probe::on_layer (unchecked). `bound`, `as_stored`: as in DocumentAttentionArgs.
+  // Errors of Step, but it cannot be cancelled.
   Result<DocumentRead> AttendAgain(double kv_budget, bool tail, std::vector<float>& output,
-                                   bool bound = false);
+                                   bool bound = false, bool as_stored = false);
   // The smallest budget that every layer can serve under settings().policies; 0 without clusters.
   // Codes of Document::SmallestBudget.
   Result<double> SmallestServed(bool tail) const;

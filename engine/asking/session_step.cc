@@ -103,12 +103,14 @@ bool DocumentSession::IsMeasured(const Document& document, bool tail) const {
 }
 
 Result<DocumentRead> DocumentSession::AttendAgain(double kv_budget, bool tail,
-                                                  std::vector<float>& output, bool bound) {
+                                                  std::vector<float>& output, bool bound,
+                                                  bool as_stored) {
   const Document& document = probe_.attended_again != nullptr ? *probe_.attended_again : *document_;
   LECTERN_ASSIGN(const BudgetPlan* const budgets,
                  PlanFor(document, kv_budget, tail, plans_.beside));
   return attention_.host().AttendBeside(document, budgets, kv_budget, tail,
-                                        IsMeasured(document, tail), settings_.rule, output, bound);
+                                        IsMeasured(document, tail), settings_.rule, output, bound,
+                                        as_stored);
 }
 
 Result<const BudgetPlan*> DocumentSession::PlanFor(const Document& document, double kv_budget,
@@ -148,6 +150,16 @@ Result<std::unique_ptr<DocumentSession>> AsDocumentSession(std::unique_ptr<Sessi
   }
   static_cast<void>(session.release());
   return std::unique_ptr<DocumentSession>(whole);
+}
+
+void DocumentSession::Totals::Add(const StepRead& read) {
+  (in_prefill ? prefill_fraction : decode_fraction) += read.fraction;
+  if (!in_prefill) ++decode_steps;
+  all.bytes += read.bytes;
+  all.window_bytes += read.window_bytes;
+  all.missed += read.missed;
+  all.missed_bound += read.missed_bound;
+  all.bound_holds &= read.bound_holds;
 }
 
 }  // namespace lectern

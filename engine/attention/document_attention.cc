@@ -260,10 +260,6 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
   }
   const bool is_limited = args.max_missed >= 0;
   ResizeObserved(args.observed, heads, read.reads_ends, [](size_t) { return 0; });
-  // Sinks and window come first: their mass is known before the lookup, so heads that look there
-  // get a smaller budget.
-  if (read.reads_ends) LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads));
-  FindKnownLse(args.query.rows.states, args.other_lse, workspace.known_lse);
   ArenaVector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end(),
                                    &workspace.arena);
   LookupArgs lookup = {
@@ -276,11 +272,20 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
       .kv_budget = args.kv_budget,
       .tail = args.tail,
       .head_budgets = head_budgets,
-      .known_lse = workspace.known_lse,
       .row_weights = args.query.row_weights,
       .bound = is_limited || args.bound,
+      .window_copies = !is_limited && !args.bound && !args.as_stored && args.selector == nullptr &&
+                       args.device == nullptr,
       .workspace = &workspace.lookup,
       .rule = args.rule};
+  // Sinks and window come first: their mass is known before the lookup, so heads that look there
+  // get a smaller budget.
+  if (read.reads_ends) {
+    LECTERN_RETURN_IF_ERROR(
+        AttendExact(PartsOf(args), heads, [&](size_t h) { return ReadsWindowCopy(lookup, h); }));
+  }
+  FindKnownLse(args.query.rows.states, args.other_lse, workspace.known_lse);
+  lookup.known_lse = workspace.known_lse;
   const SavedStates saved(is_limited ? args.query.rows.states : std::span<const AttentionState>(),
                           &workspace.arena);
   // Without a limit one attempt is enough; with one, the budget doubles until the limit holds.
@@ -311,7 +316,7 @@ Status AttendClusters(const ClusterAttentionArgs& args) {
   AttentionWorkspace& workspace = args.query.workspace;
   workspace.arena.Reset();
   if (args.kv_budget >= 1) return AttendEveryRow(PartsOf(args), heads);
-  LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads));
+  LECTERN_RETURN_IF_ERROR(AttendExact(PartsOf(args), heads, [](size_t) { return false; }));
   FindKnownLse(args.query.rows.states, {}, workspace.known_lse);
   LECTERN_RETURN_IF_ERROR(
       Lookup({.backend = args.query.backend,

@@ -105,6 +105,9 @@ struct DocumentAttentionArgs {
   // Also find missed_bound (a limit needs it anyway). This reads radii and looks at every code
   // again.
   bool bound = false;
+  // Reads windows as stored, as a bound does, though heads have copies of them: `read_lse` is then
+  // of exact logits.
+  bool as_stored = false;
   // Per kv head, [R]: log-sum-exp of what the queries attend to besides the document; empty: not
   // known.
   std::span<const std::span<float>> other_lse = {};

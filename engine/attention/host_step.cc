@@ -131,7 +131,7 @@ Status HostStep::AttendPart() {
   // Memory of a layer: output states, their log-sum-exps, and the queries grouped by kv head.
   LayerStates states(
       config, part_.num_tokens, [this](size_t head) { return Attended(head); }, &arena_);
-  LECTERN_RETURN_IF_ERROR(AttendLayer(document_, plan_, layer_, /*bound=*/false,
+  LECTERN_RETURN_IF_ERROR(AttendLayer(document_, plan_, layer_, /*bound=*/false, /*as_stored=*/false,
                                       is_observed ? &observed_ : nullptr, states, document_read_));
   if (reads_ahead) document_.ReadAheadRows(layer_ + 1);
   if (probe_.on_layer && !is_windowed) {
@@ -160,8 +160,8 @@ RowQuery HostStep::QueryOf(const LayerStates& states,
 
 // The document and the conversation are two attention states, which are joined exactly.
 Status HostStep::AttendLayer(const Document& document, const StepPlan& plan, uint32_t layer,
-                             bool bound, ObservedLogits* observed, LayerStates& states,
-                             DocumentRead& read) {
+                             bool bound, bool as_stored, ObservedLogits* observed,
+                             LayerStates& states, DocumentRead& read) {
   const ModelConfig& config = transformer_.model().config();
   const size_t kv_heads = config.num_kv_heads;
   ArenaVector<Rows<const float>> queries(&arena_);
@@ -205,6 +205,7 @@ Status HostStep::AttendLayer(const Document& document, const StepPlan& plan, uin
                       .nominal_budget = plan.kv_budget,
                       .max_missed = plan.max_missed,
                       .bound = bound,
+                      .as_stored = as_stored,
                       .other_lse = conversation.lse,
                       .selector = probe_.selector ? &probe_.selector : plan.selector,
                       .rule = plan.rule,
@@ -225,7 +226,7 @@ Status HostStep::AttendLayer(const Document& document, const StepPlan& plan, uin
 Result<DocumentRead> HostStep::AttendBeside(const Document& document, const BudgetPlan* budgets,
                                             double kv_budget, bool tail, bool is_measured,
                                             const SelectionRule& rule, std::vector<float>& output,
-                                            bool bound) {
+                                            bool bound, bool as_stored) {
   const ModelConfig& config = transformer_.model().config();
   StepPlan plan = plan_;
   plan.budgets = budgets;
@@ -246,7 +247,8 @@ Result<DocumentRead> HostStep::AttendBeside(const Document& document, const Budg
   std::optional<Document::LayerUse> use;
   if (&document != &document_) use.emplace(document, layer_);
   DocumentRead read;
-  LECTERN_RETURN_IF_ERROR(AttendLayer(document, plan, layer_, bound, nullptr, states, read));
+  LECTERN_RETURN_IF_ERROR(
+      AttendLayer(document, plan, layer_, bound, as_stored, nullptr, states, read));
   return read;
 }
 

@@ -43,12 +43,12 @@ class HostStep final : public StepAttention {
   // has the shape of the session's document; another document than the session's is the host's to
   // read. The arguments are those of StepPlan; the limit, the weights and the probe's selector stay
   // the pass's. Resizes and writes `output` [kv heads][R, head_dim]; the pass goes on as if this
-  // had not been called. With `bound` it also finds DocumentRead::missed_bound. Callable only from
+  // had not been called. `bound`, `as_stored`: as in DocumentAttentionArgs. Callable only from
   // within Probe::on_layer. Errors of Attend; it cannot be cancelled.
   Result<DocumentRead> AttendBeside(const Document& document, const BudgetPlan* budgets,
                                     double kv_budget, bool tail, bool is_measured,
                                     const SelectionRule& rule, std::vector<float>& output,
-                                    bool bound);
+                                    bool bound, bool as_stored);
 
  private:
   struct LayerStates;
@@ -69,11 +69,12 @@ class HostStep final : public StepAttention {
   PartSums SumsOfPart() const;
   // Attends to the document and to the conversation in one layer, with the queries of
   // activations_, and joins the two results exactly. Fills `states` (in: empty): outputs,
-  // log-sum-exps over both, and those of the document alone; and `read`. `bound`: also finds
-  // read.missed_bound. `observed` may be nullptr. Errors of AttendDocument and
-  // Conversation::Attend; the results then hold anything.
+  // log-sum-exps over both, and those of the document alone; and `read`. `bound`
+  // and `as_stored`: as in DocumentAttentionArgs. `observed` may be nullptr. Errors of
+  // AttendDocument and Conversation::Attend; the results then hold anything.
   Status AttendLayer(const Document& document, const StepPlan& plan, uint32_t layer, bool bound,
-                     ObservedLogits* observed, LayerStates& states, DocumentRead& read);
+                     bool as_stored, ObservedLogits* observed, LayerStates& states,
+                     DocumentRead& read);
   // The queries (per kv head, borrowed) as an attention call takes them, with the running part's
   // number of tokens and the model's softcap; the attention is added to `states`.
   RowQuery QueryOf(const LayerStates& states, std::span<const Rows<const float>> queries) const;

@@ -27,6 +27,8 @@ constexpr size_t kRowsPerRun = 256;
 struct Run {
   enum class Kind {
     kBlock,      // rows `range`: the exact block, or whole finest clusters
+    kSinks,      // rows `range`, the first ones of the exact block
+    kWindow,     // rows `range`, the rest of the exact block, from the window's copy
     kGathered,   // selection.rows [range.begin, range.end)
     kTail,       // clusters `range` of `level`, by centroid and mean value
     kLogitTail,  // clusters `range` of `tail`, by its logits from `column` on and mean value
@@ -47,6 +49,16 @@ void AddBlock(const HeadIndex& head, IndexRange rows, Runs& runs) {
 
 // The block of sinks and window.
 void AddExact(const HeadIndex& head, Runs& runs) { AddBlock(head, {0, head.num_exact()}, runs); }
+
+// Sinks as stored, and the copy of the window.
+void AddSinksAndCopy(const HeadIndex& head, Runs& runs) {
+  const uint64_t sink_bytes = head.BlockBytes({0, head.num_sinks()});
+  runs.push_back({Run::Kind::kSinks, {0, head.num_sinks()}, 0, sink_bytes});
+  runs.push_back({Run::Kind::kWindow,
+                  {head.num_sinks(), head.num_exact()},
+                  0,
+                  head.ExactBytes(/*window_copy=*/true) - sink_bytes});
+}
 
 // All stored rows; neighbouring clusters are joined into runs of at least kRowsPerRun rows.
 void AddAll(const HeadIndex& head, Runs& runs) {
@@ -100,6 +112,13 @@ Status ReadBlocks(const HeadIndex& head, const HeadSelection* selection, const R
         std::span<const uint32_t>(selection->rows).subspan(run.range.begin, run.range.size());
     LECTERN_RETURN_IF_ERROR(head.GatherRows(rows, workspace.keys, workspace.values));
     workspace.blocks.push_back({head.AsRows(workspace.keys), head.AsRows(workspace.values)});
+    return {};
+  }
+  if (run.kind == Run::Kind::kSinks || run.kind == Run::Kind::kWindow) {
+    LECTERN_RETURN_IF_ERROR(head.VerifyExact(/*window_copy=*/true));
+    workspace.blocks.push_back(run.kind == Run::Kind::kSinks
+                                   ? KvBlock{head.SinkKeys(), head.SinkValues()}
+                                   : KvBlock{head.WindowCopyKeys(), head.WindowCopyValues()});
     return {};
   }
   LECTERN_RETURN_IF_ERROR(head.VerifyRows(run.range));
@@ -283,7 +302,7 @@ class LayerAttention {
   Rows<float> Observed(const Item& item, const Run& run) {
     if (args_.observed == nullptr || item.row_end != NumRows()) return {};
     const uint32_t num_exact = heads_[item.head].num_exact();
-    const bool is_exact = run.kind == Run::Kind::kBlock && run.range.begin < num_exact;
+    const bool is_exact = run.kind != Run::Kind::kGathered && run.range.begin < num_exact;
     std::vector<float>& logits =
         (is_exact ? args_.observed->exact : args_.observed->rest)[item.head];
     const size_t first = run.kind == Run::Kind::kBlock && !is_exact ? num_exact : 0;
@@ -417,8 +436,12 @@ Status AttendStored(const LayerArgs& args, std::span<const HeadIndex> heads,
 
 }  // namespace
 
-Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads) {
-  return AttendStored(args, heads, {}, [&](size_t h, Runs& runs) { AddExact(heads[h], runs); });
+Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads,
+                   FunctionRef<bool(size_t head)> reads_copy) {
+  return AttendStored(args, heads, {}, [&](size_t h, Runs& runs) {
+    if (reads_copy(h)) return AddSinksAndCopy(heads[h], runs);
+    AddExact(heads[h], runs);
+  });
 }
 
 Status AttendEveryRow(const LayerArgs& args, std::span<const HeadIndex> heads) {

@@ -18,8 +18,10 @@ struct LayerArgs {
 // rows that they attend to in `observed`, whose vectors have room for them. Temporary memory is
 // taken from the workspace's arena, which is not reset. Errors are those of AttendDocument.
 
-// Attends to sinks and window.
-Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads);
+// Attends to sinks and window. `reads_copy(kv head)`: the window from its copy (HeadIndex) instead;
+// never with a device.
+Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads,
+                   FunctionRef<bool(size_t head)> reads_copy);
 // Attends to all stored rows.
 Status AttendEveryRow(const LayerArgs& args, std::span<const HeadIndex> heads);
 // Attends to the selected rows.

@@ -49,7 +49,13 @@ Status AddHeadAttention(const HeadAttentionArgs& args, std::span<double> sums) {
   blocks.clear();
   const uint32_t num_stored =
       args.read.exact ? head.num_rows() : (args.read.reads_ends ? head.num_exact() : 0);
-  if (num_stored > 0) {
+  // The window is read from where the pass has read it.
+  const bool window_copy =
+      num_stored > 0 && !args.read.exact && args.read.heads[args.kv_head].window_copy;
+  if (window_copy) {
+    LECTERN_RETURN_IF_ERROR(head.VerifyExact(window_copy));
+    blocks = {{0, head.num_sinks()}, {head.num_sinks(), num_stored}};
+  } else if (num_stored > 0) {
     LECTERN_RETURN_IF_ERROR(head.VerifyRows({0, num_stored}));
     const auto keep = [&](IndexRange block) { blocks.push_back(block); };
     if (head.num_exact() > 0) head.ForEachBlock({0, head.num_exact()}, keep);
@@ -66,7 +72,10 @@ Status AddHeadAttention(const HeadAttentionArgs& args, std::span<double> sums) {
     if (item < blocks.size()) {
       const uint32_t begin = blocks[item].begin;
       const auto position_of = [&](size_t i) { return positions[begin + i]; };
-      return AddTile(args, head.Keys(blocks[item]), position_of, slot, sums);
+      const TypedRows keys = !window_copy ? head.Keys(blocks[item])
+                             : item == 0  ? head.SinkKeys()
+                                          : head.WindowCopyKeys();
+      return AddTile(args, keys, position_of, slot, sums);
     }
     const size_t begin = (item - blocks.size()) * kRowsPerTile;
     const auto rows = chosen.subspan(begin, std::min(kRowsPerTile, chosen.size() - begin));

@@ -60,7 +60,7 @@ constexpr Format kFormats[] = {
 #undef LECTERN_LABEL
 
 constexpr std::string_view kMember = ": ", kNext = ", ";
-constexpr uint32_t kEnd = GrammarBuilder::kEndState, kDead = GrammarBuilder::kDeadState;
+constexpr uint32_t kRuleEnd = GrammarBuilder::kEndState, kDead = GrammarBuilder::kDeadState;
 
 // Makes the rules of one schema. Schemas that wait for their rule are in a queue, so that deep ones
 // need no deep stack. One use.
@@ -129,10 +129,10 @@ class Compiler {
       begin = builder_.Split(*one, begin);
       return {};
     };
-    if (types & kNullType) begin = builder_.Literal("null", kEnd);
+    if (types & kNullType) begin = builder_.Literal("null", kRuleEnd);
     if (types & kBooleanType) {
-      begin = builder_.Split(builder_.Literal("true", kEnd), begin);
-      begin = builder_.Split(builder_.Literal("false", kEnd), begin);
+      begin = builder_.Split(builder_.Literal("true", kRuleEnd), begin);
+      begin = builder_.Split(builder_.Literal("false", kRuleEnd), begin);
     }
     if (types & kNumberType) LECTERN_RETURN_IF_ERROR(add(Number(parts, types)));
     if (types & kStringType) LECTERN_RETURN_IF_ERROR(add(String(parts)));
@@ -162,7 +162,7 @@ class Compiler {
     }
     uint32_t begin = kDead;
     for (const SchemaParts& one : all) {
-      begin = builder_.Split(builder_.Call(RuleOf(one), kEnd), begin);
+      begin = builder_.Split(builder_.Call(RuleOf(one), kRuleEnd), begin);
     }
     return begin;
   }
@@ -172,7 +172,7 @@ class Compiler {
     uint32_t begin = kDead;
     for (size_t i = 0; i < texts.size();) {
       if (texts[i].size() == at) {
-        begin = builder_.Split(begin, kEnd);
+        begin = builder_.Split(begin, kRuleEnd);
         ++i;
         continue;
       }
@@ -182,7 +182,7 @@ class Compiler {
       // The beginning that all share is made at once, so that long texts need no deep stack.
       const std::string &first = group.front(), &last = group.back();
       while (same < first.size() && same < last.size() && first[same] == last[same]) ++same;
-      const uint32_t rest = group.size() == 1 ? kEnd : OneOf(group, same);
+      const uint32_t rest = group.size() == 1 ? kRuleEnd : OneOf(group, same);
       const std::string_view shared =
           std::string_view(first).substr(at, group.size() == 1 ? first.npos : same - at);
       begin = builder_.Split(builder_.Literal(shared, rest), begin);
@@ -226,9 +226,9 @@ class Compiler {
     if (!pattern) return kDead;
     const uint32_t rule = RuleNamed("number " + *pattern, [&] {
       const auto automaton = ParsePattern("^(?:" + *pattern + ")$");
-      return automaton.ok() ? AddAutomaton(*automaton, Writing::kPlain, kEnd, builder_) : kDead;
+      return automaton.ok() ? AddAutomaton(*automaton, Writing::kPlain, kRuleEnd, builder_) : kDead;
     });
-    return builder_.Call(rule, kEnd);
+    return builder_.Call(rule, kRuleEnd);
   }
 
   // The automaton of a pattern or format, noting what cannot be kept; nothing: it is not kept.
@@ -295,9 +295,9 @@ class Compiler {
     }
     const uint32_t rule = RuleNamed(name, [&] {
       return builder_.Literal(
-          "\"", AddAutomaton(chars, Writing::kJson, builder_.Literal("\"", kEnd), builder_));
+          "\"", AddAutomaton(chars, Writing::kJson, builder_.Literal("\"", kRuleEnd), builder_));
     });
-    return builder_.Call(rule, kEnd);
+    return builder_.Call(rule, kRuleEnd);
   }
 
   // `items` times an item and more, up to `most`, separated; `end` follows. Items from `first` on
@@ -372,7 +372,7 @@ class Compiler {
         rest = RuleOf(item);
       }
     }
-    const uint32_t end = builder_.Literal("]", kEnd);
+    const uint32_t end = builder_.Literal("]", kRuleEnd);
     return builder_.Literal("[", List(firsts, rest, least.value_or(0), most, end));
   }
 
@@ -411,7 +411,7 @@ class Compiler {
     for (const std::string_view text : texts) name += "\n" + QuotedJson(text);
     return std::optional(RuleNamed(name, [&] {
       const uint32_t behind =
-          builder_.Literal("\"", builder_.Literal(kMember, builder_.Call(value, kEnd)));
+          builder_.Literal("\"", builder_.Literal(kMember, builder_.Call(value, kRuleEnd)));
       return builder_.Literal("\"",
                               AddAutomaton(CharsExcept(texts), Writing::kJson, behind, builder_));
     }));
@@ -435,7 +435,7 @@ class Compiler {
     LECTERN_ASSIGN(const auto least, reader_.Count(parts, "minProperties", true));
     LECTERN_ASSIGN(auto most, reader_.Count(parts, "maxProperties", false));
     // 2. From the end: other members, then each of the named ones, with and without one before it.
-    const uint32_t end = builder_.Literal("}", kEnd);
+    const uint32_t end = builder_.Literal("}", kRuleEnd);
     if (names.empty()) {
       if (least > kMostCountedItems) {
         return reader_.Wrong(*parts.parts[0].node, "minProperties",

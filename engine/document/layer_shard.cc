@@ -183,6 +183,7 @@ class LayerShard {
     LECTERN_RETURN_IF_ERROR(Add(SectionKind::kThresholds, kv_head, 0, clusters->thresholds));
     if (const auto& metric = clusters->tree.metric) {
       LECTERN_RETURN_IF_ERROR(Add(SectionKind::kQueryMetric, kv_head, 0, metric->Stored()));
+      LECTERN_RETURN_IF_ERROR(WriteWindowCopy(kv_head));
     }
     for (const auto& [kind, scores] :
          {std::pair(SectionKind::kBlockScores, &clusters->block_scores),
@@ -232,6 +233,19 @@ class LayerShard {
         LECTERN_RETURN_IF_ERROR(writer_.Append(stored.data(), stored.size()));
       }
       begin = end;
+    }
+    return {};
+  }
+
+  // Writes the window's rows once more, as q8, where that is shorter and possible.
+  Status WriteWindowCopy(uint32_t kv_head) {
+    if (layout_.dtype == Dtype::kQ8 || spill_.shape().head_dim % kQ8Block != 0) return {};
+    LECTERN_RETURN_IF_ERROR(writer_.BeginSection(SectionKind::kWindowCopy, kv_head, 0));
+    for (const TypedRows& all : {spill_.Keys(layer_, kv_head, layout_.num_tokens),
+                                 spill_.Values(layer_, kv_head, layout_.num_tokens)}) {
+      const std::vector<std::byte> copy = StoredRows(
+          backend_, all.Slice(all.num_rows - layout_.num_window, all.num_rows), Dtype::kQ8);
+      LECTERN_RETURN_IF_ERROR(writer_.Append(copy.data(), copy.size()));
     }
     return {};
   }

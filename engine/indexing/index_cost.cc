@@ -84,9 +84,13 @@ uint64_t ShardBytes(const ModelConfig& c, Dtype dtype, uint64_t tokens) {
   const uint64_t clusters = is_clustered ? tokens * 65 / 1000 : 0;
   const uint64_t cluster = 2 * RowBytes(CentroidDtype(c.head_dim), c.head_dim) + 16;
   const uint64_t metric = is_clustered ? QueryMetric::StoredSize(c.head_dim) * sizeof(f16) : 0;
+  // The copy of the window, as q8.
+  const uint64_t copy = is_clustered && c.head_dim % kQ8Block == 0
+                            ? 2 * kWindowTokens * RowBytes(Dtype::kQ8, c.head_dim)
+                            : 0;
   // Sections of one kv head, with two or three levels; an upper estimate.
-  const uint64_t sections = is_clustered ? 25 : 2;
-  return FileBytes(c.num_kv_heads * (tokens * row + clusters * cluster + metric),
+  const uint64_t sections = is_clustered ? 26 : 2;
+  return FileBytes(c.num_kv_heads * (tokens * row + clusters * cluster + metric + copy),
                    c.num_kv_heads * sections);
 }
 

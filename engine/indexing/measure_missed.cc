@@ -35,8 +35,7 @@ Result<ExactAnswer> LookUpBeside(DocumentSession& session, std::string_view ques
   session.probe().on_layer = [&](const LayerStep& step) {
     for (const double budget : kBudgets) {
       if (!failed.ok() || budget < smallest) continue;
-      const auto read =
-          session.AttendAgain(budget, true, output, bound);
+      const auto read = session.AttendAgain(budget, true, output, bound, /*as_stored=*/true);
       if (!read.ok()) {
         failed = read.status();
       } else if (!read->exact) {  // which misses nothing of what is stored

@@ -119,6 +119,79 @@ const std::string& LayerBytes(bool short_document) {
   return bytes[short_document];
 }
 
+// One layer of a document of the bundled reader, whose rows are wide enough for a window's copy.
+const std::string& WideLayerBytes() {
+  static std::string bytes;
+  if (bytes.empty()) {
+    std::mt19937 engine(1);
+    std::vector<int32_t> ids(kTokens);
+    for (int32_t& id : ids) id = 3 + static_cast<int32_t>(engine() % 2000);
+    TempFolder folder;
+    testing::TokenDocumentOptions options;
+    options.kv_dtype = Dtype::kF16;
+    options.by_queries = true;
+    testing::IndexTokens(testing::ReaderModel(), ids, folder.path(), options);
+    bytes = ReadWholeFile(folder.path() + "/shards/layer-000.shard");
+  }
+  return bytes;
+}
+
+// Elements of q8 are off by at most half a step of a 127th of the largest of their block, which the
+// scale's own rounding widens a little.
+TEST(HeadIndexTest, TheWindowsCopyIsTheWindow) {
+  PatchedShard shard(WideLayerBytes());
+  const auto head = shard.Load(1);
+  ASSERT_TRUE(head.ok()) << head.status().message();
+  ASSERT_TRUE(head->has_window_copy());
+  ASSERT_TRUE(head->VerifyExact(true).ok());
+  ASSERT_EQ(head->num_sinks(), 4u);
+  EXPECT_EQ(head->ExactBytes(false), 104u * 2 * 128);
+  EXPECT_EQ(head->ExactBytes(true), 4u * 2 * 128 + 100u * 2 * 68);
+  const IndexRange exact = {0, 104};
+  for (const bool is_key : {true, false}) {
+    const TypedRows stored = is_key ? head->Keys(exact) : head->Values(exact);
+    const TypedRows copy = is_key ? head->WindowCopyKeys() : head->WindowCopyValues();
+    ASSERT_EQ(copy.num_rows, 100u);
+    const std::vector<float> truth = testing::Floats(stored), copied = testing::Floats(copy);
+    EXPECT_EQ(testing::Floats(is_key ? head->SinkKeys() : head->SinkValues()),
+              std::vector<float>(truth.begin(), truth.begin() + 4 * 64));
+    for (size_t block = 0; block < copied.size(); block += kQ8Block) {
+      float largest = 0;
+      for (size_t i = 0; i < kQ8Block; ++i) {
+        largest = std::max(largest, std::abs(truth[4 * 64 + block + i]));
+      }
+      for (size_t i = block; i < block + kQ8Block; ++i) {
+        ASSERT_NEAR(copied[i], truth[4 * 64 + i], largest * 0.51f / 127);
+      }
+    }
+  }
+}
+
+// Older documents have none.
+TEST(HeadIndexTest, AWindowNeedsNoCopy) {
+  PatchedShard shard(WideLayerBytes());
+  shard.Entry(SectionKind::kWindowCopy, 1, 0).kind = 5000;
+  const auto head = shard.Load(1);
+  ASSERT_TRUE(head.ok()) << head.status().message();
+  EXPECT_FALSE(head->has_window_copy());
+}
+
+TEST(HeadIndexTest, AWindowsCopyOfAnotherSizeIsRefused) {
+  const auto expect_refused = [](PatchedShard& shard) {
+    const Status status = shard.Load(1).status();
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_NE(status.message().find("copy of its window"), std::string::npos) << status.message();
+  };
+  PatchedShard cut(WideLayerBytes());
+  cut.Entry(SectionKind::kWindowCopy, 1, 0).bytes -= 34;
+  expect_refused(cut);
+  // Rows of 16 elements have no q8.
+  PatchedShard narrow(LayerBytes(false));
+  narrow.Entry(SectionKind::kBlockScores, 1, 0).kind =
+      static_cast<uint32_t>(SectionKind::kWindowCopy);
+  expect_refused(narrow);
+}
+
 TEST(HeadIndexTest, LoadsWhatWasWritten) {
   PatchedShard shard(LayerBytes(false));
   for (const uint32_t kv_head : {0u, 1u}) {

@@ -27,6 +27,7 @@ struct ReadSet {
   std::vector<std::set<uint32_t>> looked_up, tail;  // per level: clusters
   std::set<uint32_t> rows, refined;                 // stored rows: whole, and fine codes
   std::set<uint32_t> coded;                         // finest clusters: row codes
+  bool window = false, window_copy = false;         // the window as stored, its copy
 };
 using Reads = std::map<std::pair<uint32_t, uint32_t>, ReadSet>;
 
@@ -48,6 +49,7 @@ void Record(Reads& reads, uint32_t layer, const DocumentRead& read) {
       Add(set.tail[l], selection.tail[l]);
     }
     set.rows.insert(selection.rows.begin(), selection.rows.end());
+    (selection.window_copy ? set.window_copy : set.window) = true;
     set.refined.insert(selection.refined.begin(), selection.refined.end());
     Add(set.coded, selection.coded);
     const LogitTail& tail = selection.logit_tail;
@@ -97,8 +99,14 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
     const HeadIndex& head = (*heads)[section.kv_head];
     const ReadSet& set = reads.at({layer, section.kv_head});
     const uint64_t row = uint64_t{header.head_dim} * 2;
+    const uint64_t centroid_row = RowBytes(CentroidDtype(header.head_dim), header.head_dim);
     const auto kind = static_cast<SectionKind>(section.kind);
     if (kind == SectionKind::kRows) {
+      if (!set.window) {
+        const uint64_t bytes = header.num_window * row, sinks = header.num_sinks * row;
+        poison(section.offset + sinks, bytes, 2);
+        poison(section.offset + sinks + bytes + sinks, bytes, 2);
+      }
       for (uint32_t i = 0; i < head.levels().back().num_clusters(); ++i) {
         const IndexRange rows = head.ClusterRows(i);
         const uint64_t keys = section.offset + rows.begin * 2 * row;
@@ -109,6 +117,8 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
           poison(values + r * row, row, 2);
         }
       }
+    } else if (kind == SectionKind::kWindowCopy) {
+      if (!set.window_copy) poison(section.offset, section.bytes, 2);
     } else if (kind == SectionKind::kRowCodes) {
       for (uint32_t i = 0; i < head.levels().back().num_clusters(); ++i) {
         if (set.coded.contains(i)) continue;
@@ -125,8 +135,8 @@ size_t PoisonLayer(const std::string& path, uint32_t layer, const Document& docu
     } else if (kind == SectionKind::kCentroids || kind == SectionKind::kMeanValues) {
       const auto& read =
           (kind == SectionKind::kCentroids ? set.looked_up : set.tail)[section.level - 1];
-      for (uint32_t i = 0; i < section.bytes / row; ++i) {
-        if (!read.contains(i)) poison(section.offset + i * row, row, 2);
+      for (uint32_t i = 0; i < section.bytes / centroid_row; ++i) {
+        if (!read.contains(i)) poison(section.offset + i * centroid_row, centroid_row, 2);
       }
       if (kind == SectionKind::kMeanValues && !tail) {
         EXPECT_TRUE(read.empty());
@@ -167,6 +177,7 @@ struct PoisonCase {
   float budget = 0.15f;
   Rule rule = Rule::kDefault;
   PlanPolicies policies = {};
+  bool window_copies = false;  // the bundled reader's document, whose heads have metrics
 };
 // The tiny model's attention is flat: half of it is enough to read.
 constexpr double kTopPMass = 0.5;
@@ -181,27 +192,30 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
   static void SetUpTestSuite() { folder_ = std::make_unique<TempFolder>(); }
   static void TearDownTestSuite() {
     documents_.clear();
-    model_.reset();
     folder_.reset();
   }
 
   void SetUp() override {
-    auto& document = documents_[GetParam().levels];
-    if (document == nullptr) {
-      model_ = Model::Load(Env::Default(), TinyModel()).value();
-      const auto tokens = model_->EncodeDocument(InventedText(26000, 11));
+    Case& made = documents_[{GetParam().levels, GetParam().window_copies}];
+    if (made.document == nullptr) {
+      const std::string model = GetParam().window_copies ? testing::ReaderModel() : TinyModel();
+      made.model = Model::Load(Env::Default(), model).value();
+      const auto tokens = made.model->EncodeDocument(InventedText(26000, 11));
       ASSERT_GT(tokens->ids.size(), 5000u);
       testing::TokenDocumentOptions options;
+      options.by_queries = GetParam().window_copies;
       options.kv_dtype = Dtype::kF16;
       options.num_levels = GetParam().levels;
       options.unrotated = GetParam().levels == 1;
-      document = testing::IndexTokens(TinyModel(), tokens->ids, ShardsParent(), options).document;
+      made.document = testing::IndexTokens(model, tokens->ids, ShardsParent(), options).document;
     }
-    document_ = document;
+    document_ = made.document;
+    model_ = made.model;
   }
 
   static std::string ShardsParent() {
-    return folder_->path() + "/" + std::to_string(GetParam().levels);
+    return folder_->path() + "/" + std::to_string(GetParam().levels) +
+           (GetParam().window_copies ? "c" : "");
   }
 
   std::unique_ptr<DocumentSession> NewSession(std::shared_ptr<const Document> document) {
@@ -229,11 +243,22 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
     return Reopen(*document_, copy);
   }
 
+  // Whether poison was read: it reaches the logits or, where a layer follows, the next lookup,
+  // which then chooses rows that are poisoned too, or is refused.
+  static bool Shows(const Result<std::span<const float>>& logits) {
+    return !logits.ok() || std::isnan((*logits)[0]);
+  }
+
   static inline std::unique_ptr<TempFolder> folder_;
-  static inline std::shared_ptr<const Model> model_;
-  static inline std::map<uint32_t, std::shared_ptr<const Document>> documents_;  // by levels
+  struct Case {
+    std::shared_ptr<const Model> model;
+    std::shared_ptr<const Document> document;
+  };
+  // By levels, and whether windows have copies.
+  static inline std::map<std::pair<uint32_t, bool>, Case> documents_;
   const std::shared_ptr<ThreadPool> threads_ = std::make_shared<ThreadPool>(2);
   std::shared_ptr<const Document> document_;
+  std::shared_ptr<const Model> model_;
 };
 
 TEST_P(PoisonTest, PrefillStepReadsWhatItSays) {
@@ -326,8 +351,53 @@ TEST_P(PoisonTest, PoisonInWhatIsReadShows) {
   }
   auto poisoned = NewSession(Poisoned(reads));
   const auto again = poisoned->Step(token, GetParam().budget, GetParam().tail, nullptr);
-  ASSERT_TRUE(again.ok());
-  EXPECT_TRUE(std::isnan((*again)[0]));
+  EXPECT_TRUE(Shows(again));
+}
+
+// The copy is read, the rows that it is of are not; a step that reads all of the document does the
+// reverse.
+TEST_P(PoisonTest, StepsReadTheWindowOrItsCopy) {
+  if (!GetParam().window_copies) return;
+  const std::vector<int32_t> token = {42};
+  Reads sparse;
+  auto session = NewSession(document_);
+  session->probe().on_layer = [&](const LayerStep& step) { Record(sparse, step.layer, step.read); };
+  ASSERT_TRUE(session->Step(token, GetParam().budget, true, nullptr).ok());
+  for (auto& [place, set] : sparse) {
+    EXPECT_TRUE(set.window_copy);
+    EXPECT_FALSE(set.window);
+    set.window_copy = false;
+  }
+  const auto spoilt = NewSession(Poisoned(sparse))->Step(token, GetParam().budget, true, nullptr);
+  EXPECT_TRUE(Shows(spoilt));
+
+  // All is left alone but the copies.
+  Reads all;
+  for (const auto& [place, set] : sparse) {
+    const auto heads = document_->Heads(place.first);
+    const HeadIndex& head = (*heads)[place.second];
+    ReadSet& every = all[place];
+    every.window = true;
+    for (size_t level = 0; level < head.levels().size(); ++level) {
+      std::set<uint32_t>& clusters = every.looked_up.emplace_back();
+      for (uint32_t i = 0; i < head.levels()[level].num_clusters(); ++i) clusters.insert(i);
+      every.tail.push_back(clusters);
+      every.coded = clusters;
+    }
+    for (uint32_t row = 0; row < head.num_rows(); ++row) every.rows.insert(row);
+    every.refined = every.rows;
+  }
+  const TempFolder folder;
+  const std::string copy = folder.path() + "/poisoned";
+  std::filesystem::copy(ShardsParent() + "/shards", copy);
+  for (uint32_t layer = 0; layer < document_->num_layers(); ++layer) {
+    EXPECT_GT(PoisonLayer(copy + "/" + LayerFile(layer), layer, *document_, all, true), 0u);
+  }
+  auto exact = NewSession(document_), again = NewSession(Reopen(*document_, copy));
+  const auto expected = exact->Step(token, 1, true, nullptr);
+  const auto logits = again->Step(token, 1, true, nullptr);
+  ASSERT_TRUE(expected.ok() && logits.ok());
+  EXPECT_EQ(0, std::memcmp(expected->data(), logits->data(), logits->size_bytes()));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -339,7 +409,8 @@ INSTANTIATE_TEST_SUITE_P(
                       PoisonCase{2, true, 0.1f, Rule::kThreshold},
                       PoisonCase{2, true, 0.15f, Rule::kCap},
                       PoisonCase{2, true, 0.15f, Rule::kTopP},
-                      PoisonCase{2, true, 0.15f, Rule::kDefault, {"kv-compress", "kv-compress"}}),
+                      PoisonCase{2, true, 0.15f, Rule::kDefault, {"kv-compress", "kv-compress"}},
+                      PoisonCase{2, true, 0.15f, Rule::kDefault, {}, true}),
     [](const auto& param) {
       return std::to_string(param.param.levels) + "Levels" +
              (param.param.tail ? "Tail" : "NoTail") +
@@ -347,7 +418,8 @@ INSTANTIATE_TEST_SUITE_P(
              (param.param.rule == Rule::kThreshold ? "Threshold" : "") +
              (param.param.rule == Rule::kCap ? "Cap" : "") +
              (param.param.rule == Rule::kTopP ? "TopP" : "") +
-             (param.param.policies == PlanPolicies() ? "" : "Plan");
+             (param.param.policies == PlanPolicies() ? "" : "Plan") +
+             (param.param.window_copies ? "WindowCopies" : "");
     });
 
 }  // namespace
