@@ -404,7 +404,8 @@ TEST(OptionTablesTest, TheDescriptionHasThem) {
   for (const AskOptionRow& row : AskOptionRows()) {
     const std::string field = FieldOf(row.option);
     const auto* const ask = schemas->Find("Ask")->Find("properties")->Find(field);
-    EXPECT_EQ(ask != nullptr, row.option.is_in(kRequest)) << field;
+    // A schema is an object there, which a file of its own reads (answer_format.h).
+    EXPECT_EQ(ask != nullptr, row.option.is_in(kRequest) || field == "json_schema") << field;
     if (row.option.is_in(kOpenAiRequest)) {
       EXPECT_NE(schemas->Find("Sampling")->Find("properties")->Find(field), nullptr) << field;
     }

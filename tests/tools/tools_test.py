@@ -739,7 +739,8 @@ class AskTest(ToolsTest):
     def check_answer(self, answer):
         self.assertEqual(set(answer) - {"question", "expected"}, self.FIELDS)
         self.assertIn(answer["finish_reason"], ("stop", "length"))
-        self.assertEqual(set(answer["tokens"]), {"document", "question", "answer", "reasoning", "proposed", "accepted"})
+        self.assertEqual(set(answer["tokens"]), {"document", "question", "answer", "reasoning",
+                                                 "forced", "proposed", "accepted"})
         self.assertEqual(set(answer["timings_ms"]),
                          {"open", "prefill", "first_token", "per_token", "total"})
         self.assertEqual(set(answer["kv"]),

@@ -239,7 +239,7 @@ TEST_F(LookupDecodingTest, EndsWhereItWouldEnd) {
     Left with = Converse(*Invented().Open(0), kInventedQuestions, options, "auto");
     ExpectSame(with, without);
   }
-  ExpectBothKinds();
+  EXPECT_GT(num_accepted_, 0u);
 }
 
 TEST_F(LookupDecodingTest, ASessionThatFailedStandsWhereItStood) {

@@ -17,7 +17,7 @@ using testing::ReaderModel;
 using testing::TempFolder;
 using testing::TokenDocument;
 
-constexpr uint32_t kLayer = 2;
+constexpr uint32_t kCopyLayer = 2;
 
 // A document of the bundled reader, whose heads have metrics; f16.
 const Document& CopiedDocument() {
@@ -36,7 +36,7 @@ const Document& CopiedDocument() {
 // Queries and states of one step. Each row asks for a row of the window.
 class CopyStep {
  public:
-  explicit CopyStep(size_t num_rows) : heads_(*CopiedDocument().Heads(kLayer)) {
+  explicit CopyStep(size_t num_rows) : heads_(*CopiedDocument().Heads(kCopyLayer)) {
     std::mt19937 engine(5);
     std::normal_distribution<float> normal(0, 1);
     dim_ = heads_[0].Keys({0, 104}).num_cols;
@@ -74,7 +74,7 @@ class CopyStep {
                                                       .is_cancelled = {},
                                                       .workspace = workspace_},
                                             .document = CopiedDocument(),
-                                            .layer = kLayer,
+                                            .layer = kCopyLayer,
                                             .kv_budget = how.budget,
                                             .tail = true,
                                             .head_budgets = how.head_budgets,
