@@ -28,7 +28,7 @@ product_packages=(
 test_packages=(
   abigail-tools libbenchmark-dev libboost-context-dev libgtest-dev
   libopenblas0-pthread  # of a host that embeds Lectern: hosts_test
-  python3)
+  python3 python3-jsonschema)
 # shellcheck disable=SC2034  # sources of SentencePiece, manual pages
 packaging_packages=(dpkg-dev file help2man patch)
 # shellcheck disable=SC2034  # clang's OpenMP runtime: FAISS's CMake files ask for one
