@@ -100,6 +100,9 @@ fi
 suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all model_test ingest_test
   pdf_layout_test text_encoding_test' \
   --tests-regex '^(kernels|kernels_thread_pool|model|ingest|pdf_layout|text_encoding)_test|^store_|_fuzz_replay$'
+# Lookup decoding's tests of one session at a time have no race to show, and take minutes there.
+alone=LookupDecodingTest
+GTEST_FILTER="-$alone.ChangesNo*:$alone.EndsWhere*:$alone.ASession*:$alone.IsOff*" \
 suite tsan 'kernels_thread_pool_test sessions_test' \
   --tests-regex '^(kernels_thread_pool|sessions)_test'
 
