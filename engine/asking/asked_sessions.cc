@@ -16,7 +16,8 @@ namespace {
 constexpr double kLeastProbability = 0.0001, kLeastSupport = 0.02;
 // An answer multiplies the probability of its document by e^bias * support^support_power and, where
 // the model has a refusal, by the odds of no refusal to the power `answers`. Fitted by maximum
-// likelihood of the right part after each answer (tools/evaluate/RESULTS.md, "Documents in parts").
+// likelihood of the right part after each answer, with one model, SmolLM2 with its adapter
+// (tools/evaluate/RESULTS.md, "Documents in parts").
 struct FactorWeights {
   double support_power, answers, bias;
 };
