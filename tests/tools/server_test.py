@@ -721,6 +721,8 @@ class SessionTest(ServerCase):
         self.assertEqual({answer["session"] for answer in answers}, {session})
         for answer, line in zip(answers, tool):
             wanted = json.loads(line)
+            for each in (answer, wanted):  # measured times decide how many tokens are proposed
+                del each["tokens"]["proposed"], each["tokens"]["accepted"]
             for key in ("answer", "evidence", "tokens"):
                 self.assertEqual(answer[key], wanted[key])
             self.assertEqual(answer["kv"]["session_rows"], wanted["kv"]["session_rows"])
