@@ -100,9 +100,10 @@ fi
 suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all model_test ingest_test
   pdf_layout_test text_encoding_test' \
   --tests-regex '^(kernels|kernels_thread_pool|model|ingest|pdf_layout|text_encoding)_test|^store_|_fuzz_replay$'
-# Lookup decoding's tests of one session at a time have no race to show, and take minutes there.
-alone=LookupDecodingTest
-GTEST_FILTER="-$alone.ChangesNo*:$alone.EndsWhere*:$alone.ASession*:$alone.IsOff*" \
+# Without the tests of one thread at a time, which have no race to show and take minutes there.
+alone=(LookupDecodingTest.{ChangesNo,EndsWhere,ASession,IsOff}'*' IndexProgressTest.LayersOf'*'
+  CancelCallsTest.{AnExceptionOf,NothingIsCommitted}'*')
+GTEST_FILTER="-$(IFS=: && echo "${alone[*]}")" \
 suite tsan 'kernels_thread_pool_test sessions_test' \
   --tests-regex '^(kernels_thread_pool|sessions)_test'
 
