@@ -43,8 +43,9 @@ struct Collection::Impl {
   Status ReadTexts();
 };
 
-// Texts and numbers as the columns `passages`, `pages` and `lengths` hold them: the structs' bytes,
-// little-endian.
+// The bytes of a vector's elements as the columns `lengths` (uint16_t), `passages` (Passage) and
+// `pages` (PageMapEntry) hold them: little-endian, as the host is (weights.cc asserts that). T has
+// no padding. The result is a view: it holds until the vector changes or dies.
 template <typename T>
 std::string_view BytesOf(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};

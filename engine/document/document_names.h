@@ -38,12 +38,15 @@ struct NameWish {
 
 // The changes of names that fulfil a wish.
 struct NamePlan {
-  NameChange change;   // empty: no name changes. `abandoned` is not filled in
+  // Where `names` is empty no name changes, and `replaced` and `others` are empty, too. `abandoned`
+  // stays empty.
+  NameChange change;
   std::string name;    // the document's name afterwards; empty: none
   std::string source;  // the wish's source, or what replaces it; empty: none
   // The previous version, whose names moved. It is in change.replaced too.
   std::optional<DocumentRow> before;
   std::string note;  // to tell the user; may be empty
+  // Whether a name is given or moves; runs in change.abandoned do not count.
   bool IsChange() const { return !change.names.empty(); }
 };
 

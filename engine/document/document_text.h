@@ -55,8 +55,10 @@ class DocumentText {
   // error the next call tries again. Codes of WordIndex::Open and Build, kChecksumMismatch,
   // kCorrupt (it has another number of passages). May throw std::bad_alloc.
   Result<const WordIndex*> words() const;
-  // Memory in bytes that stays while it is open: the shard, and what is made because it is not
-  // stored.
+  // An estimate of the memory in bytes that this object keeps while it is open: the shard's
+  // payload, and, where the shard lacks them, the text's size for passages and twice that for
+  // words. The number never changes: passages and words count before they are made. Passages of
+  // less than 24 bytes on average take more; SQLite's memory for words() is not counted.
   uint64_t BytesKept() const;
 
  private:

@@ -68,9 +68,11 @@ class DeviceStream {
   // Returns when all that was enqueued has run; its errors may show up here.
   Status Wait() { return Check(stream_.Wait()); }
 
-  // Records everything that `enqueue` enqueues into `graph`; nothing of it runs. Returns errors of
-  // `enqueue` and lets its exceptions through; kIoError, kOutOfMemory where it cannot be recorded:
-  // the device is then as before, and no recording goes on.
+  // Records everything that `enqueue` enqueues into `graph`; nothing of it runs. Returns the error
+  // of `enqueue` and lets its exceptions through; else kIoError or kOutOfMemory where the recording
+  // cannot begin or end. After all of these no recording goes on, the device does not count as
+  // lost, and `graph` must not be launched: it may hold an old recording, a part of one, or none.
+  // kInternal: this thread records already; that recording goes on.
   Status Record(CudaGraph& graph, FunctionRef<Status()> enqueue);
   bool is_recording() const { return is_recording_; }
 

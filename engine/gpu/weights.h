@@ -33,10 +33,11 @@ class DeviceWeights {
     DeviceArray<float> q_norm, k_norm, q_bias, k_bias, v_bias, o_bias;
   };
 
-  // Uploads all of them, without an adapter's. Borrows all arguments until it returns, and waits.
-  // kOutOfMemory (CheckDevicePlan) says what is needed before anything is uploaded;
-  // kUnsupportedModel: a weight that is not finite in dtype(); errors of DeviceArray and
-  // Device::Check.
+  // Uploads the weights of all layers, the final norm and the output matrix, but neither the
+  // embedding nor an adapter. Borrows all arguments until it returns, and waits for the stream
+  // before that, also after an error. kOutOfMemory (CheckDevicePlan) says what is needed before
+  // anything is uploaded; kUnsupportedModel: a matrix has an element that is not finite in dtype()
+  // (norms and biases are not checked); errors of DeviceArray and Device::Check.
   static Result<std::unique_ptr<DeviceWeights>> Load(DeviceStream& stream, const Model& model,
                                                      const Backend& backend, ThreadPool& threads);
 

@@ -22,6 +22,7 @@ std::string OptionsSignature(const IndexOptions& options, const std::string& gpu
                          {"cluster_keys", Json(options.cluster_keys)},
                          {"stats", Json(options.stats)},
                          {"faiss", Json(FaissVersion())}};
+  if (options.again) object["again"] = true;  // it must not go on from an older version's rows
   if (!gpu.empty()) object["gpu"] = Json(gpu);
   if (!date.empty()) object["date"] = Json(date);  // the rows before the document say it
   return Json(std::move(object)).Dump();
@@ -92,8 +93,11 @@ bool HasOptions(const DocumentRow& building, const IndexOptions& options, const 
                 const std::string& date) {
   const Result<Json> json = ParseJson(building.report_json);
   const Json* found = json.ok() ? json->Find("options") : nullptr;
-  return found != nullptr && found->string() != nullptr &&
-         *found->string() == OptionsSignature(options, gpu, date);
+  if (found == nullptr || found->string() == nullptr) return false;
+  IndexOptions anew = options;
+  anew.again = true;
+  return *found->string() == OptionsSignature(options, gpu, date) ||
+         *found->string() == OptionsSignature(anew, gpu, date);
 }
 
 void AddAssumptions(const Model& model, const PreparedDocument& prepared, IndexReport* report) {

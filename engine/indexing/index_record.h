@@ -21,8 +21,12 @@ namespace lectern {
 std::string BuildingReport(const IndexOptions& options, const Model& model,
                            const PreparedDocument& prepared, const std::string& device,
                            const std::string& gpu, const std::string& part_of = {});
-// Whether a run that was begun can go on with these options and this device: then its bytes will be
-// the same. `date`: PreparedDocument::date. False also for a row that cannot be read.
+// Whether a run that was begun can go on with these options on this device (`gpu` as
+// BuildingReport has it): then its bytes will be the same. `date`: PreparedDocument::date. Compares
+// num_levels, seed, cluster_keys, stats and FAISS's version too, and no other option: those that
+// change keys are part of the id, which the caller compares, and names, pages and budgets do not
+// change the bytes. A run with `again` continues only what a run with `again` began, because others
+// may have taken rows from an older version. False also for a row that cannot be read.
 bool HasOptions(const DocumentRow& building, const IndexOptions& options, const std::string& gpu,
                 const std::string& date);
 // Adds sentences to a report: assumptions about the model, and bytes of the text that its
@@ -44,8 +48,9 @@ void AddNames(const NamePlan& names, bool keeps, IndexReport* report);
 // another text. Errors of reading the catalog.
 Result<NamePlan> PlanNamesIn(const IndexContext& context, const Catalog& catalog,
                              const PreparedDocument& prepared, const IndexOptions& options);
-// Does the same without the lock, by opening the catalog. Only IsChange() may be relied on, because
-// another process may be writing. Errors of opening and reading the catalog.
+// Does the same without the lock, by opening the catalog. Another process may be writing meanwhile,
+// so that the plan serves to tell whether the lock is needed, and for reports, but not for changes.
+// Errors of opening and reading the catalog.
 Result<NamePlan> PlanNamesOf(const IndexContext& context, const PreparedDocument& prepared,
                              const IndexOptions& options);
 

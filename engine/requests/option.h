@@ -102,7 +102,9 @@ struct Option {
 // With dashes, as in --kv-budget; of a flag that is on by default, --no-name.
 std::string FlagOf(const Option& option);
 std::string FieldOf(const Option& option);       // of a request, as in kv_budget
-std::string VariableOf(const Option& option);    // LECTERN_MAX_RAM for max_ram
+// The name of an option's environment variable, LECTERN_MAX_RAM for max_ram. Whether the tools read
+// such a variable is told by has_variable, which is not looked at here.
+std::string VariableOf(const Option& option);
 Message NameOf(const Option& option);            // the name, for command lines the flag
 std::string Interval(const OptionRange& range);  // "(0, 1]"
 // Whether a kNumber may have this value: it lies in the range, or stands for the option's word.

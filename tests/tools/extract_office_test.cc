@@ -156,6 +156,42 @@ TEST(OfficeTest, ChartsAndDiagramsBehindTheirParagraph) {
             "As shown:\n\nSales (Share)\n\n| North\n2023 | 25%\n2024 | 50%\n\n- Plan\n- Build\n");
 }
 
+TEST(OfficeTest, AFileThatIsCutOffSaysThatPartsAreMissing) {
+  const Parts parts = {{"_rels/.rels", Relations(Relation("m", "officeDocument", "d.xml"))},
+                       {"d.xml", "<w:document xmlns:w='w'><w:body>" + Block(Words("Text")) +
+                                     "</w:body></w:document>"},
+                       {"_rels/d.xml.rels", Relations(Relation("f", "footnotes", "f.xml"))},
+                       {"f.xml", "<w:footnotes xmlns:w='w'/>"}};
+  const std::string zip = WriteZip(parts);
+  auto whole = Extract("docx", zip);
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  EXPECT_EQ(whole->note, "");
+  // In the header of the last part, and in the directory.
+  for (const std::string_view mark : {"PK\3\4", "PK\1\2"}) {
+    const size_t cut = (mark[2] == 3 ? zip.rfind(mark) : zip.find(mark)) + 20;
+    auto read = Extract("docx", zip.substr(0, cut));
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(read->text, "Text\n");
+    EXPECT_EQ(read->note, "the file is cut off: its last parts are missing");
+  }
+}
+
+TEST(OfficeTest, PartsAreFoundByWindowsSeparatorAndTheFirstMainPartThatIsThereCounts) {
+  auto read = Extract(
+      "docx", WriteZip({{"_rels/.rels", Relations(Relation("a", "officeDocument", "word\\d.xml") +
+                                                  Relation("b", "officeDocument", "gone.xml"))},
+                        {"word/d.xml", "<w:document xmlns:w='w'><w:body>" +
+                                           Block(Words("Title"), "<w:pStyle w:val='H'/>") +
+                                           "</w:body></w:document>"},
+                        {"word/_rels/d.xml.rels", Relations(Relation("s", "styles", "styles.xml"))},
+                        {"word/styles.xml",
+                         "<w:styles xmlns:w='w'><w:style w:type='paragraph' "
+                         "w:styleId='H'><w:name w:val='heading 1'/></w:style>"
+                         "</w:styles>"}}));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->text, "# Title\n");
+}
+
 TEST(OfficeTest, CommentsAreCountedAndPagesInsideAreRead) {
   const Extracted read =
       Word(Block(Words("Text")) + "<w:altChunk r:id='h'/><w:altChunk r:id='x'/>",

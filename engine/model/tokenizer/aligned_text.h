@@ -13,7 +13,8 @@
 namespace lectern {
 
 // Runs of bytes with a common origin. Offsets have 32 bits: texts have at most 16 MiB, and
-// normalised ones 64 MiB. One thread writes.
+// normalised ones 64 MiB. One thread writes; while nobody
+// writes, any thread may read.
 class AlignedText {
  public:
   AlignedText() = default;

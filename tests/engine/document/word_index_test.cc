@@ -14,8 +14,8 @@ namespace {
 
 // A text of the given passages, each on a line, and its index. A line that begins with "# " is a
 // heading over all lines up to the next.
-struct Sample {
-  explicit Sample(const std::vector<std::string>& lines) {
+struct SampleIndex {
+  explicit SampleIndex(const std::vector<std::string>& lines) {
     std::vector<Passage> passages;
     uint32_t heading = 0;
     for (const std::string& line : lines) {
@@ -70,7 +70,7 @@ const Strings kEnglish = {
     "The school has a garden, and the children grow beans in it."};
 
 TEST(WordIndexTest, FindsEnglishWordsByTheirStemsWhateverTheirCaseAndAccents) {
-  const Sample sample(kEnglish);
+  const SampleIndex sample(kEnglish);
   EXPECT_EQ(sample.Find("Who DESIGNS mills?", 1), Numbers{0});
   EXPECT_EQ(sample.Find("repairing", 1), Numbers{3});
   EXPECT_EQ(sample.Find("h\u00e1rbour", 1), Numbers{4});
@@ -79,7 +79,7 @@ TEST(WordIndexTest, FindsEnglishWordsByTheirStemsWhateverTheirCaseAndAccents) {
 }
 
 TEST(WordIndexTest, PrefersRareWordsAndManyOfThem) {
-  const Sample sample(kEnglish);
+  const SampleIndex sample(kEnglish);
   EXPECT_EQ(sample.Find("the owner of the Lund mill", 1), Numbers{1});
   EXPECT_EQ(sample.Find("mill river", 2), (Numbers{0, 1}));
   const auto scores = sample.index->Score("mill river");
@@ -88,14 +88,14 @@ TEST(WordIndexTest, PrefersRareWordsAndManyOfThem) {
 }
 
 TEST(WordIndexTest, PassesOverStopWordsUnlessThereIsNothingElse) {
-  const Sample sample(kEnglish);
+  const SampleIndex sample(kEnglish);
   EXPECT_EQ(sample.Find("What is the ferry?"), Numbers{4});
   // "with" alone: passage 3 has it.
   EXPECT_EQ(sample.Find("with", 1), Numbers{3});
 }
 
 TEST(WordIndexTest, TakesTheSyntaxOfQueriesForPlainText) {
-  const Sample sample(kEnglish);
+  const SampleIndex sample(kEnglish);
   for (const std::string text :
        {"\"ferry", "ferry*", "ferry AND zeppelin", "NEAR(ferry zeppelin, 2)", "NOT ferry",
         "passage : ferry", "{heading} : ferry", "^ferry", "ferry'; DROP TABLE words; --", "-ferry",
@@ -108,7 +108,7 @@ TEST(WordIndexTest, TakesTheSyntaxOfQueriesForPlainText) {
 TEST(WordIndexTest, CountsHeadingsAndNeighboursALittle) {
   const Strings under_headings = {"# Valves", "Nothing.", "It costs 45.",  "Nothing.", "Nothing.",
                                   "Nothing.", "# Pumps",  "Nothing.", "It costs 120.", "Nothing."};
-  const Sample headed(under_headings);
+  const SampleIndex headed(under_headings);
   const auto is_before = [&](const char* question, uint32_t first, uint32_t second) {
     const Numbers found = headed.Find(question);
     return std::find(found.begin(), found.end(), first) <
@@ -116,8 +116,8 @@ TEST(WordIndexTest, CountsHeadingsAndNeighboursALittle) {
   };
   EXPECT_TRUE(is_before("What do pumps cost?", 8, 2));
   EXPECT_TRUE(is_before("What do valves cost?", 2, 8));
-  const Sample near({"Nothing.", "It costs 45.", "Nothing.", "Nothing.", "The pump.",
-                     "It costs 120.", "Nothing."});
+  const SampleIndex near({"Nothing.", "It costs 45.", "Nothing.", "Nothing.", "The pump.",
+                          "It costs 120.", "Nothing."});
   EXPECT_EQ(near.Find("costs pump", 2), (Numbers{4, 5}));
   const auto scores = near.index->Score("pump costs");
   ASSERT_TRUE(scores.ok());
@@ -143,12 +143,12 @@ TEST(WordIndexTest, FindsWordsOfScriptsWithoutSpaces) {
       {{"ផ្ទះនៅជិតទន្លេ", "ដំបូលត្រូវបានជួសជុល"}, "ដំបូល", 1},
       {{"မြစ်အနီးတွင်ရှိသည်", "အမိုးကိုပြုပြင်ခဲ့သည်"}, "အမိုး", 1}};
   for (const Spaceless& c : cases) {
-    EXPECT_EQ(Sample(c.lines).Find(c.question, 1), Numbers{c.passage}) << c.question;
+    EXPECT_EQ(SampleIndex(c.lines).Find(c.question, 1), Numbers{c.passage}) << c.question;
   }
 }
 
 TEST(WordIndexTest, CutsEachScriptOfATextByItsOwnRules) {
-  const Sample sample(kEnglish);
+  const SampleIndex sample(kEnglish);
   EXPECT_EQ(sample.Words("Mills使用OpenSSL库 3.0"),
             (Strings{"mill", "使用", "openssl", "库", "3", "0"}));
   EXPECT_EQ(sample.Words("東京都"), (Strings{"東京", "京都"}));
@@ -156,14 +156,14 @@ TEST(WordIndexTest, CutsEachScriptOfATextByItsOwnRules) {
 }
 
 TEST(WordIndexTest, LeavesWordsOfOtherLanguagesWhole) {
-  const Sample german({"Die Mühle wurde von Ada Brok gebaut.", "Das Dach ist aus Schiefer."});
+  const SampleIndex german({"Die Mühle wurde von Ada Brok gebaut.", "Das Dach ist aus Schiefer."});
   EXPECT_EQ(german.Words("Die MÜHLEN"), (Strings{"die", "muhlen"}));
   EXPECT_EQ(german.Find("Muhle", 1), Numbers{0});
   // Vowel signs are part of a word of Hindi.
-  const Sample hindi({"चक्की नदी के पास है।", "छत की मरम्मत बढ़ई ने की।"});
+  const SampleIndex hindi({"चक्की नदी के पास है।", "छत की मरम्मत बढ़ई ने की।"});
   EXPECT_EQ(hindi.Words("चक्की नदी"), (Strings{"चक्की", "नदी"}));
   EXPECT_EQ(hindi.Find("छत किसने", 1), Numbers{1});
-  const Sample arabic({"الطاحونة بالقرب من النهر", "أصلح النجار السقف"});
+  const SampleIndex arabic({"الطاحونة بالقرب من النهر", "أصلح النجار السقف"});
   EXPECT_EQ(arabic.Find("من أصلح السقف", 1), Numbers{1});
 }
 
@@ -177,7 +177,7 @@ TEST(WordIndexTest, TellsEnglishFromOtherLanguages) {
 }
 
 TEST(WordIndexTest, WeighsRareWordsMoreAndStopWordsLittle) {
-  const Sample sample(kEnglish);
+  const SampleIndex sample(kEnglish);
   const auto weights = sample.index->Weigh(sample.Words("the mill ferry"));
   ASSERT_TRUE(weights.ok());
   ASSERT_EQ(weights->size(), 3u);
@@ -187,9 +187,9 @@ TEST(WordIndexTest, WeighsRareWordsMoreAndStopWordsLittle) {
 }
 
 TEST(WordIndexTest, TakesEmptyAndOddTexts) {
-  EXPECT_EQ(Sample({}).Find("anything"), Numbers{});
+  EXPECT_EQ(SampleIndex({}).Find("anything"), Numbers{});
   const std::string odd("a\0mill \xFF\xE4\xB8 \xF0\x9F", 12);
-  const Sample sample({odd, "", "plain mill"});
+  const SampleIndex sample({odd, "", "plain mill"});
   EXPECT_EQ(sample.index->num_passages(), 3u);
   EXPECT_EQ(sample.Find("plain", 1), Numbers{2});
   EXPECT_EQ(sample.Find(odd, 1), Numbers{0});
@@ -197,11 +197,11 @@ TEST(WordIndexTest, TakesEmptyAndOddTexts) {
 }
 
 TEST(WordIndexTest, IsTheSameForTheSameText) {
-  EXPECT_EQ(Sample(kEnglish).bytes, Sample(kEnglish).bytes);
+  EXPECT_EQ(SampleIndex(kEnglish).bytes, SampleIndex(kEnglish).bytes);
 }
 
 TEST(WordIndexTest, AnswersSeveralThreadsAlike) {
-  const Sample sample(kEnglish);
+  const SampleIndex sample(kEnglish);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
@@ -236,7 +236,7 @@ void UseDamaged(const std::string& bytes) {
 }
 
 TEST(WordIndexTest, RefusesEveryTruncation) {
-  const std::string bytes = Sample(kEnglish).bytes;
+  const std::string bytes = SampleIndex(kEnglish).bytes;
   for (size_t size = 0; size < bytes.size(); size += size < 200 ? 1 : 97) {
     const std::string cut = bytes.substr(0, size);
     UseDamaged(cut);
@@ -246,7 +246,7 @@ TEST(WordIndexTest, RefusesEveryTruncation) {
 }
 
 TEST(WordIndexTest, SurvivesEveryFlippedByte) {
-  const std::string bytes = Sample(kEnglish).bytes;
+  const std::string bytes = SampleIndex(kEnglish).bytes;
   for (size_t at = 0; at < bytes.size(); ++at) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
@@ -255,7 +255,7 @@ TEST(WordIndexTest, SurvivesEveryFlippedByte) {
 }
 
 TEST(WordIndexTest, SurvivesRandomDamage) {
-  const std::string bytes = Sample(kEnglish).bytes;
+  const std::string bytes = SampleIndex(kEnglish).bytes;
   std::mt19937 random(38);
   for (int round = 0; round < 1500; ++round) {
     std::string damaged = bytes;
@@ -287,7 +287,7 @@ TEST(WordIndexTest, RefusesOtherDatabasesAndLaterVersions) {
     sqlite3_close(db);
     return bytes;
   };
-  const std::string ours = Sample(kEnglish).bytes;
+  const std::string ours = SampleIndex(kEnglish).bytes;
   const auto code = [&](const std::string& base, const char* sql) {
     return WordIndex::Open(made(base, sql)).status().code();
   };

@@ -157,5 +157,22 @@ TEST(ReuseKvTest, AnInterruptedRunGoesOnFromThere) {
   EXPECT_TRUE(store.Shards(report) == FromScratch(Edited(), Dtype::kF16));
 }
 
+TEST(ReuseKvTest, ARunThatComputesAllAnewGoesOnFromNoRunThatTookRowsOver) {
+  Store store = With(Original());
+  const auto stop = [](const IndexProgress& progress) {
+    return progress.stage != IndexProgress::Stage::kPrefill || progress.done == 0;
+  };
+  IndexOptions cut = Named(), again = Named(), cut_again = Named();
+  again.again = cut_again.again = true;
+  cut.on_progress = cut_again.on_progress = stop;
+  EXPECT_EQ(store.engine->Index(Edited(), cut).status().code(), Code::kCancelled);
+  const IndexReport report = store.Index(Edited(), again);
+  EXPECT_EQ(report.resumed_tokens + report.reused_tokens, 0u);
+  // The other way round nothing is lost.
+  const std::string more = Edited() + "More.";
+  EXPECT_EQ(store.engine->Index(more, cut_again).status().code(), Code::kCancelled);
+  EXPECT_GT(store.Index(more, Named()).resumed_tokens, 0u);
+}
+
 }  // namespace
 }  // namespace lectern

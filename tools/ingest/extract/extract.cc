@@ -3,6 +3,8 @@
 #include <string>
 
 #include "tools/ingest/extract/readers.h"
+#include "tools/ingest/extract/text_builder.h"
+#include "tools/ingest/extract/zip_parts.h"
 
 namespace lectern::tools {
 namespace {
@@ -11,14 +13,23 @@ struct Reader {
   std::string_view format;
   api::Result<Extracted> (*read)(std::string_view bytes);
 };
+// A zip file of parts, which may be cut off.
+template <api::Result<Extracted> (*read)(std::string_view)>
+api::Result<Extracted> ReadZip(std::string_view bytes) {
+  auto extracted = read(bytes);
+  if (extracted.ok() && bytes.starts_with("PK") && ZipParts::IsCutOff(bytes))
+    AddNote("the file is cut off: its last parts are missing", extracted->note);
+  return extracted;
+}
+
 constexpr Reader kReaders[] = {
-    {"docx", ReadDocx},
-    {"odt", ReadOdt},
-    {"pptx", ReadPptx},
-    {"odp", ReadOdp},
-    {"xlsx", ReadXlsx},
-    {"ods", ReadOds},
-    {"epub", ReadEpub},
+    {"docx", ReadZip<ReadDocx>},
+    {"odt", ReadZip<ReadOdt>},
+    {"pptx", ReadZip<ReadPptx>},
+    {"odp", ReadZip<ReadOdp>},
+    {"xlsx", ReadZip<ReadXlsx>},
+    {"ods", ReadZip<ReadOds>},
+    {"epub", ReadZip<ReadEpub>},
     {"eml", ReadMail},
     {"ipynb", ReadNotebook},
     {"csv", [](std::string_view bytes) { return ReadCsv(bytes, false); }},

@@ -7,7 +7,9 @@ api::Result<OoxmlPackage> OoxmlPackage::Open(std::string_view bytes) {
   if (!parts.ok()) return parts.error();
   OoxmlPackage package(std::move(*parts));
   for (const Relationship& relationship : package.RelationshipsOf("")) {
-    if (relationship.type == "officeDocument") package.main_part_ = relationship.target;
+    if (relationship.type != "officeDocument") continue;
+    package.main_part_ = relationship.target;
+    if (package.parts_.Find(package.main_part_)) break;
   }
   if (!package.parts_.Find(package.main_part_))
     return api::Error{LECTERN_INVALID_ARGUMENT, "is damaged: it has no main part", "file"};

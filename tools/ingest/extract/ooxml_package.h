@@ -20,7 +20,9 @@ class OoxmlPackage {
     std::string target;    // the name of a part of the package
   };
 
-  // Errors: those of ZipParts::Unpack; INVALID_ARGUMENT where no main part is named.
+  // Unpacks a package and finds its main part: the first one that "_rels/.rels" names as
+  // "officeDocument" and that is there. Errors: those of ZipParts::Unpack; INVALID_ARGUMENT where
+  // these relationships are missing or damaged, name no main part, or none that is there.
   static api::Result<OoxmlPackage> Open(std::string_view bytes);
 
   const std::string& main_part() const { return main_part_; }

@@ -103,6 +103,13 @@ api::Result<ZipParts> ZipParts::Unpack(std::string_view zip, const ZipLimits& li
   return parts;
 }
 
+bool ZipParts::IsCutOff(std::string_view zip) {
+  // The record of 22 bytes, and a comment of up to 65,535 behind it.
+  constexpr size_t kRecord = 22, kComment = 65535;
+  const size_t begin = zip.size() - std::min(zip.size(), kRecord + kComment);
+  return zip.find("PK\5\6", begin) == std::string_view::npos;
+}
+
 ZipParts ZipParts::Single(std::string name, std::string_view bytes) {
   ZipParts parts;
   parts.parts_.emplace(std::move(name), bytes);
@@ -131,6 +138,8 @@ std::string ResolvePart(std::string_view base, std::string_view reference) {
                          : reference[i];
     if (is_escape) i += 2;
   }
+  // Windows' separator, as some programs write it.
+  std::ranges::replace(decoded, '\\', '/');
   std::string path = decoded.starts_with('/')
                          ? decoded
                          : std::string(base.substr(0, base.rfind('/') + 1)) + decoded;

@@ -21,9 +21,12 @@ class ZipParts {
  public:
   // Unpacks every entry whose name has no ending or ends as XML or HTML does; pictures, fonts and
   // programs (macros) stay packed. INVALID_ARGUMENT: no zip file, a damaged one, or one that asks
-  // for a password. LIMIT_EXCEEDED: it unpacks to more than a limit. Messages begin with a verb:
+  // for a password. A file that is cut off behind two parts or more is read as far as it goes:
+  // IsCutOff tells. LIMIT_EXCEEDED: it unpacks to more than a limit. Messages begin with a verb:
   // the caller puts the file's name before them.
   static api::Result<ZipParts> Unpack(std::string_view zip, const ZipLimits& limits = {});
+  // Whether a zip file lacks the record at its end, so that parts may be missing.
+  static bool IsCutOff(std::string_view zip);
 
   // One part without a zip file around it.
   static ZipParts Single(std::string name, std::string_view bytes);
