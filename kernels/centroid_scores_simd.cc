@@ -282,48 +282,50 @@ HWY_INLINE void SumLanes(D d, V a, V b, V c, V e, float* sums) {
   }
 }
 
-// Segment sums of rows [row, row + 4). The last vector of a segment, often its only one, is read
-// with a mask: a branch on where it ends would often be mispredicted.
-HWY_INLINE void SumSegmentsOfFour(const SumSegmentsArgs& args, size_t row) {
+// Segment sums of rows [row, row + kRows), at most four: a token's query rows of a kv head are often
+// two or three. The last vector of a segment, often its only one, is read with a mask: a branch on
+// where it ends would often be mispredicted.
+template <size_t kRows>
+HWY_INLINE void SumSegmentsOf(const SumSegmentsArgs& args, size_t row) {
   // Longer segments are summed by SumOf, partly in double. By hand: a lane then adds at most
   // 1024 / 4 terms, which rounding puts off by at most 256 * 2^-24, which is 1.5e-5 of the total.
   constexpr size_t kLong = 1024;
   const FloatTag d;
-  const float* const masses[4] = {args.masses[row], args.masses[row + 1], args.masses[row + 2],
-                                  args.masses[row + 3]};
-  float* const out[4] = {args.sums[row], args.sums[row + 1], args.sums[row + 2],
-                         args.sums[row + 3]};
   for (size_t i = 0; i < args.sums.num_cols; ++i) {
     const size_t end = args.begin[i + 1];
     size_t j = args.begin[i];
     float sums[4] = {};
     if (end - j > kLong) {
-      for (size_t r = 0; r < 4; ++r) {
-        sums[r] = static_cast<float>(SumOf(masses[r] + j, end - j));
+      for (size_t r = 0; r < kRows; ++r) {
+        sums[r] = static_cast<float>(SumOf(args.masses[row + r] + j, end - j));
       }
     } else if (j < end) {
       FloatVector sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       for (; end - j > kLanes; j += kLanes) {
-        for (size_t r = 0; r < 4; ++r) sum[r] = hn::Add(sum[r], hn::LoadU(d, masses[r] + j));
+        for (size_t r = 0; r < kRows; ++r) {
+          sum[r] = hn::Add(sum[r], hn::LoadU(d, args.masses[row + r] + j));
+        }
       }
       const auto mask = hn::FirstN(d, end - j);
-      for (size_t r = 0; r < 4; ++r) {
-        sum[r] = hn::Add(sum[r], LoadMasked(mask, masses[r] + j, end - j));
+      for (size_t r = 0; r < kRows; ++r) {
+        sum[r] = hn::Add(sum[r], LoadMasked(mask, args.masses[row + r] + j, end - j));
       }
       SumLanes(d, sum[0], sum[1], sum[2], sum[3], sums);
     }
-    for (size_t r = 0; r < 4; ++r) out[r][i] = sums[r];
+    for (size_t r = 0; r < kRows; ++r) args.sums[row + r][i] = sums[r];
   }
 }
 
 void SumSegments(const SumSegmentsArgs& args) {
   size_t row = 0;
-  for (; row + 4 <= args.masses.num_rows; row += 4) SumSegmentsOfFour(args, row);
-  for (; row < args.masses.num_rows; ++row) {
-    for (size_t i = 0; i < args.sums.num_cols; ++i) {
-      const size_t begin = args.begin[i], count = args.begin[i + 1] - begin;
-      args.sums[row][i] = static_cast<float>(SumOf(args.masses[row] + begin, count));
-    }
+  for (; row + 4 <= args.masses.num_rows; row += 4) SumSegmentsOf<4>(args, row);
+  switch (args.masses.num_rows - row) {
+    case 3:
+      return SumSegmentsOf<3>(args, row);
+    case 2:
+      return SumSegmentsOf<2>(args, row);
+    case 1:
+      return SumSegmentsOf<1>(args, row);
   }
 }
 
