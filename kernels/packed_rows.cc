@@ -93,6 +93,7 @@ Quantised QuantiseGroup(const float* x, float largest, PackedType type) {
 // Offset of a step of column `column` at k in its group. Types with nibbles have two columns at the
 // same byte.
 size_t StepAt(PackedType type, size_t column, size_t k) {
+  assert(type != PackedType::kQ8Planes);
   const size_t bytes = PackedFourBytes(type);
   return PackedScaleBytes(type) + k / 4 * bytes + 4 * column % bytes + k % 4;
 }
@@ -132,6 +133,7 @@ void StoreScales(const BlockGroup& block, PackedType type, size_t column, std::b
       [[fallthrough]];
     case PackedType::kQ8:
     case PackedType::kQ4:
+    case PackedType::kQ8Planes:
       StoreItem(block.scale, 0, column, group);
       return;
     case PackedType::kQ8Super:
@@ -148,6 +150,16 @@ void StoreScales(const BlockGroup& block, PackedType type, size_t column, std::b
       }
       return;
   }
+}
+
+// Offset of a step's nibble in a group of a plane, and whether it lies in the byte's low bits.
+size_t NibbleAt(size_t column, size_t k) {
+  return k / 8 * (4 * kPackedColumns) + 4 * column + k % 4;
+}
+bool IsLowNibble(size_t k) { return k % 8 < 4; }
+int Nibble(const std::byte* group, size_t column, size_t k) {
+  const std::byte both = group[NibbleAt(column, k)];
+  return std::to_integer<int>(IsLowNibble(k) ? both & std::byte{15} : both >> 4);
 }
 
 // False for infinity and NaN.
@@ -225,8 +237,60 @@ bool PackBlocks(const TensorRows& rows, std::byte* out) {
   return true;
 }
 
+// The reach is the norm of what the high nibbles leave open, and what rounding may add. In a group
+// of scale w, with the input's norm x there and u = 2^-24, the products of both sides are sums of at
+// most 32 terms, |sum| <= sqrt(32) * largest factor * x: 128 of the steps, 240 + 120.5 of the two
+// parts of a bound (PlaneBounds). Each goes through at most 2 * groups + 12 roundings until it is
+// part of a result (two for each multiply-add, the scales' product, the comparison), so all groups
+// together are off by gamma * 489 * sqrt(32) * sum(w * x), and sum(w * x) is at most the norm of all
+// w times that of the input.
+void SplitPanel(const std::byte* q8, size_t num_rows, size_t num_cols, std::byte* high,
+                std::byte* low) {
+  const size_t num_groups = num_cols / kPackedGroup;
+  const PackedRows panel = {q8, PackedType::kQ8, kPackedColumns, num_cols};
+  double squares[kPackedColumns] = {}, scales[kPackedColumns] = {};
+  std::byte* group = high + kReachBytes;
+  std::memset(low, 0, num_groups * kPlaneBytes);
+  for (size_t k = 0; k < num_cols; k += kPackedGroup, low += kPlaneBytes) {
+    const std::byte* const from = panel.group(0, k);
+    std::memcpy(group, from, PackedScaleBytes(PackedType::kQ8Planes));
+    group += PackedScaleBytes(PackedType::kQ8Planes);
+    std::memset(group, 0, kPlaneBytes);
+    for (size_t column = 0; column < kPackedColumns; ++column) {
+      double open = 0;
+      for (size_t i = 0; i < kPackedGroup; ++i) {
+        const int step = static_cast<int8_t>(from[StepAt(PackedType::kQ8, column, i)]);
+        const auto upper = static_cast<std::byte>((step >> 4) + 8);
+        const auto lower = static_cast<std::byte>(step & 15);
+        const size_t at = NibbleAt(column, i);
+        group[at] |= IsLowNibble(i) ? upper : upper << 4;
+        low[at] |= IsLowNibble(i) ? lower : lower << 4;
+        open += (std::to_integer<int>(lower) - 7.5) * (std::to_integer<int>(lower) - 7.5);
+      }
+      const double scale = ToFloat(LoadItem<f16>(from, 0, column));
+      squares[column] += scale * scale * open;
+      scales[column] += scale * scale;
+    }
+    group += kPlaneBytes;
+  }
+  const double roundings = static_cast<double>(2 * num_groups + 12) * 0x1p-24;
+  const double rounding = roundings / (1 - roundings) * 489 * std::sqrt(32.0);
+  for (size_t column = 0; column < kPackedColumns; ++column) {
+    const double reach = std::sqrt(squares[column]) + rounding * std::sqrt(scales[column]);
+    // Upwards, and as much as the sums above may have been rounded off.
+    const auto stored = static_cast<float>(reach * (1 + 0x1p-20));
+    StoreItem(column < num_rows ? stored : 0.0f, 0, column, high);
+  }
+}
+
 int PackedStep(const PackedRows& rows, size_t row, size_t col) {
   const size_t column = row % kPackedColumns;
+  if (rows.has_planes()) {
+    const size_t k = col % kPackedGroup;
+    const std::byte* const nibbles =
+        rows.group(row, col) + PackedScaleBytes(PackedType::kQ8Planes);
+    return 16 * (Nibble(nibbles, column, k) - 8) + Nibble(rows.low_group(row, col), column, k);
+  }
   const std::byte stored = rows.group(row, col)[StepAt(rows.type, column, col % kPackedGroup)];
   if (!PackedHasNibbles(rows.type)) return static_cast<int8_t>(stored);
   const bool is_low = column < kPackedColumns / 2;
@@ -242,6 +306,7 @@ float PackedScale(const PackedRows& rows, size_t row, size_t col) {
     case PackedType::kQ4:
     case PackedType::kQ8Min:
     case PackedType::kQ4Min:
+    case PackedType::kQ8Planes:
       return ToFloat(LoadItem<f16>(group, 0, column));
     case PackedType::kQ8Super:
     case PackedType::kQ4Super:
@@ -265,6 +330,11 @@ float PackedMin(const PackedRows& rows, size_t row, size_t col) {
 float PackedElement(const PackedRows& rows, size_t row, size_t col) {
   return PackedScale(rows, row, col) * static_cast<float>(PackedStep(rows, row, col)) +
          PackedMin(rows, row, col);
+}
+
+float PackedReach(const PackedRows& rows, size_t row) {
+  return LoadItem<float>(rows.data + row / kPackedColumns * rows.panel_bytes(), 0,
+                         row % kPackedColumns);
 }
 
 }  // namespace lectern
