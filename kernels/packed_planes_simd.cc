@@ -25,8 +25,10 @@ using UInt8Tag = hn::RebindToUnsigned<Int8Tag>;
 using UInt16Tag = hn::Repartition<uint16_t, FloatTag>;
 using UInt8Vector = hn::Vec<UInt8Tag>;
 
-constexpr size_t kEights = kPackedGroup / 8;           // parts of a plane's group
-constexpr size_t kEightBytes = kPlaneBytes / kEights;  // of one of them
+constexpr size_t kEights = kPackedGroup / kPlaneEight;  // of a plane's group
+constexpr size_t kEightBytes = kPlaneBytes / kEights;
+// Known eights are asked for so many panels ahead. By hand; it changes the speed alone.
+constexpr size_t kPanelsAhead = 4;
 
 // Nibbles of the low bits, k 0 … 3 of an eight, and of the high bits, k 4 … 7.
 HWY_INLINE UInt8Vector LowBits(UInt8Vector both) {
@@ -81,25 +83,55 @@ HWY_INLINE Int8Vector FourSteps(const int8_t* steps) {
                                                         reinterpret_cast<const std::byte*>(steps))));
 }
 
+// Adds the products of an eight of a plane with the steps of kRows rows, which lie `stride` apart.
+template <size_t kRows>
+HWY_INLINE void AddEight(const std::byte* eight, const int8_t* steps, size_t stride,
+                         NibbleSum (&sums)[kRows][kPanelVectors]) {
+  UInt8Vector first[kPanelVectors], second[kPanelVectors];
+  LECTERN_UNROLL_TILE
+  for (size_t v = 0; v < kPanelVectors; ++v) {
+    const auto both = LoadBytes(UInt8Tag(), eight + 4 * v * kLanes);
+    first[v] = LowBits(both), second[v] = HighBits(both);
+  }
+  LECTERN_UNROLL_TILE
+  for (size_t r = 0; r < kRows; ++r) {
+    const Int8Vector x = FourSteps(steps + r * stride), y = FourSteps(steps + r * stride + 4);
+    LECTERN_UNROLL_TILE
+    for (size_t v = 0; v < kPanelVectors; ++v) {
+      sums[r][v] = AddNibbles(AddNibbles(sums[r][v], first[v], x), second[v], y);
+    }
+  }
+}
+
 // ---- Bounds
 
 // Bounds of rows [row, row + kRows) in one panel.
 template <size_t kRows>
 HWY_NOINLINE void BoundTile(const PlaneBoundsArgs& args, size_t row, size_t panel) {
   const FloatTag d;
-  const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
-  const int8_t* const x = args.input.steps + row * depth;
-  const float* const x_scales = args.input.scales + row * num_groups;
-  const float* const x_sums = args.input.sums + row * num_groups;
-  const std::byte* const reaches = args.weight.data + panel * args.weight.panel_bytes();
-  const std::byte* group = reaches + kReachBytes;
-  FloatVector guesses[kRows][kPanelVectors];
+  const Int8Rows& input = args.input.rows;
+  const PackedRows& weight = args.weight;
+  const size_t depth = input.num_cols, num_groups = depth / kPackedGroup;
+  const int8_t* const x = input.steps + row * depth;
+  const float* const x_scales = input.scales + row * num_groups;
+  const float* const middles = args.input.middles.data() + row * num_groups;
+  const float* const reaches = args.input.reaches.data() + row * num_groups;
+  const float* const roundings = args.input.roundings.data() + row * num_groups;
+  const std::byte* const open = weight.data + panel * weight.panel_bytes();
+  const std::byte* const low = weight.low + panel * weight.low_panel_bytes();
+  const std::byte* const groups = open + weight.plane_head_bytes();
+  constexpr size_t kGroupBytes = PackedGroupBytes(PackedType::kQ8Planes);
+  // The known lines of panels are too far apart for the hardware to ask for them.
+  for (const uint32_t eight : args.input.known) {
+    __builtin_prefetch(low + kPanelsAhead * weight.low_panel_bytes() + eight * kEightBytes);
+  }
+  FloatVector guesses[kRows][kPanelVectors], errors[kRows][kPanelVectors];
   LECTERN_UNROLL_TILE
   for (size_t r = 0; r < kRows; ++r) {
     LECTERN_UNROLL_TILE
-    for (size_t v = 0; v < kPanelVectors; ++v) guesses[r][v] = hn::Zero(d);
+    for (size_t v = 0; v < kPanelVectors; ++v) guesses[r][v] = errors[r][v] = hn::Zero(d);
   }
-  constexpr size_t kGroupBytes = PackedGroupBytes(PackedType::kQ8Planes);
+  const std::byte* group = groups;
   for (size_t g = 0; g < num_groups; ++g, group += kGroupBytes) {
     const std::byte* eight = group + PackedScaleBytes(PackedType::kQ8Planes);
     NibbleSum sums[kRows][kPanelVectors];
@@ -109,47 +141,54 @@ HWY_NOINLINE void BoundTile(const PlaneBoundsArgs& args, size_t row, size_t pane
       for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = NoNibbles();
     }
     HWY_UNROLL(1)
-    for (size_t k = 0; k < kPackedGroup; k += 8, eight += kEightBytes) {
-      UInt8Vector low[kPanelVectors], high[kPanelVectors];
-      LECTERN_UNROLL_TILE
-      for (size_t v = 0; v < kPanelVectors; ++v) {
-        const auto both = LoadBytes(UInt8Tag(), eight + 4 * v * kLanes);
-        low[v] = LowBits(both), high[v] = HighBits(both);
-      }
-      LECTERN_UNROLL_TILE
-      for (size_t r = 0; r < kRows; ++r) {
-        const int8_t* const steps = x + r * depth + g * kPackedGroup + k;
-        const Int8Vector first = FourSteps(steps), second = FourSteps(steps + 4);
-        LECTERN_UNROLL_TILE
-        for (size_t v = 0; v < kPanelVectors; ++v) {
-          sums[r][v] = AddNibbles(AddNibbles(sums[r][v], low[v], first), high[v], second);
-        }
-      }
+    for (size_t k = 0; k < kPackedGroup; k += kPlaneEight, eight += kEightBytes) {
+      AddEight<kRows>(eight, x + g * kPackedGroup + k, depth, sums);
     }
+    const auto units = static_cast<float>(std::to_integer<int>(open[g]));
     LECTERN_UNROLL_TILE
     for (size_t v = 0; v < kPanelVectors; ++v) {
       const FloatVector scales = LoadF16s(group, 0, v * kLanes);
+      const FloatVector sizes = hn::Abs(scales);
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kRows; ++r) {
         const size_t at = r * num_groups + g;
-        const FloatVector middle = hn::Set(d, -120.5f * x_sums[at]);
         const FloatVector scale = hn::Set(d, 16 * x_scales[at]);
-        const FloatVector both = hn::MulAdd(scale, hn::ConvertTo(d, Total(sums[r][v])), middle);
+        const FloatVector both =
+            hn::MulAdd(scale, hn::ConvertTo(d, Total(sums[r][v])), hn::Set(d, middles[at]));
         guesses[r][v] = hn::MulAdd(scales, both, guesses[r][v]);
+        const FloatVector error = hn::Set(d, units * reaches[at] + roundings[at]);
+        errors[r][v] = hn::MulAdd(sizes, error, errors[r][v]);
+      }
+    }
+  }
+  for (const uint32_t eight : args.input.known) {
+    NibbleSum sums[kRows][kPanelVectors];
+    LECTERN_UNROLL_TILE
+    for (size_t r = 0; r < kRows; ++r) {
+      LECTERN_UNROLL_TILE
+      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = NoNibbles();
+    }
+    AddEight<kRows>(low + eight * kEightBytes, x + eight * kPlaneEight, depth, sums);
+    const size_t g = eight / kEights;
+    LECTERN_UNROLL_TILE
+    for (size_t v = 0; v < kPanelVectors; ++v) {
+      const FloatVector scales = LoadF16s(groups + g * kGroupBytes, 0, v * kLanes);
+      LECTERN_UNROLL_TILE
+      for (size_t r = 0; r < kRows; ++r) {
+        const FloatVector part =
+            hn::Mul(hn::Set(d, x_scales[r * num_groups + g]), hn::ConvertTo(d, Total(sums[r][v])));
+        guesses[r][v] = hn::MulAdd(scales, part, guesses[r][v]);
       }
     }
   }
   const size_t begin = panel * kPackedColumns;
-  const size_t count = std::min(kPackedColumns, args.weight.num_rows - begin);
+  const size_t count = std::min(kPackedColumns, weight.num_rows - begin);
   for (size_t r = 0; r < kRows; ++r) {
     HWY_ALIGN float guess[kPackedColumns], bound[kPackedColumns];
     LECTERN_UNROLL_TILE
     for (size_t v = 0; v < kPanelVectors; ++v) {
-      const FloatVector reach = LoadBytes(d, reaches + v * kLanes * sizeof(float));
-      const FloatVector most =
-          hn::MulAdd(reach, hn::Set(d, args.norms[row + r]), guesses[r][v]);
       hn::Store(guesses[r][v], d, guess + v * kLanes);
-      hn::Store(most, d, bound + v * kLanes);
+      hn::Store(hn::Add(guesses[r][v], errors[r][v]), d, bound + v * kLanes);
     }
     // Columns without a row have guesses of 0, which are not the panel's.
     const float lowest = -std::numeric_limits<float>::infinity();
@@ -167,7 +206,7 @@ HWY_NOINLINE void BoundTile(const PlaneBoundsArgs& args, size_t row, size_t pane
 
 template <size_t kRows>
 HWY_INLINE void BoundRows(const PlaneBoundsArgs& args, size_t row) {
-  for (; row + kRows <= args.input.num_rows; row += kRows) {
+  for (; row + kRows <= args.input.rows.num_rows; row += kRows) {
     for (size_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
       BoundTile<kRows>(args, row, panel);
     }
@@ -202,7 +241,7 @@ HWY_NOINLINE void MultiplyPlanes(const PackedMatMulArgs& args, size_t row, size_
       for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(Int32Tag());
     }
     HWY_UNROLL(1)
-    for (size_t k = 0; k < kPackedGroup; k += 8, high += kEightBytes, low += kEightBytes) {
+    for (size_t k = 0; k < kPackedGroup; k += kPlaneEight, high += kEightBytes, low += kEightBytes) {
       Weights first[kPanelVectors], second[kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t v = 0; v < kPanelVectors; ++v) {
@@ -268,8 +307,7 @@ HWY_EXPORT(PlaneBounds);
 HWY_EXPORT(PlanesMatMul);
 
 void PlaneBoundsSimd(const PlaneBoundsArgs& args) {
-  assert(args.input.num_cols == args.weight.num_cols && args.weight.has_planes());
-  assert(args.norms.size() == args.input.num_rows);
+  assert(args.input.rows.num_cols == args.weight.num_cols && args.weight.has_planes());
   assert(args.panel_begin <= args.panel_end && args.panel_end <= args.weight.num_panels());
   HWY_DYNAMIC_DISPATCH(PlaneBounds)(args);
 }

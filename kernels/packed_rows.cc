@@ -237,27 +237,21 @@ bool PackBlocks(const TensorRows& rows, std::byte* out) {
   return true;
 }
 
-// The reach is the norm of what the high nibbles leave open, and what rounding may add. In a group
-// of scale w, with the input's norm x there and u = 2^-24, the products of both sides are sums of at
-// most 32 terms, |sum| <= sqrt(32) * largest factor * x: 128 of the steps, 240 + 120.5 of the two
-// parts of a bound (PlaneBounds). Each goes through at most 2 * groups + 12 roundings until it is
-// part of a result (two for each multiply-add, the scales' product, the comparison), so all groups
-// together are off by gamma * 489 * sqrt(32) * sum(w * x), and sum(w * x) is at most the norm of all
-// w times that of the input.
-void SplitPanel(const std::byte* q8, size_t num_rows, size_t num_cols, std::byte* high,
-                std::byte* low) {
+void SplitPanel(const std::byte* q8, size_t num_cols, std::byte* high, std::byte* low) {
   const size_t num_groups = num_cols / kPackedGroup;
   const PackedRows panel = {q8, PackedType::kQ8, kPackedColumns, num_cols};
-  double squares[kPackedColumns] = {}, scales[kPackedColumns] = {};
-  std::byte* group = high + kReachBytes;
+  std::byte* open = high;
+  std::byte* group = high + PlaneHeadBytes(num_groups);
+  std::memset(high, 0, PlaneHeadBytes(num_groups));
   std::memset(low, 0, num_groups * kPlaneBytes);
   for (size_t k = 0; k < num_cols; k += kPackedGroup, low += kPlaneBytes) {
     const std::byte* const from = panel.group(0, k);
     std::memcpy(group, from, PackedScaleBytes(PackedType::kQ8Planes));
     group += PackedScaleBytes(PackedType::kQ8Planes);
     std::memset(group, 0, kPlaneBytes);
+    int largest = 0;
     for (size_t column = 0; column < kPackedColumns; ++column) {
-      double open = 0;
+      int squares = 0;  // of 2 * (low - 7.5)
       for (size_t i = 0; i < kPackedGroup; ++i) {
         const int step = static_cast<int8_t>(from[StepAt(PackedType::kQ8, column, i)]);
         const auto upper = static_cast<std::byte>((step >> 4) + 8);
@@ -265,21 +259,13 @@ void SplitPanel(const std::byte* q8, size_t num_rows, size_t num_cols, std::byte
         const size_t at = NibbleAt(column, i);
         group[at] |= IsLowNibble(i) ? upper : upper << 4;
         low[at] |= IsLowNibble(i) ? lower : lower << 4;
-        open += (std::to_integer<int>(lower) - 7.5) * (std::to_integer<int>(lower) - 7.5);
+        squares += (2 * (step & 15) - 15) * (2 * (step & 15) - 15);
       }
-      const double scale = ToFloat(LoadItem<f16>(from, 0, column));
-      squares[column] += scale * scale * open;
-      scales[column] += scale * scale;
+      largest = std::max(largest, squares);
     }
+    // Squares are whole numbers, so the root is either whole or rounded by far less than the 1e-9.
+    *open++ = static_cast<std::byte>(std::ceil(std::sqrt(largest) / 2 / kOpenUnit + 1e-9));
     group += kPlaneBytes;
-  }
-  const double roundings = static_cast<double>(2 * num_groups + 12) * 0x1p-24;
-  const double rounding = roundings / (1 - roundings) * 489 * std::sqrt(32.0);
-  for (size_t column = 0; column < kPackedColumns; ++column) {
-    const double reach = std::sqrt(squares[column]) + rounding * std::sqrt(scales[column]);
-    // Upwards, and as much as the sums above may have been rounded off.
-    const auto stored = static_cast<float>(reach * (1 + 0x1p-20));
-    StoreItem(column < num_rows ? stored : 0.0f, 0, column, high);
   }
 }
 
@@ -330,11 +316,6 @@ float PackedMin(const PackedRows& rows, size_t row, size_t col) {
 float PackedElement(const PackedRows& rows, size_t row, size_t col) {
   return PackedScale(rows, row, col) * static_cast<float>(PackedStep(rows, row, col)) +
          PackedMin(rows, row, col);
-}
-
-float PackedReach(const PackedRows& rows, size_t row) {
-  return LoadItem<float>(rows.data + row / kPackedColumns * rows.panel_bytes(), 0,
-                         row % kPackedColumns);
 }
 
 }  // namespace lectern

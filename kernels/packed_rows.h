@@ -36,7 +36,8 @@
 //
 // q8 planes: all panels of the high plane, then all of the low one.
 //
-//   high panel | 16 floats of reaches | group 0 | group 1 | …
+//   high panel | a byte for each group, filled up to 64 | group 0 | group 1 | …
+//              | at least 6 times the norm, over the group's k, of (low nibble - 7.5) of any column
 //   high group | 16 f16 scales | k 0 … 7 | k 8 … 15 | …
 //   low panel  | group 0 | …, and a low group is k 0 … 7 | …
 //   eight      | 16 times four bytes: of each column k 0 … 3 in the low bits and k 4 … 7 in the
@@ -96,9 +97,11 @@ constexpr size_t PackedGroupBytes(PackedType type) {
   return PackedScaleBytes(type) + kPackedGroup / 4 * PackedFourBytes(type);
 }
 
-// Planes: bytes of a group's nibbles in one plane, and of a panel's reaches.
+// Planes: bytes of a group's nibbles in one plane, bytes at the beginning of a panel, and what the
+// numbers there are multiples of: 7.5 * sqrt(32) is the largest norm.
 inline constexpr size_t kPlaneBytes = kPackedGroup * kPackedColumns / 2;
-inline constexpr size_t kReachBytes = kPackedColumns * sizeof(float);
+constexpr size_t PlaneHeadBytes(size_t num_groups) { return (num_groups + 63) / 64 * 64; }
+inline constexpr double kOpenUnit = 1.0 / 6;
 
 // Borrowed packed rows. No alignment is promised; panels that begin at multiples of 64 are read
 // fastest.
@@ -114,9 +117,12 @@ struct PackedRows {
   size_t panel_bytes() const {
     const size_t groups = num_cols / kPackedGroup;
     return groups * PackedGroupBytes(type) + groups / kPackedSuper * PackedHeadBytes(type) +
-           (has_planes() ? kReachBytes : 0);
+           plane_head_bytes();
   }
   bool has_planes() const { return type == PackedType::kQ8Planes; }
+  size_t plane_head_bytes() const {
+    return has_planes() ? PlaneHeadBytes(num_cols / kPackedGroup) : 0;
+  }
   // Bytes from one panel of the low plane to the next; 0: there are no planes.
   size_t low_panel_bytes() const {
     return has_planes() ? num_cols / kPackedGroup * kPlaneBytes : 0;
@@ -142,7 +148,7 @@ struct PackedRows {
   // `row` nor `col` is checked.
   const std::byte* head(size_t row, size_t col) const {
     const size_t super_bytes = PackedHeadBytes(type) + kPackedSuper * PackedGroupBytes(type);
-    return data + row / kPackedColumns * panel_bytes() + (has_planes() ? kReachBytes : 0) +
+    return data + row / kPackedColumns * panel_bytes() + plane_head_bytes() +
            col / (kPackedGroup * kPackedSuper) * super_bytes;
   }
   // The group that holds column `col`, in the panel that holds row `row`.
@@ -189,10 +195,8 @@ PackedType PackedTypeOf(TensorType blocks);
 bool PackBlocks(const TensorRows& rows, std::byte* out);
 
 // Turns a panel of kQ8, with `num_cols` columns, into the panel's two planes of kQ8Planes, at `high`
-// and `low`: panel_bytes() and low_panel_bytes(). Computes the reaches, which PlaneBoundsArgs
-// defines, of its first num_rows rows; those of the others are 0.
-void SplitPanel(const std::byte* q8, size_t num_rows, size_t num_cols, std::byte* high,
-                std::byte* low);
+// and `low`: panel_bytes() and low_panel_bytes().
+void SplitPanel(const std::byte* q8, size_t num_cols, std::byte* high, std::byte* low);
 
 // Step, scale, min (0 for types without mins) and value of row `row` at column `col`, neither of
 // which is checked, for scalar code; computed as in quant_blocks.h.
@@ -200,8 +204,6 @@ int PackedStep(const PackedRows& rows, size_t row, size_t col);
 float PackedScale(const PackedRows& rows, size_t row, size_t col);
 float PackedMin(const PackedRows& rows, size_t row, size_t col);
 float PackedElement(const PackedRows& rows, size_t row, size_t col);
-// Planes: the reach of row `row`.
-float PackedReach(const PackedRows& rows, size_t row);
 
 }  // namespace lectern
 

@@ -34,20 +34,16 @@ bool OutputHead::FindLikely(const Int8Rows& input, const PackedRows& head,
   const size_t panels = head.num_panels(), rows = input.num_rows;
   if (wanted.all() || wanted.count > panels / kPanelsPerWanted) return false;
   if (num_resting_ > 0) return --num_resting_, false;
-  norms_.resize(rows);
-  for (size_t row = 0; row < rows; ++row) {
-    norms_[row] = BoundedNorm(input, row);
-    if (!(norms_[row] <= kLargestBoundedNorm)) return false;  // NaN, too
-  }
+  num_known_ = std::min(num_known_, input.num_cols / kPlaneEight / 2);
+  if (!input_.Set(input, num_known_)) return false;
   likely_.resize(std::max(likely_.size(), rows * panels));
   most_.resize(likely_.size());
   const Rows<float> likely(likely_.data(), rows, panels), most(most_.data(), rows, panels);
   const size_t items = (panels + kPanelsPerItem - 1) / kPanelsPerItem;
   threads.ParallelFor(items, [&](size_t item, size_t) {
     const size_t begin = item * kPanelsPerItem;
-    backend.plane_bounds({.input = input,
+    backend.plane_bounds({.input = input_,
                           .weight = head,
-                          .norms = norms_,
                           .likely = likely,
                           .most = most,
                           .panel_begin = begin,
@@ -61,13 +57,28 @@ bool OutputHead::FindLikely(const Int8Rows& input, const PackedRows& head,
     counts_.panels += chosen_.size();
   }
   counts_.rows += is_found ? rows : 0;
-  if (!is_found) share = std::max(share, 1.0);
-  // Both in bytes of the matrix, which bound the time: the high plane is read for bounds.
-  const double of_bounds = static_cast<double>(head.panel_bytes()) /
-                           static_cast<double>(head.panel_bytes() + head.low_panel_bytes());
-  share_ += (std::min(share, 1.0) - share_) / kLatestSteps;
-  if (of_bounds + share_ > 1) num_resting_ = kRestingSteps;
+  Learn(is_found ? share : 1, head);
   return is_found;
+}
+
+// Costs are counted in bytes of the matrix, which bound the time. Twice the known eights leave a
+// quarter of the panels or less, and half of them four times as many or more: so it was for hidden
+// states of two models. Other models make the choice worse, and the tokens no others.
+void OutputHead::Learn(double share, const PackedRows& head) {
+  const double all = static_cast<double>(head.panel_bytes() + head.low_panel_bytes());
+  const double of_known = static_cast<double>(num_known_ * kPlaneBytes) /
+                          (kPackedGroup / kPlaneEight) / all;
+  share_ += (std::min(share, 1.0) - share_) / kLatestSteps;
+  if (0.75 * share_ > of_known) {
+    num_known_ = std::max<size_t>(1, 2 * num_known_);
+    share_ /= 4;
+  } else if (3 * share_ < of_known / 2) {
+    num_known_ /= 2;
+    share_ *= 4;
+  }
+  if (static_cast<double>(head.panel_bytes()) / all + of_known + share_ > 1) {
+    num_resting_ = kRestingSteps;
+  }
 }
 
 void OutputHead::Multiply(const Int8Rows& input, size_t row, const PackedRows& head, size_t begin,

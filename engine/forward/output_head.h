@@ -47,6 +47,7 @@ class OutputHead {
     uint64_t panels = 0;  // panels of 16 rows that were multiplied in full for them
   };
   const Counts& counts() const { return counts_; }
+  size_t num_known() const { return num_known_; }  // PlaneInput::Set, in the next step
 
  private:
   // Multiplies an input row by the panels chosen_[begin, end), for its logits.
@@ -58,11 +59,16 @@ class OutputHead {
                const WantedLogits& wanted, const Backend& backend, ThreadPool& threads,
                Rows<float> logits);
 
-  std::vector<float> norms_, likely_, most_;  // as PlaneBoundsArgs has them
-  std::vector<uint32_t> chosen_;              // panels of the running row
-  std::vector<float> largest_;                // logits of the first of them
-  // Average, over the latest steps, of the panels multiplied in full, as a share of all; and how
-  // many steps will go without bounds.
+  // Chooses how many eights are known in the next step, and whether there are bounds, by the share
+  // of the panels that a step multiplied in full.
+  void Learn(double share, const PackedRows& head);
+
+  PlaneInput input_;
+  std::vector<float> likely_, most_;  // as PlaneBoundsArgs has them
+  std::vector<uint32_t> chosen_;      // panels of the running row
+  std::vector<float> largest_;        // logits of the first of them
+  size_t num_known_ = 8;              // eights
+  // Average of the share over the latest steps; and how many steps will go without bounds.
   double share_ = 0;
   uint32_t num_resting_ = 0;
   Counts counts_;

@@ -281,7 +281,7 @@ Status WeightsPacker::PackPart(const PackedSource& source, Part part, Entry& ent
         holds = false;
       } else if (part != Part::kAll) {
         std::byte *high = q8 + whole.panel_bytes(), *low = high + planes.panel_bytes();
-        SplitPanel(q8, stored.num_rows, rows.num_cols, high, low);
+        SplitPanel(q8, rows.num_cols, high, low);
         std::memcpy(out, part == Part::kHighPlane ? high : low, panel_bytes);
       }
     };
