@@ -19,6 +19,9 @@ constexpr size_t kPanelsPerWanted = 16;
 constexpr double kLatestSteps = 4;
 constexpr uint32_t kRestingSteps = 16;
 
+// With more than half of the low plane the bounds would read as good as the whole matrix.
+size_t MostKnown(const PackedRows& head) { return head.num_cols / kPlaneEight / 2; }
+
 // The largest float that is at most x.
 float RoundedDown(double x) {
   const auto nearest = static_cast<float>(x);
@@ -34,7 +37,7 @@ bool OutputHead::FindLikely(const Int8Rows& input, const PackedRows& head,
   const size_t panels = head.num_panels(), rows = input.num_rows;
   if (wanted.all() || wanted.count > panels / kPanelsPerWanted) return false;
   if (num_resting_ > 0) return --num_resting_, false;
-  num_known_ = std::min(num_known_, input.num_cols / kPlaneEight / 2);
+  num_known_ = std::min(num_known_, MostKnown(head));
   if (!input_.Set(input, num_known_)) return false;
   likely_.resize(std::max(likely_.size(), rows * panels));
   most_.resize(likely_.size());
@@ -69,7 +72,7 @@ void OutputHead::Learn(double share, const PackedRows& head) {
   const double of_known = static_cast<double>(num_known_ * kPlaneBytes) /
                           (kPackedGroup / kPlaneEight) / all;
   share_ += (std::min(share, 1.0) - share_) / kLatestSteps;
-  if (0.75 * share_ > of_known) {
+  if (0.75 * share_ > of_known && 2 * num_known_ <= MostKnown(head)) {
     num_known_ = std::max<size_t>(1, 2 * num_known_);
     share_ /= 4;
   } else if (3 * share_ < of_known / 2) {
