@@ -10,6 +10,10 @@ namespace {
 // Sizes of work items for the threads; they change the speed only. By hand.
 constexpr size_t kPanelsPerItem = 16;  // of bounds
 constexpr size_t kChosenPerItem = 4;   // panels that are multiplied in full
+// With more input rows arithmetic takes longer than reading, and bounds save little of it: with 8
+// rows bounds took 13 of the product's 16 ms before anything was multiplied in full
+// (tests/bench/RESULTS.md, "The output head").
+constexpr size_t kMostRows = 4;
 // Where this many panels times `count` are not there, the first guesses alone would multiply much
 // of the matrix. By hand.
 constexpr size_t kPanelsPerWanted = 16;
@@ -35,7 +39,7 @@ bool OutputHead::FindLikely(const Int8Rows& input, const PackedRows& head,
                             const WantedLogits& wanted, const Backend& backend,
                             ThreadPool& threads, Rows<float> logits) {
   const size_t panels = head.num_panels(), rows = input.num_rows;
-  if (wanted.all() || wanted.count > panels / kPanelsPerWanted) return false;
+  if (wanted.all() || rows > kMostRows || wanted.count > panels / kPanelsPerWanted) return false;
   if (num_resting_ > 0) return --num_resting_, false;
   num_known_ = std::min(num_known_, MostKnown(head));
   if (!input_.Set(input, num_known_)) return false;
