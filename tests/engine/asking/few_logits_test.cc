@@ -18,7 +18,7 @@ using testing::ReadWholeFile;
 using testing::SourcePath;
 using testing::TempFolder;
 
-const std::vector<std::string> kQuestions = {
+const std::vector<std::string> kAskedQuestions = {
     "Where does the Douquouth committee rent a hall?",
     "Repeat the first paragraph of the text word for word.", "And where is the hall?"};
 
@@ -53,7 +53,7 @@ class FewLogitsTest : public ::testing::Test {
                                            bool watched) {
     if (watched) options.on_token = [](const SampledToken&) {};
     std::vector<std::string> answers;
-    for (const std::string& question : kQuestions) {
+    for (const std::string& question : kAskedQuestions) {
       auto answer = session.Ask(question, options);
       EXPECT_TRUE(answer.ok()) << answer.status().message();
       if (!answer.ok()) continue;
@@ -93,13 +93,13 @@ TEST_F(FewLogitsTest, AStepGivesThoseThatAreWantedAndNoOthers) {
 }
 
 TEST_F(FewLogitsTest, ChangeNoAnswer) {
-  const SamplingOptions kDraws[] = {{},
+  const SamplingOptions kWaysToDraw[] = {{},
                                     {.temperature = 0.8f, .seed = 1, .top_k = 5},
                                     {.temperature = 1.2f, .top_p = 0.8f, .seed = 2, .top_k = 3},
                                     {.temperature = 0.9f, .seed = 3, .min_p = 0.1f},
                                     {.temperature = 0.9f, .top_p = 0.9f, .seed = 4},
                                     {.seed = 5, .frequency_penalty = 0.3f}};
-  for (const SamplingOptions& sampling : kDraws) {
+  for (const SamplingOptions& sampling : kWaysToDraw) {
     for (const char* lookup : {"off", "auto"}) {
       AskOptions options;
       options.kv_budget = 0.3f;
