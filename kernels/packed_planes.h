@@ -1,6 +1,6 @@
-// Products with weights in two planes (PackedType::kQ8Planes): upper bounds from the high plane, and
-// the exact ones. Whoever wants the largest elements of a wide product reads half of the weights for
-// the bounds and then the few panels that can hold them (engine/forward/output_head.h).
+// Products with weights in two planes (PackedType::kQ8Planes): upper bounds from the high plane,
+// and the exact ones. Whoever wants the largest elements of a wide product reads half of the
+// weights for the bounds and then the few panels that can hold them (engine/forward/output_head.h).
 #ifndef LECTERN_KERNELS_PACKED_PLANES_H_
 #define LECTERN_KERNELS_PACKED_PLANES_H_
 
@@ -21,7 +21,7 @@ struct PlaneInput {
   // overflow; then it is of no use. May throw bad_alloc.
   bool Set(const Int8Rows& rows, size_t num_known);
 
-  Int8Rows rows;  // [M, K]
+  Int8Rows rows;                // [M, K]
   std::vector<uint32_t> known;  // ascending: known eights, by k / kPlaneEight
   // [M, K / kPackedGroup], what a group of weights of scale 1 adds to the guess and to its error:
   // middles; reaches, for each unit of its open norm (kOpenUnit); and what may be rounded off.
@@ -31,10 +31,10 @@ struct PlaneInput {
 struct PlaneBoundsArgs {
   const PlaneInput& input;  // [M, K]
   PackedRows weight;        // [N, K], kQ8Planes
-  Rows<float> likely;  // out [M, panels]: the largest guess of a panel's products
-  Rows<float> most;    // out [M, panels]: no product of the panel is larger
-  size_t panel_begin = 0;  // computes panels [panel_begin, panel_end) only: the unit of parallel
-  size_t panel_end = 0;    //   work
+  Rows<float> likely;       // out [M, panels]: the largest guess of a panel's products
+  Rows<float> most;         // out [M, panels]: no product of the panel is larger
+  size_t panel_begin = 0;   // computes panels [panel_begin, panel_end) only: the unit of parallel
+  size_t panel_end = 0;     //   work
 };
 // With the low nibbles that are not known taken as 7.5, the middle of their range, a product is
 // guessed as a sum over the groups, w the weights' scale and s the input's, x the input's steps:

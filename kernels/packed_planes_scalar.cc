@@ -26,10 +26,10 @@ int SumOf(const int8_t* steps, size_t count) { return std::accumulate(steps, ste
 // Roundings. With u = 2^-24 and N roundings on the way of each term, sums of floats are off by at
 // most gamma = N * u / (1 - N * u) times the sum of the terms' magnitudes. In a group of scale w,
 // whose input has the norm x, the terms are, in multiples of w * sqrt(32) * x: 240 of high nibbles,
-// 15 of known ones, 135.5 of the middle, 128 of the exact product, 519 together. A term goes through
-// a multiply-add, which may be two roundings, for each group and each known eight, of which there
-// are at most four a group, and some more. What bounds add up is positive, so rounding takes at most
-// 2 * groups * u of it away, for which it is made larger.
+// 15 of known ones, 135.5 of the middle, 128 of the exact product, 519 together. A term goes
+// through a multiply-add, which may be two roundings, for each group and each known eight, of which
+// there are at most four a group, and some more. What bounds add up is positive, so rounding takes
+// at most 2 * groups * u of it away, for which it is made larger.
 bool PlaneInput::Set(const Int8Rows& given, size_t num_known) {
   rows = given;
   const size_t num_groups = rows.num_cols / kPackedGroup;
@@ -113,8 +113,8 @@ void PlaneBoundsScalar(const PlaneBoundsArgs& args) {
           const size_t at = row * num_groups + g;
           const double scale = PackedScale(weight, n, g * kPackedGroup);
           guess += scale * (double{rows.scales[at]} * products + input.middles[at]);
-          error += std::abs(scale) *
-                   (std::to_integer<int>(open[g]) * double{input.reaches[at]} + input.roundings[at]);
+          error += std::abs(scale) * (std::to_integer<int>(open[g]) * double{input.reaches[at]} +
+                                      input.roundings[at]);
         }
         likely = std::max(likely, static_cast<float>(guess));
         most = std::max(most, static_cast<float>(guess + error));

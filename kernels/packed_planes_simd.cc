@@ -31,9 +31,7 @@ constexpr size_t kEightBytes = kPlaneBytes / kEights;
 constexpr size_t kPanelsAhead = 4;
 
 // Nibbles of the low bits, k 0 … 3 of an eight, and of the high bits, k 4 … 7.
-HWY_INLINE UInt8Vector LowBits(UInt8Vector both) {
-  return hn::And(both, hn::Set(UInt8Tag(), 15));
-}
+HWY_INLINE UInt8Vector LowBits(UInt8Vector both) { return hn::And(both, hn::Set(UInt8Tag(), 15)); }
 HWY_INLINE UInt8Vector HighBits(UInt8Vector both) {
   const UInt16Tag d16;
   return LowBits(hn::BitCast(UInt8Tag(), hn::ShiftRight<4>(hn::BitCast(d16, both))));
@@ -79,8 +77,9 @@ HWY_INLINE Int32Vector Total(NibbleSum sum) { return sum; }
 
 // Four steps of an input row, in every lane.
 HWY_INLINE Int8Vector FourSteps(const int8_t* steps) {
-  return hn::BitCast(Int8Tag(), hn::Set(Int32Tag(), LoadUnaligned<int32_t>(
-                                                        reinterpret_cast<const std::byte*>(steps))));
+  return hn::BitCast(
+      Int8Tag(),
+      hn::Set(Int32Tag(), LoadUnaligned<int32_t>(reinterpret_cast<const std::byte*>(steps))));
 }
 
 // Adds the products of an eight of a plane with the steps of kRows rows, which lie `stride` apart.
@@ -241,7 +240,8 @@ HWY_NOINLINE void MultiplyPlanes(const PackedMatMulArgs& args, size_t row, size_
       for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(Int32Tag());
     }
     HWY_UNROLL(1)
-    for (size_t k = 0; k < kPackedGroup; k += kPlaneEight, high += kEightBytes, low += kEightBytes) {
+    for (size_t k = 0; k < kPackedGroup;
+         k += kPlaneEight, high += kEightBytes, low += kEightBytes) {
       Weights first[kPanelVectors], second[kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t v = 0; v < kPanelVectors; ++v) {

@@ -277,8 +277,7 @@ int PackedStep(const PackedRows& rows, size_t row, size_t col) {
   const size_t column = row % kPackedColumns;
   if (rows.has_planes()) {
     const size_t k = col % kPackedGroup;
-    const std::byte* const nibbles =
-        rows.group(row, col) + PackedScaleBytes(PackedType::kQ8Planes);
+    const std::byte* const nibbles = rows.group(row, col) + PackedScaleBytes(PackedType::kQ8Planes);
     return 16 * (Nibble(nibbles, column, k) - 8) + Nibble(rows.low_group(row, col), column, k);
   }
   const std::byte stored = rows.group(row, col)[StepAt(rows.type, column, col % kPackedGroup)];

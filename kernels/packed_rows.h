@@ -67,7 +67,8 @@ inline constexpr size_t kPackedGroup = 32;    // k of a group, as in GGUF's Q8_0
 inline constexpr size_t kPackedSuper = 8;     // groups that share a head: 256 k, as in GGUF K types
 
 constexpr bool PackedHasNibbles(PackedType type) {
-  return type == PackedType::kQ8Planes || type == PackedType::kQ4 || type == PackedType::kQ4Min || type == PackedType::kQ4Super;
+  return type == PackedType::kQ8Planes || type == PackedType::kQ4 || type == PackedType::kQ4Min ||
+         type == PackedType::kQ4Super;
 }
 constexpr bool PackedHasMin(PackedType type) {
   return type == PackedType::kQ8Min || type == PackedType::kQ4Min || type == PackedType::kQ8Super ||
@@ -194,8 +195,8 @@ PackedType PackedTypeOf(TensorType blocks);
 // with `out` undefined, if a scale or min is not finite.
 bool PackBlocks(const TensorRows& rows, std::byte* out);
 
-// Turns a panel of kQ8, with `num_cols` columns, into the panel's two planes of kQ8Planes, at `high`
-// and `low`: panel_bytes() and low_panel_bytes().
+// Turns a panel of kQ8, with `num_cols` columns, into the panel's two planes of kQ8Planes, at
+// `high` and `low`: panel_bytes() and low_panel_bytes().
 void SplitPanel(const std::byte* q8, size_t num_cols, std::byte* high, std::byte* low);
 
 // Step, scale, min (0 for types without mins) and value of row `row` at column `col`, neither of

@@ -80,8 +80,7 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
   };
   const Rows<float> logits(buffers_.logits.data(), 1, buffers_.logits.size());
   if (shared_.batch && (ahead || ids.size() == 1)) {
-    LECTERN_RETURN_IF_ERROR(
-        shared_.batch->Run(shared_.seat, a, ahead ? ahead->logits() : logits,
+    LECTERN_RETURN_IF_ERROR(shared_.batch->Run(shared_.seat, a, ahead ? ahead->logits() : logits,
                                                attend, cancel, settings_.wanted));
     if (shared_.ahead.is_on()) shared_.ahead.TookAttention(attended.count(), ids.size());
     return {};

@@ -36,8 +36,8 @@ float RoundedDown(double x) {
 }  // namespace
 
 bool OutputHead::FindLikely(const Int8Rows& input, const PackedRows& head,
-                            const WantedLogits& wanted, const Backend& backend,
-                            ThreadPool& threads, Rows<float> logits) {
+                            const WantedLogits& wanted, const Backend& backend, ThreadPool& threads,
+                            Rows<float> logits) {
   const size_t panels = head.num_panels(), rows = input.num_rows;
   if (wanted.all() || rows > kMostRows || wanted.count > panels / kPanelsPerWanted) return false;
   if (num_resting_ > 0) return --num_resting_, false;
@@ -73,8 +73,8 @@ bool OutputHead::FindLikely(const Int8Rows& input, const PackedRows& head,
 // states of two models. Other models make the choice worse, and the tokens no others.
 void OutputHead::Learn(double share, const PackedRows& head) {
   const double all = static_cast<double>(head.panel_bytes() + head.low_panel_bytes());
-  const double of_known = static_cast<double>(num_known_ * kPlaneBytes) /
-                          (kPackedGroup / kPlaneEight) / all;
+  const double of_known =
+      static_cast<double>(num_known_ * kPlaneBytes) / (kPackedGroup / kPlaneEight) / all;
   share_ += (std::min(share, 1.0) - share_) / kLatestSteps;
   if (0.75 * share_ > of_known && 2 * num_known_ <= MostKnown(head)) {
     num_known_ = std::max<size_t>(1, 2 * num_known_);
@@ -129,8 +129,7 @@ bool OutputHead::FindRow(const Int8Rows& input, size_t row, const PackedRows& he
     chosen_.resize(panels);
     std::iota(chosen_.begin(), chosen_.end(), 0u);
     std::nth_element(chosen_.begin(), chosen_.begin() + static_cast<ptrdiff_t>(count - 1),
-                     chosen_.end(),
-                     [&](uint32_t a, uint32_t b) { return likely[a] > likely[b]; });
+                     chosen_.end(), [&](uint32_t a, uint32_t b) { return likely[a] > likely[b]; });
     chosen_.resize(count);
   }
   std::fill_n(logits[row], head.num_rows, -std::numeric_limits<float>::infinity());

@@ -17,8 +17,8 @@ uint64_t SplitMix64(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-// Lowest id of the largest logit; 0 if all are NaN. A vocabulary has 100,000 tokens and more, so the
-// largest is found in lanes, which compilers turn into vectors, and then looked up.
+// Lowest id of the largest logit; 0 if all are NaN. A vocabulary has 100,000 tokens and more, so
+// the largest is found in lanes, which compilers turn into vectors, and then looked up.
 size_t Greedy(std::span<const float> logits) {
   constexpr size_t kLanes = 16;
   float lanes[kLanes];

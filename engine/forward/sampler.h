@@ -14,8 +14,8 @@
 
 namespace lectern {
 
-// The logits that a Sampler with these options looks at: it draws the same token whatever the others
-// are, as long as they are -infinity or what the model gives.
+// The logits that a Sampler with these options looks at: it draws the same token whatever the
+// others are, as long as they are -infinity or what the model gives.
 WantedLogits WantedBy(const SamplingOptions& options);
 
 // The random stream of one answer. The same seed and the same logits give the same tokens on every

@@ -303,8 +303,8 @@ Status StepBatch::GiveLogits() {
   for (const Step* step : pass_.steps) {
     if (step != nullptr) wanted = wanted ? wanted->With(step->wanted) : step->wanted;
   }
-  LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, *pass_.together, logits,
-                                              wanted.value_or(WantedLogits())));
+  LECTERN_RETURN_IF_ERROR(
+      transformer_.Logits(0, num_rows, *pass_.together, logits, wanted.value_or(WantedLogits())));
   for (size_t number = 0; number < pass_.steps.size(); ++number) {
     Step* const step = pass_.steps[number];
     for (size_t i = 0; step != nullptr && i < step->logits.num_rows; ++i) {

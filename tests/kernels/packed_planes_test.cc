@@ -50,7 +50,8 @@ std::vector<Matrix> Heads(size_t n, size_t k) {
   heads.push_back(Matrix(n, k, 0));
   heads.push_back(Matrix::Random(n, k, 4));  // norms of all sizes
   for (size_t r = 0; r < n; ++r) {
-    for (size_t c = 0; c < k; ++c) heads.back()[r][c] *= std::ldexp(1.0f, static_cast<int>(r % 13) - 9);
+    for (size_t c = 0; c < k; ++c)
+      heads.back()[r][c] *= std::ldexp(1.0f, static_cast<int>(r % 13) - 9);
   }
   heads.push_back(Matrix(n, k));  // low nibbles of 15, of 0, or in turns: as far off as can be
   for (size_t r = 0; r < n; ++r) {

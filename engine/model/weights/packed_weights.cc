@@ -208,11 +208,7 @@ class WeightsPacker {
     return {};
   }
 
-  // Which part of a matrix is handed on: all of it, or one of its planes.
-  enum class Part { kAll, kHighPlane, kLowPlane };
   Status PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const;
-  Status PackPart(const PackedSource& source, Part part, Entry& entry, uint64_t offset,
-                  const Sink& sink) const;
 
   Env& env_;
   const std::vector<PackedSource>& sources_;
@@ -221,53 +217,39 @@ class WeightsPacker {
   const std::string path_;
 };
 
-// The planes of a matrix follow one another, and so do their bytes in the checksum: the source is
-// packed once for each.
-Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const {
-  const PackedRows whole = {nullptr, source.type, source.rows.num_rows, source.rows.num_cols};
-  if (!whole.has_planes()) return PackPart(source, Part::kAll, entry, entry.offset, sink);
-  LECTERN_RETURN_IF_ERROR(PackPart(source, Part::kHighPlane, entry, entry.offset, sink));
-  const uint64_t low = entry.offset + whole.num_panels() * whole.panel_bytes();
-  return PackPart(source, Part::kLowPlane, entry, low, sink);
-}
-
 // Packs a matrix chunk by chunk of panels: each is loaded, quantised by all threads, and let go, so
-// that little of the source is in memory at once.
-Status WeightsPacker::PackPart(const PackedSource& source, Part part, Entry& entry, uint64_t offset,
-                               const Sink& sink) const {
+// that little of the source is in memory at once. Planes are made of panels of q8, and a chunk of
+// the low one goes to its own place, behind the whole high one.
+Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const {
   ThreadPool* const threads = options_.threads;
   const TensorRows& rows = source.rows;
   const std::optional<Dtype> plain = PlainDtype(rows.type);
-  // Planes are made of panels of q8.
-  const PackedType type = part == Part::kAll ? source.type : PackedType::kQ8;
-  const PackedRows whole = {nullptr, type, rows.num_rows, rows.num_cols};
-  const PackedRows planes = {nullptr, PackedType::kQ8Planes, rows.num_rows, rows.num_cols};
-  const size_t panel_bytes = part == Part::kAll         ? whole.panel_bytes()
-                             : part == Part::kHighPlane ? planes.panel_bytes()
-                                                        : planes.low_panel_bytes();
+  const PackedRows whole = {nullptr, source.type, rows.num_rows, rows.num_cols};
+  const PackedType type = whole.has_planes() ? PackedType::kQ8 : source.type;
+  const size_t split_bytes =
+      whole.has_planes() ? PackedRows{nullptr, type, 1, rows.num_cols}.bytes() : 0;
   const uint64_t source_panel = kPackedColumns * rows.row_bytes();
   const size_t panels_at_once = std::max<uint64_t>(1, kChunkBytes / source_panel);
+  const size_t most = std::min(panels_at_once, whole.num_panels());
   const size_t num_slots = threads == nullptr ? 1 : threads->num_threads();
   std::vector<float> floats(plain ? num_slots * kPackedColumns * rows.num_cols : 0);
-  // Per thread: a panel of q8, and both planes, of which one is handed on.
-  const size_t split_bytes =
-      whole.panel_bytes() + planes.panel_bytes() + planes.low_panel_bytes();
-  std::vector<std::byte> split(part == Part::kAll ? 0 : num_slots * split_bytes);
-  std::vector<std::byte> packed(std::min(panels_at_once, whole.num_panels()) * panel_bytes);
+  std::vector<std::byte> split(num_slots * split_bytes);
+  std::vector<std::byte> packed(most * whole.panel_bytes()), low(most * whole.low_panel_bytes());
+  uint32_t low_crc = 0;
   for (size_t first = 0; first < whole.num_panels(); first += panels_at_once) {
     if (IsSet(options_.cancel)) return Cancelled();
     const size_t count = std::min(panels_at_once, whole.num_panels() - first);
     const size_t begin = first * kPackedColumns,
                  end = std::min(begin + count * kPackedColumns, rows.num_rows);
-    const uint64_t from_byte = source.offset + begin * rows.row_bytes();
+    const uint64_t offset = source.offset + begin * rows.row_bytes();
     const uint64_t bytes = (end - begin) * rows.row_bytes();
-    LECTERN_RETURN_IF_ERROR(source.file->Load(from_byte, bytes));
+    LECTERN_RETURN_IF_ERROR(source.file->Load(offset, bytes));
     std::atomic<bool> holds = true;
     const auto pack = [&](size_t panel, size_t slot) {
       const size_t from = begin + panel * kPackedColumns;
       const TensorRows stored = rows.Slice(from, std::min(from + kPackedColumns, end));
-      std::byte* const out = packed.data() + panel * panel_bytes;
-      std::byte* const q8 = part == Part::kAll ? out : split.data() + slot * split_bytes;
+      std::byte* const out = packed.data() + panel * whole.panel_bytes();
+      std::byte* const q8 = whole.has_planes() ? split.data() + slot * split_bytes : out;
       bool fits;
       if (!plain) {
         fits = PackBlocks(stored, q8);  // blocks keep their values: they are only laid out anew
@@ -279,10 +261,8 @@ Status WeightsPacker::PackPart(const PackedSource& source, Part part, Entry& ent
       }
       if (!fits) {
         holds = false;
-      } else if (part != Part::kAll) {
-        std::byte *high = q8 + whole.panel_bytes(), *low = high + planes.panel_bytes();
-        SplitPanel(q8, rows.num_cols, high, low);
-        std::memcpy(out, part == Part::kHighPlane ? high : low, panel_bytes);
+      } else if (whole.has_planes()) {
+        SplitPanel(q8, rows.num_cols, out, low.data() + panel * whole.low_panel_bytes());
       }
     };
     if (threads != nullptr) {
@@ -290,17 +270,23 @@ Status WeightsPacker::PackPart(const PackedSource& source, Part part, Entry& ent
     } else {
       for (size_t panel = 0; panel < count; ++panel) pack(panel, 0);
     }
-    source.file->DontNeed(from_byte, bytes);
+    source.file->DontNeed(offset, bytes);
     if (!holds) {
       return {Code::kUnsupportedModel,
               "tensor \"" + source.name + "\" holds values that are not finite" +
                   (plain ? " or too large to be quantised; use " + OptionName("weights", "stored")
                          : "; download the model again")};
     }
-    const std::span<const std::byte> done(packed.data(), count * panel_bytes);
+    const std::span<const std::byte> done(packed.data(), count * whole.panel_bytes());
     entry.crc = Crc32c(entry.crc, done.data(), done.size());
-    LECTERN_RETURN_IF_ERROR(sink(offset + first * panel_bytes, done));
+    LECTERN_RETURN_IF_ERROR(sink(entry.offset + first * whole.panel_bytes(), done));
+    if (!whole.has_planes()) continue;
+    const std::span<const std::byte> lower(low.data(), count * whole.low_panel_bytes());
+    low_crc = Crc32c(low_crc, lower.data(), lower.size());
+    const uint64_t plane = entry.offset + whole.num_panels() * whole.panel_bytes();
+    LECTERN_RETURN_IF_ERROR(sink(plane + first * whole.low_panel_bytes(), lower));
   }
+  entry.crc = Crc32cJoin(entry.crc, low_crc, whole.num_panels() * whole.low_panel_bytes());
   return {};
 }
 

@@ -33,11 +33,9 @@ class FewLogitsTest : public ::testing::Test {
                                 .model = ReaderModel(),
                                 .num_threads = 2,
                                 .weights = std::string(WeightsName(type))});
-      const auto report =
-          engine->Index(ReadWholeFile(SourcePath("tools/demo/document.txt")), {});
+      const auto report = engine->Index(ReadWholeFile(SourcePath("tools/demo/document.txt")), {});
       EXPECT_TRUE(report.ok()) << report.status().message();
-      model = *Model::Load(Env::Default(), ReaderModel(),
-                           {.store = store.path(), .weights = type});
+      model = *Model::Load(Env::Default(), ReaderModel(), {.store = store.path(), .weights = type});
     }
     std::unique_ptr<DocumentSession> Open() const {
       return *AsDocumentSession(*engine->Open("", nullptr));
@@ -93,12 +91,13 @@ TEST_F(FewLogitsTest, AStepGivesThoseThatAreWantedAndNoOthers) {
 }
 
 TEST_F(FewLogitsTest, ChangeNoAnswer) {
-  const SamplingOptions kWaysToDraw[] = {{},
-                                    {.temperature = 0.8f, .seed = 1, .top_k = 5},
-                                    {.temperature = 1.2f, .top_p = 0.8f, .seed = 2, .top_k = 3},
-                                    {.temperature = 0.9f, .seed = 3, .min_p = 0.1f},
-                                    {.temperature = 0.9f, .top_p = 0.9f, .seed = 4},
-                                    {.seed = 5, .frequency_penalty = 0.3f}};
+  const SamplingOptions kWaysToDraw[] = {
+      {},
+      {.temperature = 0.8f, .seed = 1, .top_k = 5},
+      {.temperature = 1.2f, .top_p = 0.8f, .seed = 2, .top_k = 3},
+      {.temperature = 0.9f, .seed = 3, .min_p = 0.1f},
+      {.temperature = 0.9f, .top_p = 0.9f, .seed = 4},
+      {.seed = 5, .frequency_penalty = 0.3f}};
   for (const SamplingOptions& sampling : kWaysToDraw) {
     for (const char* lookup : {"off", "auto"}) {
       AskOptions options;

@@ -27,8 +27,8 @@ struct PlanesHead {
       EXPECT_TRUE(PackPanel(Rows<const float>(values.data() + row * k, count, k), PackedType::kQ8,
                             q8.data()));
       std::byte* const high = bytes.data() + panel * rows.panel_bytes();
-      std::byte* const low = bytes.data() + rows.num_panels() * rows.panel_bytes() +
-                             panel * rows.low_panel_bytes();
+      std::byte* const low =
+          bytes.data() + rows.num_panels() * rows.panel_bytes() + panel * rows.low_panel_bytes();
       SplitPanel(q8.data(), k, high, low);
     }
   }
