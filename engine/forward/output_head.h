@@ -23,7 +23,7 @@ struct WantedLogits {
   double farthest = std::numeric_limits<double>::infinity();
 
   bool all() const { return count == 0; }
-  // What serves both.
+  // Returns the logits that serve both.
   WantedLogits With(const WantedLogits& other) const {
     if (all() || other.all()) return {};
     return {std::max(count, other.count), std::max(slack, other.slack),

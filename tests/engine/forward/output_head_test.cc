@@ -218,7 +218,7 @@ TEST_P(OutputHeadTest, IsNotUsedWhereItDoesNotPay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, OutputHeadTest, ::testing::Values("scalar", "simd"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& run) { return std::string(run.param); });
 
 TEST(WantedLogitsTest, ServeTheDrawAndNoMore) {
   EXPECT_EQ(WantedBy({}).count, 1u);
