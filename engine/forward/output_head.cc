@@ -14,6 +14,13 @@ constexpr size_t kChosenPerItem = 4;   // panels that are multiplied in full
 // rows bounds took 13 of the product's 16 ms before anything was multiplied in full
 // (tests/bench/RESULTS.md, "The output head").
 constexpr size_t kMostRows = 4;
+// A known eight is a cache line in every panel, apart from others, and costs as much as this many
+// times its bytes in a row: 16 of them took 2.1 ms where so many bytes take 0.7
+// (tests/bench/RESULTS.md, "The output head").
+constexpr double kKnownCost = 3;
+// Bounds rest where they and the panels cost more than this share of the whole product: the rest is
+// for what costs no bytes. By hand.
+constexpr double kMostCost = 0.9;
 // Where this many panels times `count` are not there, the first guesses alone would multiply much
 // of the matrix. By hand.
 constexpr size_t kPanelsPerWanted = 16;
@@ -73,17 +80,19 @@ bool OutputHead::FindLikely(const Int8Rows& input, const PackedRows& head,
 // states of two models. Other models make the choice worse, and the tokens no others.
 void OutputHead::Learn(double share, const PackedRows& head) {
   const double all = static_cast<double>(head.panel_bytes() + head.low_panel_bytes());
-  const double of_known =
-      static_cast<double>(num_known_ * kPlaneBytes) / (kPackedGroup / kPlaneEight) / all;
+  const auto of_known = [&](size_t count) {
+    return kKnownCost * static_cast<double>(count * kPlaneBytes) / (kPackedGroup / kPlaneEight) /
+           all;
+  };
   share_ += (std::min(share, 1.0) - share_) / kLatestSteps;
-  if (0.75 * share_ > of_known && 2 * num_known_ <= MostKnown(head)) {
+  if (0.75 * share_ > of_known(num_known_) && 2 * num_known_ <= MostKnown(head)) {
     num_known_ = std::max<size_t>(1, 2 * num_known_);
     share_ /= 4;
-  } else if (3 * share_ < of_known / 2) {
+  } else if (3 * share_ < of_known(num_known_) / 2) {
     num_known_ /= 2;
     share_ *= 4;
   }
-  if (static_cast<double>(head.panel_bytes()) / all + of_known + share_ > 1) {
+  if (static_cast<double>(head.panel_bytes()) / all + of_known(num_known_) + share_ > kMostCost) {
     num_resting_ = kRestingSteps;
   }
 }
