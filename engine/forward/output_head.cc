@@ -18,16 +18,13 @@ constexpr size_t kMostRows = 4;
 // times its bytes in a row: 16 of them took 2.1 ms where so many bytes take 0.7
 // (tests/bench/RESULTS.md, "The output head").
 constexpr double kKnownCost = 3;
-// Bounds rest where they and the panels cost more than this share of the whole product: the rest is
-// for what costs no bytes. By hand.
-constexpr double kMostCost = 0.9;
 // Where this many panels times `count` are not there, the first guesses alone would multiply much
 // of the matrix. By hand.
 constexpr size_t kPanelsPerWanted = 16;
 // The share is an average over about so many of the latest steps; after it has come to cost more
 // than it saves, so many steps go without bounds before the next trial. By hand: such a trial costs
 // about half of the matrix, a thirtieth of what 16 steps read of it.
-constexpr double kLatestSteps = 4;
+constexpr double kLatestSteps = 8;
 constexpr uint32_t kRestingSteps = 16;
 
 // With more than half of the low plane the bounds would read as good as the whole matrix.
@@ -77,7 +74,8 @@ bool OutputHead::FindLikely(const Int8Rows& input, const PackedRows& head,
 
 // Costs are counted in bytes of the matrix, which bound the time. Twice the known eights leave a
 // quarter of the panels or less, and half of them four times as many or more: so it was for hidden
-// states of two models. Other models make the choice worse, and the tokens no others.
+// states of two models. Panels count twice where the number is chosen, because the average is often
+// far below what a step needs. Other models make the choice worse, and the tokens no others.
 void OutputHead::Learn(double share, const PackedRows& head) {
   const double all = static_cast<double>(head.panel_bytes() + head.low_panel_bytes());
   const auto of_known = [&](size_t count) {
@@ -85,14 +83,14 @@ void OutputHead::Learn(double share, const PackedRows& head) {
            all;
   };
   share_ += (std::min(share, 1.0) - share_) / kLatestSteps;
-  if (0.75 * share_ > of_known(num_known_) && 2 * num_known_ <= MostKnown(head)) {
+  if (1.5 * share_ > of_known(num_known_) && 2 * num_known_ <= MostKnown(head)) {
     num_known_ = std::max<size_t>(1, 2 * num_known_);
     share_ /= 4;
-  } else if (3 * share_ < of_known(num_known_) / 2) {
+  } else if (6 * share_ < of_known(num_known_) / 2) {
     num_known_ /= 2;
     share_ *= 4;
   }
-  if (static_cast<double>(head.panel_bytes()) / all + of_known(num_known_) + share_ > kMostCost) {
+  if (static_cast<double>(head.panel_bytes()) / all + of_known(num_known_) + share_ > 1) {
     num_resting_ = kRestingSteps;
   }
 }
