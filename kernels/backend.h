@@ -11,6 +11,7 @@
 #include "kernels/glu.h"
 #include "kernels/matmul.h"
 #include "kernels/packed_matmul.h"
+#include "kernels/packed_planes.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
 #include "kernels/sign_logits.h"
@@ -29,6 +30,7 @@ struct Backend {
   void (*matmul)(const MatMulArgs&);
   void (*quantise_rows)(const QuantiseRowsArgs&);
   void (*packed_matmul)(const PackedMatMulArgs&);
+  void (*plane_bounds)(const PlaneBoundsArgs&);
   void (*rms_norm)(const RmsNormArgs&);
   void (*rope)(const RopeArgs&);
   void (*glu)(const GluArgs&);

@@ -9,21 +9,17 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/packed_dots-inl.h"
+#include "kernels/packed_planes.h"
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lectern {
 namespace HWY_NAMESPACE {
-// Only these targets have a version of AddDots below; all others run the definition.
-#if HWY_TARGET > HWY_AVX2 && HWY_TARGET != HWY_SSE4 && HWY_TARGET != HWY_NEON
+#if !LECTERN_HAS_PACKED_DOTS
 void QuantiseRows(const QuantiseRowsArgs& args) { QuantiseRowsScalar(args); }
 void PackedMatMul(const PackedMatMulArgs& args) { PackedMatMulScalar(args); }
 #else
-
-using Int32Tag = hn::Rebind<int32_t, FloatTag>;
-using Int8Tag = hn::Repartition<int8_t, FloatTag>;
-using Int32Vector = hn::Vec<Int32Tag>;
-using Int8Vector = hn::Vec<Int8Tag>;
 
 // ---- Rows to int8
 
@@ -71,69 +67,7 @@ void QuantiseRows(const QuantiseRowsArgs& args) {
   }
 }
 
-// ---- Sums of four products: lane i gets sum[i] + w[4i] x[4i] + … + w[4i+3] x[4i+3]
-//
-// Steps of x are within -127 … 127, steps of w within -128 … 127, so the sum of two products fits
-// int16. x86 multiplies unsigned by signed bytes, so the magnitude of w is multiplied by x with the
-// sign of w.
-
-#if HWY_TARGET == HWY_AVX3_DL
-struct Weights {
-  __m512i magnitude;
-  __mmask64 is_negative;
-};
-HWY_INLINE Weights Prepare(Int8Vector w) { return {hn::Abs(w).raw, _mm512_movepi8_mask(w.raw)}; }
-HWY_INLINE Int32Vector AddDots(Int32Vector sum, const Weights& w, Int8Vector x) {
-  const __m512i with_sign =
-      _mm512_mask_sub_epi8(x.raw, w.is_negative, _mm512_setzero_si512(), x.raw);
-  // Machines of this target have AVX512_VNNI, but Highway 1.0.3 does not enable it for the
-  // compiler.
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.magnitude), "v"(with_sign));
-  return sum;
-}
-#elif HWY_TARGET == HWY_AVX2
-struct Weights {
-  __m256i magnitude, value;
-};
-HWY_INLINE Weights Prepare(Int8Vector w) { return {hn::Abs(w).raw, w.raw}; }
-HWY_INLINE Int32Vector AddDots(Int32Vector sum, const Weights& w, Int8Vector x) {
-  const __m256i pairs = _mm256_maddubs_epi16(w.magnitude, _mm256_sign_epi8(x.raw, w.value));
-  return hn::Add(sum, Int32Vector{_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))});
-}
-#elif HWY_TARGET == HWY_SSE4
-struct Weights {
-  __m128i magnitude, value;
-};
-HWY_INLINE Weights Prepare(Int8Vector w) { return {hn::Abs(w).raw, w.raw}; }
-HWY_INLINE Int32Vector AddDots(Int32Vector sum, const Weights& w, Int8Vector x) {
-  const __m128i pairs = _mm_maddubs_epi16(w.magnitude, _mm_sign_epi8(x.raw, w.value));
-  return hn::Add(sum, Int32Vector{_mm_madd_epi16(pairs, _mm_set1_epi16(1))});
-}
-#else
-using Weights = Int8Vector;
-HWY_INLINE Weights Prepare(Int8Vector w) { return w; }
-HWY_INLINE Int32Vector AddDots(Int32Vector sum, Weights w, Int8Vector x) {
-#if defined(__ARM_FEATURE_DOTPROD)  // a build for machines that have it
-  return Int32Vector(vdotq_s32(sum.raw, w.raw, x.raw));
-#else
-  const int16x8_t low = vmull_s8(vget_low_s8(w.raw), vget_low_s8(x.raw));
-  const int16x8_t high = vmull_high_s8(w.raw, x.raw);
-  return Int32Vector(vpadalq_s16(sum.raw, vpaddq_s16(low, high)));
-#endif
-}
-#endif
-
 // ---- The product
-
-constexpr size_t kPanelVectors = kPackedColumns / kLanes;
-// Rows of the largest tile, a power of two so that MultiplyRows can halve it: as many rows as give
-// 8 sums where there are 16 registers, 16 sums on NEON; AVX-512 has 8 rows, as one vector holds a
-// whole panel.
-#if HWY_TARGET == HWY_NEON
-constexpr size_t kTileRows = 4;
-#else
-constexpr size_t kTileRows = std::max<size_t>(kLanes / 2, 1);
-#endif
 
 // Four consecutive k for each of columns [column, column + kLanes) of a panel. `steps` points at
 // the panel's steps for these four k.
@@ -161,11 +95,7 @@ HWY_INLINE Int8Vector LoadSteps(const std::byte* steps, size_t column) {
   }
 }
 
-// Items [column, column + kLanes) of array number `array` (kPackedColumns items each), as floats.
-HWY_INLINE FloatVector LoadF16s(const std::byte* from, size_t array, size_t column) {
-  const hn::Rebind<uint16_t, FloatTag> du16;
-  return F16ToFloat(LoadBytes(du16, from + (array * kPackedColumns + column) * sizeof(f16)));
-}
+// The same of small integers.
 template <typename T>
 HWY_INLINE FloatVector LoadBytesAsFloats(const std::byte* from, size_t array, size_t column) {
   const hn::Rebind<T, FloatTag> narrow;
@@ -538,6 +468,8 @@ void PackedMatMul(const PackedMatMulArgs& args) {
       return MultiplyBy<PackedType::kQ4Super>(args);
     case PackedType::kQ8Halves:
       return MultiplyBy<PackedType::kQ8Halves>(args);
+    case PackedType::kQ8Planes:  // PlanesMatMulSimd
+      break;
   }
 }
 
@@ -566,6 +498,7 @@ void PackedMatMulSimd(const PackedMatMulArgs& args) {
   assert(args.output.num_cols == args.weight.num_rows);
   assert(args.column_begin <= args.column_end && args.column_end <= args.weight.num_rows);
   assert(args.column_begin % kPackedColumns == 0);
+  if (args.weight.has_planes()) return PlanesMatMulSimd(args);
   HWY_DYNAMIC_DISPATCH(PackedMatMul)(args);
 }
 

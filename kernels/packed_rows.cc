@@ -93,6 +93,7 @@ Quantised QuantiseGroup(const float* x, float largest, PackedType type) {
 // Offset of a step of column `column` at k in its group. Types with nibbles have two columns at the
 // same byte.
 size_t StepAt(PackedType type, size_t column, size_t k) {
+  assert(type != PackedType::kQ8Planes);
   const size_t bytes = PackedFourBytes(type);
   return PackedScaleBytes(type) + k / 4 * bytes + 4 * column % bytes + k % 4;
 }
@@ -132,6 +133,7 @@ void StoreScales(const BlockGroup& block, PackedType type, size_t column, std::b
       [[fallthrough]];
     case PackedType::kQ8:
     case PackedType::kQ4:
+    case PackedType::kQ8Planes:
       StoreItem(block.scale, 0, column, group);
       return;
     case PackedType::kQ8Super:
@@ -148,6 +150,16 @@ void StoreScales(const BlockGroup& block, PackedType type, size_t column, std::b
       }
       return;
   }
+}
+
+// Offset of a step's nibble in a group of a plane, and whether it lies in the byte's low bits.
+size_t NibbleAt(size_t column, size_t k) {
+  return k / 8 * (4 * kPackedColumns) + 4 * column + k % 4;
+}
+bool IsLowNibble(size_t k) { return k % 8 < 4; }
+int Nibble(const std::byte* group, size_t column, size_t k) {
+  const std::byte both = group[NibbleAt(column, k)];
+  return std::to_integer<int>(IsLowNibble(k) ? both & std::byte{15} : both >> 4);
 }
 
 // False for infinity and NaN.
@@ -225,8 +237,49 @@ bool PackBlocks(const TensorRows& rows, std::byte* out) {
   return true;
 }
 
+// Four k of all columns are 64 bytes in q8, and so are eight of them in a plane, so that bytes meet
+// bytes, which compilers turn into vectors.
+void SplitPanel(const std::byte* q8, size_t num_cols, std::byte* high, std::byte* low) {
+  constexpr size_t kFour = 4 * kPackedColumns, kScales = PackedScaleBytes(PackedType::kQ8);
+  const size_t num_groups = num_cols / kPackedGroup;
+  std::byte* open = high;
+  std::memset(high, 0, PlaneHeadBytes(num_groups));
+  high += PlaneHeadBytes(num_groups);
+  for (size_t g = 0; g < num_groups; ++g) {
+    std::memcpy(high, q8, kScales);
+    q8 += kScales, high += kScales;
+    uint16_t squares[kFour] = {};  // of 2 * (low - 7.5): at most 8 times 225
+    for (size_t k = 0; k < kPackedGroup; k += 8, q8 += 2 * kFour, high += kFour, low += kFour) {
+      uint8_t steps[2][kFour], upper[kFour], lower[kFour];
+      std::memcpy(steps, q8, sizeof steps);
+      for (size_t i = 0; i < kFour; ++i) {
+        const uint8_t first = steps[0][i], second = steps[1][i];
+        // Plus 8 is the same as turning the nibble's first bit.
+        upper[i] = static_cast<uint8_t>((first >> 4 | (second & 0xF0)) ^ 0x88);
+        lower[i] = static_cast<uint8_t>((first & 15) | second << 4);
+        const int one = 2 * (first & 15) - 15, other = 2 * (second & 15) - 15;
+        squares[i] = static_cast<uint16_t>(squares[i] + one * one + other * other);
+      }
+      std::memcpy(high, upper, kFour);
+      std::memcpy(low, lower, kFour);
+    }
+    int largest = 0;
+    for (size_t column = 0; column < kPackedColumns; ++column) {
+      const uint16_t* const of = squares + 4 * column;
+      largest = std::max(largest, of[0] + of[1] + of[2] + of[3]);
+    }
+    // Squares are whole numbers, so the root is either whole or rounded by far less than the 1e-9.
+    *open++ = static_cast<std::byte>(std::ceil(std::sqrt(largest) / 2 / kOpenUnit + 1e-9));
+  }
+}
+
 int PackedStep(const PackedRows& rows, size_t row, size_t col) {
   const size_t column = row % kPackedColumns;
+  if (rows.has_planes()) {
+    const size_t k = col % kPackedGroup;
+    const std::byte* const nibbles = rows.group(row, col) + PackedScaleBytes(PackedType::kQ8Planes);
+    return 16 * (Nibble(nibbles, column, k) - 8) + Nibble(rows.low_group(row, col), column, k);
+  }
   const std::byte stored = rows.group(row, col)[StepAt(rows.type, column, col % kPackedGroup)];
   if (!PackedHasNibbles(rows.type)) return static_cast<int8_t>(stored);
   const bool is_low = column < kPackedColumns / 2;
@@ -242,6 +295,7 @@ float PackedScale(const PackedRows& rows, size_t row, size_t col) {
     case PackedType::kQ4:
     case PackedType::kQ8Min:
     case PackedType::kQ4Min:
+    case PackedType::kQ8Planes:
       return ToFloat(LoadItem<f16>(group, 0, column));
     case PackedType::kQ8Super:
     case PackedType::kQ4Super:

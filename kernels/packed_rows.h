@@ -15,6 +15,8 @@
 //   q4 super  the same with steps of 4 bits, 0 .. 15: Q4_K
 //   q8 halves 8 groups share f16 d; the 16 k of a half have the scale d * their int8; steps of 8
 //             bits: Q6_K
+//   q8 planes the values of q8 in two planes, the high nibbles of steps and the low ones. A product
+//             with the high plane alone bounds that with the values (kernels/packed_planes.h)
 //
 // 16 rows (output columns of the product) form a panel. The data that one step of the product over
 // k needs of them lies together:
@@ -31,6 +33,15 @@
 // Four k of a column lie together because instructions for int8 add four products in a lane of
 // int32: vpdpbusd, SDOT, or vpmaddubsw followed by vpmaddwd. The last panel is filled up with
 // columns of scale 0.
+//
+// q8 planes: all panels of the high plane, then all of the low one.
+//
+//   high panel | a byte for each group, filled up to 64 | group 0 | group 1 | …
+//              | at least 6 times the norm, over the group's k, of (low nibble - 7.5) of any column
+//   high group | 16 f16 scales | k 0 … 7 | k 8 … 15 | …
+//   low panel  | group 0 | …, and a low group is k 0 … 7 | …
+//   eight      | 16 times four bytes: of each column k 0 … 3 in the low bits and k 4 … 7 in the
+//              |     high bits. High plane: (step >> 4) + 8, low plane: step & 15
 #ifndef LECTERN_KERNELS_PACKED_ROWS_H_
 #define LECTERN_KERNELS_PACKED_ROWS_H_
 
@@ -48,6 +59,7 @@ enum class PackedType : uint8_t {
   kQ8Super = 5,
   kQ4Super = 6,
   kQ8Halves = 7,
+  kQ8Planes = 8,
 };
 
 inline constexpr size_t kPackedColumns = 16;  // rows of a panel: a vector of floats of AVX-512
@@ -55,7 +67,8 @@ inline constexpr size_t kPackedGroup = 32;    // k of a group, as in GGUF's Q8_0
 inline constexpr size_t kPackedSuper = 8;     // groups that share a head: 256 k, as in GGUF K types
 
 constexpr bool PackedHasNibbles(PackedType type) {
-  return type == PackedType::kQ4 || type == PackedType::kQ4Min || type == PackedType::kQ4Super;
+  return type == PackedType::kQ8Planes || type == PackedType::kQ4 || type == PackedType::kQ4Min ||
+         type == PackedType::kQ4Super;
 }
 constexpr bool PackedHasMin(PackedType type) {
   return type == PackedType::kQ8Min || type == PackedType::kQ4Min || type == PackedType::kQ8Super ||
@@ -85,6 +98,12 @@ constexpr size_t PackedGroupBytes(PackedType type) {
   return PackedScaleBytes(type) + kPackedGroup / 4 * PackedFourBytes(type);
 }
 
+// Planes: bytes of a group's nibbles in one plane, bytes at the beginning of a panel, and what the
+// numbers there are multiples of: 7.5 * sqrt(32) is the largest norm.
+inline constexpr size_t kPlaneBytes = kPackedGroup * kPackedColumns / 2;
+constexpr size_t PlaneHeadBytes(size_t num_groups) { return (num_groups + 63) / 64 * 64; }
+inline constexpr double kOpenUnit = 1.0 / 6;
+
 // Borrowed packed rows. No alignment is promised; panels that begin at multiples of 64 are read
 // fastest.
 struct PackedRows {
@@ -92,33 +111,55 @@ struct PackedRows {
   PackedType type = PackedType::kQ8;
   size_t num_rows = 0;
   size_t num_cols = 0;  // a multiple of kPackedGroup; with heads of kPackedSuper of them
+  const std::byte* low = nullptr;  // planes: the low one, whose panels are those of `data`
 
-  // Bytes from one panel to the next. The last panel has 16 rows, too, because it is filled up.
+  // Bytes from one panel to the next, of planes the high one's. The last panel has 16 rows, too,
+  // because it is filled up.
   size_t panel_bytes() const {
     const size_t groups = num_cols / kPackedGroup;
-    return groups * PackedGroupBytes(type) + groups / kPackedSuper * PackedHeadBytes(type);
+    return groups * PackedGroupBytes(type) + groups / kPackedSuper * PackedHeadBytes(type) +
+           plane_head_bytes();
+  }
+  bool has_planes() const { return type == PackedType::kQ8Planes; }
+  size_t plane_head_bytes() const {
+    return has_planes() ? PlaneHeadBytes(num_cols / kPackedGroup) : 0;
+  }
+  // Bytes from one panel of the low plane to the next; 0: there are no planes.
+  size_t low_panel_bytes() const {
+    return has_planes() ? num_cols / kPackedGroup * kPlaneBytes : 0;
   }
   size_t num_panels() const { return (num_rows + kPackedColumns - 1) / kPackedColumns; }
-  size_t bytes() const { return num_panels() * panel_bytes(); }
+  size_t bytes() const { return num_panels() * (panel_bytes() + low_panel_bytes()); }
+  // A view of a whole matrix at `bytes`: sets `data`, and `low` behind it.
+  void Set(const std::byte* bytes) {
+    data = bytes;
+    low = has_planes() ? bytes + num_panels() * panel_bytes() : nullptr;
+  }
   // A view of rows [begin, end); `begin` is the first row of a panel, `end` the first row of one,
   // or num_rows (asserted).
   PackedRows Slice(size_t begin, size_t end) const {
     assert(begin % kPackedColumns == 0 && begin <= end && end <= num_rows);
     assert(end % kPackedColumns == 0 || end == num_rows);
-    return {data + begin / kPackedColumns * panel_bytes(), type, end - begin, num_cols};
+    const size_t panel = begin / kPackedColumns;
+    return {data + panel * panel_bytes(), type, end - begin, num_cols,
+            has_planes() ? low + panel * low_panel_bytes() : nullptr};
   }
   // The head that the groups around column `col` share, in the panel that holds row `row`; the
   // groups follow it. For types without a head: where the first of these 8 groups begins. Neither
   // `row` nor `col` is checked.
   const std::byte* head(size_t row, size_t col) const {
     const size_t super_bytes = PackedHeadBytes(type) + kPackedSuper * PackedGroupBytes(type);
-    return data + row / kPackedColumns * panel_bytes() +
+    return data + row / kPackedColumns * panel_bytes() + plane_head_bytes() +
            col / (kPackedGroup * kPackedSuper) * super_bytes;
   }
   // The group that holds column `col`, in the panel that holds row `row`.
   const std::byte* group(size_t row, size_t col) const {
     return head(row, col) + PackedHeadBytes(type) +
            col / kPackedGroup % kPackedSuper * PackedGroupBytes(type);
+  }
+  // Planes: the group's nibbles in the low plane.
+  const std::byte* low_group(size_t row, size_t col) const {
+    return low + row / kPackedColumns * low_panel_bytes() + col / kPackedGroup * kPlaneBytes;
   }
 };
 
@@ -153,6 +194,10 @@ PackedType PackedTypeOf(TensorType blocks);
 // PackedRows::panel_bytes(). No value changes; columns without a row become zeros. Returns false,
 // with `out` undefined, if a scale or min is not finite.
 bool PackBlocks(const TensorRows& rows, std::byte* out);
+
+// Turns a panel of kQ8, with `num_cols` columns, into the panel's two planes of kQ8Planes, at
+// `high` and `low`: panel_bytes() and low_panel_bytes().
+void SplitPanel(const std::byte* q8, size_t num_cols, std::byte* high, std::byte* low);
 
 // Step, scale, min (0 for types without mins) and value of row `row` at column `col`, neither of
 // which is checked, for scalar code; computed as in quant_blocks.h.

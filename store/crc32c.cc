@@ -142,4 +142,9 @@ uint32_t Crc32c(uint32_t crc, const void* data, size_t size) {
   return function(crc, data, size);
 }
 
+// The inversions before and after both checksums cancel out.
+uint32_t Crc32cJoin(uint32_t first, uint32_t second, size_t second_size) {
+  return Product(first, Shift(second_size)) ^ second;
+}
+
 }  // namespace lectern

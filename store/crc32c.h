@@ -12,6 +12,9 @@ namespace lectern {
 // Crc32c(0, a ++ b). Uses SSE4.2 or ARMv8 instructions where the CPU has them, else a table. `data`
 // may be nullptr where `size` is 0.
 uint32_t Crc32c(uint32_t crc, const void* data, size_t size);
+// The checksum of two texts in a row from those of each: Crc32cJoin(Crc32c(0, a), Crc32c(0, b),
+// size of b) == Crc32c(0, a ++ b). For bytes that are not made in their order.
+uint32_t Crc32cJoin(uint32_t first, uint32_t second, size_t second_size);
 using Crc32cFunction = uint32_t (*)(uint32_t crc, const void* data, size_t size);
 // The version of Crc32c for a CPU that has such instructions, or the version by table, which is the
 // definition. For tests, which compare the two. Do not call the first on a CPU without them.

@@ -274,6 +274,7 @@ Result<Answer> DocumentSession::Ask(std::string_view question, const AskOptions&
     if (shared_.batch) shared_.batch->Leave(shared_.seat);
     attention_.ReleaseDevice();
     shared_.ahead.End();
+    settings_.wanted = {};
     if (!is_answered) GiveUpTurn();
   };
   try {
@@ -518,6 +519,10 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.kv.is_auto = chosen.is_auto && !focus_.rows;
   answer.kv.max_divergence = chosen.max_divergence;
   WarnOfLowBudget(chosen, options, answer);
+  // Draws of tokens alone look at few logits; probabilities, schemas and trials do at all.
+  const bool is_watched = options.on_token || probe_.on_token || next.constraint;
+  const WantedLogits drawn = is_watched ? WantedLogits() : WantedBy(options.sampling);
+  settings_.wanted = refusal.empty() && !probe_.on_first_logits ? drawn : WantedLogits();
   auto logits = Prefill(ids, options, budget, answer);
   if (!logits.ok()) return std::move(logits).status();
   if (probe_.on_first_logits) probe_.on_first_logits(logits.value());
@@ -525,6 +530,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     LECTERN_RETURN_IF_ERROR(DecideRefusal(std::move(refusal), budget, options, next, answer));
   }
   answer.timings_ms.prefill = Since(start);
+  settings_.wanted = drawn;
 
   // 4. Decode the answer.
   std::vector<int32_t> sampled;

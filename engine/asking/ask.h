@@ -84,6 +84,7 @@ class DocumentSession : public Session {
     double max_missed = -1;  // below 0: no limit
     // Rows of the conversation that CompressRows leaves, per layer and kv head in the mean; 0: all.
     uint32_t max_session_rows = 0;
+    WantedLogits wanted = {};  // of each step: all but while an answer is decoded
   };
   Settings& settings() { return settings_; }
   // Attention of the running pass and layer at another budget, into `output` [kv heads][R,

@@ -80,8 +80,8 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
   };
   const Rows<float> logits(buffers_.logits.data(), 1, buffers_.logits.size());
   if (shared_.batch && (ahead || ids.size() == 1)) {
-    LECTERN_RETURN_IF_ERROR(
-        shared_.batch->Run(shared_.seat, a, ahead ? ahead->logits() : logits, attend, cancel));
+    LECTERN_RETURN_IF_ERROR(shared_.batch->Run(shared_.seat, a, ahead ? ahead->logits() : logits,
+                                               attend, cancel, settings_.wanted));
     if (shared_.ahead.is_on()) shared_.ahead.TookAttention(attended.count(), ids.size());
     return {};
   }
@@ -93,7 +93,7 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
   } else {
     LECTERN_RETURN_IF_ERROR(transformer_.RunLayers(ids.size(), a, attend_own));
   }
-  return transformer_.Logits(ids.size() - 1, 1, a, logits);
+  return transformer_.Logits(ids.size() - 1, 1, a, logits, settings_.wanted);
 }
 
 // Calibration holds only for the settings that it was measured with.

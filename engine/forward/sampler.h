@@ -9,9 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "engine/forward/output_head.h"
 #include "engine/requests/requests.h"
 
 namespace lectern {
+
+// The logits that a Sampler with these options looks at: it draws the same token whatever the
+// others are, as long as they are -infinity or what the model gives.
+WantedLogits WantedBy(const SamplingOptions& options);
 
 // The random stream of one answer. The same seed and the same logits give the same tokens on every
 // machine: the generator (xoshiro256**) and the draw are Lectern's own, not the standard library's.

@@ -22,6 +22,7 @@ struct StepBatch::Step {
   Activations& own;
   Rows<float> logits;  // [tokens of the step, vocab]
   Attend attend;
+  WantedLogits wanted;
   Clock::duration attention{};
   bool is_running = false, is_done = false;
   Status status = {};
@@ -68,8 +69,8 @@ void StepBatch::Leave(Seat& seat) {
 }
 
 Status StepBatch::Run(Seat& seat, Activations& activations, Rows<float> logits, Attend attend,
-                      const CancelFlag* cancel) {
-  Step step{seat, activations, logits, attend};
+                      const CancelFlag* cancel, const WantedLogits& wanted) {
+  Step step{seat, activations, logits, attend, wanted};
   std::unique_lock lock(mutex_);
   Return(seat);
   // A session whose attention takes much longer than the others' would hold them up: it goes alone.
@@ -118,7 +119,7 @@ Status StepBatch::RunAlone(Step& step) {
   const size_t num_rows = step.logits.num_rows;
   LECTERN_RETURN_IF_ERROR(num_rows == 1 ? transformer_.RunToken(step.own, attend)
                                         : transformer_.RunLayers(num_rows, step.own, attend));
-  LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, step.own, step.logits));
+  LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, step.own, step.logits, step.wanted));
   step.seat.Took(step.attention);
   return {};
 }
@@ -295,10 +296,15 @@ Status StepBatch::GiveLogits() {
   const size_t num_rows = pass_.first_rows.back(), vocab = model_->config().vocab_size;
   if (pass_.steps.size() == 1) {
     Step& step = *pass_.steps.front();
-    return transformer_.Logits(0, num_rows, step.own, step.logits);
+    return transformer_.Logits(0, num_rows, step.own, step.logits, step.wanted);
   }
   const Rows<float> logits(pass_.logits.data(), num_rows, vocab);
-  LECTERN_RETURN_IF_ERROR(transformer_.Logits(0, num_rows, *pass_.together, logits));
+  std::optional<WantedLogits> wanted;
+  for (const Step* step : pass_.steps) {
+    if (step != nullptr) wanted = wanted ? wanted->With(step->wanted) : step->wanted;
+  }
+  LECTERN_RETURN_IF_ERROR(
+      transformer_.Logits(0, num_rows, *pass_.together, logits, wanted.value_or(WantedLogits())));
   for (size_t number = 0; number < pass_.steps.size(); ++number) {
     Step* const step = pass_.steps[number];
     for (size_t i = 0; step != nullptr && i < step->logits.num_rows; ++i) {

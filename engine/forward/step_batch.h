@@ -82,8 +82,9 @@ class StepBatch {
   // `attend`, the logits are unchanged.
   // Sessions that attend on the device (activations.attends_on_device) share steps among
   // themselves, and so do the others.
+  // Logits that are not `wanted` may be -infinity.
   Status Run(Seat& seat, Activations& activations, Rows<float> logits, Attend attend,
-             const CancelFlag* cancel);
+             const CancelFlag* cancel, const WantedLogits& wanted = {});
   // Tells the batch that this session has no next step for now, so that nobody waits for it.
   void Leave(Seat& seat);
 

@@ -392,8 +392,9 @@ Status Transformer::RunToken(Activations& a, FunctionRef<Status(uint32_t layer)>
   return a.attends_on_device ? device_->RunRecorded(a, layers) : layers();
 }
 
-Status Transformer::Logits(size_t first, size_t num_tokens, Activations& a,
-                           Rows<float> logits) const {
+// A softcap may make logits equal that were not, so bounds of what goes into it are not enough.
+Status Transformer::Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits,
+                           const WantedLogits& wanted) const {
   if (device_ != nullptr) return device_->Logits(first, num_tokens, a, logits);
   const ModelConfig& config = model_.config();
   const size_t hidden = config.hidden_size;
@@ -403,7 +404,13 @@ Status Transformer::Logits(size_t first, size_t num_tokens, Activations& a,
        .weight = model_.weights().final_norm(),
        .epsilon = config.rms_norm_epsilon,
        .output = normed});
-  MatMul(normed, model_.weights().output(), {}, logits, false, a);
+  const WeightMatrix& output = model_.weights().output();
+  if (!wanted.all() && output.is_packed() && output.packed.has_planes() &&
+      config.logit_softcap <= 0 &&
+      a.head.FindLikely(Quantise(normed, a), output.packed, wanted, backend_, threads_, logits)) {
+    return {};
+  }
+  MatMul(normed, output, {}, logits, false, a);
   Softcap(backend_, logits, config.logit_softcap);
   return {};
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/forward/linear_layers.h"
+#include "engine/forward/output_head.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
 #include "kernels/function_ref.h"
@@ -47,6 +48,7 @@ struct Activations {
   std::vector<float> scratch;       // [threads][scratch_per_thread]
   size_t scratch_per_thread;
   std::vector<float> low_rank;      // [tokens, rank] of an adapter; taken at the first step
+  OutputHead head;                  // takes its buffers at the first step that wants few logits
   // With a transformer on a device: its stream, and the device's counterparts of these arrays. Both
   // are made at the first step.
   std::shared_ptr<DeviceStream> stream;
@@ -110,8 +112,10 @@ class Transformer {
   // graph_key may do it; then `attend` is not called.
   Status RunToken(Activations& a, FunctionRef<Status(uint32_t layer)> attend) const;
   // Logits [num_tokens, vocab] of the residual rows from `first` on, after the last layer: final
-  // norm, output matrix and the model's softcap. Leaves the residual stream as it is.
-  Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits) const;
+  // norm, output matrix and the model's softcap. Leaves the residual stream as it is. Those that
+  // are not `wanted` may be -infinity.
+  Status Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits,
+                const WantedLogits& wanted = {}) const;
 
   // Rows of one kv head in Activations::queries or attended.
   Rows<float> Grouped(std::vector<float>& grouped, size_t kv_head, size_t num_tokens) const {

@@ -48,8 +48,8 @@ TEST(BackendTest, UnknownNameGivesNone) {
 TEST(BackendTest, EveryTableIsFull) {
   for (const Backend& b : AvailableBackends()) {
     EXPECT_TRUE(b.to_float_rows && b.from_float_rows && b.matmul && b.quantise_rows &&
-                b.packed_matmul && b.rms_norm && b.rope && b.glu && b.softcap && b.attend && b.key_logits &&
-                b.add_row_lse && b.add_scores && b.assign_nearest)
+                b.packed_matmul && b.plane_bounds && b.rms_norm && b.rope && b.glu && b.softcap &&
+                b.attend && b.key_logits && b.add_row_lse && b.add_scores && b.assign_nearest)
         << b.name;
   }
 }

@@ -66,5 +66,17 @@ TEST(Crc32cTest, InstructionAndTableAgreeOnLongBytes) {
   }
 }
 
+TEST(Crc32cTest, JoinsChecksumsOfParts) {
+  std::mt19937 random(3);
+  std::vector<uint8_t> bytes(5000);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+  const uint32_t whole = Crc32c(0, bytes.data(), bytes.size());
+  for (const size_t cut : {0, 1, 7, 512, 4999, 5000}) {
+    const uint32_t first = Crc32c(0, bytes.data(), cut);
+    const uint32_t second = Crc32c(0, bytes.data() + cut, bytes.size() - cut);
+    EXPECT_EQ(Crc32cJoin(first, second, bytes.size() - cut), whole) << cut;
+  }
+}
+
 }  // namespace
 }  // namespace lectern

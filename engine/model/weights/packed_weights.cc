@@ -68,8 +68,10 @@ Layout LayOut(const Fingerprint& fingerprint, const std::vector<PackedSource>& s
 std::vector<PackedRows> Views(const Layout& layout, const std::byte* file) {
   std::vector<PackedRows> views;
   for (const Entry& entry : layout.entries) {
-    views.push_back(
-        {file + entry.offset, static_cast<PackedType>(entry.type), entry.num_rows, entry.num_cols});
+    PackedRows view = {nullptr, static_cast<PackedType>(entry.type), entry.num_rows,
+                       entry.num_cols};
+    view.Set(file + entry.offset);
+    views.push_back(view);
   }
   return views;
 }
@@ -216,17 +218,24 @@ class WeightsPacker {
 };
 
 // Packs a matrix chunk by chunk of panels: each is loaded, quantised by all threads, and let go, so
-// that little of the source is in memory at once.
+// that little of the source is in memory at once. Planes are made of panels of q8, and a chunk of
+// the low one goes to its own place, behind the whole high one.
 Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const Sink& sink) const {
   ThreadPool* const threads = options_.threads;
   const TensorRows& rows = source.rows;
   const std::optional<Dtype> plain = PlainDtype(rows.type);
   const PackedRows whole = {nullptr, source.type, rows.num_rows, rows.num_cols};
+  const PackedType type = whole.has_planes() ? PackedType::kQ8 : source.type;
+  const size_t split_bytes =
+      whole.has_planes() ? PackedRows{nullptr, type, 1, rows.num_cols}.bytes() : 0;
   const uint64_t source_panel = kPackedColumns * rows.row_bytes();
   const size_t panels_at_once = std::max<uint64_t>(1, kChunkBytes / source_panel);
+  const size_t most = std::min(panels_at_once, whole.num_panels());
   const size_t num_slots = threads == nullptr ? 1 : threads->num_threads();
   std::vector<float> floats(plain ? num_slots * kPackedColumns * rows.num_cols : 0);
-  std::vector<std::byte> packed(std::min(panels_at_once, whole.num_panels()) * whole.panel_bytes());
+  std::vector<std::byte> split(num_slots * split_bytes);
+  std::vector<std::byte> packed(most * whole.panel_bytes()), low(most * whole.low_panel_bytes());
+  uint32_t low_crc = 0;
   for (size_t first = 0; first < whole.num_panels(); first += panels_at_once) {
     if (IsSet(options_.cancel)) return Cancelled();
     const size_t count = std::min(panels_at_once, whole.num_panels() - first);
@@ -240,15 +249,21 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
       const size_t from = begin + panel * kPackedColumns;
       const TensorRows stored = rows.Slice(from, std::min(from + kPackedColumns, end));
       std::byte* const out = packed.data() + panel * whole.panel_bytes();
+      std::byte* const q8 = whole.has_planes() ? split.data() + slot * split_bytes : out;
+      bool fits;
       if (!plain) {
-        // Blocks keep their values: they are only laid out anew.
-        if (!PackBlocks(stored, out)) holds = false;
-        return;
+        fits = PackBlocks(stored, q8);  // blocks keep their values: they are only laid out anew
+      } else {
+        const Rows<float> values(floats.data() + slot * kPackedColumns * rows.num_cols,
+                                 stored.num_rows, rows.num_cols);
+        ToFloatRowsSimd({stored.data, *plain, stored.num_rows, stored.num_cols}, values);
+        fits = PackPanel(values, type, q8);
       }
-      const Rows<float> values(floats.data() + slot * kPackedColumns * rows.num_cols,
-                               stored.num_rows, rows.num_cols);
-      ToFloatRowsSimd({stored.data, *plain, stored.num_rows, stored.num_cols}, values);
-      if (!PackPanel(values, source.type, out)) holds = false;
+      if (!fits) {
+        holds = false;
+      } else if (whole.has_planes()) {
+        SplitPanel(q8, rows.num_cols, out, low.data() + panel * whole.low_panel_bytes());
+      }
     };
     if (threads != nullptr) {
       threads->ParallelFor(count, pack);
@@ -265,7 +280,13 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
     const std::span<const std::byte> done(packed.data(), count * whole.panel_bytes());
     entry.crc = Crc32c(entry.crc, done.data(), done.size());
     LECTERN_RETURN_IF_ERROR(sink(entry.offset + first * whole.panel_bytes(), done));
+    if (!whole.has_planes()) continue;
+    const std::span<const std::byte> lower(low.data(), count * whole.low_panel_bytes());
+    low_crc = Crc32c(low_crc, lower.data(), lower.size());
+    const uint64_t plane = entry.offset + whole.num_panels() * whole.panel_bytes();
+    LECTERN_RETURN_IF_ERROR(sink(plane + first * whole.low_panel_bytes(), lower));
   }
+  entry.crc = Crc32cJoin(entry.crc, low_crc, whole.num_panels() * whole.low_panel_bytes());
   return {};
 }
 

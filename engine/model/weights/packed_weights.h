@@ -33,7 +33,7 @@ struct PackedSource {
   PackedType type;
   // Views `file` at `offset`, where nothing is loaded yet. Rows of blocks are packed as `type` =
   // PackedTypeOf(rows.type); f32, f16 and bf16 as kQ8 or kQ4, with num_cols a multiple of the
-  // group.
+  // group. In place of kQ8 it may be kQ8Planes.
   TensorRows rows;
   const MappedFile* file;
   uint64_t offset;

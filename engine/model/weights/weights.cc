@@ -219,27 +219,35 @@ Status CheckUnneeded(const Plan& plan, const TensorFiles& all, const ModelConfig
 }
 
 // Returns how a matrix is packed; none: it is used as it lies. Blocks keep their values whatever
-// `type` says.
-std::optional<PackedType> PackingOf(std::string_view name, TensorType stored, WeightsType type) {
-  if (!PlainDtype(stored)) return PackedTypeOf(stored);
+// `type` says. The matrix that gives the logits has planes where it is q8, so that a token that is
+// drawn from few logits reads half of it (engine/forward/output_head.h).
+std::optional<PackedType> PackingOf(std::string_view name, TensorType stored, WeightsType type,
+                                    const ModelConfig& config) {
+  const bool is_output = name == (config.tie_word_embeddings ? kEmbedding : kOutput);
+  const PackedType q8 = is_output ? PackedType::kQ8Planes : PackedType::kQ8;
+  if (!PlainDtype(stored)) {
+    const PackedType packed = PackedTypeOf(stored);
+    return packed == PackedType::kQ8 ? q8 : packed;
+  }
   const bool is_vocabulary = name == kEmbedding || name == kOutput;
   switch (type) {
     case WeightsType::kStored:
       return std::nullopt;
     case WeightsType::kQ8:
-      return PackedType::kQ8;
+      return q8;
     case WeightsType::kQ4:
-      return is_vocabulary ? PackedType::kQ8 : PackedType::kQ4;
+      return is_vocabulary ? q8 : PackedType::kQ4;
   }
   return std::nullopt;
 }
 
 // Checks that packed rows are whole groups of 32, which share a scale.
-Status CheckGroups(const Plan& plan, const TensorFiles& all, WeightsType type) {
+Status CheckGroups(const Plan& plan, const TensorFiles& all, const ModelConfig& config,
+                   WeightsType type) {
   for (const auto& [name, shape] : plan) {
     const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
     if (shape.size() != 2 || shape[1] % kPackedGroup == 0) continue;
-    if (!PackingOf(name, *tensor.type, type)) continue;
+    if (!PackingOf(name, *tensor.type, type, config)) continue;
     return Status(Code::kUnsupportedModel,
                   all.files[tensor.file].path + ": tensor " + all.Shown(name) + " has rows of " +
                       std::to_string(shape[1]) +
@@ -263,7 +271,7 @@ Status CheckFused(const TensorFiles& all, const ModelConfig& config, WeightsType
     for (size_t layer = 0; layer < config.num_layers; ++layer) {  // each may have a type of its own
       const std::string name = LayerName(layer, part);
       const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
-      if (!PackingOf(name, *tensor.type, type)) continue;
+      if (!PackingOf(name, *tensor.type, type, config)) continue;
       return Status(Code::kUnsupportedModel,
                     all.files[tensor.file].path + ": tensor " + all.Shown(name) +
                         " joins matrices of " + std::to_string(size) +
@@ -280,7 +288,7 @@ Status Check(const Plan& plan, const TensorFiles& all, const ModelConfig& config
   LECTERN_RETURN_IF_ERROR(CheckNeeded(plan, all));
   LECTERN_RETURN_IF_ERROR(CheckUnneeded(plan, all, config));
   LECTERN_RETURN_IF_ERROR(CheckFused(all, config, type));
-  return CheckGroups(plan, all, type);
+  return CheckGroups(plan, all, config, type);
 }
 
 // Hashes a number in little-endian order on every machine.
@@ -344,7 +352,7 @@ Result<uint64_t> Weights::BytesInUse(const TensorFiles& all, const ModelConfig& 
   uint64_t bytes = 0;
   for (const auto& [name, shape] : plan) {
     const TensorFiles::Tensor& tensor = all.tensors.find(name)->second;
-    const auto packing = PackingOf(name, *tensor.type, type);
+    const auto packing = PackingOf(name, *tensor.type, type, config);
     bytes += shape.size() == 2 && packing
                  ? PackedRows{nullptr, *packing, shape[0], shape[1]}.bytes()
                  : tensor.end - tensor.begin;
@@ -372,7 +380,7 @@ Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfi
                    .file = tensor.file,
                    .offset = tensor.begin,
                    .packing = {}};
-    if (shape.size() == 2) used.packing = PackingOf(name, used.type, type);
+    if (shape.size() == 2) used.packing = PackingOf(name, used.type, type, config);
     if (!used.packing) {
       LECTERN_RETURN_IF_ERROR(InPieces(used.bytes, cancel, [&](uint64_t at, auto piece) {
         return map.Load(tensor.begin + at, piece.size());
