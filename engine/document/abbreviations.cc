@@ -15,7 +15,7 @@ constexpr std::string_view kNever =
     // English titles, references and links between words
     "Mr Mrs Ms Mx Messrs Dr Drs Prof Rev Hon Fr Br Capt Cpt Cmdr Lt Sgt Cpl Maj Col Gen Adm Gov "
     "Sen Rep Pres Supt Det Insp Amb Mt Ft e.g i.e vs viz cf approx ca resp esp incl "
-    "excl i.a a.k.a betw n.b N.B "
+    "excl i.a a.k.a betw n.b N.B Attn "
     // German
     "Hr Hrn Frl Dipl Dipl.-Ing Ing Mag Dir Hrsg z.b d.h u.a o.ä z.t i.d.r m.e u.u s.o s.u v.a z.hd "
     "i.a d.i z.zt u.ä bzw evtl ggf inkl exkl vgl sog geb gest sen jun bes ehem einschl einschließl "
@@ -28,6 +28,8 @@ constexpr std::string_view kNever =
     "Sig Sigg Sig.ra Dott Dott.ssa Prof.ssa Avv Arch Geom Rag Cav Comm p.es ad.es "
     // Portuguese
     "Profa Exmo Exma Ilmo Ilma V.Exa Eng Arqt "
+    // Vietnamese
+    "TS ThS PGS GS BS KS KTS TP "
     // Hindi and Russian
     "डॉ श्री प्रो पं स्व रु ул просп им проф акад т.е т.к";
 constexpr std::string_view kNumber =

@@ -305,6 +305,49 @@ bool IsKeyValue(View line) {
   return colon + length == line.size() || length == 3 || IsBlank(line[colon + length]);
 }
 
+namespace {
+
+// Reads a pattern at the beginning of a line, and returns how many bytes it matches; 0: none. In
+// the pattern "0" is a digit, "a" an ASCII letter and "-" one of "-/."; others stand for
+// themselves.
+size_t MatchLength(View line, View pattern) {
+  if (line.size() < pattern.size()) return 0;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char want = pattern[i], c = line[i];
+    const bool fits = want == '0'   ? IsAsciiDigit(c)
+                      : want == 'a' ? IsAsciiLetter(c)
+                      : want == '-' ? c == '-' || c == '/' || c == '.'
+                                    : c == want;
+    if (!fits) return 0;
+  }
+  return pattern.size();
+}
+
+}  // namespace
+
+bool BeginsWithTime(View line) {
+  const bool has_bracket = line[0] == '[' || line[0] == '<' || line[0] == '(';
+  const View text = line.substr(has_bracket ? 1 + SpacesAt(line, 1) : 0);
+  for (const View date : {"0000-00-00", "00-00-0000", "00-aaa-0000", "aaa  0", "aaa 00", "00-00-00",
+                          "aaa aaa  0", "aaa aaa 00"}) {
+    const size_t length = MatchLength(text, date);
+    if (length == 0 || length == text.size()) continue;
+    const View behind = text.substr(length);
+    if (View("T :,").find(behind[0]) == View::npos) continue;
+    const size_t at = behind[0] == 'T' || behind[0] == ':' ? 1 : behind.find_first_not_of(" ,");
+    if (at != View::npos && MatchLength(behind.substr(at), "00:00") > 0) return true;
+  }
+  if (MatchLength(text, "00:00:00") > 0) return true;
+  if (!has_bracket) {  // a web server's: 10.0.0.7 - anna [01/Mar/2024:08:15:02 +0000]
+    const size_t open = line.substr(0, 80).find(" [");
+    return open != View::npos && CountWords(line.substr(0, open)) == 3 &&
+           MatchLength(line.substr(open + 2), "00-aaa-0000:00:00") > 0;
+  }
+  if (MatchLength(text, "00:00]") > 0 || MatchLength(text, "00:00>") > 0) return true;
+  const size_t digits = text.find_first_not_of("0123456789");  // a kernel's seconds
+  return digits != View::npos && digits > 0 && MatchLength(text.substr(digits), ".000000]") > 0;
+}
+
 bool LooksLikeCode(View line) {
   if (StartsWithAny(
           line,

@@ -54,6 +54,11 @@ size_t CountWords(std::string_view line);  // parts between spaces and tabs
 // "_" and have none of ".!?,;". White space or nothing follows the colon.
 bool IsKeyValue(std::string_view line);
 
+// Whether it begins with a date and time, or a time to the second, as the records of logs do:
+// "2024-03-01 08:15:02", "[01/Mar/2024:08:15", "Mar  1 08:15:02", "[10:15]", "[   12.345678]"; or
+// with a host and the time in brackets, as those of web servers.
+bool BeginsWithTime(std::string_view line);
+
 // Whether it has signs of a program or command that prose does not have.
 bool LooksLikeCode(std::string_view line);
 // Whether it is mostly words, at least five.

@@ -131,6 +131,24 @@ Stop StopAt(uint32_t c) {
   return IsIn(kTerminators, c) ? Stop::kWide : Stop::kNone;
 }
 
+bool IsGreek(uint32_t c) { return (c >= 0x370 && c <= 0x3FF) || (c >= 0x1F00 && c <= 0x1FFF); }
+
+// The stop at a place of a text and its bytes. Beside StopAt's there are two that only what stands
+// beside them tells: ";" behind a Greek letter asks, and two Ethiopic word spaces are a full stop.
+struct StopHere {
+  Stop stop = Stop::kNone;
+  size_t length = 0;
+};
+StopHere StopIn(std::string_view text, size_t at) {
+  constexpr uint32_t kEthiopicSpace = 0x1361;
+  const Char c = At(text, at);
+  if (c.c == ';' && at > 0 && IsGreek(At(text, Before(text, at)).c)) return {Stop::kMark, 1};
+  if (c.c == kEthiopicSpace && At(text, at + c.length).c == kEthiopicSpace) {
+    return {Stop::kWide, 2 * c.length};
+  }
+  return {StopAt(c.c), c.length};
+}
+
 size_t SkipSpace(std::string_view text, size_t at) {
   for (Char next = At(text, at); next.length > 0 && IsWhiteSpace(next.c); next = At(text, at)) {
     at += next.length;
@@ -186,11 +204,17 @@ bool IsNumber(std::string_view word) {
 }
 
 // Whether the text up to a full stop is the mark of a list item or section: "1", "2.1", "a", "iv",
-// "(3", "§ 3", "A".
+// "(3", "§ 3", "A", "Section 4".
 bool IsListMark(std::string_view text) {
   constexpr size_t kLongest = 12;
   const size_t begin = SkipSpace(text, 0);
   text.remove_prefix(begin);
+  for (const std::string_view name : {"Section ", "Article ", "Clause ", "Rule ", "Artikel "}) {
+    if (!text.starts_with(name)) continue;
+    text.remove_prefix(name.size());
+    if (text.empty() || !IsDigit(static_cast<unsigned char>(text[0]))) return false;
+    break;
+  }
   if (text.empty() || text.size() > kLongest) return false;
   if (text.starts_with("§")) text.remove_prefix(std::min(SkipSpace(text, 2), text.size()));
   if (text.starts_with('(') || text.starts_with('[')) text.remove_prefix(1);
@@ -216,7 +240,7 @@ class SentenceFinder {
   void Run() {
     while (at_ < text_.size()) {
       const auto byte = static_cast<unsigned char>(text_[at_]);
-      if (byte < 0x80 && byte != '.' && byte != '!' && byte != '?' && byte != ' ') {
+      if (byte < 0x80 && byte != '.' && byte != '!' && byte != '?' && byte != ' ' && byte != ';') {
         if (byte == '(') ++num_open_;
         if (byte == ')' && num_open_ > 0) --num_open_;
         ++at_;
@@ -233,7 +257,7 @@ class SentenceFinder {
       StepSpace();
     } else if (IsCjk(c.c) && StepBracket(c)) {
       return;
-    } else if (const Stop stop = StopAt(c.c); stop != Stop::kNone) {
+    } else if (const Stop stop = StopIn(text_, at_).stop; stop != Stop::kNone) {
       StepStop(stop);
     } else {
       if (IsThaiOrLao(c.c)) {
@@ -328,12 +352,11 @@ class SentenceFinder {
     Stop last = stop;
     size_t num_stops = 0;
     while (true) {
-      const Char c = At(text_, at_);
-      const Stop next = StopAt(c.c);
-      if (next == Stop::kNone) break;
-      last = next;
+      const StopHere next = StopIn(text_, at_);
+      if (next.stop == Stop::kNone) break;
+      last = next.stop;
       ++num_stops;
-      at_ += c.length;
+      at_ += next.length;
     }
     const size_t after_stops = at_;
     at_ = SkipClosers(last, at_);
@@ -527,8 +550,11 @@ TextEnd EndOf(std::string_view text) {
     ++begin;
   text.remove_prefix(begin);
   if (text.empty()) return TextEnd::kUnknown;
-  const Char last = At(text, Before(text, text.size()));
-  if (StopAt(last.c) != Stop::kNone || IsCloser(last.c)) {
+  const size_t last_at = Before(text, text.size());
+  const Char last = At(text, last_at);
+  const bool ends_in_spaces =  // two Ethiopic ones, which are a stop
+      last_at >= 3 && StopIn(text, last_at - 3).length == 6;
+  if (ends_in_spaces || StopIn(text, last_at).stop != Stop::kNone || IsCloser(last.c)) {
     // If a name behind the stop would continue the sentence, the stop is an abbreviation's.
     std::vector<size_t> ends;
     AppendSentenceEnds(std::string(text) + " Xax.", &ends);

@@ -24,6 +24,10 @@ class BlockFinder {
  private:
   // Adds the block that begins with line i, if it is one; returns the line behind it.
   size_t AddBlock(size_t i) {
+    if (IsOverline(i)) {
+      return Add(PassageKind::kHeading, UnderlinedLevel(layout_, i + 1), i + 1, i + 3, 0);
+    }
+    if (IsRecord(i)) return Add(PassageKind::kTableRow, 0, i, RecordEnd(i), 0);
     if (layout_.forms[i] == LineForm::kFenced || layout_.RegionOf(i).is_code) return AddCode(i);
     if (layout_.forms[i] == LineForm::kFence || IsRule(layout_.Line(i))) return i + 1;
     if (layout_.forms[i] == LineForm::kRow) return Add(PassageKind::kTableRow, 0, i, i + 1, 0);
@@ -118,7 +122,40 @@ class BlockFinder {
   bool BeginsBlock(size_t i) const {
     if (layout_.forms[i] != LineForm::kText || IsRule(layout_.Line(i))) return true;
     if (MarkedHeadingAt(layout_, i).level > 0 || UnderlinedLevel(layout_, i) > 0) return true;
+    if (IsRecord(i)) return true;
     return IsItem(i);
+  }
+
+  // The rule over a title that has one below it, too, as reStructuredText has them.
+  bool IsOverline(size_t i) const {
+    return layout_.forms[i] == LineForm::kText && UnderlineLevel(layout_.Line(i)) > 0 &&
+           i + 2 < layout_.RegionOf(i).last && layout_.Line(i) == layout_.Line(i + 2) &&
+           UnderlinedLevel(layout_, i + 1) > 0;
+  }
+
+  // Whether line i begins a record of a log: the lines next to it, or another one of its region,
+  // begin with a time as well.
+  bool IsRecord(size_t i) const {
+    if (layout_.forms[i] == LineForm::kFenced || !BeginsWithTime(layout_.Line(i))) return false;
+    if (i > 0 && BeginsWithTime(layout_.Line(i - 1))) return true;
+    const TextRegion& region = layout_.RegionOf(i);
+    const size_t last = std::min(region.last + 1, layout_.lines.size());
+    for (size_t other = i + 1; other < last; ++other) {
+      if (BeginsWithTime(layout_.Line(other))) return true;
+    }
+    // Most records have one after them, so that few lines are looked at.
+    for (size_t other = i; other > region.first; --other) {
+      if (BeginsWithTime(layout_.Line(other - 1))) return true;
+    }
+    return false;
+  }
+  size_t RecordEnd(size_t i) const {
+    size_t last = i + 1;
+    while (last < layout_.RegionOf(i).last && layout_.forms[last] != LineForm::kFenced &&
+           !BeginsWithTime(layout_.Line(last))) {
+      ++last;
+    }
+    return last;
   }
 
   // Whether line i begins a list item: at the head of a region, or behind an item or a line that

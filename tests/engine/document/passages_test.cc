@@ -299,5 +299,44 @@ TEST(PassagesTest, AnyBytesAreSplitInLinearTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
+TEST(PassagesTest, ARecordOfALogIsWhole) {
+  const std::string log =
+      "2024-03-01 08:15:02,113 INFO  [main] Server - Listening on port 8443\n"
+      "2024-03-01 08:15:04,870 WARN  [pool-1] Db - Slow query took 2.4 s. Table: orders\n"
+      "2024-03-01 08:16:11,002 ERROR [pool-3] Mail - Could not connect\n"
+      "java.net.SocketTimeoutException: connect timed out\n"
+      "\tat mail.Sender.send(Sender.java:88)\n"
+      "2024-03-01 08:17:00,501 INFO  [main] Server - Retrying in 60 s\n";
+  EXPECT_EQ(
+      PlainTexts(log),
+      (Texts{"2024-03-01 08:15:02,113 INFO [main] Server - Listening on port 8443",
+             "2024-03-01 08:15:04,870 WARN [pool-1] Db - Slow query took 2.4 s. Table: orders",
+             "2024-03-01 08:16:11,002 ERROR [pool-3] Mail - Could not connect "
+             "java.net.SocketTimeoutException: connect timed out at "
+             "mail.Sender.send(Sender.java:88)",
+             "2024-03-01 08:17:00,501 INFO [main] Server - Retrying in 60 s"}));
+  for (const char* begin : {"Mar  1 08:20:01 web1 ", "[10:15] <anna> ", "[12345.678901] usb: ",
+                            "01.03.2024 08:15 ", "10.0.0.7 - anna [01/Mar/2024:08:15:02 +0000] "}) {
+    const std::string first = std::string(begin) + "the first", second = std::string(begin) + "two";
+    Texts lines = PlainTexts(first + "\n" + second + "\n");
+    ASSERT_EQ(lines.size(), 2u) << begin;
+    EXPECT_TRUE(lines[0].ends_with("the first") && lines[1].ends_with("two")) << begin;
+  }
+}
+
+TEST(PassagesTest, OneTimeAtTheHeadOfALineIsNoLog) {
+  EXPECT_EQ(
+      PlainTexts("The night train to Osk leaves the northern platform of the old station at\n"
+                 "10:15:30 precisely, and nobody has ever seen it wait for a passenger there.\n"),
+      (Texts{"The night train to Osk leaves the northern platform of the old station at "
+             "10:15:30 precisely, and nobody has ever seen it wait for a passenger there."}));
+}
+
+TEST(PassagesTest, ATitleBetweenRulesIsAHeading) {
+  const std::string text = "=============\nGarden Manual\n=============\n\nWater the roses.\n";
+  EXPECT_EQ(PlainTexts(text, PassageKind::kHeading), Texts{"Garden Manual"});
+  EXPECT_EQ(PlainTexts(text), (Texts{"Garden Manual", "Water the roses."}));
+}
+
 }  // namespace
 }  // namespace lectern

@@ -139,5 +139,24 @@ TEST(AbbreviationsTest, CaseMatters) {
   EXPECT_EQ(StopAfterWord("mill"), StopAfter::kEnds);
 }
 
+TEST(SentenceBreaksTest, KnowGreekQuestionsAndEthiopicStops) {
+  ExpectSentences({"Ποιος πλήρωσε το έργο;", "Το πλήρωσε η πόλη· κόστισε 12.500 δραχμές.",
+                   "Πότε έκλεισε;", "Το 1955."});
+  ExpectSentences({"Buy milk; Then rest."});
+  ExpectSentences({"የህዝብ ብዛት 3,384,569 ነው፡፡", "የአፍሪካ ሕብረት መቀመጫ ናት፡፡", "ስሟን ማን አወጣ፧", "እቴጌ ጣይቱ።"});
+  EXPECT_EQ(EndOf("Ποιος πλήρωσε το έργο;"), TextEnd::kClosed);
+  EXPECT_EQ(EndOf("መቀመጫ ናት፡፡"), TextEnd::kClosed);
+  EXPECT_EQ(EndOf("buy milk;"), TextEnd::kOpen);
+}
+
+TEST(SentenceBreaksTest, KnowVietnameseTitles) {
+  ExpectSentences({"Cầu do TS. Nguyễn Văn An và PGS. Trần Bình thiết kế.", "Ai đặt tên cầu?"});
+}
+
+TEST(SentenceBreaksTest, KeepTheNumberOfASectionWithIt) {
+  ExpectSentences({"Section 4. Notices.", "They go to the office, Attn. Carrow, by mail."});
+  ExpectSentences({"The rent is set in Section 4.", "Nobody pays it."});
+}
+
 }  // namespace
 }  // namespace lectern
