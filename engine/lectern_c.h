@@ -749,9 +749,9 @@ LECTERN_API const char* lectern_answer_text(const lectern_answer* answer, size_t
 /* The model's thoughts before its answer: the text between marks such as "<think>" and "</think>";
  * or "". No part of lectern_answer_text. */
 LECTERN_API const char* lectern_answer_reasoning(const lectern_answer* answer, size_t* len);
-/* Why the answer ended: "end", the model ended it; "stop_sequence", one of the stop_texts came;
- * "max_tokens"; "cancelled"; or "repetition", it went round in a loop. The finish reason of the
- * first two and of the last one is "stop". */
+/* Why the answer ended: "end", the model ended it, or began a next question itself;
+ * "stop_sequence", one of the stop_texts came; "max_tokens"; "cancelled"; or "repetition", it went
+ * round in a loop. The finish reason of the first two and of the last one is "stop". */
 LECTERN_API const char* lectern_answer_stopped_by(const lectern_answer* answer, size_t* len);
 /* "stop", "length" or "cancelled". */
 LECTERN_API const char* lectern_answer_finish_reason(const lectern_answer* answer, size_t* len);

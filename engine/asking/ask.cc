@@ -328,8 +328,10 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
   answer.text.reserve(std::min(room, kReservedTokens) * kReservedBytes);
   Sampler sampler(options.sampling);
   const Tokenizer& tokenizer = model_->tokenizer();
-  AnswerText text(tokenizer, model_->chat_template().thinking(), next.is_thinking,
-                  options.stop_texts);
+  std::vector<std::string> stops = options.stop_texts;
+  const std::string next_turn(NextTurnOf(model_->chat_template()));
+  if (!next_turn.empty()) stops.push_back(next_turn);
+  AnswerText text(tokenizer, model_->chat_template().thinking(), next.is_thinking, stops);
   SampledTokens tokens(tokenizer, text, options.top_logprobs, options.on_token);
   LoopDetector loops;
   const auto show = [&](const ShownText& shown) {
@@ -373,7 +375,8 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
       break;
     }
     if (text.is_stopped()) {
-      answer.finish_reason = "stop", answer.stopped_by = "stop_sequence";
+      answer.finish_reason = "stop";
+      answer.stopped_by = *text.stop() == next_turn ? "end" : "stop_sequence";
       break;
     }
     if (is_refused && i + 1 == given.size()) {
@@ -519,9 +522,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.kv.is_auto = chosen.is_auto && !focus_.rows;
   answer.kv.max_divergence = chosen.max_divergence;
   WarnOfLowBudget(chosen, options, answer);
-  // Draws of tokens alone look at few logits; probabilities, schemas and trials do at all.
-  const bool is_watched = options.on_token || probe_.on_token || next.constraint;
-  const WantedLogits drawn = is_watched ? WantedLogits() : WantedBy(options.sampling);
+  const WantedLogits drawn = WantedOf(next, options);
   settings_.wanted = refusal.empty() && !probe_.on_first_logits ? drawn : WantedLogits();
   auto logits = Prefill(ids, options, budget, answer);
   if (!logits.ok()) return std::move(logits).status();

@@ -139,6 +139,8 @@ class DocumentSession : public Session {
   // Forgets the turn's rows, if it was begun. Rows that BeginTurn forgot do not come back: the next
   // turn computes them again.
   void GiveUpTurn();
+  // The logits that drawing the answer's tokens looks at.
+  WantedLogits WantedOf(const NextPrompt& next, const AskOptions& options) const;
   // Draws at most `room` tokens and shows them until the answer ends; fills text, counts of tokens
   // and finish reason, and appends the drawn tokens to `sampled`, the end of the text included.
   // Being cancelled ends the answer and is no error, nor is lack of memory for more (a note).

@@ -96,6 +96,12 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
   return transformer_.Logits(ids.size() - 1, 1, a, logits, settings_.wanted);
 }
 
+// Draws of tokens alone look at few logits; probabilities, schemas and trials do at all.
+WantedLogits DocumentSession::WantedOf(const NextPrompt& next, const AskOptions& options) const {
+  const bool is_watched = options.on_token || probe_.on_token || next.constraint;
+  return is_watched ? WantedLogits() : WantedBy(options.sampling);
+}
+
 // Calibration holds only for the settings that it was measured with.
 bool DocumentSession::IsMeasured(const Document& document, bool tail) const {
   return settings_.rule.kind == Rule::kDefault && settings_.policies == document.policies() &&

@@ -24,22 +24,23 @@ size_t PartOfMark(std::string_view text, std::string_view mark) {
 // byte in principle, and the stop text that is complete first must win however the pieces are cut.
 // If two end together, the longer one has the earlier beginning, and more is hidden.
 std::string StopTexts::Push(std::string_view text) {
-  if (is_found_) return {};
+  if (found_ != nullptr) return {};
   held_ += text;
   size_t begin = std::string::npos, end = std::string::npos;
   for (const std::string& stop : stops_) {
     const size_t at = held_.find(stop);
     if (at == std::string::npos || at + stop.size() > end) continue;
+    if (at + stop.size() < end || at < begin) found_ = &stop;
     begin = at + stop.size() == end ? std::min(begin, at) : at;
     end = at + stop.size();
   }
-  is_found_ = begin != std::string::npos;
-  size_t num_ready = is_found_ ? begin : held_.size();
+  const bool is_found = found_ != nullptr;
+  size_t num_ready = is_found ? begin : held_.size();
   for (const std::string& stop : stops_) {
-    if (!is_found_) num_ready = std::min(num_ready, held_.size() - PartOfMark(held_, stop));
+    if (!is_found) num_ready = std::min(num_ready, held_.size() - PartOfMark(held_, stop));
   }
   std::string ready = held_.substr(0, num_ready);
-  held_.erase(0, is_found_ ? held_.size() : num_ready);
+  held_.erase(0, is_found ? held_.size() : num_ready);
   return ready;
 }
 

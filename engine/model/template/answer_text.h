@@ -34,14 +34,20 @@ class StopTexts {
   // The text has ended: returns the part that was held back; nothing where a stop text was found.
   // No Push may follow.
   std::string Flush();
-  bool is_found() const { return is_found_; }
+  // The stop text that ended the text, one of the constructor's; nullptr: none was found yet.
+  const std::string* found() const { return found_; }
+  bool is_found() const { return found_ != nullptr; }
 
  private:
   const std::span<const std::string> stops_;
   // Text that was passed to Push and not returned yet: an end that may begin a stop text.
   std::string held_;
-  bool is_found_ = false;
+  const std::string* found_ = nullptr;
 };
+
+// The text that begins the next question in a template without control tokens ("plain"); empty for
+// other ones. A model that was never taught to end its turn goes on with it, so it ends the answer.
+std::string_view NextTurnOf(const ChatTemplate& chat);
 
 // Splits an answer into text and thoughts as it is decoded. White space at the end of both is held
 // back until something follows it, so that none is shown at the very end; at the beginning of
@@ -66,7 +72,8 @@ class AnswerText {
   bool is_thinking() const { return state_ == State::kThinking; }
   // Whether a stop text was found, by Push or by Flush. Tokens that are pushed afterwards show
   // nothing.
-  bool is_stopped() const { return stops_.is_found(); }
+  bool is_stopped() const { return stop() != nullptr; }
+  const std::string* stop() const { return stops_.found(); }  // that text; nullptr: none
   // The number of bytes of the answer that tokens have brought so far, with a stop text and
   // everything behind it.
   uint64_t num_brought() const { return num_brought_; }

@@ -8,6 +8,7 @@
 
 #include "engine/model/formats/json.h"
 #include "engine/model/formats/text.h"
+#include "engine/model/template/answer_text.h"
 
 namespace lectern {
 namespace {
@@ -353,6 +354,10 @@ void ChatTemplate::FindThinkingMarks(const Tokenizer& tokenizer) {
     found = std::ranges::find_if(kThinkingMarks, in_vocabulary);
   if (found == std::end(kThinkingMarks)) return;
   thinking_ = {std::string(found->first), std::string(found->second)};
+}
+
+std::string_view NextTurnOf(const ChatTemplate& chat) {
+  return chat.name() == "plain" ? kQuestion.substr(0, kQuestion.size() - 1) : std::string_view();
 }
 
 Result<FixedContext> ChatTemplate::EncodeDocument(const Tokenizer& tokenizer, std::string_view text,

@@ -101,6 +101,21 @@ TEST_F(AnswerOptionsTest, AStopTextEndsTheAnswerWhereverItLies) {
   }
 }
 
+// A model without a template of its own may go on with a question of its own.
+TEST_F(AnswerOptionsTest, TheNextQuestionEndsAPlainAnswer) {
+  const auto session = indexed_.Open();
+  const auto tokens = session->Tokenize("Carrow.\n\nQuestion: Which new bridge?");
+  ASSERT_TRUE(tokens.ok());
+  session->probe().answer = tokens->ids;
+  AskOptions options;
+  options.stop_texts = {"not there"};
+  const auto answer = session->Ask("Which old bridge?", options);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->text, "Carrow.");
+  EXPECT_EQ(answer->finish_reason, "stop");
+  EXPECT_EQ(answer->stopped_by, "end");
+}
+
 // A session forgets the tokens that were drawn behind the stop text.
 TEST_F(AnswerOptionsTest, AFollowUpSeesTheAnswerThatWasShown) {
   const std::string whole = Ask({}).text;

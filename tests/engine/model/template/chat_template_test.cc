@@ -196,6 +196,7 @@ TEST(ChatTemplateTest, PlainIsWhatItAlwaysWas) {
   const auto tokenizer = LoadFile(kBundled);
   const ChatTemplate chat = Make("plain", *tokenizer);
   EXPECT_EQ(chat.identity(), "plain 1: <bos>");
+  EXPECT_EQ(NextTurnOf(chat), "\n\nQuestion:");
   const std::string text = "The old bridge.\nIt is old.";
   const auto context = chat.EncodeDocument(*tokenizer, text);
   const auto document = tokenizer->Encode(text);
