@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and tests Lectern: everything as released but with asserts, then parsers, store and kernels
-# under AddressSanitizer and UBSan, then the thread pool and sessions under ThreadSanitizer. A released model, which is fetched, is asked beside llama.cpp's answers
-# (tests/real.sh quick); without a network that is skipped.
+# under AddressSanitizer and UBSan, then the thread pool and sessions under ThreadSanitizer. A
+# released model, which is fetched, is asked beside llama.cpp's answers (tests/real.sh quick);
+# without a network that is skipped.
 # Needs Debian 12, and root or sudo where packages are missing. The last line counts the tests;
 # exits 1 when any failed. More, by hand: tests/full.sh.
 set -euo pipefail
