@@ -235,7 +235,8 @@ TEST(WeightsTypeTest, IsPartOfTheFingerprintAndNamed) {
   EXPECT_NE(q4->fingerprint(), q8->fingerprint());
   EXPECT_EQ(Load(env, {.io = Io::kPread, .weights = WeightsType::kQ8})->fingerprint(),
             q8->fingerprint());
-  EXPECT_EQ(q4->weights().embedding().packed.type, PackedType::kQ8);
+  // The embedding is the output matrix, too: q8, in planes.
+  EXPECT_EQ(q4->weights().embedding().packed.type, PackedType::kQ8Planes);
   EXPECT_EQ(q4->weights().layer(0).down.packed.type, PackedType::kQ4);
   EXPECT_EQ(ParseWeightsName("q4"), WeightsType::kQ4);
   EXPECT_EQ(ParseWeightsName("int8"), std::nullopt);
