@@ -15,8 +15,12 @@ double LogOdds(double share) {
   return std::log(p / (1 - p));
 }
 
-// Returns what a factor of 1 adds to an estimate p: p^(2/3) (1 - p).
-double Addend(double estimate) { return std::cbrt(estimate * estimate) * (1 - estimate); }
+constexpr double kExponent = 0.5;  // of new calibrations
+
+// Returns what a factor of 1 adds to an estimate p: p^exponent (1 - p).
+double Addend(double estimate, double exponent) {
+  return std::pow(estimate, exponent) * (1 - estimate);
+}
 
 // The value at `budget`, from `values` at `budgets` (ascending), linear in log budget.
 double Interpolate(std::span<const double> budgets, std::span<const double> values, double budget) {
@@ -29,12 +33,13 @@ double Interpolate(std::span<const double> budgets, std::span<const double> valu
   return (1 - t) * values[above - 1] + t * values[above];
 }
 
-// Weighted least squares for c in truth - p = c p^(2/3) (1 - p). Residuals are taken to have a
+// Weighted least squares for c in truth - p = c p^kExponent (1 - p). Residuals are taken to have a
 // deviation that grows with the root of p, hence the weight 1 / p, for p of at least 0.001.
 class FactorFit {
  public:
   void Add(const MissedSample& sample) {
-    const double x = Addend(sample.estimate), weight = 1 / std::max(sample.estimate, 1e-3);
+    const double x = Addend(sample.estimate, kExponent),
+                 weight = 1 / std::max(sample.estimate, 1e-3);
     xy_ += weight * x * (sample.truth - sample.estimate);
     xx_ += weight * x * x;
   }
@@ -82,7 +87,7 @@ double MissedCalibration::Estimate(uint32_t layer, double kv_budget, double unca
   if (!is_measured()) return uncalibrated;
   const auto of_layer = std::span(factors).subspan(layer * budgets.size(), budgets.size());
   const double factor = Interpolate(budgets, of_layer, kv_budget);
-  return std::min(1.0, uncalibrated + factor * Addend(uncalibrated));
+  return std::min(1.0, uncalibrated + factor * Addend(uncalibrated, exponent));
 }
 
 double MissedCalibration::Limit(double kv_budget, double estimate) const {
@@ -113,6 +118,7 @@ MissedCalibration CalibrateMissed(std::span<const MissedSample> samples, size_t 
     questions.insert(sample.question);
   }
   MissedCalibration calibration;
+  calibration.exponent = kExponent;
   calibration.budgets.assign(budgets.begin(), budgets.end());
   std::vector<std::vector<double>> scores(budgets.size());
   // Each question is scored with factors that have not seen it, so that margins are honest.
@@ -142,7 +148,8 @@ Json MissedCalibrationJson(const MissedCalibration& calibration, size_t num_laye
   }
   return Json(Json::Object{{"budgets", NumbersJson(calibration.budgets)},
                            {"margins", NumbersJson(calibration.margins)},
-                           {"factors", Json(std::move(layers))}});
+                           {"factors", Json(std::move(layers))},
+                           {"exponent", Json(calibration.exponent)}});
 }
 
 std::optional<MissedCalibration> ParseMissedCalibration(const Json& json, size_t num_layers) {
@@ -154,6 +161,10 @@ std::optional<MissedCalibration> ParseMissedCalibration(const Json& json, size_t
       !ParseNumbers(budgets, count, calibration.budgets) ||
       !ParseNumbers(json.Find("margins"), count, calibration.margins)) {
     return std::nullopt;
+  }
+  if (const Json* const exponent = json.Find("exponent")) {
+    calibration.exponent = exponent->number().value_or(0);
+    if (!(calibration.exponent > 0 && calibration.exponent <= 1)) return std::nullopt;
   }
   for (const Json& layer : *factors->array()) {
     if (!ParseNumbers(&layer, count, calibration.factors)) return std::nullopt;

@@ -24,15 +24,20 @@ struct MissedSample {
 
 // Estimates come from clusters and codes of rows that the lookup took for small, so on the whole
 // they are too low, the more so the smaller the budget and the estimate. For an estimate p in a
-// layer, at a measured kv budget, p + c p^(2/3) (1 - p) is the mean of what is truly missed. The
-// budget's margin, added to the log odds of that, is enough for 99 of 100 samples (split conformal
-// prediction; each question is scored with factors fitted to the others, a single question with its
-// own). No derivation of the exponent 2/3 is on record. Between measured budgets c and the margin
-// are interpolated linearly in log budget; beyond them the nearest budget's are used.
+// layer, at a measured kv budget, p + c p^e (1 - p) is the mean of what is truly missed, with an
+// exponent e of 1/2: a sample's truth varies around its mean by about the root of p, and the
+// addend is a part of that deviation. With 2/3, which documents of before 2026-11-27 have, truths
+// of the bundled reader at a budget of 0.05 were 1.3 times estimates of 0.003 to 0.03
+// (tools/evaluate/RESULTS.md, "Missed attention"). The budget's margin, added to the log odds of
+// the mean, is enough for 99 of 100 samples (split conformal prediction; each question is scored
+// with factors fitted to the others, a single question with its own). Between measured budgets c
+// and the margin are interpolated linearly in log budget; beyond them the nearest budget's are
+// used.
 struct MissedCalibration {
   std::vector<double> budgets;  // ascending; empty: not measured
   std::vector<double> factors;  // [layers][budgets]: c >= 0
   std::vector<double> margins;  // [budgets], >= 0
+  double exponent = 2.0 / 3;    // e, in (0, 1]
 
   bool is_measured() const { return !budgets.empty(); }
   // The calibrated estimate, in [0, 1]; unchanged if nothing was measured. `kv_budget` is above 0,
@@ -61,10 +66,10 @@ double ConformalMargin(std::vector<double> scores, double coverage);
 // sample's layer.
 MissedCalibration CalibrateMissed(std::span<const MissedSample> samples, size_t num_layers);
 
-// {"budgets", "margins", "factors": [layers][budgets]}, for the document's shard.
+// {"budgets", "margins", "factors": [layers][budgets], "exponent"}, for the document's shard.
 Json MissedCalibrationJson(const MissedCalibration& calibration, size_t num_layers);
 // Reads and checks JSON that MissedCalibrationJson made. nullopt: it is damaged, which includes no
-// budgets, more than 64, and another number of layers.
+// budgets, more than 64, and another number of layers. Without "exponent" it is 2/3.
 std::optional<MissedCalibration> ParseMissedCalibration(const Json& json, size_t num_layers);
 
 }  // namespace lectern

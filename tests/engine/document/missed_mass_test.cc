@@ -42,7 +42,7 @@ std::vector<MissedSample> Samples(double factor_of_last) {
         for (const double p : {0.001, 0.02, 0.3}) {
           double factor = layer == 0 ? 0.05 : kv_budget;
           if (question == 2) factor = factor_of_last;
-          const double truth = p + factor * std::pow(p, 2.0 / 3) * (1 - p);
+          const double truth = p + factor * std::sqrt(p) * (1 - p);
           samples.push_back({truth, p, layer, kv_budget, question});
         }
       }
@@ -111,16 +111,24 @@ TEST(MissedCalibrationTest, IsWrittenAndRead) {
   EXPECT_EQ(read->budgets, written.budgets);
   EXPECT_EQ(read->factors, written.factors);
   EXPECT_EQ(read->margins, written.margins);
+  EXPECT_EQ(read->exponent, written.exponent);
+  const auto old = ParseMissedCalibration(
+      *ParseJson(R"({"budgets":[0.1],"margins":[1],"factors":[[1],[1]]})"), 2);
+  ASSERT_TRUE(old.has_value());
+  EXPECT_NEAR(old->Estimate(0, 0.1, 0.001), 0.001 + 0.01 * 0.999, 1e-12);
   EXPECT_FALSE(ParseMissedCalibration(*json, 3).has_value());
-  for (const char* damaged : {"{}", "[]", R"({"budgets":[],"margins":[],"factors":[[],[]]})",
-                              R"({"budgets":[0.1],"margins":[1],"factors":[[1]]})",
-                              R"({"budgets":[0.1],"margins":[-1],"factors":[[1],[1]]})",
-                              R"({"budgets":[0.1],"margins":[1],"factors":[[1],["1"]]})",
-                              R"({"budgets":[0.1],"margins":[1],"factors":[[1],[1,1]]})",
-                              R"({"budgets":[0],"margins":[1],"factors":[[1],[1]]})",
-                              R"({"budgets":[0.2,0.1],"margins":[1,1],"factors":[[1,1],[1,1]]})",
-                              R"({"budgets":[0.1,0.1],"margins":[1,1],"factors":[[1,1],[1,1]]})",
-                              R"({"budgets":[0.1],"margins":1,"factors":[[1],[1]]})"}) {
+  for (const char* damaged :
+       {"{}", "[]", R"({"budgets":[],"margins":[],"factors":[[],[]]})",
+        R"({"budgets":[0.1],"margins":[1],"factors":[[1]]})",
+        R"({"budgets":[0.1],"margins":[-1],"factors":[[1],[1]]})",
+        R"({"budgets":[0.1],"margins":[1],"factors":[[1],["1"]]})",
+        R"({"budgets":[0.1],"margins":[1],"factors":[[1],[1,1]]})",
+        R"({"budgets":[0],"margins":[1],"factors":[[1],[1]]})",
+        R"({"budgets":[0.2,0.1],"margins":[1,1],"factors":[[1,1],[1,1]]})",
+        R"({"budgets":[0.1,0.1],"margins":[1,1],"factors":[[1,1],[1,1]]})",
+        R"({"budgets":[0.1],"margins":1,"factors":[[1],[1]]})",
+        R"({"budgets":[0.1],"margins":[1],"factors":[[1],[1]],"exponent":0})",
+        R"({"budgets":[0.1],"margins":[1],"factors":[[1],[1]],"exponent":[]})"}) {
     EXPECT_FALSE(ParseMissedCalibration(*ParseJson(damaged), 2).has_value()) << damaged;
   }
 }
