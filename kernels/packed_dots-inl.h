@@ -2,7 +2,7 @@
 // a lane of int32, f16 scales, and the shape of a tile.
 //
 // Per-target header of Highway: included once for each instruction set, from *_simd.cc only, before
-// which come kernels/tile-inl.h and a target that has a version of AddDots (HasPackedDots).
+// which comes kernels/tile-inl.h. LECTERN_HAS_PACKED_DOTS is 0 for a target without AddDots.
 #include "kernels/packed_rows.h"
 
 #if defined(LECTERN_KERNELS_PACKED_DOTS_INL_H_) == defined(HWY_TARGET_TOGGLE)

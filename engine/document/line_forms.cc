@@ -326,6 +326,7 @@ size_t MatchLength(View line, View pattern) {
 }  // namespace
 
 bool BeginsWithTime(View line) {
+  if (line.empty()) return false;
   const bool has_bracket = line[0] == '[' || line[0] == '<' || line[0] == '(';
   const View text = line.substr(has_bracket ? 1 + SpacesAt(line, 1) : 0);
   for (const View date : {"0000-00-00", "00-00-0000", "00-aaa-0000", "aaa  0", "aaa 00", "00-00-00",

@@ -324,6 +324,11 @@ TEST(PassagesTest, ARecordOfALogIsWhole) {
   }
 }
 
+TEST(PassagesTest, RecordsMayHaveEmptyLinesBetweenThem) {
+  EXPECT_EQ(PlainTexts("\n\n[10:15] one\n\n[10:16] two\n\n[\n"),
+            (Texts{"[10:15] one", "[10:16] two", "["}));
+}
+
 TEST(PassagesTest, OneTimeAtTheHeadOfALineIsNoLog) {
   EXPECT_EQ(
       PlainTexts("The night train to Osk leaves the northern platform of the old station at\n"

@@ -18,7 +18,7 @@ template <api::Result<Extracted> (*read)(std::string_view)>
 api::Result<Extracted> ReadZip(std::string_view bytes) {
   auto extracted = read(bytes);
   if (extracted.ok() && bytes.starts_with("PK") && ZipParts::IsCutOff(bytes))
-    AddNote("the file is cut off: its last parts are missing", extracted->note);
+    AddNote("the file is cut off, so that parts of it may be missing", extracted->note);
   return extracted;
 }
 
