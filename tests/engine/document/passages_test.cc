@@ -325,8 +325,8 @@ TEST(PassagesTest, ARecordOfALogIsWhole) {
 }
 
 TEST(PassagesTest, RecordsMayHaveEmptyLinesBetweenThem) {
-  EXPECT_EQ(PlainTexts("\n\n[10:15] one\n\n[10:16] two\n\n[\n"),
-            (Texts{"[10:15] one", "[10:16] two", "["}));
+  EXPECT_EQ(PlainTexts("\n\n[10:15] one\n\n[10:16] two\n\n"),
+            (Texts{"[10:15] one", "[10:16] two"}));
 }
 
 TEST(PassagesTest, OneTimeAtTheHeadOfALineIsNoLog) {
