@@ -149,11 +149,12 @@ class HeadLookup {
     return buffers_.centroid_logits.data() + (part_begin_ + row) * open_.log_counts.size();
   }
   // Arrays of exp(logit - reference) for a query row: sums over each group's coded rows, over its
-  // rows that are read, and one value per refined row.
+  // rows that are read, and one value per refined row. In all three `row` is a number among all
+  // scored query rows, not within a tile or part.
   float* GroupMasses(size_t row) const {
     return buffers_.group_masses.data() + row * groups_.all.size();
   }
-  // [groups], as SumReadMasses left it.
+  // [groups], as SumReadMasses left it, which makes room for all rows and writes here.
   float* ReadMasses(size_t row) const {
     return buffers_.read_masses.data() + row * groups_.all.size();
   }

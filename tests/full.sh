@@ -47,6 +47,8 @@
 #   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
 #                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED); what came of them
 #                 goes where that of `fuzz` does
+#   long          the tests that tests/run.sh leaves out: emulated GPUs that fail at every call, and wide
+#                 lookups on them; two minutes of one core
 #   races         the CUDA kernels, and what the engine makes of them, on the emulated device under
 #                 ThreadSanitizer, which finds missing barriers and fences (tests/kernels/cuda_emulation);
 #                 an hour of one core (GTEST_FILTER: only these)
@@ -396,6 +398,11 @@ misuse() {
   } | tee build-checked/trust/misuse.md
 }
 
+long() {
+  build checked all
+  ctest --preset checked -j2 -L long
+}
+
 races() {
   local fixed_addresses=() program shard shards failed=0
   if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi  # as for sanitize-all
@@ -489,7 +496,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
+    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

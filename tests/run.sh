@@ -52,10 +52,11 @@ count_cases() {
     END { print passed + 0, failed + 0, skipped + 0 }' "$1"
 }
 
-# More at a time than there are cores: many wait for a disk or for each other.
+# More at a time than there are cores: many wait for a disk or for each other. Without the tests of minutes
+# that are labelled long (emulated GPUs that fail at every call): they are tests/full.sh's part long.
 run_tests() {  # PRESET [OPTION…]
   local status=0 p f s
-  "${fixed_addresses[@]}" ctest --preset "$1" -j$((2 * $(nproc))) "${@:2}" || status=$?
+  "${fixed_addresses[@]}" ctest --preset "$1" -j$((2 * $(nproc))) -LE long "${@:2}" || status=$?
   read -r p f s < <(count_cases "build-$1/Testing/Temporary/LastTest.log")
   [ $status -eq 0 ] || [ "$f" -gt 0 ] || f=1  # what could not be started is in no log
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
@@ -102,7 +103,8 @@ suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all
   pdf_layout_test text_encoding_test' \
   --tests-regex '^(kernels|kernels_thread_pool|model|ingest|pdf_layout|text_encoding)_test|^store_|_fuzz_replay$'
 # Without the tests of one thread at a time, which have no race to show and take minutes there.
-alone=(LookupDecodingTest.{ChangesNo,EndsWhere,ASession,IsOff}'*' IndexProgressTest.LayersOf'*'
+alone=(LookupDecodingTest.{ChangesNo,EndsWhere,ASession,IsOff}'*'
+  FewLogitsTest.{AStepGivesThoseThatAreWantedAndNoOthers,ChangeNoAnswer} 'TokenRunsTest.*' IndexProgressTest.LayersOf'*'
   CancelCallsTest.{AnExceptionOf,NothingIsCommitted}'*')
 GTEST_FILTER="-$(IFS=: && echo "${alone[*]}")" \
 suite tsan 'kernels_thread_pool_test sessions_test' \

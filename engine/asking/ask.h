@@ -40,6 +40,15 @@ inline void Warn(const AskOptions& options, const char* warning, const Message& 
   if (options.on_warning) options.on_warning(warning, note);
 }
 
+// Warns that no passage supports the answer; answer.evidence has the nearest ones, or none.
+inline void WarnOfNoEvidence(const AskOptions& options, Answer& answer) {
+  Warn(options, "no_evidence",
+       answer.evidence.empty()
+           ? "no passage of the document has to do with this answer"
+           : "no passage is likely to support this answer; the nearest ones are shown",
+       answer);
+}
+
 // A conversation about one document: Session plus what calibration, evaluation and tests need. One
 // thread at a time.
 class DocumentSession : public Session {

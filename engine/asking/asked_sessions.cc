@@ -77,12 +77,14 @@ Result<Answer> SharedConversation::Ask(std::string_view question, const AskOptio
 }
 
 Result<AskedSession> AskForOne(Session& session, std::string_view question,
-                               const ChatHistory& history, const AskOptions& options, bool shows) {
+                               const ChatHistory& history, const AskOptions& options,
+                               uint32_t max_evidence, bool shows) {
   AskedSession one;
   double sum = 0;
   uint64_t count = 0;
   AskOptions of_one = options;
   of_one.history = history;
+  of_one.max_evidence = max_evidence;
   of_one.on_token = [&](const SampledToken& token) {
     sum += token.logprob, ++count;
     if (!options.on_token) return;

@@ -80,8 +80,8 @@ Result<CollectionSession::Try> CollectionSession::AskText(const CollectedText& t
   one.text = text;
   one.is_new = opened.is_new;
   one.text.document = opened.session->document().id;
-  LECTERN_ASSIGN(one.asked,
-                 AskForOne(*opened.session, question, conversation_.history(), options, shows));
+  LECTERN_ASSIGN(one.asked, AskForOne(*opened.session, question, conversation_.history(), options,
+                                      options.max_evidence, shows));
   one.asked.probability = probability;
   one.content = std::make_shared<const std::string>(opened.session->text());
   return one;

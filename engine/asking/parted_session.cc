@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string>
 
+#include "engine/asking/ask.h"
+#include "engine/asking/evidence.h"
 #include "engine/asking/evidence_passages.h"
 #include "engine/asking/whole_question.h"
 #include "kernels/types.h"
@@ -39,18 +41,40 @@ Result<PartedSession::Try> PartedSession::AskPart(const RankedPart& part, std::s
   // Each question has a session of its own with the whole conversation before it, because another
   // part may have answered the question before.
   LECTERN_ASSIGN(const auto session, open_(IdOf(document_->parts()[part.part]), options.cancel));
-  LECTERN_ASSIGN(AskedSession asked,
-                 AskForOne(*session, question, conversation_.history(), options, shows));
+  const Part& its = document_->parts()[part.part];
+  const bool has_lead = its.lead_bytes > 0 && options.max_evidence > 0;
+  // The lead, a line of headings, is a passage of the part's own document, which may be chosen.
+  const uint32_t num_evidence =
+      has_lead ? std::max(options.max_evidence, options.max_evidence + 1) : options.max_evidence;
+  LECTERN_ASSIGN(AskedSession asked, AskForOne(*session, question, conversation_.history(), options,
+                                               num_evidence, shows));
+  if (has_lead) DropLead(its, options, shows, asked);
   asked.probability = part.probability;
   return Try{part, std::move(asked)};
 }
 
-void PartedSession::MoveEvidence(const Part& part, Answer& answer) const {
-  const auto moved = [&](uint64_t byte) { return byte - part.lead_bytes + part.begin; };
-  // The headings before a part are no passage of the text.
+void PartedSession::DropLead(const Part& part, const AskOptions& options, bool shows,
+                             AskedSession& asked) {
+  Answer& answer = asked.answer;
+  const bool had_evidence = HasEvidence(answer.evidence);
   std::erase_if(answer.evidence, [&](const Evidence& one) { return one.begin < part.lead_bytes; });
   std::erase_if(answer.attention,
                 [&](const AttendedPassage& one) { return one.begin < part.lead_bytes; });
+  if (answer.evidence.size() > options.max_evidence) answer.evidence.resize(options.max_evidence);
+  if (!had_evidence || HasEvidence(answer.evidence)) return;
+  AskOptions told = options;
+  if (!shows) {
+    told.on_warning = [&](std::string_view warning, const Message& note) {
+      if (!options.on_warning) return;
+      asked.shown.push_back(
+          [&options, name = std::string(warning), note] { options.on_warning(name, note); });
+    };
+  }
+  WarnOfNoEvidence(told, answer);
+}
+
+void PartedSession::MoveEvidence(const Part& part, Answer& answer) const {
+  const auto moved = [&](uint64_t byte) { return byte - part.lead_bytes + part.begin; };
   for (AttendedPassage& one : answer.attention)
     one.begin = moved(one.begin), one.end = moved(one.end);
   if (answer.evidence.empty()) return;

@@ -61,8 +61,16 @@ class PartedSession : public Session {
   // does.
   Result<std::string> PutTogether(std::string_view question, std::vector<std::string> answers,
                                   size_t best, const AskOptions& options);
-  // Turns what a part says of its own text into what holds for the document: offsets, pages,
-  // headings and places of passages.
+  // Takes the headings before a part's text out of what its answer shows, because they are no
+  // passage of the document, and warns of "no_evidence" where nothing else was evidence. At most
+  // max_evidence passages stay. `shows`: as AskForOne has it.
+  static void DropLead(const Part& part, const AskOptions& options, bool shows,
+                       AskedSession& asked);
+  // Turns the evidence and the attention of a part's answer into those of the document: moves all
+  // offsets, highlights included, and takes pages, headings and places from the whole text. A piece
+  // that is no single passage of the whole text gets no places, and the headings of the last
+  // passage that begins at or before its first byte. The first call with evidence makes equals_.
+  // May throw std::bad_alloc.
   void MoveEvidence(const Part& part, Answer& answer) const;
   // The answer of the document, from that of one part and the costs of all.
   Answer Merge(std::vector<Try> tries, size_t chosen) const;

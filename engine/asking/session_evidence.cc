@@ -37,11 +37,7 @@ void DocumentSession::AddEvidence(std::string_view question, const AskOptions& o
   answer.evidence = *std::move(evidence);
   answer.attention = FindAttended(document_->passages(), document_->ranges(), sums_.squares);
   if (has_words ? HasEvidence(answer.evidence) : !answer.evidence.empty()) return;
-  Warn(options, "no_evidence",
-       answer.evidence.empty()
-           ? "no passage of the document has to do with this answer"
-           : "no passage is likely to support this answer; the nearest ones are shown",
-       answer);
+  WarnOfNoEvidence(options, answer);
 }
 
 }  // namespace lectern

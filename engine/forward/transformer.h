@@ -147,7 +147,9 @@ class Transformer {
                   Activations& a) const;
   // Rounds the input to int8 in a.steps and a.scales, where it stays until the next call.
   Int8Rows Quantise(Rows<const float> input, Activations& a) const;
-  // RMSNorm of the residual stream into a.normed.
+  // Writes the RMSNorm of the first `num_tokens` rows of the residual stream into a.normed, on the
+  // calling thread alone. `weight` [hidden] is a norm of a layer and not empty; Logits applies the
+  // final norm by itself.
   void Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const;
   // RMSNorm, in place, of each head in the rows [tokens, heads * head_dim], which it cuts into
   // heads; `weight` [head_dim] is that of all heads. Does nothing if `weight` is empty.

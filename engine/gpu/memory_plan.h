@@ -18,7 +18,9 @@ namespace lectern {
 // All weights, as DeviceWeights has them: the output matrix too, the embedding not (rows of it are
 // looked up on the host).
 uint64_t DeviceWeightBytes(const ModelConfig& config);
-// Bytes of the device of a step over so many tokens: activations, and the logits of one of them.
+// Bytes of the device's memory that a step over so many tokens takes at most: its activations, and
+// the logits of one of its tokens. Further logits, such as those of a step that sessions share, are
+// not counted, nor are the arrays that measure cosines, the stream, and what attention takes.
 uint64_t DeviceActivationBytes(const ModelConfig& config, uint64_t num_tokens);
 
 // Bytes of the document's rows that are brought to the device at a time where its layers do not

@@ -32,7 +32,9 @@ std::vector<Strip> IntersectStrips(const std::vector<Strip>& a, const std::vecto
 // The column of a box: the number of strips to the left of its centre.
 size_t ColumnOf(const PdfBox& box, const std::vector<Strip>& strips);
 
-// "12", "1,234.50", "-3 %", "€5", "2019-2020", "12:30": mostly digits.
+// Whether a text looks like a number: "12", "1,234.50", "-3 %", "€5", "2019-2020", "12:30",
+// "12 kg". It has an ASCII digit, at most three ASCII letters, fewer than two of them for each
+// digit, and at most three bytes for each digit and four more. Other scripts count as bytes alone.
 bool LooksLikeNumber(std::string_view text);
 
 // Whether a text has dot leaders, as a line of a table of contents has.

@@ -83,9 +83,10 @@ class ExpressionParser {
  private:
   // Fails with kLimitExceeded: the template is nested too deeply.
   void FailDepth();
-  // Makes a node of the tree. Its depth is one more than the deepest item's, because not only the
-  // parser but everything that walks the tree recurses: "a + b + c …" is flat to parse and deep to
-  // evaluate.
+  // Makes a node of the tree; never returns nullptr. Items may be nullptr. The node's depth is one
+  // more than that of the deepest item, or 1 without items, because not only the parser but
+  // everything that walks the tree recurses: "a + b + c …" is flat to parse and deep to evaluate.
+  // Beyond max_depth_ the parser fails (FailDepth), and the node is returned all the same.
   ExpressionPtr New(Expression::Kind kind, uint32_t line, std::vector<ExpressionPtr> items = {});
   template <typename... Items>
   ExpressionPtr NewOf(Expression::Kind kind, uint32_t line, Items... items) {

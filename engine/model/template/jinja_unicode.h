@@ -51,7 +51,9 @@ void AppendInCase(std::string* text, uint32_t code, Case to);
 // Whether the small letter sigma at `offset` of `text` ends a word, where str.lower gives U+03C2.
 bool IsFinalSigma(std::string_view text, size_t offset);
 
-size_t LeadingSpace(std::string_view text);  // bytes of white space at the beginning
+// Returns the number of bytes of white space (IsSpace) at the beginning of `text`.
+size_t LeadingSpace(std::string_view text);
+// Returns `text` without the white space (IsSpace) at its end, as a view of the same bytes.
 std::string_view WithoutTrailingSpace(std::string_view text);
 
 }  // namespace lectern::jinja

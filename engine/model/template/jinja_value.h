@@ -405,7 +405,9 @@ Value Strip(Runtime& run, const Value& string, const Value& characters, bool lef
 // str.replace, at most `count` times; a negative count means all. `string`, `from` and `to` are
 // strings, which is not checked.
 Value Replace(Runtime& run, const Value& string, const Value& from, const Value& to, int64_t count);
-// str.join of items that are strings.
+// str.join. `separator` and `items` are strings, which is not checked: other values add nothing.
+// Where the separator is markup, so is the result; no item is escaped, which is the caller's part.
+// None: the program has failed.
 Value JoinStrings(Runtime& run, const Value& separator, const std::vector<Value>& items);
 // str.splitlines: at all of Python's line ends, not only at "\n".
 std::vector<Value> SplitLines(Runtime& run, const Value& string, bool keep_ends);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/asking/asked_sessions.h"
+#include "engine/asking/evidence.h"
 #include "engine/asking/route.h"
 #include "engine/asking/whole_question.h"
 #include "engine/document/parts.h"
@@ -367,6 +368,37 @@ TEST_F(PartsTest, AnAnswerIsThatOfTheChosenPart) {
     EXPECT_LE(part.logprob, 0);
   }
   EXPECT_EQ(answer.kv.bytes_read, bytes);
+}
+
+// A part begins with its headings, which words of a question may fit better than any passage.
+TEST_F(PartsTest, HeadingsBeforeAPartAreNoEvidence) {
+  const auto engine = NewEngine();
+  IndexText(*engine, "# Zebras of the glassworks\n\n" + InventedText(9000, 3));
+  size_t num_parts = 0;
+  for (const uint32_t most : {1, 3}) {
+    AskOptions options;
+    options.max_evidence = most;
+    std::vector<std::string> told;
+    options.on_warning = [&](std::string_view warning, const Message&) {
+      told.emplace_back(warning);
+    };
+    options.fallback = Fallback::kExact;  // asks every part
+    for (const char* const question :
+         {"Summarise the zebras of the glassworks.", "Which zebras has the glassworks?"}) {
+      told.clear();
+      const Answer answer = Ask(*engine, question, options);
+      num_parts = std::max(num_parts, answer.parts.size());
+      EXPECT_LE(answer.evidence.size(), most);
+      for (const Evidence& one : answer.evidence) {
+        EXPECT_EQ(one.text, (*engine->Open("book"))->text().substr(one.begin, one.end - one.begin));
+      }
+      const auto has = [](const std::vector<std::string>& all) {
+        return std::ranges::count(all, "no_evidence");
+      };
+      EXPECT_EQ(has(answer.warnings), HasEvidence(answer.evidence) ? 0 : 1) << question;
+    }
+  }
+  EXPECT_GE(num_parts, 3u);
 }
 
 TEST_F(PartsTest, ShowsTheChosenAnswerOnly) {
