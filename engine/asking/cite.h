@@ -43,7 +43,8 @@ struct SupportFeatures {
   double has_whole = 0;  // 1: the passage has the whole claim, word for word
 };
 // The rule: a weighted sum. Higher is better; sums of different questions can be compared.
-double SupportOf(const SupportFeatures& features);
+// `claim_share`: how much the claim's part counts, 0..1; 1 for a claim that is taken to be true.
+double SupportOf(const SupportFeatures& features, double claim_share = 1);
 
 // How much each passage of a document supports claims, which are answers to one question.
 // Immutable and thread-safe. Index, text and passages must outlive it.
@@ -62,8 +63,10 @@ class WordSupport {
   };
   // The support for `claim`, which may be empty. 1 to 3 ms for 400 KB of text. Errors as Create.
   Result<Supports> Of(std::string_view claim) const;
-  // The same for an answer of several sentences. Its probability is that of the likeliest sentence
-  // among the first kMostSentences, because models say more than what the document says.
+  // The same for a model's own answer, of one or several sentences. Its words count less in the
+  // supports (kOwnAnswer in cite.cc), because wrong answers mislead, but whole in the
+  // probabilities. These are of the likeliest sentence among the first kMostSentences, because
+  // models say more than what the document says.
   Result<Supports> OfAnswer(std::string_view answer) const;
 
  private:
@@ -75,6 +78,7 @@ class WordSupport {
     std::vector<bool> is_stated;  // the passage shares a word with the claim
   };
   Result<ClaimFeatures> FeaturesOf(std::string_view claim) const;
+  Result<Supports> Support(std::string_view claim, double claim_share) const;
   double Probability(double support, bool shares_claim) const;
   const WordIndex* index_;
   std::string_view text_;
