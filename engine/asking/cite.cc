@@ -55,12 +55,14 @@ constexpr double kOwnAnswer = 0.4;
 
 // The probability that the best passage states the claim, a logistic function of its support.
 // Fitted on the same questions with their true answers, and on half as many claims that were cited
-// from a document of other texts. The middle grows with the number of passages among which the best
-// one is: it is 10.5 for single texts of 6 KB and 14.8 for documents of 180 KB, 7.5 and 10.5 by the
-// answer alone. These lie between, where kLeastScore keeps 98.7 and 96.4 % of the right citations
-// and 15.8 and 2.4 % of those from other texts. By answer and question, tenths of the probability
-// differ from the share that was right in the large documents by 0.07 at most; by the answer alone
-// they rank, but claims of one common word keep their middles uncertain (0.81 where 0.44 were).
+// from a document of other texts (tests/evaluation/cite_accuracy.cc). The fitted middle grows with
+// the number of passages, of which one is the best by chance: with the question it is 10.5 in
+// single texts of 6 KB and 14.8 in the documents of 180 KB, without it 7.5 and 10.5. These lie
+// between, where kLeastScore keeps as many citations as that of the rule before: with the question
+// 96.4 % of the right ones and 2.4 % of those from other texts in single texts, 98.7 and 15.8 % in
+// the documents. There tenths of the probability differ from the share that was right by 0.07 at
+// most. By the answer alone they rank, but claims of one common word keep their middles uncertain
+// (0.81 where 0.44 were right).
 struct Logistic {
   double slope, middle;  // middle: the support of probability 1/2
 };
