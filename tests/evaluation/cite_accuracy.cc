@@ -44,8 +44,8 @@ struct Figures {
   double right_score = 0, wrong_score = 0;  // sums over first citations
   double ms = 0, longest_ms = 0;
   // The score of each first citation, and whether it is right; then of claims of other documents.
-  std::vector<std::pair<double, bool>> scores;
-  std::vector<double> other_scores;
+  std::vector<std::pair<double, bool>> scores = {};
+  std::vector<double> other_scores = {};
 };
 
 struct Totals {
