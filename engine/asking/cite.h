@@ -24,19 +24,27 @@ struct CitedPassage {
   double score;      // WordSupport::Supports::probability
 };
 
-// Inputs of the rule for one passage, each in a fixed range whatever the document's size.
+// Inputs of the rule for one passage, each in a fixed range whatever the document's size. Shares
+// are of the summed weights of the text's words (WordScores).
 struct SupportFeatures {
-  double question = 0;         // BM25 of the question's words as a share of their weights, 0..2.2
-  double question_around = 0;  // weight of the words of the question that its surroundings add
-  double asks = 0;             // 1: the passage is itself a question
-  // These four count less if the claim's words are few and common, as those of "no".
+  double question = 0;          // BM25 of the question's words as a share of their weights, 0..2.2
+  double question_covered = 0;  // share of the question that the passage has
+  double question_around = 0;   // share of it that the passage lacks and its surroundings have
+  double question_window = 0;   // share of it in the passage and six on either side
+  double question_heading = 0;  // share of it in the headings above the passage
+  // Share of it in a passage that asks and stands at most four before this one; the first one after
+  // it counts whole, the second 0.7, the others 0.5.
+  double question_asked = 0;
+  double asks = 0;   // 1: the passage is itself a question
+  double heads = 0;  // 1: the passage is a heading
+  // These three count less if the claim's words are few and common, as those of "no".
   double claim = 0;      // BM25 of the claim's words, as `question`
   double copied = 0;     // share of the claim in its heaviest run of words that is copied, 0..1
   double has_whole = 0;  // 1: the passage has the whole claim, word for word
-  double together = 0;   // share of the question's words here and around, times the claim's here
 };
 // The rule: a weighted sum. Higher is better; sums of different questions can be compared.
-double SupportOf(const SupportFeatures& features);
+// `claim_share`: how much the claim's part counts, 0..1; 1 for a claim that is taken to be true.
+double SupportOf(const SupportFeatures& features, double claim_share = 1);
 
 // How much each passage of a document supports claims, which are answers to one question.
 // Immutable and thread-safe. Index, text and passages must outlive it.
@@ -55,19 +63,30 @@ class WordSupport {
   };
   // The support for `claim`, which may be empty. 1 to 3 ms for 400 KB of text. Errors as Create.
   Result<Supports> Of(std::string_view claim) const;
-  // The same for an answer of several sentences. Its probability is that of the likeliest sentence
-  // among the first kMostSentences, because models say more than what the document says.
+  // The same for a model's own answer, of one or several sentences. Its words count less in the
+  // supports (kOwnAnswer in cite.cc), because wrong answers mislead, but whole in the
+  // probabilities. These are of the likeliest sentence among the first kMostSentences, because
+  // models say more than what the document says.
   Result<Supports> OfAnswer(std::string_view answer) const;
 
  private:
   WordSupport(const WordIndex& index, std::string_view text, std::span<const Passage> passages)
       : index_(&index), text_(text), passages_(passages) {}
+  void FindAsked();  // sets asks_ and asked_
+  struct ClaimFeatures {
+    std::vector<SupportFeatures> features;
+    std::vector<bool> is_stated;  // the passage shares a word with the claim
+  };
+  Result<ClaimFeatures> FeaturesOf(std::string_view claim) const;
+  Result<Supports> Support(std::string_view claim, double claim_share) const;
   double Probability(double support, bool shares_claim) const;
   const WordIndex* index_;
   std::string_view text_;
   std::span<const Passage> passages_;
   bool has_question_ = false;
   WordScores of_question_;
+  std::vector<bool> asks_;     // [passages]: it is a question
+  std::vector<double> asked_;  // [passages]: SupportFeatures::question_asked
 };
 // With four sentences, as many of 131 right answers of four models had evidence as with all.
 inline constexpr size_t kMostSentences = 4;

@@ -16,6 +16,8 @@ constexpr double kGroupB = 0.75;
 // Measured as kB.
 constexpr float kHeading = 0.7f;
 constexpr float kNear[] = {0.7f, 0.4f, 0.2f};  // in the passages next to it, and beyond
+// Passages on either side that WordScores::window looks at. By hand: about a paragraph.
+constexpr size_t kWindowPassages = 6;
 
 }  // namespace
 
@@ -45,15 +47,26 @@ ScoreSum::ScoreSum(std::span<const uint16_t> lengths, double mean_length)
   scores_.bm25.resize(lengths.size());
   scores_.covered.resize(lengths.size());
   scores_.around.resize(lengths.size());
+  scores_.window.resize(lengths.size());
+  scores_.heading.resize(lengths.size());
 }
 
 void ScoreSum::Add(const Postings& postings, double idf) {
   total_ += idf;
-  for (const uint32_t p : postings.headings) Raise(p, kHeading);
+  const auto weight = static_cast<float>(idf);
+  for (const uint32_t p : postings.headings) {
+    Raise(p, kHeading);
+    scores_.heading[p] += weight;
+  }
+  size_t in_window = 0;  // passages before this one are done
   for (const auto& [p, count] : postings.passages) {
     const double length = kK1 * (1 - kB + kB * lengths_[p] / mean_length_);
     scores_.bm25[p] += static_cast<float>(idf * count * (kK1 + 1) / (count + length));
-    scores_.covered[p] += static_cast<float>(idf);
+    scores_.covered[p] += weight;
+    const size_t first = p > kWindowPassages ? p - kWindowPassages : 0;
+    const size_t last = std::min<size_t>(lengths_.size(), size_t{p} + kWindowPassages + 1);
+    for (size_t i = std::max(in_window, first); i < last; ++i) scores_.window[i] += weight;
+    in_window = last;
     Raise(p, 1);
     for (int64_t away = 1; away <= std::ssize(kNear); ++away) {
       Raise(p + away, kNear[away - 1]);
@@ -61,7 +74,7 @@ void ScoreSum::Add(const Postings& postings, double idf) {
     }
   }
   for (const size_t p : touched_) {
-    if (near_[p] < 1) scores_.around[p] += static_cast<float>(idf) * near_[p];
+    if (near_[p] < 1) scores_.around[p] += weight * near_[p];
     near_[p] = 0;
   }
   touched_.clear();
@@ -69,7 +82,8 @@ void ScoreSum::Add(const Postings& postings, double idf) {
 
 WordScores ScoreSum::Take() && {
   if (total_ > 0) {
-    for (auto* values : {&scores_.bm25, &scores_.covered, &scores_.around}) {
+    for (auto* values :
+         {&scores_.bm25, &scores_.covered, &scores_.around, &scores_.window, &scores_.heading}) {
       for (float& value : *values) value = static_cast<float>(value / total_);
     }
   }

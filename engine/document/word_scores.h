@@ -20,6 +20,9 @@ struct WordScores {
   // Weight of the words that it lacks and its surroundings have: its heading and the passages next
   // to it count 0.7, those beyond 0.4 and 0.2. 0..0.7.
   std::vector<float> around;
+  // Weight of the words that it has itself or one of the six passages on either side of it, 0..1.
+  std::vector<float> window;
+  std::vector<float> heading;  // weight of the words that the headings above it have, 0..1
 };
 
 // How often passages have one word, and which headings do.

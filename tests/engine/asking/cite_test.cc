@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 namespace lectern {
@@ -127,7 +128,7 @@ TEST(CiteTest, TakesTheBestOfAnAnswersSentences) {
   EXPECT_LT(words->Of(talk)->probability[0], alone);
   const auto of_answer = words->OfAnswer(talk);
   EXPECT_EQ(of_answer->probability[0], alone);
-  EXPECT_EQ(of_answer->support, words->Of(talk)->support);
+  EXPECT_EQ(std::ranges::max_element(of_answer->support), of_answer->support.begin());
   EXPECT_EQ(words->OfAnswer(talk + "So it goes. On and on. And so forth.")->probability[0], alone);
   EXPECT_EQ(words->OfAnswer("")->probability, words->Of("")->probability);
 }
@@ -163,12 +164,39 @@ TEST(CiteTest, AQuestionOfOtherWordsIsNone) {
 TEST(CiteTest, AQuestionsPassageDoesNotStateEveryAnswer) {
   const Sample town(kTown);
   const std::string question = "In which year was the mill at Osk designed?";
-  EXPECT_GT(town.CiteMost("1871", question)[0].score, 0.8);
+  EXPECT_GT(town.CiteMost("1871", question)[0].score, 0.7);
   for (const char* wrong : {"1872", "Zeppelins.", "The document does not say."}) {
     const auto citations = town.CiteMost(wrong, question);
     EXPECT_EQ(citations[0].passage, 0u) << wrong;  // the nearest one
     EXPECT_LT(citations[0].score, kLeastScore) << wrong;
   }
+}
+
+// Small models are mostly wrong, and their words are in the document.
+TEST(CiteTest, AModelsWrongAnswerMisleadsLessThanAClaim) {
+  const Sample town(kTown);
+  const auto words = WordSupport::Create(*town.index, town.text, town.passages,
+                                         "Who lived in the house by the bridge?");
+  const std::string& wrong = kTown[7];
+  const auto claim = words->Of(wrong), answer = words->OfAnswer(wrong);
+  ASSERT_TRUE(claim.ok() && answer.ok());
+  const auto best = [](const std::vector<double>& support) {
+    return std::ranges::max_element(support) - support.begin();
+  };
+  EXPECT_EQ(best(claim->support), 7);
+  EXPECT_EQ(best(answer->support), 1);
+  EXPECT_EQ(answer->probability, claim->probability);
+}
+
+// "It" stands for the question's subject; the question below has other words.
+TEST(CiteTest, AnswersStandBelowTheirQuestions) {
+  const Sample faq({"What is the reserve of the northern depot?", "It is kept below the hill.",
+                    "Who may open the gate of the southern depot?", "It is kept by the warden.",
+                    "Nobody else may do that."});
+  const auto citations = faq.CiteMost("", "What is the reserve of the northern depot?", 2);
+  EXPECT_EQ(citations[0].passage, 0u);
+  EXPECT_EQ(citations[1].passage, 1u);
+  EXPECT_EQ(faq.First("It is kept", "Who may open the gate of the southern depot?"), 3);
 }
 
 TEST(CiteTest, RefusesPassagesOfAnotherIndex) {

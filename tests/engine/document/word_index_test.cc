@@ -126,6 +126,26 @@ TEST(WordIndexTest, CountsHeadingsAndNeighboursALittle) {
   EXPECT_LT(scores->around[1], scores->around[5]);
 }
 
+// Passages 1 to 13 are at most six away from the seventh.
+TEST(WordIndexTest, KnowsTheWordsOfAWindowAndOfHeadings) {
+  std::string text = "# Quarry\n\n";
+  for (int i = 1; i <= 16; ++i) {
+    text += i == 7 ? "The ferry waits.\n\n" : "Sentence number " + std::to_string(i) + ".\n\n";
+  }
+  const std::vector<Passage> passages = SplitPassages(text, {});
+  ASSERT_EQ(passages.size(), 17u);
+  const auto bytes = WordIndex::Build(text, passages);
+  const auto index = WordIndex::Open(*bytes);
+  const auto ferry = (*index)->Score("ferry"), both = (*index)->Score("ferry quarry");
+  ASSERT_TRUE(ferry.ok() && both.ok());
+  for (size_t p = 0; p < passages.size(); ++p) {
+    EXPECT_EQ(ferry->window[p], p >= 1 && p <= 13 ? 1.0f : 0.0f) << p;
+    EXPECT_EQ(ferry->heading[p], 0) << p;
+    EXPECT_NEAR(both->heading[p], p == 0 ? 0 : 0.5, 0.01) << p;
+    EXPECT_LE(both->window[p], 1.0f + 1e-6f) << p;
+  }
+}
+
 // Each language's passages, and a question with the passage that has its words.
 struct Spaceless {
   Strings lines;
