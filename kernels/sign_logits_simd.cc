@@ -79,7 +79,7 @@ void FillSignTables(const FillSignTablesArgs& args) {
           sum = hn::Add(sum, hn::And(holds[i][part], changes[i]));
         }
         const auto entries = hn::Add(hn::Div(hn::Max(zero, sum), step), half);
-        hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, hn::ConvertTo(di, entries))), d8,
+        hn::StoreU(hn::U8FromU32(hn::BitCast(du, hn::ConvertTo(di, entries))), d8,
                    table + part * kLanes);
       }
     }
