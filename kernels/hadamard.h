@@ -8,8 +8,9 @@
 namespace lectern {
 
 struct SignedHadamardArgs {
-  std::span<float> x;               // in/out [n], n a power of two
-  std::span<const uint64_t> signs;  // >= n bits: where bit c % 64 of word c / 64 is set, -x_c counts
+  std::span<float> x;  // in/out [n], n a power of two
+  std::span<const uint64_t>
+      signs;  // >= n bits: where bit c % 64 of word c / 64 is set, -x_c counts
 };
 // x_c -> n^-1/2 sum_k (-1)^(number of bits that c and k share) ±x_k, by log2(n) rounds of sums and
 // differences. Allocates nothing.

@@ -57,8 +57,8 @@ HWY_INLINE void SumLanes(D d, V a, V b, V c, V e, float* sums) {
   }
 }
 
-// sums[i] = the lane sum of v[i], by the additions of SumLanes, for eight vectors of 16 lanes: these
-// share their vectors as soon as they are folded.
+// sums[i] = the lane sum of v[i], by the additions of SumLanes, for eight vectors of 16 lanes:
+// these share their vectors as soon as they are folded.
 [[maybe_unused]] HWY_INLINE void SumEightVectors(const FloatVector* v, float* sums) {
   const FloatTag d;
   const hn::Repartition<double, FloatTag> pairs;
@@ -175,9 +175,9 @@ HWY_INLINE void SpreadRows(const SpreadValuesArgs& args, size_t row) {
       continue;
     }
     // Neighbouring values, which one shuffle spreads.
-    const auto lanes = hn::IndicesFromVec(
-        d, hn::Sub(hn::LoadU(di, reinterpret_cast<const int32_t*>(columns)),
-                   hn::Set(di, static_cast<int32_t>(first))));
+    const auto lanes =
+        hn::IndicesFromVec(d, hn::Sub(hn::LoadU(di, reinterpret_cast<const int32_t*>(columns)),
+                                      hn::Set(di, static_cast<int32_t>(first))));
     const size_t count = HWY_MIN(num_values - first, kLanes);
     const auto mask = hn::FirstN(d, count);
     HWY_UNROLL(4)

@@ -33,8 +33,8 @@ using Logits = hn::Vec<LogitTag>;
 constexpr size_t kByteLanes = HWY_MIN(HWY_LANES(uint8_t), kSignBlock);
 constexpr size_t kQuarter = kByteLanes / 4;  // rows whose logits are a vector
 
-// FillSignTables for this instruction set: the entries of a table side by side, with the additions of
-// the definition in its order, so that the bytes are the same.
+// FillSignTables for this instruction set: the entries of a table side by side, with the additions
+// of the definition in its order, so that the bytes are the same.
 void FillSignTables(const FillSignTablesArgs& args) {
   const hn::CappedTag<float, 16> d;
   const hn::RebindToSigned<decltype(d)> di;
