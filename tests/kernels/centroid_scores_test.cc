@@ -150,8 +150,27 @@ TEST_P(CentroidScoresTest, MassesGiveTheSameScores) {
   }
 }
 
+TEST_P(CentroidScoresTest, SquaresAreOfScaledMasses) {
+  constexpr size_t kRows = 6;
+  for (const size_t n : kWidths) {
+    const Matrix masses = Matrix::Random(kRows, n, 1, 5);
+    const std::vector<float> weights = {0, 1, 0.5f, 3, 2, 1}, scales = {1, 2, 0, 0.1f, 7, 1};
+    std::vector<float> scores(n, 0.5f);
+    kernels().add_weighted_rows(
+        {.masses = masses, .weights = weights, .scores = scores, .scales = scales});
+    for (size_t j = 0; j < n; ++j) {
+      double sum = 0.5;
+      for (size_t r = 0; r < kRows; ++r) {
+        const double scaled = double{scales[r]} * masses[r][j];
+        sum += weights[r] * scaled * scaled;
+      }
+      ASSERT_NEAR(scores[j], sum, 1e-5 * sum);
+    }
+  }
+}
+
 TEST_P(CentroidScoresTest, SegmentsAreSummedApart) {
-  constexpr size_t kRows = 5;
+  constexpr size_t kRows = 13;
   const Matrix masses = Matrix::Random(kRows, 2500, 4);
   const std::vector<uint32_t> begin = {0, 0, 1, 8, 24, 31, 31, 700, 2400};
   Matrix sums(kRows, begin.size() - 1, 7);
