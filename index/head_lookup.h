@@ -195,11 +195,10 @@ class HeadLookup {
   // clusters, or for each of these; or, if there is only one level, one for each coded cluster.
   void MakeGroups();
   // Sums exp(logit - reference) over each group's clusters that are not coded, for query rows from
-  // `begin` on (a number among all scored rows). Returns [query rows, groups], in
-  // buffers_.sums or buffers_.changes until that is used again; a group whose clusters are all coded
-  // has 0. `centroids`: logits of the
-  // open clusters as ForEachTile has them, with variance term and softcap; `bias`: ln N of these,
-  // -inf for coded ones. Overwrites buffers_.changes.
+  // `begin` on (a number among all scored rows). Returns [query rows, groups], in buffers_.sums or
+  // buffers_.changes until that is used again; a group whose clusters are all coded has 0.
+  // `centroids`: logits of the open clusters as ForEachTile has them, with variance term and
+  // softcap; `bias`: ln N of these, -inf for coded ones. Overwrites both buffers.
   Rows<const float> UncodedMasses(Rows<const float> centroids, std::span<const float> bias,
                                   size_t begin);
   // Fills ReadMasses with the sums, per query row and group, of the masses of the rows `read`
