@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "index/row_codes.h"
+
 namespace lectern {
 
 ArenaVector<uint32_t> Without(std::span<const IndexRange> ranges, std::span<const uint32_t> chosen,
@@ -228,6 +230,62 @@ Status HeadLookup::AddClusterBound(size_t level, std::span<const uint32_t> not_r
     }
   });
   return {};
+}
+
+void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
+  const size_t num_rows = coded_.rows.size(), dim = queries_.num_cols;
+  if (num_rows == 0) return;
+  auto times_norm = Make<float>(num_rows), times_u = Make<float>(num_rows);
+  ArenaVector<float> bias(num_rows, kLogitSlack, arena_);
+  for (size_t t = 0; t < num_rows; ++t) {
+    const ResidualBound bound = RowBound(head_.RowCodes(coded_.rows[t]), dim);
+    times_norm[t] = bound.times_norm;
+    times_u[t] = bound.times_u;
+  }
+  auto fine_times_norm = Make<float>(), fine_times_u = Make<float>();
+  for (const uint32_t index : refined_.rows) {
+    const ResidualBound bound = FineBound(head_.FineCodes(coded_.rows[index]), dim);
+    fine_times_norm.push_back(bound.times_norm);
+    fine_times_u.push_back(bound.times_u);
+  }
+  for (const uint32_t i : read) bias[refined_.rows[i]] = -INFINITY;
+  ForEachTile(finest(), [&](Rows<float>, size_t begin, size_t end) {
+    const auto bounds_of = [&](Reused<float>& buffer, const SignPlanes& planes,
+                               std::span<const uint32_t> columns, std::span<const float> of_norm,
+                               std::span<const float> of_u) {
+      const Rows<float> logits(buffer.Resize((end - begin) * of_u.size()).data(), end - begin,
+                               of_u.size());
+      SpreadCentroidLogits(columns, 0, logits);
+      for (size_t r = begin; r < end; ++r) {
+        // A table entry may be off by half a step for each group of each plane, two groups per
+        // byte.
+        const float weights = IsOneBit(planes) ? 1 : 7;
+        const float slack =
+            weights * static_cast<float>(PlaneBytes(dim)) * buffers_.scales.data()[r].step;
+        for (size_t t = 0; t < of_u.size(); ++t) {
+          logits[r - begin][t] += of_norm[t] * norms_[r] + of_u[t] * slack;
+        }
+      }
+      args_.backend.add_sign_logits(Codes(planes, of_u, 0, begin, logits));
+      return logits;
+    };
+    const Rows<float> logits = bounds_of(buffers_.bounds, {buffers_.planes.data()},
+                                         coded_.row_columns, times_norm, times_u);
+    // Rows with fine codes have two bounds; the smaller one holds.
+    if (!refined_.rows.empty()) {
+      const Rows<float> fine = bounds_of(buffers_.row_masses, FinePlanes(), refined_.row_columns,
+                                         fine_times_norm, fine_times_u);
+      for (size_t r = 0; r < end - begin; ++r) {
+        for (size_t i = 0; i < refined_.rows.size(); ++i) {
+          float& logit = logits[r][refined_.rows[i]];
+          logit = std::min(logit, fine[r][i]);
+        }
+      }
+    }
+    Softcap(args_.backend, logits, args_.softcap);
+    args_.backend.add_row_lse(
+        {.logits = logits, .bias = bias, .lse = Tile(selection_.unread_bound, begin, end)});
+  });
 }
 
 void HeadLookup::CountBytes() {

@@ -39,7 +39,7 @@ struct HeadBuffers {
   Reused<float> factors, fine_factors;
   Reused<float> refined_factors;  // row-code factors of the refined rows
   // Arrays behind HeadLookup's spans of the same names, and the indices that index/lookup.cc finds.
-  Reused<uint32_t> coded_rows, begins, found;
+  Reused<uint32_t> coded_rows, coded_columns, refined_columns, begins, found;
   Reused<float> row_scores, refined_scores;
   HeadSelection ranked;  // result of a lookup that only ranks
 };
@@ -135,9 +135,8 @@ class HeadLookup {
   // kSignBlock; count: at most kBlockRows.
   void PackBlock(size_t first, size_t count);
   // Sets logits [query rows of the part or tile, n] to the centroid logit of each row's cluster,
-  // for rows [first, first + n) of a list of coded or refined rows, in which the coded clusters'
-  // rows begin at `begins`.
-  void SpreadCentroidLogits(std::span<const uint32_t> begins, size_t first,
+  // for rows [first, first + n) of the coded or refined rows, whose row_columns are `columns`.
+  void SpreadCentroidLogits(std::span<const uint32_t> columns, size_t first,
                             Rows<float> logits) const;
   // The weights of scored query rows [begin, begin + num_rows), each divided by the mass of
   // everything: the rest and the coded rows. A mass, exp(logit - reference), times this weight is
@@ -196,10 +195,10 @@ class HeadLookup {
   // clusters, or for each of these; or, if there is only one level, one for each coded cluster.
   void MakeGroups();
   // Sums exp(logit - reference) over each group's clusters that are not coded, for query rows from
-  // `begin` on (a number among all scored rows). Returns [query rows, groups], in buffers_.sums
-  // until it is used again; a group whose clusters are all coded has 0. `centroids`: logits of the
-  // open clusters as ForEachTile has them, with variance term and softcap; `bias`: ln N of these,
-  // -inf for coded ones. Overwrites buffers_.changes.
+  // `begin` on (a number among all scored rows). Returns [query rows, groups], in buffers_.sums or
+  // buffers_.changes until that is used again; a group whose clusters are all coded has 0.
+  // `centroids`: logits of the open clusters as ForEachTile has them, with variance term and
+  // softcap; `bias`: ln N of these, -inf for coded ones. Overwrites both buffers.
   Rows<const float> UncodedMasses(Rows<const float> centroids, std::span<const float> bias,
                                   size_t begin);
   // Fills ReadMasses with the sums, per query row and group, of the masses of the rows `read`
@@ -282,6 +281,7 @@ class HeadLookup {
     ArenaVector<uint32_t> columns{arena};   // their columns in open_
     ArenaVector<uint32_t> begin{arena};     // [clusters + 1]: where each one's rows begin in `rows`
     std::span<uint32_t> rows = {};          // stored rows
+    std::span<uint32_t> row_columns = {};   // for each of `rows` its cluster's column in open_
     std::span<float> scores = {};           // S of each of `rows`, by its row code
     ArenaVector<double> mass{arena};        // [R]: exp(logit - reference) summed over `rows`
   } coded_{arena_};
@@ -291,6 +291,7 @@ class HeadLookup {
     ArenaVector<uint32_t> rows{arena};         // indices into coded_.rows
     ArenaVector<uint32_t> begin{arena};        // [coded clusters + 1]: where each one's rows begin
     ArenaVector<uint32_t> group_begin{arena};  // [groups + 1]: likewise for groups
+    std::span<uint32_t> row_columns = {};      // of `rows`, as Coded has them
     std::span<float> scores = {};              // S of `rows`, by fine codes
   } refined_{arena_};
   // The groups that partition the coded rows.

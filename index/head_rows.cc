@@ -16,6 +16,9 @@ namespace {
 // other sizes is on record.
 constexpr size_t kPartRows = 8, kBlockRows = 1024;
 static_assert(kBlockRows % kSignBlock == 0);
+// Floats from one query row's masses of a block to the next one's. At a distance of 4 KiB all of
+// them would compete for the same few places of a cache.
+constexpr size_t kBlockStride = kBlockRows + 16;
 // When most of a float sum has been taken away, a rest below this share of it is rounding error. By
 // hand: it allows for some hundred and fifty roundings of 2^-24.
 constexpr double kRounding = 1e-5;
@@ -34,63 +37,22 @@ inline void CopyPlane(const std::byte* from, size_t bytes, std::byte* to) {
   }
 }
 
-}  // namespace
-
-void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
-  const size_t num_rows = coded_.rows.size(), dim = queries_.num_cols;
-  if (num_rows == 0) return;
-  auto times_norm = Make<float>(num_rows), times_u = Make<float>(num_rows);
-  ArenaVector<float> bias(num_rows, kLogitSlack, arena_);
-  for (size_t t = 0; t < num_rows; ++t) {
-    const ResidualBound bound = RowBound(head_.RowCodes(coded_.rows[t]), dim);
-    times_norm[t] = bound.times_norm;
-    times_u[t] = bound.times_u;
-  }
-  auto fine_times_norm = Make<float>(), fine_times_u = Make<float>();
-  for (const uint32_t index : refined_.rows) {
-    const ResidualBound bound = FineBound(head_.FineCodes(coded_.rows[index]), dim);
-    fine_times_norm.push_back(bound.times_norm);
-    fine_times_u.push_back(bound.times_u);
-  }
-  for (const uint32_t i : read) bias[refined_.rows[i]] = -INFINITY;
-  ForEachTile(finest(), [&](Rows<float>, size_t begin, size_t end) {
-    const auto bounds_of = [&](Reused<float>& buffer, const SignPlanes& planes,
-                               std::span<const uint32_t> begins, std::span<const float> of_norm,
-                               std::span<const float> of_u) {
-      const Rows<float> logits(buffer.Resize((end - begin) * of_u.size()).data(), end - begin,
-                               of_u.size());
-      SpreadCentroidLogits(begins, 0, logits);
-      for (size_t r = begin; r < end; ++r) {
-        // A table entry may be off by half a step for each group of each plane, two groups per
-        // byte.
-        const float weights = IsOneBit(planes) ? 1 : 7;
-        const float slack =
-            weights * static_cast<float>(PlaneBytes(dim)) * buffers_.scales.data()[r].step;
-        for (size_t t = 0; t < of_u.size(); ++t) {
-          logits[r - begin][t] += of_norm[t] * norms_[r] + of_u[t] * slack;
-        }
-      }
-      args_.backend.add_sign_logits(Codes(planes, of_u, 0, begin, logits));
-      return logits;
-    };
-    const Rows<float> logits =
-        bounds_of(buffers_.bounds, {buffers_.planes.data()}, coded_.begin, times_norm, times_u);
-    // Rows with fine codes have two bounds; the smaller one holds.
-    if (!refined_.rows.empty()) {
-      const Rows<float> fine = bounds_of(buffers_.row_masses, FinePlanes(), refined_.begin,
-                                         fine_times_norm, fine_times_u);
-      for (size_t r = 0; r < end - begin; ++r) {
-        for (size_t i = 0; i < refined_.rows.size(); ++i) {
-          float& logit = logits[r][refined_.rows[i]];
-          logit = std::min(logit, fine[r][i]);
-        }
-      }
+// Adds up each row from left to right, in double: totals[r] += sum of rows[r]. Four rows at a time,
+// whose additions do not wait for one another.
+void AddSums(Rows<const float> rows, std::span<double> totals) {
+  size_t r = 0;
+  for (; r + 4 <= rows.num_rows; r += 4) {
+    double sums[4] = {};
+    for (size_t i = 0; i < rows.num_cols; ++i) {
+      for (size_t k = 0; k < 4; ++k) sums[k] += rows[r + k][i];
     }
-    Softcap(args_.backend, logits, args_.softcap);
-    args_.backend.add_row_lse(
-        {.logits = logits, .bias = bias, .lse = Tile(selection_.unread_bound, begin, end)});
-  });
+    for (size_t k = 0; k < 4; ++k) totals[r + k] += sums[k];
+  }
+  for (; r < rows.num_rows; ++r)
+    totals[r] += std::accumulate(rows[r], rows[r] + rows.num_cols, 0.0);
 }
+
+}  // namespace
 
 // --- row codes --------------------------------------------------------------------------------
 
@@ -142,14 +104,11 @@ HeadLookup::Segments HeadLookup::SegmentsWithin(std::span<const uint32_t> begins
   return {begin, within};
 }
 
-void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> begins, size_t first,
+void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> columns, size_t first,
                                       Rows<float> logits) const {
-  const Segments clusters = SegmentsWithin(begins, first, logits.num_cols);
-  args_.backend.spread_segments(
+  args_.backend.spread_values(
       {.values = {CentroidLogitsOf(0), logits.num_rows, open_.log_counts.size()},
-       .columns = std::span<const uint32_t>(coded_.columns)
-                      .subspan(clusters.first, clusters.begins.size() - 1),
-       .begin = clusters.begins,
+       .columns = columns.subspan(first, logits.num_cols),
        .out = logits});
 }
 
@@ -187,13 +146,13 @@ void HeadLookup::ScoreCodedRows() {
   buffers_.factors.Resize(num_rows);
   buffers_.planes.Resize(PackedSignBytes(num_rows, PlaneBytes(queries_.num_cols)));
   ForEachPart([&](size_t row, size_t count) {
-    float* const data = buffers_.row_masses.Resize(count * kBlockRows).data();
+    float* const data = buffers_.row_masses.Resize(count * kBlockStride).data();
     for (size_t first = 0; first < num_rows; first += kBlockRows) {
       const size_t size = std::min(kBlockRows, num_rows - first);
-      const Rows<float> masses(data, count, size);
+      const Rows<float> masses(data, count, size, kBlockStride);
       // The packed codes are made for the first part and used by all.
       if (row == 0) PackBlock(first, size);
-      SpreadCentroidLogits(coded_.begin, first, masses);
+      SpreadCentroidLogits(coded_.row_columns, first, masses);
       args_.backend.sign_masses(
           {.codes = Codes({buffers_.planes.data()}, buffers_.factors.span(), first, row, masses),
            .reference = Tile(lse_.reference, row, row + count),
@@ -214,8 +173,8 @@ void HeadLookup::AddToGroups(std::span<const uint32_t> begins, size_t begin, siz
   for (size_t r = 0; r < rows; ++r) {
     float* const all = GroupMasses(begin + r) + groups.first;
     for (size_t g = 0; g < num_groups; ++g) all[g] += sums[r][g];
-    coded_.mass[begin + r] += std::accumulate(sums[r], sums[r] + num_groups, 0.0);
   }
+  AddSums(sums, std::span(coded_.mass).subspan(begin, rows));
 }
 
 void HeadLookup::ScoreRefinedRows() {
@@ -230,8 +189,9 @@ void HeadLookup::ScoreRefinedRows() {
     for (size_t first = 0; first < num_refined; first += kBlockRows) {
       const size_t size = std::min(kBlockRows, num_refined - first);
       const Rows<float> fine(FineMasses(row) + first, count, size, num_refined);
-      const Rows<float> changes(buffers_.changes.Resize(count * size).data(), count, size);
-      SpreadCentroidLogits(refined_.begin, first, fine);
+      const Rows<float> changes(buffers_.changes.Resize(count * kBlockStride).data(), count, size,
+                                kBlockStride);
+      SpreadCentroidLogits(refined_.row_columns, first, fine);
       args_.backend.sign_masses(
           {.codes = Codes(FinePlanes(), buffers_.fine_factors.span(), first, row, fine),
            .reference = Tile(lse_.reference, row, row + count),
@@ -247,20 +207,15 @@ void HeadLookup::ScoreRefinedRows() {
       coded_.mass[r] = std::accumulate(FineMasses(r), FineMasses(r) + num_refined, 0.0);
     }
     const std::span<float> weights = RowWeights(row, count);
-    Rows<const float> masses(FineMasses(row), count, num_refined);
-    if (by_squares_) {
-      // The changes are in the groups' sums by now, so that their memory is free for squares of
-      // w m / all; divided by w they are w (m / all)^2.
-      const Rows<float> squares(buffers_.changes.Resize(count * num_refined).data(), count,
-                                num_refined);
-      for (size_t r = 0; r < count; ++r) {
-        for (size_t i = 0; i < num_refined; ++i) {
-          const float share = weights[r] * masses[r][i];
-          squares[r][i] = share * share;
-        }
-        weights[r] = 1 / scored_.weights[row + r];
-      }
-      masses = squares;
+    const Rows<const float> masses(FineMasses(row), count, num_refined);
+    if (by_squares_) {  // w (m / all)^2, where the weights are w / all
+      float of_squares[kPartRows];
+      for (size_t r = 0; r < count; ++r) of_squares[r] = 1 / scored_.weights[row + r];
+      args_.backend.add_weighted_rows({.masses = masses,
+                                       .weights = {of_squares, count},
+                                       .scores = refined_.scores,
+                                       .scales = weights});
+      return;
     }
     args_.backend.add_weighted_rows(
         {.masses = masses, .weights = weights, .scores = refined_.scores});
@@ -335,9 +290,13 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
     coded_.begin.push_back(coded_.begin.back() + rows.size());
   }
   coded_.rows = buffers_.coded_rows.Resize(coded_.begin.back());
+  coded_.row_columns = buffers_.coded_columns.Resize(coded_.begin.back());
   for (size_t i = 0; i < coded.size(); ++i) {
-    std::iota(coded_.rows.begin() + coded_.begin[i], coded_.rows.begin() + coded_.begin[i + 1],
+    const uint32_t begin = coded_.begin[i], end = coded_.begin[i + 1];
+    std::iota(coded_.rows.begin() + begin, coded_.rows.begin() + end,
               head_.ClusterRows(coded[i]).begin);
+    std::fill(coded_.row_columns.begin() + begin, coded_.row_columns.begin() + end,
+              coded_.columns[i]);
   }
   // 2. Queries are scaled and rotated as the codes were, and become tables (kernels/sign_logits.h).
   const Rows<float> rotated(buffers_.rotated.Resize(num_queries * dim).data(), num_queries, dim);
@@ -376,6 +335,7 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
   const std::array<std::span<std::byte>, 3> planes = {
       codes.first(all_bytes), codes.subspan(all_bytes, all_bytes), codes.last(all_bytes)};
   const std::span<float> factors = buffers_.fine_factors.Resize(num_refined);
+  refined_.row_columns = buffers_.refined_columns.Resize(num_refined);
   selection_.refined.resize(num_refined);
   const uint32_t first_row = head_.num_exact();
   const std::byte* const row_codes = head_.RowCodes(first_row);
@@ -403,6 +363,7 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
     CopyPlane(fine_code, plane_bytes, planes[1].data() + place);
     CopyPlane(fine_code + plane_bytes, plane_bytes, planes[2].data() + place);
     factors[i] = FineFactor(fine_code, dim);
+    refined_.row_columns[i] = coded_.row_columns[index];
     selection_.refined[i] = row;
   }
   // The kernels read planes in packed blocks.
@@ -431,10 +392,10 @@ Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
   const ArenaVector<uint32_t> begins = BeginsAmong(chosen, refined_.group_begin);
   SumReadMasses(chosen, begins);
   const std::span<const float> weights = RowWeights(0, queries_.num_rows);
+  auto read = Make<double>(queries_.num_rows);
+  AddSums({ReadMasses(0), queries_.num_rows, groups_.all.size()}, read);
   for (size_t r = 0; r < queries_.num_rows; ++r) {
-    const float* const read = ReadMasses(r);
-    const double unread = coded_.mass[r] - std::accumulate(read, read + groups_.all.size(), 0.0);
-    missed_mass_ += weights[r] * std::max(0.0, unread);
+    missed_mass_ += weights[r] * std::max(0.0, coded_.mass[r] - read[r]);
   }
   if (args_.tail) {
     if (has_one_level()) {
@@ -483,6 +444,8 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
   tail.logits.resize(all_queries_.num_rows * kept.size());
   // Each group's mass over the scored rows: all of it, and the part that is not read.
   auto all = Make<double>(kept.size()), left = Make<double>(kept.size());
+  const size_t num_groups = groups_.all.size();
+  auto coded_left = Make<float>(num_groups);
   ForEachTile(finest(), [&](Rows<float> centroids, size_t begin, size_t end) {
     Rows<const float> uncoded;  // for the part that r lies in
     for (size_t r = begin; r < end; ++r) {
@@ -492,16 +455,20 @@ void HeadLookup::MakeLogitTail(std::span<const uint32_t> read_begin) {
         uncoded = UncodedMasses(centroids.Slice(r - begin, part_end - begin), bias, r);
       }
       const float *const coded = GroupMasses(r), *const read = ReadMasses(r);
+      const float* const rest = uncoded[in_part];
+      // A difference of float sums: at least as large as its rounding error, and never zero, so
+      // that its logarithm is finite.
+      for (size_t g = 0; g < num_groups; ++g) {
+        coded_left[g] = std::max(std::max(coded[g] - read[g], 0x1p-24f * coded[g]), kNoMass);
+      }
       float* const logits = tail.logits.data() + scored_.rows[r] * kept.size();
       for (size_t i = 0; i < kept.size(); ++i) {
-        const uint32_t g = kept_groups[i];
-        // A difference of float sums: at least as large as its rounding error, and never zero, so
-        // that its logarithm is finite.
-        const float coded_left = std::max({coded[g] - read[g], 0x1p-24f * coded[g], kNoMass});
-        logits[i] = coded_left + uncoded[in_part][g];
-        if (scores_all()) continue;
+        logits[i] = coded_left[kept_groups[i]] + rest[kept_groups[i]];
+      }
+      for (size_t i = 0; !scores_all() && i < kept.size(); ++i) {
+        const float in_codes = coded[kept_groups[i]] - coded_left[kept_groups[i]];
         left[i] += double{scored_.weights[r]} * logits[i];
-        all[i] += double{scored_.weights[r]} * (logits[i] + std::max(0.0f, coded[g] - coded_left));
+        all[i] += double{scored_.weights[r]} * (logits[i] + std::max(0.0f, in_codes));
       }
       args_.backend.log_rows(
           {.masses = {logits, 1, kept.size()}, .reference = Tile(lse_.reference, r, r + 1)});
@@ -528,11 +495,12 @@ Rows<const float> HeadLookup::UncodedMasses(Rows<const float> centroids,
   for (size_t r = 0; r < rows; ++r) {
     for (size_t i = 0; i < num_open; ++i) masses[r][i] = centroids[r][i] + bias[i];
   }
+  args_.backend.exp_rows(
+      {.logits = masses, .reference = Tile(lse_.reference, begin, begin + rows)});
+  if (tail_level_ == finest()) return masses;  // every group is an open cluster
   auto begins = Make<uint32_t>();  // of groups, which are adjacent
   for (const Group& group : groups_.all) begins.push_back(group.begin_column);
   begins.push_back(static_cast<uint32_t>(num_open));
-  args_.backend.exp_rows(
-      {.logits = masses, .reference = Tile(lse_.reference, begin, begin + rows)});
   args_.backend.sum_segments({.masses = masses, .begin = begins, .sums = sums});
   return sums;
 }

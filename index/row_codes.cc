@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/hadamard.h"
+
 namespace lectern {
 namespace {
 
@@ -24,21 +26,11 @@ bool IsNegated(uint64_t round, size_t c) { return SignWord(round, c / 64) >> (c 
 // One round of the rotation: random signs, then an orthonormal Walsh-Hadamard transform. x.size()
 // is a power of two.
 void SignsAndHadamard(std::span<float> x, uint64_t round) {
-  const size_t n = x.size();
-  for (size_t c = 0; c < n; ++c) {
-    if (IsNegated(round, c)) x[c] = -x[c];
-  }
-  for (size_t half = 1; half < n; half *= 2) {
-    for (size_t begin = 0; begin < n; begin += 2 * half) {
-      for (size_t c = begin; c < begin + half; ++c) {
-        const float a = x[c], b = x[c + half];
-        x[c] = a + b;
-        x[c + half] = a - b;
-      }
-    }
-  }
-  const float scale = 1 / std::sqrt(static_cast<float>(n));
-  for (float& value : x) value *= scale;
+  std::array<uint64_t, 64> words;  // of 4,096 dimensions, the most (store/shard_layout.h)
+  const size_t num_words = (x.size() + 63) / 64;
+  assert(num_words <= words.size());
+  for (size_t word = 0; word < num_words; ++word) words[word] = SignWord(round, word);
+  SignedHadamard({.x = x, .signs = {words.data(), num_words}});
 }
 
 void SetBit(std::byte* plane, size_t c) { plane[c / 8] |= std::byte{1} << (c % 8); }

@@ -46,7 +46,7 @@ struct Backend {
   bool (*any_at_least)(const AnyAtLeastArgs&);
   void (*log_rows)(const LogRowsArgs&);
   void (*sum_segments)(const SumSegmentsArgs&);
-  void (*spread_segments)(const SpreadSegmentsArgs&);
+  void (*spread_values)(const SpreadValuesArgs&);
   void (*add_weighted_rows)(const AddWeightedRowsArgs&);
   void (*add_sign_logits)(const AddSignLogitsArgs&);
   void (*sign_masses)(const SignMassesArgs&);

@@ -101,22 +101,22 @@ struct SumSegmentsArgs {
 void SumSegmentsScalar(const SumSegmentsArgs& args);  // the definition; sums in double
 void SumSegmentsSimd(const SumSegmentsArgs& args);    // within 2e-5 relative, masses >= 0
 
-// The inverse direction: copies one value per segment to all columns of the segment.
-struct SpreadSegmentsArgs {
+// The inverse direction: copies values of clusters to the rows of each.
+struct SpreadValuesArgs {
   Rows<const float> values;           // [R, m]
-  std::span<const uint32_t> columns;  // [segments], < m
-  std::span<const uint32_t> begin;    // [segments + 1]: from 0 on, none below the one before, <= n
-  // Out [R, n]: values_r[columns_i] in [begin_i, begin_{i+1}); past the last: anything.
-  Rows<float> out;
+  std::span<const uint32_t> columns;  // [n], < m, none below the one before
+  Rows<float> out;                    // out [R, n]: values_r[columns_j]
 };
-void SpreadSegmentsScalar(const SpreadSegmentsArgs& args);  // the definition
-void SpreadSegmentsSimd(const SpreadSegmentsArgs& args);    // the same
+void SpreadValuesScalar(const SpreadValuesArgs& args);  // the definition
+void SpreadValuesSimd(const SpreadValuesArgs& args);    // the same
 
-// Adds the rows of `masses`, each times its weight, to `scores`.
+// Adds the rows of `masses` or of their squares, each times its weight, to `scores`.
 struct AddWeightedRowsArgs {
   Rows<const float> masses;        // [R, n]
   std::span<const float> weights;  // [R]
   std::span<float> scores;         // [n] in/out: += sum_r weights_r masses_rj
+  // [R], or empty: then sum_r weights_r (scales_r masses_rj)^2 is added instead.
+  std::span<const float> scales = {};
 };
 void AddWeightedRowsScalar(const AddWeightedRowsArgs& args);
 void AddWeightedRowsSimd(const AddWeightedRowsArgs& args);  // within 1e-5 relative, both >= 0

@@ -97,11 +97,10 @@ void SumSegmentsScalar(const SumSegmentsArgs& args) {
   }
 }
 
-void SpreadSegmentsScalar(const SpreadSegmentsArgs& args) {
+void SpreadValuesScalar(const SpreadValuesArgs& args) {
   for (size_t r = 0; r < args.out.num_rows; ++r) {
-    for (size_t i = 0; i < args.columns.size(); ++i) {
-      std::fill(args.out[r] + args.begin[i], args.out[r] + args.begin[i + 1],
-                args.values[r][args.columns[i]]);
+    for (size_t j = 0; j < args.columns.size(); ++j) {
+      args.out[r][j] = args.values[r][args.columns[j]];
     }
   }
 }
@@ -109,8 +108,11 @@ void SpreadSegmentsScalar(const SpreadSegmentsArgs& args) {
 void AddWeightedRowsScalar(const AddWeightedRowsArgs& args) {
   for (size_t j = 0; j < args.scores.size(); ++j) {
     double sum = args.scores[j];
-    for (size_t r = 0; r < args.weights.size(); ++r)
-      sum += double{args.weights[r]} * args.masses[r][j];
+    for (size_t r = 0; r < args.weights.size(); ++r) {
+      const double mass = args.masses[r][j];
+      const double share = args.scales.empty() ? 0 : args.scales[r] * mass;
+      sum += args.weights[r] * (args.scales.empty() ? mass : share * share);
+    }
     args.scores[j] = static_cast<float>(sum);
   }
 }

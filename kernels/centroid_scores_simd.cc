@@ -8,12 +8,14 @@
 #include "kernels/attention.h"
 #include "kernels/fast_exp-inl.h"
 #include "kernels/few_rows-inl.h"
+#include "kernels/part_vector-inl.h"
 #include "kernels/tile-inl.h"
 
 #ifndef LECTERN_CENTROID_SCORES_BLOCKS
 #define LECTERN_CENTROID_SCORES_BLOCKS
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace lectern {
 // Sizes of blocks; they change the speed, never a result. 96 points are whole tiles of 6 and of 12
@@ -38,8 +40,6 @@ void AddScores(const AddScoresArgs& args) { AddScoresScalar(args); }
 void ExpRows(const ExpRowsArgs& args) { ExpRowsScalar(args); }
 bool AnyAtLeast(const AnyAtLeastArgs& args) { return AnyAtLeastScalar(args); }
 void LogRows(const LogRowsArgs& args) { LogRowsScalar(args); }
-void SumSegments(const SumSegmentsArgs& args) { SumSegmentsScalar(args); }
-void SpreadSegments(const SpreadSegmentsArgs& args) { SpreadSegmentsScalar(args); }
 void AddWeightedRows(const AddWeightedRowsArgs& args) { AddWeightedRowsScalar(args); }
 void AssignNearest(const AssignNearestArgs& args) { AssignNearestScalar(args); }
 #else
@@ -85,39 +85,6 @@ void KeyLogits(const KeyLogitsArgs& args) {
       for (; j < end; ++j) logits[r][j] *= scale;
     }
   }
-}
-
-// x[0, kLanes) as a vector; lanes from `count` on hold `fill`. Reads nothing past x[count - 1].
-HWY_INLINE FloatVector LoadFilled(const float* x, size_t count, float fill) {
-  const FloatTag d;
-  if (count >= kLanes) return hn::LoadU(d, x);
-#if !HWY_MEM_OPS_MIGHT_FAULT
-  return hn::IfThenElse(hn::FirstN(d, count), hn::MaskedLoad(hn::FirstN(d, count), d, x),
-                        hn::Set(d, fill));
-#endif
-  float padded[kLanes];
-  std::fill(padded, padded + kLanes, fill);
-  std::memcpy(padded, x, count * sizeof(float));
-  return hn::LoadU(d, padded);
-}
-
-// x[0, count) as a vector padded with zeros, 1 <= count <= kLanes. `mask` holds the first `count`
-// lanes. Masked loads are used only where the target guarantees that masked lanes cannot fault.
-HWY_INLINE FloatVector LoadMasked(hn::Mask<FloatTag> mask, const float* x, size_t count) {
-#if !HWY_MEM_OPS_MIGHT_FAULT
-  (void)count;
-  return hn::MaskedLoad(mask, FloatTag(), x);
-#else
-  (void)mask;
-  return LoadFilled(x, count, 0);
-#endif
-}
-
-// Stores the first `count` <= kLanes lanes at x.
-HWY_INLINE void StoreSome(FloatVector values, size_t count, float* x) {
-  float stored[kLanes];
-  hn::StoreU(values, FloatTag(), stored);
-  std::memcpy(x, stored, count * sizeof(float));
 }
 
 // LogMeanExp of second_order.h in vector form: `many` is its first branch, `one` its second.
@@ -241,113 +208,9 @@ void LogRows(const LogRowsArgs& args) {
   }
 }
 
-// Sum of count floats: 1024 terms at a time in float, these sums joined in double. Two chains hide
-// the latency of the addition.
-HWY_INLINE double SumOf(const float* x, size_t count) {
-  const FloatTag d;
-  double sum = 0;
-  for (size_t begin = 0; begin < count; begin += 1024) {
-    const size_t end = std::min<size_t>(begin + 1024, count);
-    FloatVector even = hn::Zero(d), odd = hn::Zero(d);
-    size_t j = begin;
-    for (; j + 2 * kLanes <= end; j += 2 * kLanes) {
-      even = hn::Add(even, hn::LoadU(d, x + j));
-      odd = hn::Add(odd, hn::LoadU(d, x + j + kLanes));
-    }
-    for (; j < end; j += kLanes) even = hn::Add(even, LoadFilled(x + j, end - j, 0));
-    sum += hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
-  }
-  return sum;
-}
-
-// sums[0 … 3] = the lane sums of a, b, c and e: halves the vectors until they have four lanes, then
-// transposes and adds.
-template <class D, class V>
-HWY_INLINE void SumLanes(D d, V a, V b, V c, V e, float* sums) {
-  if constexpr (hn::MaxLanes(d) > 4) {
-    const hn::Half<D> half;
-    const auto fold = [&](V v) HWY_ATTR {
-      return hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v));
-    };
-    SumLanes(half, fold(a), fold(b), fold(c), fold(e), sums);
-  } else {
-    const hn::Repartition<double, D> pairs;
-    const auto fold = [&](V v, V w) HWY_ATTR {
-      return hn::Add(hn::InterleaveLower(d, v, w), hn::InterleaveUpper(d, v, w));
-    };
-    const auto ab = hn::BitCast(pairs, fold(a, b)), ce = hn::BitCast(pairs, fold(c, e));
-    hn::StoreU(hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
-                       hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce))),
-               d, sums);
-  }
-}
-
-// Segment sums of rows [row, row + kRows), at most four: a token's query rows of a kv head are often
-// two or three. The last vector of a segment, often its only one, is read with a mask: a branch on
-// where it ends would often be mispredicted.
-template <size_t kRows>
-HWY_INLINE void SumSegmentsOf(const SumSegmentsArgs& args, size_t row) {
-  // Longer segments are summed by SumOf, partly in double. By hand: a lane then adds at most
-  // 1024 / 4 terms, which rounding puts off by at most 256 * 2^-24, which is 1.5e-5 of the total.
-  constexpr size_t kLong = 1024;
-  const FloatTag d;
-  for (size_t i = 0; i < args.sums.num_cols; ++i) {
-    const size_t end = args.begin[i + 1];
-    size_t j = args.begin[i];
-    float sums[4] = {};
-    if (end - j > kLong) {
-      for (size_t r = 0; r < kRows; ++r) {
-        sums[r] = static_cast<float>(SumOf(args.masses[row + r] + j, end - j));
-      }
-    } else if (j < end) {
-      FloatVector sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-      for (; end - j > kLanes; j += kLanes) {
-        for (size_t r = 0; r < kRows; ++r) {
-          sum[r] = hn::Add(sum[r], hn::LoadU(d, args.masses[row + r] + j));
-        }
-      }
-      const auto mask = hn::FirstN(d, end - j);
-      for (size_t r = 0; r < kRows; ++r) {
-        sum[r] = hn::Add(sum[r], LoadMasked(mask, args.masses[row + r] + j, end - j));
-      }
-      SumLanes(d, sum[0], sum[1], sum[2], sum[3], sums);
-    }
-    for (size_t r = 0; r < kRows; ++r) args.sums[row + r][i] = sums[r];
-  }
-}
-
-void SumSegments(const SumSegmentsArgs& args) {
-  size_t row = 0;
-  for (; row + 4 <= args.masses.num_rows; row += 4) SumSegmentsOf<4>(args, row);
-  switch (args.masses.num_rows - row) {
-    case 3:
-      return SumSegmentsOf<3>(args, row);
-    case 2:
-      return SumSegmentsOf<2>(args, row);
-    case 1:
-      return SumSegmentsOf<1>(args, row);
-  }
-}
-
-// SpreadSegmentsSimd for this instruction set.
-void SpreadSegments(const SpreadSegmentsArgs& args) {
-  const FloatTag d;
-  const size_t n = args.out.num_cols;
-  for (size_t r = 0; r < args.out.num_rows; ++r) {
-    float* const out = args.out[r];
-    for (size_t i = 0; i < args.columns.size(); ++i) {
-      const size_t end = args.begin[i + 1];
-      const float value = args.values[r][args.columns[i]];
-      size_t j = args.begin[i];
-      // Whole vectors may write past the segment's end; the next segment overwrites that part.
-      for (; j < end && j + kLanes <= n; j += kLanes) hn::StoreU(hn::Set(d, value), d, out + j);
-      for (; j < end; ++j) out[j] = value;
-    }
-  }
-}
-
-// AddWeightedRowsSimd for this instruction set.
-void AddWeightedRows(const AddWeightedRowsArgs& args) {
+// AddWeightedRowsSimd, with term(row, mass) for a mass or for a vector of masses.
+template <class Term>
+HWY_INLINE void AddWeighted(const AddWeightedRowsArgs& args, const Term& term) {
   const FloatTag d;
   const size_t n = args.scores.size();
   // Vectors of keys that share the reading of the weights, by hand: their sums stay in registers.
@@ -359,18 +222,31 @@ void AddWeightedRows(const AddWeightedRowsArgs& args) {
     for (size_t r = 0; r < args.weights.size(); ++r) {
       const FloatVector weight = hn::Set(d, args.weights[r]);
       for (size_t v = 0; v < kVectors; ++v) {
-        sum[v] = hn::MulAdd(weight, hn::LoadU(d, args.masses[r] + j + v * kLanes), sum[v]);
+        sum[v] = hn::MulAdd(weight, term(r, hn::LoadU(d, args.masses[r] + j + v * kLanes)), sum[v]);
       }
     }
     for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, &args.scores[j + v * kLanes]);
   }
   for (; j < n; ++j) {
     for (size_t r = 0; r < args.weights.size(); ++r) {
-      args.scores[j] += args.weights[r] * args.masses[r][j];
+      args.scores[j] += args.weights[r] * term(r, args.masses[r][j]);
     }
   }
 }
 
+// AddWeightedRowsSimd for this instruction set.
+void AddWeightedRows(const AddWeightedRowsArgs& args) {
+  if (args.scales.empty()) return AddWeighted(args, [](size_t, auto mass) { return mass; });
+  AddWeighted(args, [&](size_t r, auto mass) HWY_ATTR {
+    if constexpr (std::is_same_v<decltype(mass), float>) {
+      const float share = args.scales[r] * mass;
+      return share * share;
+    } else {
+      const FloatVector share = hn::Mul(hn::Set(FloatTag(), args.scales[r]), mass);
+      return hn::Mul(share, share);
+    }
+  });
+}
 // Updates label and best if one of the dots of centroids first + [0, num_columns) is larger.
 // Strictly larger and searched from the left, so equal dots go to the lowest index.
 HWY_INLINE void UpdateNearest(const float* dots, size_t first, size_t num_columns, uint32_t& label,
@@ -444,8 +320,6 @@ HWY_EXPORT(AddScores);
 HWY_EXPORT(ExpRows);
 HWY_EXPORT(AnyAtLeast);
 HWY_EXPORT(LogRows);
-HWY_EXPORT(SumSegments);
-HWY_EXPORT(SpreadSegments);
 HWY_EXPORT(AddWeightedRows);
 HWY_EXPORT(AssignNearest);
 
@@ -489,20 +363,9 @@ void LogRowsSimd(const LogRowsArgs& args) {
   HWY_DYNAMIC_DISPATCH(LogRows)(args);
 }
 
-void SumSegmentsSimd(const SumSegmentsArgs& args) {
-  assert(args.begin.size() == args.sums.num_cols + 1);
-  assert(args.sums.num_rows == args.masses.num_rows);
-  HWY_DYNAMIC_DISPATCH(SumSegments)(args);
-}
-
-void SpreadSegmentsSimd(const SpreadSegmentsArgs& args) {
-  assert(args.begin.size() == args.columns.size() + 1 && args.begin.front() == 0);
-  assert(args.begin.back() <= args.out.num_cols && args.values.num_rows == args.out.num_rows);
-  HWY_DYNAMIC_DISPATCH(SpreadSegments)(args);
-}
-
 void AddWeightedRowsSimd(const AddWeightedRowsArgs& args) {
   assert(args.weights.size() == args.masses.num_rows);
+  assert(args.scales.empty() || args.scales.size() == args.weights.size());
   assert(args.scores.size() == args.masses.num_cols);
   HWY_DYNAMIC_DISPATCH(AddWeightedRows)(args);
 }

@@ -33,6 +33,16 @@ constexpr size_t SignTableBytes(size_t dim) { return PlaneBytes(dim) * 32; }  //
 void MakeSignTables(Rows<const float> queries, std::span<uint8_t> tables,
                     std::span<SignScale> scales);
 
+// The second step of MakeSignTables, once the scales are known.
+inline constexpr size_t kSignGroup = 4;  // dimensions that share a table
+struct FillSignTablesArgs {
+  Rows<const float> queries;          // [R, dim]
+  std::span<const SignScale> scales;  // [R]; steps > 0, for which no entry exceeds 255
+  std::span<uint8_t> tables;          // out [R][SignTableBytes(dim)]
+};
+void FillSignTablesScalar(const FillSignTablesArgs& args);  // the definition
+void FillSignTables(const FillSignTablesArgs& args);        // the same
+
 // --- signs ---
 
 // Planes of 32 rows lie together byte by byte, packed[row / 32][byte][row % 32], so that one vector

@@ -8,6 +8,30 @@
 
 namespace lectern {
 
+void FillSignTablesScalar(const FillSignTablesArgs& args) {
+  const size_t dim = args.queries.num_cols;
+  for (size_t r = 0; r < args.queries.num_rows; ++r) {
+    const auto at = [&](size_t c) { return c < dim ? args.queries[r][c] : 0.0f; };
+    uint8_t* table = args.tables.data() + r * SignTableBytes(dim);
+    for (size_t g = 0; g < 2 * PlaneBytes(dim); ++g, table += 16) {
+      float above_least[16] = {};  // the least sum has every sign against its query
+      for (size_t i = 0; i < kSignGroup; ++i) {
+        above_least[0] += 2 * std::max(0.0f, -at(g * kSignGroup + i));
+      }
+      for (size_t i = 0; i < kSignGroup; ++i) {
+        const float change = 2 * at(g * kSignGroup + i);
+        for (size_t bits = 0; bits < size_t{1} << i; ++bits) {
+          above_least[bits + (size_t{1} << i)] = above_least[bits] + change;
+        }
+      }
+      for (size_t bits = 0; bits < 16; ++bits) {
+        table[bits] =
+            static_cast<uint8_t>(std::max(0.0f, above_least[bits]) / args.scales[r].step + 0.5f);
+      }
+    }
+  }
+}
+
 void AddSignLogitsScalar(const AddSignLogitsArgs& args) {
   constexpr std::array<uint32_t, 3> kWeights = {4, 1, 2};
   const size_t block_bytes = kSignBlock * args.plane_bytes;

@@ -18,6 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace lectern {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
+void FillSignTables(const FillSignTablesArgs& args) { FillSignTablesScalar(args); }
 void AddSignLogits(const AddSignLogitsArgs& args) { AddSignLogitsScalar(args); }
 void SignMasses(const SignMassesArgs& args) { SignMassesScalar(args); }
 void PackSigns(const PackSignsArgs& args) { PackSignsScalar(args); }
@@ -31,6 +32,59 @@ using Sums = hn::Vec<SumTag>;
 using Logits = hn::Vec<LogitTag>;
 constexpr size_t kByteLanes = HWY_MIN(HWY_LANES(uint8_t), kSignBlock);
 constexpr size_t kQuarter = kByteLanes / 4;  // rows whose logits are a vector
+
+// FillSignTables for this instruction set: the entries of a table side by side, with the additions
+// of the definition in its order, so that the bytes are the same.
+void FillSignTables(const FillSignTablesArgs& args) {
+  const hn::CappedTag<float, 16> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  constexpr size_t kLanes = HWY_MIN(HWY_LANES(float), 16), kParts = 16 / kLanes;
+  const size_t dim = args.queries.num_cols;
+  // All bits of the lanes whose entry has bit i set.
+  hn::Vec<decltype(d)> holds[kSignGroup][kParts];
+  for (size_t i = 0; i < kSignGroup; ++i) {
+    const auto bit = hn::Set(du, uint32_t{1} << i);
+    for (size_t part = 0; part < kParts; ++part) {
+      const auto entry = hn::Iota(du, static_cast<uint32_t>(part * kLanes));
+      holds[i][part] = hn::BitCast(d, hn::VecFromMask(du, hn::Eq(hn::And(entry, bit), bit)));
+    }
+  }
+  const auto zero = hn::Zero(d), half = hn::Set(d, 0.5f);
+  for (size_t r = 0; r < args.queries.num_rows; ++r) {
+    const auto step = hn::Set(d, args.scales[r].step);
+    uint8_t* table = args.tables.data() + r * SignTableBytes(dim);
+    for (size_t g = 0; g < 2 * PlaneBytes(dim); ++g, table += 16) {
+      const size_t begin = g * kSignGroup;
+      float padded[kSignGroup] = {};
+      const float* q = args.queries[r] + begin;
+      if (begin + kSignGroup > dim) {
+        for (size_t c = begin; c < dim; ++c) padded[c - begin] = args.queries[r][c];
+        q = padded;
+      }
+      hn::Vec<decltype(d)> changes[kSignGroup];
+      HWY_UNROLL(4)
+      for (size_t i = 0; i < kSignGroup; ++i) changes[i] = hn::Set(d, 2 * q[i]);
+      auto least = zero;
+      HWY_UNROLL(4)
+      for (size_t i = 0; i < kSignGroup; ++i) {
+        least = hn::Add(least, hn::Max(zero, hn::Neg(changes[i])));
+      }
+      HWY_UNROLL(4)
+      for (size_t part = 0; part < kParts; ++part) {
+        auto sum = least;
+        HWY_UNROLL(4)
+        for (size_t i = 0; i < kSignGroup; ++i) {
+          sum = hn::Add(sum, hn::And(holds[i][part], changes[i]));
+        }
+        const auto entries = hn::Add(hn::Div(hn::Max(zero, sum), step), half);
+        hn::StoreU(hn::U8FromU32(hn::BitCast(du, hn::ConvertTo(di, entries))), d8,
+                   table + part * kLanes);
+      }
+    }
+  }
+}
 
 // Adds up the table entries of one plane for kByteLanes rows and kQueries queries; `even` gets the
 // sums of rows 0, 2, …, `odd` those of rows 1, 3, …. Four entries (two bytes of a plane) are added
@@ -366,6 +420,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lectern {
 
+HWY_EXPORT(FillSignTables);
 HWY_EXPORT(AddSignLogits);
 HWY_EXPORT(SignMasses);
 HWY_EXPORT(PackSigns);
@@ -415,6 +470,12 @@ void SignMassesSimd(const SignMassesArgs& args) {
   }
   if (args.weights.empty()) return;
   AddWeightedRowsSimd({.masses = masses, .weights = args.weights, .scores = args.scores});
+}
+
+void FillSignTables(const FillSignTablesArgs& args) {
+  assert(args.scales.size() == args.queries.num_rows);
+  assert(args.tables.size() == args.queries.num_rows * SignTableBytes(args.queries.num_cols));
+  HWY_DYNAMIC_DISPATCH(FillSignTables)(args);
 }
 
 void PackSigns(const PackSignsArgs& args) { HWY_DYNAMIC_DISPATCH(PackSigns)(args); }

@@ -150,8 +150,27 @@ TEST_P(CentroidScoresTest, MassesGiveTheSameScores) {
   }
 }
 
+TEST_P(CentroidScoresTest, SquaresAreOfScaledMasses) {
+  constexpr size_t kRows = 6;
+  for (const size_t n : kWidths) {
+    const Matrix masses = Matrix::Random(kRows, n, 1, 5);
+    const std::vector<float> weights = {0, 1, 0.5f, 3, 2, 1}, scales = {1, 2, 0, 0.1f, 7, 1};
+    std::vector<float> scores(n, 0.5f);
+    kernels().add_weighted_rows(
+        {.masses = masses, .weights = weights, .scores = scores, .scales = scales});
+    for (size_t j = 0; j < n; ++j) {
+      double sum = 0.5;
+      for (size_t r = 0; r < kRows; ++r) {
+        const double scaled = double{scales[r]} * masses[r][j];
+        sum += weights[r] * scaled * scaled;
+      }
+      ASSERT_NEAR(scores[j], sum, 1e-5 * sum);
+    }
+  }
+}
+
 TEST_P(CentroidScoresTest, SegmentsAreSummedApart) {
-  constexpr size_t kRows = 5;
+  constexpr size_t kRows = 13;
   const Matrix masses = Matrix::Random(kRows, 2500, 4);
   const std::vector<uint32_t> begin = {0, 0, 1, 8, 24, 31, 31, 700, 2400};
   Matrix sums(kRows, begin.size() - 1, 7);
@@ -182,26 +201,26 @@ TEST_P(CentroidScoresTest, ShortSegmentsOfAnyNumberOfRows) {
   }
 }
 
-TEST_P(CentroidScoresTest, SpreadingWritesItsSegmentsAlone) {
-  const Matrix values = Matrix::Random(3, 40, 6);
-  for (const size_t left : {0, 1, 5, 40}) {  // columns past the last segment, and others' beyond
-    std::vector<uint32_t> begin = {0}, columns;
-    for (uint32_t i = 0; begin.back() < 200; ++i) {
-      begin.push_back(begin.back() + i * 7 % 23);
-      columns.push_back(i * 11 % 40);
-    }
-    const size_t n = begin.back() + left;
-    Matrix out(3, n + 8, 7);
-    kernels().spread_segments({.values = values,
-                               .columns = columns,
-                               .begin = begin,
-                               .out = Rows<float>(out[0], 3, n, n + 8)});
-    for (size_t r = 0; r < 3; ++r) {
-      for (size_t i = 0; i < columns.size(); ++i) {
-        for (size_t t = begin[i]; t < begin[i + 1]; ++t)
-          ASSERT_EQ(out[r][t], values[r][columns[i]]);
+TEST_P(CentroidScoresTest, SpreadingWritesItsColumnsAlone) {
+  constexpr uint32_t kMany = 300;
+  for (const size_t rows : {1, 2, 3, 4, 5, 9}) {
+    const Matrix values = Matrix::Random(rows, kMany, 6);
+    for (const uint32_t largest : {1, 3, 16, 90}) {  // steps from a column to the next
+      std::mt19937 random(largest);
+      std::vector<uint32_t> columns;
+      for (uint32_t column = 0; column < kMany; column += random() % largest) {
+        for (uint32_t i = random() % 30; i > 0; --i) columns.push_back(column);
+        if (largest == 1) column += 1 + random() % 2;
       }
-      for (size_t t = n; t < n + 8; ++t) ASSERT_EQ(out[r][t], 7);
+      columns.push_back(kMany - 1);
+      const size_t n = columns.size();
+      Matrix out(rows, n + 8, 7);
+      kernels().spread_values(
+          {.values = values, .columns = columns, .out = Rows<float>(out[0], rows, n, n + 8)});
+      for (size_t r = 0; r < rows; ++r) {
+        for (size_t t = 0; t < n; ++t) ASSERT_EQ(out[r][t], values[r][columns[t]]);
+        for (size_t t = n; t < n + 8; ++t) ASSERT_EQ(out[r][t], 7);
+      }
     }
   }
 }

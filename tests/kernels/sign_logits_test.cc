@@ -36,6 +36,19 @@ struct Tables {
 
 class SignLogitsTest : public KernelTest {};
 
+// Rounded sums are compared between machines and devices, so that no entry may differ.
+TEST_P(SignLogitsTest, TablesEqualTheDefinition) {
+  for (const size_t dim : {1, 2, 8, 57, 64, 96, 256, 640}) {
+    Matrix queries = Matrix::Random(5, dim, 9, 3);
+    std::fill_n(queries[2], dim, 0.0f);
+    queries[3][0] = -0.0f;
+    const Tables tables(queries);
+    std::vector<uint8_t> expected(tables.bytes.size());
+    FillSignTablesScalar({.queries = queries, .scales = tables.scales, .tables = expected});
+    ASSERT_EQ(tables.bytes, expected) << dim;
+  }
+}
+
 // Against sums of ±q in double; each group of four may be off by half a step.
 TEST_P(SignLogitsTest, AddsInnerProductsWithSigns) {
   for (const size_t dim : {2, 8, 57, 64, 96, 128, 256}) {
