@@ -10,6 +10,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "engine/document/sentence_breaks.h"
+
 namespace lectern {
 namespace {
 
@@ -84,13 +86,6 @@ constexpr double kBehindQuestion[] = {1, 0.7, 0.5, 0.5};
 
 // Copied runs are looked for in this many passages, by their words: others have few of them.
 constexpr size_t kMaxCandidates = 64;
-
-bool EndsAsQuestion(std::string_view passage) {
-  const size_t last = passage.find_last_not_of(" \t\r\n\"')]*_");
-  if (last == std::string_view::npos) return false;
-  passage = passage.substr(0, last + 1);
-  return passage.ends_with('?') || passage.ends_with("？") || passage.ends_with("؟");
-}
 
 // The claim's words, by which copies of it are found.
 struct ClaimWords {

@@ -542,6 +542,26 @@ TextStart StartOf(std::string_view text) {
   return Category(c.c) == UTF8PROC_CATEGORY_ND ? TextStart::kDigit : TextStart::kOther;
 }
 
+bool EndsAsQuestion(std::string_view sentence) {
+  constexpr uint32_t kArmenian = 0x55E;
+  // Greek, Arabic, Ethiopic, Coptic, Vai, Bamum, doubled and joined, small, and wide ones.
+  constexpr uint32_t kMarks[] = {'?',    0x37E,  0x61F,  0x1367, 0x203D, 0x2047, 0x2048,
+                                 0x2049, 0x2CFA, 0x2CFB, 0xA60F, 0xA6F7, 0xFE56, 0xFF1F};
+  for (size_t at = sentence.size(); at > 0;) {
+    at = Before(sentence, at);
+    const uint32_t c = At(sentence, at).c;
+    if (std::ranges::find(kMarks, c) != std::end(kMarks)) return true;
+    if (c == ';') return at > 0 && IsGreek(At(sentence, Before(sentence, at)).c);
+    if (c != '!' && !IsCloser(c) && !IsWhiteSpace(c)) break;
+  }
+  for (size_t at = 0; at < sentence.size();) {
+    const Char c = At(sentence, at);
+    if (c.c == kArmenian) return true;
+    at += std::max<size_t>(c.length, 1);
+  }
+  return false;
+}
+
 TextEnd EndOf(std::string_view text) {
   constexpr size_t kEnough = 80;  // the last words tell
   size_t begin = text.size() > kEnough ? text.size() - kEnough : 0;

@@ -23,6 +23,11 @@ namespace lectern {
 // Any bytes will do; breaks are between characters of valid UTF-8. Linear time.
 void AppendSentenceEnds(std::string_view paragraph, std::vector<size_t>* ends);
 
+// Whether a sentence asks: it ends with the question mark of a script, behind which closing quotes,
+// brackets, other marks ("?!") and white space may follow, or it is Armenian, whose mark stands in
+// a word. Linear time.
+bool EndsAsQuestion(std::string_view sentence);
+
 // How a line or page ends, and how the next one begins: what tells whether a sentence runs on.
 enum class TextEnd { kClosed, kOpen, kUnknown };
 // kClosed: with a terminator that ends a sentence. kOpen: with a comma, semicolon, hyphen, dash,

@@ -33,6 +33,19 @@ void ExpectSentences(const Sentences& sentences, const std::string& space = " ")
   EXPECT_EQ(Split(text), sentences);
 }
 
+TEST(SentenceBreaksTest, QuestionsEndWithTheMarksOfTheirScripts) {
+  for (const char* const text :
+       {"Who owns it?", "\"Who owns it?\" ", "**Who owns it?**", "Really?!", "誰のもの？",
+        "（誰？）", "من يملكه؟", "Ποιος το έχει;", "Ποιος το έχει\u037E", "ማን ነው፧", "Ո՞վ է։",
+        "Who⁈"}) {
+    EXPECT_TRUE(EndsAsQuestion(text)) << text;
+  }
+  for (const char* const text :
+       {"", "It is old.", "Who? He.", "Wait;", "a = b;", "Το έχω.", "?a"}) {
+    EXPECT_FALSE(EndsAsQuestion(text)) << text;
+  }
+}
+
 TEST(SentenceBreaksTest, EndAtTerminatorsBeforeASpace) {
   ExpectSentences({"The mill is old.", "Who owns it?", "Carrow!", "He pays 400 EUR."});
   ExpectSentences({"He left...", "The door was open.", "Wait… what is it?!", "Nothing."});
