@@ -290,8 +290,11 @@ TEST_F(EngineErrorsTest, DamagedCheckpointStartsAnewAndEndsWithTheSameBytes) {
   for (const char* file : {"checkpoint", "spill-000", "spill-001"}) {
     IndexOptions options;
     options.checkpoint_seconds = 0;
+    // In the prefill, however many reports there are before it.
     int calls = 0;
-    options.on_progress = [&](const IndexProgress&) { return ++calls < 6; };
+    options.on_progress = [&](const IndexProgress& progress) {
+      return progress.stage != IndexProgress::Stage::kPrefill || ++calls < 4;
+    };
     ASSERT_EQ(NewEngine()->Index(text, options).status().code(), Code::kCancelled);
     const std::string directory = store_.path() + "/docs/" + expected->document + "/";
     for (const auto& generation : fs::directory_iterator(directory)) {
