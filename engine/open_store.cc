@@ -346,6 +346,9 @@ Status OpenStore::BringModel(OpenModel& open) {
   open.fallback = device_.fallback;
   if (device_.device && open.model->adapter()) {
     open.fallback = "a GPU adds no adapter to a model";
+  } else if (std::string why = WhyCpuComputes(open.model->config());
+             device_.device && !why.empty()) {
+    open.fallback = std::move(why);
   } else if (device_.device) {
     auto brought = DeviceTransformer::Load(device_.device, open.model, backend_, *threads_);
     if (brought.ok()) {

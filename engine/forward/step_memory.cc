@@ -5,11 +5,12 @@
 namespace lectern {
 
 uint64_t ActivationBytes(const ModelConfig& c, uint64_t num_tokens) {
-  // Per token: residual, before and normed; queries, projected, attended and the conversation's
-  // attention with its states; numbers of the states per head; K and V; gate and up.
+  // Per token: residual, before, normed and the MLP's own input where there is one; queries,
+  // projected, attended and the conversation's attention with its states; numbers of the states per
+  // head; K and V; gate and up.
   return num_tokens * sizeof(float) *
-         (3ull * c.hidden_size + 5ull * c.num_heads * c.head_dim + 16ull * c.num_heads +
-          2ull * c.num_kv_heads * c.head_dim + 2ull * c.intermediate_size);
+         ((c.parallel ? 4ull : 3ull) * c.hidden_size + 5ull * c.num_heads * c.head_dim +
+          16ull * c.num_heads + 2ull * c.num_kv_heads * c.head_dim + 2ull * c.intermediate_size);
 }
 
 uint64_t LookupBytes(const ModelConfig& c, uint64_t num_tokens, uint64_t document_tokens) {

@@ -35,20 +35,30 @@ void AddRows(Rows<const float> from, Rows<float> to) {
   }
 }
 
+// Subtracts from each row its mean.
+void Centre(Rows<const float> from, Rows<float> to) {
+  for (size_t r = 0; r < to.num_rows; ++r) {
+    double sum = 0;
+    for (size_t c = 0; c < to.num_cols; ++c) sum += double{from[r][c]};
+    const auto mean = static_cast<float>(sum / static_cast<double>(to.num_cols));
+    for (size_t c = 0; c < to.num_cols; ++c) to[r][c] = from[r][c] - mean;
+  }
+}
+
 // 2 if windowed layers rotate keys by other angles, else 1.
 size_t NumRopeTables(const ModelConfig& config) {
   return config.window > 0 && config.local_rope != config.rope ? 2 : 1;
 }
 
 // Reorders heads whose rotated pairs are neighbours (2i, 2i + 1) into the order (i, i + half) that
-// the RoPE kernel expects.
-void SeparatePairs(Rows<float> heads, size_t head_dim) {
+// the RoPE kernel expects. Only the first `dims` numbers of a head are in pairs.
+void SeparatePairs(Rows<float> heads, size_t head_dim, size_t dims) {
   float head[kWidestHead];
-  const size_t half = head_dim / 2;
+  const size_t half = dims / 2;
   for (size_t t = 0; t < heads.num_rows; ++t) {
     for (size_t begin = 0; begin < heads.num_cols; begin += head_dim) {
       float* const x = heads[t] + begin;
-      std::copy_n(x, head_dim, head);
+      std::copy_n(x, dims, head);
       for (size_t i = 0; i < half; ++i) x[i] = head[2 * i], x[half + i] = head[2 * i + 1];
     }
   }
@@ -69,6 +79,7 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   values.resize(tokens * kv_heads);
   gate.resize(tokens * config.intermediate_size);
   up.resize(tokens * config.intermediate_size);
+  if (config.parallel) mlp_input.resize(tokens * config.hidden_size);
   for (size_t kind = 0; kind < NumRopeTables(config); ++kind) {
     const RopeRecipe& recipe = kind == 0 ? config.rope : config.local_rope;
     angles[kind].cosine.resize(tokens * recipe.dims / 2);
@@ -214,12 +225,20 @@ Int8Rows Transformer::Quantise(Rows<const float> input, Activations& a) const {
   return {a.steps.data(), a.scales.data(), a.sums.data(), input.num_rows, cols};
 }
 
-void Transformer::Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const {
-  const size_t hidden = model_.config().hidden_size;
-  backend_.rms_norm({.input = Rows<const float>(a.residual.data(), num_tokens, hidden),
+Rows<const float> Transformer::Normed(const std::vector<float>& weight, size_t first,
+                                      size_t num_tokens, Activations& a) const {
+  const ModelConfig& config = model_.config();
+  const size_t hidden = config.hidden_size;
+  const Rows<const float> residual(a.residual.data() + first * hidden, num_tokens, hidden);
+  if (weight.empty()) return residual;
+  const Rows<float> normed(a.normed.data(), num_tokens, hidden);
+  // LayerNorm is RMSNorm of a row that its mean was subtracted from.
+  if (config.centred_norms) Centre(residual, normed);
+  backend_.rms_norm({.input = config.centred_norms ? Rows<const float>(normed) : residual,
                      .weight = weight,
-                     .epsilon = model_.config().rms_norm_epsilon,
-                     .output = {a.normed.data(), num_tokens, hidden}});
+                     .epsilon = config.rms_norm_epsilon,
+                     .output = normed});
+  return normed;
 }
 
 void Transformer::NormHeads(Rows<float> rows, const std::vector<float>& weight) const {
@@ -235,32 +254,38 @@ void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight, c
                           std::span<const float> bias, const std::vector<float>& post_norm,
                           Activations& a) const {
   const size_t hidden = model_.config().hidden_size;
+  const float scale = model_.config().residual_scale;
   const Rows<float> residual(a.residual.data(), input.num_rows, hidden);
-  if (post_norm.empty()) {
+  if (post_norm.empty() && scale == 1) {
     MatMul(input, weight, added, residual, true, a);
     return AddBias(bias, residual);
   }
   const Rows<float> part(a.normed.data(), input.num_rows, hidden);
   MatMul(input, weight, added, part, false, a);
   AddBias(bias, part);
-  backend_.rms_norm({.input = part,
-                     .weight = post_norm,
-                     .epsilon = model_.config().rms_norm_epsilon,
-                     .output = part});
+  if (!post_norm.empty()) {
+    backend_.rms_norm({.input = part,
+                       .weight = post_norm,
+                       .epsilon = model_.config().rms_norm_epsilon,
+                       .output = part});
+  }
+  for (size_t i = 0; scale != 1 && i < part.num_rows * hidden; ++i) part.data[i] *= scale;
   AddRows(part, residual);
 }
 
 void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) const {
   const ModelConfig& config = model_.config();
   const LayerWeights& weights = model_.weights().layer(layer);
-  const size_t hidden = config.hidden_size, dim = config.head_dim;
+  const size_t dim = config.head_dim;
   const size_t q_cols = config.num_heads * dim, kv_cols = config.num_kv_heads * dim;
   const Rows<float> q(a.projected.data(), num_tokens, q_cols);
   const Rows<float> k(a.keys.data(), num_tokens, kv_cols);
   const Rows<float> v(a.values.data(), num_tokens, kv_cols);
 
-  Norm(weights.attention_norm, num_tokens, a);
-  const Rows<const float> normed(a.normed.data(), num_tokens, hidden);
+  const Rows<const float> normed = Normed(weights.attention_norm, 0, num_tokens, a);
+  if (config.parallel) {
+    std::copy_n(normed.data, num_tokens * config.hidden_size, a.mlp_input.data());
+  }
   const LayerAdapter& adapter = AdapterOf(layer);
   MatMul(normed, weights.q, adapter.q, q, false, a);
   MatMul(normed, weights.k, adapter.k, k, false, a);
@@ -268,14 +293,28 @@ void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) c
   AddBias(weights.q_bias, q);
   AddBias(weights.k_bias, k);
   AddBias(weights.v_bias, v);
-  // Biases come before reordering and head norms, as in the models' definition; norms come before
-  // RoPE.
-  if (config.rope.has_neighbours) {
-    SeparatePairs(q, dim);
-    SeparatePairs(k, dim);
-  }
+  // Biases come before the norms of queries and keys, and these before RoPE, as in the models'
+  // definition. The norms' weights have the order of the matrices' rows.
   NormHeads(q, weights.q_norm);
   NormHeads(k, weights.k_norm);
+  Turn(layer, num_tokens, a);
+  if (config.query_scale != 1) {
+    for (size_t i = 0; i < num_tokens * q_cols; ++i) q.data[i] *= config.query_scale;
+  }
+}
+
+// Pairs are separated in layers that are not turned, too, so that all files of a model, whatever
+// their order of rows, give the same bits.
+void Transformer::Turn(size_t layer, size_t num_tokens, Activations& a) const {
+  const ModelConfig& config = model_.config();
+  const size_t dim = config.head_dim;
+  const Rows<float> q(a.projected.data(), num_tokens, config.num_heads * dim);
+  const Rows<float> k(a.keys.data(), num_tokens, config.num_kv_heads * dim);
+  if (config.rope.has_neighbours) {
+    SeparatePairs(q, dim, config.rope.dims);
+    SeparatePairs(k, dim, config.rope.dims);
+  }
+  if (!config.is_turned(layer)) return;
   const bool is_local = NumRopeTables(config) == 2 && config.is_windowed(layer);
   const Activations::Angles& angles = a.angles[is_local];
   const size_t half = rope_[is_local].frequencies.size();
@@ -283,10 +322,6 @@ void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) c
   const Rows<const float> sine(angles.sine.data(), num_tokens, half);
   backend_.rope({.heads = q, .head_dim = dim, .cosine = cosine, .sine = sine});
   backend_.rope({.heads = k, .head_dim = dim, .cosine = cosine, .sine = sine});
-
-  if (config.query_scale != 1) {
-    for (size_t i = 0; i < num_tokens * q_cols; ++i) q.data[i] *= config.query_scale;
-  }
 }
 
 Status Transformer::Project(size_t layer, size_t num_tokens, Activations& a) const {
@@ -357,9 +392,10 @@ Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) cons
   if (device_ != nullptr) return device_->AddMlp(layer, num_tokens, a);
   const ModelConfig& config = model_.config();
   const LayerWeights& weights = model_.weights().layer(layer);
-  const size_t hidden = config.hidden_size, ffn = config.intermediate_size;
-  Norm(weights.mlp_norm, num_tokens, a);
-  const Rows<const float> normed(a.normed.data(), num_tokens, hidden);
+  const size_t ffn = config.intermediate_size;
+  const Rows<const float> normed =
+      config.parallel ? Rows<const float>(a.mlp_input.data(), num_tokens, config.hidden_size)
+                      : Normed(weights.mlp_norm, 0, num_tokens, a);
   const LayerAdapter& adapter = AdapterOf(layer);
   MatMul(normed, weights.gate, adapter.gate, {a.gate.data(), num_tokens, ffn}, false, a);
   MatMul(normed, weights.up, adapter.up, {a.up.data(), num_tokens, ffn}, false, a);
@@ -397,13 +433,7 @@ Status Transformer::Logits(size_t first, size_t num_tokens, Activations& a, Rows
                            const WantedLogits& wanted) const {
   if (device_ != nullptr) return device_->Logits(first, num_tokens, a, logits);
   const ModelConfig& config = model_.config();
-  const size_t hidden = config.hidden_size;
-  const Rows<float> normed(a.normed.data(), num_tokens, hidden);
-  backend_.rms_norm(
-      {.input = Rows<const float>(a.residual.data() + first * hidden, num_tokens, hidden),
-       .weight = model_.weights().final_norm(),
-       .epsilon = config.rms_norm_epsilon,
-       .output = normed});
+  const Rows<const float> normed = Normed(model_.weights().final_norm(), first, num_tokens, a);
   const WeightMatrix& output = model_.weights().output();
   if (!wanted.all() && output.is_packed() && output.packed.has_planes() &&
       config.logit_softcap <= 0 &&

@@ -34,6 +34,8 @@ struct Activations {
   std::vector<float> keys;       // [tokens, kv heads * head_dim]
   std::vector<float> values;     // [tokens, kv heads * head_dim]
   std::vector<float> gate, up;   // [tokens, intermediate]
+  // [tokens, hidden]: where MLP and attention read the same norm, its output until the MLP runs.
+  std::vector<float> mlp_input;
   // Cosines and sines of RoPE, [tokens, dims / 2]: for layers that see everything, and for windowed
   // ones. The second is empty where both use the same angles.
   struct Angles {
@@ -136,6 +138,9 @@ class Transformer {
   // Overwrites a.normed, a.scratch and the buffers of packed and low-rank products. With an adapter
   // it may throw bad_alloc.
   void ProjectHere(size_t layer, size_t num_tokens, Activations& a) const;
+  // Turns a.projected and a.keys by RoPE, in place, with the angles of the layer. Pairs that are
+  // neighbours are separated first.
+  void Turn(size_t layer, size_t num_tokens, Activations& a) const;
   // The cosines of AddAttention, between `before` and the residual stream as it is now.
   void MeasureCosines(size_t num_tokens, const Activations& a, std::span<double> cosines) const;
   // output = input * weight^T, or += with `accumulate`, on all threads; and what the adapter adds
@@ -147,16 +152,17 @@ class Transformer {
                   Activations& a) const;
   // Rounds the input to int8 in a.steps and a.scales, where it stays until the next call.
   Int8Rows Quantise(Rows<const float> input, Activations& a) const;
-  // Writes the RMSNorm of the first `num_tokens` rows of the residual stream into a.normed, on the
-  // calling thread alone. `weight` [hidden] is a norm of a layer and not empty; Logits applies the
-  // final norm by itself.
-  void Norm(const std::vector<float>& weight, size_t num_tokens, Activations& a) const;
-  // RMSNorm, in place, of each head in the rows [tokens, heads * head_dim], which it cuts into
-  // heads; `weight` [head_dim] is that of all heads. Does nothing if `weight` is empty.
+  // Returns `num_tokens` rows of the residual stream from `first` on after the norm by `weight`
+  // [hidden], which it writes to a.normed on the calling thread alone; the rows of the residual
+  // stream themselves where the model has no such norm (`weight` is empty).
+  Rows<const float> Normed(const std::vector<float>& weight, size_t first, size_t num_tokens,
+                           Activations& a) const;
+  // RMSNorm, in place, of each head in the rows [tokens, heads * head_dim] by one `weight`
+  // [head_dim] for all heads, or of whole rows by a weight as wide. Does nothing if it is empty.
   void NormHeads(Rows<float> rows, const std::vector<float>& weight) const;
   // Multiplies `input` [tokens, n] by a part's last matrix, with its adapter, adds `bias` (may be
-  // empty), and adds the result to a.residual: directly, or if `post_norm` is not empty, normed by
-  // it in a.normed first. `input` lies in neither.
+  // empty), and adds the result to a.residual: directly, or if `post_norm` is not empty or the
+  // model scales its parts, normed and scaled in a.normed first. `input` lies in neither.
   void AddPart(Rows<const float> input, const WeightMatrix& weight, const LowRank& added,
                std::span<const float> bias, const std::vector<float>& post_norm,
                Activations& a) const;

@@ -7,6 +7,18 @@
 
 namespace lectern {
 
+std::string WhyCpuComputes(const ModelConfig& config) {
+  // Each of these is a step that engine/gpu/linear_layers.cc does not take.
+  const bool is_partial = config.rope.has_neighbours && config.rope.dims != config.head_dim;
+  const bool is_reordered = config.rope.has_neighbours && (config.head_norms || config.whole_norms);
+  const bool is_plain = config.pre_norms && !config.whole_norms && config.residual_scale == 1 &&
+                        !config.centred_norms && !config.parallel && config.unturned.empty() &&
+                        !is_partial && !is_reordered;
+  if (is_plain) return "";
+  return "the GPU's kernels do not compute models of the architecture \"" + config.architecture +
+         "\"";
+}
+
 std::string WhyCpuAttends(const Device& device, Dtype kv_dtype, size_t head_dim) {
   if (HasDeviceAttention(device, kv_dtype, head_dim)) return "";
   return "the CPU attends to this document, as the GPU's kernels take keys of f16, bf16 and q8 and "

@@ -23,6 +23,9 @@ struct Placement {
   Message fallback = {};
 };
 
+// Tells why the CPU computes a model although there is a device; empty: the device computes it.
+std::string WhyCpuComputes(const ModelConfig& config);
+
 // Tells why the CPU attends to a document of such keys although there is this device; empty: the
 // device attends.
 std::string WhyCpuAttends(const Device& device, Dtype kv_dtype, size_t head_dim);

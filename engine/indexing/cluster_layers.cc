@@ -116,7 +116,7 @@ class LayerClustering {
     build.assigner = assigner;
     const auto run = [&] {
       return ClusterHead(work_.context.backend, work_.spill, layer, head, layout_, build,
-                         ClusteredBy());
+                         ClusteredBy(layer));
     };
     auto clusters = run();
     if (assigner == nullptr || clusters.status().code() != Code::kOutOfMemory) return clusters;
@@ -199,10 +199,12 @@ class LayerClustering {
   }
 
   // How keys are put into clusters, from the resolved option.
-  ClusterBy ClusteredBy() const {
+  ClusterBy ClusteredBy(uint32_t layer) const {
     const std::string keys = ClusterKeys(work_.options, work_.device);
     if (keys == "stored") return {};
-    return {.frequencies = rope_.frequencies, .queries = keys == "queries"};
+    const bool is_turned = config_.is_turned(layer);  // else keys have their own directions already
+    return {.frequencies = is_turned ? std::span(rope_.frequencies) : std::span<const float>(),
+            .queries = keys == "queries"};
   }
 
   RowLayout LayoutOf(uint32_t layer) const { return LayoutOfLayer(layout_, config_, layer); }

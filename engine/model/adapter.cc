@@ -15,6 +15,7 @@
 #include "engine/model/formats/tensor_files.h"
 #include "engine/model/gguf_architecture.h"
 #include "engine/model/tokenizer/regex.h"
+#include "engine/model/weights/architecture.h"
 
 namespace lectern {
 namespace {
@@ -302,9 +303,15 @@ class AdapterLoader {
     const uint64_t header = std::min<uint64_t>(map.size(), kMaxSafetensorsHeader + 8);
     LECTERN_RETURN_IF_ERROR(map.Load(0, header));
     LECTERN_ASSIGN(const SafetensorsTable table, ParseSafetensors({map.data(), map.size()}, path));
+    // PEFT names modules as the folder of the model does, whichever format the model is read from.
+    if (const Architecture* const own = FindArchitecture(config_.architecture)) {
+      has_neighbours_ = own->has_neighbours;
+    }
     for (const auto& [name, entry] : table) {
+      std::string ours = name;
+      for (const Architecture& row : Architectures()) ours = TensorNameOf(ours, row);
       LECTERN_RETURN_IF_ERROR(
-          AddTensor(name, {name, entry.dtype, entry.shape, entry.begin, entry.end}));
+          AddTensor(ours, {name, entry.dtype, entry.shape, entry.begin, entry.end}));
     }
     return {};
   }
@@ -500,12 +507,13 @@ class AdapterLoader {
   }
 
   // Queries and keys of some GGUF models have the rotated pairs (2i, 2i + 1) where transformers has
-  // (i, i + half) (RopeRecipe::has_neighbours). The rows of B get the model's order.
+  // (i, i + half) (RopeRecipe::has_neighbours). The rows of B get the model's order. A head's rows
+  // behind the last pair stay.
   void Reorder(LowRank LayerAdapter::*which, TypedRows rows) {
     const bool is_rotated = which == &LayerAdapter::q || which == &LayerAdapter::k;
     if (!is_rotated || has_neighbours_ == config_.rope.has_neighbours) return;
-    const size_t dim = config_.head_dim, half = dim / 2, bytes = rows.row_bytes();
-    std::vector<std::byte> head(dim * bytes);
+    const size_t dim = config_.head_dim, half = config_.rope.dims / 2, bytes = rows.row_bytes();
+    std::vector<std::byte> head(2 * half * bytes);
     auto* const data = const_cast<std::byte*>(rows.data);  // of our own memory
     for (size_t begin = 0; begin < rows.num_rows; begin += dim) {
       std::byte* const there = data + begin * bytes;

@@ -36,6 +36,17 @@ constexpr Renamed kGemma3Keys[] = {{"attention.sliding_window", "sliding_window"
                                    {"rope.freq_base_swa", "rope_local_base_freq"}};
 constexpr Renamed kPhi3Keys[] = {{"attention.sliding_window", "sliding_window"},
                                  {"rope.scaling.attn_factor", "rope_scaling.attention_factor"}};
+constexpr Renamed kGraniteKeys[] = {{"attention.scale", "attention_multiplier"},
+                                    {"embedding_scale", "embedding_multiplier"},
+                                    {"residual_scale", "residual_multiplier"},
+                                    {"logit_scale", "logits_scaling"}};
+constexpr Renamed kCohereKeys[] = {{"attention.layer_norm_epsilon", "rms_norm_eps"},
+                                   {"logit_scale", "logit_scale"}};
+constexpr Renamed kCohere2Keys[] = {{"attention.layer_norm_epsilon", "rms_norm_eps"},
+                                    {"attention.sliding_window", "sliding_window"},
+                                    {"logit_scale", "logit_scale"}};
+// Which of the two is there depends on the converter's age; both are the RMSNorm's.
+constexpr Renamed kExaoneKeys[] = {{"attention.layer_norm_epsilon", "rms_norm_eps"}};
 
 // Tensors outside layers.
 constexpr Renamed kTensors[] = {
@@ -75,6 +86,32 @@ constexpr Renamed kPhi3Tensors[] = {
     {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
     {"ffn_up", "mlp.gate_up_proj"},      {"ffn_down", "mlp.down_proj"},
 };
+// GLM has gate and up in one matrix, too.
+constexpr Renamed kGlmTensors[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_up", "mlp.gate_up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+// The newer GLM-4 has norms behind attention and MLP, under Gemma's names.
+constexpr Renamed kGlm4Tensors[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"ffn_up", "mlp.gate_up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+};
 constexpr GgufArchitecture kGgufArchitectures[] = {
     {.name = "llama",  // also Mistral's models
      .model_type = "llama",
@@ -101,6 +138,51 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
      .layers_with_wide_scalar = 62,  // Gemma 3 27B
      .has_pattern = true,
      .needs_window = true},
+    {.name = "granite",  // also Granite 4, where all layers are attention
+     .model_type = "granite",
+     .keys = kGraniteKeys,
+     .layer_tensors = kLlamaTensors,
+     .has_neighbours = true,
+     .finetuned_means_rope = true},
+    {.name = "olmo2",  // also OLMo 3
+     .model_type = "olmo2",
+     .keys = kWindowKeys,
+     .layer_tensors = kGemmaTensors,
+     .has_pattern = true,
+     .needs_window = true},
+    {.name = "smollm3",
+     .model_type = "smollm3",
+     .keys = {},
+     .layer_tensors = kLlamaTensors,
+     .has_neighbours = true},
+    {.name = "chatglm",
+     .model_type = "glm",
+     .keys = {},
+     .layer_tensors = kGlmTensors,
+     .has_neighbours = true},
+    {.name = "glm4",
+     .model_type = "glm4",
+     .keys = {},
+     .layer_tensors = kGlm4Tensors,
+     .has_neighbours = true},
+    {.name = "exaone", .model_type = "exaone", .keys = kExaoneKeys, .layer_tensors = kLlamaTensors},
+    {.name = "exaone4",
+     .model_type = "exaone4",
+     .keys = kWindowKeys,
+     .layer_tensors = kGemmaTensors,
+     .has_pattern = true,
+     .needs_window = true},
+    {.name = "command-r",
+     .model_type = "cohere",
+     .keys = kCohereKeys,
+     .layer_tensors = kLlamaTensors,
+     .has_neighbours = true},
+    {.name = "cohere2",
+     .model_type = "cohere2",
+     .keys = kCohere2Keys,
+     .layer_tensors = kLlamaTensors,
+     .has_neighbours = true,
+     .has_pattern = true},
     {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kPhi3Tensors},
 };
 

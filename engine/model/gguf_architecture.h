@@ -9,12 +9,9 @@
 #include <string>
 #include <string_view>
 
-namespace lectern {
+#include "engine/model/weights/architecture.h"
 
-// One name in two vocabularies: GGUF's and the one that the rest of the engine uses.
-struct Renamed {
-  std::string_view gguf, ours;  // `ours`: as transformers has it in config.json and safetensors
-};
+namespace lectern {
 
 // One architecture: a row of the table.
 struct GgufArchitecture {
@@ -33,6 +30,8 @@ struct GgufArchitecture {
   // says, or else by the architecture's rule. `needs_window`: and only if the file has the key
   // "attention.sliding_window" at all.
   bool has_pattern = false, needs_window = false;
+  // The key "rope.scaling.finetuned" says whether RoPE is used at all; without the key it is.
+  bool finetuned_means_rope = false;
 };
 
 // All architectures that can be read, in the order in which error messages list them.

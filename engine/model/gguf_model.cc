@@ -49,8 +49,7 @@ constexpr double kRounding = 1e-3;  // relative; see CheckScales
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
 constexpr std::string_view kShortFactors = "rope_factors_short.weight";
 constexpr std::string_view kLongFactors = "rope_factors_long.weight";
-// Finds our tensor type with the name of a type of ggml; nothing: the kernels do not know this
-// type.
+// Finds our tensor type by ggml's number of a type; nothing: the kernels do not know it.
 std::optional<TensorType> TypeOf(uint32_t ggml_type) {
   const std::string name = GgufTypeName(ggml_type);
   for (size_t i = 0; i < kNumTensorTypes; ++i) {
@@ -237,14 +236,16 @@ class GgufModel : public ModelSource {
       known += (known.empty() ? "" : ", ") + QuotedName(architecture.name);
     }
     if (architecture_ != nullptr) return {};
+    const std::string_view why = WhyNotRun(*name);
     return Make(Code::kUnsupportedModel, key,
-                "is " + QuotedName(*name) + "; this build runs " + known);
+                "is " + QuotedName(*name) + (why.empty() ? "" : ", which " + std::string(why)) +
+                    "; this build runs " + known);
   }
 
   // Whether this architecture's table reads the key.
   bool IsOwn(std::string_view gguf) const {
     return std::ranges::any_of(architecture_->keys,
-                               [&](const Renamed& key) { return key.gguf == gguf; });
+                               [&](const Renamed& key) { return key.theirs == gguf; });
   }
 
   // Refuses keys by which the model computes something else, and models that are not causal.
@@ -335,7 +336,9 @@ class GgufModel : public ModelSource {
         if (ours.starts_with(kRope)) {
           rope[std::string(ours.substr(kRope.size()))] = std::move(*value);
         } else {
-          // No window is null there, and not 0.
+          // No window is null there, and not 0. A scale of 0 means that there is none, too.
+          const bool is_scale = gguf.ends_with("_scale") || gguf == "attention.scale";
+          if (is_scale && value->number() == 0.0) continue;
           const bool is_none = ours == "sliding_window" && value->number() == 0.0;
           fields[std::string(ours)] = is_none ? Json() : std::move(*value);
         }
@@ -345,12 +348,12 @@ class GgufModel : public ModelSource {
     AddUnsaid(fields);
     AddPattern(fields);
     LECTERN_ASSIGN(config_, ReadConfig(Json(std::move(fields)), file));
-    config_.rope.has_neighbours = architecture_->has_neighbours;
-    config_.local_rope.has_neighbours = architecture_->has_neighbours;
+    config_.rope.has_neighbours = config_.local_rope.has_neighbours = architecture_->has_neighbours;
     config_.norms_from_one = false;  // the converter has added Gemma's 1 to the file's norms
     // The tensors, and no key, tell which matrices have a bias and whether several are one.
     config_.fused_qkv = FindTensor("blk.0.attn_qkv.weight") != nullptr;
-    config_.qkv_bias = FindTensor("blk.0.attn_q.bias") != nullptr;
+    config_.qkv_bias =
+        FindTensor(config_.fused_qkv ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias") != nullptr;
     config_.output_bias = FindTensor("blk.0.attn_output.bias") != nullptr;
     return CheckHeadDim();
   }
@@ -475,9 +478,15 @@ class GgufModel : public ModelSource {
       fields["query_pre_attn_scalar"] =
           Json(is_wide ? static_cast<double>(hidden) / static_cast<double>(heads) : head_dim);
     }
+    // Without the key llama.cpp takes the scale of other models, and not the class's 1.
+    const Json usual_scale(1 / std::sqrt(head_dim));
+    if (IsOwn("attention.scale")) fields.try_emplace("attention_multiplier", usual_scale);
+    const bool* const is_tuned = keys().Find<bool>(KeyOf("rope.scaling.finetuned"));
+    const bool has_rope = !architecture_->finetuned_means_rope || is_tuned == nullptr || *is_tuned;
+    fields["position_embedding_type"] = Json(has_rope ? "rope" : "nope");
     const auto turned =
         static_cast<double>(keys().Whole(KeyOf("rope.dimension_count")).value_or(0));
-    if (turned > 0 && turned < head_dim) fields["partial_rotary_factor"] = Json(turned / head_dim);
+    if (turned > 0 && turned <= head_dim) fields["partial_rotary_factor"] = Json(turned / head_dim);
   }
 
   // Ids of the tokens that end an answer: of the text, of a turn, of a message. Each key may be a
@@ -503,7 +512,9 @@ class GgufModel : public ModelSource {
   // Reads "rope_freqs.weight" into the recipe: one divisor for each pair that RoPE turns.
   Status ReadDivisors() {
     if (FindTensor(kRopeDivisors) == nullptr) return {};
+    const bool is_shared = config_.local_rope == config_.rope;
     LECTERN_ASSIGN(config_.rope.divisors, ReadFloats(kRopeDivisors));
+    if (is_shared) config_.local_rope = config_.rope;
     if (config_.rope.divisors.size() == config_.rope.dims / 2) return {};
     return Refuse(kRopeDivisors, "must have " + std::to_string(config_.rope.dims / 2) + " values");
   }

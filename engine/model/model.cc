@@ -74,9 +74,17 @@ void AddParts(Sha256& hash, const ModelConfig& config) {
   add("activation", config.activation, plain.activation);
   add("embedding scale", config.embedding_scale, plain.embedding_scale);
   add("query scale", config.query_scale, plain.query_scale);
+  add("residual scale", config.residual_scale, plain.residual_scale);
+  add("logit scale", config.logit_scale, plain.logit_scale);
   add("attention softcap", config.attention_softcap, plain.attention_softcap);
   add("logit softcap", config.logit_softcap, plain.logit_softcap);
+  add("centred norms", config.centred_norms, plain.centred_norms);
+  add("parallel", config.parallel, plain.parallel);
   add("norms from one", config.norms_from_one, plain.norms_from_one);
+  for (size_t layer = 0; layer < config.unturned.size(); ++layer) {
+    add("unturned layer", config.unturned[layer] ? layer : config.num_layers,
+        size_t{config.num_layers});
+  }
   add("window", config.window, plain.window);
   if (config.window == 0) return;
   hash.Update(config.attention.data(), config.attention.size());
@@ -114,6 +122,7 @@ void KeepFirstLayers(uint32_t count, ModelConfig* config, TensorFiles* files) {
   }
   config->num_layers = std::min(config->num_layers, count);
   config->attention.resize(config->num_layers);
+  if (!config->unturned.empty()) config->unturned.resize(config->num_layers);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "engine/model/formats/safetensors.h"
 #include "engine/model/gguf_model.h"
+#include "engine/model/weights/architecture.h"
 #include "engine/model/weights/weights.h"
 
 namespace lectern {
@@ -37,15 +38,19 @@ std::string ModelName(std::string_view name, bool is_body) {
   return (is_of_body ? "model." : "") + std::string(name);
 }
 
-// Renames all tensors by ModelName. TensorFiles::own_name leads back, so that messages have the
-// names that stand in the files. A name that is taken stays as it is.
-void UseModelNames(TensorFiles& files) {
+// Renames all tensors by ModelName and by the architecture's own table. TensorFiles::own_name leads
+// back, so that messages have the names that stand in the files. A name that is taken stays as it
+// is.
+void UseModelNames(TensorFiles& files, const Architecture& architecture) {
   const bool is_body = files.tensors.contains("embed_tokens.weight");
   const auto own_names = std::make_shared<std::map<std::string, std::string, std::less<>>>();
   std::map<std::string, TensorFiles::Tensor, std::less<>> named;
   for (auto& [name, tensor] : files.tensors) {
     std::string other = ModelName(name, is_body);
     if (other != name && (files.tensors.contains(other) || named.contains(other))) other = name;
+    // One architecture may have a name for another norm than the rest, so all are replaced at once.
+    std::string ours = TensorNameOf(other, architecture);
+    if (!named.contains(ours)) other = std::move(ours);
     if (other != name) own_names->emplace(other, name);
     named.emplace(std::move(other), std::move(tensor));
   }
@@ -130,7 +135,7 @@ class FolderSource : public ModelSource {
 
   Result<TensorFiles> OpenTensors() override {
     LECTERN_ASSIGN(TensorFiles files, OpenSafetensors(env_, folder_, io_));
-    UseModelNames(files);
+    UseModelNames(files, *FindArchitecture(config_.architecture));
     return files;
   }
 

@@ -75,23 +75,55 @@ void DenseOracle::ReadConfig(const std::string& folder) {
   heads_ = config["num_attention_heads"];
   kv_heads_ = config["num_key_value_heads"];
   dim_ = config.value("head_dim", hidden_ / heads_);
-  epsilon_ = config["rms_norm_eps"];
+  is_centred_ = is_parallel_ = type.starts_with("cohere");
+  epsilon_ = config[is_centred_ ? "layer_norm_eps" : "rms_norm_eps"];
   tied_ = config["tie_word_embeddings"];
   rope_.theta = config.value("rope_theta", 10000.0);
+  if (config.contains("rope_parameters")) {
+    rope_.theta = config["rope_parameters"]["full_attention"]["rope_theta"];
+  }
   if (config.contains("rope_scaling")) {
     if (config["rope_scaling"]["rope_type"] != "linear") throw std::runtime_error("oracle: RoPE");
     rope_.factor = config["rope_scaling"]["factor"];
   }
   local_rope_ = rope_;
-  if (config.contains("rope_local_base_freq")) local_rope_ = {config["rope_local_base_freq"], 1};
+  if (config.contains("rope_local_base_freq")) local_rope_.theta = config["rope_local_base_freq"];
+  if (config.contains("rope_local_base_freq") || type == "olmo3") local_rope_.factor = 1;
+  rope_.dims = local_rope_.dims =
+      static_cast<size_t>(static_cast<double>(dim_) *
+                          config.value("partial_rotary_factor", type.starts_with("glm") ? 0.5 : 1));
+  rope_.neighbours = local_rope_.neighbours = type.starts_with("glm") || type.starts_with("cohere");
   is_gemma_ = type.starts_with("gemma");
   scale_ = 1 / std::sqrt(config.value("query_pre_attn_scalar", static_cast<double>(dim_)));
+  if (is_gemma_) embedding_scale_ = std::sqrt(static_cast<double>(hidden_));
+  if (type.starts_with("granite")) {
+    embedding_scale_ = config.value("embedding_multiplier", 1.0);
+    residual_scale_ = config.value("residual_multiplier", 1.0);
+    scale_ = config.value("attention_multiplier", 1.0);
+    logit_scale_ = 1 / config.value("logits_scaling", 1.0);
+  }
+  if (type == "granitemoehybrid") {
+    unturned_period_ = config.value("position_embedding_type", "") == "rope" ? 0 : 1;
+  }
+  if (is_parallel_) logit_scale_ = config.value("logit_scale", 0.0625);
+  if (type == "smollm3") unturned_period_ = config.value("no_rope_layer_interval", 4);
   softcap_ = config.value("attn_logit_softcapping", 0.0);
   logit_softcap_ = config.value("final_logit_softcapping", 0.0);
-  if (type == "llama" || type.starts_with("qwen")) return;
+  for (const char* const plain : {"llama", "qwen", "granite", "olmo2", "smollm3", "glm"}) {
+    if (type.starts_with(plain)) return;
+  }
+  if (type == "cohere") return;
   if (config.contains("sliding_window") && !config["sliding_window"].is_null()) {
     window_ = config["sliding_window"];
   }
+  only_windows_turn_ = window_ > 0 && (type == "exaone4" || type == "cohere2");
+  if (config.contains("layer_types")) {
+    for (const std::string kind : config["layer_types"]) {
+      windowed_.push_back(kind == "sliding_attention");
+    }
+  }
+  if (type == "olmo3") period_ = 4;
+  if (type == "exaone4" || type == "cohere2") period_ = config.value("sliding_window_pattern", 4);
   if (type == "gemma2") period_ = 2;
   if (type == "gemma3_text") period_ = config.value("sliding_window_pattern", 6);
 }
@@ -133,12 +165,39 @@ double DenseOracle::Round(double value) const {
   return static_cast<float>(value);
 }
 
+bool DenseOracle::IsTurned(size_t layer) const {
+  if (only_windows_turn_) return WindowOf(layer) > 0;
+  return unturned_period_ == 0 || (layer + 1) % unturned_period_ != 0;
+}
+
+DenseOracle::NormNames DenseOracle::NormsOf(const std::string& layer) const {
+  const auto name = [&](const char* norm) { return layer + norm + ".weight"; };
+  const std::string input = name("input_layernorm");
+  if (weights_.contains(name("post_self_attn_layernorm"))) {
+    return {input, name("post_self_attn_layernorm"), name("post_attention_layernorm"),
+            name("post_mlp_layernorm")};
+  }
+  if (weights_.contains(name("post_feedforward_layernorm"))) {
+    return {input, name("post_attention_layernorm"), name("pre_feedforward_layernorm"),
+            name("post_feedforward_layernorm")};
+  }
+  return {input, "", name("post_attention_layernorm"), ""};
+}
+
 size_t DenseOracle::WindowOf(size_t layer) const {
+  if (!windowed_.empty()) return windowed_[layer] ? window_ : 0;
   return period_ > 0 && (layer + 1) % period_ == 0 ? 0 : window_;
 }
 
-std::vector<double> DenseOracle::Norm(const Matrix& x, const std::string& name) const {
+std::vector<double> DenseOracle::Norm(const Matrix& input, const std::string& name) const {
+  if (!weights_.contains(name)) return input;
   const Matrix& weight = Weight(name);
+  Matrix x = input;
+  double mean = 0;
+  for (const double v : x) mean += v / static_cast<double>(x.size());
+  if (is_centred_) {
+    for (double& v : x) v -= mean;
+  }
   double squares = 0;
   for (const double v : x) squares += v * v;
   const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon_);
@@ -166,26 +225,31 @@ std::vector<double> DenseOracle::Project(const std::string& name, const Matrix& 
 
 void DenseOracle::NormHeads(Matrix& heads, const std::string& name) const {
   if (!weights_.contains(name)) return;
-  for (auto head = heads.begin(); head != heads.end(); head += static_cast<ptrdiff_t>(dim_)) {
-    const Matrix y = Norm({head, head + static_cast<ptrdiff_t>(dim_)}, name);
+  // OLMo 2 has one norm over all heads.
+  const auto width = static_cast<ptrdiff_t>(Weight(name).size());
+  for (auto head = heads.begin(); head != heads.end(); head += width) {
+    const Matrix y = Norm({head, head + width}, name);
     std::copy(y.begin(), y.end(), head);
   }
 }
 
 void DenseOracle::Rotate(Matrix& heads, const Rope& rope, size_t position) const {
-  const size_t half = dim_ / 2;
+  const size_t half = rope.dims / 2;
   for (size_t h = 0; h < heads.size() / dim_; ++h) {
     double* x = heads.data() + h * dim_;
     for (size_t i = 0; i < half; ++i) {
       // The angle is float32 by definition (transformers); all else is float64.
-      const float frequency = 1.0f / std::pow(static_cast<float>(rope.theta),
-                                              static_cast<float>(2 * i) / static_cast<float>(dim_));
+      const float frequency =
+          1.0f / std::pow(static_cast<float>(rope.theta),
+                          static_cast<float>(2 * i) / static_cast<float>(rope.dims));
       const float angle =
           static_cast<float>(position) * (frequency / static_cast<float>(rope.factor));
       const double c = std::cos(double{angle}), s = std::sin(double{angle});
-      const double a = x[i], b = x[i + half];
-      x[i] = a * c - b * s;
-      x[i + half] = b * c + a * s;
+      const size_t first = rope.neighbours ? 2 * i : i;
+      const size_t second = rope.neighbours ? first + 1 : i + half;
+      const double a = x[first], b = x[second];
+      x[first] = a * c - b * s;
+      x[second] = b * c + a * s;
     }
   }
 }
@@ -204,8 +268,10 @@ DenseOracle::Heads DenseOracle::HeadsOf(size_t layer, const Matrix& x, size_t po
   NormHeads(heads.q, p + "q_norm.weight");
   NormHeads(heads.k, p + "k_norm.weight");
   const Rope& rope = WindowOf(layer) > 0 ? local_rope_ : rope_;
-  Rotate(heads.q, rope, position);
-  Rotate(heads.k, rope, position);
+  if (IsTurned(layer)) {
+    Rotate(heads.q, rope, position);
+    Rotate(heads.k, rope, position);
+  }
   for (double& value : heads.k) value = Round(value);
   for (double& value : heads.v) value = Round(value);
   return heads;
@@ -250,7 +316,13 @@ std::vector<double> DenseOracle::Attend(size_t layer, const Matrix& q, size_t po
 
 std::vector<double> DenseOracle::Mlp(const std::string& prefix, const Matrix& x) const {
   Matrix gate, up;
-  if (weights_.contains(prefix + "gate_up_proj.weight")) {
+  const std::string shared = prefix.substr(0, prefix.size() - 4) + "shared_mlp.";  // Granite 4
+  const bool is_shared = weights_.contains(shared + "input_linear.weight");
+  if (is_shared) {
+    const Matrix both = Project(shared + "input_linear", x);
+    const auto half = both.begin() + static_cast<ptrdiff_t>(both.size() / 2);
+    gate = {both.begin(), half}, up = {half, both.end()};
+  } else if (weights_.contains(prefix + "gate_up_proj.weight")) {
     const Matrix both = Project(prefix + "gate_up_proj", x);
     const auto half = both.begin() + static_cast<ptrdiff_t>(both.size() / 2);
     gate = {both.begin(), half}, up = {half, both.end()};
@@ -261,7 +333,7 @@ std::vector<double> DenseOracle::Mlp(const std::string& prefix, const Matrix& x)
     const double g = gate[i];
     gate[i] = up[i] * (is_gemma_ ? GeluTanh(g) : g / (1 + std::exp(-g)));
   }
-  return Project(prefix + "down_proj", gate);
+  return Project(is_shared ? shared + "output_linear" : prefix + "down_proj", gate);
 }
 
 std::vector<double> DenseOracle::Append(const std::vector<int32_t>& ids) {
@@ -271,8 +343,7 @@ std::vector<double> DenseOracle::Append(const std::vector<int32_t>& ids) {
   for (const int32_t id : ids) {
     const auto* row = embedding.data() + static_cast<size_t>(id) * hidden_;
     residual.emplace_back(row, row + hidden_);
-    if (!is_gemma_) continue;
-    for (double& x : residual.back()) x *= std::sqrt(static_cast<double>(hidden_));
+    for (double& x : residual.back()) x *= embedding_scale_;
   }
   cosines_.assign(layers_, {});
   squares_.assign(layers_, std::vector<Matrix>(kv_heads_, Matrix(first + ids.size())));
@@ -281,16 +352,19 @@ std::vector<double> DenseOracle::Append(const std::vector<int32_t>& ids) {
   for (size_t layer = 0; layer < layers_; ++layer) {
     const std::string p = "model.layers." + std::to_string(layer) + ".";
     const size_t from = only_logits_ && layer + 1 == layers_ ? ids.size() - 1 : 0;
+    const NormNames norms = NormsOf(p);
     std::vector<Matrix> queries;
     for (size_t t = 0; t < ids.size(); ++t) {
-      Heads heads = HeadsOf(layer, Norm(residual[t], p + "input_layernorm.weight"), first + t);
+      Heads heads = HeadsOf(layer, Norm(residual[t], norms.attention), first + t);
       queries.push_back(std::move(heads.q));
       keys_[layer].insert(keys_[layer].end(), heads.k.begin(), heads.k.end());
       values_[layer].insert(values_[layer].end(), heads.v.begin(), heads.v.end());
     }
     for (size_t t = from; t < ids.size(); ++t) {
       auto o = Project(p + "self_attn.o_proj", Attend(layer, queries[t], first + t));
-      if (is_gemma_) o = Norm(o, p + "post_attention_layernorm.weight");
+      o = Norm(o, norms.attention_post);
+      for (double& x : o) x *= residual_scale_;
+      const Matrix before_attention = residual[t];
       double product = 0, before = 0, after = 0;
       for (size_t i = 0; i < hidden_; ++i) {
         before += residual[t][i] * residual[t][i];
@@ -299,16 +373,16 @@ std::vector<double> DenseOracle::Append(const std::vector<int32_t>& ids) {
         after += residual[t][i] * residual[t][i];
       }
       cosines_[layer].push_back(product / std::sqrt(before * after));
-      const char* const norm =
-          is_gemma_ ? "pre_feedforward_layernorm.weight" : "post_attention_layernorm.weight";
-      auto down = Mlp(p + "mlp.", Norm(residual[t], p + norm));
-      if (is_gemma_) down = Norm(down, p + "post_feedforward_layernorm.weight");
-      for (size_t i = 0; i < hidden_; ++i) residual[t][i] += down[i];
+      auto down = Mlp(p + "mlp.", is_parallel_ ? Norm(before_attention, norms.attention)
+                                               : Norm(residual[t], norms.mlp));
+      down = Norm(down, norms.mlp_post);
+      for (size_t i = 0; i < hidden_; ++i) residual[t][i] += residual_scale_ * down[i];
     }
   }
   num_tokens_ += ids.size();
   Matrix logits = Apply(tied_ ? embedding : Weight("lm_head.weight"),
                         Norm(residual.back(), "model.norm.weight"));
+  for (double& x : logits) x *= logit_scale_;
   if (logit_softcap_ > 0) {
     for (double& x : logits) x = logit_softcap_ * std::tanh(x / logit_softcap_);
   }

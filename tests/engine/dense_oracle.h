@@ -14,9 +14,10 @@ namespace lectern::testing {
 class DenseOracle {
  public:
   // `kv_type`: "f32", "f16" or "bf16". Single-file safetensors with f32 or bf16 tensors; llama,
-  // mistral, qwen2, qwen3, gemma2, gemma3_text and phi3, with RoPE as it is or "linear". Reads all
-  // weights now. Throws std::exception for files that it cannot read and for other types of tensors
-  // or RoPE; other models are not noticed.
+  // mistral, qwen2, qwen3, gemma2, gemma3_text, phi3, granite, granitemoehybrid of attention alone,
+  // olmo2, olmo3, smollm3, glm, glm4, exaone4, cohere and cohere2, with RoPE as it is or "linear".
+  // Reads all weights now. Throws std::exception for files that it cannot read and for other types
+  // of tensors or RoPE; other models are not noticed.
   DenseOracle(const std::string& folder, const std::string& kv_type);
 
   // Computes with these weights instead of those of the files. Before the first Append. Throws
@@ -53,6 +54,8 @@ class DenseOracle {
   using Matrix = std::vector<double>;
   struct Rope {
     double theta = 10000, factor = 1;
+    size_t dims = 0;          // of a head that are turned; 0: all
+    bool neighbours = false;  // pairs are (2i, 2i + 1), not (i, i + dims / 2)
   };
   void ReadConfig(const std::string& folder);
   void ReadWeights(const std::string& folder);
@@ -60,7 +63,15 @@ class DenseOracle {
   const Matrix& Weight(const std::string& name) const { return weights_.at(name); }
   // 0: the layer sees everything.
   size_t WindowOf(size_t layer) const;
-  // For one token's vector: the RMS norm by weight `name`, and weight * input.
+  bool IsTurned(size_t layer) const;  // by RoPE
+  // The names of a layer's norms: before and behind attention, before and behind the MLP. A norm
+  // that the model lacks has the name of no tensor.
+  struct NormNames {
+    std::string attention, attention_post, mlp, mlp_post;
+  };
+  NormNames NormsOf(const std::string& layer) const;
+  // For one token's vector: the norm by weight `name`, the vector itself where there is no such
+  // tensor, and weight * input.
   Matrix Norm(const Matrix& x, const std::string& name) const;
   Matrix Apply(const Matrix& weight, const Matrix& input) const;
   // By matrix `name`, with its bias where it has one.
@@ -79,8 +90,12 @@ class DenseOracle {
   std::string kv_type_;
   size_t hidden_ = 0, layers_ = 0, heads_ = 0, kv_heads_ = 0, dim_ = 0;
   double epsilon_ = 0, scale_ = 1, softcap_ = 0, logit_softcap_ = 0;
+  double embedding_scale_ = 1, residual_scale_ = 1, logit_scale_ = 1;
   Rope rope_, local_rope_;          // of layers with a window
   size_t window_ = 0, period_ = 0;  // every layer that is no period-th one has it
+  std::vector<bool> windowed_;      // by layer, in place of period_
+  size_t unturned_period_ = 0;      // every so many-th layer is not turned; 1: none is
+  bool only_windows_turn_ = false, is_centred_ = false, is_parallel_ = false;
   bool tied_ = false, is_gemma_ = false, rounds_inputs_ = false, only_logits_ = false;
   Kept kept_;                                                      // empty: all
   bool IsKept(size_t layer, size_t kv_head, size_t token) const {  // where there is kept_

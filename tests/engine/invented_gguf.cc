@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 
 #include "tests/engine/invented_model.h"
@@ -18,17 +19,36 @@ std::string TypeOf(const Json& config) { return *config.Find("model_type")->stri
 bool IsGemma(const Json& config) { return TypeOf(config).starts_with("gemma"); }
 // Those that llama.cpp runs as "llama" have rows in its order.
 bool IsPermuted(const Json& config) {
-  return TypeOf(config) == "llama" || TypeOf(config) == "mistral";
+  const std::set<std::string> types = {"llama", "mistral", "granite", "granitemoehybrid",
+                                       "smollm3"};
+  return types.contains(TypeOf(config));
 }
 std::string ArchitectureOf(const Json& config) {
+  const std::map<std::string, std::string> others = {
+      {"mistral", "llama"}, {"gemma3_text", "gemma3"}, {"granitemoehybrid", "granite"},
+      {"olmo3", "olmo2"},   {"glm", "chatglm"},        {"cohere", "command-r"}};
+  const auto at = others.find(TypeOf(config));
+  return at == others.end() ? TypeOf(config) : at->second;
+}
+// Whether the layers' norms have Gemma's names, and OLMo's over all heads.
+bool HasGemmaNames(const Json& config) {
   const std::string type = TypeOf(config);
-  return type == "mistral" ? "llama" : type == "gemma3_text" ? "gemma3" : type;
+  return IsGemma(config) || type.starts_with("olmo") || type == "exaone4" || type == "glm4";
+}
+bool HasWholeNorms(const Json& config) { return TypeOf(config).starts_with("olmo"); }
+
+// Where the number of a layer begins in a tensor's name; npos: it is of no layer.
+size_t NumberAt(const std::string& name) {
+  for (const std::string layers : {"model.layers.", "transformer.h."}) {
+    if (name.starts_with(layers)) return layers.size();
+  }
+  return std::string::npos;
 }
 
 // "model.layers.2.mlp.up_proj.weight": "mlp.up_proj".
 std::string PartOf(const std::string& name) {
-  const size_t layers = name.find("layers."), end = name.rfind('.');
-  const size_t begin = layers == std::string::npos ? 0 : name.find('.', layers + 7) + 1;
+  const size_t number = NumberAt(name), end = name.rfind('.');
+  const size_t begin = number == std::string::npos ? 0 : name.find('.', number) + 1;
   return name.substr(begin, end - begin);
 }
 
@@ -38,14 +58,31 @@ std::vector<uint64_t> ShapeOf(const std::string& name, const Json& config) {
   const uint64_t q = Field(config, "num_attention_heads") * dim;
   const uint64_t kv = Field(config, "num_key_value_heads") * dim;
   const std::map<std::string, std::vector<uint64_t>> matrices = {
-      {"model.embed_tokens", {vocab, hidden}},  {"lm_head", {vocab, hidden}},
-      {"self_attn.q_proj", {q, hidden}},        {"self_attn.k_proj", {kv, hidden}},
-      {"self_attn.v_proj", {kv, hidden}},       {"self_attn.o_proj", {hidden, q}},
-      {"mlp.gate_proj", {inner, hidden}},       {"mlp.up_proj", {inner, hidden}},
-      {"mlp.down_proj", {hidden, inner}},       {"self_attn.qkv_proj", {q + 2 * kv, hidden}},
-      {"mlp.gate_up_proj", {2 * inner, hidden}}};
+      {"model.embed_tokens", {vocab, hidden}},
+      {"lm_head", {vocab, hidden}},
+      {"self_attn.q_proj", {q, hidden}},
+      {"self_attn.k_proj", {kv, hidden}},
+      {"self_attn.v_proj", {kv, hidden}},
+      {"self_attn.o_proj", {hidden, q}},
+      {"mlp.gate_proj", {inner, hidden}},
+      {"mlp.up_proj", {inner, hidden}},
+      {"mlp.down_proj", {hidden, inner}},
+      {"self_attn.qkv_proj", {q + 2 * kv, hidden}},
+      {"mlp.gate_up_proj", {2 * inner, hidden}},
+      {"shared_mlp.input_linear", {2 * inner, hidden}},
+      {"shared_mlp.output_linear", {hidden, inner}},
+      {"transformer.wte", {vocab, hidden}},
+      {"attn.attention.q_proj", {q, hidden}},
+      {"attn.attention.k_proj", {kv, hidden}},
+      {"attn.attention.v_proj", {kv, hidden}},
+      {"attn.attention.out_proj", {hidden, q}},
+      {"mlp.c_fc_0", {inner, hidden}},
+      {"mlp.c_fc_1", {inner, hidden}},
+      {"mlp.c_proj", {hidden, inner}}};
   const std::string part = PartOf(name);
   const auto matrix = matrices.find(part);
+  if (HasWholeNorms(config) && part == "self_attn.q_norm") return {q};
+  if (HasWholeNorms(config) && part == "self_attn.k_norm") return {kv};
   if (matrix == matrices.end()) return {part.starts_with("self_attn.") ? dim : hidden};
   if (name.ends_with(".bias")) return {matrix->second[0]};
   return matrix->second;
@@ -64,17 +101,31 @@ std::string GgufName(const std::string& name, const Json& config) {
       {"self_attn.qkv_proj", "attn_qkv"},
       {"self_attn.q_norm", "attn_q_norm"},
       {"self_attn.k_norm", "attn_k_norm"},
-      {"post_attention_layernorm", IsGemma(config) ? "post_attention_norm" : "ffn_norm"},
+      {"post_attention_layernorm",
+       HasGemmaNames(config) && TypeOf(config) != "glm4" ? "post_attention_norm" : "ffn_norm"},
+      {"post_self_attn_layernorm", "post_attention_norm"},
+      {"post_mlp_layernorm", "post_ffw_norm"},
+      {"shared_mlp.output_linear", "ffn_down"},
+      {"transformer.wte", "token_embd"},
+      {"transformer.ln_f", "output_norm"},
+      {"ln_1", "attn_norm"},
+      {"ln_2", "ffn_norm"},
+      {"attn.attention.q_proj", "attn_q"},
+      {"attn.attention.k_proj", "attn_k"},
+      {"attn.attention.v_proj", "attn_v"},
+      {"attn.attention.out_proj", "attn_output"},
+      {"mlp.c_fc_0", "ffn_gate"},
+      {"mlp.c_fc_1", "ffn_up"},
+      {"mlp.c_proj", "ffn_down"},
       {"pre_feedforward_layernorm", "ffn_norm"},
       {"post_feedforward_layernorm", "post_ffw_norm"},
       {"mlp.gate_proj", "ffn_gate"},
       {"mlp.up_proj", "ffn_up"},
       {"mlp.gate_up_proj", "ffn_up"},
       {"mlp.down_proj", "ffn_down"}};
-  const size_t layers = name.find("layers."), end = name.rfind('.');
+  const size_t number = NumberAt(name), end = name.rfind('.');
   const std::string own = names.at(PartOf(name)) + name.substr(end);
-  if (layers == std::string::npos) return own;
-  const size_t number = layers + 7;
+  if (number == std::string::npos) return own;
   return "blk." + name.substr(number, name.find('.', number) - number) + "." + own;
 }
 
@@ -197,7 +248,7 @@ Json WithFields(const Json& architecture, const Json::Object& fields) {
 
 void AddInventedKeys(const Json& architecture, GgufWriter& file) {
   const Json& config = *architecture.Find("config");
-  const std::string name = ArchitectureOf(config), prefix = name + ".";
+  const std::string name = ArchitectureOf(config), prefix = name + ".", type = TypeOf(config);
   file.Add("general.architecture", name);
   const auto whole = [&](const char* key, std::string_view field) {
     if (config.Find(field) == nullptr || !config.Find(field)->unsigned_integer()) return;
@@ -215,10 +266,44 @@ void AddInventedKeys(const Json& architecture, GgufWriter& file) {
   whole("context_length", "max_position_embeddings");
   real("attention.layer_norm_rms_epsilon", "rms_norm_eps");
   real("rope.freq_base", "rope_theta");
-  whole("rope.dimension_count", "head_dim");
+  if (const Json* const both = config.Find("rope_parameters")) {
+    const Json& theta = *both->Find("full_attention")->Find("rope_theta");
+    file.Add(prefix + "rope.freq_base", static_cast<float>(*theta.number()));
+  }
+  // A part of each head is turned in GLM. The class's default stands in no file.
+  const Json* const part = config.Find("partial_rotary_factor");
+  const double turned = part != nullptr ? *part->number() : type.starts_with("glm") ? 0.5 : 1;
+  file.Add(prefix + "rope.dimension_count",
+           static_cast<uint32_t>(turned * static_cast<double>(Field(config, "head_dim"))));
   if (name != "phi3") whole("attention.key_length", "head_dim");
   if (name != "phi3") whole("attention.value_length", "head_dim");
   whole("attention.sliding_window", "sliding_window");
+  if (const Json* const types = config.Find("layer_types");
+      types && config.Find("sliding_window")) {
+    std::vector<int32_t> pattern;
+    for (const Json& kind : *types->array()) {
+      pattern.push_back(*kind.string() == "sliding_attention" ? 1 : 0);
+    }
+    file.Add(prefix + "attention.sliding_window_pattern", pattern);
+  }
+  real("attention.layer_norm_epsilon", "layer_norm_eps");
+  real("attention.scale", "attention_multiplier");
+  real("embedding_scale", "embedding_multiplier");
+  real("residual_scale", "residual_multiplier");
+  real("logit_scale", "logits_scaling");
+  real("logit_scale", "logit_scale");
+  if (type.starts_with("cohere") && config.Find("logit_scale") == nullptr) {
+    file.Add(prefix + "logit_scale", 0.0625f);
+  }
+  const Json* const position = config.Find("position_embedding_type");
+  if (type == "granitemoehybrid") {
+    file.Add(prefix + "rope.scaling.finetuned",
+             position != nullptr && *position->string() == "rope");
+  }
+  if (type.starts_with("cohere")) file.Add(prefix + "rope.scaling.type", "none");
+  if (type == "cohere" && config.Find("rope_theta") == nullptr) {
+    file.Add(prefix + "rope.freq_base", 500000.0f);  // the class's default
+  }
   real("attn_logit_softcapping", "attn_logit_softcapping");
   real("final_logit_softcapping", "final_logit_softcapping");
   const Json* const scaling = config.Find("rope_scaling");
@@ -283,7 +368,14 @@ std::map<std::string, std::vector<double>> AddInventedTensors(const Json& archit
     }
     const std::string part = PartOf(name);
     if (IsPermuted(config) && (part == "self_attn.q_proj" || part == "self_attn.k_proj")) {
-      bytes = Permuted(bytes, shape[0], Field(config, "head_dim"));
+      bytes = Permuted(bytes, shape[0], Field(config, "head_dim"));  // also a bias
+    }
+    if (part == "shared_mlp.input_linear") {  // the converter cuts it in two
+      const std::vector<uint64_t> half = {shape[0] / 2, shape[1]};
+      const std::string layer = "blk." + name.substr(13, name.find('.', 13) - 13);
+      file.AddTensor(layer + ".ffn_gate.weight", own, half, bytes.substr(0, bytes.size() / 2));
+      file.AddTensor(layer + ".ffn_up.weight", own, half, bytes.substr(bytes.size() / 2));
+      continue;
     }
     file.AddTensor(GgufName(name, config), own, shape, bytes);
   }

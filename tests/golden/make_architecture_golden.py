@@ -4,9 +4,10 @@
 Run by hand, from anywhere; nothing in the build calls it:
 
     pip install torch transformers
-    python3 tests/golden/make_architecture_golden.py
+    python3 tests/golden/make_architecture_golden.py [MODEL_TYPE]…
 
-Made with torch 2.15.0, transformers 5.23.0, Python 3.11.
+With model types it makes their cases alone and keeps the others. Made with torch 2.15.0,
+transformers 5.23.0 (from granite on 5.24.0), Python 3.11.
 Weights are a function of the tensor's name and the element's number (weight() here,
 tests/engine/invented_model.cc there), so that no file of them is needed. Each case: config.json,
 names and shapes of the tensors, and for texts the float32 bits of every fourth logit at some
@@ -16,6 +17,7 @@ positions, of one pass over all tokens in float32 on the CPU.
 import json
 import pathlib
 import struct
+import sys
 
 import numpy
 import torch
@@ -35,6 +37,13 @@ SIZES = dict(vocab_size=400, hidden_size=32, intermediate_size=48, num_hidden_la
 SHORT = dict(max_position_embeddings=32)
 LONG_FACTORS = [1.0 + 0.5 * i for i in range(8)]
 SHORT_FACTORS = [1.0 + 0.05 * i for i in range(8)]
+
+MULTIPLIERS = dict(embedding_multiplier=6.0, attention_multiplier=0.17,
+                   residual_multiplier=0.4, logits_scaling=3.0)
+ALL_ATTENTION = dict(num_local_experts=0, shared_intermediate_size=48, mamba_n_heads=8,
+                     layer_types=["attention"] * 3)
+WINDOW_FIRST = ["sliding_attention", "full_attention", "sliding_attention"]
+COHERE = dict(layer_norm_eps=1e-4, tie_word_embeddings=True)
 
 CASES = {
     "llama": ("llama", dict(rope_theta=1000.0)),
@@ -85,11 +94,67 @@ CASES = {
         original_max_position_embeddings=32,
         rope_scaling=dict(type="longrope", long_factor=LONG_FACTORS[:6],
                           short_factor=SHORT_FACTORS[:6]))),
+    "granite": ("granite", dict(MULTIPLIERS)),
+    "granite biases": ("granite", dict(MULTIPLIERS, attention_bias=True,
+                                       tie_word_embeddings=True)),
+    "granite hybrid": ("granitemoehybrid", dict(MULTIPLIERS, **ALL_ATTENTION)),
+    "granite hybrid rope": ("granitemoehybrid", dict(
+        MULTIPLIERS, position_embedding_type="rope", **ALL_ATTENTION)),
+    "olmo2": ("olmo2", dict(rope_theta=5000.0)),
+    "olmo2 biases": ("olmo2", dict(attention_bias=True, num_key_value_heads=4)),
+    "olmo3": ("olmo3", dict(sliding_window=16, num_hidden_layers=4, rope_parameters=dict(
+        full_attention=dict(rope_type="default", rope_theta=5000.0),
+        sliding_attention=dict(rope_type="default", rope_theta=5000.0)))),
+    "olmo3 yarn": ("olmo3", dict(
+        sliding_window=12, rope_theta=500000.0, layer_types=WINDOW_FIRST, rope_scaling=dict(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=32,
+            beta_fast=32.0, beta_slow=1.0, attention_factor=1.1))),
+    "smollm3": ("smollm3", dict(num_hidden_layers=4, rope_theta=5000.0)),
+    "smollm3 list": ("smollm3", dict(no_rope_layers=[0, 1, 1], attention_bias=True,
+                                     rope_theta=5000.0, tie_word_embeddings=True)),
+    "glm": ("glm", dict(rope_theta=5000.0)),
+    "glm quarter": ("glm", dict(partial_rotary_factor=0.25, attention_bias=False)),
+    "glm4": ("glm4", dict(rope_theta=5000.0)),
+    "exaone": ("exaone", dict(rope_theta=5000.0)),
+    "exaone4": ("exaone4", dict(sliding_window=16, num_hidden_layers=4, rope_theta=5000.0)),
+    "exaone4 without window": ("exaone4", dict(
+        sliding_window=None, layer_types=["full_attention"] * 3, rope_scaling=dict(
+        rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+        original_max_position_embeddings=32))),
+    "exaone4 types": ("exaone4", dict(sliding_window=12, layer_types=WINDOW_FIRST)),
+    "cohere": ("cohere", dict(COHERE, rope_theta=5000.0)),
+    "cohere biases": ("cohere", dict(COHERE, attention_bias=True, logit_scale=0.25)),
+    "cohere2": ("cohere2", dict(COHERE, sliding_window=16, num_hidden_layers=4,
+                                rope_theta=5000.0)),
+    "cohere2 types": ("cohere2", dict(COHERE, sliding_window=12, layer_types=WINDOW_FIRST)),
 }
 CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
            "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
            "gemma2": "Gemma2ForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
-           "phi3": "Phi3ForCausalLM"}
+           "phi3": "Phi3ForCausalLM", "granite": "GraniteForCausalLM",
+           "granitemoehybrid": "GraniteMoeHybridForCausalLM", "olmo2": "Olmo2ForCausalLM",
+           "olmo3": "Olmo3ForCausalLM", "smollm3": "SmolLM3ForCausalLM",
+           "glm": "GlmForCausalLM", "glm4": "Glm4ForCausalLM",
+           "exaone": "ExaoneForCausalLM", "exaone4": "Exaone4ForCausalLM",
+           "cohere": "CohereForCausalLM",
+           "cohere2": "Cohere2ForCausalLM"}
+# Their head_dim is always hidden_size / num_attention_heads.
+WITHOUT_HEAD_DIM = ("phi3", "olmo2", "olmo3", "cohere", "cohere2", "granitemoehybrid")
+
+
+# The names that EXAONE 3.5's files have in the place of Llama's.
+EXAONE_TENSORS = [
+    ("model.embed_tokens", "transformer.wte"), ("model.norm", "transformer.ln_f"),
+    ("model.layers", "transformer.h"), ("self_attn.o_proj", "attn.attention.out_proj"),
+    ("self_attn", "attn.attention"), ("input_layernorm", "ln_1"),
+    ("post_attention_layernorm", "ln_2"), ("gate_proj", "c_fc_0"), ("up_proj", "c_fc_1"),
+    ("down_proj", "c_proj")]
+
+
+def name_in_file(name, model_type):
+    for ours, theirs in EXAONE_TENSORS if model_type == "exaone" else []:
+        name = name.replace(ours, theirs)
+    return name
 
 
 def weight(name, shape, norm_base):
@@ -115,13 +180,13 @@ def weight(name, shape, norm_base):
 def make(name):
     model_type, changes = CASES[name]
     fields = dict(SIZES, **changes)
-    if model_type == "phi3":  # its heads divide the hidden size
+    if model_type in WITHOUT_HEAD_DIM:
         fields["hidden_size"] = 64
     config = transformers.AutoConfig.for_model(model_type, **json.loads(json.dumps(fields)))
     config._attn_implementation = "eager"
-    model = getattr(transformers, CLASSES[model_type])(config).eval().to(torch.float32)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval().to(torch.float32)
     norm_base = 0.0 if model_type.startswith("gemma") else 1.0
-    state = {key: weight(key, list(value.shape), norm_base)
+    state = {key: weight(name_in_file(key, model_type), list(value.shape), norm_base)
              for key, value in model.state_dict().items() if key != "lm_head.weight"}
     if not config.tie_word_embeddings:
         state["lm_head.weight"] = weight("lm_head.weight", [400, fields["hidden_size"]],
@@ -129,7 +194,7 @@ def make(name):
     missing, unexpected = model.load_state_dict(state, strict=False)
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     model.tie_weights()
-    shapes = {key: list(value.shape) for key, value in state.items()}
+    shapes = {name_in_file(key, model_type): list(value.shape) for key, value in state.items()}
     written = dict(fields, model_type=model_type, architectures=[CLASSES[model_type]])
     return dict(config=written, tensors=shapes, every=EVERY,
                 texts=[run(model, config, *text) for text in TEXTS])
@@ -152,11 +217,14 @@ def run(model, config, document, count, positions):
 
 
 def main():
-    cases = {name: make(name) for name in CASES}
-    lines = [f"{json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items()]
-    (HERE / "architectures.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    for name, case in cases.items():
-        print(name, [round(text["std"], 3) for text in case["texts"]])
+    path = HERE / "architectures.json"
+    cases = json.loads(path.read_text()) if sys.argv[1:] else {}
+    names = [name for name, case in CASES.items() if case[0] in sys.argv[1:] or not cases]
+    for name in names:
+        cases[name] = make(name)
+        print(name, [round(text["std"], 3) for text in cases[name]["texts"]], flush=True)
+        lines = [f"{json.dumps(key)}: {json.dumps(cases[key])}" for key in CASES if key in cases]
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@
 Run by hand, from anywhere; nothing in the build calls it:
 
     pip install gguf==0.19.0 sentencepiece numpy llama-cpp-python==0.3.36
-    python3 tests/golden/make_gguf_golden.py
+    python3 tests/golden/make_gguf_golden.py [CASE]…
+
+With cases it makes their heads alone.
 
 keys.gguf        a key of every kind and small tensors of two types, alignment 64
 split-0000N-of-00003.gguf   three parts
@@ -27,6 +29,7 @@ import ctypes
 import json
 import pathlib
 import struct
+import sys
 
 import gguf
 import numpy as np
@@ -341,7 +344,13 @@ HEADS = {"llama": ("llama", {}), "qwen2": ("qwen2", {}), "qwen3": ("qwen3", {}),
          "gemma2": ("gemma2", {"query_pre_attn_scalar": 16}),
          "gemma3": ("gemma3", {"query_pre_attn_scalar": 16, "sliding_window_pattern": 6,
                                "num_hidden_layers": 6}),
-         "phi3": ("phi3", {}), "phi3 long": ("phi3", {}), "phi4 mini": ("phi3", {})}
+         "phi3": ("phi3", {}), "phi3 long": ("phi3", {}), "phi4 mini": ("phi3", {}),
+         "granite": ("granite", {}), "granite biases": ("granite", {}),
+         "olmo2": ("olmo2", {}), "olmo3": ("olmo2", {}), "smollm3": ("smollm3", {}),
+         "glm": ("chatglm", {}), "glm4": ("glm4", {}), "exaone": ("exaone", {}),
+         "exaone4": ("exaone4", {}), "exaone4 types": ("exaone4", {}),
+         "cohere": ("command-r", {}), "cohere2": ("cohere2", {})}
+PERMUTED = ("llama", "granite", "smollm3")
 
 
 def write_head(case, arch, changes, architectures):
@@ -353,14 +362,32 @@ def write_head(case, arch, changes, architectures):
     w.add_feed_forward_length(c["intermediate_size"])
     w.add_head_count(c["num_attention_heads"]), w.add_head_count_kv(c["num_key_value_heads"])
     w.add_context_length(c["max_position_embeddings"])
-    w.add_layer_norm_rms_eps(c["rms_norm_eps"])
-    w.add_rope_freq_base(c.get("rope_theta", 10000.0))
+    if "layer_norm_eps" in c:
+        w.add_layer_norm_eps(c["layer_norm_eps"])
+    else:
+        w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    full = c.get("rope_parameters", {}).get("full_attention", {})
+    w.add_rope_freq_base(full.get("rope_theta", c.get("rope_theta", 10000.0)))
+    for field, add in [("attention_multiplier", w.add_attention_scale),
+                       ("embedding_multiplier", w.add_embedding_scale),
+                       ("residual_multiplier", w.add_residual_scale),
+                       ("logits_scaling", w.add_logit_scale)]:
+        if field in c:
+            add(c[field])
+    if "layer_norm_eps" in c:
+        w.add_logit_scale(c.get("logit_scale", 0.0625))
+        w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
     dim = c["head_dim"]
     if arch == "phi3":
         dim = int(dim * c.get("partial_rotary_factor", 1))
     else:
         w.add_key_length(dim), w.add_value_length(dim)
-    w.add_rope_dimension_count(dim)
+    w.add_rope_dimension_count(dim // 2 if "glm" in arch else dim)
+    if arch in ("olmo2", "exaone4") and c.get("sliding_window"):
+        kinds = c.get("layer_types") or [
+            "sliding_attention" if (layer + 1) % 4 else "full_attention"
+            for layer in range(c["num_hidden_layers"])]
+        w.add_sliding_window_pattern([kind == "sliding_attention" for kind in kinds])
     if c.get("sliding_window"):
         w.add_sliding_window(c["sliding_window"])
     if "attn_logit_softcapping" in c:
@@ -400,19 +427,22 @@ def write_head(case, arch, changes, architectures):
     (OUT / f"{case.replace(' ', '_')}.head").write_bytes(head[:begin])
     path.unlink()
     return {"config": c, "bytes": len(head), "norms_plus_one": arch.startswith("gemma"),
-            "heads_are_permuted": arch == "llama", "tensors": shapes, "places": places}
+            "heads_are_permuted": arch in PERMUTED, "tensors": shapes, "places": places}
 
 
-def write_heads():
+def write_heads(cases):
     architectures = json.loads((HERE / "architectures.json").read_text())
-    heads = {case: write_head(case, arch, changes, architectures)
-             for case, (arch, changes) in HEADS.items()}
+    heads = json.loads((OUT / "heads.json").read_text()) if cases else {}
+    heads.update((case, write_head(case, arch, changes, architectures))
+                 for case, (arch, changes) in HEADS.items() if case in cases or not cases)
     (OUT / "heads.json").write_text(json.dumps(heads) + "\n")
 
 
 def main():
     OUT.mkdir(exist_ok=True)
-    write_heads()
+    write_heads(sys.argv[1:])
+    if sys.argv[1:]:
+        return
     check_forward()
     write_blocks()
     write_keys()

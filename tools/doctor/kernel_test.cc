@@ -137,8 +137,10 @@ class LayerComparison {
          });
   }
 
-  // RMS norm of each row.
+  // RMS norm of each row; the rows as they are where a model has no such norm. What else a model
+  // does with them (LayerNorm's mean, scales) needs no kernel.
   Floats Norm(const Floats& input, size_t num_rows, const Floats& weight, const std::string& of) {
+    if (weight.empty()) return input;
     return Both(input.size(), num_rows, "rms_norm", of, [&](const Backend& backend, Floats& out) {
       backend.rms_norm({.input = AsRows(input, num_rows),
                         .weight = weight,

@@ -86,10 +86,15 @@ Finding DescribeArchitecture(const Located& located, const ModelConfig& config) 
 
 // The line "context"; warns where a document of `tokens` alone fills it.
 Finding DescribeContext(const ModelConfig& config, uint64_t tokens) {
+  const auto unturned = std::ranges::count(config.unturned, true);
   Finding finding{.name = "context",
                   .text = "up to " + Grouped(config.max_positions) +
                           " tokens for document, questions and answers (RoPE: " +
-                          std::string(RopeName(config.rope.kind)) + ")"};
+                          std::string(RopeName(config.rope.kind)) +
+                          (unturned == 0 ? ""
+                                         : ", not in " + std::to_string(unturned) + " of " +
+                                               std::to_string(config.num_layers) + " layers") +
+                          ")"};
   finding.values = {{"max_tokens", uint64_t{config.max_positions}},
                     {"rope", RopeName(config.rope.kind)},
                     {"rope_theta", config.rope.theta}};

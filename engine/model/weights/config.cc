@@ -66,8 +66,10 @@ Result<const Architecture*> ReadArchitecture(const ConfigFields& fields,
   if (type->string() == nullptr) return fields.WrongValue("model_type", *type, "a string");
   const Architecture* const found = FindArchitecture(*type->string());
   if (found == nullptr) {
-    return fields.Unsupported("model_type",
-                              "is " + Shown(*type) + "; this build runs " + ArchitectureNames());
+    const std::string_view why = WhyNotRun(*type->string());
+    return fields.Unsupported("model_type", "is " + Shown(*type) +
+                                                (why.empty() ? "" : ", which " + std::string(why)) +
+                                                "; this build runs " + ArchitectureNames());
   }
   LECTERN_RETURN_IF_ERROR(CheckClassNames(fields, *found, assumptions));
   return found;
@@ -93,6 +95,7 @@ constexpr Restriction kRestrictions[] = {
     {"n_routed_experts", IsAtMostOne, "dense models"},
     {"pretraining_tp", IsAtMostOne, "1"},
     {"use_bidirectional_attention", IsFalse, "false"},
+    {"use_qk_norm", IsFalse, "false"},  // Command R+: a norm of its own for each head
 };
 
 // kUnsupportedModel: a field asks for something that is not computed here.
@@ -135,7 +138,16 @@ Result<bool> ReadLayerTypes(const ConfigFields& fields, ModelConfig* config) {
   }
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string* const kind = (*list)[i].string();
-    const bool is_full = kind != nullptr && *kind == "full_attention";
+    // A state that is carried along has no keys in which a document could be looked up.
+    const bool is_state = kind != nullptr &&
+                          (*kind == "mamba" || *kind == "linear_attention" || *kind == "recurrent");
+    if (is_state) {
+      return fields.Unsupported("layer_types",
+                                "has " + Shown((*list)[i]) +
+                                    ": such layers keep a state in place of keys, and this build "
+                                    "runs none; take a model whose layers are all attention");
+    }
+    const bool is_full = kind != nullptr && (*kind == "full_attention" || *kind == "attention");
     if (!is_full && !(kind != nullptr && *kind == "sliding_attention")) {
       return fields.Unsupported("layer_types", "has " + Shown((*list)[i]) +
                                                    "; supported: \"full_attention\" and "
@@ -161,6 +173,18 @@ Status ApplyWindowRule(const ConfigFields& fields, const Architecture& architect
       LECTERN_RETURN_IF_ERROR(fields.Whole("max_window_layers", 0, 1u << 20, &first, 28));
       break;
     case WindowRule::kAllButNth:
+      // A letter for each layer, again and again: L has a window, G has none.
+      if (const Json* const letters = fields.Find("sliding_window_pattern");
+          letters != nullptr && letters->string() != nullptr && !letters->string()->empty()) {
+        for (uint32_t layer = 0; layer < config->num_layers; ++layer) {
+          const char letter = (*letters->string())[layer % letters->string()->size()];
+          if (letter == 'L') config->attention[layer] = AttentionKind::kSlidingWindow;
+          if (letter != 'L' && letter != 'G') {
+            return fields.WrongValue("sliding_window_pattern", *letters, "letters L and G");
+          }
+        }
+        return {};
+      }
       LECTERN_RETURN_IF_ERROR(
           fields.Whole("sliding_window_pattern", 1, 1024, &period, architecture.period));
       break;
@@ -205,11 +229,65 @@ Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
                             "has \"sliding_attention\", but there is no "
                             "\"sliding_window\"");
   }
+  const bool turns_windowed = architecture.rope == RopeRule::kWindowed ||
+                              (architecture.rope == RopeRule::kWindowedIfAny && is_windowed);
+  if (turns_windowed) {
+    for (uint32_t layer = 0; layer < config->num_layers; ++layer) {
+      config->unturned.push_back(!config->is_windowed(layer));
+    }
+  }
   config->window = is_windowed && window < config->max_positions ? window : 0;
   if (config->window > 0) return {};
   // Such a window hides nothing, but layers that have a RoPE of their own must still be told apart.
-  if (architecture.local_theta > 0 && is_windowed) config->window = window;
+  const bool has_local_rope = architecture.local_theta > 0 || architecture.plain_local_rope;
+  if (has_local_rope && is_windowed) config->window = window;
   if (config->window == 0) config->attention.assign(config->num_layers, AttentionKind::kFull);
+  return {};
+}
+
+// Reads Granite's multipliers. The attention's one stands in the place of 1 / sqrt(head_dim).
+Status ReadMultipliers(const ConfigFields& fields, ModelConfig* config) {
+  double embedding = 1, attention = 1, residual = 1, logits = 1;
+  for (const auto& [name, out] :
+       {std::pair("embedding_multiplier", &embedding),
+        std::pair("attention_multiplier", &attention), std::pair("residual_multiplier", &residual),
+        std::pair("logits_scaling", &logits)}) {
+    LECTERN_RETURN_IF_ERROR(fields.Real(name, 1e-6, 1e6, out));
+  }
+  config->embedding_scale = static_cast<float>(embedding);
+  config->query_scale = static_cast<float>(attention * std::sqrt(config->head_dim));
+  config->residual_scale = static_cast<float>(residual);
+  config->logit_scale = static_cast<float>(1 / logits);
+  return {};
+}
+
+// Reads which layers RoPE turns, where windows do not say it (ReadWindows).
+Status ReadTurnedLayers(const ConfigFields& fields, const Architecture& architecture,
+                        ModelConfig* config) {
+  std::vector<bool> unturned(config->num_layers);
+  const bool may_be_nope = architecture.rope == RopeRule::kUnlessNope;
+  if (architecture.rope == RopeRule::kPositionType || may_be_nope) {
+    const Json* const type = fields.Find("position_embedding_type");
+    if (type != nullptr && type->string() == nullptr) {
+      return fields.WrongValue("position_embedding_type", *type, "\"rope\" or \"nope\"");
+    }
+    const std::string name = type != nullptr ? *type->string() : may_be_nope ? "rope" : "nope";
+    if (may_be_nope ? name == "nope" : name != "rope") unturned.flip();
+  } else if (architecture.rope == RopeRule::kByLayer) {
+    uint32_t interval = 0;
+    LECTERN_RETURN_IF_ERROR(fields.Whole("no_rope_layer_interval", 1, 1024, &interval, 4));
+    const Json* const list = fields.Find("no_rope_layers");
+    const bool is_list = list != nullptr && list->array() != nullptr;
+    if (list != nullptr && (!is_list || list->array()->size() != config->num_layers)) {
+      return fields.WrongValue("no_rope_layers", *list, "a list with a number for each layer");
+    }
+    for (uint32_t layer = 0; layer < config->num_layers; ++layer) {
+      // In spite of its name the list has 1 where RoPE is.
+      unturned[layer] =
+          is_list ? (*list->array())[layer].number() == 0.0 : (layer + 1) % interval == 0;
+    }
+  }
+  if (std::ranges::count(unturned, true) > 0) config->unturned = std::move(unturned);
   return {};
 }
 
@@ -217,21 +295,26 @@ Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
 Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
                  ModelConfig* config) {
   config->activation = architecture.activation;
-  config->fused_qkv = config->fused_gate_up = architecture.fused;
+  config->fused_qkv = architecture.fused_qkv;
+  config->fused_gate_up = architecture.fused_gate_up;
   config->partial_rotary = architecture.partial_rotary;
   config->head_norms = architecture.head_norms;
+  config->whole_norms = architecture.whole_norms;
+  config->pre_norms = architecture.pre_norms;
+  config->centred_norms = architecture.centred_norms;
+  config->parallel = architecture.parallel;
   config->post_norms = architecture.post_norms;
   config->norms_from_one = architecture.norms_from_one;
   config->tie_word_embeddings = architecture.tied;
   LECTERN_RETURN_IF_ERROR(fields.Bool("tie_word_embeddings", &config->tie_word_embeddings));
   LECTERN_RETURN_IF_ERROR(CheckActivation(fields, architecture));
-  bool attention_bias = false;
+  bool attention_bias = architecture.attention_bias;
   LECTERN_RETURN_IF_ERROR(fields.Bool("attention_bias", &attention_bias));
   if (attention_bias && !architecture.may_have_attention_bias) {
     return fields.Unsupported("attention_bias", "is true; supported for this model_type: false");
   }
   config->qkv_bias = architecture.qkv_bias || attention_bias;
-  config->output_bias = attention_bias;
+  config->output_bias = attention_bias && architecture.attention_bias_is_of_o;
   if (architecture.scales_embedding) {
     config->embedding_scale = std::sqrt(static_cast<float>(config->hidden_size));
   }
@@ -242,6 +325,12 @@ Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
     LECTERN_RETURN_IF_ERROR(fields.Real("query_pre_attn_scalar", 1e-3, 1e6, &scalar));
     config->query_scale = static_cast<float>(std::sqrt(config->head_dim / scalar));
   }
+  if (architecture.logit_scale > 0) {
+    double scale = architecture.logit_scale;
+    LECTERN_RETURN_IF_ERROR(fields.Real("logit_scale", 1e-6, 1e6, &scale));
+    config->logit_scale = static_cast<float>(scale);
+  }
+  if (architecture.has_multipliers) LECTERN_RETURN_IF_ERROR(ReadMultipliers(fields, config));
   for (const auto& [name, otherwise, softcap] :
        {std::tuple("attn_logit_softcapping", architecture.attention_softcap,
                    &config->attention_softcap),
@@ -328,6 +417,20 @@ Status ReadEosIds(const ConfigFields& fields, ModelConfig* config) {
   return Status();
 }
 
+// Returns the fields under the names that the other classes have for them, and notes in `file` by
+// which names messages shall call them.
+Json WithUsualNames(const Json& given, const Architecture& architecture, const std::string& prefix,
+                    ConfigFile* file) {
+  Json::Object fields = *given.object();
+  for (const auto& [theirs, ours] : architecture.fields) {
+    const auto at = fields.find(theirs);
+    if (at == fields.end()) continue;
+    fields[std::string(ours)] = at->second;
+    file->own_names[prefix + std::string(ours)] = prefix + std::string(theirs);
+  }
+  return Json(std::move(fields));
+}
+
 // Returns the field that holds the configuration of the language model, in a model that also sees
 // or hears; "": `root` is that configuration itself.
 std::string FindWrapped(const Json& root) {
@@ -342,8 +445,9 @@ std::string FindWrapped(const Json& root) {
 
 // Reads the epsilon of RMSNorm. It must be above 0 also as a float: a row of zeros is divided by
 // its root.
-Status ReadEpsilon(const ConfigFields& fields, ModelConfig* config) {
-  double epsilon = 1e-6;
+Status ReadEpsilon(const ConfigFields& fields, const Architecture& architecture,
+                   ModelConfig* config) {
+  double epsilon = architecture.epsilon;
   LECTERN_RETURN_IF_ERROR(fields.Real("rms_norm_eps", 0, 1, &epsilon));
   config->rms_norm_epsilon = static_cast<float>(epsilon);
   if (config->rms_norm_epsilon > 0 && config->rms_norm_epsilon < 1) return Status();
@@ -384,11 +488,14 @@ Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
     return Status(Code::kMalformedModel, file.path + ": not a JSON object");
   }
   const std::string wrapped = FindWrapped(root);
-  const Json& body = wrapped.empty() ? root : *root.Find(wrapped);
-  const ConfigFields all(root, file), fields(body, file, wrapped.empty() ? "" : wrapped + ".");
+  const Json& given = wrapped.empty() ? root : *root.Find(wrapped);
+  const std::string prefix = wrapped.empty() ? "" : wrapped + ".";
   ModelConfig config;
   LECTERN_ASSIGN(const Architecture* const architecture,
-                 ReadArchitecture(fields, &config.assumptions));
+                 ReadArchitecture(ConfigFields(given, file, prefix), &config.assumptions));
+  ConfigFile named = file;
+  const Json body = WithUsualNames(given, *architecture, prefix, &named);
+  const ConfigFields all(root, file), fields(body, named, prefix);
   config.architecture = architecture->model_type;
   LECTERN_RETURN_IF_ERROR(CheckRestrictions(all));
   LECTERN_RETURN_IF_ERROR(CheckRestrictions(fields));
@@ -397,9 +504,11 @@ Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
   LECTERN_RETURN_IF_ERROR(
       fields.Whole("num_nextn_predict_layers", 0, 1024, &config.num_extra_layers, 0));
   LECTERN_RETURN_IF_ERROR(ReadWindows(fields, *architecture, &config));
-  LECTERN_RETURN_IF_ERROR(ReadEpsilon(fields, &config));
+  LECTERN_RETURN_IF_ERROR(ReadTurnedLayers(fields, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(ReadEpsilon(fields, *architecture, &config));
   LECTERN_RETURN_IF_ERROR(ReadParts(fields, *architecture, &config));
-  LECTERN_RETURN_IF_ERROR(ReadRope(body, fields, file, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(ReadRope(body, fields, named, *architecture, &config));
+  config.rope.has_neighbours = config.local_rope.has_neighbours = architecture->has_neighbours;
   StretchPositions(&config);
   LECTERN_RETURN_IF_ERROR(ReadEosIds(fields, &config));
   if (wrapped.empty()) return config;

@@ -34,11 +34,14 @@ struct ModelConfig {
   uint32_t num_kv_heads = 0;  // divides num_heads
   uint32_t head_dim = 0;      // even; explicit or hidden_size / num_heads
   uint32_t max_positions = 0;  // that may be used; dynamic and YaRN recipes raise it
-  float rms_norm_epsilon = 1e-6f;
+  float rms_norm_epsilon = 1e-6f;  // of all norms
   bool tie_word_embeddings = false;
   // Which tensors a layer has (engine/model/weights/architecture.h).
   bool qkv_bias = false, output_bias = false;
-  bool head_norms = false, post_norms = false, norms_from_one = false;
+  bool head_norms = false, whole_norms = false, post_norms = false, norms_from_one = false;
+  bool pre_norms = true;  // before attention and MLP; else these read the residual stream itself
+  bool centred_norms = false;  // norms subtract the mean first (LayerNorm without a bias)
+  bool parallel = false;  // attention and MLP read one norm, and both are added to what it read
   bool fused_qkv = false, fused_gate_up = false;
   bool partial_rotary = false;  // RopeRecipe::dims may be below head_dim
   RopeRecipe rope;
@@ -47,8 +50,12 @@ struct ModelConfig {
   // In windowed layers a token sees itself and the window - 1 before it. 0: no layer is windowed.
   // May be as large as all positions, where windowed layers differ by their RoPE alone.
   uint32_t window = 0;
+  // [num_layers]: layers whose queries and keys are not turned by RoPE. Empty: all are turned.
+  std::vector<bool> unturned;
   Activation activation = Activation::kSilu;
   float embedding_scale = 1;  // what embeddings are multiplied with
+  float residual_scale = 1;   // what attention and MLP give is multiplied with before it is added
+  float logit_scale = 1;      // what logits are multiplied with; Weights puts it in the last norm
   // Queries are multiplied with this, so that the logit of every architecture is q . k /
   // sqrt(head_dim) for the kernels.
   float query_scale = 1;
@@ -67,6 +74,7 @@ struct ModelConfig {
   uint32_t num_full_layers() const {
     return static_cast<uint32_t>(std::ranges::count(attention, AttentionKind::kFull));
   }
+  bool is_turned(size_t layer) const { return unturned.empty() || !unturned[layer]; }
   const RopeRecipe& rope_of(size_t layer) const { return is_windowed(layer) ? local_rope : rope; }
 };
 

@@ -166,11 +166,11 @@ Result<std::optional<std::string>> ReadRopeType(const ConfigFields& rope) {
   return std::optional(*type->string());
 }
 
-// Reads the recipe that `rope` describes, some of whose fields may stand at the top.
+// Reads the recipe that `rope` describes, some of whose fields may stand at the top. `part`: of
+// each head that is turned, where no field says it.
 Status ReadRecipe(const ConfigFields& top, const ConfigFields& rope, const ModelConfig& config,
-                  RopeRecipe* recipe) {
+                  double part, RopeRecipe* recipe) {
   LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "rope_theta", 1, 1e12, &recipe->theta));
-  double part = 1;
   LECTERN_RETURN_IF_ERROR(ReadRopeNumber(top, rope, "partial_rotary_factor", 0, 1, &part));
   if (part != 1 && !config.partial_rotary) {
     const bool is_at_top = top.Find("partial_rotary_factor") != nullptr;
@@ -229,28 +229,32 @@ Status ReadRope(const Json& root, const ConfigFields& top, const ConfigFile& fil
   const Json no_fields{Json::Object{}};
   const Json& object = name.empty() ? no_fields : *root.Find(name);
   config->rope.theta = architecture.theta;
+  const double part = architecture.rotary_factor;
   const bool is_nested = object.Find("full_attention") != nullptr;
   const ConfigFields whole(object, file, name.empty() ? "" : name + ".");
   if (!is_nested) {
-    LECTERN_RETURN_IF_ERROR(ReadRecipe(top, whole, *config, &config->rope));
+    LECTERN_RETURN_IF_ERROR(ReadRecipe(top, whole, *config, part, &config->rope));
   } else if (whole.Find("full_attention")->object() == nullptr) {
     return whole.WrongValue("full_attention", *whole.Find("full_attention"), "an object");
   } else {
     const ConfigFields full(*whole.Find("full_attention"), file, name + ".full_attention.");
-    LECTERN_RETURN_IF_ERROR(ReadRecipe(top, full, *config, &config->rope));
+    LECTERN_RETURN_IF_ERROR(ReadRecipe(top, full, *config, part, &config->rope));
   }
   config->local_rope = config->rope;
-  if (architecture.local_theta == 0) return {};
-  // Windowed layers have a plain recipe with their own base.
-  config->local_rope = {.theta = architecture.local_theta, .dims = config->head_dim};
+  if (architecture.local_theta == 0 && !architecture.plain_local_rope) return {};
+  // Windowed layers have a plain recipe, perhaps with their own base.
+  const double theta =
+      architecture.plain_local_rope ? config->rope.theta : architecture.local_theta;
+  config->local_rope = {.theta = theta, .dims = config->head_dim};
   if (!is_nested) {
+    if (architecture.plain_local_rope) return {};
     return top.Real("rope_local_base_freq", 1, 1e12, &config->local_rope.theta);
   }
   const Json* const local = whole.Find("sliding_attention");
   if (local == nullptr) return {};
   if (local->object() == nullptr) return whole.WrongValue("sliding_attention", *local, "an object");
   const ConfigFields fields(*local, file, name + ".sliding_attention.");
-  return ReadRecipe(ConfigFields(no_fields, file), fields, *config, &config->local_rope);
+  return ReadRecipe(ConfigFields(no_fields, file), fields, *config, part, &config->local_rope);
 }
 
 }  // namespace lectern

@@ -65,17 +65,21 @@ Plan MakePlan(const ModelConfig& c) {
     }
     plan[LayerName(layer, "self_attn.o_proj")] = {hidden, q_size};
     plan[LayerName(layer, "mlp.down_proj")] = {hidden, inner};
-    plan[LayerName(layer, "input_layernorm")] = {hidden};
-    plan[LayerName(layer, MlpNorm(c))] = {hidden};
+    if (c.pre_norms) {
+      plan[LayerName(layer, "input_layernorm")] = {hidden};
+      if (!c.parallel) plan[LayerName(layer, MlpNorm(c))] = {hidden};
+    }
     if (c.post_norms) {
       plan[LayerName(layer, "post_attention_layernorm")] = {hidden};
       plan[LayerName(layer, "post_feedforward_layernorm")] = {hidden};
     }
-    if (c.head_norms) {
-      plan[LayerName(layer, "self_attn.q_norm")] = {c.head_dim};
-      plan[LayerName(layer, "self_attn.k_norm")] = {c.head_dim};
+    if (c.head_norms || c.whole_norms) {
+      plan[LayerName(layer, "self_attn.q_norm")] = {c.whole_norms ? q_size : c.head_dim};
+      plan[LayerName(layer, "self_attn.k_norm")] = {c.whole_norms ? kv_size : c.head_dim};
     }
-    if (c.qkv_bias) {
+    if (c.qkv_bias && c.fused_qkv) {
+      plan[LayerName(layer, "self_attn.qkv_proj", "bias")] = {q_size + 2 * kv_size};
+    } else if (c.qkv_bias) {
       plan[LayerName(layer, "self_attn.q_proj", "bias")] = {q_size};
       plan[LayerName(layer, "self_attn.k_proj", "bias")] = {kv_size};
       plan[LayerName(layer, "self_attn.v_proj", "bias")] = {kv_size};
@@ -145,9 +149,9 @@ constexpr std::string_view kOtherParts[] = {
     "mm.",            "a."};
 // Ends of names of tables that follow from the configuration, as old files have them: frequencies
 // of RoPE, and masks.
-constexpr std::string_view kTables[] = {"rotary_emb.inv_freq", ".attn_rot_embd.weight",
-                                        ".attn.masked_bias",   ".attention.masked_bias",
-                                        ".attn.bias",          ".attention.bias"};
+constexpr std::string_view kTables[] = {
+    "rotary_emb.inv_freq",    ".rotary.inv_freq", ".attn_rot_embd.weight", ".attn.masked_bias",
+    ".attention.masked_bias", ".attn.bias",       ".attention.bias"};
 
 // Returns the layer that a name speaks of, in transformers' or GGUF's way of naming tensors;
 // nothing: it names none.
@@ -458,20 +462,30 @@ void Weights::BindNorms(const ModelConfig& config) {
     return weights;
   };
   final_norm_ = norm(kFinalNorm);
+  for (float& weight : final_norm_) weight *= config.logit_scale;
   layers_.resize(config.num_layers);
   for (size_t i = 0; i < layers_.size(); ++i) {
     LayerWeights& layer = layers_[i];
-    layer.attention_norm = norm(LayerName(i, "input_layernorm"));
-    layer.mlp_norm = norm(LayerName(i, MlpNorm(config)));
+    if (config.pre_norms) {
+      layer.attention_norm = norm(LayerName(i, "input_layernorm"));
+      if (!config.parallel) layer.mlp_norm = norm(LayerName(i, MlpNorm(config)));
+    }
     if (config.post_norms) {
       layer.attention_post_norm = norm(LayerName(i, "post_attention_layernorm"));
       layer.mlp_post_norm = norm(LayerName(i, "post_feedforward_layernorm"));
     }
-    if (config.head_norms) {
+    if (config.head_norms || config.whole_norms) {
       layer.q_norm = norm(LayerName(i, "self_attn.q_norm"));
       layer.k_norm = norm(LayerName(i, "self_attn.k_norm"));
     }
-    if (config.qkv_bias) {
+    if (config.qkv_bias && config.fused_qkv) {
+      const std::vector<float> bias = Vector(LayerName(i, "self_attn.qkv_proj", "bias"));
+      const auto k = bias.begin() + ptrdiff_t{config.num_heads} * config.head_dim;
+      const auto v = k + ptrdiff_t{config.num_kv_heads} * config.head_dim;
+      layer.q_bias.assign(bias.begin(), k);
+      layer.k_bias.assign(k, v);
+      layer.v_bias.assign(v, bias.end());
+    } else if (config.qkv_bias) {
       layer.q_bias = Vector(LayerName(i, "self_attn.q_proj", "bias"));
       layer.k_bias = Vector(LayerName(i, "self_attn.k_proj", "bias"));
       layer.v_bias = Vector(LayerName(i, "self_attn.v_proj", "bias"));

@@ -35,10 +35,11 @@ std::optional<WeightsType> ParseWeightsName(std::string_view name);  // nullopt:
 struct LayerWeights {
   WeightMatrix q, k, v, o;      // [heads * head_dim, hidden] x3, [hidden, heads * head_dim]
   WeightMatrix gate, up, down;  // [intermediate, hidden] x2, [hidden, intermediate]
-  std::vector<float> attention_norm, mlp_norm;  // [hidden], before attention and before the MLP
   // The rest is there only in some models; empty: not in this one.
+  std::vector<float> attention_norm, mlp_norm;  // [hidden], before attention and before the MLP
   std::vector<float> attention_post_norm, mlp_post_norm;  // [hidden], of what is added
-  std::vector<float> q_norm, k_norm;                      // [head_dim], of each head before RoPE
+  // Before RoPE: [head_dim], of each head, or [out] of its matrix, of all heads together.
+  std::vector<float> q_norm, k_norm;
   std::vector<float> q_bias, k_bias, v_bias, o_bias;      // [out] of its matrix
 };
 
@@ -74,7 +75,8 @@ class Weights {
 
   const WeightMatrix& embedding() const { return embedding_; }  // [vocab, hidden]
   const WeightMatrix& output() const { return output_; }        // [vocab, hidden]; tied: embedding
-  // [hidden], as f32; with the 1 added where config.norms_from_one.
+  // [hidden], as f32; with the 1 added where config.norms_from_one, and times config.logit_scale,
+  // so that what the output matrix gives is the logits.
   const std::vector<float>& final_norm() const { return final_norm_; }
   const LayerWeights& layer(size_t i) const { return layers_[i]; }
   uint64_t bytes() const { return bytes_; }  // of all tensors in use, as they are in the files

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/engine/invented_gguf.h"
 #include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
 
@@ -73,19 +74,17 @@ std::vector<int32_t> TextTokens(int64_t count) {
   return tokens;
 }
 
-// The document's tokens are indexed, the next ones asked at once, the rest one by one, with
-// everything read. The second text has clusters.
-TEST_P(ArchitecturesTest, LogitsAreThoseOfTransformers) {
-  const TempFolder model;
-  WriteInventedModel(Case(), model.path());
-  const auto every = static_cast<size_t>(*Case().Find("every")->integer());
-  for (const Json& text : *Case().Find("texts")->array()) {
+// Compares logits of the model at `path` with the golden's. The document's tokens are indexed, the
+// next ones asked at once, the rest one by one, with everything read. The second text has clusters.
+void ExpectGoldenLogits(const Json& golden, const std::string& path) {
+  const auto every = static_cast<size_t>(*golden.Find("every")->integer());
+  for (const Json& text : *golden.Find("texts")->array()) {
     const TempFolder folder;
     const std::vector<int32_t> tokens = TextTokens(*text.Find("tokens")->integer());
     const auto num_document = static_cast<size_t>(*text.Find("document")->integer());
-    const auto indexed = IndexTokens(
-        model.path(), {tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(num_document)},
-        folder.path());
+    const auto indexed =
+        IndexTokens(path, {tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(num_document)},
+                    folder.path());
     auto session = DocumentSession::Create(indexed.document, indexed.model, *DefaultBackend(),
                                            std::make_shared<ThreadPool>(2), 0);
     ASSERT_TRUE(session.ok()) << session.status().message();
@@ -113,6 +112,32 @@ TEST_P(ArchitecturesTest, LogitsAreThoseOfTransformers) {
     while (done < tokens.size()) step_to(done + 1);
     EXPECT_EQ(compared, positions.size());
   }
+}
+
+TEST_P(ArchitecturesTest, LogitsAreThoseOfTransformers) {
+  const TempFolder model;
+  WriteInventedModel(Case(), model.path());
+  ExpectGoldenLogits(Case(), model.path());
+}
+
+// The same as llama.cpp's converter writes it, of what a file can say. Recipes of RoPE that need
+// further keys or tensors are gguf_model_test.cc's matter.
+TEST_P(ArchitecturesTest, LogitsOfAGgufFileAreThoseOfTransformers) {
+  const Json& config = *Case().Find("config");
+  const std::string& type = *config.Find("model_type")->string();
+  for (const char* const unsaid : {"rope_scaling", "use_sliding_window", "no_rope_layers"}) {
+    if (config.Find(unsaid) != nullptr) return;
+  }
+  for (const char* const other : {"gemma", "phi", "mistral"}) {
+    if (type.starts_with(other)) return;
+  }
+  const TempFolder model;
+  testing::GgufWriter file;
+  testing::AddInventedKeys(Case(), file);
+  testing::AddTinyVocabulary(file);
+  testing::AddInventedTensors(Case(), TensorType::kF32, file);
+  testing::WriteWholeFile(model.path() + "/model.gguf", file.Finish());
+  ExpectGoldenLogits(Case(), model.path() + "/model.gguf");
 }
 
 // A document with clusters: what is asked at a budget of 1 is what the dense pass says, token for

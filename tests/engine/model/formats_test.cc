@@ -36,14 +36,19 @@ struct Format {
   TensorType type;
 };
 constexpr Format kFormats[] = {
-    {"llama", TensorType::kF32},   {"mistral", TensorType::kF32}, {"qwen2", TensorType::kF32},
-    {"qwen3", TensorType::kF32},   {"gemma2", TensorType::kF32},  {"gemma3", TensorType::kF32},
-    {"phi3", TensorType::kF32},    {"llama", TensorType::kF16},   {"llama", TensorType::kBf16},
-    {"llama", TensorType::kQ8_0},  {"llama", TensorType::kQ4_0},  {"llama", TensorType::kQ4_1},
-    {"llama", TensorType::kQ5_0},  {"llama", TensorType::kQ5_1},  {"llama", TensorType::kQ4_K},
-    {"llama", TensorType::kQ5_K},  {"llama", TensorType::kQ6_K},  {"mistral", TensorType::kQ4_0},
-    {"qwen2", TensorType::kQ5_1},  {"qwen3", TensorType::kQ5_K},  {"gemma2", TensorType::kQ6_K},
-    {"gemma3", TensorType::kQ8_0}, {"phi3", TensorType::kQ4_K},
+    {"llama", TensorType::kF32},    {"mistral", TensorType::kF32},  {"qwen2", TensorType::kF32},
+    {"qwen3", TensorType::kF32},    {"gemma2", TensorType::kF32},   {"gemma3", TensorType::kF32},
+    {"phi3", TensorType::kF32},     {"llama", TensorType::kF16},    {"llama", TensorType::kBf16},
+    {"llama", TensorType::kQ8_0},   {"llama", TensorType::kQ4_0},   {"llama", TensorType::kQ4_1},
+    {"llama", TensorType::kQ5_0},   {"llama", TensorType::kQ5_1},   {"llama", TensorType::kQ4_K},
+    {"llama", TensorType::kQ5_K},   {"llama", TensorType::kQ6_K},   {"mistral", TensorType::kQ4_0},
+    {"qwen2", TensorType::kQ5_1},   {"qwen3", TensorType::kQ5_K},   {"gemma2", TensorType::kQ6_K},
+    {"gemma3", TensorType::kQ8_0},  {"phi3", TensorType::kQ4_K},    {"granite", TensorType::kF32},
+    {"olmo2", TensorType::kF32},    {"olmo3", TensorType::kF32},    {"smollm3", TensorType::kF32},
+    {"glm", TensorType::kF32},      {"glm4", TensorType::kF32},     {"exaone4", TensorType::kF32},
+    {"cohere", TensorType::kF32},   {"cohere2", TensorType::kF32},  {"granite", TensorType::kQ8_0},
+    {"glm4", TensorType::kQ4_0},    {"cohere2", TensorType::kQ6_K}, {"olmo3", TensorType::kQ5_0},
+    {"exaone4", TensorType::kQ4_K},
 };
 
 // Fields in which the files differ from the golden case: sizes that blocks fit into, and those that
@@ -52,7 +57,10 @@ Json::Object Fields(const std::string& architecture, TensorType type) {
   const bool is_wide = BlockValues(type) == 256;
   const bool is_gemma = architecture.starts_with("gemma");
   Json::Object fields;
-  fields["num_hidden_layers"] = Json(is_wide && !is_gemma ? 1 : 2);
+  // Every fourth layer of these is full, or is not turned.
+  const bool has_period = architecture == "olmo3" || architecture == "smollm3" ||
+                          architecture == "exaone4" || architecture == "cohere2";
+  fields["num_hidden_layers"] = Json(has_period ? 4 : is_wide && !is_gemma ? 1 : 2);
   fields["hidden_size"] = Json(is_wide ? 256 : 64);
   fields["intermediate_size"] = Json(is_wide ? 256 : 64);
   fields["head_dim"] = Json(is_wide ? 64 : 16);

@@ -386,6 +386,137 @@ TEST(ParseConfigTest, FindsWhichLayersHaveWindows) {
             "wfwfwf 64");
 }
 
+// The layers that RoPE turns, as 't', and the others, as '-'.
+std::string TurnedLayers(Members changes, const std::string& type) {
+  changes["model_type"] = "\"" + type + "\"";
+  changes["architectures"] = "";
+  changes.insert({{"num_hidden_layers", "6"}, {"max_position_embeddings", "9000"}});
+  const auto config = ParseConfig(ConfigJson(changes), "c");
+  if (!config.ok()) return config.status().message();
+  std::string text;
+  for (size_t layer = 0; layer < config->num_layers; ++layer) {
+    text += config->is_turned(layer) ? 't' : '-';
+  }
+  return text;
+}
+
+TEST(ParseConfigTest, FindsWhichLayersRopeTurns) {
+  EXPECT_EQ(TurnedLayers({}, "llama"), "tttttt");
+  EXPECT_EQ(TurnedLayers({{"position_embedding_type", "\"nope\""}}, "granite"), "------");
+  EXPECT_EQ(TurnedLayers({{"position_embedding_type", "\"absolute\""}}, "granite"), "tttttt");
+  EXPECT_EQ(TurnedLayers({}, "granitemoehybrid"), "------");
+  EXPECT_EQ(TurnedLayers({{"position_embedding_type", "\"rope\""}}, "granitemoehybrid"), "tttttt");
+  EXPECT_EQ(TurnedLayers({}, "smollm3"), "ttt-tt");
+  EXPECT_EQ(TurnedLayers({{"no_rope_layer_interval", "2"}}, "smollm3"), "t-t-t-");
+  EXPECT_EQ(TurnedLayers({{"no_rope_layers", "[0,1,1,0,1,1]"}}, "smollm3"), "-tt-tt");
+  EXPECT_NE(TurnedLayers({{"no_rope_layers", "[0,1]"}}, "smollm3").find("for each layer"),
+            std::string::npos);
+  EXPECT_EQ(TurnedLayers({}, "exaone4"), "ttt-tt");
+  EXPECT_EQ(TurnedLayers({{"sliding_window_pattern", "\"LG\""}}, "exaone4"), "t-t-t-");
+  EXPECT_NE(TurnedLayers({{"sliding_window_pattern", "\"LX\""}}, "exaone4").find("L and G"),
+            std::string::npos);
+  EXPECT_EQ(TurnedLayers({{"sliding_window", "null"}}, "exaone4"), "tttttt");
+  EXPECT_EQ(TurnedLayers({}, "cohere2"), "ttt-tt");
+  // A window that all positions fit into hides nothing, but tells which layers are turned.
+  EXPECT_EQ(TurnedLayers({{"max_position_embeddings", "1000"}}, "cohere2"), "ttt-tt");
+  EXPECT_EQ(TurnedLayers({}, "cohere"), "tttttt");
+}
+
+TEST(ParseConfigTest, WindowedLayersOfOlmo3HaveNoRecipe) {
+  const auto config =
+      ParseConfig(ConfigJson({{"model_type", "\"olmo3\""},
+                              {"architectures", "[\"Olmo3ForCausalLM\"]"},
+                              {"rope_theta", "7000"},
+                              {"rope_scaling", R"({"rope_type":"linear","factor":8})"}}),
+                  "c");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->rope.kind, RopeRecipe::Kind::kLinear);
+  EXPECT_EQ(config->local_rope.kind, RopeRecipe::Kind::kDefault);
+  EXPECT_EQ(config->local_rope.theta, 7000);
+}
+
+TEST(ParseConfigTest, FieldsOfOtherNamesAreReadAndNamed) {
+  const Members exaone = {{"model_type", "\"exaone\""},   {"architectures", ""},
+                          {"num_hidden_layers", ""},      {"num_layers", "5"},
+                          {"layer_norm_epsilon", "1e-3"}, {"activation_function", "\"silu\""}};
+  const auto config = ParseConfig(ConfigJson(exaone), "c");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->num_layers, 5u);
+  EXPECT_EQ(config->rms_norm_epsilon, 1e-3f);
+  Members wrong = exaone;
+  wrong["num_layers"] = "\"5\"";
+  EXPECT_EQ(ParseConfig(ConfigJson(wrong), "c").status().param(), "num_layers");
+}
+
+TEST(TensorNameOfTest, PartsBetweenDotsAreReplaced) {
+  const auto name = [](const char* type, const std::string& text) {
+    return TensorNameOf(text, *FindArchitecture(type));
+  };
+  EXPECT_EQ(name("exaone", "transformer.h.12.attn.attention.out_proj.weight"),
+            "model.layers.12.self_attn.o_proj.weight");
+  EXPECT_EQ(name("exaone", "transformer.h.0.ln_2.weight"),
+            "model.layers.0.post_attention_layernorm.weight");
+  EXPECT_EQ(name("exaone", "transformer.wte.weight"), "model.embed_tokens.weight");
+  EXPECT_EQ(name("exaone", "transformer.h.0.xln_2.weight"), "model.layers.0.xln_2.weight");
+  EXPECT_EQ(name("exaone", "lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(name("glm4", "model.layers.1.post_attention_layernorm.weight"),
+            "model.layers.1.pre_feedforward_layernorm.weight");
+  EXPECT_EQ(name("glm4", "model.layers.1.post_self_attn_layernorm.weight"),
+            "model.layers.1.post_attention_layernorm.weight");
+  EXPECT_EQ(name("granitemoehybrid",
+                 "base_model.model.model.layers.3.shared_mlp.input_linear.lora_A.weight"),
+            "base_model.model.model.layers.3.mlp.gate_up_proj.lora_A.weight");
+}
+
+TEST(ParseConfigTest, ScalesAreThoseOfTheFields) {
+  const auto granite = ParseConfig(ConfigJson({{"model_type", "\"granite\""},
+                                               {"architectures", ""},
+                                               {"embedding_multiplier", "12"},
+                                               {"attention_multiplier", "0.015625"},
+                                               {"residual_multiplier", "0.22"},
+                                               {"logits_scaling", "8"}}),
+                                   "c");
+  ASSERT_TRUE(granite.ok()) << granite.status().message();
+  EXPECT_EQ(granite->embedding_scale, 12.0f);
+  EXPECT_EQ(granite->query_scale, 0.0625f);  // of heads of 16: 4 / 64
+  EXPECT_EQ(granite->residual_scale, 0.22f);
+  EXPECT_EQ(granite->logit_scale, 0.125f);
+  for (const char* field :
+       {"embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling"}) {
+    for (const char* value : {"0", "-1", "\"1\"", "1e300"}) {
+      const auto wrong = ParseConfig(
+          ConfigJson({{"model_type", "\"granite\""}, {"architectures", ""}, {field, value}}), "c");
+      EXPECT_EQ(wrong.status().param(), field);
+    }
+  }
+}
+
+TEST(ParseConfigTest, ArchitecturesThatAreNotRunSayWhyAndWhatToTake) {
+  const auto message = [](const char* type) {
+    return ParseConfig(ConfigJson({{"model_type", "\"" + std::string(type) + "\""}}), "c")
+        .status()
+        .message();
+  };
+  for (const auto& [type, words] :
+       {std::pair("mixtral", "mixes experts"), std::pair("gpt_oss", "mixes experts"),
+        std::pair("llama4", "take Llama 3"), std::pair("qwen3_5", "keep a state"),
+        std::pair("qwen3_next", "keep a state"), std::pair("bamba", "keep a state"),
+        std::pair("gemma3n", "take Gemma 3"), std::pair("gemma4", "take Gemma 3")}) {
+    EXPECT_NE(message(type).find(words), std::string::npos) << message(type);
+    EXPECT_NE(message(type).find("this build runs \"llama\""), std::string::npos) << message(type);
+  }
+  EXPECT_EQ(message("never_heard_of").find("which"), std::string::npos);
+  for (const Architecture& row : Architectures()) EXPECT_EQ(WhyNotRun(row.model_type), "");
+  const Status hybrid =
+      ParseConfig(ConfigJson({{"model_type", "\"granitemoehybrid\""},
+                              {"architectures", ""},
+                              {"layer_types", R"(["mamba","mamba","attention"])"}}),
+                  "c")
+          .status();
+  EXPECT_EQ(hybrid.code(), Code::kUnsupportedModel);
+  EXPECT_NE(hybrid.message().find("keep a state"), std::string::npos) << hybrid.message();
+}
+
 TEST(ParseConfigTest, RefusesContradictionsBetweenFields) {
   const auto message = [](const Members& changes) {
     return ParseConfig(ConfigJson(changes), "c").status().message();
