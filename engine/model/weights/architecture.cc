@@ -10,7 +10,7 @@ constexpr Renamed kGraniteHybridFields[] = {{"shared_intermediate_size", "interm
 constexpr Renamed kGraniteHybridTensors[] = {{"shared_mlp.input_linear", "mlp.gate_up_proj"},
                                              {"shared_mlp.output_linear", "mlp.down_proj"}};
 // Gemma's names for four norms; GLM-4 has these for others of them.
-constexpr Renamed kGlm4Tensors[] = {{"post_attention_layernorm", "pre_feedforward_layernorm"},
+constexpr Renamed kGlm4Norms[] = {{"post_attention_layernorm", "pre_feedforward_layernorm"},
                                     {"post_self_attn_layernorm", "post_attention_layernorm"},
                                     {"post_mlp_layernorm", "post_feedforward_layernorm"}};
 constexpr Renamed kExaoneFields[] = {{"num_layers", "num_hidden_layers"},
@@ -169,7 +169,7 @@ constexpr Architecture kArchitectures[] = {
      .has_neighbours = true,
      .partial_rotary = true,
      .rotary_factor = 0.5,
-     .tensors = kGlm4Tensors,
+     .tensors = kGlm4Norms,
      .sizes = {151552, 4096, 13696, 40, 32, 2, 131072}},
     // EXAONE 3 and 3.5.
     {.model_type = "exaone",
