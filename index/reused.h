@@ -17,10 +17,12 @@ template <typename T>
 class Reused {
  public:
   // Makes the array `size` long. Elements that were there before stay; new ones hold anything.
-  // Where it grows, earlier spans and pointers may end.
+  // Where it grows, earlier spans and pointers may end. It then has room for half as many again:
+  // sizes differ a little from layer to layer, and each growth of a large array is new memory, a
+  // page fault for every 4 KiB of it, while room that is not used costs none.
   std::span<T> Resize(size_t size) {
     if (size > capacity_) {
-      const size_t capacity = std::max(size, capacity_ + capacity_ / 2);
+      const size_t capacity = size + size / 2;
       auto larger = std::make_unique_for_overwrite<T[]>(capacity);
       std::copy_n(data_.get(), size_, larger.get());
       data_ = std::move(larger);

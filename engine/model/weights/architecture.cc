@@ -11,8 +11,8 @@ constexpr Renamed kGraniteHybridTensors[] = {{"shared_mlp.input_linear", "mlp.ga
                                              {"shared_mlp.output_linear", "mlp.down_proj"}};
 // Gemma's names for four norms; GLM-4 has these for others of them.
 constexpr Renamed kGlm4Norms[] = {{"post_attention_layernorm", "pre_feedforward_layernorm"},
-                                    {"post_self_attn_layernorm", "post_attention_layernorm"},
-                                    {"post_mlp_layernorm", "post_feedforward_layernorm"}};
+                                  {"post_self_attn_layernorm", "post_attention_layernorm"},
+                                  {"post_mlp_layernorm", "post_feedforward_layernorm"}};
 constexpr Renamed kExaoneFields[] = {{"num_layers", "num_hidden_layers"},
                                      {"layer_norm_epsilon", "rms_norm_eps"},
                                      {"activation_function", "hidden_act"}};
