@@ -139,9 +139,14 @@ struct Bounds {
 // By this backend's own products and by sums in double.
 TEST_P(PlanesTest, NoProductIsAboveItsBound) {
   constexpr size_t n = 53;
-  for (const size_t k : {32, 288, 1024}) {
+#if defined(__SANITIZE_ADDRESS__)  // looks for accesses, which fewer show too
+  const std::vector<size_t> widths = {32, 288}, counts = {1, 3};
+#else
+  const std::vector<size_t> widths = {32, 288, 1024}, counts = {1, 3, 9};
+#endif
+  for (const size_t k : widths) {
     const std::vector<Matrix> heads = Heads(n, k);
-    for (const size_t m : {1, 3, 9}) {
+    for (const size_t m : counts) {
       for (const Matrix& values : Inputs(m, k)) {
         const Int8Input rows(values);
         for (size_t h = 0; h < heads.size(); ++h) {
