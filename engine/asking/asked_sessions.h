@@ -50,9 +50,9 @@ struct AskedSession {
 };
 
 // Asks a session that has answered nothing before, with the conversation so far as its history.
-// `max_evidence` stands for that of `options`.
-// `shows`: text, tokens and warnings go to the functions of `options` at once; else the calls wait
-// in `shown`, which borrows `options`. Codes of Session::Ask.
+// `max_evidence`: the most passages to find, in place of AskOptions::max_evidence. `shows`: text,
+// tokens and warnings go to the functions of `options` at once; else the calls wait in `shown`,
+// which borrows `options`. Codes of Session::Ask.
 Result<AskedSession> AskForOne(Session& session, std::string_view question,
                                const ChatHistory& history, const AskOptions& options,
                                uint32_t max_evidence, bool shows);

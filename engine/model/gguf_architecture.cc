@@ -80,14 +80,8 @@ constexpr Renamed kGemmaTensors[] = {
     {"ffn_down", "mlp.down_proj"},
     {"post_ffw_norm", "post_feedforward_layernorm"},
 };
-// Phi-3 has gate and up in one matrix, which its GGUF files call "ffn_up".
-constexpr Renamed kPhi3Tensors[] = {
-    {"attn_norm", "input_layernorm"},    {"attn_qkv", "self_attn.qkv_proj"},
-    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_up", "mlp.gate_up_proj"},      {"ffn_down", "mlp.down_proj"},
-};
-// GLM has gate and up in one matrix, too.
-constexpr Renamed kGlmTensors[] = {
+// Phi-3 and GLM have gate and up in one matrix, which their GGUF files call "ffn_up".
+constexpr Renamed kFusedGateTensors[] = {
     {"attn_norm", "input_layernorm"},
     {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},
@@ -158,7 +152,7 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
     {.name = "chatglm",
      .model_type = "glm",
      .keys = {},
-     .layer_tensors = kGlmTensors,
+     .layer_tensors = kFusedGateTensors,
      .has_neighbours = true},
     {.name = "glm4",
      .model_type = "glm4",
@@ -183,7 +177,7 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
      .layer_tensors = kLlamaTensors,
      .has_neighbours = true,
      .has_pattern = true},
-    {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kPhi3Tensors},
+    {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kFusedGateTensors},
 };
 
 constexpr std::string_view kLayerPrefix = "blk.", kOurLayerPrefix = "model.layers.";
