@@ -501,7 +501,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (!conversation_.is_there()) conversation_.rows().Reserve(num_rows);
   const bool retrieves = !focus_.heads.empty() && (options.max_evidence > 0 || is_focused);
   sums_.retrieved.assign(retrieves ? document_->tokens().size() : 0, 0.0);
-  if (is_focused) LECTERN_RETURN_IF_ERROR(Focus(question, ids, options, budget, answer));
+  if (is_focused) LECTERN_RETURN_IF_ERROR(Focus(question, ids, refusal, options, budget, answer));
   sums_.squares.assign(options.max_evidence > 0 ? document_->tokens().size() : 0, 0.0);
 
   answer.document = ToHex(document_->row().id);

@@ -163,8 +163,9 @@ class DocumentSession : public Session {
   Result<std::vector<int32_t>> RefusalTokens(const NextPrompt& next, uint64_t room) const;
   // Finds the probability of the model's refusal, of which these are the tokens, 1 or more, and
   // makes it the answer, in `next`, where it is at least the threshold; of an answer in JSON, which
-  // it is none, it warns instead. The last pass was the
-  // question's; conversation, sums and logits are afterwards as after it. Errors of Step.
+  // it is none, it warns instead. Where Focus found one too, the mean of both log-odds counts. The
+  // last pass was the question's; conversation, sums and logits are afterwards as after it. Errors
+  // of Step.
   Status DecideRefusal(std::vector<int32_t> refusal, double kv_budget, const AskOptions& options,
                        NextPrompt& next, Answer& answer);
   // The natural logarithm of the probability that the answer begins with these tokens, 1 or more.
@@ -237,12 +238,14 @@ class DocumentSession : public Session {
   // where the document is short and read whole. kInvalidArgument where other options exclude it.
   Result<bool> WantsFocus(const AskOptions& options, double kv_budget) const;
   // Sets focus_ for the question: by its words, and by the model's retrieval heads, if it has any;
-  // then `ids` are read twice, first at `kv_budget` to see where these heads look. The conversation
-  // has room for the ids, and stands where it stood. By words alone, a question without telling
+  // then `ids` are read twice, first at `kv_budget` to see where these heads look, and how likely
+  // the refusal of these tokens is then; empty: the model has none. The conversation has room for
+  // both, and stands where it stood. By words alone, a question without telling
   // ones keeps the focus of the question before; where there was none, it is read without focus,
   // which `answer` notes. Errors of Step and FocusTokens.
-  Status Focus(std::string_view question, std::span<const int32_t> ids, const AskOptions& options,
-               double kv_budget, Answer& answer);
+  Status Focus(std::string_view question, std::span<const int32_t> ids,
+               std::span<const int32_t> refusal, const AskOptions& options, double kv_budget,
+               Answer& answer);
   // How a lookup shares out what these given tokens leave of the budget, and at least the smallest
   // that it serves. Errors of Document::Plan.
   Result<BudgetPlan> PlanBeside(const std::vector<bool>& tokens, double kv_budget) const;
@@ -315,6 +318,9 @@ class DocumentSession : public Session {
     bool is_aside = false;  // the pass leaves no rows, and nothing that it attended to counts
     double prefill_fraction = 0, decode_fraction = 0;
     uint64_t decode_steps = 0;
+    // Logarithm of the probability of the model's refusal in the pass that found the focus; nothing
+    // where there was none, or no refusal.
+    std::optional<double> unfocused_refusal;
     StepRead all;  // sums over passes; `fraction` is not used
     void Add(const StepRead& read);
   } totals_;

@@ -49,15 +49,21 @@ Result<BudgetPlan> DocumentSession::PlanBeside(const std::vector<bool>& tokens,
 }
 
 Status DocumentSession::Focus(std::string_view question, std::span<const int32_t> ids,
-                              const AskOptions& options, double kv_budget, Answer& answer) {
+                              std::span<const int32_t> refusal, const AskOptions& options,
+                              double kv_budget, Answer& answer) {
   if (!sums_.retrieved.empty()) {
     focus_.rows.reset();
     LECTERN_RETURN_IF_ERROR(Step(ids, kv_budget, options.tail, options.cancel).status());
+    std::optional<double> refused;
+    if (!refusal.empty()) {
+      LECTERN_ASSIGN(refused, LogProbabilityOf(refusal, kv_budget, options));
+    }
     conversation_.Truncate(conversation_.num_tokens() - ids.size());
     // The receipt counts all bytes; its shares are those of the pass that answers.
     const StepRead read = totals_.all;
     totals_ = {};
     totals_.all.bytes = read.bytes, totals_.all.window_bytes = read.window_bytes;
+    totals_.unfocused_refusal = refused;
   }
   LECTERN_ASSIGN(std::vector<bool> tokens, FocusTokens(*document_, question, sums_.retrieved));
   std::ranges::fill(sums_.retrieved, 0.0);

@@ -8,6 +8,21 @@
 #include "engine/model/template/sampled_tokens.h"
 
 namespace lectern {
+namespace {
+
+// ln(p / (1 - p)) of a probability p with this natural logarithm; a p of 1 counts as a little less.
+double LogOddsOf(double logprob) {
+  const double below = std::min(logprob, -1e-12);
+  return below - std::log(-std::expm1(below));
+}
+
+// The probability whose log-odds are the mean of those of two probabilities, which are given by
+// their logarithms.
+double MeanByOdds(double first, double second) {
+  return 1 / (1 + std::exp(-(LogOddsOf(first) + LogOddsOf(second)) / 2));
+}
+
+}  // namespace
 
 Result<std::vector<int32_t>> DocumentSession::RefusalTokens(const NextPrompt& next,
                                                             uint64_t room) const {
@@ -67,7 +82,9 @@ Status DocumentSession::DecideRefusal(std::vector<int32_t> refusal, double kv_bu
   LECTERN_ASSIGN(const double logprob, LogProbabilityOf(refusal, kv_budget, options));
   const double threshold =
       options.refuse_at > 0 ? options.refuse_at : model_->adapter()->settings().refusal->threshold;
-  answer.refusal_probability = std::exp(logprob);
+  answer.refusal_probability = totals_.unfocused_refusal
+                                   ? MeanByOdds(*totals_.unfocused_refusal, logprob)
+                                   : std::exp(logprob);
   const bool is_likely = threshold < 1 && answer.refusal_probability >= threshold;
   if (is_likely && next.constraint) {
     Warn(options, "refusal_likely",

@@ -507,7 +507,8 @@ struct Answer {
   // which count all.
   std::vector<AskedPart> parts;
   // The probability in [0, 1] that the model gave, before the first token of the answer, to its own
-  // sentence for "the document does not say", all of it. Nothing: it has none, or thinks first, or
+  // sentence for "the document does not say", all of it; if the question was read twice to find a
+  // focus, by the mean of the log-odds of both readings. Nothing: it has none, or thinks first, or
   // has no room for it.
   std::optional<double> refusal_probability;
   bool is_refused = false;  // that sentence is the answer because it was so likely

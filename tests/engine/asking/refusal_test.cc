@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "engine/model/formats/json.h"
 #include "engine/requests/report_json.h"
 #include "tests/engine/dense_oracle.h"
 #include "tests/engine/test_documents.h"
@@ -14,6 +15,7 @@ namespace {
 
 using testing::DenseOracle;
 using testing::InventedText;
+using testing::OpenChanged;
 using testing::ReadWholeFile;
 using testing::SourcePath;
 using testing::TempFolder;
@@ -43,9 +45,28 @@ class RefusingDocument {
     engine_ = *Engine::Create(options);
     const auto report = engine_->Index(text_, {});
     EXPECT_TRUE(report.ok()) << report.status().message();
+    name_ = report->document;
   }
   std::unique_ptr<DocumentSession> Open() const {
     return *AsDocumentSession(*engine_->Open("", nullptr));
+  }
+  // A copy of the document with these retrieval heads.
+  std::unique_ptr<DocumentSession> OpenWith(const std::string& heads) const {
+    const std::string copy = store_.path() + "/copy" + std::to_string(num_copies_++);
+    const auto document = OpenChanged(
+        *engine_, store_.path(), name_, copy, [&](SectionKind kind, const std::string& bytes) {
+          if (kind != SectionKind::kModel) return std::optional(bytes);
+          Json::Object object = *ParseJson(bytes)->object();
+          object["retrieval_heads"] = *ParseJson(heads);
+          return std::optional(Json(std::move(object)).Dump());
+        });
+    EXPECT_TRUE(document.ok()) << document.status().message();
+    const auto model = Model::Load(Env::Default(), TinyModel(), {.adapter = folder_.path()});
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    auto session = DocumentSession::Create(*document, *model, *DefaultBackend(),
+                                           std::make_shared<ThreadPool>(2), 0);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    return *std::move(session);
   }
   const std::string& text() const { return text_; }
 
@@ -53,6 +74,8 @@ class RefusingDocument {
   const std::string text_;
   const TempFolder folder_, store_;
   std::unique_ptr<Engine> engine_;
+  std::string name_;
+  mutable size_t num_copies_ = 0;
 };
 
 AskOptions RefuseAt(float refuse_at = 0, float kv_budget = 1) {
@@ -73,11 +96,13 @@ Answer AskedOf(DocumentSession& session, AskOptions options, std::string* shown 
   return answer.ok() ? *std::move(answer) : Answer();
 }
 
-// The probability that the answer to a question begins with the sentence.
-double ProbabilityByOracle(const std::string& text) {
+// The probability that the answer to a question begins with the sentence; `read`: what the
+// question and the sentence read of the text, or everything.
+double ProbabilityByOracle(const std::string& text, const DenseOracle::Kept& read = {}) {
   const auto model = *Model::Load(Env::Default(), TinyModel());
   DenseOracle oracle(TinyModel(), "f16");
   oracle.Append(model->EncodeDocument(text)->ids);
+  oracle.RestrictTo(read);
   std::vector<double> logits = oracle.Append(*model->EncodeQuestion(kUnansweredQuestion));
   double logprob = 0;
   const auto sentence = model->tokenizer().EncodeContinuation(kSentence);
@@ -179,6 +204,91 @@ TEST(RefusalTest, TheAdaptersThresholdHoldsUnlessAQuestionSaysOtherwise) {
   EXPECT_FALSE(AskedOf(*document.Open(), RefuseAt(1)).is_refused);
   EXPECT_EQ(document.Open()->Ask(kUnansweredQuestion, RefuseAt(1.5f)).status().param(),
             "refuse_at");
+}
+
+AskOptions FocusOnly(float refuse_at = 0) {
+  AskOptions options = RefuseAt(refuse_at, kAutoBudget);
+  options.focus = "only";
+  return options;
+}
+
+// Heads by hand: any will do, because the question is only to be read twice.
+constexpr char kHeads[] = "[[0,0,1],[1,1,0]]";
+
+// What the last pass of the question reads of the text with a focus, in each layer and kv head.
+DenseOracle::Kept ReadWithFocus(const RefusingDocument& document, const std::string& heads) {
+  const auto session = document.OpenWith(heads);
+  const size_t num_tokens = session->indexed().tokens().size();
+  DenseOracle::Kept read(session->indexed().num_layers());
+  session->probe().on_layer = [&](const LayerStep& step) {
+    const auto kept = *session->indexed().Heads(step.layer);
+    read[step.layer].assign(kept.size(), std::vector<bool>(num_tokens, step.read.exact));
+    for (size_t h = 0; !step.read.exact && h < kept.size(); ++h) {
+      for (const uint32_t row : step.read.heads[h].rows) {
+        read[step.layer][h][kept[h].positions()[row]] = true;
+      }
+    }
+  };
+  AskOptions options = FocusOnly();
+  options.max_tokens = 1;
+  const Answer answer = AskedOf(*session, options);
+  EXPECT_FALSE(answer.refusal_probability);
+  return read;
+}
+
+double LogOddsOf(double probability) { return std::log(probability / (1 - probability)); }
+
+// A question that is read twice has the mean of the log-odds of both readings, which decides; by
+// words alone it is read once.
+TEST(RefusalTest, WithAFocusBothReadingsDecide) {
+  const RefusingDocument document(2500);  // without clusters: the first reading reads everything
+  const auto session = document.OpenWith(kHeads);
+  const Answer answer = AskedOf(*session, FocusOnly());
+  EXPECT_EQ(answer.kv.rule, "words+heads");
+  ASSERT_TRUE(answer.refusal_probability);
+  const double first = ProbabilityByOracle(document.text());
+  const double second = ProbabilityByOracle(document.text(), ReadWithFocus(document, kHeads));
+  const double mean = (LogOddsOf(first) + LogOddsOf(second)) / 2;
+  EXPECT_NEAR(LogOddsOf(*answer.refusal_probability), mean, 0.02);
+  EXPECT_GT(std::abs(LogOddsOf(second) - mean), 0.1);  // so that one alone would be found out
+  const auto probability = static_cast<float>(*answer.refusal_probability);
+  session->Forget();
+  EXPECT_TRUE(AskedOf(*session, FocusOnly(probability * 0.99f)).is_refused);
+  session->Forget();
+  EXPECT_FALSE(AskedOf(*session, FocusOnly(probability * 1.01f)).is_refused);
+  const Answer once = AskedOf(*document.OpenWith("[]"), FocusOnly());
+  EXPECT_EQ(once.kv.rule, "words");
+  const double alone = ProbabilityByOracle(document.text(), ReadWithFocus(document, "[]"));
+  EXPECT_NEAR(LogOddsOf(*once.refusal_probability), LogOddsOf(alone), 0.02);
+}
+
+// Focus, answer and shares are as without it, also in the next question; the bytes count both.
+TEST(RefusalTest, FindingItTwiceChangesNoAnswer) {
+  for (const size_t bytes : {2500, 7600}) {
+    const RefusingDocument with(bytes), without(bytes, "");
+    const auto session = with.OpenWith(kHeads), plain = without.OpenWith(kHeads);
+    for (const char* question : {kUnansweredQuestion, "Where is the mill?"}) {
+      const auto answer = session->Ask(question, FocusOnly());
+      const auto expected = plain->Ask(question, FocusOnly());
+      ASSERT_TRUE(answer.ok() && expected.ok());
+      EXPECT_EQ(answer->kv.rule, "words+heads");
+      EXPECT_TRUE(answer->refusal_probability);
+      EXPECT_EQ(answer->text, expected->text);
+      EXPECT_EQ(answer->kv.session_rows, expected->kv.session_rows);
+      EXPECT_EQ(answer->kv.read_fraction_prefill, expected->kv.read_fraction_prefill);
+      EXPECT_EQ(answer->kv.read_fraction_decode, expected->kv.read_fraction_decode);
+      ASSERT_EQ(answer->evidence.size(), expected->evidence.size());
+      for (size_t i = 0; i < answer->evidence.size(); ++i) {
+        EXPECT_EQ(answer->evidence[i].begin, expected->evidence[i].begin);
+        EXPECT_EQ(answer->evidence[i].score, expected->evidence[i].score);
+      }
+      // The sentence's first reading reads what the question's does: by the budget, which in the
+      // short document is everything.
+      const uint64_t more = answer->kv.bytes_read - expected->kv.bytes_read;
+      if (bytes == 2500) EXPECT_GT(more, session->dense_bytes());
+      EXPECT_GT(answer->kv.bytes_read, expected->kv.bytes_read);
+    }
+  }
 }
 
 // A probe that watches what the model says gets that, and no refusal.
