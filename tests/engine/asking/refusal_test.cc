@@ -53,13 +53,14 @@ class RefusingDocument {
   // A copy of the document with these retrieval heads.
   std::unique_ptr<DocumentSession> OpenWith(const std::string& heads) const {
     const std::string copy = store_.path() + "/copy" + std::to_string(num_copies_++);
-    const auto document = OpenChanged(
-        *engine_, store_.path(), name_, copy, [&](SectionKind kind, const std::string& bytes) {
-          if (kind != SectionKind::kModel) return std::optional(bytes);
-          Json::Object object = *ParseJson(bytes)->object();
-          object["retrieval_heads"] = *ParseJson(heads);
-          return std::optional(Json(std::move(object)).Dump());
-        });
+    const auto document = OpenChanged(*engine_, store_.path(), name_, copy,
+                                      [&](SectionKind kind, const std::string& bytes) {
+                                        if (kind != SectionKind::kModel)
+                                          return std::optional(bytes);
+                                        Json::Object object = *ParseJson(bytes)->object();
+                                        object["retrieval_heads"] = *ParseJson(heads);
+                                        return std::optional(Json(std::move(object)).Dump());
+                                      });
     EXPECT_TRUE(document.ok()) << document.status().message();
     const auto model = Model::Load(Env::Default(), TinyModel(), {.adapter = folder_.path()});
     EXPECT_TRUE(model.ok()) << model.status().message();
@@ -215,7 +216,7 @@ AskOptions FocusOnly(float refuse_at = 0) {
 // Heads by hand: any will do, because the question is only to be read twice.
 constexpr char kHeads[] = "[[0,0,1],[1,1,0]]";
 
-// What the last pass of the question reads of the text with a focus, in each layer and kv head.
+// The rows that the last pass of the question reads with a focus, in each layer and kv head.
 DenseOracle::Kept ReadWithFocus(const RefusingDocument& document, const std::string& heads) {
   const auto session = document.OpenWith(heads);
   const size_t num_tokens = session->indexed().tokens().size();
