@@ -763,8 +763,9 @@ LECTERN_API const char* lectern_answer_cli_note(const lectern_answer* answer, si
 /* Warnings by stable names, each at most once, in the order in which they became known; more names
  * may be added:
  *  "whole_document"  the question draws on much of the document, and the budget on little
- *  "no_evidence"     no passage has a score of 0.25 or more; the evidence is then the nearest
- *                    passages, or, where no word is shared, those of most attention, if any
+ *  "no_evidence"     no passage has a score of 0.25 or more, or the answer is the model's refusal;
+ *                    the evidence is then the nearest passages, or, where no word is shared, those
+ *                    of most attention, if any
  *  "cpu_fallback"    the CPU did work that was left to choose or that the GPU's kernels lack
  *  "repetition"      the answer went round in a loop and was ended
  *  "low_budget"      at this kv_budget the answer is predicted to diverge from an exact one by more

@@ -168,6 +168,8 @@ class DocumentSession : public Session {
   // of Step.
   Status DecideRefusal(std::vector<int32_t> refusal, double kv_budget, const AskOptions& options,
                        NextPrompt& next, Answer& answer);
+  // Whether the answer is the model's sentence of refusal, chosen or decoded.
+  bool SaysRefusal(const Answer& answer) const;
   // The natural logarithm of the probability that the answer begins with these tokens, 1 or more.
   // As DecideRefusal.
   Result<double> LogProbabilityOf(std::span<const int32_t> ids, double kv_budget,
@@ -262,8 +264,8 @@ class DocumentSession : public Session {
                                                 const Answer& answer) const;
   // Fills answer.attention, and answer.evidence from the squared attention and the words: at most
   // options.max_evidence passages. If that is 0, does nothing. If the words cannot be read,
-  // attention alone chooses, and a note says so. Warns "no_evidence" if there is no passage or,
-  // with words, if none has kLeastScore. May throw bad_alloc.
+  // attention alone chooses, and a note says so. Warns "no_evidence" if there is no passage, if,
+  // with words, none has kLeastScore, or if the answer is the refusal. May throw bad_alloc.
   void AddEvidence(std::string_view question, const AskOptions& options, Answer& answer) const;
   // Warns if the budget was fixed and the divergence predicted at it exceeds
   // chosen.max_divergence.

@@ -36,8 +36,9 @@ void DocumentSession::AddEvidence(std::string_view question, const AskOptions& o
   }
   answer.evidence = *std::move(evidence);
   answer.attention = FindAttended(document_->passages(), document_->ranges(), sums_.squares);
-  if (has_words ? HasEvidence(answer.evidence) : !answer.evidence.empty()) return;
-  WarnOfNoEvidence(options, answer);
+  const bool has_evidence = has_words ? HasEvidence(answer.evidence) : !answer.evidence.empty();
+  // A refusal is the model's word that nothing supports an answer, whatever its own words match.
+  if (!has_evidence || SaysRefusal(answer)) WarnOfNoEvidence(options, answer);
 }
 
 }  // namespace lectern

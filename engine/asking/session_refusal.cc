@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/asking/ask.h"
+#include "engine/model/formats/text.h"
 #include "engine/model/template/sampled_tokens.h"
 
 namespace lectern {
@@ -75,6 +76,13 @@ Result<double> DocumentSession::LogProbabilityOf(std::span<const int32_t> ids, d
   buffers_.logits = first;
   if (!ended.ok()) return ended;
   return sum;
+}
+
+bool DocumentSession::SaysRefusal(const Answer& answer) const {
+  if (answer.is_refused) return true;
+  const Adapter* const adapter = model_->adapter();
+  return adapter != nullptr && adapter->settings().refusal &&
+         TrimWhiteSpace(answer.text) == TrimWhiteSpace(adapter->settings().refusal->text);
 }
 
 Status DocumentSession::DecideRefusal(std::vector<int32_t> refusal, double kv_budget,

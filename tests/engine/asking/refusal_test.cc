@@ -301,5 +301,35 @@ TEST(RefusalTest, IsLeftOutWhereAProbeWatches) {
   EXPECT_NE(answer.text, kSentence);
 }
 
+// The decoded sentence stands in the document, so that by words alone there would be evidence.
+TEST(RefusalTest, HasNoEvidenceWhetherChosenOrDecoded) {
+  const auto warns = [](const Answer& answer) {
+    return std::ranges::count(answer.warnings, "no_evidence") == 1;
+  };
+  AskOptions options = RefuseAt(1e-37f);
+  options.max_evidence = 3, options.max_tokens = 64;
+  const auto chosen = RefusingDocument(900).Open()->Ask(kUnansweredQuestion, options);
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_TRUE(chosen->is_refused && warns(*chosen));
+
+  const std::string sentence = InventedText(900, 5).substr(0, 60);
+  const auto model = Model::Load(Env::Default(), TinyModel());
+  ASSERT_TRUE(model.ok());
+  std::vector<int32_t> ids = (*model)->tokenizer().EncodeContinuation(sentence)->ids;
+  ids.push_back((*model)->tokenizer().eos_id());
+  const std::string taught = R"({"refusal":{"text":")" + sentence + R"(","threshold":1}})";
+  for (const std::string& settings : {taught, std::string()}) {
+    const RefusingDocument document(900, settings);
+    const auto session = document.Open();
+    session->probe().answer = ids;
+    const auto decoded = session->Ask(kUnansweredQuestion, options);
+    ASSERT_TRUE(decoded.ok());
+    EXPECT_EQ(decoded->text, sentence);
+    EXPECT_FALSE(decoded->is_refused);
+    EXPECT_FALSE(decoded->evidence.empty());
+    EXPECT_EQ(warns(*decoded), !settings.empty());
+  }
+}
+
 }  // namespace
 }  // namespace lectern
