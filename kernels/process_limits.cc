@@ -176,6 +176,19 @@ std::optional<uint64_t> BytesIn(const std::string& folder, bool is_v2) {
   return least;
 }
 
+// Bytes that a line of /proc/meminfo gives, such as "MemTotal:       16384000 kB"; nothing where
+// the file has no such line.
+std::optional<uint64_t> MachineMemory(const std::string& root, std::string_view name) {
+  std::ifstream file(root + "/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::string first;
+    uint64_t kilobytes = 0;
+    if (fields >> first >> kilobytes && first == name) return kilobytes * 1024;
+  }
+  return std::nullopt;
+}
+
 // A number from the CPU's topology folder, or -1 where the system has none (containers, other
 // kernels).
 int64_t Topology(const std::string& root, int cpu, const char* name) {
@@ -196,12 +209,15 @@ std::optional<uint64_t> GroupMemoryBytes(const std::string& root) {
 std::optional<uint64_t> PlannedMemoryBytes(const std::string& root) {
   const auto group = GroupMemoryBytes(root);
   if (!group) return std::nullopt;
-  std::ifstream file(root + "/proc/meminfo");  // "MemTotal:       16384000 kB"
-  std::string name;
-  uint64_t kilobytes = 0;
-  const bool is_told = (file >> name >> kilobytes) && name == "MemTotal:";
-  if (is_told && *group >= kilobytes * 1024) return std::nullopt;
+  const auto machine = MachineMemory(root, "MemTotal:");
+  if (machine && *group >= *machine) return std::nullopt;
   return *group - *group / 8;
+}
+
+std::optional<uint64_t> AvailableMemoryBytes(const std::string& root) {
+  const auto available = MachineMemory(root, "MemAvailable:");
+  if (!available) return std::nullopt;
+  return std::min(*available, PlannedMemoryBytes(root).value_or(UINT64_MAX));
 }
 
 size_t PhysicalCores(const std::vector<int>& cpus, const std::string& root) {

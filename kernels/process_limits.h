@@ -32,6 +32,11 @@ std::optional<uint64_t> GroupMemoryBytes(const std::string& root = "");
 // group limits memory, or where the limit is not below the machine's memory.
 std::optional<uint64_t> PlannedMemoryBytes(const std::string& root = "");
 
+// Memory that the process can still take without the system having to swap: the system's estimate
+// (MemAvailable, which counts page cache that can be given back), and not more than
+// PlannedMemoryBytes. Nothing where the system does not say.
+std::optional<uint64_t> AvailableMemoryBytes(const std::string& root = "");
+
 // Number of physical cores that the CPUs with these numbers (each named once) belong to. A CPU
 // whose core the system does not name counts as a core of its own. 0 for no CPUs.
 size_t PhysicalCores(const std::vector<int>& cpus, const std::string& root = "");

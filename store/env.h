@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/cancel_flag.h"
 #include "store/status.h"
 
 namespace lectern {
@@ -69,8 +70,18 @@ class MappedFile {
   virtual void WillNeed(uint64_t offset, uint64_t bytes) const = 0;
   // Hints that a range is not needed any more. A mirror drops its whole pages of the range until
   // Load brings them back (they read as zeros meanwhile), so nobody may be reading them. A mapping
-  // reads its pages from the file again when they are next used.
+  // reads its pages from the file again when they are next used; after CopyToLargePages it keeps
+  // them.
   virtual void DontNeed(uint64_t offset, uint64_t bytes) const = 0;
+  // Replaces the mapping by a copy of the file's bytes in memory of large pages, at the same
+  // address, because whoever reads all of it again and again otherwise waits for the tables that
+  // map small pages. Any thread may read data() meanwhile. False, and nothing changed: `cancel` was
+  // set, the system gives no large pages, or the file is smaller than one or not mapped. One call
+  // at a time; a second one does nothing.
+  virtual bool CopyToLargePages(const CancelFlag* cancel) const {
+    (void)cancel;
+    return false;
+  }
 };
 
 // An advisory lock (flock) on a file or directory: it keeps out those who ask for the lock, and

@@ -9,12 +9,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <limits>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "store/env.h"
@@ -202,17 +206,62 @@ void ForEachAdvised(uint64_t offset, uint64_t bytes, const Advise& advise) {
   }
 }
 
+constexpr uint64_t kLargePage = uint64_t{2} << 20;  // bytes; x86-64's, and most of Arm's
+
+uint64_t WholeLargePages(uint64_t bytes) {
+  return (bytes + kLargePage - 1) / kLargePage * kLargePage;
+}
+
+// Anonymous memory, or merely its addresses (PROT_NONE), that begins at a large page, which mmap
+// does not promise: a page more is asked for, and what is too much given back. `bytes`: a multiple
+// of kLargePage. nullptr, with errno: there is none.
+void* ReserveLargePages(uint64_t bytes, int protection) {
+  if (bytes > SIZE_MAX - kLargePage) return errno = ENOMEM, nullptr;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const reserved = ::mmap(nullptr, bytes + kLargePage, protection, kFlags, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(reserved);
+  const uint64_t before = -reinterpret_cast<uintptr_t>(reserved) % kLargePage;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(begin + before + bytes, kLargePage - before);
+  return begin + before;
+}
+
+// Whether the system gives large pages to whoever asks for them, as Linux says.
+bool HasLargePages() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");  // "always [madvise] never"
+  std::string line;
+  return std::getline(file, line) && line.find("[never]") == line.npos;
+}
+
 // A shared mapping of the file's pages, read-only. An empty file has none: mmap refuses a length of
-// 0.
+// 0. From a large page's size on it lies within whole large pages, so that these can replace it.
 class PosixMappedFile : public MappedFile {
  public:
   PosixMappedFile() = default;
   ~PosixMappedFile() override {
-    if (size_ > 0) ::munmap(data_, size_);
+    if (size_ > 0) ::munmap(data_, mapped_bytes_);
   }
   PosixMappedFile(const PosixMappedFile&) = delete;
   PosixMappedFile& operator=(const PosixMappedFile&) = delete;
-  void Take(void* data, uint64_t size) { data_ = data, size_ = size; }
+  // 0, or the errno of what failed; then nothing is mapped.
+  int MapPages(int fd, uint64_t size) {
+    void* at = nullptr;
+    const bool is_large = size >= kLargePage;
+    const uint64_t bytes = is_large ? WholeLargePages(size) : size;
+    if (is_large) {
+      at = ReserveLargePages(bytes, PROT_NONE);
+      if (at == nullptr) return errno;
+    }
+    data_ = ::mmap(at, size, PROT_READ, MAP_SHARED | (is_large ? MAP_FIXED : 0), fd, 0);
+    if (data_ == MAP_FAILED) {
+      const int error = errno;
+      if (is_large) ::munmap(at, bytes);
+      return error;
+    }
+    size_ = size, mapped_bytes_ = bytes;
+    return 0;
+  }
 
   const std::byte* data() const override { return static_cast<const std::byte*>(data_); }
   uint64_t size() const override { return size_; }
@@ -221,7 +270,29 @@ class PosixMappedFile : public MappedFile {
                    [&](uint64_t begin, uint64_t n) { Advise(begin, n, MADV_WILLNEED); });
   }
   void DontNeed(uint64_t offset, uint64_t bytes) const override {
-    Advise(offset, bytes, MADV_DONTNEED);
+    if (!is_copied_) Advise(offset, bytes, MADV_DONTNEED);
+  }
+  // The system moves the copy's pages over the mapping's addresses in one step: a thread that reads
+  // finds the one or the other, or waits.
+  bool CopyToLargePages(const CancelFlag* cancel) const override {
+#if defined(MADV_HUGEPAGE) && defined(MREMAP_FIXED)
+    if (size_ < kLargePage || is_copied_ || !HasLargePages()) return false;
+    void* const copy = ReserveLargePages(mapped_bytes_, PROT_READ | PROT_WRITE);
+    if (copy == nullptr) return false;
+    ::madvise(copy, mapped_bytes_, MADV_HUGEPAGE);
+    for (uint64_t at = 0; at < size_ && !IsSet(cancel); at += kLargePage) {
+      std::memcpy(static_cast<char*>(copy) + at, static_cast<const char*>(data_) + at,
+                  std::min(kLargePage, size_ - at));
+    }
+    is_copied_ = !IsSet(cancel) && ::mprotect(copy, mapped_bytes_, PROT_READ) == 0 &&
+                 ::mremap(copy, mapped_bytes_, mapped_bytes_, MREMAP_MAYMOVE | MREMAP_FIXED,
+                          data_) != MAP_FAILED;
+    if (!is_copied_) ::munmap(copy, mapped_bytes_);
+    return is_copied_;
+#else
+    (void)cancel;
+    return false;
+#endif
   }
 
  private:
@@ -235,7 +306,8 @@ class PosixMappedFile : public MappedFile {
   }
 
   void* data_ = nullptr;
-  uint64_t size_ = 0;
+  uint64_t size_ = 0, mapped_bytes_ = 0;  // the rest of the latter has no pages, or zeros
+  mutable std::atomic<bool> is_copied_ = false;
 };
 
 // Anonymous memory of the file's size, into which ranges are copied when they are loaded. Only
@@ -373,9 +445,7 @@ class PosixEnv : public Env {
     // Made first: if this failed later, a mapping would stay.
     auto file = std::make_unique<PosixMappedFile>();
     if (size > 0) {
-      void* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
-      if (data == MAP_FAILED) return ErrnoStatus(errno, "map", path);
-      file->Take(data, size);
+      if (const int error = file->MapPages(fd.get(), size)) return ErrnoStatus(error, "map", path);
     }
     return std::unique_ptr<MappedFile>(std::move(file));
   }

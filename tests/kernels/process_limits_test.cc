@@ -167,6 +167,17 @@ TEST_F(ProcessLimitsTest, PlansLeaveSomeOfTheGroupsMemoryToTheProgram) {
   EXPECT_EQ(PlannedMemoryBytes(root_), std::nullopt);
 }
 
+TEST_F(ProcessLimitsTest, AvailableMemoryIsTheSystemsEstimateWithinTheGroupsPlan) {
+  EXPECT_EQ(AvailableMemoryBytes(root_), std::nullopt);
+  MakeV2("/");
+  Write("/proc/meminfo", "MemTotal:       16000000 kB\nMemFree:        1 kB\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), std::nullopt);
+  Write("/proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  1 kB\nMemAvailable:  5000 kB\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 5120000u);
+  Write("/sys/fs/cgroup/memory.max", "800000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 700000u);
+}
+
 // systemd's hybrid layout: version 2 without controllers beside version 1.
 TEST_F(ProcessLimitsTest, BothVersionsBesideEachOther) {
   Write("/proc/self/cgroup", "9:memory:/a\n4:cpu,cpuacct:/a\n0::/a\n");

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 #include "tests/store/sample_shard.h"
 
@@ -80,6 +84,73 @@ TEST(EnvTest, OpensAWholeFileEitherWay) {
     EXPECT_EQ(std::memcmp((*file)->data(), "abc", 3), 0);
     EXPECT_EQ((*empty)->size(), 0u);
   }
+}
+
+// As many bytes as a file of weights has, which are no multiple of a page.
+constexpr size_t kLargeBytes = (size_t{9} << 20) + 4711;
+
+std::vector<uint32_t> LargeFile(const std::string& path) {
+  std::vector<uint32_t> numbers(kLargeBytes / sizeof(uint32_t));
+  std::iota(numbers.begin(), numbers.end(), 7u);
+  auto file = real.OpenWritable(path, true);
+  EXPECT_TRUE(file.ok() && (*file)->WriteAt(0, numbers.data(), numbers.size() * 4).ok());
+  EXPECT_TRUE((*file)->Close().ok());
+  return numbers;
+}
+
+// Whether the system has large pages for whoever asks for them.
+bool HasLargePages() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string line;
+  return std::getline(file, line) && line.find("[never]") == line.npos;
+}
+
+TEST(EnvTest, ThreadsReadAMappingWhileLargePagesReplaceIt) {
+  TempDirectory dir;
+  const std::string path = dir / "large";
+  const std::vector<uint32_t> numbers = LargeFile(path);
+  const size_t bytes = numbers.size() * sizeof(uint32_t);
+  for (int round = 0; round < 5; ++round) {
+    auto file = real.Map(path);
+    ASSERT_TRUE(file.ok());
+    const std::byte* const data = (*file)->data();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % (2 << 20), 0u);
+    std::atomic<bool> is_done = false;
+    std::atomic<size_t> num_wrong = 0;
+    std::vector<std::thread> readers;
+    for (int t = 0; t < 3; ++t) {
+      readers.emplace_back([&] {
+        do {
+          num_wrong += std::memcmp(data, numbers.data(), bytes) != 0;
+        } while (!is_done);
+      });
+    }
+    EXPECT_EQ((*file)->CopyToLargePages(nullptr), HasLargePages());
+    is_done = true;
+    for (std::thread& reader : readers) reader.join();
+    EXPECT_EQ(num_wrong, 0u);
+    EXPECT_FALSE((*file)->CopyToLargePages(nullptr));  // once is enough
+    EXPECT_EQ((*file)->data(), data);
+    (*file)->DontNeed(0, bytes);  // which would make zeros of the copy
+    EXPECT_EQ(std::memcmp(data, numbers.data(), bytes), 0);
+    if (!HasLargePages()) return;
+    // The file may now be cut: before, reading it would have ended the process.
+    std::filesystem::resize_file(path, round < 4 ? bytes : 1);
+    EXPECT_EQ(std::memcmp(data, numbers.data(), bytes), 0);
+  }
+}
+
+TEST(EnvTest, ACopyThatIsCancelledLeavesTheMapping) {
+  TempDirectory dir;
+  const std::vector<uint32_t> numbers = LargeFile(dir / "large");
+  auto file = real.Map(dir / "large");
+  ASSERT_TRUE(file.ok());
+  const CancelFlag cancel = true;
+  EXPECT_FALSE((*file)->CopyToLargePages(&cancel));
+  EXPECT_EQ(std::memcmp((*file)->data(), numbers.data(), numbers.size() * 4), 0);
+  (*file)->DontNeed(0, numbers.size() * 4);
+  EXPECT_EQ(std::memcmp((*file)->data(), numbers.data(), numbers.size() * 4), 0);
+  EXPECT_EQ((*file)->CopyToLargePages(nullptr), HasLargePages());
 }
 
 TEST(EnvTest, MapsAnEmptyFile) {

@@ -8,8 +8,11 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <system_error>
+#include <thread>
 
 #include "kernels/convert.h"
+#include "kernels/process_limits.h"
 #include "store/crc32c.h"
 #include "store/store.h"
 
@@ -117,7 +120,7 @@ class WeightsPacker {
     if (!file.ok() || (*file)->size() != layout_.file_bytes || !IsWanted(**file)) {
       return nullptr;
     }
-    auto weights = std::make_unique<PackedWeights>();
+    std::unique_ptr<PackedWeights> weights(new PackedWeights);
     weights->matrices_ = Views(layout_, (*file)->data());
     weights->file_ = std::move(file).value();
     return weights;
@@ -129,15 +132,44 @@ class WeightsPacker {
     Layout wanted = layout_;
     if (!file.Load(0, sizeof(Header) + wanted.entries_bytes()).ok()) return false;
     if (std::memcmp(file.data(), &layout_.header, sizeof(Header)) != 0) return false;
-    for (Entry& entry : wanted.entries) {
+    struct Chunk {
+      size_t entry;
+      uint64_t begin, bytes;
+      uint32_t crc = 0;
+    };
+    std::vector<Chunk> chunks;
+    for (size_t i = 0; i < wanted.entries.size(); ++i) {
+      const Entry& entry = wanted.entries[i];
       for (uint64_t at = 0; at < entry.bytes; at += kChunkBytes) {
-        const uint64_t begin = entry.offset + at, bytes = std::min(kChunkBytes, entry.bytes - at);
-        if (IsSet(options_.cancel) || !file.Load(begin, bytes).ok()) return false;
-        entry.crc = Crc32c(entry.crc, file.data() + begin, bytes);
+        chunks.push_back({i, entry.offset + at, std::min(kChunkBytes, entry.bytes - at)});
       }
+    }
+    std::atomic<bool> failed = false;
+    const auto check = [&](size_t i, size_t) {
+      Chunk& chunk = chunks[i];
+      if (failed || IsSet(options_.cancel) || !file.Load(chunk.begin, chunk.bytes).ok()) {
+        failed = true;
+      } else {
+        chunk.crc = Crc32c(0, file.data() + chunk.begin, chunk.bytes);
+      }
+    };
+    ForAll(chunks.size(), check);
+    if (failed) return false;
+    for (const Chunk& chunk : chunks) {
+      uint32_t& crc = wanted.entries[chunk.entry].crc;
+      crc = Crc32cJoin(crc, chunk.crc, chunk.bytes);
     }
     return std::memcmp(file.data() + sizeof(Header), wanted.entries.data(),
                        wanted.entries_bytes()) == 0;
+  }
+
+  // Calls body(item, slot) for all items, on the threads, if there are any.
+  void ForAll(size_t num_items, ThreadPool::Body body) const {
+    if (options_.threads != nullptr) {
+      options_.threads->ParallelFor(num_items, body);
+    } else {
+      for (size_t i = 0; i < num_items; ++i) body(i, 0);
+    }
   }
 
   // Whether the store takes a file of this size: it is open, and disk and quota have room.
@@ -182,7 +214,7 @@ class WeightsPacker {
 
   // Packs without a store. The size may be gigabytes, so the allocation is checked and not thrown.
   Result<std::unique_ptr<PackedWeights>> PackIntoMemory() {
-    auto weights = std::make_unique<PackedWeights>();
+    std::unique_ptr<PackedWeights> weights(new PackedWeights);
     weights->memory_.reset(new (std::nothrow) std::byte[layout_.file_bytes]);
     if (!weights->memory_) {
       return Status(Code::kOutOfMemory, "no memory for weights of " +
@@ -265,11 +297,7 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
         SplitPanel(q8, rows.num_cols, out, low.data() + panel * whole.low_panel_bytes());
       }
     };
-    if (threads != nullptr) {
-      threads->ParallelFor(count, pack);
-    } else {
-      for (size_t panel = 0; panel < count; ++panel) pack(panel, 0);
-    }
+    ForAll(count, pack);
     source.file->DontNeed(offset, bytes);
     if (!holds) {
       return {Code::kUnsupportedModel,
@@ -288,6 +316,23 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
   }
   entry.crc = Crc32cJoin(entry.crc, low_crc, whole.num_panels() * whole.low_panel_bytes());
   return {};
+}
+
+PackedWeights::~PackedWeights() {
+  ends_ = true;
+  if (copier_.joinable()) copier_.join();
+}
+
+void PackedWeights::CountPass() const {
+  // Only the pass that reaches the number starts the thread.
+  if (num_passes_.load(std::memory_order_relaxed) >= kPassesBeforeCopy) return;
+  if (num_passes_.fetch_add(1, std::memory_order_relaxed) + 1 != kPassesBeforeCopy) return;
+  if (!file_ || file_->size() > AvailableMemoryBytes().value_or(0) / 4) return;
+  try {
+    copier_ = std::thread([this] { is_copied_ = file_->CopyToLargePages(&ends_); });
+  } catch (const std::system_error&) {
+    // No thread is to be had: the file stays mapped.
+  }
 }
 
 Result<std::unique_ptr<PackedWeights>> PackedWeights::Open(Env& env, const Fingerprint& fingerprint,

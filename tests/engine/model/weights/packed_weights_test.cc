@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <set>
+#include <thread>
 
 #include "engine/model/model.h"
 #include "store/crc32c.h"
@@ -50,6 +53,13 @@ uint32_t Digest(const Model& model) {
   return crc;
 }
 
+// Whether the system has large pages for whoever asks for them.
+bool HasLargePages() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string line;
+  return std::getline(file, line) && line.find("[never]") == line.npos;
+}
+
 class PackedWeightsTest : public ::testing::TestWithParam<WeightsType> {
  protected:
   void SetUp() override { ASSERT_TRUE(LockStore(Env::Default(), store_).ok()); }
@@ -89,6 +99,36 @@ TEST_P(PackedWeightsTest, AreTheSameByAnyNumberOfThreads) {
   ThreadPool threads(3);
   EXPECT_EQ(Digest(*Load(Env::Default(), {.weights = GetParam(), .threads = &threads})),
             Digest(*LoadIn("")));
+}
+
+// The bundled reader's weights are larger than a large page; the same numbers lie in them while
+// they are copied, and afterwards.
+TEST_P(PackedWeightsTest, AreCopiedWhenTheyAreUsedForLong) {
+  const std::string reader = testing::SourcePath("tools/reader/model");
+  const auto load = [&] {
+    auto model = Model::Load(Env::Default(), reader, {.store = store_, .weights = GetParam()});
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    return *model;
+  };
+  const auto model = load();
+  const PackedWeights& packed = *model->weights().packed();
+  const uint32_t before = Digest(*model);
+  for (uint32_t i = 1; i < PackedWeights::kPassesBeforeCopy; ++i) packed.CountPass();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(packed.is_copied());
+  packed.CountPass();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (HasLargePages() && !packed.is_copied() && std::chrono::steady_clock::now() < deadline) {
+    EXPECT_EQ(Digest(*model), before);
+  }
+  EXPECT_EQ(packed.is_copied(), HasLargePages());
+  EXPECT_EQ(Digest(*model), before);
+  packed.CountPass();
+  // One that goes while its copy is being made.
+  const auto other = load();
+  for (uint32_t i = 0; i < PackedWeights::kPassesBeforeCopy; ++i) {
+    other->weights().packed()->CountPass();
+  }
 }
 
 TEST_P(PackedWeightsTest, ADamagedFileIsMadeAnew) {
