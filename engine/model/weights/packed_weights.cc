@@ -155,6 +155,8 @@ class WeightsPacker {
     };
     ForAll(chunks.size(), check);
     if (failed) return false;
+    // After packing, layout_ has the checksums of what was written.
+    for (Entry& entry : wanted.entries) entry.crc = 0;
     for (const Chunk& chunk : chunks) {
       uint32_t& crc = wanted.entries[chunk.entry].crc;
       crc = Crc32cJoin(crc, chunk.crc, chunk.bytes);

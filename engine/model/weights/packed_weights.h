@@ -81,6 +81,7 @@ class PackedWeights {
   // Gemma 3 270M. Whoever makes fewer, such as a command for one short answer, needs none.
   static constexpr uint32_t kPassesBeforeCopy = 16;
   bool is_copied() const { return is_copied_; }
+  bool is_file() const { return file_ != nullptr; }  // else packed into memory
 
  private:
   friend class WeightsPacker;

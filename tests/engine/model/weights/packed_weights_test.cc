@@ -79,6 +79,8 @@ TEST_P(PackedWeightsTest, AreMadeOnceAndFoundAgain) {
   EXPECT_GT(Quantised(*in_memory), 0u);
   const auto first = LoadIn(store_, Io::kPread);
   EXPECT_GT(Quantised(*first), 0u);
+  EXPECT_FALSE(in_memory->weights().packed()->is_file());
+  EXPECT_TRUE(first->weights().packed()->is_file());  // and was not packed once more
   EXPECT_EQ(first->fingerprint(), in_memory->fingerprint());
   for (const Io io : {Io::kMmap, Io::kPread}) {
     const auto again = LoadIn(store_, io);
