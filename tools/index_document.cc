@@ -64,7 +64,7 @@ struct IndexFlags {
   std::vector<std::string> files;
   std::string file, source, path, format = "auto", encoding = "auto", progress = "auto";
   std::string ocr;  // languages, or "auto"; empty: nothing is recognised
-  bool estimate = false, yes = false, watch = false;
+  bool estimate = false, text_only = false, yes = false, watch = false;
   std::string collection;  // that gets the texts; empty: the files are indexed
   bool now = false;        // with it: its documents are indexed now
   GivenIndexOptions options{IndexOptionRows()};
@@ -74,7 +74,7 @@ struct IndexFlags {
     return files.size() > 1 || watch || !collection.empty() ||
            (files.front() != "-" && StandsForMany(files.front()));
   }
-  bool needs_model() const { return collection.empty() || now; }
+  bool needs_model() const { return !text_only && (collection.empty() || now); }
 };
 
 // Adds the tool's flags, whose values go to `flags`; it must outlive `app`.
@@ -104,16 +104,22 @@ void AddFlags(CommandLine& app, IndexFlags& flags) {
   const Option estimate =
       app.AddFlag("--estimate", flags.estimate,
                   "Print the time, disk space and memory that indexing would take, and exit");
+  const Option text_only = app.AddFlag(
+      "--text-only", flags.text_only,
+      "Print the text that would be indexed, with --json its pages too, and exit; needs no model "
+      "and no store");
+  text_only.Excludes(estimate);
   app.AddFlag("--watch", flags.watch,
               "Stay after the files are indexed, and index them again when they change, and new "
               "ones when they appear, until Ctrl-C")
-      .Excludes(estimate);
+      .Excludes(estimate)
+      .Excludes(text_only);
   const Option collection =
       app.AddOption("--collection", flags.collection,
                     "Put the texts of the files into this collection, which is made if it is "
                     "missing. That needs no model: the words are indexed at once, a document when "
                     "it is first asked");
-  collection.TypeName("NAME").Excludes(estimate);
+  collection.TypeName("NAME").Excludes(estimate).Excludes(text_only);
   app.AddFlag("--now", flags.now,
               "With --collection: index its documents for the model now, as far as disk and "
               "--quota have room; then FILE may be left out")
@@ -213,6 +219,7 @@ class IndexDocument {
     auto ingested = ReadAlone();
     if (!ingested.ok()) return Fail(ingested.error());
     document_ = std::move(*ingested);
+    if (flags_.text_only) return PrintDocumentText();
     auto engine = CreateEngine(flags_.engine);
     if (!engine.ok()) return Fail(engine.error());
     if (flags_.estimate) return PrintEstimate(*engine);
@@ -340,6 +347,16 @@ class IndexDocument {
     return is_cancelled ? interrupts_.exit_status() : status;
   }
 
+  // The text as the parsers have it, for people and for programs that index it themselves.
+  int PrintDocumentText() {
+    if (flags_.engine.json()) {
+      return Print(IngestedJson(document_, IngestNote(document_, "--encoding")) + "\n");
+    }
+    for (const std::string& note : IngestNotes(document_)) PrintNote(kTool, note);
+    const bool ends_line = document_.text.empty() || document_.text.back() == '\n';
+    return Print(document_.text + (ends_line ? "" : "\n"));
+  }
+
   api::Result<lectern_index_estimate> Estimate(api::Engine& engine) {
     const Interrupts::Scope scope(interrupts_, [&engine] { engine.Cancel(); });
     return engine.Estimate(document_.text, Options());
@@ -460,6 +477,7 @@ std::optional<api::Error> CheckFiles(IndexFlags& flags) {
     return wrong("- (stdin) is one document: it stands alone, and without --watch", "file");
   }
   const bool is_one = flags.files.size() == 1 && !StandsForMany(flags.files.front());
+  if (flags.text_only && !is_one) return wrong("--text-only reads one file", "file");
   if (!is_one && IsGiven(flags.options["name"])) {
     return wrong("--name names one document: leave it out for folders and several files", "name");
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/model/formats/json.h"
+#include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
 #include "tools/ingest/charset_conversion.h"
 #include "tools/ingest/extracted.h"
@@ -244,6 +245,26 @@ std::string WithFileNote(std::string_view report, const std::string& note) {
   Json::Object object = *json->object();
   object["file_note"] = note.empty() ? Json() : Json(note);
   return Json(std::move(object)).Dump();
+}
+
+std::string IngestedJson(const Ingested& ingested, const std::string& note) {
+  const CleanText clean = CleanUtf8(ingested.text);
+  Json::Array pages;
+  std::string_view labels = ingested.page_labels;  // a line each, or none at all
+  for (const lectern_page& page : ingested.pages) {
+    const std::string_view label = labels.substr(0, labels.find('\n'));
+    labels.remove_prefix(std::min(labels.size(), label.size() + 1));
+    pages.emplace_back(Json::Object{{"begin", page.text_begin},
+                                    {"page", page.page},
+                                    {"label", label.empty() ? Json() : Json(label)}});
+  }
+  return Json(Json::Object{
+                  {"text", clean.text},
+                  {"pages", std::move(pages)},
+                  {"num_pages", ingested.num_pages == 0 ? Json() : Json(ingested.num_pages)},
+                  {"replaced_bytes", uint64_t{clean.replaced_bytes}},
+                  {"note", note.empty() ? Json() : Json(note)}})
+      .Dump();
 }
 
 api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {

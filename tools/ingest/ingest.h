@@ -100,6 +100,11 @@ std::string IngestNote(const Ingested& ingested, std::string_view encoding_optio
 // `report` as it is where it is no JSON object.
 std::string WithFileNote(std::string_view report, const std::string& note);
 
+// The object that `index-document --text-only --json` prints: {"text", as the engine stores it,
+// "pages":[{"begin" (byte of the text),"page","label" (null: the number)}],"num_pages" (null: it
+// has no pages),"replaced_bytes" (of invalid UTF-8),"note" (or null)}. `note`: as of IngestNote.
+std::string IngestedJson(const Ingested& ingested, const std::string& note);
+
 // Returns the text of a document; text and Markdown may be empty. INVALID_ARGUMENT: options.format
 // names none (param "format"), or options.encoding (param "encoding"); with the format "auto", the
 // bytes are no text (param "file"): "photo.png" is a PNG image and not text … Errors of ReadHtml,
