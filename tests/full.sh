@@ -428,7 +428,7 @@ clang() {
 }
 
 packaging() {
-  install_packages bsdutils curl libprotobuf-dev lintian man-db protobuf-compiler systemd
+  install_packages curl libprotobuf-dev lintian man-db protobuf-compiler systemd
   # The samples: Node has N-API's headers where it does not come from Debian.
   install_packages python3-pil python3-yaml qt6-base-dev xauth xvfb
   [ -e /usr/include/node/node_api.h ] || install_packages libnode-dev nodejs

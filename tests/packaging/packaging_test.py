@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -215,29 +214,11 @@ class Packaging(unittest.TestCase):
         begin = DOCUMENT.read_text().index(PASSAGE)
         return f"[{begin}:{begin + len(PASSAGE)}] {PASSAGE}"
 
-    def test_sample_python(self):
-        samples = SOURCE / "tools/samples/python"
-        environment = {**self.environment, "PYTHONDONTWRITEBYTECODE": "1"}
-        errors = self.work / "python-errors"
-        with errors.open("w") as file:
-            output = self.run_here("/usr/bin/python3", samples / "ask.py", self.reader,
-                                   self.work / "python-store", DOCUMENT, QUESTION, env=environment,
-                                   stderr=file)
-        self.assertEqual(output.splitlines()[0], ANSWER)
-        stages = errors.read_text().splitlines()  # a line for each
-        self.assertIn("prefill", stages)
-        self.assertLess(len(stages), 8)
-        # On a terminal one line, which is gone at the end; its \r is read as \n here.
-        ask = shlex.join(map(str, ["/usr/bin/python3", samples / "ask.py", self.reader,
-                                   self.work / "python-terminal", DOCUMENT, QUESTION]))
-        shown = self.run_here("script", "-qec", ask, "/dev/null", env=environment)
-        self.assertIn("\nprefill ", shown)
-        self.assertEqual(re.sub("\n[^\n]*\033\\[K", "", shown), output)
-        self.assertIn(self.passage_range(), output)
-        self.run_here("/usr/bin/python3", samples / "ask.py", self.work, self.work / "python-none",
-                      DOCUMENT, QUESTION, env=environment, status=1)
-        self.run_here("/usr/bin/python3", HERE / "lectern_py_test.py",
-                      env={**environment, "PYTHONPATH": str(samples), "READER": str(self.reader)})
+    def test_python(self):
+        """The Python package upon the installed library and tools."""
+        self.run_here("/usr/bin/python3", SOURCE / "tests/python/package_test.py", env={
+            **self.environment, "LECTERN_LIBRARY": str(self.libraries / "liblectern.so.1"),
+            "LECTERN_BIN": str(self.prefix / "bin"), "LECTERN_TEST_MODEL": str(self.reader)})
 
     def test_sample_node(self):
         folder = self.build_sample("node")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """dlclose with live handles does no harm: the library stays, its handles and threads work on.
 
-Usage: unload_test.py liblectern.so.1 SAMPLES MODEL; the second is the folder with lectern.py."""
+Usage: unload_test.py liblectern.so.1 PACKAGE MODEL; the second is the folder with the Python package."""
 import _ctypes
 import os
 import pathlib
@@ -12,8 +12,9 @@ import unittest
 
 os.environ["LECTERN_LIBRARY"] = sys.argv[1]
 sys.path.insert(0, sys.argv[2])
+sys.dont_write_bytecode = True
 import lectern  # noqa: E402
-from lectern import _library as library  # noqa: E402
+from lectern._library import library  # noqa: E402
 
 TEXT = "Ann has seven boats. Ben has none. The owner repairs the roof before the winter. " * 40
 
@@ -27,27 +28,27 @@ class Unload(unittest.TestCase):
 
     def test_handles_outlive_it(self):
         with tempfile.TemporaryDirectory() as store:
-            engine = lectern.Engine(store, model=sys.argv[3], threads=2)
-            engine.index(TEXT, name="boats")
-            session = engine.open("boats")
+            opened = lectern.Store(store, model=sys.argv[3], num_threads=2)
+            opened.index_text(TEXT, name="boats")
+            session = opened.open("boats")
             self.unload()
             self.assertTrue(session.ask("Who has seven boats?").text)
-            self.assertEqual([document["name"] for document in engine.documents()], ["boats"])
+            self.assertEqual([document.name for document in opened.documents()], ["boats"])
             session.close()
-            engine.close()
+            opened.close()
 
     def test_a_call_that_runs_outlives_it(self):
         with tempfile.TemporaryDirectory() as store:
-            engine = lectern.Engine(store, model=sys.argv[3], threads=2)
+            opened = lectern.Store(store, model=sys.argv[3], num_threads=2)
             begun, reports = threading.Event(), []
-            work = threading.Thread(target=lambda: reports.append(engine.index(
-                TEXT, name="boats", on_progress=lambda _: begun.set())))
+            work = threading.Thread(target=lambda: reports.append(
+                opened.index_text(TEXT, name="boats", progress=lambda _: begun.set())))
             work.start()
             begun.wait(60)
             self.unload()
             work.join()
             self.assertEqual(len(reports), 1)
-            engine.close()
+            opened.close()
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ def main() -> int:
               + ", ".join(PROGRAMS) + " (see lectern --help)", file=sys.stderr)
         return 2
     try:
-        program = _files.tools() / PROGRAMS[arguments[0]]
-        os.execv(program, [program.name, *arguments[1:]])
+        name = PROGRAMS[arguments[0]]
+        os.execv(_files.program(name), [name, *arguments[1:]])
     except (LecternError, OSError) as error:
         print(f"lectern: {error}", file=sys.stderr)
     return 1

@@ -40,17 +40,23 @@ def default_store() -> str:
 
 
 def tools() -> pathlib.Path:
-    """The folder of the programs: in this package, else LECTERN_BIN, else that of PATH."""
+    """The folder of the programs: LECTERN_BIN, else that in this package, else that of PATH."""
+    if os.environ.get("LECTERN_BIN"):
+        return pathlib.Path(os.environ["LECTERN_BIN"]).resolve()
     inside = _library.PACKAGE / "bin"
     if inside.is_dir():
         return inside
-    if os.environ.get("LECTERN_BIN"):
-        return pathlib.Path(os.environ["LECTERN_BIN"]).resolve()
     found = shutil.which("index-document")
     if found is None:
         raise NotFoundError("index-document, which reads files, is missing: the wheel has it inside; "
                             "otherwise install lectern-tools, or set LECTERN_BIN to its folder")
     return pathlib.Path(found).resolve().parent
+
+
+def program(name: str) -> pathlib.Path:
+    """The file to run as the program `name`: in the wheel all are one, told by argv[0]."""
+    alone = tools() / name
+    return alone if alone.exists() else tools() / "lectern-tools"
 
 
 # --- the model where none is named --------------------------------------------------------------
@@ -127,13 +133,13 @@ def read_file(file: Path, *, format: str = "auto", encoding: str = "auto",
         raise InvalidArgumentError(
             f"{name} is a folder, and one document is indexed here: name its files one by one, add "
             "them to a collection, or run `lectern index FOLDER`", "file")
-    command = [str(tools() / "index-document"), "--text-only", "--json", "--progress", "none",
+    command = ["index-document", "--text-only", "--json", "--progress", "none",
                "--format", format, "--encoding", encoding]
     if ocr is not None:
         command.append("--ocr" if ocr == "" else f"--ocr={ocr}")
-    command += ["--", os.path.abspath(name)]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as child:
+    command.append(os.path.abspath(name))  # begins with a slash: no option
+    with subprocess.Popen(command, executable=program(command[0]), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         with _library.running(child.terminate, cancel):
             try:
                 output, said = child.communicate()

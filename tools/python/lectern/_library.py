@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import pathlib
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -367,8 +368,32 @@ class Guard:
             self.thrown = error
             return 1
 
+    def keep(self, function: Callable[..., object], *arguments: object) -> None:
+        """Calls a function, and keeps what it raises for finish."""
+        try:
+            function(*arguments)
+        except BaseException as error:
+            self.thrown = error
+
     def finish(self) -> None:
         """Raises what a function raised."""
         if self.thrown is not None:
             thrown, self.thrown = self.thrown, None
             raise thrown
+
+
+@contextmanager
+def interruptible(guard: Guard) -> Iterator[None]:
+    """Around a call that calls back, on the main thread: Ctrl-C ends it. The interpreter looks for
+    signals when it enters a function, before any `try` of it, and what is raised there ctypes only
+    prints; so the handler's exception is kept for when the call has returned."""
+    handler = signal.getsignal(signal.SIGINT) \
+        if threading.current_thread() is threading.main_thread() else None
+    if not callable(handler):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: guard.keep(handler, number, frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)

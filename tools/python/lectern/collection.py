@@ -168,7 +168,8 @@ class Collection:
         callback = _abi.lectern_collection_progress_fn(
             lambda event, _: guard(progress and (
                 lambda: progress(collection_progress_of(event[0])))))
-        with _library.running(lambda: _exit_cancel(engine), cancel):
+        with _library.running(lambda: _exit_cancel(engine), cancel), \
+                _library.interruptible(guard):
             try:
                 _library.call(library.lectern_index_collection, engine.handle,
                               *_library.view(self.name), byref(row.struct), callback, None,

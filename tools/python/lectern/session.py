@@ -110,7 +110,8 @@ class Session(Handle):
             lambda done, count, _: guard(on_part, done, count)))
 
         handle = self._handle
-        with _library.running(lambda: library.lectern_session_cancel(handle), cancel):
+        with _library.running(lambda: library.lectern_session_cancel(handle), cancel), \
+                _library.interruptible(guard):
             try:
                 answer = _library.take(library.lectern_session_ask, handle,
                                        *_library.view(question), byref(struct))

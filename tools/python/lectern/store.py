@@ -171,7 +171,8 @@ class Store:
             options = self._index_options(text, pages, given, source, path)
             options.struct.on_progress = options.keep(_abi.lectern_progress_fn(
                 lambda event, _: guard(show and (lambda: show(progress_of(event[0]))))))
-            with _library.running(lambda: _exit_cancel(engine), cancel):
+            with _library.running(lambda: _exit_cancel(engine), cancel), \
+                    _library.interruptible(guard):
                 try:
                     report = _library.take(library.lectern_engine_index, engine.handle, data,
                                            len(data), byref(options.struct))
