@@ -56,6 +56,9 @@
 #   packaging     what is installed and the Debian packages, used by a project outside of the tree in
 #                 four ways, beside another protobuf, by the samples, and as engine/EMBEDDING.md says
 #   page          the server's page in Chromium
+#   python        the Python wheels in fresh virtual environments: the page of documentation, all tests of
+#                 the package with each of PYTHONS, types by mypy, licences, 10,000 questions (ASKS) with
+#                 flat memory; then the package upon a library under ASan and UBSan (PyPI)
 #   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
 #                 of asking (SOAK_SECONDS); the table of tools/server/RESULTS.md
 #   schemathesis  5,000 cases against the description of the server (PYTHON with schemathesis)
@@ -436,6 +439,20 @@ packaging() {
   tests/packaging/packaging_test.py build-packaging --verbose
 }
 
+python() {
+  local preload tests=tests/python
+  tools/python/build_wheel.sh
+  python3 $tests/wheel_test.py build-wheel/dist --asks "${ASKS:-10000}" --verbose
+  build asan lectern
+  build release lectern-server ask-document index-document lectern-doctor lectern-extract lectern-store
+  preload="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so)"
+  # Python itself leaks at its end; what it holds is not looked at. The library's copy is loaded alone.
+  echo "== the package upon a library under ASan and UBSan"
+  LECTERN_LIBRARY=$PWD/build-asan/engine/liblectern.so.1 LECTERN_BIN=$PWD/build-release/tools \
+    LECTERN_TEST_MODEL=$PWD/tools/reader/model LECTERN_PRELOAD=$preload \
+    python3 $tests/under_sanitizers.py "${ASAN_ASKS:-300}"
+}
+
 page() {
   install_packages chromium chromium-driver python3-selenium
   build release lectern-server
@@ -496,7 +513,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
+    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -23,6 +23,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 PACKAGE = SOURCE / "tools/python"
 os.environ["LECTERN_MODEL"] = os.environ["LECTERN_TEST_MODEL"]
+# Of a library under AddressSanitizer: for Python's processes, not for the tools.
+PRELOAD = {"LD_PRELOAD": os.environ.pop("LD_PRELOAD")} if "LD_PRELOAD" in os.environ else {}
 if "LECTERN_LIBRARY" in os.environ:
     sys.path.insert(0, str(PACKAGE))
 sys.path.insert(1, str(SOURCE / "tests/tools"))
@@ -40,7 +42,7 @@ LONG = "The owner repairs the roof before the winter. Ann has seven boats and Be
 
 def python(code, *arguments, **options):
     """A process of its own that runs `code` with the package."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path[:1]), **options.pop("env", {})}
+    environment = {**os.environ, **PRELOAD, "PYTHONPATH": sys.path[0]}
     return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], text=True, timeout=120,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options)
 
@@ -540,7 +542,8 @@ class Documents(Case):
                 "                 on_text=on_text)\n"
                 "except KeyboardInterrupt: print('interrupted')\n")
         with subprocess.Popen([sys.executable, "-c", code, self.store.path], stdout=subprocess.PIPE,
-                              text=True, env={**os.environ, "PYTHONPATH": sys.path[0]}) as child:
+                              text=True, env={
+                                  **os.environ, **PRELOAD, "PYTHONPATH": sys.path[0]}) as child:
             self.assertEqual(child.stdout.readline(), "begun\n")
             child.send_signal(signal.SIGINT)
             self.assertEqual(child.stdout.read().splitlines()[-1], "interrupted")
@@ -652,7 +655,7 @@ class Files(Case):
         def command(*arguments):
             return subprocess.run([sys.executable, "-m", "lectern", *map(str, arguments)], text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                                  env={**os.environ, "PYTHONPATH": sys.path[0]})
+                                  env={**os.environ, **PRELOAD, "PYTHONPATH": sys.path[0]})
 
         listed = command("store", "--store", self.store.path, "list")
         self.assertEqual(listed.returncode, 0, listed.stderr)

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Runs the tests of the Python package, and questions, upon a library under ASan and UBSan, whose run
+time must come before everything else: LECTERN_PRELOAD has the libraries to preload. The tools that
+the tests start are without it. Exits 1 where a test fails or a sanitizer complains.
+
+under_sanitizers.py QUESTIONS      LECTERN_LIBRARY, LECTERN_BIN, LECTERN_TEST_MODEL: as package_test.py"""
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run(*command):
+    """The exit status, with the output shown."""
+    environment = {
+        **os.environ, "LD_PRELOAD": os.environ["LECTERN_PRELOAD"],
+        # Python keeps memory on purpose until it ends; what the library loses, soak.py shows.
+        "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:detect_stack_use_after_return=0",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        "PYTHONPATH": str(HERE.parent.parent / "tools/python"), "PYTHONMALLOC": "malloc"}
+    done = subprocess.run([sys.executable, *map(str, command)], env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    print("\n".join(done.stdout.splitlines()[-40:]), flush=True)
+    complained = "Sanitizer" in done.stdout or "runtime error" in done.stdout
+    return done.returncode or int(complained)
+
+
+def main(questions):
+    status = run(HERE / "package_test.py")
+    return run(HERE / "soak.py", questions, os.environ["LECTERN_TEST_MODEL"]) or status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
