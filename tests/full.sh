@@ -446,7 +446,6 @@ python() {
   build asan lectern
   build release lectern-server ask-document index-document lectern-doctor lectern-extract lectern-store
   preload="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so)"
-  # Python itself leaks at its end; what it holds is not looked at. The library's copy is loaded alone.
   echo "== the package upon a library under ASan and UBSan"
   LECTERN_LIBRARY=$PWD/build-asan/engine/liblectern.so.1 LECTERN_BIN=$PWD/build-release/tools \
     LECTERN_TEST_MODEL=$PWD/tools/reader/model LECTERN_PRELOAD=$preload \

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The Python package of tools/python, upon the built library and tools: what it binds, offsets, streams,
-asyncio, cancelling, errors, files, collections, the command. Needs nothing but Python.
+"""The Python package of tools/python, upon the built library and tools: what it binds, offsets,
+streams, asyncio, cancelling, errors, files, collections, the command. Needs nothing but Python.
 
-LECTERN_LIBRARY: path of liblectern.so.1; LECTERN_BIN: folder of the tools. Without them, the package
-that is installed is tested with what is inside of it. LECTERN_TEST_MODEL: the bundled reader."""
+LECTERN_LIBRARY: path of liblectern.so.1; LECTERN_BIN: folder of the tools. Without them, the
+package that is installed is tested with what is inside of it. LECTERN_TEST_MODEL: the bundled reader."""
 import asyncio
 import ctypes
 import gc
@@ -40,11 +40,12 @@ QUESTION = "Where does the Douquouth committee meet?"
 LONG = "The owner repairs the roof before the winter. Ann has seven boats and Ben has none. " * 150
 
 
-def python(code, *arguments, **options):
+def python(code, *arguments):
     """A process of its own that runs `code` with the package."""
     environment = {**os.environ, **PRELOAD, "PYTHONPATH": sys.path[0]}
-    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], text=True, timeout=120,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options)
+    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], text=True,
+                          timeout=120, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=environment, check=False)
 
 
 class Case(unittest.TestCase):
@@ -67,16 +68,19 @@ class Binding(unittest.TestCase):
     # Functions that Python does without.
     UNUSED = {
         "lectern_exit_status": "of command lines", "lectern_abi_version": "of the soname",
-        "lectern_error_cli_message": "of command lines", "lectern_error_code": "the call returns it",
+        "lectern_error_cli_message": "of command lines",
+        "lectern_error_code": "the call returns it",
         "lectern_index_report_cli_note": "of command lines",
         "lectern_answer_cli_note": "of command lines",
         "lectern_engine_index_file": "index-document reads files, with limits, and PDFs too",
-        "lectern_index_estimate_json": "the struct has it", "lectern_engine_remove": "_remove_named",
+        "lectern_index_estimate_json": "the struct has it",
+        "lectern_engine_remove": "_remove_named",
         "lectern_engine_show_plan": "lectern_engine_show has the plan in its JSON",
         "lectern_answer_text": "in the JSON", "lectern_answer_reasoning": "in the JSON",
         "lectern_answer_stopped_by": "in the JSON", "lectern_answer_finish_reason": "in the JSON",
         "lectern_answer_note": "in the JSON", "lectern_answer_warning": "in the JSON",
-        "lectern_answer_warning_count": "in the JSON", "lectern_answer_asked_document": "in the JSON",
+        "lectern_answer_warning_count": "in the JSON",
+        "lectern_answer_asked_document": "in the JSON",
         "lectern_error_json": "json is Python's", "lectern_json_get_string": "json is Python's",
         "lectern_json_set_string": "json is Python's",
         "lectern_engine_free": "by Handle._kind", "lectern_session_free": "by Handle._kind",
@@ -139,21 +143,24 @@ class Binding(unittest.TestCase):
 
     def test_options_reach_the_struct(self):
         options = _library.Options("ask", {
-            "kv_budget": "auto", "tail": False, "max_tokens": 7, "fallback": "exact", "rule": "top-p",
+            "kv_budget": "auto", "tail": False, "max_tokens": 7, "fallback": "exact",
+            "rule": "top-p",
             "turns": [("Wer?", "Ünal")], "logit_bias": {5: -1.5}, "stop_texts": ["\n", "Ende"],
             "json_schema": {"type": "object"}, "temperature": 0.5, "top_k": None})
         struct = options.struct
         self.assertEqual((struct.kv_budget, struct.no_tail, struct.max_tokens), (-1, 1, 7))
         self.assertEqual(struct.fallback, _abi.LECTERN_FALLBACK_EXACT)
         self.assertEqual(_library.text_of(struct, "rule"), "top-p")
-        self.assertEqual((struct.num_turns, struct.num_logit_bias, struct.num_stop_texts), (1, 1, 2))
+        counts = struct.num_turns, struct.num_logit_bias, struct.num_stop_texts
+        self.assertEqual(counts, (1, 1, 2))
         self.assertEqual(_library.text_of(struct.turns[0], "answer"), "Ünal")
         self.assertEqual((struct.logit_bias[0].id, struct.logit_bias[0].bias), (5, -1.5))
         self.assertEqual(_library.text_of(struct.stop_texts[1], "text"), "Ende")
         self.assertEqual(_library.text_of(struct, "json_schema"), '{"type": "object"}')
 
     def test_wrong_options_are_refused(self):
-        for given, param in (({"max_tokens": -1}, "max_tokens"), ({"max_tokens": 1 << 33}, "max_tokens"),
+        for given, param in (({"max_tokens": -1}, "max_tokens"),
+                             ({"max_tokens": 1 << 33}, "max_tokens"),
                              ({"max_tokens": 1.5}, "max_tokens"), ({"top_p": "x"}, "top_p"),
                              ({"fallback": "never"}, "fallback")):
             with self.assertRaises(lectern.InvalidArgumentError) as caught:
@@ -384,8 +391,9 @@ class Streams(Case):
     def test_the_interpreter_runs_while_the_library_works(self):
         """A call that kept the interpreter's lock would let nobody count."""
         done, count, longest = threading.Event(), 0, 0.0
-        thread = threading.Thread(target=lambda: (self.store.verify(full=True), self.store.index_text(
-            LONG + "Two more words.", name="lock"), done.set()))
+        thread = threading.Thread(target=lambda: (
+            self.store.verify(full=True),
+            self.store.index_text(LONG + "Two more words.", name="lock"), done.set()))
         begun = last = time.monotonic()
         thread.start()
         while not done.wait(0.001):
@@ -513,7 +521,8 @@ class Documents(Case):
                 "child = os.fork()\n"
                 "if child == 0:\n"
                 "    try: session.ask('Who?')\n"
-                "    except lectern.InvalidHandleError as error: os._exit(7 if 'spawn' in str(error) else 8)\n"
+                "    except lectern.InvalidHandleError as error:\n"
+                "        os._exit(7 if 'spawn' in str(error) else 8)\n"
                 "    os._exit(9)\n"
                 "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])\n"
                 "      , session.ask('Who?', max_tokens=1).finish_reason)")
@@ -524,10 +533,11 @@ class Documents(Case):
     def test_the_interpreter_may_end_while_it_works(self):
         code = ("import lectern, sys, threading\n"
                 "store = lectern.Store(sys.argv[1]); session = store.open('towns')\n"
-                "stream = session.stream('Who?', max_tokens=3000, temperature=2.0, logit_bias={2: -100})\n"
+                "stream = session.stream('Who?', max_tokens=3000, temperature=2.0,\n"
+                "                        logit_bias={2: -100})\n"
                 "next(stream)\n"
-                "thread = threading.Thread(daemon=True, target=lambda: store.index_text('Ann. ' * 9000))\n"
-                "thread.start()\n")
+                "threading.Thread(daemon=True, target=store.index_text,\n"
+                "                 args=('Ann. ' * 9000,)).start()\n")
         begun = time.monotonic()
         done = python(code, self.store.path)
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
@@ -653,8 +663,8 @@ class Files(Case):
 
     def test_the_command(self):
         def command(*arguments):
-            return subprocess.run([sys.executable, "-m", "lectern", *map(str, arguments)], text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+            return subprocess.run([sys.executable, "-m", "lectern", *map(str, arguments)],
+                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
                                   env={**os.environ, **PRELOAD, "PYTHONPATH": sys.path[0]})
 
         listed = command("store", "--store", self.store.path, "list")

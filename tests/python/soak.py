@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Asks thousands of questions through the Python package, and prints how memory and threads stand: a
-leak of the binding, of an answer or of a session would show as growth. Exits 1 where memory grows by
-more than 8 MB over the last nine tenths of the questions, or threads or open files by any.
+"""Asks thousands of questions through the Python package, and prints how memory and threads stand:
+a leak of the binding, of an answer or of a session would show as growth. Exits 1 where memory grows
+by more than 8 MB over the last nine tenths of the questions, or threads or open files by any.
 
 soak.py QUESTIONS MODEL"""
 import gc
@@ -66,8 +66,9 @@ def main(count: int, model: str) -> int:
         keep.close()
         growth = last[0] - first[0]
         print(f"{count} questions in {seconds:.0f} s: memory {first[0] / 1e6:.1f} MB after a tenth, "
-              f"{last[0] / 1e6:.1f} MB at the end ({growth / 1e6:+.2f}); threads {first[1]}, {last[1]};"
-              f" open files {first[2]}, {last[2]}; Python's threads {threading.active_count()}")
+              f"{last[0] / 1e6:.1f} MB at the end ({growth / 1e6:+.2f}); threads {first[1]}, "
+              f"{last[1]}; open files {first[2]}, {last[2]}; "
+              f"Python's threads {threading.active_count()}")
         return int(growth > MOST_GROWTH or last[1] > first[1] or last[2] > first[2])
 
 

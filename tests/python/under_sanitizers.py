@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the tests of the Python package, and questions, upon a library under ASan and UBSan, whose run
-time must come before everything else: LECTERN_PRELOAD has the libraries to preload. The tools that
-the tests start are without it. Exits 1 where a test fails or a sanitizer complains.
+"""Runs the tests of the Python package, and questions, upon a library under ASan and UBSan, whose
+run time must come before everything else: LECTERN_PRELOAD has the libraries to preload. The tools
+that the tests start are without it. Exits 1 where a test fails or a sanitizer complains.
 
-under_sanitizers.py QUESTIONS      LECTERN_LIBRARY, LECTERN_BIN, LECTERN_TEST_MODEL: as package_test.py"""
+under_sanitizers.py QUESTIONS
+LECTERN_LIBRARY, LECTERN_BIN, LECTERN_TEST_MODEL: as for package_test.py"""
 import os
 import pathlib
 import subprocess

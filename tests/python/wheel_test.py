@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The wheels of tools/python/build_wheel.sh, in fresh virtual environments: one pip install and the code
-of README.md, every test of the package, types by mypy, licences, and thousands of questions.
+"""The wheels of tools/python/build_wheel.sh, in fresh virtual environments: one pip install and the
+code of README.md, every test of the package, types by mypy, licences, and thousands of questions.
 tests/full.sh python runs it.
 
 wheel_test.py DIST [--asks N]      DIST: the folder of both wheels
@@ -22,6 +22,7 @@ from make_pdf import make_pdf  # noqa: E402
 DIST = pathlib.Path(sys.argv[1]).resolve()
 ASKS = sys.argv[sys.argv.index("--asks") + 1] if "--asks" in sys.argv else "10000"
 PYTHONS = os.environ.get("PYTHONS", sys.executable).split()
+LICENCES = SOURCE / "tools/python/wheel/licences.py"
 READER = "lectern/share/lectern/reader"
 
 # A program as users write it, for mypy --strict.
@@ -79,7 +80,7 @@ class Wheel(unittest.TestCase):
             self.assertLessEqual(wheel.stat().st_size, 25_000_000)
 
     def test_every_library_has_a_licence(self):
-        printed = run(sys.executable, SOURCE / "tools/python/wheel/licences.py", "check", self.wheel)
+        printed = run(sys.executable, LICENCES, "check", self.wheel)
         self.assertIn("libsqlite3", printed)
         # That this can fail: a library more, of which nobody knows.
         copy = self.work / "copy.whl"
@@ -87,7 +88,7 @@ class Wheel(unittest.TestCase):
         code = ("import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'a').writestr("
                 "'lectern.libs/libother-01234567.so.1', b'\\x7fELF')")
         run(sys.executable, "-c", code, copy)
-        printed = run(sys.executable, SOURCE / "tools/python/wheel/licences.py", "check", copy, status=1)
+        printed = run(sys.executable, LICENCES, "check", copy, status=1)
         self.assertIn("NO LICENCE", printed)
 
     def test_the_package(self):
@@ -97,10 +98,11 @@ class Wheel(unittest.TestCase):
                 model = next(python.parent.parent.glob("lib/python*/site-packages")) / READER
                 printed = run(python, HERE / "package_test.py", cwd=self.work,
                               env={"LECTERN_TEST_MODEL": str(model)})
-                print(run(python, "--version").strip(), printed.strip().splitlines()[-3], flush=True)
+                version = run(python, "--version").strip()
+                print(version, printed.strip().splitlines()[-3], flush=True)
 
     def test_the_page_of_documentation(self):
-        """The blocks of README.md in their order, with the bundled model in place of the fetched one."""
+        """The blocks of README.md in their order, by the bundled model instead of a fetched one."""
         folder = self.work / "page"
         folder.mkdir()
         (folder / "lease.pdf").write_bytes(make_pdf([
@@ -135,8 +137,19 @@ class Wheel(unittest.TestCase):
         linked = run("ldd", self.site / "lectern/libexec/lectern/lectern-extract")
         self.assertNotIn("not found", linked)
         for line in linked.splitlines():
-            if re.search(r"lib(glib|gobject|gio|gmime|xml2|archive|icu)", line):
+            if re.search(r"lib(glib|gobject|gio|gmime|xml2|archive|icu|pcre2|ffi)", line):
                 self.assertIn(str(self.site), line)
+
+    def test_pages_have_the_labels_of_the_pdf(self):
+        """By the system's poppler, which the wheel calls without having it inside."""
+        if "libpoppler-glib.so.8" not in run("/sbin/ldconfig", "-p"):
+            self.skipTest("there is no libpoppler-glib.so.8")
+        file = self.work / "labels.pdf"
+        file.write_bytes(make_pdf([["Ann sings in the hall."], ["Ben has two boats."]],
+                                  labels="0 << /S /r >>"))
+        code = ("import sys; from lectern import _files\n"
+                "print([page.label for page in _files.read_file(sys.argv[1]).pages])")
+        self.assertEqual(run(self.venv / "bin/python", "-c", code, file).strip(), "['i', 'ii']")
 
     def test_the_adapter_lands_where_it_is_looked_for(self):
         run(self.venv / "bin/pip", "install", "-q", "--no-index", self.reader)
@@ -154,7 +167,8 @@ class Wheel(unittest.TestCase):
         program.write_text(TYPED)
         run(*mypy, program, cwd=self.work)
         for line in WRONG:
-            program.write_text(TYPED.replace("            pages:", f"            {line}\n            pages:"))
+            begin = "            pages:"
+            program.write_text(TYPED.replace(begin, f"            {line}\n{begin}"))
             self.assertIn("typed.py:", run(*mypy, program, cwd=self.work, status=1), line)
 
     def test_thousands_of_questions(self):

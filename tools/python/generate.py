@@ -148,8 +148,8 @@ class Writer:
     def abi(self) -> str:
         lines = [f'"""Structs, callbacks and functions of lectern_c.h, for ctypes.\n\n{NOTE}"""',
                  "from __future__ import annotations", "",
-                 "from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_float, c_int32,",
-                 "                    c_size_t, c_uint32, c_uint64, c_void_p)",
+                 "from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_float,",
+                 "                    c_int32, c_size_t, c_uint32, c_uint64, c_void_p)",
                  "from typing import Any", ""]
         for name, values in self.header.enums.items():
             lines.append(f"# enum {name}")
@@ -167,14 +167,15 @@ class Writer:
             for type_, field, _ in fields:
                 lines.append(f"    {field}: {self.annotation(type_)}")
             lines.append("    _fields_ = [")
-            lines += [f'        ("{field}", {self.field_type(type_)}),' for type_, field, _ in fields]
+            lines += [f'        ("{field}", {self.field_type(type_)}),'
+                      for type_, field, _ in fields]
             lines += ["    ]", ""]
         lines += ["", "# Result and arguments of every function.",
                   "FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {"]
         for name, (result, arguments) in self.header.functions.items():
             lines.append(f'    "{name}": ({self.result_type(result)}, [')
             types = ", ".join(map(self.argument_type, arguments))
-            lines += textwrap.wrap(types, 90, initial_indent="        ", subsequent_indent="        ")
+            lines += textwrap.wrap(types, 90, initial_indent=" " * 8, subsequent_indent=" " * 8)
             lines.append("    ]),")
         lines.append("}")
         return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)) + "\n"
@@ -230,7 +231,7 @@ class LecternError(Exception):
         return "\n".join(lines) + "\n}\n"
 
     def options(self) -> str:
-        lines = [f'''"""The options of each request, as keyword arguments: Session.ask(question, max_tokens=20).
+        lines = [f'''"""The options of each request, as keyword arguments: session.ask("Who?", max_tokens=20).
 
 Names, ranges and defaults are those of lectern_c.h, whose comments stand here; 0 and "" are the
 default. A switch that C calls no_tail is tail=False here, numbers of an enumeration are names, and
@@ -250,13 +251,17 @@ __all__ = ["AskOptions", "CiteOptions", "EngineOptions", "IndexOptions", "PlanOp
             lines += ["", f"class {request}(TypedDict, total=False):"]
             for name, type_, comment in self.options_of(struct, choices):
                 said = self.in_python(comment)
-                lines += textwrap.wrap(said, 96, initial_indent="    # ", subsequent_indent="    # ")
+                lines += self.commented(said)
                 lines.append(f"    {name}: {type_}")
             lines.append("")
         lines += ["", "# The numbers of names.", "CHOICES: dict[str, dict[str, int]] = {"]
         for name, values in choices.items():
             lines.append(f'    "{name}": {values!r},'.replace("'", '"'))
         return "\n".join(lines) + "\n}\n"
+
+    @staticmethod
+    def commented(text: str) -> list[str]:
+        return textwrap.wrap(text, 96, initial_indent="    # ", subsequent_indent="    # ")
 
     @staticmethod
     def in_python(comment: str) -> str:
@@ -288,7 +293,7 @@ from typing import Any
             fields = [one for one in self.header.structs[struct] if one[1] != "struct_size"]
             for type_, field, comment in fields:
                 said = self.in_python(comment)
-                lines += textwrap.wrap(said, 96, initial_indent="    # ", subsequent_indent="    # ")
+                lines += self.commented(said)
                 lines.append(f"    {field}: {self.figure_type(type_, field, comment)}")
             lines += ["", "    @classmethod", f'    def read(cls, struct: Any) -> "{name}":',
                       '        """Copies the struct of C."""', "        return cls("]

@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the wheel has a library and programs, but works with any Python."""
+"""What pyproject.toml cannot say: the wheel has a library and programs, and suits any Python."""
 import os
 
 from setuptools import Distribution, setup

@@ -1,4 +1,4 @@
-"""Lectern: questions about fixed documents, answered by a local model with the passages that say so.
+"""Lectern: questions about fixed documents, answered by a local model, with the passages.
 
     import lectern
     store = lectern.Store()

@@ -3,8 +3,8 @@
 Made by tools/python/generate.py of engine/lectern_c.h: change that header, and run it."""
 from __future__ import annotations
 
-from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_float, c_int32,
-                    c_size_t, c_uint32, c_uint64, c_void_p)
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_float,
+                    c_int32, c_size_t, c_uint32, c_uint64, c_void_p)
 from typing import Any
 
 # enum lectern_codes

@@ -34,8 +34,8 @@ def default_store() -> str:
         return data + "/lectern"
     home = os.environ.get("HOME", "")
     if not home:
-        raise InvalidArgumentError("no store: name a folder, or set LECTERN_STORE, XDG_DATA_HOME or "
-                                   "HOME", "store")
+        raise InvalidArgumentError("no store: name a folder, or set LECTERN_STORE, XDG_DATA_HOME "
+                                   "or HOME", "store")
     return home + "/.local/share/lectern"
 
 
@@ -48,8 +48,8 @@ def tools() -> pathlib.Path:
         return inside
     found = shutil.which("index-document")
     if found is None:
-        raise NotFoundError("index-document, which reads files, is missing: the wheel has it inside; "
-                            "otherwise install lectern-tools, or set LECTERN_BIN to its folder")
+        raise NotFoundError("index-document, which reads files, is missing: the wheel has it "
+                            "inside; otherwise install lectern-tools, or set LECTERN_BIN to its folder")
     return pathlib.Path(found).resolve().parent
 
 
@@ -94,8 +94,8 @@ def default_reader(fetch: bool) -> Reader:
         if os.path.isfile(reader.model):
             return reader
         if fetch:
-            done = subprocess.run(["bash", str(script), folder], stdin=subprocess.DEVNULL, text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+            done = subprocess.run(["bash", str(script), folder], stdin=subprocess.DEVNULL,
+                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                                   env=_with_this_python())
             if done.returncode == 0:
                 return reader
@@ -103,7 +103,8 @@ def default_reader(fetch: bool) -> Reader:
             raise NotFoundError(f"the default model could not be fetched: {why}; name a model, or "
                                 "leave out yes=True for the small bundled one", "model")
     elif fetch:
-        raise NotFoundError(f"the script that fetches a model is not {script}; name a model", "model")
+        raise NotFoundError(f"the script that fetches a model is not {script}; name a model",
+                            "model")
     return bundled_reader()
 
 
@@ -126,7 +127,7 @@ class FileText:
 
 def read_file(file: Path, *, format: str = "auto", encoding: str = "auto",
               ocr: Optional[str] = None, cancel: Optional[CancelToken] = None) -> FileText:
-    """The text of a document: text, Markdown, HTML, PDF, an office file, a book, a mail … Errors are
+    """The text of a document: text, Markdown, HTML, PDF, an office file, a book, a mail. Errors are
     those of the program, with the param "file" or "pdftotext"."""
     name = os.fspath(file)
     if os.path.isdir(name):

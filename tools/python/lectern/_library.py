@@ -225,8 +225,9 @@ class Options:
         """Sets a text and its length; dicts become JSON, and paths the bytes of the system."""
         if isinstance(value, Mapping):
             value = json.dumps(value)
-        data = value if isinstance(value, bytes) else (
-            value.encode("utf-8", "surrogateescape") if isinstance(value, str) else os.fsencode(value))
+        if isinstance(value, str):
+            value = value.encode("utf-8", "surrogateescape")
+        data = value if isinstance(value, bytes) else os.fsencode(value)
         self._kept.append(data)
         setattr(self.struct, name, ctypes.cast(c_char_p(data), c_void_p))
         setattr(self.struct, name + "_len", len(data))

@@ -1,4 +1,4 @@
-"""The options of each request, as keyword arguments: Session.ask(question, max_tokens=20).
+"""The options of each request, as keyword arguments: session.ask("Who?", max_tokens=20).
 
 Names, ranges and defaults are those of lectern_c.h, whose comments stand here; 0 and "" are the
 default. A switch that C calls no_tail is tail=False here, numbers of an enumeration are names, and

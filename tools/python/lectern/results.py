@@ -1,5 +1,5 @@
-"""What calls return: answers, passages, reports, documents. All are frozen dataclasses; those with a
-member `json` have everything that the command-line tools print with --json there.
+"""The results of calls: answers, passages, reports, documents. All are frozen dataclasses; those with
+a member `json` have everything that the command-line tools print with --json there.
 
 Offsets count characters, as indices of str do; members that begin with byte_ count bytes of UTF-8,
 as the engine itself does."""
@@ -90,7 +90,7 @@ class Answer:
     finish_reason: str             # "stop", "length" or "cancelled"
     stopped_by: str                # "end", "stop_sequence", "max_tokens", "cancelled", "repetition"
     reasoning: str                 # the model's thoughts before it answered; or ""
-    # By stable names: "whole_document", "no_evidence", "cpu_fallback", "repetition", "low_budget", …
+    # By stable names: "whole_document", "no_evidence", "cpu_fallback", "repetition" and so on.
     warnings: tuple[str, ...]
     note: str                      # something to tell the user, or ""
     document: Optional[str]        # id of the document that was asked

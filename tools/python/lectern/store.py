@@ -102,7 +102,8 @@ class Store:
     def _handle(self) -> int:
         return self._opened().handle
 
-    def _engine_to_index(self, model: Optional[Path], adapter: Optional[Path], yes: bool) -> _Engine:
+    def _engine_to_index(self, model: Optional[Path], adapter: Optional[Path],
+                         yes: bool) -> _Engine:
         """An engine with a model, which is kept until another one is wanted."""
         opened = self._opened()
         if model is None and self._options.get("model"):
@@ -157,7 +158,7 @@ class Store:
 
     async def aindex(self, file: Path, *, cancel: Optional[CancelToken] = None,
                      **arguments: Any) -> IndexReport:
-        """index for asyncio. Cancelling the task ends the work; the same call goes on from there."""
+        """index for asyncio. Cancelling the task ends the work; the same call continues it."""
         return await in_thread(lambda token: self.index(file, cancel=token, **arguments), cancel)
 
     def _index(self, text: str | bytes, pages: Sequence[Page], model: Optional[Path],
@@ -283,7 +284,7 @@ class Store:
             _abi.lectern_shard_fn(), None))
 
     def text(self, document: str = "") -> str:
-        """The text of a document, into which all offsets point. Opens the document and its model."""
+        """A document's text, into which all offsets point. Opens the document and its model."""
         with self.open(document) as session:
             return session.text
 

@@ -1,6 +1,6 @@
-/* libicuuc.so.72 in the wheel: the functions that Debian's libxml2 calls for character sets that iconv
- * does not know. None of them is found here, so that libxml2 goes on without: the real library comes
- * with 31 MB of tables, and the parts of office files and books are UTF-8 or UTF-16. */
+/* libicuuc.so.72 in the wheel: the functions that Debian's libxml2 calls for character sets that
+ * iconv does not know. None of them is found here, so that libxml2 goes on without: the real library
+ * comes with 31 MB of tables, and the parts of office files and books are UTF-8 or UTF-16. */
 #include <stddef.h>
 
 enum { kFileAccessError = 4 }; /* U_FILE_ACCESS_ERROR of unicode/utypes.h */

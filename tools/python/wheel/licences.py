@@ -21,7 +21,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[3]
 # Packages whose code is inside of ours; what is built in place of Debian's libraries has its own.
 INSIDE = ["libfaiss-dev", "libhwy-dev", "nlohmann-json3-dev", "libcli11-dev"]
 OWN = {"libblas.so.3": ["libeigen3-dev", "liblapack-dev"],
-       "liblapack.so.3": ["liblapack-dev"], "libicuuc.so.72": ["lectern"]}
+       "liblapack.so.3": ["liblapack-dev"], "libicuuc.so.72": ["lectern"],
+       "libpoppler-glib.so.8": ["lectern"]}
 # Of every Linux system: glibc, GCC's libraries and those that auditwheel counts among them.
 OF_THE_SYSTEM = re.compile(r"(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|z)\.so)")
 
@@ -39,8 +40,7 @@ def package_of(path: str) -> str:
 def collect(package: pathlib.Path, libraries: pathlib.Path, out: pathlib.Path) -> None:
     table: dict[str, list[str]] = {}
     for file in sorted(package.rglob("*")):
-        # Poppler, which this one needs, is the system's.
-        if not is_code(file) or file.name == "lectern-pdf-structure":
+        if not is_code(file):
             continue
         linked = subprocess.run(["ldd", file], check=True, capture_output=True, text=True,
                                 env={**os.environ, "LD_LIBRARY_PATH": str(libraries)}).stdout
@@ -99,7 +99,7 @@ def check(wheel: str) -> int:
 
 
 def is_same(file: str, soname: str) -> bool:
-    """auditwheel names a copy after the file, libsqlite3-0a1b2c3d.so.0.8.6, not after the soname."""
+    """auditwheel names a copy after the file, libsqlite3-0a1b2c3d.so.0.8.6, not the soname."""
     def stem(name: str) -> str:
         return re.sub(r"[-.][0-9.]*$", "", name.split(".so")[0])
 

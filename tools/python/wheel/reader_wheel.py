@@ -1,5 +1,5 @@
-"""Writes the wheel lectern_reader: the adapter of the released reader, 9 MB for which the wheel lectern
-has no room. It puts the files where the tools look for them, beside the bundled reader.
+"""Writes the wheel lectern_reader: the adapter of the released reader, 9 MB for which the wheel
+lectern has no room. It puts the files where the tools look for them, beside the bundled reader.
 
 reader_wheel.py VERSION ADAPTER LICENCE OUT"""
 from __future__ import annotations

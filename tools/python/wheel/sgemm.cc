@@ -1,6 +1,7 @@
-// The matrix product of BLAS that FAISS's K-means calls, by Eigen: OpenBLAS, which Debian has for it,
-// is 36 MB. Compiled once for each instruction set, with KERNEL the name of the function and Eigen's
-// namespace renamed, so that no linker takes one's functions for the other's; sgemm_dispatch.cc picks.
+// The matrix product of BLAS that FAISS's K-means calls, by Eigen: OpenBLAS, which Debian has for
+// it, is 36 MB. Compiled once for each instruction set, with KERNEL the name of the function and
+// Eigen's namespace renamed, so that no linker takes one's functions for the other's;
+// sgemm_dispatch.cc picks.
 #include <Eigen/Core>
 
 // C (m x n) = alpha * op(A) (m x k) * op(B) (k x n) + beta * C, all in Fortran's order.

@@ -22,7 +22,7 @@ void sgemm_(const char* transpose_a, const char* transpose_b, const int* m, cons
 }
 }
 
-// What the reference BLAS and LAPACK need of Fortran's run time, which is 3 MB: comparing and joining
+// The reference BLAS and LAPACK need this of Fortran's run time, which is 3 MB: comparing and joining
 // texts of fixed lengths, which are padded with spaces.
 extern "C" {
 // An argument that FAISS passes is wrong: a bug, and LAPACK's own function ends the program too.
