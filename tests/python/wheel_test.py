@@ -40,7 +40,8 @@ def main() -> str:
         return answer.text + "".join(pieces) + str(pages)
 '''
 WRONG = ['session.ask("Who?", max_token=5)', 'session.ask("Who?", max_tokens="5")',
-         'session.ask("Who?", fallback="never")', 'store.index(5)', 'answer.passages[0].pages']
+         'session.ask("Who?", fallback="never")', 'session.stream("Who?", max_token=5)',
+         'store.index(5)', 'answer.passages[0].pages']
 
 
 def run(*command, status=0, **options):

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
     from .options import AskOptions
 
+    class AskArguments(AskOptions, total=False):
+        """Everything that Session.ask takes by name, but `cancel`."""
+        on_text: Optional[Callable[[str], object]]
+        on_reasoning: Optional[Callable[[str], object]]
+        on_token: Optional[Callable[[SampledToken], object]]
+        on_warning: Optional[Callable[[str, str], object]]
+        on_index: Optional[Callable[[CollectionProgress], object]]
+        on_part: Optional[Callable[[int, int], object]]
+
 __all__ = ["AsyncStream", "Session", "Stream"]
 
 OnText = Callable[[str], object]
@@ -142,20 +151,20 @@ class Session(Handle):
         return answer_of(json, in_bytes, Receipt.read(receipt))
 
     def stream(self, question: str, *, cancel: Optional[CancelToken] = None,
-               **options: Any) -> Stream:
+               **arguments: Unpack[AskArguments]) -> Stream:
         """Asks, and returns an iterator over the pieces of the answer, whose .answer is there at
         the end. Takes what ask takes; functions are called on another thread."""
-        return Stream(self, question, cancel, options)
+        return Stream(self, question, cancel, dict(arguments))
 
     async def aask(self, question: str, *, cancel: Optional[CancelToken] = None,
-                   **options: Any) -> Answer:
+                   **arguments: Unpack[AskArguments]) -> Answer:
         """ask for asyncio: the loop goes on meanwhile. Cancelling the task ends the answer."""
-        return await in_thread(lambda token: self.ask(question, cancel=token, **options), cancel)
+        return await in_thread(lambda token: self.ask(question, cancel=token, **arguments), cancel)
 
     def astream(self, question: str, *, cancel: Optional[CancelToken] = None,
-                **options: Any) -> AsyncStream:
+                **arguments: Unpack[AskArguments]) -> AsyncStream:
         """stream for asyncio: `async for piece in session.astream(question)`."""
-        return AsyncStream(self, question, cancel, options)
+        return AsyncStream(self, question, cancel, dict(arguments))
 
     def cancel(self) -> None:
         """Ends the question that runs now, from any thread, within 250 ms."""
