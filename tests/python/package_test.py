@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 PACKAGE = SOURCE / "tools/python"
 os.environ["LECTERN_MODEL"] = os.environ["LECTERN_TEST_MODEL"]
-# Of a library under AddressSanitizer: for Python's processes, not for the tools.
+# The run time of a library under AddressSanitizer, for Python's processes, not for the tools.
 PRELOAD = {"LD_PRELOAD": os.environ.pop("LD_PRELOAD")} if "LD_PRELOAD" in os.environ else {}
 if "LECTERN_LIBRARY" in os.environ:
     sys.path.insert(0, str(PACKAGE))

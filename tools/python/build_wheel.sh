@@ -59,11 +59,10 @@ gcc -shared -O2 -fPIC "-DFUNCTIONS(X)=$calls" -o "$libraries/libpoppler-glib.so.
 
 # --- what goes into the wheel ---------------------------------------------------------------------
 package=$stage/lectern
-mkdir -p "$package"/{bin,lib,libexec/lectern,share/lectern} "$stage/licenses"
+mkdir -p "$stage/licenses"
+cp -r tools/python/lectern "$package"
+mkdir -p "$package"/{bin,lib,libexec/lectern,share/lectern}
 cp tools/python/{pyproject.toml,setup.py,README.md} "$stage"
-cp tools/python/lectern/*.py tools/python/lectern/py.typed "$package"
-[ ! -d tools/python/lectern/integrations ] ||
-  cp -r tools/python/lectern/integrations "$package/integrations"
 cp "$build/engine/liblectern.so.1" "$package/lib"
 cp "$build/tools/python/lectern-tools" "$package/bin"
 cp "$build"/libexec/lectern/{lectern-extract,lectern-pdf-structure} "$package/libexec/lectern"

@@ -250,8 +250,7 @@ __all__ = ["AskOptions", "CiteOptions", "EngineOptions", "IndexOptions", "PlanOp
         for request, struct in REQUESTS.items():
             lines += ["", f"class {request}(TypedDict, total=False):"]
             for name, type_, comment in self.options_of(struct, choices):
-                said = self.in_python(comment)
-                lines += self.commented(said)
+                lines += self.commented(name, comment)
                 lines.append(f"    {name}: {type_}")
             lines.append("")
         lines += ["", "# The numbers of names.", "CHOICES: dict[str, dict[str, int]] = {"]
@@ -259,8 +258,12 @@ __all__ = ["AskOptions", "CiteOptions", "EngineOptions", "IndexOptions", "PlanOp
             lines.append(f'    "{name}": {values!r},'.replace("'", '"'))
         return "\n".join(lines) + "\n}\n"
 
-    @staticmethod
-    def commented(text: str) -> list[str]:
+    @classmethod
+    def commented(cls, name: str, comment: str) -> list[str]:
+        """The comment of a field. One that goes on from the field's name ("of the answer") gets it."""
+        text = cls.in_python(comment)
+        if text.startswith(("Of ", "That ", "What ")):
+            text = f"{name}: {text[0].lower()}{text[1:]}"
         return textwrap.wrap(text, 96, initial_indent="    # ", subsequent_indent="    # ")
 
     @staticmethod
@@ -292,8 +295,7 @@ from typing import Any
             lines += ["", "@dataclass(frozen=True)", f"class {name}:"]
             fields = [one for one in self.header.structs[struct] if one[1] != "struct_size"]
             for type_, field, comment in fields:
-                said = self.in_python(comment)
-                lines += self.commented(said)
+                lines += self.commented(field, comment)
                 lines.append(f"    {field}: {self.figure_type(type_, field, comment)}")
             lines += ["", "    @classmethod", f'    def read(cls, struct: Any) -> "{name}":',
                       '        """Copies the struct of C."""', "        return cls("]

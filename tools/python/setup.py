@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the wheel has a library and programs, and suits any Python."""
+"""Says to setuptools that the wheel has a library and programs, and suits any Python 3."""
 import os
 
 from setuptools import Distribution, setup

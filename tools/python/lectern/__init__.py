@@ -24,7 +24,7 @@ from .results import *  # noqa: F403
 from .session import AsyncStream, Session, Stream
 from .store import Store
 
-# Of the library that is loaded.
+# The version of the library that is loaded.
 __version__: str = _ctypes.string_at(_lib.lectern_version()).decode()
 
 __all__ = ["AsyncStream", "CancelToken", "Collection", "Session", "Store", "Stream", "__version__",

@@ -29,7 +29,7 @@ class Counts:
 @dataclass(frozen=True)
 class IndexNumbers:
     tokens: int
-    # Of invalid UTF-8
+    # replaced_bytes: of invalid UTF-8
     replaced_bytes: int
     bytes_on_disk: int
     generation: int
@@ -38,14 +38,14 @@ class IndexNumbers:
     # 1: nothing was done, the same document was there
     existed: bool
     seconds: float
-    # Of the document that had the name before: what both texts begin with
+    # reused_tokens: of the document that had the name before: what both texts begin with
     reused_tokens: int
-    # Of asks that name none; 0: the document existed
+    # kv_budget: of asks that name none; 0: the document existed
     kv_budget: float
     # Predicted at kv_budget, nats a token; below 0: not measured
     divergence: float
-    # That it was cut into, because it is longer than the model's room; other numbers count all
-    # of them; 0: it was not
+    # num_parts: that it was cut into, because it is longer than the model's room; other numbers
+    # count all of them; 0: it was not
     num_parts: int
 
     @classmethod
@@ -69,15 +69,15 @@ class IndexNumbers:
 @dataclass(frozen=True)
 class IndexEstimate:
     tokens: int
-    # Of the finished document
+    # bytes_on_disk: of the finished document
     bytes_on_disk: int
     # While indexing
     peak_bytes_on_disk: int
-    # Of the store's file system
+    # free_bytes: of the store's file system
     free_bytes: int
     # Memory, beside the page cache
     anonymous_bytes: int
-    # Of the prefill
+    # flops: of the prefill
     flops: float
     # On the CPU, at the speed of a short trial on this machine
     seconds: float
@@ -105,8 +105,8 @@ class Receipt:
     question_tokens: int
     answer_tokens: int
     kv_budget: float
-    # Of the document's key and value bytes, in [0, 1]; above 1 after a fallback, which counts
-    # both prefills, as bytes_read does
+    # read_fraction_prefill: of the document's key and value bytes, in [0, 1]; above 1 after a
+    # fallback, which counts both prefills, as bytes_read does
     read_fraction_prefill: float
     # Below 0: no decode step ran
     read_fraction_decode: float
@@ -121,15 +121,15 @@ class Receipt:
     total_ms: float
     # 1: the fallback "exact" made the answer exact
     fallback: bool
-    # What it cannot exceed, with max_missed; below 0: not known
+    # missed_mass_bound: what it cannot exceed, with max_missed; below 0: not known
     missed_mass_bound: float
     # 1: max_missed was kept by that bound in every step and layer; 2: in some by the estimate
     # and the document's margin; 0: no limit
     max_missed_by: int
     # Share of the document's rows that is stored, in (0, 1]
     keep: float
-    # Of the conversation so far that a next question attends to, per layer and kv head in the
-    # mean
+    # session_rows: of the conversation so far that a next question attends to, per layer and kv
+    # head in the mean
     session_rows: int
     # Lectern_index_options; below 1: what exact mode reads, too, comes of a sparse prefill
     prefill_budget: float
@@ -141,17 +141,18 @@ class Receipt:
     max_divergence: float
     # Predicted at kv_budget, of the mean token; below 0: not known
     divergence: float
-    # That the document was cut into, because it is longer than its model's room; 0: it was not
+    # num_parts: that the document was cut into, because it is longer than its model's room; 0:
+    # it was not
     num_parts: int
     # Those that were asked; answer's JSON has their places and answers
     num_asked_parts: int
-    # Of the collection that was asked; 0: a document was asked
+    # num_documents: of the collection that was asked; 0: a document was asked
     num_documents: int
     # Those that were asked, or that mention what the question asks for, at most 20; answer's
     # JSON has their names and answers
     num_asked_documents: int
-    # That the model gave to its own sentence for "the document does not say", all of it; below
-    # 0: it has none, or thinks first, or has no room for it
+    # refusal_probability: that the model gave to its own sentence for "the document does not
+    # say", all of it; below 0: it has none, or thinks first, or has no room for it
     refusal_probability: float
     # 1: that sentence is the answer because it was so likely (refuse_at)
     is_refused: bool
@@ -203,7 +204,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Removed:
-    # That are gone
+    # names: that are gone
     names: int
     # 1: the document is
     is_document_gone: bool
@@ -222,7 +223,7 @@ class Removed:
 
 @dataclass(frozen=True)
 class Collected:
-    # Of documents, whose files were removed
+    # generations: of documents, whose files were removed
     generations: int
     # Temporary ones, removed
     files: int
@@ -246,11 +247,11 @@ class Collected:
 class IndexedCollection:
     # Documents now
     indexed: int
-    # That were indexed before
+    # existed: that were indexed before
     existed: int
-    # That are not, because quota or disk leave no room
+    # left: that are not, because quota or disk leave no room
     left: int
-    # That could not be indexed for another reason; the JSON's note says why
+    # failures: that could not be indexed for another reason; the JSON's note says why
     failures: int
 
     @classmethod

@@ -83,11 +83,11 @@ class IndexOptions(TypedDict, total=False):
     kv_type: Literal["f16", "bf16", "f32", "q8"]
     # (0, 1] or "auto": of later asks that name none; 0: "auto"
     kv_budget: float | Literal["auto"]
-    # Of clusters: 1, 2 or 3; 0: 2
+    # num_levels: of clusters: 1, 2 or 3; 0: 2
     num_levels: int
     # True: also when it is there, as a new generation: see below
     again: bool
-    # Of the clustering; 0: 1234
+    # seed: of the clustering; 0: 1234
     seed: int
     # The plan of later asks, as in AskOptions. Empty: "uniform" and "global".
     layer_budget: str
@@ -104,7 +104,7 @@ class IndexOptions(TypedDict, total=False):
     # never attended to. Documents of under 2,048 tokens keep everything.
     keep: float
     retention: str
-    # Of what is kept, stand in for what goes, in (0, 1]; 0: the method's
+    # representatives: of what is kept, stand in for what goes, in (0, 1]; 0: the method's
     representatives: float
     # Statistics that are gathered for policies: "window" (or empty), the attention of the last
     # tokens; "full", also that of all tokens, for the policy kv-compress-full: the prefill then
@@ -128,7 +128,7 @@ class AskOptions(TypedDict, total=False):
     kv_budget: float | Literal["auto"]
     # False: clusters that are not read do not count at all
     tail: bool
-    # Of the answer, fewer where no more fit; 0: 256
+    # max_tokens: of the answer, fewer where no more fit; 0: 256
     max_tokens: int
     # Passages; 0: 3
     max_evidence: int
@@ -136,7 +136,7 @@ class AskOptions(TypedDict, total=False):
     temperature: float
     # (0, 1]; 0: 1
     top_p: float
-    # Of the sampling
+    # seed: of the sampling
     seed: int
     fallback: Literal["warn", "exact"]
     # (0, 1): every step reads on, past the budget, until at most this share of the attention

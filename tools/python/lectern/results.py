@@ -295,7 +295,7 @@ def _ranges(characters: Iterable[Mapping[str, int]],
 
 
 def passage_of(json: Mapping[str, Any], in_bytes: ByteRanges) -> Passage:
-    """Of the library's JSON, whose offsets are code points, and the same in bytes."""
+    """Makes a passage of the library's JSON, whose offsets are code points, and byte ranges."""
     return Passage(
         text=json["text"], start=json["begin"], end=json["end"], byte_start=in_bytes.start,
         byte_end=in_bytes.end, page=json["page"], page_end=json["page_end"],

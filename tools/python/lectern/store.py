@@ -219,7 +219,7 @@ class Store:
     def estimate(self, file: Path, *, model: Optional[Path] = None,
                  adapter: Optional[Path] = None, yes: bool = False,
                  **options: Unpack[IndexOptions]) -> IndexEstimate:
-        """What indexing a file would cost in time, disk space and memory."""
+        """Estimates the time, disk space and memory that indexing a file would take."""
         read = _files.read_file(file)
         engine = self._engine_to_index(model, adapter, yes)
         row = self._index_options(read.text, read.pages, options, read.source, read.path)

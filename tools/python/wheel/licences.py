@@ -23,7 +23,7 @@ INSIDE = ["libfaiss-dev", "libhwy-dev", "nlohmann-json3-dev", "libcli11-dev"]
 OWN = {"libblas.so.3": ["libeigen3-dev", "liblapack-dev"],
        "liblapack.so.3": ["liblapack-dev"], "libicuuc.so.72": ["lectern"],
        "libpoppler-glib.so.8": ["lectern"]}
-# Of every Linux system: glibc, GCC's libraries and those that auditwheel counts among them.
+# Libraries that every Linux system has: glibc, GCC's, and zlib.
 OF_THE_SYSTEM = re.compile(r"(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|z)\.so)")
 
 
