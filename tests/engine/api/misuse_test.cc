@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string model = fs::absolute(argv[1]);
-  const uint64_t calls = number(3, 2000), threads = number(4, 4), seed = number(5, 1);
+  const uint64_t calls = number(3, 800), threads = number(4, 4), seed = number(5, 1);
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   lectern::misuse::CheckThatNoneIsMissing(argv[2]);
   std::string folder = (fs::temp_directory_path() / "lectern_misuse_XXXXXX").string();

@@ -143,7 +143,7 @@ TEST_P(ExactModeTest, EqualsTheDenseOracle) {
     EXPECT_EQ(d >= 3, report->tokens >= kMinClusteredTokens) << report->tokens;
     DenseOracle oracle(TinyModel(), std::string(DtypeName(dtype)));
     oracle.Append(tokens->ids);
-    for (int q = 0; q < 10; ++q) {
+    for (int q = 0; q < 4; ++q) {
       auto opened = engine->Open("");
       ASSERT_TRUE(opened.ok());
       auto& session = static_cast<DocumentSession&>(**opened);
@@ -390,7 +390,7 @@ TEST(IndexTest, ResumedRunHasTheSameBytesAsAnUninterruptedOne) {
     IndexOptions options;
     options.checkpoint_seconds = 0;
     int calls = 0;
-    options.on_progress = [&](const IndexProgress&) { return ++calls <= 1 + runs / 3; };
+    options.on_progress = [&](const IndexProgress&) { return ++calls <= 1 + runs; };
     report = MakeEngine(cut.path(), TinyModel())->Index(text, options);
     if (report.ok()) break;
     ASSERT_EQ(report.status().code(), Code::kCancelled) << report.status().message();
