@@ -16,13 +16,16 @@ try:
                                           CallbackManagerForLLMRun,
                                           CallbackManagerForRetrieverRun)
     from langchain_core.documents import Document
-    from langchain_core.language_models import BaseChatModel
+    from langchain_core.language_models import BaseChatModel, LanguageModelInput
     from langchain_core.messages import (AIMessage, AIMessageChunk, BaseMessage, HumanMessage,
                                          SystemMessage)
     from langchain_core.messages.ai import UsageMetadata
+    from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
     from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
     from langchain_core.retrievers import BaseRetriever
-    from pydantic import Field
+    from langchain_core.runnables import Runnable
+    from langchain_core.utils.function_calling import convert_to_json_schema
+    from pydantic import BaseModel, Field
 except ImportError as error:
     raise ImportError("the LangChain integration needs langchain-core: "
                       "pip install 'lectern[langchain]'") from error
@@ -37,15 +40,23 @@ def open_session(store: lectern.Store, document: str, collection: str) -> lecter
     return store.collection(collection).open() if collection else store.open(document)
 
 
-def passage_document(passage: lectern.Passage, answer: lectern.Answer) -> Document:
-    """A passage as LangChain has it. Offsets are characters of the document's text."""
-    ids = {one.name: one.document for one in answer.asked_documents}
-    document = ids.get(passage.document) if passage.document else answer.document
-    return Document(
-        page_content=passage.text, id=f"{document}:{passage.start}-{passage.end}",
-        metadata={"source": passage.document or document, "document": document,
-                  "start": passage.start, "end": passage.end, "page": passage.page,
-                  "page_label": passage.label, "heading": passage.heading, "score": passage.score})
+def passage_documents(answer: lectern.Answer, store: lectern.Store) -> list[Document]:
+    """The passages of an answer as LangChain has them. "page" counts from 1; "start" and "end" are
+    characters of the document's text."""
+    asked = {one.name: (one.document, one.source) for one in answer.asked_documents}
+    if answer.document:
+        shown = store.document(answer.document)
+        asked[""] = shown.id, shown.source or shown.name
+    found = []
+    for passage in answer.passages:
+        name = passage.document or ""
+        document, source = asked.get(name, (None, None))
+        found.append(Document(
+            page_content=passage.text, id=f"{document or name}:{passage.start}-{passage.end}",
+            metadata={"source": source or name, "document": document, "start": passage.start,
+                      "end": passage.end, "page": passage.page, "page_label": passage.label,
+                      "heading": passage.heading, "score": passage.score}))
+    return found
 
 
 class LecternRetriever(BaseRetriever):
@@ -60,7 +71,7 @@ class LecternRetriever(BaseRetriever):
     def _passages(self, query: str, cancel: Optional[lectern.CancelToken] = None) -> list[Document]:
         with open_session(self.store, self.document, self.collection) as session:
             answer = session.ask(query, cancel=cancel, **{"max_evidence": self.k, **self.options})
-        return [passage_document(one, answer) for one in answer.passages]
+        return passage_documents(answer, self.store)
 
     def _get_relevant_documents(self, query: str, *,
                                 run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
@@ -140,11 +151,10 @@ class ChatLectern(BaseChatModel):
     def _open(self) -> lectern.Session:
         return open_session(self.store, self.document, self.collection)
 
-    @staticmethod
-    def _about(answer: lectern.Answer) -> dict[str, Any]:
+    def _about(self, answer: lectern.Answer) -> dict[str, Any]:
         return {"finish_reason": answer.finish_reason, "warnings": list(answer.warnings),
                 "document": answer.document, "has_evidence": answer.has_evidence,
-                "passages": [passage_document(one, answer) for one in answer.passages]}
+                "passages": passage_documents(answer, self.store)}
 
     @staticmethod
     def _usage(answer: lectern.Answer) -> UsageMetadata:
@@ -157,6 +167,17 @@ class ChatLectern(BaseChatModel):
         message = AIMessage(content=answer.text, response_metadata=self._about(answer),
                             usage_metadata=self._usage(answer))
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def with_structured_output(self, schema: dict[str, Any] | type, *, include_raw: bool = False,
+                               **kwargs: Any) -> Runnable[LanguageModelInput, Any]:
+        """Answers as JSON that fits the schema: a class of pydantic's gives its objects, any other
+        schema dicts."""
+        if include_raw or kwargs:
+            raise lectern.InvalidArgumentError("with_structured_output takes the schema alone",
+                                               "schema")
+        is_model = isinstance(schema, type) and issubclass(schema, BaseModel)
+        parser: Any = PydanticOutputParser(pydantic_object=schema) if is_model else JsonOutputParser()
+        return self.bind(json_schema=convert_to_json_schema(schema)) | parser
 
     def _generate(self, messages: list[BaseMessage], stop: Optional[list[str]] = None,
                   run_manager: Optional[CallbackManagerForLLMRun] = None,

@@ -40,7 +40,7 @@ def asked(prompt: Any, conversation: Any) -> tuple[str, dict[str, Any]]:
                if getattr(given, name) is not None}
     if conversation is not None:
         turns = [(one.prompt.prompt or "", text) for one in conversation.responses
-                 if (text := one.text_or_raise())]
+                 if (text := said(one))]
         if turns:
             options["turns"] = turns
     if prompt.system:
@@ -48,6 +48,12 @@ def asked(prompt: Any, conversation: Any) -> tuple[str, dict[str, Any]]:
     if prompt.schema:
         options["json_schema"] = prompt.schema
     return prompt.prompt or "", options
+
+
+def said(response: Any) -> str:
+    """The answer, without the passages that may have followed it."""
+    kept = response.response_json or {}
+    return str(kept["answer"] if "answer" in kept else response.text_or_raise())
 
 
 def ended(answer: Any, response: Any) -> None:

@@ -12,7 +12,7 @@ import ipaddress
 import pathlib
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Optional, TypeVar, cast
 
 try:
@@ -202,13 +202,15 @@ async def run(context: Context[Any, Any], limit: anyio.CapacityLimiter,
 
 class LecternServer(MCPServer[Any]):
     """The tools and resources over one store. `folders`: files below them may be indexed; none:
-    there is no tool `index`. `yes`: as of Store.index."""
+    there is no tool `index`. `yes`: as of Store.index. `options`: of every question, where the
+    assistant names no other; lectern.options.AskOptions."""
 
     def __init__(self, store: lectern.Store, folders: tuple[pathlib.Path, ...] = (),
-                 yes: bool = False):
+                 yes: bool = False, options: Optional[Mapping[str, Any]] = None):
         super().__init__("lectern", title="Lectern", version=lectern.__version__,
                          instructions=INSTRUCTIONS, log_level="WARNING")
         self.store, self.folders, self.yes = store, folders, yes
+        self.options = dict(options or {})
         self._asking = anyio.CapacityLimiter(MOST_AT_ONCE)
         self._looking = anyio.CapacityLimiter(MOST_AT_ONCE)  # without a model: not behind answers
         # A question to a collection may index documents; they are a cache of texts that are there.
@@ -246,7 +248,8 @@ class LecternServer(MCPServer[Any]):
 
     async def ask(
             self, context: Context[Any, Any],
-            question: Annotated[str, Field(description="one whole question, which stands alone")],
+            question: Annotated[str, Field(
+                min_length=1, description="one whole question, which stands alone")],
             document: Annotated[str, Field(
                 description="name or id of a document; may be left out where there is one")] = "",
             collection: Annotated[str, Field(
@@ -260,7 +263,7 @@ class LecternServer(MCPServer[Any]):
             raise ToolError("invalid_argument: give a document or a collection, not both")
         return await run(context, self._asking, lambda token, steps: self._answer(
             question, document, collection,
-            {"max_evidence": max_passages, "max_tokens": max_tokens}, token, steps))
+            {**self.options, "max_evidence": max_passages, "max_tokens": max_tokens}, token, steps))
 
     def _answer(self, question: str, document: str, collection: str, options: dict[str, Any],
                 token: lectern.CancelToken, steps: Steps) -> AnswerRow:
