@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""LangChain, LlamaIndex, llm and notebooks' HTML upon the package, with the real frameworks. Environment:
+"""LangChain, LlamaIndex, llm and IPython upon the package, with the real frameworks. Environment:
 integrations_store.py. Where a framework is missing its cases are skipped, and say so."""
 import asyncio
 import importlib.util
 import json
 import os
-import re
 import subprocess
 import sys
 import unittest
 from unittest import mock
 
-from integrations_store import (ENDLESS, LEASE_ID, PASSAGE, QUESTION, TOWNS, TOWNS_ID, WORK, lectern,
+from integrations_store import (ENDLESS, LEASE_ID, PASSAGE, QUESTION, TOWNS_ID, WORK, lectern,
                                 store)
 
 REPAIRS = "Who pays for repairs to the roof?"
@@ -53,7 +52,8 @@ class LangChain(unittest.TestCase):
 
     def test_retriever_of_a_collection(self):
         found = self.module.LecternRetriever(store=store, collection="all").invoke(QUESTION)
-        self.assertEqual((found[0].page_content, found[0].metadata["document"]), (PASSAGE, TOWNS_ID))
+        self.assertEqual((found[0].page_content, found[0].metadata["document"]),
+                         (PASSAGE, TOWNS_ID))
 
     def test_retriever_of_few_tokens(self):
         found = self.module.LecternRetriever(store=store, document="towns",
@@ -235,7 +235,8 @@ class Llm(unittest.TestCase):
         self.assertEqual(asyncio.run(ask()), "Stuxwick")
 
     def test_schema(self):
-        schema = {"type": "object", "properties": {"kind": {"type": "boolean"}}, "required": ["kind"]}
+        schema = {"type": "object", "properties": {"kind": {"type": "boolean"}},
+                  "required": ["kind"]}
         read = json.loads(self.llm.get_model("lectern").prompt(QUESTION, document="towns",
                                                               schema=schema).text())
         self.assertIsInstance(read["kind"], bool)
@@ -261,51 +262,13 @@ class Llm(unittest.TestCase):
         self.assertIn("Lectern: lectern", run("models"))
         asked = ("-m", "lectern", "-o", "document", "towns")
         self.assertEqual(run(*asked, QUESTION), "Stuxwick\n")
-        self.assertEqual(run("-c", "-o", "document", "towns", "--no-stream", QUESTION), "Stuxwick\n")
+        self.assertEqual(run("-c", *asked[2:], "--no-stream", QUESTION), "Stuxwick\n")
         self.assertIn("Stuxwick", run("logs", "-n", "1"))
         self.assertIn('no document "nope"',
                       run("-m", "lectern", "-o", "document", "nope", QUESTION, status=1))
 
 
-class Html(unittest.TestCase):
-    """Needs no package; with IPython its formatter is asked."""
-
-    def test_answer(self):
-        with store.open("lease.pdf") as session:
-            answer = session.ask(REPAIRS)
-        shown = answer._repr_html_()
-        self.assertEqual(re.sub("<[^>]*>", "", answer.passages[0]._repr_html_()),
-                         "The owner pays for repairs to the roof.p. 2")
-        self.assertIn("<mark>repairs</mark>", shown)
-        self.assertIn("p. 2", shown)
-        self.assertTrue(shown.startswith('<div class="lectern-answer">'))
-        self.assertEqual(shown.count("<div"), shown.count("</div>"))
-
-    def test_highlights_are_where_they_should_be(self):
-        """Behind characters of several bytes, and of several units in other languages."""
-        with store.open("towns") as session:
-            answer = session.ask("Who sings songs?")
-        marked = [re.findall("<mark>(.*?)</mark>", one._repr_html_()) for one in answer.passages]
-        for passage, words in zip(answer.passages, marked):
-            self.assertEqual(words, [TOWNS[one.start:one.end] for one in passage.highlights])
-        self.assertTrue(any(marked))
-
-    def test_a_document_cannot_run_scripts(self):
-        hostile = 'Ann has <script>alert("boats")</script> & seven boats.'
-        other = lectern.Store(WORK / "hostile")
-        other.index_text(hostile, name="<b>boats</b>")
-        with other.open() as session:
-            shown = session.ask("Who has seven boats?")._repr_html_()
-        cited = other.cite("", "Ann has <i>seven</i> boats.")._repr_html_()
-        for html in (shown, cited):
-            self.assertNotRegex(html, r"<(?!/?(div|mark)\b)")
-        self.assertIn("&lt;", shown)
-        other.close()
-
-    def test_cited(self):
-        shown = store.cite("towns", "The committee meets in Stuxwick. Pigs fly.")._repr_html_()
-        self.assertRegex(shown, "✓ The committee meets in Stuxwick.*✗ Pigs fly.")
-
+class Notebooks(unittest.TestCase):
     @needs("IPython")
     def test_in_ipython(self):
         from IPython.core.formatters import DisplayFormatter

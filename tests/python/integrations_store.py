@@ -1,6 +1,6 @@
-"""The store that tests of tools/python/lectern/integrations ask: two documents, one with pages. Read
-once for all cases of a test. Where LECTERN_LIBRARY is set, the package of the source tree is tested,
-else the one that is installed; LECTERN_TEST_MODEL: the bundled reader."""
+"""The store that tests of tools/python/lectern/integrations ask: two documents, one with pages,
+read once for all cases of a test. Where LECTERN_LIBRARY is set, the package of the source tree is
+tested, else the one that is installed; LECTERN_TEST_MODEL: the bundled reader."""
 import os
 import pathlib
 import sys

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""lectern-mcp through the official client of the Model Context Protocol: every tool and resource, progress,
-cancelling, errors; on stdin and stdout and over HTTP, by the protocol's current version and by the
-one before. Environment: integrations_store.py."""
+"""lectern-mcp through the official client of the Model Context Protocol: every tool and resource,
+progress, cancelling, errors; on stdin and stdout and over HTTP, by the protocol's current version and
+by the one before. Environment: integrations_store.py."""
 import asyncio
 import contextlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -19,12 +20,12 @@ from integrations_store import (ENDLESS, LEASE_ID, PASSAGE, QUESTION, STORE, TOW
 
 import mcp_types
 from mcp import Client, MCPError
-from mcp.client.stdio import StdioServerParameters
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
-import os
 
 SERVER = command("mcp_server")
-# A server whose answers do not end by themselves, and which says when they began and how they ended.
+# A server whose answers do not end by themselves, and which says when they began and how they
+# ended.
 SPY = """
 import sys, time
 import lectern
@@ -66,12 +67,12 @@ def http_server(*arguments, program=(*SERVER,)):
 
 
 def over_stdio(*arguments, program=(*SERVER,)):
-    return StdioServerParameters(command=program[0], args=[*program[1:], *arguments],
-                                 env=dict(os.environ))
+    return stdio_client(StdioServerParameters(
+        command=program[0], args=[*program[1:], *arguments], env=dict(os.environ)))
 
 
 class Tools(unittest.TestCase):
-    """Each case: a name of the protocol's version as the client wants it, and the version itself."""
+    # Modes of the client, and the version of the protocol that each agrees on with the server.
     MODES = {"auto": LATEST_MODERN_VERSION, "legacy": LATEST_HANDSHAKE_VERSION}
 
     def everywhere(self, case):
@@ -284,7 +285,8 @@ class Indexing(unittest.TestCase):
     def test_index_below_the_folder_alone(self):
         folder = WORK / "papers"
         (folder / "sub").mkdir(parents=True)
-        (folder / "sub/fruit.txt").write_text("Quinces are sold in Osk. " + "Plums are sold in Ulm. " * 40)
+        (folder / "sub/fruit.txt").write_text(
+            "Quinces are sold in Osk. " + "Plums are sold in Ulm. " * 40)
         (WORK / "secret.txt").write_text("The password is plum.")
         (folder / "link.txt").symlink_to(WORK / "secret.txt")
 
@@ -370,8 +372,9 @@ class Http(unittest.TestCase):
                                          Authorization="Bearer quince-18"), 200)
 
     def refused(self, *arguments, status=2):
-        done = subprocess.run([*SERVER, *arguments], stdin=subprocess.DEVNULL, text=True, timeout=60,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run([*SERVER, *arguments], stdin=subprocess.DEVNULL, text=True,
+                              timeout=60, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              check=False)
         self.assertEqual(done.returncode, status, done.stderr)
         self.assertEqual(done.stdout, "")
         self.assertNotIn("Traceback", done.stderr)

@@ -1,4 +1,4 @@
-"""Lectern in other programs and frameworks, each in a file of its own, imported by nobody else here:
+"""Lectern in other programs and frameworks, each in a file of its own, which nothing here imports:
 
     mcp_server    the command lectern-mcp: assistants list, search, ask and cite documents
     langchain     a retriever and a chat model

@@ -5,15 +5,18 @@
 
 Both take a document (name or id; "" is the only one) or a collection. `options` are those of
 lectern.options.AskOptions. The model that answers is Lectern's; none of LlamaIndex's is used."""
+# mypy: disable-error-code="import-not-found, misc, no-any-return, untyped-decorator"
+# (Types are also checked where the framework is not installed, and all of its names are Any.)
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Generator
 from typing import Any, Optional
 
 try:
     from llama_index.core.base.base_query_engine import BaseQueryEngine
     from llama_index.core.base.base_retriever import BaseRetriever
-    from llama_index.core.base.response.schema import (RESPONSE_TYPE, AsyncStreamingResponse, Response,
-                                                       StreamingResponse)
+    from llama_index.core.base.response.schema import (RESPONSE_TYPE, AsyncStreamingResponse,
+                                                       Response, StreamingResponse)
     from llama_index.core.callbacks import CallbackManager
     from llama_index.core.prompts.mixin import PromptMixinType
     from llama_index.core.schema import (NodeRelationship, NodeWithScore, QueryBundle,
@@ -21,8 +24,6 @@ try:
 except ImportError as error:
     raise ImportError("the LlamaIndex integration needs llama-index-core: "
                       "pip install 'lectern[llama-index]'") from error
-
-from collections.abc import AsyncGenerator, Generator
 
 import lectern
 from lectern.session import in_thread

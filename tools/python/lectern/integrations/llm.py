@@ -4,6 +4,8 @@
     llm chat -m lectern -o document lease
 
 It is there as soon as both are installed: pip install 'lectern[llm]'."""
+# mypy: disable-error-code="import-not-found, misc, no-any-return, untyped-decorator"
+# (Types are also checked where the framework is not installed, and all of its names are Any.)
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
@@ -15,7 +17,8 @@ try:
 except ImportError as error:
     raise ImportError("the plugin needs llm: pip install 'lectern[llm]'") from error
 
-# lectern itself is imported with the first question: every command of `llm` loads its plugins.
+import lectern
+from lectern.session import in_thread
 
 
 class Options(llm.Options):
@@ -28,7 +31,8 @@ class Options(llm.Options):
     temperature: Optional[float] = Field(default=None, description="0: greedy", ge=0, le=10)
     seed: Optional[int] = Field(default=None, description="Of the sampling")
     kv_budget: Optional[float] = Field(
-        default=None, description="Share of the document's keys and values that is read", gt=0, le=1)
+        default=None, gt=0, le=1,
+        description="Share of the document's keys and values that is read")
     passages: bool = Field(
         default=False, description="Whether the passages that support the answer follow it")
 
@@ -36,8 +40,8 @@ class Options(llm.Options):
 def asked(prompt: Any, conversation: Any) -> tuple[str, dict[str, Any]]:
     """The question, and the options of Session.ask: turns before it, instructions, sampling."""
     given = prompt.options
-    options = {name: getattr(given, name) for name in ("max_tokens", "temperature", "seed", "kv_budget")
-               if getattr(given, name) is not None}
+    names = ("max_tokens", "temperature", "seed", "kv_budget")
+    options = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if conversation is not None:
         turns = [(one.prompt.prompt or "", text) for one in conversation.responses
                  if (text := said(one))]
@@ -56,13 +60,13 @@ def said(response: Any) -> str:
     return str(kept["answer"] if "answer" in kept else response.text_or_raise())
 
 
-def ended(answer: Any, response: Any) -> None:
+def ended(answer: lectern.Answer, response: Any) -> None:
     """What `llm logs` keeps: tokens, and the answer as the command-line tools print it."""
     response.set_usage(input=answer.receipt.question_tokens, output=answer.receipt.answer_tokens)
     response.response_json = dict(answer.json)
 
 
-def passages_of(answer: Any) -> str:
+def passages_of(answer: lectern.Answer) -> str:
     shown = "\n"
     for passage in answer.passages:
         place = ", ".join(filter(None, (passage.document, passage.label and f"p. {passage.label}",
@@ -81,9 +85,8 @@ class _Common:
         return "Lectern: lectern"
 
     @staticmethod
-    def open(options: Any) -> Any:
+    def open(options: Any) -> lectern.Session:
         """A session, which keeps the engine of its store."""
-        import lectern
         with lectern.Store(options.store) as store:
             return store.collection(options.collection).open() if options.collection else \
                 store.open(options.document or "")
@@ -92,7 +95,6 @@ class _Common:
 class Lectern(_Common, llm.Model):
     def execute(self, prompt: Any, stream: bool, response: Any,
                 conversation: Any = None) -> Iterator[str]:
-        import lectern
         try:
             question, options = asked(prompt, conversation)
             with self.open(prompt.options) as session:
@@ -108,8 +110,6 @@ class Lectern(_Common, llm.Model):
 class AsyncLectern(_Common, llm.AsyncModel):
     async def execute(self, prompt: Any, stream: bool, response: Any,
                       conversation: Any = None) -> AsyncGenerator[str, None]:
-        import lectern
-        from lectern.session import in_thread
         try:
             question, options = asked(prompt, conversation)
             with await in_thread(lambda _: self.open(prompt.options)) as session:

@@ -4,6 +4,8 @@ MCP.md says how assistants are told of it.
 
 Transports: stdin and stdout, or streamable HTTP. Each question is a conversation of its own; the
 assistant has the other one. Work runs on threads; cancelling a request ends it within 250 ms."""
+# mypy: disable-error-code="import-not-found, misc, no-any-return, untyped-decorator"
+# (Types are also checked where the framework is not installed, and all of its names are Any.)
 from __future__ import annotations
 
 import argparse
@@ -33,7 +35,7 @@ import lectern
 INSTRUCTIONS = """Answers questions about documents that were indexed on this machine, and shows the
 passages that say so. list_documents says which there are. ask lets a local model read one document,
 or a collection, and answer; say the page or the heading of a passage when you use it. search finds
-words without a model. cite checks a text that you wrote against a document, sentence by sentence."""
+words without a model. cite checks a text of yours against a document, sentence by sentence."""
 
 # Most questions that are answered at a time; more wait. Each has keys and values of its own in
 # memory, and all share the same cores.
@@ -323,8 +325,8 @@ class LecternServer(MCPServer[Any]):
                 description="that the text answers; makes the comparison surer")] = "",
             max_passages: Annotated[int, Field(ge=1, le=100)] = 3,
     ) -> CitedRow:
-        """Finds the passages of a document that support a text, sentence by sentence, and says which
-        sentences no passage supports. Compares words, without a model."""
+        """Finds the passages of a document that support a text, sentence by sentence, and says
+        which sentences no passage supports. Compares words, without a model."""
         return await run(context, self._looking, lambda token, steps: self._cited(
             document, text, question, max_passages))
 
@@ -450,16 +452,16 @@ def address(text: str) -> tuple[str, int]:
     except ValueError:
         number = -1
     if not 0 <= number < 65536:
-        raise argparse.ArgumentTypeError(f'"{text}" is not PORT or HOST:PORT, such as 127.0.0.1:8765')
+        raise argparse.ArgumentTypeError(f'"{text}" is not PORT or HOST:PORT, such as 8765')
     return host.strip("[]") or "127.0.0.1", number
 
 
 def arguments_of(given: Optional[list[str]]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="lectern-mcp", description="Serves the documents of a store to assistants, by the Model "
-        "Context Protocol: on stdin and stdout, or over HTTP.")
-    parser.add_argument("--store", metavar="DIR", help="folder with the indexed documents (default: "
-                        "$LECTERN_STORE, else ~/.local/share/lectern)")
+        prog="lectern-mcp", description="Serves the documents of a store to assistants, by the "
+        "Model Context Protocol: on stdin and stdout, or over HTTP.")
+    parser.add_argument("--store", metavar="DIR", help="folder with the indexed documents "
+                        "(default: $LECTERN_STORE, else ~/.local/share/lectern)")
     parser.add_argument("--model", metavar="PATH", help="model that new documents are indexed with "
                         "(default: as `lectern index`)")
     parser.add_argument("--device", metavar="D", help="cpu, cuda, cuda:N or auto (default: cpu)")
@@ -467,17 +469,18 @@ def arguments_of(given: Optional[list[str]]) -> argparse.Namespace:
                         help="offer the tool `index` for files below this folder; may be repeated")
     parser.add_argument("--yes", action="store_true", help="fetch the default model (90 MB) when "
                         "something is indexed and it is missing")
-    parser.add_argument("--http", metavar="[HOST:]PORT", type=address, help="serve streamable HTTP at "
-                        "http://HOST:PORT/mcp (HOST: 127.0.0.1) instead of stdin and stdout")
-    parser.add_argument("--token-file", metavar="FILE", type=pathlib.Path, help="with --http: clients "
-                        "must send the token in this file; needed where HOST is not this machine")
+    parser.add_argument("--http", metavar="[HOST:]PORT", type=address, help="serve streamable "
+                        "HTTP at http://HOST:PORT/mcp (HOST: 127.0.0.1), not stdin and stdout")
+    parser.add_argument("--token-file", metavar="FILE", type=pathlib.Path, help="with --http: "
+                        "clients must send the token in this file; needed where HOST is not this "
+                        "machine")
     parser.add_argument("--version", action="version", version=f"lectern-mcp {lectern.__version__}")
     read = parser.parse_args(given)
     if read.token_file and not read.http:
         parser.error("--token-file needs --http")
     if read.http and not is_loopback(read.http[0]) and not read.token_file:
-        parser.error(f"{read.http[0]} can be reached from other machines: name a file with a token, "
-                     "--token-file FILE, that clients then send")
+        parser.error(f"{read.http[0]} can be reached from other machines: name a file with a "
+                     "token, --token-file FILE, that clients then send")
     read.folders = tuple(pathlib.Path(one).expanduser().resolve() for one in read.allow_index)
     for folder in read.folders:
         if not folder.is_dir():
@@ -504,7 +507,7 @@ def main(given: Optional[list[str]] = None) -> int:
     server = LecternServer(store, read.folders, read.yes)
     try:
         if read.http:
-            serve_http(server, *read.http, read.token)
+            serve_http(server, read.http[0], read.http[1], read.token)
         else:
             server.run("stdio")
     except KeyboardInterrupt:
