@@ -140,7 +140,8 @@ class ChatLectern(BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        return {"document": self.document, "collection": self.collection, **self.options}
+        return {"store": self.store.path, "document": self.document, "collection": self.collection,
+                **self.options}
 
     def _request(self, messages: Sequence[BaseMessage], stop: Optional[list[str]],
                  given: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hmac
 import ipaddress
+import os
 import pathlib
 import socket
 import sys
@@ -460,8 +461,10 @@ def arguments_of(given: Optional[list[str]]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="lectern-mcp", description="Serves the documents of a store to assistants, by the "
         "Model Context Protocol: on stdin and stdout, or over HTTP.")
-    parser.add_argument("--store", metavar="DIR", help="folder with the indexed documents "
-                        "(default: $LECTERN_STORE, else ~/.local/share/lectern)")
+    # Assistants start programs without a shell, so that nobody else replaces a "~".
+    parser.add_argument("--store", metavar="DIR", type=os.path.expanduser,
+                        help="folder with the indexed documents (default: $LECTERN_STORE, else "
+                        "~/.local/share/lectern)")
     parser.add_argument("--model", metavar="PATH", help="model that new documents are indexed with "
                         "(default: as `lectern index`)")
     parser.add_argument("--device", metavar="D", help="cpu, cuda, cuda:N or auto (default: cpu)")
