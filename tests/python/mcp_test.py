@@ -14,9 +14,10 @@ import time
 import unittest
 import urllib.error
 import urllib.request
+from unittest import mock
 
 from integrations_store import (ENDLESS, LEASE_ID, PASSAGE, QUESTION, STORE, TOWNS, TOWNS_ID, WORK,
-                                command)
+                                command, store)
 
 import mcp_types
 from mcp import Client, MCPError
@@ -312,6 +313,7 @@ class Indexing(unittest.TestCase):
                 again = await client.call_tool("index", {"file": str(folder / "sub/fruit.txt")})
                 self.assertTrue(again.structured_content["existed"])
                 answer = await client.call_tool("ask", {"question": "Where are quinces sold?"})
+                self.assertFalse(answer.is_error, answer.content)
                 self.assertIn("Quinces", answer.structured_content["passages"][0]["text"])
                 for file in (WORK / "secret.txt", folder / "link.txt", folder / "../secret.txt",
                              pathlib.Path("secret.txt")):
@@ -321,6 +323,34 @@ class Indexing(unittest.TestCase):
                 missing = await client.call_tool("index", {"file": str(folder / "none.txt")})
                 self.assertTrue(missing.is_error)
                 self.assertEqual(len((await client.list_resources()).resources), 1)
+                # Several at once take turns: the store reads one document at a time.
+                for number in range(3):
+                    (folder / f"{number}.txt").write_text(f"Town {number} has {number} mills. " * 60)
+                done = await asyncio.gather(*(client.call_tool(
+                    "index", {"file": str(folder / f"{number}.txt")}) for number in range(3)))
+                self.assertEqual([one.is_error for one in done], [False] * 3)
+
+    def test_a_sign_of_life(self):
+        """Where a call takes long and has no news, it says so all the same."""
+        from lectern.integrations import mcp_server
+
+        async def case():
+            server = mcp_server.LecternServer(store)
+            heard = []
+
+            async def progress(done, total, message):
+                heard.append((done, message))
+
+            real = store.documents
+            with mock.patch.object(mcp_server, "_QUIET_AT_MOST", 0.3), \
+                    mock.patch.object(store, "documents", lambda: (time.sleep(1.5), real())[1]):
+                async with Client(server) as client:
+                    listed = await client.call_tool("list_documents", progress_callback=progress)
+            self.assertFalse(listed.is_error)
+            self.assertIn(len(heard), range(2, 6))
+            self.assertEqual(heard, sorted(set(heard)))
+
+        asyncio.run(case())
 
         asyncio.run(case())
 

@@ -127,6 +127,11 @@ def passage_row(passage: lectern.Passage, name: str, document: Optional[str],
 
 T = TypeVar("T")
 
+# Seconds between looks at the progress of a call, and between reports where there is no news: the
+# model is opened, or a long question is read. Many clients wait a minute for a sign of life.
+_LOOK_EACH = 0.1
+_QUIET_AT_MOST = 5.0
+
 
 class Steps:
     """The progress of a call, written by the thread that works. The protocol wants numbers that
@@ -140,11 +145,9 @@ class Steps:
 
     def piece(self, text: str) -> None:
         """A piece of the answer; progress counts pieces, the message is the answer so far."""
-        if not self.pieces:
-            self.message = ""
+        self.message = self.message + text if self.pieces else text
         self.pieces += 1
         self.progress += 1
-        self.message += text
 
     def stage(self, event: lectern.Progress, of: str = "") -> None:
         """A step of indexing; progress counts stages, with a share for the one that runs."""
@@ -176,14 +179,23 @@ async def run(context: Context[Any, Any], limit: anyio.CapacityLimiter,
         except Exception as error:
             errors.append(error)
 
+    shown, said = 0.0, ""
+
+    async def show() -> None:
+        nonlocal shown, said
+        said = steps.message
+        shown = max(shown + 0.001, steps.progress)
+        await context.report_progress(shown, message=said or "waiting for other requests")
+
     async def report() -> None:
-        shown = 0.0
+        quiet = 0.0
         try:
             while True:
-                await anyio.sleep(0.1)
-                if steps.progress > shown:
-                    shown = steps.progress
-                    await context.report_progress(shown, message=steps.message)
+                await anyio.sleep(_LOOK_EACH)
+                quiet += _LOOK_EACH
+                if steps.message != said or quiet > _QUIET_AT_MOST:
+                    quiet = 0.0
+                    await show()
         finally:
             token.cancel()  # the request was cancelled, or the work has ended
 
@@ -191,8 +203,8 @@ async def run(context: Context[Any, Any], limit: anyio.CapacityLimiter,
         group.start_soon(report)
         # The thread is waited for even when the request is cancelled, which takes a moment then.
         await anyio.to_thread.run_sync(on_thread, limiter=limit)
-        if steps.pieces:
-            await context.report_progress(steps.progress + 1, message=steps.message)
+        if steps.message != said:
+            await show()
         group.cancel_scope.cancel()
     if errors:
         if isinstance(errors[0], lectern.LecternError):
@@ -215,6 +227,7 @@ class LecternServer(MCPServer[Any]):
         self.store, self.folders, self.yes = store, folders, yes
         self.options = dict(options or {})
         self._asking = anyio.CapacityLimiter(MOST_AT_ONCE)
+        self._indexing = anyio.CapacityLimiter(1)  # as many as a store takes
         self._looking = anyio.CapacityLimiter(MOST_AT_ONCE)  # without a model: not behind answers
         # A question to a collection may index documents; they are a cache of texts that are there.
         reads = protocol.ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -270,6 +283,7 @@ class LecternServer(MCPServer[Any]):
 
     def _answer(self, question: str, document: str, collection: str, options: dict[str, Any],
                 token: lectern.CancelToken, steps: Steps) -> AnswerRow:
+        steps.message = "opening the document and its model"
         opened = self.store.collection(collection).open(yes=self.yes) if collection else \
             self.store.open(document)
         with opened as session:
@@ -347,7 +361,7 @@ class LecternServer(MCPServer[Any]):
         """Reads a file (text, PDF, an office file, a book …) once, so that it can be asked. Takes
         seconds to minutes; the same file again costs nothing."""
         path = self._allowed(file)
-        row = await run(context, self._asking, lambda token, steps: self._indexed(
+        row = await run(context, self._indexing, lambda token, steps: self._indexed(
             path, name, token, steps))
         await context.notify_resources_changed()
         return row
@@ -362,6 +376,7 @@ class LecternServer(MCPServer[Any]):
 
     def _indexed(self, path: pathlib.Path, name: str, token: lectern.CancelToken,
                  steps: Steps) -> IndexedRow:
+        steps.message = "opening the file and the model"
         report = self.store.index(path, name=name, yes=self.yes, cancel=token,
                                   progress=steps.stage)
         return IndexedRow(document=report.name or report.document, id=report.document,
