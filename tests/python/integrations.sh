@@ -30,12 +30,12 @@ for versions; do
   "$venv/bin/pip" install -q --force-reinstall --no-deps "$wheel"
   upgrade=()
   [ "$versions" = oldest ] || upgrade=(--upgrade)
-  "$venv/bin/pip" install -q "${upgrade[@]}" "$wheel[mcp,langchain,llama-index,llm]"
+  "$venv/bin/pip" install -q "${upgrade[@]}" "${wheel}[mcp,langchain,llama-index,llm]"
   # The folder of the package, wherever this Python has it.
   package=$("$venv/bin/python" -c 'import lectern; print(lectern.__path__[0])')
   export LECTERN_TEST_MODEL=$package/share/lectern/reader
   table+="== $versions: $("$venv/bin/python" --version)$(
-    "$venv/bin/pip" list --format freeze 2>/dev/null | tr A-Z a-z |
+    "$venv/bin/pip" list --format freeze 2>/dev/null | tr "[:upper:]" "[:lower:]" |
       grep -E '^(mcp|langchain-core|llama-index-core|llm|ipython|nbclient|fastapi|uvicorn)==' |
       sed 's/^/, /' | tr -d '\n')"$'\n'
   for name in display mcp frameworks samples documents; do
