@@ -58,7 +58,7 @@ class WithoutFrameworks(unittest.TestCase):
         settings = (PACKAGE / "pyproject.toml").read_text()
         for module, extra in self.EXTRAS.items():
             with self.subTest(module):
-                # What is imported as None counts as missing.
+                # A module that is None counts as missing.
                 code = (f"import sys\nfor one in {self.PACKAGES}: sys.modules[one] = None\n"
                         f"import lectern.integrations.{module}")
                 done = subprocess.run([sys.executable, "-c", code], text=True, timeout=60,

@@ -107,7 +107,7 @@ class Assistants(unittest.TestCase):
 
 class Frameworks(unittest.TestCase):
     def printed(self, number):
-        """What a block of Python prints, in a folder with the store."""
+        """The output of a block of Python, run in the folder with the store."""
         code = blocks("FRAMEWORKS.md", "python")
         self.assertEqual(len(code), 3)
         self.assertLessEqual(len(code[number].splitlines()), 6)

@@ -83,7 +83,7 @@ class LangChain(unittest.TestCase):
             self.assertGreater(whole.usage_metadata["output_tokens"], 0)
 
     def test_conversations(self):
-        """What was said before, and instructions, are what the session is told."""
+        """Messages before the question reach the session as turns and instructions."""
         asked = {}
         real = lectern.Session.ask
 

@@ -182,7 +182,8 @@ class Tools(unittest.TestCase):
         self.everywhere(case)
 
     def test_errors(self):
-        """What the assistant can put right is a result; what only a programmer can is an error."""
+        """A mistake that the assistant can put right is a result of the tool; an unknown resource
+        is an error of the protocol."""
         async def case(client):
             for arguments, wanted in (
                     ({"question": QUESTION, "document": "nope"}, 'not_found: no document "nope"'),

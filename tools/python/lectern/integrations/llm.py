@@ -61,7 +61,7 @@ def said(response: Any) -> str:
 
 
 def ended(answer: lectern.Answer, response: Any) -> None:
-    """What `llm logs` keeps: tokens, and the answer as the command-line tools print it."""
+    """Hands `llm logs` the tokens, and the answer as the command-line tools print it."""
     response.set_usage(input=answer.receipt.question_tokens, output=answer.receipt.answer_tokens)
     response.response_json = dict(answer.json)
 
