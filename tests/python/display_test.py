@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The part of the integrations that needs nothing but Python: how notebooks show answers, and what is
 said where a framework is missing. Environment: integrations_store.py."""
+import dataclasses
 import re
 import subprocess
 import sys
@@ -33,11 +34,12 @@ class Html(unittest.TestCase):
         self.assertTrue(any(marked))
 
     def test_a_document_cannot_run_scripts(self):
-        hostile = 'Ann has <script>alert("boats")</script> & seven boats.'
+        hostile = 'Ann has <script>alert("boats")</script> & seven boats <img src=x>.'
         other = lectern.Store(WORK / "hostile")
         other.index_text(hostile, name="<b>boats</b>")
         with other.open() as session:
-            shown = session.ask("Who has seven boats?")._repr_html_()
+            answer = session.ask("Who has seven boats?")
+        shown = dataclasses.replace(answer, text=hostile, note=hostile)._repr_html_()
         cited = other.cite("", "Ann has <i>seven</i> boats.")._repr_html_()
         for html in (shown, cited):
             self.assertNotRegex(html, r"<(?!/?(div|mark)\b)")

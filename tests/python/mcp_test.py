@@ -331,6 +331,8 @@ class Indexing(unittest.TestCase):
                     "index", {"file": str(folder / f"{number}.txt")}) for number in range(3)))
                 self.assertEqual([one.is_error for one in done], [False] * 3)
 
+        asyncio.run(case())
+
     def test_a_sign_of_life(self):
         """Where a call takes long and has no news, it says so all the same."""
         from lectern.integrations import mcp_server
