@@ -58,7 +58,8 @@
 #   page          the server's page in Chromium
 #   python        the Python wheels in fresh virtual environments: the page of documentation, all tests of
 #                 the package with each of PYTHONS, types by mypy, licences, 10,000 questions (ASKS) with
-#                 flat memory; then the package upon a library under ASan and UBSan (PyPI)
+#                 flat memory; the MCP server, LangChain, LlamaIndex, llm, and the samples, with the oldest and the
+#                 newest versions of each; then the package upon a library under ASan and UBSan (PyPI)
 #   serve         the server under load: 500 clients at once, 64 questions, 1,000 who leave, 10 minutes
 #                 of asking (SOAK_SECONDS); the table of tools/server/RESULTS.md
 #   schemathesis  5,000 cases against the description of the server (PYTHON with schemathesis)
@@ -443,6 +444,7 @@ python() {
   local preload tests=tests/python
   tools/python/build_wheel.sh
   python3 $tests/wheel_test.py build-wheel/dist --asks "${ASKS:-10000}" --verbose
+  $tests/integrations.sh build-wheel/dist
   build asan lectern
   build release lectern-server ask-document index-document lectern-doctor lectern-extract lectern-store
   preload="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so)"

@@ -54,6 +54,11 @@ class Passage:
         """The page as a reader knows it: "xii", "12", or "" without pages."""
         return self.page_label or (str(self.page) if self.page else "")
 
+    def _repr_html_(self) -> str:
+        """How notebooks show it."""
+        from .integrations.jupyter import html_of_passage
+        return html_of_passage(self)
+
 
 @dataclass(frozen=True)
 class AskedDocument:
@@ -107,6 +112,11 @@ class Answer:
     def __str__(self) -> str:
         return self.text
 
+    def _repr_html_(self) -> str:
+        """How notebooks show it: the answer, and the passages with pages."""
+        from .integrations.jupyter import html_of_answer
+        return html_of_answer(self)
+
 
 @dataclass(frozen=True)
 class CitedSentence:
@@ -130,6 +140,11 @@ class CitedText:
     def supported(self) -> bool:
         """Whether every sentence is."""
         return all(sentence.supported for sentence in self.sentences)
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it: sentences, and the passage that supports each."""
+        from .integrations.jupyter import html_of_cited
+        return html_of_cited(self)
 
 
 @dataclass(frozen=True)
