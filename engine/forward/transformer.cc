@@ -432,7 +432,7 @@ Status Transformer::RunToken(Activations& a, FunctionRef<Status(uint32_t layer)>
 Status Transformer::Logits(size_t first, size_t num_tokens, Activations& a, Rows<float> logits,
                            const WantedLogits& wanted) const {
   if (device_ != nullptr) return device_->Logits(first, num_tokens, a, logits);
-  if (model_.weights().packed() != nullptr) model_.weights().packed()->CountPass();
+  model_.weights().copy().CountPass();
   const ModelConfig& config = model_.config();
   const Rows<const float> normed = Normed(model_.weights().final_norm(), first, num_tokens, a);
   const WeightMatrix& output = model_.weights().output();

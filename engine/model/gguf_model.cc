@@ -81,7 +81,7 @@ bool IsZero(const GgufValue& value) {
 }
 
 // One file of the model. The table's views point into the file's bytes, so both stay together.
-struct Part {
+struct ModelPart {
   TensorFiles::File file;
   GgufTable table;
 };
@@ -95,7 +95,7 @@ class GgufModel : public ModelSource {
   Status Open(Env& env, const std::vector<std::string>& paths, Io io) {
     path_ = paths[0];
     for (const std::string& path : paths) {
-      Part part;
+      ModelPart part;
       LECTERN_ASSIGN(part.file, OpenModelFile(env, path, io));
       const MappedFile& map = *part.file.map;
       LECTERN_ASSIGN(part.table, ParseGguf({map.data(), map.size()}, path,
@@ -150,7 +150,7 @@ class GgufModel : public ModelSource {
       const std::string own = RenameTensor(name, *architecture, /*from_gguf=*/false);
       return own.empty() ? std::string(name) : own;
     };
-    for (Part& part : parts_) {
+    for (ModelPart& part : parts_) {
       const size_t file = all.files.size();
       for (const auto& [name, tensor] : part.table.tensors) {
         if (name == kRopeDivisors || name == kShortFactors || name == kLongFactors) continue;
@@ -307,8 +307,8 @@ class GgufModel : public ModelSource {
   }
 
   // Finds a tensor by the file's own name in any part, and that part; nullptr: there is none.
-  const GgufTensor* FindTensor(std::string_view name, const Part** part = nullptr) const {
-    for (const Part& candidate : parts_) {
+  const GgufTensor* FindTensor(std::string_view name, const ModelPart** part = nullptr) const {
+    for (const ModelPart& candidate : parts_) {
       const auto at = candidate.table.tensors.find(name);
       if (at == candidate.table.tensors.end()) continue;
       if (part != nullptr) *part = &candidate;
@@ -529,7 +529,7 @@ class GgufModel : public ModelSource {
   // untrusted file, so its length and values are bounded: a divisor of 0 would make a frequency
   // infinite.
   Result<std::vector<float>> ReadFloats(std::string_view name) const {
-    const Part* part = nullptr;
+    const ModelPart* part = nullptr;
     const GgufTensor* tensor = FindTensor(name, &part);
     if (tensor == nullptr) return Refuse(name, "is missing");
     if (tensor->type != 0 || tensor->shape.size() != 1 || tensor->shape[0] > kWidestHead) {
@@ -545,7 +545,7 @@ class GgufModel : public ModelSource {
   }
 
   std::string path_;  // of the first part
-  std::vector<Part> parts_;
+  std::vector<ModelPart> parts_;
   const GgufArchitecture* architecture_ = nullptr;
   ModelConfig config_;
 };

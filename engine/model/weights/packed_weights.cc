@@ -8,11 +8,8 @@
 #include <optional>
 #include <random>
 #include <span>
-#include <system_error>
-#include <thread>
 
 #include "kernels/convert.h"
-#include "kernels/process_limits.h"
 #include "store/crc32c.h"
 #include "store/store.h"
 
@@ -120,7 +117,7 @@ class WeightsPacker {
     if (!file.ok() || (*file)->size() != layout_.file_bytes || !IsWanted(**file)) {
       return nullptr;
     }
-    std::unique_ptr<PackedWeights> weights(new PackedWeights);
+    auto weights = std::make_unique<PackedWeights>();
     weights->matrices_ = Views(layout_, (*file)->data());
     weights->file_ = std::move(file).value();
     return weights;
@@ -216,7 +213,7 @@ class WeightsPacker {
 
   // Packs without a store. The size may be gigabytes, so the allocation is checked and not thrown.
   Result<std::unique_ptr<PackedWeights>> PackIntoMemory() {
-    std::unique_ptr<PackedWeights> weights(new PackedWeights);
+    auto weights = std::make_unique<PackedWeights>();
     weights->memory_.reset(new (std::nothrow) std::byte[layout_.file_bytes]);
     if (!weights->memory_) {
       return Status(Code::kOutOfMemory, "no memory for weights of " +
@@ -318,23 +315,6 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
   }
   entry.crc = Crc32cJoin(entry.crc, low_crc, whole.num_panels() * whole.low_panel_bytes());
   return {};
-}
-
-PackedWeights::~PackedWeights() {
-  ends_ = true;
-  if (copier_.joinable()) copier_.join();
-}
-
-void PackedWeights::CountPass() const {
-  // Only the pass that reaches the number starts the thread.
-  if (num_passes_.load(std::memory_order_relaxed) >= kPassesBeforeCopy) return;
-  if (num_passes_.fetch_add(1, std::memory_order_relaxed) + 1 != kPassesBeforeCopy) return;
-  if (!file_ || file_->size() > AvailableMemoryBytes().value_or(0) / 4) return;
-  try {
-    copier_ = std::thread([this] { is_copied_ = file_->CopyToLargePages(&ends_); });
-  } catch (const std::system_error&) {
-    // No thread is to be had: the file stays mapped.
-  }
 }
 
 Result<std::unique_ptr<PackedWeights>> PackedWeights::Open(Env& env, const Fingerprint& fingerprint,

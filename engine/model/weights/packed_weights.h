@@ -2,10 +2,6 @@
 // once, and keeps the result as a file in the store, which the next start maps. Weights::Pack uses
 // it.
 //
-// Every token reads all of the file, so one that is used for long is copied into large pages while
-// it is used, where memory allows: with the released SmolLM2 (97 MB) a token then takes about 0.7
-// times as long (tests/bench/RESULTS.md).
-//
 //   <store>/weights/<32 hex digits of the fingerprint>.packed, 0600, replaced by rename:
 //   header | entries, one a matrix | zeros up to a multiple of 64 | matrices, each at such a place
 //
@@ -16,12 +12,10 @@
 #ifndef LECTERN_ENGINE_MODEL_WEIGHTS_PACKED_WEIGHTS_H_
 #define LECTERN_ENGINE_MODEL_WEIGHTS_PACKED_WEIGHTS_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "kernels/packed_rows.h"
@@ -66,34 +60,17 @@ class PackedWeights {
                                                      const std::vector<PackedSource>& sources,
                                                      const PackedWeightsOptions& options);
 
-  ~PackedWeights();  // ends a copy that is being made
-  PackedWeights(const PackedWeights&) = delete;
-  PackedWeights& operator=(const PackedWeights&) = delete;
-
   PackedRows matrix(size_t i) const { return matrices_[i]; }  // in the order of `sources`
   uint64_t quantised() const { return quantised_; }           // matrices; 0: all were in the file
-
-  // Counts a pass over all matrices. After kPassesBeforeCopy of them a thread begins to copy a
-  // mapped file into large pages (MappedFile::CopyToLargePages), unless it exceeds a quarter of the
-  // memory that is available: larger copies would push other programs out.
-  void CountPass() const;
-  // A copy takes as long as so many passes gain by it, about: 13 with the released SmolLM2, 32 with
-  // Gemma 3 270M. Whoever makes fewer, such as a command for one short answer, needs none.
-  static constexpr uint32_t kPassesBeforeCopy = 16;
-  bool is_copied() const { return is_copied_; }
-  bool is_file() const { return file_ != nullptr; }  // else packed into memory
+  // nullptr: the matrices were packed into memory.
+  const MappedFile* file() const { return file_.get(); }
 
  private:
   friend class WeightsPacker;
-  PackedWeights() = default;
   std::unique_ptr<MappedFile> file_;  // one of the two
   std::unique_ptr<std::byte[]> memory_;
   std::vector<PackedRows> matrices_;
   uint64_t quantised_ = 0;
-  mutable std::atomic<uint32_t> num_passes_ = 0;
-  mutable std::atomic<bool> is_copied_ = false;
-  CancelFlag ends_ = false;
-  mutable std::thread copier_;
 };
 
 }  // namespace lectern

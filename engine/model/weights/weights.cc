@@ -398,7 +398,12 @@ Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfi
     weights->files_.push_back({std::move(file.resolved), file.info, std::move(file.map)});
   }
   weights->BindNorms(config);
-  if (!weights->needs_packing_) weights->BindMatrices(config);
+  if (!weights->needs_packing_) {
+    weights->BindMatrices(config);
+    std::vector<const MappedFile*> read;
+    for (const File& file : weights->files_) read.push_back(file.bytes.get());
+    weights->copy_.SetFiles(std::move(read));
+  }
   return weights;
 }
 
@@ -415,6 +420,7 @@ Status Weights::Pack(Env& env, const ModelConfig& config, const Fingerprint& fin
     packed_names_.push_back(tensor.name);
   }
   LECTERN_ASSIGN(packed_, PackedWeights::Open(env, fingerprint, sources, options));
+  if (packed_->file() != nullptr) copy_.SetFiles({packed_->file()});
   BindMatrices(config);
   return {};
 }

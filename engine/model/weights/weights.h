@@ -15,6 +15,7 @@
 #include "engine/model/formats/sha256.h"
 #include "engine/model/formats/tensor_files.h"
 #include "engine/model/weights/config.h"
+#include "engine/model/weights/large_page_copy.h"
 #include "engine/model/weights/packed_weights.h"
 #include "store/cancel_flag.h"
 #include "store/env.h"
@@ -83,6 +84,9 @@ class Weights {
   WeightsType type() const { return type_; }
   const PackedWeights* packed() const { return packed_.get(); }  // nullptr: no Pack
 
+  // To be told of each pass over all matrices: those that are used for long are copied.
+  LargePageCopy& copy() const { return copy_; }
+
   // Feeds the number of tensors in use, then name, type, shape, size and bytes of each, in name
   // order. kTruncated and kIoError where they are read only now; kCancelled. After an error `hash`
   // is of no use.
@@ -127,6 +131,7 @@ class Weights {
   std::vector<float> final_norm_;
   std::vector<LayerWeights> layers_;
   uint64_t bytes_ = 0;
+  mutable LargePageCopy copy_;  // the last member, as it reads files until it goes
 };
 
 }  // namespace lectern

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -79,8 +80,8 @@ TEST_P(PackedWeightsTest, AreMadeOnceAndFoundAgain) {
   EXPECT_GT(Quantised(*in_memory), 0u);
   const auto first = LoadIn(store_, Io::kPread);
   EXPECT_GT(Quantised(*first), 0u);
-  EXPECT_FALSE(in_memory->weights().packed()->is_file());
-  EXPECT_TRUE(first->weights().packed()->is_file());  // and was not packed once more
+  EXPECT_EQ(in_memory->weights().packed()->file(), nullptr);
+  EXPECT_NE(first->weights().packed()->file(), nullptr);  // and was not packed once more
   EXPECT_EQ(first->fingerprint(), in_memory->fingerprint());
   for (const Io io : {Io::kMmap, Io::kPread}) {
     const auto again = LoadIn(store_, io);
@@ -105,32 +106,51 @@ TEST_P(PackedWeightsTest, AreTheSameByAnyNumberOfThreads) {
 
 // The bundled reader's weights are larger than a large page; the same numbers lie in them while
 // they are copied, and afterwards.
-TEST_P(PackedWeightsTest, AreCopiedWhenTheyAreUsedForLong) {
-  const std::string reader = testing::SourcePath("tools/reader/model");
-  const auto load = [&] {
-    auto model = Model::Load(Env::Default(), reader, {.store = store_, .weights = GetParam()});
-    EXPECT_TRUE(model.ok()) << model.status().message();
-    return *model;
-  };
+void CheckThatACopyIsMade(const std::function<std::shared_ptr<const Model>()>& load,
+                          const std::function<uint32_t(const Model&)>& digest) {
   const auto model = load();
-  const PackedWeights& packed = *model->weights().packed();
-  const uint32_t before = Digest(*model);
-  for (uint32_t i = 1; i < PackedWeights::kPassesBeforeCopy; ++i) packed.CountPass();
+  const Weights& weights = model->weights();
+  const uint32_t before = digest(*model);
+  for (uint32_t i = 1; i < LargePageCopy::kPassesBeforeCopy; ++i) weights.copy().CountPass();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_FALSE(packed.is_copied());
-  packed.CountPass();
+  EXPECT_FALSE(weights.copy().is_made());
+  weights.copy().CountPass();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (HasLargePages() && !packed.is_copied() && std::chrono::steady_clock::now() < deadline) {
-    EXPECT_EQ(Digest(*model), before);
+  while (HasLargePages() && !weights.copy().is_made() &&
+         std::chrono::steady_clock::now() < deadline) {
+    EXPECT_EQ(digest(*model), before);
   }
-  EXPECT_EQ(packed.is_copied(), HasLargePages());
-  EXPECT_EQ(Digest(*model), before);
-  packed.CountPass();
+  EXPECT_EQ(weights.copy().is_made(), HasLargePages());
+  EXPECT_EQ(digest(*model), before);
+  weights.copy().CountPass();
   // One that goes while its copy is being made.
   const auto other = load();
-  for (uint32_t i = 0; i < PackedWeights::kPassesBeforeCopy; ++i) {
-    other->weights().packed()->CountPass();
-  }
+  for (uint32_t i = 0; i < LargePageCopy::kPassesBeforeCopy; ++i)
+    other->weights().copy().CountPass();
+}
+
+TEST_P(PackedWeightsTest, AreCopiedWhenTheyAreUsedForLong) {
+  CheckThatACopyIsMade(
+      [&] {
+        auto model = Model::Load(Env::Default(), testing::SourcePath("tools/reader/model"),
+                                 {.store = store_, .weights = GetParam()});
+        EXPECT_TRUE(model.ok()) << model.status().message();
+        return *model;
+      },
+      Digest);
+}
+
+TEST(StoredWeightsTest, AreCopiedWhenTheyAreUsedForLong) {
+  CheckThatACopyIsMade(
+      [] {
+        auto model = Model::Load(Env::Default(), testing::SourcePath("tools/reader/model"), {});
+        EXPECT_TRUE(model.ok()) << model.status().message();
+        return *model;
+      },
+      [](const Model& model) {
+        const auto& rows = model.weights().layer(0).down.rows;
+        return Crc32c(0, rows.data, rows.num_rows * rows.row_bytes());
+      });
 }
 
 TEST_P(PackedWeightsTest, ADamagedFileIsMadeAnew) {
