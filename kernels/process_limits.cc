@@ -176,6 +176,20 @@ std::optional<uint64_t> BytesIn(const std::string& folder, bool is_v2) {
   return least;
 }
 
+// Reads what the memory limits of one group leave beside what it uses, page cache apart, in bytes;
+// nothing where there is no limit. What the system does not say is not used.
+std::optional<uint64_t> BytesLeftIn(const std::string& folder, bool is_v2) {
+  const auto limit = BytesIn(folder, is_v2);
+  if (!limit) return std::nullopt;
+  const char* const usage = is_v2 ? "/memory.current" : "/memory.usage_in_bytes";
+  int64_t used = Number(FirstLine(folder + usage)).value_or(0);
+  std::ifstream statistics(folder + "/memory.stat");
+  for (std::string name, value; statistics >> name >> value;) {
+    if (name == (is_v2 ? "file" : "total_cache")) used -= Number(value).value_or(0);
+  }
+  return *limit - std::min(*limit, static_cast<uint64_t>(std::max<int64_t>(used, 0)));
+}
+
 // Bytes that a line of /proc/meminfo gives, such as "MemTotal:       16384000 kB"; nothing where
 // the file has no such line.
 std::optional<uint64_t> MachineMemory(const std::string& root, std::string_view name) {
@@ -217,7 +231,8 @@ std::optional<uint64_t> PlannedMemoryBytes(const std::string& root) {
 std::optional<uint64_t> AvailableMemoryBytes(const std::string& root) {
   const auto available = MachineMemory(root, "MemAvailable:");
   if (!available) return std::nullopt;
-  return std::min(*available, PlannedMemoryBytes(root).value_or(UINT64_MAX));
+  const auto left = LeastLimit<uint64_t>(root, "memory", BytesLeftIn);
+  return std::min(*available, left.value_or(UINT64_MAX));
 }
 
 size_t PhysicalCores(const std::vector<int>& cpus, const std::string& root) {

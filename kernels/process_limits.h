@@ -33,8 +33,9 @@ std::optional<uint64_t> GroupMemoryBytes(const std::string& root = "");
 std::optional<uint64_t> PlannedMemoryBytes(const std::string& root = "");
 
 // Memory that the process can still take without the system having to swap: the system's estimate
-// (MemAvailable, which counts page cache that can be given back), and not more than
-// PlannedMemoryBytes. Nothing where the system does not say.
+// (MemAvailable), and not more than what its control groups' limits leave beside what they use.
+// Page cache counts as free, because the kernel gives it back. Nothing where the system does not
+// say.
 std::optional<uint64_t> AvailableMemoryBytes(const std::string& root = "");
 
 // Number of physical cores that the CPUs with these numbers (each named once) belong to. A CPU

@@ -167,7 +167,7 @@ TEST_F(ProcessLimitsTest, PlansLeaveSomeOfTheGroupsMemoryToTheProgram) {
   EXPECT_EQ(PlannedMemoryBytes(root_), std::nullopt);
 }
 
-TEST_F(ProcessLimitsTest, AvailableMemoryIsTheSystemsEstimateWithinTheGroupsPlan) {
+TEST_F(ProcessLimitsTest, AvailableMemoryIsTheSystemsEstimateWithinWhatTheGroupHasLeft) {
   EXPECT_EQ(AvailableMemoryBytes(root_), std::nullopt);
   MakeV2("/");
   Write("/proc/meminfo", "MemTotal:       16000000 kB\nMemFree:        1 kB\n");
@@ -175,7 +175,13 @@ TEST_F(ProcessLimitsTest, AvailableMemoryIsTheSystemsEstimateWithinTheGroupsPlan
   Write("/proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  1 kB\nMemAvailable:  5000 kB\n");
   EXPECT_EQ(AvailableMemoryBytes(root_), 5120000u);
   Write("/sys/fs/cgroup/memory.max", "800000\n");
-  EXPECT_EQ(AvailableMemoryBytes(root_), 700000u);
+  EXPECT_EQ(AvailableMemoryBytes(root_), 800000u);
+  Write("/sys/fs/cgroup/memory.current", "500000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 300000u);
+  Write("/sys/fs/cgroup/memory.stat", "anon 300000\nfile 200000\nkernel 0\n");
+  EXPECT_EQ(AvailableMemoryBytes(root_), 500000u);
+  Write("/sys/fs/cgroup/memory.current", "1200000\n");  // just above a limit that was lowered
+  EXPECT_EQ(AvailableMemoryBytes(root_), 0u);
 }
 
 // systemd's hybrid layout: version 2 without controllers beside version 1.
