@@ -75,8 +75,9 @@ function checkedNodes(conversation, turn) {
     for (const end = at + num; at < end; ++at) {
       passages.append(passageNode(conversation, turn, turn.evidence[at], at));
     }
-    item.append(element('div', isSupported ? 'Supported by' : num > 0 ?
-        'No passage is likely to support it; the nearest one' : 'No passage shares its words', 'label'));
+    item.append(element('div', isSupported ? 'Supported by' :
+        num > 0 ? 'No passage is likely to support it; the nearest one' :
+        'No passage shares its words', 'label'));
     if (num > 0) item.append(passages);
     list.append(item);
   }

@@ -61,7 +61,8 @@ function forgetLink() {
 async function followLink(link) {
   const option = optionOf(link);
   if (!option) {
-    const what = link.collection ? `the collection “${link.collection}”` : `“${link.document}”`;
+    const what = link.collection ? `the collection “${link.collection}”`
+        : `“${link.document}”`;
     return keepSaying(`The link is about ${what}, which this server does not have.`);
   }
   $('documents').value = option.value;
@@ -69,16 +70,18 @@ async function followLink(link) {
   const conversation = chosen;
   if (link.questions.length === 0 || conversation.id !== option.value) return;
   const wanted = JSON.stringify(link.questions);
-  const turn = conversation.turns.findLast((t) => !t.sentences && (t.budget ?? 'auto') === link.budget &&
-      (t.exact !== null) === link.isComparing && t.receipts.length > 0 &&
-      JSON.stringify(questionsUntil(conversation, t)) === wanted);
+  const isWanted = (t) => !t.sentences && t.receipts.length > 0 &&
+      (t.budget ?? 'auto') === link.budget && (t.exact !== null) === link.isComparing &&
+      JSON.stringify(questionsUntil(conversation, t)) === wanted;
+  const turn = conversation.turns.findLast(isWanted);
   if (turn) {
     goTo(conversation, turn, 0);
     view('answers');
     return keepInView(conversation, turn);
   }
   if (conversation.running) {
-    return keepSaying('The link’s question is not asked while another answer is generated. Open it again afterwards.');
+    return keepSaying('The link’s question is not asked while another answer is generated. ' +
+                      'Open it again afterwards.');
   }
   $('auto').checked = link.budget === 'auto';
   if (link.budget !== 'auto') $('budget').value = Math.round(100 * link.budget);
@@ -87,7 +90,7 @@ async function followLink(link) {
   if (conversation.turns.length > 0) beginAnew();
   for (const question of link.questions) {
     await ask(conversation, question);
-    if (conversation.turns[conversation.turns.length - 1].receipts.length === 0) break;  // it failed
+    if (conversation.turns.at(-1).receipts.length === 0) break;  // it failed
   }
 }
 

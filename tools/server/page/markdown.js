@@ -28,15 +28,19 @@ const kItem = /^( *)([-*+]|(\d{1,9})[.)])( +)(?=\S)/;
 const untab = (line) => line.replace(/^[ \t]+/, (white) => white.replaceAll('\t', '    '));
 const indentOf = (line) => line.length - line.trimStart().length;
 
-// The cells of a table's row; null: the line has no bar.
+// The cells of a table's row; null: the line has no bar. Unlike in GFM, a bar in code ends no cell.
 function cellsOf(line) {
   const cells = [];
   let cell = '', isCut = false;
   const row = line.trim();
   for (let i = row.startsWith('|') ? 1 : 0; i < row.length; ++i) {
+    const tick = row[i] === '`' ? row.indexOf('`', i + 1) : -1;
     if (row[i] === '\\' && row[i + 1] === '|') {
       cell += '|';
       ++i;
+    } else if (tick > 0) {
+      cell += row.slice(i, tick + 1);
+      i = tick;
     } else if (row[i] === '|') {
       cells.push(cell.trim());
       cell = '';
@@ -62,7 +66,9 @@ function alignments(line, next) {
 // The fence of ` or ~ that a line begins a block of code with; null: it begins none.
 function fenceOf(line) {
   const mark = kFence.exec(line)?.[1];
-  return mark && (mark[0] === '~' || !line.trimStart().slice(mark.length).includes('`')) ? mark : null;
+  if (!mark) return null;
+  const isInline = mark[0] === '`' && line.trimStart().slice(mark.length).includes('`');
+  return isInline ? null : mark;
 }
 
 // The item that a line begins, {indent, width, number, kind}, or null. `last` is the number that
@@ -81,8 +87,8 @@ function itemOf(line, last) {
 function beginsBlock(line, next, depth) {
   if (fenceOf(line) || kHeading.test(line) || kRule.test(line)) return true;
   if (depth < kMostDepth && kQuote.test(line)) return true;
-  const item = itemOf(line, 0);
-  return (depth < kMostDepth && item !== null && item.indent < 4) || alignments(line, next) !== null;
+  if (depth < kMostDepth && (itemOf(line, 0)?.indent ?? 4) < 4) return true;
+  return alignments(line, next) !== null;
 }
 
 // Cuts lines into blocks: {kind, begin, end: lines, ...}. Blocks that hold others have their lines.
@@ -135,7 +141,7 @@ function blocksOf(raw, depth) {
 }
 
 // The items of the list that begins at line i with `first`, each as {number, lines}; returns the
-// line after it. Nested items may be indented by two spaces, also below a number, as models write them.
+// line after it. Nested items may be indented by two spaces, also below a number, as models do it.
 function takeList(raw, lines, i, first, items, depth) {
   let item = first, isBlank = false;
   for (; i < lines.length; ++i) {
@@ -145,7 +151,8 @@ function takeList(raw, lines, i, first, items, depth) {
       continue;
     }
     const next = itemOf(line, null);
-    const isInside = items.length > 0 && (indent >= item.width || (next && indent >= item.indent + 2));
+    const isIndented = indent >= item.width || (next && indent >= item.indent + 2);
+    const isInside = items.length > 0 && isIndented;
     if (!isInside && next && next.kind === first.kind && next.indent < first.indent + 4) {
       item = next;
       items.push({number: item.number, lines: [line.slice(item.width)]});
@@ -470,12 +477,11 @@ function tableNode({columns, head, rows}) {
 function showMarkdown(node, text) {
   const lines = text.replaceAll('\r\n', '\n').split('\n');
   const before = node.blocks ?? [];
-  const after = blocksOf(lines, 0).map((block) => ({
-    ...block, source: block.kind + (block.start ?? '') + lines.slice(block.begin, block.end).join('\n')}));
+  const sourceOf = (block) => lines.slice(block.begin, block.end).join('\n');
+  const after = blocksOf(lines, 0).map(
+      (block) => ({...block, source: block.kind + (block.start ?? '') + sourceOf(block)}));
   let same = 0;
-  while (same < before.length && same < after.length && before[same].source === after[same].source) {
-    ++same;
-  }
+  while (same < after.length && before[same]?.source === after[same].source) ++same;
   while (node.childNodes.length > same) node.lastChild.remove();
   node.append(...after.slice(same).map((block) => blockNode(block, 0)));
   node.blocks = after;

@@ -185,6 +185,7 @@ function showNothing(isBuilding) {
   $('text').replaceChildren(element('p', why, 'empty'));
   $('turns').replaceChildren(element('p', why, 'empty'));
   $('facts').textContent = '';
+  $('beside').hidden = true;
   drawMap([]);
   update();
 }
@@ -222,7 +223,7 @@ function documentBeside(conversation) {
   if (conversation.reading) {
     const {id, name} = conversation.reading;
     if (!name) return null;
-    return {id: id ?? `${conversation.collection}/${name}`, name, of: conversation.collection};
+    return {id: id || `${conversation.collection}/${name}`, name, of: conversation.collection};
   }
   const turn = conversation.at && conversation.turns[conversation.at.turn];
   const passage = turn && turn.evidence && turn.evidence[conversation.at.passage];
@@ -570,8 +571,10 @@ async function ask(conversation, question) {
   conversation.running = new AbortController();
   if (conversation === chosen) {
     drawConversation();
+    view('answers');
+  } else {
+    drawTurn(conversation, turn);  // a link's next question, while another document is picked
   }
-  view('answers');
   update();
   save();
   try {
