@@ -369,9 +369,9 @@ class PageTest(unittest.TestCase):
         """An answer's Markdown as the page shows it: names of elements, text, milliseconds."""
         return self.browser.execute_script(
             "const start = performance.now(), node = document.createElement('div');"
-            "showMarkdown(node, arguments[0]); const ms = performance.now() - start;"
+            "showMarkdown(node, arguments[0]);"
             "node.className = 'answer'; document.getElementById('turns').replaceChildren(node);"
-            "let depth = 0; for (const n of node.querySelectorAll('*'))"
+            "void node.offsetHeight; const ms = performance.now() - start; let depth = 0; for (const n of node.querySelectorAll('*'))"
             " { let d = 0; for (let p = n; p !== node; p = p.parentElement) ++d; depth = Math.max(depth, d); }"
             "return {html: node.innerHTML.slice(0, 10000), text: node.textContent.slice(0, 10000), ms, depth,"
             " names: [...new Set([...node.querySelectorAll('*')].map((n) => n.localName))],"
@@ -413,13 +413,10 @@ class PageTest(unittest.TestCase):
         self.begin()
         self.wait(lambda: self.words(".answer li"))
         self.assertEqual(self.words(".answer h3"), ["Rent of flat 4"])
-        self.browser.execute_script("window.heading = document.querySelector('.answer h3')")
-        self.assertEqual(self.words(".answer pre"), [])
-        before = len(self.words(".answer *"))
-        proxy.says = None  # the next question is the server's own
+        self.assertEqual(self.words(".answer pre"), [])  # comes later
         proxy.is_open.set()
         self.wait(lambda: self.find("ask").is_displayed())
-        self.assertGreater(len(self.words(".answer *")), before)
+        self.assertEqual(len(self.words(".answer pre")), 1)
 
     def test_blocks_that_are_complete_stay_while_text_comes(self):
         kept = self.browser.execute_script("""
@@ -460,7 +457,7 @@ class PageTest(unittest.TestCase):
     def test_long_hostile_answers_neither_hang_nor_nest(self):
         for part in LONG_HOSTILE:
             shown = self.show((part * 200000)[:200000])
-            self.assertLess(shown["ms"], 3000, part)
+            self.assertLess(shown["ms"], 8000, part)
             self.assertLess(shown["depth"], 60, part)
         for text in ("> " * 500 + "x", "- " * 500 + "x", "*a **b " * 500 + "x" + "** c*" * 500):
             shown = self.show(text)

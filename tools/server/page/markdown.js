@@ -13,7 +13,11 @@
 const kMostDepth = 8;         // of quotes and lists in one another; deeper ones are shown as text
 const kMostStyles = 12;       // of emphasis and links in one another; deeper ones have no style
 const kMostColumns = 64;      // of a table
+// Characters of an answer, about 8,000 tokens. The rest is shown as text: browsers need minutes
+// to lay out some texts that are made of tens of thousands of small blocks.
+const kMostMarkdown = 32768;
 const kMostDestination = 2048;  // characters of a link's address, which is searched for its end
+const kMostNumbered = 200;    // items with numbers of their own, for which Chromium is quadratic
 const kMostBrackets = 8;      // open in a link's address
 
 const kFence = /^ {0,3}(`{3,}|~{3,})/;
@@ -418,6 +422,8 @@ function blockNode(block, depth) {
     }
     case 'rule':
       return element('hr');
+    case 'text':
+      return element('p', block.text);
     case 'heading':  // below the question's own, which is an h2
       return appendInlines(element('h' + Math.min(6, block.level + 2)), block.text);
     case 'table':
@@ -430,9 +436,12 @@ function blockNode(block, depth) {
     case 'list': {
       const node = element(block.start === null ? 'ul' : 'ol');
       if (block.start !== null) node.start = block.start;
+      let expected = block.start ?? 0;
       block.items.forEach(({number, lines}, i) => {
         const item = itemNode(lines, depth + 1);
-        if (number !== null && number !== block.start + i) item.value = number;
+        // As in CommonMark, 1. 1. 1. counts on; a number that skips some is kept.
+        if (number > expected && i < kMostNumbered) item.value = number;
+        expected = Math.max(number, expected) + 1;
         node.append(item);
       });
       return node;
@@ -475,10 +484,17 @@ function tableNode({columns, head, rows}) {
 // Shows a text in `node`, whose blocks that have not changed stay as they are: while an answer
 // streams, only its last one is made anew, and a selection above it lasts.
 function showMarkdown(node, text) {
-  const lines = text.replaceAll('\r\n', '\n').split('\n');
+  const whole = text.replaceAll('\r\n', '\n');
+  const newline = whole.length > kMostMarkdown ? whole.lastIndexOf('\n', kMostMarkdown) : -1;
+  const end = whole.length <= kMostMarkdown ? whole.length
+      : newline > 0 ? newline + 1 : kMostMarkdown;
+  const lines = whole.slice(0, end).split('\n');
   const before = node.blocks ?? [];
-  const sourceOf = (block) => lines.slice(block.begin, block.end).join('\n');
-  const after = blocksOf(lines, 0).map(
+  const sourceOf = (block) => block.kind === 'text' ? block.text
+      : lines.slice(block.begin, block.end).join('\n');
+  const blocks = blocksOf(lines, 0);
+  if (end < whole.length) blocks.push({kind: 'text', text: whole.slice(end)});
+  const after = blocks.map(
       (block) => ({...block, source: block.kind + (block.start ?? '') + sourceOf(block)}));
   let same = 0;
   while (same < after.length && before[same]?.source === after[same].source) ++same;
