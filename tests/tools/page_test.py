@@ -471,7 +471,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual("".join(self.words("#text p, #text pre")), TEXT)  # nothing is lost or doubled
 
     def copied(self, turn, label="Copy link"):
-        """What a button copies."""
+        """The text that a button copies."""
         self.browser.execute_script(
             "navigator.clipboard.writeText = async (text) => { window.copied = text; }")
         [node] = [b for b in turn.find_elements(By.CSS_SELECTOR, ".actions button") if b.text == label]

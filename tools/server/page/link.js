@@ -52,7 +52,7 @@ function optionOf(link) {
                                 o.facts.names.some((n) => n.name === link.document)));
 }
 
-// What was linked is left: a reload goes on with what was done since.
+// Leaves the link, so that a reload goes on with what was done since.
 function forgetLink() {
   if (location.hash) history.replaceState(null, '', location.pathname + location.search);
 }
@@ -124,7 +124,7 @@ async function copy(text, node) {
   }, 2000);
 }
 
-// What can be done with a turn's answer.
+// Buttons for what can be done with a turn's answer.
 function actionsOf(conversation, turn) {
   const row = element('div', undefined, 'actions');
   if (turn.answer) {
