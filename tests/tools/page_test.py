@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The server's page in a browser: conversations, passages, comparing, adding and removing, what
-survives a reload, a server that is away, keyboard, themes, sizes, contrast.
+"""The server's page in a browser: conversations, passages, Markdown of answers, links to answers,
+texts that are checked, comparing, adding and removing, what survives a reload, a server that is
+away, keyboard, themes, sizes, contrast.
 
 LECTERN_BIN         folder of the built tools
 LECTERN_TEST_MODEL  model folder to index with
@@ -9,6 +10,7 @@ Needs Debian's chromium, chromium-driver and python3-selenium.
 
 import http.client
 import http.server
+import json
 import os
 import tempfile
 import threading
@@ -32,12 +34,54 @@ QUESTION = "Where does the Douquouth committee meet?"
 FACT = "The Douquouth committee meets in Stuxwick."
 
 
+MARKDOWN = """# Rent of flat 4
+
+The tenant pays **104 euro** a *month*, as `rent.cc` says:
+
+1. before the third of the month
+2. by transfer:
+   - to the owner
+   - or to ~~nobody~~ the agent
+
+| Flat | Rent | Note |
+|---|--:|:-:|
+| 4 | 104 € | the `a|b` of [it](https://example.org/rent "title") |
+| 5 | 98 € | <script>document.title='broken'</script> |
+
+> The owner repairs the roof.
+
+```cc
+if (rent < 104) { pay(); }   // <b>not bold</b>
+```
+
+See https://example.org/law, or [write](mailto:a@example.org).
+"""
+
+# Answers that try to get HTML, scripts or requests into the page, or to hang it.
+HOSTILE = [
+    SCRIPT,
+    "<div onclick=\"document.title='broken'\">x</div> <a href=javascript:alert(1)>x</a>",
+    "[x](javascript:document.title='broken') [x](JaVaScRiPt:alert(1)) [x](data:text/html,x) "
+    "[x](vbscript:x) [x](file:///etc/passwd) [x](//example.org) [x](/v1/documents) [x](blob:x)",
+    "[x](java\tscript:alert(1)) [x](<javascript:alert(1)>) [x](\\u006aavascript:alert(1)) <javascript:a>",
+    "![x](javascript:alert(1)) ![x](data:image/svg+xml,<svg onload=alert(1)>)",
+    "```\n" + SCRIPT + "\n```\n`" + SCRIPT + "`\n|" + SCRIPT + "|\n|-|\n|" + SCRIPT + "|",
+    "# " + SCRIPT + "\n> " + SCRIPT + "\n- " + SCRIPT + "\n\n**" + SCRIPT + "**",
+    "**a *b `c [d](https://e.org", "```\nnever closed", "|a|b|\n|-|-|\n|", "[a](https://e.org \"", "- - - - > 1. # x",
+    "__proto__ **constructor** [x](https://e.org/__proto__)",
+]
+LONG_HOSTILE = ["*", "**a ", "_a*", "`", "[", "![", "[](", "[](<", "[a](b \"", "<", "> ", ">", "- ", "- a\n", "-\t", "1. a\n",
+                "|", "a|b\n-|-\n", "~~~a~~~ ", "https://", "# ", "\\", "* *", "[x](https://e.f)", "<b>", " ", "\n", "``` `"]
+
+
 CODE = "".join(f"def step_{i}(x):\n    if x > {i}:\n        return x    # {i}\n\n" for i in range(40))
 
 
 class Proxy:
     """Stands before a server, which it serves below a path. Questions wait while `is_open` is not
-    set; with `is_cut` their answers end early; where `is_away`, nothing is answered."""
+    set; with `is_cut` their answers end early; where `is_away`, nothing is answered. Where `says` is a
+    text, each answer is that one, in pieces of `piece` characters, the first `num_pieces` of which
+    come while `is_open` is not set."""
 
     PATH = "/tools/lectern/"
 
@@ -45,6 +89,8 @@ class Proxy:
         self.is_open = threading.Event()
         self.is_open.set()
         self.is_cut = self.is_away = False
+        self.says, self.piece, self.num_pieces = None, 7, 0
+        self.asked = []  # the bodies of the questions
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -55,6 +101,8 @@ class Proxy:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 is_ask = self.path.endswith("/v1/ask")
                 if is_ask:
+                    outer.asked.append(json.loads(body))
+                if is_ask and outer.says is None:
                     outer.is_open.wait(60)
                 upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
                 headers = {name: value for name, value in self.headers.items()
@@ -67,6 +115,8 @@ class Proxy:
                         self.send_header(name, value)
                 self.end_headers()
                 try:
+                    if is_ask and outer.says is not None:
+                        self.say(response.read().decode())
                     while part := response.read1(1 << 16):
                         self.wfile.write(part[:len(part) // 2] if is_ask and outer.is_cut else part)
                         if is_ask and outer.is_cut:
@@ -74,6 +124,21 @@ class Proxy:
                 except OSError:
                     pass  # the browser left
                 upstream.close()
+
+            # The events of an answer with another text.
+            def say(self, events):
+                send = lambda name, data: self.wfile.write(
+                    f"event: {name}\ndata: {json.dumps(data)}\n\n".encode())
+                pieces = [outer.says[i:i + outer.piece]
+                          for i in range(0, len(outer.says), outer.piece)]
+                for i, piece in enumerate(pieces):
+                    if i == outer.num_pieces:
+                        outer.is_open.wait(60)
+                    send("text", {"text": piece})
+                for event in events.split("\n\n"):
+                    if event.startswith("event: done"):
+                        answer = json.loads(event.split("data: ", 1)[1])
+                        send("done", {**answer, "answer": outer.says})
 
             do_GET = do_POST = do_DELETE = pass_on
 
@@ -119,7 +184,7 @@ for (const node of document.querySelectorAll('button, select, textarea, mark')) 
   const r = ratio(number(side), outside);
   if (r < 3) faults.push(['bounds', r.toFixed(2), named(node)]);
 }
-for (const node of document.querySelectorAll('button, select, textarea, input, summary, #strip')) {
+for (const node of document.querySelectorAll('button, select, textarea, input, summary, #strip, .documents button')) {
   if (!seen(node)) continue;
   const {width, height} = node.getBoundingClientRect();
   if (width < 24 || height < 24) faults.push(['size', width + ' x ' + height, named(node)]);
@@ -295,6 +360,214 @@ class PageTest(unittest.TestCase):
         self.wait(lambda: self.is_in_view(current, "text"))
         self.assertGreater(self.strip()[0], 0)
         self.assertEqual(self.find("map-label").text, "Where the answer looked")
+
+    def words(self, selector):
+        return self.browser.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map((n) => n.textContent)", selector)
+
+    def show(self, markdown):
+        """An answer's Markdown as the page shows it: names of elements, text, milliseconds."""
+        return self.browser.execute_script(
+            "const start = performance.now(), node = document.createElement('div');"
+            "showMarkdown(node, arguments[0]);"
+            "node.className = 'answer'; document.getElementById('turns').replaceChildren(node);"
+            "void node.offsetHeight; const ms = performance.now() - start; let depth = 0; for (const n of node.querySelectorAll('*'))"
+            " { let d = 0; for (let p = n; p !== node; p = p.parentElement) ++d; depth = Math.max(depth, d); }"
+            "return {html: node.innerHTML.slice(0, 10000), text: node.textContent.slice(0, 10000), ms, depth,"
+            " names: [...new Set([...node.querySelectorAll('*')].map((n) => n.localName))],"
+            " attributes: [...new Set([...node.querySelectorAll('*')].flatMap((n) => n.getAttributeNames()))],"
+            " links: [...node.querySelectorAll('a')].map((n) => n.href).slice(0, 100)}", markdown)
+
+    def test_markdown_of_an_answer_is_shown(self):
+        proxy = self.proxy()
+        proxy.says = MARKDOWN
+        answer = self.ask().find_element(By.CSS_SELECTOR, ".answer")
+        self.assertEqual(self.words(".answer h3"), ["Rent of flat 4"])
+        self.assertEqual(self.words(".answer strong"), ["104 euro"])
+        self.assertEqual(self.words(".answer em"), ["month"])
+        self.assertEqual(self.words(".answer del"), ["nobody"])
+        self.assertEqual(self.words(".answer ol > li > ul > li"),
+                         ["to the owner", "or to nobody the agent"])
+        self.assertEqual(self.words(".answer th"), ["Flat", "Rent", "Note"])
+        self.assertEqual(self.words(".answer blockquote"), ["The owner repairs the roof."])
+        self.assertEqual(self.words(".answer pre code"),
+                         ["if (rent < 104) { pay(); }   // <b>not bold</b>"])
+        self.assertIn("<script>document.title='broken'</script>", answer.text)
+        links = answer.find_elements(By.TAG_NAME, "a")
+        self.assertEqual([link.get_attribute("href") for link in links],
+                         ["https://example.org/rent", "https://example.org/law", "mailto:a@example.org"])
+        for link in links:
+            self.assertIn("noopener", link.get_attribute("rel"))
+        self.assertEqual(links[0].get_attribute("data-host"), " (example.org)")
+        self.assertIsNone(links[1].get_attribute("data-host"))  # its text says where it leads
+        spoken = self.browser.execute_script("return document.getElementById('spoken').textContent")
+        self.assertIn("Rent of flat 4", spoken)
+        self.assertNotIn("**", spoken)
+        self.open(proxy.url)  # a reload shows it so, too
+        self.assertEqual(self.words(".answer h3"), ["Rent of flat 4"])
+
+    def test_markdown_is_shown_while_it_streams(self):
+        proxy = self.proxy()
+        proxy.says, proxy.num_pieces = MARKDOWN, MARKDOWN.index("by transfer") // 7
+        proxy.is_open.clear()
+        self.begin()
+        self.wait(lambda: self.words(".answer li"))
+        self.assertEqual(self.words(".answer h3"), ["Rent of flat 4"])
+        self.assertEqual(self.words(".answer pre"), [])  # comes later
+        proxy.is_open.set()
+        self.wait(lambda: self.find("ask").is_displayed())
+        self.assertEqual(len(self.words(".answer pre")), 1)
+
+    def test_blocks_that_are_complete_stay_while_text_comes(self):
+        kept = self.browser.execute_script("""
+            const text = arguments[0], node = document.createElement('div'), firsts = new Set();
+            for (let end = 20; end < text.length; end += 3) {
+              showMarkdown(node, text.slice(0, end));
+              firsts.add(node.firstChild);
+            }
+            showMarkdown(node, text);
+            const whole = showMarkdown(document.createElement('div'), text);
+            return [firsts.size, node.innerHTML === whole.innerHTML]""", MARKDOWN)
+        self.assertEqual(kept, [1, True])
+
+    def test_plain_text_stays_as_it_is(self):
+        for text in ("Stuxwick", "2 * 3 * 4 = 24", "snake_case_name and __init__.py", "a < b && b > c",
+                     "1984. It was a cold day.", "12. M\u00e4rz 1990", "C:\\Users\\x", "Dear A,\nthe rent is 5 %.",
+                     "#1 of 5", "x | y", "5 ~ 6 ~~ 7", "[1] see p. 4", "100 - 5\n  - no", "&amp; &lt;", "Yes!\n    indented"):
+            shown = self.show(text)
+            is_bold = "__init__" in text  # CommonMark's rule
+            if not is_bold and "- no" not in text:
+                self.assertEqual((shown["text"], shown["names"]), (text, ["p"]), text)
+
+    def test_hostile_answers_are_text(self):
+        for text in HOSTILE:
+            shown = self.show(text)
+            self.assertLessEqual(set(shown["names"]), {
+                "p", "a", "code", "pre", "strong", "em", "h3", "ul", "ol", "li", "blockquote", "div",
+                "table", "thead", "tbody", "tr", "th", "td", "hr"}, text)
+            self.assertLessEqual(set(shown["attributes"]), {
+                "href", "rel", "target", "title", "data-host", "tabindex", "class", "scope", "start", "value"})
+            for link in shown["links"]:
+                self.assertRegex(link, r"^https://e\.org/")
+            if SCRIPT in text:
+                self.assertIn(SCRIPT, shown["text"])
+        self.assertEqual(self.show("[x](javascript:alert(1))")["text"], "[x](javascript:alert(1))")
+        self.assertIn("src=x onerror", self.show("<img src=x onerror=alert(1)>")["text"])
+
+    def test_long_hostile_answers_neither_hang_nor_nest(self):
+        for part in LONG_HOSTILE:
+            shown = self.show((part * 200000)[:200000])
+            self.assertLess(shown["ms"], 8000, part)
+            self.assertLess(shown["depth"], 60, part)
+        for text in ("> " * 500 + "x", "- " * 500 + "x", "*a **b " * 500 + "x" + "** c*" * 500):
+            shown = self.show(text)
+            self.assertLess(shown["depth"], 60)
+            self.assertIn("x", shown["text"])
+
+    def test_words_that_carried_a_passage_stand_out_in_the_text(self):
+        self.ask()
+        self.assertIn("Douquouth", self.words("#text mark.current b"))
+        self.assertIn("Douquouth", self.words(".passages b"))
+        self.assertEqual("".join(self.words("#text p, #text pre")), TEXT)  # nothing is lost or doubled
+
+    def copied(self, turn, label="Copy link"):
+        """The text that a button copies."""
+        self.browser.execute_script(
+            "navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        [node] = [b for b in turn.find_elements(By.CSS_SELECTOR, ".actions button") if b.text == label]
+        node.click()
+        self.wait(lambda: node.text == "Copied")
+        return self.browser.execute_script("return copied")
+
+    def test_a_link_shows_the_answer_or_asks_again(self):
+        proxy = self.proxy()
+        self.browser.execute_script("const share = document.getElementById('budget'); share.value = 40;"
+                                    "share.dispatchEvent(new Event('input'))")
+        self.ask("Who said so?")
+        link = self.copied(self.ask())
+        self.assertTrue(link.startswith(proxy.url + "#document="), link)
+        self.assertEqual(len(proxy.asked), 2)
+        self.assertIn("Stuxwick", self.copied(self.all(".turn")[-1], "Copy answer"))
+        # In this tab it is there, and is shown.
+        self.open(self.url())
+        self.browser.get("about:blank")
+        self.open(link)
+        self.wait(lambda: self.all("#text mark.current"))
+        self.assertEqual((len(self.all(".turn")), len(proxy.asked)), (2, 2))
+        # Without what this tab has, both questions are asked, by the options of the link.
+        self.browser.execute_script("sessionStorage.clear()")
+        self.browser.get("about:blank")
+        self.open(link)
+        self.wait(lambda: len(proxy.asked) == 4 and self.find("ask").is_displayed())
+        self.assertEqual([ask["question"] for ask in proxy.asked[2:]], ["Who said so?", QUESTION])
+        self.assertEqual([ask["kv_budget"] for ask in proxy.asked[2:]], [0.4, 0.4])
+        self.assertEqual(proxy.asked[2]["session"], "new")
+        self.assertIn(FACT, self.all(".turn")[-1].text)
+        # A reload asks no more, and after another question the address is the page's again.
+        self.open(link)
+        self.assertEqual(len(proxy.asked), 4)
+        self.ask("Who said so?")
+        self.assertEqual(self.browser.current_url, proxy.url)
+
+    def test_a_link_to_what_is_not_there_says_so(self):
+        self.browser.execute_script(
+            "location.hash = '#document=' + encodeURIComponent(arguments[0]) + '&question=x'", SCRIPT)
+        self.wait(lambda: self.find("job").is_displayed())
+        self.assertIn(SCRIPT, self.find("job-text").text)
+        self.assertIn("does not have", self.find("job-text").text)
+        self.assertEqual(self.all(".turn"), [])
+        self.browser.execute_script("location.hash = '#collection=none&budget=-5&question=x'")
+        self.wait(lambda: "collection “none”" in self.find("job-text").text)
+        self.browser.execute_script("location.hash = '#%%%&=&budget=x'")
+        self.assertEqual(self.all(".turn"), [])
+
+    def check_text(self, text):
+        if self.find("form").is_displayed():
+            self.find("cite").click()
+        self.find("cited").clear()
+        self.find("cited").send_keys(text)
+        turns = len(self.all(".turn"))
+        self.find("cite-submit").click()
+        self.wait(lambda: len(self.all(".turn")) == turns + 1 and self.all(".turn")[-1].find_elements(
+            By.CSS_SELECTOR, ".sentences, .error"))
+        return self.all(".turn")[-1]
+
+    def test_a_text_is_checked_sentence_by_sentence(self):
+        turn = self.check_text("The Douquouth committee meets in Stuxwick. Zebras xylophone quietly? "
+                               "A river was careful, but a hill was bright and wooden.")
+        sentences = turn.find_elements(By.CSS_SELECTOR, ".sentences > li")
+        self.assertEqual([s.get_attribute("class") for s in sentences][:2],
+                         ["supported", "unsupported"])
+        self.assertIn("Supported by", sentences[0].text)
+        self.assertIn(FACT, sentences[0].find_element(By.CSS_SELECTOR, ".passages button").text)
+        self.assertRegex(sentences[1].text, "No passage (is likely|shares)")
+        self.assertRegex(turn.text, r"\d of 3 sentences ha(s|ve)")
+        [current] = self.all("#text mark.current")
+        self.assertIn(FACT, current.text)
+        self.browser.execute_script("document.getElementById('text').scrollTop = 0")
+        last = sentences[2].find_elements(By.CSS_SELECTOR, ".passages button")[-1]
+        last.click()
+        self.assertEqual(last.get_attribute("aria-current"), "true")
+        self.assertIn("hill", self.all("#text mark.current")[0].text)
+        self.open(self.url())  # it survives a reload, and questions go on
+        self.assertEqual(len(self.all(".sentences > li")), 3)
+        self.assertTrue(self.find("question").is_displayed())
+        self.assertIn(FACT, self.ask().text)
+        self.assertNotIn("no longer has", self.all(".turn")[-1].text)
+        self.assertEqual(self.browser.execute_script(
+            "return questionsUntil(chosen, chosen.turns[1])"), [QUESTION])  # no part of a link
+
+    def test_a_text_that_is_checked_is_text_and_refusals_are_said(self):
+        turn = self.check_text(SCRIPT + " is here.")
+        self.assertIn("document.title='broken'", turn.text)
+        self.assertEqual(self.all(".turn script, .turn img"), [])
+        self.browser.execute_script("document.getElementById('cited').value = 'Yes. '.repeat(1100)")
+        self.find("cite-submit").click()
+        self.wait(lambda: self.all(".turn .error"))
+        self.assertIn("1,000 sentences", self.all(".turn .error")[0].text)
+        self.forget_log()
+        self.find("cite-back").click()
+        self.assertTrue(self.find("question").is_displayed())
 
     def test_the_receipt_says_what_was_read(self):
         turn = self.ask()
@@ -481,6 +754,21 @@ class PageTest(unittest.TestCase):
         self.wait(lambda: "documents" in self.find("facts").text)
         self.assertRegex(self.find("facts").text, r"^\d+ documents, \d+ indexed$")
         self.assertIn("Ask a question", self.find("text").text)
+        # Its documents are listed, and can be opened and checked against before a question is asked.
+        self.find("cite").click()
+        self.assertFalse(self.find("cite-submit").is_enabled())
+        self.assertTrue(self.find("cite-why").is_displayed())
+        self.wait(lambda: self.all("#text .documents button"))
+        [entry] = [b for b in self.all("#text .documents button") if b.text == "bridge.txt"]
+        entry.click()
+        self.wait(lambda: "Tolvin bridge" in self.find("text").text)
+        self.assertEqual(self.find("beside-name").text, "bridge.txt")
+        turn = self.check_text("Mara built Tolvin bridge.")
+        self.assertIn("bridge.txt, ", turn.text)
+        self.assertIn("Tolvin", self.all("#text mark.current")[0].text)
+        self.find("beside-list").click()
+        self.wait(lambda: self.all("#text .documents button"))
+        self.find("cite-back").click()
         self.assertFalse(self.find("remove").is_displayed())
         passages = self.ask().find_elements(By.CSS_SELECTOR, ".passages button")
         self.assertIn(FACT, passages[0].text)
@@ -495,11 +783,14 @@ class PageTest(unittest.TestCase):
         self.assertTrue(passages[0].text.startswith("bridge.txt, "), passages[0].text)
         self.wait(lambda: "Tolvin bridge" in self.find("text").text)
         # The first turn's passage brings its document back, also after a reload.
-        self.all(".turn .passages button")[0].click()
+        self.all(".turn")[1].find_elements(By.CSS_SELECTOR, ".passages button")[0].click()
         self.wait(lambda: FACT in self.find("text").text)
         self.open(self.url())
         self.assertIn(FACT, self.find("text").text)
-        self.assertEqual(len(self.all(".turn")), 2)
+        self.assertEqual(len(self.all(".turn")), 3)
+        self.assertEqual(self.find("beside-name").text, self.name)
+        link = self.copied(self.all(".turn")[1])
+        self.assertIn("#collection=all&question=", link)
 
     def test_without_a_document_nothing_can_be_asked_and_the_way_is_said(self):
         for flags, way in ((["--allow-index"], "choose “Add…”"), ([], "--allow-index")):
@@ -546,6 +837,12 @@ class PageTest(unittest.TestCase):
         self.find("compare").click()
         self.ask()
         self.ask("How many committees are there?")
+        self.check_text(FACT + " Zebras xylophone quietly.")
+        self.browser.execute_script(
+            "const node = document.createElement('div'); node.className = 'answer';"
+            "document.querySelector('.turn').append(showMarkdown(node, arguments[0]));"
+            "document.getElementById('cite-form').hidden = document.getElementById('form').hidden = false",
+            MARKDOWN)
         self.browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
         for theme in ("light", "dark"):
             self.theme(theme)

@@ -26,8 +26,9 @@ struct AccessRules {
   // The secret of "Authorization: Bearer" (or X-Api-Key); empty: none is needed.
   std::string token;
   // Paths that need no token: health checks, and the page, which asks its user for the token.
-  std::vector<std::string> public_paths = {"/health", "/ready", "/", "/page.css", "/page.js",
-                                           "/text.js"};
+  std::vector<std::string> public_paths = {"/health",   "/ready",   "/",
+                                           "/page.css", "/text.js", "/markdown.js",
+                                           "/link.js",  "/cite.js", "/page.js"};
 };
 
 // Judges a request. Nothing: it is let in. Else the first of: 403 host_not_allowed: the Host header

@@ -8,7 +8,8 @@
 
 namespace lectern::server {
 
-extern const std::string_view kPageHtml, kPageCss, kTextJs, kPageJs, kOpenApiJson;
+extern const std::string_view kPageHtml, kPageCss, kTextJs, kMarkdownJs, kLinkJs, kCiteJs, kPageJs,
+    kOpenApiJson;
 
 }  // namespace lectern::server
 

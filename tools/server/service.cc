@@ -116,8 +116,11 @@ const std::vector<Service::Route>& Service::Routes() {
   static const std::vector<Route> routes = {
       {"GET", "/", &Service::Page},
       {"GET", "/page.css", &Service::PageCss},
-      {"GET", "/text.js", &Service::TextJs},
-      {"GET", "/page.js", &Service::PageJs},
+      {"GET", "/text.js", &Service::Script},
+      {"GET", "/markdown.js", &Service::Script},
+      {"GET", "/link.js", &Service::Script},
+      {"GET", "/cite.js", &Service::Script},
+      {"GET", "/page.js", &Service::Script},
       {"GET", "/openapi.json", &Service::OpenApi},
       {"GET", "/health", &Service::Health},
       {"GET", "/ready", &Service::Ready},
@@ -237,12 +240,15 @@ HttpResponse Service::PageCss(const HttpRequest&, const std::string&) {
   return FileResponse(kPageCss, "text/css; charset=utf-8");
 }
 
-HttpResponse Service::TextJs(const HttpRequest&, const std::string&) {
-  return FileResponse(kTextJs, "text/javascript; charset=utf-8");
-}
-
-HttpResponse Service::PageJs(const HttpRequest&, const std::string&) {
-  return FileResponse(kPageJs, "text/javascript; charset=utf-8");
+// The script of the page that the path names; the routes have no other path.
+HttpResponse Service::Script(const HttpRequest& request, const std::string&) {
+  const std::string& path = request.head.path;
+  const std::string_view script = path == "/text.js"       ? kTextJs
+                                  : path == "/markdown.js" ? kMarkdownJs
+                                  : path == "/link.js"     ? kLinkJs
+                                  : path == "/cite.js"     ? kCiteJs
+                                                           : kPageJs;
+  return FileResponse(script, "text/javascript; charset=utf-8");
 }
 
 HttpResponse Service::OpenApi(const HttpRequest&, const std::string&) {

@@ -64,8 +64,7 @@ class Service {
   // (503, 504, 499).
   HttpResponse Page(const HttpRequest&, const std::string&);
   HttpResponse PageCss(const HttpRequest&, const std::string&);
-  HttpResponse TextJs(const HttpRequest&, const std::string&);
-  HttpResponse PageJs(const HttpRequest&, const std::string&);
+  HttpResponse Script(const HttpRequest&, const std::string&);
   HttpResponse OpenApi(const HttpRequest&, const std::string&);
   HttpResponse Health(const HttpRequest&, const std::string&);
   HttpResponse Ready(const HttpRequest&, const std::string&);

@@ -1,17 +1,22 @@
 'use strict';
-// Documents, conversations about them, and the server. The text's display is text.js.
+// Documents, conversations about them, and the server. The text's display is text.js, that of
+// answers markdown.js; cite.js checks texts, link.js has links to answers.
 // Everything that comes from a document, a model or a name is inserted as text, never as HTML.
 // URLs are relative, so that the page also works below a path of a proxy.
 
 const kMaxTurns = 100;  // of a conversation that survive a reload
+const kMostListed = 500;  // documents of a collection
 let token = sessionStorage.getItem('lectern-token') || '';
 let canIndex = false;
 let jobs = 0;          // documents that are being added from here
 let chosen = null;     // the conversation about the document that is picked
-// By a document's id, or "collection:NAME": {id, name, collection, turns, session, exactSession,
-// isNew, at, running}. `collection` is the name of one, null for a document. `session` is the server's, null where the next question begins one; `isNew`: the next turn begins a conversation;
-// `at` is {turn, passage}, what is marked; `running` is the AbortController of the question that is
-// being answered.
+// By a document's id, or "collection:NAME": {id, name, link, collection, turns, session,
+// exactSession, isNew, at, reading, running}. `link` is the name or id that a link has;
+// `collection` is the name of one, null for a document. `session` is the server's, null where the
+// next question begins one; `isNew`: the next turn begins a conversation; `at` is {turn, passage},
+// what is marked; `reading` is {id, name} of a document that was opened from a collection's list,
+// null where the marked passage says which is displayed, and {} for the list; `running` is the
+// AbortController of the question that is being answered.
 const conversations = new Map();
 
 // --- the server ---------------------------------------------------------------------------------
@@ -93,7 +98,8 @@ function save() {
       try {
         sessionStorage.setItem('lectern-about-' + c.id, JSON.stringify({
           turns: c.turns.slice(from).map(({node, live, ...turn}) => turn),
-          session: c.session, exactSession: c.exactSession, isNew: c.isNew, at}));
+          session: c.session, exactSession: c.exactSession, isNew: c.isNew, at,
+          reading: c.reading}));
         break;
       } catch {
         if (most === 0) break;
@@ -105,7 +111,8 @@ function save() {
 function conversationAbout(id, name, collection) {
   let c = conversations.get(id);
   if (!c) {
-    c = {id, collection, turns: [], session: null, exactSession: null, isNew: false, at: null};
+    c = {id, collection, turns: [], session: null, exactSession: null, isNew: false, at: null,
+         reading: null};
     try {
       Object.assign(c, JSON.parse(sessionStorage.getItem('lectern-about-' + id)));
     } catch { /* another version's: begin anew */ }
@@ -121,7 +128,8 @@ function conversationAbout(id, name, collection) {
 
 // --- documents ----------------------------------------------------------------------------------
 
-async function loadDocuments(wanted) {
+// `wanted` is an id; what a link names is picked before it.
+async function loadDocuments(wanted, link) {
   const {documents} = await (await call('v1/documents')).json();
   const ready = documents.filter((d) => d.state === 'ready');
   const collections = await loadCollections(ready.length);
@@ -135,7 +143,8 @@ async function loadDocuments(wanted) {
   const names = [...ready.map((d) => d.document), ...collections.map((o) => o.value)];
   select.replaceChildren(...options, ...(collections.length === 0 ? [] : [grouped(collections)]));
   select.disabled = names.length === 0;
-  select.value = names.includes(wanted) ? wanted : names[0] ?? '';
+  const linked = link && optionOf(link);
+  select.value = linked ? linked.value : names.includes(wanted) ? wanted : names[0] ?? '';
   if (names.length === 0) {
     showNothing(documents.some((d) => d.state === 'building'));
   } else {
@@ -176,6 +185,7 @@ function showNothing(isBuilding) {
   $('text').replaceChildren(element('p', why, 'empty'));
   $('turns').replaceChildren(element('p', why, 'empty'));
   $('facts').textContent = '';
+  $('beside').hidden = true;
   drawMap([]);
   update();
 }
@@ -191,8 +201,9 @@ function modelName(path) {
 async function showDocument() {
   const option = $('documents').selectedOptions[0];
   if (!option) return;
-  const {tokens, model, collection, documents, indexed} = option.facts;
+  const {tokens, model, collection, documents, indexed, names} = option.facts;
   chosen = conversationAbout(option.value, option.textContent, collection ?? null);
+  chosen.link = names?.[0]?.name ?? option.value;
   shown = null;
   $('facts').textContent = collection
       ? `${documents.toLocaleString()} documents, ${indexed.toLocaleString()} indexed`
@@ -206,9 +217,14 @@ async function showDocument() {
 
 // The document whose text belongs beside a conversation: the one that it is about, or, of a
 // collection, the one of the passage that is looked at; `of` is then the collection's name. `id`
-// tells texts apart. The result is null where there is no passage.
+// tells texts apart. The result is null where the list of documents belongs there.
 function documentBeside(conversation) {
   if (!conversation.collection) return {id: conversation.id, name: conversation.name};
+  if (conversation.reading) {
+    const {id, name} = conversation.reading;
+    if (!name) return null;
+    return {id: id || `${conversation.collection}/${name}`, name, of: conversation.collection};
+  }
   const turn = conversation.at && conversation.turns[conversation.at.turn];
   const passage = turn && turn.evidence && turn.evidence[conversation.at.passage];
   if (!passage || !passage.document) return null;
@@ -219,11 +235,14 @@ function documentBeside(conversation) {
 
 async function showTextOf(conversation) {
   const beside = documentBeside(conversation);
+  $('beside').hidden = !conversation.collection || !beside;
+  $('beside-name').textContent = beside ? beside.name : '';
+  updateCite();
   if (shown && beside && shown.id === beside.id) return showMarks();
   shown = null;
   drawMap([]);
   const say = (text, kind) => $('text').replaceChildren(element('p', text, kind));
-  if (!beside) return say('Ask a question: the document of each passage is shown here.', 'empty');
+  if (!beside) return listDocuments(conversation);
   say('Loading the text…', 'empty');
   const isStillWanted = () => chosen === conversation && documentBeside(conversation)?.id === beside.id;
   try {
@@ -238,8 +257,37 @@ async function showTextOf(conversation) {
   }
 }
 
+// The documents of a collection, each of which can be opened, also before it is indexed.
+async function listDocuments(conversation) {
+  const hint = element('p', 'Ask a question: the document of each passage is shown here.', 'empty');
+  $('text').replaceChildren(hint);
+  const list = element('ul', undefined, 'documents');
+  try {
+    const path = 'v1/collections/' + encodeURIComponent(conversation.collection);
+    const {documents} = await (await call(path)).json();
+    if (chosen !== conversation || documentBeside(conversation)) return;
+    for (const {name, document: id} of documents.slice(0, kMostListed)) {
+      const item = element('li');
+      item.append(button(name, () => {
+        conversation.reading = {id, name};
+        save();
+        for (const turn of conversation.turns) markCurrent(conversation, turn);
+        showTextOf(conversation);
+        $('text').focus();
+      }, ''), ...(id ? [] : [element('span', ' not indexed yet', 'quiet')]));
+      list.append(item);
+    }
+    $('text').replaceChildren(hint, list);
+    const more = documents.length - kMostListed;
+    if (more > 0) $('text').append(element('p', `and ${more.toLocaleString()} more`, 'empty'));
+  } catch (error) {
+    $('text').replaceChildren(hint, element('p', error.message, 'error'));
+  }
+}
+
 function goTo(conversation, turn, passage) {
   conversation.at = {turn: conversation.turns.indexOf(turn), passage};
+  conversation.reading = null;
   save();
   for (const other of conversation.turns) markCurrent(conversation, other);
   if (conversation === chosen) showTextOf(conversation);
@@ -251,9 +299,10 @@ const percent = (share) => (100 * share).toFixed(share < 0.0995 ? 1 : 0) + ' %';
 const milliseconds = (ms) => ms === null || ms === undefined ? '–' : Math.round(ms).toLocaleString() + ' ms';
 const amount = (share) => share >= 1 ? 'the whole document' : percent(share) + ' of the document';
 
-// A turn is {question, isFirst, answer, exact, evidence, attention, documents, isUnsupported,
-// receipts, notes, isWaiting}; `exact` is the answer from the whole document where it was asked for,
-// else null; `documents` has the ids of a collection's documents by their names.
+// A turn is {question, isFirst, answer, exact, budget, evidence, attention, documents,
+// isUnsupported, receipts, notes, isWaiting}; `exact` is the answer from the whole document where
+// it was asked for, else null; `documents` has the ids of a collection's documents by their names.
+// The turn of a text that was checked also has {sentences, cited, against} (cite.js).
 function fail(turn, message) {
   turn.notes.push({text: message, isError: true});
 }
@@ -292,23 +341,8 @@ function receiptNode({summary, rows}) {
   return details;
 }
 
-// Its words that question or answer have, too, stand out. A passage of an older answer has neither
-// these nor a score.
-function passageText(passage) {
-  const nodes = [];
-  let at = 0;
-  for (const word of passage.highlights ?? []) {
-    const begin = word.begin - passage.begin, end = word.end - passage.begin;
-    nodes.push(document.createTextNode(passage.text.slice(at, begin)),
-               element('b', passage.text.slice(begin, end)));
-    at = end;
-  }
-  nodes.push(document.createTextNode(passage.text.slice(at)));
-  return nodes;
-}
-
 function passageNode(conversation, turn, passage, i) {
-  const sure = passage.score > 0 ? percent(passage.score) + ' likely' :
+  const sure = passage.score > 0 || passage.mass === undefined ? percent(passage.score) + ' likely' :
       percent(passage.mass) + ' of the attention';
   const from = passage.document ? passage.document + ', ' : '';
   const page = passage.page_label ? `${passage.page_label} (page ${passage.page})` : passage.page;
@@ -317,14 +351,14 @@ function passageNode(conversation, turn, passage, i) {
     view('document');
     goTo(conversation, turn, i);
   }, '');
-  node.append(element('span', where, 'label'), ...passageText(passage));
+  node.append(element('span', where, 'label'), ...withWords(passage.text, passage.begin, passage.begin, passage.end, passage.highlights));
   const item = element('li');
   item.append(node);
   return item;
 }
 
 function markCurrent(conversation, turn) {
-  const isHere = conversation.at && conversation.turns[conversation.at.turn] === turn;
+  const isHere = conversation.at && !conversation.reading && conversation.turns[conversation.at.turn] === turn;
   turn.node?.querySelectorAll('.passages button').forEach((node, i) => {
     if (isHere && conversation.at.passage === i) {
       node.setAttribute('aria-current', 'true');
@@ -339,10 +373,26 @@ const beginning = () => element('p', 'New conversation: what is above is no long
 // Anew from what the turn has; `live` has the nodes that grow while text comes.
 function drawTurn(conversation, turn) {
   turn.node ||= element('article', undefined, 'turn');
+  turn.node.replaceChildren(...turnNodes(conversation, turn));
+  for (const {text, isError} of turn.notes) {
+    turn.node.append(element('p', text[0].toUpperCase() + text.slice(1), isError ? 'error' : 'note'));
+  }
+  if (!turn.isWaiting && turn.notes.some((n) => n.isError || n.isStopped)) {
+    turn.node.append(turn.sentences ?
+        button('Check again', () => cite(conversation, turn.against, turn.cited)) :
+        button('Ask again', () => ask(conversation, turn.question)));
+  }
+  if (!turn.isWaiting && turn.receipts.length > 0) turn.node.append(actionsOf(conversation, turn));
+  markCurrent(conversation, turn);
+}
+
+function turnNodes(conversation, turn) {
+  if (turn.sentences) return [element('h2', turn.question), ...checkedNodes(conversation, turn)];
   const wait = (text) => text === '' && turn.isWaiting ? ' waiting' : '';
   const isComparing = turn.exact !== null;
-  turn.live = {answer: element('p', turn.answer, 'answer' + wait(turn.answer)),
-               exact: element('p', turn.exact ?? '', 'answer' + wait(turn.exact))};
+  const answerNode = (text) =>
+      showMarkdown(element('div', undefined, 'answer' + wait(text)), text ?? '');
+  turn.live = {answer: answerNode(turn.answer), exact: answerNode(turn.exact)};
   const parts = [element('h2', turn.question)];
   if (turn.isFirst) parts.unshift(beginning());
   if (isComparing) parts.push(element('div', 'From the part that was read', 'label'));
@@ -365,14 +415,7 @@ function drawTurn(conversation, turn) {
     }
     parts.push(compared);
   }
-  for (const {text, isError} of turn.notes) {
-    parts.push(element('p', text[0].toUpperCase() + text.slice(1), isError ? 'error' : 'note'));
-  }
-  if (turn.notes.some((n) => n.isError || n.isStopped) && !turn.isWaiting) {
-    parts.push(button('Ask again', () => ask(conversation, turn.question)));
-  }
-  turn.node.replaceChildren(...parts);
-  markCurrent(conversation, turn);
+  return parts;
 }
 
 // The newest turn's question stays in view, and of its answer what fits below.
@@ -406,6 +449,7 @@ function update() {
   $('question').placeholder = chosen ? `A question about ${chosen.name}` : 'There is no document to ask';
   $('new').disabled = !chosen || isRunning || chosen.isNew || chosen.turns.length === 0;
   $('remove').hidden = !canIndex || !chosen || Boolean(chosen.collection);
+  updateCite();
 }
 
 // --- asking -------------------------------------------------------------------------------------
@@ -479,12 +523,18 @@ function forgot(turn, key) {
 }
 
 async function answerTurn(conversation, turn, signal) {
-  const budget = $('auto').checked ? 'auto' : Number($('budget').value) / 100;
+  const budget = turn.budget;
   const isComparing = turn.exact !== null;
+  let isToBeDrawn = false;  // pieces that come between two frames are drawn as one
   const grow = (key) => (text) => {
     turn[key] += text;
-    turn.live[key].textContent = turn[key];
-    keepInView(conversation, turn);
+    if (isToBeDrawn) return;
+    isToBeDrawn = true;
+    requestAnimationFrame(() => {
+      isToBeDrawn = false;
+      showMarkdown(turn.live[key], turn[key]);
+      keepInView(conversation, turn);
+    });
   };
   const take = (answer, key, name) => {
     turn[key] = answer.answer;
@@ -501,7 +551,7 @@ async function answerTurn(conversation, turn, signal) {
     turn.documents[asked.name] = asked.document;
   }
   turn.isUnsupported = answer.warnings.includes('no_evidence');
-  $('spoken').textContent = 'Answer: ' + turn.answer;
+  $('spoken').textContent = 'Answer: ' + showMarkdown(turn.live.answer, turn.answer).innerText;
   goTo(conversation, turn, 0);
   if (!isComparing) return;
   drawTurn(conversation, turn);
@@ -514,14 +564,17 @@ async function ask(conversation, question) {
   if (conversation.running) return;
   const isComparing = $('compare').checked && ($('auto').checked || Number($('budget').value) < 100);
   const turn = {question, isFirst: conversation.isNew, answer: '', evidence: [],
+                budget: $('auto').checked ? 'auto' : Number($('budget').value) / 100,
                 exact: isComparing ? '' : null, receipts: [], notes: [], isWaiting: true};
   conversation.isNew = false;
   conversation.turns.push(turn);
   conversation.running = new AbortController();
   if (conversation === chosen) {
     drawConversation();
+    view('answers');
+  } else {
+    drawTurn(conversation, turn);  // a link's next question, while another document is picked
   }
-  view('answers');
   update();
   save();
   try {
@@ -555,7 +608,7 @@ function beginAnew() {
   save();
   update();
   view('answers');
-  $('question').focus();
+  showCiteForm(false);
 }
 
 // On a phone one of the two is displayed.
@@ -572,6 +625,7 @@ $('form').addEventListener('submit', (event) => {
   const question = $('question').value.trim();
   if (!question || !chosen || chosen.running) return;
   $('question').value = '';
+  forgetLink();
   ask(chosen, question);
 });
 $('question').addEventListener('keydown', (event) => {
@@ -582,7 +636,10 @@ $('question').addEventListener('keydown', (event) => {
 });
 const stop = () => chosen && chosen.running && chosen.running.abort();
 $('stop').addEventListener('click', stop);
-$('new').addEventListener('click', beginAnew);
+$('new').addEventListener('click', () => {
+  forgetLink();
+  beginAnew();
+});
 $('view-answers').addEventListener('click', () => view('answers'));
 $('view-document').addEventListener('click', () => view('document'));
 function showBudget() {
@@ -725,15 +782,26 @@ function enableAdding() {
       .finally(() => --jobs);
 }
 
-$('documents').addEventListener('change', showDocument);
+$('documents').addEventListener('change', () => {
+  forgetLink();
+  showDocument();
+});
+$('beside-list').addEventListener('click', () => {
+  chosen.reading = {};
+  save();
+  for (const turn of chosen.turns) markCurrent(chosen, turn);
+  showTextOf(chosen);
+});
 
 (async () => {
   $('options').open = matchMedia('(min-width: 48rem)').matches;
   try {
     const wanted = sessionStorage.getItem('lectern-document');
     if ((await (await call('version')).json()).index_allowed) enableAdding();
-    await loadDocuments(wanted);
+    const link = readLink();
+    await loadDocuments(wanted, link);
     $('question').focus();
+    if (link) await followLink(link);
   } catch (error) {
     $('text').replaceChildren(element('p', error.message, 'error'));
     $('turns').replaceChildren(element('p', error.message, 'error'));

@@ -77,6 +77,22 @@ function clearMarks() {
   }
 }
 
+// The text from `begin` to `end` as nodes, in which the words at `words` stand out: those that the
+// passage shares with question or answer. All offsets count from `origin`, where `text` begins.
+function withWords(text, origin, begin, end, words) {
+  const nodes = [];
+  let at = begin;
+  const part = (from, to) => text.slice(from - origin, to - origin);
+  for (const word of words ?? []) {
+    const from = Math.max(word.begin, at), to = Math.min(word.end, end);
+    if (to <= from) continue;
+    nodes.push(document.createTextNode(part(at, from)), element('b', part(from, to)));
+    at = to;
+  }
+  nodes.push(document.createTextNode(part(at, end)));
+  return nodes;
+}
+
 // Marks all passages; the one at `current` strongly. Its mark is returned.
 function markPassages(passages, current) {
   clearMarks();
@@ -91,7 +107,8 @@ function markPassages(passages, current) {
       const begin = Math.max(p.begin, at), end = Math.min(p.end, paragraph.end);
       if (end <= begin) continue;
       nodes.push(document.createTextNode(shown.text.slice(at, begin)));
-      const mark = element('mark', shown.text.slice(begin, end));
+      const mark = element('mark');
+      mark.append(...withWords(shown.text, 0, begin, end, p.highlights));
       if (p.index === current) {
         mark.className = 'current';
         first = first || mark;
@@ -114,7 +131,7 @@ function showMarks() {
   const turn = chosen.at && chosen.turns[chosen.at.turn];
   const ofText = (p) => !p.document || p.document === beside.name;
   const passages = ((turn && turn.evidence) || []).filter(ofText).filter(isInText);
-  const wanted = turn && turn.evidence && turn.evidence[chosen.at.passage];
+  const wanted = turn && !chosen.reading && turn.evidence && turn.evidence[chosen.at.passage];
   const mark = markPassages(passages, passages.indexOf(wanted));
   // Attention comes without its text: it is of this text if the passages are.
   const isSame = turn && turn.attention && passages.length === turn.evidence.length;
