@@ -494,10 +494,15 @@ class PageTest(unittest.TestCase):
         self.open(link)
         self.wait(lambda: self.all("#text mark.current"))
         self.assertEqual((len(self.all(".turn")), len(proxy.asked)), (2, 2))
-        # Without what this tab has, both questions are asked, by the options of the link.
+        # Without what this tab has, both questions are asked after a click, by the link's options.
         self.browser.execute_script("sessionStorage.clear()")
         self.browser.get("about:blank")
         self.open(link)
+        self.wait(lambda: self.find("job").is_displayed())
+        self.assertIn("Who said so?", self.find("job-text").text)
+        self.assertIn(QUESTION, self.find("job-text").text)
+        self.assertEqual(len(proxy.asked), 2)
+        self.find("job-cancel").click()
         self.wait(lambda: len(proxy.asked) == 4 and self.find("ask").is_displayed())
         self.assertEqual([ask["question"] for ask in proxy.asked[2:]], ["Who said so?", QUESTION])
         self.assertEqual([ask["kv_budget"] for ask in proxy.asked[2:]], [0.4, 0.4])

@@ -4,7 +4,7 @@
 // how they were to be answered:
 //   #document=NAME&question=...&question=...&budget=auto&compare=1     (or collection=NAME)
 // Opened where the conversation has that answer, it is shown; elsewhere the questions are asked
-// anew. Nothing is kept on the server.
+// anew, after a click. Nothing is kept on the server.
 
 const kMostLinked = 20;  // questions of one link
 
@@ -57,7 +57,19 @@ function forgetLink() {
   if (location.hash) history.replaceState(null, '', location.pathname + location.search);
 }
 
-// Shows the answer that a link leads to, or asks its questions as a conversation of its own.
+// Waits for a click: any page can lead a browser here, and answers cost time and energy.
+function confirmed(questions) {
+  const said = questions.map((question) => `“${question}”`).join(', ');
+  return new Promise((resolve) => {
+    showJob('The link asks ' + said, 'Ask', () => {
+      $('job').hidden = true;
+      resolve();
+    });
+  });
+}
+
+// Shows the answer that a link leads to, or, after a click, asks its questions as a conversation of
+// its own.
 async function followLink(link) {
   const option = optionOf(link);
   if (!option) {
@@ -83,6 +95,8 @@ async function followLink(link) {
     return keepSaying('The link’s question is not asked while another answer is generated. ' +
                       'Open it again afterwards.');
   }
+  await confirmed(link.questions);
+  if (chosen !== conversation || conversation.running) return;
   $('auto').checked = link.budget === 'auto';
   if (link.budget !== 'auto') $('budget').value = Math.round(100 * link.budget);
   $('compare').checked = link.isComparing;
