@@ -2,12 +2,13 @@
 """How often the reader answers rightly, by length of the document and kind of question.
 
     evaluate.py --bin BUILD/tools [--model DIR] [--lengths 1024 4096 ...] [--wordings eval]
-                [--questions 1000] [--documents N] [--kv-budget F]
+                [--questions 1000] [--documents N] [--kv-budget F | --focus MODE] [--adapter DIR] [--within]
 
 Documents with names that the reader never saw, about 1 fact in 100 tokens (200 at most), near-
 duplicate names, and questions of every kind, indexed and asked with Lectern's own tools, in exact
-mode unless a budget is given. An answer is right if it is the expected text, whole. Prints a
-Markdown table, one row per length. `false refusals` are answers "The document does not say." to
+mode unless a budget or a focus is given (off: the automatic budget). An answer is right if it is the
+expected text, whole; with --within, for models that say more, if it has the expected text, or
+begins as a refusal where that is right. Prints a Markdown table, one row per length. `false refusals` are answers "The document does not say." to
 questions that it does answer. 1,000 questions up to 16384 tokens: on many documents of one task
 each, from 8192 tokens on 12 documents of all tasks; 200 on 5 such documents above. Unless told
 otherwise.
@@ -25,6 +26,7 @@ import tempfile
 import documents
 import facts
 import generate
+import judging
 
 # Share of the questions, and of a document that has all of them
 TASKS = {"needle": 0.12, "variable": 0.05, "words": 0.03, "facts": 0.80}
@@ -90,6 +92,14 @@ def documents_of(a, length, folder):
                 yield text, lines
 
 
+def is_right(a, expected, answer):
+    if not a.within:
+        return answer == expected
+    if expected == facts.NOT_STATED:
+        return judging.is_refusal(answer)
+    return expected.lower().rstrip(".") in answer.lower()
+
+
 def measure(a, length, folder):
     """-> tokens, {kind: [right, asked]}, false refusals, questions with an answer"""
     right, tokens = collections.defaultdict(lambda: [0, 0]), []
@@ -102,16 +112,18 @@ def measure(a, length, folder):
                     "--progress", "none", "--yes", "--name", name, *a.of_model,
                     str(folder / f"{name}.txt"))[0]
         tokens.append(index["tokens"])
-        mode = ["--kv-budget", str(a.kv_budget)] if a.kv_budget else ["--exact"]
+        mode = ["--kv-budget", str(a.kv_budget)] if a.kv_budget else \
+            ["--focus", a.focus, "--max-tokens", "40"] if a.focus else ["--exact"]
         answers = run(a, "ask-document", "--store", str(folder / "store"), "--json",
-                      "--document", name, "--questions", str(folder / f"{name}.jsonl"), *mode)
+                      "--document", name, "--questions", str(folder / f"{name}.jsonl"), *mode,
+                      *(["--adapter", a.adapter] if a.adapter else []))
         run(a, "lectern-store", "--store", str(folder / "store"), "--json", "remove", "--yes", name)
         for line, answer in zip(lines, answers, strict=True):
-            right[line["kind"]][0] += answer["answer"] == line["answer"]
+            right[line["kind"]][0] += is_right(a, line["answer"], answer["answer"])
             right[line["kind"]][1] += 1
             if line["kind"] != "refusal":
                 answerable += 1
-                false_refusals += answer["answer"] == facts.NOT_STATED
+                false_refusals += is_right(a, facts.NOT_STATED, answer["answer"])
     return sum(tokens) / len(tokens), right, false_refusals, answerable
 
 
@@ -125,8 +137,12 @@ def main():
     add("--documents", type=int)
     add("--wordings", choices=["train", "eval"], default="train")
     add("--kv-budget", type=float)
+    add("--focus", choices=["off", "words", "only"])
+    add("--adapter")
+    add("--within", action="store_true")
     a = parser.parse_args()
-    a.of_model = ["--model", a.model] if a.model else []
+    a.of_model = (["--model", a.model] if a.model else []) + \
+        (["--adapter", a.adapter] if a.adapter else [])
 
     cell = lambda r: f"{100 * r[0] / r[1]:.1f} ({r[1]})" if r[1] else ""
     print("| tokens | all | " + " | ".join(k.replace("_", " ") for k in documents.KINDS) +
