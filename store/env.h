@@ -75,9 +75,10 @@ class MappedFile {
   virtual void DontNeed(uint64_t offset, uint64_t bytes) const = 0;
   // Replaces the mapping by a copy of the file's bytes in memory of large pages, at the same
   // address, because whoever reads all of it again and again otherwise waits for the tables that
-  // map small pages. Any thread may read data() meanwhile. False, and nothing changed: `cancel` was
-  // set, the system gives no large pages, or the file is smaller than one or not mapped. One call
-  // at a time; a second one does nothing.
+  // map small pages. Any thread may read data() meanwhile. The process grows by one large page at
+  // most, since each takes its place as soon as it is filled; `cancel` ends it between two. False,
+  // and nothing changed: it was cancelled before the first, the system gives no large pages, the
+  // file is smaller than one or not mapped, or this was called before.
   virtual bool CopyToLargePages(const CancelFlag* cancel) const {
     (void)cancel;
     return false;

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -18,8 +17,10 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "store/env.h"
 
@@ -270,25 +271,21 @@ class PosixMappedFile : public MappedFile {
                    [&](uint64_t begin, uint64_t n) { Advise(begin, n, MADV_WILLNEED); });
   }
   void DontNeed(uint64_t offset, uint64_t bytes) const override {
+    const std::lock_guard lock(copy_mutex_);  // a copied page would read as zeros afterwards
     if (!is_copied_) Advise(offset, bytes, MADV_DONTNEED);
   }
-  // The system moves the copy's pages over the mapping's addresses in one step: a thread that reads
-  // finds the one or the other, or waits.
+  // Page by page, so that never more than one exists twice. The system moves a page over the
+  // mapping's addresses in one step: a thread that reads finds the one or the other, or waits.
   bool CopyToLargePages(const CancelFlag* cancel) const override {
 #if defined(MADV_HUGEPAGE) && defined(MREMAP_FIXED)
-    if (size_ < kLargePage || is_copied_ || !HasLargePages()) return false;
-    void* const copy = ReserveLargePages(mapped_bytes_, PROT_READ | PROT_WRITE);
-    if (copy == nullptr) return false;
-    ::madvise(copy, mapped_bytes_, MADV_HUGEPAGE);
-    for (uint64_t at = 0; at < size_ && !IsSet(cancel); at += kLargePage) {
-      std::memcpy(static_cast<char*>(copy) + at, static_cast<const char*>(data_) + at,
-                  std::min(kLargePage, size_ - at));
+    if (size_ < kLargePage || !HasLargePages()) return false;
+    {
+      const std::lock_guard lock(copy_mutex_);
+      if (std::exchange(is_copied_, true)) return false;
     }
-    is_copied_ = !IsSet(cancel) && ::mprotect(copy, mapped_bytes_, PROT_READ) == 0 &&
-                 ::mremap(copy, mapped_bytes_, mapped_bytes_, MREMAP_MAYMOVE | MREMAP_FIXED,
-                          data_) != MAP_FAILED;
-    if (!is_copied_) ::munmap(copy, mapped_bytes_);
-    return is_copied_;
+    uint64_t at = 0;
+    while (at < size_ && !IsSet(cancel) && CopyLargePage(at)) at += kLargePage;
+    return at > 0;
 #else
     (void)cancel;
     return false;
@@ -304,10 +301,27 @@ class PosixMappedFile : public MappedFile {
     const uint64_t end = offset + std::min(bytes, size_ - offset);
     ::madvise(static_cast<char*>(data_) + begin, end - begin, advice);
   }
+#if defined(MADV_HUGEPAGE) && defined(MREMAP_FIXED)
+  // Replaces the large page at byte `at` of the mapping; false: the system has none to give.
+  bool CopyLargePage(uint64_t at) const {
+    void* const copy = ReserveLargePages(kLargePage, PROT_READ | PROT_WRITE);
+    if (copy == nullptr) return false;
+    ::madvise(copy, kLargePage, MADV_HUGEPAGE);
+    char* const from = static_cast<char*>(data_) + at;
+    std::memcpy(copy, from, std::min(kLargePage, size_ - at));
+    if (::mprotect(copy, kLargePage, PROT_READ) == 0 &&
+        ::mremap(copy, kLargePage, kLargePage, MREMAP_MAYMOVE | MREMAP_FIXED, from) != MAP_FAILED) {
+      return true;
+    }
+    ::munmap(copy, kLargePage);
+    return false;
+  }
+#endif
 
   void* data_ = nullptr;
   uint64_t size_ = 0, mapped_bytes_ = 0;  // the rest of the latter has no pages, or zeros
-  mutable std::atomic<bool> is_copied_ = false;
+  mutable std::mutex copy_mutex_;
+  mutable bool is_copied_ = false;  // at least in part
 };
 
 // Anonymous memory of the file's size, into which ranges are copied when they are loaded. Only

@@ -42,8 +42,8 @@ class FewLogitsTest : public ::testing::Test {
     }
   };
   static const Indexed& Demo() {
-    static const auto* const indexed = new Indexed(WeightsType::kQ8);
-    return *indexed;
+    static const Indexed indexed(WeightsType::kQ8);  // goes at exit, and its threads with it
+    return indexed;
   }
   // Texts and receipts of the answers, without times and counts of proposals. `watched`: somebody
   // takes each token's probability, for which all logits are computed.
