@@ -78,7 +78,7 @@ class MappedFile {
   // map small pages. Any thread may read data() meanwhile. The process grows by one large page at
   // most, since each takes its place as soon as it is filled; `cancel` ends it between two. False,
   // and nothing changed: it was cancelled before the first, the system gives no large pages, the
-  // file is smaller than one or not mapped, or this was called before.
+  // file is smaller than one or not mapped, or it is copied already.
   virtual bool CopyToLargePages(const CancelFlag* cancel) const {
     (void)cancel;
     return false;

@@ -285,7 +285,9 @@ class PosixMappedFile : public MappedFile {
     }
     uint64_t at = 0;
     while (at < size_ && !IsSet(cancel) && CopyLargePage(at)) at += kLargePage;
-    return at > 0;
+    if (at > 0) return true;
+    const std::lock_guard lock(copy_mutex_);
+    return is_copied_ = false;
 #else
     (void)cancel;
     return false;
