@@ -590,8 +590,8 @@ typedef struct lectern_ask_options {
   lectern_part_fn on_part;
   void* part_user;
   /* (0, 1]: for a model that was taught a sentence for "the document does not say": that sentence
-   * is the answer, whatever the sampling, where the model gives it at least this probability. 1:
-   * only where decoding comes to it. 0: the model's threshold. */
+   * is the answer, whatever the sampling, where the model gives it at least this probability, and
+   * is not where it gives it less. 1: where decoding comes to it. 0: the model's threshold. */
   double refuse_at;
   /* A JSON schema, as JSON text: the answer is JSON that fits it, on one line, with members in the
    * order of the schema. Type, enum, const, properties, required, items, counts, patterns, bounds

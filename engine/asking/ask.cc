@@ -354,7 +354,7 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
       LECTERN_ASSIGN(drawn, constraint->Draw(logits, sampler));
       answer.forced_tokens += drawn.logits.empty();
     } else if (i >= given.size()) {
-      drawn.id = sampler.Sample(logits);
+      drawn.id = sampler.Sample(next.barred ? next.barred->Condition(logits) : logits);
     }
     const int32_t id = drawn.id;
     if (probe_.on_token) probe_.on_token(logits, id);
@@ -370,6 +370,10 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
     const ShownText shown = text.Push(id);
     tokens.Push(id, drawn.logits, was_thinking, brought_before);
     if (constraint) constraint->Push(id, text);
+    if (next.barred) {
+      next.barred->Push(id);
+      settings_.wanted = WantedOf(next, options);
+    }
     if (!show(shown) || IsSet(options.cancel)) {
       answer.finish_reason = answer.stopped_by = "cancelled";
       break;
@@ -379,11 +383,7 @@ Status DocumentSession::Decode(std::span<const float> logits, const NextPrompt& 
       answer.stopped_by = *text.stop() == next_turn ? "end" : "stop_sequence";
       break;
     }
-    if (is_refused && i + 1 == given.size()) {
-      answer.finish_reason = "stop", answer.stopped_by = "end";
-      break;
-    }
-    if (constraint && constraint->is_done()) {
+    if ((is_refused && i + 1 == given.size()) || (constraint && constraint->is_done())) {
       answer.finish_reason = "stop", answer.stopped_by = "end";
       break;
     }
@@ -522,8 +522,8 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   answer.kv.is_auto = chosen.is_auto && !focus_.rows;
   answer.kv.max_divergence = chosen.max_divergence;
   WarnOfLowBudget(chosen, options, answer);
-  const WantedLogits drawn = WantedOf(next, options);
-  settings_.wanted = refusal.empty() && !probe_.on_first_logits ? drawn : WantedLogits();
+  settings_.wanted =
+      refusal.empty() && !probe_.on_first_logits ? WantedOf(next, options) : WantedLogits();
   auto logits = Prefill(ids, options, budget, answer);
   if (!logits.ok()) return std::move(logits).status();
   if (probe_.on_first_logits) probe_.on_first_logits(logits.value());
@@ -531,7 +531,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
     LECTERN_RETURN_IF_ERROR(DecideRefusal(std::move(refusal), budget, options, next, answer));
   }
   answer.timings_ms.prefill = Since(start);
-  settings_.wanted = drawn;
+  settings_.wanted = WantedOf(next, options);
 
   // 4. Decode the answer.
   std::vector<int32_t> sampled;

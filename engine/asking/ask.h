@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/asking/answer_constraint.h"
+#include "engine/asking/barred_sentence.h"
 #include "engine/asking/evidence.h"
 #include "engine/asking/session.h"
 #include "engine/asking/session_attention.h"
@@ -133,6 +134,7 @@ class DocumentSession : public Session {
     bool is_thinking = false;  // the answer begins inside the marks of thinking
     // The whole answer, where it is the model's refusal (DecideRefusal); empty: it is decoded.
     std::vector<int32_t> refusal;
+    std::unique_ptr<BarredSentence> barred;        // what the answer may not be; nullptr: nothing
     std::unique_ptr<AnswerConstraint> constraint;  // nullptr: the answer is free
   };
   // Changes nothing. kInvalidArgument: nothing is to be fed (param "question"), or the template
@@ -162,18 +164,18 @@ class DocumentSession : public Session {
   // Codes of Tokenizer::EncodeContinuation.
   Result<std::vector<int32_t>> RefusalTokens(const NextPrompt& next, uint64_t room) const;
   // Finds the probability of the model's refusal, of which these are the tokens, 1 or more, and
-  // makes it the answer, in `next`, where it is at least the threshold; of an answer in JSON, which
-  // it is none, it warns instead. Where Focus found one too, the mean of both log-odds counts. The
-  // last pass was the question's; conversation, sums and logits are afterwards as after it. Errors
-  // of Step.
+  // makes it the answer, in `next`, where it is at least the threshold, and bars it otherwise; of
+  // an answer in JSON, which it is none, it warns instead. A threshold of 1 does neither. Where
+  // Focus found a probability too, the mean of both log-odds counts. The last pass was the
+  // question's; conversation, sums and logits are afterwards as after it. Errors of Step.
   Status DecideRefusal(std::vector<int32_t> refusal, double kv_budget, const AskOptions& options,
                        NextPrompt& next, Answer& answer);
   // Whether the answer is the model's sentence of refusal, chosen or decoded.
   bool SaysRefusal(const Answer& answer) const;
-  // The natural logarithm of the probability that the answer begins with these tokens, 1 or more.
-  // As DecideRefusal.
-  Result<double> LogProbabilityOf(std::span<const int32_t> ids, double kv_budget,
-                                  const AskOptions& options);
+  // The natural logarithm of the probability of each of these tokens, 1 or more, if the answer
+  // begins with them; their sum belongs to all. As DecideRefusal.
+  Result<std::vector<double>> LogProbabilitiesOf(std::span<const int32_t> ids, double kv_budget,
+                                                 const AskOptions& options);
   // Adds question and answer to the conversation, after everything else succeeded.
   void KeepTurn(Prompt prompt, std::span<const int32_t> sampled, std::string_view question,
                 const AskOptions& options, const Answer& answer);

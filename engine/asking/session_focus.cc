@@ -1,5 +1,6 @@
 // Focused reading: decides whether a session's question is read with a focus, and finds it.
 #include <algorithm>
+#include <numeric>
 
 #include "engine/asking/ask.h"
 #include "engine/asking/focus.h"
@@ -56,7 +57,9 @@ Status DocumentSession::Focus(std::string_view question, std::span<const int32_t
     LECTERN_RETURN_IF_ERROR(Step(ids, kv_budget, options.tail, options.cancel).status());
     std::optional<double> refused;
     if (!refusal.empty()) {
-      LECTERN_ASSIGN(refused, LogProbabilityOf(refusal, kv_budget, options));
+      LECTERN_ASSIGN(const std::vector<double> logprobs,
+                     LogProbabilitiesOf(refusal, kv_budget, options));
+      refused = std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
     }
     conversation_.Truncate(conversation_.num_tokens() - ids.size());
     // The receipt counts all bytes; its shares are those of the pass that answers.

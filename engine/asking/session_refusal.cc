@@ -2,9 +2,12 @@
 // by the probability that the model gives to it.
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <numeric>
 #include <utility>
 
 #include "engine/asking/ask.h"
+#include "engine/asking/barred_sentence.h"
 #include "engine/model/formats/text.h"
 #include "engine/model/template/sampled_tokens.h"
 
@@ -40,10 +43,11 @@ Result<std::vector<int32_t>> DocumentSession::RefusalTokens(const NextPrompt& ne
 
 // Runs all tokens but the last, whose probability follows from the row before it, in one pass
 // behind the question, and takes their rows away again.
-Result<double> DocumentSession::LogProbabilityOf(std::span<const int32_t> ids, double kv_budget,
-                                                 const AskOptions& options) {
-  double sum = LogProbabilities(buffers_.logits).Of(ids.front());
-  if (ids.size() == 1) return sum;
+Result<std::vector<double>> DocumentSession::LogProbabilitiesOf(std::span<const int32_t> ids,
+                                                                double kv_budget,
+                                                                const AskOptions& options) {
+  std::vector<double> logprobs = {LogProbabilities(buffers_.logits).Of(ids.front())};
+  if (ids.size() == 1) return logprobs;
   LECTERN_RETURN_IF_ERROR(attention_.CollectSums());
   const std::vector<float> first = buffers_.logits;
   const Totals totals = totals_;
@@ -64,9 +68,9 @@ Result<double> DocumentSession::LogProbabilityOf(std::span<const int32_t> ids, d
   }
   if (ended.ok()) {
     for (size_t i = 0; i < num_others; ++i) {
-      sum += LogProbabilities({others.data() + i * vocab, vocab}).Of(ids[i + 1]);
+      logprobs.push_back(LogProbabilities({others.data() + i * vocab, vocab}).Of(ids[i + 1]));
     }
-    sum += LogProbabilities(buffers_.logits).Of(ids.back());
+    logprobs.push_back(LogProbabilities(buffers_.logits).Of(ids.back()));
   }
   sums_ = std::move(kept);
   // The receipt counts all bytes; its shares are those of the question and the answer.
@@ -75,7 +79,7 @@ Result<double> DocumentSession::LogProbabilityOf(std::span<const int32_t> ids, d
   totals_.all.bytes = read.bytes, totals_.all.window_bytes = read.window_bytes;
   buffers_.logits = first;
   if (!ended.ok()) return ended;
-  return sum;
+  return logprobs;
 }
 
 bool DocumentSession::SaysRefusal(const Answer& answer) const {
@@ -87,7 +91,9 @@ bool DocumentSession::SaysRefusal(const Answer& answer) const {
 
 Status DocumentSession::DecideRefusal(std::vector<int32_t> refusal, double kv_budget,
                                       const AskOptions& options, NextPrompt& next, Answer& answer) {
-  LECTERN_ASSIGN(const double logprob, LogProbabilityOf(refusal, kv_budget, options));
+  LECTERN_ASSIGN(const std::vector<double> logprobs,
+                 LogProbabilitiesOf(refusal, kv_budget, options));
+  const double logprob = std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
   const double threshold =
       options.refuse_at > 0 ? options.refuse_at : model_->adapter()->settings().refusal->threshold;
   answer.refusal_probability = totals_.unfocused_refusal
@@ -100,7 +106,11 @@ Status DocumentSession::DecideRefusal(std::vector<int32_t> refusal, double kv_bu
     return {};
   }
   answer.is_refused = is_likely;
-  if (answer.is_refused) next.refusal = std::move(refusal);
+  if (is_likely) {
+    next.refusal = std::move(refusal);
+  } else if (threshold < 1 && !next.constraint) {
+    next.barred = std::make_unique<BarredSentence>(std::move(refusal), logprobs);
+  }
   return {};
 }
 

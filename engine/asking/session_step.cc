@@ -98,7 +98,8 @@ Status DocumentSession::RunLayers(std::span<const int32_t> ids, StepAttention& a
 
 // Draws of tokens alone look at few logits; probabilities, schemas and trials do at all.
 WantedLogits DocumentSession::WantedOf(const NextPrompt& next, const AskOptions& options) const {
-  const bool is_watched = options.on_token || probe_.on_token || next.constraint;
+  const bool is_watched = options.on_token || probe_.on_token || next.constraint ||
+                          (next.barred && next.barred->is_open());
   return is_watched ? WantedLogits() : WantedBy(options.sampling);
 }
 

@@ -134,8 +134,8 @@ std::span<const AskOptionRow> AskOptionRows() {
         .surfaces = kToolAndRequest,
         .range = kShare,
         .help = "For a model that was taught a sentence for it: answer that the document does not "
-                "say where the model finds this at least so likely; 1: only where its answer "
-                "comes to it anyway",
+                "say where the model finds this at least so likely, and nowhere else; 1: where "
+                "its answer comes to it, word by word",
         .default_text = "the model's",
         .value_name = "P"},
        AtOrZero<&C::refuse_at>(),

@@ -296,7 +296,8 @@ struct AskOptions {
   std::string focus = "auto";
   // (0, 1]: the model's own sentence for "the document does not say" (Refusal in
   // engine/model/adapter.h) is the answer, whatever the sampling, where the model gives it at least
-  // this probability. 1: only where decoding comes to it. 0: the model's threshold.
+  // this probability, and is not where it gives it less. 1: where decoding comes to it. 0: the
+  // model's threshold.
   float refuse_at = 0;
   // "auto": tokens that follow the latest ones elsewhere in the document or the conversation are
   // checked together with them, in one pass over the weights, as many as that is worth; the answer

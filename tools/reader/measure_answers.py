@@ -14,8 +14,10 @@ accepted string is in the answer (judging.py); its passage is right if the first
 one that states it.
 
 A curve needs answers that were asked with `--refuse-at 1`: then the model's own answer is known
-beside the probability of its refusal. It is chosen on each half of the documents and counted on the
-other half, too.
+beside the probability of its refusal, which decides alone. Where decoding came to a refusal that a
+threshold does not allow, the fact counts as not answered rightly, though the answer instead of it
+may be right. "Best" is by Youden's J, the share of absent questions that are refused less the share
+of the facts; chosen on each half of the documents and counted on the other half, too.
 """
 
 import argparse
@@ -33,7 +35,6 @@ import package_texts
 
 DOCUMENT_BYTES = 20000
 THRESHOLDS = (.01, .02, .03, .05, .07, .1, .15, .2, .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1.01)
-MOST_REFUSED = .15  # of the facts: the goal, within which most absent questions are to be refused
 
 
 def texts_of(a):
@@ -117,9 +118,8 @@ def outcome(line, threshold=None):
     """(right, refused) of a line, as it was asked or with another threshold."""
     said = line["said"]["answer"]
     probability = line["said"].get("refusal_probability")
-    refused = judging.is_refusal(said)
-    if threshold is not None and probability is not None and probability >= threshold:
-        refused = True
+    is_known = threshold is not None and threshold <= 1 and probability is not None
+    refused = probability >= threshold if is_known else judging.is_refusal(said)
     absent = line["asked"]["kind"] == "absent"
     return refused if absent else not refused and judging.is_right(line["asked"], said), refused
 
@@ -147,12 +147,10 @@ def table(paths):
 
 
 def best_threshold(lines):
-    """The one that refuses most absent questions while at most MOST_REFUSED of the facts are refused, or
-    if even the highest refuses more, that one; among equals the highest."""
+    """The one of the highest J; among equals the highest."""
     def worth(threshold):
-        facts, _, wrong, _, refused = counts(lines, threshold)
-        return (wrong <= MOST_REFUSED * facts, refused, threshold) if wrong <= MOST_REFUSED * facts else (
-            False, -wrong, threshold)
+        facts, _, wrong, absent, refused = counts(lines, threshold)
+        return refused / max(absent, 1) - wrong / max(facts, 1), threshold
     return max(THRESHOLDS, key=worth)
 
 
@@ -163,6 +161,7 @@ def curve(paths):
         facts, right, wrong, absent, refused = counts(lines, threshold)
         print(f"| {threshold if threshold <= 1 else 'off'} | {right} of {facts} | {wrong} ({100 * wrong / facts:.1f} %) | "
               f"{refused} of {absent} ({100 * refused / absent:.1f} %) |")
+    print(f"\nbest: {best_threshold(lines)}")
     names = sorted({x["document"] for x in lines})
     for begin in (0, 1):
         mine = set(names[begin::2])

@@ -1,11 +1,16 @@
 // The model's own sentence for "the document does not say": its probability is the oracle's, it is
-// the answer from the threshold on, and finding its probability changes nothing else.
+// the answer from the threshold on and never below, and finding its probability changes nothing
+// else.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
+#include "engine/asking/barred_sentence.h"
 #include "engine/model/formats/json.h"
+#include "engine/model/template/sampled_tokens.h"
 #include "engine/requests/report_json.h"
 #include "tests/engine/dense_oracle.h"
 #include "tests/engine/test_documents.h"
@@ -197,6 +202,106 @@ TEST(RefusalTest, IsPartOfTheConversation) {
   EXPECT_EQ(next->text, expected->text);
   EXPECT_NEAR(*next->refusal_probability, *expected->refusal_probability,
               1e-3 * *expected->refusal_probability);
+}
+
+// All answers of three tokens out of three, with probabilities by a made-up model, are as likely as
+// that model has them, the sentence apart, which the others share.
+TEST(BarredSentenceTest, OthersKeepTheirProportions) {
+  const std::vector<int32_t> sentence = {1, 0, 2};
+  const auto logits_after = [](std::span<const int32_t> ids) {
+    std::vector<float> logits = {0.5f, 1.25f, -0.75f};
+    for (size_t i = 0; i < ids.size(); ++i) {
+      logits[static_cast<size_t>(ids[i])] += 1.5f - static_cast<float>(i);
+      std::rotate(logits.begin(), logits.begin() + 1, logits.end());
+    }
+    return logits;
+  };
+  std::vector<double> logprobs;
+  for (size_t i = 0; i < sentence.size(); ++i) {
+    const std::vector<float> logits = logits_after(std::span(sentence).first(i));
+    logprobs.push_back(LogProbabilities(logits).Of(sentence[i]));
+  }
+  const double barred_share = std::exp(logprobs[0] + logprobs[1] + logprobs[2]);
+  double sum = 0;
+  for (int32_t code = 0; code < 27; ++code) {
+    const std::vector<int32_t> ids = {code / 9, code / 3 % 3, code % 3};
+    BarredSentence barred(sentence, logprobs);
+    double plain = 0, conditioned = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const std::vector<float> logits = logits_after(std::span(ids).first(i));
+      plain += LogProbabilities(logits).Of(ids[i]);
+      EXPECT_EQ(barred.is_open(),
+                std::ranges::equal(std::span(ids).first(i), std::span(sentence).first(i)));
+      const std::span<const float> changed = barred.Condition(logits);
+      EXPECT_EQ(changed.data() == logits.data(), !barred.is_open());
+      conditioned += LogProbabilities(changed).Of(ids[i]);
+      barred.Push(ids[i]);
+    }
+    EXPECT_FALSE(barred.is_open());
+    sum += std::exp(conditioned);
+    const double expected = ids == sentence ? 0 : std::exp(plain) / (1 - barred_share);
+    EXPECT_NEAR(std::exp(conditioned), expected, 1e-6);
+  }
+  EXPECT_NEAR(sum, 1, 1e-6);
+}
+
+// The sentence is what the model says by itself. Below the threshold it says the next best instead,
+// whatever is proposed and however many logits are computed; with a threshold of 1 its own word.
+TEST(RefusalTest, IsNotDecodedBelowTheThreshold) {
+  const std::string own = AskedOf(*RefusingDocument(900, "").Open(), RefuseAt()).text;
+  const auto model = *Model::Load(Env::Default(), TinyModel());
+  const std::vector<int32_t> ids = model->tokenizer().EncodeContinuation(own)->ids;
+  ASSERT_GT(ids.size(), 4u);
+  for (const size_t length : {1u, 2u, 4u}) {
+    std::string sentence;
+    for (size_t i = 0; i < length; ++i) sentence += model->tokenizer().TokenBytes(ids[i]);
+    ASSERT_EQ(model->tokenizer().EncodeContinuation(sentence)->ids,
+              std::vector<int32_t>(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(length)));
+    const RefusingDocument document(
+        900, R"({"refusal":{"text":")" + sentence + R"(","threshold":0.999}})");
+    // By the oracle: the likeliest token each time, on condition that the sentence is not said.
+    DenseOracle oracle(TinyModel(), "f16");
+    oracle.Append(model->EncodeDocument(document.text())->ids);
+    const std::vector<int32_t> question = *model->EncodeQuestion(kUnansweredQuestion);
+    const auto logprob = [](const std::vector<double>& logits, int32_t id) {
+      double sum = 0;
+      for (const double logit : logits) sum += std::exp(logit);
+      return logits[static_cast<size_t>(id)] - std::log(sum);
+    };
+    std::vector<std::vector<double>> logits = {oracle.Append(question)};
+    for (size_t i = 0; i + 1 < length; ++i) logits.push_back(oracle.Append({ids[i]}));
+    double rest = 0;
+    std::vector<double> penalties(length);
+    for (size_t i = length; i > 0; --i) {
+      penalties[i - 1] = std::log(1 - std::exp(rest));
+      rest += logprob(logits[i - 1], ids[i - 1]);
+    }
+    std::vector<int32_t> expected;
+    for (size_t i = 0; i < length; ++i) {
+      logits[i][static_cast<size_t>(ids[i])] += penalties[i];
+      const auto best = std::ranges::max_element(logits[i]);
+      expected.push_back(static_cast<int32_t>(best - logits[i].begin()));
+      if (expected.back() != ids[i]) break;
+    }
+    ASSERT_NE(expected.back(), ids[expected.size() - 1]);
+    std::set<std::string> answers;
+    for (const std::string_view proposals : {"auto", "off"}) {
+      AskOptions options = RefuseAt();
+      options.lookup_decoding = proposals;
+      const Answer answer = AskedOf(*document.Open(), options);
+      EXPECT_FALSE(answer.is_refused);
+      answers.insert(answer.text);
+    }
+    AskOptions watched = RefuseAt();
+    std::vector<int32_t> told;
+    watched.on_token = [&](const SampledToken& token) { told.push_back(token.id); };
+    answers.insert(AskedOf(*document.Open(), watched).text);
+    EXPECT_EQ(answers.size(), 1u);
+    ASSERT_GE(told.size(), expected.size());
+    told.resize(expected.size());
+    EXPECT_EQ(told, expected);
+    EXPECT_EQ(AskedOf(*document.Open(), RefuseAt(1)).text, own);
+  }
 }
 
 TEST(RefusalTest, TheAdaptersThresholdHoldsUnlessAQuestionSaysOtherwise) {

@@ -1,0 +1,41 @@
+// Keeps an answer from being one given sentence, such as a refusal that was found too unlikely. What
+// the model would say otherwise keeps its proportions: tokens are drawn from the model's
+// distribution on condition that the answer does not begin with the sentence.
+#ifndef LECTERN_ENGINE_ASKING_BARRED_SENTENCE_H_
+#define LECTERN_ENGINE_ASKING_BARRED_SENTENCE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lectern {
+
+// Whatever the sentence, its first tokens may be drawn ("The" begins many answers), and a greedy
+// choice leaves it where the model's next best choice is: a token that leads into the sentence is as
+// likely as the answers that begin with it and go on differently. One thread.
+class BarredSentence {
+ public:
+  // `ids`: the sentence's tokens, 1 or more. `logprobs`: as many natural logarithms, of each token's
+  // probability after the question and those before it, at most 0.
+  BarredSentence(std::vector<int32_t> ids, std::vector<double> logprobs);
+  // Whether all tokens that were pushed are the sentence's first, and not yet all of it.
+  bool is_open() const { return is_open_; }
+  // Returns the logits [vocabulary] of the token after those that were pushed, lowered for the
+  // sentence's own: by ln(1 - p), where p is the probability that the rest of the sentence follows
+  // it; its last token gets -infinity. Returns `logits` themselves unless is_open(). The view ends
+  // with the next call. May throw bad_alloc.
+  std::span<const float> Condition(std::span<const float> logits);
+  // Takes the token that was drawn.
+  void Push(int32_t id);
+
+ private:
+  std::vector<int32_t> ids_;
+  std::vector<double> penalties_;  // of each token, <= 0
+  std::vector<float> logits_;
+  size_t num_pushed_ = 0;
+  bool is_open_ = true;
+};
+
+}  // namespace lectern
+
+#endif  // LECTERN_ENGINE_ASKING_BARRED_SENTENCE_H_
