@@ -208,20 +208,22 @@ class MeasureTest(unittest.TestCase):
 
     def test_a_threshold_refuses_what_is_as_likely(self):
         lines = [line("fact", "At nine.", 0.1), line("fact", "At nine.", 0.4), line("fact", "At ten.", 0.4),
-                 line("fact", self.REFUSAL, 0.9), line("absent", "At nine.", 0.5),
+                 line("fact", self.REFUSAL, 0.9), line("fact", self.REFUSAL, 0.05), line("absent", "At nine.", 0.5),
                  line("absent", self.REFUSAL, 0.05), line("absent", "At nine.", 0.01)]
-        self.assertEqual(measure_answers.counts(lines), (4, 2, 1, 3, 1))
-        self.assertEqual(measure_answers.counts(lines, 0.4), (4, 1, 3, 3, 2))
-        self.assertEqual(measure_answers.counts(lines, 0.01), (4, 0, 4, 3, 3))
+        self.assertEqual(measure_answers.counts(lines), (5, 2, 2, 3, 1))
+        # A refusal that decoding came to counts where its probability reaches the threshold, only there.
+        self.assertEqual(measure_answers.counts(lines, 0.4), (5, 1, 3, 3, 1))
+        self.assertEqual(measure_answers.counts(lines, 0.01), (5, 0, 5, 3, 3))
+        self.assertEqual(measure_answers.counts(lines, 1.01), (5, 2, 2, 3, 1))  # off
         # A model without a refusal has no probability of it.
         self.assertEqual(measure_answers.counts([line("fact", "At nine.", None)], 0.01)[:3], (1, 1, 0))
 
-    def test_the_best_threshold_spares_facts(self):
-        # Ten facts at 0.2 to 0.29, one of which may be refused (15 %), and absent questions above.
+    def test_the_best_threshold_weighs_both_shares(self):
+        # Ten facts at 0.2 to 0.29. From 0.25 on half of them are refused, from 0.3 on none.
         facts = [line("fact", "At nine.", 0.2 + n / 100) for n in range(10)]
         absent = [line("absent", "At nine.", p) for p in (0.26, 0.285, 0.5, 0.6)]
         self.assertEqual(measure_answers.best_threshold(facts + absent), 0.5)
-        self.assertEqual(measure_answers.best_threshold(facts + absent[:2]), 1.01)
+        self.assertEqual(measure_answers.best_threshold(facts + absent[:2]), 0.25)
 
 
 if __name__ == "__main__":
