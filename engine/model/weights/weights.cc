@@ -85,6 +85,11 @@ Plan MakePlan(const ModelConfig& c) {
       plan[LayerName(layer, "self_attn.v_proj", "bias")] = {kv_size};
     }
     if (c.output_bias) plan[LayerName(layer, "self_attn.o_proj", "bias")] = {hidden};
+    if (c.mlp_bias) {
+      plan[LayerName(layer, "mlp.gate_proj", "bias")] = {inner};
+      plan[LayerName(layer, "mlp.up_proj", "bias")] = {inner};
+      plan[LayerName(layer, "mlp.down_proj", "bias")] = {hidden};
+    }
   }
   return plan;
 }
@@ -497,6 +502,11 @@ void Weights::BindNorms(const ModelConfig& config) {
       layer.v_bias = Vector(LayerName(i, "self_attn.v_proj", "bias"));
     }
     if (config.output_bias) layer.o_bias = Vector(LayerName(i, "self_attn.o_proj", "bias"));
+    if (config.mlp_bias) {
+      layer.gate_bias = Vector(LayerName(i, "mlp.gate_proj", "bias"));
+      layer.up_bias = Vector(LayerName(i, "mlp.up_proj", "bias"));
+      layer.down_bias = Vector(LayerName(i, "mlp.down_proj", "bias"));
+    }
   }
 }
 
