@@ -117,8 +117,12 @@ Status CheckType(const TensorFiles& all, std::string_view name, const TensorFile
     if (tensor.type == type) return {};
     supported += (supported.empty() ? "" : ", ") + std::string(TensorTypeName(type));
   }
-  return Status(Code::kUnsupportedModel, Describe(all, name, tensor) + " has type " +
-                                             tensor.type_name + "; supported: " + supported);
+  return Status(Code::kUnsupportedModel,
+                Describe(all, name, tensor) + " has type " + tensor.type_name +
+                    "; supported: " + supported +
+                    (tensor.shape.size() == 2 ? ". Quantise the model anew as one of these, or "
+                                                "take such a file of it: Q4_K_M is a good one"
+                                              : ""));
 }
 
 // Checks that every tensor of the plan is there, with its shape and a type that we compute with.
