@@ -81,6 +81,49 @@ HWY_INLINE Int32Vector AddDots(Int32Vector sum, Weights w, Int8Vector x) {
 }
 #endif
 
+HWY_INLINE Int32Vector Total(Int32Vector sum) { return sum; }
+
+// ---- The same with steps of w that are not negative and need no sign
+
+struct UnsignedWeights {  // 0 .. 31
+  Int8Vector value;
+};
+// Holds a group's sum where steps are at most 15: on x86 16 products fall into a lane of int16, at
+// most 16 * 15 * 127.
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+using NibbleTag = hn::Repartition<int16_t, FloatTag>;
+using NibbleSum = hn::Vec<NibbleTag>;
+#if HWY_TARGET == HWY_AVX2
+HWY_INLINE Int32Vector Total(NibbleSum sum) {
+  return Int32Vector{_mm256_madd_epi16(sum.raw, _mm256_set1_epi16(1))};
+}
+HWY_INLINE NibbleSum AddDots(NibbleSum sum, UnsignedWeights w, Int8Vector x) {
+  return hn::Add(sum, NibbleSum{_mm256_maddubs_epi16(w.value.raw, x.raw)});
+}
+#else
+HWY_INLINE Int32Vector Total(NibbleSum sum) {
+  return Int32Vector{_mm_madd_epi16(sum.raw, _mm_set1_epi16(1))};
+}
+HWY_INLINE NibbleSum AddDots(NibbleSum sum, UnsignedWeights w, Int8Vector x) {
+  return hn::Add(sum, NibbleSum{_mm_maddubs_epi16(w.value.raw, x.raw)});
+}
+#endif
+HWY_INLINE Int32Vector AddDots(Int32Vector sum, UnsignedWeights w, Int8Vector x) {
+  return hn::Add(sum, Total(AddDots(hn::Zero(NibbleTag()), w, x)));
+}
+#else
+using NibbleTag = Int32Tag;
+using NibbleSum = Int32Vector;
+HWY_INLINE Int32Vector AddDots(Int32Vector sum, UnsignedWeights w, Int8Vector x) {
+#if HWY_TARGET == HWY_AVX3_DL
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.value.raw), "v"(x.raw));
+  return sum;
+#else
+  return AddDots(sum, Prepare(w.value), x);
+#endif
+}
+#endif
+
 constexpr size_t kPanelVectors = kPackedColumns / kLanes;
 // Rows of the largest tile, a power of two so that MultiplyRows can halve it: as many rows as give
 // 8 sums where there are 16 registers, 16 sums on NEON; AVX-512 has 8 rows, as one vector holds a

@@ -44,12 +44,14 @@ struct PackedMatMulArgs {
   bool accumulate = false;  // the sum starts from the output's value instead of 0
 };
 // Each element is the sum over the groups, in ascending order, of (input scale * weight scale) *
-// (sum of 32 products of steps) and then of (input sum * weight min). Weights with two scales a
-// group add one such term for each half. The inner sums are exact. The outer ones keep the promise
-// of matmul.h: the same bits for any chunking of rows and columns and for any number of threads;
-// other instruction sets may round otherwise.
-// Reads input.sums only for weights that have mins. Preconditions (asserted): matching shapes.
-// Cannot fail. Does not allocate, block or log.
+// (sum of 32 products of steps) and then of (input sum * weight min). kQ8Halves adds the first term
+// for each half. Types of 2 and 3 bits add one for both halves: (input scale * d) times the whole
+// number that the halves' products and scales come to, and for mins (input scale * -dmin) times
+// that of the halves' input steps and mins. Sums of whole numbers are exact. Those of floats keep
+// the promise of matmul.h: the same bits for any chunking of rows and columns and for any number of
+// threads; other instruction sets may round otherwise.
+// Reads input.sums only for weights that have one min a group. Preconditions (asserted): matching
+// shapes. Cannot fail. Does not allocate, block or log.
 void PackedMatMulScalar(const PackedMatMulArgs& args);  // the definition
 // Within 1e-5 times the sum of its terms' magnitudes of it.
 void PackedMatMulSimd(const PackedMatMulArgs& args);

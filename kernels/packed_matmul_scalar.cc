@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "kernels/element.h"
 #include "kernels/packed_matmul.h"
@@ -63,9 +64,12 @@ void PackedMatMulScalar(const PackedMatMulArgs& args) {
           products += steps[k] * PackedStep(weight, column, k);
         }
         sum += double{input.scales[group]} * PackedScale(weight, column, begin) * products;
-        const bool ends_group = (begin + part) % kPackedGroup == 0;
-        if (!ends_group || !PackedHasMin(weight.type)) continue;
-        sum += double{input.sums[group]} * PackedMin(weight, column, begin);
+        if (!PackedHasMin(weight.type)) continue;
+        const double input_sum = part == kPackedGroup
+                                     ? double{input.sums[group]}
+                                     : double{input.scales[group]} *
+                                           std::accumulate(steps + begin, steps + begin + part, 0);
+        sum += input_sum * PackedMin(weight, column, begin);
       }
       output[row][column] = static_cast<float>(sum);
     }

@@ -11,6 +11,8 @@
 
 #include "kernels/packed_dots-inl.h"
 #include "kernels/packed_planes.h"
+#include "kernels/packed_steps-inl.h"
+#include "kernels/packed_wide-inl.h"
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -69,60 +71,14 @@ void QuantiseRows(const QuantiseRowsArgs& args) {
 
 // ---- The product
 
-// Four consecutive k for each of columns [column, column + kLanes) of a panel. `steps` points at
-// the panel's steps for these four k.
+// Asks for the bytes that come a while after `group`: the hardware prefetcher stops at the end of a
+// 4 KiB page. One page and 512 bytes ahead is far enough to cross into the next page in time. A
+// token of model M took 37.2 instead of 41.8 ms with it (tests/bench/RESULTS.md).
 template <PackedType kType>
-HWY_INLINE Int8Vector LoadSteps(const std::byte* steps, size_t column) {
-  const Int8Tag d;
-  if constexpr (!PackedHasNibbles(kType)) {
-    return LoadBytes(d, steps + 4 * column);
-  } else {
-    constexpr size_t kHalf = kPackedColumns / 2;
-    const hn::RebindToUnsigned<Int8Tag> du;
-#if HWY_TARGET == HWY_AVX3_DL  // both halves of the panel in one vector
-    static_assert(kLanes == kPackedColumns);
-    const hn::Half<decltype(du)> half;
-    const auto pairs = LoadBytes(half, steps);
-    const auto nibbles =
-        hn::Combine(du, hn::ShiftRight<4>(pairs), hn::And(pairs, hn::Set(half, 15)));
-#else
-    const auto pairs = LoadBytes(du, steps + 4 * (column % kHalf));
-    const auto nibbles =
-        column < kHalf ? hn::And(pairs, hn::Set(du, 15)) : hn::ShiftRight<4>(pairs);
-#endif
-    if constexpr (PackedZero(kType) == 0) return hn::BitCast(d, nibbles);
-    return hn::Sub(hn::BitCast(d, nibbles), hn::Set(d, PackedZero(kType)));
-  }
-}
-
-// The same of small integers.
-template <typename T>
-HWY_INLINE FloatVector LoadBytesAsFloats(const std::byte* from, size_t array, size_t column) {
-  const hn::Rebind<T, FloatTag> narrow;
-  const auto bytes = LoadBytes(narrow, from + array * kPackedColumns + column);
-  return hn::ConvertTo(FloatTag(), hn::PromoteTo(Int32Tag(), bytes));
-}
-
-// Scales of part `part` of a group for columns [column, column + kLanes), and below the mins. Super
-// types multiply the group's small integer by the f16 in the head.
-template <PackedType kType>
-HWY_INLINE FloatVector LoadScales(const std::byte* head, const std::byte* group, size_t part,
-                                  size_t column) {
-  if constexpr (PackedHeadBytes(kType) == 0) {
-    return LoadF16s(group, 0, column);
-  } else if constexpr (kType == PackedType::kQ8Halves) {
-    return hn::Mul(LoadF16s(head, 0, column), LoadBytesAsFloats<int8_t>(group, part, column));
-  } else {
-    return hn::Mul(LoadF16s(head, 0, column), LoadBytesAsFloats<uint8_t>(group, 0, column));
-  }
-}
-template <PackedType kType>
-HWY_INLINE FloatVector LoadMins(const std::byte* head, const std::byte* group, size_t column) {
-  if constexpr (PackedHeadBytes(kType) == 0) {
-    return LoadF16s(group, 1, column);
-  } else {
-    return hn::Neg(
-        hn::Mul(LoadF16s(head, 1, column), LoadBytesAsFloats<uint8_t>(group, 1, column)));
+HWY_INLINE void PrefetchAhead(const std::byte* group) {
+  constexpr size_t kAhead = 4608;
+  for (size_t i = 0; i < PackedGroupBytes(kType); i += 64) {
+    __builtin_prefetch(group + kAhead + i);
   }
 }
 
@@ -147,29 +103,23 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
       head = group;
       group += kHead;
     }
-    if constexpr (kRows == 1) {  // the hardware prefetcher stops at the end of a 4 KiB page
-      // One page and 512 bytes ahead: far enough to cross into the next page in time. A token of
-      // model M took 37.2 instead of 41.8 ms with it (tests/bench/RESULTS.md).
-      constexpr size_t kAhead = 4608;
-      for (size_t i = 0; i < PackedGroupBytes(kType); i += 64) {
-        __builtin_prefetch(group + kAhead + i);
-      }
-    }
-    const std::byte* steps = group + PackedScaleBytes(kType);
+    if constexpr (kRows == 1) PrefetchAhead<kType>(group);
+    const std::byte* const steps = group + PackedScaleBytes(kType);
     const std::byte* x_part = x + g * kPackedGroup;
+    size_t four = 0;
     for (size_t part = 0; part < kParts; ++part, x_part += kPackedGroup / kParts) {
-      Int32Vector sums[kRows][kPanelVectors];
+      hn::Vec<StepSumTag<kType>> sums[kRows][kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kRows; ++r) {
         LECTERN_UNROLL_TILE
-        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(Int32Tag());
+        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(StepSumTag<kType>());
       }
       HWY_UNROLL(1)  // unrolled, GCC 12 reorders the sums and runs out of registers
-      for (size_t k = 0; k < kPackedGroup / kParts; k += 4, steps += PackedFourBytes(kType)) {
-        Weights w[kPanelVectors];
+      for (size_t k = 0; k < kPackedGroup / kParts; k += 4, ++four) {
+        decltype(PrepareSteps<kType>(Int8Vector())) w[kPanelVectors];
         LECTERN_UNROLL_TILE
         for (size_t v = 0; v < kPanelVectors; ++v) {
-          w[v] = Prepare(LoadSteps<kType>(steps, v * kLanes));
+          w[v] = PrepareSteps<kType>(LoadSteps<kType>(steps, four, v * kLanes));
         }
         LECTERN_UNROLL_TILE
         for (size_t r = 0; r < kRows; ++r) {
@@ -186,7 +136,8 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
         for (size_t r = 0; r < kRows; ++r) {
           const FloatVector scale = hn::Mul(hn::Set(d, x_scales[r * num_groups + g]), scales);
           float* const to = output[r] + v * kLanes;
-          hn::Store(hn::MulAdd(scale, hn::ConvertTo(d, sums[r][v]), hn::Load(d, to)), d, to);
+          const FloatVector total = hn::ConvertTo(d, Total(sums[r][v]));
+          hn::Store(hn::MulAdd(scale, total, hn::Load(d, to)), d, to);
         }
       }
     }
@@ -208,235 +159,127 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
   }
 }
 
+// MultiplyTile for types of fewer than 4 bits, whose halves have scales of their own. A group's
+// halves are summed in whole numbers, scales and mins included, and meet d and dmin once.
+template <PackedType kType, size_t kRows>
+HWY_NOINLINE void MultiplyHalvesTile(const PackedMatMulArgs& args, size_t row, size_t column,
+                                     size_t count) {
+  const FloatTag d;
+  const Int32Tag di;
+  // With one instruction for four products, sums of inputs are products with ones.
+  constexpr bool kSumsAreDots = HWY_TARGET == HWY_AVX3_DL;
+  constexpr size_t kHalf = kPackedGroup / 2;
+  HWY_ALIGN float output[kRows][kPackedColumns] = {};
+  for (size_t r = 0; args.accumulate && r < kRows; ++r) {
+    std::copy_n(args.output[row + r] + column, count, output[r]);
+  }
+  const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
+  const auto* const x = reinterpret_cast<const std::byte*>(args.input.steps + row * depth);
+  const float* const x_scales = args.input.scales + row * num_groups;
+  const UnsignedWeights ones = {hn::Set(Int8Tag(), 1)};
+  const std::byte* head = args.weight.head(column, 0);
+  const std::byte* group = head;
+  for (size_t g = 0; g < num_groups; ++g, group += PackedGroupBytes(kType)) {
+    if (g % kPackedSuper == 0) {
+      head = group;
+      group += PackedHeadBytes(kType);
+    }
+    if constexpr (kRows == 1) PrefetchAhead<kType>(group);
+    const std::byte* const steps = group + PackedScaleBytes(kType);
+    Int32Vector totals[kRows][kPanelVectors], min_totals[kRows][kPanelVectors];
+    LECTERN_UNROLL_TILE
+    for (size_t r = 0; r < kRows; ++r) {
+      LECTERN_UNROLL_TILE
+      for (size_t v = 0; v < kPanelVectors; ++v) totals[r][v] = min_totals[r][v] = hn::Zero(di);
+    }
+    LECTERN_UNROLL_TILE
+    for (size_t half = 0; half < 2; ++half) {
+      const std::byte* const x_half = x + g * kPackedGroup + half * kHalf;
+      hn::Vec<StepSumTag<kType>> sums[kRows][kPanelVectors];
+      Int32Vector x_sums[kRows];
+      LECTERN_UNROLL_TILE
+      for (size_t r = 0; r < kRows; ++r) {
+        x_sums[r] = kSumsAreDots ? hn::Zero(di) : hn::Set(di, HalfSum(x_half + r * depth));
+        LECTERN_UNROLL_TILE
+        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(StepSumTag<kType>());
+      }
+      const auto add_four = [&](size_t k) HWY_ATTR {
+        UnsignedWeights w[kPanelVectors];
+        LECTERN_UNROLL_TILE
+        for (size_t v = 0; v < kPanelVectors; ++v) {
+          w[v] = PrepareSteps<kType>(LoadSteps<kType>(steps, (half * kHalf + k) / 4, v * kLanes));
+        }
+        LECTERN_UNROLL_TILE
+        for (size_t r = 0; r < kRows; ++r) {
+          const auto four = LoadUnaligned<int32_t>(x_half + r * depth + k);
+          const Int8Vector input = hn::BitCast(Int8Tag(), hn::Set(di, four));
+          if constexpr (kSumsAreDots) x_sums[r] = AddDots(x_sums[r], ones, input);
+          LECTERN_UNROLL_TILE
+          for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = AddDots(sums[r][v], w[v], input);
+        }
+      };
+      if constexpr (kRows == 1) {  // shifts and masks become constants
+        LECTERN_UNROLL_TILE
+        for (size_t k = 0; k < kHalf; k += 4) add_four(k);
+      } else {  // unrolled, GCC 12 reorders the sums and runs out of registers
+        HWY_UNROLL(1)
+        for (size_t k = 0; k < kHalf; k += 4) add_four(k);
+      }
+      LECTERN_UNROLL_TILE
+      for (size_t v = 0; v < kPanelVectors; ++v) {
+        const Int32Vector scales = LoadHalfScales<kType>(group, half, v * kLanes);
+        LECTERN_UNROLL_TILE
+        for (size_t r = 0; r < kRows; ++r) {
+          Int32Vector products = Total(sums[r][v]);
+          if constexpr (PackedZero(kType) == 4) {
+            products = hn::Sub(products, hn::ShiftLeft<2>(x_sums[r]));
+          }
+          totals[r][v] = hn::Add(totals[r][v], hn::Mul(products, scales));
+          if constexpr (PackedHasMin(kType)) {
+            const Int32Vector mins = LoadHalfMins(group, half, v * kLanes);
+            min_totals[r][v] = hn::Add(min_totals[r][v], hn::Mul(x_sums[r], mins));
+          }
+        }
+      }
+    }
+    LECTERN_UNROLL_TILE
+    for (size_t v = 0; v < kPanelVectors; ++v) {
+      const FloatVector scales = LoadF16s(head, 0, v * kLanes);
+      LECTERN_UNROLL_TILE
+      for (size_t r = 0; r < kRows; ++r) {
+        const FloatVector x_scale = hn::Set(d, x_scales[r * num_groups + g]);
+        float* const to = output[r] + v * kLanes;
+        FloatVector sum = hn::Load(d, to);
+        sum = hn::MulAdd(hn::Mul(x_scale, scales), hn::ConvertTo(d, totals[r][v]), sum);
+        if constexpr (PackedHasMin(kType)) {
+          const FloatVector mins = hn::Mul(x_scale, hn::Neg(LoadF16s(head, 1, v * kLanes)));
+          sum = hn::MulAdd(mins, hn::ConvertTo(d, min_totals[r][v]), sum);
+        }
+        hn::Store(sum, d, to);
+      }
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    std::copy_n(output[r], count, args.output[row + r] + column);
+  }
+}
+
 // Multiplies the rows from `row` on, in tiles of kRows rows, then the rest in tiles of half as
 // many.
 template <PackedType kType, size_t kRows>
 HWY_INLINE void MultiplyRows(const PackedMatMulArgs& args, size_t row) {
   for (; row + kRows <= args.input.num_rows; row += kRows) {
     for (size_t column = args.column_begin; column < args.column_end; column += kPackedColumns) {
-      MultiplyTile<kType, kRows>(args, row, column,
-                                 std::min(kPackedColumns, args.column_end - column));
+      const size_t count = std::min(kPackedColumns, args.column_end - column);
+      if constexpr (HasStoredSteps(kType)) {
+        MultiplyHalvesTile<kType, kRows>(args, row, column, count);
+      } else {
+        MultiplyTile<kType, kRows>(args, row, column, count);
+      }
     }
   }
   if constexpr (kRows > 1) MultiplyRows<kType, kRows / 2>(args, row);
 }
-
-// ---- Many rows, on targets where a sum of four products takes three instructions
-//
-// A product of two pairs of int16 and their sum is one instruction (pmaddwd). So steps are widened
-// to int16 in blocks of kWideDepth k: the weights of 64 columns once for all rows, the input of a
-// tile of rows once for all of these columns. Widening a vector of bytes by shifts gives pairs (k,
-// k + 2), then (k + 1, k + 3), without any shuffle; both sides use that order, so the products
-// match. The sums are the same whole numbers, and they are scaled and added in the same order as
-// above.
-
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
-using Int16Tag = hn::Repartition<int16_t, FloatTag>;
-constexpr size_t kWideRows = kLanes == 8 ? 6 : 3;  // 12 of 16 registers hold sums
-// 256 k are one super block, so a block needs one head at most. Block sizes change the speed only;
-// q8 went from 52.5 to 47.6 ms with them (tests/bench/RESULTS.md, "Packed weights"). No measurement
-// of other sizes is on record.
-constexpr size_t kWideDepth = 256, kWideColumns = 64, kWideBlockRows = 96;
-static_assert(kWideBlockRows % kWideRows == 0);
-// With fewer rows the widening is not worth its cost. The limit is by hand, and no measurement is
-// on record; it changes the speed alone.
-constexpr size_t kLeastWideRows = 12;
-constexpr size_t kGroupPairs = kPackedGroup / 2;
-
-// Widens one vector of steps: pairs (k, k + 2) of kLanes columns go to `to_even`, pairs (k + 1, k +
-// 3) to `to_odd`.
-HWY_INLINE void Widen(Int8Vector steps, int16_t* to_even, int16_t* to_odd) {
-  const Int16Tag d;
-  const auto both = hn::BitCast(d, steps);
-  hn::Store(hn::ShiftRight<8>(hn::ShiftLeft<8>(both)), d, to_even);
-  hn::Store(hn::ShiftRight<8>(both), d, to_odd);
-}
-
-// Lane i gets sum[i] + w[2i] x[2i] + w[2i+1] x[2i+1].
-HWY_INLINE Int32Vector AddPairs(Int32Vector sum, hn::Vec<Int16Tag> w, hn::Vec<Int16Tag> x) {
-  // Written as instructions: GCC 12 reorders the sums of the intrinsics and runs out of registers.
-#if HWY_TARGET == HWY_AVX2
-  asm("vpaddd %1, %0, %0" : "+x"(sum.raw) : "x"(_mm256_madd_epi16(w.raw, x.raw)));
-#else
-  asm("paddd %1, %0" : "+x"(sum.raw) : "x"(_mm_madd_epi16(w.raw, x.raw)));
-#endif
-  return sum;
-}
-
-// A block of k of some panels, widened. Each group holds 16 steps over pairs of k, in the order
-// that Widen gives.
-template <PackedType kType>
-struct WideWeights {
-  static constexpr size_t kPanels = kWideColumns / kPackedColumns;
-  static constexpr size_t kScales = kWideDepth / kPackedGroup * PackedScales(kType);
-  static constexpr size_t kMins = PackedHasMin(kType) ? kWideDepth / kPackedGroup : 1;
-  HWY_ALIGN int16_t pairs[kPanels][kWideDepth * kPackedColumns];
-  HWY_ALIGN float scales[kPanels][kScales][kPackedColumns];
-  HWY_ALIGN float mins[kPanels][kMins][kPackedColumns];
-};
-static_assert(kWideDepth == kPackedGroup * kPackedSuper);  // one head at most
-
-// Widens num_groups groups of a panel; `head` points at the first group's head.
-template <PackedType kType>
-HWY_INLINE void WidenWeights(const std::byte* head, size_t num_groups, size_t panel,
-                             WideWeights<kType>& weights) {
-  const FloatTag d;
-  constexpr size_t kParts = PackedScales(kType);
-  const std::byte* group = head + PackedHeadBytes(kType);
-  for (size_t g = 0; g < num_groups; ++g, group += PackedGroupBytes(kType)) {
-    for (size_t c = 0; c < kPackedColumns; c += kLanes) {
-      for (size_t part = 0; part < kParts; ++part) {
-        hn::Store(LoadScales<kType>(head, group, part, c), d,
-                  weights.scales[panel][g * kParts + part] + c);
-      }
-      if constexpr (PackedHasMin(kType)) {
-        hn::Store(LoadMins<kType>(head, group, c), d, weights.mins[panel][g] + c);
-      }
-    }
-    const std::byte* steps = group + PackedScaleBytes(kType);
-    for (size_t four = 0; four < kPackedGroup / 4; ++four, steps += PackedFourBytes(kType)) {
-      const size_t pair = g * kGroupPairs + four / kLanes * 2 * kLanes + four % kLanes;
-      int16_t* const even = weights.pairs[panel] + pair * 2 * kPackedColumns;
-      int16_t* const odd = even + kLanes * 2 * kPackedColumns;
-      for (size_t c = 0; c < kPackedColumns; c += kLanes) {
-        Widen(LoadSteps<kType>(steps, c), even + 2 * c, odd + 2 * c);
-      }
-    }
-  }
-}
-
-// Widens one input row of `depth` steps, in the order of the weights.
-HWY_INLINE void WidenRow(const int8_t* steps, size_t depth, int32_t* pairs) {
-  auto* to = reinterpret_cast<int16_t*>(pairs);
-  for (size_t k = 0; k < depth; k += 4 * kLanes, to += 4 * kLanes) {
-    Widen(hn::LoadU(Int8Tag(), steps + k), to, to + 2 * kLanes);
-  }
-}
-
-// Index within a group of the i-th pair whose k lie in half `half`. Pairs come as kLanes even ones,
-// then kLanes odd ones; depending on kLanes such a run covers one half of the group or both.
-HWY_INLINE size_t PairOfHalf(size_t half, size_t i) {
-  constexpr size_t kFours = kPackedGroup / 4 / 2;  // of a half
-  if constexpr (kLanes == kFours) return half * 2 * kFours + i;
-  return i / kFours * kLanes + half * kFours + i % kFours;
-}
-
-// One tile of the input: kWideRows rows as pairs, and where the first row's scales and sums of
-// groups begin.
-struct WideInput {
-  const int32_t (*pairs)[kWideDepth / 2];
-  const float *scales, *sums;
-  size_t stride;  // of scales and sums
-};
-
-// Adds the products of the tile's rows with one panel, over this block of k, to `output`.
-template <PackedType kType>
-HWY_NOINLINE void MultiplyWideTile(const WideInput& x, const WideWeights<kType>& weights,
-                                   size_t panel, size_t num_groups, float (*output)[kWideColumns]) {
-  const FloatTag d;
-  const Int32Tag di;
-  const Int16Tag d16;
-  constexpr size_t kParts = PackedScales(kType);
-  const int16_t* const w = weights.pairs[panel];
-  for (size_t g = 0; g < num_groups; ++g) {
-    for (size_t part = 0; part < kParts; ++part) {
-      Int32Vector sums[kWideRows][kPanelVectors];
-      LECTERN_UNROLL_TILE
-      for (size_t r = 0; r < kWideRows; ++r) {
-        LECTERN_UNROLL_TILE
-        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(di);
-      }
-      const size_t first = g * kGroupPairs;
-      for (size_t i = 0; i < kGroupPairs / kParts; ++i) {
-        const size_t pair = first + (kParts == 1 ? i : PairOfHalf(part, i));
-        hn::Vec<Int16Tag> steps[kPanelVectors];
-        LECTERN_UNROLL_TILE
-        for (size_t v = 0; v < kPanelVectors; ++v) {
-          steps[v] = hn::Load(d16, w + (pair * kPackedColumns + v * kLanes) * 2);
-        }
-        LECTERN_UNROLL_TILE
-        for (size_t r = 0; r < kWideRows; ++r) {
-          const auto input = hn::BitCast(d16, hn::Set(di, x.pairs[r][pair]));
-          LECTERN_UNROLL_TILE
-          for (size_t v = 0; v < kPanelVectors; ++v) {
-            sums[r][v] = AddPairs(sums[r][v], steps[v], input);
-          }
-        }
-      }
-      LECTERN_UNROLL_TILE
-      for (size_t v = 0; v < kPanelVectors; ++v) {
-        const FloatVector scales =
-            hn::Load(d, weights.scales[panel][g * kParts + part] + v * kLanes);
-        LECTERN_UNROLL_TILE
-        for (size_t r = 0; r < kWideRows; ++r) {
-          const FloatVector scale = hn::Mul(hn::Set(d, x.scales[r * x.stride + g]), scales);
-          float* const to = output[r] + v * kLanes;
-          hn::Store(hn::MulAdd(scale, hn::ConvertTo(d, sums[r][v]), hn::Load(d, to)), d, to);
-        }
-      }
-    }
-    if constexpr (PackedHasMin(kType)) {
-      LECTERN_UNROLL_TILE
-      for (size_t v = 0; v < kPanelVectors; ++v) {
-        const FloatVector mins = hn::Load(d, weights.mins[panel][g] + v * kLanes);
-        LECTERN_UNROLL_TILE
-        for (size_t r = 0; r < kWideRows; ++r) {
-          const FloatVector sum = hn::Set(d, x.sums[r * x.stride + g]);
-          float* const to = output[r] + v * kLanes;
-          hn::Store(hn::MulAdd(sum, mins, hn::Load(d, to)), d, to);
-        }
-      }
-    }
-  }
-}
-
-// Rows [row_begin, row_begin + num_rows), at most kWideBlockRows and a multiple of kWideRows, times
-// columns [begin, end), at most kWideColumns. The output is summed in a local array, block of k
-// after block of k.
-template <PackedType kType>
-void MultiplyWideBlock(const PackedMatMulArgs& args, size_t row_begin, size_t num_rows,
-                       size_t begin, size_t end) {
-  const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
-  WideWeights<kType> weights;
-  HWY_ALIGN int32_t x[kWideRows][kWideDepth / 2];
-  HWY_ALIGN float output[kWideBlockRows][kWideColumns] = {};
-  for (size_t r = 0; args.accumulate && r < num_rows; ++r) {
-    std::copy_n(args.output[row_begin + r] + begin, end - begin, output[r]);
-  }
-  for (size_t k = 0; k < depth; k += kWideDepth) {
-    const size_t block = std::min(kWideDepth, depth - k), groups = block / kPackedGroup;
-    for (size_t column = begin, panel = 0; column < end; column += kPackedColumns, ++panel) {
-      WidenWeights<kType>(args.weight.head(column, k), groups, panel, weights);
-    }
-    for (size_t row = 0; row < num_rows; row += kWideRows) {
-      const size_t input_row = row_begin + row;
-      for (size_t r = 0; r < kWideRows; ++r) {
-        WidenRow(args.input.steps + (input_row + r) * depth + k, block, x[r]);
-      }
-      const size_t group = input_row * num_groups + k / kPackedGroup;
-      const WideInput tile = {x, args.input.scales + group, args.input.sums + group, num_groups};
-      for (size_t column = begin, panel = 0; column < end; column += kPackedColumns, ++panel) {
-        auto* const to = reinterpret_cast<float(*)[kWideColumns]>(output[row] + column - begin);
-        MultiplyWideTile<kType>(tile, weights, panel, groups, to);
-      }
-    }
-  }
-  for (size_t r = 0; r < num_rows; ++r) {
-    std::copy_n(output[r], end - begin, args.output[row_begin + r] + begin);
-  }
-}
-
-// The first num_rows rows, a multiple of kWideRows.
-template <PackedType kType>
-void MultiplyWide(const PackedMatMulArgs& args, size_t num_rows) {
-  for (size_t begin = args.column_begin; begin < args.column_end; begin += kWideColumns) {
-    const size_t end = std::min(begin + kWideColumns, args.column_end);
-    for (size_t row = 0; row < num_rows; row += kWideBlockRows) {
-      MultiplyWideBlock<kType>(args, row, std::min(kWideBlockRows, num_rows - row), begin, end);
-    }
-  }
-}
-#endif
 
 // Many rows go through the wide path as far as they fill its tiles; the rest uses the plain tiles.
 template <PackedType kType>
@@ -468,6 +311,16 @@ void PackedMatMul(const PackedMatMulArgs& args) {
       return MultiplyBy<PackedType::kQ4Super>(args);
     case PackedType::kQ8Halves:
       return MultiplyBy<PackedType::kQ8Halves>(args);
+    case PackedType::kQ2Halves:
+      return MultiplyBy<PackedType::kQ2Halves>(args);
+    case PackedType::kQ3Halves:
+      return MultiplyBy<PackedType::kQ3Halves>(args);
+    case PackedType::kQ4Table:
+      return MultiplyBy<PackedType::kQ4Table>(args);
+    case PackedType::kQ4TableSuper:
+      return MultiplyBy<PackedType::kQ4TableSuper>(args);
+    case PackedType::kFp4:
+      return MultiplyBy<PackedType::kFp4>(args);
     case PackedType::kQ8Planes:  // PlanesMatMulSimd
       break;
   }

@@ -37,44 +37,6 @@ HWY_INLINE UInt8Vector HighBits(UInt8Vector both) {
   return LowBits(hn::BitCast(UInt8Tag(), hn::ShiftRight<4>(hn::BitCast(d16, both))));
 }
 
-// ---- Sums of nibbles times steps over a group: 32 products in each lane of int32
-
-#if HWY_TARGET == HWY_AVX3_DL
-using NibbleSum = Int32Vector;
-HWY_INLINE NibbleSum NoNibbles() { return hn::Zero(Int32Tag()); }
-HWY_INLINE NibbleSum AddNibbles(NibbleSum sum, UInt8Vector nibbles, Int8Vector x) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(nibbles.raw), "v"(x.raw));
-  return sum;
-}
-HWY_INLINE Int32Vector Total(NibbleSum sum) { return sum; }
-#elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
-// 16 products of a group fall into a lane of int16: at most 16 * 15 * 127.
-using Pairs = hn::Repartition<int16_t, FloatTag>;
-using NibbleSum = hn::Vec<Pairs>;
-HWY_INLINE NibbleSum NoNibbles() { return hn::Zero(Pairs()); }
-HWY_INLINE NibbleSum AddNibbles(NibbleSum sum, UInt8Vector nibbles, Int8Vector x) {
-#if HWY_TARGET == HWY_AVX2
-  return hn::Add(sum, NibbleSum{_mm256_maddubs_epi16(nibbles.raw, x.raw)});
-#else
-  return hn::Add(sum, NibbleSum{_mm_maddubs_epi16(nibbles.raw, x.raw)});
-#endif
-}
-HWY_INLINE Int32Vector Total(NibbleSum sum) {
-#if HWY_TARGET == HWY_AVX2
-  return Int32Vector{_mm256_madd_epi16(sum.raw, _mm256_set1_epi16(1))};
-#else
-  return Int32Vector{_mm_madd_epi16(sum.raw, _mm_set1_epi16(1))};
-#endif
-}
-#else
-using NibbleSum = Int32Vector;
-HWY_INLINE NibbleSum NoNibbles() { return hn::Zero(Int32Tag()); }
-HWY_INLINE NibbleSum AddNibbles(NibbleSum sum, UInt8Vector nibbles, Int8Vector x) {
-  return AddDots(sum, Prepare(hn::BitCast(Int8Tag(), nibbles)), x);
-}
-HWY_INLINE Int32Vector Total(NibbleSum sum) { return sum; }
-#endif
-
 // Four steps of an input row, in every lane.
 HWY_INLINE Int8Vector FourSteps(const int8_t* steps) {
   return hn::BitCast(
@@ -86,18 +48,19 @@ HWY_INLINE Int8Vector FourSteps(const int8_t* steps) {
 template <size_t kRows>
 HWY_INLINE void AddEight(const std::byte* eight, const int8_t* steps, size_t stride,
                          NibbleSum (&sums)[kRows][kPanelVectors]) {
-  UInt8Vector first[kPanelVectors], second[kPanelVectors];
+  UnsignedWeights first[kPanelVectors], second[kPanelVectors];
   LECTERN_UNROLL_TILE
   for (size_t v = 0; v < kPanelVectors; ++v) {
     const auto both = LoadBytes(UInt8Tag(), eight + 4 * v * kLanes);
-    first[v] = LowBits(both), second[v] = HighBits(both);
+    first[v] = {hn::BitCast(Int8Tag(), LowBits(both))};
+    second[v] = {hn::BitCast(Int8Tag(), HighBits(both))};
   }
   LECTERN_UNROLL_TILE
   for (size_t r = 0; r < kRows; ++r) {
     const Int8Vector x = FourSteps(steps + r * stride), y = FourSteps(steps + r * stride + 4);
     LECTERN_UNROLL_TILE
     for (size_t v = 0; v < kPanelVectors; ++v) {
-      sums[r][v] = AddNibbles(AddNibbles(sums[r][v], first[v], x), second[v], y);
+      sums[r][v] = AddDots(AddDots(sums[r][v], first[v], x), second[v], y);
     }
   }
 }
@@ -137,7 +100,7 @@ HWY_NOINLINE void BoundTile(const PlaneBoundsArgs& args, size_t row, size_t pane
     LECTERN_UNROLL_TILE
     for (size_t r = 0; r < kRows; ++r) {
       LECTERN_UNROLL_TILE
-      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = NoNibbles();
+      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(NibbleTag());
     }
     HWY_UNROLL(1)
     for (size_t k = 0; k < kPackedGroup; k += kPlaneEight, eight += kEightBytes) {
@@ -165,7 +128,7 @@ HWY_NOINLINE void BoundTile(const PlaneBoundsArgs& args, size_t row, size_t pane
     LECTERN_UNROLL_TILE
     for (size_t r = 0; r < kRows; ++r) {
       LECTERN_UNROLL_TILE
-      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = NoNibbles();
+      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(NibbleTag());
     }
     AddEight<kRows>(low + eight * kEightBytes, x + eight * kPlaneEight, depth, sums);
     const size_t g = eight / kEights;

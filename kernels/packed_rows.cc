@@ -1,6 +1,7 @@
 #include "kernels/packed_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -10,6 +11,9 @@ namespace lectern {
 namespace {
 
 constexpr float kLargestScale = 65504;  // the largest finite f16
+// Scales of MXFP4 beyond it would make values near the largest float, and sums infinite. The byte
+// 255 is among them, which is NaN by the format's specification.
+constexpr float kLargestBlockScale = 0x1p96f;
 constexpr float kNibbleSteps = 8;       // the largest magnitude of a q4 step
 
 // The whole number nearest to x * per_unit (ties to even), within [least, most]. Needs |x *
@@ -90,25 +94,60 @@ Quantised QuantiseGroup(const float* x, float largest, PackedType type) {
   return group;
 }
 
-// Offset of a step of column `column` at k in its group. Types with nibbles have two columns at the
+// Offset of a step of column `column` at k behind its group's scales, and the lowest of its bits
+// there; of 3 bits, of the two lower ones. Types of fewer than 8 bits have several columns at the
 // same byte.
-size_t StepAt(PackedType type, size_t column, size_t k) {
-  assert(type != PackedType::kQ8Planes);
-  const size_t bytes = PackedFourBytes(type);
-  return PackedScaleBytes(type) + k / 4 * bytes + 4 * column % bytes + k % 4;
+struct StepPlace {
+  size_t byte, bit;
+};
+constexpr StepPlace StepAt(size_t bits, size_t column, size_t k) {
+  const size_t own = bits == 3 ? 2 : bits, columns = kPackedColumns * own / 8;
+  return {k / 4 * 4 * columns + 4 * (column % columns) + k % 4, column / columns * own};
+}
+// Offset of a step's third bit, which is bit k / 4 there.
+constexpr size_t ThirdBitAt(size_t column, size_t k) { return kThirdBits + 4 * column + k % 4; }
+
+// For each int8, its place in a table of 16 steps; the first of two equal ones, 0 where it has
+// none.
+using Places = std::array<uint8_t, 256>;
+constexpr Places PlacesIn(const int8_t (&table)[16]) {
+  Places places = {};
+  for (uint8_t i = 16; i-- > 0;) places[static_cast<uint8_t>(table[i])] = i;
+  return places;
+}
+constexpr Places kIq4Places = PlacesIn(kIq4Levels), kE2m1Places = PlacesIn(kE2m1Levels);
+
+// Stores steps of kBits bits of column `column` behind the scales of its group. They are or-ed in:
+// the bytes must be zero before.
+template <size_t kBits>
+void StoreBits(const uint8_t (&stored)[kPackedGroup], size_t column, std::byte* out) {
+  for (size_t i = 0; i < kPackedGroup; ++i) {
+    const StepPlace at = StepAt(kBits, column, i);
+    const int own = kBits == 3 ? stored[i] & 3 : stored[i];
+    out[at.byte] |= static_cast<std::byte>(own << at.bit);
+    if (kBits == 3) out[ThirdBitAt(column, i)] |= static_cast<std::byte>(stored[i] >> 2 << i / 4);
+  }
 }
 
-// Stores the steps of column `column` in its group at `out`. Nibbles are or-ed in: the bytes must
-// be zero before.
+// Stores the steps of column `column` in its group at `out`, whose bytes must be zero before.
 void StoreSteps(const int8_t* steps, PackedType type, size_t column, std::byte* out) {
+  const int8_t* const table = PackedTable(type);
+  const Places& places = table == kE2m1Levels ? kE2m1Places : kIq4Places;
+  uint8_t stored[kPackedGroup];
   for (size_t i = 0; i < kPackedGroup; ++i) {
-    std::byte& to = out[StepAt(type, column, i)];
-    if (PackedHasNibbles(type)) {
-      const auto nibble = static_cast<std::byte>(steps[i] + PackedZero(type));
-      to |= column < kPackedColumns / 2 ? nibble : nibble << 4;
-    } else {
-      to = static_cast<std::byte>(steps[i]);
-    }
+    stored[i] = table != nullptr ? places[static_cast<uint8_t>(steps[i])]
+                                 : static_cast<uint8_t>(steps[i] + PackedZero(type));
+  }
+  out += PackedScaleBytes(type);
+  switch (PackedBits(type)) {
+    case 8:
+      return StoreBits<8>(stored, column, out);
+    case 4:
+      return StoreBits<4>(stored, column, out);
+    case 3:
+      return StoreBits<3>(stored, column, out);
+    case 2:
+      return StoreBits<2>(stored, column, out);
   }
 }
 
@@ -122,32 +161,48 @@ T LoadItem(const std::byte* from, size_t array, size_t column) {
   return LoadUnaligned<T>(from + (array * kPackedColumns + column) * sizeof(T));
 }
 
+// The byte of E8M0 whose scale this is.
+uint8_t E8m0Byte(float scale) { return static_cast<uint8_t>(std::ilogb(scale) + 128); }
+
 // Stores the scales of one block's group where the type keeps them: in the shared head and in the
 // group.
 void StoreScales(const BlockGroup& block, PackedType type, size_t column, std::byte* head,
                  std::byte* group) {
+  if (PackedHeadItems(type) > 0) StoreItem(ToF16(block.scale), 0, column, head);
+  if (PackedHeadItems(type) > 1) StoreItem(ToF16(block.min), 1, column, head);
   switch (type) {
     case PackedType::kQ8Min:
     case PackedType::kQ4Min:
-      StoreItem(block.min, 1, column, group);
+      StoreItem(ToF16(block.min), 1, column, group);
       [[fallthrough]];
     case PackedType::kQ8:
     case PackedType::kQ4:
     case PackedType::kQ8Planes:
-      StoreItem(block.scale, 0, column, group);
+    case PackedType::kQ4Table:
+      StoreItem(ToF16(block.scale), 0, column, group);
       return;
     case PackedType::kQ8Super:
     case PackedType::kQ4Super:
-      StoreItem(block.scale, 0, column, head);
-      StoreItem(block.min, 1, column, head);
       StoreItem(static_cast<uint8_t>(block.parts[0]), 0, column, group);
-      StoreItem(static_cast<uint8_t>(-block.min_part), 1, column, group);
+      StoreItem(static_cast<uint8_t>(-block.min_parts[0]), 1, column, group);
       return;
     case PackedType::kQ8Halves:
-      StoreItem(block.scale, 0, column, head);
+    case PackedType::kQ3Halves:
       for (size_t half = 0; half < 2; ++half) {
         StoreItem(static_cast<int8_t>(block.parts[half]), half, column, group);
       }
+      return;
+    case PackedType::kQ2Halves:
+      for (size_t half = 0; half < 2; ++half) {
+        const int both = block.parts[half] | -block.min_parts[half] << 4;
+        StoreItem(static_cast<uint8_t>(both), half, column, group);
+      }
+      return;
+    case PackedType::kQ4TableSuper:
+      StoreItem(static_cast<int8_t>(block.parts[0]), 0, column, group);
+      return;
+    case PackedType::kFp4:
+      StoreItem(E8m0Byte(block.scale), 0, column, group);
       return;
   }
 }
@@ -210,6 +265,16 @@ PackedType PackedTypeOf(TensorType blocks) {
     case TensorType::kQ8_0:
     case TensorType::kQ5_0:
       return PackedType::kQ8;
+    case TensorType::kQ2_K:
+      return PackedType::kQ2Halves;
+    case TensorType::kQ3_K:
+      return PackedType::kQ3Halves;
+    case TensorType::kIQ4_NL:
+      return PackedType::kQ4Table;
+    case TensorType::kIQ4_XS:
+      return PackedType::kQ4TableSuper;
+    case TensorType::kMXFP4:
+      return PackedType::kFp4;
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBf16:
@@ -229,7 +294,7 @@ bool PackBlocks(const TensorRows& rows, std::byte* out) {
     std::byte* const group = out + (panel.group(0, k) - out);
     for (size_t column = 0; column < rows.num_rows; ++column) {
       const BlockGroup block = ReadBlockGroup(rows.type, rows.row(column), k / kBlockGroup);
-      if (!IsFinite(block.scale) || !IsFinite(block.min)) return false;
+      if (!(std::abs(block.scale) <= kLargestBlockScale) || !std::isfinite(block.min)) return false;
       StoreScales(block, type, column, head, group);
       StoreSteps(block.steps, type, column, group);
     }
@@ -280,15 +345,20 @@ int PackedStep(const PackedRows& rows, size_t row, size_t col) {
     const std::byte* const nibbles = rows.group(row, col) + PackedScaleBytes(PackedType::kQ8Planes);
     return 16 * (Nibble(nibbles, column, k) - 8) + Nibble(rows.low_group(row, col), column, k);
   }
-  const std::byte stored = rows.group(row, col)[StepAt(rows.type, column, col % kPackedGroup)];
-  if (!PackedHasNibbles(rows.type)) return static_cast<int8_t>(stored);
-  const bool is_low = column < kPackedColumns / 2;
-  return std::to_integer<int>(is_low ? stored & std::byte{15} : stored >> 4) -
-         PackedZero(rows.type);
+  const size_t k = col % kPackedGroup, bits = PackedBits(rows.type);
+  const std::byte* const steps = rows.group(row, col) + PackedScaleBytes(rows.type);
+  const StepPlace at = StepAt(bits, column, k);
+  if (bits == 8) return static_cast<int8_t>(steps[at.byte]);
+  int stored = std::to_integer<int>(steps[at.byte]) >> at.bit & (bits == 4 ? 15 : 3);
+  if (bits == 3) {
+    stored |= (std::to_integer<int>(steps[ThirdBitAt(column, k)]) >> k / 4 & 1) << 2;
+  }
+  const int8_t* const table = PackedTable(rows.type);
+  return table != nullptr ? table[stored] : stored - PackedZero(rows.type);
 }
 
 float PackedScale(const PackedRows& rows, size_t row, size_t col) {
-  const size_t column = row % kPackedColumns;
+  const size_t column = row % kPackedColumns, half = col % kPackedGroup / (kPackedGroup / 2);
   const std::byte *head = rows.head(row, col), *group = rows.group(row, col);
   switch (rows.type) {
     case PackedType::kQ8:
@@ -296,13 +366,21 @@ float PackedScale(const PackedRows& rows, size_t row, size_t col) {
     case PackedType::kQ8Min:
     case PackedType::kQ4Min:
     case PackedType::kQ8Planes:
+    case PackedType::kQ4Table:
       return ToFloat(LoadItem<f16>(group, 0, column));
     case PackedType::kQ8Super:
     case PackedType::kQ4Super:
       return ToFloat(LoadItem<f16>(head, 0, column)) * LoadItem<uint8_t>(group, 0, column);
     case PackedType::kQ8Halves:
+    case PackedType::kQ3Halves:
+      return ToFloat(LoadItem<f16>(head, 0, column)) * LoadItem<int8_t>(group, half, column);
+    case PackedType::kQ2Halves:
       return ToFloat(LoadItem<f16>(head, 0, column)) *
-             LoadItem<int8_t>(group, col % kPackedGroup / 16, column);
+             static_cast<float>(LoadItem<uint8_t>(group, half, column) & 15);
+    case PackedType::kQ4TableSuper:
+      return ToFloat(LoadItem<f16>(head, 0, column)) * LoadItem<int8_t>(group, 0, column);
+    case PackedType::kFp4:
+      return E8m0Scale(LoadItem<uint8_t>(group, 0, column));
   }
   return 0;
 }
@@ -312,8 +390,11 @@ float PackedMin(const PackedRows& rows, size_t row, size_t col) {
   const size_t column = row % kPackedColumns;
   const std::byte* group = rows.group(row, col);
   if (PackedHeadBytes(rows.type) == 0) return ToFloat(LoadItem<f16>(group, 1, column));
-  return -ToFloat(LoadItem<f16>(rows.head(row, col), 1, column)) *
-         LoadItem<uint8_t>(group, 1, column);
+  const bool has_halves = rows.type == PackedType::kQ2Halves;
+  const size_t half = col % kPackedGroup / (kPackedGroup / 2);
+  const int part = has_halves ? LoadItem<uint8_t>(group, half, column) >> 4
+                              : LoadItem<uint8_t>(group, 1, column);
+  return -ToFloat(LoadItem<f16>(rows.head(row, col), 1, column)) * static_cast<float>(part);
 }
 
 float PackedElement(const PackedRows& rows, size_t row, size_t col) {

@@ -15,6 +15,13 @@
 //   q4 super  the same with steps of 4 bits, 0 .. 15: Q4_K
 //   q8 halves 8 groups share f16 d; the 16 k of a half have the scale d * their int8; steps of 8
 //             bits: Q6_K
+//   q3 halves the same with steps of 3 bits, -4 .. 3: Q3_K
+//   q2 halves 8 groups share f16 d and f16 dmin; the 16 k of a half have the scale d * their 4 bits
+//             and the min -dmin * another 4 bits; steps of 2 bits, 0 .. 3: Q2_K
+//   q4 table  4 bits name a step in a table of 16, which products look up; f16 scale: IQ4_NL
+//   q4 table super  the same; 8 groups share f16 d, a group's scale is d * its int8: IQ4_XS
+//   fp4       the same with the table of E2M1; a group's scale is a power of two, as the byte of
+//             its exponent: MXFP4
 //   q8 planes the values of q8 in two planes, the high nibbles of steps and the low ones. A product
 //             with the high plane alone bounds that with the values (kernels/packed_planes.h)
 //
@@ -25,10 +32,17 @@
 //   head  | 16 f16 d | super: 16 f16 dmin
 //   group | scales | k 0 … 3 | k 4 … 7 | … | k 28 … 31
 //   scales| 16 f16 | min: 16 f16 scales, 16 f16 mins | super: 16 uint8 of scales, 16 of mins
-//         | halves: 16 int8 of the first half's scales, 16 of the second's
+//         | halves: 16 int8 of the first half's scales, 16 of the second's; q2 halves: 16 and 16
+//         |     bytes, the scale in the low bits, the min in the high bits
+//         | q4 table super: 16 int8 | fp4: 16 bytes e, the scale is 2^(e - 128)
 //   four  | steps of 8 bits: four int8 of column 0, of column 1, …
 //         | steps of 4 bits: four bytes of columns 0 and 8, of columns 1 and 9, …; the lower
-//         |     column's in the low bits; q4: step + 8
+//         |     column's in the low bits; q4: step + 8, tables: the step's place in the table
+//         | steps of 2 bits: four bytes of columns 0, 4, 8 and 12, of columns 1, 5, 9 and 13, …;
+//         |     the lowest column's in the lowest bits
+//         | steps of 3 bits: step + 4, whose two lower bits lie as those of 2 bits; behind the
+//         |     eight fours follow 64 bytes of third bits, four k of column 0, of column 1, …, as
+//         |     in 8 bits: bit i of each is of the i-th four
 //
 // Four k of a column lie together because instructions for int8 add four products in a lane of
 // int32: vpdpbusd, SDOT, or vpmaddubsw followed by vpmaddwd. The last panel is filled up with
@@ -60,42 +74,97 @@ enum class PackedType : uint8_t {
   kQ4Super = 6,
   kQ8Halves = 7,
   kQ8Planes = 8,
+  kQ2Halves = 9,
+  kQ3Halves = 10,
+  kQ4Table = 11,
+  kQ4TableSuper = 12,
+  kFp4 = 13,
 };
 
 inline constexpr size_t kPackedColumns = 16;  // rows of a panel: a vector of floats of AVX-512
 inline constexpr size_t kPackedGroup = 32;    // k of a group, as in GGUF's Q8_0 and Q4_0
 inline constexpr size_t kPackedSuper = 8;     // groups that share a head: 256 k, as in GGUF K types
 
-constexpr bool PackedHasNibbles(PackedType type) {
-  return type == PackedType::kQ8Planes || type == PackedType::kQ4 || type == PackedType::kQ4Min ||
-         type == PackedType::kQ4Super;
+// Bits of a step as it is stored; in planes those of each plane.
+constexpr size_t PackedBits(PackedType type) {
+  switch (type) {
+    case PackedType::kQ8:
+    case PackedType::kQ8Min:
+    case PackedType::kQ8Super:
+    case PackedType::kQ8Halves:
+      return 8;
+    case PackedType::kQ4:
+    case PackedType::kQ4Min:
+    case PackedType::kQ4Super:
+    case PackedType::kQ8Planes:
+    case PackedType::kQ4Table:
+    case PackedType::kQ4TableSuper:
+    case PackedType::kFp4:
+      return 4;
+    case PackedType::kQ3Halves:
+      return 3;
+    case PackedType::kQ2Halves:
+      return 2;
+  }
+  return 8;
 }
+// The 16 steps that stored nibbles stand for; nullptr: the nibbles are numbers themselves.
+constexpr const int8_t* PackedTable(PackedType type) {
+  if (type == PackedType::kFp4) return kE2m1Levels;
+  const bool is_iq4 = type == PackedType::kQ4Table || type == PackedType::kQ4TableSuper;
+  return is_iq4 ? kIq4Levels : nullptr;
+}
+// The stored value of a step of 0, of types without a table: unsigned bits of q4 are shifted by 8.
+constexpr int8_t PackedZero(PackedType type) {
+  return type == PackedType::kQ4 ? 8 : type == PackedType::kQ3Halves ? 4 : 0;
+}
+// Number of scales of a group; its k are divided evenly among them.
+constexpr size_t PackedScales(PackedType type) {
+  const bool has_halves = type == PackedType::kQ8Halves || type == PackedType::kQ2Halves ||
+                          type == PackedType::kQ3Halves;
+  return has_halves ? 2 : 1;
+}
+// Types with mins have one for each scale. Their steps are 0 … 31.
 constexpr bool PackedHasMin(PackedType type) {
   return type == PackedType::kQ8Min || type == PackedType::kQ4Min || type == PackedType::kQ8Super ||
-         type == PackedType::kQ4Super;
+         type == PackedType::kQ4Super || type == PackedType::kQ2Halves;
 }
-// The stored value of a step of 0: unsigned nibbles of q4 are shifted by 8.
-constexpr int8_t PackedZero(PackedType type) { return type == PackedType::kQ4 ? 8 : 0; }
-// Number of scales of a group; its k are divided evenly among them.
-constexpr size_t PackedScales(PackedType type) { return type == PackedType::kQ8Halves ? 2 : 1; }
 
+// Number of f16 of each column in the head that kPackedSuper groups share: d, and dmin.
+constexpr size_t PackedHeadItems(PackedType type) {
+  switch (type) {
+    case PackedType::kQ8Super:
+    case PackedType::kQ4Super:
+    case PackedType::kQ2Halves:
+      return 2;
+    case PackedType::kQ8Halves:
+    case PackedType::kQ3Halves:
+    case PackedType::kQ4TableSuper:
+      return 1;
+    default:
+      return 0;
+  }
+}
 // Bytes of the head that kPackedSuper groups of a panel share; 0 for types without one.
 constexpr size_t PackedHeadBytes(PackedType type) {
-  const bool is_super = type == PackedType::kQ8Super || type == PackedType::kQ4Super;
-  return (is_super ? 2 : type == PackedType::kQ8Halves ? 1 : 0) * kPackedColumns * sizeof(f16);
+  return PackedHeadItems(type) * kPackedColumns * sizeof(f16);
 }
 // Bytes of a group's scales (and mins) for all columns of a panel.
 constexpr size_t PackedScaleBytes(PackedType type) {
-  const bool has_two = type == PackedType::kQ8Min || type == PackedType::kQ4Min;
-  return (has_two ? 2 : 1) * kPackedColumns * sizeof(f16);
+  const bool has_four = type == PackedType::kQ8Min || type == PackedType::kQ4Min;
+  const bool has_one = type == PackedType::kQ4TableSuper || type == PackedType::kFp4;
+  return (has_four ? 4 : has_one ? 1 : 2) * kPackedColumns;
 }
-// Bytes of four k for all columns of a panel.
+// Bytes of four k for all columns of a panel; of 3 bits, those that lie together.
 constexpr size_t PackedFourBytes(PackedType type) {
-  return (PackedHasNibbles(type) ? 2 : 4) * kPackedColumns;
+  const size_t bits = PackedBits(type);
+  return (bits == 3 ? 2 : bits) * kPackedColumns / 2;
 }
+// Where the third bits lie behind a group's scales.
+inline constexpr size_t kThirdBits = kPackedGroup / 4 * PackedFourBytes(PackedType::kQ3Halves);
 // Bytes of one group of a panel: scales, then steps.
 constexpr size_t PackedGroupBytes(PackedType type) {
-  return PackedScaleBytes(type) + kPackedGroup / 4 * PackedFourBytes(type);
+  return PackedScaleBytes(type) + kPackedGroup * PackedBits(type) / 8 * kPackedColumns;
 }
 
 // Planes: bytes of a group's nibbles in one plane, bytes at the beginning of a panel, and what the

@@ -403,13 +403,13 @@ Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) cons
                                                                                size_t) {
     const size_t begin = item * kTokensPerItem, rows = std::min(kTokensPerItem, num_tokens - begin);
     const Rows<float> gate(a.gate.data() + begin * ffn, rows, ffn);
-    backend_.glu({.gate = gate,
-                  .up = Rows<const float>(a.up.data() + begin * ffn, rows, ffn),
-                  .output = gate,
-                  .activation = config.activation});
+    const Rows<float> up(a.up.data() + begin * ffn, rows, ffn);
+    AddBias(weights.gate_bias, gate);
+    AddBias(weights.up_bias, up);
+    backend_.glu({.gate = gate, .up = up, .output = gate, .activation = config.activation});
   });
-  AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, adapter.down, {},
-          weights.mlp_post_norm, a);
+  AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, adapter.down,
+          weights.down_bias, weights.mlp_post_norm, a);
   return {};
 }
 

@@ -14,6 +14,9 @@ std::string WhyCpuComputes(const ModelConfig& config) {
   const bool is_plain = config.pre_norms && !config.whole_norms && config.residual_scale == 1 &&
                         !config.centred_norms && !config.parallel && config.unturned.empty() &&
                         !is_partial && !is_reordered;
+  if (is_plain && config.mlp_bias) {
+    return "the GPU's kernels do not add biases in the MLP, which this model has";
+  }
   if (is_plain) return "";
   return "the GPU's kernels do not compute models of the architecture \"" + config.architecture +
          "\"";

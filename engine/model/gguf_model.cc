@@ -355,6 +355,10 @@ class GgufModel : public ModelSource {
     config_.qkv_bias =
         FindTensor(config_.fused_qkv ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias") != nullptr;
     config_.output_bias = FindTensor("blk.0.attn_output.bias") != nullptr;
+    config_.mlp_bias = !config_.fused_gate_up;
+    for (const char* name : {"blk.0.ffn_gate.bias", "blk.0.ffn_up.bias", "blk.0.ffn_down.bias"}) {
+      config_.mlp_bias &= FindTensor(name) != nullptr;
+    }
     return CheckHeadDim();
   }
 

@@ -110,7 +110,13 @@ void BM_MatMulPacked(benchmark::State& state, size_t num_rows, PackedType type) 
   MultiplyPacked(state, num_rows, weights.rows);
 }
 
-// Blocks of GGUF files: of random bits, but for the first f16, a scale, and the one behind it.
+// Where the scale of a block lies, an f16, followed by that of mins where there is one.
+size_t ScaleAt(TensorType type) {
+  if (type == TensorType::kQ6_K || type == TensorType::kQ3_K) return BlockBytes(type) - 2;
+  return type == TensorType::kQ2_K ? BlockBytes(type) - 4 : 0;
+}
+
+// Blocks of GGUF files: of random bits, but for the scales.
 void BM_MatMulBlocks(benchmark::State& state, size_t num_rows, TensorType type) {
   TensorRows rows = {nullptr, type, kPackedSide, kPackedSide};
   std::vector<std::byte> blocks(kPackedSide * rows.row_bytes());
@@ -119,9 +125,13 @@ void BM_MatMulBlocks(benchmark::State& state, size_t num_rows, TensorType type) 
   for (std::byte& byte : blocks) byte = static_cast<std::byte>(random());
   const std::byte scale[] = {std::byte{0}, std::byte{0x20}};  // 2^-7
   for (size_t at = 0; at < blocks.size(); at += BlockBytes(type)) {
-    const size_t first = at + (type == TensorType::kQ6_K ? BlockBytes(type) - 2 : 0);
-    std::copy_n(scale, 2, &blocks[first]);
-    if (type != TensorType::kQ6_K) std::copy_n(scale, 2, &blocks[first + 2]);
+    std::byte* const first = &blocks[at + ScaleAt(type)];
+    if (type == TensorType::kMXFP4) {
+      *first = std::byte{121};  // 2^-7
+      continue;
+    }
+    std::copy_n(scale, 2, first);
+    if (ScaleAt(type) + 4 <= BlockBytes(type)) std::copy_n(scale, 2, first + 2);
   }
   PackedWeights weights(PackedTypeOf(type));
   weights.FillPanels([&](size_t begin, std::byte* panel) {
@@ -156,6 +166,16 @@ BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q5_1, 512, TensorType::kQ5_1);
 BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q4_K, 512, TensorType::kQ4_K);
 BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q5_K, 512, TensorType::kQ5_K);
 BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q6_K, 512, TensorType::kQ6_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_Q2_K, 1, TensorType::kQ2_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_Q3_K, 1, TensorType::kQ3_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_IQ4_NL, 1, TensorType::kIQ4_NL);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_IQ4_XS, 1, TensorType::kIQ4_XS);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M1_MXFP4, 1, TensorType::kMXFP4);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q2_K, 512, TensorType::kQ2_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_Q3_K, 512, TensorType::kQ3_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_IQ4_NL, 512, TensorType::kIQ4_NL);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_IQ4_XS, 512, TensorType::kIQ4_XS);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M512_MXFP4, 512, TensorType::kMXFP4);
 
 void BM_Attend(benchmark::State& state, size_t num_queries, size_t num_keys, size_t head_dim) {
   const std::vector<float> queries = RandomFloats(num_queries * head_dim, 1);

@@ -177,6 +177,21 @@ std::string RandomBlocks(const std::string& name, TensorType type, uint64_t coun
       case TensorType::kQ6_K:
         put(208, d / 18.5 / 74);
         break;
+      case TensorType::kQ2_K:
+        put(80, d / 1.12 / 7.5), put(82, d / 1.12 / 7.5 * 1.5);
+        break;
+      case TensorType::kQ3_K:
+        put(108, sign * d / 2.3 / 18.5);
+        break;
+      case TensorType::kIQ4_NL:
+        put(0, sign * d / 70);
+        break;
+      case TensorType::kIQ4_XS:
+        put(0, sign * d / 70 / 18.5);
+        break;
+      case TensorType::kMXFP4:
+        bytes[at] = static_cast<char>(std::lround(std::log2(d / 5.6)) + 128);
+        break;
       default:
         throw std::runtime_error("plain values have no blocks");
     }

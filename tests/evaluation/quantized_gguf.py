@@ -42,7 +42,8 @@ CONFIG = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4,
 NUM_IDS, CONTEXT = 96, 64
 # llama.cpp's number (llama_ftype) of a file of each type.
 TYPES = {"F32": 0, "F16": 1, "BF16": 32, "Q8_0": 7, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1": 9,
-         "Q4_K": 14, "Q5_K": 16, "Q6_K": 18}
+         "Q4_K": 14, "Q5_K": 16, "Q6_K": 18, "Q2_K": 10, "Q3_K": 12, "IQ4_NL": 25, "IQ4_XS": 30,
+         "MXFP4": 38}
 PLAIN = 1e-5
 BLOCKS = 2.4 / 127 / math.sqrt(12) * math.sqrt(1 + 5 * CONFIG["num_hidden_layers"])
 AT_MOST, RATIO = 1.5, 3

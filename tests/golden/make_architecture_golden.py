@@ -49,6 +49,7 @@ CASES = {
     "llama": ("llama", dict(rope_theta=1000.0)),
     "llama tied": ("llama", dict(tie_word_embeddings=True)),
     "llama biases": ("llama", dict(attention_bias=True)),
+    "llama mlp biases": ("llama", dict(attention_bias=True, mlp_bias=True)),
     "llama 3": ("llama", dict(rope_scaling=dict(
         rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
         original_max_position_embeddings=32))),
@@ -97,6 +98,7 @@ CASES = {
     "granite": ("granite", dict(MULTIPLIERS)),
     "granite biases": ("granite", dict(MULTIPLIERS, attention_bias=True,
                                        tie_word_embeddings=True)),
+    "granite mlp biases": ("granite", dict(MULTIPLIERS, mlp_bias=True)),
     "granite hybrid": ("granitemoehybrid", dict(MULTIPLIERS, **ALL_ATTENTION)),
     "granite hybrid rope": ("granitemoehybrid", dict(
         MULTIPLIERS, position_embedding_type="rope", **ALL_ATTENTION)),

@@ -23,6 +23,7 @@ k.gguf           a model as wide as K blocks are, whose matrices are blocks of r
                  Q5_K and Q6_K (quantised Q8_0 embedding), with k.bin: i32 ids[32] and, after each of
                  the last 8 of them, f32 logits[400] of a float64 forward over what gguf's dequantize
                  says; tiny-TYPE.bin is the same of tiny-TYPE.gguf
+low.gguf         the same of Q2_K, Q3_K, IQ4_NL, IQ4_XS and MXFP4, with low.bin
 """
 
 import ctypes
@@ -38,7 +39,8 @@ import sentencepiece
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "gguf"
 Type = gguf.GGMLQuantizationType
-BLOCKS = [Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q4_K, Type.Q5_K, Type.Q6_K]
+BLOCKS = [[Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q4_K, Type.Q5_K, Type.Q6_K],
+          [Type.Q2_K, Type.Q3_K, Type.IQ4_NL, Type.IQ4_XS, Type.MXFP4]]
 TINY = [Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1]
 NUM_IDS, NUM_LOGITS = 32, 8
 
@@ -60,6 +62,16 @@ def random_blocks(draw, type_, num_blocks, scale):
         put(0, d / 32), put(2, d / 32 * (7.5 if type_ == Type.Q4_K else 15.5))
     elif type_ == Type.Q6_K:
         put(208, d / 64)
+    elif type_ == Type.Q2_K:
+        put(80, d / 8), put(82, d / 8 * 1.5)
+    elif type_ == Type.Q3_K:
+        put(108, d / 16)
+    elif type_ == Type.IQ4_XS:
+        put(0, d / 16 / 16)
+    elif type_ == Type.IQ4_NL:
+        put(0, d / 16 * draw.choice([-1, 1], num_blocks))
+    elif type_ == Type.MXFP4:
+        blocks[:, 0] = np.round(np.log2(d)) + 128
     else:
         put(0, d * draw.choice([-1, 1], num_blocks))
     return blocks
@@ -92,11 +104,12 @@ def write_blocks():
             out.write(struct.pack("<III", int(type_), worth.size, blocks.size))
             out.write(blocks.tobytes() + worth.astype("<f4").tobytes())
 
-        for type_ in BLOCKS:
-            values, _ = gguf.GGML_QUANT_SIZES[type_]
-            write(type_, random_blocks(draw, type_, 512 // values, 1.0))
-        for type_ in BLOCKS:
-            write(type_, quantised_by_llama_cpp(type_, draw.standard_normal(512)))
+        for types in BLOCKS:
+            for type_ in types:
+                values, _ = gguf.GGML_QUANT_SIZES[type_]
+                write(type_, random_blocks(draw, type_, 512 // values, 1.0))
+            for type_ in types:
+                write(type_, quantised_by_llama_cpp(type_, draw.standard_normal(512)))
 
 
 # ---- the format ----------------------------------------------------------------------------------
@@ -236,17 +249,26 @@ def unpermuted(w, heads):
             .swapaxes(1, 2).reshape(w.shape))
 
 
-def write_k_model():
+K_TYPES = {"q_proj": Type.Q4_K, "k_proj": Type.Q5_K, "v_proj": Type.Q6_K, "o_proj": Type.Q4_K,
+           "gate_proj": Type.Q4_K, "up_proj": Type.Q5_K, "down_proj": Type.Q6_K}
+LOW_TYPES = {"q_proj": Type.Q2_K, "k_proj": Type.IQ4_XS, "v_proj": Type.IQ4_NL, "o_proj": Type.Q3_K,
+             "gate_proj": Type.Q3_K, "up_proj": Type.MXFP4, "down_proj": Type.Q2_K}
+
+
+def write_k_model(path, types):
     c = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 1, "vocab_size": 400,
          "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32,
          "max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "rope_theta": 100000.0}
     draw, p = np.random.RandomState(3), "model.layers.0."
-    w, worth = writer(OUT / "k.gguf", c, HERE / "tiny/tokenizer.model"), {}
+    w, worth = writer(path, c, HERE / "tiny/tokenizer.model"), {}
 
-    def blocks(name, rows, type_, gain):
-        # A step of a quantised matrix whose outputs are of about `gain`: steps are evenly spread.
-        steps = {Type.Q4_K: 4.6, Type.Q5_K: 9.2, Type.Q6_K: 18.5}[type_]
-        raw = random_blocks(draw, type_, rows, gain / 16 / steps)
+    def blocks(name, rows, gain):
+        # The scale of a quantised matrix whose outputs are of about `gain`: steps are evenly spread.
+        type_ = types[name.split(".")[-2]]
+        steps = {Type.Q4_K: 4.6, Type.Q5_K: 9.2, Type.Q6_K: 18.5, Type.Q2_K: 1.8, Type.Q3_K: 2.8,
+                 Type.IQ4_NL: 4.4, Type.IQ4_XS: 5.1, Type.MXFP4: 6.1}[type_]
+        values, _ = gguf.GGML_QUANT_SIZES[type_]
+        raw = random_blocks(draw, type_, rows * 256 // values, gain / 16 / steps).reshape(rows, -1)
         w.add_tensor(gguf_name(name), raw, raw_dtype=type_)
         value = gguf.quants.dequantize(raw, type_).reshape(rows, 256)
         heads = heads_of(name, c)
@@ -261,13 +283,13 @@ def write_k_model():
     plain("model.norm.weight", draw.uniform(0.5, 1.5, 256) * 3 / 1.6)
     plain(p + "input_layernorm.weight", draw.uniform(0.5, 1.5, 256))
     plain(p + "post_attention_layernorm.weight", draw.uniform(0.5, 1.5, 256))
-    blocks(p + "self_attn.q_proj.weight", 256, Type.Q4_K, 1.5)
-    blocks(p + "self_attn.k_proj.weight", 128, Type.Q5_K, 1.5)
-    blocks(p + "self_attn.v_proj.weight", 128, Type.Q6_K, 1.0)
-    blocks(p + "self_attn.o_proj.weight", 256, Type.Q4_K, 0.2)
-    blocks(p + "mlp.gate_proj.weight", 256, Type.Q4_K, 1.5)
-    blocks(p + "mlp.up_proj.weight", 256, Type.Q5_K, 1.5)
-    blocks(p + "mlp.down_proj.weight", 256, Type.Q6_K, 0.2)
+    blocks(p + "self_attn.q_proj.weight", 256, 1.5)
+    blocks(p + "self_attn.k_proj.weight", 128, 1.5)
+    blocks(p + "self_attn.v_proj.weight", 128, 1.0)
+    blocks(p + "self_attn.o_proj.weight", 256, 0.2)
+    blocks(p + "mlp.gate_proj.weight", 256, 1.5)
+    blocks(p + "mlp.up_proj.weight", 256, 1.5)
+    blocks(p + "mlp.down_proj.weight", 256, 0.2)
     finish(w)
     return c, worth
 
@@ -463,9 +485,10 @@ def main():
     write_model(OUT / "rope.gguf", rope,
                 read_safetensors(HERE / "models/llama3_v4/model.safetensors"),
                 HERE / "models/tokenizer.model", Type.F32)
-    c, worth = write_k_model()
-    logits = write_logits(OUT / "k.bin", c, worth)
-    print(f"k: spread of the logits {logits.std():.2f}")
+    for name, types in (("k", K_TYPES), ("low", LOW_TYPES)):
+        c, worth = write_k_model(OUT / f"{name}.gguf", types)
+        logits = write_logits(OUT / f"{name}.bin", c, worth)
+        print(f"{name}: spread of the logits {logits.std():.2f}")
 
 
 if __name__ == "__main__":

@@ -107,6 +107,21 @@ struct PackedMatrix {
   PackedRows rows;
 };
 
+// Where the scale of a block lies, an f16, and that of mins, where there is one, behind it. Of
+// MXFP4 the scale is a byte.
+inline size_t ScaleAt(TensorType type) {
+  switch (type) {
+    case TensorType::kQ6_K:
+      return 208;
+    case TensorType::kQ2_K:
+      return 80;
+    case TensorType::kQ3_K:
+      return 108;
+    default:
+      return 0;
+  }
+}
+
 // Blocks of random bits with scales of about 1; of whole numbers, so that they are never infinite.
 struct RandomBlocks {
   RandomBlocks(size_t num_rows, size_t num_cols, TensorType type, unsigned seed)
@@ -115,16 +130,20 @@ struct RandomBlocks {
     rows.data = bytes.data() + 1;
     std::mt19937 engine(seed);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(engine());
-    const bool is_q6 = type == TensorType::kQ6_K;
     const bool has_min = type == TensorType::kQ4_1 || type == TensorType::kQ5_1 ||
-                         type == TensorType::kQ4_K || type == TensorType::kQ5_K;
+                         type == TensorType::kQ4_K || type == TensorType::kQ5_K ||
+                         type == TensorType::kQ2_K;
     for (size_t at = 1; at < bytes.size(); at += BlockBytes(type)) {
       const auto put = [&](size_t offset, float value) {
         const f16 half = ToF16(value);
         std::memcpy(&bytes[at + offset], &half, sizeof half);
       };
-      put(is_q6 ? 208 : 0, static_cast<float>(engine() % 16 + 1) / 8);
-      if (has_min) put(2, static_cast<float>(engine() % 16) / 4 - 2);
+      if (type == TensorType::kMXFP4) {
+        bytes[at] = static_cast<std::byte>(engine() % 8 + 124);
+        continue;
+      }
+      put(ScaleAt(type), static_cast<float>(engine() % 16 + 1) / 8);
+      if (has_min) put(ScaleAt(type) + 2, static_cast<float>(engine() % 16) / 4 - 2);
     }
   }
   RandomBlocks(const RandomBlocks&) = delete;
@@ -134,8 +153,10 @@ struct RandomBlocks {
 };
 
 inline constexpr TensorType kBlockTypes[] = {
-    TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_1, TensorType::kQ5_0,
-    TensorType::kQ5_1, TensorType::kQ4_K, TensorType::kQ5_K, TensorType::kQ6_K};
+    TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_1,   TensorType::kQ5_0,
+    TensorType::kQ5_1, TensorType::kQ4_K, TensorType::kQ5_K,   TensorType::kQ6_K,
+    TensorType::kQ2_K, TensorType::kQ3_K, TensorType::kIQ4_NL, TensorType::kIQ4_XS,
+    TensorType::kMXFP4};
 
 }  // namespace lectern
 

@@ -113,16 +113,17 @@ void ExpectNearTheValues(const Int8Matrix& input, const WeightParts& weight, con
       const double* const mins = weight.mins.data() + c * weight.num_cols;
       double sum = start, magnitude = std::abs(start);
       for (size_t k = 0; k < weight.num_cols; k += kPackedGroup) {
-        double group = 0, min = 0, size = 0;
+        double group = 0, min = 0, size = 0, min_size = 0;
         for (size_t i = k; i < k + kPackedGroup; ++i) {
           const double product = values[i] * steps[i];
           group += product;
           size += std::abs(product);
           min += values[i] * mins[i];
+          min_size += std::abs(values[i] * mins[i]);
         }
         sum += group + min;
         // Halves with scales of their own are summed one after the other.
-        magnitude += (weight.has_halves ? size : std::abs(group)) + std::abs(min);
+        magnitude += weight.has_halves ? size + min_size : std::abs(group) + std::abs(min);
       }
       ASSERT_NEAR(output[r][c], sum, error * magnitude) << r << ", " << c;
     }

@@ -1,6 +1,7 @@
 // Blocks of quantised values: worth what PyPI's gguf says they are, and the same when packed.
 #include "kernels/quant_blocks.h"
 
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -20,10 +21,12 @@ struct Golden {
 
 // tests/golden/make_gguf_golden.py; ggml's numbers of types.
 std::vector<Golden> ReadGoldens() {
-  const std::map<uint32_t, TensorType> types = {{8, TensorType::kQ8_0},  {2, TensorType::kQ4_0},
-                                                {3, TensorType::kQ4_1},  {6, TensorType::kQ5_0},
-                                                {7, TensorType::kQ5_1},  {12, TensorType::kQ4_K},
-                                                {13, TensorType::kQ5_K}, {14, TensorType::kQ6_K}};
+  const std::map<uint32_t, TensorType> types = {
+      {8, TensorType::kQ8_0},  {2, TensorType::kQ4_0},    {3, TensorType::kQ4_1},
+      {6, TensorType::kQ5_0},  {7, TensorType::kQ5_1},    {12, TensorType::kQ4_K},
+      {13, TensorType::kQ5_K}, {14, TensorType::kQ6_K},   {10, TensorType::kQ2_K},
+      {11, TensorType::kQ3_K}, {20, TensorType::kIQ4_NL}, {23, TensorType::kIQ4_XS},
+      {39, TensorType::kMXFP4}};
   std::ifstream file(LECTERN_SOURCE_DIR "/tests/golden/gguf/blocks.bin", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   std::vector<Golden> goldens;
@@ -47,7 +50,8 @@ TensorRows RowsOf(const Golden& golden) {
 
 TEST(QuantBlocksTest, AreWorthWhatGgufSays) {
   const std::vector<Golden> goldens = ReadGoldens();
-  ASSERT_EQ(goldens.size(), 16u);  // each type of random bits and by llama.cpp
+  // Each type of random bits and by llama.cpp.
+  ASSERT_EQ(goldens.size(), 2 * std::size(kBlockTypes));
   for (const Golden& golden : goldens) {
     const TensorRows rows = RowsOf(golden);
     ASSERT_EQ(rows.row_bytes(), golden.blocks.size()) << TensorTypeName(golden.type);
@@ -95,9 +99,13 @@ TEST(QuantBlocksTest, PackingChangesNoValue) {
 TEST(QuantBlocksTest, ScalesThatAreNotFiniteAreRefused) {
   for (const Golden& golden : ReadGoldens()) {
     Golden bad = golden;
-    const size_t at = golden.type == TensorType::kQ6_K ? 208 : 0;
-    for (const uint16_t bits : {0x7C00, 0xFC00, 0x7E00}) {
-      std::memcpy(bad.blocks.data() + at, &bits, sizeof bits);
+    // The low byte is MXFP4's scale: 255 is NaN by its specification, 225 is beyond what products
+    // can hold.
+    for (const uint16_t bits : golden.type == TensorType::kMXFP4
+                                   ? std::array<uint16_t, 3>{225, 254, 255}
+                                   : std::array<uint16_t, 3>{0x7C00, 0xFC00, 0x7E00}) {
+      const size_t size = golden.type == TensorType::kMXFP4 ? 1 : sizeof bits;
+      std::memcpy(bad.blocks.data() + ScaleAt(golden.type), &bits, size);
       const TensorRows rows = RowsOf(bad);
       const PackedRows panel = {nullptr, PackedTypeOf(bad.type), 1, rows.num_cols};
       std::vector<std::byte> out(panel.bytes());
@@ -105,6 +113,24 @@ TEST(QuantBlocksTest, ScalesThatAreNotFiniteAreRefused) {
       EXPECT_TRUE(PackBlocks(RowsOf(golden), out.data()));
     }
   }
+}
+
+// Every byte of E8M0 that is accepted, also those whose powers of two are no normal floats.
+TEST(QuantBlocksTest, EveryScaleOfMxfp4IsKept) {
+  constexpr size_t kBytes = 225;
+  std::string bytes;
+  for (size_t e = 0; e < kBytes; ++e) {
+    bytes += static_cast<char>(e);
+    for (int i = 0; i < 16; ++i) bytes += static_cast<char>(16 * ((3 * i + 5) % 16) + i);
+  }
+  const TensorRows rows = {reinterpret_cast<const std::byte*>(bytes.data()), TensorType::kMXFP4, 1,
+                           32 * kBytes};
+  Matrix values(1, rows.num_cols);
+  TensorToFloats(rows, values.rows);
+  for (size_t e = 0; e < kBytes; ++e) {
+    EXPECT_EQ(values[0][32 * e + 7], std::ldexp(12.0f, static_cast<int>(e) - 128)) << e;
+  }
+  EXPECT_EQ(PackedMatrix(rows).ToFloats().data, values.data);
 }
 
 }  // namespace

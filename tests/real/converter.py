@@ -33,7 +33,8 @@ import torch
 import transformers
 
 CONTEXT, STEPS, CLEAR, MOST_DISTANCE = 256, 32, 0.1, 0.15
-TYPES = {"Q8_0": 7, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q4_K_M": 15, "Q6_K": 18}  # llama_ftype
+TYPES = {"Q8_0": 7, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q4_K_M": 15, "Q6_K": 18, "Q2_K": 10,
+         "Q3_K_M": 12, "IQ4_NL": 25, "IQ4_XS": 30}  # llama_ftype
 QUESTION = "Who built the lighthouse?"
 SHAPE = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096,

@@ -70,10 +70,11 @@ TEST(DoctorSelfTest, GoodTokenizersPassAndSpoiledOnesDoNot) {
 
 // --- kernels ---
 
-constexpr TensorType kTypes[] = {TensorType::kF32,  TensorType::kF16,  TensorType::kBf16,
-                                 TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_1,
-                                 TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ4_K,
-                                 TensorType::kQ5_K, TensorType::kQ6_K};
+constexpr TensorType kTypes[] = {
+    TensorType::kF32,  TensorType::kF16,    TensorType::kBf16,   TensorType::kQ8_0,
+    TensorType::kQ4_0, TensorType::kQ4_1,   TensorType::kQ5_0,   TensorType::kQ5_1,
+    TensorType::kQ4_K, TensorType::kQ5_K,   TensorType::kQ6_K,   TensorType::kQ2_K,
+    TensorType::kQ3_K, TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kMXFP4};
 
 // One layer of an invented model; `spoil` may change the bytes of its file.
 Result<std::shared_ptr<const Model>> Invented(
@@ -177,7 +178,8 @@ TEST(DoctorSelfTest, EveryKernelOfALayerIsSeenToBeWrong) {
               };
             }),
             Verdict::kFail);
-  for (const TensorType type : {TensorType::kQ4_1, TensorType::kQ5_0, TensorType::kQ6_K}) {
+  for (const TensorType type : {TensorType::kQ4_1, TensorType::kQ5_0, TensorType::kQ6_K,
+                                TensorType::kQ2_K, TensorType::kIQ4_XS}) {
     const auto packed = Invented("gemma3", type);
     ASSERT_TRUE(packed.ok());
     EXPECT_EQ(verdict(**packed, [](Backend&) {}), Verdict::kOk);

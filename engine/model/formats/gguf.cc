@@ -350,7 +350,8 @@ class GgufReader {
     if (type == nullptr) {
       return Fail(Code::kUnsupportedModel, What() + " has the type " +
                                                std::to_string(tensor->type) +
-                                               ", which this build does not know");
+                                               ", which this build does not know; take a file of "
+                                               "the model that is quantised as Q4_K_M");
     }
     const uint64_t row = tensor->shape.back();
     if (row % type->block_items != 0) {

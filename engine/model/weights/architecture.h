@@ -60,6 +60,9 @@ struct Architecture {
   bool may_have_attention_bias = false;
   bool attention_bias = false;         // where config.json does not say
   bool attention_bias_is_of_o = true;  // else o has no bias even then
+  // The field "mlp_bias" is read: if it is true, gate, up and down have biases. Else it must not be
+  // true.
+  bool may_have_mlp_bias = false;
   bool head_norms = false;        // of each head's query and key, before RoPE
   bool whole_norms = false;       // of the query and the key of all heads together, before RoPE
   bool pre_norms = true;          // before attention and MLP

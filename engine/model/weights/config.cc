@@ -87,7 +87,6 @@ struct Restriction {
   std::string_view supported;
 };
 constexpr Restriction kRestrictions[] = {
-    {"mlp_bias", IsFalse, "false"},
     {"quantization_config", IsNothing, "F32, F16 and BF16 weights without it"},
     {"compression_config", IsNothing, "F32, F16 and BF16 weights without it"},
     {"num_experts", IsAtMostOne, "dense models"},
@@ -315,6 +314,10 @@ Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
   }
   config->qkv_bias = architecture.qkv_bias || attention_bias;
   config->output_bias = attention_bias && architecture.attention_bias_is_of_o;
+  LECTERN_RETURN_IF_ERROR(fields.Bool("mlp_bias", &config->mlp_bias));
+  if (config->mlp_bias && !architecture.may_have_mlp_bias) {
+    return fields.Unsupported("mlp_bias", "is true; supported for this model_type: false");
+  }
   if (architecture.scales_embedding) {
     config->embedding_scale = std::sqrt(static_cast<float>(config->hidden_size));
   }

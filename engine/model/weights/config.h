@@ -37,7 +37,7 @@ struct ModelConfig {
   float rms_norm_epsilon = 1e-6f;  // of all norms
   bool tie_word_embeddings = false;
   // Which tensors a layer has (engine/model/weights/architecture.h).
-  bool qkv_bias = false, output_bias = false;
+  bool qkv_bias = false, output_bias = false, mlp_bias = false;
   bool head_norms = false, whole_norms = false, post_norms = false, norms_from_one = false;
   bool pre_norms = true;  // before attention and MLP; else these read the residual stream itself
   bool centred_norms = false;  // norms subtract the mean first (LayerNorm without a bias)
@@ -82,7 +82,7 @@ struct ModelConfig {
 // change the result are ignored if they are unknown, and so are images and sound: of a model that
 // wraps a language model of ours ("text_config") that one is taken, and its absent fields have the
 // defaults of its class. kUnsupportedModel refuses by name what Lectern does not run: architectures
-// that are not in the table of architecture.h, heads that are no language model's, mlp_bias,
+// that are not in the table of architecture.h, heads that are no language model's, biases,
 // windows and activations that the architecture does not have, RoPE recipes that rope.h does not
 // know, quantization_config, experts, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
 // duplicate keys, missing or out-of-range fields, counts that contradict each other.

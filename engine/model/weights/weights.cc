@@ -85,6 +85,11 @@ Plan MakePlan(const ModelConfig& c) {
       plan[LayerName(layer, "self_attn.v_proj", "bias")] = {kv_size};
     }
     if (c.output_bias) plan[LayerName(layer, "self_attn.o_proj", "bias")] = {hidden};
+    if (c.mlp_bias) {
+      plan[LayerName(layer, "mlp.gate_proj", "bias")] = {inner};
+      plan[LayerName(layer, "mlp.up_proj", "bias")] = {inner};
+      plan[LayerName(layer, "mlp.down_proj", "bias")] = {hidden};
+    }
   }
   return plan;
 }
@@ -112,8 +117,12 @@ Status CheckType(const TensorFiles& all, std::string_view name, const TensorFile
     if (tensor.type == type) return {};
     supported += (supported.empty() ? "" : ", ") + std::string(TensorTypeName(type));
   }
-  return Status(Code::kUnsupportedModel, Describe(all, name, tensor) + " has type " +
-                                             tensor.type_name + "; supported: " + supported);
+  return Status(Code::kUnsupportedModel,
+                Describe(all, name, tensor) + " has type " + tensor.type_name +
+                    "; supported: " + supported +
+                    (tensor.shape.size() == 2 ? ". Quantise the model anew as one of these, or "
+                                                "take such a file of it: Q4_K_M is a good one"
+                                              : ""));
 }
 
 // Checks that every tensor of the plan is there, with its shape and a type that we compute with.
@@ -497,6 +506,11 @@ void Weights::BindNorms(const ModelConfig& config) {
       layer.v_bias = Vector(LayerName(i, "self_attn.v_proj", "bias"));
     }
     if (config.output_bias) layer.o_bias = Vector(LayerName(i, "self_attn.o_proj", "bias"));
+    if (config.mlp_bias) {
+      layer.gate_bias = Vector(LayerName(i, "mlp.gate_proj", "bias"));
+      layer.up_bias = Vector(LayerName(i, "mlp.up_proj", "bias"));
+      layer.down_bias = Vector(LayerName(i, "mlp.down_proj", "bias"));
+    }
   }
 }
 

@@ -42,6 +42,7 @@ struct LayerWeights {
   // Before RoPE: [head_dim], of each head, or [out] of its matrix, of all heads together.
   std::vector<float> q_norm, k_norm;
   std::vector<float> q_bias, k_bias, v_bias, o_bias;      // [out] of its matrix
+  std::vector<float> gate_bias, up_bias, down_bias;       // [out] of its matrix
 };
 
 // Immutable; thread-safe. Views live as long as the object.

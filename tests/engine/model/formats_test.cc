@@ -49,7 +49,10 @@ constexpr Format kFormats[] = {
     {"glm", TensorType::kF32},      {"glm4", TensorType::kF32},     {"exaone4", TensorType::kF32},
     {"cohere", TensorType::kF32},   {"cohere2", TensorType::kF32},  {"granite", TensorType::kQ8_0},
     {"glm4", TensorType::kQ4_0},    {"cohere2", TensorType::kQ6_K}, {"olmo3", TensorType::kQ5_0},
-    {"exaone4", TensorType::kQ4_K},
+    {"exaone4", TensorType::kQ4_K}, {"llama", TensorType::kQ2_K},   {"llama", TensorType::kQ3_K},
+    {"llama", TensorType::kIQ4_NL}, {"llama", TensorType::kIQ4_XS}, {"llama", TensorType::kMXFP4},
+    {"gemma3", TensorType::kQ3_K},  {"qwen3", TensorType::kIQ4_XS}, {"phi3", TensorType::kIQ4_NL},
+    {"qwen2", TensorType::kMXFP4},  {"qwen3", TensorType::kQ2_K},
 };
 
 // Fields in which the files differ from the golden case: sizes that blocks fit into, and those that

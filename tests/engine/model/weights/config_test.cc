@@ -206,7 +206,7 @@ TEST(ParseConfigTest, RefusesEachBadFieldByName) {
       {"hidden_act", "\"gelu\"", kUnsupported, "silu"},
       {"hidden_act", "7", kUnsupported, "silu"},
       {"attention_bias", "1", kMalformed, "true or false"},
-      {"mlp_bias", "true", kUnsupported, "false"},
+      {"mlp_bias", "1", kMalformed, "true or false"},
       {"quantization_config", R"({"quant_method":"gptq"})", kUnsupported, "gptq"},
       {"compression_config", R"({"format":"int"})", kUnsupported, "int"},
       {"num_experts", "2", kUnsupported, "dense"},
@@ -654,7 +654,7 @@ TEST(ParseConfigTest, EveryFieldRefusesEveryValueOutsideOfItsTypeAndRange) {
                 "[\"BertModel\",7]", "[\"LlamaForQuestionAnswering\"]"},
                Code::kUnsupportedModel);
   sweep.Expect("attention_bias", {"0", "1", "\"false\"", "[]", "{}"}, Code::kMalformedModel);
-  sweep.Expect("mlp_bias", {"true", "0", "1", "\"false\"", "[]", "{}"}, Code::kUnsupportedModel);
+  sweep.Expect("mlp_bias", {"0", "1", "\"false\"", "[]", "{}"}, Code::kMalformedModel);
   for (const std::string field : {"num_experts", "num_local_experts", "n_routed_experts"}) {
     sweep.Expect(field, {"2", "1.5", "1e300", "true", "\"1\"", "[]", "{}"},
                  Code::kUnsupportedModel);
