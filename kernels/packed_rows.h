@@ -108,11 +108,16 @@ constexpr size_t PackedBits(PackedType type) {
   }
   return 8;
 }
+// Whether stored nibbles stand for the steps of a table. Apart from the table, because GCC with
+// -fsanitize=undefined takes no comparison of its address for a constant.
+constexpr bool PackedHasTable(PackedType type) {
+  return type == PackedType::kFp4 || type == PackedType::kQ4Table ||
+         type == PackedType::kQ4TableSuper;
+}
 // The 16 steps that stored nibbles stand for; nullptr: the nibbles are numbers themselves.
 constexpr const int8_t* PackedTable(PackedType type) {
-  if (type == PackedType::kFp4) return kE2m1Levels;
-  const bool is_iq4 = type == PackedType::kQ4Table || type == PackedType::kQ4TableSuper;
-  return is_iq4 ? kIq4Levels : nullptr;
+  if (!PackedHasTable(type)) return nullptr;
+  return type == PackedType::kFp4 ? kE2m1Levels : kIq4Levels;
 }
 // The stored value of a step of 0, of types without a table: unsigned bits of q4 are shifted by 8.
 constexpr int8_t PackedZero(PackedType type) {

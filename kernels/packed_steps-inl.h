@@ -89,7 +89,7 @@ template <PackedType kType>
 HWY_INLINE Int8Vector LoadSteps(const std::byte* steps, size_t four, size_t column) {
   const Int8Tag d;
   const Int8Vector stored = LoadStored<kType>(steps, four, column);
-  if constexpr (PackedTable(kType) != nullptr) {
+  if constexpr (PackedHasTable(kType)) {
     return hn::TableLookupBytes(hn::LoadDup128(d, PackedTable(kType)), stored);
   } else if constexpr (kType == PackedType::kQ3Halves) {
     return AddThirdBits(stored, steps, four, column);

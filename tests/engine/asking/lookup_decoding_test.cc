@@ -119,17 +119,18 @@ class LookupDecodingTest : public ::testing::Test {
     std::shared_ptr<StepBatch> batch;
     double cost = -1;
   };
+  // They go at exit, and their threads with them.
   static Indexed& Invented() {
-    static Indexed* const indexed = Make(TinyModel(), InventedText(16000, 3));
+    static const std::unique_ptr<Indexed> indexed = Make(TinyModel(), InventedText(16000, 3));
     return *indexed;
   }
   static Indexed& Demo() {
-    static Indexed* const indexed =
+    static const std::unique_ptr<Indexed> indexed =
         Make(ReaderModel(), ReadWholeFile(SourcePath("tools/demo/document.txt")));
     return *indexed;
   }
-  static Indexed* Make(const std::string& model, const std::string& text) {
-    auto* const indexed = new Indexed(model, text);
+  static std::unique_ptr<Indexed> Make(const std::string& model, const std::string& text) {
+    auto indexed = std::make_unique<Indexed>(model, text);
     indexed->path = model;
     return indexed;
   }
