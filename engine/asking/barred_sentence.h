@@ -1,6 +1,6 @@
-// Keeps an answer from being one given sentence, such as a refusal that was found too unlikely. What
-// the model would say otherwise keeps its proportions: tokens are drawn from the model's
-// distribution on condition that the answer does not begin with the sentence.
+// Keeps an answer from being one given sentence, such as a refusal that was found too unlikely. All
+// other answers keep their proportions: tokens are drawn from the model's distribution on condition
+// that the answer does not begin with the sentence.
 #ifndef LECTERN_ENGINE_ASKING_BARRED_SENTENCE_H_
 #define LECTERN_ENGINE_ASKING_BARRED_SENTENCE_H_
 
@@ -10,13 +10,13 @@
 
 namespace lectern {
 
-// Whatever the sentence, its first tokens may be drawn ("The" begins many answers), and a greedy
-// choice leaves it where the model's next best choice is: a token that leads into the sentence is as
-// likely as the answers that begin with it and go on differently. One thread.
+// The sentence's first tokens may still be drawn, because "The" begins many answers: a token counts
+// as likely as the answers that begin with it and do not go on to the whole sentence. Greedy
+// decoding so leaves the sentence at the first token where most answers go on to it. One thread.
 class BarredSentence {
  public:
-  // `ids`: the sentence's tokens, 1 or more. `logprobs`: as many natural logarithms, of each token's
-  // probability after the question and those before it, at most 0.
+  // `ids`: the sentence's tokens, 1 or more. `logprobs`: as many natural logarithms, of each
+  // token's probability after the question and those before it, at most 0.
   BarredSentence(std::vector<int32_t> ids, std::vector<double> logprobs);
   // Whether all tokens that were pushed are the sentence's first, and not yet all of it.
   bool is_open() const { return is_open_; }

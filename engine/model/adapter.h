@@ -37,8 +37,8 @@ struct LayerAdapter {
 // How an adapter was taught to say that a document does not answer a question.
 struct Refusal {
   std::string text;  // the sentence, such as "The document does not say."; not empty
-  // (0, 1]: it is the answer where it is at least so likely, and only there; 1: where decoding comes
-  // to it.
+  // (0, 1]: it is the answer where it is at least so likely, and only there; 1: where decoding
+  // comes to it.
   double threshold = 1;
 };
 
