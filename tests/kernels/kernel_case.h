@@ -107,8 +107,8 @@ struct PackedMatrix {
   PackedRows rows;
 };
 
-// Where the scale of a block lies, an f16, and that of mins, where there is one, behind it. Of
-// MXFP4 the scale is a byte.
+// Where the scale of a block lies, an f16, and that of mins, where there is one, behind it. The
+// scale of MXFP4 is a byte.
 inline size_t ScaleAt(TensorType type) {
   switch (type) {
     case TensorType::kQ6_K:
