@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -23,6 +22,7 @@
 #include <utility>
 
 #include "store/env.h"
+#include "store/large_pages_posix.h"
 
 namespace lectern {
 namespace {
@@ -207,34 +207,6 @@ void ForEachAdvised(uint64_t offset, uint64_t bytes, const Advise& advise) {
   }
 }
 
-constexpr uint64_t kLargePage = uint64_t{2} << 20;  // bytes; x86-64's, and most of Arm's
-
-uint64_t WholeLargePages(uint64_t bytes) {
-  return (bytes + kLargePage - 1) / kLargePage * kLargePage;
-}
-
-// Anonymous memory, or merely its addresses (PROT_NONE), that begins at a large page, which mmap
-// does not promise: a page more is asked for, and what is too much given back. `bytes`: a multiple
-// of kLargePage. nullptr, with errno: there is none.
-void* ReserveLargePages(uint64_t bytes, int protection) {
-  if (bytes > SIZE_MAX - kLargePage) return errno = ENOMEM, nullptr;
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* const reserved = ::mmap(nullptr, bytes + kLargePage, protection, kFlags, -1, 0);
-  if (reserved == MAP_FAILED) return nullptr;
-  char* const begin = static_cast<char*>(reserved);
-  const uint64_t before = -reinterpret_cast<uintptr_t>(reserved) % kLargePage;
-  if (before > 0) ::munmap(begin, before);
-  ::munmap(begin + before + bytes, kLargePage - before);
-  return begin + before;
-}
-
-// Whether the system gives large pages to whoever asks for them, as Linux says.
-bool HasLargePages() {
-  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");  // "always [madvise] never"
-  std::string line;
-  return std::getline(file, line) && line.find("[never]") == line.npos;
-}
-
 // A shared mapping of the file's pages, read-only. An empty file has none: mmap refuses a length of
 // 0. From a large page's size on it lies within whole large pages, so that these can replace it.
 class PosixMappedFile : public MappedFile {
@@ -274,24 +246,21 @@ class PosixMappedFile : public MappedFile {
     const std::lock_guard lock(copy_mutex_);  // a copied page would read as zeros afterwards
     if (!is_copied_) Advise(offset, bytes, MADV_DONTNEED);
   }
-  // Page by page, so that never more than one exists twice. The system moves a page over the
-  // mapping's addresses in one step: a thread that reads finds the one or the other, or waits.
+  // Page by page, so that never more than one exists twice.
   bool CopyToLargePages(const CancelFlag* cancel) const override {
-#if defined(MADV_HUGEPAGE) && defined(MREMAP_FIXED)
     if (size_ < kLargePage || !HasLargePages()) return false;
     {
       const std::lock_guard lock(copy_mutex_);
       if (std::exchange(is_copied_, true)) return false;
     }
     uint64_t at = 0;
-    while (at < size_ && !IsSet(cancel) && CopyLargePage(at)) at += kLargePage;
+    while (at < size_ && !IsSet(cancel) &&
+           MoveToLargePage(static_cast<char*>(data_) + at, std::min(kLargePage, size_ - at))) {
+      at += kLargePage;
+    }
     if (at > 0) return true;
     const std::lock_guard lock(copy_mutex_);
     return is_copied_ = false;
-#else
-    (void)cancel;
-    return false;
-#endif
   }
 
  private:
@@ -303,22 +272,6 @@ class PosixMappedFile : public MappedFile {
     const uint64_t end = offset + std::min(bytes, size_ - offset);
     ::madvise(static_cast<char*>(data_) + begin, end - begin, advice);
   }
-#if defined(MADV_HUGEPAGE) && defined(MREMAP_FIXED)
-  // Replaces the large page at byte `at` of the mapping; false: the system has none to give.
-  bool CopyLargePage(uint64_t at) const {
-    void* const copy = ReserveLargePages(kLargePage, PROT_READ | PROT_WRITE);
-    if (copy == nullptr) return false;
-    ::madvise(copy, kLargePage, MADV_HUGEPAGE);
-    char* const from = static_cast<char*>(data_) + at;
-    std::memcpy(copy, from, std::min(kLargePage, size_ - at));
-    if (::mprotect(copy, kLargePage, PROT_READ) == 0 &&
-        ::mremap(copy, kLargePage, kLargePage, MREMAP_MAYMOVE | MREMAP_FIXED, from) != MAP_FAILED) {
-      return true;
-    }
-    ::munmap(copy, kLargePage);
-    return false;
-  }
-#endif
 
   void* data_ = nullptr;
   uint64_t size_ = 0, mapped_bytes_ = 0;  // the rest of the latter has no pages, or zeros

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads every #include and every comment: includes run in one direction, comments are sentences.
+"""Reads every file: includes run in one direction, comments are sentences, no source file is over 600 lines.
 
 No #include of the product may run backwards in the order of rooms and wings. The order of rooms is below; the order of the engine's wings is the list `engine_wings` of
 engine/CMakeLists.txt, and that of the CUDA kernels' folders the list `cuda_folders` of
@@ -92,6 +92,13 @@ def riddles(source):
     return found, files
 
 
+def long_files(source, most=600):
+    """C++ and CUDA source files with more than `most` lines, headers exempt: "FILE: LINES"."""
+    return [f"{path.relative_to(source)}: {lines}" for room in ROOMS
+            for path in sorted((source / room).rglob("*"))
+            if path.suffix in (".cc", ".cu", ".c") and (lines := len(path.read_text().splitlines())) > most]
+
+
 class IncludeOrderTest(unittest.TestCase):
     source = None
 
@@ -136,6 +143,20 @@ class IncludeOrderTest(unittest.TestCase):
                               "engine/model/model.cc includes engine/asking/ask.h"])
 
 
+class LengthTest(unittest.TestCase):
+    source = None
+
+    def test_no_file_is_too_long(self):
+        self.assertEqual(long_files(self.source), [])
+
+    def test_a_long_file_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "store").mkdir()
+            for lines in (600, 601):
+                (pathlib.Path(folder) / f"store/{lines}.cc").write_text("int x;\n" * lines)
+            self.assertEqual(long_files(pathlib.Path(folder)), ["store/601.cc: 601"])
+
+
 class CommentTest(unittest.TestCase):
     source = None
 
@@ -163,5 +184,5 @@ class CommentTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    IncludeOrderTest.source = CommentTest.source = pathlib.Path(sys.argv.pop(1)).resolve()
+    IncludeOrderTest.source = LengthTest.source = CommentTest.source = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main(verbosity=2)

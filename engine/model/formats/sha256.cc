@@ -28,10 +28,14 @@ void Sha256::Update(const void* data, size_t bytes) {
 }
 
 void Sha256::UpdateText(std::string_view text) {
-  uint8_t length[8];  // little-endian on every machine
-  for (size_t i = 0; i < 8; ++i) length[i] = static_cast<uint8_t>(uint64_t{text.size()} >> (8 * i));
-  Update(length, sizeof(length));
+  UpdateNumber(text.size());
   Update(text.data(), text.size());
+}
+
+void Sha256::UpdateNumber(uint64_t number) {
+  uint8_t bytes[8];
+  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(number >> (8 * i));
+  Update(bytes, sizeof(bytes));
 }
 
 std::array<uint8_t, 32> Sha256::Finish() {

@@ -21,6 +21,8 @@ class Sha256 {
   void Update(const void* data, size_t bytes);
   // Adds the text's length before the text, so that a sequence of texts has one reading only.
   void UpdateText(std::string_view text);
+  // Adds the number's 8 bytes in little-endian order, on every machine.
+  void UpdateNumber(uint64_t number);
   // Returns the hash. Call it once, and no Update behind it. Neither is checked: OpenSSL reports no
   // error, and a second call returns a wrong hash.
   std::array<uint8_t, 32> Finish();

@@ -304,13 +304,6 @@ Status Check(const Plan& plan, const TensorFiles& all, const ModelConfig& config
   return CheckGroups(plan, all, config, type);
 }
 
-// Hashes a number in little-endian order on every machine.
-void HashNumber(Sha256& hash, uint64_t number) {
-  uint8_t bytes[8];
-  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(number >> (8 * i));
-  hash.Update(bytes, sizeof(bytes));
-}
-
 // Calls `use(offset in the bytes, piece)` for the bytes piece by piece, so that a cancellation is
 // noticed between two pieces.
 template <typename Use>
@@ -549,16 +542,16 @@ void Weights::BindMatrices(const ModelConfig& config) {
 // Hashes what a tensor is, without its values.
 void Weights::AddShape(const Tensor& tensor, Sha256& hash) const {
   hash.UpdateText(tensor.name);
-  HashNumber(hash, static_cast<uint64_t>(tensor.type));
-  HashNumber(hash, tensor.shape.size());
-  for (const uint64_t size : tensor.shape) HashNumber(hash, size);
-  HashNumber(hash, tensor.bytes.size());
+  hash.UpdateNumber(static_cast<uint64_t>(tensor.type));
+  hash.UpdateNumber(tensor.shape.size());
+  for (const uint64_t size : tensor.shape) hash.UpdateNumber(size);
+  hash.UpdateNumber(tensor.bytes.size());
 }
 
 // Bytes of a matrix that will be packed are loaded for the hash and let go again: Pack reads them
 // once more, but they are never all in memory.
 Status Weights::AddTo(Sha256& hash, const CancelFlag* cancel) const {
-  HashNumber(hash, tensors_.size());
+  hash.UpdateNumber(tensors_.size());
   for (const Tensor& tensor : tensors_) {
     AddShape(tensor, hash);
     const MappedFile& file = *files_[tensor.file].bytes;
@@ -588,13 +581,13 @@ bool Weights::AddOriginsTo(Env& env, Sha256& hash) const {
     for (const uint64_t number :
          {info->device, info->inode, info->bytes, static_cast<uint64_t>(info->modified_ns),
           static_cast<uint64_t>(info->changed_ns)}) {
-      HashNumber(hash, number);
+      hash.UpdateNumber(number);
     }
   }
   for (const Tensor& tensor : tensors_) {
     AddShape(tensor, hash);
-    HashNumber(hash, tensor.file);
-    HashNumber(hash, tensor.offset);
+    hash.UpdateNumber(tensor.file);
+    hash.UpdateNumber(tensor.offset);
   }
   return true;
 }
