@@ -98,7 +98,11 @@ if [ ! -e build-checked/engine/liblectern_cuda.so.1 ]; then
   echo "== NOT BUILT: liblectern_cuda.so.1, for want of nvcc 12 or later; its kernels ran emulated"
 fi
 # The emulated CUDA kernels, a quarter of the time of both sanitizers, are tests/full.sh's: its parts
-# sanitize-all and races.
+# sanitize-all and races. Left to sanitize-all, too: tests that count bits or seconds on many or long inputs
+# whose code other tests run.
+long=('*SameBitsForAnyGrouping*' '*OutputHeadTest*' '*LongRuns*' '*ReadsTheLongestTexts*' '*InReasonableTime'
+  '*ManyMegabytes*' '*DrawsFromThePenalised*')
+GTEST_FILTER="-$(IFS=: && echo "${long[*]}")" \
 suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all model_test ingest_test
   pdf_layout_test text_encoding_test' \
   --tests-regex '^(kernels|kernels_thread_pool|model|ingest|pdf_layout|text_encoding)_test|^store_|_fuzz_replay$'

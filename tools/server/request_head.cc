@@ -57,7 +57,7 @@ void SkipEmptyLines(std::string_view& bytes) {
 }
 
 template <size_t n>
-bool IsOneOf(std::string_view text, const std::string_view (&list)[n]) {
+bool IsListed(std::string_view text, const std::string_view (&list)[n]) {
   return std::find(std::begin(list), std::end(list), text) != std::end(list);
 }
 
@@ -188,10 +188,10 @@ class Parser {
 
   // A header whose name was there before, with the value `before`.
   bool ParseAnother(std::string_view name, std::string_view value, std::string& before) {
-    if (IsOneOf(name, kSingle) || (IsOneOf(name, kDeciding) && value != before)) {
+    if (IsListed(name, kSingle) || (IsListed(name, kDeciding) && value != before)) {
       return Refuse(Bad("a header comes twice that may come once"));
     }
-    if (IsOneOf(name, kLists)) before.append(",").append(value);
+    if (IsListed(name, kLists)) before.append(",").append(value);
     return true;
   }
 

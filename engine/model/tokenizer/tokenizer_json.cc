@@ -16,7 +16,7 @@ namespace {
 // items.
 constexpr size_t kMaxTokenizerJson = size_t{64} << 20;
 constexpr JsonLimits kTokenizerLimits = {.max_depth = 16, .max_values = size_t{1} << 23};
-constexpr uint64_t kMaxId = size_t{1} << 20;
+constexpr uint64_t kMostPieces = size_t{1} << 20;
 
 // Reads one file. The vocabulary is filled while the file is parsed, before its model's other
 // members are seen.
@@ -184,8 +184,8 @@ class TokenizerJsonReader {
       return Malformed("piece " + std::to_string(arrays_.tokens.size()) + " is " +
                        JsonExcerpt(piece) + ", not a text and a score");
     }
-    if (arrays_.tokens.size() >= kMaxId) {
-      return Malformed("it has more than " + std::to_string(kMaxId) + " pieces");
+    if (arrays_.tokens.size() >= kMostPieces) {
+      return Malformed("it has more than " + std::to_string(kMostPieces) + " pieces");
     }
     arrays_.tokens.push_back(*(*pair)[0].string());
     arrays_.types.push_back(PieceType::kNormal);
@@ -198,10 +198,10 @@ class TokenizerJsonReader {
   // kMalformedModel: an id that is none, too large, or another piece's.
   Status Place(std::string text, const Json& id_value, PieceType type) {
     const auto id = id_value.unsigned_integer();
-    if (!id || *id >= kMaxId) {
+    if (!id || *id >= kMostPieces) {
       return Malformed("the id of piece " + JsonExcerpt(Json(text)) + " is " +
                        JsonExcerpt(id_value) + "; it must be a whole number below " +
-                       std::to_string(kMaxId));
+                       std::to_string(kMostPieces));
     }
     if (*id >= arrays_.tokens.size()) {
       arrays_.tokens.resize(*id + 1);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxConfig = size_t{1} << 20;  // bytes
 
-std::string LowerCase(std::string text) {
+std::string ToLowerCase(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return text;
 }
@@ -39,10 +39,10 @@ Status CheckClassNames(const ConfigFields& fields, const Architecture& architect
   if (architectures == nullptr) return {};
   const Json::Array* list = architectures->array();
   if (list == nullptr) return fields.WrongValue("architectures", *architectures, "a list");
-  const std::string own = LowerCase(std::string(architecture.class_name));
+  const std::string own = ToLowerCase(std::string(architecture.class_name));
   const bool is_own = list->empty() || std::ranges::any_of(*list, [&](const Json& name) {
-    return name.string() != nullptr && LowerCase(*name.string()) == own;
-  });
+                        return name.string() != nullptr && ToLowerCase(*name.string()) == own;
+                      });
   if (is_own) return {};
   const bool is_language_model = std::ranges::all_of(*list, [](const Json& name) {
     return name.string() != nullptr && IsLanguageModel(*name.string());

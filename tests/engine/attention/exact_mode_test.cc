@@ -117,71 +117,83 @@ void ExpectCompressedConversationToCount(DocumentSession& session, const Model& 
   oracle.RestrictTo({});
 }
 
-class ExactModeTest : public ::testing::TestWithParam<Dtype> {};
+struct KvDocument {
+  Dtype dtype;
+  uint64_t document;
+};
 
-// 10 documents x 10 questions (3 of the documents with the other KV types): logits of every step
-// within 2e-3 of their spread, and the same greedy token wherever the oracle's two best differ by
-// more than that.
+// 10 documents, 3 of them with the other KV types.
+std::vector<KvDocument> KvDocuments() {
+  std::vector<KvDocument> all;
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16}) {
+    for (uint64_t d = 0; d < 10; d += dtype == Dtype::kF16 ? 1 : 4) all.push_back({dtype, d});
+  }
+  return all;
+}
+
+class ExactModeTest : public ::testing::TestWithParam<KvDocument> {};
+
+// Four questions of six tokens: the logits of every step are within 2e-3 of their spread, and the
+// greedy token is the same wherever the oracle's two best differ by more than that.
 TEST_P(ExactModeTest, EqualsTheDenseOracle) {
-  const Dtype dtype = GetParam();
+  const auto [dtype, d] = GetParam();
   const auto model = Model::Load(Env::Default(), TinyModel());
   ASSERT_TRUE(model.ok());
   double worst = 0;
-  for (uint64_t d = 0; d < 10; d += dtype == Dtype::kF16 ? 1 : 4) {
-    const TempFolder store;
-    const auto engine = MakeEngine(store.path(), TinyModel());
-    // Short ones are one exact run, long ones have clusters of 1, 2 or 3 levels.
-    const std::string text = InventedText(d < 3 ? 700 : 7500 + 150 * d, 100 + d);
-    IndexOptions options;
-    options.kv_dtype = dtype;
-    options.num_levels = 1 + d % 3;
-    options.cluster_keys = std::array{"stored", "unrotated", "queries"}[d / 3 % 3];
-    const auto report = engine->Index(text, options);
-    ASSERT_TRUE(report.ok()) << report.status().message();
-    const auto tokens = (*model)->EncodeDocument(text);
-    ASSERT_EQ(tokens->ids.size(), report->tokens);
-    EXPECT_EQ(d >= 3, report->tokens >= kMinClusteredTokens) << report->tokens;
-    DenseOracle oracle(TinyModel(), std::string(DtypeName(dtype)));
-    oracle.Append(tokens->ids);
-    for (int q = 0; q < 4; ++q) {
-      auto opened = engine->Open("");
-      ASSERT_TRUE(opened.ok());
-      auto& session = static_cast<DocumentSession&>(**opened);
-      const auto ids = (*model)->EncodeQuestion(InventedText(30, 1000 * d + q));
-      std::vector<int32_t> next = *ids;
-      for (int step = 0; step < 6; ++step) {
-        const auto logits = session.Step(next, 1, q % 2 == 0, nullptr);
-        ASSERT_TRUE(logits.ok());
-        const std::vector<double> expected = oracle.Append(next);
-        const double tolerance = 2e-3 * Std(expected);
-        for (size_t i = 0; i < expected.size(); ++i) {
-          ASSERT_NEAR((*logits)[i], expected[i], tolerance);
-          worst = std::max(worst, std::abs((*logits)[i] - expected[i]) / Std(expected));
-        }
-        const auto best = std::max_element(expected.begin(), expected.end());
-        std::vector<double> sorted = expected;
-        std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end(), std::greater<>());
-        const auto ours = std::max_element(logits->begin(), logits->end()) - logits->begin();
-        if (*best - sorted[1] > tolerance) {
-          ASSERT_EQ(ours, best - expected.begin());
-        }
-        next = {static_cast<int32_t>(best - expected.begin())};
+  const TempFolder store;
+  const auto engine = MakeEngine(store.path(), TinyModel());
+  // Short ones are one exact run, long ones have clusters of 1, 2 or 3 levels.
+  const std::string text = InventedText(d < 3 ? 700 : 7500 + 150 * d, 100 + d);
+  IndexOptions options;
+  options.kv_dtype = dtype;
+  options.num_levels = 1 + d % 3;
+  options.cluster_keys = std::array{"stored", "unrotated", "queries"}[d / 3 % 3];
+  const auto report = engine->Index(text, options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const auto tokens = (*model)->EncodeDocument(text);
+  ASSERT_EQ(tokens->ids.size(), report->tokens);
+  EXPECT_EQ(d >= 3, report->tokens >= kMinClusteredTokens) << report->tokens;
+  DenseOracle oracle(TinyModel(), std::string(DtypeName(dtype)));
+  oracle.Append(tokens->ids);
+  for (int q = 0; q < 4; ++q) {
+    auto opened = engine->Open("");
+    ASSERT_TRUE(opened.ok());
+    auto& session = static_cast<DocumentSession&>(**opened);
+    const auto ids = (*model)->EncodeQuestion(InventedText(30, 1000 * d + q));
+    std::vector<int32_t> next = *ids;
+    for (int step = 0; step < 6; ++step) {
+      const auto logits = session.Step(next, 1, q % 2 == 0, nullptr);
+      ASSERT_TRUE(logits.ok());
+      const std::vector<double> expected = oracle.Append(next);
+      const double tolerance = 2e-3 * Std(expected);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_NEAR((*logits)[i], expected[i], tolerance);
+        worst = std::max(worst, std::abs((*logits)[i] - expected[i]) / Std(expected));
       }
-      oracle.Truncate(tokens->ids.size());
+      const auto best = std::max_element(expected.begin(), expected.end());
+      std::vector<double> sorted = expected;
+      std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end(), std::greater<>());
+      const auto ours = std::max_element(logits->begin(), logits->end()) - logits->begin();
+      if (*best - sorted[1] > tolerance) {
+        ASSERT_EQ(ours, best - expected.begin());
+      }
+      next = {static_cast<int32_t>(best - expected.begin())};
     }
-    if (d == 3 && dtype == Dtype::kF16) {
-      const auto session = engine->Open("");
-      ExpectCompressedConversationToCount(static_cast<DocumentSession&>(**session), **model,
-                                          oracle);
-      ExpectOnlyKeptRowsToCount(*engine, text, **model, oracle);
-    }
+    oracle.Truncate(tokens->ids.size());
+  }
+  if (d == 3 && dtype == Dtype::kF16) {
+    const auto session = engine->Open("");
+    ExpectCompressedConversationToCount(static_cast<DocumentSession&>(**session), **model, oracle);
+    ExpectOnlyKeptRowsToCount(*engine, text, **model, oracle);
   }
   std::printf("largest logit error: %.2e of the logits' spread\n", worst);
 }
 
-INSTANTIATE_TEST_SUITE_P(KvTypes, ExactModeTest,
-                         ::testing::Values(Dtype::kF32, Dtype::kF16, Dtype::kBf16),
-                         [](const auto& param) { return std::string(DtypeName(param.param)); });
+INSTANTIATE_TEST_SUITE_P(KvTypes, ExactModeTest, ::testing::ValuesIn(KvDocuments()),
+                         [](const auto& param) {
+                           return std::string(DtypeName(param.param.dtype)) + "_" +
+                                  std::to_string(param.param.document);
+                         });
 
 // The oracle's weights become what the quantised ones are worth, and its inputs are rounded, too.
 void UsePacked(const Model& model, DenseOracle& oracle) {
