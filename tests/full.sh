@@ -47,8 +47,9 @@
 #   misuse        100,000 random calls of the C API, right and wrong, by eight threads, under ASan and
 #                 UBSan, then under ThreadSanitizer (MISUSE_CALLS, MISUSE_SEED); what came of them
 #                 goes where that of `fuzz` does
-#   long          the tests that tests/run.sh leaves out: emulated GPUs that fail at every call, and wide
-#                 lookups on them; two minutes of one core
+#   long          the tests that tests/run.sh leaves out: emulated GPUs that fail at every call, most of
+#                 what they compute, pairs of architectures and block types, more documents beside the
+#                 float64 oracle, sparse prefills, budgets of hard heads; four minutes of one core
 #   races         the CUDA kernels, and what the engine makes of them, on the emulated device under
 #                 ThreadSanitizer, which finds missing barriers and fences (tests/kernels/cuda_emulation);
 #                 an hour of one core (GTEST_FILTER: only these)

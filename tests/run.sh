@@ -52,8 +52,8 @@ count_cases() {
     END { print passed + 0, failed + 0, skipped + 0 }' "$1"
 }
 
-# More at a time than there are cores: many wait for a disk or for each other. Without the tests of minutes
-# that are labelled long (emulated GPUs that fail at every call): they are tests/full.sh's part long.
+# More at a time than there are cores: many wait for a disk or for each other. Without the tests that are
+# labelled long, whose like is run here with fewer cases: they are tests/full.sh's part long.
 run_tests() {  # PRESET [OPTION…]
   local status=0 p f s
   "${fixed_addresses[@]}" ctest --preset "$1" -j$((2 * $(nproc))) -LE long "${@:2}" || status=$?
