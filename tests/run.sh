@@ -107,7 +107,7 @@ suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all
   pdf_layout_test text_encoding_test' \
   --tests-regex '^(kernels|kernels_thread_pool|model|ingest|pdf_layout|text_encoding)_test|^store_|_fuzz_replay$'
 # Without the tests of one thread at a time, which have no race to show and take minutes there.
-alone=(LookupDecodingTest.{ChangesNo,EndsWhere,ASession,IsOff}'*'
+alone=(LookupDecodingTest.{ChangesNo,EndsWhere,ASession,IsOff,AnUnknown}'*'
   FewLogitsTest.{AStepGivesThoseThatAreWantedAndNoOthers,ChangeNoAnswer} 'TokenRunsTest.*' IndexProgressTest.LayersOf'*'
   CancelCallsTest.{AnExceptionOf,NothingIsCommitted}'*')
 GTEST_FILTER="-$(IFS=: && echo "${alone[*]}")" \
