@@ -14,7 +14,7 @@
 namespace lectern::tools {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{64} << 20;  // of a page, unpacked
+constexpr uint64_t kMostPageBytes = uint64_t{64} << 20;  // of a page, unpacked
 
 // Packed by gzip: the bytes inside.
 api::Result<std::string> Unpack(std::string_view bytes) {
@@ -37,7 +37,7 @@ api::Result<std::string> Unpack(std::string_view bytes) {
     const la_ssize_t count = archive_read_data(handle.get(), buffer, sizeof buffer);
     if (count == 0) return page;
     if (count < 0) return fail(LECTERN_INVALID_ARGUMENT, "is damaged: it cannot be unpacked");
-    if (page.size() + static_cast<size_t>(count) > kMostBytes)
+    if (page.size() + static_cast<size_t>(count) > kMostPageBytes)
       return fail(LECTERN_LIMIT_EXCEEDED, "unpacks to more than 64 MiB; split it");
     page.append(buffer, static_cast<size_t>(count));
   }

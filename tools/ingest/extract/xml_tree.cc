@@ -13,7 +13,7 @@ namespace {
 constexpr int kOptions =
     XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING | XML_PARSE_NOCDATA;
 // Elements may be this deep in each other: libxml2's own limit, which bounds our recursion too.
-constexpr size_t kMostBytes = INT_MAX;
+constexpr size_t kMostXmlBytes = INT_MAX;
 
 std::string_view View(const xmlChar* text) {
   return text ? std::string_view(reinterpret_cast<const char*>(text)) : std::string_view();
@@ -123,7 +123,7 @@ void AppendAllText(XmlNode node, std::string& out) {
 void XmlTree::Free::operator()(_xmlDoc* document) const { xmlFreeDoc(document); }
 
 api::Result<XmlTree> XmlTree::Parse(std::string_view bytes, const std::string& part) {
-  if (bytes.size() > kMostBytes) return Fail(part, "is longer than 2 GiB");
+  if (bytes.size() > kMostXmlBytes) return Fail(part, "is longer than 2 GiB");
   const std::unique_ptr<xmlParserCtxt, FreeContext> context(xmlNewParserCtxt());
   if (!context) return Fail(part, "needs more memory than there is");
   bool has_entities = false;
@@ -145,7 +145,7 @@ XmlNode XmlTree::root() const { return XmlNode(xmlDocGetRootElement(document_.ge
 void XmlStream::Free::operator()(_xmlTextReader* reader) const { xmlFreeTextReader(reader); }
 
 XmlStream::XmlStream(std::string_view bytes, std::string part)
-    : reader_(bytes.size() > kMostBytes
+    : reader_(bytes.size() > kMostXmlBytes
                   ? nullptr
                   : xmlReaderForMemory(bytes.data(), static_cast<int>(bytes.size()), nullptr,
                                        nullptr, kOptions)),
