@@ -19,21 +19,23 @@ std::string TypeOf(const Json& config) { return *config.Find("model_type")->stri
 bool IsGemma(const Json& config) { return TypeOf(config).starts_with("gemma"); }
 // Those that llama.cpp runs as "llama" have rows in its order.
 bool IsPermuted(const Json& config) {
-  const std::set<std::string> types = {"llama", "mistral", "granite", "granitemoehybrid",
-                                       "smollm3"};
+  const std::set<std::string> types = {"llama",   "mistral", "granite",   "granitemoehybrid",
+                                       "smollm3", "mixtral", "granitemoe"};
   return types.contains(TypeOf(config));
 }
 std::string ArchitectureOf(const Json& config) {
   const std::map<std::string, std::string> others = {
       {"mistral", "llama"}, {"gemma3_text", "gemma3"}, {"granitemoehybrid", "granite"},
-      {"olmo3", "olmo2"},   {"glm", "chatglm"},        {"cohere", "command-r"}};
+      {"olmo3", "olmo2"},   {"glm", "chatglm"},        {"cohere", "command-r"},
+      {"mixtral", "llama"},   {"qwen2_moe", "qwen2moe"}, {"qwen3_moe", "qwen3moe"}};
   const auto at = others.find(TypeOf(config));
   return at == others.end() ? TypeOf(config) : at->second;
 }
 // Whether the layers' norms have Gemma's names, and OLMo's over all heads.
 bool HasGemmaNames(const Json& config) {
   const std::string type = TypeOf(config);
-  return IsGemma(config) || type.starts_with("olmo") || type == "exaone4" || type == "glm4";
+  return IsGemma(config) || type == "olmo2" || type == "olmo3" || type == "exaone4" ||
+         type == "glm4";
 }
 bool HasWholeNorms(const Json& config) { return TypeOf(config).starts_with("olmo"); }
 
@@ -52,12 +54,48 @@ std::string PartOf(const std::string& name) {
   return name.substr(begin, end - begin);
 }
 
+// A part of one expert: "block_sparse_moe.experts.3.w1" is expert 3's "block_sparse_moe.experts.w1".
+struct ExpertPart {
+  std::string part;
+  uint64_t expert = 0;
+  bool is_one = false;
+};
+ExpertPart ExpertOf(const std::string& part) {
+  const std::string middle = ".experts.";
+  const size_t at = part.find(middle);
+  if (at == std::string::npos) return {part};
+  const size_t number = at + middle.size(), dot = part.find('.', number);
+  return {part.substr(0, number) + part.substr(dot + 1), std::stoull(part.substr(number)), true};
+}
+
+uint64_t FieldOr(const Json& config, std::string_view name, uint64_t otherwise) {
+  return config.Find(name) == nullptr ? otherwise : Field(config, name);
+}
+
 std::vector<uint64_t> ShapeOf(const std::string& name, const Json& config) {
   const uint64_t hidden = Field(config, "hidden_size"), inner = Field(config, "intermediate_size");
   const uint64_t dim = Field(config, "head_dim"), vocab = Field(config, "vocab_size");
   const uint64_t q = Field(config, "num_attention_heads") * dim;
   const uint64_t kv = Field(config, "num_key_value_heads") * dim;
+  const uint64_t experts = FieldOr(config, "num_experts", FieldOr(config, "num_local_experts", 0));
+  const uint64_t width = FieldOr(config, "moe_intermediate_size", inner);
+  const uint64_t shared = FieldOr(config, "shared_expert_intermediate_size", 0);
   const std::map<std::string, std::vector<uint64_t>> matrices = {
+      {"mlp.gate", {experts, hidden}},
+      {"mlp.experts.gate_proj", {width, hidden}},
+      {"mlp.experts.up_proj", {width, hidden}},
+      {"mlp.experts.down_proj", {hidden, width}},
+      {"mlp.shared_expert.gate_proj", {shared, hidden}},
+      {"mlp.shared_expert.up_proj", {shared, hidden}},
+      {"mlp.shared_expert.down_proj", {hidden, shared}},
+      {"mlp.shared_expert_gate", {1, hidden}},
+      {"block_sparse_moe.gate", {experts, hidden}},
+      {"block_sparse_moe.experts.w1", {width, hidden}},
+      {"block_sparse_moe.experts.w3", {width, hidden}},
+      {"block_sparse_moe.experts.w2", {hidden, width}},
+      {"block_sparse_moe.router.layer", {experts, hidden}},
+      {"block_sparse_moe.input_linear", {experts, 2 * width, hidden}},
+      {"block_sparse_moe.output_linear", {experts, hidden, width}},
       {"model.embed_tokens", {vocab, hidden}},
       {"lm_head", {vocab, hidden}},
       {"self_attn.q_proj", {q, hidden}},
@@ -79,7 +117,7 @@ std::vector<uint64_t> ShapeOf(const std::string& name, const Json& config) {
       {"mlp.c_fc_0", {inner, hidden}},
       {"mlp.c_fc_1", {inner, hidden}},
       {"mlp.c_proj", {hidden, inner}}};
-  const std::string part = PartOf(name);
+  const std::string part = ExpertOf(PartOf(name)).part;
   const auto matrix = matrices.find(part);
   if (HasWholeNorms(config) && part == "self_attn.q_norm") return {q};
   if (HasWholeNorms(config) && part == "self_attn.k_norm") return {kv};
@@ -119,12 +157,26 @@ std::string GgufName(const std::string& name, const Json& config) {
       {"mlp.c_proj", "ffn_down"},
       {"pre_feedforward_layernorm", "ffn_norm"},
       {"post_feedforward_layernorm", "post_ffw_norm"},
+      {"mlp.gate", "ffn_gate_inp"},
+      {"mlp.experts.gate_proj", "ffn_gate_exps"},
+      {"mlp.experts.up_proj", "ffn_up_exps"},
+      {"mlp.experts.down_proj", "ffn_down_exps"},
+      {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+      {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+      {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+      {"block_sparse_moe.gate", "ffn_gate_inp"},
+      {"block_sparse_moe.experts.w1", "ffn_gate_exps"},
+      {"block_sparse_moe.experts.w3", "ffn_up_exps"},
+      {"block_sparse_moe.experts.w2", "ffn_down_exps"},
+      {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+      {"block_sparse_moe.output_linear", "ffn_down_exps"},
       {"mlp.gate_proj", "ffn_gate"},
       {"mlp.up_proj", "ffn_up"},
       {"mlp.gate_up_proj", "ffn_up"},
       {"mlp.down_proj", "ffn_down"}};
   const size_t number = NumberAt(name), end = name.rfind('.');
-  const std::string own = names.at(PartOf(name)) + name.substr(end);
+  const std::string own = names.at(ExpertOf(PartOf(name)).part) + name.substr(end);
   if (number == std::string::npos) return own;
   return "blk." + name.substr(number, name.find('.', number) - number) + "." + own;
 }
@@ -206,7 +258,8 @@ void Append(std::string& out, T value) {
 
 std::string StoredTensor(const Json& architecture, const std::string& name,
                          const std::vector<uint64_t>& shape, TensorType type) {
-  const uint64_t count = shape[0] * (shape.size() > 1 ? shape[1] : 1);
+  uint64_t count = 1;
+  for (const uint64_t size : shape) count *= size;
   if (!PlainDtype(type)) {
     const bool is_query = name.ends_with("q_proj.weight") || name.ends_with("qkv_proj.weight");
     const Json* const gain = architecture.Find("gain");
@@ -301,6 +354,18 @@ void AddInventedKeys(const Json& architecture, GgufWriter& file) {
     }
     file.Add(prefix + "attention.sliding_window_pattern", pattern);
   }
+  whole("expert_count", "num_experts");
+  whole("expert_count", "num_local_experts");
+  whole("expert_used_count", "num_experts_per_tok");
+  whole("expert_feed_forward_length", "moe_intermediate_size");
+  whole("expert_shared_feed_forward_length", "shared_expert_intermediate_size");
+  // llama.cpp knows by the architecture whether weights add up to 1; the key says otherwise.
+  const Json* const is_normalised = config.Find("norm_topk_prob");
+  const bool is_usual = type == "qwen3_moe";
+  if (config.Find("num_experts") != nullptr &&
+      (is_normalised != nullptr && *is_normalised->boolean()) != is_usual) {
+    file.Add(prefix + "expert_weights_norm", !is_usual);
+  }
   real("attention.layer_norm_epsilon", "layer_norm_eps");
   real("attention.scale", "attention_multiplier");
   real("embedding_scale", "embedding_multiplier");
@@ -370,15 +435,25 @@ std::map<std::string, std::vector<double>> AddInventedTensors(const Json& archit
                                                               TensorType type, GgufWriter& file) {
   const Json& config = *architecture.Find("config");
   std::map<std::string, std::vector<double>> worth;
+  // By name in the file: the bytes of each expert's matrix, and the shape of one.
+  struct Joined {
+    std::map<uint64_t, std::string> bytes;
+    std::vector<uint64_t> shape;
+  };
+  std::map<std::string, Joined> joined;
   for (const auto& [name, unused] : *architecture.Find("tensors")->object()) {
     const std::vector<uint64_t> shape = ShapeOf(name, config);
-    const bool is_matrix = shape.size() > 1;
+    // llama.cpp's quantiser leaves what routes tokens as it is.
+    const std::string gguf_part = name.find("input_linear") != name.npos ? "" : GgufName(name, config);
+    const bool is_router = gguf_part.find("ffn_gate_inp") != std::string::npos;
+    const bool is_matrix = shape.size() > 1 && !is_router;
     const TensorType own = is_matrix ? type : TensorType::kF32;
     std::string bytes = StoredTensor(architecture, name, shape, own);
     if (is_matrix) {
-      std::vector<float> values(shape[0] * shape[1]);
-      TensorToFloats({reinterpret_cast<const std::byte*>(bytes.data()), own, shape[0], shape[1]},
-                     {values.data(), shape[0], shape[1]});
+      const uint64_t rows = shape[0] * (shape.size() > 2 ? shape[1] : 1), columns = shape.back();
+      std::vector<float> values(rows * columns);
+      TensorToFloats({reinterpret_cast<const std::byte*>(bytes.data()), own, rows, columns},
+                     {values.data(), rows, columns});
       worth[name].assign(values.begin(), values.end());
     }
     const std::string part = PartOf(name);
@@ -392,7 +467,31 @@ std::map<std::string, std::vector<double>> AddInventedTensors(const Json& archit
       file.AddTensor(layer + ".ffn_up.weight", own, half, bytes.substr(bytes.size() / 2));
       continue;
     }
-    file.AddTensor(GgufName(name, config), own, shape, bytes);
+    if (part == "block_sparse_moe.input_linear") {
+      const std::string layer = "blk." + name.substr(13, name.find('.', 13) - 13);
+      const size_t half = bytes.size() / shape[0] / 2;
+      for (uint64_t expert = 0; expert < shape[0]; ++expert) {
+        for (const size_t second : {0, 1}) {
+          Joined& to = joined[layer + (second ? ".ffn_up_exps.weight" : ".ffn_gate_exps.weight")];
+          to.shape = {shape[1] / 2, shape[2]};
+          to.bytes[expert] = bytes.substr((2 * expert + second) * half, half);
+        }
+      }
+      continue;
+    }
+    if (const ExpertPart one = ExpertOf(part); one.is_one) {
+      Joined& to = joined[GgufName(name, config)];
+      to.shape = shape;
+      to.bytes[one.expert] = std::move(bytes);
+      continue;
+    }
+    const bool is_row = shape.size() > 1 && shape[0] == 1;  // the converter makes it a vector
+    file.AddTensor(GgufName(name, config), own, is_row ? std::vector{shape[1]} : shape, bytes);
+  }
+  for (const auto& [name, experts] : joined) {
+    std::string all;
+    for (const auto& [unused, bytes] : experts.bytes) all += bytes;
+    file.AddTensor(name, type, {experts.bytes.size(), experts.shape[0], experts.shape[1]}, all);
   }
   return worth;
 }

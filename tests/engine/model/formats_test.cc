@@ -52,7 +52,17 @@ constexpr Format kFormats[] = {
     {"exaone4", TensorType::kQ4_K}, {"llama", TensorType::kQ2_K},   {"llama", TensorType::kQ3_K},
     {"llama", TensorType::kIQ4_NL}, {"llama", TensorType::kIQ4_XS}, {"llama", TensorType::kMXFP4},
     {"gemma3", TensorType::kQ3_K},  {"qwen3", TensorType::kIQ4_XS}, {"phi3", TensorType::kIQ4_NL},
-    {"qwen2", TensorType::kMXFP4},  {"qwen3", TensorType::kQ2_K},
+    {"qwen2", TensorType::kMXFP4},  {"qwen3", TensorType::kQ2_K},   {"mixtral", TensorType::kF32},
+    {"qwen2 moe", TensorType::kF32},
+    {"qwen3 moe", TensorType::kF32},
+    {"qwen3 moe dense layers", TensorType::kF32},
+    {"olmoe", TensorType::kF32},
+    {"granite moe", TensorType::kF32},
+    {"mixtral", TensorType::kQ4_K},
+    {"qwen3 moe", TensorType::kQ8_0},
+    {"qwen2 moe", TensorType::kQ5_0},
+    {"olmoe", TensorType::kMXFP4},
+    {"granite moe", TensorType::kQ6_K},
 };
 
 // Fields in which the files differ from the golden case: sizes that blocks fit into, and those that
@@ -68,6 +78,10 @@ Json::Object Fields(const std::string& architecture, TensorType type) {
   fields["hidden_size"] = Json(is_wide ? 256 : 64);
   fields["intermediate_size"] = Json(is_wide ? 256 : 64);
   fields["head_dim"] = Json(is_wide ? 64 : 16);
+  if (architecture.starts_with("qwen") && architecture.find("moe") != std::string::npos) {
+    fields["moe_intermediate_size"] = Json(is_wide ? 256 : 64);
+    if (architecture.starts_with("qwen2")) fields["shared_expert_intermediate_size"] = Json(64);
+  }
   // As Mistral 0.2 and Phi-3-mini-128k: where all layers see windows only, there are no clusters.
   if (architecture == "mistral" || architecture == "phi3") fields["sliding_window"] = Json();
   if (is_gemma) fields["query_pre_attn_scalar"] = fields["head_dim"];
@@ -230,7 +244,9 @@ TEST_P(FormatsTest, IndexesAndAnswersAsDenseAttentionDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FormatsTest, ::testing::ValuesIn(kFormats), [](const auto& test) {
-  return test.param.architecture + std::string("_") + TensorTypeName(test.param.type);
+  std::string name = test.param.architecture + std::string("_") + TensorTypeName(test.param.type);
+  std::ranges::replace(name, ' ', '_');
+  return name;
 });
 
 // ---- Byte pairs
