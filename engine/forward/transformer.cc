@@ -30,7 +30,7 @@ void AddBias(std::span<const float> bias, Rows<float> rows) {
 }
 
 // Columns [begin, end) of a bias that may be empty.
-std::span<const float> PartOf(const std::vector<float>& bias, size_t begin, size_t end) {
+std::span<const float> BiasPart(const std::vector<float>& bias, size_t begin, size_t end) {
   if (bias.empty()) return {};
   return std::span(bias).subspan(begin, end - begin);
 }
@@ -535,19 +535,21 @@ void Transformer::RunChosen(size_t layer, Rows<const float> input, Activations& 
     MatMulColumns(own, quantised, expert.up, ups, begin, end, false, slot, a);
     const Rows<float> gate_part(gates.data + begin, own.num_rows, end - begin, width);
     const Rows<float> up_part(ups.data + begin, own.num_rows, end - begin, width);
-    AddBias(PartOf(expert.gate_bias, begin, end), gate_part);
-    AddBias(PartOf(expert.up_bias, begin, end), up_part);
+    AddBias(BiasPart(expert.gate_bias, begin, end), gate_part);
+    AddBias(BiasPart(expert.up_bias, begin, end), up_part);
     backend_.glu({.gate = gate_part,
                   .up = up_part,
                   .output = gate_part,
-                  .activation = config.activation});
+                  .activation = config.activation,
+                  .limit = config.glu_limit,
+                  .alpha = config.glu_alpha});
   });
   for_columns(inner, hidden, is_packed(&ExpertWeights::down), [&](const ExpertWeights& expert, const Routing::Group& group,
                                  Rows<const float> own, const Int8Rows& quantised, size_t begin,
                                  size_t end, size_t slot) {
     const Rows<float> out = rows.Slice(group.begin, group.end);
     MatMulColumns(own, quantised, expert.down, out, begin, end, false, slot, a);
-    AddBias(PartOf(expert.down_bias, begin, end), {out.data + begin, own.num_rows, end - begin,
+    AddBias(BiasPart(expert.down_bias, begin, end), {out.data + begin, own.num_rows, end - begin,
                                                    hidden});
   });
 }

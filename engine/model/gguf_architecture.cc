@@ -117,6 +117,19 @@ constexpr Renamed kGlm4Tensors[] = {
     {"ffn_down", "mlp.down_proj"},
     {"post_ffw_norm", "post_feedforward_layernorm"},
 };
+constexpr Renamed kGptOssNames[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_sinks", "self_attn.sinks"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"},
+    {"ffn_down_exps", "mlp.experts.down_proj"},
+};
 constexpr GgufArchitecture kGgufArchitectures[] = {
     {.name = "llama",  // also Mistral's models, with experts or without
      .model_type = "llama",
@@ -201,6 +214,12 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
      .keys = kGraniteKeys,
      .layer_tensors = kLlamaTensors,
      .has_neighbours = true},
+    {.name = "gpt-oss",
+     .model_type = "gpt_oss",
+     .keys = kWindowKeys,
+     .layer_tensors = kGptOssNames,
+     .has_pattern = true,
+     .truncates_yarn = false},
     {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kFusedGateTensors},
 };
 

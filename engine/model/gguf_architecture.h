@@ -34,6 +34,7 @@ struct GgufArchitecture {
   std::string_view type_with_experts = "";
   // Weights of a token's experts add up to 1, as llama.cpp computes them, where no key says it.
   bool normalises_experts = false;
+  bool truncates_yarn = true;  // RopeRecipe::truncate, which no key says
   // The key "rope.scaling.finetuned" says whether RoPE is used at all; without the key it is.
   bool finetuned_means_rope = false;
 };

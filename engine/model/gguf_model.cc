@@ -364,6 +364,7 @@ class GgufModel : public ModelSource {
         FindTensor(config_.fused_qkv ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias") != nullptr;
     config_.output_bias = FindTensor("blk.0.attn_output.bias") != nullptr;
     FindExpertLayers();
+    config_.experts.interleaved = false;  // the converter gives each its own tensor
     config_.mlp_bias = !config_.fused_gate_up;
     for (const char* name : {"blk.0.ffn_gate.bias", "blk.0.ffn_up.bias", "blk.0.ffn_down.bias"}) {
       config_.mlp_bias &= FindTensor(name) != nullptr;
@@ -451,6 +452,9 @@ class GgufModel : public ModelSource {
       LECTERN_ASSIGN(const std::vector<float> longer, ReadFloats(kLongFactors));
       rope["short_factor"] = ToArray(shorter);
       rope["long_factor"] = ToArray(longer);
+    }
+    if (!architecture_->truncates_yarn && rope.contains("rope_type")) {
+      rope["truncate"] = Json(false);
     }
     if (!rope.empty()) fields["rope_scaling"] = Json(std::move(rope));
     return {};

@@ -81,6 +81,8 @@ void AddParts(Sha256& hash, const ModelConfig& config) {
   add("centred norms", config.centred_norms, plain.centred_norms);
   add("parallel", config.parallel, plain.parallel);
   add("norms from one", config.norms_from_one, plain.norms_from_one);
+  add("activation limit", config.glu_limit, plain.glu_limit);
+  add("activation alpha", config.glu_alpha, plain.glu_alpha);
   add("experts of a token", config.experts.used, plain.experts.used);
   add("experts normalised", config.experts.normalised, plain.experts.normalised);
   for (size_t layer = 0; layer < config.unturned.size(); ++layer) {

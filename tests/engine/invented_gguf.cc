@@ -27,7 +27,7 @@ std::string ArchitectureOf(const Json& config) {
   const std::map<std::string, std::string> others = {
       {"mistral", "llama"}, {"gemma3_text", "gemma3"}, {"granitemoehybrid", "granite"},
       {"olmo3", "olmo2"},   {"glm", "chatglm"},        {"cohere", "command-r"},
-      {"mixtral", "llama"},   {"qwen2_moe", "qwen2moe"}, {"qwen3_moe", "qwen3moe"}};
+      {"gpt_oss", "gpt-oss"}, {"mixtral", "llama"},   {"qwen2_moe", "qwen2moe"}, {"qwen3_moe", "qwen3moe"}};
   const auto at = others.find(TypeOf(config));
   return at == others.end() ? TypeOf(config) : at->second;
 }
@@ -49,7 +49,10 @@ size_t NumberAt(const std::string& name) {
 
 // "model.layers.2.mlp.up_proj.weight": "mlp.up_proj".
 std::string PartOf(const std::string& name) {
-  const size_t number = NumberAt(name), end = name.rfind('.');
+  const size_t number = NumberAt(name);
+  // Some names of gpt-oss have no kind behind them.
+  const bool has_kind = name.ends_with(".weight") || name.ends_with(".bias");
+  const size_t end = has_kind ? name.rfind('.') : name.size();
   const size_t begin = number == std::string::npos ? 0 : name.find('.', number) + 1;
   return name.substr(begin, end - begin);
 }
@@ -65,6 +68,7 @@ ExpertPart ExpertOf(const std::string& part) {
   const size_t at = part.find(middle);
   if (at == std::string::npos) return {part};
   const size_t number = at + middle.size(), dot = part.find('.', number);
+  if (part[number] < '0' || part[number] > '9') return {part};  // of all experts
   return {part.substr(0, number) + part.substr(dot + 1), std::stoull(part.substr(number)), true};
 }
 
@@ -82,9 +86,14 @@ std::vector<uint64_t> ShapeOf(const std::string& name, const Json& config) {
   const uint64_t shared = FieldOr(config, "shared_expert_intermediate_size", 0);
   const std::map<std::string, std::vector<uint64_t>> matrices = {
       {"mlp.gate", {experts, hidden}},
+      {"mlp.router", {experts, hidden}},
+      {"mlp.experts.gate_up_proj", {experts, hidden, 2 * width}},
+      {"mlp.experts.gate_up_proj_bias", {experts, 2 * width}},
+      {"mlp.experts.down_proj", {experts, width, hidden}},
+      {"mlp.experts.down_proj_bias", {experts, hidden}},
+      {"self_attn.sinks", {Field(config, "num_attention_heads")}},
       {"mlp.experts.gate_proj", {width, hidden}},
       {"mlp.experts.up_proj", {width, hidden}},
-      {"mlp.experts.down_proj", {hidden, width}},
       {"mlp.shared_expert.gate_proj", {shared, hidden}},
       {"mlp.shared_expert.up_proj", {shared, hidden}},
       {"mlp.shared_expert.down_proj", {hidden, shared}},
@@ -118,6 +127,8 @@ std::vector<uint64_t> ShapeOf(const std::string& name, const Json& config) {
       {"mlp.c_fc_1", {inner, hidden}},
       {"mlp.c_proj", {hidden, inner}}};
   const std::string part = ExpertOf(PartOf(name)).part;
+  const bool is_own = ExpertOf(PartOf(name)).is_one && part == "mlp.experts.down_proj";
+  if (is_own) return {hidden, width};
   const auto matrix = matrices.find(part);
   if (HasWholeNorms(config) && part == "self_attn.q_norm") return {q};
   if (HasWholeNorms(config) && part == "self_attn.k_norm") return {kv};
@@ -140,7 +151,7 @@ std::string GgufName(const std::string& name, const Json& config) {
       {"self_attn.q_norm", "attn_q_norm"},
       {"self_attn.k_norm", "attn_k_norm"},
       {"post_attention_layernorm",
-       HasGemmaNames(config) && TypeOf(config) != "glm4" ? "post_attention_norm" : "ffn_norm"},
+       TypeOf(config) == "gpt_oss" || (HasGemmaNames(config) && TypeOf(config) != "glm4") ? "post_attention_norm" : "ffn_norm"},
       {"post_self_attn_layernorm", "post_attention_norm"},
       {"post_mlp_layernorm", "post_ffw_norm"},
       {"shared_mlp.output_linear", "ffn_down"},
@@ -158,6 +169,8 @@ std::string GgufName(const std::string& name, const Json& config) {
       {"pre_feedforward_layernorm", "ffn_norm"},
       {"post_feedforward_layernorm", "post_ffw_norm"},
       {"mlp.gate", "ffn_gate_inp"},
+      {"mlp.router", "ffn_gate_inp"},
+      {"self_attn.sinks", "attn_sinks"},
       {"mlp.experts.gate_proj", "ffn_gate_exps"},
       {"mlp.experts.up_proj", "ffn_up_exps"},
       {"mlp.experts.down_proj", "ffn_down_exps"},
@@ -175,8 +188,10 @@ std::string GgufName(const std::string& name, const Json& config) {
       {"mlp.up_proj", "ffn_up"},
       {"mlp.gate_up_proj", "ffn_up"},
       {"mlp.down_proj", "ffn_down"}};
-  const size_t number = NumberAt(name), end = name.rfind('.');
-  const std::string own = names.at(ExpertOf(PartOf(name)).part) + name.substr(end);
+  const size_t number = NumberAt(name);
+  const bool has_kind = name.ends_with(".weight") || name.ends_with(".bias");
+  const std::string own_kind = has_kind ? name.substr(name.rfind('.')) : ".weight";
+  const std::string own = names.at(ExpertOf(PartOf(name)).part) + own_kind;
   if (number == std::string::npos) return own;
   return "blk." + name.substr(number, name.find('.', number) - number) + "." + own;
 }
@@ -290,6 +305,46 @@ std::string Permuted(const std::string& bytes, uint64_t num_rows, uint64_t dim) 
   return out;
 }
 
+// gpt-oss's joined experts, as the converter gives them: gate and up apart, and each matrix with a
+// row for each output. In blocks they are worth the random ones of one expert after the other.
+void AddTurns(const Json& architecture, const std::string& name,
+              const std::vector<uint64_t>& shape, TensorType type, GgufWriter& file,
+              std::map<std::string, std::vector<double>>& worth) {
+  const bool is_bias = name.ends_with("_bias"), is_down = name.find("down_proj") != name.npos;
+  const uint64_t experts = shape[0], columns = is_bias ? 1 : shape[1], all = shape.back();
+  const uint64_t turns = is_down ? 1 : 2, rows = all / turns;
+  std::vector<double>& own = worth[name];
+  own.resize(experts * columns * all);
+  const std::string layer = "blk." + name.substr(13, name.find('.', 13) - 13);
+  for (uint64_t turn = 0; turn < turns; ++turn) {
+    const std::string part = is_down ? "ffn_down_exps" : turn == 0 ? "ffn_gate_exps" : "ffn_up_exps";
+    const TensorType stored = is_bias ? TensorType::kF32 : type;
+    std::string bytes;
+    std::vector<float> values(experts * rows * columns);
+    if (PlainDtype(stored)) {
+      for (uint64_t i = 0; i < values.size(); ++i) {
+        const uint64_t e = i / (rows * columns), r = i / columns % rows, c = i % columns;
+        values[i] = WeightOf(architecture, name, shape, (e * columns + c) * all + turns * r + turn);
+        if (stored == TensorType::kF32) Append(bytes, values[i]);
+        if (stored == TensorType::kF16) Append(bytes, ToF16(values[i]));
+        if (stored == TensorType::kBf16) Append(bytes, ToBf16(values[i]));
+      }
+    } else {
+      bytes = RandomBlocks(name + part, stored, values.size(),
+                           1 / std::sqrt(static_cast<double>(columns)));
+    }
+    TensorToFloats({reinterpret_cast<const std::byte*>(bytes.data()), stored, experts * rows, columns},
+                   {values.data(), experts * rows, columns});
+    for (uint64_t i = 0; i < values.size(); ++i) {
+      const uint64_t e = i / (rows * columns), r = i / columns % rows, c = i % columns;
+      own[(e * columns + c) * all + turns * r + turn] = values[i];
+    }
+    const std::vector<uint64_t> of_file = is_bias ? std::vector{experts, rows}
+                                                  : std::vector{experts, rows, columns};
+    file.AddTensor(layer + "." + part + (is_bias ? ".bias" : ".weight"), stored, of_file, bytes);
+  }
+}
+
 }  // namespace
 
 Json WithFields(const Json& architecture, const Json::Object& fields) {
@@ -335,7 +390,8 @@ void AddInventedKeys(const Json& architecture, GgufWriter& file) {
   real("attention.layer_norm_rms_epsilon", "rms_norm_eps");
   real("rope.freq_base", "rope_theta");
   if (const Json* const both = config.Find("rope_parameters")) {
-    const Json& theta = *both->Find("full_attention")->Find("rope_theta");
+    const Json* const of_full = both->Find("full_attention");
+    const Json& theta = *(of_full != nullptr ? of_full : both)->Find("rope_theta");
     file.Add(prefix + "rope.freq_base", static_cast<float>(*theta.number()));
   }
   // A part of each head is turned in GLM. The class's default stands in no file.
@@ -366,6 +422,7 @@ void AddInventedKeys(const Json& architecture, GgufWriter& file) {
       (is_normalised != nullptr && *is_normalised->boolean()) != is_usual) {
     file.Add(prefix + "expert_weights_norm", !is_usual);
   }
+  if (type == "gpt_oss") whole("expert_feed_forward_length", "intermediate_size");
   real("attention.layer_norm_epsilon", "layer_norm_eps");
   real("attention.scale", "attention_multiplier");
   real("embedding_scale", "embedding_multiplier");
@@ -387,9 +444,13 @@ void AddInventedKeys(const Json& architecture, GgufWriter& file) {
   real("attn_logit_softcapping", "attn_logit_softcapping");
   real("final_logit_softcapping", "final_logit_softcapping");
   const Json* const scaling = config.Find("rope_scaling");
-  if (scaling == nullptr) return;
+  if (scaling == nullptr || scaling->is_null()) return;
   file.Add(prefix + "rope.scaling.type", *scaling->Find("rope_type")->string());
   file.Add(prefix + "rope.scaling.factor", static_cast<float>(*scaling->Find("factor")->number()));
+  if (const Json* const positions = scaling->Find("original_max_position_embeddings")) {
+    file.Add(prefix + "rope.scaling.original_context_length",
+             static_cast<uint32_t>(*positions->unsigned_integer()));
+  }
 }
 
 void AddTinyVocabulary(GgufWriter& file) {
@@ -432,7 +493,8 @@ void AddBytePairs(const Json& tokenizer, const std::string& pre, GgufWriter& fil
 }
 
 std::map<std::string, std::vector<double>> AddInventedTensors(const Json& architecture,
-                                                              TensorType type, GgufWriter& file) {
+                                                              TensorType type, GgufWriter& file,
+                                                      bool is_split) {
   const Json& config = *architecture.Find("config");
   std::map<std::string, std::vector<double>> worth;
   // By name in the file: the bytes of each expert's matrix, and the shape of one.
@@ -443,6 +505,10 @@ std::map<std::string, std::vector<double>> AddInventedTensors(const Json& archit
   std::map<std::string, Joined> joined;
   for (const auto& [name, unused] : *architecture.Find("tensors")->object()) {
     const std::vector<uint64_t> shape = ShapeOf(name, config);
+    if (PartOf(name).starts_with("mlp.experts.") && !ExpertOf(PartOf(name)).is_one) {
+      AddTurns(architecture, name, shape, type, file, worth);
+      continue;
+    }
     // llama.cpp's quantiser leaves what routes tokens as it is.
     const std::string gguf_part = name.find("input_linear") != name.npos ? "" : GgufName(name, config);
     const bool is_router = gguf_part.find("ffn_gate_inp") != std::string::npos;
@@ -490,7 +556,14 @@ std::map<std::string, std::vector<double>> AddInventedTensors(const Json& archit
   }
   for (const auto& [name, experts] : joined) {
     std::string all;
-    for (const auto& [unused, bytes] : experts.bytes) all += bytes;
+    for (const auto& [expert, bytes] : experts.bytes) {
+      all += bytes;
+      if (!is_split) continue;
+      const size_t at = name.find("_exps");
+      file.AddTensor(name.substr(0, at) + "." + std::to_string(expert) + name.substr(at + 5), type,
+                     experts.shape, bytes);
+    }
+    if (is_split) continue;
     file.AddTensor(name, type, {experts.bytes.size(), experts.shape[0], experts.shape[1]}, all);
   }
   return worth;

@@ -47,6 +47,10 @@ ALL_ATTENTION = dict(num_local_experts=0, shared_intermediate_size=48, mamba_n_h
 WINDOW_FIRST = ["sliding_attention", "full_attention", "sliding_attention"]
 COHERE = dict(layer_norm_eps=1e-4, tie_word_embeddings=True)
 EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=24, rope_theta=1e6)
+GPT_OSS = dict(num_local_experts=6, num_experts_per_tok=3, sliding_window=16, attention_bias=True,
+               rope_theta=150000.0, rope_scaling=dict(
+                   rope_type="yarn", factor=8.0, original_max_position_embeddings=32,
+                   beta_fast=32.0, beta_slow=1.0, truncate=False))
 
 CASES = {
     "llama": ("llama", dict(rope_theta=1000.0)),
@@ -143,6 +147,11 @@ CASES = {
     "qwen3 moe dense layers": ("qwen3_moe", dict(
         EXPERTS, num_hidden_layers=4, decoder_sparse_step=2, mlp_only_layers=[3])),
     "olmoe": ("olmoe", dict(num_experts=8, num_experts_per_tok=3, rope_theta=5000.0)),
+    "gpt oss": ("gpt_oss", dict(GPT_OSS, num_hidden_layers=4)),
+    "gpt oss clamped": ("gpt_oss", dict(
+        {key: GPT_OSS[key] for key in GPT_OSS if not key.startswith("rope")},
+        layer_types=WINDOW_FIRST, swiglu_limit=0.4,
+        rope_parameters=dict(rope_type="default", rope_theta=5000.0))),
     "granite moe": ("granitemoe", dict(MULTIPLIERS, num_local_experts=6, num_experts_per_tok=3)),
 }
 CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
@@ -156,9 +165,9 @@ CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
            "cohere": "CohereForCausalLM",
            "cohere2": "Cohere2ForCausalLM", "mixtral": "MixtralForCausalLM",
            "qwen2_moe": "Qwen2MoeForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM",
-           "olmoe": "OlmoeForCausalLM", "granitemoe": "GraniteMoeForCausalLM"}
+           "olmoe": "OlmoeForCausalLM", "gpt_oss": "GptOssForCausalLM", "granitemoe": "GraniteMoeForCausalLM"}
 # Their tensors have other names and shapes in files than in memory, so they are made as files.
-WITH_EXPERTS = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe")
+WITH_EXPERTS = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss")
 # Their head_dim is always hidden_size / num_attention_heads.
 WITHOUT_HEAD_DIM = ("phi3", "olmo2", "olmo3", "cohere", "cohere2", "granitemoehybrid",
                     "granitemoe", "olmoe", "qwen2_moe")
@@ -192,7 +201,9 @@ def weight(name, shape, norm_base):
         z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
         z = z ^ (z >> numpy.uint64(31))
     unit = (z >> numpy.uint64(40)).astype(numpy.float64) / 2**24 - 0.5
-    if len(shape) == 1:
+    if name.endswith("sinks"):
+        values = unit * 8.0
+    elif len(shape) == 1:
         values = unit * 0.4 + (norm_base if name.endswith("norm.weight") else 0.0)
     else:
         values = unit * 3.5 / numpy.sqrt(shape[1])

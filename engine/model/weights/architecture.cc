@@ -38,6 +38,8 @@ constexpr Renamed kGraniteMoeTensors[] = {
     {"block_sparse_moe.input_linear", "mlp.experts.gate_up_proj"},
     {"block_sparse_moe.output_linear", "mlp.experts.down_proj"}};
 
+constexpr Renamed kGptOssTensors[] = {{"mlp.router", "mlp.gate"}};
+
 constexpr Architecture kArchitectures[] = {
     // Llama 1, 2, 3.x, TinyLlama, SmolLM2 and all that are saved as Llama.
     {.model_type = "llama",
@@ -268,6 +270,22 @@ constexpr Architecture kArchitectures[] = {
      .epsilon = 1e-5,
      .experts = {.count = 64, .used = 8},
      .sizes = {50304, 2048, 2048, 16, 16, 16, 4096}},
+    {.model_type = "gpt_oss",
+     .class_name = "GptOssForCausalLM",
+     .activation = Activation::kClampedSilu,
+     .head_dim = 64,
+     .sinks = true,
+     .may_have_attention_bias = true,
+     .attention_bias = true,
+     .epsilon = 1e-5,
+     .window = WindowRule::kAllButNth,
+     .default_window = 128,
+     .period = 2,
+     .theta = 150000,
+     .experts = {.count = 128, .used = 4, .normalised = true, .biases = true, .interleaved = true},
+     .fields = kLocalExperts,
+     .tensors = kGptOssTensors,
+     .sizes = {201088, 2880, 2880, 36, 64, 8, 131072}},
     // Granite 3 with experts.
     {.model_type = "granitemoe",
      .class_name = "GraniteMoeForCausalLM",
@@ -286,7 +304,7 @@ struct NotRun {
   std::span<const std::string_view> names;
 };
 constexpr std::string_view kExperts[] = {
-    "gpt_oss",      "gpt-oss",      "granitemoeshared", "flex_olmo",
+    "granitemoeshared", "flex_olmo",
        "phimoe",       "dbrx",           "deepseek_v2",      "deepseek_v3",
     "deepseek",     "deepseek2",    "glm4_moe",       "glm4moe",          "glm4_moe_lite",
     "ernie4_5_moe", "ernie4_5-moe", "hunyuan_v1_moe", "hunyuan-moe",      "exaone_moe",
@@ -303,7 +321,7 @@ constexpr std::string_view kStates[] = {
 constexpr std::string_view kGemmaShared[] = {"gemma3n", "gemma3n_text", "gemma4", "gemma4_text"};
 constexpr NotRun kNotRun[] = {
     {"mixes experts in a way that this build does not compute; take a dense model of the family, "
-     "or Qwen 3 MoE, Mixtral, OLMoE or Granite 3 MoE",
+     "or Qwen 3 MoE, gpt-oss, Mixtral, OLMoE or Granite 3 MoE",
      kExperts},
     {"mixes experts and cuts attention into chunks, and this build does neither; take Llama 3",
      kLlama4},

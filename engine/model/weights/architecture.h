@@ -54,6 +54,9 @@ struct ExpertRule {
   // "decoder_sparse_step" and "mlp_only_layers" name layers without experts, and with no experts at
   // all the model is dense.
   bool may_have_dense_layers = false;
+  bool biases = false;  // the router and the matrices of experts have biases
+  // Folders join experts as gpt-oss does (engine/model/weights/interleaved_experts.h).
+  bool interleaved = false;
 };
 
 // The default sizes of a class of transformers, for a wrapped configuration ("text_config") that
@@ -72,6 +75,7 @@ struct Architecture {
   Activation activation = Activation::kSilu;
   uint32_t head_dim = 0;  // where config.json names none; 0: hidden_size / heads
   bool qkv_bias = false;  // q, k and v have biases
+  bool sinks = false;     // each query head has a learned logit beside those of the keys
   // The field "attention_bias" is read: if it is true, q, k, v and o have biases. Else it must not
   // be true.
   bool may_have_attention_bias = false;

@@ -107,6 +107,11 @@ Status CheckRestrictions(const ConfigFields& fields, const Architecture& archite
     const bool is_count = std::ranges::find(kExpertCounts, rule.field) != std::end(kExpertCounts);
     if (architecture.experts.count > 0 && is_count) continue;
     const Json* value = fields.Find(rule.field);
+    // Such experts are read as they are (engine/model/weights/interleaved_experts.h).
+    if (rule.field == "quantization_config" && architecture.experts.interleaved && value != nullptr) {
+      const Json* const method = value->Find("quant_method");
+      if (method != nullptr && method->string() != nullptr && *method->string() == "mxfp4") continue;
+    }
     if (value == nullptr || rule.allowed(*value)) continue;
     return fields.Unsupported(
         rule.field, "is " + Shown(*value) + "; supported: " + std::string(rule.supported));
@@ -122,7 +127,7 @@ Status CheckActivation(const ConfigFields& fields, const Architecture& architect
   if (value == nullptr) value = fields.Find(name = "hidden_act");
   if (value == nullptr) return {};
   const std::string* const text = value->string();
-  const bool is_silu = architecture.activation == Activation::kSilu;
+  const bool is_silu = architecture.activation != Activation::kGeluTanh;
   const std::vector<std::string_view> names =
       is_silu ? std::vector<std::string_view>{"silu", "swish"}
               : std::vector<std::string_view>{"gelu_pytorch_tanh", "gelu_new"};
@@ -306,6 +311,14 @@ Status ReadTurnedLayers(const ConfigFields& fields, const Architecture& architec
 Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
                  ModelConfig* config) {
   config->activation = architecture.activation;
+  config->sinks = architecture.sinks;
+  if (config->activation == Activation::kClampedSilu) {
+    double limit = config->glu_limit, alpha = config->glu_alpha;
+    LECTERN_RETURN_IF_ERROR(fields.Real("swiglu_limit", 1e-3, 1e6, &limit));
+    LECTERN_RETURN_IF_ERROR(fields.Real("swiglu_alpha", 1e-3, 1e3, &alpha));
+    config->glu_limit = static_cast<float>(limit);
+    config->glu_alpha = static_cast<float>(alpha);
+  }
   config->fused_qkv = architecture.fused_qkv;
   config->fused_gate_up = architecture.fused_gate_up;
   config->partial_rotary = architecture.partial_rotary;

@@ -30,6 +30,8 @@ struct ExpertsConfig {
   uint32_t used = 0;          // of a token; 1..count
   uint32_t width = 0;         // intermediate size of an expert
   uint32_t shared_width = 0;  // of one more expert, which takes every token; 0: there is none
+  bool biases = false;        // the router and the experts' matrices have biases
+  bool interleaved = false;   // in the files (engine/model/weights/interleaved_experts.h)
   bool normalised = false;    // softmax over the used experts' scores; else over all scores
   // [num_layers]: layers that have a dense MLP in place of experts. Empty: none has.
   std::vector<bool> dense_layers;
@@ -67,6 +69,10 @@ struct ModelConfig {
   // [num_layers]: layers whose queries and keys are not turned by RoPE. Empty: all are turned.
   std::vector<bool> unturned;
   Activation activation = Activation::kSilu;
+  float glu_limit = 7, glu_alpha = 1.702f;  // GluArgs
+  // Each query head has a learned logit (a sink) beside those of the keys: attention's softmax goes
+  // over it, too, and it adds nothing to the output.
+  bool sinks = false;
   float embedding_scale = 1;  // what embeddings are multiplied with
   float residual_scale = 1;   // what attention and MLP give is multiplied with before it is added
   float logit_scale = 1;      // what logits are multiplied with; Weights puts it in the last norm

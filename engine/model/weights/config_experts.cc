@@ -64,6 +64,8 @@ Status ReadExperts(const ConfigFields& fields, const Architecture& architecture,
     LECTERN_RETURN_IF_ERROR(whole("shared_expert_intermediate_size", 1, 1u << 20,
                                   &experts.shared_width, rule.shared_width));
   }
+  experts.biases = rule.biases;
+  experts.interleaved = rule.interleaved;
   experts.normalised = rule.normalised;
   if (!rule.normalised) {
     LECTERN_RETURN_IF_ERROR(fields.Bool("norm_topk_prob", &experts.normalised));

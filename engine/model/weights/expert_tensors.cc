@@ -4,60 +4,62 @@
 #include <optional>
 #include <utility>
 
+#include "engine/model/weights/interleaved_experts.h"
+
 namespace lectern {
 namespace {
 
-constexpr std::string_view kExperts = ".mlp.experts.";
-constexpr std::string_view kMlp = ".mlp.";
-constexpr std::string_view kSharedGate = ".mlp.shared_expert_gate.weight";
+constexpr std::string_view kExpertsPart = ".mlp.experts.";
+constexpr std::string_view kMlpPart = ".mlp.";
+constexpr std::string_view kSharedGateName = ".mlp.shared_expert_gate.weight";
 
-bool IsNumber(std::string_view text) {
+bool HasDigitsAlone(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // A name "<layer>.mlp.<part>.<kind>" that older GGUF files give to an expert, "<layer>.mlp.up_proj.N
 // .weight", as "<layer>.mlp.experts.N.up_proj.weight"; nothing: it is none.
 std::optional<std::string> NameOfOldSplit(std::string_view name) {
-  const size_t at = name.find(kMlp);
+  const size_t at = name.find(kMlpPart);
   if (at == name.npos) return std::nullopt;
-  const std::string_view rest = name.substr(at + kMlp.size());
+  const std::string_view rest = name.substr(at + kMlpPart.size());
   const size_t part = rest.find('.'), number = rest.find('.', part + 1);
   if (part == rest.npos || number == rest.npos) return std::nullopt;
   const std::string_view expert = rest.substr(part + 1, number - part - 1);
-  if (!IsNumber(expert) || rest.starts_with("experts.")) return std::nullopt;
-  return std::string(name.substr(0, at)) + std::string(kExperts) + std::string(expert) + "." +
+  if (!HasDigitsAlone(expert) || rest.starts_with("experts.")) return std::nullopt;
+  return std::string(name.substr(0, at)) + std::string(kExpertsPart) + std::string(expert) + "." +
          std::string(rest.substr(0, part)) + std::string(rest.substr(number));
 }
 
 // "<layer>.mlp.experts.N.up_proj.weight" without "N."; nothing: it is not of one expert.
 std::optional<std::string> WithoutNumber(std::string_view name) {
-  const size_t at = name.find(kExperts);
+  const size_t at = name.find(kExpertsPart);
   if (at == name.npos) return std::nullopt;
-  const size_t number = at + kExperts.size(), dot = name.find('.', number);
-  if (dot == name.npos || !IsNumber(name.substr(number, dot - number))) return std::nullopt;
+  const size_t number = at + kExpertsPart.size(), dot = name.find('.', number);
+  if (dot == name.npos || !HasDigitsAlone(name.substr(number, dot - number))) return std::nullopt;
   return std::string(name.substr(0, number)) + std::string(name.substr(dot + 1));
 }
 
 // A tensor that joins all experts: "<prefix>.mlp.experts.<part><kind>".
-struct Joined {
+struct JoinedExperts {
   std::string_view prefix;  // up to ".mlp.experts."
   std::string_view part, kind;
 };
-std::optional<Joined> ParseJoined(std::string_view name) {
-  const size_t at = name.find(kExperts);
+std::optional<JoinedExperts> ParseJoinedName(std::string_view name) {
+  const size_t at = name.find(kExpertsPart);
   if (at == name.npos) return std::nullopt;
-  const std::string_view rest = name.substr(at + kExperts.size());
+  const std::string_view rest = name.substr(at + kExpertsPart.size());
   for (const std::string_view part : {"gate_proj", "up_proj", "down_proj", "gate_up_proj"}) {
     const std::string_view kind = rest.substr(std::min(part.size(), rest.size()));
     if (rest.starts_with(part) && (kind == ".weight" || kind == ".bias")) {
-      return Joined{name.substr(0, at + kExperts.size()), part, kind};
+      return JoinedExperts{name.substr(0, at + kExpertsPart.size()), part, kind};
     }
   }
   return std::nullopt;
 }
 
 // The parts of one expert's slice of a joined tensor: two where it holds gate and up.
-std::vector<std::string> PartsOf(std::string_view part) {
+std::vector<std::string> PartsOfJoined(std::string_view part) {
   if (part == "gate_up_proj") return {"gate_proj", "up_proj"};
   return {std::string(part)};
 }
@@ -66,20 +68,22 @@ std::vector<std::string> PartsOf(std::string_view part) {
 
 Status SplitExperts(const ModelConfig& config, TensorFiles* files) {
   if (config.experts.count == 0) return {};
+  LECTERN_RETURN_IF_ERROR(ArrangeExperts(config, files));
   const uint64_t count = config.experts.count;
   std::map<std::string, TensorFiles::Tensor, std::less<>> split;
   for (auto& [name, tensor] : files->tensors) {
-    const std::optional<Joined> joined = ParseJoined(name);
+    const std::optional<JoinedExperts> joined = ParseJoinedName(name);
     if (!joined) {
       std::string ours = NameOfOldSplit(name).value_or(name);
+      if (ours.ends_with(".self_attn.sinks")) ours += ".weight";  // as GGUF files call them
       // A matrix of one row in safetensors, and a vector in GGUF.
-      if (ours.ends_with(kSharedGate) && tensor.shape.size() == 2 && tensor.shape[0] == 1) {
+      if (ours.ends_with(kSharedGateName) && tensor.shape.size() == 2 && tensor.shape[0] == 1) {
         tensor.shape.erase(tensor.shape.begin());
       }
       split.try_emplace(std::move(ours), std::move(tensor));
       continue;
     }
-    const std::vector<std::string> parts = PartsOf(joined->part);
+    const std::vector<std::string> parts = PartsOfJoined(joined->part);
     const bool is_right = tensor.shape.size() >= 2 && tensor.shape[0] == count &&
                           tensor.shape[1] % parts.size() == 0;
     if (!is_right) {

@@ -20,8 +20,8 @@ void LargePageCopy::CountPass() {
   if (bytes > AvailableMemoryBytes().value_or(0) / 4) return;
   try {
     thread_ = std::thread([this] {
-      for (const auto& [file, bytes] : files_) {
-        if (file->CopyToLargePages(bytes, &ends_)) is_made_ = true;
+      for (const Part& part : files_) {
+        if (part.file->CopyToLargePages(part.bytes, &ends_)) is_made_ = true;
       }
     });
   } catch (const std::system_error&) {

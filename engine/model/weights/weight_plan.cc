@@ -26,9 +26,13 @@ void PlanExperts(const ModelConfig& c, size_t layer, Plan& plan) {
       const bool is_down = part == "down_proj";
       plan[LayerName(layer, prefix + std::string(part))] = is_down ? Shape{hidden, width}
                                                                    : Shape{width, hidden};
+      if (c.experts.biases) {
+        plan[LayerName(layer, prefix + std::string(part), "bias")] = {is_down ? hidden : width};
+      }
     }
   };
   plan[LayerName(layer, kRouter)] = {c.experts.count, hidden};
+  if (c.experts.biases) plan[LayerName(layer, kRouter, "bias")] = {c.experts.count};
   for (size_t expert = 0; expert < c.experts.count; ++expert) {
     add(ExpertPart(expert, ""), c.experts.width);
   }
@@ -242,6 +246,7 @@ WeightPlan MakeWeightPlan(const ModelConfig& c) {
       plan[LayerName(layer, "self_attn.k_proj", "bias")] = {kv_size};
       plan[LayerName(layer, "self_attn.v_proj", "bias")] = {kv_size};
     }
+    if (c.sinks) plan[LayerName(layer, "self_attn.sinks")] = {c.num_heads};
     if (c.output_bias) plan[LayerName(layer, "self_attn.o_proj", "bias")] = {hidden};
     if (c.mlp_bias && !c.has_experts(layer)) {
       plan[LayerName(layer, "mlp.gate_proj", "bias")] = {inner};

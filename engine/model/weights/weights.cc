@@ -218,9 +218,20 @@ void Weights::BindNorms(const ModelConfig& config) {
       layer.k_bias = Vector(LayerName(i, "self_attn.k_proj", "bias"));
       layer.v_bias = Vector(LayerName(i, "self_attn.v_proj", "bias"));
     }
+    if (config.sinks) layer.sinks = Vector(LayerName(i, "self_attn.sinks"));
     if (config.output_bias) layer.o_bias = Vector(LayerName(i, "self_attn.o_proj", "bias"));
     if (config.has_experts(i)) {
       layer.router = Vector(LayerName(i, kRouter));
+      if (config.experts.biases) {
+        layer.router_bias = Vector(LayerName(i, kRouter, "bias"));
+        layer.experts.resize(config.experts.count);
+        for (size_t expert = 0; expert < layer.experts.size(); ++expert) {
+          ExpertWeights& own = layer.experts[expert];
+          own.gate_bias = Vector(LayerName(i, ExpertPart(expert, "gate_proj"), "bias"));
+          own.up_bias = Vector(LayerName(i, ExpertPart(expert, "up_proj"), "bias"));
+          own.down_bias = Vector(LayerName(i, ExpertPart(expert, "down_proj"), "bias"));
+        }
+      }
       if (config.experts.shared_width > 0) {
         layer.shared_gate = Vector(LayerName(i, "mlp.shared_expert_gate"));
       }

@@ -53,6 +53,7 @@ struct LayerWeights {
   std::vector<float> attention_post_norm, mlp_post_norm;  // [hidden], of what is added
   // Before RoPE: [head_dim], of each head, or [out] of its matrix, of all heads together.
   std::vector<float> q_norm, k_norm;
+  std::vector<float> sinks;  // [heads]: each query head's learned logit
   std::vector<float> q_bias, k_bias, v_bias, o_bias;      // [out] of its matrix
   std::vector<float> gate_bias, up_bias, down_bias;       // [out] of its matrix
   std::vector<float> router_bias;                         // [experts]
