@@ -1,5 +1,5 @@
-// A file that does not exist on disk: its bytes are computed from other files when they are loaded. It
-// serves readers of MappedFile whose source has its numbers in another order.
+// A file that does not exist on disk: its bytes are computed from other files when they are loaded.
+// It serves readers of MappedFile whose source has its numbers in another order.
 #ifndef LECTERN_STORE_DERIVED_FILE_H_
 #define LECTERN_STORE_DERIVED_FILE_H_
 

@@ -1,6 +1,6 @@
-// Which experts the tokens of a step go to. The tokens of an expert become rows side by side, so that
-// each matrix of an expert is multiplied once for all of them, and matrices of experts that no token
-// chose are not read.
+// Which experts the tokens of a step go to. The tokens of an expert become rows side by side, so
+// that each matrix of an expert is multiplied once for all of them, and matrices of experts that no
+// token chose are not read.
 #ifndef LECTERN_ENGINE_FORWARD_ROUTING_H_
 #define LECTERN_ENGINE_FORWARD_ROUTING_H_
 
@@ -27,10 +27,11 @@ struct Routing {
   std::vector<uint32_t> chosen;  // likewise
 };
 
-// Chooses experts by `scores` [tokens, experts], as transformers does (Mixtral's and Qwen's routers;
-// Shazeer et al. 2017, arXiv:1701.06538, equations 3 to 5, without noise): the experts.used largest,
-// of equal ones the first; the softmax over those scores (experts.normalised) or over all of them
-// is the weights. A NaN counts as the least score. Reuses the memory of `routing`.
+// Chooses experts by `scores` [tokens, experts], as transformers does (Mixtral's and Qwen's
+// routers; Shazeer et al. 2017, arXiv:1701.06538, equations 3 to 5, without noise): the
+// experts.used largest, of equal ones the first; the softmax over those scores (experts.normalised)
+// or over all of them is the weights. A NaN counts as the least score. Reuses the memory of
+// `routing`.
 void Route(Rows<const float> scores, const ExpertsConfig& experts, Routing* routing);
 
 }  // namespace lectern

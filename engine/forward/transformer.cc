@@ -97,10 +97,10 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   }
   queries.resize(tokens * heads);
   attended.resize(tokens * heads);
-  scratch_per_thread = std::max({MatMulScratch(config.hidden_size), MatMulScratch(heads),
-                                 MatMulScratch(config.intermediate_size),
-                                 MatMulScratch(config.experts.width),
-                                 MatMulScratch(config.experts.shared_width)});
+  scratch_per_thread =
+      std::max({MatMulScratch(config.hidden_size), MatMulScratch(heads),
+                MatMulScratch(config.intermediate_size), MatMulScratch(config.experts.width),
+                MatMulScratch(config.experts.shared_width)});
   scratch.resize(num_threads * scratch_per_thread);
   const size_t widest = std::max<size_t>({config.hidden_size, heads, config.intermediate_size});
   const size_t most = std::max({tokens * widest, tokens * config.experts.shared_width,
@@ -502,7 +502,7 @@ void Transformer::RunChosen(size_t layer, Rows<const float> input, Activations& 
   for (size_t row = 0; row < num_rows; ++row) {
     std::copy_n(input[a.routing.tokens[row]], hidden, rows[row]);
   }
-  const auto is_packed = [&](WeightMatrix ExpertWeights::* matrix) {
+  const auto is_packed = [&](WeightMatrix ExpertWeights::*matrix) {
     return std::ranges::any_of(a.routing.groups, [&](const Routing::Group& group) {
       return (experts[group.expert].*matrix).is_packed();
     });
@@ -526,32 +526,32 @@ void Transformer::RunChosen(size_t layer, Rows<const float> input, Activations& 
           std::min(begin + kColumnsPerItem, columns), slot);
     });
   };
-  for_columns(rows, width, is_packed(&ExpertWeights::gate) || is_packed(&ExpertWeights::up), [&](const ExpertWeights& expert, const Routing::Group& group,
-                               Rows<const float> own, const Int8Rows& quantised, size_t begin,
-                               size_t end, size_t slot) {
-    const Rows<float> gates = inner.Slice(group.begin, group.end);
-    const Rows<float> ups = up.Slice(group.begin, group.end);
-    MatMulColumns(own, quantised, expert.gate, gates, begin, end, false, slot, a);
-    MatMulColumns(own, quantised, expert.up, ups, begin, end, false, slot, a);
-    const Rows<float> gate_part(gates.data + begin, own.num_rows, end - begin, width);
-    const Rows<float> up_part(ups.data + begin, own.num_rows, end - begin, width);
-    AddBias(BiasPart(expert.gate_bias, begin, end), gate_part);
-    AddBias(BiasPart(expert.up_bias, begin, end), up_part);
-    backend_.glu({.gate = gate_part,
-                  .up = up_part,
-                  .output = gate_part,
-                  .activation = config.activation,
-                  .limit = config.glu_limit,
-                  .alpha = config.glu_alpha});
-  });
-  for_columns(inner, hidden, is_packed(&ExpertWeights::down), [&](const ExpertWeights& expert, const Routing::Group& group,
-                                 Rows<const float> own, const Int8Rows& quantised, size_t begin,
-                                 size_t end, size_t slot) {
-    const Rows<float> out = rows.Slice(group.begin, group.end);
-    MatMulColumns(own, quantised, expert.down, out, begin, end, false, slot, a);
-    AddBias(BiasPart(expert.down_bias, begin, end), {out.data + begin, own.num_rows, end - begin,
-                                                   hidden});
-  });
+  for_columns(rows, width, is_packed(&ExpertWeights::gate) || is_packed(&ExpertWeights::up),
+              [&](const ExpertWeights& expert, const Routing::Group& group, Rows<const float> own,
+                  const Int8Rows& quantised, size_t begin, size_t end, size_t slot) {
+                const Rows<float> gates = inner.Slice(group.begin, group.end);
+                const Rows<float> ups = up.Slice(group.begin, group.end);
+                MatMulColumns(own, quantised, expert.gate, gates, begin, end, false, slot, a);
+                MatMulColumns(own, quantised, expert.up, ups, begin, end, false, slot, a);
+                const Rows<float> gate_part(gates.data + begin, own.num_rows, end - begin, width);
+                const Rows<float> up_part(ups.data + begin, own.num_rows, end - begin, width);
+                AddBias(BiasPart(expert.gate_bias, begin, end), gate_part);
+                AddBias(BiasPart(expert.up_bias, begin, end), up_part);
+                backend_.glu({.gate = gate_part,
+                              .up = up_part,
+                              .output = gate_part,
+                              .activation = config.activation,
+                              .limit = config.glu_limit,
+                              .alpha = config.glu_alpha});
+              });
+  for_columns(inner, hidden, is_packed(&ExpertWeights::down),
+              [&](const ExpertWeights& expert, const Routing::Group& group, Rows<const float> own,
+                  const Int8Rows& quantised, size_t begin, size_t end, size_t slot) {
+                const Rows<float> out = rows.Slice(group.begin, group.end);
+                MatMulColumns(own, quantised, expert.down, out, begin, end, false, slot, a);
+                AddBias(BiasPart(expert.down_bias, begin, end),
+                        {out.data + begin, own.num_rows, end - begin, hidden});
+              });
 }
 
 Status Transformer::RunLayers(size_t num_tokens, Activations& a,

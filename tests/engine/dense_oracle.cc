@@ -368,9 +368,8 @@ std::vector<double> DenseOracle::Experts(const std::string& layer, const Matrix&
        ".w2.weight"},
       {"block_sparse_moe.router.layer", "", "", "", ""},
       {"mlp.router", "", "", "", ""}};
-  const auto found = std::ranges::find_if(all, [&](const Names& names) {
-    return weights_.contains(layer + names.router + ".weight");
-  });
+  const auto found = std::ranges::find_if(
+      all, [&](const Names& names) { return weights_.contains(layer + names.router + ".weight"); });
   if (found == std::end(all)) return {};
   const Matrix& router = Weight(layer + found->router + ".weight");
   const size_t count = router.size() / x.size();

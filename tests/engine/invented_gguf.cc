@@ -25,9 +25,10 @@ bool IsPermuted(const Json& config) {
 }
 std::string ArchitectureOf(const Json& config) {
   const std::map<std::string, std::string> others = {
-      {"mistral", "llama"}, {"gemma3_text", "gemma3"}, {"granitemoehybrid", "granite"},
-      {"olmo3", "olmo2"},   {"glm", "chatglm"},        {"cohere", "command-r"},
-      {"gpt_oss", "gpt-oss"}, {"mixtral", "llama"},   {"qwen2_moe", "qwen2moe"}, {"qwen3_moe", "qwen3moe"}};
+      {"mistral", "llama"},     {"gemma3_text", "gemma3"}, {"granitemoehybrid", "granite"},
+      {"olmo3", "olmo2"},       {"glm", "chatglm"},        {"cohere", "command-r"},
+      {"gpt_oss", "gpt-oss"},   {"mixtral", "llama"},      {"qwen2_moe", "qwen2moe"},
+      {"qwen3_moe", "qwen3moe"}};
   const auto at = others.find(TypeOf(config));
   return at == others.end() ? TypeOf(config) : at->second;
 }
@@ -57,7 +58,8 @@ std::string PartOf(const std::string& name) {
   return name.substr(begin, end - begin);
 }
 
-// A part of one expert: "block_sparse_moe.experts.3.w1" is expert 3's "block_sparse_moe.experts.w1".
+// A part of one expert: "block_sparse_moe.experts.3.w1" is expert 3's
+// "block_sparse_moe.experts.w1".
 struct ExpertPart {
   std::string part;
   uint64_t expert = 0;
@@ -151,7 +153,9 @@ std::string GgufName(const std::string& name, const Json& config) {
       {"self_attn.q_norm", "attn_q_norm"},
       {"self_attn.k_norm", "attn_k_norm"},
       {"post_attention_layernorm",
-       TypeOf(config) == "gpt_oss" || (HasGemmaNames(config) && TypeOf(config) != "glm4") ? "post_attention_norm" : "ffn_norm"},
+       TypeOf(config) == "gpt_oss" || (HasGemmaNames(config) && TypeOf(config) != "glm4")
+           ? "post_attention_norm"
+           : "ffn_norm"},
       {"post_self_attn_layernorm", "post_attention_norm"},
       {"post_mlp_layernorm", "post_ffw_norm"},
       {"shared_mlp.output_linear", "ffn_down"},
@@ -307,8 +311,8 @@ std::string Permuted(const std::string& bytes, uint64_t num_rows, uint64_t dim) 
 
 // gpt-oss's joined experts, as the converter gives them: gate and up apart, and each matrix with a
 // row for each output. In blocks they are worth the random ones of one expert after the other.
-void AddTurns(const Json& architecture, const std::string& name,
-              const std::vector<uint64_t>& shape, TensorType type, GgufWriter& file,
+void AddTurns(const Json& architecture, const std::string& name, const std::vector<uint64_t>& shape,
+              TensorType type, GgufWriter& file,
               std::map<std::string, std::vector<double>>& worth) {
   const bool is_bias = name.ends_with("_bias"), is_down = name.find("down_proj") != name.npos;
   const uint64_t experts = shape[0], columns = is_bias ? 1 : shape[1], all = shape.back();
@@ -317,7 +321,9 @@ void AddTurns(const Json& architecture, const std::string& name,
   own.resize(experts * columns * all);
   const std::string layer = "blk." + name.substr(13, name.find('.', 13) - 13);
   for (uint64_t turn = 0; turn < turns; ++turn) {
-    const std::string part = is_down ? "ffn_down_exps" : turn == 0 ? "ffn_gate_exps" : "ffn_up_exps";
+    const std::string part = is_down     ? "ffn_down_exps"
+                             : turn == 0 ? "ffn_gate_exps"
+                                         : "ffn_up_exps";
     const TensorType stored = is_bias ? TensorType::kF32 : type;
     std::string bytes;
     std::vector<float> values(experts * rows * columns);
@@ -333,14 +339,15 @@ void AddTurns(const Json& architecture, const std::string& name,
       bytes = RandomBlocks(name + part, stored, values.size(),
                            1 / std::sqrt(static_cast<double>(columns)));
     }
-    TensorToFloats({reinterpret_cast<const std::byte*>(bytes.data()), stored, experts * rows, columns},
-                   {values.data(), experts * rows, columns});
+    TensorToFloats(
+        {reinterpret_cast<const std::byte*>(bytes.data()), stored, experts * rows, columns},
+        {values.data(), experts * rows, columns});
     for (uint64_t i = 0; i < values.size(); ++i) {
       const uint64_t e = i / (rows * columns), r = i / columns % rows, c = i % columns;
       own[(e * columns + c) * all + turns * r + turn] = values[i];
     }
-    const std::vector<uint64_t> of_file = is_bias ? std::vector{experts, rows}
-                                                  : std::vector{experts, rows, columns};
+    const std::vector<uint64_t> of_file =
+        is_bias ? std::vector{experts, rows} : std::vector{experts, rows, columns};
     file.AddTensor(layer + "." + part + (is_bias ? ".bias" : ".weight"), stored, of_file, bytes);
   }
 }
@@ -494,7 +501,7 @@ void AddBytePairs(const Json& tokenizer, const std::string& pre, GgufWriter& fil
 
 std::map<std::string, std::vector<double>> AddInventedTensors(const Json& architecture,
                                                               TensorType type, GgufWriter& file,
-                                                      bool is_split) {
+                                                              bool is_split) {
   const Json& config = *architecture.Find("config");
   std::map<std::string, std::vector<double>> worth;
   // By name in the file: the bytes of each expert's matrix, and the shape of one.
@@ -510,7 +517,8 @@ std::map<std::string, std::vector<double>> AddInventedTensors(const Json& archit
       continue;
     }
     // llama.cpp's quantiser leaves what routes tokens as it is.
-    const std::string gguf_part = name.find("input_linear") != name.npos ? "" : GgufName(name, config);
+    const std::string gguf_part =
+        name.find("input_linear") != name.npos ? "" : GgufName(name, config);
     const bool is_router = gguf_part.find("ffn_gate_inp") != std::string::npos;
     const bool is_matrix = shape.size() > 1 && !is_router;
     const TensorType own = is_matrix ? type : TensorType::kF32;

@@ -30,7 +30,7 @@ void AddBytePairs(const Json& tokenizer, const std::string& pre, GgufWriter& fil
 // Returns what the matrices are worth, under transformers' names and in its order of rows.
 std::map<std::string, std::vector<double>> AddInventedTensors(const Json& architecture,
                                                               TensorType type, GgufWriter& file,
-                                                      bool is_split = false);
+                                                              bool is_split = false);
 
 }  // namespace lectern::testing
 

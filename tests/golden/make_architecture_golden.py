@@ -165,7 +165,8 @@ CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
            "cohere": "CohereForCausalLM",
            "cohere2": "Cohere2ForCausalLM", "mixtral": "MixtralForCausalLM",
            "qwen2_moe": "Qwen2MoeForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM",
-           "olmoe": "OlmoeForCausalLM", "gpt_oss": "GptOssForCausalLM", "granitemoe": "GraniteMoeForCausalLM"}
+           "olmoe": "OlmoeForCausalLM", "gpt_oss": "GptOssForCausalLM",
+           "granitemoe": "GraniteMoeForCausalLM"}
 # Their tensors have other names and shapes in files than in memory, so they are made as files.
 WITH_EXPERTS = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss")
 # Their head_dim is always hidden_size / num_attention_heads.

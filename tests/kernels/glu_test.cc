@@ -47,7 +47,8 @@ TEST_P(GluTest, MatchesScalarAroundVectorWidths) {
 
 // By GptOssExperts._apply_gate of transformers, with its limit of 7.
 TEST_P(GluTest, ClampedIsThatOfGptOss) {
-  const Matrix gate = Matrix::Of(1, 6, {0, 1, -1, 9, -50, 2}), up = Matrix::Of(1, 6, {1, 2, 3, -9, 1, 8});
+  const Matrix gate = Matrix::Of(1, 6, {0, 1, -1, 9, -50, 2}),
+               up = Matrix::Of(1, 6, {1, 2, 3, -9, 1, 8});
   Matrix output(1, 6);
   kernels().glu(
       {.gate = gate, .up = up, .output = output.rows, .activation = Activation::kClampedSilu});
@@ -62,8 +63,12 @@ TEST_P(GluTest, ClampedMatchesScalarAroundVectorWidths) {
     const Matrix gate = Matrix::Random(3, width, 1, 6), up = Matrix::Random(3, width, 2, 6);
     Matrix expected(3, width), output(up);
     const auto args = [&](Rows<const float> u, Rows<float> to) {
-      return GluArgs{.gate = gate, .up = u, .output = to, .activation = Activation::kClampedSilu,
-                     .limit = 2.5f, .alpha = 1.3f};
+      return GluArgs{.gate = gate,
+                     .up = u,
+                     .output = to,
+                     .activation = Activation::kClampedSilu,
+                     .limit = 2.5f,
+                     .alpha = 1.3f};
     };
     GluScalar(args(up, expected.rows));
     kernels().glu(args(output, output.rows));

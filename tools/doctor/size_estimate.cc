@@ -13,7 +13,7 @@ namespace {
 using tools::Bytes;
 using tools::Short;
 
-// What a kind of weights takes: all of them, and those that are read for a token.
+// The size of a kind of weights: all of them, and those that are read for a token.
 struct WeightsSize {
   double all = 0, of_token = 0;
 };
@@ -68,9 +68,8 @@ Finding EstimateSize(const ModelConfig& config, ThreadPool& threads) {
       SumOf(plan, config, [](const std::string&, const auto& shape) { return NumValues(shape); });
   const auto packed = [&](WeightsType type) {
     return SumOf(plan, config, [&](const std::string& name, const std::vector<uint64_t>& shape) {
-      const auto packing = shape.size() == 2
-                               ? PackingOf(name, TensorType::kBf16, type, config)
-                               : std::nullopt;
+      const auto packing =
+          shape.size() == 2 ? PackingOf(name, TensorType::kBf16, type, config) : std::nullopt;
       if (!packing || shape[1] % kPackedGroup != 0) return 2 * NumValues(shape);
       return static_cast<double>(PackedRows{nullptr, *packing, shape[0], shape[1]}.bytes());
     });
@@ -85,9 +84,8 @@ Finding EstimateSize(const ModelConfig& config, ThreadPool& threads) {
               Short(parameters.of_token / 1e9) + " billion of them for a token; the weights take " +
               bytes(2 * parameters.all) + " as BF16, " + bytes(q8.all) + " as q8 and " +
               bytes(q4.all) + " as q4, of which a token reads " + bytes(2 * parameters.of_token) +
-              ", " + bytes(q8.of_token) + " and " + bytes(q4.of_token) +
-              "; keys and values take " + bytes(kv) +
-              " for each token of a document; memory is read with " + bytes(speed) +
+              ", " + bytes(q8.of_token) + " and " + bytes(q4.of_token) + "; keys and values take " +
+              bytes(kv) + " for each token of a document; memory is read with " + bytes(speed) +
               "/s here, so answers come with at most " + Short(speed / q4.of_token) +
               " tokens/s as q4 (estimated from config.json alone)"};
   finding.values = {{"parameters", parameters.all},

@@ -60,7 +60,7 @@ struct Prompt {
 // none.
 struct ThinkingMarks {
   std::string begin, end;
-  // Of models that head each part of a turn (gpt-oss): what stands before a further part, and what
+  // Some models head each part of a turn (gpt-oss): `turn` stands before a further part, `answer`
   // begins the answer. Both may be missing, and neither is shown. Empty: the model has none.
   std::string turn = "", answer = "";
 };

@@ -29,10 +29,8 @@ constexpr Renamed kExaoneTensors[] = {{"transformer.wte", "model.embed_tokens"},
 constexpr Renamed kCohereFields[] = {{"layer_norm_eps", "rms_norm_eps"}};
 
 constexpr Renamed kLocalExperts[] = {{"num_local_experts", "num_experts"}};
-constexpr Renamed kMixtralTensors[] = {{"block_sparse_moe", "mlp"},
-                                       {"w1", "gate_proj"},
-                                       {"w3", "up_proj"},
-                                       {"w2", "down_proj"}};
+constexpr Renamed kMixtralTensors[] = {
+    {"block_sparse_moe", "mlp"}, {"w1", "gate_proj"}, {"w3", "up_proj"}, {"w2", "down_proj"}};
 constexpr Renamed kGraniteMoeTensors[] = {
     {"block_sparse_moe.router.layer", "mlp.gate"},
     {"block_sparse_moe.input_linear", "mlp.experts.gate_up_proj"},
@@ -303,13 +301,19 @@ struct NotRun {
   std::string_view why;
   std::span<const std::string_view> names;
 };
-constexpr std::string_view kExperts[] = {
-    "granitemoeshared", "flex_olmo",
-       "phimoe",       "dbrx",           "deepseek_v2",      "deepseek_v3",
-    "deepseek",     "deepseek2",    "glm4_moe",       "glm4moe",          "glm4_moe_lite",
-    "ernie4_5_moe", "ernie4_5-moe", "hunyuan_v1_moe", "hunyuan-moe",      "exaone_moe",
-    "exaone-moe",   "cohere2_moe",  "cohere2moe",     "minimax",          "minimax_m2",
-    "minimax-m2",   "kimi_k2",      "arctic",         "jetmoe",           "grok"};
+constexpr std::string_view kExperts[] = {"granitemoeshared", "flex_olmo",
+                                         "phimoe",           "dbrx",
+                                         "deepseek_v2",      "deepseek_v3",
+                                         "deepseek",         "deepseek2",
+                                         "glm4_moe",         "glm4moe",
+                                         "glm4_moe_lite",    "ernie4_5_moe",
+                                         "ernie4_5-moe",     "hunyuan_v1_moe",
+                                         "hunyuan-moe",      "exaone_moe",
+                                         "exaone-moe",       "cohere2_moe",
+                                         "cohere2moe",       "minimax",
+                                         "minimax_m2",       "minimax-m2",
+                                         "kimi_k2",          "arctic",
+                                         "jetmoe",           "grok"};
 constexpr std::string_view kLlama4[] = {"llama4", "llama4_text"};
 constexpr std::string_view kStates[] = {
     "qwen3_5",        "qwen3_5_text", "qwen3_5_moe",     "qwen35",        "qwen35moe",

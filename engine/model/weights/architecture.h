@@ -23,11 +23,11 @@ struct Renamed {
 
 // Which layers have a sliding window, where config.json has no `layer_types`.
 enum class WindowRule : uint8_t {
-  kNone,       // none: "sliding_window" must be absent, null, or switched off
+  kNone,         // none: "sliding_window" must be absent, null, or switched off
   kSwitchedOff,  // none: "use_sliding_window", without which there is none, must not be true
-  kAll,        // every layer, unless "sliding_window" is null
-  kLastOnes,   // from max_window_layers on, where use_sliding_window is true
-  kAllButNth,  // all but layers n - 1, 2n - 1, …; n: sliding_window_pattern, or else the period
+  kAll,          // every layer, unless "sliding_window" is null
+  kLastOnes,     // from max_window_layers on, where use_sliding_window is true
+  kAllButNth,    // all but layers n - 1, 2n - 1, …; n: sliding_window_pattern, or else the period
 };
 
 // Which layers turn queries and keys by RoPE.
@@ -45,9 +45,9 @@ enum class RopeRule : uint8_t {
 struct ExpertRule {
   uint32_t count = 0;  // 0: the architecture is dense
   uint32_t used = 0;
-  // Of "moe_intermediate_size"; 0: experts are as wide as "intermediate_size" says.
+  // The default of "moe_intermediate_size"; 0: experts are as wide as "intermediate_size" says.
   uint32_t width = 0;
-  // Of "shared_expert_intermediate_size"; 0: there is no expert that takes every token.
+  // The default of "shared_expert_intermediate_size"; 0: no expert takes every token.
   uint32_t shared_width = 0;
   // The weights of a token's experts add up to 1; else "norm_topk_prob" says whether they do.
   bool normalised = false;

@@ -108,9 +108,11 @@ Status CheckRestrictions(const ConfigFields& fields, const Architecture& archite
     if (architecture.experts.count > 0 && is_count) continue;
     const Json* value = fields.Find(rule.field);
     // Such experts are read as they are (engine/model/weights/interleaved_experts.h).
-    if (rule.field == "quantization_config" && architecture.experts.interleaved && value != nullptr) {
+    if (rule.field == "quantization_config" && architecture.experts.interleaved &&
+        value != nullptr) {
       const Json* const method = value->Find("quant_method");
-      if (method != nullptr && method->string() != nullptr && *method->string() == "mxfp4") continue;
+      if (method != nullptr && method->string() != nullptr && *method->string() == "mxfp4")
+        continue;
     }
     if (value == nullptr || rule.allowed(*value)) continue;
     return fields.Unsupported(

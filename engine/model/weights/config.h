@@ -106,7 +106,8 @@ struct ModelConfig {
   uint64_t widest_mlp() const {
     uint64_t widest = num_expert_layers() < num_layers ? intermediate_size : 0;
     if (num_expert_layers() == 0) return widest;
-    return std::max({widest, uint64_t{experts.shared_width}, uint64_t{experts.used} * experts.width});
+    return std::max(
+        {widest, uint64_t{experts.shared_width}, uint64_t{experts.used} * experts.width});
   }
   // Intermediate values of a token that are computed, on average over the layers: what time
   // depends on.
@@ -130,9 +131,9 @@ struct ModelConfig {
 // defaults of its class. kUnsupportedModel refuses by name what Lectern does not run: architectures
 // that are not in the table of architecture.h, heads that are no language model's, biases,
 // windows and activations that the architecture does not have, RoPE recipes that rope.h does not
-// know, quantization_config, experts where the architecture has none, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
-// duplicate keys, missing or out-of-range fields, counts that contradict each other.
-// kLimitExceeded: more than 1 MiB.
+// know, quantization_config, experts where the architecture has none, pretraining_tp > 1.
+// kMalformedModel: not JSON, nesting > 16, duplicate keys, missing or out-of-range fields, counts
+// that contradict each other. kLimitExceeded: more than 1 MiB.
 Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path);
 
 // Where a configuration is from, for messages.

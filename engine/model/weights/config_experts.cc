@@ -6,8 +6,8 @@
 namespace lectern {
 namespace {
 
-// A layer's experts are two or three tensors each, and a plan of all tensors is made before a file is
-// looked at: this bounds it. The largest published models have about 24,000 experts.
+// A layer's experts are two or three tensors each, and a plan of all tensors is made before a file
+// is looked at: this bounds it. The largest published models have about 24,000 experts.
 constexpr uint64_t kMostExperts = uint64_t{1} << 16;  // of all layers
 constexpr uint32_t kMostLayerExperts = 4096;
 
@@ -47,14 +47,13 @@ Status ReadExperts(const ConfigFields& fields, const Architecture& architecture,
                                 kMostLayerExperts, &experts.count, rule.count));
   if (experts.count == 0) return {};
   if (uint64_t{experts.count} * config->num_layers > kMostExperts) {
-    return fields.Malformed("num_experts", "is " + std::to_string(experts.count) + ", which is " +
-                                               std::to_string(uint64_t{experts.count} *
-                                                              config->num_layers) +
-                                               " experts in all layers; at most " +
-                                               std::to_string(kMostExperts) + " are read");
+    return fields.Malformed("num_experts",
+                            "is " + std::to_string(experts.count) + ", which is " +
+                                std::to_string(uint64_t{experts.count} * config->num_layers) +
+                                " experts in all layers; at most " + std::to_string(kMostExperts) +
+                                " are read");
   }
-  LECTERN_RETURN_IF_ERROR(
-      whole("num_experts_per_tok", 1, experts.count, &experts.used, rule.used));
+  LECTERN_RETURN_IF_ERROR(whole("num_experts_per_tok", 1, experts.count, &experts.used, rule.used));
   experts.width = config->intermediate_size;
   if (rule.width > 0) {
     LECTERN_RETURN_IF_ERROR(

@@ -17,8 +17,8 @@ bool HasDigitsAlone(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// A name "<layer>.mlp.<part>.<kind>" that older GGUF files give to an expert, "<layer>.mlp.up_proj.N
-// .weight", as "<layer>.mlp.experts.N.up_proj.weight"; nothing: it is none.
+// A name "<layer>.mlp.<part>.<kind>" that older GGUF files give to an expert,
+// "<layer>.mlp.up_proj.N .weight", as "<layer>.mlp.experts.N.up_proj.weight"; nothing: it is none.
 std::optional<std::string> NameOfOldSplit(std::string_view name) {
   const size_t at = name.find(kMlpPart);
   if (at == name.npos) return std::nullopt;
@@ -84,8 +84,8 @@ Status SplitExperts(const ModelConfig& config, TensorFiles* files) {
       continue;
     }
     const std::vector<std::string> parts = PartsOfJoined(joined->part);
-    const bool is_right = tensor.shape.size() >= 2 && tensor.shape[0] == count &&
-                          tensor.shape[1] % parts.size() == 0;
+    const bool is_right =
+        tensor.shape.size() >= 2 && tensor.shape[0] == count && tensor.shape[1] % parts.size() == 0;
     if (!is_right) {
       std::string shape;
       for (const uint64_t size : tensor.shape) {

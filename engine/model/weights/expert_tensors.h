@@ -8,10 +8,11 @@
 
 namespace lectern {
 
-// Splits tensors of all experts of a layer, [experts, rows, columns], into views of one expert each,
-// named "model.layers.L.mlp.experts.N.up_proj.weight"; where gate and up are joined, those are
-// split, too. Names of older GGUF files ("ffn_up.N") become these. TensorFiles::own_name leads back.
-// Does nothing for a dense model. kMalformedModel: the number of experts is not that of `config`.
+// Splits tensors of all experts of a layer, [experts, rows, columns], into views of one expert
+// each, named "model.layers.L.mlp.experts.N.up_proj.weight"; where gate and up are joined, those
+// are split, too. Names of older GGUF files ("ffn_up.N") become these. TensorFiles::own_name leads
+// back. Does nothing for a dense model. kMalformedModel: the number of experts is not that of
+// `config`.
 Status SplitExperts(const ModelConfig& config, TensorFiles* files);
 
 }  // namespace lectern

@@ -16,7 +16,7 @@ constexpr uint64_t kMxfp4Bytes = 17, kMxfp4Nibbles = 16, kMxfp4Items = 32;
 
 // One tensor of the derived file, and where its numbers come from.
 struct DerivedPart {
-  uint64_t begin = 0;               // in the derived file
+  uint64_t begin = 0;  // in the derived file
   uint64_t num_rows = 0, row_bytes = 0;
   const MappedFile* source = nullptr;
   // Plain values of `item` bytes: value (r, c) is at first + r * row_step + c * column_step.
@@ -63,9 +63,9 @@ Status MakePlainRows(const DerivedPart& part, uint64_t first, uint64_t end,
   const uint64_t items = is_vector ? columns : count, lines = is_vector ? 1 : columns;
   buffer.resize((items - 1) * step + part.item);
   for (uint64_t line = 0; line < lines; ++line) {
-    LECTERN_RETURN_IF_ERROR(part.source->ReadAt(
-        part.first + first * part.row_step + line * part.column_step, buffer.data(),
-        buffer.size()));
+    LECTERN_RETURN_IF_ERROR(
+        part.source->ReadAt(part.first + first * part.row_step + line * part.column_step,
+                            buffer.data(), buffer.size()));
     for (uint64_t i = 0; i < items; ++i) {
       std::byte* const out =
           is_vector ? to + i * part.item : to + i * part.row_bytes + line * part.item;
@@ -77,7 +77,7 @@ Status MakePlainRows(const DerivedPart& part, uint64_t first, uint64_t end,
 
 // Bytes of the derived file: those of whole rows are made and cut.
 Status DeriveRows(const std::vector<DerivedPart>& parts, uint64_t offset, std::byte* to,
-              uint64_t bytes) {
+                  uint64_t bytes) {
   const uint64_t stop = offset + bytes;
   auto part = std::ranges::upper_bound(parts, offset, {}, &DerivedPart::begin) - 1;
   std::vector<std::byte> rows, buffer;
@@ -181,8 +181,8 @@ class ExpertArrangement {
     }
     const uint64_t blocks = columns / kMxfp4Items;
     if (columns % kMxfp4Items != 0) return {};  // then no blocks are of this model
-    LECTERN_ASSIGN(const auto nibbles, Take(prefix_ + name + "_blocks",
-                                            {count, turns * rows, blocks, kMxfp4Nibbles}));
+    LECTERN_ASSIGN(const auto nibbles,
+                   Take(prefix_ + name + "_blocks", {count, turns * rows, blocks, kMxfp4Nibbles}));
     LECTERN_ASSIGN(const auto scales,
                    Take(prefix_ + name + "_scales", {count, turns * rows, blocks}));
     if (!nibbles && !scales) return {};  // told where Weights misses the experts

@@ -24,8 +24,8 @@ void PlanExperts(const ModelConfig& c, size_t layer, Plan& plan) {
   const auto add = [&](const std::string& prefix, uint64_t width) {
     for (const std::string_view part : kMlpParts) {
       const bool is_down = part == "down_proj";
-      plan[LayerName(layer, prefix + std::string(part))] = is_down ? Shape{hidden, width}
-                                                                   : Shape{width, hidden};
+      plan[LayerName(layer, prefix + std::string(part))] =
+          is_down ? Shape{hidden, width} : Shape{width, hidden};
       if (c.experts.biases) {
         plan[LayerName(layer, prefix + std::string(part), "bias")] = {is_down ? hidden : width};
       }
@@ -96,13 +96,28 @@ Status CheckNeeded(const Plan& plan, const TensorFiles& all) {
 
 // Begins of names of tensors that only images, sound or further tokens need: in safetensors, where
 // "model." may stand before them, and in GGUF.
-constexpr std::string_view kOtherParts[] = {
-    "vision_tower.",  "vision_model.",    "vision_encoder.", "vision_language_adapter.",
-    "visual.",        "audio_tower.",     "audio_model.",    "audio_encoder.",
-    "patch_merger.",  "pre_mm_projector_norm.", "multi_modal_projector.",
-    "multimodal_projector.", "mm_projector.", "image_newline", "embed_vision.", "embed_audio.",
-    "mtp.",           "mtp_layers.",      "nextn.",          "v.",
-    "mm.",            "a."};
+constexpr std::string_view kOtherParts[] = {"vision_tower.",
+                                            "vision_model.",
+                                            "vision_encoder.",
+                                            "vision_language_adapter.",
+                                            "visual.",
+                                            "audio_tower.",
+                                            "audio_model.",
+                                            "audio_encoder.",
+                                            "patch_merger.",
+                                            "pre_mm_projector_norm.",
+                                            "multi_modal_projector.",
+                                            "multimodal_projector.",
+                                            "mm_projector.",
+                                            "image_newline",
+                                            "embed_vision.",
+                                            "embed_audio.",
+                                            "mtp.",
+                                            "mtp_layers.",
+                                            "nextn.",
+                                            "v.",
+                                            "mm.",
+                                            "a."};
 // Ends of names of tables that follow from the configuration, as old files have them: frequencies
 // of RoPE, and masks.
 constexpr std::string_view kTables[] = {

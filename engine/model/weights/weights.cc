@@ -115,7 +115,7 @@ Result<std::unique_ptr<Weights>> Weights::Load(TensorFiles all, const ModelConfi
   weights->BindNorms(config);
   if (!weights->needs_packing_) {
     weights->BindMatrices(config);
-    // Of experts a pass reads a part alone, so a copy of the files would be of mostly unused bytes.
+    // A pass reads a part of the experts, so a copy of the files would be of mostly unused bytes.
     if (config.experts.count > 0) return weights;
     std::vector<LargePageCopy::Part> read;
     for (const File& file : weights->files_) read.push_back({file.bytes.get(), file.bytes->size()});

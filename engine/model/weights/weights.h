@@ -57,7 +57,8 @@ struct LayerWeights {
   std::vector<float> q_bias, k_bias, v_bias, o_bias;      // [out] of its matrix
   std::vector<float> gate_bias, up_bias, down_bias;       // [out] of its matrix
   std::vector<float> router_bias;                         // [experts]
-  // [hidden]: the shared expert's output is multiplied by the sigmoid of its product with the input.
+  // [hidden]: the shared expert's output is multiplied by the sigmoid of its product with the
+  // input.
   std::vector<float> shared_gate;
 };
 

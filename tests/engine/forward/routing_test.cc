@@ -9,11 +9,12 @@ namespace lectern {
 namespace {
 
 TEST(RoutingTest, TheBestOfEachTokenAreGrouped) {
-  const std::vector<float> scores = {0, 3, 1, 2,    // 1 and 3
-                                     5, 5, 5, 5,    // of equal ones the first: 0 and 1
+  const std::vector<float> scores = {0,  3,  1, 2,    // 1 and 3
+                                     5,  5,  5, 5,    // of equal ones the first: 0 and 1
                                      -1, -9, 4, -1};  // 2 and, of the equal ones, 0
   Routing routing;
-  Route({scores.data(), 3, 4}, {.count = 4, .used = 2, .width = 1, .normalised = true, .dense_layers = {}}, &routing);
+  Route({scores.data(), 3, 4},
+        {.count = 4, .used = 2, .width = 1, .normalised = true, .dense_layers = {}}, &routing);
   ASSERT_EQ(routing.groups.size(), 4u);
   const std::vector<std::pair<size_t, size_t>> wanted = {{0, 2}, {2, 4}, {4, 5}, {5, 6}};
   for (size_t i = 0; i < 4; ++i) {
@@ -37,7 +38,7 @@ TEST(RoutingTest, OtherwiseWeightsAreOfAllExperts) {
   EXPECT_EQ(routing.groups[1].expert, 1u);
 }
 
-// Of a token with scores that are no numbers nothing is read out of bounds.
+// Nothing is read out of bounds for a token whose scores are no numbers.
 TEST(RoutingTest, ScoresThatAreNoNumbers) {
   const std::vector<float> scores = {NAN, NAN, NAN, 1, NAN, INFINITY};
   Routing routing;

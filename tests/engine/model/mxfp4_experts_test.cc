@@ -35,8 +35,7 @@ Json GptOss() {
       {"hidden_size", Json(uint64_t{kHidden})},
       {"intermediate_size", Json(uint64_t{kWidth})},
       {"num_hidden_layers", Json(uint64_t{kTokenLayers})},
-      {"layer_types",
-       Json(Json::Array{Json("sliding_attention"), Json("full_attention")})},
+      {"layer_types", Json(Json::Array{Json("sliding_attention"), Json("full_attention")})},
       {"quantization_config", Json(Json::Object{{"quant_method", Json("mxfp4")}})}};
   return testing::WithFields(*cases->Find("gpt oss"), fields);
 }
@@ -94,7 +93,8 @@ void WriteFolder(const Json& model, const std::string& folder,
                  std::string(reinterpret_cast<const char*>(&length), sizeof length) + json + data);
 }
 
-// The value that the folder means: of row `row` of all rows of expert `e`, gate's and up's in turns.
+// The value that the folder means: of row `row` of all rows of expert `e`, gate's and up's in
+// turns.
 float ValueOf(const std::string& name, uint64_t rows, uint64_t cols, uint64_t e, uint64_t row,
               uint64_t col) {
   constexpr float kE2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
@@ -115,8 +115,8 @@ TEST(Mxfp4ExpertsTest, ValuesAreThoseOfTheDefinition) {
       ASSERT_EQ(weights.experts.size(), kCount);
       size_t wrong = 0;
       for (uint64_t e = 0; e < kCount; ++e) {
-        const auto compare = [&](const WeightMatrix& matrix, const std::string& part, uint64_t turns,
-                                 uint64_t turn) {
+        const auto compare = [&](const WeightMatrix& matrix, const std::string& part,
+                                 uint64_t turns, uint64_t turn) {
           ASSERT_TRUE(matrix.is_packed());
           EXPECT_EQ(matrix.packed.type, PackedType::kFp4);
           for (uint64_t r = 0; r < matrix.num_rows(); ++r) {
