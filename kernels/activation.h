@@ -7,8 +7,9 @@
 
 namespace lectern {
 
-// kSilu: SwiGLU. kGeluTanh: GeGLU with GELU's tanh approximation.
-enum class Activation : uint8_t { kSilu, kGeluTanh };
+// kSilu: SwiGLU. kGeluTanh: GeGLU with GELU's tanh approximation. kClampedSilu: gpt-oss's SwiGLU,
+// which device code does not compute.
+enum class Activation : uint8_t { kSilu, kGeluTanh, kClampedSilu };
 
 }  // namespace lectern
 

@@ -54,7 +54,40 @@ void GluRow(const float* gate, const float* up, size_t num_cols, float* output) 
   std::memcpy(output + c, rest[0], bytes);
 }
 
+// One row of the clamped kind. A NaN stays one in gate or up, so that no wrong number looks right.
+void ClampedRow(const float* gate, const float* up, size_t num_cols, float limit, float alpha,
+                float* output) {
+  const FloatTag d;
+  const FloatVector most = hn::Set(d, limit), one = hn::Set(d, 1.0f);
+  const auto gated = [&](FloatVector x, FloatVector u) {
+    x = hn::IfThenElse(hn::Gt(x, most), most, x);
+    u = hn::IfThenElse(hn::Gt(u, most), most, u);
+    u = hn::IfThenElse(hn::Lt(u, hn::Neg(most)), hn::Neg(most), u);
+    const FloatVector t = hn::Mul(x, hn::Set(d, -alpha));
+    const FloatVector e = hn::Exp(d, hn::Min(t, hn::Set(d, 88.0f)));
+    return hn::Mul(hn::Div(x, hn::Add(e, one)), hn::Add(u, one));
+  };
+  size_t c = 0;
+  for (; c + kLanes <= num_cols; c += kLanes) {
+    hn::StoreU(gated(hn::LoadU(d, gate + c), hn::LoadU(d, up + c)), d, output + c);
+  }
+  if (c == num_cols) return;
+  const size_t bytes = (num_cols - c) * sizeof(float);
+  float rest[2][kLanes] = {};
+  std::memcpy(rest[0], gate + c, bytes);
+  std::memcpy(rest[1], up + c, bytes);
+  hn::StoreU(gated(hn::LoadU(d, rest[0]), hn::LoadU(d, rest[1])), d, rest[0]);
+  std::memcpy(output + c, rest[0], bytes);
+}
+
 void Glu(const GluArgs& args) {
+  if (args.activation == Activation::kClampedSilu) {
+    for (size_t r = 0; r < args.gate.num_rows; ++r) {
+      ClampedRow(args.gate[r], args.up[r], args.gate.num_cols, args.limit, args.alpha,
+                 args.output[r]);
+    }
+    return;
+  }
   const auto row = args.activation == Activation::kSilu ? GluRow<Activation::kSilu>
                                                         : GluRow<Activation::kGeluTanh>;
   for (size_t r = 0; r < args.gate.num_rows; ++r) {

@@ -247,14 +247,15 @@ class PosixMappedFile : public MappedFile {
     if (!is_copied_) Advise(offset, bytes, MADV_DONTNEED);
   }
   // Page by page, so that never more than one exists twice.
-  bool CopyToLargePages(const CancelFlag* cancel) const override {
-    if (size_ < kLargePage || !HasLargePages()) return false;
+  bool CopyToLargePages(uint64_t bytes, const CancelFlag* cancel) const override {
+    const uint64_t end = bytes < size_ ? bytes / kLargePage * kLargePage : size_;
+    if (end < kLargePage || !HasLargePages()) return false;
     {
       const std::lock_guard lock(copy_mutex_);
       if (std::exchange(is_copied_, true)) return false;
     }
     uint64_t at = 0;
-    while (at < size_ && !IsSet(cancel) &&
+    while (at < end && !IsSet(cancel) &&
            MoveToLargePage(static_cast<char*>(data_) + at, std::min(kLargePage, size_ - at))) {
       at += kLargePage;
     }

@@ -6,6 +6,7 @@
 
 #include "engine/attention/attention_probabilities.h"
 #include "engine/attention/retrieval_attention.h"
+#include "engine/attention/sinks.h"
 
 namespace lectern {
 namespace {
@@ -174,6 +175,11 @@ Status HostStep::AttendLayer(const Document& document, const StepPlan& plan, uin
         return Rows<float>(output.data() + head * rows * config.head_dim, rows, config.head_dim);
       },
       &arena_);
+  // Sinks are on the side of what is read whatever the document's lookup chooses.
+  const std::vector<float>& sinks = transformer_.model().weights().layer(layer).sinks;
+  for (size_t head = 0; head < kv_heads && !sinks.empty(); ++head) {
+    BeginState(conversation.all[head], sinks, head, config.query_group(), 0);
+  }
   const uint32_t num_past = plan.num_past + static_cast<uint32_t>(part_.first);
   LECTERN_RETURN_IF_ERROR(plan.conversation->Attend(QueryOf(conversation, queries), layer, num_past,
                                                     config.is_windowed(layer) ? config.window : 0));

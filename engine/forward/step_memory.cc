@@ -7,10 +7,11 @@ namespace lectern {
 uint64_t ActivationBytes(const ModelConfig& c, uint64_t num_tokens) {
   // Per token: residual, before, normed and the MLP's own input where there is one; queries,
   // projected, attended and the conversation's attention with its states; numbers of the states per
-  // head; K and V; gate and up.
+  // head; K and V; gate and up; of experts the rows that go to them, their sum and the scores.
   return num_tokens * sizeof(float) *
          ((c.parallel ? 4ull : 3ull) * c.hidden_size + 5ull * c.num_heads * c.head_dim +
-          16ull * c.num_heads + 2ull * c.num_kv_heads * c.head_dim + 2ull * c.intermediate_size);
+          16ull * c.num_heads + 2ull * c.num_kv_heads * c.head_dim + 2ull * c.widest_mlp() +
+          (c.experts.count > 0 ? c.experts.used + 1ull : 0ull) * c.hidden_size + c.experts.count);
 }
 
 uint64_t LookupBytes(const ModelConfig& c, uint64_t num_tokens, uint64_t document_tokens) {

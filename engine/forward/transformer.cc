@@ -29,6 +29,12 @@ void AddBias(std::span<const float> bias, Rows<float> rows) {
   }
 }
 
+// Columns [begin, end) of a bias that may be empty.
+std::span<const float> BiasPart(const std::vector<float>& bias, size_t begin, size_t end) {
+  if (bias.empty()) return {};
+  return std::span(bias).subspan(begin, end - begin);
+}
+
 void AddRows(Rows<const float> from, Rows<float> to) {
   for (size_t r = 0; r < to.num_rows; ++r) {
     for (size_t c = 0; c < to.num_cols; ++c) to[r][c] += from[r][c];
@@ -77,8 +83,12 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   projected.resize(tokens * heads);
   keys.resize(tokens * kv_heads);
   values.resize(tokens * kv_heads);
-  gate.resize(tokens * config.intermediate_size);
-  up.resize(tokens * config.intermediate_size);
+  gate.resize(tokens * config.widest_mlp());
+  up.resize(tokens * config.widest_mlp());
+  const size_t rows = config.experts.count > 0 ? tokens * config.experts.used : 0;
+  expert_rows.resize(rows * config.hidden_size);
+  if (rows > 0) mlp_output.resize(tokens * config.hidden_size);
+  scores.resize(tokens * config.experts.count);
   if (config.parallel) mlp_input.resize(tokens * config.hidden_size);
   for (size_t kind = 0; kind < NumRopeTables(config); ++kind) {
     const RopeRecipe& recipe = kind == 0 ? config.rope : config.local_rope;
@@ -87,12 +97,16 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   }
   queries.resize(tokens * heads);
   attended.resize(tokens * heads);
-  scratch_per_thread = std::max({MatMulScratch(config.hidden_size), MatMulScratch(heads),
-                                 MatMulScratch(config.intermediate_size)});
+  scratch_per_thread =
+      std::max({MatMulScratch(config.hidden_size), MatMulScratch(heads),
+                MatMulScratch(config.intermediate_size), MatMulScratch(config.experts.width),
+                MatMulScratch(config.experts.shared_width)});
   scratch.resize(num_threads * scratch_per_thread);
   const size_t widest = std::max<size_t>({config.hidden_size, heads, config.intermediate_size});
-  steps.resize(tokens * widest);
-  scales.resize(tokens * (widest / kPackedGroup));
+  const size_t most = std::max({tokens * widest, tokens * config.experts.shared_width,
+                                rows * config.hidden_size, rows * config.experts.width});
+  steps.resize(most);
+  scales.resize(most / kPackedGroup);
   sums.resize(scales.size());
 }
 
@@ -168,28 +182,34 @@ void Transformer::AddLowRank(Rows<const float> input, const LowRank& added, Rows
   threads_.ParallelFor(items, run);
 }
 
+void Transformer::MatMulColumns(Rows<const float> input, const Int8Rows& quantised,
+                                const WeightMatrix& weight, Rows<float> output, size_t begin,
+                                size_t end, bool accumulate, size_t slot, Activations& a) const {
+  if (weight.is_packed()) {
+    return backend_.packed_matmul({.input = quantised,
+                                   .weight = weight.packed,
+                                   .output = output,
+                                   .column_begin = begin,
+                                   .column_end = end,
+                                   .accumulate = accumulate});
+  }
+  backend_.matmul({.input = input,
+                   .weight = weight.rows,
+                   .output = output,
+                   .column_begin = begin,
+                   .column_end = end,
+                   .accumulate = accumulate,
+                   .scratch = std::span<float>(a.scratch).subspan(slot * a.scratch_per_thread,
+                                                                  a.scratch_per_thread)});
+}
+
 void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, const LowRank& added,
                          Rows<float> output, bool accumulate, Activations& a) const {
   static_assert(kColumnsPerItem % kPackedColumns == 0);
   const size_t columns = weight.num_rows();
   const Int8Rows quantised = weight.is_packed() ? Quantise(input, a) : Int8Rows();
   const auto run = [&](size_t begin, size_t end, size_t slot) {
-    if (weight.is_packed()) {
-      return backend_.packed_matmul({.input = quantised,
-                                     .weight = weight.packed,
-                                     .output = output,
-                                     .column_begin = begin,
-                                     .column_end = end,
-                                     .accumulate = accumulate});
-    }
-    backend_.matmul({.input = input,
-                     .weight = weight.rows,
-                     .output = output,
-                     .column_begin = begin,
-                     .column_end = end,
-                     .accumulate = accumulate,
-                     .scratch = std::span<float>(a.scratch).subspan(slot * a.scratch_per_thread,
-                                                                    a.scratch_per_thread)});
+    MatMulColumns(input, quantised, weight, output, begin, end, accumulate, slot, a);
   };
   // Small products run on the calling thread.
   if (input.num_rows * columns * weight.num_cols() <= kInlineWork) {
@@ -263,6 +283,13 @@ void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight, c
   const Rows<float> part(a.normed.data(), input.num_rows, hidden);
   MatMul(input, weight, added, part, false, a);
   AddBias(bias, part);
+  AddScaled(part, post_norm, a);
+}
+
+void Transformer::AddScaled(Rows<float> part, const std::vector<float>& post_norm,
+                            Activations& a) const {
+  const size_t hidden = model_.config().hidden_size;
+  const float scale = model_.config().residual_scale;
   if (!post_norm.empty()) {
     backend_.rms_norm({.input = part,
                        .weight = post_norm,
@@ -270,7 +297,7 @@ void Transformer::AddPart(Rows<const float> input, const WeightMatrix& weight, c
                        .output = part});
   }
   for (size_t i = 0; scale != 1 && i < part.num_rows * hidden; ++i) part.data[i] *= scale;
-  AddRows(part, residual);
+  AddRows(part, {a.residual.data(), part.num_rows, hidden});
 }
 
 void Transformer::ProjectHere(size_t layer, size_t num_tokens, Activations& a) const {
@@ -392,13 +419,26 @@ Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) cons
   if (device_ != nullptr) return device_->AddMlp(layer, num_tokens, a);
   const ModelConfig& config = model_.config();
   const LayerWeights& weights = model_.weights().layer(layer);
-  const size_t ffn = config.intermediate_size;
   const Rows<const float> normed =
       config.parallel ? Rows<const float>(a.mlp_input.data(), num_tokens, config.hidden_size)
                       : Normed(weights.mlp_norm, 0, num_tokens, a);
+  if (config.has_experts(layer)) {
+    RunExperts(layer, normed, a);
+    AddScaled({a.mlp_output.data(), num_tokens, config.hidden_size}, weights.mlp_post_norm, a);
+    return {};
+  }
+  AddPart(GatedRows(layer, normed, a), weights.down, AdapterOf(layer).down, weights.down_bias,
+          weights.mlp_post_norm, a);
+  return {};
+}
+
+Rows<const float> Transformer::GatedRows(size_t layer, Rows<const float> input,
+                                         Activations& a) const {
+  const LayerWeights& weights = model_.weights().layer(layer);
+  const size_t num_tokens = input.num_rows, ffn = weights.gate.num_rows();
   const LayerAdapter& adapter = AdapterOf(layer);
-  MatMul(normed, weights.gate, adapter.gate, {a.gate.data(), num_tokens, ffn}, false, a);
-  MatMul(normed, weights.up, adapter.up, {a.up.data(), num_tokens, ffn}, false, a);
+  MatMul(input, weights.gate, adapter.gate, {a.gate.data(), num_tokens, ffn}, false, a);
+  MatMul(input, weights.up, adapter.up, {a.up.data(), num_tokens, ffn}, false, a);
   threads_.ParallelFor((num_tokens + kTokensPerItem - 1) / kTokensPerItem, [&](size_t item,
                                                                                size_t) {
     const size_t begin = item * kTokensPerItem, rows = std::min(kTokensPerItem, num_tokens - begin);
@@ -406,11 +446,112 @@ Status Transformer::AddMlp(size_t layer, size_t num_tokens, Activations& a) cons
     const Rows<float> up(a.up.data() + begin * ffn, rows, ffn);
     AddBias(weights.gate_bias, gate);
     AddBias(weights.up_bias, up);
-    backend_.glu({.gate = gate, .up = up, .output = gate, .activation = config.activation});
+    backend_.glu(
+        {.gate = gate, .up = up, .output = gate, .activation = model_.config().activation});
   });
-  AddPart(Rows<const float>(a.gate.data(), num_tokens, ffn), weights.down, adapter.down,
-          weights.down_bias, weights.mlp_post_norm, a);
-  return {};
+  return {a.gate.data(), num_tokens, ffn};
+}
+
+void Transformer::RunExperts(size_t layer, Rows<const float> input, Activations& a) const {
+  const ModelConfig& config = model_.config();
+  const LayerWeights& weights = model_.weights().layer(layer);
+  const size_t num_tokens = input.num_rows, hidden = config.hidden_size;
+  const TypedRows router = {reinterpret_cast<const std::byte*>(weights.router.data()), Dtype::kF32,
+                            config.experts.count, hidden};
+  const Rows<float> scores(a.scores.data(), num_tokens, config.experts.count);
+  MatMul(input, router, {}, scores, false, a);
+  AddBias(weights.router_bias, scores);
+  Route(scores, config.experts, &a.routing);
+
+  const Rows<float> output(a.mlp_output.data(), num_tokens, hidden);
+  const bool has_shared = config.experts.shared_width > 0;
+  if (has_shared) MatMul(GatedRows(layer, input, a), weights.down, {}, output, false, a);
+  RunChosen(layer, input, a);
+  const size_t used = config.experts.used;
+  threads_.ParallelFor((num_tokens + kTokensPerItem - 1) / kTokensPerItem, [&](size_t item,
+                                                                               size_t) {
+    const size_t begin = item * kTokensPerItem, end = std::min(begin + kTokensPerItem, num_tokens);
+    for (size_t t = begin; t < end; ++t) {
+      float shared = 0;
+      if (has_shared) {
+        double sum = 0;
+        for (size_t c = 0; c < hidden; ++c) sum += double{weights.shared_gate[c]} * input[t][c];
+        shared = static_cast<float>(1 / (1 + std::exp(-sum)));
+      }
+      for (size_t c = 0; c < hidden; ++c) output[t][c] = has_shared ? shared * output[t][c] : 0;
+      // In the order of experts, whatever other tokens are in the step.
+      for (size_t j = 0; j < used; ++j) {
+        const size_t row = a.routing.rows[t * used + j];
+        const float weight = a.routing.weights[row];
+        const float* const from = a.expert_rows.data() + row * hidden;
+        for (size_t c = 0; c < hidden; ++c) output[t][c] += weight * from[c];
+      }
+    }
+  });
+}
+
+// Two rounds of work items, each of some columns of one expert: a token alone has little work for
+// the threads in one expert, and enough in all that it goes to.
+void Transformer::RunChosen(size_t layer, Rows<const float> input, Activations& a) const {
+  const ModelConfig& config = model_.config();
+  const std::vector<ExpertWeights>& experts = model_.weights().layer(layer).experts;
+  const size_t hidden = config.hidden_size, width = config.experts.width;
+  const size_t num_rows = a.routing.tokens.size();
+  const Rows<float> rows(a.expert_rows.data(), num_rows, hidden);
+  const Rows<float> inner(a.gate.data(), num_rows, width), up(a.up.data(), num_rows, width);
+  for (size_t row = 0; row < num_rows; ++row) {
+    std::copy_n(input[a.routing.tokens[row]], hidden, rows[row]);
+  }
+  const auto is_packed = [&](WeightMatrix ExpertWeights::*matrix) {
+    return std::ranges::any_of(a.routing.groups, [&](const Routing::Group& group) {
+      return (experts[group.expert].*matrix).is_packed();
+    });
+  };
+  // Calls run(expert, its rows, of them in int8, first column, behind the last, thread) for columns
+  // [0, columns) of every chosen expert's product with `from`.
+  const auto for_columns = [&](Rows<const float> from, size_t columns, bool quantises,
+                               const auto& run) {
+    const Int8Rows all = quantises ? Quantise(from, a) : Int8Rows();
+    const size_t groups = from.num_cols / kPackedGroup;
+    const size_t chunks = (columns + kColumnsPerItem - 1) / kColumnsPerItem;
+    threads_.ParallelFor(a.routing.groups.size() * chunks, [&](size_t item, size_t slot) {
+      const Routing::Group& group = a.routing.groups[item / chunks];
+      const size_t begin = item % chunks * kColumnsPerItem, count = group.end - group.begin;
+      Int8Rows own;
+      if (quantises) {
+        own = {all.steps + group.begin * from.num_cols, all.scales + group.begin * groups,
+               all.sums + group.begin * groups, count, from.num_cols};
+      }
+      run(experts[group.expert], group, from.Slice(group.begin, group.end), own, begin,
+          std::min(begin + kColumnsPerItem, columns), slot);
+    });
+  };
+  for_columns(rows, width, is_packed(&ExpertWeights::gate) || is_packed(&ExpertWeights::up),
+              [&](const ExpertWeights& expert, const Routing::Group& group, Rows<const float> own,
+                  const Int8Rows& quantised, size_t begin, size_t end, size_t slot) {
+                const Rows<float> gates = inner.Slice(group.begin, group.end);
+                const Rows<float> ups = up.Slice(group.begin, group.end);
+                MatMulColumns(own, quantised, expert.gate, gates, begin, end, false, slot, a);
+                MatMulColumns(own, quantised, expert.up, ups, begin, end, false, slot, a);
+                const Rows<float> gate_part(gates.data + begin, own.num_rows, end - begin, width);
+                const Rows<float> up_part(ups.data + begin, own.num_rows, end - begin, width);
+                AddBias(BiasPart(expert.gate_bias, begin, end), gate_part);
+                AddBias(BiasPart(expert.up_bias, begin, end), up_part);
+                backend_.glu({.gate = gate_part,
+                              .up = up_part,
+                              .output = gate_part,
+                              .activation = config.activation,
+                              .limit = config.glu_limit,
+                              .alpha = config.glu_alpha});
+              });
+  for_columns(inner, hidden, is_packed(&ExpertWeights::down),
+              [&](const ExpertWeights& expert, const Routing::Group& group, Rows<const float> own,
+                  const Int8Rows& quantised, size_t begin, size_t end, size_t slot) {
+                const Rows<float> out = rows.Slice(group.begin, group.end);
+                MatMulColumns(own, quantised, expert.down, out, begin, end, false, slot, a);
+                AddBias(BiasPart(expert.down_bias, begin, end),
+                        {out.data + begin, own.num_rows, end - begin, hidden});
+              });
 }
 
 Status Transformer::RunLayers(size_t num_tokens, Activations& a,

@@ -9,6 +9,7 @@
 
 #include "engine/forward/linear_layers.h"
 #include "engine/forward/output_head.h"
+#include "engine/forward/routing.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
 #include "kernels/function_ref.h"
@@ -33,7 +34,11 @@ struct Activations {
   std::vector<float> projected;
   std::vector<float> keys;       // [tokens, kv heads * head_dim]
   std::vector<float> values;     // [tokens, kv heads * head_dim]
-  std::vector<float> gate, up;   // [tokens, intermediate]
+  std::vector<float> gate, up;   // [tokens, ModelConfig::widest_mlp()]
+  // With experts: inputs, later outputs, of the rows that go to experts, [tokens * used, hidden];
+  // what the MLP gives, [tokens, hidden]; the router's scores, [tokens, experts].
+  std::vector<float> expert_rows, mlp_output, scores;
+  Routing routing;
   // [tokens, hidden]: where MLP and attention read the same norm, its output until the MLP runs.
   std::vector<float> mlp_input;
   // Cosines and sines of RoPE, [tokens, dims / 2]: for layers that see everything, and for windowed
@@ -166,6 +171,20 @@ class Transformer {
   void AddPart(Rows<const float> input, const WeightMatrix& weight, const LowRank& added,
                std::span<const float> bias, const std::vector<float>& post_norm,
                Activations& a) const;
+  // Multiplies `weights`, the matrices of one MLP, by `input`: a.gate and a.up [tokens, width]
+  // become what the down matrix takes.
+  Rows<const float> GatedRows(size_t layer, Rows<const float> input, Activations& a) const;
+  // Writes a.mlp_output [tokens, hidden]: the sum of the chosen experts' outputs times their
+  // weights, and of the shared expert's output. `input` [tokens, hidden] is not in it.
+  void RunExperts(size_t layer, Rows<const float> input, Activations& a) const;
+  // The chosen experts' outputs, in a.expert_rows, of the rows of a.routing.
+  void RunChosen(size_t layer, Rows<const float> input, Activations& a) const;
+  // Adds `part` [tokens, hidden] to a.residual, normed and scaled as AddPart does; it is changed.
+  void AddScaled(Rows<float> part, const std::vector<float>& post_norm, Activations& a) const;
+  // Rows [begin, end) of `weight` times the input rows: `input` as floats, or rounded to int8.
+  void MatMulColumns(Rows<const float> input, const Int8Rows& quantised, const WeightMatrix& weight,
+                     Rows<float> output, size_t begin, size_t end, bool accumulate, size_t slot,
+                     Activations& a) const;
   // Empty where the model has no adapter.
   const LayerAdapter& AdapterOf(size_t layer) const;
 

@@ -13,7 +13,7 @@ std::string WhyCpuComputes(const ModelConfig& config) {
   const bool is_reordered = config.rope.has_neighbours && (config.head_norms || config.whole_norms);
   const bool is_plain = config.pre_norms && !config.whole_norms && config.residual_scale == 1 &&
                         !config.centred_norms && !config.parallel && config.unturned.empty() &&
-                        !is_partial && !is_reordered;
+                        !is_partial && !is_reordered && config.experts.count == 0;
   if (is_plain && config.mlp_bias) {
     return "the GPU's kernels do not add biases in the MLP, which this model has";
   }

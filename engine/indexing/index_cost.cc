@@ -40,7 +40,7 @@ double PrefillFlops(const ModelConfig& c, double tokens, bool full_stats, double
   const double attention_cols = double{1} * c.num_heads * c.head_dim;
   const double linear =
       2.0 * c.hidden_size *
-      (2 * attention_cols + 2.0 * c.num_kv_heads * c.head_dim + 3.0 * c.intermediate_size);
+      (2 * attention_cols + 2.0 * c.num_kv_heads * c.head_dim + 3.0 * c.active_mlp());
   // Without full statistics the last layer computes keys and values only: nothing reads its output.
   const uint32_t layers = c.num_layers - (full_stats ? 0 : 1);
   // 4 = logits and weighted values, 2 operations each; the second pass computes the logits once

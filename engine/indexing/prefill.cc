@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/attention/document_attention.h"
+#include "engine/attention/sinks.h"
 #include "engine/gpu/prefill.h"
 #include "index/full_attention.h"
 
@@ -322,7 +323,8 @@ class DocumentPrefill {
     const std::span<const uint32_t> visible = is_windowed ? window_.visible : visible_;
     const uint64_t seen = first_key + visible[last - 1];  // no row of the block sees more
     // A state that has seen no key yet: buffers hold the layer before.
-    ResetState(state);
+    BeginState(state, transformer_.model().weights().layer(layer).sinks, head,
+               config_.query_group(), first);
     transformer_.backend().attend(
         {.queries = queries.Slice(first, last),
          .keys = spill_.Keys(layer, head, seen).Slice(first_key, seen),

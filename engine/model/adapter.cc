@@ -465,6 +465,11 @@ class AdapterLoader {
       return Unsupported(file_.path,
                          "tensor " + QuotedName(known.name) + " adapts a module that is not known");
     }
+    if (config_.experts.count > 0 && name.starts_with("mlp.")) {
+      return Unsupported(file_.path, "tensor " + QuotedName(known.name) +
+                                         " adapts experts, and this build applies adapters to the "
+                                         "attention of such models alone; merge it into the model");
+    }
     if (layer >= config_.num_layers) {
       return Malformed(file_.path, "tensor " + QuotedName(known.name) + " is of layer " +
                                        std::to_string(layer) + "; this model has " +

@@ -22,6 +22,10 @@ constexpr Renamed kKeys[] = {
     {"rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"},
     {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"},
     {"expert_count", "num_experts"},
+    {"expert_used_count", "num_experts_per_tok"},
+    {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
+    {"expert_weights_norm", "norm_topk_prob"},
     {"nextn_predict_layers", "num_nextn_predict_layers"},
 };
 // Settings that some architectures have beside these. A key that is listed for an architecture is
@@ -53,13 +57,26 @@ constexpr Renamed kTensors[] = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
 // Tensors of a layer of Llama, Mistral and Qwen.
 constexpr Renamed kLlamaTensors[] = {
-    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
     {"attn_qkv", "self_attn.qkv_proj"},
-    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},       {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_output", "self_attn.o_proj"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
     {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"},
+    {"ffn_down_exps", "mlp.experts.down_proj"},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
 };
 // Gemma has four norms in a layer where Llama has two, and the same GGUF name means another of
 // them: "ffn_norm" is the norm before the MLP in both, and transformers calls that norm
@@ -106,12 +123,26 @@ constexpr Renamed kGlm4Tensors[] = {
     {"ffn_down", "mlp.down_proj"},
     {"post_ffw_norm", "post_feedforward_layernorm"},
 };
+constexpr Renamed kGptOssNames[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_sinks", "self_attn.sinks"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"},
+    {"ffn_down_exps", "mlp.experts.down_proj"},
+};
 constexpr GgufArchitecture kGgufArchitectures[] = {
-    {.name = "llama",  // also Mistral's models
+    {.name = "llama",  // also Mistral's models, with experts or without
      .model_type = "llama",
      .keys = kWindowKeys,
      .layer_tensors = kLlamaTensors,
-     .has_neighbours = true},
+     .has_neighbours = true,
+     .type_with_experts = "mixtral"},
     {.name = "mistral3",
      .model_type = "llama",
      .keys = {},
@@ -177,6 +208,24 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
      .layer_tensors = kLlamaTensors,
      .has_neighbours = true,
      .has_pattern = true},
+    {.name = "qwen2moe", .model_type = "qwen2_moe", .keys = {}, .layer_tensors = kLlamaTensors},
+    {.name = "qwen3moe",
+     .model_type = "qwen3_moe",
+     .keys = {},
+     .layer_tensors = kLlamaTensors,
+     .normalises_experts = true},
+    {.name = "olmoe", .model_type = "olmoe", .keys = {}, .layer_tensors = kLlamaTensors},
+    {.name = "granitemoe",
+     .model_type = "granitemoe",
+     .keys = kGraniteKeys,
+     .layer_tensors = kLlamaTensors,
+     .has_neighbours = true},
+    {.name = "gpt-oss",
+     .model_type = "gpt_oss",
+     .keys = kWindowKeys,
+     .layer_tensors = kGptOssNames,
+     .has_pattern = true,
+     .truncates_yarn = false},
     {.name = "phi3", .model_type = "phi3", .keys = kPhi3Keys, .layer_tensors = kFusedGateTensors},
 };
 

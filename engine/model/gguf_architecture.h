@@ -30,6 +30,11 @@ struct GgufArchitecture {
   // says, or else by the architecture's rule. `needs_window`: and only if the file has the key
   // "attention.sliding_window" at all.
   bool has_pattern = false, needs_window = false;
+  // The architecture in config.json of a file that has experts; empty: `model_type`.
+  std::string_view type_with_experts = "";
+  // Weights of a token's experts add up to 1, as llama.cpp computes them, where no key says it.
+  bool normalises_experts = false;
+  bool truncates_yarn = true;  // RopeRecipe::truncate, which no key says
   // The key "rope.scaling.finetuned" says whether RoPE is used at all; without the key it is.
   bool finetuned_means_rope = false;
 };

@@ -39,6 +39,12 @@ constexpr RestrictedKey kRestrictedKeys[] = {
     {"embedding_scale", 1},
     {"residual_scale", 1},
     {"logit_scale", 1},
+    {"expert_weights_scale", 1},
+    {"expert_gating_func", 1},  // softmax
+    {"expert_group_count", 1},
+    {"leading_dense_block_count"},
+    {"interleave_moe_layer_step", 1},
+    {"moe_every_n_layers", 1},
 };
 constexpr double kRounding = 1e-3;  // relative; see CheckScales
 
@@ -323,7 +329,10 @@ class GgufModel : public ModelSource {
     ConfigFile file = {.path = path(),
                        .own_names = {{"vocab_size", "token_embd.weight"},
                                      {"partial_rotary_factor", KeyOf("rope.dimension_count")}}};
-    fields["model_type"] = Json(architecture_->model_type);
+    const uint64_t num_experts = keys().Whole(KeyOf("expert_count")).value_or(0);
+    const bool is_other = num_experts > 0 && !architecture_->type_with_experts.empty();
+    fields["model_type"] =
+        Json(is_other ? architecture_->type_with_experts : architecture_->model_type);
     for (const auto all : {std::span<const Renamed>(CommonGgufKeys()), architecture_->keys}) {
       for (const auto& [gguf, ours] : all) {
         const std::string key = KeyOf(gguf);
@@ -354,11 +363,26 @@ class GgufModel : public ModelSource {
     config_.qkv_bias =
         FindTensor(config_.fused_qkv ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias") != nullptr;
     config_.output_bias = FindTensor("blk.0.attn_output.bias") != nullptr;
+    FindExpertLayers();
+    config_.experts.interleaved = false;  // the converter gives each its own tensor
     config_.mlp_bias = !config_.fused_gate_up;
     for (const char* name : {"blk.0.ffn_gate.bias", "blk.0.ffn_up.bias", "blk.0.ffn_down.bias"}) {
       config_.mlp_bias &= FindTensor(name) != nullptr;
     }
     return CheckHeadDim();
+  }
+
+  // The tensors, and no key, tell which layers have experts, where not all of them must.
+  void FindExpertLayers() {
+    const Architecture& row = *lectern::FindArchitecture(config_.architecture);
+    if (config_.experts.count == 0 || !row.experts.may_have_dense_layers) return;
+    std::vector<bool> dense(config_.num_layers);
+    for (uint32_t layer = 0; layer < config_.num_layers; ++layer) {
+      const std::string prefix = "blk." + std::to_string(layer) + ".ffn_gate";
+      dense[layer] = FindTensor(prefix + "_inp.weight") == nullptr &&
+                     FindTensor(prefix + ".weight") != nullptr;
+    }
+    if (std::ranges::count(dense, true) > 0) config_.experts.dense_layers = std::move(dense);
   }
 
   // Returns the number of layers that are run. The file counts layers that predict further tokens,
@@ -429,6 +453,9 @@ class GgufModel : public ModelSource {
       rope["short_factor"] = ToArray(shorter);
       rope["long_factor"] = ToArray(longer);
     }
+    if (!architecture_->truncates_yarn && rope.contains("rope_type")) {
+      rope["truncate"] = Json(false);
+    }
     if (!rope.empty()) fields["rope_scaling"] = Json(std::move(rope));
     return {};
   }
@@ -465,6 +492,10 @@ class GgufModel : public ModelSource {
     if (embedding != nullptr) fields["vocab_size"] = Json(embedding->shape[0]);
     fields["tie_word_embeddings"] = Json(FindTensor("output.weight") == nullptr);
     fields["eos_token_id"] = Json(EndsOfText());
+    fields.try_emplace("norm_topk_prob", Json(architecture_->normalises_experts));
+    // Where every layer has experts, nothing is as wide as a dense MLP would be.
+    const auto width = fields.find("moe_intermediate_size");
+    if (width != fields.end()) fields.try_emplace("intermediate_size", width->second);
     fields.try_emplace("rope_theta", Json(10000));  // llama.cpp's default, for every architecture
     const auto whole = [&](const char* name) {
       const auto at = fields.find(name);

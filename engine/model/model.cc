@@ -81,6 +81,10 @@ void AddParts(Sha256& hash, const ModelConfig& config) {
   add("centred norms", config.centred_norms, plain.centred_norms);
   add("parallel", config.parallel, plain.parallel);
   add("norms from one", config.norms_from_one, plain.norms_from_one);
+  add("activation limit", config.glu_limit, plain.glu_limit);
+  add("activation alpha", config.glu_alpha, plain.glu_alpha);
+  add("experts of a token", config.experts.used, plain.experts.used);
+  add("experts normalised", config.experts.normalised, plain.experts.normalised);
   for (size_t layer = 0; layer < config.unturned.size(); ++layer) {
     add("unturned layer", config.unturned[layer] ? layer : config.num_layers,
         size_t{config.num_layers});
@@ -122,6 +126,8 @@ void KeepFirstLayers(uint32_t count, ModelConfig* config, TensorFiles* files) {
   }
   config->num_layers = std::min(config->num_layers, count);
   config->attention.resize(config->num_layers);
+  auto& dense_layers = config->experts.dense_layers;
+  if (!dense_layers.empty()) dense_layers.resize(config->num_layers);
   if (!config->unturned.empty()) config->unturned.resize(config->num_layers);
 }
 

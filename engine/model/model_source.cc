@@ -8,6 +8,7 @@
 #include "engine/model/formats/safetensors.h"
 #include "engine/model/gguf_model.h"
 #include "engine/model/weights/architecture.h"
+#include "engine/model/weights/expert_tensors.h"
 #include "engine/model/weights/weights.h"
 
 namespace lectern {
@@ -252,6 +253,7 @@ Result<bool> HasSafetensors(Env& env, const std::string& folder) {
 Result<TensorFiles*> ModelSource::Tensors() {
   if (!tensors_) {
     LECTERN_ASSIGN(TensorFiles files, OpenTensors());
+    LECTERN_RETURN_IF_ERROR(SplitExperts(config(), &files));
     LECTERN_ASSIGN(skipped_, Weights::DropUnneeded(files, config()));
     tensors_ = std::move(files);
   }

@@ -80,9 +80,10 @@ void DenseOracle::ReadConfig(const std::string& folder) {
   tied_ = config["tie_word_embeddings"];
   rope_.theta = config.value("rope_theta", 10000.0);
   if (config.contains("rope_parameters")) {
-    rope_.theta = config["rope_parameters"]["full_attention"]["rope_theta"];
+    const auto& all = config["rope_parameters"];
+    rope_.theta = (all.contains("full_attention") ? all["full_attention"] : all)["rope_theta"];
   }
-  if (config.contains("rope_scaling")) {
+  if (config.contains("rope_scaling") && !config["rope_scaling"].is_null()) {
     if (config["rope_scaling"]["rope_type"] != "linear") throw std::runtime_error("oracle: RoPE");
     rope_.factor = config["rope_scaling"]["factor"];
   }
@@ -107,9 +108,13 @@ void DenseOracle::ReadConfig(const std::string& folder) {
   }
   if (is_parallel_) logit_scale_ = config.value("logit_scale", 0.0625);
   if (type == "smollm3") unturned_period_ = config.value("no_rope_layer_interval", 4);
+  if (type == "gpt_oss") glu_limit_ = config.value("swiglu_limit", 7.0);
+  used_experts_ = config.value("num_experts_per_tok", 0);
+  normalises_experts_ = type == "mixtral" || type == "gpt_oss" || type == "granitemoe" ||
+                        config.value("norm_topk_prob", false);
   softcap_ = config.value("attn_logit_softcapping", 0.0);
   logit_softcap_ = config.value("final_logit_softcapping", 0.0);
-  for (const char* const plain : {"llama", "qwen", "granite", "olmo2", "smollm3", "glm"}) {
+  for (const char* const plain : {"llama", "qwen", "granite", "olmo2", "olmoe", "smollm3", "glm"}) {
     if (type.starts_with(plain)) return;
   }
   if (type == "cohere") return;
@@ -295,8 +300,10 @@ std::vector<double> DenseOracle::Attend(size_t layer, const Matrix& q, size_t po
         if (!IsKept(layer, kv / dim_, begin + j)) weight[j] = -INFINITY;
       }
     }
-    const double largest = *std::max_element(weight.begin(), weight.end());
-    double sum = 0;
+    const std::string sinks = "model.layers." + std::to_string(layer) + ".self_attn.sinks";
+    const double sink = weights_.contains(sinks) ? Weight(sinks)[h] : -INFINITY;
+    const double largest = std::max(sink, *std::max_element(weight.begin(), weight.end()));
+    double sum = std::exp(sink - largest);
     for (double& w : weight) sum += w = std::exp(w - largest);
     for (double& w : weight) w /= sum;
     Matrix& last = last_attention_[layer][h];
@@ -314,7 +321,102 @@ std::vector<double> DenseOracle::Attend(size_t layer, const Matrix& q, size_t po
   return attention;
 }
 
+std::vector<double> DenseOracle::Gated(const Matrix& gate, const Matrix& up, const Matrix& down,
+                                       const Matrix& x) const {
+  Matrix inner = Apply(gate, x);
+  const Matrix other = Apply(up, x);
+  for (size_t i = 0; i < inner.size(); ++i) {
+    inner[i] = inner[i] / (1 + std::exp(-inner[i])) * other[i];
+  }
+  return Apply(down, inner);
+}
+
+// Inputs come first in its matrices, and gate and up take turns among the outputs.
+std::vector<double> DenseOracle::TurnedExpert(const std::string& layer, size_t e, size_t count,
+                                              const Matrix& input) const {
+  const std::string name = layer + "mlp.experts.";
+  const auto apply = [&](const std::string& part, const Matrix& plain) {
+    const Matrix x = rounds_inputs_ ? RoundedInGroups(plain) : plain;
+    const Matrix& all = Weight(name + part);
+    const Matrix& bias = Weight(name + part + "_bias");
+    const size_t outputs = bias.size() / count;
+    Matrix y(bias.begin() + static_cast<ptrdiff_t>(e * outputs),
+             bias.begin() + static_cast<ptrdiff_t>((e + 1) * outputs));
+    for (size_t i = 0; i < x.size(); ++i) {
+      Add(x[i], all.data() + (e * x.size() + i) * outputs, y.data(), outputs);
+    }
+    return y;
+  };
+  const Matrix both = apply("gate_up_proj", input);
+  Matrix inner(both.size() / 2);
+  for (size_t i = 0; i < inner.size(); ++i) {
+    const double gate = std::min(both[2 * i], glu_limit_);
+    const double up = std::clamp(both[2 * i + 1], -glu_limit_, glu_limit_);
+    inner[i] = (up + 1) * gate / (1 + std::exp(-1.702 * gate));
+  }
+  return apply("down_proj", inner);
+}
+
+// Every expert is asked, and those that do not count get a weight of 0.
+std::vector<double> DenseOracle::Experts(const std::string& layer, const Matrix& x) const {
+  struct Names {
+    std::string router, expert, gate, up, down;
+  };
+  const Names all[] = {
+      {"mlp.gate", "mlp.experts.", ".gate_proj.weight", ".up_proj.weight", ".down_proj.weight"},
+      {"block_sparse_moe.gate", "block_sparse_moe.experts.", ".w1.weight", ".w3.weight",
+       ".w2.weight"},
+      {"block_sparse_moe.router.layer", "", "", "", ""},
+      {"mlp.router", "", "", "", ""}};
+  const auto found = std::ranges::find_if(
+      all, [&](const Names& names) { return weights_.contains(layer + names.router + ".weight"); });
+  if (found == std::end(all)) return {};
+  const Matrix& router = Weight(layer + found->router + ".weight");
+  const size_t count = router.size() / x.size();
+  std::vector<std::pair<double, size_t>> scores(count);  // negated, so that the best come first
+  double sum = 0;
+  for (size_t e = 0; e < count; ++e) {
+    scores[e] = {-Dot(router.data() + e * x.size(), x.data(), x.size()), e};
+    if (glu_limit_ > 0) scores[e].first -= Weight(layer + "mlp.router.bias")[e];
+  }
+  std::ranges::sort(scores);
+  for (size_t i = 0; i < (normalises_experts_ ? used_experts_ : count); ++i) {
+    sum += std::exp(-scores[i].first);
+  }
+  Matrix y(x.size());
+  for (size_t i = 0; i < used_experts_; ++i) {
+    const size_t e = scores[i].second;
+    Matrix out;
+    if (glu_limit_ > 0) {
+      out = TurnedExpert(layer, e, count, x);
+    } else if (found->expert.empty()) {
+      const Matrix& both = Weight(layer + "block_sparse_moe.input_linear.weight");
+      const Matrix& down = Weight(layer + "block_sparse_moe.output_linear.weight");
+      const auto from = [&](const Matrix& of, size_t parts, size_t part) {
+        const size_t size = of.size() / parts;
+        const auto begin = of.begin() + static_cast<ptrdiff_t>(part * size);
+        return Matrix(begin, begin + static_cast<ptrdiff_t>(size));
+      };
+      out = Gated(from(both, 2 * count, 2 * e), from(both, 2 * count, 2 * e + 1),
+                  from(down, count, e), x);
+    } else {
+      const std::string own = layer + found->expert + std::to_string(e);
+      out = Gated(Weight(own + found->gate), Weight(own + found->up), Weight(own + found->down), x);
+    }
+    Add(std::exp(-scores[i].first) / sum, out.data(), y.data(), y.size());
+  }
+  const std::string shared = layer + "mlp.shared_expert";
+  if (!weights_.contains(shared + "_gate.weight")) return y;
+  const double logit = Dot(Weight(shared + "_gate.weight").data(), x.data(), x.size());
+  const Matrix out = Gated(Weight(shared + ".gate_proj.weight"), Weight(shared + ".up_proj.weight"),
+                           Weight(shared + ".down_proj.weight"), x);
+  Add(1 / (1 + std::exp(-logit)), out.data(), y.data(), y.size());
+  return y;
+}
+
 std::vector<double> DenseOracle::Mlp(const std::string& prefix, const Matrix& x) const {
+  const Matrix mixed = Experts(prefix.substr(0, prefix.size() - 4), x);
+  if (!mixed.empty()) return mixed;
   Matrix gate, up;
   const std::string shared = prefix.substr(0, prefix.size() - 4) + "shared_mlp.";  // Granite 4
   const bool is_shared = weights_.contains(shared + "input_linear.weight");

@@ -15,7 +15,8 @@ class DenseOracle {
  public:
   // `kv_type`: "f32", "f16" or "bf16". Single-file safetensors with f32 or bf16 tensors; llama,
   // mistral, qwen2, qwen3, gemma2, gemma3_text, phi3, granite, granitemoehybrid of attention alone,
-  // olmo2, olmo3, smollm3, glm, glm4, exaone4, cohere and cohere2, with RoPE as it is or "linear".
+  // olmo2, olmo3, smollm3, glm, glm4, exaone4, cohere, cohere2, mixtral,
+  // qwen2_moe, qwen3_moe, olmoe, granitemoe and gpt_oss, with RoPE as it is or "linear".
   // Reads all weights now. Throws std::exception for files that it cannot read and for other types
   // of tensors or RoPE; other models are not noticed.
   DenseOracle(const std::string& folder, const std::string& kv_type);
@@ -86,12 +87,21 @@ class DenseOracle {
   Heads HeadsOf(size_t layer, const Matrix& x, size_t position) const;
   Matrix Attend(size_t layer, const Matrix& q, size_t position);
   Matrix Mlp(const std::string& prefix, const Matrix& x) const;
+  // The MLP of these three matrices.
+  Matrix Gated(const Matrix& gate, const Matrix& up, const Matrix& down, const Matrix& x) const;
+  // The experts of a layer, "model.layers.0."; empty: the layer has none.
+  Matrix Experts(const std::string& layer, const Matrix& x) const;
+  // Expert `e` of `count` of gpt-oss.
+  Matrix TurnedExpert(const std::string& layer, size_t e, size_t count, const Matrix& x) const;
 
   std::string kv_type_;
   size_t hidden_ = 0, layers_ = 0, heads_ = 0, kv_heads_ = 0, dim_ = 0;
   double epsilon_ = 0, scale_ = 1, softcap_ = 0, logit_softcap_ = 0;
   double embedding_scale_ = 1, residual_scale_ = 1, logit_scale_ = 1;
   Rope rope_, local_rope_;          // of layers with a window
+  size_t used_experts_ = 0;
+  double glu_limit_ = 0;  // gpt-oss's; 0: another model
+  bool normalises_experts_ = false;
   size_t window_ = 0, period_ = 0;  // every layer that is no period-th one has it
   std::vector<bool> windowed_;      // by layer, in place of period_
   size_t unturned_period_ = 0;      // every so many-th layer is not turned; 1: none is

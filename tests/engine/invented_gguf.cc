@@ -19,21 +19,24 @@ std::string TypeOf(const Json& config) { return *config.Find("model_type")->stri
 bool IsGemma(const Json& config) { return TypeOf(config).starts_with("gemma"); }
 // Those that llama.cpp runs as "llama" have rows in its order.
 bool IsPermuted(const Json& config) {
-  const std::set<std::string> types = {"llama", "mistral", "granite", "granitemoehybrid",
-                                       "smollm3"};
+  const std::set<std::string> types = {"llama",   "mistral", "granite",   "granitemoehybrid",
+                                       "smollm3", "mixtral", "granitemoe"};
   return types.contains(TypeOf(config));
 }
 std::string ArchitectureOf(const Json& config) {
   const std::map<std::string, std::string> others = {
-      {"mistral", "llama"}, {"gemma3_text", "gemma3"}, {"granitemoehybrid", "granite"},
-      {"olmo3", "olmo2"},   {"glm", "chatglm"},        {"cohere", "command-r"}};
+      {"mistral", "llama"},     {"gemma3_text", "gemma3"}, {"granitemoehybrid", "granite"},
+      {"olmo3", "olmo2"},       {"glm", "chatglm"},        {"cohere", "command-r"},
+      {"gpt_oss", "gpt-oss"},   {"mixtral", "llama"},      {"qwen2_moe", "qwen2moe"},
+      {"qwen3_moe", "qwen3moe"}};
   const auto at = others.find(TypeOf(config));
   return at == others.end() ? TypeOf(config) : at->second;
 }
 // Whether the layers' norms have Gemma's names, and OLMo's over all heads.
 bool HasGemmaNames(const Json& config) {
   const std::string type = TypeOf(config);
-  return IsGemma(config) || type.starts_with("olmo") || type == "exaone4" || type == "glm4";
+  return IsGemma(config) || type == "olmo2" || type == "olmo3" || type == "exaone4" ||
+         type == "glm4";
 }
 bool HasWholeNorms(const Json& config) { return TypeOf(config).starts_with("olmo"); }
 
@@ -47,9 +50,32 @@ size_t NumberAt(const std::string& name) {
 
 // "model.layers.2.mlp.up_proj.weight": "mlp.up_proj".
 std::string PartOf(const std::string& name) {
-  const size_t number = NumberAt(name), end = name.rfind('.');
+  const size_t number = NumberAt(name);
+  // Some names of gpt-oss have no kind behind them.
+  const bool has_kind = name.ends_with(".weight") || name.ends_with(".bias");
+  const size_t end = has_kind ? name.rfind('.') : name.size();
   const size_t begin = number == std::string::npos ? 0 : name.find('.', number) + 1;
   return name.substr(begin, end - begin);
+}
+
+// A part of one expert: "block_sparse_moe.experts.3.w1" is expert 3's
+// "block_sparse_moe.experts.w1".
+struct ExpertPart {
+  std::string part;
+  uint64_t expert = 0;
+  bool is_one = false;
+};
+ExpertPart ExpertOf(const std::string& part) {
+  const std::string middle = ".experts.";
+  const size_t at = part.find(middle);
+  if (at == std::string::npos) return {part};
+  const size_t number = at + middle.size(), dot = part.find('.', number);
+  if (part[number] < '0' || part[number] > '9') return {part};  // of all experts
+  return {part.substr(0, number) + part.substr(dot + 1), std::stoull(part.substr(number)), true};
+}
+
+uint64_t FieldOr(const Json& config, std::string_view name, uint64_t otherwise) {
+  return config.Find(name) == nullptr ? otherwise : Field(config, name);
 }
 
 std::vector<uint64_t> ShapeOf(const std::string& name, const Json& config) {
@@ -57,7 +83,30 @@ std::vector<uint64_t> ShapeOf(const std::string& name, const Json& config) {
   const uint64_t dim = Field(config, "head_dim"), vocab = Field(config, "vocab_size");
   const uint64_t q = Field(config, "num_attention_heads") * dim;
   const uint64_t kv = Field(config, "num_key_value_heads") * dim;
+  const uint64_t experts = FieldOr(config, "num_experts", FieldOr(config, "num_local_experts", 0));
+  const uint64_t width = FieldOr(config, "moe_intermediate_size", inner);
+  const uint64_t shared = FieldOr(config, "shared_expert_intermediate_size", 0);
   const std::map<std::string, std::vector<uint64_t>> matrices = {
+      {"mlp.gate", {experts, hidden}},
+      {"mlp.router", {experts, hidden}},
+      {"mlp.experts.gate_up_proj", {experts, hidden, 2 * width}},
+      {"mlp.experts.gate_up_proj_bias", {experts, 2 * width}},
+      {"mlp.experts.down_proj", {experts, width, hidden}},
+      {"mlp.experts.down_proj_bias", {experts, hidden}},
+      {"self_attn.sinks", {Field(config, "num_attention_heads")}},
+      {"mlp.experts.gate_proj", {width, hidden}},
+      {"mlp.experts.up_proj", {width, hidden}},
+      {"mlp.shared_expert.gate_proj", {shared, hidden}},
+      {"mlp.shared_expert.up_proj", {shared, hidden}},
+      {"mlp.shared_expert.down_proj", {hidden, shared}},
+      {"mlp.shared_expert_gate", {1, hidden}},
+      {"block_sparse_moe.gate", {experts, hidden}},
+      {"block_sparse_moe.experts.w1", {width, hidden}},
+      {"block_sparse_moe.experts.w3", {width, hidden}},
+      {"block_sparse_moe.experts.w2", {hidden, width}},
+      {"block_sparse_moe.router.layer", {experts, hidden}},
+      {"block_sparse_moe.input_linear", {experts, 2 * width, hidden}},
+      {"block_sparse_moe.output_linear", {experts, hidden, width}},
       {"model.embed_tokens", {vocab, hidden}},
       {"lm_head", {vocab, hidden}},
       {"self_attn.q_proj", {q, hidden}},
@@ -79,7 +128,9 @@ std::vector<uint64_t> ShapeOf(const std::string& name, const Json& config) {
       {"mlp.c_fc_0", {inner, hidden}},
       {"mlp.c_fc_1", {inner, hidden}},
       {"mlp.c_proj", {hidden, inner}}};
-  const std::string part = PartOf(name);
+  const std::string part = ExpertOf(PartOf(name)).part;
+  const bool is_own = ExpertOf(PartOf(name)).is_one && part == "mlp.experts.down_proj";
+  if (is_own) return {hidden, width};
   const auto matrix = matrices.find(part);
   if (HasWholeNorms(config) && part == "self_attn.q_norm") return {q};
   if (HasWholeNorms(config) && part == "self_attn.k_norm") return {kv};
@@ -102,7 +153,9 @@ std::string GgufName(const std::string& name, const Json& config) {
       {"self_attn.q_norm", "attn_q_norm"},
       {"self_attn.k_norm", "attn_k_norm"},
       {"post_attention_layernorm",
-       HasGemmaNames(config) && TypeOf(config) != "glm4" ? "post_attention_norm" : "ffn_norm"},
+       TypeOf(config) == "gpt_oss" || (HasGemmaNames(config) && TypeOf(config) != "glm4")
+           ? "post_attention_norm"
+           : "ffn_norm"},
       {"post_self_attn_layernorm", "post_attention_norm"},
       {"post_mlp_layernorm", "post_ffw_norm"},
       {"shared_mlp.output_linear", "ffn_down"},
@@ -119,12 +172,30 @@ std::string GgufName(const std::string& name, const Json& config) {
       {"mlp.c_proj", "ffn_down"},
       {"pre_feedforward_layernorm", "ffn_norm"},
       {"post_feedforward_layernorm", "post_ffw_norm"},
+      {"mlp.gate", "ffn_gate_inp"},
+      {"mlp.router", "ffn_gate_inp"},
+      {"self_attn.sinks", "attn_sinks"},
+      {"mlp.experts.gate_proj", "ffn_gate_exps"},
+      {"mlp.experts.up_proj", "ffn_up_exps"},
+      {"mlp.experts.down_proj", "ffn_down_exps"},
+      {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+      {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+      {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+      {"block_sparse_moe.gate", "ffn_gate_inp"},
+      {"block_sparse_moe.experts.w1", "ffn_gate_exps"},
+      {"block_sparse_moe.experts.w3", "ffn_up_exps"},
+      {"block_sparse_moe.experts.w2", "ffn_down_exps"},
+      {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+      {"block_sparse_moe.output_linear", "ffn_down_exps"},
       {"mlp.gate_proj", "ffn_gate"},
       {"mlp.up_proj", "ffn_up"},
       {"mlp.gate_up_proj", "ffn_up"},
       {"mlp.down_proj", "ffn_down"}};
-  const size_t number = NumberAt(name), end = name.rfind('.');
-  const std::string own = names.at(PartOf(name)) + name.substr(end);
+  const size_t number = NumberAt(name);
+  const bool has_kind = name.ends_with(".weight") || name.ends_with(".bias");
+  const std::string own_kind = has_kind ? name.substr(name.rfind('.')) : ".weight";
+  const std::string own = names.at(ExpertOf(PartOf(name)).part) + own_kind;
   if (number == std::string::npos) return own;
   return "blk." + name.substr(number, name.find('.', number) - number) + "." + own;
 }
@@ -206,7 +277,8 @@ void Append(std::string& out, T value) {
 
 std::string StoredTensor(const Json& architecture, const std::string& name,
                          const std::vector<uint64_t>& shape, TensorType type) {
-  const uint64_t count = shape[0] * (shape.size() > 1 ? shape[1] : 1);
+  uint64_t count = 1;
+  for (const uint64_t size : shape) count *= size;
   if (!PlainDtype(type)) {
     const bool is_query = name.ends_with("q_proj.weight") || name.ends_with("qkv_proj.weight");
     const Json* const gain = architecture.Find("gain");
@@ -235,6 +307,49 @@ std::string Permuted(const std::string& bytes, uint64_t num_rows, uint64_t dim) 
     out += bytes.substr(from * row_bytes, row_bytes);
   }
   return out;
+}
+
+// gpt-oss's joined experts, as the converter gives them: gate and up apart, and each matrix with a
+// row for each output. In blocks they are worth the random ones of one expert after the other.
+void AddTurns(const Json& architecture, const std::string& name, const std::vector<uint64_t>& shape,
+              TensorType type, GgufWriter& file,
+              std::map<std::string, std::vector<double>>& worth) {
+  const bool is_bias = name.ends_with("_bias"), is_down = name.find("down_proj") != name.npos;
+  const uint64_t experts = shape[0], columns = is_bias ? 1 : shape[1], all = shape.back();
+  const uint64_t turns = is_down ? 1 : 2, rows = all / turns;
+  std::vector<double>& own = worth[name];
+  own.resize(experts * columns * all);
+  const std::string layer = "blk." + name.substr(13, name.find('.', 13) - 13);
+  for (uint64_t turn = 0; turn < turns; ++turn) {
+    const std::string part = is_down     ? "ffn_down_exps"
+                             : turn == 0 ? "ffn_gate_exps"
+                                         : "ffn_up_exps";
+    const TensorType stored = is_bias ? TensorType::kF32 : type;
+    std::string bytes;
+    std::vector<float> values(experts * rows * columns);
+    if (PlainDtype(stored)) {
+      for (uint64_t i = 0; i < values.size(); ++i) {
+        const uint64_t e = i / (rows * columns), r = i / columns % rows, c = i % columns;
+        values[i] = WeightOf(architecture, name, shape, (e * columns + c) * all + turns * r + turn);
+        if (stored == TensorType::kF32) Append(bytes, values[i]);
+        if (stored == TensorType::kF16) Append(bytes, ToF16(values[i]));
+        if (stored == TensorType::kBf16) Append(bytes, ToBf16(values[i]));
+      }
+    } else {
+      bytes = RandomBlocks(name + part, stored, values.size(),
+                           1 / std::sqrt(static_cast<double>(columns)));
+    }
+    TensorToFloats(
+        {reinterpret_cast<const std::byte*>(bytes.data()), stored, experts * rows, columns},
+        {values.data(), experts * rows, columns});
+    for (uint64_t i = 0; i < values.size(); ++i) {
+      const uint64_t e = i / (rows * columns), r = i / columns % rows, c = i % columns;
+      own[(e * columns + c) * all + turns * r + turn] = values[i];
+    }
+    const std::vector<uint64_t> of_file =
+        is_bias ? std::vector{experts, rows} : std::vector{experts, rows, columns};
+    file.AddTensor(layer + "." + part + (is_bias ? ".bias" : ".weight"), stored, of_file, bytes);
+  }
 }
 
 }  // namespace
@@ -282,7 +397,8 @@ void AddInventedKeys(const Json& architecture, GgufWriter& file) {
   real("attention.layer_norm_rms_epsilon", "rms_norm_eps");
   real("rope.freq_base", "rope_theta");
   if (const Json* const both = config.Find("rope_parameters")) {
-    const Json& theta = *both->Find("full_attention")->Find("rope_theta");
+    const Json* const of_full = both->Find("full_attention");
+    const Json& theta = *(of_full != nullptr ? of_full : both)->Find("rope_theta");
     file.Add(prefix + "rope.freq_base", static_cast<float>(*theta.number()));
   }
   // A part of each head is turned in GLM. The class's default stands in no file.
@@ -301,6 +417,19 @@ void AddInventedKeys(const Json& architecture, GgufWriter& file) {
     }
     file.Add(prefix + "attention.sliding_window_pattern", pattern);
   }
+  whole("expert_count", "num_experts");
+  whole("expert_count", "num_local_experts");
+  whole("expert_used_count", "num_experts_per_tok");
+  whole("expert_feed_forward_length", "moe_intermediate_size");
+  whole("expert_shared_feed_forward_length", "shared_expert_intermediate_size");
+  // llama.cpp knows by the architecture whether weights add up to 1; the key says otherwise.
+  const Json* const is_normalised = config.Find("norm_topk_prob");
+  const bool is_usual = type == "qwen3_moe";
+  if (config.Find("num_experts") != nullptr &&
+      (is_normalised != nullptr && *is_normalised->boolean()) != is_usual) {
+    file.Add(prefix + "expert_weights_norm", !is_usual);
+  }
+  if (type == "gpt_oss") whole("expert_feed_forward_length", "intermediate_size");
   real("attention.layer_norm_epsilon", "layer_norm_eps");
   real("attention.scale", "attention_multiplier");
   real("embedding_scale", "embedding_multiplier");
@@ -322,9 +451,13 @@ void AddInventedKeys(const Json& architecture, GgufWriter& file) {
   real("attn_logit_softcapping", "attn_logit_softcapping");
   real("final_logit_softcapping", "final_logit_softcapping");
   const Json* const scaling = config.Find("rope_scaling");
-  if (scaling == nullptr) return;
+  if (scaling == nullptr || scaling->is_null()) return;
   file.Add(prefix + "rope.scaling.type", *scaling->Find("rope_type")->string());
   file.Add(prefix + "rope.scaling.factor", static_cast<float>(*scaling->Find("factor")->number()));
+  if (const Json* const positions = scaling->Find("original_max_position_embeddings")) {
+    file.Add(prefix + "rope.scaling.original_context_length",
+             static_cast<uint32_t>(*positions->unsigned_integer()));
+  }
 }
 
 void AddTinyVocabulary(GgufWriter& file) {
@@ -367,18 +500,34 @@ void AddBytePairs(const Json& tokenizer, const std::string& pre, GgufWriter& fil
 }
 
 std::map<std::string, std::vector<double>> AddInventedTensors(const Json& architecture,
-                                                              TensorType type, GgufWriter& file) {
+                                                              TensorType type, GgufWriter& file,
+                                                              bool is_split) {
   const Json& config = *architecture.Find("config");
   std::map<std::string, std::vector<double>> worth;
+  // By name in the file: the bytes of each expert's matrix, and the shape of one.
+  struct Joined {
+    std::map<uint64_t, std::string> bytes;
+    std::vector<uint64_t> shape;
+  };
+  std::map<std::string, Joined> joined;
   for (const auto& [name, unused] : *architecture.Find("tensors")->object()) {
     const std::vector<uint64_t> shape = ShapeOf(name, config);
-    const bool is_matrix = shape.size() > 1;
+    if (PartOf(name).starts_with("mlp.experts.") && !ExpertOf(PartOf(name)).is_one) {
+      AddTurns(architecture, name, shape, type, file, worth);
+      continue;
+    }
+    // llama.cpp's quantiser leaves what routes tokens as it is.
+    const std::string gguf_part =
+        name.find("input_linear") != name.npos ? "" : GgufName(name, config);
+    const bool is_router = gguf_part.find("ffn_gate_inp") != std::string::npos;
+    const bool is_matrix = shape.size() > 1 && !is_router;
     const TensorType own = is_matrix ? type : TensorType::kF32;
     std::string bytes = StoredTensor(architecture, name, shape, own);
     if (is_matrix) {
-      std::vector<float> values(shape[0] * shape[1]);
-      TensorToFloats({reinterpret_cast<const std::byte*>(bytes.data()), own, shape[0], shape[1]},
-                     {values.data(), shape[0], shape[1]});
+      const uint64_t rows = shape[0] * (shape.size() > 2 ? shape[1] : 1), columns = shape.back();
+      std::vector<float> values(rows * columns);
+      TensorToFloats({reinterpret_cast<const std::byte*>(bytes.data()), own, rows, columns},
+                     {values.data(), rows, columns});
       worth[name].assign(values.begin(), values.end());
     }
     const std::string part = PartOf(name);
@@ -392,7 +541,38 @@ std::map<std::string, std::vector<double>> AddInventedTensors(const Json& archit
       file.AddTensor(layer + ".ffn_up.weight", own, half, bytes.substr(bytes.size() / 2));
       continue;
     }
-    file.AddTensor(GgufName(name, config), own, shape, bytes);
+    if (part == "block_sparse_moe.input_linear") {
+      const std::string layer = "blk." + name.substr(13, name.find('.', 13) - 13);
+      const size_t half = bytes.size() / shape[0] / 2;
+      for (uint64_t expert = 0; expert < shape[0]; ++expert) {
+        for (const size_t second : {0, 1}) {
+          Joined& to = joined[layer + (second ? ".ffn_up_exps.weight" : ".ffn_gate_exps.weight")];
+          to.shape = {shape[1] / 2, shape[2]};
+          to.bytes[expert] = bytes.substr((2 * expert + second) * half, half);
+        }
+      }
+      continue;
+    }
+    if (const ExpertPart one = ExpertOf(part); one.is_one) {
+      Joined& to = joined[GgufName(name, config)];
+      to.shape = shape;
+      to.bytes[one.expert] = std::move(bytes);
+      continue;
+    }
+    const bool is_row = shape.size() > 1 && shape[0] == 1;  // the converter makes it a vector
+    file.AddTensor(GgufName(name, config), own, is_row ? std::vector{shape[1]} : shape, bytes);
+  }
+  for (const auto& [name, experts] : joined) {
+    std::string all;
+    for (const auto& [expert, bytes] : experts.bytes) {
+      all += bytes;
+      if (!is_split) continue;
+      const size_t at = name.find("_exps");
+      file.AddTensor(name.substr(0, at) + "." + std::to_string(expert) + name.substr(at + 5), type,
+                     experts.shape, bytes);
+    }
+    if (is_split) continue;
+    file.AddTensor(name, type, {experts.bytes.size(), experts.shape[0], experts.shape[1]}, all);
   }
   return worth;
 }

@@ -26,9 +26,11 @@ void AddTinyVocabulary(GgufWriter& file);
 void AddBytePairs(const Json& tokenizer, const std::string& pre, GgufWriter& file);
 
 // All tensors, matrices in `type`: of plain ones those of invented_model.h, of blocks random bits.
+// `is_split`: each expert's matrices are tensors of their own, as in files of early 2024.
 // Returns what the matrices are worth, under transformers' names and in its order of rows.
 std::map<std::string, std::vector<double>> AddInventedTensors(const Json& architecture,
-                                                              TensorType type, GgufWriter& file);
+                                                              TensorType type, GgufWriter& file,
+                                                              bool is_split = false);
 
 }  // namespace lectern::testing
 

@@ -18,8 +18,10 @@ import json
 import pathlib
 import struct
 import sys
+import tempfile
 
 import numpy
+import safetensors.torch
 import torch
 import transformers
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -44,6 +46,11 @@ ALL_ATTENTION = dict(num_local_experts=0, shared_intermediate_size=48, mamba_n_h
                      layer_types=["attention"] * 3)
 WINDOW_FIRST = ["sliding_attention", "full_attention", "sliding_attention"]
 COHERE = dict(layer_norm_eps=1e-4, tie_word_embeddings=True)
+EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=24, rope_theta=1e6)
+GPT_OSS = dict(num_local_experts=6, num_experts_per_tok=3, sliding_window=16, attention_bias=True,
+               rope_theta=150000.0, rope_scaling=dict(
+                   rope_type="yarn", factor=8.0, original_max_position_embeddings=32,
+                   beta_fast=32.0, beta_slow=1.0, truncate=False))
 
 CASES = {
     "llama": ("llama", dict(rope_theta=1000.0)),
@@ -129,6 +136,23 @@ CASES = {
     "cohere2": ("cohere2", dict(COHERE, sliding_window=16, num_hidden_layers=4,
                                 rope_theta=5000.0)),
     "cohere2 types": ("cohere2", dict(COHERE, sliding_window=12, layer_types=WINDOW_FIRST)),
+    "mixtral": ("mixtral", dict(num_local_experts=6, num_experts_per_tok=2, rope_theta=1000.0)),
+    "mixtral window": ("mixtral", dict(num_local_experts=4, num_experts_per_tok=3,
+                                       sliding_window=16, rope_theta=1e6)),
+    "qwen2 moe": ("qwen2_moe", dict(EXPERTS, shared_expert_intermediate_size=40)),
+    "qwen2 moe dense layer": ("qwen2_moe", dict(
+        EXPERTS, shared_expert_intermediate_size=64, mlp_only_layers=[1], norm_topk_prob=True,
+        tie_word_embeddings=True)),
+    "qwen3 moe": ("qwen3_moe", dict(EXPERTS, norm_topk_prob=True)),
+    "qwen3 moe dense layers": ("qwen3_moe", dict(
+        EXPERTS, num_hidden_layers=4, decoder_sparse_step=2, mlp_only_layers=[3])),
+    "olmoe": ("olmoe", dict(num_experts=8, num_experts_per_tok=3, rope_theta=5000.0)),
+    "gpt oss": ("gpt_oss", dict(GPT_OSS, num_hidden_layers=4)),
+    "gpt oss clamped": ("gpt_oss", dict(
+        {key: GPT_OSS[key] for key in GPT_OSS if not key.startswith("rope")},
+        layer_types=WINDOW_FIRST, swiglu_limit=0.4,
+        rope_parameters=dict(rope_type="default", rope_theta=5000.0))),
+    "granite moe": ("granitemoe", dict(MULTIPLIERS, num_local_experts=6, num_experts_per_tok=3)),
 }
 CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
            "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
@@ -139,9 +163,15 @@ CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
            "glm": "GlmForCausalLM", "glm4": "Glm4ForCausalLM",
            "exaone": "ExaoneForCausalLM", "exaone4": "Exaone4ForCausalLM",
            "cohere": "CohereForCausalLM",
-           "cohere2": "Cohere2ForCausalLM"}
+           "cohere2": "Cohere2ForCausalLM", "mixtral": "MixtralForCausalLM",
+           "qwen2_moe": "Qwen2MoeForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM",
+           "olmoe": "OlmoeForCausalLM", "gpt_oss": "GptOssForCausalLM",
+           "granitemoe": "GraniteMoeForCausalLM"}
+# Their tensors have other names and shapes in files than in memory, so they are made as files.
+WITH_EXPERTS = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss")
 # Their head_dim is always hidden_size / num_attention_heads.
-WITHOUT_HEAD_DIM = ("phi3", "olmo2", "olmo3", "cohere", "cohere2", "granitemoehybrid")
+WITHOUT_HEAD_DIM = ("phi3", "olmo2", "olmo3", "cohere", "cohere2", "granitemoehybrid",
+                    "granitemoe", "olmoe", "qwen2_moe")
 
 
 # The names that EXAONE 3.5's files have in the place of Llama's.
@@ -172,11 +202,29 @@ def weight(name, shape, norm_base):
         z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
         z = z ^ (z >> numpy.uint64(31))
     unit = (z >> numpy.uint64(40)).astype(numpy.float64) / 2**24 - 0.5
-    if len(shape) == 1:
+    if name.endswith("sinks"):
+        values = unit * 8.0
+    elif len(shape) == 1:
         values = unit * 0.4 + (norm_base if name.endswith("norm.weight") else 0.0)
     else:
         values = unit * 3.5 / numpy.sqrt(shape[1])
     return torch.from_numpy(values.astype(numpy.float32).reshape(shape))
+
+
+def through_files(config):
+    """The model of `config` with our weights, and the shapes of the tensors in its files."""
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.AutoModelForCausalLM.from_config(config).to(torch.float32).save_pretrained(
+            folder)
+        path = pathlib.Path(folder) / "model.safetensors"
+        state = {key: weight(key, list(value.shape), 1.0)
+                 for key, value in safetensors.torch.load_file(path).items()}
+        safetensors.torch.save_file(state, path, metadata=dict(format="pt"))
+        model, info = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager",
+            experts_implementation="eager", output_loading_info=True)
+    assert not any(info.values()), info
+    return model.eval(), {key: list(value.shape) for key, value in state.items()}
 
 
 def make(name):
@@ -186,6 +234,11 @@ def make(name):
         fields["hidden_size"] = 64
     config = transformers.AutoConfig.for_model(model_type, **json.loads(json.dumps(fields)))
     config._attn_implementation = "eager"
+    written = dict(fields, model_type=model_type, architectures=[CLASSES[model_type]])
+    if model_type in WITH_EXPERTS:
+        model, shapes = through_files(config)
+        return dict(config=written, tensors=shapes, every=EVERY,
+                    texts=[run(model, model.config, *text) for text in TEXTS])
     model = transformers.AutoModelForCausalLM.from_config(config).eval().to(torch.float32)
     norm_base = 0.0 if model_type.startswith("gemma") else 1.0
     state = {key: weight(name_in_file(key, model_type), list(value.shape), norm_base)
@@ -197,7 +250,6 @@ def make(name):
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     model.tie_weights()
     shapes = {name_in_file(key, model_type): list(value.shape) for key, value in state.items()}
-    written = dict(fields, model_type=model_type, architectures=[CLASSES[model_type]])
     return dict(config=written, tensors=shapes, every=EVERY,
                 texts=[run(model, config, *text) for text in TEXTS])
 

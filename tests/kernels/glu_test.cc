@@ -45,6 +45,39 @@ TEST_P(GluTest, MatchesScalarAroundVectorWidths) {
   }
 }
 
+// By GptOssExperts._apply_gate of transformers, with its limit of 7.
+TEST_P(GluTest, ClampedIsThatOfGptOss) {
+  const Matrix gate = Matrix::Of(1, 6, {0, 1, -1, 9, -50, 2}),
+               up = Matrix::Of(1, 6, {1, 2, 3, -9, 1, 8});
+  Matrix output(1, 6);
+  kernels().glu(
+      {.gate = gate, .up = up, .output = output.rows, .activation = Activation::kClampedSilu});
+  const auto by_hand = [](double g, double u) { return (u + 1) * g / (1 + std::exp(-1.702 * g)); };
+  const double expected[] = {0, by_hand(1, 2), by_hand(-1, 3), by_hand(7, -7), 0, by_hand(2, 7)};
+  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(output.data[i], expected[i], 2e-5) << i;
+}
+
+TEST_P(GluTest, ClampedMatchesScalarAroundVectorWidths) {
+  if (is_definition()) GTEST_SKIP();
+  for (const size_t width : kWidths) {
+    const Matrix gate = Matrix::Random(3, width, 1, 6), up = Matrix::Random(3, width, 2, 6);
+    Matrix expected(3, width), output(up);
+    const auto args = [&](Rows<const float> u, Rows<float> to) {
+      return GluArgs{.gate = gate,
+                     .up = u,
+                     .output = to,
+                     .activation = Activation::kClampedSilu,
+                     .limit = 2.5f,
+                     .alpha = 1.3f};
+    };
+    GluScalar(args(up, expected.rows));
+    kernels().glu(args(output, output.rows));
+    for (size_t i = 0; i < 3 * width; ++i) {
+      EXPECT_NEAR(output.data[i], expected.data[i], 2e-5 * std::abs(expected.data[i]) + 1e-30);
+    }
+  }
+}
+
 // By torch.nn.functional.gelu(x, approximate="tanh").
 TEST_P(GluTest, GeluIsThatOfTorch) {
   const Matrix gate = Matrix::Of(1, 7, {0, 1, -1, 0.1f, -3, 5, -50}), up(1, 7, 1);

@@ -125,11 +125,11 @@ TEST(EnvTest, ThreadsReadAMappingWhileLargePagesReplaceIt) {
         } while (!is_done);
       });
     }
-    EXPECT_EQ((*file)->CopyToLargePages(nullptr), HasLargePages());
+    EXPECT_EQ((*file)->CopyToLargePages(UINT64_MAX, nullptr), HasLargePages());
     is_done = true;
     for (std::thread& reader : readers) reader.join();
     EXPECT_EQ(num_wrong, 0u);
-    EXPECT_FALSE((*file)->CopyToLargePages(nullptr));  // once is enough
+    EXPECT_FALSE((*file)->CopyToLargePages(UINT64_MAX, nullptr));  // once is enough
     EXPECT_EQ((*file)->data(), data);
     (*file)->DontNeed(0, bytes);  // which would make zeros of the copy
     EXPECT_EQ(std::memcmp(data, numbers.data(), bytes), 0);
@@ -146,11 +146,11 @@ TEST(EnvTest, ACopyThatIsCancelledLeavesTheMapping) {
   auto file = real.Map(dir / "large");
   ASSERT_TRUE(file.ok());
   const CancelFlag cancel = true;
-  EXPECT_FALSE((*file)->CopyToLargePages(&cancel));
+  EXPECT_FALSE((*file)->CopyToLargePages(UINT64_MAX, &cancel));
   EXPECT_EQ(std::memcmp((*file)->data(), numbers.data(), numbers.size() * 4), 0);
   (*file)->DontNeed(0, numbers.size() * 4);
   EXPECT_EQ(std::memcmp((*file)->data(), numbers.data(), numbers.size() * 4), 0);
-  EXPECT_EQ((*file)->CopyToLargePages(nullptr), HasLargePages());
+  EXPECT_EQ((*file)->CopyToLargePages(UINT64_MAX, nullptr), HasLargePages());
 }
 
 TEST(EnvTest, MapsAnEmptyFile) {

@@ -12,6 +12,7 @@
 #include "tools/doctor/kernel_test.h"
 #include "tools/doctor/reading_test.h"
 #include "tools/doctor/self_test.h"
+#include "tools/doctor/size_estimate.h"
 #include "tools/doctor/speed_trial.h"
 #include "tools/doctor/weights_scan.h"
 #include "tools/quantities.h"
@@ -108,7 +109,8 @@ Finding DescribeContext(const ModelConfig& config, uint64_t tokens) {
 
 // The line "weights": the parameters, and the types in which they are stored, by their share (types
 // of less than 0.1 %, norms mostly, are in the JSON alone).
-Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
+Finding DescribeTensors(const TensorFiles& files, const ModelConfig& config,
+                        uint64_t weights_bytes) {
   uint64_t parameters = 0;
   std::map<std::string, uint64_t> by_type;  // parameters
   for (const auto& [name, tensor] : files.tensors) {
@@ -126,10 +128,23 @@ Finding DescribeTensors(const TensorFiles& files, uint64_t weights_bytes) {
     if (share >= 0.001) list += (list.empty() ? "" : ", ") + type + " " + tools::Percent(share);
     types[type] = count;
   }
-  finding.text += " (" + list + "), " + Bytes(weights_bytes) + " in memory";
+  finding.text += " (" + list + "), ";
+  const ExpertsConfig& experts = config.experts;
+  if (experts.count > 0) {
+    // All are on disk and mapped; a token is multiplied with those of its experts.
+    const double unused = 3.0 * config.num_expert_layers() * (experts.count - experts.used) *
+                          experts.width * config.hidden_size;
+    const double active = std::max(0.0, static_cast<double>(parameters) - unused);
+    finding.text += Short(active / 1e6) + " million of them for a token (" +
+                    std::to_string(experts.used) + " of " + std::to_string(experts.count) +
+                    " experts), ";
+    finding.values["active_parameters"] = static_cast<uint64_t>(active);
+  }
+  finding.text += Bytes(weights_bytes) + (experts.count > 0 ? " mapped" : " in memory");
   if (parameters < kSmallModel) finding.text += "; a small model: expect mistakes";
-  finding.values = {
-      {"parameters", parameters}, {"parameters_by_type", types}, {"bytes_in_use", weights_bytes}};
+  finding.values["parameters"] = parameters;
+  finding.values["parameters_by_type"] = types;
+  finding.values["bytes_in_use"] = weights_bytes;
   return finding;
 }
 
@@ -218,6 +233,14 @@ class ModelChecks {
     }
     max_positions_ = config.max_positions;
     findings_.push_back(DescribeContext(config, question_.tokens));
+    LECTERN_ASSIGN(const bool is_config_alone, IsConfigAlone(located));
+    if (is_config_alone) {
+      findings_.push_back(EstimateSize(config, threads_));
+      const auto q4 = findings_.back().values["q4_bytes"].number().value_or(0);
+      findings_.push_back(
+          CheckNeeds(config, question_, static_cast<uint64_t>(q4), threads_.num_threads()));
+      return {};
+    }
     stage_ = "tokenizer";
     LECTERN_ASSIGN(const auto tokenizer, source->MakeTokenizer());
     Finding kind{.name = "tokenizer",
@@ -230,7 +253,7 @@ class ModelChecks {
     stage_ = "weights";
     LECTERN_ASSIGN(const TensorFiles* const files, source->Tensors());
     LECTERN_ASSIGN(const uint64_t bytes, Weights::BytesInUse(*files, config, question_.weights));
-    findings_.push_back(DescribeTensors(*files, bytes));
+    findings_.push_back(DescribeTensors(*files, config, bytes));
     std::vector<std::string> assumed = source->assumptions();
     const std::vector<std::string>& more = tokenizer->assumptions();
     assumed.insert(assumed.end(), more.begin(), more.end());
@@ -240,6 +263,16 @@ class ModelChecks {
     weights_bytes_ = bytes;
     findings_.push_back(CheckNeeds(config, question_, bytes, threads_.num_threads()));
     return Try(located.path, config, has_template);
+  }
+
+  // Whether a folder has a config.json and neither weights nor a tokenizer: then sizes are told.
+  Result<bool> IsConfigAlone(const Located& located) const {
+    if (located.kind != "folder") return false;
+    LECTERN_ASSIGN(const std::vector<std::string> names, env_.List(located.path));
+    return std::ranges::none_of(names, [](const std::string& name) {
+      return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+             name.ends_with(".bin") || name.starts_with("tokenizer.");
+    });
   }
 
   // Adds the line "chat template". False: the template that was asked for, or the model's own, does
@@ -349,15 +382,24 @@ class ModelChecks {
     return {};
   }
 
-  // Bytes of the first layer's matrices in the form in which they are multiplied: packed ones as
-  // one byte a value.
+  // Bytes of the first layer's matrices that a token is multiplied with, in the form in which they
+  // are: packed ones as one byte a value. Of experts those that a token goes through.
   static double LayerBytes(const Model& model) {
     const LayerWeights& layer = model.weights().layer(0);
     double bytes = 0;
+    const auto add = [&](const WeightMatrix& matrix) {
+      const double values = static_cast<double>(matrix.num_rows() * matrix.num_cols());
+      bytes += matrix.is_packed() ? values : values * RowBytes(matrix.rows.dtype, 32) / 32.0;
+    };
     for (const WeightMatrix* matrix :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      const double values = static_cast<double>(matrix->num_rows() * matrix->num_cols());
-      bytes += matrix->is_packed() ? values : values * RowBytes(matrix->rows.dtype, 32) / 32.0;
+      add(*matrix);
+    }
+    for (size_t i = 0; i < std::min<size_t>(layer.experts.size(), model.config().experts.used);
+         ++i) {
+      for (const auto matrix : {&ExpertWeights::gate, &ExpertWeights::up, &ExpertWeights::down}) {
+        add(layer.experts[i].*matrix);
+      }
     }
     return bytes;
   }

@@ -61,7 +61,7 @@ double BestSeconds(Work work) {
 double LayerFlops(const ModelConfig& c) {
   const double q = double{1} * c.num_heads * c.head_dim,
                kv = double{2} * c.num_kv_heads * c.head_dim;
-  return 2.0 * c.hidden_size * (2 * q + kv + 3.0 * c.intermediate_size);
+  return 2.0 * c.hidden_size * (2 * q + kv + 3.0 * c.active_mlp());
 }
 
 // Operations of causal attention of `tokens` tokens among themselves in one layer: two products of

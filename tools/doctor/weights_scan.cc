@@ -46,6 +46,7 @@ double LargestOf(const WeightMatrix& matrix, size_t row, std::vector<float>& val
 
 // The row of one matrix that stands out most.
 Suspect ScanMatrix(const WeightMatrix& matrix, const std::string& name, ThreadPool& threads) {
+  if (matrix.num_rows() == 0) return {};  // a layer of experts alone has no such matrix
   std::vector<double> largest(matrix.num_rows());
   threads.ParallelFor((largest.size() + kRowsPerItem - 1) / kRowsPerItem, [&](size_t i, size_t) {
     std::vector<float> values;
@@ -81,6 +82,13 @@ Finding ScanWeights(const Model& model, ThreadPool& threads) {
           std::pair("gate_proj", &layer.gate), std::pair("up_proj", &layer.up),
           std::pair("down_proj", &layer.down)}) {
       scan(*matrix, name + of);
+    }
+    for (size_t expert = 0; expert < layer.experts.size(); ++expert) {
+      const ExpertWeights& own = layer.experts[expert];
+      const std::string of_expert = " of expert " + std::to_string(expert) + of;
+      scan(own.gate, "gate_proj" + of_expert);
+      scan(own.up, "up_proj" + of_expert);
+      scan(own.down, "down_proj" + of_expert);
     }
   }
   Finding finding{.name = "weights test",

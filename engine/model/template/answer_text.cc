@@ -1,6 +1,7 @@
 #include "engine/model/template/answer_text.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/model/formats/text.h"
@@ -91,8 +92,9 @@ ShownText AnswerText::Flush() {
 
 void AnswerText::Take(std::string_view text, bool is_control, ShownText* shown) {
   // A control token is shown to nobody; it may be a mark, or begin one.
-  const bool is_of_mark =
-      marks_.begin.find(text) != std::string::npos || marks_.end.find(text) != std::string::npos;
+  const bool is_of_mark = std::ranges::any_of(
+      std::array{&marks_.begin, &marks_.end, &marks_.turn, &marks_.answer},
+      [&](const std::string* mark) { return mark->find(text) != std::string::npos; });
   if (text.empty() || (is_control && (marks_.begin.empty() || !is_of_mark))) return;
   if (state_ == State::kAnswering) {
     if (!is_control) Answer(text, shown);
@@ -108,12 +110,23 @@ void AnswerText::Take(std::string_view text, bool is_control, ShownText* shown) 
 void AnswerText::TakeBeginning(ShownText* shown) {
   const size_t begin = pending_.find_first_not_of(kBlanks);
   if (begin == std::string::npos) return;
-  const std::string_view rest = std::string_view(pending_).substr(begin);
+  const std::string_view whole = std::string_view(pending_).substr(begin);
+  std::string_view rest = whole;
+  if (!marks_.turn.empty() && rest.starts_with(marks_.turn)) {
+    rest.remove_prefix(marks_.turn.size());
+  }
+  const bool is_open = std::ranges::any_of(
+      std::array{&marks_.begin, &marks_.answer},
+      [&](const std::string* mark) { return !mark->empty() && mark->starts_with(rest); });
   if (rest.starts_with(marks_.begin)) {
-    pending_.erase(0, begin + marks_.begin.size());
+    pending_.erase(0, static_cast<size_t>(rest.data() - pending_.data()) + marks_.begin.size());
     state_ = State::kThinking;
     strips_beginning_ = true;
-  } else if (!std::string_view(marks_.begin).starts_with(rest)) {
+  } else if (!marks_.answer.empty() && rest.starts_with(marks_.answer)) {
+    pending_.erase(0, static_cast<size_t>(rest.data() - pending_.data()) + marks_.answer.size());
+    state_ = State::kAnswering;
+    Answer(std::exchange(pending_, {}), shown);
+  } else if (!is_open && !(rest == whole && marks_.turn.starts_with(rest))) {
     state_ = State::kAnswering;
     Answer(std::exchange(pending_, {}), shown);
   }

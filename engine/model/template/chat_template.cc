@@ -27,7 +27,12 @@ constexpr std::string_view kTemplateVersion = "template 1: ";
 
 // The marks of published models, the rarest first: a program that has a rare one may have "<think>"
 // as mere text, too.
-constexpr std::pair<std::string_view, std::string_view> kThinkingMarks[] = {
+struct KnownMarks {
+  std::string_view first, second, turn = "", answer = "";
+};
+constexpr KnownMarks kThinkingMarks[] = {
+    {"<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant",
+     "<|channel|>final<|message|>"},
     {"<seed:think>", "</seed:think>"},
     {"<mm:think>", "</mm:think>"},
     {"<|START_THINKING|>", "<|END_THINKING|>"},
@@ -353,7 +358,8 @@ void ChatTemplate::FindThinkingMarks(const Tokenizer& tokenizer) {
   if (found == std::end(kThinkingMarks))
     found = std::ranges::find_if(kThinkingMarks, in_vocabulary);
   if (found == std::end(kThinkingMarks)) return;
-  thinking_ = {std::string(found->first), std::string(found->second)};
+  thinking_ = {std::string(found->first), std::string(found->second), std::string(found->turn),
+               std::string(found->answer)};
 }
 
 std::string_view NextTurnOf(const ChatTemplate& chat) {

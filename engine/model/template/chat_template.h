@@ -60,6 +60,9 @@ struct Prompt {
 // none.
 struct ThinkingMarks {
   std::string begin, end;
+  // Some models head each part of a turn (gpt-oss): `turn` stands before a further part, `answer`
+  // begins the answer. Both may be missing, and neither is shown. Empty: the model has none.
+  std::string turn = "", answer = "";
 };
 
 // A template that was checked and bound to one vocabulary. Immutable; thread-safe.

@@ -28,6 +28,16 @@ constexpr Renamed kExaoneTensors[] = {{"transformer.wte", "model.embed_tokens"},
                                       {"mlp.c_proj", "mlp.down_proj"}};
 constexpr Renamed kCohereFields[] = {{"layer_norm_eps", "rms_norm_eps"}};
 
+constexpr Renamed kLocalExperts[] = {{"num_local_experts", "num_experts"}};
+constexpr Renamed kMixtralTensors[] = {
+    {"block_sparse_moe", "mlp"}, {"w1", "gate_proj"}, {"w3", "up_proj"}, {"w2", "down_proj"}};
+constexpr Renamed kGraniteMoeTensors[] = {
+    {"block_sparse_moe.router.layer", "mlp.gate"},
+    {"block_sparse_moe.input_linear", "mlp.experts.gate_up_proj"},
+    {"block_sparse_moe.output_linear", "mlp.experts.down_proj"}};
+
+constexpr Renamed kGptOssTensors[] = {{"mlp.router", "mlp.gate"}};
+
 constexpr Architecture kArchitectures[] = {
     // Llama 1, 2, 3.x, TinyLlama, SmolLM2 and all that are saved as Llama.
     {.model_type = "llama",
@@ -223,6 +233,66 @@ constexpr Architecture kArchitectures[] = {
      .rope = RopeRule::kWindowed,
      .fields = kCohereFields,
      .sizes = {256000, 8192, 22528, 40, 64, 64, 8192}},
+    {.model_type = "mixtral",
+     .class_name = "MixtralForCausalLM",
+     .epsilon = 1e-5,
+     .window = WindowRule::kAll,
+     .theta = 1e6,
+     .experts = {.count = 8, .used = 2, .normalised = true},
+     .fields = kLocalExperts,
+     .tensors = kMixtralTensors,
+     .sizes = {32000, 4096, 14336, 32, 32, 8, 131072}},
+    // Qwen1.5-MoE and Qwen2-57B-A14B.
+    {.model_type = "qwen2_moe",
+     .class_name = "Qwen2MoeForCausalLM",
+     .qkv_bias = true,
+     .window = WindowRule::kSwitchedOff,
+     .experts = {.count = 60,
+                 .used = 4,
+                 .width = 1408,
+                 .shared_width = 5632,
+                 .may_have_dense_layers = true},
+     .sizes = {151936, 2048, 5632, 24, 16, 16, 32768}},
+    // Qwen3-30B-A3B, Qwen3-235B-A22B, Qwen3-Coder.
+    {.model_type = "qwen3_moe",
+     .class_name = "Qwen3MoeForCausalLM",
+     .may_have_attention_bias = true,
+     .head_norms = true,
+     .window = WindowRule::kSwitchedOff,
+     .experts = {.count = 128, .used = 8, .width = 768, .may_have_dense_layers = true},
+     .sizes = {151936, 2048, 6144, 24, 32, 4, 32768}},
+    {.model_type = "olmoe",
+     .class_name = "OlmoeForCausalLM",
+     .may_have_attention_bias = true,
+     .whole_norms = true,
+     .epsilon = 1e-5,
+     .experts = {.count = 64, .used = 8},
+     .sizes = {50304, 2048, 2048, 16, 16, 16, 4096}},
+    {.model_type = "gpt_oss",
+     .class_name = "GptOssForCausalLM",
+     .activation = Activation::kClampedSilu,
+     .head_dim = 64,
+     .sinks = true,
+     .may_have_attention_bias = true,
+     .attention_bias = true,
+     .epsilon = 1e-5,
+     .window = WindowRule::kAllButNth,
+     .default_window = 128,
+     .period = 2,
+     .theta = 150000,
+     .experts = {.count = 128, .used = 4, .normalised = true, .biases = true, .interleaved = true},
+     .fields = kLocalExperts,
+     .tensors = kGptOssTensors,
+     .sizes = {201088, 2880, 2880, 36, 64, 8, 131072}},
+    // Granite 3 with experts.
+    {.model_type = "granitemoe",
+     .class_name = "GraniteMoeForCausalLM",
+     .may_have_attention_bias = true,
+     .has_multipliers = true,
+     .experts = {.count = 8, .used = 2, .normalised = true},
+     .fields = kLocalExperts,
+     .tensors = kGraniteMoeTensors,
+     .sizes = {32000, 4096, 11008, 32, 32, 32, 2048}},
 };
 
 // Architectures that are known and not run: names in config.json and in GGUF files, and the end of
@@ -231,14 +301,19 @@ struct NotRun {
   std::string_view why;
   std::span<const std::string_view> names;
 };
-constexpr std::string_view kExperts[] = {
-    "mixtral",      "qwen2_moe",    "qwen2moe",       "qwen3_moe",        "qwen3moe",
-    "gpt_oss",      "gpt-oss",      "granitemoe",     "granitemoeshared", "olmoe",
-    "flex_olmo",    "phimoe",       "dbrx",           "deepseek_v2",      "deepseek_v3",
-    "deepseek",     "deepseek2",    "glm4_moe",       "glm4moe",          "glm4_moe_lite",
-    "ernie4_5_moe", "ernie4_5-moe", "hunyuan_v1_moe", "hunyuan-moe",      "exaone_moe",
-    "exaone-moe",   "cohere2_moe",  "cohere2moe",     "minimax",          "minimax_m2",
-    "minimax-m2",   "kimi_k2",      "arctic",         "jetmoe",           "grok"};
+constexpr std::string_view kExperts[] = {"granitemoeshared", "flex_olmo",
+                                         "phimoe",           "dbrx",
+                                         "deepseek_v2",      "deepseek_v3",
+                                         "deepseek",         "deepseek2",
+                                         "glm4_moe",         "glm4moe",
+                                         "glm4_moe_lite",    "ernie4_5_moe",
+                                         "ernie4_5-moe",     "hunyuan_v1_moe",
+                                         "hunyuan-moe",      "exaone_moe",
+                                         "exaone-moe",       "cohere2_moe",
+                                         "cohere2moe",       "minimax",
+                                         "minimax_m2",       "minimax-m2",
+                                         "kimi_k2",          "arctic",
+                                         "jetmoe",           "grok"};
 constexpr std::string_view kLlama4[] = {"llama4", "llama4_text"};
 constexpr std::string_view kStates[] = {
     "qwen3_5",        "qwen3_5_text", "qwen3_5_moe",     "qwen35",        "qwen35moe",
@@ -249,7 +324,9 @@ constexpr std::string_view kStates[] = {
     "rwkv7",          "plamo2",       "olmo_hybrid",     "kimi_linear",   "kimi-linear"};
 constexpr std::string_view kGemmaShared[] = {"gemma3n", "gemma3n_text", "gemma4", "gemma4_text"};
 constexpr NotRun kNotRun[] = {
-    {"mixes experts, and this build runs dense models; take a dense model of the family", kExperts},
+    {"mixes experts in a way that this build does not compute; take a dense model of the family, "
+     "or Qwen 3 MoE, gpt-oss, Mixtral, OLMoE or Granite 3 MoE",
+     kExperts},
     {"mixes experts and cuts attention into chunks, and this build does neither; take Llama 3",
      kLlama4},
     {"has layers that keep a state in place of keys, in which no document can be looked up; take a "

@@ -23,10 +23,11 @@ struct Renamed {
 
 // Which layers have a sliding window, where config.json has no `layer_types`.
 enum class WindowRule : uint8_t {
-  kNone,       // none: "sliding_window" must be absent, null, or switched off
-  kAll,        // every layer, unless "sliding_window" is null
-  kLastOnes,   // from max_window_layers on, where use_sliding_window is true
-  kAllButNth,  // all but layers n - 1, 2n - 1, …; n: sliding_window_pattern, or else the period
+  kNone,         // none: "sliding_window" must be absent, null, or switched off
+  kSwitchedOff,  // none: "use_sliding_window", without which there is none, must not be true
+  kAll,          // every layer, unless "sliding_window" is null
+  kLastOnes,     // from max_window_layers on, where use_sliding_window is true
+  kAllButNth,    // all but layers n - 1, 2n - 1, …; n: sliding_window_pattern, or else the period
 };
 
 // Which layers turn queries and keys by RoPE.
@@ -37,6 +38,25 @@ enum class RopeRule : uint8_t {
   kByLayer,        // as "no_rope_layers" says, else all but every no_rope_layer_interval-th
   kWindowed,       // the windowed ones alone
   kWindowedIfAny,  // the windowed ones; all, where no layer is windowed
+};
+
+// Experts of an architecture. The fields are num_experts, num_experts_per_tok and, where the row
+// says so, others. Numbers are the defaults of a class of transformers, as in DefaultSizes.
+struct ExpertRule {
+  uint32_t count = 0;  // 0: the architecture is dense
+  uint32_t used = 0;
+  // The default of "moe_intermediate_size"; 0: experts are as wide as "intermediate_size" says.
+  uint32_t width = 0;
+  // The default of "shared_expert_intermediate_size"; 0: no expert takes every token.
+  uint32_t shared_width = 0;
+  // The weights of a token's experts add up to 1; else "norm_topk_prob" says whether they do.
+  bool normalised = false;
+  // "decoder_sparse_step" and "mlp_only_layers" name layers without experts, and with no experts at
+  // all the model is dense.
+  bool may_have_dense_layers = false;
+  bool biases = false;  // the router and the matrices of experts have biases
+  // Folders join experts as gpt-oss does (engine/model/weights/interleaved_experts.h).
+  bool interleaved = false;
 };
 
 // The default sizes of a class of transformers, for a wrapped configuration ("text_config") that
@@ -55,6 +75,7 @@ struct Architecture {
   Activation activation = Activation::kSilu;
   uint32_t head_dim = 0;  // where config.json names none; 0: hidden_size / heads
   bool qkv_bias = false;  // q, k and v have biases
+  bool sinks = false;     // each query head has a learned logit beside those of the keys
   // The field "attention_bias" is read: if it is true, q, k, v and o have biases. Else it must not
   // be true.
   bool may_have_attention_bias = false;
@@ -90,6 +111,7 @@ struct Architecture {
   double local_theta = 0;       // of windowed layers, where they have their own; 0: they have not
   bool plain_local_rope = false;  // windowed layers have the same base and no recipe
   RopeRule rope = RopeRule::kAll;
+  ExpertRule experts = {};
   // Fields of config.json that other classes call by other names, and parts of tensors' names: what
   // stands between dots. They are replaced in this order; names that are not listed are the same.
   std::span<const Renamed> fields = {}, tensors = {};

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "engine/model/weights/architecture.h"
+#include "engine/model/weights/config_experts.h"
 #include "engine/model/weights/config_fields.h"
 #include "engine/model/weights/config_rope.h"
 
@@ -95,12 +96,24 @@ constexpr Restriction kRestrictions[] = {
     {"pretraining_tp", IsAtMostOne, "1"},
     {"use_bidirectional_attention", IsFalse, "false"},
     {"use_qk_norm", IsFalse, "false"},  // Command R+: a norm of its own for each head
+    {"clip_qkv", IsNothing, "null"},    // OLMo and OLMoE: queries, keys and values are cut
 };
+// Restrictions that do not hold where the architecture has experts.
+constexpr std::string_view kExpertCounts[] = {"num_experts", "num_local_experts"};
 
 // kUnsupportedModel: a field asks for something that is not computed here.
-Status CheckRestrictions(const ConfigFields& fields) {
+Status CheckRestrictions(const ConfigFields& fields, const Architecture& architecture) {
   for (const Restriction& rule : kRestrictions) {
+    const bool is_count = std::ranges::find(kExpertCounts, rule.field) != std::end(kExpertCounts);
+    if (architecture.experts.count > 0 && is_count) continue;
     const Json* value = fields.Find(rule.field);
+    // Such experts are read as they are (engine/model/weights/interleaved_experts.h).
+    if (rule.field == "quantization_config" && architecture.experts.interleaved &&
+        value != nullptr) {
+      const Json* const method = value->Find("quant_method");
+      if (method != nullptr && method->string() != nullptr && *method->string() == "mxfp4")
+        continue;
+    }
     if (value == nullptr || rule.allowed(*value)) continue;
     return fields.Unsupported(
         rule.field, "is " + Shown(*value) + "; supported: " + std::string(rule.supported));
@@ -116,7 +129,7 @@ Status CheckActivation(const ConfigFields& fields, const Architecture& architect
   if (value == nullptr) value = fields.Find(name = "hidden_act");
   if (value == nullptr) return {};
   const std::string* const text = value->string();
-  const bool is_silu = architecture.activation == Activation::kSilu;
+  const bool is_silu = architecture.activation != Activation::kGeluTanh;
   const std::vector<std::string_view> names =
       is_silu ? std::vector<std::string_view>{"silu", "swish"}
               : std::vector<std::string_view>{"gelu_pytorch_tanh", "gelu_new"};
@@ -164,6 +177,7 @@ Status ApplyWindowRule(const ConfigFields& fields, const Architecture& architect
   uint32_t first = 0, period = 0;
   switch (architecture.window) {
     case WindowRule::kNone:
+    case WindowRule::kSwitchedOff:
       first = config->num_layers;
       break;
     case WindowRule::kAll:
@@ -200,7 +214,8 @@ Status ApplyWindowRule(const ConfigFields& fields, const Architecture& architect
 Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
                    ModelConfig* config) {
   config->attention.assign(config->num_layers, AttentionKind::kFull);
-  bool is_used = architecture.window != WindowRule::kLastOnes;
+  const bool is_off = architecture.window == WindowRule::kSwitchedOff;
+  bool is_used = architecture.window != WindowRule::kLastOnes && !is_off;
   LECTERN_RETURN_IF_ERROR(fields.Bool("use_sliding_window", &is_used));
   uint32_t window = 0;
   // Null means none; only a field that is not there has the default.
@@ -209,7 +224,11 @@ Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
                                        is_absent ? architecture.default_window : 0));
   LECTERN_ASSIGN(const bool has_types, ReadLayerTypes(fields, config));
   if (!is_used) window = 0;
-  if (architecture.window == WindowRule::kNone) {
+  if (is_off && is_used) {
+    return fields.Unsupported("use_sliding_window",
+                              "is true; supported for this model_type: false");
+  }
+  if (architecture.window == WindowRule::kNone || is_off) {
     if (window > 0) {
       return fields.Unsupported("sliding_window", "is " + std::to_string(window) +
                                                       "; supported for this model_type: none");
@@ -294,6 +313,14 @@ Status ReadTurnedLayers(const ConfigFields& fields, const Architecture& architec
 Status ReadParts(const ConfigFields& fields, const Architecture& architecture,
                  ModelConfig* config) {
   config->activation = architecture.activation;
+  config->sinks = architecture.sinks;
+  if (config->activation == Activation::kClampedSilu) {
+    double limit = config->glu_limit, alpha = config->glu_alpha;
+    LECTERN_RETURN_IF_ERROR(fields.Real("swiglu_limit", 1e-3, 1e6, &limit));
+    LECTERN_RETURN_IF_ERROR(fields.Real("swiglu_alpha", 1e-3, 1e3, &alpha));
+    config->glu_limit = static_cast<float>(limit);
+    config->glu_alpha = static_cast<float>(alpha);
+  }
   config->fused_qkv = architecture.fused_qkv;
   config->fused_gate_up = architecture.fused_gate_up;
   config->partial_rotary = architecture.partial_rotary;
@@ -500,8 +527,8 @@ Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
   const Json body = WithUsualNames(given, *architecture, prefix, &named);
   const ConfigFields all(root, file), fields(body, named, prefix);
   config.architecture = architecture->model_type;
-  LECTERN_RETURN_IF_ERROR(CheckRestrictions(all));
-  LECTERN_RETURN_IF_ERROR(CheckRestrictions(fields));
+  LECTERN_RETURN_IF_ERROR(CheckRestrictions(all, *architecture));
+  LECTERN_RETURN_IF_ERROR(CheckRestrictions(fields, *architecture));
   LECTERN_RETURN_IF_ERROR(
       ReadSizes(fields, *architecture, wrapped.empty() ? nullptr : &architecture->sizes, &config));
   LECTERN_RETURN_IF_ERROR(
@@ -510,6 +537,7 @@ Result<ModelConfig> ReadConfig(const Json& root, const ConfigFile& file) {
   LECTERN_RETURN_IF_ERROR(ReadTurnedLayers(fields, *architecture, &config));
   LECTERN_RETURN_IF_ERROR(ReadEpsilon(fields, *architecture, &config));
   LECTERN_RETURN_IF_ERROR(ReadParts(fields, *architecture, &config));
+  LECTERN_RETURN_IF_ERROR(ReadExperts(fields, *architecture, !wrapped.empty(), &config));
   LECTERN_RETURN_IF_ERROR(ReadRope(body, fields, named, *architecture, &config));
   config.rope.has_neighbours = config.local_rope.has_neighbours = architecture->has_neighbours;
   StretchPositions(&config);

@@ -22,6 +22,21 @@ inline constexpr uint32_t kWidestHead = 1024;  // head_dim at most
 // Which keys a layer attends to: all of them, or only the last `window`.
 enum class AttentionKind : uint8_t { kFull = 0, kSlidingWindow = 1 };
 
+// The experts of a layer's MLP. A router scores them for each token (router matrix times the MLP's
+// input, in float32); the token goes through the `used` ones with the highest scores, the earlier
+// one of two with equal scores. Their outputs are added up, times the softmax of the scores.
+struct ExpertsConfig {
+  uint32_t count = 0;         // of a layer; 0: the model is dense, and all else is 0
+  uint32_t used = 0;          // of a token; 1..count
+  uint32_t width = 0;         // intermediate size of an expert
+  uint32_t shared_width = 0;  // of one more expert, which takes every token; 0: there is none
+  bool biases = false;        // the router and the experts' matrices have biases
+  bool interleaved = false;   // in the files (engine/model/weights/interleaved_experts.h)
+  bool normalised = false;    // softmax over the used experts' scores; else over all scores
+  // [num_layers]: layers that have a dense MLP in place of experts. Empty: none has.
+  std::vector<bool> dense_layers;
+};
+
 // Everything that a forward pass needs to know about a model beside its weights. Checked: sizes are
 // in range and fit together.
 struct ModelConfig {
@@ -44,6 +59,7 @@ struct ModelConfig {
   bool parallel = false;  // attention and MLP read one norm, and both are added to what it read
   bool fused_qkv = false, fused_gate_up = false;
   bool partial_rotary = false;  // RopeRecipe::dims may be below head_dim
+  ExpertsConfig experts;
   RopeRecipe rope;
   RopeRecipe local_rope;                 // of windowed layers
   std::vector<AttentionKind> attention;  // [num_layers]
@@ -53,6 +69,10 @@ struct ModelConfig {
   // [num_layers]: layers whose queries and keys are not turned by RoPE. Empty: all are turned.
   std::vector<bool> unturned;
   Activation activation = Activation::kSilu;
+  float glu_limit = 7, glu_alpha = 1.702f;  // GluArgs
+  // Each query head has a learned logit (a sink) beside those of the keys: attention's softmax goes
+  // over it, too, and it adds nothing to the output.
+  bool sinks = false;
   float embedding_scale = 1;  // what embeddings are multiplied with
   float residual_scale = 1;   // what attention and MLP give is multiplied with before it is added
   float logit_scale = 1;      // what logits are multiplied with; Weights puts it in the last norm
@@ -70,6 +90,33 @@ struct ModelConfig {
   std::vector<std::string> assumptions;
 
   uint32_t query_group() const { return num_heads / num_kv_heads; }
+  bool has_experts(size_t layer) const {
+    return experts.count > 0 && (experts.dense_layers.empty() || !experts.dense_layers[layer]);
+  }
+  uint32_t num_expert_layers() const {
+    if (experts.count == 0) return 0;
+    return num_layers - static_cast<uint32_t>(std::ranges::count(experts.dense_layers, true));
+  }
+  // Intermediate values of a token that a layer computes one by one: of its one MLP, or of the
+  // shared expert; 0: it has neither.
+  uint32_t dense_width(size_t layer) const {
+    return has_experts(layer) ? experts.shared_width : intermediate_size;
+  }
+  // The largest number of intermediate values that a token has at once in any layer.
+  uint64_t widest_mlp() const {
+    uint64_t widest = num_expert_layers() < num_layers ? intermediate_size : 0;
+    if (num_expert_layers() == 0) return widest;
+    return std::max(
+        {widest, uint64_t{experts.shared_width}, uint64_t{experts.used} * experts.width});
+  }
+  // Intermediate values of a token that are computed, on average over the layers: what time
+  // depends on.
+  double active_mlp() const {
+    const double with = num_expert_layers(), all = num_layers;
+    return (with * (experts.shared_width + 1.0 * experts.width * experts.used) +
+            (all - with) * intermediate_size) /
+           all;
+  }
   bool is_windowed(size_t layer) const { return attention[layer] == AttentionKind::kSlidingWindow; }
   uint32_t num_full_layers() const {
     return static_cast<uint32_t>(std::ranges::count(attention, AttentionKind::kFull));
@@ -84,9 +131,9 @@ struct ModelConfig {
 // defaults of its class. kUnsupportedModel refuses by name what Lectern does not run: architectures
 // that are not in the table of architecture.h, heads that are no language model's, biases,
 // windows and activations that the architecture does not have, RoPE recipes that rope.h does not
-// know, quantization_config, experts, pretraining_tp > 1. kMalformedModel: not JSON, nesting > 16,
-// duplicate keys, missing or out-of-range fields, counts that contradict each other.
-// kLimitExceeded: more than 1 MiB.
+// know, quantization_config, experts where the architecture has none, pretraining_tp > 1.
+// kMalformedModel: not JSON, nesting > 16, duplicate keys, missing or out-of-range fields, counts
+// that contradict each other. kLimitExceeded: more than 1 MiB.
 Result<ModelConfig> ParseConfig(std::string_view json, const std::string& path);
 
 // Where a configuration is from, for messages.

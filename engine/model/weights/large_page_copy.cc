@@ -16,12 +16,12 @@ void LargePageCopy::CountPass() {
   if (num_passes_.load(std::memory_order_relaxed) >= kPassesBeforeCopy) return;
   if (num_passes_.fetch_add(1, std::memory_order_relaxed) + 1 != kPassesBeforeCopy) return;
   uint64_t bytes = 0;
-  for (const MappedFile* const file : files_) bytes += file->size();
+  for (const Part& part : files_) bytes += part.bytes;
   if (bytes > AvailableMemoryBytes().value_or(0) / 4) return;
   try {
     thread_ = std::thread([this] {
-      for (const MappedFile* const file : files_) {
-        if (file->CopyToLargePages(&ends_)) is_made_ = true;
+      for (const Part& part : files_) {
+        if (part.file->CopyToLargePages(part.bytes, &ends_)) is_made_ = true;
       }
     });
   } catch (const std::system_error&) {

@@ -22,8 +22,14 @@ class LargePageCopy {
   LargePageCopy(const LargePageCopy&) = delete;
   LargePageCopy& operator=(const LargePageCopy&) = delete;
 
+  // A file whose first `bytes` a pass reads. Experts, of which a pass reads a few, lie behind them
+  // and stay mapped: copied, those that no token chooses would take memory for nothing.
+  struct Part {
+    const MappedFile* file;
+    uint64_t bytes;
+  };
   // The files that a pass reads, which outlive this; before the first pass.
-  void SetFiles(std::vector<const MappedFile*> files) { files_ = std::move(files); }
+  void SetFiles(std::vector<Part> files) { files_ = std::move(files); }
 
   // Counts a pass over the files. The kPassesBeforeCopy-th starts a thread that copies them
   // (MappedFile::CopyToLargePages), unless they exceed a quarter of the memory that is available:
@@ -36,7 +42,7 @@ class LargePageCopy {
   bool is_made() const { return is_made_; }  // of one file at least
 
  private:
-  std::vector<const MappedFile*> files_;
+  std::vector<Part> files_;
   std::atomic<uint32_t> num_passes_ = 0;
   std::atomic<bool> is_made_ = false;
   CancelFlag ends_ = false;

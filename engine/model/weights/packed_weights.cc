@@ -317,6 +317,12 @@ Status WeightsPacker::PackMatrix(const PackedSource& source, Entry& entry, const
   return {};
 }
 
+uint64_t PackedWeights::end_of(size_t count) const {
+  if (count == 0) return 0;
+  const PackedRows& last = matrices_[count - 1];
+  return static_cast<uint64_t>(last.data - file_->data()) + last.bytes();
+}
+
 Result<std::unique_ptr<PackedWeights>> PackedWeights::Open(Env& env, const Fingerprint& fingerprint,
                                                            const std::vector<PackedSource>& sources,
                                                            const PackedWeightsOptions& options) {

@@ -61,6 +61,8 @@ class PackedWeights {
                                                      const PackedWeightsOptions& options);
 
   PackedRows matrix(size_t i) const { return matrices_[i]; }  // in the order of `sources`
+  // The byte of the file behind the first `count` matrices. There must be a file.
+  uint64_t end_of(size_t count) const;
   uint64_t quantised() const { return quantised_; }           // matrices; 0: all were in the file
   // nullptr: the matrices were packed into memory.
   const MappedFile* file() const { return file_.get(); }

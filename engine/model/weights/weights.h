@@ -32,17 +32,34 @@ enum class WeightsType { kStored, kQ8, kQ4 };
 std::string_view WeightsName(WeightsType type);  // "stored", "q8", "q4"
 std::optional<WeightsType> ParseWeightsName(std::string_view name);  // nullopt: no such name
 
+// One expert of a layer: [width, hidden] x2, [hidden, width]; biases [out] or empty.
+struct ExpertWeights {
+  WeightMatrix gate, up, down;
+  std::vector<float> gate_bias, up_bias, down_bias;
+};
+
 // Matrices are [out, in]; norms are widened to f32, with the 1 added where config.norms_from_one.
 struct LayerWeights {
   WeightMatrix q, k, v, o;      // [heads * head_dim, hidden] x3, [hidden, heads * head_dim]
-  WeightMatrix gate, up, down;  // [intermediate, hidden] x2, [hidden, intermediate]
+  // [intermediate, hidden] x2, [hidden, intermediate]; in a layer with experts those of the shared
+  // one, or empty.
+  WeightMatrix gate, up, down;
+  std::vector<ExpertWeights> experts;  // [ExpertsConfig::count] where the layer has experts
+  // Scores the experts: [experts, hidden], as f32, because equal scores must stay equal and the
+  // order of close ones must not depend on how matrices are packed.
+  std::vector<float> router;
   // The rest is there only in some models; empty: not in this one.
   std::vector<float> attention_norm, mlp_norm;  // [hidden], before attention and before the MLP
   std::vector<float> attention_post_norm, mlp_post_norm;  // [hidden], of what is added
   // Before RoPE: [head_dim], of each head, or [out] of its matrix, of all heads together.
   std::vector<float> q_norm, k_norm;
+  std::vector<float> sinks;  // [heads]: each query head's learned logit
   std::vector<float> q_bias, k_bias, v_bias, o_bias;      // [out] of its matrix
   std::vector<float> gate_bias, up_bias, down_bias;       // [out] of its matrix
+  std::vector<float> router_bias;                         // [experts]
+  // [hidden]: the shared expert's output is multiplied by the sigmoid of its product with the
+  // input.
+  std::vector<float> shared_gate;
 };
 
 // Immutable; thread-safe. Views live as long as the object.
@@ -107,6 +124,7 @@ class Weights {
     size_t file;
     uint64_t offset;  // in the file
     std::optional<PackedType> packing;
+    size_t packed = 0;  // its place among the packed matrices, if it has a packing
   };
   const Tensor& Find(std::string_view name) const;
   std::vector<float> Vector(std::string_view name) const;
@@ -126,7 +144,6 @@ class Weights {
   std::vector<Tensor> tensors_;  // by name
   WeightsType type_ = WeightsType::kStored;
   bool needs_packing_ = false;
-  std::vector<std::string> packed_names_;  // of packed_'s matrices
   std::unique_ptr<PackedWeights> packed_;
   WeightMatrix embedding_, output_;
   std::vector<float> final_norm_;

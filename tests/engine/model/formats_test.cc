@@ -37,23 +37,75 @@ struct Format {
   TensorType type;
 };
 constexpr Format kFormats[] = {
-    {"llama", TensorType::kF32},    {"mistral", TensorType::kF32},  {"qwen2", TensorType::kF32},
-    {"qwen3", TensorType::kF32},    {"gemma2", TensorType::kF32},   {"gemma3", TensorType::kF32},
-    {"phi3", TensorType::kF32},     {"llama", TensorType::kF16},    {"llama", TensorType::kBf16},
-    {"llama", TensorType::kQ8_0},   {"llama", TensorType::kQ4_0},   {"llama", TensorType::kQ4_1},
-    {"llama", TensorType::kQ5_0},   {"llama", TensorType::kQ5_1},   {"llama", TensorType::kQ4_K},
-    {"llama", TensorType::kQ5_K},   {"llama", TensorType::kQ6_K},   {"mistral", TensorType::kQ4_0},
-    {"qwen2", TensorType::kQ5_1},   {"qwen3", TensorType::kQ5_K},   {"gemma2", TensorType::kQ6_K},
-    {"gemma3", TensorType::kQ8_0},  {"phi3", TensorType::kQ4_K},    {"granite", TensorType::kF32},
-    {"olmo2", TensorType::kF32},    {"olmo3", TensorType::kF32},    {"smollm3", TensorType::kF32},
-    {"glm", TensorType::kF32},      {"glm4", TensorType::kF32},     {"exaone4", TensorType::kF32},
-    {"cohere", TensorType::kF32},   {"cohere2", TensorType::kF32},  {"granite", TensorType::kQ8_0},
-    {"glm4", TensorType::kQ4_0},    {"cohere2", TensorType::kQ6_K}, {"olmo3", TensorType::kQ5_0},
-    {"exaone4", TensorType::kQ4_K}, {"llama", TensorType::kQ2_K},   {"llama", TensorType::kQ3_K},
-    {"llama", TensorType::kIQ4_NL}, {"llama", TensorType::kIQ4_XS}, {"llama", TensorType::kMXFP4},
-    {"gemma3", TensorType::kQ3_K},  {"qwen3", TensorType::kIQ4_XS}, {"phi3", TensorType::kIQ4_NL},
-    {"qwen2", TensorType::kMXFP4},  {"qwen3", TensorType::kQ2_K},
+    {"llama", TensorType::kF32},
+    {"mistral", TensorType::kF32},
+    {"qwen2", TensorType::kF32},
+    {"qwen3", TensorType::kF32},
+    {"gemma2", TensorType::kF32},
+    {"gemma3", TensorType::kF32},
+    {"phi3", TensorType::kF32},
+    {"llama", TensorType::kF16},
+    {"llama", TensorType::kBf16},
+    {"llama", TensorType::kQ8_0},
+    {"llama", TensorType::kQ4_0},
+    {"llama", TensorType::kQ4_1},
+    {"llama", TensorType::kQ5_0},
+    {"llama", TensorType::kQ5_1},
+    {"llama", TensorType::kQ4_K},
+    {"llama", TensorType::kQ5_K},
+    {"llama", TensorType::kQ6_K},
+    {"mistral", TensorType::kQ4_0},
+    {"qwen2", TensorType::kQ5_1},
+    {"qwen3", TensorType::kQ5_K},
+    {"gemma2", TensorType::kQ6_K},
+    {"gemma3", TensorType::kQ8_0},
+    {"phi3", TensorType::kQ4_K},
+    {"granite", TensorType::kF32},
+    {"olmo2", TensorType::kF32},
+    {"olmo3", TensorType::kF32},
+    {"smollm3", TensorType::kF32},
+    {"glm", TensorType::kF32},
+    {"glm4", TensorType::kF32},
+    {"exaone4", TensorType::kF32},
+    {"cohere", TensorType::kF32},
+    {"cohere2", TensorType::kF32},
+    {"granite", TensorType::kQ8_0},
+    {"glm4", TensorType::kQ4_0},
+    {"cohere2", TensorType::kQ6_K},
+    {"olmo3", TensorType::kQ5_0},
+    {"exaone4", TensorType::kQ4_K},
+    {"llama", TensorType::kQ2_K},
+    {"llama", TensorType::kQ3_K},
+    {"llama", TensorType::kIQ4_NL},
+    {"llama", TensorType::kIQ4_XS},
+    {"llama", TensorType::kMXFP4},
+    {"gemma3", TensorType::kQ3_K},
+    {"qwen3", TensorType::kIQ4_XS},
+    {"phi3", TensorType::kIQ4_NL},
+    {"qwen2", TensorType::kMXFP4},
+    {"qwen3", TensorType::kQ2_K},
+    {"mixtral", TensorType::kF32},
+    {"qwen2 moe", TensorType::kF32},
+    {"qwen3 moe", TensorType::kF32},
+    {"olmoe", TensorType::kF32},
+    {"granite moe", TensorType::kF32},
+    {"gpt oss clamped", TensorType::kF32},
+    {"gpt oss clamped", TensorType::kMXFP4},
+    {"mixtral", TensorType::kQ4_K},
+    {"qwen3 moe", TensorType::kQ8_0},
+    {"qwen2 moe", TensorType::kQ5_0},
+    {"olmoe", TensorType::kMXFP4},
+    {"granite moe", TensorType::kQ6_K},
 };
+
+// "layer_types" by which layers are windowed.
+Json Layers(const std::vector<bool>& windowed) {
+  Json::Array types;
+  for (const bool is_windowed : windowed) {
+    types.emplace_back(is_windowed ? "sliding_attention" : "full_attention");
+  }
+  return Json(std::move(types));
+}
 
 // Fields in which the files differ from the golden case: sizes that blocks fit into, and those that
 // no key of GGUF tells.
@@ -68,6 +120,14 @@ Json::Object Fields(const std::string& architecture, TensorType type) {
   fields["hidden_size"] = Json(is_wide ? 256 : 64);
   fields["intermediate_size"] = Json(is_wide ? 256 : 64);
   fields["head_dim"] = Json(is_wide ? 64 : 16);
+  if (architecture.starts_with("qwen") && architecture.find("moe") != std::string::npos) {
+    fields["moe_intermediate_size"] = Json(is_wide ? 256 : 64);
+    if (architecture.starts_with("qwen2")) fields["shared_expert_intermediate_size"] = Json(64);
+  }
+  if (architecture.starts_with("gpt oss")) {
+    fields["layer_types"] = Layers({true, false});
+    fields["swiglu_limit"] = Json(7.0);
+  }
   // As Mistral 0.2 and Phi-3-mini-128k: where all layers see windows only, there are no clusters.
   if (architecture == "mistral" || architecture == "phi3") fields["sliding_window"] = Json();
   if (is_gemma) fields["query_pre_attn_scalar"] = fields["head_dim"];
@@ -230,7 +290,9 @@ TEST_P(FormatsTest, IndexesAndAnswersAsDenseAttentionDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FormatsTest, ::testing::ValuesIn(kFormats), [](const auto& test) {
-  return test.param.architecture + std::string("_") + TensorTypeName(test.param.type);
+  std::string name = test.param.architecture + std::string("_") + TensorTypeName(test.param.type);
+  std::ranges::replace(name, ' ', '_');
+  return name;
 });
 
 // ---- Byte pairs
@@ -318,6 +380,103 @@ void ExpectRefused(const Status& status, const std::vector<std::string>& words) 
   }
 }
 
+// Loads the case `name` as a GGUF file of `writer`, behind the keys and tensors of the case.
+Status LoadMoeGguf(const std::string& name, const std::function<void(GgufWriter&)>& change,
+                   const Json::Object& fields = {}) {
+  const TempFolder folder;
+  const Json model = testing::WithFields(*Files::Cases().Find(name), fields);
+  GgufWriter writer;
+  testing::AddInventedKeys(model, writer);
+  change(writer);
+  testing::AddTinyVocabulary(writer);
+  testing::AddInventedTensors(model, TensorType::kF32, writer);
+  WriteWholeFile(folder.path() + "/m.gguf", writer.Finish());
+  return LoadStatus(folder.path() + "/m.gguf");
+}
+
+// Loads the case `name` as a folder with other fields of config.json.
+Status LoadMoeFolder(const std::string& name, const Json::Object& fields) {
+  const TempFolder folder;
+  Json::Object model = *Files::Cases().Find(name)->object();
+  Json::Object config = *Files::Cases().Find(name)->Find("config")->object();
+  for (const auto& [field, value] : fields) config[field] = value;
+  model["config"] = Json(std::move(config));
+  testing::WriteInventedModel(Json(std::move(model)), folder.path());
+  return LoadStatus(folder.path());
+}
+
+void ExpectMalformed(const Status& status, const std::string& word) {
+  EXPECT_EQ(status.code(), Code::kMalformedModel) << status.message();
+  EXPECT_NE(status.message().find(word), std::string::npos) << status.message();
+}
+
+TEST(FormatsTest, ExpertsThatDoNotFitAreRefusedByName) {
+  ASSERT_TRUE(LoadMoeFolder("qwen3 moe", {}).ok());
+  // More of a token than there are; none; more than a plan is made for.
+  ExpectMalformed(LoadMoeFolder("qwen3 moe", {{"num_experts_per_tok", Json(9)}}),
+                  "num_experts_per_tok");
+  ExpectMalformed(LoadMoeFolder("qwen3 moe", {{"num_experts_per_tok", Json(0)}}),
+                  "num_experts_per_tok");
+  ExpectMalformed(LoadMoeFolder("mixtral", {{"num_local_experts", Json(0)}}),
+                  "\"num_local_experts\"");
+  ExpectMalformed(LoadMoeFolder("mixtral", {{"num_local_experts", Json(1 << 20)}}),
+                  "\"num_local_experts\"");
+  ExpectMalformed(LoadMoeFolder("mixtral", {{"num_local_experts", Json(4096)},
+                                            {"num_hidden_layers", Json(1024)}}),
+                  "4194304 experts");
+  ExpectMalformed(LoadMoeFolder("qwen3 moe", {{"moe_intermediate_size", Json(0)}}),
+                  "moe_intermediate_size");
+  ExpectMalformed(LoadMoeFolder("qwen3 moe", {{"decoder_sparse_step", Json(0)}}),
+                  "decoder_sparse_step");
+  ExpectMalformed(LoadMoeFolder("qwen3 moe", {{"mlp_only_layers", Json("all")}}),
+                  "mlp_only_layers");
+  // Tensors of fewer or of more experts than config.json says, and of another width.
+  ExpectMalformed(LoadMoeFolder("qwen3 moe", {{"num_experts", Json(9)}}), "mlp.experts.8");
+  EXPECT_EQ(LoadMoeFolder("qwen3 moe", {{"num_experts", Json(7)}}).code(), Code::kMalformedModel);
+  ExpectMalformed(LoadMoeFolder("qwen3 moe", {{"moe_intermediate_size", Json(32)}}), "wants");
+  ExpectMalformed(LoadMoeFolder("granite moe", {{"num_local_experts", Json(5)}}),
+                  "\"model.layers.0.block_sparse_moe.output_linear.weight\"");
+  ExpectRefused(LoadMoeFolder("qwen3 moe", {{"use_sliding_window", Json(true)}}),
+                {"use_sliding_window"});
+  ExpectRefused(LoadMoeFolder("olmoe", {{"clip_qkv", Json(8.0)}}), {"clip_qkv"});
+  // With no experts Qwen 3 MoE is dense, and its tensors would be others.
+  EXPECT_EQ(LoadMoeFolder("qwen3 moe", {{"num_experts", Json(0)}}).code(), Code::kMalformedModel);
+}
+
+TEST(FormatsTest, ExpertsInGgufFilesThatDoNotFitAreRefusedByName) {
+  const auto same = [](GgufWriter&) {};
+  ASSERT_TRUE(LoadMoeGguf("mixtral", same).ok());
+  const auto set = [](const char* key, uint32_t value) {
+    return [=](GgufWriter& writer) { writer.Add(key, value); };
+  };
+  ExpectRefused(LoadMoeGguf("qwen3 moe", set("qwen3moe.expert_gating_func", 2)),
+                {"expert_gating_func"});
+  ExpectRefused(LoadMoeGguf("qwen3 moe", set("qwen3moe.leading_dense_block_count", 1)),
+                {"leading_dense_block_count"});
+  EXPECT_TRUE(LoadMoeGguf("qwen3 moe", set("qwen3moe.expert_gating_func", 1)).ok());
+}
+
+// Files of early 2024 have a tensor for each expert.
+TEST(FormatsTest, ExpertsOfOldGgufFilesAreRead) {
+  const TempFolder folder;
+  const Json& model = *Files::Cases().Find("mixtral");
+  std::string paths[2];
+  for (const bool is_old : {false, true}) {
+    GgufWriter writer;
+    testing::AddInventedKeys(model, writer);
+    testing::AddTinyVocabulary(writer);
+    testing::AddInventedTensors(model, TensorType::kF32, writer, is_old);
+    paths[is_old] = folder.path() + (is_old ? "/old.gguf" : "/new.gguf");
+    WriteWholeFile(paths[is_old], writer.Finish());
+  }
+  const auto now = Model::Load(Env::Default(), paths[0]);
+  const auto old = Model::Load(Env::Default(), paths[1]);
+  ASSERT_TRUE(now.ok()) << now.status().message();
+  ASSERT_TRUE(old.ok()) << old.status().message();
+  // The fingerprint covers name, shape and bytes of every tensor.
+  EXPECT_EQ((*old)->fingerprint(), (*now)->fingerprint());
+}
+
 TEST(FormatsTest, ExpertsInGgufFilesAreRefusedByName) {
   const TempFolder folder;
   const std::string path = folder.path() + "/m.gguf";
@@ -330,9 +489,9 @@ TEST(FormatsTest, ExpertsInGgufFilesAreRefusedByName) {
   testing::AddTinyVocabulary(mixtral);
   testing::AddInventedTensors(model, TensorType::kF32, mixtral);
   WriteWholeFile(path, mixtral.Finish());
-  ExpectRefused(LoadStatus(path), {path, "\"llama.expert_count\"", "8", "dense models"});
+  ExpectMalformed(LoadStatus(path), "\"blk.0.ffn_down_exps.weight\" is missing");
 
-  for (const char* architecture : {"qwen2moe", "qwen3moe", "deepseek2", "llama4", "gpt-oss"}) {
+  for (const char* architecture : {"deepseek2", "llama4", "glm4moe", "minimax-m2"}) {
     GgufWriter other;
     other.Add("general.architecture", architecture);
     WriteWholeFile(path, other.Finish());
@@ -347,8 +506,8 @@ TEST(FormatsTest, ExpertsInFoldersAreRefusedByName) {
     const char* field;
     std::vector<std::string> words;
   } const cases[] = {
-      {"mixtral", "MixtralForCausalLM", "num_local_experts", {"\"mixtral\"", "\"mistral\""}},
-      {"qwen2_moe", "Qwen2MoeForCausalLM", "num_experts", {"\"qwen2_moe\"", "\"qwen2\""}},
+      {"deepseek_v3", "DeepseekV3ForCausalLM", "n_routed_experts", {"\"deepseek_v3\"", "Mixtral"}},
+      {"glm4_moe", "Glm4MoeForCausalLM", "num_experts", {"\"glm4_moe\"", "\"glm4\""}},
       {"llama", "LlamaForCausalLM", "num_local_experts", {"num_local_experts", "dense models"}},
       {"qwen2", "Qwen2ForCausalLM", "num_experts", {"num_experts", "dense models"}},
   };

@@ -463,6 +463,44 @@ TEST(AnswerTextTest, ThinkingIsApart) {
             "The tag <think> is text.");
 }
 
+// gpt-oss heads each part of its turn: "analysis" is thought, "final" is the answer.
+TEST(AnswerTextTest, ChannelsAreApart) {
+  const ThinkingMarks marks = {"<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant",
+                               "<|channel|>final<|message|>"};
+  for (const bool is_control : {true, false}) {
+    const auto show = [&](const std::string& text) {
+      const ByteTokenizer tokenizer("", "");
+      for (const char* const mark : {"<|channel|>", "<|message|>", "<|start|>", "<|end|>"}) {
+        if (is_control) (void)tokenizer.ControlId(mark);
+      }
+      AnswerText answer(tokenizer, marks, false);
+      Shown shown;
+      const auto add = [&](const ShownText& piece) {
+        shown.answer += piece.answer, shown.reasoning += piece.reasoning;
+      };
+      for (size_t at = 0; at < text.size();) {
+        const auto control = tokenizer.FindControl(std::string_view(text).substr(at));
+        add(answer.Push(control ? control->id : static_cast<uint8_t>(text[at])));
+        at += control ? control->length : 1;
+      }
+      add(answer.Flush());
+      return shown;
+    };
+    const std::string thought = "<|channel|>analysis<|message|>Who? She.<|end|>";
+    const std::string turn = "<|start|>assistant", final = "<|channel|>final<|message|>";
+    Shown shown = show(thought + turn + final + "She did.");
+    EXPECT_EQ(shown.answer, "She did.");
+    EXPECT_EQ(shown.reasoning, "Who? She.");
+    shown = show(thought + turn + thought + turn + final + "Yes, final.");
+    EXPECT_EQ(shown.answer, "Yes, final.");
+    EXPECT_EQ(shown.reasoning, "Who? She.Who? She.");
+    EXPECT_EQ(show(final + "At once.").answer, "At once.");
+    EXPECT_EQ(show("Without a head.").answer, "Without a head.");
+    EXPECT_EQ(show(thought).answer, "");
+    EXPECT_EQ(show(thought + "Without a head.").answer, "Without a head.");
+  }
+}
+
 TEST(AnswerTextTest, WhiteSpaceAtTheEndIsCut) {
   const Shown shown = Show(" a \n b\t\n \n", {}, false, false);
   EXPECT_EQ(shown.answer, "a \n b");  // and the space that a first word begins with

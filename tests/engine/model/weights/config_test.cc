@@ -199,7 +199,7 @@ TEST(ParseConfigTest, RefusesEachBadFieldByName) {
   const BadField cases[] = {
       {"model_type", "", kMalformed, "missing"},
       {"model_type", "3", kMalformed, "string"},
-      {"model_type", "\"mixtral\"", kUnsupported, "llama"},
+      {"model_type", "\"glm4_moe\"", kUnsupported, "llama"},
       {"architectures", "[\"LlamaForSequenceClassification\"]", kUnsupported, "LlamaForCausalLM"},
       {"architectures", "\"LlamaForCausalLM\"", kMalformed, "list"},
       {"architectures", "[7]", kUnsupported, "[7]"},
@@ -321,6 +321,11 @@ TEST(ParseConfigTest, KnowsEveryArchitecture) {
                        {"architectures", "[\"" + std::string(architecture.class_name) + "\"]"},
                        {"hidden_act", ""},
                        {"num_hidden_layers", "12"}};
+    if (architecture.experts.count > 0) {
+      members["num_experts"] = members["num_local_experts"] = "8";
+      members["num_experts_per_tok"] = "2";
+      members["moe_intermediate_size"] = members["shared_expert_intermediate_size"] = "32";
+    }
     const auto config = ParseConfig(ConfigJson(members), "c");
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config->activation, architecture.activation);
@@ -498,7 +503,7 @@ TEST(ParseConfigTest, ArchitecturesThatAreNotRunSayWhyAndWhatToTake) {
         .message();
   };
   for (const auto& [type, words] :
-       {std::pair("mixtral", "mixes experts"), std::pair("gpt_oss", "mixes experts"),
+       {std::pair("deepseek_v3", "mixes experts"), std::pair("glm4_moe", "mixes experts"),
         std::pair("llama4", "take Llama 3"), std::pair("qwen3_5", "keep a state"),
         std::pair("qwen3_next", "keep a state"), std::pair("bamba", "keep a state"),
         std::pair("gemma3n", "take Gemma 3"), std::pair("gemma4", "take Gemma 3")}) {
