@@ -11,20 +11,20 @@
 namespace lectern {
 namespace {
 
-constexpr size_t kRowDim = 8, kGroup = 2, kTokens = 5, kKeys = 61;
+constexpr size_t kRowDim = 8, kGroup = 2, kTokens = 5, kWindowKeys = 61;
 
 // The definition, in double: softmax over the keys that a token sees, powers summed over tokens,
 // pooled, summed over heads.
 std::vector<double> Expected(const std::vector<float>& queries, const std::vector<float>& keys,
                              double scale, double power) {
-  std::vector<double> scores(kKeys, 0.0);
+  std::vector<double> scores(kWindowKeys, 0.0);
   for (size_t head = 0; head < kGroup; ++head) {
-    std::vector<double> sums(kKeys, 0.0);
+    std::vector<double> sums(kWindowKeys, 0.0);
     for (size_t t = 0; t < kTokens; ++t) {
       const float* query = queries.data() + (t * kGroup + head) * kRowDim;
       std::vector<double> masses;
       double total = 0;
-      for (size_t i = 0; i <= kKeys - kTokens + t; ++i) {
+      for (size_t i = 0; i <= kWindowKeys - kTokens + t; ++i) {
         double logit = 0;
         for (size_t c = 0; c < kRowDim; ++c) logit += double{query[c]} * keys[i * kRowDim + c];
         masses.push_back(std::exp(scale * logit));
@@ -34,9 +34,9 @@ std::vector<double> Expected(const std::vector<float>& queries, const std::vecto
         sums[i] += std::pow(masses[i] / total, power);
       }
     }
-    for (int i = 0; i < static_cast<int>(kKeys); ++i) {
+    for (int i = 0; i < static_cast<int>(kWindowKeys); ++i) {
       double largest = 0;
-      for (int j = std::max(0, i - 3); j <= std::min(static_cast<int>(kKeys) - 1, i + 3); ++j) {
+      for (int j = std::max(0, i - 3); j <= std::min(static_cast<int>(kWindowKeys) - 1, i + 3); ++j) {
         largest = std::max(largest, sums[j]);
       }
       scores[i] += largest;
@@ -47,19 +47,19 @@ std::vector<double> Expected(const std::vector<float>& queries, const std::vecto
 
 TEST(WindowAttentionTest, IsTheLogOfPooledSquaresOrOfProbabilities) {
   const std::vector<float> queries = testing::NormalRows(kTokens * kGroup, kRowDim, 1).data;
-  const std::vector<float> keys = testing::NormalRows(kKeys, kRowDim, 2).data;
+  const std::vector<float> keys = testing::NormalRows(kWindowKeys, kRowDim, 2).data;
   const WindowAttentionArgs args = {
       .backend = *DefaultBackend(),
       .queries = {queries.data(), kTokens * kGroup, kRowDim},
       .group = kGroup,
-      .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kKeys, kRowDim},
+      .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kWindowKeys, kRowDim},
       .scale = 0.7f};
   const auto squared = SquaredWindowAttention(args), plain = PlainWindowAttention(args);
   const std::vector<double> squares = Expected(queries, keys, 0.7, 2);
   const std::vector<double> sums = Expected(queries, keys, 0.7, 1);
-  ASSERT_EQ(squared.size(), kKeys);
-  ASSERT_EQ(plain.size(), kKeys);
-  for (size_t i = 0; i < kKeys; ++i) {
+  ASSERT_EQ(squared.size(), kWindowKeys);
+  ASSERT_EQ(plain.size(), kWindowKeys);
+  for (size_t i = 0; i < kWindowKeys; ++i) {
     EXPECT_NEAR(squared[i], std::log(squares[i]), 1e-4) << i;
     EXPECT_NEAR(plain[i], std::log(sums[i]), 1e-4) << i;
   }
@@ -67,18 +67,18 @@ TEST(WindowAttentionTest, IsTheLogOfPooledSquaresOrOfProbabilities) {
 
 // Squares of probabilities far below the smallest number still order the rows.
 TEST(WindowAttentionTest, FaintRowsAreStillOrdered) {
-  std::vector<float> keys(kKeys * kRowDim, 0.0f);
-  for (size_t i = 0; i < kKeys; ++i) keys[i * kRowDim] = static_cast<float>(5 * i);
+  std::vector<float> keys(kWindowKeys * kRowDim, 0.0f);
+  for (size_t i = 0; i < kWindowKeys; ++i) keys[i * kRowDim] = static_cast<float>(5 * i);
   std::vector<float> queries(kRowDim, 0.0f);
   queries[0] = 1;
   const auto logs = SquaredWindowAttention(
       {.backend = *DefaultBackend(),
        .queries = {queries.data(), 1, kRowDim},
        .group = 1,
-       .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kKeys, kRowDim},
+       .keys = {reinterpret_cast<const std::byte*>(keys.data()), Dtype::kF32, kWindowKeys, kRowDim},
        .scale = 1});
   EXPECT_NEAR(logs[0], 2 * (15 - 300), 0.1);  // pooled: the key three places on
-  for (size_t i = 1; i + 3 < kKeys; ++i) EXPECT_NEAR(logs[i] - logs[i - 1], 10, 0.1) << i;
+  for (size_t i = 1; i + 3 < kWindowKeys; ++i) EXPECT_NEAR(logs[i] - logs[i - 1], 10, 0.1) << i;
 }
 
 // 37 tokens that see themselves and all before them, in two blocks of tokens and three of keys.
