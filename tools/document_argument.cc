@@ -42,7 +42,7 @@ std::string OthersNote(const api::DocumentList& list, const api::Document& found
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  std::string text = error ? path : absolute.lexically_normal().string();
+  std::string text = error ? path : absolute.lexically_normal().generic_string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
 }
@@ -50,7 +50,7 @@ std::string AbsolutePath(const std::string& path) {
 std::string RealPath(const std::string& path) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::weakly_canonical(AbsolutePath(path), error);
-  return error ? AbsolutePath(path) : real.string();
+  return error ? AbsolutePath(path) : real.generic_string();
 }
 
 api::Result<DocumentArgument> FindArgument(api::Engine& engine, const std::string& text) {

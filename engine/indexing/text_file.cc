@@ -14,7 +14,7 @@ Result<TextFile> ReadTextFile(Env& env, const std::string& path) {
   };
   std::error_code error;
   TextFile file;
-  file.source = std::filesystem::weakly_canonical(path, error).string();
+  file.source = std::filesystem::weakly_canonical(path, error).generic_string();
   if (error) file.source = path;
   const auto found = env.Info(file.source);
   if (!found.ok()) return Status(found.status()).WithParam("path");

@@ -17,7 +17,7 @@ inline std::string AbsolutePath(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   if (error) return path;
-  std::string text = absolute.lexically_normal().string();
+  std::string text = absolute.lexically_normal().generic_string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
 }
