@@ -19,7 +19,7 @@ install_packages "${windows_packages[@]}" >&2
 sources=(
   cli11=2.1.2+ds-1 faiss=1.7.3-2 highway=1.0.3-3+deb12u1
   nlohmann-json3=3.11.2-2 pcre2=10.42-1 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
-  utf8proc=2.8.0-1)
+  uchardet=0.0.7-1 utf8proc=2.8.0-1)
 host=x86_64-w64-mingw32
 # GCC aligns the stack to 16 bytes on Windows, and moves vectors of 32 and 64 bytes to it as if it
 # were aligned to their size; the assembler turns such moves into ones that need no alignment.
@@ -112,6 +112,9 @@ by_cmake nlohmann-json3 -D JSON_BuildTests=OFF
 
 unpack cli11
 by_cmake cli11 -D CLI11_BUILD_EXAMPLES=OFF -D CLI11_BUILD_TESTS=OFF -D CLI11_BUILD_DOCS=OFF
+
+unpack uchardet
+by_cmake uchardet -D BUILD_BINARY=OFF
 
 # The amalgamation, made by SQLite's own scripts. Options that Debian sets and Lectern uses.
 unpack sqlite3
