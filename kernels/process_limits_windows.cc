@@ -1,7 +1,7 @@
 // The limits of Windows: of the job that the process is in, if any, and of its CPU affinity. Files
 // below `root` have no meaning here.
-#include <windows.h>
 #include <psapi.h>
+#include <windows.h>
 
 #include <algorithm>
 #include <bit>

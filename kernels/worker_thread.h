@@ -1,5 +1,5 @@
-// How the threads of Lectern's own differ from the host's: they take no signals, and may be nicer to
-// other programs.
+// How the threads of Lectern's own differ from the host's: they take no signals, and may be nicer
+// to other programs.
 #ifndef LECTERN_KERNELS_WORKER_THREAD_H_
 #define LECTERN_KERNELS_WORKER_THREAD_H_
 
@@ -24,8 +24,8 @@ class WithoutSignals {
 };
 
 // Raises the niceness of the calling thread alone by `nice` (0 and less: not), as Linux counts it,
-// to 19 at most. On Windows: from 1 on a priority below normal, from 10 on the lowest but idle. If the
-// system refuses, the thread simply runs at its old priority.
+// to 19 at most. On Windows: from 1 on a priority below normal, from 10 on the lowest but idle. If
+// the system refuses, the thread simply runs at its old priority.
 void AddNice(int nice);
 
 }  // namespace lectern

@@ -132,8 +132,8 @@ bool WhileShared(const Call& call) {
 }
 
 // Renames an open file over another one that others have open or mapped, which MoveFileExW does not
-// do, and makes that durable. False, with the system's last error: nothing was changed, except where
-// the flush failed.
+// do, and makes that durable. False, with the system's last error: nothing was changed, except
+// where the flush failed.
 bool RenameOverOpenFile(const std::wstring& from, const std::wstring& to) {
   const Handle file(::CreateFileW(from.c_str(), DELETE | GENERIC_WRITE | SYNCHRONIZE, kShareAll,
                                   nullptr, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, nullptr));
@@ -163,8 +163,8 @@ Result<std::vector<std::string>> ReadNames(const std::wstring& folder, const std
                                            const char* action) {
   WIN32_FIND_DATAW entry;
   const std::wstring all = folder + (folder.ends_with(L'\\') ? L"*" : L"\\*");
-  const HANDLE search = ::FindFirstFileExW(all.c_str(), FindExInfoBasic, &entry,
-                                           FindExSearchNameMatch, nullptr, 0);
+  const HANDLE search =
+      ::FindFirstFileExW(all.c_str(), FindExInfoBasic, &entry, FindExSearchNameMatch, nullptr, 0);
   if (search == INVALID_HANDLE_VALUE) {
     // The root of an empty volume has no entry at all.
     if (::GetLastError() == ERROR_FILE_NOT_FOUND) return std::vector<std::string>();
@@ -261,8 +261,8 @@ class WindowsEnv : public Env {
         return true;
       }
       const DWORD error = ::GetLastError();
-      const bool is_open = IsShared(error) || error == ERROR_ACCESS_DENIED ||
-                           error == ERROR_USER_MAPPED_FILE;
+      const bool is_open =
+          IsShared(error) || error == ERROR_ACCESS_DENIED || error == ERROR_USER_MAPPED_FILE;
       if (is_open && RenameOverOpenFile(old_path, new_path)) return true;
       ::SetLastError(error);
       return false;
@@ -276,7 +276,8 @@ class WindowsEnv : public Env {
     const DWORD attributes = ::GetFileAttributesW(system_path.c_str());
     if (attributes == INVALID_FILE_ATTRIBUTES) return LastError("remove", path);
     constexpr DWORD kDirectory = FILE_ATTRIBUTE_DIRECTORY, kLink = FILE_ATTRIBUTE_REPARSE_POINT;
-    if ((attributes & (kDirectory | kLink)) == kDirectory) return ErrnoStatus(EISDIR, "remove", path);
+    if ((attributes & (kDirectory | kLink)) == kDirectory)
+      return ErrnoStatus(EISDIR, "remove", path);
     return RemoveFile(system_path, attributes) ? Status() : LastError("remove", path);
   }
 
@@ -333,10 +334,9 @@ class WindowsEnv : public Env {
 
   Result<FileInfo> Info(const std::string& path) override {
     LECTERN_RETURN_IF_ERROR(CheckPath(path));
-    const Handle file(::CreateFileW(SystemPath(path).c_str(), FILE_READ_ATTRIBUTES, kShareAll,
-                                    nullptr, OPEN_EXISTING,
-                                    FILE_FLAG_OPEN_REPARSE_POINT | FILE_FLAG_BACKUP_SEMANTICS,
-                                    nullptr));
+    const Handle file(::CreateFileW(
+        SystemPath(path).c_str(), FILE_READ_ATTRIBUTES, kShareAll, nullptr, OPEN_EXISTING,
+        FILE_FLAG_OPEN_REPARSE_POINT | FILE_FLAG_BACKUP_SEMANTICS, nullptr));
     if (file.get() == nullptr) {
       const int error = ErrnoOfSystem(static_cast<int>(::GetLastError()));
       if (error == ENOENT || error == ENOTDIR) return FileInfo();
@@ -377,14 +377,15 @@ class WindowsEnv : public Env {
     const auto looked = OpenDirectory(directory, FILE_READ_ATTRIBUTES, kShareAll, false, "read");
     if (!looked.ok()) return Access::kNotWritable;
     DWORD flags = 0;
-    if (::GetVolumeInformationByHandleW(looked->get(), nullptr, 0, nullptr, nullptr, &flags, nullptr,
-                                        0) &&
+    if (::GetVolumeInformationByHandleW(looked->get(), nullptr, 0, nullptr, nullptr, &flags,
+                                        nullptr, 0) &&
         (flags & FILE_READ_ONLY_VOLUME) != 0) {
       return Access::kReadOnlyMedia;
     }
     // Opened as for a new file in it. A lease that excludes this says nothing about rights.
     const Handle writable(::CreateFileW(SystemPath(directory).c_str(), FILE_ADD_FILE, kShareAll,
-                                        nullptr, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, nullptr));
+                                        nullptr, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS,
+                                        nullptr));
     if (writable.get() != nullptr || IsShared(::GetLastError())) return Access::kWritable;
     return ::GetLastError() == ERROR_WRITE_PROTECT ? Access::kReadOnlyMedia : Access::kNotWritable;
   }
@@ -402,13 +403,15 @@ class WindowsEnv : public Env {
       OVERLAPPED at = At(kLockedByte);
       if (::LockFileEx(file.get(), kFlags, 0, 1, 0, &at)) break;
       const DWORD error = ::GetLastError();
-      if (error != ERROR_LOCK_VIOLATION && error != ERROR_IO_PENDING) return LastError("lock", path);
+      if (error != ERROR_LOCK_VIOLATION && error != ERROR_IO_PENDING)
+        return LastError("lock", path);
       if (std::chrono::steady_clock::now() >= deadline) {
-        return Status(Code::kLocked,
-                      path + (Locked().Has(id)
-                                  ? ": another engine of this program is changing the store; wait "
-                                    "until that is done, or use one engine for a store"
-                                  : ": another process holds this lock; try again when it is done"));
+        return Status(
+            Code::kLocked,
+            path + (Locked().Has(id)
+                        ? ": another engine of this program is changing the store; wait "
+                          "until that is done, or use one engine for a store"
+                        : ": another process holds this lock; try again when it is done"));
       }
       std::this_thread::sleep_for(kPoll);
     }

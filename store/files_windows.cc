@@ -77,8 +77,7 @@ class WindowsWritableFile : public WritableFile {
     if (!FitsOffset(0, bytes)) return TooLarge(path_);
     if (bytes == 0) return {};
     if (file_.get() == nullptr) return Closed("reserve space for");
-    LECTERN_ASSIGN(const uint64_t size,
-                   RegularFileSize(file_.get(), path_, "reserve space for"));
+    LECTERN_ASSIGN(const uint64_t size, RegularFileSize(file_.get(), path_, "reserve space for"));
     if (size >= bytes) return {};  // a smaller allocation would cut the file
     FILE_ALLOCATION_INFO space;
     space.AllocationSize.QuadPart = static_cast<int64_t>(bytes);
@@ -196,8 +195,8 @@ class WindowsMirror : public MappedFile {
     const uint64_t begin = (offset + page - 1) / page * page, end = (offset + bytes) / page * page;
     if (begin >= end) return;
     const auto length = static_cast<SIZE_T>(end - begin);
-    // Taken again at once: pages that read as zeros, and no memory before they are written to. Where
-    // others took what the system may hand out meanwhile, this waits until it is there again.
+    // Taken again at once: pages that read as zeros, and no memory before they are written to.
+    // Where others took what the system may hand out meanwhile, this waits until it is there again.
     if (::VirtualFree(data_ + begin, length, MEM_DECOMMIT)) {
       while (!::VirtualAlloc(data_ + begin, length, MEM_COMMIT, PAGE_READWRITE)) ::Sleep(1);
     }

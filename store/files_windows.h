@@ -20,7 +20,8 @@ Result<uint64_t> RegularFileSize(HANDLE file, const std::string& path, const cha
 // The files of Env::OpenWritable, Env::Map and Env::Mirror. `file`: a regular file of `size` bytes,
 // open for reading, or for both. `path` is for messages.
 std::unique_ptr<WritableFile> MakeWritable(Handle file, std::string path);
-Result<std::unique_ptr<MappedFile>> MakeMapping(HANDLE file, uint64_t size, const std::string& path);
+Result<std::unique_ptr<MappedFile>> MakeMapping(HANDLE file, uint64_t size,
+                                                const std::string& path);
 Result<std::unique_ptr<MappedFile>> MakeMirror(Handle file, uint64_t size, const std::string& path);
 
 }  // namespace lectern

@@ -44,7 +44,8 @@ std::wstring Wide(std::string_view text) {
 
 std::string Narrow(std::wstring_view wide) {
   const int units = static_cast<int>(wide.size());
-  const int bytes = ::WideCharToMultiByte(CP_UTF8, 0, wide.data(), units, nullptr, 0, nullptr, nullptr);
+  const int bytes =
+      ::WideCharToMultiByte(CP_UTF8, 0, wide.data(), units, nullptr, 0, nullptr, nullptr);
   std::string text(static_cast<size_t>(bytes), '\0');
   ::WideCharToMultiByte(CP_UTF8, 0, wide.data(), units, text.data(), bytes, nullptr, nullptr);
   return text;

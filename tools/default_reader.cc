@@ -67,9 +67,9 @@ api::Result<Reader> FetchReader() {
   if (!released.ok()) return released.error();
   if (!script.ok()) return script.error();
   if (ReaderCache().empty()) {
-    return api::Error{LECTERN_NOT_FOUND,
-                      std::string("there is no place for a fetched model: set ") + kUserCacheVariables,
-                      "model"};
+    return api::Error{
+        LECTERN_NOT_FOUND,
+        std::string("there is no place for a fetched model: set ") + kUserCacheVariables, "model"};
   }
   std::string output;
   auto status = RunProgram("bash", {*script, ReaderCache()}, output);

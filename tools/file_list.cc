@@ -288,9 +288,9 @@ class Lister {
         Skip(link.path, "is a link to \"" + listed->second + "\"");
       } else {
         root_ = link.root;
-        const Kind kind = info->is_folder   ? Kind::kFolder
+        const Kind kind = info->is_folder    ? Kind::kFolder
                           : info->is_regular ? Kind::kFile
-                                                   : Kind::kOther;
+                                             : Kind::kOther;
         if (kind == Kind::kFile) WatchFile(link.path, real);
         AddEntry({link.path, link.within, real}, kind);
       }

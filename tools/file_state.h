@@ -18,9 +18,9 @@ struct FileState {
 // thread.
 std::optional<FileState> StateOf(const std::string& path);
 
-// Whether a name of one folder fits a pattern with * ? and [a-z], [!a-z]; a backslash takes the next
-// character's meaning away, except on Windows, where it parts folders. A name with a dot at its start
-// fits only a pattern with one. Source: fnmatch of POSIX with FNM_PERIOD.
+// Whether a name of one folder fits a pattern with * ? and [a-z], [!a-z]; a backslash takes the
+// next character's meaning away, except on Windows, where it parts folders. A name with a dot at
+// its start fits only a pattern with one. Source: fnmatch of POSIX with FNM_PERIOD.
 bool FitsPattern(const std::string& pattern, const std::string& name);
 
 }  // namespace lectern::tools

@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM (on Windows Ctrl-Break and the console's end): the first one cancels the work that is going on, the second one quits.
+// Ctrl-C and SIGTERM (on Windows Ctrl-Break and the console's end): the first one cancels the work
+// that is going on, the second one quits.
 #ifndef LECTERN_TOOLS_INTERRUPTS_H_
 #define LECTERN_TOOLS_INTERRUPTS_H_
 

@@ -1,5 +1,5 @@
-// Ctrl-C, Ctrl-Break and the end of the console, of the user's session or of the system, by a handler
-// that Windows runs on a thread of its own.
+// Ctrl-C, Ctrl-Break and the end of the console, of the user's session or of the system, by a
+// handler that Windows runs on a thread of its own.
 #include <windows.h>
 
 #include <io.h>

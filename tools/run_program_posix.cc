@@ -28,7 +28,8 @@ api::Result<int> RunProgram(const std::string& program, std::vector<std::string>
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   pid_t child = 0;
-  const int failed = posix_spawnp(&child, program.c_str(), &actions, nullptr, pointers.data(), environ);
+  const int failed =
+      posix_spawnp(&child, program.c_str(), &actions, nullptr, pointers.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   char buffer[4096];

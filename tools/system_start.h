@@ -23,8 +23,8 @@ class SystemStart {
   std::vector<char*> pointers_;
 };
 
-// The folder for what the user's programs keep, and the one for what they can fetch again. Without a
-// slash at the end, and absolute unless HOME is not. Empty: the system does not say.
+// The folder for what the user's programs keep, and the one for what they can fetch again. Without
+// a slash at the end, and absolute unless HOME is not. Empty: the system does not say.
 std::string UserDataFolder();
 std::string UserCacheFolder();
 

@@ -7,8 +7,8 @@
 namespace lectern::tools {
 namespace {
 
-// Source: XDG Base Directory Specification, which also says to ignore a variable whose folder is not
-// absolute. `home`: the value of HOME.
+// Source: XDG Base Directory Specification, which also says to ignore a variable whose folder is
+// not absolute. `home`: the value of HOME.
 std::string UserFolder(const char* variable, const std::string& home, const char* below_home) {
   const std::string folder = EnvironmentVariable(variable);
   if (folder.starts_with('/')) return folder;
@@ -22,7 +22,9 @@ SystemStart::SystemStart(int argc, char** argv) : pointers_(argv, argv + argc + 
 const char* const kUserDataVariables = "XDG_DATA_HOME or HOME";
 const char* const kUserCacheVariables = "HOME or XDG_CACHE_HOME";
 
-std::string UserDataFolder() { return UserFolder("XDG_DATA_HOME", EnvironmentVariable("HOME"), "/.local/share"); }
+std::string UserDataFolder() {
+  return UserFolder("XDG_DATA_HOME", EnvironmentVariable("HOME"), "/.local/share");
+}
 
 std::string UserCacheFolder() {
   const std::string home = EnvironmentVariable("HOME");

@@ -1,5 +1,5 @@
-// Keeps lectern.dll in the process when the host unloads it: its threads may run, and handles be used,
-// until the process ends. Linked into the DLL alone.
+// Keeps lectern.dll in the process when the host unloads it: its threads may run, and handles be
+// used, until the process ends. Linked into the DLL alone.
 #include <windows.h>
 
 namespace lectern {

@@ -40,7 +40,8 @@ TEST(ProcessesTest, KilledAtRandomTheyLoseNothing) {
   for (; num_killed < num_kills || !everyone_worked(); ++num_killed) {
     if (shared->num_violations > 0 || num_killed == 100 * num_kills) break;
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
-    const size_t i = random() % 3 != 0 ? random() % 4 : random() % std::size(kWork);  // writers more
+    const size_t i =
+        random() % 3 != 0 ? random() % 4 : random() % std::size(kWork);  // writers more
     ASSERT_TRUE(processes.Kill(i));
     ASSERT_TRUE(processes.Start(i, random()));
   }

@@ -30,9 +30,8 @@ inline constexpr bool kIsSanitized = false;
 // For tests that sync by the thousand: in memory, where there is such a place.
 inline std::filesystem::path MemoryDirectory() {
   std::error_code error;
-  return std::filesystem::is_directory("/dev/shm", error)
-             ? std::filesystem::path("/dev/shm")
-             : std::filesystem::temp_directory_path();
+  return std::filesystem::is_directory("/dev/shm", error) ? std::filesystem::path("/dev/shm")
+                                                          : std::filesystem::temp_directory_path();
 }
 
 // A new folder, removed with everything in it when this object ends. The test fails where it cannot

@@ -15,7 +15,8 @@
 
 namespace lectern {
 
-inline constexpr int kNumIds = 6;  // 0 … 3 are only indexed again and again; 4 and 5 are removed too
+inline constexpr int kNumIds =
+    6;  // 0 … 3 are only indexed again and again; 4 and 5 are removed too
 inline constexpr int kNumKept = 4;
 
 // Beside the store, so that it outlives who wrote it.
@@ -147,11 +148,12 @@ class Worker {
 };
 
 inline constexpr void (Worker::*kWork[])() = {&Worker::Index,   &Worker::Index, &Worker::Remove,
-                                       &Worker::Collect, &Worker::Read,  &Worker::Read,
-                                       &Worker::Read,    &Worker::Read,  &Worker::Read,
-                                       &Worker::Read,    &Worker::Read,  &Worker::Read};
+                                              &Worker::Collect, &Worker::Read,  &Worker::Read,
+                                              &Worker::Read,    &Worker::Read,  &Worker::Read,
+                                              &Worker::Read,    &Worker::Read,  &Worker::Read};
 
-// The processes, each with the work of its number in kWork. Kills those that are left on destruction.
+// The processes, each with the work of its number in kWork. Kills those that are left on
+// destruction.
 class WorkerProcesses {
  public:
   explicit WorkerProcesses(std::string store);
@@ -159,7 +161,7 @@ class WorkerProcesses {
   WorkerProcesses(const WorkerProcesses&) = delete;
   WorkerProcesses& operator=(const WorkerProcesses&) = delete;
 
-  Shared& shared();  // of all processes; valid as long as this object
+  Shared& shared();                        // of all processes; valid as long as this object
   bool Start(size_t work, uint64_t seed);  // false: the system cannot
   bool Kill(size_t work);                  // without any warning, and waits until it is gone
 

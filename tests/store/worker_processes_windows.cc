@@ -66,8 +66,8 @@ WorkerProcesses::~WorkerProcesses() {
 Shared& WorkerProcesses::shared() { return *state_->shared; }
 
 bool WorkerProcesses::Start(size_t work, uint64_t seed) {
-  const std::string value = state_->name + " " + std::to_string(work) + " " + std::to_string(seed) +
-                            " " + state_->store;
+  const std::string value =
+      state_->name + " " + std::to_string(work) + " " + std::to_string(seed) + " " + state_->store;
   SetEnvironmentVariableA(kVariable, value.c_str());
   char program[MAX_PATH];
   GetModuleFileNameA(nullptr, program, sizeof program);
@@ -77,8 +77,8 @@ bool WorkerProcesses::Start(size_t work, uint64_t seed) {
   STARTUPINFOA startup{};
   startup.cb = sizeof startup;
   PROCESS_INFORMATION started{};
-  const bool is_started = CreateProcessA(program, command.data(), nullptr, nullptr, FALSE, 0, nullptr,
-                                         nullptr, &startup, &started);
+  const bool is_started = CreateProcessA(program, command.data(), nullptr, nullptr, FALSE, 0,
+                                         nullptr, nullptr, &startup, &started);
   if (!is_started) return false;
   AssignProcessToJobObject(state_->job, started.hProcess);
   CloseHandle(started.hThread);

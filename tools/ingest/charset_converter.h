@@ -21,9 +21,9 @@ class CharsetConverter {
   bool is_open() const { return state_ != nullptr; }  // the system knows the encoding
 
   // Converts from the front of `in` into `out`, and takes the converted bytes off `in`. Returns 0
-  // at the end of `in`, else an errno: E2BIG (call again), EILSEQ (no character begins here), EINVAL
-  // (the last character is cut off). With `in` null it writes the characters that an encoding of
-  // combining parts (windows-1258, Big5-HKSCS) still holds.
+  // at the end of `in`, else an errno: E2BIG (call again), EILSEQ (no character begins here),
+  // EINVAL (the last character is cut off). With `in` null it writes the characters that an
+  // encoding of combining parts (windows-1258, Big5-HKSCS) still holds.
   int Convert(std::string_view* in, std::string& out);
 
  private:

@@ -12,13 +12,16 @@ namespace {
 
 // Windows' numbers of encodings whose names do not have them.
 constexpr std::pair<std::string_view, UINT> kCodePages[] = {
-    {"UTF-8", CP_UTF8},        {"ISO-8859-2", 28592}, {"ISO-8859-3", 28593},
-    {"ISO-8859-4", 28594},     {"ISO-8859-5", 28595}, {"ISO-8859-6", 28596},
-    {"ISO-8859-7", 28597},     {"ISO-8859-8", 28598}, {"ISO-8859-9", 28599},
-    {"ISO-8859-13", 28603},    {"ISO-8859-15", 28605}, {"KOI8-R", 20866},
-    {"KOI8-U", 21866},         {"MACINTOSH", 10000},  {"MAC-CYRILLIC", 10007},
-    {"MAC-CENTRALEUROPE", 10029}, {"GB18030", 54936}, {"BIG5-HKSCS", 950},
-    {"EUC-JP-MS", 20932},      {"ISO-2022-JP", 50220}};
+    {"UTF-8", CP_UTF8},      {"ISO-8859-2", 28592},
+    {"ISO-8859-3", 28593},   {"ISO-8859-4", 28594},
+    {"ISO-8859-5", 28595},   {"ISO-8859-6", 28596},
+    {"ISO-8859-7", 28597},   {"ISO-8859-8", 28598},
+    {"ISO-8859-9", 28599},   {"ISO-8859-13", 28603},
+    {"ISO-8859-15", 28605},  {"KOI8-R", 20866},
+    {"KOI8-U", 21866},       {"MACINTOSH", 10000},
+    {"MAC-CYRILLIC", 10007}, {"MAC-CENTRALEUROPE", 10029},
+    {"GB18030", 54936},      {"BIG5-HKSCS", 950},
+    {"EUC-JP-MS", 20932},    {"ISO-2022-JP", 50220}};
 
 bool IsSame(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
@@ -141,9 +144,9 @@ CharsetConverter::~CharsetConverter() = default;
 int CharsetConverter::Convert(std::string_view* in, std::string& out) {
   if (in == nullptr) return 0;
   while (!in->empty()) {
-    const int error = state_->unit_bytes != 0   ? state_->ConvertUnit(*in, out)
-                      : state_->page == 50220   ? state_->ConvertAll(*in, out)
-                                                : state_->ConvertCharacter(*in, out);
+    const int error = state_->unit_bytes != 0 ? state_->ConvertUnit(*in, out)
+                      : state_->page == 50220 ? state_->ConvertAll(*in, out)
+                                              : state_->ConvertCharacter(*in, out);
     if (error != 0) return error;
   }
   return 0;

@@ -10,8 +10,9 @@ namespace {
 
 api::Error NotRead(const std::string& name, const std::string& kind) {
   return {LECTERN_INVALID_ARGUMENT,
-          name + " is " + kind + ", which this program does not read on Windows; save it as text and "
-                                 "index that, or index it on Linux and copy the store",
+          name + " is " + kind +
+              ", which this program does not read on Windows; save it as text and "
+              "index that, or index it on Linux and copy the store",
           "file"};
 }
 

@@ -1,6 +1,6 @@
 // SHA-256 by Windows (CNG), in place of OpenSSL's.
-#include <windows.h>
 #include <bcrypt.h>
+#include <windows.h>
 
 #include <algorithm>
 #include <cassert>

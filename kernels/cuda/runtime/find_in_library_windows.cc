@@ -7,8 +7,8 @@
 namespace lectern {
 namespace {
 
-// The directory of the library or program that this function is in, with its last '\\'; "" where the
-// system will not say.
+// The directory of the library or program that this function is in, with its last '\\'; "" where
+// the system will not say.
 std::wstring OwnDirectory() {
   HMODULE module = nullptr;
   constexpr DWORD kFlags =
