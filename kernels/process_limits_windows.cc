@@ -1,7 +1,8 @@
 // The limits of Windows: of the job that the process is in, if any, and of its CPU affinity. Files
 // below `root` have no meaning here.
-#include <psapi.h>
 #include <windows.h>
+
+#include <psapi.h>  // needs windows.h before it
 
 #include <algorithm>
 #include <bit>

@@ -9,6 +9,7 @@ add_library(lectern_ingest STATIC
   ingest/file_kind.cc
   ingest/ingest.cc
   ingest/package_format.cc
+  ingest/pdf_note.cc
   ingest/readers_windows.cc
   ingest/text_encoding.cc
   ingest/text_plausibility.cc)

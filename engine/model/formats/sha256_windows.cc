@@ -1,6 +1,7 @@
 // SHA-256 by Windows (CNG), in place of OpenSSL's.
-#include <bcrypt.h>
 #include <windows.h>
+
+#include <bcrypt.h>  // needs windows.h before it
 
 #include <algorithm>
 #include <cassert>

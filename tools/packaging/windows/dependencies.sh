@@ -120,7 +120,7 @@ by_cmake uchardet -D BUILD_BINARY=OFF
 unpack sqlite3
 (cd "$work/sqlite3" && ./configure >/dev/null &&
   make sqlite3.c sqlite3.h >/dev/null)
-archive sqlite3 "-DSQLITE_THREADSAFE=1 -DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_SECURE_DELETE
+archive sqlite3 "-DSQLITE_THREADSAFE=1 -DSQLITE_ENABLE_FTS5 -DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_SECURE_DELETE
   -DSQLITE_ENABLE_UNLOCK_NOTIFY -DSQLITE_OMIT_LOAD_EXTENSION" "$work/sqlite3/sqlite3.c"
 cp "$work/sqlite3/sqlite3.h" "$dir/include"
 

@@ -23,6 +23,9 @@ set(windows_flags "-D_WIN32_WINNT=0x0A00 -DNOMINMAX -DWIN32_LEAN_AND_MEAN -D_POS
 string(APPEND windows_flags " -Wa,-muse-unaligned-vector-move -Wa,-mbig-obj")
 set(CMAKE_C_FLAGS_INIT "${windows_flags}")
 set(CMAKE_CXX_FLAGS_INIT "${windows_flags}")
-# The compiler's own libraries become parts of each program and of the DLL.
+# The compiler's own libraries become parts of each program and of the DLL; CMake finds libgomp as a DLL.
+execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libgomp.a OUTPUT_VARIABLE libgomp
+  OUTPUT_STRIP_TRAILING_WHITESPACE)
+set(OpenMP_gomp_LIBRARY ${libgomp} CACHE FILEPATH "")
 set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
 set(CMAKE_SHARED_LINKER_FLAGS_INIT -static)
