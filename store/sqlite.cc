@@ -129,7 +129,7 @@ Result<OpenPlan> PlanOpen(Env& env, const std::string& path, bool writes) {
     return Status(Code::kReadOnly, path + ": the store cannot be written");
   }
   // "./" ensures that names like ":memory:" or "file:…" mean plain files.
-  OpenPlan plan{IsAbsolutePath(path) ? path : "./" + path,
+  OpenPlan plan{path[0] == '/' || IsAbsolutePath(path) ? path : "./" + path,
                 SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE};
   if (access == Access::kReadOnlyMedia) {
     // `immutable` ignores journals, so there must not be any.

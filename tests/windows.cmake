@@ -7,7 +7,7 @@ function(in_folder folder list)
   set(${list} ${${list}} PARENT_SCOPE)
 endfunction()
 
-set(kernels attention_test.cc backend_test.cc centroid_scores_test.cc convert_test.cc glu_test.cc
+set(kernels attention_test.cc centroid_scores_test.cc convert_test.cc glu_test.cc
   hadamard_test.cc matmul_test.cc packed_matmul_test.cc packed_planes_test.cc packed_rows_test.cc
   quant_blocks_test.cc rms_norm_test.cc rope_test.cc sign_logits_test.cc softcap_test.cc types_test.cc)
 in_folder(kernels kernels)
@@ -15,7 +15,7 @@ lectern_test(NAME kernels_test SOURCES ${kernels} LIBS lectern_kernels hwy::hwy 
 target_compile_definitions(kernels_test PRIVATE HWY_WANT_AVX3_DL)  # as lectern_kernels
 
 set(store bundle_test.cc crc32c_test.cc env_windows_test.cc format_test.cc message_test.cc
-  shard_writer_test.cc status_test.cc)
+  shard_writer_test.cc)
 in_folder(store store)
 lectern_test(NAME store_test SOURCES ${store} LIBS lectern_store)
 add_library(simulated_disk STATIC store/simulated_disk.cc)

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "engine/model/formats/path_text.h"
 #include "tools/run_program.h"
 #include "tools/system_start.h"
 
@@ -16,14 +17,14 @@ constexpr char kModelFile[] = "SmolLM2-135M-Instruct.Q4_1.gguf";  // $smollm2 of
 // else where the install prefix puts it. NOT_FOUND (param "model") names both.
 api::Result<std::string> Installed(const std::string& name, const std::string& noun) {
   std::error_code error;
-  const fs::path executable = ProgramPath();
+  const fs::path executable = PathOf(ProgramPath());
   const fs::path beside = executable.parent_path().parent_path() / "share/lectern" / name;
-  const fs::path prefix = fs::path(LECTERN_DATA_DIR) / name;
+  const fs::path prefix = PathOf(LECTERN_DATA_DIR) / name;
   for (const fs::path& path : {beside, prefix}) {
-    if (fs::exists(path, error)) return path.string();
+    if (fs::exists(path, error)) return TextOf(path);
   }
   return api::Error{LECTERN_NOT_FOUND,
-                    noun + " is neither " + beside.string() + " nor " + prefix.string() +
+                    noun + " is neither " + TextOf(beside) + " nor " + TextOf(prefix) +
                         "; give --model",
                     "model"};
 }
@@ -53,7 +54,7 @@ api::Result<std::string> BundledReader() { return Installed("reader", "the bundl
 api::Result<Reader> DefaultReader() {
   std::error_code error;
   auto released = ReleasedReader();
-  if (released.ok() && !ReaderCache().empty() && fs::is_regular_file(released->model, error)) {
+  if (released.ok() && !ReaderCache().empty() && fs::is_regular_file(PathOf(released->model), error)) {
     return *released;
   }
   auto bundled = BundledReader();

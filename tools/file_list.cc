@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/model/formats/path_text.h"
 #include "tools/document_argument.h"
 #include "tools/file_state.h"
 #include "tools/input_file.h"
@@ -145,13 +146,13 @@ class Lister {
   enum class Kind { kFile, kFolder, kLink, kOther };
 
   static std::string ParentOf(const std::string& path) {
-    const std::string parent = fs::path(path).parent_path().generic_string();
+    const std::string parent = TextOf(PathOf(path).parent_path());
     return parent.empty() ? "." : parent;
   }
 
   // The real path of the folder, and the name there, which may be a link.
   static std::string RealPlace(const std::string& path) {
-    return Joined(RealPath(ParentOf(path)), fs::path(path).filename().string());
+    return Joined(RealPath(ParentOf(path)), TextOf(PathOf(path).filename()));
   }
 
   static api::Error Missing(const std::string& argument, int error) {
@@ -184,13 +185,13 @@ class Lister {
     if (info.is_folder) {
       root_ = RealPath(path);
       std::error_code unknown;
-      if (fs::is_symlink(path, unknown)) Watch(ParentOf(path));  // it may lead elsewhere later
+      if (fs::is_symlink(PathOf(path), unknown)) Watch(ParentOf(path));  // it may lead elsewhere later
       ReadFolder({path, "", root_});
     } else {
       const std::string real = RealPath(path);
       WatchFile(path, real);
       named_.insert(RealPlace(path));
-      AddFile(path, fs::path(path).filename().string(), real, info);
+      AddFile(path, TextOf(PathOf(path).filename()), real, info);
     }
   }
 
@@ -214,7 +215,7 @@ class Lister {
                    const std::function<void(const std::string&, Kind)>& take) {
     if (Stops()) return;
     std::error_code error;
-    fs::directory_iterator entries(folder.path, error);
+    fs::directory_iterator entries(PathOf(folder.path), error);
     for (const fs::directory_iterator end; !error && entries != end && !Stops();
          entries.increment(error)) {
       std::error_code unknown;  // an entry that has just gone counts as another kind
@@ -223,7 +224,7 @@ class Lister {
                         : fs::is_directory(status)    ? Kind::kFolder
                         : fs::is_regular_file(status) ? Kind::kFile
                                                       : Kind::kOther;
-      take(entries->path().filename().string(), kind);
+      take(TextOf(entries->path().filename()), kind);
     }
     if (!error) return;
     const bool is_denied = error == std::errc::permission_denied;
@@ -255,7 +256,7 @@ class Lister {
     if (kind == Kind::kFolder) return ReadFolder(entry);
     if (kind == Kind::kLink) return links_.push_back({entry.path, entry.within, root_});
     if (kind == Kind::kOther) return Skip(entry.path, "is no file: a device, a pipe or a socket");
-    const std::string name = fs::path(entry.path).filename().string();
+    const std::string name = TextOf(PathOf(entry.path).filename());
     if (IsEditorsFile(name)) return Skip(entry.path, "is an editor's backup or lock file");
     if (IsUnfinishedDownload(name)) return Skip(entry.path, "is an unfinished download");
     const auto info = StateOf(entry.path);
@@ -272,7 +273,7 @@ class Lister {
       const Link link = std::move(links_.back());
       links_.pop_back();
       std::error_code error;
-      const std::string real = fs::canonical(link.path, error).generic_string();
+      const std::string real = TextOf(fs::canonical(PathOf(link.path), error));
       const auto info = error ? std::nullopt : StateOf(real);
       if (!info) {
         Skip(link.path, error == std::errc::too_many_symbolic_link_levels

@@ -30,7 +30,7 @@ WINDOWS = LINUX = None  # folders of the builds
 def run(command, **options):
     environment = dict(os.environ, WINEDEBUG="-all", LECTERN_THREADS="2")
     done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env=environment, timeout=600, **options)
+                          env=environment, timeout=120, **options)
     if done.returncode != 0:
         raise AssertionError(f"{command}: {done.returncode}\n{done.stdout.decode()}{done.stderr.decode()}")
     return done.stdout.decode()
@@ -88,8 +88,10 @@ class Windows(unittest.TestCase):
         ours, theirs = shards(self.folder / "linux"), shards(self.folder / "windows")
         self.assertTrue(ours)
         self.assertEqual(ours.keys(), theirs.keys())
-        differing = [name for name in ours if ours[name] != theirs[name]]
+        # The document's own file records its source and how long indexing took.
+        differing = [name for name in ours if ours[name] != theirs[name] and not name.endswith("document.shard")]
         self.assertEqual(differing, [])
+        self.assertGreater(len(ours), 1)
 
     def test_stores_travel(self):
         for question in QUESTIONS:

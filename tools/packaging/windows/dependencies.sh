@@ -18,14 +18,14 @@ install_packages "${windows_packages[@]}" >&2
 # books, mails, web pages and PDFs (README.md says why).
 sources=(
   cli11=2.1.2+ds-1 faiss=1.7.3-2 highway=1.0.3-3+deb12u1
-  nlohmann-json3=3.11.2-2 pcre2=10.42-1 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
+  newlib=3.3.0-1.3+deb12u1 nlohmann-json3=3.11.2-2 pcre2=10.42-1 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
   uchardet=0.0.7-1 utf8proc=2.8.0-1)
 host=x86_64-w64-mingw32
 # GCC aligns the stack to 16 bytes on Windows, and moves vectors of 32 and 64 bytes to it as if it
 # were aligned to their size; the assembler turns such moves into ones that need no alignment.
 flags="-O2 -DNDEBUG -Wa,-muse-unaligned-vector-move"
 key=$({ printf '%s\n' "${sources[@]}" "$flags"; $host-g++-posix --version
-  cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c}; } |
+  cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c,math_dispatch.c,math_names.h}; } |
   sha256sum | cut -c1-16)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lectern-windows
 dir=$cache/$key
@@ -147,6 +147,35 @@ get_filename_component(prefix ${CMAKE_CURRENT_LIST_DIR}/../../.. ABSOLUTE)
 set_target_properties(faiss PROPERTIES IMPORTED_LOCATION ${prefix}/lib/libfaiss.a
   INTERFACE_INCLUDE_DIRECTORIES ${prefix}/include)
 END
+
+# math_dispatch.c says what for. Twice, with and without fused multiply-add.
+unpack newlib
+math=$work/math
+mkdir -p "$math"
+cp "$work"/newlib/newlib/libm/common/{exp,exp_data,log,log_data,pow,pow_log_data,sf_exp,sf_exp2_data,sf_log,sf_log_data,sincosf,sincosf_data,math_err,math_errf}.c \
+  "$work"/newlib/newlib/libm/common/{math_config,sincosf}.h "$math"
+cp tools/packaging/windows/math_names.h "$math/fdlibm.h"
+objects=()
+# math_object NAME PREFIX [FLAG…]: compiles one file, and adds it to `objects`.
+math_object() {
+  local file=$1 prefix=$2 object=$work/objects/math/$2$1.o
+  shift 2
+  mkdir -p "${object%/*}"
+  # shellcheck disable=SC2086  # several flags
+  $host-gcc-posix $flags "$@" -I"$math" -include "$math/fdlibm.h" -DPREFIX="$prefix" -fno-builtin \
+    -c "$math/$file.c" -o "$object"
+  objects+=("$object")
+}
+for file in exp log pow sf_exp sf_log sincosf; do
+  math_object $file base_
+  math_object $file fma_ -DHAVE_FAST_FMA=1 -mfma -mavx2
+done
+for file in exp_data log_data pow_log_data sf_exp2_data sf_log_data sincosf_data math_err math_errf; do
+  math_object $file base_
+done
+$host-gcc-posix -O2 -fno-builtin -c tools/packaging/windows/math_dispatch.c \
+  -o "$work/objects/math/dispatch.o"
+$host-ar rcs "$dir/lib/liblectern-math.a" "$work/objects/math/dispatch.o" "${objects[@]}"
 
 # With the protobuf that comes with it, as private_sentencepiece.sh says.
 dpkg-source --no-check --skip-patches -x "$work"/sentencepiece_*.dsc "$work/sentencepiece" >/dev/null

@@ -11,6 +11,9 @@ set(CMAKE_FIND_ROOT_PATH /usr/x86_64-w64-mingw32)
 if(LECTERN_WINDOWS_DEPENDENCIES)
   list(PREPEND CMAKE_FIND_ROOT_PATH ${LECTERN_WINDOWS_DEPENDENCIES})
   set(ENV{PKG_CONFIG_LIBDIR} ${LECTERN_WINDOWS_DEPENDENCIES}/lib/pkgconfig)
+  # Before the C library, whose functions of the same names round differently (math_dispatch.c).
+  set(CMAKE_CXX_STANDARD_LIBRARIES "${LECTERN_WINDOWS_DEPENDENCIES}/lib/liblectern-math.a -lshell32 -ladvapi32 -lkernel32"
+    CACHE STRING "")
 endif()
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
