@@ -23,10 +23,10 @@ api::Result<std::string> Installed(const std::string& name, const std::string& n
   for (const fs::path& path : {beside, prefix}) {
     if (fs::exists(path, error)) return TextOf(path);
   }
-  return api::Error{LECTERN_NOT_FOUND,
-                    noun + " is neither " + TextOf(beside) + " nor " + TextOf(prefix) +
-                        "; give --model",
-                    "model"};
+  return api::Error{
+      LECTERN_NOT_FOUND,
+      noun + " is neither " + TextOf(beside) + " nor " + TextOf(prefix) + "; give --model",
+      "model"};
 }
 
 // The last line of `text` that is not empty.
@@ -54,7 +54,8 @@ api::Result<std::string> BundledReader() { return Installed("reader", "the bundl
 api::Result<Reader> DefaultReader() {
   std::error_code error;
   auto released = ReleasedReader();
-  if (released.ok() && !ReaderCache().empty() && fs::is_regular_file(PathOf(released->model), error)) {
+  if (released.ok() && !ReaderCache().empty() &&
+      fs::is_regular_file(PathOf(released->model), error)) {
     return *released;
   }
   auto bundled = BundledReader();

@@ -51,7 +51,8 @@ std::string AbsolutePath(const std::string& path) {
 
 std::string RealPath(const std::string& path) {
   std::error_code error;
-  const std::filesystem::path real = std::filesystem::weakly_canonical(PathOf(AbsolutePath(path)), error);
+  const std::filesystem::path real =
+      std::filesystem::weakly_canonical(PathOf(AbsolutePath(path)), error);
   return error ? AbsolutePath(path) : TextOf(real);
 }
 

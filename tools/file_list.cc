@@ -185,7 +185,8 @@ class Lister {
     if (info.is_folder) {
       root_ = RealPath(path);
       std::error_code unknown;
-      if (fs::is_symlink(PathOf(path), unknown)) Watch(ParentOf(path));  // it may lead elsewhere later
+      if (fs::is_symlink(PathOf(path), unknown))
+        Watch(ParentOf(path));  // it may lead elsewhere later
       ReadFolder({path, "", root_});
     } else {
       const std::string real = RealPath(path);

@@ -81,18 +81,26 @@ TEST(EnvWindowsTest, TakesLongAndUnicodePaths) {
   EXPECT_TRUE(real.List(dir.path())->empty());
 }
 
+// Wine 8 lets nobody replace a file that is mapped, since it has no renames of POSIX's kind.
+bool ReplacesMappedFiles() {
+  return GetProcAddress(GetModuleHandleW(L"ntdll.dll"), "wine_get_version") == nullptr;
+}
+
 TEST(EnvWindowsTest, ReadersKeepAFileThatIsReplacedOrRemoved) {
   TempDirectory dir;
-  Write(dir / "a", std::string(10'000, 'x'));
   for (const Io io : {Io::kMmap, Io::kPread}) {
+    if (io == Io::kMmap && !ReplacesMappedFiles()) continue;
+    Write(dir / "a", std::string(10'000, 'x'));
     const auto reader = OpenWhole(real, dir / "a", io);
     ASSERT_TRUE(reader.ok());
     Write(dir / "new", std::string(10'000, 'y'));
     const Status renamed = real.Rename(dir / "new", dir / "a");
     EXPECT_TRUE(renamed.ok()) << renamed.message();
-    EXPECT_EQ(Read(dir / "a"), std::string(10'000, 'y'));
-    EXPECT_EQ((*reader)->data()[5000], io == Io::kMmap ? std::byte{'x'} : std::byte{'y'});
-    EXPECT_FALSE(real.Info(dir / "new")->type == FileInfo::Type::kRegular);
+    EXPECT_TRUE(Read(dir / "a") == std::string(10'000, 'y'));
+    char byte = 0;
+    EXPECT_TRUE((*reader)->ReadAt(5000, &byte, 1).ok());
+    EXPECT_EQ(byte, 'x');
+    EXPECT_EQ(real.Info(dir / "new")->type, FileInfo::Type::kNone);
   }
   const auto reader = real.Mirror(dir / "a");
   ASSERT_TRUE(reader.ok());

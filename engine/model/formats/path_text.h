@@ -1,5 +1,5 @@
-// Paths of std::filesystem from UTF-8 and back. A path that is made of a std::string has the system's
-// encoding, which on Windows is not UTF-8.
+// Paths of std::filesystem from UTF-8 and back. A path that is made of a std::string has the
+// system's encoding, which on Windows is not UTF-8.
 #ifndef LECTERN_ENGINE_MODEL_FORMATS_PATH_TEXT_H_
 #define LECTERN_ENGINE_MODEL_FORMATS_PATH_TEXT_H_
 

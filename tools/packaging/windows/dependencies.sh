@@ -145,7 +145,8 @@ endif()
 add_library(faiss STATIC IMPORTED GLOBAL)
 get_filename_component(prefix ${CMAKE_CURRENT_LIST_DIR}/../../.. ABSOLUTE)
 set_target_properties(faiss PROPERTIES IMPORTED_LOCATION ${prefix}/lib/libfaiss.a
-  INTERFACE_INCLUDE_DIRECTORIES ${prefix}/include)
+  INTERFACE_INCLUDE_DIRECTORIES ${prefix}/include
+  INTERFACE_LINK_LIBRARIES OpenMP::OpenMP_CXX)
 END
 
 # math_dispatch.c says what for. Twice, with and without fused multiply-add.
