@@ -29,3 +29,9 @@ void sincosf(float x, float* sine, float* cosine);
 void sincosf(float x, float* sine, float* cosine) {
   (has_fma ? fma_sincosf : base_sincosf)(x, sine, cosine);
 }
+
+// As Windows has it. It is here because the C library's file of it defines sincosf, too.
+double sin(double);
+double cos(double);
+void sincos(double x, double* sine, double* cosine);
+void sincos(double x, double* sine, double* cosine) { *sine = sin(x), *cosine = cos(x); }
