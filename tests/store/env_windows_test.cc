@@ -138,7 +138,7 @@ TEST(EnvWindowsTest, MapsAWholeFile) {
   (*file)->DontNeed(0, 3'000'000);
   EXPECT_EQ((*file)->data()[2'999'999], std::byte{'x'});
   EXPECT_EQ((*empty)->data(), nullptr);
-  EXPECT_FALSE((*file)->CopyToLargePages(nullptr));
+  EXPECT_FALSE((*file)->CopyToLargePages(3'000'000, nullptr));
 }
 
 TEST(EnvWindowsTest, ALockKeepsOthersOut) {
