@@ -1,9 +1,5 @@
 #include "kernels/thread_pool.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -11,6 +7,7 @@
 
 #include "hwy/cache_control.h"
 #include "kernels/process_limits.h"
+#include "kernels/worker_thread.h"
 
 namespace lectern {
 namespace {
@@ -32,33 +29,6 @@ void LookFor(const Condition& is_true) {
       hwy::Pause();
     }
   } while (std::chrono::steady_clock::now() < end);
-}
-
-// While it lives, the calling thread blocks the signals meant for the whole process, and so do, for
-// all their lives, the threads that it starts: the host's own threads handle these signals. Threads
-// still receive faults that they cause themselves, and SIGPROF, which profilers send to every
-// thread.
-class WithoutSignals {
- public:
-  WithoutSignals() {
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) {
-      sigdelset(&blocked, own);
-    }
-    pthread_sigmask(SIG_BLOCK, &blocked, &before_);
-  }
-  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  WithoutSignals(const WithoutSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-// Raises the niceness of the calling thread alone, as Linux counts it. If the system refuses, the
-// thread simply runs at its old priority.
-void AddNice(int nice) {
-  if (nice > 0) setpriority(PRIO_PROCESS, 0, std::min(getpriority(PRIO_PROCESS, 0) + nice, 19));
 }
 
 }  // namespace

@@ -183,10 +183,14 @@ class Env {
 // Codes of Env::Map, or of Env::Mirror and MappedFile::Load.
 Result<std::unique_ptr<MappedFile>> OpenWhole(Env& env, const std::string& path, Io io);
 
-// The parent of a path: "/a" of "/a/b" and of "/a/b/"; "." of "b"; "/" of "/" and of "".
+// The parent of a path: "/a" of "/a/b" and of "/a/b/"; "." of "b"; "/" of "/" and of "". On Windows
+// '\' separates as '/' does, and a drive's root stays: "C:/" of "C:/a".
 std::string ParentDirectory(const std::string& path);
-// Whether a name is one plain component: not empty, ".", "..", and without '/' or NUL.
+// Whether a name is one plain component: not empty, ".", "..", and without '/' or NUL; on Windows
+// also without '\' and ':'.
 bool IsPlainName(std::string_view name);
+// Whether a path means the same from any working directory: "/a"; on Windows "C:/a", "C:\a", "//a".
+bool IsAbsolutePath(std::string_view path);
 
 }  // namespace lectern
 

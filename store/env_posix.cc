@@ -23,6 +23,7 @@
 
 #include "store/env.h"
 #include "store/large_pages_posix.h"
+#include "store/system_error.h"
 
 namespace lectern {
 namespace {
@@ -575,6 +576,10 @@ bool IsPlainName(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
+
+bool IsAbsolutePath(std::string_view path) { return path.starts_with('/'); }
+
+int ErrnoOfSystem(int error) { return error; }
 
 Env& Env::Default() {
   static PosixEnv env;  // stateless

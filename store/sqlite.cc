@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "store/system_error.h"
+
 namespace lectern {
 namespace {
 
@@ -10,7 +12,8 @@ namespace {
 // needs no lock files.
 std::string ImmutableUri(const std::string& path) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string uri = path[0] == '/' ? "file://" : "file:";
+  // A path behind a drive's letter needs a slash before it, which SQLite takes away again.
+  std::string uri = path[0] == '/' ? "file://" : IsAbsolutePath(path) ? "file:///" : "file:";
   for (const char c : path) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                        c == '/' || c == '.' || c == '-' || c == '_';
@@ -70,7 +73,7 @@ Code SqliteCode(sqlite3* db, int rc) {
     case SQLITE_IOERR: {
       if (rc == SQLITE_IOERR_NOMEM) return Code::kOutOfMemory;
       const int error = db != nullptr ? sqlite3_system_errno(db) : 0;
-      if (error != 0) return ErrnoStatus(error, "write", "").code();
+      if (error != 0) return ErrnoStatus(ErrnoOfSystem(error), "write", "").code();
       return (rc & 0xFF) == SQLITE_CANTOPEN ? Code::kReadOnly : Code::kIoError;
     }
     default:
@@ -126,7 +129,8 @@ Result<OpenPlan> PlanOpen(Env& env, const std::string& path, bool writes) {
     return Status(Code::kReadOnly, path + ": the store cannot be written");
   }
   // "./" ensures that names like ":memory:" or "file:…" mean plain files.
-  OpenPlan plan{path[0] == '/' ? path : "./" + path, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE};
+  OpenPlan plan{path[0] == '/' || IsAbsolutePath(path) ? path : "./" + path,
+                SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE};
   if (access == Access::kReadOnlyMedia) {
     // `immutable` ignores journals, so there must not be any.
     for (const char* journal : {"-journal", "-wal"}) {

@@ -69,7 +69,9 @@ bool IsReading(std::string_view action) {
 Code ErrnoCode(int error, std::string_view action) {
   switch (error) {
     case ENOSPC:
+#ifdef EDQUOT  // where the C library has it
     case EDQUOT:
+#endif
       return Code::kNoSpace;
     case EROFS:
       return Code::kReadOnly;

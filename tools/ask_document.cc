@@ -25,6 +25,7 @@
 #include "tools/progress.h"
 #include "tools/quantities.h"
 #include "tools/questions.h"
+#include "tools/system_start.h"
 #include "tools/terminal.h"
 
 namespace lectern::tools {
@@ -557,5 +558,6 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace lectern::tools;
-  return RunTool(kTool, [=] { return Main(argc, argv); });
+  SystemStart start(argc, argv);
+  return RunTool(kTool, [&] { return Main(start.argc(), start.argv()); });
 }

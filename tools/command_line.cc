@@ -15,6 +15,7 @@
 #include "kernels/process_limits.h"
 #include "tools/option_flags.h"
 #include "tools/quantities.h"
+#include "tools/system_start.h"
 
 namespace lectern::tools {
 namespace {
@@ -26,14 +27,13 @@ std::string_view Variable(const char* name) {
   return value ? value : "";
 }
 
-// The store where neither --store nor LECTERN_STORE names one. Source: XDG Base Directory
-// Specification, which also says to ignore a XDG_DATA_HOME that is not absolute.
+// The store where neither --store nor LECTERN_STORE names one.
 api::Result<std::string> DefaultStore() {
-  const std::string_view data = Variable("XDG_DATA_HOME"), home = Variable("HOME");
-  if (data.starts_with('/')) return std::string(data) + "/lectern";
-  if (!home.empty()) return std::string(home) + "/.local/share/lectern";
-  return api::Error{LECTERN_INVALID_ARGUMENT,
-                    "no store: give --store, or set LECTERN_STORE, XDG_DATA_HOME or HOME", "store"};
+  const std::string data = UserDataFolder();
+  if (!data.empty()) return data + "/lectern";
+  return api::Error{
+      LECTERN_INVALID_ARGUMENT,
+      std::string("no store: give --store, or set LECTERN_STORE, ") + kUserDataVariables, "store"};
 }
 
 // Whether --json is given. Looks at the arguments themselves, because parsing has failed when a

@@ -1,17 +1,10 @@
 #include "tools/default_reader.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <vector>
 
-extern char** environ;
+#include "engine/model/formats/path_text.h"
+#include "tools/run_program.h"
+#include "tools/system_start.h"
 
 namespace lectern::tools {
 namespace {
@@ -24,59 +17,16 @@ constexpr char kModelFile[] = "SmolLM2-135M-Instruct.Q4_1.gguf";  // $smollm2 of
 // else where the install prefix puts it. NOT_FOUND (param "model") names both.
 api::Result<std::string> Installed(const std::string& name, const std::string& noun) {
   std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  const fs::path executable = PathOf(ProgramPath());
   const fs::path beside = executable.parent_path().parent_path() / "share/lectern" / name;
-  const fs::path prefix = fs::path(LECTERN_DATA_DIR) / name;
+  const fs::path prefix = PathOf(LECTERN_DATA_DIR) / name;
   for (const fs::path& path : {beside, prefix}) {
-    if (fs::exists(path, error)) return path.string();
+    if (fs::exists(path, error)) return TextOf(path);
   }
-  return api::Error{LECTERN_NOT_FOUND,
-                    noun + " is neither " + beside.string() + " nor " + prefix.string() +
-                        "; give --model",
-                    "model"};
-}
-
-std::string EnvironmentText(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// Runs `program` from PATH with `arguments` and no standard input, waits for its end, and returns its
-// exit status (128 + the signal that ended it). `output` gets what it wrote to stdout and stderr.
-api::Result<int> Run(const std::string& program, std::vector<std::string> arguments,
-                     std::string& output) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return api::Error{LECTERN_IO_ERROR, std::string("pipe: ") + std::strerror(errno), ""};
-  }
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  arguments.insert(arguments.begin(), program);
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  pid_t child = 0;
-  const int failed = posix_spawnp(&child, program.c_str(), &actions, nullptr, pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  char buffer[4096];
-  while (failed == 0) {
-    const ssize_t got = read(ends[0], buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    output.append(buffer, static_cast<size_t>(got));
-  }
-  close(ends[0]);
-  if (failed != 0) {
-    return api::Error{LECTERN_IO_ERROR, program + ": " + std::strerror(failed), ""};
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return api::Error{
+      LECTERN_NOT_FOUND,
+      noun + " is neither " + TextOf(beside) + " nor " + TextOf(prefix) + "; give --model",
+      "model"};
 }
 
 // The last line of `text` that is not empty.
@@ -95,9 +45,8 @@ api::Result<Reader> ReleasedReader() {
 }  // namespace
 
 std::string ReaderCache() {
-  const std::string cache = EnvironmentText("XDG_CACHE_HOME"), home = EnvironmentText("HOME");
-  if (cache.starts_with('/')) return cache + "/lectern";
-  return home.starts_with('/') ? home + "/.cache/lectern" : "";
+  const std::string cache = UserCacheFolder();
+  return cache.empty() ? "" : cache + "/lectern";
 }
 
 api::Result<std::string> BundledReader() { return Installed("reader", "the bundled model"); }
@@ -105,7 +54,8 @@ api::Result<std::string> BundledReader() { return Installed("reader", "the bundl
 api::Result<Reader> DefaultReader() {
   std::error_code error;
   auto released = ReleasedReader();
-  if (released.ok() && !ReaderCache().empty() && fs::is_regular_file(released->model, error)) {
+  if (released.ok() && !ReaderCache().empty() &&
+      fs::is_regular_file(PathOf(released->model), error)) {
     return *released;
   }
   auto bundled = BundledReader();
@@ -119,11 +69,12 @@ api::Result<Reader> FetchReader() {
   if (!released.ok()) return released.error();
   if (!script.ok()) return script.error();
   if (ReaderCache().empty()) {
-    return api::Error{LECTERN_NOT_FOUND,
-                      "there is no place for a fetched model: set HOME or XDG_CACHE_HOME", "model"};
+    return api::Error{
+        LECTERN_NOT_FOUND,
+        std::string("there is no place for a fetched model: set ") + kUserCacheVariables, "model"};
   }
   std::string output;
-  auto status = Run("bash", {*script, ReaderCache()}, output);
+  auto status = RunProgram("bash", {*script, ReaderCache()}, output);
   if (!status.ok()) return status.error();
   if (*status == 0) return *released;
   return api::Error{LECTERN_NOT_FOUND,

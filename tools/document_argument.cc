@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/model/formats/path_text.h"
+
 namespace lectern::tools {
 namespace {
 
@@ -41,16 +43,17 @@ std::string OthersNote(const api::DocumentList& list, const api::Document& found
 
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  std::string text = error ? path : absolute.lexically_normal().string();
+  const std::filesystem::path absolute = std::filesystem::absolute(PathOf(path), error);
+  std::string text = error ? path : TextOf(absolute.lexically_normal());
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
 }
 
 std::string RealPath(const std::string& path) {
   std::error_code error;
-  const std::filesystem::path real = std::filesystem::weakly_canonical(AbsolutePath(path), error);
-  return error ? AbsolutePath(path) : real.string();
+  const std::filesystem::path real =
+      std::filesystem::weakly_canonical(PathOf(AbsolutePath(path)), error);
+  return error ? AbsolutePath(path) : TextOf(real);
 }
 
 api::Result<DocumentArgument> FindArgument(api::Engine& engine, const std::string& text) {

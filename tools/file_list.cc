@@ -1,8 +1,5 @@
 #include "tools/file_list.h"
 
-#include <fnmatch.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,7 +9,9 @@
 #include <set>
 #include <utility>
 
+#include "engine/model/formats/path_text.h"
 #include "tools/document_argument.h"
+#include "tools/file_state.h"
 #include "tools/input_file.h"
 #include "tools/quantities.h"
 
@@ -35,19 +34,6 @@ std::string Joined(const std::string& folder, const std::string& name) {
 bool IsInside(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) &&
          (path.size() == folder.size() || folder == "/" || path[folder.size()] == '/');
-}
-
-// Follows links. Nothing, with errno set, where there is nothing.
-std::optional<struct stat> StatOf(const std::string& path) {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0 ? std::optional(info) : std::nullopt;
-}
-
-FileStamp StampOf(const struct stat& info) {
-  return {.device = info.st_dev,
-          .inode = info.st_ino,
-          .bytes = static_cast<uint64_t>(info.st_size),
-          .modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
 // The backup of vi, emacs and many others ("x~"), the automatic copy of emacs ("#x#") and the lock
@@ -117,7 +103,7 @@ class Lister {
   void Add(const std::string& argument) {
     first_ = list_.files.size();
     const size_t before = list_.files.size() + list_.skipped.size() + num_again_;
-    const auto info = StatOf(argument);
+    const auto info = StateOf(argument);
     const int error = errno;
     const bool is_pattern = !info && HasPattern(argument);
     if (info) {
@@ -160,13 +146,13 @@ class Lister {
   enum class Kind { kFile, kFolder, kLink, kOther };
 
   static std::string ParentOf(const std::string& path) {
-    const std::string parent = fs::path(path).parent_path().string();
+    const std::string parent = TextOf(PathOf(path).parent_path());
     return parent.empty() ? "." : parent;
   }
 
   // The real path of the folder, and the name there, which may be a link.
   static std::string RealPlace(const std::string& path) {
-    return Joined(RealPath(ParentOf(path)), fs::path(path).filename().string());
+    return Joined(RealPath(ParentOf(path)), TextOf(PathOf(path).filename()));
   }
 
   static api::Error Missing(const std::string& argument, int error) {
@@ -194,28 +180,29 @@ class Lister {
   }
 
   // An argument, or a path that is as good as one: whatever it is, it was named.
-  void AddPath(std::string path, const struct stat& info) {
+  void AddPath(std::string path, const FileState& info) {
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-    if (S_ISDIR(info.st_mode)) {
+    if (info.is_folder) {
       root_ = RealPath(path);
       std::error_code unknown;
-      if (fs::is_symlink(path, unknown)) Watch(ParentOf(path));  // it may lead elsewhere later
+      if (fs::is_symlink(PathOf(path), unknown))
+        Watch(ParentOf(path));  // it may lead elsewhere later
       ReadFolder({path, "", root_});
     } else {
       const std::string real = RealPath(path);
       WatchFile(path, real);
       named_.insert(RealPlace(path));
-      AddFile(path, fs::path(path).filename().string(), real, info);
+      AddFile(path, TextOf(PathOf(path).filename()), real, info);
     }
   }
 
   void AddFile(const std::string& path, const std::string& within, const std::string& real,
-               const struct stat& info) {
+               const FileState& info) {
     if (!files_.emplace(real, path).second) {
       ++num_again_;
       return;
     }
-    list_.files.push_back({path, within, StampOf(info), S_ISREG(info.st_mode)});
+    list_.files.push_back({path, within, info.stamp, info.is_regular});
     if (list_.files.size() > options_.max_files && !stopped_) {
       stopped_ = api::Error{LECTERN_LIMIT_EXCEEDED,
                             "more than " + Grouped(options_.max_files) +
@@ -229,7 +216,7 @@ class Lister {
                    const std::function<void(const std::string&, Kind)>& take) {
     if (Stops()) return;
     std::error_code error;
-    fs::directory_iterator entries(folder.path, error);
+    fs::directory_iterator entries(PathOf(folder.path), error);
     for (const fs::directory_iterator end; !error && entries != end && !Stops();
          entries.increment(error)) {
       std::error_code unknown;  // an entry that has just gone counts as another kind
@@ -238,7 +225,7 @@ class Lister {
                         : fs::is_directory(status)    ? Kind::kFolder
                         : fs::is_regular_file(status) ? Kind::kFile
                                                       : Kind::kOther;
-      take(entries->path().filename().string(), kind);
+      take(TextOf(entries->path().filename()), kind);
     }
     if (!error) return;
     const bool is_denied = error == std::errc::permission_denied;
@@ -270,12 +257,12 @@ class Lister {
     if (kind == Kind::kFolder) return ReadFolder(entry);
     if (kind == Kind::kLink) return links_.push_back({entry.path, entry.within, root_});
     if (kind == Kind::kOther) return Skip(entry.path, "is no file: a device, a pipe or a socket");
-    const std::string name = fs::path(entry.path).filename().string();
+    const std::string name = TextOf(PathOf(entry.path).filename());
     if (IsEditorsFile(name)) return Skip(entry.path, "is an editor's backup or lock file");
     if (IsUnfinishedDownload(name)) return Skip(entry.path, "is an unfinished download");
-    const auto info = StatOf(entry.path);
+    const auto info = StateOf(entry.path);
     if (!info) return;  // it has just gone
-    if (static_cast<uint64_t>(info->st_size) > kMaxInputBytes) {
+    if (info->stamp.bytes > kMaxInputBytes) {
       return Skip(entry.path, "is larger than 1 GiB; index it in parts");
     }
     AddFile(entry.path, entry.within, entry.real, *info);
@@ -287,15 +274,15 @@ class Lister {
       const Link link = std::move(links_.back());
       links_.pop_back();
       std::error_code error;
-      const std::string real = fs::canonical(link.path, error).string();
-      const auto info = error ? std::nullopt : StatOf(real);
+      const std::string real = TextOf(fs::canonical(PathOf(link.path), error));
+      const auto info = error ? std::nullopt : StateOf(real);
       if (!info) {
         Skip(link.path, error == std::errc::too_many_symbolic_link_levels
                             ? "is a link that leads back to itself"
                             : "is a link to a file that is not there");
       } else if (!IsInside(real, link.root)) {
         Skip(link.path, "is a link that leads out of the folder");
-      } else if (S_ISDIR(info->st_mode) && IsInside(RealPath(ParentOf(link.path)), real)) {
+      } else if (info->is_folder && IsInside(RealPath(ParentOf(link.path)), real)) {
         Skip(link.path, "is a link back to a folder that it is in");
       } else if (read_.contains(real)) {
         Skip(link.path, "is a link to a folder that is read itself");
@@ -303,9 +290,9 @@ class Lister {
         Skip(link.path, "is a link to \"" + listed->second + "\"");
       } else {
         root_ = link.root;
-        const Kind kind = S_ISDIR(info->st_mode)   ? Kind::kFolder
-                          : S_ISREG(info->st_mode) ? Kind::kFile
-                                                   : Kind::kOther;
+        const Kind kind = info->is_folder    ? Kind::kFolder
+                          : info->is_regular ? Kind::kFile
+                                             : Kind::kOther;
         if (kind == Kind::kFile) WatchFile(link.path, real);
         AddEntry({link.path, link.within, real}, kind);
       }
@@ -319,12 +306,12 @@ class Lister {
     size_t at = 0;
     for (; at < parts.size() && !HasPattern(parts[at]); ++at) folder = Joined(folder, parts[at]);
     if (at == parts.size()) {  // one of the texts of {a,b}, and no pattern any more
-      if (const auto info = StatOf(folder)) AddPath(folder, *info);
+      if (const auto info = StateOf(folder)) AddPath(folder, *info);
       return;
     }
     if (folder.empty()) folder = ".";
-    const auto info = StatOf(folder);
-    if (!info || !S_ISDIR(info->st_mode)) return Watch(ParentOf(folder));
+    const auto info = StateOf(folder);
+    if (!info || !info->is_folder) return Watch(ParentOf(folder));
     root_ = RealPath(folder);
     Fit({folder, "", root_}, parts, at);
   }
@@ -342,10 +329,10 @@ class Lister {
       const Folder entry = EntryOf(folder, name);
       if (is_any_depth) {
         if (kind == Kind::kFolder && !name.starts_with('.')) Fit(entry, parts, at);
-      } else if (fnmatch(parts[at].c_str(), name.c_str(), FNM_PERIOD) == 0) {
+      } else if (FitsPattern(parts[at], name)) {
         if (is_last) return AddEntry(entry, kind);
-        const auto info = StatOf(entry.path);
-        if (!info || !S_ISDIR(info->st_mode)) return;
+        const auto info = StateOf(entry.path);
+        if (!info || !info->is_folder) return;
         Fit({entry.path, entry.within, kind == Kind::kLink ? RealPath(entry.path) : entry.real},
             parts, at + 1);
       }
@@ -405,8 +392,8 @@ bool NaturalLess(std::string_view a, std::string_view b) {
 }
 
 bool StandsForMany(const std::string& argument) {
-  const auto info = StatOf(argument);
-  return info ? S_ISDIR(info->st_mode) : HasPattern(argument);
+  const auto info = StateOf(argument);
+  return info ? info->is_folder : HasPattern(argument);
 }
 
 api::Result<FileList> ListFiles(const std::vector<std::string>& arguments,

@@ -42,7 +42,7 @@ class FolderWatch {
   void Poll(const std::string& why);  // from now on
 
   int inotify_ = -1;                    // negative: polling
-  int wake_ = -1;                       // an eventfd
+  int wake_ = -1;                       // an eventfd; on Windows an event's handle
   bool is_woken_ = false;               // by Wake
   std::map<std::string, int> watches_;  // inotify's numbers by the folders' paths
   std::string why_polling_;

@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM: the first one cancels the work that is going on, the second one quits.
+// Ctrl-C and SIGTERM (on Windows Ctrl-Break and the console's end): the first one cancels the work
+// that is going on, the second one quits.
 #ifndef LECTERN_TOOLS_INTERRUPTS_H_
 #define LECTERN_TOOLS_INTERRUPTS_H_
 
@@ -55,7 +56,7 @@ class Interrupts {
   // it during the call. Returns when the destructor writes the number 0.
   void Watch();
 
-  int read_end_ = -1;             // of a pipe of signal numbers; the number 0 ends the watcher
+  int read_end_ = -1;             // POSIX: of a pipe of signal numbers; 0 ends the watcher
   std::mutex mutex_;              // guards cancel_, and is held while it is called
   std::function<void()> cancel_;  // empty: no scope is open
   std::atomic<int> signal_ = 0;   // the first one of the scope; 0: none came

@@ -13,6 +13,7 @@
 #include "tools/interrupts.h"
 #include "tools/option_flags.h"
 #include "tools/quantities.h"
+#include "tools/system_start.h"
 #include "tools/terminal.h"
 
 namespace lectern::tools {
@@ -569,5 +570,6 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace lectern::tools;
-  return RunTool(kTool, [=] { return Main(argc, argv); });
+  SystemStart start(argc, argv);
+  return RunTool(kTool, [&] { return Main(start.argc(), start.argv()); });
 }

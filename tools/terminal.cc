@@ -1,7 +1,5 @@
 #include "tools/terminal.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -32,8 +30,6 @@ void PrintToStderr(std::string_view text) {
 }
 
 }  // namespace
-
-bool IsTerminal(std::FILE* file) { return isatty(fileno(file)) == 1; }
 
 std::string Printable(std::string_view text, std::FILE* file) {
   if (!IsTerminal(file)) return std::string(text);

@@ -7,6 +7,7 @@
 #include "engine/document/parts.h"
 #include "engine/model/formats/text.h"
 #include "engine/model/tokenizer/compose.h"
+#include "store/env.h"
 
 namespace lectern {
 namespace {
@@ -34,7 +35,7 @@ std::vector<Named> NamesOf(const std::vector<DocumentRow>& rows) {
 // The last parts of an absolute path, shortest first: "x", "b/x", "a/b/x". Anything else is
 // returned whole.
 std::vector<std::string> EndsOf(const std::string& path) {
-  if (!path.starts_with('/')) return {path};
+  if (!IsAbsolutePath(path)) return {path};
   std::vector<std::string> ends;
   for (size_t slash = path.find_last_of('/'); slash != path.npos;) {
     ends.push_back(path.substr(slash + 1));

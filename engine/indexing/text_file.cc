@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "engine/indexing/index_context.h"
+#include "engine/model/formats/path_text.h"
 
 namespace lectern {
 
@@ -14,7 +15,7 @@ Result<TextFile> ReadTextFile(Env& env, const std::string& path) {
   };
   std::error_code error;
   TextFile file;
-  file.source = std::filesystem::weakly_canonical(path, error).string();
+  file.source = TextOf(std::filesystem::weakly_canonical(PathOf(path), error));
   if (error) file.source = path;
   const auto found = env.Info(file.source);
   if (!found.ok()) return Status(found.status()).WithParam("path");

@@ -6,6 +6,8 @@
 #include <string>
 #include <system_error>
 
+#include "engine/model/formats/path_text.h"
+
 namespace lectern {
 
 // Returns the path in a form that means the same from any working directory, without "." and "..",
@@ -15,9 +17,9 @@ namespace lectern {
 inline std::string AbsolutePath(const std::string& path) {
   if (path.empty()) return path;
   std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  const std::filesystem::path absolute = std::filesystem::absolute(PathOf(path), error);
   if (error) return path;
-  std::string text = absolute.lexically_normal().string();
+  std::string text = TextOf(absolute.lexically_normal());
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
 }

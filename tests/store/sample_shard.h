@@ -3,13 +3,14 @@
 #define LECTERN_TESTS_STORE_SAMPLE_SHARD_H_
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "store/crc32c.h"
@@ -28,8 +29,9 @@ inline constexpr bool kIsSanitized = false;
 
 // For tests that sync by the thousand: in memory, where there is such a place.
 inline std::filesystem::path MemoryDirectory() {
-  return ::access("/dev/shm", W_OK) == 0 ? std::filesystem::path("/dev/shm")
-                                         : std::filesystem::temp_directory_path();
+  std::error_code error;
+  return std::filesystem::is_directory("/dev/shm", error) ? std::filesystem::path("/dev/shm")
+                                                          : std::filesystem::temp_directory_path();
 }
 
 // A new folder, removed with everything in it when this object ends. The test fails where it cannot
@@ -38,9 +40,15 @@ class TempDirectory {
  public:
   explicit TempDirectory(
       const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
-    std::string name = (parent / "lectern-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
+    std::random_device random;
+    std::error_code error;
+    bool is_made = false;
+    while (!is_made && !error) {
+      path_ = (parent / ("lectern-" + std::to_string(random()))).generic_string();
+      is_made = std::filesystem::create_directory(path_, error);
+    }
+    EXPECT_TRUE(is_made) << path_ << ": " << error.message();
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, error);  // nobody else
   }
   ~TempDirectory() { std::filesystem::remove_all(path_); }
   TempDirectory(const TempDirectory&) = delete;

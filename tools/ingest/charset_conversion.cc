@@ -1,12 +1,11 @@
 #include "tools/ingest/charset_conversion.h"
 
-#include <iconv.h>
-
 #include <algorithm>
 #include <cerrno>
 
 #include "engine/model/formats/text.h"
 #include "tools/ingest/characters.h"
+#include "tools/ingest/charset_converter.h"
 
 namespace lectern::tools {
 namespace {
@@ -100,38 +99,6 @@ std::string Normalized(std::string_view label, bool is_bare) {
   return normalized;
 }
 
-// A descriptor of iconv that converts into UTF-8.
-class Converter {
- public:
-  explicit Converter(const std::string& encoding)
-      : descriptor_(iconv_open("UTF-8", encoding.c_str())) {}
-  ~Converter() {
-    if (is_open()) iconv_close(descriptor_);
-  }
-  Converter(const Converter&) = delete;
-  Converter& operator=(const Converter&) = delete;
-
-  bool is_open() const { return descriptor_ != reinterpret_cast<iconv_t>(-1); }
-
-  // Converts from the front of `in` into `out`, and takes the converted bytes off `in`. Returns 0
-  // at the end of `in`, else iconv's errno: E2BIG, EILSEQ, EINVAL. With `in` null it writes the
-  // characters that an encoding of combining parts (windows-1258, Big5-HKSCS) still holds.
-  int Convert(std::string_view* in, std::string& out) {
-    char buffer[1 << 14];
-    char* to = buffer;
-    size_t room = sizeof buffer, left = in ? in->size() : 0;
-    char* from = in ? const_cast<char*>(in->data()) : nullptr;  // iconv does not write to it
-    const size_t result = iconv(descriptor_, in ? &from : nullptr, &left, &to, &room);
-    const int error = result == static_cast<size_t>(-1) ? errno : 0;
-    out.append(buffer, to);
-    if (in) in->remove_prefix(in->size() - left);
-    return error;
-  }
-
- private:
-  iconv_t descriptor_;
-};
-
 // Number of bytes that one U+FFFD stands for where a character is invalid.
 size_t UnitBytes(std::string_view encoding) {
   if (encoding.starts_with("UTF-16") || encoding.starts_with("UCS-2")) return 2;
@@ -160,12 +127,12 @@ std::string EncodingOfIconv(std::string_view name) {
       known.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.:+()") == std::string::npos;
   if (!is_name) return "";
   for (char& c : known) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  return Converter(known).is_open() ? known : "";
+  return CharsetConverter(known).is_open() ? known : "";
 }
 
 ConvertedText ConvertToUtf8(std::string_view bytes, const std::string& encoding) {
   ConvertedText converted;
-  Converter converter(encoding);
+  CharsetConverter converter(encoding);
   if (!converter.is_open()) return converted;
   std::string& text = converted.text;
   text.reserve(bytes.size() + bytes.size() / 8);

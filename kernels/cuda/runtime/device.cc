@@ -1,22 +1,9 @@
 #include "kernels/cuda/runtime/device.h"
 
-#include <dlfcn.h>
-#include <unistd.h>
+#include "kernels/cuda/runtime/find_in_library.h"
 
 namespace lectern {
 namespace {
-
-constexpr const char* kLibrary = "liblectern_cuda.so.1";
-
-// The directory of the library or program that this function is in; "" where the system will not
-// say.
-std::string OwnDirectory() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&OwnDirectory), &info) == 0) return {};
-  const std::string path = info.dli_fname;
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
-}
 
 struct Loaded {
   const CudaKernels* kernels = nullptr;
@@ -25,18 +12,13 @@ struct Loaded {
 
 // Loads the library and takes its table; or says why it cannot.
 Loaded Load() {
-  const std::string beside = OwnDirectory() + kLibrary;
-  void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr && access(beside.c_str(), F_OK) != 0) {
-    library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  }
-  if (library == nullptr) return {nullptr, dlerror()};  // names what it needs itself, too: cuBLAS
   using Entry = const CudaKernels*();
-  auto* const entry = reinterpret_cast<Entry*>(dlsym(library, "lectern_cuda_kernels"));
-  if (entry == nullptr) return {nullptr, dlerror()};
+  const FoundFunction found = FindInLibrary(kCudaLibraryName, "lectern_cuda_kernels");
+  if (found.function == nullptr) return {nullptr, found.why};
+  auto* const entry = reinterpret_cast<Entry*>(found.function);
   const CudaKernels* const kernels = entry();
   if (kernels->version != kCudaKernelsVersion) {
-    return {nullptr, std::string(kLibrary) + " is of another version of Lectern"};
+    return {nullptr, std::string(kCudaLibraryName) + " is of another version of Lectern"};
   }
   return {kernels, {}};
 }

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Windows programs under Wine and Linux programs read each other's stores and say the same.
+
+    windows_test.py WINDOWS_BUILD LINUX_BUILD
+
+Indexes the demo's document on either system, compares the files of the two stores byte by byte, and asks
+each store on both systems: the answers, their evidence and their scores must be equal. Then it looks at
+what lectern.dll exports, and lets a C program that is linked with the import library index and ask.
+Skipped (77) where Wine or one of the builds is missing: tools/packaging/windows.sh makes that for
+Windows.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+READER = SOURCE / "tools/reader/model"
+DOCUMENT = SOURCE / "tools/demo/document.txt"
+QUESTIONS = ["What does Flaflult Proumoul love to eat?", "What is the genre of the novel Hescerk?",
+             "Where does the Kletim committee rent a hall?"]
+WINDOWS = LINUX = None  # folders of the builds
+
+
+def run(command, **options):
+    environment = dict(os.environ, WINEDEBUG="-all", LECTERN_THREADS="2")
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=environment, timeout=120, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.returncode}\n{done.stdout.decode()}{done.stderr.decode()}")
+    return done.stdout.decode()
+
+
+def tool(system, name, *arguments):
+    program = ["wine", WINDOWS / f"tools/{name}.exe"] if system == "windows" else [LINUX / f"tools/{name}"]
+    return run([*program, *arguments])
+
+
+def path(system, place):
+    """The name of a place for a program: Wine shows the machine's files as drive Z."""
+    return f"Z:{place}" if system == "windows" else str(place)
+
+
+def index(system, store):
+    return tool(system, "index-document", "--store", path(system, store), "--model", path(system, READER), "--name",
+                "demo", "--json", path(system, DOCUMENT))
+
+
+def ask(system, store, question):
+    answer = json.loads(tool(system, "ask-document", "--store", path(system, store), "--model",
+                             path(system, READER), "--document", "demo", "--json", question))
+    return without_times(answer)
+
+
+def without_times(value):
+    """The value without what a clock, a system's paths or memory say, and without tokens guessed ahead, whose
+    number depends on the clock."""
+    if isinstance(value, dict):
+        return {key: without_times(part) for key, part in value.items()
+                if not re.search(r"second|_ms$|time|rate|source|path|ram|memory|threads|proposed|accepted", key)}
+    if isinstance(value, list):
+        return [without_times(part) for part in value]
+    return value
+
+
+def shards(store):
+    """Each file of a document by its place below docs/."""
+    docs = pathlib.Path(store) / "docs"
+    return {str(file.relative_to(docs)): file.read_bytes() for file in sorted(docs.rglob("*")) if file.is_file()}
+
+
+class Windows(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="lectern-windows-"))
+        for system in ("windows", "linux"):
+            index(system, cls.folder / system)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def test_both_write_the_same_bytes(self):
+        ours, theirs = shards(self.folder / "linux"), shards(self.folder / "windows")
+        self.assertTrue(ours)
+        self.assertEqual(ours.keys(), theirs.keys())
+        # The document's own file records its source and how long indexing took.
+        differing = [name for name in ours if ours[name] != theirs[name] and not name.endswith("document.shard")]
+        self.assertEqual(differing, [])
+        self.assertGreater(len(ours), 1)
+
+    def test_stores_travel(self):
+        for question in QUESTIONS:
+            answers = {(asker, store): ask(asker, self.folder / store, question)
+                       for asker in ("windows", "linux") for store in ("windows", "linux")}
+            first = answers["linux", "linux"]
+            for pair, answer in answers.items():
+                with self.subTest(question=question, asked_on=pair[0], indexed_on=pair[1]):
+                    self.assertEqual(answer, first)
+
+    def test_the_dll_exports_the_c_api_alone(self):
+        listing = run(["x86_64-w64-mingw32-objdump", "-p", WINDOWS / "engine/lectern.dll"])
+        names = set(re.findall(r"^\s+\[\s*\d+\]\s+(?:\+base\[\s*\d+\]\s+)?(?:[0-9a-f]{4,}\s+)?(\w+)$", listing, re.M))
+        header = (SOURCE / "engine/lectern_c.h").read_text()
+        declared = set(re.findall(r"^LECTERN_API [^;(]*?(lectern_\w+)\s*\(", header, re.M))
+        self.assertTrue(declared)
+        self.assertEqual(names, declared)
+        needed = set(re.findall(r"DLL Name: (\S+)", listing))
+        own = {name for name in needed if re.match(r"lib(gcc|stdc|winpthread|gomp)", name)}
+        self.assertEqual(own, set())  # parts of the system alone
+
+    def test_a_c_program_is_linked_with_the_import_library(self):
+        program = self.folder / "ask.exe"
+        run(["x86_64-w64-mingw32-gcc-posix", "-I", WINDOWS / "include", SOURCE / "tools/samples/ask.c",
+             WINDOWS / "engine/liblectern.dll.a", "-o", program])
+        shutil.copy(WINDOWS / "engine/lectern.dll", self.folder)
+        printed = run(["wine", program, f"Z:{READER}", f"Z:{self.folder}/c", f"Z:{DOCUMENT}", QUESTIONS[0]])
+        expected = ask("linux", self.folder / "linux", QUESTIONS[0])
+        self.assertEqual(printed.replace("\r", "").split("\n")[0], expected["answer"].split("\n")[0])
+
+    def test_paths_are_unicode(self):
+        place = self.folder / "Bücher 書籍"
+        place.mkdir()
+        shutil.copy(DOCUMENT, place / "книга.txt")
+        store = place / "store"
+        tool("windows", "index-document", "--store", path("windows", store), "--model", path("windows", READER),
+             path("windows", place / "книга.txt"))
+        listed = tool("windows", "lectern-store", "--store", path("windows", store), "list")
+        self.assertIn("книга.txt", listed)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    LINUX, WINDOWS = pathlib.Path(sys.argv.pop(2)), pathlib.Path(sys.argv.pop(1))
+    needed = [WINDOWS / "engine/lectern.dll", WINDOWS / "tools/index-document.exe", LINUX / "tools/index-document"]
+    missing = [str(file) for file in needed if not file.exists()]
+    if shutil.which("wine") is None:
+        missing.append("wine")
+    if missing:
+        print("skipped, missing: " + ", ".join(missing))
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,42 @@
+// Files that are no text are refused on Windows: their readers need packages that are not built for
+// it (tools/packaging/windows/README.md says which).
+#include "tools/ingest/extracted.h"
+#include "tools/ingest/html.h"
+#include "tools/ingest/pdf.h"
+#include "tools/ingest/rtf.h"
+
+namespace lectern::tools {
+namespace {
+
+api::Error NotRead(const std::string& name, const std::string& kind) {
+  return {LECTERN_INVALID_ARGUMENT,
+          name + " is " + kind +
+              ", which this program does not read on Windows; save it as text and "
+              "index that, or index it on Linux and copy the store",
+          "file"};
+}
+
+}  // namespace
+
+api::Result<DecodedText> DecodeHtml(std::string_view, const HtmlOptions& options) {
+  return NotRead(options.name, "a web page");
+}
+
+api::Result<std::string> ReadHtml(std::string_view, const HtmlOptions& options) {
+  return NotRead(options.name, "a web page");
+}
+
+api::Result<PagedText> ReadPdf(std::string_view, const PdfOptions& options) {
+  return NotRead(options.name, "a PDF");
+}
+
+api::Result<RtfText> ReadRtf(std::string_view, const RtfOptions& options) {
+  return NotRead(options.name, "RTF");
+}
+
+api::Result<Extracted> ReadExtracted(std::string_view, const std::string& format,
+                                     const ExtractOptions& options) {
+  return NotRead(options.name, "of the format " + format);
+}
+
+}  // namespace lectern::tools

@@ -1,0 +1,199 @@
+#!/usr/bin/env bash
+# Cross-builds the packages that Lectern needs on Windows as static libraries, from Debian's sources:
+#
+#   tools/packaging/windows/dependencies.sh   # prints the folder that has lib, include and share
+#
+# The folder lies in ${XDG_CACHE_HOME:-~/.cache}/lectern-windows under a name made of the versions and
+# of this script, so that a change of either makes another one; where it is there, nothing is done.
+# Needs Debian 12 with its source packages within reach, and root or sudo where packages are missing.
+# apt checks the hash of each file.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/packages.sh
+
+install_packages "${windows_packages[@]}" >&2
+
+# Versions of Debian 12. OpenSSL is not among them, since Windows hashes by itself
+# (engine/model/formats/sha256_windows.cc), nor BLAS (see FAISS below), nor what reads office files,
+# books, mails, web pages and PDFs (README.md says why).
+sources=(
+  cli11=2.1.2+ds-1 faiss=1.7.3-2 highway=1.0.3-3+deb12u1
+  newlib=3.3.0-1.3+deb12u1 nlohmann-json3=3.11.2-2 pcre2=10.42-1 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
+  uchardet=0.0.7-1 utf8proc=2.8.0-1)
+host=x86_64-w64-mingw32
+# GCC aligns the stack to 16 bytes on Windows, and moves vectors of 32 and 64 bytes to it as if it
+# were aligned to their size; the assembler turns such moves into ones that need no alignment.
+flags="-O2 -DNDEBUG -Wa,-muse-unaligned-vector-move"
+key=$({ printf '%s\n' "${sources[@]}" "$flags"; $host-g++-posix --version
+  cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c,math_dispatch.c,math_names.h}; } |
+  sha256sum | cut -c1-16)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/lectern-windows
+dir=$cache/$key
+if [ -e "$dir/complete" ]; then
+  echo "$dir"
+  exit 0
+fi
+
+exec 3>&1 >&2
+work=$cache/work-$key toolchain=$PWD/tools/packaging/windows/toolchain.cmake
+rm -rf "$work" "$dir"
+mkdir -p "$work"/{lists/partial,cache/archives/partial} "$dir"/{include,lib/pkgconfig,share/doc}
+# The source packages beside the machine's binary ones; nothing of the machine is changed.
+# shellcheck disable=SC2016  # apt's, not the shell's
+apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' \
+  'Created-By: Packages' | sort -u >"$work/sources.list"
+apt=(apt-get -q -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
+  -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root)
+"${apt[@]}" update
+(cd "$work" && "${apt[@]}" source --download-only "${sources[@]}")
+
+# unpack NAME: the source with Debian's patches, in a folder of that name, and its copyright file.
+unpack() {
+  dpkg-source --no-check -x "$work/${1}_"*.dsc "$work/$1" >/dev/null
+  mkdir -p "$dir/share/doc/$1"
+  cp "$work/$1/debian/copyright" "$dir/share/doc/$1"
+}
+# by_cmake FOLDER OPTION…: a static library, installed.
+by_cmake() {
+  local source=$work/$1
+  shift
+  cmake -G Ninja -S "$source" -B "$source/build" -D CMAKE_TOOLCHAIN_FILE="$toolchain" \
+    -D CMAKE_BUILD_TYPE=Release -D CMAKE_C_FLAGS_RELEASE="$flags" \
+    -D CMAKE_CXX_FLAGS_RELEASE="$flags" -D CMAKE_INSTALL_PREFIX="$dir" \
+    -D CMAKE_INSTALL_LIBDIR=lib -D BUILD_SHARED_LIBS=OFF -D BUILD_TESTING=OFF "$@" >/dev/null
+  cmake --build "$source/build"
+  cmake --install "$source/build" >/dev/null
+}
+# archive NAME FLAGS FILE…: a static library of these files.
+archive() {
+  local name=$1 file object objects=() its_flags
+  read -ra its_flags <<<"$flags $2"
+  shift 2
+  for file; do
+    object=$work/objects/$name/$(basename "$file").o
+    mkdir -p "${object%/*}"
+    if [[ $file = *.c ]]; then
+      $host-gcc-posix "${its_flags[@]}" -c "$file" -o "$object"
+    else
+      $host-g++-posix -std=c++17 "${its_flags[@]}" -c "$file" -o "$object"
+    fi
+    objects+=("$object")
+  done
+  $host-ar rcs "$dir/lib/lib$name.a" "${objects[@]}"
+}
+# pc NAME VERSION CFLAGS LIBS: a file for pkg-config, for packages that install none.
+pc() {
+  cat >"$dir/lib/pkgconfig/$1.pc" <<END
+prefix=$dir
+Name: $1
+Description: $1, static, for Windows
+Version: $2
+Cflags: -I\${prefix}/include $3
+Libs: -L\${prefix}/lib $4
+END
+}
+
+unpack utf8proc
+by_cmake utf8proc -D CMAKE_C_FLAGS=-DUTF8PROC_STATIC
+pc libutf8proc 2.8.0 -DUTF8PROC_STATIC -lutf8proc
+
+unpack pcre2
+by_cmake pcre2 -D PCRE2_BUILD_PCRE2GREP=OFF -D PCRE2_BUILD_TESTS=OFF -D PCRE2_SUPPORT_JIT=ON
+pc libpcre2-8 10.42 -DPCRE2_STATIC -lpcre2-8
+
+unpack highway
+by_cmake highway -D HWY_ENABLE_CONTRIB=OFF -D HWY_ENABLE_EXAMPLES=OFF -D HWY_ENABLE_TESTS=OFF
+# A header alone; the library of contrib is a sort that takes minutes to compile.
+mkdir -p "$dir/include/hwy/contrib/math"
+cp "$work/highway/hwy/contrib/math/math-inl.h" "$dir/include/hwy/contrib/math"
+
+unpack nlohmann-json3
+by_cmake nlohmann-json3 -D JSON_BuildTests=OFF
+
+unpack cli11
+by_cmake cli11 -D CLI11_BUILD_EXAMPLES=OFF -D CLI11_BUILD_TESTS=OFF -D CLI11_BUILD_DOCS=OFF
+
+unpack uchardet
+by_cmake uchardet -D BUILD_BINARY=OFF
+
+# The amalgamation, made by SQLite's own scripts. Options that Debian sets and Lectern uses.
+unpack sqlite3
+(cd "$work/sqlite3" && ./configure >/dev/null &&
+  make sqlite3.c sqlite3.h >/dev/null)
+archive sqlite3 "-DSQLITE_THREADSAFE=1 -DSQLITE_ENABLE_FTS5 -DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_SECURE_DELETE
+  -DSQLITE_ENABLE_UNLOCK_NOTIFY -DSQLITE_OMIT_LOAD_EXTENSION" "$work/sqlite3/sqlite3.c"
+cp "$work/sqlite3/sqlite3.h" "$dir/include"
+
+# Lectern uses FAISS for K-means alone, with an assignment step of its own (index/kmeans.cc). These
+# files are K-means and its base classes; what else they call, BLAS included, faiss_absent.c replaces
+# by functions that end the program. Debian's libfaiss has no SIMD beyond SSE2
+# either, so that clusters get the same bits there and here.
+unpack faiss
+faiss=$work/faiss/faiss
+archive faiss "-I$work/faiss -fopenmp -DFINTEGER=int" \
+  "$faiss"/{Clustering,Index,IndexFlat,IndexFlatCodes,VectorTransform}.cpp \
+  "$faiss"/impl/{AuxIndexStructures,FaissException,IDSelector,kmeans1d}.cpp \
+  "$faiss"/utils/{Heap,distances,distances_simd,extra_distances,random,utils}.cpp \
+  tools/packaging/windows/faiss_absent.c
+(cd "$work/faiss" && find faiss -name '*.h' -exec cp --parents -t "$dir/include" {} +)
+mkdir -p "$dir/lib/cmake/faiss"
+cat >"$dir/lib/cmake/faiss/faiss-config.cmake" <<'END'
+set(faiss_VERSION 1.7.3)
+if(TARGET faiss)
+  return()
+endif()
+add_library(faiss STATIC IMPORTED GLOBAL)
+get_filename_component(prefix ${CMAKE_CURRENT_LIST_DIR}/../../.. ABSOLUTE)
+set_target_properties(faiss PROPERTIES IMPORTED_LOCATION ${prefix}/lib/libfaiss.a
+  INTERFACE_INCLUDE_DIRECTORIES ${prefix}/include
+  INTERFACE_LINK_LIBRARIES OpenMP::OpenMP_CXX)
+END
+
+# math_dispatch.c says what for. Twice, with and without fused multiply-add.
+unpack newlib
+math=$work/math
+mkdir -p "$math"
+cp "$work"/newlib/newlib/libm/common/{exp,exp_data,log,log_data,pow,pow_log_data,sf_exp,sf_exp2_data,sf_log,sf_log_data,sincosf,sincosf_data,math_err,math_errf}.c \
+  "$work"/newlib/newlib/libm/common/{math_config,sincosf}.h "$math"
+cp tools/packaging/windows/math_names.h "$math/fdlibm.h"
+objects=()
+# math_object NAME PREFIX [FLAG…]: compiles one file, and adds it to `objects`.
+math_object() {
+  local file=$1 prefix=$2 object=$work/objects/math/$2$1.o
+  shift 2
+  mkdir -p "${object%/*}"
+  # shellcheck disable=SC2086  # several flags
+  $host-gcc-posix $flags "$@" -I"$math" -include "$math/fdlibm.h" -DPREFIX="$prefix" -fno-builtin \
+    -c "$math/$file.c" -o "$object"
+  objects+=("$object")
+}
+for file in exp log pow sf_exp sf_log sincosf; do
+  math_object $file base_
+  math_object $file fma_ -DHAVE_FAST_FMA=1 -mfma -mavx2
+done
+for file in exp_data log_data pow_log_data sf_exp2_data sf_log_data sincosf_data math_err math_errf; do
+  math_object $file base_
+done
+$host-gcc-posix -O2 -fno-builtin -c tools/packaging/windows/math_dispatch.c \
+  -o "$work/objects/math/dispatch.o"
+$host-ar rcs "$dir/lib/liblectern-math.a" "$work/objects/math/dispatch.o" "${objects[@]}"
+
+# With the protobuf that comes with it, as private_sentencepiece.sh says.
+dpkg-source --no-check --skip-patches -x "$work"/sentencepiece_*.dsc "$work/sentencepiece" >/dev/null
+mkdir -p "$dir/share/doc/sentencepiece"
+cp "$work/sentencepiece/debian/copyright" "$dir/share/doc/sentencepiece"
+while read -r patch; do
+  [ "$patch" = disable-static-library.patch ] ||
+    patch --silent -d "$work/sentencepiece" -p1 <"$work/sentencepiece/debian/patches/$patch"
+done <"$work/sentencepiece/debian/patches/series"
+cmake -G Ninja -S "$work/sentencepiece" -B "$work/sentencepiece/build" \
+  -D CMAKE_TOOLCHAIN_FILE="$toolchain" -D CMAKE_BUILD_TYPE=Release \
+  -D CMAKE_CXX_FLAGS_RELEASE="$flags" -D SPM_ENABLE_SHARED=OFF -D SPM_ENABLE_TCMALLOC=OFF >/dev/null
+cmake --build "$work/sentencepiece/build" --target sentencepiece-static
+cp "$work/sentencepiece/build/src/libsentencepiece.a" "$dir/lib"
+cp "$work/sentencepiece/src/sentencepiece_processor.h" "$dir/include"
+pc sentencepiece 0.1.97 "" -lsentencepiece
+
+rm -rf "$work"
+touch "$dir/complete"
+echo "$dir" >&3
