@@ -1,6 +1,7 @@
-// The functions of <math.h> on which the bits of a store and of an answer depend, as glibc computes them:
-// both have them of Arm's optimized routines, here by newlib. Windows' own round differently. As in
-// glibc, a processor with fused multiply-add runs code of its own, whose last bits may differ.
+// exp, log, pow, expf, logf and sincosf as glibc computes them, because bits of a store and of an answer depend
+// on them and Windows' own round differently: both have them of Arm's optimized routines, here by newlib. As in
+// glibc, a processor with fused multiply-add runs code of its own, whose last bits may differ. expm1, tanh, sin and
+// cos are still Windows'.
 static int has_fma;
 
 __attribute__((constructor)) static void FindOut(void) {
