@@ -28,7 +28,6 @@ constexpr Renamed kExaoneTensors[] = {{"transformer.wte", "model.embed_tokens"},
                                       {"mlp.c_proj", "mlp.down_proj"}};
 constexpr Renamed kCohereFields[] = {{"layer_norm_eps", "rms_norm_eps"}};
 
-constexpr Renamed kLocalExperts[] = {{"num_local_experts", "num_experts"}};
 constexpr Renamed kMixtralTensors[] = {
     {"block_sparse_moe", "mlp"}, {"w1", "gate_proj"}, {"w3", "up_proj"}, {"w2", "down_proj"}};
 constexpr Renamed kGraniteMoeTensors[] = {
@@ -239,7 +238,6 @@ constexpr Architecture kArchitectures[] = {
      .window = WindowRule::kAll,
      .theta = 1e6,
      .experts = {.count = 8, .used = 2, .normalised = true},
-     .fields = kLocalExperts,
      .tensors = kMixtralTensors,
      .sizes = {32000, 4096, 14336, 32, 32, 8, 131072}},
     // Qwen1.5-MoE and Qwen2-57B-A14B.
@@ -281,7 +279,6 @@ constexpr Architecture kArchitectures[] = {
      .period = 2,
      .theta = 150000,
      .experts = {.count = 128, .used = 4, .normalised = true, .biases = true, .interleaved = true},
-     .fields = kLocalExperts,
      .tensors = kGptOssTensors,
      .sizes = {201088, 2880, 2880, 36, 64, 8, 131072}},
     // Granite 3 with experts.
@@ -290,7 +287,6 @@ constexpr Architecture kArchitectures[] = {
      .may_have_attention_bias = true,
      .has_multipliers = true,
      .experts = {.count = 8, .used = 2, .normalised = true},
-     .fields = kLocalExperts,
      .tensors = kGraniteMoeTensors,
      .sizes = {32000, 4096, 11008, 32, 32, 32, 2048}},
 };

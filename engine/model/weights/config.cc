@@ -220,8 +220,10 @@ Status ReadWindows(const ConfigFields& fields, const Architecture& architecture,
   uint32_t window = 0;
   // Null means none; only a field that is not there has the default.
   const bool is_absent = !fields.Has("sliding_window");
-  LECTERN_RETURN_IF_ERROR(fields.Whole("sliding_window", 2, uint64_t{1} << 31, &window,
-                                       is_absent ? architecture.default_window : 0));
+  if (!is_off || is_used) {  // transformers writes 0 where it is switched off
+    LECTERN_RETURN_IF_ERROR(fields.Whole("sliding_window", 2, uint64_t{1} << 31, &window,
+                                         is_absent ? architecture.default_window : 0));
+  }
   LECTERN_ASSIGN(const bool has_types, ReadLayerTypes(fields, config));
   if (!is_used) window = 0;
   if (is_off && is_used) {
@@ -452,12 +454,15 @@ Status ReadEosIds(const ConfigFields& fields, ModelConfig* config) {
 Json WithUsualNames(const Json& given, const Architecture& architecture, const std::string& prefix,
                     ConfigFile* file) {
   Json::Object fields = *given.object();
-  for (const auto& [theirs, ours] : architecture.fields) {
+  const auto rename = [&](std::string_view theirs, std::string_view ours) {
     const auto at = fields.find(theirs);
-    if (at == fields.end()) continue;
+    if (at == fields.end()) return;
     fields[std::string(ours)] = at->second;
     file->own_names[prefix + std::string(ours)] = prefix + std::string(theirs);
-  }
+  };
+  for (const auto& [theirs, ours] : architecture.fields) rename(theirs, ours);
+  // Versions of transformers write the one or the other, whatever the class reads.
+  if (!fields.contains("num_experts")) rename("num_local_experts", "num_experts");
   return Json(std::move(fields));
 }
 

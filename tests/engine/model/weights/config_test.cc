@@ -336,6 +336,26 @@ TEST(ParseConfigTest, KnowsEveryArchitecture) {
   }
 }
 
+// Versions of transformers name the number of experts in two ways, whatever the class.
+TEST(ParseConfigTest, TheNumberOfExpertsHasTwoNames) {
+  for (const Architecture& architecture : Architectures()) {
+    if (architecture.experts.count == 0) continue;
+    for (const char* name : {"num_experts", "num_local_experts"}) {
+      const auto config = ParseConfig(
+          ConfigJson({{"model_type", "\"" + std::string(architecture.model_type) + "\""},
+                      {"architectures", "[\"" + std::string(architecture.class_name) + "\"]"},
+                      {"hidden_act", ""},
+                      {name, "8"},
+                      {"num_experts_per_tok", "2"},
+                      {"moe_intermediate_size", "32"},
+                      {"shared_expert_intermediate_size", "32"}}),
+          "c");
+      ASSERT_TRUE(config.ok()) << config.status().message();
+      EXPECT_EQ(config->experts.count, 8u) << architecture.model_type << " " << name;
+    }
+  }
+}
+
 // 44 * (30.0 / 44) is a little below 30; transformers takes the whole part of a product.
 TEST(ParseConfigTest, APartOfAHeadIsAWholeNumberOfDimensions) {
   const auto dims = [](uint32_t head_dim, const std::string& part) -> uint32_t {
@@ -386,6 +406,14 @@ TEST(ParseConfigTest, FindsWhichLayersHaveWindows) {
                                 {"use_sliding_window", "true"},
                                 {"max_window_layers", "4"}})),
             "ffffww 64");
+  const Members moe =
+      with(of("qwen2_moe", "Qwen2MoeForCausalLM"), {{"num_experts", "8"},
+                                                    {"num_experts_per_tok", "2"},
+                                                    {"moe_intermediate_size", "32"},
+                                                    {"shared_expert_intermediate_size", "32"}});
+  EXPECT_EQ(windows(with(moe, {{"sliding_window", "0"}})), "ffffff 0");  // as transformers 5 writes
+  EXPECT_EQ(windows(with(moe, {{"sliding_window", "64"}, {"use_sliding_window", "false"}})),
+            "ffffff 0");
   EXPECT_EQ(windows(with(gemma, {{"sliding_window", "64"}})), "wwwwwf 64");
   EXPECT_EQ(windows(with(gemma, {{"sliding_window", "64"}, {"sliding_window_pattern", "2"}})),
             "wfwfwf 64");
