@@ -6,7 +6,8 @@ quantiser to an answer.
                  --models FOLDER --text FILE --work FOLDER [ARCHITECTURE…]
 
 Needs gguf, numpy, sentencepiece, protobuf, tokenizers, torch, transformers and llama-cpp-python from
-PyPI. --llama-cpp is the source of llama.cpp: convert_hf_to_gguf.py and the vocabularies of models/.
+PyPI; without the last one (--without-library) transformers chooses the tokens, and only the folder and the
+converter's file are compared with it. --llama-cpp is the source of llama.cpp: convert_hf_to_gguf.py and the vocabularies of models/.
 
 A checkpoint has random weights of a seed of its own, float16, norms and biases too, and a real vocabulary
 whose tokenizer files are written from a GGUF file of it. Indexed and asked with --exact are the folder
@@ -45,6 +46,7 @@ LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "lo
 LLAMA3_WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
                 r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2_WORDS = LLAMA3_WORDS.replace(r"\p{N}{1,3}", r"\p{N}")
+EXPERTS = {"intermediate_size": 256, "moe_intermediate_size": 256, "num_experts_per_tok": 3}
 # Each architecture's class in transformers, its vocabulary, and what its configuration adds. GGUF has no key for
 # query_pre_attn_scalar: readers take head_dim for it, as the small models of Gemma have it.
 ARCHITECTURES = {
@@ -58,6 +60,17 @@ ARCHITECTURES = {
     "gemma3": ("Gemma3", "gemma3", {"head_dim": 128, "query_pre_attn_scalar": 128,
                                     "sliding_window": 96, "num_hidden_layers": 6}),
     "phi3": ("Phi3", "phi-3", {"pad_token_id": 32000, "sliding_window": None}),
+    "mixtral": ("Mixtral", "llama-spm", {**EXPERTS, "num_local_experts": 6, "sliding_window": None}),
+    "qwen2moe": ("Qwen2Moe", "qwen2", {**EXPERTS, "num_experts": 8,
+                                       "shared_expert_intermediate_size": 256}),
+    "qwen3moe": ("Qwen3Moe", "qwen2", {**EXPERTS, "num_experts": 8, "norm_topk_prob": True,
+                                       "head_dim": 64}),
+    "olmoe": ("Olmoe", "qwen2", {**EXPERTS, "num_experts": 8}),
+    "granitemoe": ("GraniteMoe", "qwen2", {**EXPERTS, "num_local_experts": 6,
+                                           "attention_multiplier": 0.1, "logits_scaling": 2.0}),
+    "gptoss": ("GptOss", "qwen2", {**EXPERTS, "num_local_experts": 6, "sliding_window": 64,
+                                   "head_dim": 64, "num_hidden_layers": 4,
+                                   "layer_types": ["sliding_attention", "full_attention"] * 2}),
 }
 GEMMA3_FILE = "gemma-3-270m-q4_k_m.gguf"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
@@ -168,6 +181,22 @@ def make_checkpoint(folder, name, vocabulary):
     return type(model).from_pretrained(folder, dtype=torch.float32).eval()
 
 
+class NoLibrary:
+    """Tokens by transformers; nothing is quantised, and there are no logits of llama.cpp."""
+
+    def tokens(self, folder, text):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        return tokenizer(text.decode())["input_ids"][:CONTEXT]
+
+    def greedy(self, model, ids, num):
+        chosen = []
+        with torch.no_grad():
+            for _ in range(num):
+                logits = model(input_ids=torch.tensor([ids + chosen]), logits_to_keep=1).logits
+                chosen.append(int(logits[0, -1].argmax()))
+        return chosen
+
+
 class LlamaCpp:
     def __init__(self):
         import llama_cpp
@@ -264,19 +293,24 @@ def try_architecture(args, name, llama):
     model = make_checkpoint(folder, name, Vocabulary(source))
     files = {"folder": folder, "F16": args.work / f"{name}-F16.gguf"}
     convert(args, folder, files["F16"])
-    for type_, ftype in TYPES.items():
+    has_library = isinstance(llama, LlamaCpp)
+    for type_, ftype in TYPES.items() if has_library else ():
         files[type_] = args.work / f"{name}-{type_}.gguf"
         llama.quantise(files["F16"], files[type_], ftype)
-    ids, answers = llama.tokens(files["F16"], args.text.read_bytes()), {}
+    text, answers = args.text.read_bytes(), {}
+    ids = llama.tokens(files["F16"] if has_library else folder, text)
+    if not has_library:
+        chosen, theirs = llama.greedy(model, ids, STEPS), None
     for type_, path in files.items():
         answers[type_], why = run.answer(path)
-        chosen, theirs = llama.greedy(files["F16"] if type_ == "folder" else path, ids, STEPS)
+        if has_library:
+            chosen, theirs = llama.greedy(files["F16"] if type_ == "folder" else path, ids, STEPS)
         ours = run.logits(path, ids + chosen)
         if answers[type_] is None or ours is None:
             wrong.append(f"{name} {type_}: {why or 'no logits'}")
             print(f"| {name} | {type_} | refused: {why} | – | – | – |", flush=True)
             continue
-        distance, clear, other = compare(ours, theirs)
+        distance, clear, other = compare(ours, theirs) if has_library else (None, 0, 0)
         beside = "–"
         if type_ in ("folder", "F16"):
             with torch.no_grad():
@@ -285,9 +319,10 @@ def try_architecture(args, name, llama):
             beside = f"{far:.1e}, {clear_too - other_too} of {clear_too}"
             if other_too or far > MOST_DISTANCE:
                 wrong.append(f"{name} {type_}: not transformers' choices")
-        print(f"| {name} | {type_} | {'an answer' if answers[type_] else 'EMPTY'} | {distance:.1e} | "
-              f"{clear - other} of {clear} | {beside} |", flush=True)
-        if other or distance > MOST_DISTANCE:
+        by_library = f"{distance:.1e} | {clear - other} of {clear}" if has_library else "– | –"
+        print(f"| {name} | {type_} | {'an answer' if answers[type_] else 'EMPTY'} | {by_library} | "
+              f"{beside} |", flush=True)
+        if other or (has_library and distance > MOST_DISTANCE):
             wrong.append(f"{name} {type_}: not llama.cpp's choices")
         if type_ == "F16" and answers["F16"] != answers["folder"]:
             wrong.append(f"{name}: folder and F16 answer {answers['folder']!r} and {answers['F16']!r}")
@@ -301,12 +336,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     for option in ("bin", "logits", "llama-cpp", "models", "text", "work"):
         parser.add_argument("--" + option, required=True, type=pathlib.Path)
+    parser.add_argument("--without-library", action="store_true")
     parser.add_argument("architectures", nargs="*", default=list(ARCHITECTURES))
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(2)
     transformers.utils.logging.disable_progress_bar()
-    llama, wrong = LlamaCpp(), []
+    llama, wrong = NoLibrary() if args.without_library else LlamaCpp(), []
     print("| architecture | file | asked | distance from llama.cpp | its clear choices | "
           "transformers: distance, clear choices |\n|---|---|---|---:|---|---|")
     for name in args.architectures:
