@@ -60,6 +60,19 @@ ARCHITECTURES = {
     "gemma3": ("Gemma3", "gemma3", {"head_dim": 128, "query_pre_attn_scalar": 128,
                                     "sliding_window": 96, "num_hidden_layers": 6}),
     "phi3": ("Phi3", "phi-3", {"pad_token_id": 32000, "sliding_window": None}),
+    "granite": ("Granite", "qwen2", {"embedding_multiplier": 3.0, "residual_multiplier": 0.5,
+                                     "attention_multiplier": 0.1, "logits_scaling": 2.0}),
+    "olmo2": ("Olmo2", "qwen2", {}),
+    "olmo3": ("Olmo3", "qwen2", {"sliding_window": 96, "num_hidden_layers": 4}),
+    "smollm3": ("SmolLM3", "llama-bpe", {"num_hidden_layers": 4, "pad_token_id": 128004}),
+    "exaone4": ("Exaone4", "qwen2", {"sliding_window": 96, "num_hidden_layers": 4}),
+    "cohere": ("Cohere", "qwen2", {"logit_scale": 0.25}),
+    "cohere2": ("Cohere2", "qwen2", {"logit_scale": 0.25, "rotary_pct": 1.0, "sliding_window": 96,
+                                     "num_hidden_layers": 4, "head_dim": 64}),
+    # The converter takes an epsilon of 1e-5 whatever the checkpoint has.
+    "glm": ("Glm", "qwen2", {"head_dim": 64, "partial_rotary_factor": 0.5, "attention_bias": True,
+                             "pad_token_id": 0, "rms_norm_eps": 1e-5}),
+    "glm4": ("Glm4", "qwen2", {"head_dim": 64, "partial_rotary_factor": 0.5}),
     "mixtral": ("Mixtral", "llama-spm", {**EXPERTS, "num_local_experts": 6, "sliding_window": None}),
     "qwen2moe": ("Qwen2Moe", "qwen2", {**EXPERTS, "num_experts": 8,
                                        "shared_expert_intermediate_size": 256}),
@@ -72,6 +85,8 @@ ARCHITECTURES = {
                                    "head_dim": 64, "num_hidden_layers": 4,
                                    "layer_types": ["sliding_attention", "full_attention"] * 2}),
 }
+# Tokens that the converter looks for by their texts, and those of the vocabulary that get the texts.
+RENAMED = {name: {"<|im_start|>": "<|user|>"} for name in ("glm", "glm4")}
 GEMMA3_FILE = "gemma-3-270m-q4_k_m.gguf"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
 
@@ -290,7 +305,10 @@ def try_architecture(args, name, llama):
     source = (args.models / GEMMA3_FILE if ARCHITECTURES[name][1] == "gemma3" else
               args.llama_cpp / f"models/ggml-vocab-{ARCHITECTURES[name][1]}.gguf")
     folder = args.work / name
-    model = make_checkpoint(folder, name, Vocabulary(source))
+    vocabulary = Vocabulary(source)
+    renamed = RENAMED.get(name, {})
+    vocabulary.pieces = [renamed.get(piece, piece) for piece in vocabulary.pieces]
+    model = make_checkpoint(folder, name, vocabulary)
     files = {"folder": folder, "F16": args.work / f"{name}-F16.gguf"}
     convert(args, folder, files["F16"])
     has_library = isinstance(llama, LlamaCpp)
