@@ -69,9 +69,9 @@ ARCHITECTURES = {
     "cohere": ("Cohere", "qwen2", {"logit_scale": 0.25}),
     "cohere2": ("Cohere2", "qwen2", {"logit_scale": 0.25, "rotary_pct": 1.0, "sliding_window": 96,
                                      "num_hidden_layers": 4, "head_dim": 64}),
-    # The converter takes an epsilon of 1e-5 whatever the checkpoint has.
+    # The converter reads neither its epsilon nor its positions, but fields of ChatGLM's.
     "glm": ("Glm", "qwen2", {"head_dim": 64, "partial_rotary_factor": 0.5, "attention_bias": True,
-                             "pad_token_id": 0, "rms_norm_eps": 1e-5}),
+                             "pad_token_id": 0, "rms_norm_eps": 1e-5, "seq_length": 4096}),
     "glm4": ("Glm4", "qwen2", {"head_dim": 64, "partial_rotary_factor": 0.5}),
     "mixtral": ("Mixtral", "llama-spm", {**EXPERTS, "num_local_experts": 6, "sliding_window": None}),
     "qwen2moe": ("Qwen2Moe", "qwen2", {**EXPERTS, "num_experts": 8,
