@@ -23,6 +23,7 @@
 
 #include "store/env.h"
 #include "store/large_pages_posix.h"
+#include "store/reserved_memory.h"
 #include "store/system_error.h"
 
 namespace lectern {
@@ -287,11 +288,11 @@ class PosixMirror : public MappedFile {
  public:
   PosixMirror(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   ~PosixMirror() override {
-    if (size_ > 0) ::munmap(data_, size_);
+    if (size_ > 0) FreeMemory(data_, size_);
   }
   PosixMirror(const PosixMirror&) = delete;
   PosixMirror& operator=(const PosixMirror&) = delete;
-  void Take(void* data, uint64_t size) { data_ = static_cast<char*>(data), size_ = size; }
+  void Take(char* data, uint64_t size) { data_ = data, size_ = size; }
 
   const std::byte* data() const override { return reinterpret_cast<const std::byte*>(data_); }
   uint64_t size() const override { return size_; }
@@ -307,12 +308,7 @@ class PosixMirror : public MappedFile {
                       POSIX_FADV_WILLNEED);
     });
   }
-  void DontNeed(uint64_t offset, uint64_t bytes) const override {
-    // Only whole pages inside the range may go; their neighbours may be in use.
-    const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-    const uint64_t begin = (offset + page - 1) / page * page, end = (offset + bytes) / page * page;
-    if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
-  }
+  void DontNeed(uint64_t offset, uint64_t bytes) const override { DropPages(data_, offset, bytes); }
 
  private:
   const Fd fd_;
@@ -426,9 +422,8 @@ class PosixEnv : public Env {
     LECTERN_ASSIGN(const uint64_t size, RegularFileSize(fd.get(), path, "read"));
     auto file = std::make_unique<PosixMirror>(std::move(fd), path);  // first, as above
     if (size > 0) {
-      constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-      void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, kFlags, -1, 0);
-      if (data == MAP_FAILED) return ErrnoStatus(errno, "read", path);
+      char* const data = ReserveMemory(size);
+      if (data == nullptr) return ErrnoStatus(errno, "read", path);
       file->Take(data, size);
     }
     return std::unique_ptr<MappedFile>(std::move(file));
@@ -555,13 +550,6 @@ class PosixEnv : public Env {
 };
 
 }  // namespace
-
-Result<std::unique_ptr<MappedFile>> OpenWhole(Env& env, const std::string& path, Io io) {
-  if (io == Io::kMmap) return env.Map(path);
-  LECTERN_ASSIGN(auto file, env.Mirror(path));
-  LECTERN_RETURN_IF_ERROR(file->Load(0, file->size()));
-  return file;
-}
 
 std::string ParentDirectory(const std::string& path) {
   const size_t last = path.find_last_not_of('/');

@@ -55,6 +55,11 @@ class Interrupts {
   // cancel_ as Scope says, and then wakes every 100 ms to call it again. Takes mutex_, and holds
   // it during the call. Returns when the destructor writes the number 0.
   void Watch();
+  // The next signal's number, 0 from the destructor; -1: none came within 100 ms, where `is_brief`.
+  int Receive(bool is_brief);
+  // Ends the process without destructors, which could wait for the very work that the user wants to
+  // stop. A newline ends a progress bar's line.
+  [[noreturn]] static void QuitNow(int signal);
 
   int read_end_ = -1;             // POSIX: of a pipe of signal numbers; 0 ends the watcher
   std::mutex mutex_;              // guards cancel_, and is held while it is called

@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
-#include <utility>
 
 #include "tools/interrupts.h"
 #include "tools/terminal.h"
@@ -48,29 +47,6 @@ BOOL WINAPI OnControl(DWORD event) {
   return TRUE;
 }
 
-// Ends the process without destructors, which could wait for the very work that the user wants to
-// stop. The newline ends a progress bar's line.
-[[noreturn]] void QuitNow(int signal) {
-  if (IsTerminal(stderr)) (void)_write(_fileno(stderr), "\n", 1);
-  TerminateProcess(GetCurrentProcess(), static_cast<UINT>(128 + signal));
-  for (;;) Sleep(INFINITE);
-}
-
-// The next signal; -1 after 100 ms without one where `is_brief`.
-int Receive(bool is_brief) {
-  Arrived& arrived = TheArrived();
-  std::unique_lock lock(arrived.mutex);
-  const auto has_one = [&] { return !arrived.signals.empty(); };
-  if (is_brief) {
-    if (!arrived.changed.wait_for(lock, std::chrono::milliseconds(100), has_one)) return -1;
-  } else {
-    arrived.changed.wait(lock, has_one);
-  }
-  const int signal = arrived.signals.front();
-  arrived.signals.pop_front();
-  return signal;
-}
-
 }  // namespace
 
 Interrupts::Interrupts() {
@@ -83,29 +59,24 @@ Interrupts::~Interrupts() {
   watcher_.join();
 }
 
-void Interrupts::Watch() {
-  for (;;) {
-    const int signal = Receive(requested());
-    if (signal == 0) return;
-    const std::lock_guard lock(mutex_);
-    if (signal > 0) {
-      if (!cancel_ || requested()) QuitNow(signal);
-      signal_ = signal;
-    }
-    if (cancel_ && requested()) cancel_();
+void Interrupts::QuitNow(int signal) {
+  if (IsTerminal(stderr)) (void)_write(_fileno(stderr), "\n", 1);
+  TerminateProcess(GetCurrentProcess(), static_cast<UINT>(128 + signal));
+  for (;;) Sleep(INFINITE);
+}
+
+int Interrupts::Receive(bool is_brief) {
+  Arrived& arrived = TheArrived();
+  std::unique_lock lock(arrived.mutex);
+  const auto has_one = [&] { return !arrived.signals.empty(); };
+  if (is_brief) {
+    if (!arrived.changed.wait_for(lock, std::chrono::milliseconds(100), has_one)) return -1;
+  } else {
+    arrived.changed.wait(lock, has_one);
   }
-}
-
-Interrupts::Scope::Scope(Interrupts& interrupts, std::function<void()> cancel)
-    : interrupts_(interrupts) {
-  const std::lock_guard lock(interrupts_.mutex_);
-  interrupts_.signal_ = 0;
-  interrupts_.cancel_ = std::move(cancel);
-}
-
-Interrupts::Scope::~Scope() {
-  const std::lock_guard lock(interrupts_.mutex_);
-  interrupts_.cancel_ = nullptr;
+  const int signal = arrived.signals.front();
+  arrived.signals.pop_front();
+  return signal;
 }
 
 }  // namespace lectern::tools

@@ -61,6 +61,7 @@ Result<std::unique_ptr<AnswerConstraint>> AnswerConstraint::Create(
   std::unique_ptr<AnswerConstraint> made(
       new AnswerConstraint(std::move(model), std::move(json).value()));
   made->mark_ = TokensOfMark(made->model_->tokenizer(), marks.begin);
+  made->head_ = TokensOfMark(made->model_->tokenizer(), marks.turn + marks.answer);
   if (is_thinking) return made;
   // Behind "Answer:" tokens begin with a blank, of which AnswerText shows nothing.
   const bool is_apart = prompt.empty() || prompt.back() == ' ' || prompt.back() == '\n';
@@ -153,7 +154,16 @@ void AnswerConstraint::Push(int32_t id, const AnswerText& text) {
       }
     }
     if (place != GrammarMatcher::kNowhere) place_ = place;
+    if (rest.empty()) {
+      forced_.assign(head_.begin(), head_.end());
+      head_left_ = head_.size();
+    }
     return;
+  }
+  if (head_left_ > 0) {
+    if (--head_left_ > 0) return;
+    mark_.clear();  // what follows the head is the value
+    return FindForced();
   }
   // The first tokens of a mark stand before the value.
   const bool is_of_mark = !has_begun_ && std::ranges::find(mark_, id) != mark_.end();

@@ -82,6 +82,8 @@ class AnswerConstraint {
   bool has_begun_ = false;                    // the value
   std::string thought_;                       // its end, in which the closing mark is looked for
   std::vector<int32_t> mark_;                 // tokens that begin a thought; none: it has no marks
+  std::vector<int32_t> head_;  // tokens between a thought and a value, ThinkingMarks::answer last
+  size_t head_left_ = 0;       // of them
   std::deque<int32_t> forced_;
   std::vector<float> masked_;
 };

@@ -171,8 +171,8 @@ class Transformer {
   void AddPart(Rows<const float> input, const WeightMatrix& weight, const LowRank& added,
                std::span<const float> bias, const std::vector<float>& post_norm,
                Activations& a) const;
-  // Multiplies `weights`, the matrices of one MLP, by `input`: a.gate and a.up [tokens, width]
-  // become what the down matrix takes.
+  // Returns the rows [tokens, width] that the layer's down matrix takes, or its shared expert's:
+  // activation(gate * input) times up * input. They are in a.gate; a.up is overwritten, too.
   Rows<const float> GatedRows(size_t layer, Rows<const float> input, Activations& a) const;
   // Writes a.mlp_output [tokens, hidden]: the sum of the chosen experts' outputs times their
   // weights, and of the shared expert's output. `input` [tokens, hidden] is not in it.

@@ -53,6 +53,26 @@ void Add(double factor, const double* __restrict x, double* __restrict sum, size
   for (size_t i = 0; i < count; ++i) sum[i] += factor * x[i];
 }
 
+// Llama's name of a tensor that a folder of EXAONE 3.5 has under its own.
+std::string UsualName(std::string name) {
+  if (!name.starts_with("transformer.")) return name;
+  static constexpr const char* kNames[][2] = {{"transformer.wte", "model.embed_tokens"},
+                                              {"transformer.ln_f", "model.norm"},
+                                              {"transformer.h.", "model.layers."},
+                                              {"attn.attention.out_proj", "self_attn.o_proj"},
+                                              {"attn.attention", "self_attn"},
+                                              {"ln_1", "input_layernorm"},
+                                              {"ln_2", "post_attention_layernorm"},
+                                              {"c_fc_0", "gate_proj"},
+                                              {"c_fc_1", "up_proj"},
+                                              {"mlp.c_proj", "mlp.down_proj"}};
+  for (const auto& [theirs, ours] : kNames) {
+    const size_t at = name.find(theirs);
+    if (at != name.npos) name.replace(at, std::strlen(theirs), ours);
+  }
+  return name;
+}
+
 double GeluTanh(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
@@ -160,7 +180,7 @@ void DenseOracle::ReadWeights(const std::string& folder) {
     } else {
       throw std::runtime_error("the oracle reads F32 and BF16 only");
     }
-    weights_[name] = std::move(values);
+    weights_[UsualName(name)] = std::move(values);
   }
 }
 

@@ -28,6 +28,7 @@ import zlib
 
 import gguf
 import numpy as np
+import safetensors.torch
 import sentencepiece.sentencepiece_model_pb2 as sentencepiece_model
 import tokenizers
 import torch
@@ -60,11 +61,19 @@ ARCHITECTURES = {
     "gemma3": ("Gemma3", "gemma3", {"head_dim": 128, "query_pre_attn_scalar": 128,
                                     "sliding_window": 96, "num_hidden_layers": 6}),
     "phi3": ("Phi3", "phi-3", {"pad_token_id": 32000, "sliding_window": None}),
+    "phi4mini": ("Phi3", "phi-3", {"pad_token_id": 32000, "sliding_window": None,
+                                   "partial_rotary_factor": 0.75, "tie_word_embeddings": True}),
     "granite": ("Granite", "qwen2", {"embedding_multiplier": 3.0, "residual_multiplier": 0.5,
                                      "attention_multiplier": 0.1, "logits_scaling": 2.0}),
+    "granite4": ("GraniteMoeHybrid", "qwen2", {
+        "embedding_multiplier": 3.0, "residual_multiplier": 0.5, "attention_multiplier": 0.1,
+        "logits_scaling": 2.0, "num_local_experts": 0, "num_experts_per_tok": 0,
+        "shared_intermediate_size": 512, "position_embedding_type": "rope",
+        "layer_types": ["attention"] * 2}),
     "olmo2": ("Olmo2", "qwen2", {}),
     "olmo3": ("Olmo3", "qwen2", {"sliding_window": 96, "num_hidden_layers": 4}),
     "smollm3": ("SmolLM3", "llama-bpe", {"num_hidden_layers": 4, "pad_token_id": 128004}),
+    "exaone": ("Llama", "qwen2", {}),
     "exaone4": ("Exaone4", "qwen2", {"sliding_window": 96, "num_hidden_layers": 4}),
     "cohere": ("Cohere", "qwen2", {"logit_scale": 0.25}),
     "cohere2": ("Cohere2", "qwen2", {"logit_scale": 0.25, "rotary_pct": 1.0, "sliding_window": 96,
@@ -87,6 +96,13 @@ ARCHITECTURES = {
 }
 # Tokens that the converter looks for by their texts, and those of the vocabulary that get the texts.
 RENAMED = {name: {"<|im_start|>": "<|user|>"} for name in ("glm", "glm4")}
+# The names that EXAONE 3.5's folders, whose class transformers has not, have in the place of Llama's.
+EXAONE_TENSORS = [
+    ("model.embed_tokens", "transformer.wte"), ("model.norm", "transformer.ln_f"),
+    ("model.layers", "transformer.h"), ("self_attn.o_proj", "attn.attention.out_proj"),
+    ("self_attn", "attn.attention"), ("input_layernorm", "ln_1"),
+    ("post_attention_layernorm", "ln_2"), ("gate_proj", "c_fc_0"), ("up_proj", "c_fc_1"),
+    ("down_proj", "c_proj")]
 GEMMA3_FILE = "gemma-3-270m-q4_k_m.gguf"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
 
@@ -174,6 +190,26 @@ class Vocabulary:
         made.save(str(folder / "tokenizer.json"))
 
 
+def write_as_published(folder, name):
+    """Changes a folder that transformers wrote into one as the model's makers publish them."""
+    config = json.loads((folder / "config.json").read_text())
+    if name == "granite4":  # transformers 5 writes "full_attention", which the converter does not know
+        config["layer_types"] = ["attention"] * config["num_hidden_layers"]
+    if name == "exaone":
+        config.update(model_type="exaone", architectures=["ExaoneForCausalLM"],
+                      num_layers=config.pop("num_hidden_layers"),
+                      layer_norm_epsilon=config.pop("rms_norm_eps"),
+                      activation_function=config.pop("hidden_act"))
+        weights = safetensors.torch.load_file(folder / "model.safetensors")
+        renamed = {}
+        for tensor_name, tensor in weights.items():
+            for ours, theirs in EXAONE_TENSORS:
+                tensor_name = tensor_name.replace(ours, theirs)
+            renamed[tensor_name] = tensor
+        safetensors.torch.save_file(renamed, folder / "model.safetensors", {"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 def make_checkpoint(folder, name, vocabulary):
     """A random model of this architecture and its tokenizer; returns the model, in float32."""
     class_name, _, more = ARCHITECTURES[name]
@@ -193,7 +229,9 @@ def make_checkpoint(folder, name, vocabulary):
     model.half().save_pretrained(folder)
     vocabulary.write(folder)
     # Read again: half() has rounded the angles of RoPE, too.
-    return type(model).from_pretrained(folder, dtype=torch.float32).eval()
+    model = type(model).from_pretrained(folder, dtype=torch.float32).eval()
+    write_as_published(folder, name)
+    return model
 
 
 class NoLibrary:

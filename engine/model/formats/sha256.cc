@@ -27,17 +27,6 @@ void Sha256::Update(const void* data, size_t bytes) {
   assert(ok == 1);
 }
 
-void Sha256::UpdateText(std::string_view text) {
-  UpdateNumber(text.size());
-  Update(text.data(), text.size());
-}
-
-void Sha256::UpdateNumber(uint64_t number) {
-  uint8_t bytes[8];
-  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(number >> (8 * i));
-  Update(bytes, sizeof(bytes));
-}
-
 std::array<uint8_t, 32> Sha256::Finish() {
   std::array<uint8_t, 32> digest{};
   unsigned size = 0;

@@ -20,9 +20,16 @@ class Sha256 {
   // hash.
   void Update(const void* data, size_t bytes);
   // Adds the text's length before the text, so that a sequence of texts has one reading only.
-  void UpdateText(std::string_view text);
+  void UpdateText(std::string_view text) {
+    UpdateNumber(text.size());
+    Update(text.data(), text.size());
+  }
   // Adds the number's 8 bytes in little-endian order, on every machine.
-  void UpdateNumber(uint64_t number);
+  void UpdateNumber(uint64_t number) {
+    uint8_t bytes[8];
+    for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(number >> (8 * i));
+    Update(bytes, sizeof(bytes));
+  }
   // Returns the hash. Call it once, and no Update behind it. Neither is checked: OpenSSL reports no
   // error, and a second call returns a wrong hash.
   std::array<uint8_t, 32> Finish();

@@ -18,7 +18,7 @@ bool HasDigitsAlone(std::string_view text) {
 }
 
 // A name "<layer>.mlp.<part>.<kind>" that older GGUF files give to an expert,
-// "<layer>.mlp.up_proj.N .weight", as "<layer>.mlp.experts.N.up_proj.weight"; nothing: it is none.
+// "<layer>.mlp.up_proj.N.weight", as "<layer>.mlp.experts.N.up_proj.weight"; nothing: it is none.
 std::optional<std::string> NameOfOldSplit(std::string_view name) {
   const size_t at = name.find(kMlpPart);
   if (at == name.npos) return std::nullopt;

@@ -6,7 +6,10 @@
 #include <cstdio>
 #include <cstring>
 
+#include "engine/asking/answer_constraint.h"
+#include "engine/forward/sampler.h"
 #include "engine/model/formats/json.h"
+#include "engine/model/template/answer_text.h"
 #include "tests/engine/dense_oracle.h"
 #include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
@@ -233,6 +236,42 @@ INSTANTIATE_TEST_SUITE_P(
                       Family{"phi3", WritePhi3Tokenizer, {"<|user|>"},
                              {"<|end|>", "<|assistant|>"}}),
     [](const auto& family) { return std::string(family.param.architecture); });
+
+// gpt-oss thinks in one channel and answers in another: a value is written in the latter, whose
+// head the model need not draw.
+TEST(ChatDocumentTest, AValueThatFollowsThoughtsIsHeadedAsAnswersAre) {
+  const TempFolder folder;
+  WriteModel(folder.path(),
+             "{# <|channel|>analysis<|message|> #}{% for message in messages %}"
+             "{{ message.content }}{% endfor %}");
+  const auto model = *Model::Load(Env::Default(), folder.path());
+  const Tokenizer& tokenizer = model->tokenizer();
+  const ThinkingMarks& marks = model->chat_template().thinking();
+  ASSERT_EQ(marks.answer, "<|channel|>final<|message|>");
+  auto constraint =
+      *AnswerConstraint::Create(model, R"({"enum": ["yes", "no"]})", true, "Answer: ", false);
+  AnswerText text(tokenizer, marks, false);
+  Sampler sampler({});
+  std::string drawn, answer, reasoning;
+  const std::string thought = marks.begin + "Who?" + marks.end;
+  while (!constraint->is_done() && drawn.size() < 500) {
+    std::vector<float> logits(model->config().vocab_size);
+    // The model would write the thought, and then more of it.
+    const std::string_view rest = std::string_view(thought).substr(drawn.size() % thought.size());
+    logits[static_cast<size_t>(tokenizer.EncodeContinuation(rest)->ids[0])] = 50;
+    const auto next = constraint->Draw(logits, sampler);
+    ASSERT_TRUE(next.ok()) << next.status().message();
+    const int32_t id = next->id;
+    drawn += tokenizer.TokenBytes(id);
+    const ShownText shown = text.Push(id);
+    answer += shown.answer, reasoning += shown.reasoning;
+    constraint->Push(id, text);
+  }
+  answer += text.Flush().answer;
+  EXPECT_EQ(reasoning, "Who?");
+  EXPECT_TRUE(drawn.starts_with(thought + marks.turn + marks.answer)) << drawn;
+  EXPECT_TRUE(answer == "\"yes\"" || answer == "\"no\"") << answer;
+}
 
 TEST(ChatDocumentTest, ASecondQuestionFollowsTheEndOfTheTurn) {
   const TempFolder store, folder;

@@ -2,9 +2,12 @@
 // windows and past the positions that the recipe was trained for; then from indexing to an answer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
+#include "tests/engine/dense_oracle.h"
 #include "tests/engine/invented_gguf.h"
 #include "tests/engine/invented_model.h"
 #include "tests/engine/test_documents.h"
@@ -178,7 +181,9 @@ TEST_P(ArchitecturesTest, IndexesAndAnswers) {
     EXPECT_TRUE(answer.ok()) << answer.status().message();
     return std::move(answer).value();
   };
-  const Answer exact = ask(1, 1), sparse = ask(0.25f, 2);
+  const Answer exact = ask(1, 1), sparse = ask(0.25f, 2), automatic = ask(kAutoBudget, 2);
+  EXPECT_GT(automatic.answer_tokens, 0u);
+  EXPECT_LE(automatic.kv.read_fraction_prefill, 1);
   EXPECT_GT(exact.answer_tokens, 0u);
   EXPECT_EQ(ask(1, 2).text, exact.text);  // any number of threads
   const auto loaded = Model::Load(Env::Default(), model.path());
@@ -192,6 +197,46 @@ TEST_P(ArchitecturesTest, IndexesAndAnswers) {
     EXPECT_GT(sparse.kv.read_fraction_prefill, 0.1);
   }
 }
+
+// Folders whose architecture has no GGUF file of its own form (formats_test.cc has the others): at
+// a budget of 1, the tokens of dense attention in float64, wherever it prefers its own clearly.
+class FolderOracleTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(FolderOracleTest, IndexesAndAnswersAsDenseAttentionDoes) {
+  const TempFolder folder, store;
+  WriteInventedModel(*Cases().Find(GetParam()), folder.path());
+  const auto engine =
+      *Engine::Create({.store = store.path(), .model = folder.path(), .num_threads = 2});
+  const std::string text = InventedText(7000, 3);
+  IndexOptions options;
+  options.kv_dtype = Dtype::kF32;
+  ASSERT_TRUE(engine->Index(text, options).ok());
+  const auto model = *Model::Load(Env::Default(), folder.path());
+  testing::DenseOracle oracle(folder.path(), "f32");
+  oracle.Append(model->EncodeDocument(text)->ids);
+  const auto session = *AsDocumentSession(*engine->Open("", nullptr));
+  std::vector<int32_t> next = *model->EncodeQuestion("What is it?");
+  size_t num_clear = 0;
+  for (int step = 0; step < 12; ++step) {
+    const auto logits = session->Step(next, 1, false, nullptr);
+    ASSERT_TRUE(logits.ok());
+    const std::vector<double> expected = oracle.Append(next);
+    const auto best = std::ranges::max_element(expected) - expected.begin();
+    std::vector<double> sorted = expected;
+    std::ranges::nth_element(sorted, sorted.begin() + 1, std::greater<>());
+    if (expected[static_cast<size_t>(best)] - sorted[1] > 1e-3) {
+      EXPECT_EQ(std::ranges::max_element(*logits) - logits->begin(), best) << step;
+      ++num_clear;
+    }
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR((*logits)[i], expected[i], 1e-3);
+    next = {static_cast<int32_t>(best)};
+  }
+  EXPECT_GT(num_clear, 6u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Folders, FolderOracleTest,
+                         ::testing::Values("exaone", "granite hybrid", "granite hybrid rope"),
+                         TestName);
 
 INSTANTIATE_TEST_SUITE_P(All, ArchitecturesTest, ::testing::ValuesIn(CaseNames()), TestName);
 

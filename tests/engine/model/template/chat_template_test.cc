@@ -417,11 +417,12 @@ struct Shown {
   uint64_t reasoning_tokens = 0;
 };
 
-// The answer and the thoughts that are shown of a text. Each byte is a token; the marks are control
-// tokens or text.
-Shown Show(const std::string& text, const ThinkingMarks& marks, bool is_thinking, bool is_control) {
+// The answer and the thoughts that are shown of a text. Each byte is a token; `controls` are
+// control tokens.
+Shown Show(const std::string& text, const ThinkingMarks& marks, bool is_thinking,
+           const std::vector<std::string>& controls) {
   const ByteTokenizer tokenizer("", "");
-  if (is_control) (void)tokenizer.ControlId(marks.begin), (void)tokenizer.ControlId(marks.end);
+  for (const std::string& control : controls) (void)tokenizer.ControlId(control);
   AnswerText answer(tokenizer, marks, is_thinking);
   Shown shown;
   const auto add = [&](const ShownText& piece) {
@@ -440,26 +441,27 @@ Shown Show(const std::string& text, const ThinkingMarks& marks, bool is_thinking
 
 TEST(AnswerTextTest, ThinkingIsApart) {
   const ThinkingMarks marks = {"<think>", "</think>"};
-  for (const bool is_control : {true, false}) {
-    Shown shown = Show("\n<think>\nHe or she?\n</think>\n\nShe did. \n", marks, false, is_control);
+  const std::vector<std::string> as_control = {marks.begin, marks.end}, as_text;
+  for (const auto& controls : {as_control, as_text}) {
+    Shown shown = Show("\n<think>\nHe or she?\n</think>\n\nShe did. \n", marks, false, controls);
     EXPECT_EQ(shown.answer, "She did.");
     EXPECT_EQ(shown.reasoning, "He or she?");
     EXPECT_GE(shown.reasoning_tokens, 12u);
-    shown = Show("He?</think>She.", marks, true, is_control);
+    shown = Show("He?</think>She.", marks, true, controls);
     EXPECT_EQ(shown.answer, "She.");
     EXPECT_EQ(shown.reasoning, "He?");
-    shown = Show("<think>a</think>\n<think>b</think>c", marks, false, is_control);
+    shown = Show("<think>a</think>\n<think>b</think>c", marks, false, controls);
     EXPECT_EQ(shown.answer, "c");
     EXPECT_EQ(shown.reasoning, "ab");
-    shown = Show("<think>never ends", marks, false, is_control);
+    shown = Show("<think>never ends", marks, false, controls);
     EXPECT_EQ(shown.answer, "");
     EXPECT_EQ(shown.reasoning, "never ends");
     // Later marks, and what only looks like one, are text.
-    shown = Show("<thin <b>", marks, false, is_control);
+    shown = Show("<thin <b>", marks, false, controls);
     EXPECT_EQ(shown.answer, "<thin <b>");
     EXPECT_EQ(shown.reasoning_tokens, 0u);
   }
-  EXPECT_EQ(Show("The tag <think> is text.", marks, false, false).answer,
+  EXPECT_EQ(Show("The tag <think> is text.", marks, false, as_text).answer,
             "The tag <think> is text.");
 }
 
@@ -467,25 +469,10 @@ TEST(AnswerTextTest, ThinkingIsApart) {
 TEST(AnswerTextTest, ChannelsAreApart) {
   const ThinkingMarks marks = {"<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant",
                                "<|channel|>final<|message|>"};
-  for (const bool is_control : {true, false}) {
-    const auto show = [&](const std::string& text) {
-      const ByteTokenizer tokenizer("", "");
-      for (const char* const mark : {"<|channel|>", "<|message|>", "<|start|>", "<|end|>"}) {
-        if (is_control) (void)tokenizer.ControlId(mark);
-      }
-      AnswerText answer(tokenizer, marks, false);
-      Shown shown;
-      const auto add = [&](const ShownText& piece) {
-        shown.answer += piece.answer, shown.reasoning += piece.reasoning;
-      };
-      for (size_t at = 0; at < text.size();) {
-        const auto control = tokenizer.FindControl(std::string_view(text).substr(at));
-        add(answer.Push(control ? control->id : static_cast<uint8_t>(text[at])));
-        at += control ? control->length : 1;
-      }
-      add(answer.Flush());
-      return shown;
-    };
+  const std::vector<std::string> as_control = {"<|channel|>", "<|message|>", "<|start|>",
+                                               "<|end|>"};
+  for (const auto& controls : {as_control, std::vector<std::string>()}) {
+    const auto show = [&](const std::string& text) { return Show(text, marks, false, controls); };
     const std::string thought = "<|channel|>analysis<|message|>Who? She.<|end|>";
     const std::string turn = "<|start|>assistant", final = "<|channel|>final<|message|>";
     Shown shown = show(thought + turn + final + "She did.");
@@ -502,9 +489,9 @@ TEST(AnswerTextTest, ChannelsAreApart) {
 }
 
 TEST(AnswerTextTest, WhiteSpaceAtTheEndIsCut) {
-  const Shown shown = Show(" a \n b\t\n \n", {}, false, false);
+  const Shown shown = Show(" a \n b\t\n \n", {}, false, {});
   EXPECT_EQ(shown.answer, "a \n b");  // and the space that a first word begins with
-  EXPECT_EQ(Show(" \n ", {}, false, false).answer, "");
+  EXPECT_EQ(Show(" \n ", {}, false, {}).answer, "");
 }
 
 TEST(LoopDetectorTest, ALoopIsFoundAndRepetitionsAreNot) {
