@@ -54,7 +54,7 @@ void ThreadPool::Stop() {
   // The count changes, so that workers that wait on it wake and see stop_.
   stop_ = true;
   ++num_posted_;
-  num_posted_.notify_all();
+  WakeAll(num_posted_);
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -79,7 +79,7 @@ bool ThreadPool::Help(Job& job) {
   if (has_items) RunItems(job, job.next_slot.fetch_add(1, std::memory_order_relaxed));
   const uint32_t before = job.state.fetch_sub(1);
   // The last worker to leave a closed job wakes its caller.
-  if ((before & kOpen) == 0 && (before & kInside) == 1) job.state.notify_one();  // its caller
+  if ((before & kOpen) == 0 && (before & kInside) == 1) WakeOne(job.state);  // its caller
   return has_items;
 }
 
@@ -97,7 +97,7 @@ void ThreadPool::WorkerLoop() {
     }
     if (has_helped) continue;
     LookFor([&] { return num_posted_ != seen; });
-    num_posted_.wait(seen);
+    WaitForChange(num_posted_, seen);
   }
 }
 
@@ -132,9 +132,9 @@ void ThreadPool::ParallelFor(size_t num_items, Body body) {
   ++num_posted_;
   // The caller takes one of two items, so that one worker is enough.
   if (num_items > 2) {
-    num_posted_.notify_all();
+    WakeAll(num_posted_);
   } else {
-    num_posted_.notify_one();
+    WakeOne(num_posted_);
   }
   RunItems(*job, 0);
   // The job is closed: nobody joins any more. Workers still inside are running its last items.
@@ -146,7 +146,7 @@ void ThreadPool::ParallelFor(size_t num_items, Body body) {
     return state == kTaken;
   };
   if (state != kTaken) LookFor(is_done);
-  while (!is_done()) job->state.wait(state);
+  while (!is_done()) WaitForChange(job->state, state);
   const std::exception_ptr thrown = std::exchange(job->thrown, nullptr);
   job->state.store(0, std::memory_order_release);
   if (thrown) std::rethrow_exception(thrown);

@@ -1,8 +1,10 @@
-// How the threads of Lectern's own differ from the host's: they take no signals, and may be nicer
-// to other programs.
+// How the threads of Lectern's own differ from the host's (they take no signals, and may be nicer
+// to other programs), and how they wait for each other.
 #ifndef LECTERN_KERNELS_WORKER_THREAD_H_
 #define LECTERN_KERNELS_WORKER_THREAD_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 namespace lectern {
@@ -27,6 +29,13 @@ class WithoutSignals {
 // to 19 at most. On Windows: from 1 on a priority below normal, from 10 on the lowest but idle. If
 // the system refuses, the thread simply runs at its old priority.
 void AddNice(int nice);
+
+// Waits until `value` is no longer `seen`; WakeOne and WakeAll wake threads that wait so, after the
+// value has changed. std::atomic's wait and notify, but on Windows, where GCC 12's wait compares
+// before it locks: a change in between wakes nobody, and the thread sleeps for ever.
+void WaitForChange(const std::atomic<uint32_t>& value, uint32_t seen);
+void WakeOne(std::atomic<uint32_t>& value);
+void WakeAll(std::atomic<uint32_t>& value);
 
 }  // namespace lectern
 

@@ -27,4 +27,8 @@ void AddNice(int nice) {
   if (nice > 0) setpriority(PRIO_PROCESS, 0, std::min(getpriority(PRIO_PROCESS, 0) + nice, 19));
 }
 
+void WaitForChange(const std::atomic<uint32_t>& value, uint32_t seen) { value.wait(seen); }
+void WakeOne(std::atomic<uint32_t>& value) { value.notify_one(); }
+void WakeAll(std::atomic<uint32_t>& value) { value.notify_all(); }
+
 }  // namespace lectern

@@ -23,6 +23,8 @@ target_link_libraries(simulated_disk PUBLIC lectern_store SQLite::SQLite3)
 lectern_test(NAME store_damage_test SOURCES store/damage_test.cc LIBS simulated_disk)
 lectern_test(NAME store_catalog_test SOURCES store/catalog_names_test.cc
   LIBS lectern_store SQLite::SQLite3)
+lectern_test(NAME store_system_calls_test
+  SOURCES store/failing_calls_windows.cc store/system_calls_test.cc LIBS lectern_store)
 lectern_test(NAME store_processes_test
   SOURCES store/processes_test.cc store/worker_processes_windows.cc LIBS lectern_store)
 

@@ -171,6 +171,7 @@ CommandLine::CommandLine(const std::string& description, const std::string& tool
                          const std::string& footer)
     : tool_(std::make_unique<CLI::App>(description, tool)), app_(tool_.get()) {
   app_->footer(footer);
+  app_->allow_windows_style_options(false);  // "/file" is a path on Windows, too
 }
 
 CommandLine::CommandLine(CLI::App* command) : app_(command) {}

@@ -1,33 +1,26 @@
-// Finds the programs that the tools run (pdftotext), and that lectern-doctor reports on. Header
-// only.
+// Finds the programs that the tools run (pdftotext), and that lectern-doctor reports on.
 #ifndef LECTERN_TOOLS_FIND_PROGRAM_H_
 #define LECTERN_TOOLS_FIND_PROGRAM_H_
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <string>
-#include <string_view>
 
 namespace lectern::tools {
 
 // The path of a program: `name` itself where it has a slash, else the first file of that name that
-// may be run, in the absolute folders of PATH or, without PATH, in the system's usual ones. Empty:
-// there is none. Folders that are not absolute are skipped: the current folder may be anybody's.
-// Any thread.
-inline std::string FindProgram(const std::string& name) {
-  if (name.find('/') != std::string::npos) return name;
-  const char* const variable = std::getenv("PATH");
-  std::string_view folders = variable ? variable : "/usr/local/bin:/usr/bin:/bin";
-  while (!folders.empty()) {
-    const std::string_view folder = folders.substr(0, folders.find(':'));
-    folders.remove_prefix(std::min(folders.size(), folder.size() + 1));
-    std::string path = std::string(folder) + "/" + name;
-    if (folder.starts_with('/') && access(path.c_str(), X_OK) == 0) return path;
-  }
-  return "";
-}
+// may be run, in the absolute folders of PATH or, without PATH, in the system's usual ones. Windows
+// also takes a backslash for a slash, adds ".exe", and looks beside the running program first.
+// Empty: there is none. Folders that are not absolute are skipped: the current folder may be
+// anybody's. Any thread.
+std::string FindProgram(const std::string& name);
+
+// The path of a program of ours that no user starts, such as "lectern-extract": in
+// ../libexec/lectern seen from the executable, else where it is installed; on Windows beside the
+// executable. It need not exist.
+std::string LibexecProgram(const std::string& name);
+
+// How a user gets the programs of a Debian package: "apt install poppler-utils"; on Windows "put
+// its programs (poppler-utils) into a folder of PATH".
+std::string HowToInstall(const std::string& package);
 
 }  // namespace lectern::tools
 

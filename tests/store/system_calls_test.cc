@@ -4,10 +4,7 @@
 //
 // LECTERN_FAULT_STRIDE: every how many-th call is made to fail (17); 1: all. Killed is it at each.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -129,21 +126,6 @@ Result<std::string> Look(const std::string& store) {
 
 constexpr char kDamaged[] = "damaged";
 
-// In a child. 0: ok; 1: a typed error; 2: an internal one; -1: killed.
-int RunInChild(const Step& step, const std::string& store, const CallPlan& with) {
-  const pid_t child = fork();
-  if (child == 0) {
-    TheCallPlan() = with;
-    const Status status = step.run(Env::Default(), store);
-    TheCallPlan() = CallPlan();
-    if (status.code() == Code::kInternal) std::fprintf(stderr, "%s\n", status.message().c_str());
-    _exit(status.ok() ? 0 : status.code() == Code::kInternal ? 2 : 1);
-  }
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 class SystemCallsTest : public testing::Test {
  protected:
   // A copy of the store as it is before the step.
@@ -156,9 +138,9 @@ class SystemCallsTest : public testing::Test {
            const std::string& seen_after) {
     Reset();
     const std::string store = work_ + "/store";
-    const int result = RunInChild(step, store, with);
+    const int result = RunWithPlan([&] { return step.run(Env::Default(), store); }, with);
     const std::string where = std::string(step.name) + ", call " + std::to_string(with.at) +
-                              (with.sticky ? " and on" : "") + ", errno " +
+                              (with.sticky ? " and on" : "") + ", error " +
                               std::to_string(with.error);
     ++num_tried_;
     ASSERT_NE(result, 2) << where;
@@ -212,6 +194,7 @@ void Report(const char* what, uint64_t tried, uint64_t absorbed,
 }
 
 TEST_F(SystemCallsTest, BeingKilledAtAnyOfThemLosesNothing) {
+  if (!kCanKill) GTEST_SKIP() << "processes_test kills on Windows";
   const auto start = std::chrono::steady_clock::now();
   ForEachStep([&](const Step& step, int64_t num_calls, const std::string& seen_before,
                   const std::string& seen_after) {
@@ -227,7 +210,7 @@ TEST_F(SystemCallsTest, AnyOfThemFailingIsATypedErrorAndCanBeRepeated) {
   uint64_t which = 0;
   ForEachStep([&](const Step& step, int64_t num_calls, const std::string& seen_before,
                   const std::string& seen_after) {
-    for (const int error : {EIO, ENOSPC, EDQUOT, EINTR, EMFILE, EROFS, 0}) {
+    for (const int error : ErrorsOfCalls()) {
       for (const bool sticky : {false, true}) {
         const CallFault fault = error == 0 ? CallFault::kShortWrite : CallFault::kError;
         for (auto at = static_cast<int64_t>(++which % Stride());
@@ -238,7 +221,7 @@ TEST_F(SystemCallsTest, AnyOfThemFailingIsATypedErrorAndCanBeRepeated) {
       }
     }
   });
-  Report("EIO ENOSPC EDQUOT EINTR EMFILE EROFS short", num_tried_, num_absorbed_, start);
+  Report(kErrorsOfCalls, num_tried_, num_absorbed_, start);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/model/formats/text.h"
+#include "tools/find_program.h"
 
 namespace lectern::tools {
 namespace {

@@ -1,5 +1,5 @@
 // Runs a program on bytes that nobody vouches for (pdftotext on a user's PDF), so that a bug in it
-// can do little harm: in a process of its own, with limits, killed when it exceeds them. Linux.
+// can do little harm: in a process of its own, with limits, killed when it exceeds them.
 #ifndef LECTERN_TOOLS_INGEST_LIMITED_CHILD_H_
 #define LECTERN_TOOLS_INGEST_LIMITED_CHILD_H_
 
@@ -12,8 +12,8 @@
 namespace lectern::tools {
 
 struct ChildLimits {
-  uint64_t memory_bytes = uint64_t{1} << 30;    // address space (RLIMIT_AS)
-  uint64_t cpu_seconds = 20;                    // processor time (RLIMIT_CPU)
+  uint64_t memory_bytes = uint64_t{1} << 30;    // address space; on Windows committed memory
+  uint64_t cpu_seconds = 20;                    // processor time
   double wall_seconds = 60;                     // by the clock
   uint64_t output_bytes = uint64_t{256} << 20;  // of stdout; stderr beyond 4 KiB is dropped
 };
@@ -22,7 +22,7 @@ struct ChildLimits {
 struct ChildEnd {
   enum class How {
     kExited,         // number: its exit status
-    kSignalled,      // number: of the signal, which none of these sent
+    kSignalled,      // number: of the signal, or of Windows' exception, which none of these sent
     kNotStarted,     // number: an errno; ENOENT: there is no such program
     kTooSlow,        // the processor's or the clock's limit
     kTooMuchOutput,  // more than output_bytes
@@ -34,6 +34,10 @@ struct ChildEnd {
   std::string complaint;  // what it said on stderr first, at most 4 KiB of any bytes
 };
 
+// The argument that names a child's input: it becomes "-" on POSIX, and on Windows, where programs
+// read stdin as text, the path of a file with the input.
+inline constexpr char kInput[] = "<input>";
+
 // Runs `command` (the program and its arguments, at least one text; FindProgram finds the program;
 // no shell) until it ends or has to be ended. `input` is its stdin, as a file in memory (a copy)
 // that can be sought in. Its stdout is given to `on_output` piece by piece, at most 64 KiB each, on
@@ -41,18 +45,18 @@ struct ChildEnd {
 // empty, is asked at least about every 50 ms. An exception of either ends the child and passes
 // through.
 //
-// The child has its own process group and no other open files; its environment is LC_ALL=C alone.
-// It may write no files and, unless we are root, start no processes; it is killed when the calling
-// thread ends. When this returns, the child and its process group are gone. Any thread; the calling
-// process may have others. A process that ignores SIGCHLD gets kExited with 0 for any end.
+// The child has no other open files; its environment is LC_ALL=C alone, on Windows also the
+// system's folder. When this returns, the child is gone, with the processes that it started. Any
+// thread; the calling process may have others.
+//
+// POSIX: The child has its own process group. It may write no files and, unless we are root, start
+// no processes; it is killed when the calling thread ends. A process that ignores SIGCHLD gets
+// kExited with 0 for any end. Windows: a job object has the limits, allows no other process, and
+// ends the child with ours; the child may write where the user may.
 ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view input,
                     const ChildLimits& limits,
                     const std::function<bool(std::string_view)>& on_output,
                     const std::function<bool()>& is_cancelled);
-
-// The path of a program of ours that no user starts, such as "lectern-extract": in
-// ../libexec/lectern seen from the executable, else where it is installed. It need not exist.
-std::string LibexecProgram(const std::string& name);
 
 }  // namespace lectern::tools
 

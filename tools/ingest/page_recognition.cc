@@ -139,7 +139,7 @@ api::Result<PdfPage> PageRecogniser::Recognise(std::string_view pdf, uint64_t nu
   limits.output_bytes = uint64_t{64} << 20;
   ChildEnd end = RunLimited(
       {options_.pdftoppm, "-f", page, "-l", page, "-scale-to", std::to_string(kImagePixels),
-       "-gray", "-"},
+       "-gray", kInput},
       pdf, limits, [&image](std::string_view piece) { return image.append(piece), true; },
       options_.is_cancelled);
   if (auto error = ErrorOfProgram(end, options_.pdftoppm, "apt install poppler-utils")) {

@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "engine/model/formats/text.h"
+#include "tools/find_program.h"
 #include "tools/ingest/pdf_structure.h"
 
 namespace lectern::tools {
 namespace {
 
 constexpr int kUsageStatus = 99;  // exit status of a pdftotext that does not know an option
-constexpr char kInstall[] = "apt install poppler-utils";
+constexpr char kPackage[] = "poppler-utils";
 constexpr char kScanAdvice[] =
     ": a scan? Recognise its text first (apt install ocrmypdf), or index it with --ocr "
     "(apt install tesseract-ocr)";
@@ -40,7 +41,8 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
       if (end.number == ENOENT || end.number == EACCES) {
         return api::Error{LECTERN_NOT_FOUND,
                           "reading a PDF needs the program " + options.pdftotext +
-                              ", which is not installed: " + kInstall + ", or give the text",
+                              ", which is not installed: " + HowToInstall(kPackage) +
+                              ", or give the text",
                           "pdftotext"};
       }
       return FileError(LECTERN_IO_ERROR,
@@ -54,8 +56,9 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
       return FileError(LECTERN_LIMIT_EXCEEDED,
                        name + " has too much text for one document; split it");
     case ChildEnd::How::kRefused:
-      return FileError(LECTERN_IO_ERROR,
-                       options.pdftotext + " does not print what poppler's does; " + kInstall);
+      return FileError(
+          LECTERN_IO_ERROR,
+          options.pdftotext + " does not print what poppler's does; " + HowToInstall(kPackage));
     case ChildEnd::How::kSignalled:
       return FileError(LECTERN_INVALID_ARGUMENT,
                        "pdftotext crashed on " + name + " (signal " + std::to_string(end.number) +
@@ -66,7 +69,7 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
   if (end.number == 0) return std::nullopt;
   if (end.number == kUsageStatus) {
     return FileError(LECTERN_IO_ERROR, options.pdftotext + " does not know -bbox-layout, as " +
-                                           "poppler's does; " + kInstall + Said(end));
+                                           "poppler's does; " + HowToInstall(kPackage) + Said(end));
   }
   if (end.complaint.find("Incorrect password") != std::string::npos) {
     return FileError(LECTERN_INVALID_ARGUMENT,
@@ -82,7 +85,7 @@ api::Result<PagedText> ReadPages(std::string_view pdf, const PdfOptions& options
                                  const PdfStructure& structure, std::vector<PdfPage> replacements) {
   BboxText parser(std::move(replacements));
   const ChildEnd end = RunLimited(
-      {options.pdftotext, "-enc", "UTF-8", "-bbox-layout", "-", "-"}, pdf,
+      {options.pdftotext, "-enc", "UTF-8", "-bbox-layout", kInput, "-"}, pdf,
       options.limits.value_or(LimitsFor(pdf.size())),
       [&](std::string_view piece) {
         const bool is_taken = parser.Take(piece);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/model/formats/text.h"
+#include "tools/find_program.h"
 #include "tools/ingest/limited_child.h"
 
 namespace lectern::tools {

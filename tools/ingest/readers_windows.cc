@@ -1,8 +1,8 @@
-// Files that are no text are refused on Windows: their readers need packages that are not built for
-// it (tools/packaging/windows/README.md says which).
+// Files other than text and PDFs are refused on Windows: their readers need packages that are not
+// built for it (tools/packaging/windows/README.md says which).
 #include "tools/ingest/extracted.h"
 #include "tools/ingest/html.h"
-#include "tools/ingest/pdf.h"
+#include "tools/ingest/page_recognition.h"
 #include "tools/ingest/rtf.h"
 
 namespace lectern::tools {
@@ -26,10 +26,6 @@ api::Result<std::string> ReadHtml(std::string_view, const HtmlOptions& options) 
   return NotRead(options.name, "a web page");
 }
 
-api::Result<PagedText> ReadPdf(std::string_view, const PdfOptions& options) {
-  return NotRead(options.name, "a PDF");
-}
-
 api::Result<RtfText> ReadRtf(std::string_view, const RtfOptions& options) {
   return NotRead(options.name, "RTF");
 }
@@ -37,6 +33,17 @@ api::Result<RtfText> ReadRtf(std::string_view, const RtfOptions& options) {
 api::Result<Extracted> ReadExtracted(std::string_view, const std::string& format,
                                      const ExtractOptions& options) {
   return NotRead(options.name, "of the format " + format);
+}
+
+api::Result<PageRecogniser> PageRecogniser::Start(const RecognitionOptions&) {
+  return api::Error{LECTERN_NOT_FOUND,
+                    "pages are not recognised on Windows; recognise the PDF first (ocrmypdf)",
+                    "ocr"};
+}
+
+// No recogniser starts.
+api::Result<PdfPage> PageRecogniser::Recognise(std::string_view, uint64_t) const {
+  return api::Error{LECTERN_NOT_FOUND, "pages are not recognised on Windows", "ocr"};
 }
 
 }  // namespace lectern::tools

@@ -5,7 +5,8 @@
 #   tools/packaging/windows.sh [FOLDER]     # FOLDER/lectern-VERSION-windows-x86_64.zip
 #
 # The zip has the headers, lectern.dll with its import libraries, index-document.exe,
-# ask-document.exe, lectern-store.exe, the bundled reader, the examples and the licences. Needs
+# ask-document.exe, lectern-store.exe, lectern-server.exe, pdftotext.exe, the bundled reader, the
+# examples and the licences. Needs
 # Debian's source packages within reach, and root or sudo where packages are missing; the packages
 # that Lectern uses are built once (windows/dependencies.sh).
 set -euo pipefail
@@ -16,8 +17,8 @@ dependencies=$(tools/packaging/windows/dependencies.sh)
 cmake -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D CMAKE_UNITY_BUILD=ON \
   -D CMAKE_TOOLCHAIN_FILE="$PWD/tools/packaging/windows/toolchain.cmake" \
   -D LECTERN_WINDOWS_DEPENDENCIES="$dependencies" -D LECTERN_CUDA=OFF -D LECTERN_TESTS=OFF >/dev/null
-cmake --build "$build" --target lectern index-document ask-document lectern-store
-programs=("$build/engine/lectern.dll" "$build"/tools/{index-document,ask-document,lectern-store}.exe)
+cmake --build "$build" --target lectern index-document ask-document lectern-store lectern-server
+programs=("$build/engine/lectern.dll" "$build"/tools/{index-document,ask-document,lectern-store,lectern-server}.exe)
 tools/packaging/windows/check_stack_moves.py "${programs[@]}"
 
 version=$(sed -n 's/^#define LECTERN_VERSION "\(.*\)"$/\1/p' engine/lectern_c.h)
@@ -27,6 +28,7 @@ rm -rf "$root" "$root.zip"
 mkdir -p "$root"/{bin,include/lectern,lib,licences,share/lectern,share/doc}
 cp "${programs[@]}" "$root/bin"
 x86_64-w64-mingw32-strip "$root"/bin/*
+cp "$dependencies/bin/pdftotext.exe" "$root/bin"
 cp engine/{lectern.h,lectern_c.h,lectern_inline.h} "$root/include/lectern"
 # For MinGW, and under the name that Microsoft's linker expects.
 cp "$build/engine/liblectern.dll.a" "$root/lib"

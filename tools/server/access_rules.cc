@@ -1,10 +1,9 @@
 #include "tools/server/access_rules.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 
 #include "tools/server/ascii.h"
+#include "tools/server/sockets.h"
 
 namespace lectern::server {
 namespace {
@@ -32,11 +31,8 @@ bool SplitPort(std::string_view host, std::string_view& name, std::string_view& 
 
 // Whether a host in its normal form is an IPv4 or IPv6 address.
 bool IsAddress(const std::string& host) {
-  in6_addr address;
-  if (host.starts_with('[')) {
-    return ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &address) == 1;
-  }
-  return ::inet_pton(AF_INET, host.c_str(), &address) == 1;
+  return host.starts_with('[') ? IsAddress(host.substr(1, host.size() - 2), AddressFamily::kIPv6)
+                               : IsAddress(host, AddressFamily::kIPv4);
 }
 
 // Rebinding needs a name that the attacker's DNS server answers for. There is none for an address,

@@ -1,11 +1,6 @@
 #include "tools/server/connection.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 namespace lectern::server {
 namespace {
@@ -18,7 +13,7 @@ constexpr auto kLinger = std::chrono::seconds(2);  // at the latest
 // A client of HTTP/1.0 that ends its sending later than this after its request is taken for gone.
 constexpr auto kHalfClose = std::chrono::seconds(1);
 
-// At least 0: poll takes negative times for ever.
+// At least 0: a negative time would be for ever.
 int MillisecondsUntil(Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   return static_cast<int>(std::max<int64_t>(0, left.count()));
@@ -26,38 +21,28 @@ int MillisecondsUntil(Clock::time_point deadline) {
 
 }  // namespace
 
-Connection::~Connection() { ::close(fd_); }
-
-bool Connection::WaitFor(short event, int ms) const {
-  pollfd socket = {.fd = fd_, .events = event, .revents = 0};
-  int ready = 0;
-  do {
-    ready = ::poll(&socket, 1, ms);
-  } while (ready < 0 && errno == EINTR);
-  return ready > 0 && (socket.revents & (event | POLLHUP | POLLERR)) != 0;
-}
+Connection::~Connection() { CloseSocket(socket_); }
 
 bool Connection::Read(size_t most, Clock::time_point deadline) {
   const size_t size = buffer_.size();
-  while (WaitFor(POLLIN, MillisecondsUntil(deadline))) {
+  while (WaitFor(socket_, SocketEvent::kCanRead, MillisecondsUntil(deadline))) {
     buffer_.resize(size + most);
-    const ssize_t n = ::recv(fd_, buffer_.data() + size, most, MSG_DONTWAIT);
-    const int error = errno;
-    buffer_.resize(size + static_cast<size_t>(std::max<ssize_t>(n, 0)));
-    if (n > 0) return true;
-    is_at_end_ = n == 0;
-    if (n == 0 || (error != EAGAIN && error != EINTR)) return false;
+    const int64_t count = Receive(socket_, buffer_.data() + size, most);
+    buffer_.resize(size + static_cast<size_t>(std::max<int64_t>(count, 0)));
+    if (count > 0) return true;
+    is_at_end_ = count == 0;
+    if (count != kTryAgain) return false;
   }
   return false;
 }
 
 bool Connection::Write(std::string_view bytes) const {
   while (!bytes.empty()) {
-    if (!WaitFor(POLLOUT, write_ms_)) return false;
-    const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
+    if (!WaitFor(socket_, SocketEvent::kCanWrite, write_ms_)) return false;
+    const int64_t count = Send(socket_, bytes.data(), bytes.size());
+    if (count == kTryAgain) continue;
+    if (count <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(count));
   }
   return true;
 }
@@ -75,11 +60,10 @@ void Connection::Begin() {
   probe_ = Probe::kMayNot;
 }
 
-// Costs one poll; POLLRDHUP alone may also be a client that shut down its writing side.
+// Costs one call of the system.
 bool Connection::IsGone() const {
-  pollfd socket = {.fd = fd_, .events = POLLRDHUP, .revents = 0};
-  if (::poll(&socket, 1, 0) <= 0) return false;
-  return (socket.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 || HasLeft();
+  const PeerState state = StateOf(socket_);
+  return state == PeerState::kGone || (state == PeerState::kSendsNoMore && HasLeft());
 }
 
 // The client sends no more: it has either closed the connection, or only its writing side and waits
@@ -96,27 +80,28 @@ bool Connection::HasLeft() const {
   }
   if (probe_ == Probe::kMay) {
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    ::send(fd_, kContinue.data(), kContinue.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    Send(socket_, kContinue.data(), kContinue.size());
     probe_ = Probe::kSent;
   }
   return false;
 }
 
 void Connection::Finish() {
-  ::shutdown(fd_, SHUT_WR);
+  ShutDown(socket_, Side::kWriting);
   if (is_at_end_) return;
   char ignored[16 * 1024];
   const auto deadline = Clock::now() + kLinger;
-  for (size_t taken = 0; taken < kLingerBytes && WaitFor(POLLIN, kLingerMs);) {
-    const ssize_t n = ::recv(fd_, ignored, sizeof ignored, MSG_DONTWAIT);
+  for (size_t taken = 0;
+       taken < kLingerBytes && WaitFor(socket_, SocketEvent::kCanRead, kLingerMs);) {
+    const int64_t n = Receive(socket_, ignored, sizeof ignored);
     if (n <= 0 || Clock::now() > deadline) break;
     taken += static_cast<size_t>(n);
   }
 }
 
-OpenConnections::Scope::Scope(OpenConnections& all, int fd) : all_(all) {
+OpenConnections::Scope::Scope(OpenConnections& all, Socket socket) : all_(all) {
   const std::lock_guard lock(all_.mutex_);
-  place_ = all_.busy_.insert(all_.busy_.end(), fd);
+  place_ = all_.busy_.insert(all_.busy_.end(), socket);
 }
 
 OpenConnections::Scope::~Scope() {
@@ -128,10 +113,11 @@ void OpenConnections::Scope::SetIdle(bool is_idle) {
   const std::lock_guard lock(all_.mutex_);
   if (is_idle == is_idle_) return;
   // At the end of the list: the front of idle_ is the one that has waited longest.
-  std::list<int>&to = is_idle ? all_.idle_ : all_.busy_, &from = is_idle ? all_.busy_ : all_.idle_;
+  std::list<Socket>&to = is_idle ? all_.idle_ : all_.busy_,
+  &from = is_idle ? all_.busy_ : all_.idle_;
   to.splice(to.end(), from, place_);
   is_idle_ = is_idle;
-  if (is_idle && all_.is_ending_) ::shutdown(*place_, SHUT_RD);
+  if (is_idle && all_.is_ending_) ShutDown(*place_, Side::kReading);
 }
 
 uint32_t OpenConnections::count() const {
@@ -139,12 +125,12 @@ uint32_t OpenConnections::count() const {
   return static_cast<uint32_t>(busy_.size() + idle_.size());
 }
 
-// SHUT_RD alone: it wakes the thread that waits, and a request that has come by then can still be
-// read and answered.
+// The reading side alone: that wakes the thread that waits, and a request that has come by then can
+// still be read and answered.
 bool OpenConnections::EndOldestIdle() {
   const std::lock_guard lock(mutex_);
   if (idle_.empty()) return false;
-  ::shutdown(idle_.front(), SHUT_RD);
+  ShutDown(idle_.front(), Side::kReading);
   idle_.splice(idle_.end(), idle_, idle_.begin());  // the next call takes another
   return true;
 }
@@ -152,14 +138,14 @@ bool OpenConnections::EndOldestIdle() {
 void OpenConnections::EndIdle() {
   const std::lock_guard lock(mutex_);
   is_ending_ = true;
-  for (const int fd : idle_) ::shutdown(fd, SHUT_RD);
+  for (const Socket socket : idle_) ShutDown(socket, Side::kReading);
 }
 
 void OpenConnections::EndAll() {
   const std::lock_guard lock(mutex_);
   is_ending_ = true;
-  for (const int fd : idle_) ::shutdown(fd, SHUT_RDWR);
-  for (const int fd : busy_) ::shutdown(fd, SHUT_RDWR);
+  for (const Socket socket : idle_) ShutDown(socket, Side::kBoth);
+  for (const Socket socket : busy_) ShutDown(socket, Side::kBoth);
 }
 
 bool OpenConnections::is_ending() const {

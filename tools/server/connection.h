@@ -3,8 +3,6 @@
 #ifndef LECTERN_TOOLS_SERVER_CONNECTION_H_
 #define LECTERN_TOOLS_SERVER_CONNECTION_H_
 
-#include <poll.h>
-
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -13,6 +11,7 @@
 #include <string_view>
 
 #include "tools/server/http.h"
+#include "tools/server/sockets.h"
 
 namespace lectern::server {
 
@@ -22,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 // by one thread, except IsGone, which any thread may call.
 class Connection : public Peer {
  public:
-  // Owns `fd`. `write_ms`: how long a client may take nothing.
-  Connection(int fd, int write_ms) : fd_(fd), write_ms_(write_ms) {}
+  // Owns `socket`. `write_ms`: how long a client may take nothing.
+  Connection(Socket socket, int write_ms) : socket_(socket), write_ms_(write_ms) {}
   ~Connection() override;
   Connection(const Connection&) = delete;
 
@@ -40,7 +39,7 @@ class Connection : public Peer {
 
   // Whether the socket takes bytes now. Linux says so once a third of its memory is free, and a few
   // bytes fit there in one piece.
-  bool IsReadyToWrite() const { return WaitFor(POLLOUT, 0); }
+  bool IsReadyToWrite() const { return WaitFor(socket_, SocketEvent::kCanWrite, 0); }
 
   // Wait: the request has been read and its answer is being made; Begin: the answer's first bytes
   // follow. Between the two IsGone may send a client of HTTP/1.1 "100 Continue", to find out
@@ -53,18 +52,17 @@ class Connection : public Peer {
   // sending: closing a socket with unread bytes resets it, and the client may lose our answer.
   // Reads and drops these bytes for up to 2 s. The destructor closes the socket.
   void Finish();
-  int fd() const { return fd_; }  // stays this object's
 
  private:
   enum class Probe { kMay, kMayNot, kSent };  // whether "100 Continue" may be sent
-  bool WaitFor(short event, int ms) const;    // false: not in time; errors count as the event
   // Decides for IsGone whether a client that sends no more has left, or only waits for the answer.
   // True only with HTTP/1.0, if it ended its sending 1 s or more after Wait. To HTTP/1.1 it sends
   // "100 Continue" once, between Wait and Begin, and says false: a closed connection answers with
   // a reset, which the next poll sees. Takes probe_mutex_.
   bool HasLeft() const;
 
-  const int fd_, write_ms_;
+  const Socket socket_;
+  const int write_ms_;
   std::string buffer_;
   bool is_at_end_ = false;
   mutable std::mutex probe_mutex_;  // guards all below
@@ -82,14 +80,14 @@ class OpenConnections {
   // number another one could get.
   class Scope {
    public:
-    Scope(OpenConnections& all, int fd);
+    Scope(OpenConnections& all, Socket socket);
     ~Scope();
     Scope(const Scope&) = delete;
     void SetIdle(bool is_idle);  // whether it waits for a request
 
    private:
     OpenConnections& all_;
-    std::list<int>::iterator place_;
+    std::list<Socket>::iterator place_;
     bool is_idle_ = false;
   };
 
@@ -104,7 +102,7 @@ class OpenConnections {
 
  private:
   mutable std::mutex mutex_;
-  std::list<int> busy_, idle_;  // idle: the one that has waited longest is the first
+  std::list<Socket> busy_, idle_;  // idle: the one that has waited longest is the first
   bool is_ending_ = false;
 };
 

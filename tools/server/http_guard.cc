@@ -1,19 +1,17 @@
 #include "tools/server/http_guard.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <random>
 #include <vector>
 
+#include "store/env.h"
 #include "tools/server/ascii.h"
 #include "tools/server/chunked_body.h"
 #include "tools/server/connection.h"
 #include "tools/server/connection_threads.h"
 #include "tools/server/listener.h"
+#include "tools/server/random_id.h"
 #include "tools/server/response_writer.h"
 
 namespace lectern::server {
@@ -32,30 +30,31 @@ constexpr uint64_t kMaxChunkOverhead = 8;
 class UploadFile {
  public:
   static std::unique_ptr<UploadFile> Create(const std::string& folder) {
-    std::string path = folder + "/upload-XXXXXX";
-    const int fd = ::mkostemp(path.data(), O_CLOEXEC);
-    return fd < 0 ? nullptr : std::unique_ptr<UploadFile>(new UploadFile(std::move(path), fd));
+    const std::optional<std::string> id = RandomId();
+    if (!id) return nullptr;
+    std::string path = folder + "/upload-" + *id;
+    auto file = Env::Default().OpenWritable(path, true);
+    if (!file.ok()) return nullptr;
+    return std::unique_ptr<UploadFile>(new UploadFile(std::move(path), std::move(file).value()));
   }
   ~UploadFile() {
-    ::close(fd_);
-    ::unlink(path_.c_str());
+    (void)file_->Close();
+    (void)Env::Default().Remove(path_);
   }
-  bool Write(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      bytes.remove_prefix(static_cast<size_t>(n));
-    }
-    return true;
+  bool Write(std::string_view bytes) {
+    const bool is_written = file_->WriteAt(size_, bytes.data(), bytes.size()).ok();
+    size_ += bytes.size();
+    return is_written;
   }
   UploadFile(const UploadFile&) = delete;
   const std::string& path() const { return path_; }
 
  private:
-  UploadFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  UploadFile(std::string path, std::unique_ptr<WritableFile> file)
+      : path_(std::move(path)), file_(std::move(file)) {}
   const std::string path_;
-  const int fd_;
+  const std::unique_ptr<WritableFile> file_;
+  uint64_t size_ = 0;
 };
 
 // 16 hexadecimal digits to find a request in logs by. No secret: a fast generator will do.
@@ -167,7 +166,7 @@ class HttpGuard::Server {
 
   void Run() {
     ConnectionThreads threads;
-    listener_->Run([&](int fd) { Accept(fd, threads); });
+    listener_->Run([&](Socket client) { Accept(client, threads); });
   }
   void Stop() {
     listener_->Stop();
@@ -180,25 +179,25 @@ class HttpGuard::Server {
  private:
   // Gives a new connection its thread. Connections beyond the limit get one too, to be told so, as
   // long as there are not too many of these; beyond that their sockets are just closed.
-  void Accept(int fd, ConnectionThreads& threads) {
+  void Accept(Socket client, ConnectionThreads& threads) {
     const uint64_t most = options_.max_connections;
     if (connections_.count() >= most + std::max(most, kMostTooMany)) {
-      ::close(fd);
+      CloseSocket(client);
       return;
     }
     try {
-      if (!threads.Run([this, fd] { Serve(fd); })) connections_.EndOldestIdle();
+      if (!threads.Run([this, client] { Serve(client); })) connections_.EndOldestIdle();
     } catch (const std::exception&) {  // neither thread nor memory
-      ::close(fd);
+      CloseSocket(client);
     }
   }
 
   // One connection from its first request to its last. Exceptions end the connection and nothing
   // else.
-  void Serve(int fd) noexcept {
-    Connection connection(fd, options_.write_ms);
+  void Serve(Socket client) noexcept {
+    Connection connection(client, options_.write_ms);
     try {
-      OpenConnections::Scope open(connections_, fd);
+      OpenConnections::Scope open(connections_, client);
       ServeRequests(connection, open);
     } catch (const std::exception&) {
       // No memory to enter it into the list: the client sees a connection that ends.

@@ -1,13 +1,7 @@
 // lectern-server: answers questions about the documents of a store over HTTP, with a REST API,
 // OpenAI's formats, and a page for the browser. This file reads the command line, checks that it
 // lets nobody in by accident, and starts and stops the parts: engine, service, guard.
-#include <arpa/inet.h>
-#include <malloc.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -24,6 +18,8 @@
 #include "tools/server/check_server.h"
 #include "tools/server/http_guard.h"
 #include "tools/server/service.h"
+#include "tools/server/sockets.h"
+#include "tools/server/system.h"
 #include "tools/terminal.h"
 
 namespace lectern::server {
@@ -149,9 +145,8 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
 
 // Whether a --host means this machine alone, so that no other machine can reach it.
 bool IsLoopback(const std::string& host) {
-  in_addr address;
   return host == "localhost" || host == "::1" ||
-         (host.starts_with("127.") && ::inet_pton(AF_INET, host.c_str(), &address) == 1);
+         (host.starts_with("127.") && IsAddress(host, AddressFamily::kIPv4));
 }
 
 // Whether a --host means all addresses of this machine.
@@ -183,20 +178,16 @@ api::Result<std::string> ReadToken(const std::string& path) {
 // A folder for uploads, deleted with what is in it.
 class UploadFolder {
  public:
-  // Makes the folder in $TMPDIR, else /tmp, readable by this user alone. Nothing, or the reason why
-  // there is none.
+  // Makes the folder. Nothing, or the reason why there is none.
   std::optional<api::Error> Make() {
-    const char* const given = std::getenv("TMPDIR");
-    const std::string parent = given && *given ? given : "/tmp";
-    std::string path = parent + "/lectern-upload-XXXXXX";
-    if (!::mkdtemp(path.data())) {
+    const auto made = MakeTemporaryFolder();
+    if (const auto* const fault = std::get_if<FolderFault>(&made)) {
       return api::Error{LECTERN_IO_ERROR,
-                        "cannot make a folder for uploads in " + parent + ": " +
-                            std::generic_category().message(errno) +
+                        "cannot make a folder for uploads in " + fault->parent + ": " + fault->why +
                             "; set TMPDIR to a folder that can be written",
                         "allow-index"};
     }
-    path_ = path;
+    path_ = std::get<std::string>(made);
     return std::nullopt;
   }
   ~UploadFolder() {
@@ -221,12 +212,6 @@ class UploadFolder {
 uint32_t DefaultParallel(uint64_t num_threads) {
   const uint64_t cores = num_threads > 0 ? num_threads : DefaultThreads();
   return static_cast<uint32_t>(std::clamp<uint64_t>(cores, 4, 16));
-}
-
-// This machine's name; empty where the system does not tell.
-std::string HostName() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
 // Fills in the access rules (names of this server, sites, the token) and refuses rules under which
@@ -387,12 +372,7 @@ int Serve(Flags flags) {
 
 // Parses the command line, then asks another server (--check: 0 or 1) or serves.
 int Main(int argc, char** argv) {
-  // glibc's default, up to eight arenas for each core, keeps more freed memory: with four questions
-  // at a time 26 MB of anonymous memory at the most, with two arenas 14 MB.
-  mallopt(M_ARENA_MAX, 2);
-  // Blocks from 256 KiB on are mapped, so that a session's memory goes back to the system when the
-  // session ends. In the heap, gaps between blocks of other sessions would grow with the hours.
-  mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  KeepHeapSmall();
   tools::CommandLine app("Answers questions about indexed documents over HTTP.", kTool, kExamples);
   Flags flags;
   AddFlags(app, flags);

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "tools/server/sockets.h"
 
 namespace lectern::server {
 
@@ -29,17 +32,19 @@ class Listener {
   // until Stop; `serve` must return soon. Closes the listening sockets at the end. Where the
   // process has no descriptors or memory left, it waits until a client leaves; other failures of
   // accept are ignored.
-  void Run(const std::function<void(int fd)>& serve);
+  void Run(const std::function<void(Socket client)>& serve);
   void Stop();  // any thread, once; may come before Run, which then returns at once
 
  private:
   Listener() = default;
-  int Bind(const std::vector<std::string>& addresses, uint16_t port);  // see the .cc
-  void Close();                                                        // the sockets that listen
+  // See the .cc.
+  std::optional<ListenFault> Bind(const std::vector<std::string>& addresses, uint16_t port);
+  void Close();  // the sockets that listen
 
-  std::vector<int> sockets_;
+  std::vector<Socket> sockets_;
   uint16_t port_ = 0;
-  int stop_event_ = -1;  // readable once Run is to return
+  Waker stop_;  // wakes Run, which then returns
+  std::atomic<bool> is_stopped_ = false;
 };
 
 }  // namespace lectern::server

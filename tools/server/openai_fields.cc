@@ -1,22 +1,23 @@
 #include "tools/server/openai_fields.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 
 #include "engine/requests/options.h"
 #include "tools/server/option_fields.h"
+#include "tools/server/system.h"
 
 namespace lectern::server {
 namespace {
 
-// A seed that differs from request to request. The process's id would do in a system without
-// randomness.
+// A seed that differs from request to request; the clock's time in a system without randomness.
 uint64_t RandomSeed() {
   uint64_t seed = 0;
-  if (::getentropy(&seed, sizeof seed) != 0) seed = static_cast<uint64_t>(::getpid());
+  if (!FillRandom(&seed, sizeof seed)) {
+    seed = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
   return seed;
 }
 

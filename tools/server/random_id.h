@@ -3,17 +3,17 @@
 #ifndef LECTERN_TOOLS_SERVER_RANDOM_ID_H_
 #define LECTERN_TOOLS_SERVER_RANDOM_ID_H_
 
-#include <unistd.h>
-
 #include <optional>
 #include <string>
+
+#include "tools/server/system.h"
 
 namespace lectern::server {
 
 // 32 hex digits, 128 bits of the system's randomness; nothing: it has none.
 inline std::optional<std::string> RandomId() {
   unsigned char bytes[16];
-  if (::getentropy(bytes, sizeof bytes) != 0) return std::nullopt;
+  if (!FillRandom(bytes, sizeof bytes)) return std::nullopt;
   constexpr char kDigits[] = "0123456789abcdef";
   std::string id;
   for (const unsigned char byte : bytes) {

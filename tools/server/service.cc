@@ -1,7 +1,5 @@
 #include "tools/server/service.h"
 
-#include <malloc.h>
-
 #include <charconv>
 #include <filesystem>
 #include <optional>
@@ -14,6 +12,7 @@
 #include "tools/server/messages.h"
 #include "tools/server/option_fields.h"
 #include "tools/server/request_fields.h"
+#include "tools/server/system.h"
 
 namespace lectern::server {
 namespace {
@@ -284,7 +283,6 @@ HttpResponse Service::Version(const HttpRequest&, const std::string&) {
 // The numbers of Metrics, with those that the other parts know now.
 HttpResponse Service::MetricsText(const HttpRequest&, const std::string&) {
   const GenerationSlots::Load load = answering_.load();
-  const struct mallinfo2 heap = mallinfo2();
   const lectern_counts counts = engine_.counts();
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -292,7 +290,7 @@ HttpResponse Service::MetricsText(const HttpRequest&, const std::string&) {
                                              .waiting = load.waiting,
                                              .sessions = answering_.sessions().num_open(),
                                              .connections = num_connections ? num_connections() : 0,
-                                             .heap_bytes = heap.uordblks + heap.hblkhd,
+                                             .heap_bytes = HeapBytes(),
                                              .step_passes = counts.step_passes,
                                              .step_tokens = counts.step_tokens});
   return response;

@@ -15,10 +15,11 @@ install_packages "${windows_packages[@]}" >&2
 
 # Versions of Debian 12. OpenSSL is not among them, since Windows hashes by itself
 # (engine/model/formats/sha256_windows.cc), nor BLAS (see FAISS below), nor what reads office files,
-# books, mails, web pages and PDFs (README.md says why).
+# books, mails and web pages (README.md says why).
 sources=(
-  cli11=2.1.2+ds-1 faiss=1.7.3-2 highway=1.0.3-3+deb12u1
-  newlib=3.3.0-1.3+deb12u1 nlohmann-json3=3.11.2-2 pcre2=10.42-1 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
+  cli11=2.1.2+ds-1 cpp-httplib=0.11.4+ds-1+deb12u1 faiss=1.7.3-2 freetype=2.12.1+dfsg-5+deb12u4 fribidi=1.0.8-2.1
+  highway=1.0.3-3+deb12u1 newlib=3.3.0-1.3+deb12u1 nlohmann-json3=3.11.2-2 pcre2=10.42-1
+  poppler=22.12.0-2+deb12u3 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
   uchardet=0.0.7-1 utf8proc=2.8.0-1)
 host=x86_64-w64-mingw32
 # GCC aligns the stack to 16 bytes on Windows, and moves vectors of 32 and 64 bytes to it as if it
@@ -115,6 +116,35 @@ by_cmake cli11 -D CLI11_BUILD_EXAMPLES=OFF -D CLI11_BUILD_TESTS=OFF -D CLI11_BUI
 
 unpack uchardet
 by_cmake uchardet -D BUILD_BINARY=OFF
+
+# A header.
+unpack cpp-httplib
+cp "$work/cpp-httplib/httplib.h" "$dir/include"
+pc cpp-httplib 0.11.4 "" -lws2_32
+
+unpack fribidi
+(cd "$work/fribidi" && ./configure --host=$host CC=$host-gcc-posix CFLAGS="$flags" --disable-shared \
+  --prefix="$dir" >/dev/null && make -C lib install >/dev/null)
+pc fribidi 1.0.8 "-I\${prefix}/include/fribidi -DFRIBIDI_LIB_STATIC" -lfribidi
+
+# pdftotext.exe, a program of its own. Of poppler's libraries it needs FreeType alone: text is read
+# without looking into images. binmode.o makes stdin and stdout binary.
+unpack freetype
+by_cmake freetype -D FT_DISABLE_ZLIB=ON -D FT_DISABLE_BZIP2=ON -D FT_DISABLE_PNG=ON \
+  -D FT_DISABLE_HARFBUZZ=ON -D FT_DISABLE_BROTLI=ON
+unpack poppler
+cmake -G Ninja -S "$work/poppler" -B "$work/poppler/build" -D CMAKE_TOOLCHAIN_FILE="$toolchain" \
+  -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_FLAGS_RELEASE="$flags" -D CMAKE_C_FLAGS_RELEASE="$flags" \
+  -D CMAKE_EXE_LINKER_FLAGS="-static $($host-gcc-posix -print-file-name=binmode.o)" \
+  -D FREETYPE_INCLUDE_DIRS="$dir/include/freetype2" -D FREETYPE_LIBRARY="$dir/lib/libfreetype.a" \
+  -D BUILD_SHARED_LIBS=OFF -D FONT_CONFIGURATION=win32 -D HAVE_GMTIME_R=1 -D HAVE_LOCALTIME_R=1 \
+  -D ENABLE_CPP=OFF -D ENABLE_GLIB=OFF -D ENABLE_QT5=OFF -D ENABLE_QT6=OFF -D ENABLE_BOOST=OFF \
+  -D ENABLE_LIBOPENJPEG=none -D ENABLE_CMS=none -D ENABLE_DCTDECODER=none -D ENABLE_LIBCURL=OFF \
+  -D ENABLE_ZLIB=OFF -D WITH_NSS3=OFF -D WITH_JPEG=OFF -D WITH_PNG=OFF -D WITH_TIFF=OFF \
+  -D RUN_GPERF_IF_PRESENT=OFF >/dev/null
+cmake --build "$work/poppler/build" --target pdftotext
+mkdir -p "$dir/bin"
+$host-strip -o "$dir/bin/pdftotext.exe" "$work/poppler/build/utils/pdftotext.exe"
 
 # The amalgamation, made by SQLite's own scripts. Options that Debian sets and Lectern uses.
 unpack sqlite3

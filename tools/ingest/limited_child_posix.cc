@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -232,8 +231,10 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
   Pipe out = Pipe::Make(), err = Pipe::Make(), failed = Pipe::Make();
   if (in.get() < 0 || !out.ok() || !err.ok() || !failed.ok()) return not_started(errno);
   std::vector<char*> arguments;
-  for (const std::string& argument : command)
-    arguments.push_back(const_cast<char*>(argument.data()));
+  char standard_input[] = "-";
+  for (const std::string& argument : command) {
+    arguments.push_back(argument == kInput ? standard_input : const_cast<char*>(argument.data()));
+  }
   arguments.push_back(nullptr);
 
   const pid_t pid = fork();
@@ -254,15 +255,6 @@ ChildEnd RunLimited(const std::vector<std::string>& command, std::string_view in
     return not_started(error);
   }
   return Child(pid, std::move(out), std::move(err)).Watch(limits, on_output, is_cancelled);
-}
-
-std::string LibexecProgram(const std::string& name) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside = executable.parent_path().parent_path() / "libexec/lectern" / name;
-  const fs::path installed = fs::path(LECTERN_LIBEXEC_DIR) / name;
-  return !error && fs::exists(beside, error) ? beside.string() : installed.string();
 }
 
 }  // namespace lectern::tools

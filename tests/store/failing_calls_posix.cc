@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -89,7 +90,31 @@ mode_t ModeOf(va_list list) { return va_arg(list, mode_t); }
 
 }  // namespace
 
-lectern::CallPlan& lectern::TheCallPlan() { return *plan; }
+namespace lectern {
+
+CallPlan& TheCallPlan() { return *plan; }
+
+int RunWithPlan(const std::function<Status()>& run, const CallPlan& with) {
+  const pid_t child = fork();
+  if (child == 0) {
+    TheCallPlan() = with;
+    const Status status = run();
+    TheCallPlan() = CallPlan();
+    if (status.code() == Code::kInternal) std::fprintf(stderr, "%s\n", status.message().c_str());
+    _exit(status.ok() ? 0 : status.code() == Code::kInternal ? 2 : 1);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) std::abort();
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+const bool kCanKill = true;
+
+const char* const kErrorsOfCalls = "EIO ENOSPC EDQUOT EINTR EMFILE EROFS short";
+
+std::vector<int> ErrorsOfCalls() { return {EIO, ENOSPC, EDQUOT, EINTR, EMFILE, EROFS, 0}; }
+
+}  // namespace lectern
 
 extern "C" {
 int open(const char* path, int flags, ...) {
