@@ -42,3 +42,12 @@ set(model model/tokenizer/added_tokens_test.cc model/tokenizer/bpe_tokenizer_tes
   model/weights/weights_test.cc)
 in_folder(engine model)
 lectern_test(NAME model_test SOURCES ${model} LIBS lectern_model)
+
+lectern_test(NAME ingest_test SOURCES tools/html_text_test.cc tools/limited_child_windows_test.cc
+  LIBS lectern_ingest)
+add_executable(limited_child_program tools/limited_child_program.cc)
+add_dependencies(ingest_test limited_child_program)
+lectern_test(NAME file_kind_test SOURCES tools/file_kind_test.cc LIBS lectern_ingest)
+lectern_test(NAME pdf_layout_test SOURCES tools/pdf_layout_test.cc LIBS lectern_ingest)
+target_compile_definitions(pdf_layout_test PRIVATE
+  PDF_BOXES="${CMAKE_CURRENT_SOURCE_DIR}/tools/pdf_boxes")

@@ -1,17 +1,24 @@
 # index-document and the server for Windows, which read text and Markdown. Included by CMakeLists.txt. The
 # other readers, lectern-doctor and lectern-evaluate are not built there
 # (tools/packaging/windows/README.md says why).
+pkg_check_modules(GUMBO REQUIRED IMPORTED_TARGET gumbo)
 pkg_check_modules(FRIBIDI REQUIRED IMPORTED_TARGET fribidi)
 pkg_check_modules(UCHARDET REQUIRED IMPORTED_TARGET uchardet)
 add_library(lectern_ingest STATIC
   find_program_windows.cc
   ingest/charset_conversion.cc
   ingest/charset_converter_windows.cc
+  ingest/alt_text.cc
   ingest/bbox_text.cc
   ingest/column_order.cc
   ingest/document_text.cc
   ingest/encoding_guess.cc
   ingest/file_kind.cc
+  ingest/html.cc
+  ingest/html_charset.cc
+  ingest/html_elements.cc
+  ingest/html_math.cc
+  ingest/html_text.cc
   ingest/hyphens.cc
   ingest/ingest.cc
   ingest/letter_forms.cc
@@ -34,7 +41,7 @@ add_library(lectern_ingest STATIC
   ingest/text_encoding.cc
   ingest/text_plausibility.cc
   ingest/visual_order.cc)
-target_link_libraries(lectern_ingest PUBLIC lectern_model PRIVATE PkgConfig::FRIBIDI PkgConfig::UCHARDET
+target_link_libraries(lectern_ingest PUBLIC lectern_model PRIVATE PkgConfig::FRIBIDI PkgConfig::GUMBO PkgConfig::UCHARDET
   PkgConfig::UTF8PROC)
 add_executable(index-document
   collection_batch.cc

@@ -5,7 +5,9 @@
 
 Indexes the demo's document on either system, compares the files of the two stores byte by byte, and asks
 each store on both systems: the answers, their evidence and their scores must be equal. Then it looks at
-what lectern.dll exports, and lets a C program that is linked with the import library index and ask.
+what lectern.dll exports, lets a C program that is linked with the import library index and ask, reads a
+PDF and a web page on both, and runs the server's own tests (tools/server_test.py, tools/http_test.py) with
+lectern-server.exe.
 Skipped (77) where Wine or one of the builds is missing: tools/packaging/windows.sh makes that for
 Windows.
 """
@@ -18,6 +20,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+from make_pdf import make_pdf  # pylint: disable=wrong-import-position
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 READER = SOURCE / "tools/reader/model"
@@ -132,6 +137,36 @@ class Windows(unittest.TestCase):
              path("windows", place / "книга.txt"))
         listed = tool("windows", "lectern-store", "--store", path("windows", store), "list")
         self.assertIn("книга.txt", listed)
+
+    def test_a_pdf_and_a_web_page_have_the_same_text(self):
+        page = ("<html><title>Mills</title><nav>Home</nav><main><h1>Mills</h1><p>Mills stand in <b>Osk</b>.<table>"
+                "<tr><th>Town<th>Mills<tr><td>Osk<td>3</table><pre>a  b</pre></main>" + "<p>More text." * 200)
+        files = {"a.pdf": make_pdf([["The mill of Osk has three stones."], ["It grinds rye."]]), "a.html": page.encode()}
+        for name, content in files.items():
+            file = self.folder / name
+            file.write_bytes(content)
+            names = []  # of folders, which come from the text and its parts
+            for system in ("linux", "windows"):
+                store = self.folder / f"{name}-{system}"
+                tool(system, "index-document", "--store", path(system, store), "--model", path(system, READER),
+                     "--name", "d", path(system, file))
+                names.append([folder.name for folder in store.glob("docs/*")])
+            self.assertEqual(names[0], names[1])
+
+    def test_the_server_passes_its_tests(self):
+        programs = self.folder / "bin"
+        programs.mkdir()
+        for name in ("index-document", "lectern-server"):
+            program = programs / name
+            program.write_text(f'#!/bin/sh\nexec wine {WINDOWS}/tools/{name}.exe "$@"\n')
+            program.chmod(0o755)
+        environment = dict(os.environ, WINEDEBUG="-all", LECTERN_WINE="1", LECTERN_BIN=str(programs),
+                           LECTERN_TEST_MODEL=str(READER))
+        for test in ("http_test.py", "server_test.py"):
+            done = subprocess.run([sys.executable, SOURCE / "tests/tools" / test], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, env=environment, timeout=900, check=False)
+            print(test, done.stdout.decode().strip().split("\n")[-1])
+            self.assertEqual(done.returncode, 0, done.stdout.decode())
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ bool Fails() {
   return true;
 }
 
-// What a call returns when it fails.
+// The result of a call that fails.
 template <typename Result>
 Result Failed() {
   if constexpr (std::is_same_v<Result, HANDLE>) {

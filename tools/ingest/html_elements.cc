@@ -32,15 +32,16 @@ const TagSet& Lines() {
   return tags;
 }
 
-// Whether the element is shown only when a script or a button opens it. Gumbo does not know
-// dialogs.
+// Whether the element is shown only when a script or a button opens it. Dialogs are told by their
+// name: not every Gumbo has a tag for them.
 bool IsClosed(const GumboNode* node) {
   const GumboVector* const attributes = &node->v.element.attributes;
   if (gumbo_get_attribute(attributes, "popover")) return true;
-  if (TagOf(node) != GUMBO_TAG_UNKNOWN || gumbo_get_attribute(attributes, "open")) return false;
+  if (gumbo_get_attribute(attributes, "open")) return false;
   GumboStringPiece name = node->v.element.original_tag;
   gumbo_tag_from_original_text(&name);
-  return name.data && Lower(std::string_view(name.data, name.length)) == "dialog";
+  return name.data && name.length == 6 &&
+         Lower(std::string_view(name.data, name.length)) == "dialog";
 }
 
 // Whether the text of the image is a formula, which wikis hide from screen readers.

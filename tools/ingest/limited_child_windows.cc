@@ -168,7 +168,7 @@ class Child {
       if (is_cancelled && is_cancelled()) end_ = How::kCancelled;
       if (Clock::now() > deadline || IsOver(limits)) end_ = How::kTooSlow;
       if (end_) break;
-      // What has been written before the end is read after it.
+      // The bytes that were written before the end are read after it.
       const bool is_last_look = has_ended;
       bool has_read = Read(err_, [this](std::string_view piece) {
         complaint_.append(piece.substr(0, kMaxComplaint - complaint_.size()));
@@ -233,6 +233,8 @@ class Child {
     ::GetExitCodeProcess(process_.get(), &status);
     if (end_) {
       end.how = *end_;
+    } else if (status == ERROR_NOT_ENOUGH_QUOTA) {  // a job ends a process so whose time is over
+      end.how = How::kTooSlow;
     } else {
       end.how = status >= kFirstException ? How::kSignalled : How::kExited;
       end.number = static_cast<int>(status);

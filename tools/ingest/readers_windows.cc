@@ -1,7 +1,6 @@
-// Files other than text and PDFs are refused on Windows: their readers need packages that are not
+// Files other than text, web pages and PDFs are refused on Windows: their readers need packages that are not
 // built for it (tools/packaging/windows/README.md says which).
 #include "tools/ingest/extracted.h"
-#include "tools/ingest/html.h"
 #include "tools/ingest/page_recognition.h"
 #include "tools/ingest/rtf.h"
 
@@ -17,14 +16,6 @@ api::Error NotRead(const std::string& name, const std::string& kind) {
 }
 
 }  // namespace
-
-api::Result<DecodedText> DecodeHtml(std::string_view, const HtmlOptions& options) {
-  return NotRead(options.name, "a web page");
-}
-
-api::Result<std::string> ReadHtml(std::string_view, const HtmlOptions& options) {
-  return NotRead(options.name, "a web page");
-}
 
 api::Result<RtfText> ReadRtf(std::string_view, const RtfOptions& options) {
   return NotRead(options.name, "RTF");

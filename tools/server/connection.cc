@@ -31,7 +31,7 @@ bool Connection::Read(size_t most, Clock::time_point deadline) {
     buffer_.resize(size + static_cast<size_t>(std::max<int64_t>(count, 0)));
     if (count > 0) return true;
     is_at_end_ = count == 0;
-    if (count != kTryAgain) return false;
+    if (count != kWouldBlock) return false;
   }
   return false;
 }
@@ -40,7 +40,7 @@ bool Connection::Write(std::string_view bytes) const {
   while (!bytes.empty()) {
     if (!WaitFor(socket_, SocketEvent::kCanWrite, write_ms_)) return false;
     const int64_t count = Send(socket_, bytes.data(), bytes.size());
-    if (count == kTryAgain) continue;
+    if (count == kWouldBlock) continue;
     if (count <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(count));
   }

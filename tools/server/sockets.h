@@ -39,9 +39,9 @@ bool WaitFor(Socket socket, SocketEvent event, int ms);
 // Waits until one of them can be read or accepted from; may return earlier.
 void WaitForAny(std::span<const Socket> sockets);
 
-inline constexpr int64_t kTryAgain = -1, kFailed = -2;
+inline constexpr int64_t kWouldBlock = -1, kSocketFailed = -2;
 // Reads up to `most` bytes, or sends some of `bytes`: how many, 0 at the end of what the client
-// sends, kTryAgain where it would wait, kFailed.
+// sends, kWouldBlock where it would wait, kSocketFailed.
 int64_t Receive(Socket socket, char* to, size_t most);
 int64_t Send(Socket socket, const char* bytes, size_t size);
 

@@ -20,7 +20,7 @@ namespace {
 // The result of recv or send in the words of sockets.h.
 int64_t Counted(ssize_t count) {
   if (count >= 0) return count;
-  return errno == EAGAIN || errno == EINTR ? kTryAgain : kFailed;
+  return errno == EAGAIN || errno == EINTR ? kWouldBlock : kSocketFailed;
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Socket Numbered(SOCKET socket) {
 // The result of recv or send in the words of sockets.h.
 int64_t Counted(int count) {
   if (count >= 0) return count;
-  return ::WSAGetLastError() == WSAEWOULDBLOCK ? kTryAgain : kFailed;
+  return ::WSAGetLastError() == WSAEWOULDBLOCK ? kWouldBlock : kSocketFailed;
 }
 
 // Calls on the socket shall not block, and child processes shall not get it.
@@ -48,7 +48,7 @@ void Prepare(Socket socket) {
 // Whether there are bytes, the end of them, or an error to read.
 bool HasNews(Socket socket) {
   char byte;
-  return Counted(::recv(socket, &byte, 1, MSG_PEEK)) != kTryAgain;
+  return Counted(::recv(socket, &byte, 1, MSG_PEEK)) != kWouldBlock;
 }
 
 // A call takes 2^31 - 1 bytes at the most.
@@ -109,8 +109,10 @@ void WaitForAny(std::span<const Socket> sockets) {
   ::WSAPoll(polled.data(), static_cast<ULONG>(polled.size()), -1);
 }
 
+// Behind ShutDown of the reading side there is the end, as on POSIX.
 int64_t Receive(Socket socket, char* to, size_t most) {
-  return Counted(::recv(socket, to, Length(most), 0));
+  const int count = ::recv(socket, to, Length(most), 0);
+  return count < 0 && ::WSAGetLastError() == WSAESHUTDOWN ? 0 : Counted(count);
 }
 
 int64_t Send(Socket socket, const char* bytes, size_t size) {
@@ -121,7 +123,7 @@ PeerState StateOf(Socket socket) {
   char byte;
   const int64_t count = Counted(::recv(socket, &byte, 1, MSG_PEEK));
   return count == 0         ? PeerState::kSendsNoMore
-         : count == kFailed ? PeerState::kGone
+         : count == kSocketFailed ? PeerState::kGone
                             : PeerState::kSends;
 }
 

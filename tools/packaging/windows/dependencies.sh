@@ -15,18 +15,18 @@ install_packages "${windows_packages[@]}" >&2
 
 # Versions of Debian 12. OpenSSL is not among them, since Windows hashes by itself
 # (engine/model/formats/sha256_windows.cc), nor BLAS (see FAISS below), nor what reads office files,
-# books, mails and web pages (README.md says why).
+# books and mails (README.md says why).
 sources=(
   cli11=2.1.2+ds-1 cpp-httplib=0.11.4+ds-1+deb12u1 faiss=1.7.3-2 freetype=2.12.1+dfsg-5+deb12u4 fribidi=1.0.8-2.1
   highway=1.0.3-3+deb12u1 newlib=3.3.0-1.3+deb12u1 nlohmann-json3=3.11.2-2 pcre2=10.42-1
-  poppler=22.12.0-2+deb12u3 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
+  poppler=22.12.0-2+deb12u3 ruby-nokogiri=1.13.10+dfsg-2 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
   uchardet=0.0.7-1 utf8proc=2.8.0-1)
 host=x86_64-w64-mingw32
 # GCC aligns the stack to 16 bytes on Windows, and moves vectors of 32 and 64 bytes to it as if it
 # were aligned to their size; the assembler turns such moves into ones that need no alignment.
 flags="-O2 -DNDEBUG -Wa,-muse-unaligned-vector-move"
 key=$({ printf '%s\n' "${sources[@]}" "$flags"; $host-g++-posix --version
-  cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c,math_dispatch.c,math_names.h}; } |
+  cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c,gumbo_allocator.patch,math_dispatch.c,math_names.h}; } |
   sha256sum | cut -c1-16)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lectern-windows
 dir=$cache/$key
@@ -126,6 +126,14 @@ unpack fribidi
 (cd "$work/fribidi" && ./configure --host=$host CC=$host-gcc-posix CFLAGS="$flags" --disable-shared \
   --prefix="$dir" >/dev/null && make -C lib install >/dev/null)
 pc fribidi 1.0.8 "-I\${prefix}/include/fribidi -DFRIBIDI_LIB_STATIC" -lfribidi
+
+# Gumbo as Nokogiri keeps it, with the memory of the caller as gumbo 0.10 takes it.
+unpack ruby-nokogiri
+gumbo=$work/ruby-nokogiri/gumbo-parser/src
+patch --silent -d "$gumbo" -p1 <tools/packaging/windows/gumbo_allocator.patch
+archive gumbo "" "$gumbo"/*.c
+cp "$gumbo/gumbo.h" "$dir/include"
+pc gumbo 0.10.1 "" -lgumbo
 
 # pdftotext.exe, a program of its own. Of poppler's libraries it needs FreeType alone: text is read
 # without looking into images. binmode.o makes stdin and stdout binary.
