@@ -5,7 +5,7 @@ quantiser to an answer.
     converter.py --bin BUILD/tools --logits BUILD/tests/evaluation/gguf_logits --llama-cpp FOLDER
                  --models FOLDER --text FILE --work FOLDER [ARCHITECTURE…]
 
-Needs gguf, numpy, sentencepiece, protobuf, tokenizers, torch, transformers and llama-cpp-python from
+Needs gguf, numpy, safetensors, sentencepiece, protobuf, tokenizers, torch, transformers and llama-cpp-python from
 PyPI; without the last one (--without-library) transformers chooses the tokens, and only the folder and the
 converter's file are compared with it. --llama-cpp is the source of llama.cpp: convert_hf_to_gguf.py and the vocabularies of models/.
 
