@@ -29,7 +29,7 @@ READER = SOURCE / "tools/reader/model"
 DOCUMENT = SOURCE / "tools/demo/document.txt"
 QUESTIONS = ["What does Flaflult Proumoul love to eat?", "What is the genre of the novel Hescerk?",
              "Where does the Kletim committee rent a hall?"]
-WINDOWS = LINUX = None  # folders of the builds
+WINDOWS = LINUX = PACKED = None  # folders of the builds, and the one that was packed
 
 
 def run(command, **options):
@@ -42,7 +42,7 @@ def run(command, **options):
 
 
 def tool(system, name, *arguments):
-    program = ["wine", WINDOWS / f"tools/{name}.exe"] if system == "windows" else [LINUX / f"tools/{name}"]
+    program = ["wine", PACKED / f"bin/{name}.exe"] if system == "windows" else [LINUX / f"tools/{name}"]
     return run([*program, *arguments])
 
 
@@ -156,9 +156,9 @@ class Windows(unittest.TestCase):
     def test_the_server_passes_its_tests(self):
         programs = self.folder / "bin"
         programs.mkdir()
-        for name in ("index-document", "lectern-server"):
+        for name in ("ask-document", "index-document", "lectern-server", "lectern-store"):
             program = programs / name
-            program.write_text(f'#!/bin/sh\nexec wine {WINDOWS}/tools/{name}.exe "$@"\n')
+            program.write_text(f'#!/bin/sh\nexec wine {PACKED}/bin/{name}.exe "$@"\n')
             program.chmod(0o755)
         environment = dict(os.environ, WINEDEBUG="-all", LECTERN_WINE="1", LECTERN_BIN=str(programs),
                            LECTERN_TEST_MODEL=str(READER))
@@ -173,7 +173,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     LINUX, WINDOWS = pathlib.Path(sys.argv.pop(2)), pathlib.Path(sys.argv.pop(1))
-    needed = [WINDOWS / "engine/lectern.dll", WINDOWS / "tools/index-document.exe", LINUX / "tools/index-document"]
+    PACKED = next(WINDOWS.glob("lectern-*-windows-x86_64"), WINDOWS / "lectern-windows-x86_64")
+    needed = [WINDOWS / "engine/lectern.dll", PACKED / "bin/index-document.exe", LINUX / "tools/index-document"]
     missing = [str(file) for file in needed if not file.exists()]
     if shutil.which("wine") is None:
         missing.append("wine")
