@@ -5,7 +5,7 @@ quantiser to an answer.
     converter.py --bin BUILD/tools --logits BUILD/tests/evaluation/gguf_logits --llama-cpp FOLDER
                  --models FOLDER --text FILE --work FOLDER [ARCHITECTURE…]
 
-Needs gguf, numpy, safetensors, sentencepiece, protobuf, tokenizers, torch, transformers and llama-cpp-python from
+Needs gguf, numpy, sentencepiece, protobuf, tokenizers, torch, transformers and llama-cpp-python from
 PyPI; without the last one (--without-library) transformers chooses the tokens, and only the folder and the
 converter's file are compared with it. --llama-cpp is the source of llama.cpp: convert_hf_to_gguf.py and the vocabularies of models/.
 
@@ -28,7 +28,6 @@ import zlib
 
 import gguf
 import numpy as np
-import safetensors.torch
 import sentencepiece.sentencepiece_model_pb2 as sentencepiece_model
 import tokenizers
 import torch
@@ -73,7 +72,6 @@ ARCHITECTURES = {
     "olmo2": ("Olmo2", "qwen2", {}),
     "olmo3": ("Olmo3", "qwen2", {"sliding_window": 96, "num_hidden_layers": 4}),
     "smollm3": ("SmolLM3", "llama-bpe", {"num_hidden_layers": 4, "pad_token_id": 128004}),
-    "exaone": ("Llama", "qwen2", {}),
     "exaone4": ("Exaone4", "qwen2", {"sliding_window": 96, "num_hidden_layers": 4}),
     "cohere": ("Cohere", "qwen2", {"logit_scale": 0.25}),
     "cohere2": ("Cohere2", "qwen2", {"logit_scale": 0.25, "rotary_pct": 1.0, "sliding_window": 96,
@@ -96,13 +94,6 @@ ARCHITECTURES = {
 }
 # Tokens that the converter looks for by their texts, and those of the vocabulary that get the texts.
 RENAMED = {name: {"<|im_start|>": "<|user|>"} for name in ("glm", "glm4")}
-# The names that EXAONE 3.5's folders, whose class transformers has not, have in the place of Llama's.
-EXAONE_TENSORS = [
-    ("model.embed_tokens", "transformer.wte"), ("model.norm", "transformer.ln_f"),
-    ("model.layers", "transformer.h"), ("self_attn.o_proj", "attn.attention.out_proj"),
-    ("self_attn", "attn.attention"), ("input_layernorm", "ln_1"),
-    ("post_attention_layernorm", "ln_2"), ("gate_proj", "c_fc_0"), ("up_proj", "c_fc_1"),
-    ("down_proj", "c_proj")]
 GEMMA3_FILE = "gemma-3-270m-q4_k_m.gguf"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
 
@@ -195,18 +186,6 @@ def write_as_published(folder, name):
     config = json.loads((folder / "config.json").read_text())
     if name == "granite4":  # transformers 5 writes "full_attention", which the converter does not know
         config["layer_types"] = ["attention"] * config["num_hidden_layers"]
-    if name == "exaone":
-        config.update(model_type="exaone", architectures=["ExaoneForCausalLM"],
-                      num_layers=config.pop("num_hidden_layers"),
-                      layer_norm_epsilon=config.pop("rms_norm_eps"),
-                      activation_function=config.pop("hidden_act"))
-        weights = safetensors.torch.load_file(folder / "model.safetensors")
-        renamed = {}
-        for tensor_name, tensor in weights.items():
-            for ours, theirs in EXAONE_TENSORS:
-                tensor_name = tensor_name.replace(ours, theirs)
-            renamed[tensor_name] = tensor
-        safetensors.torch.save_file(renamed, folder / "model.safetensors", {"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config))
 
 
