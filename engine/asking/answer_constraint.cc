@@ -162,7 +162,7 @@ void AnswerConstraint::Push(int32_t id, const AnswerText& text) {
   }
   if (head_left_ > 0) {
     if (--head_left_ > 0) return;
-    mark_.clear();  // what follows the head is the value
+    mark_.clear();  // the value follows the head
     return FindForced();
   }
   // The first tokens of a mark stand before the value.

@@ -15,12 +15,16 @@ namespace {
 
 constexpr int kUsageStatus = 99;  // exit status of a pdftotext that does not know an option
 constexpr char kPackage[] = "poppler-utils";
-constexpr char kScanAdvice[] =
-    ": a scan? Recognise its text first (apt install ocrmypdf), or index it with --ocr "
-    "(apt install tesseract-ocr)";
-constexpr char kGarbageAdvice[] =
-    "; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf), or index it with --ocr "
-    "(apt install tesseract-ocr)";
+
+std::string ScanAdvice() {
+  return ": a scan? Recognise its text first (" + HowToInstall("ocrmypdf") +
+         "), or index it with --ocr (" + HowToInstall("tesseract-ocr") + ")";
+}
+
+std::string GarbageAdvice() {
+  return "; recognise it first (ocrmypdf --force-ocr in.pdf out.pdf), or index it with --ocr (" +
+         HowToInstall("tesseract-ocr") + ")";
+}
 
 api::Error FileError(lectern_code code, const std::string& message) {
   return {code, message, "file"};
@@ -184,12 +188,12 @@ api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) 
   if (paged.pages.empty()) {
     return FileError(LECTERN_EMPTY_DOCUMENT, options.name + " has no text on its " +
                                                  std::to_string(paged.num_pages) + " pages" +
-                                                 (found_none.empty() ? kScanAdvice : found_none));
+                                                 (found_none.empty() ? ScanAdvice() : found_none));
   }
   if (!HasReadablePage(paged)) {
     return FileError(LECTERN_EMPTY_DOCUMENT,
                      options.name + " has fonts without Unicode values on all pages, so its text " +
-                         "cannot be read" + (found_none.empty() ? kGarbageAdvice : found_none));
+                         "cannot be read" + (found_none.empty() ? GarbageAdvice() : found_none));
   }
   return read;
 }

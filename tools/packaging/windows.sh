@@ -6,9 +6,8 @@
 #
 # The zip has the headers, lectern.dll with its import libraries, index-document.exe,
 # ask-document.exe, lectern-store.exe, lectern-server.exe, pdftotext.exe, the bundled reader, the
-# examples and the licences. Needs
-# Debian's source packages within reach, and root or sudo where packages are missing; the packages
-# that Lectern uses are built once (windows/dependencies.sh).
+# examples and the licences. Needs Debian's source packages within reach, and root or sudo where
+# packages are missing; the packages that Lectern uses are built once (windows/dependencies.sh).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
