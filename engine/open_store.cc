@@ -45,7 +45,8 @@ OpenStore::OpenStore(const EngineOptions& options, const Backend& backend, Devic
       threads_(std::make_shared<ThreadPool>(
           options.num_threads > 0 ? options.num_threads : DefaultThreads(), options.nice)),
       device_(std::move(device)),
-      is_device_left_to_us_(options.device == "auto") {}
+      is_device_left_to_us_(options.device == "auto"),
+      ranks_(RankGroup::OfProcess()) {}
 
 IndexContext OpenStore::Context(const Model& model) {
   return {.env = env_,
@@ -146,7 +147,8 @@ Result<std::unique_ptr<Session>> OpenStore::OpenSession(const Opened& opened,
   LECTERN_ASSIGN(Placed placed, PlacedOf(document, model, cancel));
   if (IsSet(cancel)) return CallCancelled();
   const auto create = [&] {
-    return DocumentSession::Create(document, model, backend_, threads_, open_ms, placed.placement);
+    return DocumentSession::Create(document, model, backend_, threads_, open_ms, placed.placement,
+                                   ranks_ ? ranks_->Share(document, store_) : nullptr);
   };
   auto session = create();
   if (!session.ok() && is_device_left_to_us_ && placed.placement.transformer) {

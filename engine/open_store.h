@@ -22,6 +22,7 @@
 #include "engine/indexing/index_context.h"
 #include "engine/model/found_model.h"
 #include "engine/model/model.h"
+#include "engine/ranks/rank_group.h"
 #include "engine/requests/cancellable_mutex.h"
 #include "engine/requests/requests.h"
 #include "store/catalog.h"
@@ -171,6 +172,7 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
   const std::shared_ptr<ThreadPool> threads_;
   const DeviceChoice device_;
   const bool is_device_left_to_us_;  // the device option is "auto"
+  const std::shared_ptr<RankGroup> ranks_;  // that this process leads; nullptr: none
   // Flops per second of one thread, for estimates; 0: not tried yet.
   std::atomic<double> trial_speed_ = 0;
   CancellableMutex mutex_;  // guards the members below, except where they say otherwise

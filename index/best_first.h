@@ -23,6 +23,13 @@ struct RankedCluster {
   uint32_t num_keys;  // of the cluster
 };
 
+// A number that orders candidates by its bits: wanted ones before others, then by score. Ascending
+// keys mean descending scores (>= 0 and no NaN), because the bits of such a float are ordered as it
+// is.
+inline uint32_t DescendingKey(float score, bool wanted) {
+  return (wanted ? 0x7FFFFFFF : 0xFFFFFFFF) - (std::bit_cast<uint32_t>(score) & 0x7FFFFFFF);
+}
+
 // Delivers candidates best first: wanted ones before others, then by score, equal ones in their
 // given order. Scores are >= 0 and no NaN, which is not checked. A step uses only the first few of
 // thousands, so candidates are dealt into buckets and a bucket is sorted when it is reached.
@@ -53,10 +60,8 @@ class BestFirst {
  private:
   // Above them: `wanted`, the exponent and 3 bits of mantissa.
   static constexpr uint32_t kLowBits = 20;
-  // Ascending keys mean descending scores: the bits of a float >= 0 are ordered as the float is.
   static uint32_t KeyOf(const RankedCluster& candidate) {
-    const uint32_t score = std::bit_cast<uint32_t>(candidate.score) & 0x7FFFFFFF;
-    return (candidate.wanted ? 0x7FFFFFFF : 0xFFFFFFFF) - score;
+    return DescendingKey(candidate.score, candidate.wanted);
   }
 
   ArenaVector<RankedCluster> candidates_;

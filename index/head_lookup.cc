@@ -73,10 +73,15 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
     }
     queries_ = {rows, scored_.rows.size(), dim};
   }
-  // The known mass (sinks, window, question) is in every denominator from the start.
-  lse_.rejected = scored_.known_lse;
+  // The known mass (sinks, window, question) is in every denominator from the start. Ranks that
+  // share a lookup add it when their masses are summed, or it would count once for each of them.
+  if (args.share == nullptr) lse_.rejected = scored_.known_lse;
   lse_.rejected.resize(queries_.num_rows, -INFINITY);
-  open_.ranges.push_back({0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())});
+  const IndexRange open =
+      args.share != nullptr
+          ? args.share->Clusters(head_, first_level)
+          : IndexRange{0, static_cast<uint32_t>(head_.levels()[first_level].num_clusters())};
+  if (open.size() > 0) open_.ranges.push_back(open);
   measured_ = queries_;
   if (head_.metric() != nullptr) {
     const size_t num_rows = queries_.num_rows;
@@ -116,7 +121,7 @@ void HeadLookup::AddSecondOrder(std::span<const float> norms, Rows<float> logits
                                   .log_counts = open_.log_counts});
 }
 
-Status HeadLookup::Score(size_t level) {
+Status HeadLookup::ReadOpen(size_t level) {
   const HeadIndex::Level& view = head_.levels()[level];
   open_.log_counts.clear();
   open_.variances.clear();
@@ -130,18 +135,52 @@ Status HeadLookup::Score(size_t level) {
   selection_.looked_up[level].assign(open_.ranges.begin(), open_.ranges.end());
   open_.scores.assign(open_.log_counts.size(), 0.0f);
   lse_.reference = lse_.rejected;
+  return {};
+}
+
+void HeadLookup::SumTile(Rows<const float> logits, size_t begin, size_t end) {
+  args_.backend.add_row_lse(
+      {.logits = logits, .bias = open_.log_counts, .lse = Tile(lse_.reference, begin, end)});
+}
+
+void HeadLookup::ScoreTile(Rows<const float> logits, size_t begin, size_t end) {
+  // S weighs each row by its weight, which goes into the log-sum-exp: w exp(s - lse) = exp(s -
+  // (lse - log w)).
+  const std::span<float> weighted = buffers_.lse.Resize(end - begin);
+  for (size_t r = 0; r < weighted.size(); ++r) {
+    weighted[r] = lse_.reference[begin + r] - std::log(scored_.weights[begin + r]);
+  }
+  args_.backend.add_scores({.logits = logits, .lse = weighted, .scores = open_.scores});
+}
+
+Status HeadLookup::Score(size_t level) {
+  LECTERN_RETURN_IF_ERROR(ReadOpen(level));
   ForEachTile(level, [&](Rows<float> logits, size_t begin, size_t end) {
-    const std::span<float> lse = Tile(lse_.reference, begin, end);
-    args_.backend.add_row_lse({.logits = logits, .bias = open_.log_counts, .lse = lse});
-    // S weighs each row by its weight, which goes into the log-sum-exp: w exp(s - lse) = exp(s -
-    // (lse - log w)).
-    const std::span<float> weighted = buffers_.lse.Resize(end - begin);
-    for (size_t r = 0; r < weighted.size(); ++r) {
-      weighted[r] = lse[r] - std::log(scored_.weights[begin + r]);
-    }
-    args_.backend.add_scores({.logits = logits, .lse = weighted, .scores = open_.scores});
+    SumTile(logits, begin, end);
+    ScoreTile(logits, begin, end);
   });
   return {};
+}
+
+Status HeadLookup::SumOpen(size_t level) {
+  LECTERN_RETURN_IF_ERROR(ReadOpen(level));
+  if (open_.ranges.empty()) return {};  // a rank may own no cluster, or have opened none
+  ForEachTile(level,
+              [&](Rows<float> logits, size_t begin, size_t end) { SumTile(logits, begin, end); });
+  return {};
+}
+
+void HeadLookup::JoinOpen(std::span<const float> lse) {
+  lse_.reference.assign(lse.begin(), lse.end());
+  for (size_t r = 0; r < scored_.known_lse.size(); ++r) {
+    lse_.reference[r] = LogAddExp(lse_.reference[r], scored_.known_lse[r]);
+  }
+}
+
+void HeadLookup::ScoreOpen(size_t level) {
+  if (open_.ranges.empty()) return;
+  ForEachTile(level,
+              [&](Rows<float> logits, size_t begin, size_t end) { ScoreTile(logits, begin, end); });
 }
 
 double HeadLookup::KnownMass() const {
@@ -290,7 +329,11 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
 
 void HeadLookup::CountBytes() {
   const HeadIndex::Level& finest_level = head_.levels().back();
-  uint64_t bytes = head_.ExactBytes(selection_.window_copy) + head_.metric_bytes();
+  // Of ranks that share a lookup the first one counts what the head has but once.
+  uint64_t bytes = 0;
+  if (args_.share == nullptr || args_.share->owns_exact()) {
+    bytes += head_.ExactBytes(selection_.window_copy) + head_.metric_bytes();
+  }
   bytes += selection_.rows.size() * head_.BlockBytes({0, 1});
   bytes += selection_.refined.size() * head_.fine_code_bytes();
   for (const IndexRange& range : selection_.coded) {

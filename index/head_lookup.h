@@ -71,6 +71,12 @@ class HeadLookup {
   void ScoreBySquares() { by_squares_ = true; }
   // Computes the score S of every open cluster of the level.
   Status Score(size_t level);
+  // The same in two steps, between which ranks that share a lookup add up their denominators:
+  // JoinOpen takes the log masses of all ranks' clusters.
+  Status SumOpen(size_t level);
+  std::span<const float> open_lse() const { return lse_.reference; }  // [scored query rows]
+  void JoinOpen(std::span<const float> lse);
+  void ScoreOpen(size_t level);
   // Share of attention that goes to what is attended besides (LookupArgs::known_lse), in the same
   // total as scores().
   double KnownMass() const;
@@ -88,9 +94,15 @@ class HeadLookup {
   // S of each of these rows, in the order of the stored rows. They lie in the buffers, and hold
   // until the next ScoreRows or the next lookup with these buffers.
   std::span<const float> row_scores() const { return coded_.scores; }
-  // Reads the fine codes of the rows `refined` (indices into row_scores(), ascending) and scores
-  // these rows again.
+  // Reads the fine codes of the rows `refined` (indices into row_scores(), ascending), then scores
+  // these rows again. Ranks that share a lookup add up their masses in between.
   Status RefineRows(std::span<const uint32_t> refined);
+  void ScoreRefined();
+  // Writes to `masses` [scored query rows] what this rank's clusters and coded rows hold together,
+  // each divided by exp of the denominator that SumOpen and JoinOpen found.
+  void ListMasses(std::span<double> masses) const;
+  // Takes the same sums over all ranks; known masses are added to them.
+  void JoinMasses(std::span<const double> masses);
   // One for each of `refined`.
   std::span<const float> refined_scores() const { return refined_.scores; }
   uint32_t StoredRow(size_t index) const { return coded_.rows[index]; }  // index: into row_scores()
@@ -109,10 +121,16 @@ class HeadLookup {
   void CentroidLogits(size_t level, Rows<const float> queries, Rows<float> logits);
   // Adds the variance term (kernels/second_order.h) for queries of these norms.
   void AddSecondOrder(std::span<const float> norms, Rows<float> logits) const;
+  // Reads the open clusters of the level, and resets their scores and the denominator.
+  Status ReadOpen(size_t level);
+  // Add a tile's logits to the denominator, and to the scores of the open clusters.
+  void SumTile(Rows<const float> logits, size_t begin, size_t end);
+  void ScoreTile(Rows<const float> logits, size_t begin, size_t end);
   // Calls body(logits [rows, open clusters], begin, end) for tiles of query rows [begin, end). The
   // logits include the variance term and the softcap.
   template <typename Body>
   void ForEachTile(size_t level, const Body& body);
+  size_t TileRows() const;  // query rows of a tile
   // Calls body(first query row, number of rows) for parts of each tile (see kPartRows).
   template <typename Body>
   void ForEachPart(const Body& body);
@@ -142,6 +160,8 @@ class HeadLookup {
   // everything: the rest and the coded rows. A mass, exp(logit - reference), times this weight is
   // a share of attention. Views buffers_.weights, until the next call.
   std::span<float> RowWeights(size_t begin, size_t num_rows);
+  // The mass of the rest and the coded rows for a scored query row, as a share of exp(reference).
+  double MassOf(size_t row) const;
   // Centroid logits of row `row`, counted from the part of ForEachPart or, outside it, from the
   // tile of ForEachTile.
   const float* CentroidLogitsOf(size_t row) const {
@@ -181,9 +201,9 @@ class HeadLookup {
   void AddToGroups(std::span<const uint32_t> begins, size_t begin, size_t first,
                    Rows<const float> masses);
   // Replaces the refined rows' masses by those of their fine codes, in the sums by group and in
-  // coded_.mass; fills FineMasses and refined_.scores. coded_.scores stay as they are, because
-  // only refined rows are chosen from. Called once, at the end of RefineRows.
-  void ScoreRefinedRows();
+  // coded_.mass, and fills FineMasses. coded_.scores stay as they are, because only refined rows
+  // are chosen from. Called once, at the end of RefineRows.
+  void FindFineMasses();
   // Open finest clusters that one tail entry stands for: the clusters of one parent, a single
   // cluster by its own mean value, or a single coded cluster where there is one level only.
   // begin_column and end_column are their columns in open_.ranges.
@@ -273,6 +293,9 @@ class HeadLookup {
   struct Lse {
     Arena* arena;
     ArenaVector<float> rejected{arena}, reference{arena}, rest{arena};
+    // Of ranks that share a lookup: the mass of everything, as a share of exp(reference); else
+    // empty. `rejected` and `rest` are then of this rank's clusters alone.
+    ArenaVector<double> joined{arena};
   } lse_{arena_};
   // The clusters whose row codes were read, and all their rows.
   struct Coded {
@@ -335,15 +358,18 @@ ArenaVector<uint32_t> ColumnsOf(std::span<const IndexRange> ranges,
 
 // ---- Implementation
 
+// A tile is all query rows if their logits fit into 4 Mi floats (16 MiB), otherwise as many as
+// fit, but at least 16 rows. By hand; no measurement is on record. It bounds the memory, which
+// engine/forward/step_memory.cc counts, and changes no result.
+inline size_t HeadLookup::TileRows() const {
+  constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
+  const size_t num_open = std::max<size_t>(1, open_.log_counts.size());
+  return std::min(std::max(kFewestTileRows, kTileFloats / num_open), queries_.num_rows);
+}
+
 template <typename Body>
 void HeadLookup::ForEachTile(size_t level, const Body& body) {
-  // A tile is all query rows if their logits fit into 4 Mi floats (16 MiB), otherwise as many as
-  // fit, but at least 16 rows. By hand; no measurement is on record. It bounds the memory, which
-  // engine/forward/step_memory.cc counts, and changes no result.
-  constexpr size_t kTileFloats = 4 << 20, kFewestTileRows = 16;
-  const size_t num_open = open_.log_counts.size();
-  const size_t tile = std::min(
-      std::max(kFewestTileRows, kTileFloats / std::max<size_t>(1, num_open)), queries_.num_rows);
+  const size_t num_open = open_.log_counts.size(), tile = TileRows();
   float* data = buffers_.logits.Resize(tile * num_open).data();
   float* centroid_data = buffers_.centroid_logits.Resize(tile * num_open).data();
   const bool has_logits = has_logits_ && tile == queries_.num_rows;

@@ -115,11 +115,26 @@ void HeadLookup::SpreadCentroidLogits(std::span<const uint32_t> columns, size_t 
 std::span<float> HeadLookup::RowWeights(size_t begin, size_t num_rows) {
   const std::span<float> weights = buffers_.weights.Resize(num_rows);
   for (size_t r = 0; r < num_rows; ++r) {
-    const double rest = std::exp(double{lse_.rest[begin + r]} - lse_.reference[begin + r]);
-    const double all = std::max(rest + coded_.mass[begin + r], double{kNoMass});
+    const double mass = lse_.joined.empty() ? MassOf(begin + r) : lse_.joined[begin + r];
+    const double all = std::max(mass, double{kNoMass});
     weights[r] = static_cast<float>(scored_.weights[begin + r] / all);
   }
   return weights;
+}
+
+double HeadLookup::MassOf(size_t row) const {
+  return std::exp(double{lse_.rest[row]} - lse_.reference[row]) + coded_.mass[row];
+}
+
+void HeadLookup::ListMasses(std::span<double> masses) const {
+  for (size_t r = 0; r < masses.size(); ++r) masses[r] = MassOf(r);
+}
+
+void HeadLookup::JoinMasses(std::span<const double> masses) {
+  lse_.joined.assign(masses.begin(), masses.end());
+  for (size_t r = 0; r < scored_.known_lse.size(); ++r) {
+    lse_.joined[r] += std::exp(double{scored_.known_lse[r]} - lse_.reference[r]);
+  }
 }
 
 // Calls body(first query row, count) for parts of kPartRows query rows, each of which meets all
@@ -177,10 +192,8 @@ void HeadLookup::AddToGroups(std::span<const uint32_t> begins, size_t begin, siz
   AddSums(sums, std::span(coded_.mass).subspan(begin, rows));
 }
 
-void HeadLookup::ScoreRefinedRows() {
+void HeadLookup::FindFineMasses() {
   const size_t num_refined = refined_.rows.size();
-  refined_.scores = buffers_.refined_scores.Resize(num_refined);
-  std::fill(refined_.scores.begin(), refined_.scores.end(), 0.0f);
   const std::span<float> factors = buffers_.refined_factors.Resize(num_refined);
   for (size_t i = 0; i < num_refined; ++i) factors[i] = buffers_.factors.data()[refined_.rows[i]];
   buffers_.fine_masses.Resize(queries_.num_rows * num_refined);
@@ -206,6 +219,18 @@ void HeadLookup::ScoreRefinedRows() {
       if (coded_.mass[r] > kRounding * mass_before[r]) continue;
       coded_.mass[r] = std::accumulate(FineMasses(r), FineMasses(r) + num_refined, 0.0);
     }
+  });
+}
+
+void HeadLookup::ScoreRefined() {
+  const size_t num_refined = refined_.rows.size();
+  refined_.scores = buffers_.refined_scores.Resize(num_refined);
+  std::fill(refined_.scores.begin(), refined_.scores.end(), 0.0f);
+  if (num_refined == 0) return;
+  const size_t tile = TileRows();
+  for (size_t row = 0, count = 0; row < queries_.num_rows; row += count) {
+    // Parts do not reach beyond a tile, as in ForEachPart.
+    count = std::min({kPartRows, tile - row % tile, queries_.num_rows - row});
     const std::span<float> weights = RowWeights(row, count);
     const Rows<const float> masses(FineMasses(row), count, num_refined);
     if (by_squares_) {  // w (m / all)^2, where the weights are w / all
@@ -215,11 +240,11 @@ void HeadLookup::ScoreRefinedRows() {
                                        .weights = {of_squares, count},
                                        .scores = refined_.scores,
                                        .scales = weights});
-      return;
+      continue;
     }
     args_.backend.add_weighted_rows(
         {.masses = masses, .weights = weights, .scores = refined_.scores});
-  });
+  }
 }
 
 ArenaVector<uint32_t> HeadLookup::BeginsAmong(std::span<const uint32_t> members,
@@ -312,9 +337,12 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
   ArenaVector<float> bias(open_.log_counts, arena_);
   for (const uint32_t column : coded_.columns) bias[column] = -INFINITY;
   lse_.rest = lse_.rejected;
-  ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
-    args_.backend.add_row_lse({.logits = logits, .bias = bias, .lse = Tile(lse_.rest, begin, end)});
-  });
+  if (!open_.ranges.empty()) {
+    ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
+      args_.backend.add_row_lse(
+          {.logits = logits, .bias = bias, .lse = Tile(lse_.rest, begin, end)});
+    });
+  }
   MakeGroups();
   ScoreCodedRows();
   return {};
@@ -376,7 +404,7 @@ Status HeadLookup::RefineRows(std::span<const uint32_t> refined) {
                .plane_bytes = plane_bytes,
                .packed = buffers_.fine_planes[p].Resize(bytes).data()});
   }
-  ScoreRefinedRows();
+  FindFineMasses();
   return {};
 }
 
@@ -410,6 +438,7 @@ Status HeadLookup::FinishRows(std::span<const uint32_t> chosen) {
 void HeadLookup::SumReadMasses(std::span<const uint32_t> read, std::span<const uint32_t> begins) {
   const size_t num_groups = groups_.all.size();
   buffers_.read_masses.Resize(queries_.num_rows * num_groups);
+  if (num_groups == 0) return;
   for (size_t row = 0; row < queries_.num_rows; row += kPartRows) {
     const size_t count = std::min(kPartRows, queries_.num_rows - row);
     const Rows<float> masses(buffers_.changes.Resize(count * read.size()).data(), count,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "index/head_index.h"
+#include "index/lookup_share.h"
 #include "index/reused.h"
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
@@ -129,6 +130,9 @@ struct LookupArgs {
   bool window_copies = false;
   LookupWorkspace* workspace = nullptr;  // nullptr: a temporary one
   SelectionRule rule = {};
+  // The part of the clusters that this process looks up, where several do so together; nullptr:
+  // all. `heads` are whole, and the arguments are the same on every rank but for this.
+  const LookupShare* share = nullptr;
 };
 
 // Whether the lookup counts the window of this head as read from its copy; its caller then attends
@@ -182,10 +186,19 @@ inline bool ReadsWindowCopy(const LookupArgs& args, size_t head) {
 // 1.05 are by hand, and no measurement is on record: a cluster is read whole, so a budget cannot be
 // met to the byte.
 inline constexpr double kFillTo = 0.95, kCutAt = 1.05;
+// Whether several ranks can look up these heads of a layer together (LookupArgs::share): by the
+// default rule, where all heads have row codes.
+bool CanShareLookup(std::span<const HeadIndex> heads, Rule rule);
 // Fills one selection per kv head, each of which keeps its memory; resizes `selections`. A budget
 // below SmallestBudget is no error: the fixed bytes are read and perhaps no row. Runs on the pool's
 // threads; the bits do not depend on their number. kChecksumMismatch, kCorrupt; selections then
 // hold anything.
+//
+// Ranks that share a lookup each get the part of the selections that lies in their clusters, bytes
+// included; missed masses and bounds are of that part alone. They select what one process selects,
+// but for candidates whose scores differ by the rounding of a denominator. kInvalidArgument: not
+// CanShareLookup; errors of LookupShare's peers. Where the call fails on one rank after the last
+// meeting, the others do not know.
 Status Lookup(const LookupArgs& args, std::vector<HeadSelection>& selections);
 Result<std::vector<HeadSelection>> Lookup(const LookupArgs& args);
 

@@ -105,7 +105,8 @@ Status Mismatch(const Document& document, const Model& model) {
 DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
                                  std::shared_ptr<const Model> model, const Backend& backend,
                                  std::shared_ptr<ThreadPool> threads, const Placement& placement,
-                                 std::shared_ptr<DeviceStream> stream, double open_ms)
+                                 std::shared_ptr<DeviceStream> stream,
+                                 std::unique_ptr<SharedRows> ranks, double open_ms)
     : document_(std::move(document)),
       model_(std::move(model)),
       threads_(std::move(threads)),
@@ -116,8 +117,8 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
       conversation_(model_->config(), backend, *threads_, arena_,
                     document_->kv_dtype() == Dtype::kQ8 ? Dtype::kF16 : document_->kv_dtype()),
       settings_{.policies = document_->policies()},
-      attention_(placement_, stream_, *document_, transformer_, model_->config(), arena_, probe_,
-                 conversation_),
+      attention_(placement_, stream_, std::move(ranks), *document_, transformer_, model_->config(),
+                 arena_, probe_, conversation_),
       open_ms_(open_ms) {
   buffers_.logits.resize(model_->config().vocab_size);
   if (const auto& heads = document_->retrieval_heads();
@@ -133,7 +134,7 @@ DocumentSession::DocumentSession(std::shared_ptr<const Document> document,
 Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
     std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
     const Backend& backend, std::shared_ptr<ThreadPool> threads, double open_ms,
-    const Placement& placement) {
+    const Placement& placement, std::unique_ptr<SharedRows> ranks) {
   const ModelConfig& config = model->config();
   const ShardHeader& shape = document->shape();
   if (model->fingerprint() != document->row().fingerprint) return Mismatch(*document, *model);
@@ -164,7 +165,7 @@ Result<std::unique_ptr<DocumentSession>> DocumentSession::Create(
   }
   return std::unique_ptr<DocumentSession>(
       new DocumentSession(std::move(document), std::move(model), backend, std::move(threads),
-                          placement, std::move(stream), open_ms));
+                          placement, std::move(stream), std::move(ranks), open_ms));
 }
 
 // --- one question -----------------------------------------------------------------------------

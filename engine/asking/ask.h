@@ -55,15 +55,14 @@ inline void WarnOfNoEvidence(const AskOptions& options, Answer& answer) {
 class DocumentSession : public Session {
  public:
   // Borrows `backend`; shares everything else, so that a session may outlive its engine. `open_ms`:
-  // time in ms that opening took, for the answers' timings. kModelMismatch if model and document do
+  // time in ms that opening took, for the answers' timings. `ranks`: other processes that attend to
+  // the document where the host does; nullptr: none. kModelMismatch if model and document do
   // not belong together; kCorrupt: the document's shape or a token is not its model's; errors of
   // DeviceStream::Create. May throw bad_alloc.
-  static Result<std::unique_ptr<DocumentSession>> Create(std::shared_ptr<const Document> document,
-                                                         std::shared_ptr<const Model> model,
-                                                         const Backend& backend,
-                                                         std::shared_ptr<ThreadPool> threads,
-                                                         double open_ms,
-                                                         const Placement& placement = {});
+  static Result<std::unique_ptr<DocumentSession>> Create(
+      std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
+      const Backend& backend, std::shared_ptr<ThreadPool> threads, double open_ms,
+      const Placement& placement = {}, std::unique_ptr<SharedRows> ranks = {});
 
   // From now on takes steps of one token together with other sessions of the same model; nullptr
   // (the default): alone. Not while it asks.
@@ -121,7 +120,8 @@ class DocumentSession : public Session {
  private:
   DocumentSession(std::shared_ptr<const Document> document, std::shared_ptr<const Model> model,
                   const Backend& backend, std::shared_ptr<ThreadPool> threads,
-                  const Placement& placement, std::shared_ptr<DeviceStream> stream, double open_ms);
+                  const Placement& placement, std::shared_ptr<DeviceStream> stream,
+                  std::unique_ptr<SharedRows> ranks, double open_ms);
 
   // Ask, but may throw bad_alloc, and leaves it to Ask to return to where the session stood.
   Result<Answer> Generate(std::string_view question, const AskOptions& options);

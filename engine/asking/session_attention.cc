@@ -5,10 +5,10 @@
 namespace lectern {
 
 SessionAttention::SessionAttention(const Placement& placement, std::shared_ptr<DeviceStream> stream,
-                                   const Document& document, const Transformer& transformer,
-                                   const ModelConfig& config, Arena& arena, Probe& probe,
-                                   SessionConversation& conversation)
-    : probe_(probe) {
+                                   std::unique_ptr<SharedRows> ranks, const Document& document,
+                                   const Transformer& transformer, const ModelConfig& config,
+                                   Arena& arena, Probe& probe, SessionConversation& conversation)
+    : probe_(probe), ranks_(std::move(ranks)) {
   const Backend& backend = transformer.backend();
   if (placement.document) {
     device_attention_ = std::make_unique<DeviceAttention>(stream, placement.document, backend);
@@ -18,8 +18,8 @@ SessionAttention::SessionAttention(const Placement& placement, std::shared_ptr<D
                                                 config, device_attention_->staging());
     conversation.UseDevice(there, device_step_.get());
   }
-  host_step_ =
-      std::make_unique<HostStep>(document, transformer, probe, arena, device_attention_.get());
+  host_step_ = std::make_unique<HostStep>(document, transformer, probe, arena,
+                                          device_attention_.get(), ranks_.get());
 }
 
 Result<StepAttention*> SessionAttention::Begin(const StepPlan& plan) {

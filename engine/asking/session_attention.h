@@ -18,11 +18,11 @@ class SessionAttention {
  public:
   // Shares the stream, which may be nullptr where `placement` has no document, and the placed
   // document; borrows the rest but for `placement`, and gives `conversation` the device's rows,
-  // where there is a device.
+  // where there is a device. `ranks`: other processes that attend for the host; may be nullptr.
   SessionAttention(const Placement& placement, std::shared_ptr<DeviceStream> stream,
-                   const Document& document, const Transformer& transformer,
-                   const ModelConfig& config, Arena& arena, Probe& probe,
-                   SessionConversation& conversation);
+                   std::unique_ptr<SharedRows> ranks, const Document& document,
+                   const Transformer& transformer, const ModelConfig& config, Arena& arena,
+                   Probe& probe, SessionConversation& conversation);
 
   // Begins the attention of a pass: the device's if it can do it, else the host's. A probe that
   // leads layers takes the host and lets go of the device's rows. Never nullptr; the result is
@@ -41,6 +41,7 @@ class SessionAttention {
 
  private:
   const Probe& probe_;
+  const std::unique_ptr<SharedRows> ranks_;
   // Set if a device holds the document's rows.
   std::unique_ptr<DeviceAttention> device_attention_;
   std::unique_ptr<DeviceStep> device_step_;  // likewise

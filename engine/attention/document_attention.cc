@@ -23,11 +23,19 @@ void FindKnownLse(std::span<const AttentionState> states,
     known[h].clear();
     for (size_t r = 0; r < state.num_rows(); ++r) {
       const float document = state.max[r] + std::log(state.sum[r]);
-      const float other = other_lse.empty() ? -INFINITY : other_lse[h][r];
-      const float larger = std::max(document, other);
-      known[h].push_back(larger == -INFINITY ? larger  // both empty: avoids exp(-inf + inf)
-                                             : larger + std::log(std::exp(document - larger) +
-                                                                 std::exp(other - larger)));
+      known[h].push_back(LogAddExp(document, other_lse.empty() ? -INFINITY : other_lse[h][r]));
+    }
+  }
+}
+
+// Per kv head [R]: the log mass of what all ranks read plus what is attended besides.
+void FindReadLse(const std::vector<std::vector<float>>& of_rows,
+                 std::span<const std::span<float>> other_lse,
+                 std::vector<std::vector<float>>& read) {
+  read = of_rows;
+  for (size_t h = 0; !other_lse.empty() && h < read.size(); ++h) {
+    for (size_t r = 0; r < read[h].size(); ++r) {
+      read[h][r] = LogAddExp(read[h][r], other_lse[h][r]);
     }
   }
 }
@@ -121,6 +129,45 @@ void ResizeObserved(ObservedLogits* observed, std::span<const HeadIndex> heads, 
   }
 }
 
+// The lookup that the arguments ask for, at first without what the caller decides: budgets of
+// heads, the bound, and copies of windows.
+LookupArgs LookupOf(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads) {
+  return {.backend = args.query.backend,
+          .threads = args.query.threads,
+          .heads = heads,
+          .queries = args.query.rows.queries,
+          .scale = 1 / std::sqrt(static_cast<float>(args.query.rows.queries[0].num_cols)),
+          .softcap = args.query.rows.softcap,
+          .kv_budget = args.kv_budget,
+          .tail = args.tail,
+          .row_weights = args.query.row_weights,
+          .workspace = &args.query.workspace.lookup,
+          .rule = args.rule};
+}
+
+// Whether other ranks take part in this layer.
+bool IsShared(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads, bool reads_all) {
+  return args.ranks != nullptr && args.device == nullptr && args.document.has_clusters() &&
+         (reads_all || (args.selector == nullptr && CanShareLookup(heads, args.rule.kind)));
+}
+
+// Attends to the rows of all ranks together; `own` then has all parts. The states may hold sinks
+// and window already, which are the leader's.
+Status AttendWithRanks(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                       const LookupArgs& lookup, bool reads_all, OwnRows& own) {
+  LECTERN_RETURN_IF_ERROR(
+      args.ranks->Begin({.layer = args.layer,
+                         .query = args.query.rows,
+                         .lookup = lookup,
+                         .reads_all = reads_all,
+                         .num_observed = args.observed ? args.observed->num_queries : 0}));
+  LookupArgs shared = lookup;
+  shared.share = &args.ranks->share();
+  Status local = AttendOwnRows({args.query, heads, shared, reads_all, args.observed}, own);
+  return args.ranks->Finish(std::move(local), args.query.rows.states, own,
+                            args.observed ? &args.observed->rest : nullptr);
+}
+
 // Exact reading of a layer that is not windowed.
 Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                  DocumentRead& read) {
@@ -131,7 +178,9 @@ Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> h
   read.heads.clear();
   read.read_lse.clear();
   read.missed_mass = read.uncalibrated_missed = read.missed_bound = 0;
-  return AttendEveryRow(PartsOf(args), heads);
+  if (!IsShared(args, heads, /*reads_all=*/true)) return AttendEveryRow(PartsOf(args), heads);
+  return AttendWithRanks(args, heads, LookupOf(args, heads), /*reads_all=*/true,
+                         args.query.workspace.own);
 }
 
 // Attends to a windowed layer: all its stored rows are read, and each query row sees those of its
@@ -187,8 +236,14 @@ Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex
 // Does one lookup and attends to the rows that it chose, then to the tail. Adds to `read.bytes`.
 Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                       const LookupArgs& lookup, DocumentRead& read) {
+  const bool is_shared = IsShared(args, heads, /*reads_all=*/false);
   bool is_found = false, has_tail_there = false;
-  if (args.selector != nullptr) {
+  if (is_shared) {
+    OwnRows& own = args.query.workspace.own;
+    LECTERN_RETURN_IF_ERROR(AttendWithRanks(args, heads, lookup, /*reads_all=*/false, own));
+    std::swap(read.heads, own.selections);
+    is_found = true;
+  } else if (args.selector != nullptr) {
     LECTERN_ASSIGN(read.heads, (*args.selector)(args.layer, lookup));
     is_found = true;
   } else if (args.device != nullptr) {
@@ -197,7 +252,9 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
   }
   if (!is_found) LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
   if (args.query.rows.num_tokens > 1) {  // a later token's rows were mostly read before
-    for (size_t h = 0; h < heads.size(); ++h) heads[h].ReadAheadRows(read.heads[h].rows);
+    for (size_t h = 0; !is_shared && h < heads.size(); ++h) {
+      heads[h].ReadAheadRows(read.heads[h].rows);
+    }
   }
   // Missed shares are estimated from the masses of what was read, before the tail is added.
   read.uncalibrated_missed = 0;
@@ -205,17 +262,23 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
     read.bytes += selection.bytes;
     read.uncalibrated_missed += selection.missed_mass / static_cast<double>(read.heads.size());
   }
-  ResizeObserved(args.observed, heads, read.reads_ends,
-                 [&](size_t h) { return read.heads[h].rows.size(); });
-  LECTERN_RETURN_IF_ERROR(AttendRows(PartsOf(args), heads, read.heads));
-  FindKnownLse(args.query.rows.states, args.other_lse, read.read_lse);
+  if (is_shared) {
+    FindReadLse(args.query.workspace.own.read_lse, args.other_lse, read.read_lse);
+  } else {
+    ResizeObserved(args.observed, heads, read.reads_ends,
+                   [&](size_t h) { return read.heads[h].rows.size(); });
+    LECTERN_RETURN_IF_ERROR(AttendRows(PartsOf(args), heads, read.heads));
+    FindKnownLse(args.query.rows.states, args.other_lse, read.read_lse);
+  }
   read.bounded = lookup.bound;
   if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
-  if (has_tail_there) {
-    LECTERN_RETURN_IF_ERROR(args.device->AttendTail(
-        {.layer = args.layer, .heads = heads, .query = args.query.rows}, lookup, read.heads));
+  if (!is_shared) {
+    if (has_tail_there) {
+      LECTERN_RETURN_IF_ERROR(args.device->AttendTail(
+          {.layer = args.layer, .heads = heads, .query = args.query.rows}, lookup, read.heads));
+    }
+    LECTERN_RETURN_IF_ERROR(AttendTails(PartsOf(args), heads, read.heads));
   }
-  LECTERN_RETURN_IF_ERROR(AttendTails(PartsOf(args), heads, read.heads));
   if (lookup.tail) read.uncalibrated_missed = TailShare(args, read.read_lse);
   return {};
 }
@@ -262,22 +325,11 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
   ResizeObserved(args.observed, heads, read.reads_ends, [](size_t) { return 0; });
   ArenaVector<double> head_budgets(args.head_budgets.begin(), args.head_budgets.end(),
                                    &workspace.arena);
-  LookupArgs lookup = {
-      .backend = args.query.backend,
-      .threads = args.query.threads,
-      .heads = heads,
-      .queries = args.query.rows.queries,
-      .scale = 1 / std::sqrt(static_cast<float>(args.query.rows.queries[0].num_cols)),
-      .softcap = args.query.rows.softcap,
-      .kv_budget = args.kv_budget,
-      .tail = args.tail,
-      .head_budgets = head_budgets,
-      .row_weights = args.query.row_weights,
-      .bound = is_limited || args.bound,
-      .window_copies = !is_limited && !args.bound && !args.as_stored && args.selector == nullptr &&
-                       args.device == nullptr,
-      .workspace = &workspace.lookup,
-      .rule = args.rule};
+  LookupArgs lookup = LookupOf(args, heads);
+  lookup.head_budgets = head_budgets;
+  lookup.bound = is_limited || args.bound;
+  lookup.window_copies =
+      !lookup.bound && !args.as_stored && args.selector == nullptr && args.device == nullptr;
   // Sinks and window come first: their mass is known before the lookup, so heads that look there
   // get a smaller budget.
   if (read.reads_ends) {
@@ -309,6 +361,40 @@ Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read) {
     ++read.attempts;
     return AttendAll(args, heads, read);
   }
+}
+
+Status AttendOwnRows(const OwnAttentionArgs& args, OwnRows& own) {
+  const LookupShare& share = *args.lookup.share;
+  const LayerArgs parts = {.query = args.query, .observed = args.observed, .share = &share};
+  own.bytes = 0;
+  if (args.reads_all) {
+    own.selections.clear();
+    for (const HeadIndex& head : args.heads) {
+      own.bytes += head.BlockBytes(share.Rows(head));
+      if (share.owns_exact()) own.bytes += head.ExactBytes(false);
+    }
+    ResizeObserved(args.observed, args.heads, share.owns_exact(),
+                   [&](size_t h) { return share.Rows(args.heads[h]).size(); });
+    LECTERN_RETURN_IF_ERROR(AttendEveryRow(parts, args.heads));
+    FindKnownLse(args.query.rows.states, {}, own.read_lse);
+    return {};
+  }
+  LECTERN_RETURN_IF_ERROR(Lookup(args.lookup, own.selections));
+  for (size_t h = 0; args.query.rows.num_tokens > 1 && h < args.heads.size(); ++h) {
+    args.heads[h].ReadAheadRows(own.selections[h].rows);
+  }
+  for (size_t h = 0; h < args.heads.size(); ++h) {
+    own.bytes += own.selections[h].bytes;
+    if (!share.owns_exact())
+      own.bytes += args.heads[h].metric_bytes();  // counted once by the budget
+  }
+  for (size_t h = 0; args.observed != nullptr && h < args.heads.size(); ++h) {
+    args.observed->rest.resize(args.heads.size());
+    args.observed->rest[h].resize(args.observed->num_queries * own.selections[h].rows.size());
+  }
+  LECTERN_RETURN_IF_ERROR(AttendRows(parts, args.heads, own.selections));
+  FindKnownLse(args.query.rows.states, {}, own.read_lse);
+  return AttendTails(parts, args.heads, own.selections);
 }
 
 Status AttendClusters(const ClusterAttentionArgs& args) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "engine/attention/shared_rows.h"
 #include "engine/attention/stored_rows.h"
 #include "engine/document/document.h"
 #include "index/lookup.h"
@@ -71,6 +72,7 @@ struct AttentionWorkspace {
   std::vector<std::vector<float>> observed;  // logits from a device, per kv head
   LookupWorkspace lookup;
   std::vector<HeadSelection> selections;               // AttendClusters' own
+  OwnRows own;                                         // with other ranks
   std::vector<std::vector<float>> known_lse, all_lse;  // per kv head [R]
 };
 
@@ -118,6 +120,10 @@ struct DocumentAttentionArgs {
   // Attends to this document's stored rows, and looks them up for a few query rows, on a device;
   // nullptr: the host does. Other lookups, tails and observed logits are the host's in either case.
   StoredRows* device = nullptr;
+  // The ranks that attend to the document together; nullptr: this process attends to all rows. It
+  // does so in any case in windowed layers, in documents without clusters, and where a selector, a
+  // device, or a rule of the papers chooses the rows.
+  SharedRows* ranks = nullptr;
 };
 
 // Attends to one layer of the document. A windowed layer is read whole whatever the budget, and not
@@ -127,6 +133,19 @@ struct DocumentAttentionArgs {
 // keeps its memory; after an error it and the states hold anything. kChecksumMismatch, kCorrupt,
 // kCancelled, errors of the Selector and of StoredRows.
 Status AttendDocument(const DocumentAttentionArgs& args, DocumentRead& read);
+
+// One rank's attention to the rows that it owns, without sinks and window where it looks up.
+struct OwnAttentionArgs {
+  LayerQuery query;                  // its states: in/out
+  std::span<const HeadIndex> heads;  // of one layer
+  const LookupArgs& lookup;  // with the rank's share; of an exact pass the share alone counts
+  bool reads_all;            // exact: all rows that it owns, sinks and window too
+  ObservedLogits* observed = nullptr;  // out: `rest`, and in an exact pass `exact`; may be nullptr
+};
+// Attends to the rank's rows, then to its tails, and fills `own`. Meets the other ranks on the way,
+// unless it reads all rows. Errors of Lookup and AttendDocument, after which the states hold
+// anything; where it fails after the last meeting, the others do not know.
+Status AttendOwnRows(const OwnAttentionArgs& args, OwnRows& own);
 
 struct ClusterAttentionArgs {
   LayerQuery query;                  // states: in/out

@@ -216,7 +216,8 @@ Status HostStep::AttendLayer(const Document& document, const StepPlan& plan, uin
                       .selector = probe_.selector ? &probe_.selector : plan.selector,
                       .rule = plan.rule,
                       .observed = observed,
-                      .device = &document == &document_ ? device_ : nullptr},
+                      .device = &document == &document_ ? device_ : nullptr,
+                      .ranks = &document == &document_ ? ranks_ : nullptr},
                      read));
   for (size_t head = 0; head < kv_heads; ++head) {
     const AttentionState& state = states.all[head];

@@ -19,14 +19,15 @@ namespace lectern {
 class HostStep final : public StepAttention {
  public:
   // Borrows all arguments. `arena` is reset in every layer. `device` attends to the document's
-  // rows; nullptr: the host does.
+  // rows, `ranks` to other ranks' parts of them; both nullptr: the host does all.
   HostStep(const Document& document, const Transformer& transformer, const Probe& probe,
-           Arena& arena, StoredRows* device)
+           Arena& arena, StoredRows* device, SharedRows* ranks = nullptr)
       : document_(document),
         transformer_(transformer),
         probe_(probe),
         arena_(arena),
-        device_(device) {
+        device_(device),
+        ranks_(ranks) {
     reads_.reserve(kMostApart);
   }
 
@@ -102,6 +103,7 @@ class HostStep final : public StepAttention {
   const Probe& probe_;
   Arena& arena_;
   StoredRows* const device_;
+  SharedRows* const ranks_;
   StepPlan plan_;
   Activations* activations_ = nullptr;  // of the running layer
   uint32_t layer_ = 0;                  // likewise

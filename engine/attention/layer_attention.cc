@@ -60,11 +60,16 @@ void AddSinksAndCopy(const HeadIndex& head, Runs& runs) {
                   head.ExactBytes(/*window_copy=*/true) - sink_bytes});
 }
 
-// All stored rows; neighbouring clusters are joined into runs of at least kRowsPerRun rows.
-void AddAll(const HeadIndex& head, Runs& runs) {
-  AddExact(head, runs);
+// All stored rows, or those of one rank; neighbouring clusters are joined into runs of at least
+// kRowsPerRun rows.
+void AddAll(const HeadIndex& head, const LookupShare* share, Runs& runs) {
+  if (share == nullptr || share->owns_exact()) AddExact(head, runs);
   if (head.levels().empty()) return;
-  const std::span<const uint32_t> rows = head.levels().back().children;
+  std::span<const uint32_t> rows = head.levels().back().children;
+  if (share != nullptr) {
+    const IndexRange clusters = share->Clusters(head, head.levels().size() - 1);
+    rows = rows.subspan(clusters.begin, clusters.size() + 1);
+  }
   for (size_t i = 1, first = 0; i < rows.size(); ++i) {
     if (rows[i] - rows[first] < kRowsPerRun && i + 1 < rows.size()) continue;
     AddBlock(head, {rows[first], rows[i]}, runs);
@@ -305,10 +310,16 @@ class LayerAttention {
     const bool is_exact = run.kind != Run::Kind::kGathered && run.range.begin < num_exact;
     std::vector<float>& logits =
         (is_exact ? args_.observed->exact : args_.observed->rest)[item.head];
-    const size_t first = run.kind == Run::Kind::kBlock && !is_exact ? num_exact : 0;
+    const size_t first = run.kind == Run::Kind::kBlock && !is_exact ? FirstObserved(item.head) : 0;
     const size_t queries = args_.observed->num_queries;
     return {logits.data() + run.range.begin - first, queries, run.range.size(),
             logits.size() / queries};
+  }
+
+  // The stored row of a head whose logits come first, where every row is read.
+  size_t FirstObserved(uint32_t head) const {
+    return args_.share != nullptr ? args_.share->Rows(heads_[head]).begin
+                                  : heads_[head].num_exact();
   }
 
   // Adds one run to the item's state, and writes its observed logits if they are wanted.
@@ -445,7 +456,8 @@ Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads,
 }
 
 Status AttendEveryRow(const LayerArgs& args, std::span<const HeadIndex> heads) {
-  return AttendStored(args, heads, {}, [&](size_t h, Runs& runs) { AddAll(heads[h], runs); });
+  return AttendStored(args, heads, {},
+                      [&](size_t h, Runs& runs) { AddAll(heads[h], args.share, runs); });
 }
 
 Status AttendRows(const LayerArgs& args, std::span<const HeadIndex> heads,

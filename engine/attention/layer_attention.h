@@ -12,6 +12,7 @@ struct LayerArgs {
   ObservedLogits* observed = nullptr;
   StoredRows* device = nullptr;
   uint32_t layer = 0;  // with a device
+  const LookupShare* share = nullptr;  // the rows that this rank owns; nullptr: all
 };
 
 // Each function adds to the states of all kv heads. All but AttendTails leave the logits of the
@@ -22,7 +23,7 @@ struct LayerArgs {
 // never with a device.
 Status AttendExact(const LayerArgs& args, std::span<const HeadIndex> heads,
                    FunctionRef<bool(size_t head)> reads_copy);
-// Attends to all stored rows.
+// Attends to all stored rows that this rank owns.
 Status AttendEveryRow(const LayerArgs& args, std::span<const HeadIndex> heads);
 // Attends to the selected rows.
 Status AttendRows(const LayerArgs& args, std::span<const HeadIndex> heads,

@@ -191,6 +191,7 @@ TEST_P(LookupFormulaTest, RowsAreTheBestByTheirCodes) {
         if (is_refined(t)) indices.push_back(t);
       }
       ASSERT_TRUE(lookup.RefineRows(indices).ok());
+      lookup.ScoreRefined();
       ASSERT_EQ(code_scores.size(), by_code.row_scores.size());
 
       double missed = 0;
@@ -244,6 +245,7 @@ TEST_P(LookupFormulaTest, SquaresOfSharesAreScores) {
     ASSERT_TRUE(lookup.Score(0).ok());
     ASSERT_TRUE(lookup.ScoreRows(std::vector<uint32_t>{0, 3, 5}).ok());
     ASSERT_TRUE(lookup.RefineRows(std::vector<uint32_t>{0, 1, 2, 7, 11}).ok());
+    lookup.ScoreRefined();
     scores[by_squares].assign(lookup.refined_scores().begin(), lookup.refined_scores().end());
   }
   for (size_t i = 0; i < 5; ++i) {

@@ -1,0 +1,111 @@
+#include "index/best_scores.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "index/head_lookup.h"
+
+namespace lectern {
+namespace {
+
+// Buckets of scores (>= 0) that share their exponent and the four upper bits of their mantissa;
+// larger scores are in later buckets.
+constexpr size_t kScoreBuckets = 0x1000;
+inline size_t BucketOf(float score) { return std::bit_cast<uint32_t>(score) >> 19 & 0xFFF; }
+inline float LeastOf(size_t bucket) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bucket) << 19);
+}
+// Counts in two sets, used by turns: consecutive scores often share a bucket, and incrementing the
+// same counter would make each wait for the one before.
+using ScoreCounts = std::array<std::array<uint32_t, kScoreBuckets>, 2>;
+
+void CountScores(std::span<const float> scores, ScoreCounts& counts) {
+  for (auto& set : counts) set.fill(0);
+  for (size_t i = 0; i < scores.size(); ++i) ++counts[i % 2][BucketOf(scores[i])];
+}
+
+// Indices of the scores that are at least `least`. Without a branch, as above.
+void FindFrom(float least, std::span<const float> scores, Reused<uint32_t>& indices) {
+  const std::span<uint32_t> found = indices.Resize(scores.size() + 1);
+  size_t count = 0;
+  for (uint32_t i = 0; i < scores.size(); ++i) {
+    found[count] = i;
+    count += scores[i] >= least;
+  }
+  indices.Resize(count);
+}
+
+// Drops the `surplus` least of `chosen`, all of which are below `above`; among equals the last
+// ones go.
+void DropLeast(size_t surplus, float above,
+               FunctionRef<std::span<const float>(size_t head)> scores_of, Arena* arena,
+               PerHead& chosen) {
+  size_t count = 0;
+  ArenaVector<float> edge(arena);
+  for (size_t h = 0; h < chosen.size(); ++h) {
+    const std::span<const float> scores = scores_of(h);
+    edge.resize(count + chosen[h].size() + 1);
+    for (const uint32_t i : chosen[h]) {
+      edge[count] = scores[i];
+      count += scores[i] < above;
+    }
+  }
+  edge.resize(count);
+  const auto cut = edge.begin() + static_cast<ptrdiff_t>(surplus - 1);
+  std::nth_element(edge.begin(), cut, edge.end());
+  const float most = *cut;                                // the largest score that goes
+  auto equals = std::count(edge.begin(), cut + 1, most);  // how many of those equal to it go
+  for (size_t h = chosen.size(); h-- > 0;) {
+    const std::span<const float> scores = scores_of(h);
+    auto end = chosen[h].end();
+    for (auto i = end; i != chosen[h].begin() && equals > 0;) {
+      if (scores[*--i] != most) continue;
+      end = std::move(i + 1, end, i);
+      --equals;
+    }
+    auto kept = chosen[h].begin();
+    // Without a branch, which would be mispredicted half of the time.
+    for (auto i = kept; i != end; ++i) {
+      const uint32_t index = *i;
+      *kept = index;
+      kept += scores[index] >= most;
+    }
+    chosen[h].erase(kept, chosen[h].end());
+  }
+}
+
+}  // namespace
+
+// A histogram finds the bucket of the least kept score, so that only the surplus of that bucket has
+// to be sorted out.
+void ChooseBestScores(double count, FunctionRef<std::span<const float>(size_t head)> scores_of,
+                      ThreadPool& threads, std::vector<HeadBuffers>& buffers, Arena* arena,
+                      PerHead& chosen) {
+  const size_t num_heads = chosen.size();
+  ArenaVector<ScoreCounts> counts(num_heads, arena);
+  threads.ParallelFor(num_heads, [&](size_t h, size_t) { CountScores(scores_of(h), counts[h]); });
+  size_t total = 0;
+  for (size_t h = 0; h < num_heads; ++h) total += scores_of(h).size();
+  const auto kept = std::min(total, static_cast<size_t>(std::max(0.0, count)));
+  for (auto& indices : chosen) indices.clear();
+  if (kept == 0) return;
+  // Last: bucket of the least kept score; reached: scores in it and above.
+  size_t last = kScoreBuckets, reached = 0;
+  while (reached < kept) {
+    --last;
+    for (const ScoreCounts& of : counts) reached += of[0][last] + of[1][last];
+  }
+  threads.ParallelFor(num_heads, [&](size_t h, size_t) {
+    FindFrom(LeastOf(last), scores_of(h), buffers[h].found);
+  });
+  size_t found = 0;
+  for (size_t h = 0; h < num_heads; ++h) {
+    const std::span<const uint32_t> indices = buffers[h].found.span();
+    chosen[h].assign(indices.begin(), indices.end());
+    found += indices.size();
+  }
+  if (found > kept) DropLeast(found - kept, LeastOf(last + 1), scores_of, arena, chosen);
+}
+
+}  // namespace lectern
