@@ -329,7 +329,7 @@ void HeadLookup::AddRowBound(std::span<const uint32_t> read) {
 
 void HeadLookup::CountBytes() {
   const HeadIndex::Level& finest_level = head_.levels().back();
-  // Of ranks that share a lookup the first one counts what the head has but once.
+  // Where ranks share a lookup, the first one counts what the head has but once.
   uint64_t bytes = 0;
   if (args_.share == nullptr || args_.share->owns_exact()) {
     bytes += head_.ExactBytes(selection_.window_copy) + head_.metric_bytes();

@@ -293,7 +293,7 @@ class HeadLookup {
   struct Lse {
     Arena* arena;
     ArenaVector<float> rejected{arena}, reference{arena}, rest{arena};
-    // Of ranks that share a lookup: the mass of everything, as a share of exp(reference); else
+    // Where ranks share a lookup: the mass of everything, as a share of exp(reference); else
     // empty. `rejected` and `rest` are then of this rank's clusters alone.
     ArenaVector<double> joined{arena};
   } lse_{arena_};

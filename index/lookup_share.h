@@ -27,7 +27,7 @@ inline float LogAddExp(float a, float b) {
   return larger + std::log(std::exp(a - larger) + std::exp(b - larger));
 }
 
-// What the ranks of a lookup tell each other. All ranks call the same functions in the same order,
+// The meetings of the ranks of a lookup. All ranks call the same functions in the same order,
 // with arrays of the same sizes (unchecked), each from one thread. `local` is the rank's own status
 // so far: a rank that failed takes part once more, with numbers that no one reads, and then all
 // ranks get the error of the first rank that failed, and call nothing more for this lookup. So no

@@ -25,6 +25,7 @@
 #include "tools/progress.h"
 #include "tools/quantities.h"
 #include "tools/questions.h"
+#include "tools/ranks.h"
 #include "tools/system_start.h"
 #include "tools/terminal.h"
 
@@ -550,6 +551,8 @@ int Main(int argc, char** argv) {
   auto engine_flags = WithEnvironment(flags.engine);
   if (!engine_flags.ok()) return PrintError(kTool, engine_flags.error(), flags.engine.style);
   flags.engine = *engine_flags;
+  const RankOfJob rank(kTool, flags.engine);
+  if (rank.exit_status()) return *rank.exit_status();
   return Run(flags);
 }
 

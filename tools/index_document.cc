@@ -24,6 +24,7 @@
 #include "tools/option_flags.h"
 #include "tools/progress.h"
 #include "tools/quantities.h"
+#include "tools/ranks.h"
 #include "tools/system_start.h"
 #include "tools/terminal.h"
 
@@ -500,6 +501,8 @@ int Main(int argc, char** argv) {
   auto engine_flags = WithEnvironment(flags.engine);
   if (!engine_flags.ok()) return PrintError(kTool, engine_flags.error(), flags.engine.style);
   flags.engine = *engine_flags;
+  const RankOfJob rank(kTool, flags.engine);
+  if (rank.exit_status()) return *rank.exit_status();
   if (flags.engine.model.empty() && flags.needs_model() && !HasModel(flags)) {
     auto reader = ChooseReader(flags);
     if (!reader.ok()) return PrintError(kTool, reader.error(), flags.engine.style);

@@ -66,7 +66,7 @@ class GroupRows final : public SharedRows {
   const std::shared_ptr<const Document> document_;
   const std::string store_;
   const LookupShare share_;
-  // Of the layer that has begun.
+  // The layer that has begun:
   std::unique_lock<std::mutex> turn_;
   bool is_bounded_ = false;
   size_t num_observed_ = 0;

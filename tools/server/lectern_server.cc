@@ -15,6 +15,7 @@
 #include "tools/default_reader.h"
 #include "tools/interrupts.h"
 #include "tools/quantities.h"
+#include "tools/ranks.h"
 #include "tools/server/check_server.h"
 #include "tools/server/http_guard.h"
 #include "tools/server/service.h"
@@ -385,6 +386,8 @@ int Main(int argc, char** argv) {
   }
   auto complete = Complete(flags);
   if (!complete.ok()) return tools::PrintError(kTool, complete.error(), flags.engine.style);
+  const tools::RankOfJob rank(kTool, complete->engine);
+  if (rank.exit_status()) return *rank.exit_status();
   return Serve(*complete);
 }
 
