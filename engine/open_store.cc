@@ -56,7 +56,8 @@ IndexContext OpenStore::Context(const Model& model) {
           .threads = *threads_,
           .quota_bytes = quota_bytes_,
           .io = io_,
-          .ram = ram_};
+          .ram = ram_,
+          .ranks = ranks_};
 }
 
 Result<std::unique_ptr<Catalog>> OpenStore::OpenCatalog(Catalog::Mode mode) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/indexing/ranked_index.h"
 #include "engine/ranks/rank_group.h"
 #include "engine/ranks/rank_worker.h"
 #include "kernels/backend.h"
@@ -51,7 +52,8 @@ Status Serve(const std::shared_ptr<Communicator>& ranks, const EngineFlags& flag
        .backend = *DefaultBackend(),
        .threads = threads,
        .io = flags.io,
-       .ram = flags.max_ram_bytes > 0 ? std::make_shared<RamLimit>(flags.max_ram_bytes) : nullptr});
+       .ram = flags.max_ram_bytes > 0 ? std::make_shared<RamLimit>(flags.max_ram_bytes) : nullptr},
+      IndexAsRank);
 }
 
 }  // namespace

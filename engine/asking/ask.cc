@@ -590,9 +590,7 @@ Result<Answer> DocumentSession::Generate(std::string_view question, const AskOpt
   if (answer.stopped_by == "repetition") {
     Warn(options, "repetition", "the answer went round in a loop and was ended", answer);
   }
-  if (!placement_.fallback.empty()) {
-    Warn(options, "cpu_fallback", placement_.fallback, answer);
-  }
+  if (!placement_.fallback.empty()) Warn(options, "cpu_fallback", placement_.fallback, answer);
   // Last, because memory may run out before; then nothing counts as said.
   KeepTurn(std::move(next.rest), sampled, question, options, answer);
   return answer;

@@ -18,7 +18,8 @@ struct CheckpointHeader {
   DocumentId document{};
   uint64_t generation = 0, num_tokens = 0, tokens_done = 0;
   uint32_t num_layers = 0, num_kv_heads = 0, head_dim = 0, query_cols = 0;
-  uint32_t dtype = 0, num_calibration = 0, squared_sums = 0, reserved = 0;
+  uint32_t dtype = 0, num_calibration = 0, squared_sums = 0;
+  uint16_t rank = 0, later_ranks = 0;  // of a spill that is one of later_ranks + 1
 };
 
 // The header that a checkpoint of this spill has; a stored one that differs is of another.
@@ -35,6 +36,8 @@ CheckpointHeader HeaderOf(const SpillShape& shape, uint64_t tokens_done) {
   header.dtype = static_cast<uint32_t>(shape.dtype);
   header.num_calibration = shape.num_calibration;
   header.squared_sums = shape.squared_sums;
+  header.rank = static_cast<uint16_t>(shape.rank);
+  header.later_ranks = static_cast<uint16_t>(shape.num_ranks - 1);
   return header;
 }
 
@@ -68,7 +71,7 @@ Status KvSpill::Create() {
   std::fill(chunk_sums_.begin(), chunk_sums_.end(), 0.0);
   layers_.clear();
   layers_.resize(shape_.num_layers);
-  for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
+  for (uint32_t layer = shape_.rank; layer < shape_.num_layers; layer += shape_.num_ranks) {
     LECTERN_ASSIGN(layers_[layer].file, env_.OpenWritable(LayerPath(layer), /*exclusive=*/true));
     LECTERN_RETURN_IF_ERROR(layers_[layer].file->Allocate(shape_.layer_bytes()));
     LECTERN_ASSIGN(layers_[layer].map, env_.Map(LayerPath(layer)));
@@ -81,7 +84,7 @@ Result<bool> KvSpill::Resume() {
   if (!exists) return false;
   LECTERN_ASSIGN(const auto file, OpenWhole(env_, CheckpointPath(), Io::kPread));
   if (!ReadCheckpoint({file->data(), file->size()})) return false;
-  for (uint32_t layer = 0; layer < shape_.num_layers; ++layer) {
+  for (uint32_t layer = shape_.rank; layer < shape_.num_layers; layer += shape_.num_ranks) {
     LECTERN_ASSIGN(const bool spilled, env_.Exists(LayerPath(layer)));
     if (!spilled && tokens_done_ == shape_.num_tokens) continue;
     if (!spilled) return false;
@@ -230,7 +233,8 @@ Status KvSpill::Checkpoint() {
   append(&crc, sizeof crc);
 
   // Written elsewhere and renamed, so that a crash leaves the old checkpoint or the new one.
-  const std::string temp = temp_dir_ + "/checkpoint-" + ToHex(shape_.document) + ".part";
+  const std::string temp =
+      temp_dir_ + "/checkpoint-" + ToHex(shape_.document) + shape_.checkpoint_name + ".part";
   if (const Status removed = env_.Remove(temp);
       !removed.ok() && removed.code() != Code::kMissingFile) {
     return removed;

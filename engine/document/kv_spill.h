@@ -37,6 +37,13 @@ struct SpillShape {
   uint32_t num_calibration = 0;  // last tokens whose queries are kept, at most num_tokens
   bool squared_sums = false;     // whether squared attention of every key is summed too
   float softcap = 0;             // the model's bound of logits, for statistics; not stored
+  // Where several ranks index together: of num_ranks spills this is one, with every num_ranks'th
+  // layer from `rank` on; the others have no files here.
+  uint32_t rank = 0, num_ranks = 1;
+  // Tells checkpoints of one document apart that are written at the same time; not stored.
+  std::string checkpoint_name = {};
+
+  bool has_layer(uint32_t layer) const { return layer % num_ranks == rank; }
 
   uint64_t layer_bytes() const {
     return uint64_t{2} * num_kv_heads * num_tokens * RowBytes(dtype, head_dim);

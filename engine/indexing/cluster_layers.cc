@@ -38,11 +38,13 @@ class LayerClustering {
     LECTERN_RETURN_IF_ERROR(FindAssigners());
     // Layers a group, rounded up.
     const auto group = static_cast<uint32_t>((num_heads_ + heads - 1) / heads);
-    for (uint32_t begin = 0; begin < config_.num_layers; begin += group) {
+    const uint32_t step = work_.spill.shape().num_ranks;  // the layers between are other ranks'
+    for (uint32_t begin = work_.spill.shape().rank; begin < config_.num_layers;
+         begin += group * step) {
       std::vector<uint32_t> layers;
-      for (uint32_t layer = begin; layer < std::min(begin + group, config_.num_layers); ++layer) {
-        LECTERN_ASSIGN(const bool done, TakeFinishedLayer(layer));
-        if (!done) layers.push_back(layer);
+      for (uint32_t i = 0; i < group && begin + i * step < config_.num_layers; ++i) {
+        LECTERN_ASSIGN(const bool done, TakeFinishedLayer(begin + i * step));
+        if (!done) layers.push_back(begin + i * step);
       }
       LECTERN_RETURN_IF_ERROR(ClusterLayers(layers));
     }

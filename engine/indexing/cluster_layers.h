@@ -49,12 +49,12 @@ struct ClusteredLayers {
   double cluster_seconds = 0, calibrate_seconds = 0, write_seconds = 0;  // of wall time
 };
 
-// Writes the shards of all layers. Side effects: a layer's spill is deleted when its shard is
-// complete; shards that an interrupted run left are taken as they are, after their checksums were
-// verified, and damaged ones are removed and made anew. So the call can be repeated after any
-// error. Begins the progress stage kCluster. Uses all of the context's threads;
-// the meter's callback runs on the calling thread. kCancelled when the meter says so: the shards
-// that are complete stay. Errors of ClusterHead, WriteLayerShard, Env and Device::Check. Where the
+// Writes the shards of all layers that the spill has. Side effects: a layer's spill is deleted when
+// its shard is complete; shards that an interrupted run left are taken as they are, after their
+// checksums were verified, and damaged ones are removed and made anew. So the call can be repeated
+// after any error. Begins the progress stage kCluster. Uses all of the context's threads; the
+// meter's callback runs on the calling thread. kCancelled when the meter says so: the shards that
+// are complete stay. Errors of ClusterHead, WriteLayerShard, Env and Device::Check. Where the
 // device lacks memory, the CPU clusters and `fallback` says so.
 Result<ClusteredLayers> ClusterLayers(const LayersToCluster& work);
 

@@ -12,6 +12,7 @@
 #include "engine/gpu/placement.h"
 #include "engine/indexing/prefill.h"
 #include "engine/model/model.h"
+#include "engine/ranks/rank_group.h"
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
 #include "store/env.h"
@@ -50,6 +51,8 @@ struct IndexContext {
   // that engine/gpu/prefill.h leaves to the CPU, are computed there. Called once, when there is
   // something to index; empty: the CPU does all.
   std::function<Result<Placement>()> find_device = {};
+  // The processes that index together, of which this is the first; nullptr: it is alone.
+  std::shared_ptr<RankGroup> ranks = nullptr;
   // Fills the spill with keys and values. Prefill, except in benches, which put cheaper work in its
   // place at great depth. Never empty.
   std::function<Status(const Transformer&, std::span<const int32_t>, KvSpill&,

@@ -21,6 +21,7 @@
 #include "engine/indexing/index_input.h"
 #include "engine/indexing/index_progress.h"
 #include "engine/indexing/index_record.h"
+#include "engine/indexing/ranked_index.h"
 #include "engine/indexing/reuse_kv.h"
 #include "engine/requests/report_json.h"
 #include "engine/requests/seconds.h"
@@ -110,7 +111,8 @@ class Indexer {
     report_.seconds.write += SecondsSince(start);
     // The document is visible from here on. Errors of cleaning up are ignored: a later collection
     // removes what is left.
-    (void)spill_->RemoveCheckpoint();
+    (void)spill().RemoveCheckpoint();
+    if (ranked_) RemoveRankFolders(context_.env, directory_, context_.ranks->size());
     Collect(context_, catalog_);
     return report_;
   }
@@ -234,10 +236,7 @@ class Indexer {
     return CheckQuota(context_.env, context_.store, context_.quota_bytes, needed, there);
   }
 
-  // Computes keys and values of all tokens into the spill, from the checkpoint on, or from the rows
-  // of an older version of the text.
-  Status RunPrefill() {
-    const auto start = Clock::now();
+  SpillShape ShapeOfSpill() const {
     SpillShape shape;
     shape.document = row_.id;
     shape.generation = row_.generation;
@@ -250,10 +249,45 @@ class Indexer {
     shape.num_calibration = layout_.num_window;
     shape.squared_sums = layout_.num_levels > 0 && options_.stats == "full";
     shape.softcap = config_.attention_softcap;
-    LECTERN_ASSIGN(spill_, KvSpill::Open(context_.env, directory_, temp_dir_, shape));
-    report_.resumed_tokens = spill_->tokens_done();
-    if (spill_->tokens_done() == 0) LECTERN_RETURN_IF_ERROR(ReuseOlder());
-    progress_.Begin(IndexProgress::Stage::kPrefill, spill_->tokens_done(), layout_.num_tokens);
+    return shape;
+  }
+
+  // Gives the document to all ranks of this process's group, where there is one and they can index
+  // it together. A device, and rows of an older version of the text, are this process's alone; a
+  // text without clusters is done before the ranks have met.
+  Status FindRanks(const SpillShape& shape) {
+    if (!context_.ranks || device_.transformer || layout_.num_levels == 0) return {};
+    const std::string why = RankedIndex::WhyAlone(options_, prepared_.prefill_budget);
+    if (!why.empty()) {
+      Warn("ranks_idle", "the first rank indexed alone: " + why);
+      return {};
+    }
+    header_ = ShardHeaderOf(row_, layout_, config_);
+    LECTERN_ASSIGN(ranked_, RankedIndex::Begin(*context_.ranks, {.context = context_,
+                                                                 .options = options_,
+                                                                 .layout = layout_,
+                                                                 .header = header_,
+                                                                 .tokens = prepared_.tokens.ids,
+                                                                 .directory = directory_,
+                                                                 .temp_dir = temp_dir_,
+                                                                 .shape = shape}));
+    return {};
+  }
+
+  KvSpill& spill() { return ranked_ ? ranked_->spill() : *spill_; }
+
+  // Computes keys and values of all tokens into the spill, from the checkpoint on, or from the rows
+  // of an older version of the text.
+  Status RunPrefill() {
+    const auto start = Clock::now();
+    const SpillShape shape = ShapeOfSpill();
+    LECTERN_RETURN_IF_ERROR(FindRanks(shape));
+    if (!ranked_) {
+      LECTERN_ASSIGN(spill_, KvSpill::Open(context_.env, directory_, temp_dir_, shape));
+    }
+    report_.resumed_tokens = spill().tokens_done();
+    if (!ranked_ && spill().tokens_done() == 0) LECTERN_RETURN_IF_ERROR(ReuseOlder());
+    progress_.Begin(IndexProgress::Stage::kPrefill, spill().tokens_done(), layout_.num_tokens);
     const Transformer transformer(context_.model, context_.backend, context_.threads,
                                   layout_.num_tokens, device_.transformer.get());
     PrefillOptions prefill;
@@ -271,7 +305,8 @@ class Indexer {
                                            .num_clustering = num_clustering_});
     }
     LECTERN_RETURN_IF_ERROR(
-        context_.prefill(transformer, prepared_.tokens.ids, *spill_, prefill));
+        ranked_ ? ranked_->Prefill(transformer, prefill)
+                : context_.prefill(transformer, prepared_.tokens.ids, *spill_, prefill));
     if (prefill.sparse) LECTERN_RETURN_IF_ERROR(context_.env.RemoveTree(clusters));
     report_.seconds.prefill = SecondsSince(start);
     return {};
@@ -332,16 +367,17 @@ class Indexer {
   // Clusters keys and writes the shards of all layers.
   Status Cluster() {
     const ShardHeader header = ShardHeaderOf(row_, layout_, config_);
-    LECTERN_ASSIGN(ClusteredLayers layers, ClusterLayers({.context = context_,
-                                                          .options = options_,
-                                                          .layout = layout_,
-                                                          .header = header,
-                                                          .directory = directory_,
-                                                          .temp_dir = temp_dir_,
-                                                          .spill = *spill_,
-                                                          .device = device(),
-                                                          .num_heads = num_clustering_,
-                                                          .progress = progress_}));
+    const LayersToCluster work = {.context = context_,
+                                  .options = options_,
+                                  .layout = layout_,
+                                  .header = header,
+                                  .directory = directory_,
+                                  .temp_dir = temp_dir_,
+                                  .spill = spill(),
+                                  .device = device(),
+                                  .num_heads = num_clustering_,
+                                  .progress = progress_};
+    LECTERN_ASSIGN(ClusteredLayers layers, ranked_ ? ranked_->Cluster(work) : ClusterLayers(work));
     shards_ = std::move(layers.shards);
     for (uint32_t level = 0; level < layout_.num_levels; ++level) {
       report_.levels.push_back({level + 1, layers.centroids[level]});
@@ -365,7 +401,7 @@ class Indexer {
                                        .layout = layout_,
                                        .header = header,
                                        .report = report_,
-                                       .spill = spill_.get(),
+                                       .spill = &spill(),
                                        .calibration = &calibration_,
                                        .cluster_keys = ClusterKeys(options_, device()),
                                        .heads = heads_ ? &*heads_ : nullptr},
@@ -443,7 +479,9 @@ class Indexer {
   RowLayout layout_{};
   DocumentRow row_;
   std::string directory_;  // of this generation
-  std::unique_ptr<KvSpill> spill_;
+  std::unique_ptr<KvSpill> spill_;       // nullptr with ranks
+  ShardHeader header_{};                 // with ranks, likewise
+  std::unique_ptr<RankedIndex> ranked_;  // nullptr: this process indexes alone
   std::vector<ShardSummary> shards_;
   TextIndex text_index_;
   Calibration calibration_;  // once it is measured

@@ -32,10 +32,11 @@ class Communicator {
   // Joins rows of partial attention (JoinPartialRows) of all ranks in those of the first rank; the
   // others' hold anything afterwards.
   virtual Status JoinAtFirst(std::span<float> rows, size_t row_floats) = 0;
-  // Collects the bytes of all ranks, which may differ in size, in the order of the ranks: at the
-  // first rank or at all of them; elsewhere `all` and `sizes` [ranks] become empty.
-  enum class At { kFirst, kAll };
-  virtual Status Gather(At at, std::span<const std::byte> own, std::vector<std::byte>& all,
+  // Collects the bytes of all ranks, which may differ in size, in the order of the ranks: at rank
+  // `at`, or at all of them; elsewhere `all` and `sizes` [ranks] become empty. kLimitExceeded, on
+  // all ranks: together they are more than 2 GiB.
+  static constexpr uint32_t kAll = UINT32_MAX;
+  virtual Status Gather(uint32_t at, std::span<const std::byte> own, std::vector<std::byte>& all,
                         std::vector<size_t>& sizes) = 0;
   // Sends bytes to the next rank (the last one's next is the first) and receives the previous
   // rank's, which replace them and may differ in size.

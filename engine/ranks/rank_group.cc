@@ -41,7 +41,7 @@ class GroupRows final : public SharedRows {
     LECTERN_RETURN_IF_ERROR(ranks.JoinAtFirst(rows, row_floats));
     std::vector<std::byte> all;
     std::vector<size_t> sizes;
-    LECTERN_RETURN_IF_ERROR(ranks.Gather(Communicator::At::kFirst, {}, all, sizes));
+    LECTERN_RETURN_IF_ERROR(ranks.Gather(0, {}, all, sizes));
     LECTERN_RETURN_IF_ERROR(std::move(local));
     TakePartialRows(rows, states, own, is_bounded_);
     std::vector<uint64_t> bytes(sizes.size());

@@ -38,6 +38,21 @@ class RankGroup : public std::enable_shared_from_this<RankGroup> {
   // nullptr.
   std::unique_ptr<SharedRows> Share(std::shared_ptr<const Document> document,
                                     const std::string& store);
+  // The whole group, for a task of several messages: nobody else sends any meanwhile.
+  class Turn {
+   public:
+    Communicator& ranks() { return *group_->ranks_; }
+    RankPeers& peers() { return group_->peers_; }
+    void End() { lock_.unlock(); }  // nothing may be sent afterwards
+
+   private:
+    friend class RankGroup;
+    explicit Turn(std::shared_ptr<RankGroup> group)
+        : group_(std::move(group)), lock_(group_->layer_mutex_) {}
+    std::shared_ptr<RankGroup> group_;
+    std::unique_lock<std::mutex> lock_;
+  };
+  Turn TakeTurn() { return Turn(shared_from_this()); }
   // [ranks]: bytes of keys, values, codes and centroids that each rank has read for passes.
   std::vector<uint64_t> bytes_read() const;
   Communicator::Traffic traffic() const { return ranks_->traffic(); }  // this rank's

@@ -15,10 +15,11 @@
 namespace lectern {
 
 // The first number of every message that the leader broadcasts.
-enum class RankCommand : uint32_t { kStop, kOpen, kClose, kAttend };
+enum class RankCommand : uint32_t { kStop, kOpen, kClose, kAttend, kIndex };
 
 // kOpen: the store's folder, and the generation of a document in it.
 // kClose: the generation.
+// kIndex: engine/indexing/ranked_index.cc.
 
 // kAttend: everything of a layer's queries that the other ranks need.
 struct AttendMessage {

@@ -28,7 +28,7 @@ Status RankPeers::Add(Status local, std::span<double> numbers) {
 Status RankPeers::Gather(std::span<const std::byte> own, std::vector<std::byte>& all,
                          size_t& first) {
   std::vector<size_t> sizes;
-  LECTERN_RETURN_IF_ERROR(ranks_.Gather(Communicator::At::kAll, own, all, sizes));
+  LECTERN_RETURN_IF_ERROR(ranks_.Gather(Communicator::kAll, own, all, sizes));
   first = 0;
   for (uint32_t rank = 0; rank < ranks_.rank(); ++rank) first += sizes[rank];
   return {};
@@ -37,7 +37,7 @@ Status RankPeers::Gather(std::span<const std::byte> own, std::vector<std::byte>&
 Status RankPeers::FirstError(const Status& local) {
   std::vector<std::byte> all;
   std::vector<size_t> sizes;
-  LECTERN_RETURN_IF_ERROR(ranks_.Gather(Communicator::At::kAll, StatusBytes(local), all, sizes));
+  LECTERN_RETURN_IF_ERROR(ranks_.Gather(Communicator::kAll, StatusBytes(local), all, sizes));
   std::span<const std::byte> rest = all;
   for (uint32_t rank = 0; rank < sizes.size(); ++rank) {
     const Status status = StatusFrom(rest.first(sizes[rank]));

@@ -33,8 +33,8 @@ struct OwnStates {
 
 class RankWorker {
  public:
-  RankWorker(Communicator& ranks, const RankResources& resources)
-      : ranks_(ranks), resources_(resources), peers_(ranks) {}
+  RankWorker(Communicator& ranks, const RankResources& resources, const RankIndexer& index)
+      : ranks_(ranks), resources_(resources), index_(index), peers_(ranks) {}
 
   Status Serve() {
     std::vector<std::byte> message;
@@ -53,6 +53,10 @@ class RankWorker {
           break;
         case RankCommand::kAttend:
           LECTERN_RETURN_IF_ERROR(Attend(reader));
+          break;
+        case RankCommand::kIndex:
+          if (!index_) return {Code::kInternal, "this rank does not index"};
+          LECTERN_RETURN_IF_ERROR(index_(ranks_, resources_, reader));
           break;
         default:
           return {Code::kInternal, "the leading rank sent a command that this build does not know"};
@@ -156,9 +160,8 @@ class RankWorker {
     LECTERN_RETURN_IF_ERROR(ranks_.JoinAtFirst(rows, row_floats));
     std::vector<std::byte> all;
     std::vector<size_t> sizes;
-    return ranks_.Gather(Communicator::At::kFirst,
-                         PartMessage(local, own_, observed != nullptr ? &observed->rest : nullptr),
-                         all, sizes);
+    return ranks_.Gather(
+        0, PartMessage(local, own_, observed != nullptr ? &observed->rest : nullptr), all, sizes);
   }
 
   static Status OutOfMemory() {
@@ -167,6 +170,7 @@ class RankWorker {
 
   Communicator& ranks_;
   const RankResources resources_;
+  const RankIndexer& index_;
   RankPeers peers_;
   std::map<uint64_t, std::shared_ptr<const Document>> documents_;  // by generation
   AttentionWorkspace workspace_;
@@ -176,8 +180,8 @@ class RankWorker {
 
 }  // namespace
 
-Status ServeRank(Communicator& ranks, const RankResources& resources) {
-  return RankWorker(ranks, resources).Serve();
+Status ServeRank(Communicator& ranks, const RankResources& resources, const RankIndexer& index) {
+  return RankWorker(ranks, resources, index).Serve();
 }
 
 }  // namespace lectern

@@ -83,9 +83,9 @@ class MpiRanks final : public Communicator {
     return {};
   }
 
-  Status Gather(At at, std::span<const std::byte> own, std::vector<std::byte>& all,
+  Status Gather(uint32_t at, std::span<const std::byte> own, std::vector<std::byte>& all,
                 std::vector<size_t>& sizes) override {
-    const bool is_wanted = at == At::kAll || rank_ == 0;
+    const bool is_wanted = at == kAll || rank_ == at;
     const uint64_t bytes = own.size();
     std::vector<uint64_t> of_ranks(size_);
     MPI_Allgather(&bytes, 1, MPI_UINT64_T, of_ranks.data(), 1, MPI_UINT64_T, comm_);
@@ -98,12 +98,12 @@ class MpiRanks final : public Communicator {
     std::partial_sum(counts.begin(), counts.end() - 1, begins.begin() + 1);
     all.resize(is_wanted ? total : 0);
     sizes.assign(is_wanted ? of_ranks.begin() : of_ranks.end(), of_ranks.end());
-    if (at == At::kAll) {
+    if (at == kAll) {
       MPI_Allgatherv(own.data(), counts[rank_], MPI_BYTE, all.data(), counts.data(), begins.data(),
                      MPI_BYTE, comm_);
     } else {
       MPI_Gatherv(own.data(), counts[rank_], MPI_BYTE, all.data(), counts.data(), begins.data(),
-                  MPI_BYTE, 0, comm_);
+                  MPI_BYTE, static_cast<int>(at), comm_);
     }
     Count(bytes);
     return {};

@@ -77,6 +77,7 @@ class ChatTemplate {
 
   const std::string& name() const { return source_.name; }
   const std::string& jinja() const { return source_.jinja; }
+  const ChatSource& source() const { return source_; }
   // The text that stands for the template in documents and their fingerprints: everything that it
   // puts before a document, rendered on a fixed day; for a built-in one its name and that text as
   // chat_formats.cc has it. Two templates of a file that differ only behind the document share

@@ -12,7 +12,7 @@
 
 namespace lectern::testing {
 
-// What the ranks of a group share: a place for each one's message, and where they wait.
+// The common place of a group's ranks: each one's message, and where they wait for each other.
 class ThreadGroup {
  public:
   explicit ThreadGroup(uint32_t size) : barrier(size), bytes(size), doubles(size), floats(size) {}
@@ -66,14 +66,14 @@ class ThreadRank final : public Communicator {
     group_->barrier.arrive_and_wait();
     return {};
   }
-  Status Gather(At at, std::span<const std::byte> own, std::vector<std::byte>& all,
+  Status Gather(uint32_t at, std::span<const std::byte> own, std::vector<std::byte>& all,
                 std::vector<size_t>& sizes) override {
     group_->bytes[rank_].assign(own.begin(), own.end());
     Meet(own.size());
     all.clear();
     sizes.clear();
     for (const std::vector<std::byte>& part : group_->bytes) {
-      if (at == At::kFirst && rank_ != 0) break;
+      if (at != kAll && rank_ != at) break;
       sizes.push_back(part.size());
       all.insert(all.end(), part.begin(), part.end());
     }
