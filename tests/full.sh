@@ -34,6 +34,10 @@
 #                 llama-cpp-python)
 #   sparse        answers, keys and values of documents of 32K tokens by a sparse prefill against an
 #                 exact one: 150 questions
+#   ranks         processes of an MPI job on this machine: index, ask, serve, with ranks that are killed
+#                 (LECTERN_KILLS), and threads in their place under ThreadSanitizer; then how evenly
+#                 ranks share measured selections, and what they read and send for a document of a
+#                 million tokens, the tables of engine/SCALE.md (PYTHON with numpy; fetches Open MPI)
 #   recall        attention mass recalled by the cluster tree against flat K-means
 #   neon          the kernels and their tests for aarch64, run by qemu
 #   avx512        those of AVX-512 with VNNI, on a machine of their own that Bochs plays
@@ -426,6 +430,20 @@ races() {
   return $failed
 }
 
+ranks() {
+  local work=build-checked/ranks
+  install_packages "${product_packages[@]}" "${test_packages[@]}" "${mpi_packages[@]}"
+  build checked all rank_balance ask_bench
+  python3 tests/tools/mpi_test.py build-checked --verbose
+  build-checked/tests/engine/ranks_test --gtest_brief=1
+  build tsan ranks_test
+  TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp" \
+    setarch -R build-tsan/tests/engine/ranks_test --gtest_brief=1
+  "${PYTHON:-python3}" tests/bench/rank_scaling.py --bin build-checked --work "$work"
+  build-checked/tests/evaluation/rank_balance "$work/1000000" "$work/model" 1000000 0.1 8 \
+    2 4 8 16 32 64 128 256 512 <tests/bench/rank_questions.txt
+}
+
 clang() {
   install_packages clang-14 libomp-14-dev
   build clang all
@@ -515,7 +533,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
+    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | ranks | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

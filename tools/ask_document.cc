@@ -447,7 +447,7 @@ class AskDocument {
       json = api::SetString(*json, "expected", *question.expected);
     }
     if (json.ok()) {
-      Print(*json + "\n");
+      Print(WithRanks(*json) + "\n");
     } else {
       Fail(json.error());
     }

@@ -34,6 +34,8 @@ packaging_packages=(dpkg-dev file help2man patch)
 # shellcheck disable=SC2034  # cross-compiler for Windows, what its packages' sources ask for, Wine
 windows_packages=(binutils-mingw-w64-x86-64 cmake dpkg-dev g++-mingw-w64-x86-64-posix gcc make ninja-build
   patch pkg-config tcl wine wine64 zip)
+# shellcheck disable=SC2034  # ranks of an MPI job
+mpi_packages=(libopenmpi-dev openmpi-bin)
 # shellcheck disable=SC2034  # clang's OpenMP runtime: FAISS's CMake files ask for one
 fuzz_packages=(clang-14 llvm-14 libclang-rt-14-dev libomp-14-dev)
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/indexing/ranked_index.h"
+#include "engine/model/formats/json.h"
 #include "engine/ranks/rank_group.h"
 #include "engine/ranks/rank_worker.h"
 #include "kernels/backend.h"
@@ -75,6 +76,22 @@ RankOfJob::RankOfJob(const char* tool, const EngineFlags& flags) {
   exit_status_ =
       PrintError(tool, {static_cast<lectern_code>(status.code()), status.message(), status.param()},
                  flags.style);
+}
+
+std::string WithRanks(std::string answer) {
+  const std::shared_ptr<RankGroup> group = RankGroup::OfProcess();
+  if (!group) return answer;
+  auto json = ParseJson(answer);
+  if (!json.ok() || json->object() == nullptr) return answer;
+  Json::Object object = *json->object();
+  Json::Array ranks;
+  for (const uint64_t bytes : group->bytes_read()) {
+    ranks.push_back(Json(Json::Object{{"bytes_read", Json(bytes)}}));
+  }
+  object["ranks"] = Json(std::move(ranks));
+  object["rank_messages"] = Json(group->traffic().calls);
+  object["rank_message_bytes"] = Json(group->traffic().bytes);
+  return Json(std::move(object)).Dump();
 }
 
 RankOfJob::~RankOfJob() { RankGroup::SetOfProcess(nullptr); }

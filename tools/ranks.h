@@ -4,6 +4,7 @@
 #define LECTERN_TOOLS_RANKS_H_
 
 #include <optional>
+#include <string>
 
 #include "tools/command_line.h"
 
@@ -25,6 +26,12 @@ class RankOfJob {
  private:
   std::optional<int> exit_status_;
 };
+
+// Adds to an answer's JSON what the ranks of this process's job did until now: "ranks" has one
+// entry for each, with the bytes of the document that it read; "rank_messages" and
+// "rank_message_bytes" are the first one's meetings with the others, and what it gave to them.
+// Returns other texts, and answers of a process without ranks, as they are.
+std::string WithRanks(std::string answer);
 
 }  // namespace lectern::tools
 

@@ -3,6 +3,7 @@
 #ifndef LECTERN_TOOLS_RUN_PROGRAM_H_
 #define LECTERN_TOOLS_RUN_PROGRAM_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,12 @@ namespace lectern::tools {
 // stderr. IO_ERROR: it cannot be started, which on Windows is always so.
 api::Result<int> RunProgram(const std::string& program, std::vector<std::string> arguments,
                             std::string& output);
+
+// Runs `words` (a program from PATH and its arguments) with this process's input and outputs, and
+// waits for its end. Once `is_over` says so, which is asked every 50 ms, it is told to end
+// (SIGTERM) and waited for. Returns as RunProgram does. IO_ERROR: it cannot be started, which on
+// Windows is always so.
+api::Result<int> RunUntil(std::vector<std::string> words, const std::function<bool()>& is_over);
 
 }  // namespace lectern::tools
 

@@ -33,8 +33,11 @@ class LayerClustering {
   Result<ClusteredLayers> Run() {
     const uint32_t heads = config_.num_kv_heads;
     done_.centroids.assign(layout_.num_levels, 0);
-    work_.progress.Begin(IndexProgress::Stage::kCluster, 0,
-                         uint64_t{config_.num_full_layers()} * heads);
+    uint64_t num_clustered = 0;  // layers
+    for (uint32_t layer = 0; layer < config_.num_layers; ++layer) {
+      num_clustered += work_.spill.shape().has_layer(layer) && !config_.is_windowed(layer);
+    }
+    work_.progress.Begin(IndexProgress::Stage::kCluster, 0, num_clustered * heads);
     LECTERN_RETURN_IF_ERROR(FindAssigners());
     // Layers a group, rounded up.
     const auto group = static_cast<uint32_t>((num_heads_ + heads - 1) / heads);

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes a Llama model of random weights twice: as the folder that Lectern opens, f16, and as GGUF.
 
-    make_models.py S|M FOLDER [--no-gguf]    # needs numpy and, for the GGUF, gguf from PyPI
+    make_models.py S|M|T FOLDER [--no-gguf]    # needs numpy and, for the GGUF, gguf from PyPI
 
 S: 8 layers of 512, 8 heads over 2 kv heads of 64, feed-forward 1536, vocabulary 8192: 32.5M weights,
    both files f16.
 M: the shape of TinyLlama 1.1B; the GGUF is q8_0 (FOLDER/model.gguf) of the same f16 weights.
+T: 2 layers of 256, 4 heads over 2 kv heads: for documents of a million tokens.
 The tokenizer is the bundled reader's; the other file has none, it is fed ids.
 """
 import json
@@ -25,10 +26,11 @@ except ImportError:
 
 SHAPES = {
     "S": dict(hidden=512, layers=8, heads=8, kv_heads=2, inner=1536, vocab=8192, quantized=False),
+    "T": dict(hidden=256, layers=2, heads=4, kv_heads=2, inner=512, vocab=8192, quantized=False),
     "M": dict(hidden=2048, layers=22, heads=32, kv_heads=4, inner=5632, vocab=32000, quantized=True),
 }
 HEAD_DIM = 64
-MAX_POSITIONS = 1 << 19
+MAX_POSITIONS = 1 << 20
 EPSILON = 1e-5
 THETA = 1e4
 READER = pathlib.Path(__file__).parents[2] / "tools/reader/model"

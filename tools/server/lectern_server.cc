@@ -18,6 +18,7 @@
 #include "tools/ranks.h"
 #include "tools/server/check_server.h"
 #include "tools/server/http_guard.h"
+#include "tools/server/rank_supervisor.h"
 #include "tools/server/service.h"
 #include "tools/server/sockets.h"
 #include "tools/server/system.h"
@@ -39,6 +40,7 @@ Examples:
   lectern-server                                     http://127.0.0.1:8017/, serve the page and the API
   lectern-server --port 0 --json                     take any free port and print it
   lectern-server --host 0.0.0.0 --token-file token   for other machines, behind a TLS proxy
+  lectern-server --ranks "mpirun -n 4"               four processes, on this machine or a cluster
 
 GET /openapi.json describes the API. Ctrl-C stops the server; running answers have half a second.)";
 
@@ -55,6 +57,7 @@ struct Flags {
   std::string ocr;        // languages, or "auto"; empty: nothing is recognised
   uint32_t parallel = 0;  // 0: by the number of cores
   std::vector<std::string> hosts, origins;
+  std::string ranks;  // the command that starts them; empty: none
 
   Flags() { guard.port = kPort; }
 };
@@ -142,6 +145,11 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                 "Number of connections open at the same time (default: 600)")
       .TypeName("N")
       .Check(tools::NumberBetween(1, 100000));
+  app.AddOption("--ranks", flags.ranks,
+                "Serve with the processes that this command starts, such as \"mpirun -n 4\": each "
+                "attends to its part of every document; a new group is started where a process of "
+                "it was killed")
+      .TypeName("COMMAND");
 }
 
 // Whether a --host means this machine alone, so that no other machine can reach it.
@@ -384,6 +392,7 @@ int Main(int argc, char** argv) {
     if (!fault) return 0;
     return tools::PrintError(kTool, {LECTERN_IO_ERROR, *fault, "check"}, flags.engine.style);
   }
+  if (!flags.ranks.empty()) return SuperviseRanks(flags.ranks, {argv + 1, argv + argc});
   auto complete = Complete(flags);
   if (!complete.ok()) return tools::PrintError(kTool, complete.error(), flags.engine.style);
   const tools::RankOfJob rank(kTool, complete->engine);
