@@ -47,7 +47,7 @@ def mebibytes(count):
 def row(arguments, tokens, ranks, budget):
     answer = ask(arguments, index(arguments, tokens), ranks, budget)
     read = [rank["bytes_read"] for rank in answer.get("ranks", [{"bytes_read": answer["kv"]["bytes_read"]}])]
-    passes = 1 + answer["answer_tokens"]
+    passes = max(1, answer["tokens"]["answer"])  # of the question, and of each token but the last
     messages, sent = answer.get("rank_messages", 0), answer.get("rank_message_bytes", 0)
     print(f"| {tokens:,} | {ranks} | {budget} | {mebibytes(max(read))} | {mebibytes(min(read))} | "
           f"{mebibytes(sum(read))} | {messages / passes / 2:.1f} | {sent / passes / 2 / 1024:,.1f} |", flush=True)
