@@ -20,9 +20,9 @@ class GroupRows final : public SharedRows {
 
   Status Begin(const Args& args) override {
     std::unique_lock turn(group_->layer_mutex_);
-    LECTERN_RETURN_IF_ERROR(group_->Open(document_, store_));
+    LECTERN_ASSIGN(const uint64_t document, group_->Open(document_, store_));
     MessageWriter writer;
-    AttendMessage::Of(document_->row().generation, args).Write(writer);
+    AttendMessage::Of(document, args).Write(writer);
     LECTERN_RETURN_IF_ERROR(group_->Broadcast(std::move(writer.bytes())));
     LECTERN_RETURN_IF_ERROR(group_->peers_.Agree({}));
     is_bounded_ = args.lookup.bound && !args.reads_all;
@@ -94,29 +94,37 @@ std::vector<uint64_t> RankGroup::bytes_read() const {
 
 Status RankGroup::Broadcast(std::vector<std::byte> message) { return ranks_->Broadcast(message); }
 
-Status RankGroup::Open(const std::shared_ptr<const Document>& document, const std::string& store) {
+Communicator::Traffic RankGroup::traffic() const {
+  std::lock_guard lock(layer_mutex_);
+  return ranks_->traffic();
+}
+
+Result<uint64_t> RankGroup::Open(const std::shared_ptr<const Document>& document,
+                                 const std::string& store) {
   for (auto i = open_.begin(); i != open_.end();) {
-    if (!i->second.expired()) {
+    if (!i->second.document.expired()) {
       ++i;
       continue;
     }
     // Others keep the files of a document as long as they have it open.
     MessageWriter writer;
     writer.Put(RankCommand::kClose);
-    writer.Put(i->first);
+    writer.Put(i->second.number);
     LECTERN_RETURN_IF_ERROR(Broadcast(std::move(writer.bytes())));
     i = open_.erase(i);
   }
-  const uint64_t generation = document->row().generation;
-  if (open_.contains(generation)) return {};
+  if (const auto found = open_.find(document.get()); found != open_.end()) {
+    return found->second.number;
+  }
   MessageWriter writer;
   writer.Put(RankCommand::kOpen);
+  writer.Put(++last_number_);
   writer.PutString(store);
-  writer.Put(generation);
+  writer.Put(document->row().generation);
   LECTERN_RETURN_IF_ERROR(Broadcast(std::move(writer.bytes())));
   LECTERN_RETURN_IF_ERROR(peers_.Agree({}));
-  open_[generation] = document;
-  return {};
+  open_[document.get()] = {document, last_number_};
+  return last_number_;
 }
 
 namespace {

@@ -3,8 +3,7 @@
 //
 // A layer of a pass takes these meetings, in this order:
 //   1. the leader broadcasts the queries; all agree that they can begin;
-//   2. a lookup adds up denominators and finds the thresholds of each choice
-//   (index/lookup_share.h);
+//   2. a lookup adds up denominators, and finds where each of its choices ends;
 //   3. all join their partial outputs at the leader by log-sum-exp, and it collects which rows were
 //      read.
 // Linear layers, the conversation, sinks and window, windowed layers and sampling are the leader's;
@@ -55,7 +54,7 @@ class RankGroup : public std::enable_shared_from_this<RankGroup> {
   Turn TakeTurn() { return Turn(shared_from_this()); }
   // [ranks]: bytes of keys, values, codes and centroids that each rank has read for passes.
   std::vector<uint64_t> bytes_read() const;
-  Communicator::Traffic traffic() const { return ranks_->traffic(); }  // this rank's
+  Communicator::Traffic traffic() const;  // this rank's
 
   // The group that this process leads, as MPI has one for each process; nullptr: none. Engines that
   // are made afterwards use it.
@@ -65,14 +64,20 @@ class RankGroup : public std::enable_shared_from_this<RankGroup> {
  private:
   friend class GroupRows;
 
-  // Lets the other ranks open the document, and close those that no one here has any more.
-  Status Open(const std::shared_ptr<const Document>& document, const std::string& store);
+  // Lets the other ranks open the document, and close those that no one here has any more. Returns
+  // the number by which messages name it.
+  Result<uint64_t> Open(const std::shared_ptr<const Document>& document, const std::string& store);
   Status Broadcast(std::vector<std::byte> message);
 
   const std::shared_ptr<Communicator> ranks_;
   RankPeers peers_;
-  std::mutex layer_mutex_;  // held from the first message of a layer to the last
-  std::map<uint64_t, std::weak_ptr<const Document>> open_;  // by generation; under layer_mutex_
+  mutable std::mutex layer_mutex_;  // held from the first message of a layer to the last
+  struct OpenDocument {
+    std::weak_ptr<const Document> document;
+    uint64_t number = 0;
+  };
+  std::map<const Document*, OpenDocument> open_;  // at the other ranks; under layer_mutex_
+  uint64_t last_number_ = 0;                      // likewise
   mutable std::mutex counts_mutex_;
   std::vector<uint64_t> bytes_read_;
 };

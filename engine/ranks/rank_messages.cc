@@ -8,10 +8,10 @@
 
 namespace lectern {
 
-AttendMessage AttendMessage::Of(uint64_t generation, const SharedRows::Args& args) {
+AttendMessage AttendMessage::Of(uint64_t document, const SharedRows::Args& args) {
   const LookupArgs& lookup = args.lookup;
   AttendMessage message;
-  message.generation = generation;
+  message.document = document;
   message.layer = args.layer;
   message.num_tokens = static_cast<uint32_t>(args.query.num_tokens);
   message.num_observed = static_cast<uint32_t>(args.num_observed);
@@ -40,7 +40,7 @@ AttendMessage AttendMessage::Of(uint64_t generation, const SharedRows::Args& arg
 
 void AttendMessage::Write(MessageWriter& writer) const {
   writer.Put(RankCommand::kAttend);
-  writer.Put(generation);
+  writer.Put(document);
   for (const uint32_t number : {layer, num_tokens, num_observed, num_heads, num_rows, head_dim}) {
     writer.Put(number);
   }
@@ -56,7 +56,7 @@ void AttendMessage::Write(MessageWriter& writer) const {
 
 Result<AttendMessage> AttendMessage::Read(MessageReader& reader) {
   AttendMessage message;
-  message.generation = reader.Take<uint64_t>();
+  message.document = reader.Take<uint64_t>();
   for (uint32_t* const number : {&message.layer, &message.num_tokens, &message.num_observed,
                                  &message.num_heads, &message.num_rows, &message.head_dim}) {
     *number = reader.Take<uint32_t>();

@@ -17,13 +17,13 @@ namespace lectern {
 // The first number of every message that the leader broadcasts.
 enum class RankCommand : uint32_t { kStop, kOpen, kClose, kAttend, kIndex };
 
-// kOpen: the store's folder, and the generation of a document in it.
-// kClose: the generation.
+// kOpen: a number for a document, the store's folder, and the generation of the document in it.
+// kClose: the number.
 // kIndex: engine/indexing/ranked_index.cc.
 
 // kAttend: everything of a layer's queries that the other ranks need.
 struct AttendMessage {
-  uint64_t generation = 0;
+  uint64_t document = 0;  // its number
   uint32_t layer = 0, num_tokens = 0, num_observed = 0;
   uint32_t num_heads = 0, num_rows = 0, head_dim = 0;  // kv heads; R
   float scale = 0, softcap = 0;
@@ -34,7 +34,7 @@ struct AttendMessage {
   std::vector<float> row_weights;    // [R]; empty: equal
   std::vector<double> head_budgets;  // [kv heads], or empty
 
-  static AttendMessage Of(uint64_t generation, const SharedRows::Args& args);
+  static AttendMessage Of(uint64_t document, const SharedRows::Args& args);
   void Write(MessageWriter& writer) const;
   // Reads what Write wrote, after the command. kInternal: it is cut, or its sizes do not fit.
   static Result<AttendMessage> Read(MessageReader& reader);

@@ -66,6 +66,7 @@ class RankWorker {
 
  private:
   Status Open(MessageReader& reader) try {
+    const auto number = reader.Take<uint64_t>();
     const std::string store = reader.TakeString();
     const auto generation = reader.Take<uint64_t>();
     LECTERN_ASSIGN(const auto catalog,
@@ -76,7 +77,7 @@ class RankWorker {
       return {Code::kNotFound, "this version of the document is not in the store " + store};
     }
     LECTERN_ASSIGN(const std::vector<ShardSummary> shards, catalog->Shards(generation));
-    LECTERN_ASSIGN(documents_[generation],
+    LECTERN_ASSIGN(documents_[number],
                    Document::Open(resources_.env, DocumentDirectory(store, row->id, generation),
                                   *row, shards, {.io = resources_.io, .ram = resources_.ram}));
     return {};
@@ -91,8 +92,8 @@ class RankWorker {
     std::span<const HeadIndex> heads;
     const Document* document = nullptr;
     if (local.ok()) {
-      document = documents_.contains(message->generation) ? documents_[message->generation].get()
-                                                          : nullptr;
+      document =
+          documents_.contains(message->document) ? documents_[message->document].get() : nullptr;
       auto of_layer = document != nullptr ? document->Heads(message->layer)
                                           : Status(Code::kInternal, "the document is not open");
       local = of_layer.status();
@@ -172,7 +173,7 @@ class RankWorker {
   const RankResources resources_;
   const RankIndexer& index_;
   RankPeers peers_;
-  std::map<uint64_t, std::shared_ptr<const Document>> documents_;  // by generation
+  std::map<uint64_t, std::shared_ptr<const Document>> documents_;  // by number
   AttentionWorkspace workspace_;
   ObservedLogits observed_;
   OwnRows own_;

@@ -211,7 +211,7 @@ struct IndexReport {
   uint64_t reused_tokens = 0;
   std::string device = "cpu";         // that computed the keys and values: "cuda:0"
   std::string gpu;                    // its name, or empty
-  // Names that stay: "cpu_fallback", "restarted", "exact_budget".
+  // Names that stay: "cpu_fallback", "restarted", "exact_budget", "ranks_idle".
   std::vector<std::string> warnings;
   Message note;  // what became of names, warnings in words, and the assumptions; or empty
   std::string source;                 // IndexOptions::source

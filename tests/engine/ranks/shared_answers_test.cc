@@ -145,6 +145,28 @@ TEST_P(SharedAnswersTest, AnswersAreThoseOfOneProcess) {
   }
 }
 
+// Documents of two stores, which number their versions alike, are open at the same time.
+TEST_P(SharedAnswersTest, DocumentsOfTwoStoresAreToldApart) {
+  TempFolder other;
+  const std::string text = testing::InventedText(30000, 7);
+  ASSERT_TRUE(Open(other.path())->Index(text, {}).ok());
+  AskOptions options;
+  options.kv_budget = 1;
+  Ranks ranks(GetParam());
+  const auto first = Open(TheDemo().store.path()), second = Open(other.path());
+  const auto asked_first = Session(*first), asked_second = Session(*second);
+  ASSERT_EQ(asked_first->document().generation, asked_second->document().generation);
+  for (int i = 0; i < 2; ++i) {
+    const auto answer = asked_first->Ask(kHallQuestion, options);
+    ASSERT_TRUE(answer.ok()) << answer.status().message();
+    const std::string right = "Stuxwick";
+    EXPECT_EQ(answer->text.substr(0, right.size()), right);
+    const auto others = asked_second->Ask(kHallQuestion, options);
+    ASSERT_TRUE(others.ok()) << others.status().message();
+    EXPECT_NE(others->text.substr(0, right.size()), right);
+  }
+}
+
 // Two sessions of one engine take turns, layer by layer, also where they share steps.
 TEST_P(SharedAnswersTest, SessionsTakeTurns) {
   AskOptions options;
