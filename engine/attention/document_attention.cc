@@ -233,17 +233,12 @@ Status AttendWindow(const DocumentAttentionArgs& args, std::span<const HeadIndex
   return {};
 }
 
-// Does one lookup and attends to the rows that it chose, then to the tail. Adds to `read.bytes`.
-Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
-                      const LookupArgs& lookup, DocumentRead& read) {
-  const bool is_shared = IsShared(args, heads, /*reads_all=*/false);
+// Looks up, or has the selector or the device do so, attends to the rows that were chosen, then to
+// the tail. Fills read.heads and read.read_lse.
+Status AttendChosen(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                    const LookupArgs& lookup, DocumentRead& read) {
   bool is_found = false, has_tail_there = false;
-  if (is_shared) {
-    OwnRows& own = args.query.workspace.own;
-    LECTERN_RETURN_IF_ERROR(AttendWithRanks(args, heads, lookup, /*reads_all=*/false, own));
-    std::swap(read.heads, own.selections);
-    is_found = true;
-  } else if (args.selector != nullptr) {
+  if (args.selector != nullptr) {
     LECTERN_ASSIGN(read.heads, (*args.selector)(args.layer, lookup));
     is_found = true;
   } else if (args.device != nullptr) {
@@ -252,33 +247,44 @@ Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadInd
   }
   if (!is_found) LECTERN_RETURN_IF_ERROR(Lookup(lookup, read.heads));
   if (args.query.rows.num_tokens > 1) {  // a later token's rows were mostly read before
-    for (size_t h = 0; !is_shared && h < heads.size(); ++h) {
-      heads[h].ReadAheadRows(read.heads[h].rows);
-    }
+    for (size_t h = 0; h < heads.size(); ++h) heads[h].ReadAheadRows(read.heads[h].rows);
   }
+  ResizeObserved(args.observed, heads, read.reads_ends,
+                 [&](size_t h) { return read.heads[h].rows.size(); });
+  LECTERN_RETURN_IF_ERROR(AttendRows(PartsOf(args), heads, read.heads));
   // Missed shares are estimated from the masses of what was read, before the tail is added.
+  FindKnownLse(args.query.rows.states, args.other_lse, read.read_lse);
+  if (has_tail_there) {
+    LECTERN_RETURN_IF_ERROR(args.device->AttendTail(
+        {.layer = args.layer, .heads = heads, .query = args.query.rows}, lookup, read.heads));
+  }
+  return AttendTails(PartsOf(args), heads, read.heads);
+}
+
+// The same by all ranks.
+Status AttendChosenWithRanks(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                             const LookupArgs& lookup, DocumentRead& read) {
+  OwnRows& own = args.query.workspace.own;
+  LECTERN_RETURN_IF_ERROR(AttendWithRanks(args, heads, lookup, /*reads_all=*/false, own));
+  std::swap(read.heads, own.selections);
+  FindReadLse(own.read_lse, args.other_lse, read.read_lse);
+  return {};
+}
+
+// Attends to the rows that one lookup chooses and to the tail, and estimates what was missed. Adds
+// to `read.bytes`.
+Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                      const LookupArgs& lookup, DocumentRead& read) {
+  const bool is_shared = IsShared(args, heads, /*reads_all=*/false);
+  LECTERN_RETURN_IF_ERROR(is_shared ? AttendChosenWithRanks(args, heads, lookup, read)
+                                    : AttendChosen(args, heads, lookup, read));
   read.uncalibrated_missed = 0;
   for (const HeadSelection& selection : read.heads) {
     read.bytes += selection.bytes;
     read.uncalibrated_missed += selection.missed_mass / static_cast<double>(read.heads.size());
   }
-  if (is_shared) {
-    FindReadLse(args.query.workspace.own.read_lse, args.other_lse, read.read_lse);
-  } else {
-    ResizeObserved(args.observed, heads, read.reads_ends,
-                   [&](size_t h) { return read.heads[h].rows.size(); });
-    LECTERN_RETURN_IF_ERROR(AttendRows(PartsOf(args), heads, read.heads));
-    FindKnownLse(args.query.rows.states, args.other_lse, read.read_lse);
-  }
   read.bounded = lookup.bound;
   if (read.bounded) read.missed_bound = MissedBound(args, read.heads, read.read_lse);
-  if (!is_shared) {
-    if (has_tail_there) {
-      LECTERN_RETURN_IF_ERROR(args.device->AttendTail(
-          {.layer = args.layer, .heads = heads, .query = args.query.rows}, lookup, read.heads));
-    }
-    LECTERN_RETURN_IF_ERROR(AttendTails(PartsOf(args), heads, read.heads));
-  }
   if (lookup.tail) read.uncalibrated_missed = TailShare(args, read.read_lse);
   return {};
 }
