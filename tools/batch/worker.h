@@ -1,0 +1,111 @@
+// The loop of a worker: claims a document, has it indexed, stores its bundle in the bucket, records
+// it, until nothing is left.
+#ifndef LECTERN_TOOLS_BATCH_WORKER_H_
+#define LECTERN_TOOLS_BATCH_WORKER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "tools/batch/bucket.h"
+#include "tools/batch/object_store.h"
+#include "tools/batch/work_queue.h"
+
+namespace lectern::batch {
+
+// An indexed document as a file of this machine.
+struct Bundle {
+  std::string path = {};
+  std::string document = {};  // id
+  std::string fingerprint = {};
+  uint64_t tokens = 0;
+  ObjectFacts facts = {};
+};
+
+// Makes bundles of documents. One thread at a time, but for Cancel.
+class BundleMaker {
+ public:
+  virtual ~BundleMaker() = default;
+
+  struct Made {
+    api::Result<Bundle> bundle;
+    // Of an error: it would come again on any machine, such as an unreadable file. Else it concerns
+    // the machine, and the worker ends.
+    bool is_of_document = false;
+  };
+  // Reads and indexes the file of a claim. Ends with CANCELLED soon after `stop` holds; the work so
+  // far may be kept for the next time.
+  virtual Made Make(const Claim& claim, const StopCheck& stop) = 0;
+  virtual void Cancel() = 0;  // ends a Make that is running; any thread
+  // Forgets a document: its bundle and what it took on this machine.
+  virtual void Discard(const Claim& claim) = 0;
+};
+
+// How a claim ended.
+enum class ClaimEnd {
+  kDone,      // it is in the bucket, and recorded
+  kFailed,    // an error of the document, recorded
+  kReleased,  // it waits again: a signal came, or this worker cannot go on
+  kLost       // another worker has it now: nothing was recorded
+};
+const char* ClaimEndName(ClaimEnd end);  // "done", "failed", "released", "lost"
+
+struct ClaimReport {
+  Claim claim = {};
+  ClaimEnd end = ClaimEnd::kDone;
+  Finished finished = {};                // kDone
+  std::optional<api::Error> error = {};  // kFailed, kReleased
+  double seconds = 0;
+};
+
+struct WorkerParts {
+  WorkQueue& queue;
+  WorkQueue& renewals;  // of the same corpus, over a connection of its own: another thread uses it
+  ObjectStore& store;
+  BundleMaker& maker;
+  BucketPlace place = {};
+  std::chrono::milliseconds lease{120000};
+  // How often it looks for documents while others have the last ones.
+  std::chrono::milliseconds poll{2000};
+  StopCheck is_interrupted = {};
+  std::function<void(const ClaimReport&)> on_end = {};  // of each claim
+};
+
+struct WorkerTotals {
+  uint64_t done = 0, failed = 0, released = 0, lost = 0;
+};
+
+class Worker {
+ public:
+  explicit Worker(const WorkerParts& parts) : parts_(parts) {}
+
+  // Works until every document of the corpus is done or has failed, also those that other workers
+  // have now, as they may die. CANCELLED: is_interrupted; another error: this machine cannot go on.
+  // The claimed document is given back before; totals() has what was done.
+  api::Result<api::Done> Run();
+  const WorkerTotals& totals() const { return totals_; }
+
+ private:
+  api::Result<std::optional<Claim>> Next();
+  // Works on one document. The error ends the worker.
+  std::optional<api::Error> Process(const Claim& claim);
+  // The part of it that needs the lease.
+  ClaimReport Work(const Claim& claim, const StopCheck& stop, bool& ends_worker);
+  // Puts the bundle into the bucket, or takes the one that is there; reads its facts back.
+  api::Result<ObjectFacts> Store(const std::string& key, const Bundle& bundle,
+                                 const StopCheck& stop);
+  // Whether an object that another claim stored holds the bytes that it says.
+  api::Result<bool> IsWhole(const std::string& key, const ObjectFacts& facts,
+                            const std::string& scratch, const StopCheck& stop);
+  void Count(ClaimEnd end);
+
+  const WorkerParts parts_;
+  WorkerTotals totals_;
+  bool may_have_own_ = true;  // documents that this worker gave back, in an earlier life
+};
+
+}  // namespace lectern::batch
+
+#endif  // LECTERN_TOOLS_BATCH_WORKER_H_
