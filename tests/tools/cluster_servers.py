@@ -8,6 +8,7 @@ Standard library only.
 """
 
 import glob
+import json
 import os
 import pathlib
 import pwd
@@ -19,7 +20,9 @@ import sys
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
+import xml.etree.ElementTree
 
 START_SECONDS = 60
 
@@ -48,6 +51,13 @@ def answers(url):
     except OSError:
         return False
     return True
+
+
+def http(method, url, headers=None):
+    """The answer's headers and body; urllib's errors."""
+    with urllib.request.urlopen(urllib.request.Request(url, method=method, headers=headers or {}),
+                                timeout=60) as answer:
+        return answer.headers, answer.read()
 
 
 class PostgreSql:
@@ -119,6 +129,29 @@ class Moto:
         self.environment = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret",
                             "AWS_REGION": "us-east-1"}
         wait_until(lambda: answers(self.endpoint), "moto")
+
+    def make_bucket(self, bucket):
+        http("PUT", f"{self.endpoint}/{bucket}")
+
+    def objects(self, bucket):
+        """The sizes of all objects by key."""
+        found, after = {}, ""
+        while True:
+            query = urllib.parse.urlencode({"list-type": 2, "start-after": after})
+            tree = xml.etree.ElementTree.fromstring(http("GET", f"{self.endpoint}/{bucket}?{query}")[1])
+            space = tree.tag[:tree.tag.index("}") + 1]
+            page = {one.find(f"{space}Key").text: int(one.find(f"{space}Size").text)
+                    for one in tree.findall(f"{space}Contents")}
+            if not page:
+                return found
+            found.update(page)
+            after = max(page)
+
+    def get(self, bucket, key):
+        return http("GET", f"{self.endpoint}/{bucket}/{urllib.parse.quote(key)}")[1]
+
+    def remove(self, bucket, key):
+        http("DELETE", f"{self.endpoint}/{bucket}/{urllib.parse.quote(key)}")
 
     def close(self):
         self.process.kill()
@@ -208,7 +241,33 @@ class Swift:
         self.endpoint = f"http://127.0.0.1:{ports['proxy']}"
         self.environment = {"AWS_ACCESS_KEY_ID": "test:tester", "AWS_SECRET_ACCESS_KEY": "testing",
                             "AWS_REGION": "us-east-1"}
-        wait_until(lambda: answers(self.endpoint), "Swift")
+        for kind in (*self.KINDS, "proxy"):
+            wait_until(lambda: answers(f"http://127.0.0.1:{ports[kind]}"), f"swift-{kind}-server")
+        headers, _ = http("GET", f"{self.endpoint}/auth/v1.0",
+                          {"X-Auth-User": "test:tester", "X-Auth-Key": "testing"})
+        self.storage, self.token = headers["X-Storage-Url"], {"X-Auth-Token": headers["X-Auth-Token"]}
+
+    # Buckets are seen from Swift's own side, so that a mistake of S3's side shows.
+
+    def make_bucket(self, bucket):
+        http("PUT", f"{self.storage}/{bucket}", self.token)
+
+    def objects(self, bucket):
+        """The sizes of all objects by key."""
+        found, after = {}, ""
+        while True:
+            query = urllib.parse.urlencode({"format": "json", "marker": after})
+            page = json.loads(http("GET", f"{self.storage}/{bucket}?{query}", self.token)[1])
+            if not page:
+                return found
+            found.update({one["name"]: one["bytes"] for one in page})
+            after = page[-1]["name"]
+
+    def get(self, bucket, key):
+        return http("GET", f"{self.storage}/{bucket}/{urllib.parse.quote(key)}", self.token)[1]
+
+    def remove(self, bucket, key):
+        http("DELETE", f"{self.storage}/{bucket}/{urllib.parse.quote(key)}", self.token)
 
     def write(self, name, text):
         pathlib.Path(self.folder, name).write_text(text)

@@ -57,13 +57,13 @@ api::Result<BucketPlace> ParseBucket(std::string_view text) {
 }
 
 std::string BundleKey(const BucketPlace& place, std::string_view document, std::string_view name,
-                      std::string_view options) {
+                      std::string_view options, std::string_view sha256) {
   Sha256 hash;
   hash.UpdateText(name);
   hash.UpdateText(options);
   const std::string hex = HexOf(hash.Finish()).substr(0, 16);
-  return (place.prefix.empty() ? "" : place.prefix + "/") + std::string(document) + "-" + hex +
-         ".lectern";
+  return (place.prefix.empty() ? "" : place.prefix + "/") + std::string(document) + "/" + hex +
+         "-" + std::string(sha256.substr(0, 32)) + ".lectern";
 }
 
 std::string UrlPath(std::string_view path) {

@@ -24,11 +24,13 @@ struct BucketPlace {
 // empty part, a part "." or "..", or control characters.
 api::Result<BucketPlace> ParseBucket(std::string_view text);
 
-// The key of a document's bundle: "PREFIX/DOCUMENT-HASH.lectern". The id names the text and the
-// model; the hash (16 hex digits) the document's name and options, which the bundle also holds. So
-// two runs over one row of the table mean the same object, and two rows never do.
+// The key of a document's bundle: "PREFIX/DOCUMENT/HASH-SHA256.lectern". The id names the text and
+// the model; the hash (16 hex digits) the document's name and options; the last part (32 digits of
+// `sha256`) the bundle's bytes, which hold the time at which they were made. So an object is never
+// replaced by other bytes, whatever a late worker does, and no row of the table can touch the
+// object of another.
 std::string BundleKey(const BucketPlace& place, std::string_view document, std::string_view name,
-                      std::string_view options);
+                      std::string_view options, std::string_view sha256);
 
 // `path` as it stands in a URL: everything but letters, digits, "-._~/" becomes %XX. S3 signs this
 // very text.

@@ -24,6 +24,8 @@ CREATE TABLE IF NOT EXISTS lectern_batch (
   worker text,
   lease_until timestamptz,
   document text, object_key text, sha256 text, bytes bigint, tokens bigint, fingerprint text,
+  announced text,
+  uploads text[] NOT NULL DEFAULT '{}',
   error_code text, error_message text,
   added_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   ended_at timestamptz,
@@ -68,10 +70,11 @@ constexpr char kRetry[] = R"(
 UPDATE lectern_batch SET state = 'waiting', deaths = 0, error_code = NULL, error_message = NULL,
   ended_at = NULL WHERE corpus = $1 AND state = 'failed' RETURNING id)";
 constexpr char kStored[] = R"(
-SELECT name, document, object_key, sha256, bytes FROM lectern_batch
+SELECT name, document, object_key, sha256, bytes, array_to_json(array_remove(uploads, object_key))
+FROM lectern_batch
 WHERE corpus = $1 AND state = 'done' AND name > $2 ORDER BY name LIMIT 1000)";
 constexpr char kPutBack[] = R"(
-UPDATE lectern_batch SET state = 'waiting', deaths = 0, ended_at = NULL
+UPDATE lectern_batch SET state = 'waiting', deaths = 0, ended_at = NULL, announced = NULL
 WHERE corpus = $1 AND name = $2 AND state = 'done' AND sha256 = $3)";
 
 uint64_t Number(const std::string& text) { return tools::ParseNumber<uint64_t>(text).value_or(0); }
@@ -137,7 +140,9 @@ api::Result<std::vector<StoredDocument>> CorpusTable::Stored(const std::string& 
   auto rows = connection_->Run(kStored, {corpus_, after}, stop);
   if (!rows.ok()) return rows.error();
   std::vector<StoredDocument> stored;
-  for (const Row& row : *rows) stored.push_back({row[0], row[1], row[2], row[3], Number(row[4])});
+  for (const Row& row : *rows) {
+    stored.push_back({row[0], row[1], row[2], row[3], Number(row[4]), ReadKeys(row[5])});
+  }
   return stored;
 }
 

@@ -28,6 +28,7 @@ struct FailedDocument {
 struct StoredDocument {
   std::string name, document, key, sha256;
   uint64_t bytes = 0;
+  std::vector<std::string> replaced;  // keys of objects that other workers may have left
 };
 
 // One thread. Errors as of PostgresConnection::Run.

@@ -226,6 +226,9 @@ class Batch {
       for (const StoredDocument& one : *stored) {
         auto why = WhyWrong(**store, one);
         if (!why.ok()) return Fail(why.error());
+        for (const std::string& key : one.replaced) {
+          if (auto gone = (*store)->Remove(key, interrupted_); !gone.ok()) return Fail(gone.error());
+        }
         ++checked;
         if (why->empty()) continue;
         text += one.name + ": " + one.key + " " + *why + "\n";

@@ -26,12 +26,11 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  enum class PutResult { kStored, kExisted };
-  // Stores the file's bytes, whose facts are given, under `key`, unless an object is there: objects
-  // are never overwritten. The bytes are sent with their SHA-256, which the server checks. A file
-  // above the part size goes in parts, which are taken back on failure. IO_ERROR also if the file
-  // cannot be read.
-  virtual api::Result<PutResult> Put(const std::string& key, const std::string& path,
+  // Stores the file's bytes, whose facts are given, under `key`, which names these very bytes
+  // (bucket.h): an object that is there is replaced by an equal one. The bytes are sent with their
+  // SHA-256, which the server checks. A file above the part size goes in parts, which are taken
+  // back on failure. IO_ERROR also if the file cannot be read.
+  virtual api::Result<api::Done> Put(const std::string& key, const std::string& path,
                                      const ObjectFacts& facts, const StopCheck& stop) = 0;
   // The object's facts; nothing: there is none.
   virtual api::Result<std::optional<ObjectFacts>> Head(const std::string& key,

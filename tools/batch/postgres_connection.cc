@@ -6,6 +6,8 @@
 #include <functional>
 #include <utility>
 
+#include "engine/model/formats/json.h"
+
 namespace lectern::batch {
 namespace {
 
@@ -23,6 +25,16 @@ std::string OneLine(const char* message) {
 }
 
 }  // namespace
+
+std::vector<std::string> ReadKeys(const std::string& text) {
+  std::vector<std::string> keys;
+  auto json = ParseJson(text);
+  if (!json.ok() || !json->array()) return keys;
+  for (const Json& key : *json->array()) {
+    if (key.string()) keys.push_back(*key.string());
+  }
+  return keys;
+}
 
 struct PostgresConnection::Impl {
   std::string url;
@@ -44,7 +56,7 @@ struct PostgresConnection::Impl {
     connection = PQconnectdbParams(names, values, 1);
     if (PQstatus(connection) == CONNECTION_OK) {
       // No statement here takes long: one that does waits for a lock that nobody lets go.
-      PgResult set(PQexec(connection, "SET statement_timeout = '60s'"));
+      PgResult set(PQexec(connection, "SET statement_timeout = '60s'; SET client_min_messages = warning"));
       if (PQresultStatus(set.get()) == PGRES_COMMAND_OK) return true;
     }
     error = {LECTERN_IO_ERROR, "database: " + OneLine(PQerrorMessage(connection)), "database"};

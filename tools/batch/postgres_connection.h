@@ -14,6 +14,9 @@ namespace lectern::batch {
 
 using Row = std::vector<std::string>;  // NULL is an empty text
 
+// The texts of a column that is a JSON array; others are left out.
+std::vector<std::string> ReadKeys(const std::string& text);
+
 // One thread at a time.
 class PostgresConnection {
  public:

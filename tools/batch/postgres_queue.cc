@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/model/formats/json.h"
 #include "engine/model/formats/text.h"
 #include "tools/quantities.h"
 
@@ -19,7 +20,8 @@ WHERE id = (SELECT id FROM lectern_batch
     (state = 'running' AND lease_until < clock_timestamp()))
   ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING id, attempt, name, file, options,
-  (SELECT fingerprint FROM lectern_batch WHERE corpus = $1 AND state = 'done' LIMIT 1))";
+  (SELECT fingerprint FROM lectern_batch WHERE corpus = $1 AND state = 'done' LIMIT 1),
+  announced, array_to_json(uploads))";
 constexpr char kClaimMine[] = R"(
 UPDATE lectern_batch SET state = 'running', attempt = attempt + 1,
   lease_until = clock_timestamp() + $3::float8 * interval '1 second'
@@ -27,7 +29,8 @@ WHERE id = (SELECT id FROM lectern_batch
   WHERE corpus = $1 AND state = 'waiting' AND worker = $2
   ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING id, attempt, name, file, options,
-  (SELECT fingerprint FROM lectern_batch WHERE corpus = $1 AND state = 'done' LIMIT 1))";
+  (SELECT fingerprint FROM lectern_batch WHERE corpus = $1 AND state = 'done' LIMIT 1),
+  announced, array_to_json(uploads))";
 
 constexpr char kFailDeserted[] = R"(
 UPDATE lectern_batch SET state = 'failed', deaths = deaths + 1, failures = failures + 1,
@@ -45,12 +48,19 @@ constexpr char kRenew[] = R"(
 UPDATE lectern_batch SET lease_until = clock_timestamp() + $3::float8 * interval '1 second'
 WHERE id = $1 AND attempt = $2 AND state = 'running' RETURNING 1)";
 
+constexpr char kAnnounce[] = R"(
+UPDATE lectern_batch SET announced = $3, uploads = array_append(array_remove(uploads, $4), $4)
+WHERE id = $1 AND attempt = $2 AND state = 'running' RETURNING 1)";
+constexpr char kReplaced[] =
+    "SELECT 1 FROM lectern_batch WHERE id = $1 AND state = 'done' AND object_key <> $2";
+
 // The second part of each: the update had applied, and its answer was lost on the way. A claim has
 // one attempt, so that nobody else can have recorded under its number.
 constexpr char kFinish[] = R"(
 WITH ended AS (UPDATE lectern_batch SET state = 'done', document = $3, object_key = $4,
     sha256 = $5, bytes = $6, tokens = $7, fingerprint = $8, error_code = NULL,
-    error_message = NULL, lease_until = NULL, ended_at = clock_timestamp()
+    error_message = NULL, lease_until = NULL, ended_at = clock_timestamp(), announced = NULL,
+    uploads = array_remove(uploads, $4)
   WHERE id = $1 AND attempt = $2 AND state = 'running' RETURNING 1)
 SELECT 1 FROM ended UNION ALL
 SELECT 1 FROM lectern_batch WHERE id = $1 AND attempt = $2 AND state = 'done')";
@@ -66,6 +76,41 @@ WITH ended AS (UPDATE lectern_batch SET state = 'waiting', lease_until = NULL
   WHERE id = $1 AND attempt = $2 AND state = 'running' RETURNING 1)
 SELECT 1 FROM ended UNION ALL
 SELECT 1 FROM lectern_batch WHERE id = $1 AND attempt = $2 AND state = 'waiting')";
+
+// An announced object as the database keeps it.
+std::string AnnouncedText(const Finished& upload) {
+  return Json(Json::Object{{"document", upload.document},
+                           {"key", upload.key},
+                           {"sha256", upload.sha256},
+                           {"bytes", upload.bytes},
+                           {"tokens", upload.tokens},
+                           {"fingerprint", upload.fingerprint}})
+      .Dump();
+}
+
+// The same back. Nothing: there is none, or another version of this program wrote it.
+std::optional<Finished> ReadAnnounced(const std::string& text) {
+  auto json = ParseJson(text);
+  if (text.empty() || !json.ok()) return std::nullopt;
+  const auto string = [&json](const char* name) {
+    const Json* const value = json->Find(name);
+    return value && value->string() ? *value->string() : std::string();
+  };
+  const auto number = [&json](const char* name) {
+    const Json* const value = json->Find(name);
+    return value ? value->unsigned_integer().value_or(0) : 0;
+  };
+  Finished upload = {.document = string("document"),
+                     .key = string("key"),
+                     .sha256 = string("sha256"),
+                     .bytes = number("bytes"),
+                     .tokens = number("tokens"),
+                     .fingerprint = string("fingerprint")};
+  if (upload.document.empty() || upload.key.empty() || upload.sha256.empty() || upload.bytes == 0) {
+    return std::nullopt;
+  }
+  return upload;
+}
 
 // Text as the database takes it: file names in messages may be in any encoding.
 std::string Storable(const std::string& text) {
@@ -102,7 +147,9 @@ api::Result<std::optional<Claim>> PostgresQueue::Next(bool mine_only, const Stop
                                .name = row[2],
                                .file = row[3],
                                .options = row[4],
-                               .fingerprint = row[5]});
+                               .fingerprint = row[5],
+                               .announced = ReadAnnounced(row[6]),
+                               .uploads = ReadKeys(row[7])});
 }
 
 api::Result<bool> PostgresQueue::IsAnyLeft(const StopCheck& stop) {
@@ -122,6 +169,20 @@ api::Result<Recorded> PostgresQueue::Renew(const Claim& claim, const StopCheck& 
   Row parameters = Fence(claim);
   parameters.push_back(std::to_string(options_.lease_seconds));
   return Record(kRenew, parameters, stop);
+}
+
+api::Result<Recorded> PostgresQueue::Announce(const Claim& claim, const Finished& upload,
+                                              const StopCheck& stop) {
+  Row parameters = Fence(claim);
+  parameters.insert(parameters.end(), {AnnouncedText(upload), upload.key});
+  return Record(kAnnounce, parameters, stop);
+}
+
+api::Result<bool> PostgresQueue::IsReplaced(const Claim& claim, const std::string& key,
+                                            const StopCheck& stop) {
+  auto rows = connection_->Run(kReplaced, {std::to_string(claim.id), key}, stop);
+  if (!rows.ok()) return rows.error();
+  return !rows->empty();
 }
 
 api::Result<Recorded> PostgresQueue::Finish(const Claim& claim, const Finished& finished,

@@ -25,6 +25,10 @@ class PostgresQueue final : public WorkQueue {
   api::Result<std::optional<Claim>> Next(bool mine_only, const StopCheck& stop) override;
   api::Result<bool> IsAnyLeft(const StopCheck& stop) override;
   api::Result<Recorded> Renew(const Claim& claim, const StopCheck& stop) override;
+  api::Result<Recorded> Announce(const Claim& claim, const Finished& upload,
+                                 const StopCheck& stop) override;
+  api::Result<bool> IsReplaced(const Claim& claim, const std::string& key,
+                               const StopCheck& stop) override;
   api::Result<Recorded> Finish(const Claim& claim, const Finished& finished,
                                const StopCheck& stop) override;
   api::Result<Recorded> Fail(const Claim& claim, const api::Error& error,

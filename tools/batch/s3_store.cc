@@ -70,41 +70,30 @@ api::Result<HttpResponse> S3Store::Send(const HttpRequest& request, const StopCh
   }
 }
 
-api::Result<ObjectStore::PutResult> S3Store::Put(const std::string& key, const std::string& path,
+api::Result<api::Done> S3Store::Put(const std::string& key, const std::string& path,
                                                  const ObjectFacts& facts, const StopCheck& stop) {
-  // Servers that know no If-None-Match would overwrite.
-  auto before = Head(key, stop);
-  if (!before.ok()) return before.error();
-  if (*before) return PutResult::kExisted;
   return facts.bytes > part_bytes_ ? PutParts(key, path, facts, stop)
                                    : PutWhole(key, path, facts, stop);
 }
 
-api::Result<ObjectStore::PutResult> S3Store::PutWhole(const std::string& key,
+api::Result<api::Done> S3Store::PutWhole(const std::string& key,
                                                       const std::string& path,
                                                       const ObjectFacts& facts,
                                                       const StopCheck& stop) {
   const HttpRequest request = {.method = "PUT",
                                .url = Url(key),
                                .headers = {"content-type: application/octet-stream",
-                                           "if-none-match: *", BodyHash(facts.sha256),
+                                           BodyHash(facts.sha256),
                                            std::string(kShaHeader) + ": " + facts.sha256},
                                .upload = path,
                                .bytes = facts.bytes};
   auto response = Send(request, stop);
   if (!response.ok()) return response.error();
-  // 412: there is an object; perhaps of this request, whose first answer was lost.
-  if (response->status == 412) return PutResult::kExisted;
-  // 409: another worker writes it at this moment.
-  if (response->status == 409) {
-    auto other = Head(key, stop);
-    if (other.ok() && *other) return PutResult::kExisted;
-  }
   if (response->status != 200) return Refused("storing", key, *response);
-  return PutResult::kStored;
+  return api::Done();
 }
 
-api::Result<ObjectStore::PutResult> S3Store::PutParts(const std::string& key,
+api::Result<api::Done> S3Store::PutParts(const std::string& key,
                                                       const std::string& path,
                                                       const ObjectFacts& facts,
                                                       const StopCheck& stop) {
@@ -124,24 +113,19 @@ api::Result<ObjectStore::PutResult> S3Store::PutParts(const std::string& key,
     const HttpRequest end = {
         .method = "POST",
         .url = url + "?" + id,
-        .headers = {"content-type: application/xml", BodyHash(HashText(*parts)), "if-none-match: *"},
+        .headers = {"content-type: application/xml", BodyHash(HashText(*parts))},
         .body = *parts};
     auto ended = Send(end, stop);
     // An answer of 200 may hold an error, because the server answers before it has joined the parts.
     const bool has_failed = ended.ok() && ended->body.find("<Error>") != std::string::npos;
-    if (ended.ok() && ended->status == 200 && !has_failed) return PutResult::kStored;
-    if (ended.ok() && ended->status == 412) {
-      error = {};
-    } else {
-      error = ended.ok() ? Refused("storing", key, *ended) : ended.error();
-    }
+    if (ended.ok() && ended->status == 200 && !has_failed) return api::Done();
+    error = ended.ok() ? Refused("storing", key, *ended) : ended.error();
   } else {
     error = parts.error();
   }
   // The parts would be paid for until somebody finds them. One try: the error counts more.
   const HttpRequest abort = {.method = "DELETE", .url = url + "?" + id, .headers = {NoBody()}};
   (void)client_->Send(abort, {}).ok();
-  if (error.code == LECTERN_OK) return PutResult::kExisted;
   return error;
 }
 

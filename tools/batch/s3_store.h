@@ -25,7 +25,7 @@ class S3Store final : public ObjectStore {
   S3Store(std::unique_ptr<HttpClient> client, const S3Place& place,
           uint64_t part_bytes = kPartBytes, const Backoff::Limits& retries = {});
 
-  api::Result<PutResult> Put(const std::string& key, const std::string& path,
+  api::Result<api::Done> Put(const std::string& key, const std::string& path,
                              const ObjectFacts& facts, const StopCheck& stop) override;
   api::Result<std::optional<ObjectFacts>> Head(const std::string& key,
                                                const StopCheck& stop) override;
@@ -37,9 +37,9 @@ class S3Store final : public ObjectStore {
   std::string Url(const std::string& key) const;
   // Sends it until an answer is final. IO_ERROR: the last try had none, or a retryable status.
   api::Result<HttpResponse> Send(const HttpRequest& request, const StopCheck& stop);
-  api::Result<PutResult> PutWhole(const std::string& key, const std::string& path,
+  api::Result<api::Done> PutWhole(const std::string& key, const std::string& path,
                                   const ObjectFacts& facts, const StopCheck& stop);
-  api::Result<PutResult> PutParts(const std::string& key, const std::string& path,
+  api::Result<api::Done> PutParts(const std::string& key, const std::string& path,
                                   const ObjectFacts& facts, const StopCheck& stop);
   // Sends the parts of an upload that has begun. Returns the XML that completes it.
   api::Result<std::string> SendParts(const std::string& url, const std::string& path,

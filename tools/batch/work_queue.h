@@ -6,11 +6,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/lectern.h"
 #include "tools/batch/retry.h"
 
 namespace lectern::batch {
+
+// A document that lies in the bucket, or is about to.
+struct Finished {
+  std::string document = {};  // id, 32 hex digits
+  std::string key = {}, sha256 = {};
+  uint64_t bytes = 0, tokens = 0;
+  std::string fingerprint = {};  // of the model
+};
 
 // One document that a worker holds, until its lease ends. `attempt` grows with every claim of the
 // document: nothing that carries an older number is recorded.
@@ -18,14 +27,9 @@ struct Claim {
   int64_t id = 0, attempt = 0;
   std::string name = {}, file = {}, options = {};
   std::string fingerprint = {};  // of the model that documents of the corpus have; empty: none yet
-};
-
-// A document that lies in the bucket.
-struct Finished {
-  std::string document = {};  // id, 32 hex digits
-  std::string key = {}, sha256 = {};
-  uint64_t bytes = 0, tokens = 0;
-  std::string fingerprint = {};
+  // The object that the worker before announced: if that worker died behind its upload, it is there.
+  std::optional<Finished> announced = {};
+  std::vector<std::string> uploads = {};  // keys of all objects that were announced for it
 };
 
 // What became of a record: kLost, another worker has the document, or has done it.
@@ -46,6 +50,13 @@ class WorkQueue {
   virtual api::Result<bool> IsAnyLeft(const StopCheck& stop) = 0;
   // Makes the lease last its whole time from now on.
   virtual api::Result<Recorded> Renew(const Claim& claim, const StopCheck& stop) = 0;
+  // Says which object will be uploaded, before it is: whoever has the document later can use it, or
+  // remove it.
+  virtual api::Result<Recorded> Announce(const Claim& claim, const Finished& upload,
+                                         const StopCheck& stop) = 0;
+  // Whether the document is done with another object than this one. Then nobody will ever use it.
+  virtual api::Result<bool> IsReplaced(const Claim& claim, const std::string& key,
+                                       const StopCheck& stop) = 0;
   // Ends the claim: the document is done, has failed for a reason of its own, or waits again.
   virtual api::Result<Recorded> Finish(const Claim& claim, const Finished& finished,
                                        const StopCheck& stop) = 0;

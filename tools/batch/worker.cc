@@ -1,13 +1,17 @@
 #include "tools/batch/worker.h"
 
-#include <filesystem>
 #include <utility>
 
-#include "tools/batch/file_hash.h"
 #include "tools/batch/lease_keeper.h"
 
 namespace lectern::batch {
 namespace {
+
+// For what is to be done after a signal, which makes the usual check end everything.
+StopCheck StopAfter(std::chrono::seconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  return [end] { return std::chrono::steady_clock::now() > end; };
+}
 
 api::Error Cancelled() { return {LECTERN_CANCELLED, "cancelled", ""}; }
 
@@ -87,14 +91,11 @@ std::optional<api::Error> Worker::Process(const Claim& claim) {
   if (report.end == ClaimEnd::kLost) {
     report.error.reset();
     ends_worker = false;
+    if (!report.finished.key.empty()) RemoveReplaced(claim, report.finished.key);
   }
   if (report.end == ClaimEnd::kReleased) {
-    // With a check of its own: a signal has made the other one end everything.
-    const auto begin = std::chrono::steady_clock::now();
-    const StopCheck soon = [begin] {
-      return std::chrono::steady_clock::now() - begin > std::chrono::seconds(5);
-    };
-    (void)parts_.queue.Release(claim, soon).ok();  // else the lease ends by itself
+    // If that fails, the lease ends by itself.
+    (void)parts_.queue.Release(claim, StopAfter(std::chrono::seconds(5))).ok();
   }
   report.claim = claim;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -113,15 +114,23 @@ ClaimReport Worker::Work(const Claim& claim, const StopCheck& stop, bool& ends_w
     ends_worker = true;
     return report;
   };
+  const auto end_as = [&](api::Result<Recorded> recorded, ClaimEnd end) {
+    if (!recorded.ok()) return give_back(recorded.error());
+    report.end = *recorded == Recorded::kYes ? end : ClaimEnd::kLost;
+    return report;
+  };
+  if (claim.announced) {
+    auto is_there = IsThere(*claim.announced, stop);
+    if (!is_there.ok()) return give_back(is_there.error());
+    report.finished = *claim.announced;
+    if (*is_there) return end_as(Finish(claim, report.finished, stop), ClaimEnd::kDone);
+  }
   BundleMaker::Made made = parts_.maker.Make(claim, stop);
   if (IsStopped(stop)) return give_back(Cancelled());
   if (!made.bundle.ok()) {
     if (!made.is_of_document) return give_back(made.bundle.error());
-    auto recorded = parts_.queue.Fail(claim, made.bundle.error(), stop);
-    if (!recorded.ok()) return give_back(recorded.error());
-    report.end = *recorded == Recorded::kYes ? ClaimEnd::kFailed : ClaimEnd::kLost;
     report.error = made.bundle.error();
-    return report;
+    return end_as(parts_.queue.Fail(claim, made.bundle.error(), stop), ClaimEnd::kFailed);
   }
   const Bundle& bundle = *made.bundle;
   if (!claim.fingerprint.empty() && claim.fingerprint != bundle.fingerprint) {
@@ -132,55 +141,61 @@ ClaimReport Worker::Work(const Claim& claim, const StopCheck& stop, bool& ends_w
                           bundle.fingerprint.substr(0, 12) + ")",
                       "model"});
   }
-  const std::string key = BundleKey(parts_.place, bundle.document, claim.name, claim.options);
-  auto stored = Store(key, bundle, stop);
-  if (!stored.ok()) return give_back(stored.error());
   report.finished = {.document = bundle.document,
-                     .key = key,
-                     .sha256 = stored->sha256,
-                     .bytes = stored->bytes,
+                     .key = BundleKey(parts_.place, bundle.document, claim.name, claim.options,
+                                      bundle.facts.sha256),
+                     .sha256 = bundle.facts.sha256,
+                     .bytes = bundle.facts.bytes,
                      .tokens = bundle.tokens,
                      .fingerprint = bundle.fingerprint};
-  auto recorded = parts_.queue.Finish(claim, report.finished, stop);
-  if (!recorded.ok()) return give_back(recorded.error());
-  report.end = *recorded == Recorded::kYes ? ClaimEnd::kDone : ClaimEnd::kLost;
-  return report;
-}
-
-api::Result<ObjectFacts> Worker::Store(const std::string& key, const Bundle& bundle,
-                                       const StopCheck& stop) {
-  // Two rounds: an object that is there and broken is removed once.
-  for (int round = 0; round < 2; ++round) {
-    auto put = parts_.store.Put(key, bundle.path, bundle.facts, stop);
-    if (!put.ok()) return put.error();
-    auto facts = parts_.store.Head(key, stop);
-    if (!facts.ok()) return facts.error();
-    if (!*facts) continue;
-    const ObjectFacts& there = **facts;
-    if (there.bytes == bundle.facts.bytes && there.sha256 == bundle.facts.sha256) return there;
-    // Also after an own Put: a server that knows no If-None-Match lets another's replace it.
-    auto is_whole = IsWhole(key, there, bundle.path + ".there", stop);
-    if (!is_whole.ok()) return is_whole.error();
-    if (*is_whole) return there;
-    if (auto removed = parts_.store.Remove(key, stop); !removed.ok()) return removed.error();
+  auto uploaded = Upload(claim, bundle, report.finished, stop);
+  if (!uploaded.ok() || *uploaded == Recorded::kLost) {
+    return end_as(std::move(uploaded), ClaimEnd::kDone);
   }
-  return api::Error{LECTERN_CHECKSUM_MISMATCH,
-                    "the object \"" + key + "\" is not as it was stored: the bucket is not to be "
-                    "trusted, or others write below this prefix",
-                    "bucket"};
+  return end_as(Finish(claim, report.finished, stop), ClaimEnd::kDone);
 }
 
-// A worker that died behind its Put left a whole object, which is taken as it is: bundles of one
-// document differ in times alone, and an object is never replaced under a reader.
-api::Result<bool> Worker::IsWhole(const std::string& key, const ObjectFacts& facts,
-                                  const std::string& scratch, const StopCheck& stop) {
-  if (facts.sha256.empty()) return false;
-  auto got = parts_.store.Get(key, scratch, stop);
-  auto hash = got.ok() ? HashFile(scratch) : api::Result<FileHash>(got.error());
-  std::error_code ignored;
-  std::filesystem::remove(scratch, ignored);
-  if (!hash.ok()) return hash.error();
-  return hash->bytes == facts.bytes && hash->sha256 == facts.sha256;
+api::Result<bool> Worker::IsThere(const Finished& object, const StopCheck& stop) {
+  auto facts = parts_.store.Head(object.key, stop);
+  if (!facts.ok()) return facts.error();
+  return *facts && (*facts)->bytes == object.bytes && (*facts)->sha256 == object.sha256;
+}
+
+api::Result<Recorded> Worker::Upload(const Claim& claim, const Bundle& bundle,
+                                     const Finished& object, const StopCheck& stop) {
+  auto announced = parts_.queue.Announce(claim, object, stop);
+  if (!announced.ok() || *announced == Recorded::kLost) return announced;
+  auto put = parts_.store.Put(object.key, bundle.path, bundle.facts, stop);
+  if (!put.ok()) return put.error();
+  auto is_there = IsThere(object, stop);
+  if (!is_there.ok()) return is_there.error();
+  if (*is_there) return Recorded::kYes;
+  return api::Error{LECTERN_CHECKSUM_MISMATCH,
+                    "the object \"" + object.key + "\" is not there as it was stored", "bucket"};
+}
+
+// Before the record, because a worker that dies behind it has no successor; and again behind it,
+// because an earlier worker that is still alive may end its upload in between. One that ends it
+// later sees that the document is done, and removes its object itself.
+api::Result<Recorded> Worker::Finish(const Claim& claim, const Finished& object,
+                                     const StopCheck& stop) {
+  RemoveUploads(claim, object.key, stop);
+  auto recorded = parts_.queue.Finish(claim, object, stop);
+  if (recorded.ok() && *recorded == Recorded::kYes) RemoveUploads(claim, object.key, stop);
+  return recorded;
+}
+
+// Errors do not count: "lectern-batch verify" knows these keys, too.
+void Worker::RemoveUploads(const Claim& claim, const std::string& but, const StopCheck& stop) {
+  for (const std::string& key : claim.uploads) {
+    if (key != but) (void)parts_.store.Remove(key, stop).ok();
+  }
+}
+
+void Worker::RemoveReplaced(const Claim& claim, const std::string& key) {
+  const StopCheck soon = StopAfter(std::chrono::seconds(5));
+  auto is_replaced = parts_.queue.IsReplaced(claim, key, soon);
+  if (is_replaced.ok() && *is_replaced) (void)parts_.store.Remove(key, soon).ok();
 }
 
 }  // namespace lectern::batch

@@ -93,12 +93,16 @@ class Worker {
   std::optional<api::Error> Process(const Claim& claim);
   // The part of it that needs the lease.
   ClaimReport Work(const Claim& claim, const StopCheck& stop, bool& ends_worker);
-  // Puts the bundle into the bucket, or takes the one that is there; reads its facts back.
-  api::Result<ObjectFacts> Store(const std::string& key, const Bundle& bundle,
-                                 const StopCheck& stop);
-  // Whether an object that another claim stored holds the bytes that it says.
-  api::Result<bool> IsWhole(const std::string& key, const ObjectFacts& facts,
-                            const std::string& scratch, const StopCheck& stop);
+  // Whether the object is in the bucket, with this size and checksum.
+  api::Result<bool> IsThere(const Finished& object, const StopCheck& stop);
+  // Uploads, announced before, and reads the object's facts back.
+  api::Result<Recorded> Upload(const Claim& claim, const Bundle& bundle, const Finished& object,
+                               const StopCheck& stop);
+  // Records that the document is done with this object, and removes those of earlier workers.
+  api::Result<Recorded> Finish(const Claim& claim, const Finished& object, const StopCheck& stop);
+  void RemoveUploads(const Claim& claim, const std::string& but, const StopCheck& stop);
+  // Removes an object that this worker uploaded, or was about to, when it lost its lease.
+  void RemoveReplaced(const Claim& claim, const std::string& key);
   void Count(ClaimEnd end);
 
   const WorkerParts parts_;
