@@ -89,8 +89,8 @@ api::Result<AddedEntries> CorpusTable::Add(const std::vector<ManifestEntry>& ent
                                            const StopCheck& stop) {
   Json::Array given;
   for (const ManifestEntry& entry : entries) {
-    given.emplace_back(Json::Object{
-        {"name", entry.name}, {"file", entry.file}, {"options", entry.options}});
+    given.emplace_back(
+        Json::Object{{"name", entry.name}, {"file", entry.file}, {"options", entry.options}});
   }
   auto rows = connection_->Run(kAdd, {corpus_, Json(std::move(given)).Dump()}, stop);
   if (!rows.ok()) return rows.error();

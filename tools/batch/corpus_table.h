@@ -17,7 +17,7 @@ struct AddedEntries {
 };
 struct CorpusCounts {
   uint64_t waiting = 0, running = 0, done = 0, failed = 0;
-  uint64_t deserted = 0;  // of `running`: their leases have ended
+  uint64_t deserted = 0;           // of `running`: their leases have ended
   uint64_t bytes = 0, tokens = 0;  // of those that are done
   uint64_t models = 0;             // fingerprints among them: more than one is a mistake
 };
@@ -47,7 +47,8 @@ class CorpusTable {
   api::Result<std::vector<FailedDocument>> Failures(const StopCheck& stop);
   // Makes failed documents wait again; the number of them.
   api::Result<uint64_t> Retry(const StopCheck& stop);
-  // The next documents that are done, at most 1,000, by name, behind `after` (empty: from the first).
+  // The next documents that are done, at most 1,000, by name, behind `after` (empty: from the
+  // first).
   api::Result<std::vector<StoredDocument>> Stored(const std::string& after, const StopCheck& stop);
   // Makes a document that is done with this hash wait again, because its object is not as recorded.
   api::Result<api::Done> PutBack(const StoredDocument& stored, const StopCheck& stop);

@@ -83,7 +83,8 @@ size_t TakeHeader(char* from, size_t size, size_t count, void* user) {
   const size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
   const size_t end = line.find_last_not_of(" \t\r\n");
   const bool is_empty = end == std::string_view::npos || end < begin;
-  transfer.response.headers[name] = is_empty ? "" : std::string(line.substr(begin, end + 1 - begin));
+  transfer.response.headers[name] =
+      is_empty ? "" : std::string(line.substr(begin, end + 1 - begin));
   return size * count;
 }
 
@@ -115,8 +116,8 @@ class CurlClient final : public HttpClient {
     }
     if (code == CURLE_ABORTED_BY_CALLBACK) return api::Error{LECTERN_CANCELLED, "cancelled", ""};
     if (code != CURLE_OK) {
-      return api::Error{LECTERN_IO_ERROR,
-                        message_[0] != 0 ? message_ : curl_easy_strerror(code), "endpoint"};
+      return api::Error{LECTERN_IO_ERROR, message_[0] != 0 ? message_ : curl_easy_strerror(code),
+                        "endpoint"};
     }
     curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &transfer.response.status);
     return std::move(transfer.response);

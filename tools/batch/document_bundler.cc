@@ -54,8 +54,8 @@ BundleMaker::Made DocumentBundler::Make(const Claim& claim, const StopCheck& sto
   auto report = engine_.Index(document->text, index);
   if (!report.ok()) {
     // An option that does not fit the text is one of the manifest, whatever its name.
-    const bool is_of_document = tools::IsOfOneText(report.error()) ||
-                                report.error().code == LECTERN_INVALID_ARGUMENT;
+    const bool is_of_document =
+        tools::IsOfOneText(report.error()) || report.error().code == LECTERN_INVALID_ARGUMENT;
     return {report.error(), is_of_document};
   }
   return {Export(*report), false};

@@ -58,7 +58,8 @@ api::Result<DocumentOptions> ReadDocumentOptions(std::string_view json) {
   auto parsed = ParseJson(json);
   if (!parsed.ok() || !parsed->object()) {
     return api::Error{LECTERN_INVALID_ARGUMENT,
-                      "the options of a document are no JSON object: " + std::string(json), "options"};
+                      "the options of a document are no JSON object: " + std::string(json),
+                      "options"};
   }
   return ReadDocumentOptions(*parsed->object());
 }

@@ -50,10 +50,11 @@ them.)";
 struct BatchFlags {
   tools::EngineFlags engine;
   std::string database, bucket, endpoint;
-  std::string manifest, options = "{}";           // of add
-  std::string worker, scratch;                    // of work
+  std::string manifest, options = "{}";  // of add
+  std::string worker, scratch;           // of work
   double lease_seconds = 120;
   int max_deaths = 3;
+  uint64_t part_bytes = kPartBytes;
   bool again = false;  // of verify
   bool json() const { return engine.json(); }
 };
@@ -80,6 +81,18 @@ void AddWorkFlags(CommandLine& work, BatchFlags& flags) {
                  "Name of this worker, of which one may run (default: by the index of the Slurm "
                  "array or of the Kubernetes Job, else host and process)")
       .TypeName("NAME");
+  work.AddOption(
+          "--part-size",
+          [&flags](const std::string& text) -> std::string {
+            const std::optional<uint64_t> bytes = tools::ParseBytes(text);
+            if (!bytes || *bytes < kLeastPartBytes || *bytes > kMostPartBytes) {
+              return text + " is no size from 5MiB to 5GiB";
+            }
+            flags.part_bytes = *bytes;
+            return "";
+          },
+          "Size above which a bundle is uploaded in parts of this size (default: 256MiB)")
+      .TypeName("SIZE");
   work.AddOption("--scratch", flags.scratch,
                  "Folder on a local disk, for a store of one document at a time; one that was "
                  "interrupted goes on from there (default: the system's folder of temporary files)")
@@ -112,14 +125,19 @@ Commands AddFlags(CommandLine& app, BatchFlags& flags) {
   commands.add->AddOption("MANIFEST", flags.manifest, "The manifest; - reads stdin")
       .TypeName("")
       .Required();
-  commands.add->AddOption("--options", flags.options,
-                          "Options of every document, as a JSON object like that of a line; an "
-                          "option of a line wins")
+  commands.add
+      ->AddOption("--options", flags.options,
+                  "Options of every document, as a JSON object like that of a line; an "
+                  "option of a line wins")
       .TypeName("JSON");
   AddWorkFlags(*commands.work, flags);
   commands.verify->AddFlag("--again", flags.again,
                            "Let documents wait again whose objects are missing or not as recorded");
   return commands;
+}
+
+std::string NumDocuments(uint64_t number) {
+  return tools::Grouped(number) + (number == 1 ? " document" : " documents");
 }
 
 // A folder of one worker, below --scratch. It is removed at the end, unless a document of it was
@@ -176,12 +194,12 @@ class Batch {
     if (auto made = table->Create(interrupted_); !made.ok()) return Fail(made.error());
     auto added = table->Add(*entries, interrupted_);
     if (!added.ok()) return Fail(added.error());
-    return Print(Json::Object{{"added", added->added}, {"existed", added->existed}},
-                 "added " + tools::Grouped(added->added) + " documents to " + place_.Text() +
-                     (added->existed > 0
-                          ? "; " + tools::Grouped(added->existed) + " were there already"
-                          : "") +
-                     "\n");
+    return Print(
+        Json::Object{{"added", added->added}, {"existed", added->existed}},
+        "added " + NumDocuments(added->added) + " to " + place_.Text() +
+            (added->existed > 0 ? "; " + tools::Grouped(added->existed) + " were there already"
+                                : "") +
+            "\n");
   }
 
   int Status() {
@@ -206,7 +224,7 @@ class Batch {
     auto number = table->Retry(interrupted_);
     if (!number.ok()) return Fail(number.error());
     return Print(Json::Object{{"waiting_again", *number}},
-                 tools::Grouped(*number) + " documents wait again\n");
+                 NumDocuments(*number) + " waiting again\n");
   }
 
   // Wrong objects are a result, printed on stdout; the exit status is that of damage.
@@ -227,7 +245,8 @@ class Batch {
         auto why = WhyWrong(**store, one);
         if (!why.ok()) return Fail(why.error());
         for (const std::string& key : one.replaced) {
-          if (auto gone = (*store)->Remove(key, interrupted_); !gone.ok()) return Fail(gone.error());
+          if (auto gone = (*store)->Remove(key, interrupted_); !gone.ok())
+            return Fail(gone.error());
         }
         ++checked;
         if (why->empty()) continue;
@@ -265,17 +284,17 @@ class Batch {
     if (!store.ok()) return Fail(store.error());
     PostgresQueue claims(std::move(*own), queue), renewals(std::move(*of_renewals), queue);
     DocumentBundler bundler(*engine, folder.path(), flags_.engine.max_ram_bytes);
-    Worker loop({.queue = claims,
-                 .renewals = renewals,
-                 .store = **store,
-                 .maker = bundler,
-                 .place = place_,
-                 .lease = std::chrono::milliseconds(
-                     static_cast<int64_t>(flags_.lease_seconds * 1000)),
-                 .poll = std::chrono::milliseconds(
-                     static_cast<int64_t>(std::min(2.0, flags_.lease_seconds / 3) * 1000)),
-                 .is_interrupted = interrupted_,
-                 .on_end = [this](const ClaimReport& report) { Report(report); }});
+    Worker loop(
+        {.queue = claims,
+         .renewals = renewals,
+         .store = **store,
+         .maker = bundler,
+         .place = place_,
+         .lease = std::chrono::milliseconds(static_cast<int64_t>(flags_.lease_seconds * 1000)),
+         .poll = std::chrono::milliseconds(
+             static_cast<int64_t>(std::min(2.0, flags_.lease_seconds / 3) * 1000)),
+         .is_interrupted = interrupted_,
+         .on_end = [this](const ClaimReport& report) { Report(report); }});
     const tools::Interrupts::Scope scope(interrupts_, [&bundler] { bundler.Cancel(); });
     const auto ended = loop.Run();
     if (interrupts_.requested() && !flags_.scratch.empty()) folder.Keep();
@@ -298,7 +317,8 @@ class Batch {
     auto client = MakeCurlClient(*keys);
     if (!client.ok()) return client.error();
     return std::unique_ptr<ObjectStore>(std::make_unique<S3Store>(
-        std::move(*client), S3Place{.endpoint = *endpoint, .bucket = place_.bucket}));
+        std::move(*client), S3Place{.endpoint = *endpoint, .bucket = place_.bucket},
+        flags_.part_bytes));
   }
 
   // How the object differs from its record; empty: it does not.
@@ -356,18 +376,17 @@ class Batch {
     const auto count = [](uint64_t number, const char* what) {
       return number > 0 ? ", " + tools::Grouped(number) + " " + what : std::string();
     };
-    output_.Print(
-        flags_.json()
-            ? Json(Json::Object{{"summary", Json::Object{{"worker", worker},
-                                                         {"done", totals.done},
-                                                         {"failed", totals.failed},
-                                                         {"released", totals.released},
-                                                         {"lost", totals.lost}}}})
-                      .Dump() +
-                  "\n"
-            : tools::Grouped(totals.done) + " documents done" + count(totals.failed, "failed") +
-                  count(totals.released, "given back") + count(totals.lost, "lost to other workers") +
-                  "\n");
+    output_.Print(flags_.json()
+                      ? Json(Json::Object{{"summary", Json::Object{{"worker", worker},
+                                                                   {"done", totals.done},
+                                                                   {"failed", totals.failed},
+                                                                   {"released", totals.released},
+                                                                   {"lost", totals.lost}}}})
+                                .Dump() +
+                            "\n"
+                      : NumDocuments(totals.done) + " done" + count(totals.failed, "failed") +
+                            count(totals.released, "given back") +
+                            count(totals.lost, "lost to other workers") + "\n");
   }
 
   Json::Object StatusJson(const CorpusCounts& counts,
@@ -375,28 +394,29 @@ class Batch {
     Json::Array failed;
     for (const FailedDocument& one : failures) {
       failed.emplace_back(Json::Object{{"name", one.name},
-                                    {"file", one.file},
-                                    {"code", one.code},
-                                    {"message", one.message},
-                                    {"worker", one.worker},
-                                    {"failures", one.failures}});
+                                       {"file", one.file},
+                                       {"code", one.code},
+                                       {"message", one.message},
+                                       {"worker", one.worker},
+                                       {"failures", one.failures}});
     }
-    return {{"corpus", place_.Text()},    {"waiting", counts.waiting}, {"running", counts.running},
-            {"deserted", counts.deserted}, {"done", counts.done},       {"failed", counts.failed},
-            {"bytes", counts.bytes},      {"tokens", counts.tokens},   {"models", counts.models},
-            {"failures", std::move(failed)}};
+    return {{"corpus", place_.Text()},   {"waiting", counts.waiting},
+            {"running", counts.running}, {"deserted", counts.deserted},
+            {"done", counts.done},       {"failed", counts.failed},
+            {"bytes", counts.bytes},     {"tokens", counts.tokens},
+            {"models", counts.models},   {"failures", std::move(failed)}};
   }
 
   static std::string StatusText(const CorpusCounts& counts,
                                 const std::vector<FailedDocument>& failures) {
-    std::string text = "waiting  " + tools::Grouped(counts.waiting) + "\nrunning  " +
-                       tools::Grouped(counts.running) +
-                       (counts.deserted > 0
-                            ? ", of which " + tools::Grouped(counts.deserted) + " without a worker"
-                            : "") +
-                       "\ndone     " + tools::Grouped(counts.done) + ", " +
-                       tools::Grouped(counts.tokens) + " tokens, " + tools::Bytes(counts.bytes) +
-                       "\nfailed   " + tools::Grouped(counts.failed) + "\n";
+    std::string text =
+        "waiting  " + tools::Grouped(counts.waiting) + "\nrunning  " +
+        tools::Grouped(counts.running) +
+        (counts.deserted > 0 ? ", of which " + tools::Grouped(counts.deserted) + " without a worker"
+                             : "") +
+        "\ndone     " + tools::Grouped(counts.done) + ", " + tools::Grouped(counts.tokens) +
+        " tokens, " + tools::Bytes(counts.bytes) + "\nfailed   " + tools::Grouped(counts.failed) +
+        "\n";
     for (const FailedDocument& one : failures) {
       text += "  " + one.name + ": " + one.code + ": " + one.message + "\n";
     }
@@ -427,8 +447,8 @@ class Batch {
 api::Result<api::Done> CompleteWork(BatchFlags& flags, std::string& worker, std::string& scratch) {
   worker = flags.worker.empty() ? WorkerName(Variable, HostName(), ProcessId()) : flags.worker;
   std::error_code error;
-  scratch = flags.scratch.empty() ? std::filesystem::temp_directory_path(error).string()
-                                  : flags.scratch;
+  scratch =
+      flags.scratch.empty() ? std::filesystem::temp_directory_path(error).string() : flags.scratch;
   if (error) {
     return api::Error{LECTERN_NOT_FOUND, "there is no folder of temporary files: give --scratch",
                       "scratch"};
@@ -445,9 +465,9 @@ api::Result<api::Done> CompleteWork(BatchFlags& flags, std::string& worker, std:
   flags.engine.model = reader.model;
   if (flags.engine.adapter.empty()) flags.engine.adapter = reader.adapter;
   if (!flags.json()) {
-    tools::PrintNote(kTool, "no --model is given: this uses " +
-                                std::string(reader.is_bundled() ? tools::kBundledModel
-                                                                : tools::kReleasedModel));
+    tools::PrintNote(
+        kTool, "no --model is given: this uses " +
+                   std::string(reader.is_bundled() ? tools::kBundledModel : tools::kReleasedModel));
   }
   return api::Done();
 }

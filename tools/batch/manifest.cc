@@ -99,7 +99,8 @@ api::Result<std::vector<ManifestEntry>> ParseManifest(
     if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (const std::string wrong = reader.Add(line); !wrong.empty()) {
       return api::Error{LECTERN_INVALID_ARGUMENT,
-                        "line " + std::to_string(number) + " of the manifest: " + wrong, "manifest"};
+                        "line " + std::to_string(number) + " of the manifest: " + wrong,
+                        "manifest"};
     }
   }
   return reader.Take();

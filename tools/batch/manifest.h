@@ -19,11 +19,11 @@ struct ManifestEntry {
 
 // Parses the text of a manifest. A line that begins with "{" is an object: "file", and perhaps
 // "name" (default: the path as it stands there) and "options" (document_options.h), which are added
-// to `options`, a JSON object of options for all, and win over them. Any other line is a path; blank
-// lines are skipped. `absolute` makes paths absolute. A line that repeats one before it is left
-// out. INVALID_ARGUMENT (param "manifest", the message has the line): no UTF-8, no JSON, an unknown
-// member, a wrong option, a name that is empty, longer than 1,024 bytes or taken by another file or
-// other options of the manifest.
+// to `options`, a JSON object of options for all, and win over them. Any other line is a path;
+// blank lines are skipped. `absolute` makes paths absolute. A line that repeats one before it is
+// left out. INVALID_ARGUMENT (param "manifest", the message has the line): no UTF-8, no JSON, an
+// unknown member, a wrong option, a name that is empty, longer than 1,024 bytes or taken by another
+// file or other options of the manifest.
 api::Result<std::vector<ManifestEntry>> ParseManifest(
     std::string_view text, std::string_view options,
     const std::function<std::string(const std::string& path)>& absolute);

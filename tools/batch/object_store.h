@@ -12,7 +12,7 @@
 
 namespace lectern::batch {
 
-// What the bucket knows about an object without reading it.
+// The facts of an object that a bucket tells without sending its bytes.
 struct ObjectFacts {
   uint64_t bytes = 0;
   std::string sha256 = {};  // 64 hex digits; another writer's object may have none: empty
@@ -20,8 +20,8 @@ struct ObjectFacts {
 
 // Thread-safe. Every call blocks, retries what is worth it (retry.h), and ends with CANCELLED soon
 // after `stop` holds. Other errors: IO_ERROR, no answer or an error of the server, after all tries;
-// READ_ONLY, the keys do not allow it; NOT_FOUND (param "bucket"), there is no such bucket. Messages
-// name the object and never have a secret.
+// READ_ONLY, the keys do not allow it; NOT_FOUND (param "bucket"), there is no such bucket.
+// Messages name the object and never have a secret.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;

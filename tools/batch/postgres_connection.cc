@@ -49,14 +49,20 @@ struct PostgresConnection::Impl {
     PQfinish(connection);
     // A later value wins, and those of the URL stand in its place. Without these, a server that
     // vanishes from the network is noticed after many minutes.
-    const char* const names[] = {"application_name", "connect_timeout", "keepalives_idle",
-                                 "tcp_user_timeout", "dbname",          "client_encoding",
+    const char* const names[] = {"application_name",
+                                 "connect_timeout",
+                                 "keepalives_idle",
+                                 "tcp_user_timeout",
+                                 "dbname",
+                                 "client_encoding",
                                  nullptr};
-    const char* const values[] = {"lectern-batch", "10", "20", "30000", url.c_str(), "UTF8", nullptr};
+    const char* const values[] = {"lectern-batch", "10",   "20",   "30000",
+                                  url.c_str(),     "UTF8", nullptr};
     connection = PQconnectdbParams(names, values, 1);
     if (PQstatus(connection) == CONNECTION_OK) {
       // No statement here takes long: one that does waits for a lock that nobody lets go.
-      PgResult set(PQexec(connection, "SET statement_timeout = '60s'; SET client_min_messages = warning"));
+      PgResult set(
+          PQexec(connection, "SET statement_timeout = '60s'; SET client_min_messages = warning"));
       if (PQresultStatus(set.get()) == PGRES_COMMAND_OK) return true;
     }
     error = {LECTERN_IO_ERROR, "database: " + OneLine(PQerrorMessage(connection)), "database"};
@@ -115,10 +121,11 @@ api::Result<std::unique_ptr<PostgresConnection>> PostgresConnection::Make(
   PQconninfoOption* const options = PQconninfoParse(url.c_str(), &message);
   PQfreemem(message);
   if (!options) {
-    return api::Error{LECTERN_INVALID_ARGUMENT,
-                      "the address of the database is neither a URL like postgresql://host/name nor "
-                      "a list like \"host=… dbname=…\"",
-                      "database"};
+    return api::Error{
+        LECTERN_INVALID_ARGUMENT,
+        "the address of the database is neither a URL like postgresql://host/name nor "
+        "a list like \"host=… dbname=…\"",
+        "database"};
   }
   PQconninfoFree(options);
   auto impl = std::make_unique<Impl>();
@@ -141,8 +148,8 @@ api::Result<std::vector<Row>> PostgresConnection::Run(const char* statement, con
 
 api::Result<api::Done> PostgresConnection::RunScript(const std::string& statements,
                                                      const StopCheck& stop) {
-  auto rows = impl_->Try(
-      [&](PGconn* connection) { return PQexec(connection, statements.c_str()); }, stop);
+  auto rows =
+      impl_->Try([&](PGconn* connection) { return PQexec(connection, statements.c_str()); }, stop);
   if (!rows.ok()) return rows.error();
   return api::Done();
 }

@@ -23,8 +23,8 @@ class PostgresConnection {
   // `url`: a URL or "key=value …" of libpq; what it leaves out comes from the PG* variables. Makes
   // no connection. INVALID_ARGUMENT (param "database"): it cannot be parsed; the message has no
   // part of it, as it may hold a password.
-  static api::Result<std::unique_ptr<PostgresConnection>> Make(
-      const std::string& url, const Backoff::Limits& retries = {});
+  static api::Result<std::unique_ptr<PostgresConnection>> Make(const std::string& url,
+                                                               const Backoff::Limits& retries = {});
   ~PostgresConnection();
   PostgresConnection(const PostgresConnection&) = delete;
   PostgresConnection& operator=(const PostgresConnection&) = delete;

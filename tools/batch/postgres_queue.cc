@@ -35,8 +35,8 @@ RETURNING id, attempt, name, file, options,
 constexpr char kFailDeserted[] = R"(
 UPDATE lectern_batch SET state = 'failed', deaths = deaths + 1, failures = failures + 1,
   error_code = 'workers_died',
-  error_message = (deaths + 1) || ' workers died, or lost touch with the database, while they had ' ||
-    'this document; the last was ' || worker,
+  error_message = (deaths + 1) || ' workers died, or lost touch with the database, while they ' ||
+    'had this document; the last was ' || worker,
   lease_until = NULL, ended_at = clock_timestamp()
 WHERE corpus = $1 AND state = 'running' AND lease_until < clock_timestamp()
   AND deaths + 1 >= $2::int)";
@@ -128,8 +128,8 @@ PostgresQueue::PostgresQueue(std::unique_ptr<PostgresConnection> connection,
     : connection_(std::move(connection)), options_(options) {}
 
 api::Result<api::Done> PostgresQueue::FailDeserted(const StopCheck& stop) {
-  auto done = connection_->Run(kFailDeserted,
-                               {options_.corpus, std::to_string(options_.max_deaths)}, stop);
+  auto done =
+      connection_->Run(kFailDeserted, {options_.corpus, std::to_string(options_.max_deaths)}, stop);
   if (!done.ok()) return done.error();
   return api::Done();
 }
@@ -188,10 +188,9 @@ api::Result<bool> PostgresQueue::IsReplaced(const Claim& claim, const std::strin
 api::Result<Recorded> PostgresQueue::Finish(const Claim& claim, const Finished& finished,
                                             const StopCheck& stop) {
   Row parameters = Fence(claim);
-  parameters.insert(parameters.end(),
-                    {finished.document, finished.key, finished.sha256,
-                     std::to_string(finished.bytes), std::to_string(finished.tokens),
-                     finished.fingerprint});
+  parameters.insert(parameters.end(), {finished.document, finished.key, finished.sha256,
+                                       std::to_string(finished.bytes),
+                                       std::to_string(finished.tokens), finished.fingerprint});
   return Record(kFinish, parameters, stop);
 }
 

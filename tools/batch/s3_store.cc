@@ -49,8 +49,8 @@ api::Error S3Store::Refused(const std::string& what, const std::string& key,
   }
   if (response.status == 301 || response.status == 307) {
     return {LECTERN_INVALID_ARGUMENT,
-            what + " " + object + ": the bucket is at another endpoint or in another region (" + why +
-                ")",
+            what + " " + object + ": the bucket is at another endpoint or in another region (" +
+                why + ")",
             "endpoint"};
   }
   return {LECTERN_IO_ERROR, what + " " + object + ": " + why, "bucket"};
@@ -71,32 +71,28 @@ api::Result<HttpResponse> S3Store::Send(const HttpRequest& request, const StopCh
 }
 
 api::Result<api::Done> S3Store::Put(const std::string& key, const std::string& path,
-                                                 const ObjectFacts& facts, const StopCheck& stop) {
+                                    const ObjectFacts& facts, const StopCheck& stop) {
   return facts.bytes > part_bytes_ ? PutParts(key, path, facts, stop)
                                    : PutWhole(key, path, facts, stop);
 }
 
-api::Result<api::Done> S3Store::PutWhole(const std::string& key,
-                                                      const std::string& path,
-                                                      const ObjectFacts& facts,
-                                                      const StopCheck& stop) {
-  const HttpRequest request = {.method = "PUT",
-                               .url = Url(key),
-                               .headers = {"content-type: application/octet-stream",
-                                           BodyHash(facts.sha256),
-                                           std::string(kShaHeader) + ": " + facts.sha256},
-                               .upload = path,
-                               .bytes = facts.bytes};
+api::Result<api::Done> S3Store::PutWhole(const std::string& key, const std::string& path,
+                                         const ObjectFacts& facts, const StopCheck& stop) {
+  const HttpRequest request = {
+      .method = "PUT",
+      .url = Url(key),
+      .headers = {"content-type: application/octet-stream", BodyHash(facts.sha256),
+                  std::string(kShaHeader) + ": " + facts.sha256},
+      .upload = path,
+      .bytes = facts.bytes};
   auto response = Send(request, stop);
   if (!response.ok()) return response.error();
   if (response->status != 200) return Refused("storing", key, *response);
   return api::Done();
 }
 
-api::Result<api::Done> S3Store::PutParts(const std::string& key,
-                                                      const std::string& path,
-                                                      const ObjectFacts& facts,
-                                                      const StopCheck& stop) {
+api::Result<api::Done> S3Store::PutParts(const std::string& key, const std::string& path,
+                                         const ObjectFacts& facts, const StopCheck& stop) {
   const std::string url = Url(key);
   HttpRequest begin = {.method = "POST",
                        .url = url + "?uploads=",
@@ -116,7 +112,8 @@ api::Result<api::Done> S3Store::PutParts(const std::string& key,
         .headers = {"content-type: application/xml", BodyHash(HashText(*parts))},
         .body = *parts};
     auto ended = Send(end, stop);
-    // An answer of 200 may hold an error, because the server answers before it has joined the parts.
+    // An answer of 200 may hold an error, because the server answers before it has joined the
+    // parts.
     const bool has_failed = ended.ok() && ended->body.find("<Error>") != std::string::npos;
     if (ended.ok() && ended->status == 200 && !has_failed) return api::Done();
     error = ended.ok() ? Refused("storing", key, *ended) : ended.error();
@@ -150,7 +147,8 @@ api::Result<std::string> S3Store::SendParts(const std::string& url, const std::s
     auto response = Send(request, stop);
     if (!response.ok()) return response.error();
     const std::string tag = HeaderOf(*response, "etag");
-    if (response->status != 200 || tag.empty()) return Refused("storing a part of", path, *response);
+    if (response->status != 200 || tag.empty())
+      return Refused("storing a part of", path, *response);
     xml += "<Part><PartNumber>" + count + "</PartNumber><ETag>" + tag + "</ETag></Part>";
   }
   return xml + "</CompleteMultipartUpload>";
@@ -184,8 +182,9 @@ api::Result<api::Done> S3Store::Get(const std::string& key, const std::string& p
 api::Result<api::Done> S3Store::Remove(const std::string& key, const StopCheck& stop) {
   auto response = Send({.method = "DELETE", .url = Url(key), .headers = {NoBody()}}, stop);
   if (!response.ok()) return response.error();
-  const bool is_gone = response->status == 204 || response->status == 200 ||
-                       (response->status == 404 && XmlText(response->body, "Code") != "NoSuchBucket");
+  const bool is_gone =
+      response->status == 204 || response->status == 200 ||
+      (response->status == 404 && XmlText(response->body, "Code") != "NoSuchBucket");
   if (!is_gone) return Refused("removing", key, *response);
   return api::Done();
 }

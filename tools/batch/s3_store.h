@@ -18,10 +18,11 @@ struct S3Place {
 // Files above this many bytes go in parts of it. S3 takes parts of 5 MiB to 5 GiB, and 10,000 of
 // them: a larger file gets larger parts.
 inline constexpr uint64_t kPartBytes = uint64_t{256} << 20;
+inline constexpr uint64_t kLeastPartBytes = uint64_t{5} << 20, kMostPartBytes = uint64_t{5} << 30;
 
 class S3Store final : public ObjectStore {
  public:
-  // `part_bytes`, above 0: of tests. `retries`: how often and how fast requests are tried again.
+  // `part_bytes`: above 0. `retries`: how often and how fast requests are tried again.
   S3Store(std::unique_ptr<HttpClient> client, const S3Place& place,
           uint64_t part_bytes = kPartBytes, const Backoff::Limits& retries = {});
 

@@ -27,12 +27,13 @@ struct Claim {
   int64_t id = 0, attempt = 0;
   std::string name = {}, file = {}, options = {};
   std::string fingerprint = {};  // of the model that documents of the corpus have; empty: none yet
-  // The object that the worker before announced: if that worker died behind its upload, it is there.
+  // The object that the worker before announced: if that worker died behind its upload, it is
+  // there.
   std::optional<Finished> announced = {};
   std::vector<std::string> uploads = {};  // keys of all objects that were announced for it
 };
 
-// What became of a record: kLost, another worker has the document, or has done it.
+// Whether a record was made. kLost: another worker has the document, or has done it.
 enum class Recorded { kYes, kLost };
 
 // One thread at a time. Every call blocks, and retries what is worth it (retry.h). IO_ERROR: the

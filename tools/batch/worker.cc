@@ -85,7 +85,7 @@ std::optional<api::Error> Worker::Process(const Claim& claim) {
     report = Work(claim, stop, ends_worker);
     if (keeper.is_lost() && report.end != ClaimEnd::kDone) report.end = ClaimEnd::kLost;
   }
-  // What was interrupted is kept: this worker, started again, goes on from there.
+  // An interrupted document is kept: this worker, started again, goes on from there.
   const bool is_interrupted = IsStopped(parts_.is_interrupted);
   if (report.end != ClaimEnd::kReleased || !is_interrupted) parts_.maker.Discard(claim);
   if (report.end == ClaimEnd::kLost) {

@@ -31,8 +31,8 @@ class BundleMaker {
 
   struct Made {
     api::Result<Bundle> bundle;
-    // Of an error: it would come again on any machine, such as an unreadable file. Else it concerns
-    // the machine, and the worker ends.
+    // Whether an error would come again on any machine, as that of an unreadable file does. Else it
+    // concerns this machine, and the worker ends.
     bool is_of_document = false;
   };
   // Reads and indexes the file of a claim. Ends with CANCELLED soon after `stop` holds; the work so
