@@ -114,6 +114,9 @@ class PostgreSql:
 class Moto:
     """moto's S3, which keeps objects in memory and checks no signature."""
 
+    # It has to be there, and is not checked.
+    SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=key/20240101/us-east-1/s3/aws4_request, "
+                               "SignedHeaders=host, Signature=0"}
     python = os.environ.get("PYTHON", sys.executable)
 
     @classmethod
@@ -131,14 +134,14 @@ class Moto:
         wait_until(lambda: answers(self.endpoint), "moto")
 
     def make_bucket(self, bucket):
-        http("PUT", f"{self.endpoint}/{bucket}")
+        http("PUT", f"{self.endpoint}/{bucket}", self.SIGNED)
 
     def objects(self, bucket):
         """The sizes of all objects by key."""
         found, after = {}, ""
         while True:
             query = urllib.parse.urlencode({"list-type": 2, "start-after": after})
-            tree = xml.etree.ElementTree.fromstring(http("GET", f"{self.endpoint}/{bucket}?{query}")[1])
+            tree = xml.etree.ElementTree.fromstring(http("GET", f"{self.endpoint}/{bucket}?{query}", self.SIGNED)[1])
             space = tree.tag[:tree.tag.index("}") + 1]
             page = {one.find(f"{space}Key").text: int(one.find(f"{space}Size").text)
                     for one in tree.findall(f"{space}Contents")}
@@ -148,10 +151,10 @@ class Moto:
             after = max(page)
 
     def get(self, bucket, key):
-        return http("GET", f"{self.endpoint}/{bucket}/{urllib.parse.quote(key)}")[1]
+        return http("GET", f"{self.endpoint}/{bucket}/{urllib.parse.quote(key)}", self.SIGNED)[1]
 
     def remove(self, bucket, key):
-        http("DELETE", f"{self.endpoint}/{bucket}/{urllib.parse.quote(key)}")
+        http("DELETE", f"{self.endpoint}/{bucket}/{urllib.parse.quote(key)}", self.SIGNED)
 
     def close(self):
         self.process.kill()
