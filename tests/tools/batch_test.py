@@ -318,6 +318,18 @@ class BatchTest(ToolsTest):
         row = corpus.check([], [poison])[poison]
         self.assertEqual((row["error_code"], row["deaths"]), ("workers_died", "2"))
 
+    def test_a_half_written_bundle_does_not_stand_in_the_way(self):
+        name, = self.make_files(1)
+        corpus = Corpus(self, self.name)
+        corpus.add([name])
+        folder = os.path.join(corpus.work_folder, "lectern-batch-slurm_7_0")
+        os.makedirs(folder)
+        for ending in ("", ".part"):
+            with open(os.path.join(folder, "bundle.lectern" + ending), "wb") as file:
+                file.write(b"half")
+        corpus.work()
+        corpus.check([name])
+
     def test_a_signal_gives_the_document_back_and_the_worker_goes_on_later(self):
         name, = self.make_files(1, 30000)
         for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):

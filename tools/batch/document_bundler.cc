@@ -15,6 +15,13 @@ namespace {
 
 constexpr char kBundleFile[] = "/bundle.lectern";
 
+// Removes the bundle, and the unfinished one of a worker that was killed, which Export would respect.
+void RemoveBundle(const std::string& folder) {
+  std::error_code ignored;
+  std::filesystem::remove(folder + kBundleFile, ignored);
+  std::filesystem::remove(folder + kBundleFile + ".part", ignored);
+}
+
 BundleMaker::Made OfDocument(const api::Error& error) {
   return {error, error.code != LECTERN_CANCELLED};
 }
@@ -68,8 +75,7 @@ api::Result<Bundle> DocumentBundler::Export(const api::IndexReport& report) {
   auto fingerprint = api::GetString(report.json(), "fingerprint");
   if (!fingerprint.ok()) return fingerprint.error();
   bundle.fingerprint = *fingerprint;
-  std::error_code ignored;
-  std::filesystem::remove(bundle.path, ignored);  // a worker that was killed may have left one
+  RemoveBundle(folder_);
   if (auto written = engine_.Export(bundle.document, bundle.path); !written.ok()) {
     return written.error();
   }
@@ -82,8 +88,7 @@ api::Result<Bundle> DocumentBundler::Export(const api::IndexReport& report) {
 // By its name: a document that was not indexed to the end has no other. What cannot be removed now
 // goes with the folder.
 void DocumentBundler::Discard(const Claim& claim) {
-  std::error_code ignored;
-  std::filesystem::remove(folder_ + kBundleFile, ignored);
+  RemoveBundle(folder_);
   (void)engine_.Remove(claim.name).ok();
 }
 
