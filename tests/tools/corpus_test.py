@@ -16,6 +16,7 @@ import gzip
 import os
 import pathlib
 import random
+import re
 import subprocess
 import time
 import unittest
@@ -42,7 +43,9 @@ def fetch_packages(folder):
 
 
 def is_document(path):
-    if path.is_symlink() or not path.is_file():
+    """Whether the tools read it (packed texts are none), and it is neither a link nor too long."""
+    is_read = path.suffix in (".html", ".txt") or path.name == "copyright" or re.fullmatch("man[1-9]", path.parent.name)
+    if path.is_symlink() or not path.is_file() or not is_read:
         return False
     content = path.read_bytes()
     if path.suffix == ".gz":
@@ -55,7 +58,7 @@ class CorpusTest(ToolsTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.files = [str(path) for path in sorted(fetch_packages(cls.folder.name).rglob("*"))
-                     if path.suffix in (".gz", ".html", ".txt") and is_document(path)]
+                     if is_document(path)]
         random.Random(46).shuffle(cls.files)
         cls.files = cls.files[:NUM_DOCUMENTS]
         cls.postgres = cluster_servers.PostgreSql()

@@ -15,7 +15,8 @@ namespace {
 
 constexpr char kBundleFile[] = "/bundle.lectern";
 
-// Removes the bundle, and the unfinished one of a worker that was killed, which Export would respect.
+// Removes the bundle, and the unfinished one of a worker that was killed, which Export would
+// respect.
 void RemoveBundle(const std::string& folder) {
   std::error_code ignored;
   std::filesystem::remove(folder + kBundleFile, ignored);

@@ -2,6 +2,7 @@
 // from which any number of workers claim them; each is indexed and put into a bucket as a bundle,
 // which lectern-store imports. README.md beside this file describes it.
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,10 +10,13 @@
 #include <utility>
 
 #include "engine/model/formats/json.h"
+#include "tools/batch/catalog.h"
 #include "tools/batch/corpus_table.h"
 #include "tools/batch/document_bundler.h"
+#include "tools/batch/file_hash.h"
 #include "tools/batch/postgres_queue.h"
 #include "tools/batch/s3_store.h"
+#include "tools/batch/scratch_folder.h"
 #include "tools/batch/worker.h"
 #include "tools/batch/worker_name.h"
 #include "tools/command_line.h"
@@ -39,6 +43,7 @@ Examples:
   lectern-batch work                   index documents until none is left; on any number of machines
   lectern-batch status                 count them, and list those that failed
   lectern-batch retry                  let those that failed wait again
+  lectern-batch publish                write the list by which lectern-server --bucket finds documents
   lectern-batch verify                 compare every object of the bucket with the database
 
 A manifest has one document a line: a path, or {"file":…,"name":…,"options":{"format":…,"keep":…}}.
@@ -55,12 +60,13 @@ struct BatchFlags {
   double lease_seconds = 120;
   int max_deaths = 3;
   uint64_t part_bytes = kPartBytes;
-  bool again = false;  // of verify
+  bool keeps_scratch = false;  // for the next time: the user named the folder
+  bool again = false;          // of verify
   bool json() const { return engine.json(); }
 };
 
 struct Commands {
-  CommandLine *add, *work, *status, *retry, *verify;
+  CommandLine *add, *work, *status, *retry, *publish, *verify;
 };
 
 void AddWorkFlags(CommandLine& work, BatchFlags& flags) {
@@ -121,6 +127,9 @@ Commands AddFlags(CommandLine& app, BatchFlags& flags) {
       app.AddCommand("work", "Index documents of the corpus until none is left"),
       app.AddCommand("status", "Count the documents by state, and list those that failed"),
       app.AddCommand("retry", "Let documents that failed wait again"),
+      app.AddCommand("publish",
+                     "Write the list of documents that are done into the bucket, where "
+                     "lectern-server --bucket finds them"),
       app.AddCommand("verify", "Compare the objects of the bucket with the database")};
   commands.add->AddOption("MANIFEST", flags.manifest, "The manifest; - reads stdin")
       .TypeName("")
@@ -139,42 +148,6 @@ Commands AddFlags(CommandLine& app, BatchFlags& flags) {
 std::string NumDocuments(uint64_t number) {
   return tools::Grouped(number) + (number == 1 ? " document" : " documents");
 }
-
-// A folder of one worker, below --scratch. It is removed at the end, unless a document of it was
-// interrupted.
-class ScratchFolder {
- public:
-  ScratchFolder(const std::string& parent, const std::string& worker) {
-    std::string name = kTool;
-    for (const char c : "-" + worker) {
-      const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.';
-      name += is_plain ? c : '_';
-    }
-    path_ = (std::filesystem::path(parent) / name).string();
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!is_kept_) std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  api::Result<api::Done> Make() {
-    std::error_code error;
-    std::filesystem::create_directories(path_, error);
-    if (!error) {
-      std::filesystem::permissions(path_, std::filesystem::perms::owner_all, error);
-    }
-    if (!error) return api::Done();
-    return api::Error{LECTERN_IO_ERROR, "\"" + path_ + "\": " + error.message(), "scratch"};
-  }
-  void Keep() { is_kept_ = true; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool is_kept_ = false;
-};
 
 // One run of the tool, after the command line was understood.
 class Batch {
@@ -227,6 +200,27 @@ class Batch {
                  NumDocuments(*number) + " waiting again\n");
   }
 
+  // The list is written to a file first, as a corpus may be large.
+  int Publish() {
+    auto table = Table();
+    auto store = Store();
+    if (!table.ok()) return Fail(table.error());
+    if (!store.ok()) return Fail(store.error());
+    ScratchFolder folder(flags_.scratch, "publish-" + HostName() + std::to_string(ProcessId()));
+    if (auto made = folder.Make(); !made.ok()) return Fail(made.error());
+    const tools::Interrupts::Scope scope(interrupts_, [] {});
+    const std::string path = folder.path() + "/catalog.jsonl";
+    auto number = WriteCatalog(*table, path);
+    if (!number.ok()) return Fail(number.error());
+    auto hash = HashFile(path);
+    if (!hash.ok()) return Fail(hash.error());
+    const std::string key = CatalogKey(place_);
+    auto put = (*store)->Put(key, path, {hash->bytes, hash->sha256}, interrupted_);
+    if (!put.ok()) return Fail(put.error());
+    return Print(Json::Object{{"published", *number}, {"key", key}},
+                 "published " + NumDocuments(*number) + " in " + key + "\n");
+  }
+
   // Wrong objects are a result, printed on stdout; the exit status is that of damage.
   int Verify() {
     auto table = Table();
@@ -264,8 +258,8 @@ class Batch {
                  is_wrong && !flags_.again ? lectern_exit_status(LECTERN_CORRUPT) : 0);
   }
 
-  int Work(const std::string& worker, const std::string& scratch) {
-    ScratchFolder folder(scratch, worker);
+  int Work() {
+    ScratchFolder folder(flags_.scratch, flags_.worker);
     if (auto made = folder.Make(); !made.ok()) return Fail(made.error());
     tools::EngineFlags engine_flags = flags_.engine;
     const std::string store_path = folder.path() + "/store";
@@ -273,7 +267,7 @@ class Batch {
     auto engine = CreateEngine(engine_flags);
     if (!engine.ok()) return Fail(engine.error());
     const QueueOptions queue = {.corpus = place_.Text(),
-                                .worker = worker,
+                                .worker = flags_.worker,
                                 .lease_seconds = flags_.lease_seconds,
                                 .max_deaths = flags_.max_deaths};
     auto own = PostgresConnection::Make(flags_.database);
@@ -297,8 +291,8 @@ class Batch {
          .on_end = [this](const ClaimReport& report) { Report(report); }});
     const tools::Interrupts::Scope scope(interrupts_, [&bundler] { bundler.Cancel(); });
     const auto ended = loop.Run();
-    if (interrupts_.requested() && !flags_.scratch.empty()) folder.Keep();
-    PrintTotals(worker, loop.totals());
+    if (interrupts_.requested() && flags_.keeps_scratch) folder.Keep();
+    PrintTotals(flags_.worker, loop.totals());
     return ended.ok() ? output_.Finish(kTool, 0) : Fail(ended.error());
   }
 
@@ -319,6 +313,28 @@ class Batch {
     return std::unique_ptr<ObjectStore>(std::make_unique<S3Store>(
         std::move(*client), S3Place{.endpoint = *endpoint, .bucket = place_.bucket},
         flags_.part_bytes));
+  }
+
+  // Writes the catalog of what is done; the number of documents.
+  api::Result<uint64_t> WriteCatalog(CorpusTable& table, const std::string& path) const {
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    uint64_t number = 0;
+    for (std::string after;;) {
+      auto stored = table.Stored(after, interrupted_);
+      if (!stored.ok()) return stored.error();
+      for (const StoredDocument& one : *stored) {
+        file << CatalogLine({.name = one.name,
+                             .document = one.document,
+                             .key = one.key,
+                             .sha256 = one.sha256,
+                             .bytes = one.bytes});
+      }
+      number += stored->size();
+      if (stored->empty()) break;
+      after = stored->back().name;
+    }
+    if (file.flush()) return number;
+    return api::Error{LECTERN_IO_ERROR, "\"" + path + "\": cannot be written", "scratch"};
   }
 
   // How the object differs from its record; empty: it does not.
@@ -443,17 +459,18 @@ class Batch {
   tools::Output output_;
 };
 
-// Completes what a worker needs, before there are threads: the model, the name, the folder.
-api::Result<api::Done> CompleteWork(BatchFlags& flags, std::string& worker, std::string& scratch) {
-  worker = flags.worker.empty() ? WorkerName(Variable, HostName(), ProcessId()) : flags.worker;
+api::Result<api::Done> CompleteScratch(BatchFlags& flags) {
   std::error_code error;
-  scratch =
-      flags.scratch.empty() ? std::filesystem::temp_directory_path(error).string() : flags.scratch;
-  if (error) {
-    return api::Error{LECTERN_NOT_FOUND, "there is no folder of temporary files: give --scratch",
-                      "scratch"};
-  }
-  flags.engine.given["store"] = scratch;  // so that no default is needed
+  if (flags.scratch.empty()) flags.scratch = std::filesystem::temp_directory_path(error).string();
+  if (!error) return api::Done();
+  return api::Error{LECTERN_NOT_FOUND, "there is no folder of temporary files: set TMPDIR",
+                    "scratch"};
+}
+
+// Completes what a worker needs, before there are threads: its name and the model.
+api::Result<api::Done> CompleteWork(BatchFlags& flags) {
+  if (flags.worker.empty()) flags.worker = WorkerName(Variable, HostName(), ProcessId());
+  flags.engine.given["store"] = flags.scratch;  // so that no default is needed
   auto engine = WithEnvironment(flags.engine);
   if (!engine.ok()) return engine.error();
   flags.engine = *engine;
@@ -481,16 +498,21 @@ int Main(int argc, char** argv) {
   if (flags.bucket.empty()) flags.bucket = Variable("LECTERN_BUCKET");
   auto place = ParseBucket(flags.bucket);
   if (!place.ok()) return PrintError(kTool, place.error(), flags.engine.style);
-  std::string worker, scratch;
+  const bool is_scratch_given = !flags.scratch.empty();
+  if (auto done = CompleteScratch(flags); !done.ok()) {
+    return PrintError(kTool, done.error(), flags.engine.style);
+  }
   if (commands.work->parsed()) {
-    const auto completed = CompleteWork(flags, worker, scratch);
+    flags.keeps_scratch = is_scratch_given;
+    const auto completed = CompleteWork(flags);
     if (!completed.ok()) return PrintError(kTool, completed.error(), flags.engine.style);
   }
   Batch batch(flags, *place);
   if (commands.add->parsed()) return batch.Add();
-  if (commands.work->parsed()) return batch.Work(worker, scratch);
+  if (commands.work->parsed()) return batch.Work();
   if (commands.status->parsed()) return batch.Status();
   if (commands.retry->parsed()) return batch.Retry();
+  if (commands.publish->parsed()) return batch.Publish();
   return batch.Verify();
 }
 
