@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "tools/batch/bucket.h"
+#include "tools/batch/catalog.h"
 #include "tools/batch/document_options.h"
 #include "tools/batch/file_hash.h"
 #include "tools/batch/lease_keeper.h"
 #include "tools/batch/manifest.h"
 #include "tools/batch/retry.h"
 #include "tools/batch/s3_store.h"
+#include "tools/batch/scratch_folder.h"
 #include "tools/batch/worker.h"
 #include "tools/batch/worker_name.h"
 
@@ -142,6 +144,74 @@ TEST(ManifestTest, OptionsReachTheEngine) {
   options->index.PutInto(index);
   EXPECT_EQ(index.kv_type, LECTERN_KV_Q8);
   EXPECT_EQ(index.keep, 0.25);
+}
+
+// --- the catalog --------------------------------------------------------------------------------
+
+TEST(CatalogTest, IsReadAsItWasWritten) {
+  const CatalogEntry one = {.name = "law \"1\"\n",
+                            .document = std::string(32, 'a'),
+                            .key = "law/x",
+                            .sha256 = HashText("x"),
+                            .bytes = 7};
+  CatalogEntry two = one;
+  two.name = "2";
+  auto entries = ParseCatalog(CatalogLine(one) + CatalogLine(two));
+  ASSERT_TRUE(entries.ok()) << entries.error().message;
+  ASSERT_EQ(entries->size(), 2u);
+  EXPECT_EQ((*entries)[0].name, one.name);
+  EXPECT_EQ((*entries)[1].name, "2");
+  EXPECT_EQ((*entries)[0].key, one.key);
+  EXPECT_EQ((*entries)[0].bytes, 7u);
+  EXPECT_EQ((*entries)[0].sha256, one.sha256);
+  EXPECT_EQ(CatalogKey({"corpora", "law"}), "law/catalog.jsonl");
+  EXPECT_EQ(CatalogKey({"corpora", ""}), "catalog.jsonl");
+}
+
+TEST(CatalogTest, RefusesDamagedLines) {
+  const CatalogEntry good = {.name = "1",
+                             .document = std::string(32, 'a'),
+                             .key = "law/x",
+                             .sha256 = HashText("x"),
+                             .bytes = 7};
+  CatalogEntry no_id = good, no_hash = good, no_bytes = good, no_key = good;
+  no_id.document = "../../etc/passwd";
+  no_hash.sha256 = "x";
+  no_bytes.bytes = 0;
+  no_key.key = "";
+  const std::string line = CatalogLine(good);
+  for (const std::string& wrong :
+       {CatalogLine(no_id), CatalogLine(no_hash), CatalogLine(no_bytes), CatalogLine(no_key),
+        std::string("\n"), std::string("[]\n"), line.substr(0, line.size() - 3)}) {
+    const auto entries = ParseCatalog(line + wrong);
+    ASSERT_FALSE(entries.ok()) << wrong;
+    EXPECT_EQ(entries.error().code, LECTERN_CORRUPT);
+    EXPECT_TRUE(entries.error().message.starts_with("line 2 "));
+  }
+}
+
+// --- the folder of a worker ---------------------------------------------------------------------
+
+TEST(ScratchFolderTest, IsRemovedUnlessItIsKept) {
+  std::string path;
+  for (const bool is_kept : {true, false}) {
+    ScratchFolder folder(testing::TempDir(), "slurm:7_0/..");
+    path = folder.path();
+    EXPECT_TRUE(path.ends_with("/lectern-batch-slurm_7_0_..")) << path;
+    ASSERT_TRUE(folder.Make().ok());
+    std::ofstream(path + "/bundle") << "x";
+    if (is_kept) folder.Keep();
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  {
+    ScratchFolder folder(testing::TempDir(), "kept");
+    ASSERT_TRUE(folder.Make().ok());
+    folder.Keep();
+    path = folder.path();
+  }
+  EXPECT_TRUE(std::filesystem::remove(path));
+  ScratchFolder nowhere("/proc/none", "x");
+  EXPECT_EQ(nowhere.Make().error().param, "scratch");
 }
 
 // --- tries --------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ import threading
 import time
 import unittest
 
+import bucket_server_test
+import server_test
 from cluster_servers import PostgreSql
 from fake_s3 import FakeS3
 from tools_test import TIMEOUT, ToolsTest, make_text
@@ -454,9 +456,24 @@ class BatchTest(ToolsTest):
         self.assertEqual(corpus.work()[1]["done"], 2)
         corpus.check(files)
 
+    def test_a_server_opens_what_was_published(self):
+        files = self.make_files(3)
+        corpus = Corpus(self, self.name)
+        corpus.add([{"file": file, "name": f"law {number}"} for number, file in enumerate(files)])
+        corpus.work()
+        self.assertEqual(corpus.run("publish"), {"published": 3, "key": f"{self.name}/catalog.jsonl"})
+        server = server_test.Server(self.path("served"), "--bucket", corpus.place, "--endpoint", self.s3.endpoint,
+                        environment=self.s3.environment)
+        self.addCleanup(bucket_server_test.stop, server)
+        for number in range(3):
+            status, _, answer = server.ask(document=f"law {number}", question="Who repairs the roof?", max_tokens=4)
+            self.assertEqual((status, answer.get("document")), (200, corpus.rows()[f"law {number}"]["document"]))
+        self.s3.remove(BUCKET, f"{self.name}/catalog.jsonl")
+        corpus.check([f"law {number}" for number in range(3)])
+
     def test_help_and_usage(self):
         out, _ = self.check(0, "lectern-batch", "--help")
-        for command in ("add", "work", "status", "retry", "verify"):
+        for command in ("add", "work", "status", "retry", "publish", "verify"):
             self.assertIn(command, out)
         for arguments, param in ((["status", "--bucket", "https://x/y"], "bucket"),
                                  (["status", "--bucket", "s3://x/y"], "bucket"),

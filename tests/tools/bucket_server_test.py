@@ -24,6 +24,12 @@ BUCKET, PREFIX = "corpora", "law"
 QUESTION = {"question": "Who repairs the roof?", "max_tokens": 4}
 
 
+def stop(server):
+    if server.process.poll() is None:
+        server.process.send_signal(signal.SIGTERM)
+    server.process.communicate()
+
+
 class BucketServerTest(ToolsTest):
     NAMES = ("law 1", "law 2", "law/3 ü", "law 4")
 
@@ -73,14 +79,8 @@ class BucketServerTest(ToolsTest):
         server = Server(self.folder_of_server + "/store", "--bucket", f"s3://{BUCKET}/{PREFIX}",
                         "--endpoint", self.s3.endpoint, "--bucket-cache", str(most * num_documents), *flags,
                         environment=self.s3.environment)
-        self.addCleanup(self.stop, server)
+        self.addCleanup(stop, server)
         return server
-
-    @staticmethod
-    def stop(server):
-        if server.process.poll() is None:
-            server.process.send_signal(signal.SIGTERM)
-        server.process.communicate()
 
     def ask(self, server, document, status=200):
         got, _, answer = server.ask(document=document, **QUESTION)
@@ -155,7 +155,7 @@ class BucketServerTest(ToolsTest):
         first = self.start(2)
         self.ask(first, "law 1")
         self.ask(first, "law 2")
-        self.stop(first)
+        stop(first)
         second = self.start(2)
         self.ask(second, "law 1")
         self.assertEqual(len(self.downloads()), 2)

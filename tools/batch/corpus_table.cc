@@ -37,6 +37,8 @@ CREATE INDEX IF NOT EXISTS lectern_batch_open ON lectern_batch (corpus, id)
   WHERE state IN ('waiting', 'running');
 CREATE INDEX IF NOT EXISTS lectern_batch_leases ON lectern_batch (corpus, lease_until)
   WHERE state = 'running';
+CREATE INDEX IF NOT EXISTS lectern_batch_done ON lectern_batch (corpus, name)
+  WHERE state = 'done';
 CREATE INDEX IF NOT EXISTS lectern_batch_returned ON lectern_batch (corpus, worker)
   WHERE state = 'waiting' AND worker IS NOT NULL)";
 
