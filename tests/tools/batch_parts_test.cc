@@ -414,8 +414,9 @@ class FakeQueue final : public WorkQueue {
                              const StopCheck&) override {
     return Record("Fail", claim, std::string("failed ") + lectern_code_name(error.code));
   }
-  api::Result<Recorded> Release(const Claim& claim, const StopCheck&) override {
-    return Record("Release", claim, "released");
+  api::Result<Recorded> Release(const Claim& claim, const std::optional<api::Error>& blame,
+                                const StopCheck&) override {
+    return Record("Release", claim, blame ? "blamed" : "released");
   }
 
  private:
@@ -531,10 +532,17 @@ TEST_F(WorkerTest, AnErrorOfADocumentIsRecordedAndTheNextGoesOn) {
 
 TEST_F(WorkerTest, AnErrorOfTheMachineGivesTheDocumentBackAndEnds) {
   Add("bad"), Add("good");
-  maker_.made.insert({"bad", {api::Error{LECTERN_NO_SPACE, "full", ""}, false}});
-  EXPECT_EQ(Run().error().code, LECTERN_NO_SPACE);
+  maker_.made.insert({"bad", {api::Error{LECTERN_READ_ONLY, "read-only", ""}, false}});
+  EXPECT_EQ(Run().error().code, LECTERN_READ_ONLY);
   EXPECT_EQ(queue_.ended[1], "released");
   EXPECT_EQ(queue_.waiting.size(), 1u);
+}
+
+TEST_F(WorkerTest, ADocumentThatFillsTheDiskIsBlamed) {
+  Add("large");
+  maker_.made.insert({"large", {api::Error{LECTERN_NO_SPACE, "full", ""}, false}});
+  EXPECT_EQ(Run().error().code, LECTERN_NO_SPACE);
+  EXPECT_EQ(queue_.ended[1], "blamed");
 }
 
 TEST_F(WorkerTest, AnUploadThatFailsGivesTheDocumentBack) {

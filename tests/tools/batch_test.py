@@ -351,6 +351,30 @@ class BatchTest(ToolsTest):
         self.assertEqual(os.listdir(corpus.work_folder), [])
         corpus.check([name])
 
+    def test_a_document_that_is_too_large_for_every_machine_fails(self):
+        large, = self.make_files(1, 12000)
+        small = self.write("small.txt", "A small text. " + make_text(300))
+        corpus = Corpus(self, self.name, "--max-deaths", "2", "--quota", "10MB")
+        corpus.add([large, small])
+        for state in ("waiting", "failed"):
+            worker = corpus.start(0)
+            _, err = worker.communicate(timeout=TIMEOUT)
+            self.assertEqual(worker.returncode, 5, err.decode())
+            self.assertEqual(corpus.rows()[large]["state"], state)
+        corpus.work()
+        self.assertEqual(corpus.check([small], [large])[large]["error_code"], "no_space")
+
+    def test_a_model_that_cannot_be_loaded_fails_no_document(self):
+        name, = self.make_files(1)
+        corpus = Corpus(self, self.name)
+        corpus.add([name])
+        for model in (self.path("nowhere"), name):
+            worker = corpus.start(0, "--model", model)
+            _, err = worker.communicate(timeout=TIMEOUT)
+            self.assertNotEqual(worker.returncode, 0)
+            row = corpus.rows()[name]
+            self.assertEqual((row["state"], row["attempt"]), ("waiting", "0"), err.decode())
+
     def test_workers_of_other_models_do_not_mix(self):
         files = self.make_files(2)
         corpus = Corpus(self, self.name)

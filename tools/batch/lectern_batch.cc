@@ -34,6 +34,8 @@ namespace {
 using tools::CommandLine;
 
 constexpr char kTool[] = "lectern-batch";
+// A text that is no larger than any machine's memory and disk.
+constexpr char kTrialText[] = "A text of a few words.";
 
 // The foot of --help.
 constexpr char kExamples[] = R"(
@@ -70,6 +72,7 @@ struct Commands {
 };
 
 void AddWorkFlags(CommandLine& work, BatchFlags& flags) {
+  AddQuotaFlag(work, flags.engine);
   AddModelFlags(work, flags.engine, tools::kDefaultReader);
   AddDeviceFlags(work, flags.engine);
   work.AddOption(
@@ -290,6 +293,8 @@ class Batch {
          .is_interrupted = interrupted_,
          .on_end = [this](const ClaimReport& report) { Report(report); }});
     const tools::Interrupts::Scope scope(interrupts_, [&bundler] { bundler.Cancel(); });
+    // A model that this machine cannot load should end the worker, and not a document.
+    if (const auto trial = engine->Estimate(kTrialText); !trial.ok()) return Fail(trial.error());
     const auto ended = loop.Run();
     if (interrupts_.requested() && flags_.keeps_scratch) folder.Keep();
     PrintTotals(flags_.worker, loop.totals());

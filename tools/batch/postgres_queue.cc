@@ -76,6 +76,16 @@ WITH ended AS (UPDATE lectern_batch SET state = 'waiting', lease_until = NULL
   WHERE id = $1 AND attempt = $2 AND state = 'running' RETURNING 1)
 SELECT 1 FROM ended UNION ALL
 SELECT 1 FROM lectern_batch WHERE id = $1 AND attempt = $2 AND state = 'waiting')";
+constexpr char kReleaseBlamed[] = R"(
+WITH ended AS (UPDATE lectern_batch SET deaths = deaths + 1, lease_until = NULL,
+    state = CASE WHEN deaths + 1 >= $5::int THEN 'failed' ELSE 'waiting' END,
+    failures = failures + (deaths + 1 >= $5::int)::int,
+    error_code = CASE WHEN deaths + 1 >= $5::int THEN $3 END,
+    error_message = CASE WHEN deaths + 1 >= $5::int THEN $4 END,
+    ended_at = CASE WHEN deaths + 1 >= $5::int THEN clock_timestamp() END
+  WHERE id = $1 AND attempt = $2 AND state = 'running' RETURNING 1)
+SELECT 1 FROM ended UNION ALL
+SELECT 1 FROM lectern_batch WHERE id = $1 AND attempt = $2 AND state IN ('waiting', 'failed'))";
 
 // An announced object as the database keeps it.
 std::string AnnouncedText(const Finished& upload) {
@@ -120,6 +130,13 @@ std::string Storable(const std::string& text) {
 }
 
 Row Fence(const Claim& claim) { return {std::to_string(claim.id), std::to_string(claim.attempt)}; }
+
+Row WithError(const Claim& claim, const api::Error& error) {
+  Row parameters = Fence(claim);
+  parameters.push_back(lectern_code_name(error.code));
+  parameters.push_back(Storable(error.cli_message.empty() ? error.message : error.cli_message));
+  return parameters;
+}
 
 }  // namespace
 
@@ -196,14 +213,16 @@ api::Result<Recorded> PostgresQueue::Finish(const Claim& claim, const Finished& 
 
 api::Result<Recorded> PostgresQueue::Fail(const Claim& claim, const api::Error& error,
                                           const StopCheck& stop) {
-  Row parameters = Fence(claim);
-  parameters.push_back(lectern_code_name(error.code));
-  parameters.push_back(Storable(error.cli_message.empty() ? error.message : error.cli_message));
-  return Record(kFail, parameters, stop);
+  return Record(kFail, WithError(claim, error), stop);
 }
 
-api::Result<Recorded> PostgresQueue::Release(const Claim& claim, const StopCheck& stop) {
-  return Record(kRelease, Fence(claim), stop);
+api::Result<Recorded> PostgresQueue::Release(const Claim& claim,
+                                             const std::optional<api::Error>& blame,
+                                             const StopCheck& stop) {
+  if (!blame) return Record(kRelease, Fence(claim), stop);
+  Row parameters = WithError(claim, *blame);
+  parameters.push_back(std::to_string(options_.max_deaths));
+  return Record(kReleaseBlamed, parameters, stop);
 }
 
 }  // namespace lectern::batch

@@ -33,7 +33,8 @@ class PostgresQueue final : public WorkQueue {
                                const StopCheck& stop) override;
   api::Result<Recorded> Fail(const Claim& claim, const api::Error& error,
                              const StopCheck& stop) override;
-  api::Result<Recorded> Release(const Claim& claim, const StopCheck& stop) override;
+  api::Result<Recorded> Release(const Claim& claim, const std::optional<api::Error>& blame,
+                                const StopCheck& stop) override;
 
  private:
   // Runs an update that returns a row if it applied, or had applied before.

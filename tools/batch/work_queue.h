@@ -63,7 +63,10 @@ class WorkQueue {
                                        const StopCheck& stop) = 0;
   virtual api::Result<Recorded> Fail(const Claim& claim, const api::Error& error,
                                      const StopCheck& stop) = 0;
-  virtual api::Result<Recorded> Release(const Claim& claim, const StopCheck& stop) = 0;
+  // With `blame`, an error of this machine that the document may have caused, it counts as if the
+  // worker had died; the document that reaches the limit so has failed with that error.
+  virtual api::Result<Recorded> Release(const Claim& claim, const std::optional<api::Error>& blame,
+                                        const StopCheck& stop) = 0;
 };
 
 }  // namespace lectern::batch

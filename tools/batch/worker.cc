@@ -94,8 +94,12 @@ std::optional<api::Error> Worker::Process(const Claim& claim) {
     if (!report.finished.key.empty()) RemoveReplaced(claim, report.finished.key);
   }
   if (report.end == ClaimEnd::kReleased) {
+    // A document that is too large for every machine must not end all workers, one after another.
+    const bool is_blamed = report.error && report.error->code == LECTERN_NO_SPACE;
     // If that fails, the lease ends by itself.
-    (void)parts_.queue.Release(claim, StopAfter(std::chrono::seconds(5))).ok();
+    (void)parts_.queue
+        .Release(claim, is_blamed ? report.error : std::nullopt, StopAfter(std::chrono::seconds(5)))
+        .ok();
   }
   report.claim = claim;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
