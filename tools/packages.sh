@@ -28,7 +28,7 @@ product_packages=(
 batch_packages=(libcurl4-openssl-dev libpq-dev)
 # shellcheck disable=SC2034  # servers for tests/full.sh corpus
 cluster_packages=(
-  curl memcached postgresql python3-venv swift-account swift-container swift-object swift-proxy)
+  memcached postgresql python3-venv swift-account swift-container swift-object swift-proxy)
 # shellcheck disable=SC2034
 test_packages=(
   abigail-tools libbenchmark-dev libboost-context-dev libgtest-dev

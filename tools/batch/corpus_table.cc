@@ -46,7 +46,7 @@ CREATE INDEX IF NOT EXISTS lectern_batch_returned ON lectern_batch (corpus, work
 // else, nothing is added and that name is the result.
 constexpr char kAdd[] = R"(
 WITH given AS (
-  SELECT * FROM jsonb_to_recordset($2::jsonb) AS one(name text, file text, options text)),
+  SELECT * FROM json_to_recordset($2::json) AS one(name text, file text, options text)),
 other AS (
   SELECT given.name FROM given JOIN lectern_batch AS old
     ON old.corpus = $1 AND old.name = given.name

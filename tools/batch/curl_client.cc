@@ -116,8 +116,10 @@ class CurlClient final : public HttpClient {
     }
     if (code == CURLE_ABORTED_BY_CALLBACK) return api::Error{LECTERN_CANCELLED, "cancelled", ""};
     if (code != CURLE_OK) {
-      return api::Error{LECTERN_IO_ERROR, message_[0] != 0 ? message_ : curl_easy_strerror(code),
-                        "endpoint"};
+      return api::Error{
+          IsFinal(code) ? LECTERN_INVALID_ARGUMENT : LECTERN_IO_ERROR,
+          std::string("S3 server: ") + (message_[0] != 0 ? message_ : curl_easy_strerror(code)),
+          "endpoint"};
     }
     curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &transfer.response.status);
     return std::move(transfer.response);
@@ -126,6 +128,12 @@ class CurlClient final : public HttpClient {
  private:
   static api::Error FileError(const std::string& path, const char* why) {
     return {LECTERN_IO_ERROR, "\"" + path + "\": " + why, "file"};
+  }
+
+  // Whether another try would fail in the same way.
+  static bool IsFinal(CURLcode code) {
+    return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+           code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
   }
 
   CURLcode Perform(Transfer& transfer) {

@@ -33,7 +33,8 @@ struct HttpResponse {
 class HttpClient {
  public:
   virtual ~HttpClient() = default;
-  // IO_ERROR: no whole answer came, or a file failed; CANCELLED: `stop` held. Any thread.
+  // IO_ERROR: no whole answer came or, with the param "file", a file failed; INVALID_ARGUMENT: the
+  // endpoint is wrong, or its certificate is not to be trusted; CANCELLED: `stop` held. Any thread.
   virtual api::Result<HttpResponse> Send(const HttpRequest& request, const StopCheck& stop) = 0;
 };
 

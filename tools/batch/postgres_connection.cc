@@ -60,9 +60,10 @@ struct PostgresConnection::Impl {
                                   url.c_str(),     "UTF8", nullptr};
     connection = PQconnectdbParams(names, values, 1);
     if (PQstatus(connection) == CONNECTION_OK) {
-      // No statement here takes long: one that does waits for a lock that nobody lets go.
+      // Adding ten million documents takes two minutes. A statement that takes much longer waits
+      // for a lock that nobody lets go.
       PgResult set(
-          PQexec(connection, "SET statement_timeout = '60s'; SET client_min_messages = warning"));
+          PQexec(connection, "SET statement_timeout = '600s'; SET client_min_messages = warning"));
       if (PQresultStatus(set.get()) == PGRES_COMMAND_OK) return true;
     }
     error = {LECTERN_IO_ERROR, "database: " + OneLine(PQerrorMessage(connection)), "database"};

@@ -28,11 +28,11 @@ bool IsRetryableSqlState(std::string_view state);
 
 // Delays between tries: they double from `first` up to `most`, each shortened by up to a half at
 // random, so that workers that failed together do not come back together. The default gives up
-// after about a minute and a half, in which a database fails over. One thread.
+// after 46 to 92 seconds of waiting, in which a database fails over. One thread.
 class Backoff {
  public:
   struct Limits {
-    int tries = 9;
+    int tries = 11;
     std::chrono::milliseconds first{250}, most{20000};
   };
   Backoff() : Backoff(Limits()) {}
