@@ -378,7 +378,7 @@ TEST(S3Test, ReadsTextsOfXml) {
 // A corpus in memory, of which each call can be made to fail.
 class FakeQueue final : public WorkQueue {
  public:
-  std::vector<Claim> waiting;
+  std::vector<Claim> waiting, mine;      // mine: of an earlier worker of this name
   std::map<int64_t, std::string> ended;  // "done KEY", "failed CODE", "released"
   std::vector<std::string> announced;
   std::map<std::string, api::Error> errors;  // by the name of the call
@@ -388,9 +388,10 @@ class FakeQueue final : public WorkQueue {
 
   api::Result<std::optional<Claim>> Next(bool mine_only, const StopCheck&) override {
     if (errors.count("Next")) return errors["Next"];
-    if (mine_only || waiting.empty()) return std::optional<Claim>();
-    Claim claim = waiting.front();
-    waiting.erase(waiting.begin());
+    std::vector<Claim>& from = mine_only ? mine : waiting;
+    if (from.empty()) return std::optional<Claim>();
+    Claim claim = from.front();
+    from.erase(from.begin());
     return std::optional<Claim>(claim);
   }
   api::Result<bool> IsAnyLeft(const StopCheck&) override { return !waiting.empty(); }
@@ -461,7 +462,7 @@ class FakeMaker final : public BundleMaker {
   std::map<std::string, Made> made;  // by name; else a bundle
   std::function<void()> on_make;
   std::atomic<bool> is_cancelled = false;
-  int num_made = 0, num_discarded = 0;
+  int num_made = 0, num_discarded = 0, num_cleared = 0;
 
   Made Make(const Claim& claim, const StopCheck&) override {
     ++num_made;
@@ -476,6 +477,7 @@ class FakeMaker final : public BundleMaker {
   }
   void Cancel() override { is_cancelled = true; }
   void Discard(const Claim&) override { ++num_discarded; }
+  void DiscardAll() override { ++num_cleared; }
 };
 
 class WorkerTest : public testing::Test {
@@ -520,6 +522,18 @@ TEST_F(WorkerTest, DoesEveryDocumentOnce) {
     EXPECT_EQ(store_.objects.count(end.substr(5)), 1u) << end;
   }
   EXPECT_EQ(maker_.num_discarded, 3);
+}
+
+TEST_F(WorkerTest, GoesOnWithItsOwnFirstAndThenClearsItsFolder) {
+  Add("other");
+  queue_.mine = {{.id = 8, .attempt = 2, .name = "own", .file = "/own", .options = "{}"}};
+  maker_.on_make = [this] {
+    EXPECT_EQ(maker_.num_made == 1, queue_.ended.empty());
+    EXPECT_EQ(maker_.num_cleared, maker_.num_made == 1 ? 0 : 1);
+  };
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(totals_.done, 2u);
+  EXPECT_EQ(maker_.num_cleared, 1);
 }
 
 TEST_F(WorkerTest, AnErrorOfADocumentIsRecordedAndTheNextGoesOn) {

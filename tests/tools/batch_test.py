@@ -96,16 +96,16 @@ class Corpus:
         return self.wait_for(lambda rows: (rows[name]["state"], rows[name]["attempt"]) == (state, str(attempt)),
                              f"{name} {state} at attempt {attempt}")
 
-    def work_with_kills(self, num_workers, most_seconds_between, seed):
-        """Keeps workers running until all is done, and kills one again and again. The numbers of workers
-        that were killed, and of those that had a document then."""
+    def work_with_kills(self, num_workers, most_seconds_between, seed, most_kills):
+        """Keeps workers running until all is done, and kills one again and again, up to most_kills. The
+        numbers of workers that were killed, and of those that had a document then."""
         rng, killed, at_work = random.Random(seed), 0, 0
         workers = {index: self.start(index) for index in range(num_workers)}
         ended = set()
         while len(ended) < num_workers:
             time.sleep(rng.uniform(0.05, most_seconds_between))
             index = rng.randrange(num_workers)
-            if workers[index].poll() is None:
+            if killed < most_kills and workers[index].poll() is None:
                 names = {row["worker"] for row in self.rows().values() if row["state"] == "running"}
                 os.kill(workers[index].pid, signal.SIGKILL)
                 workers[index].communicate()
@@ -182,7 +182,7 @@ class BatchTest(ToolsTest):
         broken = self.write("broken.pdf", b"%PDF-1.4\nno more of it")
         corpus = Corpus(self, self.name, "--lease", "1", "--max-deaths", "100")
         self.assertEqual(corpus.add([*files, broken]), {"added": 21, "existed": 0})
-        killed, at_work = corpus.work_with_kills(4, 0.5, seed=46)
+        killed, at_work = corpus.work_with_kills(4, 0.5, seed=46, most_kills=25)
         rows = corpus.check(files, [broken])
         print(f"{killed} workers killed, {at_work} of them at work; attempts:",
               sorted(int(row["attempt"]) for row in rows.values()), flush=True)
@@ -319,6 +319,20 @@ class BatchTest(ToolsTest):
         corpus.work()
         row = corpus.check([], [poison])[poison]
         self.assertEqual((row["error_code"], row["deaths"]), ("workers_died", "2"))
+
+    def test_a_killed_worker_that_is_started_again_does_not_wait_for_its_lease(self):
+        name, other = self.make_files(2, 20000)
+        corpus = Corpus(self, self.name, "--lease", "600")
+        corpus.add([name, other])
+        worker = corpus.start(0)
+        corpus.wait_for_state(name, "running", 1)
+        time.sleep(0.3)
+        os.kill(worker.pid, signal.SIGKILL)
+        claims, _ = corpus.lines(corpus.start(0))
+        self.assertEqual([(one["name"], one["result"], one["attempt"]) for one in claims],
+                         [(name, "done", 2), (other, "done", 1)])
+        self.assertEqual(os.listdir(corpus.work_folder), [])
+        corpus.check([name, other])
 
     def test_a_half_written_bundle_does_not_stand_in_the_way(self):
         name, = self.make_files(1)
@@ -472,6 +486,10 @@ class BatchTest(ToolsTest):
         corpus.add(files)
         corpus.work()
         keys = [corpus.rows()[name]["object_key"] for name in files]
+        # An upload whose worker died behind it: known to the table, and used by nobody.
+        self.s3.buckets[BUCKET][keys[2] + ".late"] = (b"late", "")
+        self.postgres.rows(f"UPDATE lectern_batch SET uploads = ARRAY['{keys[2]}', '{keys[2]}.late'] "
+                           f"WHERE object_key = '{keys[2]}'")
         self.s3.remove(BUCKET, keys[0])
         self.s3.buckets[BUCKET][keys[1]] = (b"other", hashlib.sha256(b"other").hexdigest())
         found = corpus.run("verify", status=6)

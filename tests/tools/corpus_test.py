@@ -78,7 +78,7 @@ class CorpusTest(ToolsTest):
         corpus = Corpus(self, server.lower(), "--lease", str(LEASE_SECONDS), "--max-deaths", "1000")
         corpus.add([*self.files, *broken])
         start = time.monotonic()
-        killed, at_work = corpus.work_with_kills(NUM_WORKERS, 3, seed=46)
+        killed, at_work = corpus.work_with_kills(NUM_WORKERS, 3, seed=46, most_kills=300)
         seconds = time.monotonic() - start
         rows = corpus.check(self.files, broken)
         status = corpus.run("status")

@@ -40,7 +40,7 @@ CREATE INDEX IF NOT EXISTS lectern_batch_leases ON lectern_batch (corpus, lease_
 CREATE INDEX IF NOT EXISTS lectern_batch_done ON lectern_batch (corpus, name)
   WHERE state = 'done';
 CREATE INDEX IF NOT EXISTS lectern_batch_returned ON lectern_batch (corpus, worker)
-  WHERE state = 'waiting' AND worker IS NOT NULL)";
+  WHERE state IN ('waiting', 'running') AND worker IS NOT NULL)";
 
 // $2 is a JSON array of {"name","file","options"}. Where one of the names is taken by something
 // else, nothing is added and that name is the result.

@@ -93,4 +93,12 @@ void DocumentBundler::Discard(const Claim& claim) {
   (void)engine_.Remove(claim.name).ok();
 }
 
+void DocumentBundler::DiscardAll() {
+  RemoveBundle(folder_);
+  auto list = engine_.List();
+  if (!list.ok()) return;  // there is no store yet
+  for (const api::Document& document : list->documents) (void)engine_.Remove(document.id).ok();
+  (void)engine_.Collect().ok();
+}
+
 }  // namespace lectern::batch

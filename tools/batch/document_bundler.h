@@ -19,6 +19,7 @@ class DocumentBundler final : public BundleMaker {
   Made Make(const Claim& claim, const StopCheck& stop) override;
   void Cancel() override { engine_.Cancel(); }
   void Discard(const Claim& claim) override;
+  void DiscardAll() override;
 
  private:
   api::Result<Bundle> Export(const api::IndexReport& report);

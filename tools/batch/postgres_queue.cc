@@ -22,11 +22,15 @@ WHERE id = (SELECT id FROM lectern_batch
 RETURNING id, attempt, name, file, options,
   (SELECT fingerprint FROM lectern_batch WHERE corpus = $1 AND state = 'done' LIMIT 1),
   announced, array_to_json(uploads))";
+// The same of documents that a worker of this name had last. If one is running, that worker has
+// died: its lease need not be waited for.
 constexpr char kClaimMine[] = R"(
 UPDATE lectern_batch SET state = 'running', attempt = attempt + 1,
+  deaths = deaths + (state = 'running')::int,
   lease_until = clock_timestamp() + $3::float8 * interval '1 second'
 WHERE id = (SELECT id FROM lectern_batch
-  WHERE corpus = $1 AND state = 'waiting' AND worker = $2
+  WHERE corpus = $1 AND worker = $2 AND state IN ('waiting', 'running')
+    AND deaths + (state = 'running')::int < $4::int
   ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING id, attempt, name, file, options,
   (SELECT fingerprint FROM lectern_batch WHERE corpus = $1 AND state = 'done' LIMIT 1),
@@ -153,9 +157,9 @@ api::Result<api::Done> PostgresQueue::FailDeserted(const StopCheck& stop) {
 
 api::Result<std::optional<Claim>> PostgresQueue::Next(bool mine_only, const StopCheck& stop) {
   if (auto failed = FailDeserted(stop); !failed.ok()) return failed.error();
-  auto rows = connection_->Run(
-      mine_only ? kClaimMine : kClaim,
-      {options_.corpus, options_.worker, std::to_string(options_.lease_seconds)}, stop);
+  Row parameters = {options_.corpus, options_.worker, std::to_string(options_.lease_seconds)};
+  if (mine_only) parameters.push_back(std::to_string(options_.max_deaths));
+  auto rows = connection_->Run(mine_only ? kClaimMine : kClaim, parameters, stop);
   if (!rows.ok()) return rows.error();
   if (rows->empty()) return std::optional<Claim>();
   const Row& row = rows->front();

@@ -43,8 +43,9 @@ class WorkQueue {
  public:
   virtual ~WorkQueue() = default;
 
-  // Claims a document that waits, or whose worker's lease has ended; with `mine_only` one that this
-  // worker gave back, of which its folder may hold a checkpoint. Nothing: there is none now.
+  // Claims a document that waits, or whose worker's lease has ended; with `mine_only` one that an
+  // earlier worker of this name had last, of which its folder may hold a checkpoint; if that worker
+  // died, its lease is not waited for. Nothing: there is none now.
   // Documents whose workers died too often become failed.
   virtual api::Result<std::optional<Claim>> Next(bool mine_only, const StopCheck& stop) = 0;
   // Whether any document is not at its end: it waits, or some worker has it.

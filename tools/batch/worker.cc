@@ -36,6 +36,7 @@ api::Result<std::optional<Claim>> Worker::Next() {
     auto own = parts_.queue.Next(true, parts_.is_interrupted);
     if (!own.ok() || *own) return own;
     may_have_own_ = false;
+    parts_.maker.DiscardAll();  // others have what is left there of killed workers
   }
   return parts_.queue.Next(false, parts_.is_interrupted);
 }

@@ -41,6 +41,8 @@ class BundleMaker {
   virtual void Cancel() = 0;  // ends a Make that is running; any thread
   // Forgets a document: its bundle and what it took on this machine.
   virtual void Discard(const Claim& claim) = 0;
+  // Forgets all documents, those of earlier workers of this name too.
+  virtual void DiscardAll() = 0;
 };
 
 // How a claim ended.
@@ -107,7 +109,7 @@ class Worker {
 
   const WorkerParts parts_;
   WorkerTotals totals_;
-  bool may_have_own_ = true;  // documents that this worker gave back, in an earlier life
+  bool may_have_own_ = true;  // documents of an earlier worker of this name
 };
 
 }  // namespace lectern::batch
