@@ -190,6 +190,15 @@ class BucketServerTest(ToolsTest):
         self.ask(server, "law 1")
         self.assertEqual(faults, [])
 
+    def test_while_the_bucket_is_away_the_stores_documents_are_answered(self):
+        first = self.start()
+        self.ask(first, "law 1")
+        stop(first)
+        self.s3.fault = lambda method, key: "drop"
+        server = self.start()
+        self.ask(server, "law 1")
+        self.assertEqual(self.ask(server, "law 2", 500)["error"]["code"], "io_error")
+
     def test_a_new_catalog_is_noticed(self):
         server = self.start()
         self.publish(self.NAMES)

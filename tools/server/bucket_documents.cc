@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kCatalogAge = std::chrono::seconds(30);  // before it is looked for again
+// The catalog is read at the start and while a client waits: a second or two are enough to try.
+constexpr batch::Backoff::Limits kForCatalog = {.tries = 4};
 // How long a change waits for others that change the store, such as an upload that is indexed.
 constexpr auto kLockWait = std::chrono::seconds(60);
 
@@ -66,7 +68,12 @@ class BucketFetcher final : public DocumentFetcher {
         fetched_.Remove(document);
       }
     }
-    return ReadCatalog({});
+    auto read = ReadCatalog({});
+    if (read.ok() || read.error().code != LECTERN_IO_ERROR) return read;
+    tools::PrintNote("lectern-server", read.error().message +
+                                           ": until the bucket answers, only documents of the "
+                                           "store can be asked");
+    return api::Done();
   }
 
   api::Result<api::Done> Fetch(const std::string& document,
@@ -74,11 +81,10 @@ class BucketFetcher final : public DocumentFetcher {
     auto entry = Lookup(document, stop);
     if (!entry.ok()) return entry.error();
     if (!Enter(entry->document, stop)) return api::Error{LECTERN_CANCELLED, "cancelled", ""};
+    const Leaver leaver = {*this, entry->document};
     // Another request may have fetched it meanwhile, and under this very name.
-    const auto found = engine_.Find(document);
-    auto done = found.ok() ? api::Result<api::Done>(api::Done()) : FetchEntry(*entry, stop);
-    Leave(entry->document);
-    return done;
+    if (engine_.Find(document).ok()) return api::Done();
+    return FetchEntry(*entry, stop);
   }
 
   void Used(const std::string& document) override {
@@ -95,16 +101,18 @@ class BucketFetcher final : public DocumentFetcher {
   std::string ListPath() const { return folder_ + "/fetched"; }
 
   // A store of its own for each download: they do not wait for each other.
-  api::Result<std::unique_ptr<batch::ObjectStore>> Bucket() const {
+  api::Result<std::unique_ptr<batch::ObjectStore>> Bucket(
+      const batch::Backoff::Limits& retries) const {
     auto client = batch::MakeCurlClient(keys_);
     if (!client.ok()) return client.error();
     return std::unique_ptr<batch::ObjectStore>(std::make_unique<batch::S3Store>(
-        std::move(*client), batch::S3Place{.endpoint = endpoint_, .bucket = place_.bucket}));
+        std::move(*client), batch::S3Place{.endpoint = endpoint_, .bucket = place_.bucket},
+        batch::kPartBytes, retries));
   }
 
   // Reads the catalog unless it is the one that is known.
   api::Result<api::Done> ReadCatalog(const batch::StopCheck& stop) {
-    auto bucket = Bucket();
+    auto bucket = Bucket(kForCatalog);
     if (!bucket.ok()) return bucket.error();
     const std::string key = batch::CatalogKey(place_);
     auto facts = (*bucket)->Head(key, stop);
@@ -165,6 +173,11 @@ class BucketFetcher final : public DocumentFetcher {
     return true;
   }
 
+  struct Leaver {  // on every way out
+    BucketFetcher& fetcher;
+    const std::string& document;
+    ~Leaver() { fetcher.Leave(document); }
+  };
   void Leave(const std::string& document) {
     {
       const std::lock_guard lock(mutex_);
@@ -186,7 +199,7 @@ class BucketFetcher final : public DocumentFetcher {
 
   api::Result<api::Done> Download(const batch::CatalogEntry& entry, const std::string& path,
                                   const batch::StopCheck& stop) {
-    auto bucket = Bucket();
+    auto bucket = Bucket({});
     if (!bucket.ok()) return bucket.error();
     if (auto got = (*bucket)->Get(entry.key, path, stop); !got.ok()) return got.error();
     auto hash = batch::HashFile(path);

@@ -24,9 +24,10 @@ struct BucketOptions {
 // download against its SHA-256, and imports it. When the cache is full, the fetched documents that
 // were not used for longest are removed; open ones stay. It looks for a new catalog at most every
 // 30 seconds, when a name is not known. `engine` must outlive it; one server may use a store so.
-// INVALID_ARGUMENT: no such bucket or endpoint, or this server was built without libcurl;
-// NOT_FOUND: the bucket has no catalog; other errors of ObjectStore and of the file system. Before
-// other threads start.
+// If the bucket does not answer, a note is printed, and it is looked for again with the next
+// unknown name. INVALID_ARGUMENT: no such bucket or endpoint, or this server was built without
+// libcurl; NOT_FOUND: the bucket has no catalog; READ_ONLY: the keys do not allow to read it;
+// IO_ERROR: the folder cannot be made. Before other threads start.
 api::Result<std::unique_ptr<DocumentFetcher>> MakeBucketFetcher(api::Engine& engine,
                                                                 const BucketOptions& options);
 
