@@ -367,7 +367,7 @@ corpus() {
     "$venv/bin/pip" install -q 'moto[server]==5.2.5'
     touch "$venv/ready"
   fi
-  build release index-document lectern-batch lectern-store
+  build release index-document lectern-batch lectern-server lectern-store
   LECTERN_BIN=$PWD/build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model PYTHON=$venv/bin/python \
     python3 tests/tools/batch_test.py --verbose
   LECTERN_BIN=$PWD/build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model PYTHON=$venv/bin/python \
