@@ -5,6 +5,10 @@
 #                 each; FUZZ_TARGETS: only these; new inputs and crashes stay in build-fuzz/). What
 #                 was run, all in all, and how much of each parser (90 % of its lines at least):
 #                 build-checked/trust/fuzz.md, which tests/trust.sh takes into tests/TRUST.md
+#   corpus        500 real documents of Debian packages through lectern-batch: four workers that are killed at
+#                 random, PostgreSQL, and two S3 servers, OpenStack Swift and PyPI's moto, which is
+#                 fetched into build-corpus (CORPUS_DOCUMENTS, CORPUS_SERVERS); the tables of
+#                 tools/batch/README.md
 #   coverage      branches of the parsers and the store that their tests take; the table goes where
 #                 that of `fuzz` does
 #   bench         Google Benchmarks of the kernels
@@ -359,6 +363,21 @@ avx512() {
   grep -qa '^exit status 0' "$work/serial.txt"
 }
 
+corpus() {
+  local venv=$PWD/build-corpus/venv
+  install_packages "${cluster_packages[@]}"
+  if [ ! -e "$venv/ready" ]; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install -q 'moto[server]==5.2.5'
+    touch "$venv/ready"
+  fi
+  build release index-document lectern-batch lectern-server lectern-store
+  LECTERN_BIN=$PWD/build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model PYTHON=$venv/bin/python \
+    python3 tests/tools/batch_test.py --verbose
+  LECTERN_BIN=$PWD/build-release/tools LECTERN_TEST_MODEL=$PWD/tools/reader/model PYTHON=$venv/bin/python \
+    python3 tests/tools/corpus_test.py --verbose
+}
+
 clients() {
   local venv=$PWD/build-clients/venv
   install_packages curl wget default-jdk-headless golang-go nodejs chromium nginx-light \
@@ -533,9 +552,9 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | ranks | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
+    avx512 | clang | clients | corpus | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | ranks | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done
-install_packages "${product_packages[@]}" "${test_packages[@]}"
+install_packages "${product_packages[@]}" "${batch_packages[@]}" "${test_packages[@]}"
 for part; do "$part"; done

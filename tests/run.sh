@@ -85,7 +85,7 @@ run_real() {
   return $status
 }
 
-install_packages "${product_packages[@]}" "${test_packages[@]}"
+install_packages "${product_packages[@]}" "${batch_packages[@]}" "${test_packages[@]}"
 
 # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes many address bits.
 fixed_addresses=()

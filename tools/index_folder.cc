@@ -9,6 +9,7 @@
 
 #include "tools/collection_batch.h"
 #include "tools/document_argument.h"
+#include "tools/document_errors.h"
 #include "tools/file_list.h"
 #include "tools/folder_names.h"
 #include "tools/folder_watch.h"
@@ -38,24 +39,6 @@ bool IsNoDocument(const api::Error& error) {
 // each.
 bool IsOfFile(const api::Error& error) {
   return error.param != "format" && error.param != "encoding";
-}
-
-// Whether an error of the engine concerns this one text, so that others may be indexed: it is too
-// long, needs too much memory, or an option that depends on the text's length does not fit it.
-bool IsOfOneText(const api::Error& error) {
-  switch (error.code) {
-    case LECTERN_EMPTY_DOCUMENT:
-    case LECTERN_CONTEXT_TOO_LONG:
-    case LECTERN_LIMIT_EXCEEDED:
-    case LECTERN_OUT_OF_MEMORY:
-    case LECTERN_BUDGET_TOO_SMALL:
-    case LECTERN_INTERNAL:
-      return true;
-    case LECTERN_INVALID_ARGUMENT:
-      return error.param == "file" || error.param == "pages" || error.param == "keep";
-    default:
-      return false;
-  }
 }
 
 // The error's message without the file's name in front, as the row has that.

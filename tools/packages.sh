@@ -24,6 +24,11 @@ product_packages=(
   nlohmann-json3-dev
   poppler-utils         # pdftotext, run as a process of its own
   unrtf)                # RTF, likewise
+# shellcheck disable=SC2034  # lectern-batch, and with it the tests of its parts
+batch_packages=(libcurl4-openssl-dev libpq-dev)
+# shellcheck disable=SC2034  # servers for tests/full.sh corpus
+cluster_packages=(
+  memcached postgresql python3-venv swift-account swift-container swift-object swift-proxy)
 # shellcheck disable=SC2034
 test_packages=(
   abigail-tools libbenchmark-dev libboost-context-dev libgtest-dev

@@ -293,6 +293,21 @@ class Packaging(unittest.TestCase):
         self.batch({"JOB_COMPLETION_INDEX": "{task}", "COMPLETIONS": "2"},
                    *container["command"], *container["args"])
 
+    def test_samples_of_a_corpus(self):
+        """tests/tools/batch_test.py runs what they start."""
+        script = SOURCE / "tools/samples/batch/corpus.slurm"
+        run("bash", "-n", script)
+        self.assertIn("exec lectern-batch work ", script.read_text())
+        read = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))"
+        job = json.loads(run("/usr/bin/python3", "-c", read, SOURCE / "tools/samples/batch/corpus.yaml"))
+        self.assertEqual((job["apiVersion"], job["kind"], job["spec"]["completionMode"]),
+                         ("batch/v1", "Job", "Indexed"))
+        pod = job["spec"]["template"]["spec"]
+        container = pod["containers"][0]
+        self.assertEqual(container["command"][:2], ["lectern-batch", "work"])
+        self.assertEqual([mount["name"] for mount in container["volumeMounts"]],
+                         [volume["name"] for volume in pod["volumes"]])
+
     # --- tools and packages -----------------------------------------------------------------------
 
     def check_tools(self, prefix, environment):

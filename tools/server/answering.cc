@@ -99,9 +99,32 @@ std::string Answering::DocumentName(const std::string& document) {
   return found.ok() && !found->name.empty() ? found->name : document;
 }
 
+api::Result<api::Document> Answering::Find(const std::string& document) {
+  auto found = engine_.Find(document);
+  DocumentFetcher* const fetcher = options_.fetcher;
+  if (!fetcher) return found;
+  if (found.ok()) {
+    fetcher->Used(found->id);
+    return found;
+  }
+  if (found.error().code != LECTERN_NOT_FOUND || document.empty()) return found;
+  const auto fetched = fetcher->Fetch(document, [this] { return watch_.is_ending_all(); });
+  if (fetched.ok()) return engine_.Find(document);
+  return fetched.error().code == LECTERN_NOT_FOUND ? found : fetched.error();
+}
+
+// A document that is not there any more was removed from the cache while the question waited.
 api::Result<api::Session> Answering::OpenOnce(const std::string& document) {
-  const auto collection = CollectionOf(document);
-  return collection ? engine_.OpenCollection(*collection) : engine_.Open(document);
+  if (const auto collection = CollectionOf(document)) return engine_.OpenCollection(*collection);
+  auto opened = engine_.Open(document);
+  if (opened.ok() || opened.error().code != LECTERN_NOT_FOUND || !options_.fetcher) return opened;
+  if (auto found = Find(document); !found.ok()) return found.error();
+  return engine_.Open(document);
+}
+
+void Answering::NoteOpen(const std::string& document,
+                         const std::shared_ptr<api::Session>& session) {
+  if (options_.fetcher) options_.fetcher->Opened(document, session);
 }
 
 api::Result<std::string> Answering::Resolve(const std::string& document) {
@@ -110,7 +133,7 @@ api::Result<std::string> Answering::Resolve(const std::string& document) {
     if (!opened.ok()) return opened.error();
     return document;
   }
-  auto found = engine_.Find(document);
+  auto found = Find(document);
   if (!found.ok()) return found.error();
   return found->id;
 }
@@ -127,7 +150,9 @@ void Answering::KeepOpen(const std::string& document, const api::Session& sessio
   if (sessions_.IsKept(document, session.text())) return;
   auto kept = engine_.Open(document);
   if (!kept.ok()) return;
-  sessions_.KeepOpen(document, std::make_shared<api::Session>(std::move(*kept)));
+  const auto session_kept = std::make_shared<api::Session>(std::move(*kept));
+  NoteOpen(document, session_kept);
+  sessions_.KeepOpen(document, session_kept);
 }
 
 std::variant<Sessions::Lease, HttpResponse> Answering::TakeSession(const std::string& session,
@@ -202,6 +227,7 @@ api::Result<api::Done> Answering::Turn::Open() {
   if (!opened.ok()) return opened.error();
   const std::lock_guard lock(session_mutex_);
   session_ = std::make_shared<api::Session>(std::move(*opened));
+  answering_.NoteOpen(document_, session_);
   return api::Done{};
 }
 

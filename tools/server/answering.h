@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "engine/lectern.h"
+#include "tools/server/document_fetcher.h"
 #include "tools/server/event_stream.h"
 #include "tools/server/generation_slots.h"
 #include "tools/server/http.h"
@@ -43,6 +44,8 @@ struct AnsweringOptions {
   Sessions::Options sessions;
   // Paths that clients must not see: messages say "the store" and "the model" instead.
   std::string store, model;
+  // Where documents come from that the store lacks; nullptr: from nowhere. Must outlive this.
+  DocumentFetcher* fetcher = nullptr;
 };
 
 // Thread-safe: called from every connection's thread. `engine` must outlive it, and it must outlive
@@ -149,6 +152,10 @@ class Answering {
     return WithRoom([&] { return OpenOnce(document); });
   }
 
+  // Engine::Find, and where the store lacks the document, it is fetched; blocks for as long as that
+  // takes. Errors of DocumentFetcher::Fetch beside those of Find.
+  api::Result<api::Document> Find(const std::string& document);
+
   // Returns the name of a document that is given by its name or id; `document` itself where it has
   // none or is not found.
   std::string DocumentName(const std::string& document);
@@ -165,6 +172,8 @@ class Answering {
 
  private:
   api::Result<api::Session> OpenOnce(const std::string& document);
+  // Tells the fetcher that a document, by its id, is open while `session` lives.
+  void NoteOpen(const std::string& document, const std::shared_ptr<api::Session>& session);
   // The id of a document, or the key of a collection that is there. Codes of Engine::Find, and of
   // OpenCollection.
   api::Result<std::string> Resolve(const std::string& document);

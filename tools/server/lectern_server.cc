@@ -16,6 +16,7 @@
 #include "tools/interrupts.h"
 #include "tools/quantities.h"
 #include "tools/ranks.h"
+#include "tools/server/bucket_documents.h"
 #include "tools/server/check_server.h"
 #include "tools/server/http_guard.h"
 #include "tools/server/rank_supervisor.h"
@@ -29,6 +30,7 @@ namespace {
 
 constexpr char kTool[] = "lectern-server";
 constexpr uint16_t kPort = 8017;
+constexpr char kBucketCache[] = "10GB";  // of --bucket-cache
 // Stopping takes two steps: running answers get kGrace to end by themselves; those that do not are
 // cut short, and get kFarewell for the message of that to reach their clients. Together below a
 // second, so that no service manager or container has to kill the server.
@@ -58,6 +60,8 @@ struct Flags {
   uint32_t parallel = 0;  // 0: by the number of cores
   std::vector<std::string> hosts, origins;
   std::string ranks;  // the command that starts them; empty: none
+  BucketOptions bucket;  // its `bucket` is empty: documents are those of the store
+  std::string bucket_cache;
 
   Flags() { guard.port = kPort; }
 };
@@ -94,6 +98,23 @@ void AddFlags(tools::CommandLine& app, Flags& flags) {
                 "Web site whose pages may use this server, such as https://example.org; * allows "
                 "any, but only with --token-file")
       .TypeName("ORIGIN");
+  const tools::Option bucket = app.AddOption(
+      "--bucket", flags.bucket.bucket,
+      "Bucket that lectern-batch filled and published, s3://bucket/prefix: documents that the "
+      "store "
+      "lacks are fetched from there when they are asked for. Keys are AWS_ACCESS_KEY_ID and so on");
+  bucket.TypeName("URL");
+  app.AddOption(
+         "--bucket-cache", flags.bucket_cache,
+         "The most that fetched documents may take in the store; those that were not used for "
+         "longest are removed (default: 10GB)")
+      .TypeName("SIZE")
+      .Needs(bucket);
+  app.AddOption("--endpoint", flags.bucket.endpoint,
+                "URL of the bucket's S3 server, addressed by path (default: $AWS_ENDPOINT_URL_S3, "
+                "$AWS_ENDPOINT_URL, else AWS)")
+      .TypeName("URL")
+      .Needs(bucket);
   app.AddFlag("--allow-index", flags.allow_index, "Let clients add and remove documents");
   app.AddFlagWithValue(
       "--ocr", "auto", flags.ocr,
@@ -279,6 +300,13 @@ api::Result<Flags> Complete(Flags flags) {
   const auto max_upload = tools::ParseBytes(flags.max_upload);
   if (!max_upload) return Wrong(flags.max_upload + " is not a size like 64MiB", "max-upload");
   flags.guard.max_upload_bytes = *max_upload;
+  const auto bucket_cache =
+      tools::ParseBytes(flags.bucket_cache.empty() ? kBucketCache : flags.bucket_cache);
+  if (!bucket_cache) {
+    return Wrong(flags.bucket_cache + " is not a size like 10GB", "bucket-cache");
+  }
+  flags.bucket.cache_bytes = *bucket_cache;
+  flags.bucket.store = flags.engine.store;
   if (!flags.index_device_memory.empty()) {
     const auto bytes = tools::ParseBytes(flags.index_device_memory);
     if (!bytes || *bytes == 0) {
@@ -352,6 +380,13 @@ int Serve(Flags flags) {
   if (!flags.ocr.empty()) flags.service.index.ocr = flags.ocr == "auto" ? "" : flags.ocr;
   flags.service.answering.store = flags.service.index.store = flags.engine.store;
   flags.service.answering.model = flags.service.index.model = flags.engine.model;
+  std::unique_ptr<DocumentFetcher> fetcher;
+  if (!flags.bucket.bucket.empty()) {
+    auto made = MakeBucketFetcher(*engine, flags.bucket);
+    if (!made.ok()) return fail(made.error());
+    fetcher = std::move(*made);
+    flags.service.answering.fetcher = fetcher.get();
+  }
   Service service(*engine, indexer ? &*indexer : nullptr, flags.service);
   flags.guard.refuse = [&](const RequestHead& head) { return service.Refuse(head); };
   auto listening = HttpGuard::Listen(
