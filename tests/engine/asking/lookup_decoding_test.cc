@@ -156,12 +156,14 @@ class LookupDecodingTest : public ::testing::Test {
     }
   }
   // Three sessions at a time, of which the first asks two questions.
-  void CompareTogether(Indexed& indexed, std::span<const std::string> asked_in_turn) {
+  void CompareTogether(Indexed& indexed, std::span<const std::string> asked_in_turn,
+                       uint32_t max_tokens) {
     const std::vector<std::string> questions[] = {
         {asked_in_turn[0], asked_in_turn[1]}, {asked_in_turn[1]}, {asked_in_turn.back()}};
+    const AskOptions options = LookupOptions(0.3f, max_tokens);
     std::vector<Left> without;
     for (const auto& asked : questions) {
-      without.push_back(Converse(*indexed.Open(0), asked, LookupOptions(0.3f), "off"));
+      without.push_back(Converse(*indexed.Open(0), asked, options, "off"));
     }
     std::vector<std::unique_ptr<DocumentSession>> sessions;
     for (size_t i = 0; i < 3; ++i) sessions.push_back(indexed.Open(0));
@@ -169,9 +171,8 @@ class LookupDecodingTest : public ::testing::Test {
     {
       std::vector<std::jthread> threads;
       for (size_t i = 0; i < 3; ++i) {
-        threads.emplace_back([&, i] {
-          with[i] = Converse(*sessions[i], questions[i], LookupOptions(0.3f), "auto");
-        });
+        threads.emplace_back(
+            [&, i] { with[i] = Converse(*sessions[i], questions[i], options, "auto"); });
       }
     }
     for (size_t i = 0; i < 3; ++i) {
@@ -284,14 +285,14 @@ TEST_F(LookupDecodingTest, ASessionThatFailedStandsWhereItStood) {
 }
 
 TEST_F(LookupDecodingTest, SessionsThatShareStepsKeepTheirBits) {
-  CompareTogether(Demo(), kDemoQuestions);
+  CompareTogether(Demo(), kDemoQuestions, 40);
 }
 
 // The one for ThreadSanitizer, which would take a minute to index the demo's document.
 TEST_F(LookupDecodingTest, SessionsOfAShortTextThatShareStepsKeepTheirBits) {
   Indexed indexed(TinyModel(), InventedText(6500, 3));
   indexed.path = TinyModel();
-  CompareTogether(indexed, kInventedQuestions);
+  CompareTogether(indexed, kInventedQuestions, 20);
 }
 
 TEST_F(LookupDecodingTest, IsOffWhereRowsCompeteOrSomebodyWatches) {
