@@ -43,8 +43,8 @@ std::string ReadWholeFile(const std::string& path);
 void WriteWholeFile(const std::string& path, const std::string& bytes);
 
 // Indexes a text for tests whose subject is the asking: as an engine does, but it does not look for
-// the model's retrieval heads, which takes longer than a small document. The tiny model and the
-// bundled reader have none, so the document answers alike.
+// the model's retrieval heads, which takes longer than a small document. Models of random weights
+// and the bundled reader have none, so the document answers alike.
 IndexReport IndexToAsk(const std::string& store, const std::string& model, const std::string& text,
                        const IndexOptions& options = {},
                        WeightsType weights = WeightsType::kStored);

@@ -163,8 +163,6 @@ TEST_P(ArchitecturesTest, IndexesAndAnswers) {
   }
   case_object["config"] = Json(std::move(config));
   WriteInventedModel(Json(std::move(case_object)), model.path());
-  auto engine = Engine::Create({.store = store.path(), .model = model.path(), .num_threads = 2});
-  ASSERT_TRUE(engine.ok()) << engine.status().message();
   const std::string text = InventedText(7000, 3);
   ASSERT_GE(IndexToAsk(store.path(), model.path(), text).tokens, 2048u);
   const auto ask = [&](float budget, size_t threads) {
