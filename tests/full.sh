@@ -57,7 +57,8 @@
 #                 goes where that of `fuzz` does
 #   long          the tests that tests/run.sh leaves out: emulated GPUs that fail at every call, most of
 #                 what they compute, pairs of architectures and block types, more documents beside the
-#                 float64 oracle, sparse prefills, budgets of hard heads; four minutes of one core
+#                 float64 oracle, more queries of a lookup's bound, sparse prefills, budgets of
+#                 hard heads; four minutes of one core
 #   races         the CUDA kernels, and what the engine makes of them, on the emulated device under
 #                 ThreadSanitizer, which finds missing barriers and fences (tests/kernels/cuda_emulation);
 #                 an hour of one core (GTEST_FILTER: only these)

@@ -101,16 +101,19 @@ fi
 # sanitize-all and races. Left to sanitize-all, too: tests that count bits or seconds on many or long inputs
 # whose code other tests run.
 long=('*SameBitsForAnyGrouping*' '*OutputHeadTest*' '*LongRuns*' '*ReadsTheLongestTexts*' '*InReasonableTime'
-  '*ManyMegabytes*' '*DrawsFromThePenalised*')
+  '*ManyMegabytes*' '*DrawsFromThePenalised*' '*InSeconds')
 GTEST_FILTER="-$(IFS=: && echo "${long[*]}")" \
 suite asan 'kernels_test kernels_thread_pool_test tests/store/all tests/fuzz/all model_test ingest_test
   pdf_layout_test text_encoding_test' \
   --tests-regex '^(kernels|kernels_thread_pool|model|ingest|pdf_layout|text_encoding)_test|^store_|_fuzz_replay$'
-# Without the tests of one thread at a time, which have no race to show and take minutes there.
+# Without the tests of one thread at a time, which have no race to show and take minutes there, and
+# without those of a whole document that others do with a short one.
 alone=(LookupDecodingTest.{ChangesNo,EndsWhere,ASession,IsOff,AnUnknown}'*'
   FewLogitsTest.{AStepGivesThoseThatAreWantedAndNoOthers,ChangeNoAnswer} 'TokenRunsTest.*' IndexProgressTest.LayersOf'*'
   CancelCallsTest.{AnExceptionOf,NothingIsCommitted}'*')
-GTEST_FILTER="-$(IFS=: && echo "${alone[*]}")" \
+whole=(FewLogitsTest.ChangeNoAnswerWhereSessionsShareSteps
+  LookupDecodingTest.SessionsThatShareSteps'*')
+GTEST_FILTER="-$(IFS=: && echo "${alone[*]}:${whole[*]}")" \
 suite tsan 'kernels_thread_pool_test sessions_test' \
   --tests-regex '^(kernels_thread_pool|sessions)_test'
 

@@ -109,22 +109,22 @@ Result<ClaimWords> WordsOf(const WordIndex& index, std::string_view claim) {
 
 // The run of the claim's words that the passage has in the same order without a gap, and that
 // weighs the most.
-struct Run {
+struct WordRun {
   size_t words = 0;
   double weight = 0;
 };
-Run HeaviestRun(const ClaimWords& claim, const std::vector<std::string>& passage) {
+WordRun HeaviestRun(const ClaimWords& claim, const std::vector<std::string>& passage) {
   std::unordered_map<std::string_view, std::vector<size_t>> places;
   for (size_t i = 0; i < passage.size(); ++i) places[passage[i]].push_back(i);
-  Run best;
+  WordRun best;
   // Runs that end at the claim's word before, and at this one, by the place in the passage.
-  std::unordered_map<size_t, Run> before, now;
+  std::unordered_map<size_t, WordRun> before, now;
   for (size_t i = 0; i < claim.words.size(); ++i) {
     now.clear();
     if (const auto found = places.find(claim.words[i]); found != places.end()) {
       for (const size_t place : found->second) {
         const auto previous = place == 0 ? before.end() : before.find(place - 1);
-        Run run = previous == before.end() ? Run() : previous->second;
+        WordRun run = previous == before.end() ? WordRun() : previous->second;
         run = {run.words + 1, run.weight + claim.weights[i]};
         if (run.weight > best.weight) best = run;
         now.emplace(place, run);
@@ -161,7 +161,7 @@ Status AddCopies(const WordIndex& index, std::string_view text, std::span<const 
                  std::vector<SupportFeatures>& features) {
   for (const uint32_t p : candidates) {
     LECTERN_ASSIGN(const auto words, index.Split(TextOf(text, passages[p])));
-    const Run run = HeaviestRun(claim, words);
+    const WordRun run = HeaviestRun(claim, words);
     features[p].copied = claim.total > 0 ? run.weight / claim.total : 0;
     features[p].has_whole = run.words == claim.words.size();
   }

@@ -114,13 +114,13 @@ struct Words {
   std::vector<std::string_view> sorted;
 };
 
-bool IsCapital(char c) { return c >= 'A' && c <= 'Z'; }
+bool IsAsciiCapital(char c) { return c >= 'A' && c <= 'Z'; }
 
 // ASCII alone: other capitals of the tables are listed as they are written.
 std::string SmallLetters(std::string_view word) {
   std::string small(word);
   for (char& c : small) {
-    if (IsCapital(c)) c = static_cast<char>(c - 'A' + 'a');
+    if (IsAsciiCapital(c)) c = static_cast<char>(c - 'A' + 'a');
   }
   return small;
 }
@@ -145,11 +145,11 @@ StopAfter StopAfterWord(std::string_view word) {
   const StopAfter found = abbreviations.Find(word);
   if (found != StopAfter::kEnds) return found;
   // "DR." and "Z.B." as "Dr." and "z.B."; "Dipl.-Ing." by its last part.
-  if (IsCapital(word.front()) || word.find('.') != word.npos) {
+  if (IsAsciiCapital(word.front()) || word.find('.') != word.npos) {
     std::string small = SmallLetters(word);
     const StopAfter as_small = abbreviations.Find(small);
     if (as_small != StopAfter::kEnds) return as_small;
-    if (word.size() > 1 && IsCapital(word[1])) {
+    if (word.size() > 1 && IsAsciiCapital(word[1])) {
       small[0] = word[0];
       return abbreviations.Find(small);
     }

@@ -18,7 +18,7 @@ namespace lectern {
 namespace {
 
 // Rounds spill rows to the type in which the shard stores them.
-std::vector<std::byte> StoredRows(const Backend& backend, TypedRows rows, Dtype dtype) {
+std::vector<std::byte> RowsToStore(const Backend& backend, TypedRows rows, Dtype dtype) {
   std::vector<std::byte> stored(rows.num_rows * RowBytes(dtype, rows.num_cols));
   if (rows.dtype == dtype) {
     std::memcpy(stored.data(), rows.data, stored.size());
@@ -93,7 +93,7 @@ std::vector<float> FloatRows(const Backend& backend, const TypedRows& all,
   const std::vector<std::byte> gathered = Gathered(all, positions);
   const size_t count = positions.size();
   const std::vector<std::byte> stored =
-      StoredRows(backend, {gathered.data(), all.dtype, count, all.num_cols}, dtype);
+      RowsToStore(backend, {gathered.data(), all.dtype, count, all.num_cols}, dtype);
   std::vector<float> wide(count * all.num_cols);
   backend.to_float_rows({stored.data(), dtype, count, all.num_cols},
                         {wide.data(), count, all.num_cols});
@@ -228,7 +228,7 @@ class LayerShard {
       for (const TypedRows& all : {all_keys, all_values}) {
         const std::vector<std::byte> gathered =
             Gathered(all, std::span(positions).subspan(begin, end - begin));
-        const std::vector<std::byte> stored = StoredRows(
+        const std::vector<std::byte> stored = RowsToStore(
             backend_, {gathered.data(), all.dtype, end - begin, all.num_cols}, layout_.dtype);
         LECTERN_RETURN_IF_ERROR(writer_.Append(stored.data(), stored.size()));
       }
@@ -243,7 +243,7 @@ class LayerShard {
     LECTERN_RETURN_IF_ERROR(writer_.BeginSection(SectionKind::kWindowCopy, kv_head, 0));
     for (const TypedRows& all : {spill_.Keys(layer_, kv_head, layout_.num_tokens),
                                  spill_.Values(layer_, kv_head, layout_.num_tokens)}) {
-      const std::vector<std::byte> copy = StoredRows(
+      const std::vector<std::byte> copy = RowsToStore(
           backend_, all.Slice(all.num_rows - layout_.num_window, all.num_rows), Dtype::kQ8);
       LECTERN_RETURN_IF_ERROR(writer_.Append(copy.data(), copy.size()));
     }

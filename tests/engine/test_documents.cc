@@ -168,11 +168,23 @@ TokenDocument IndexTokens(const std::string& model_folder, const std::vector<int
   return result;
 }
 
+IndexReport IndexToAsk(const std::string& store, const std::string& model, const std::string& text,
+                       const IndexOptions& options, WeightsType weights) {
+  Env& env = Env::Default();
+  const auto loaded = Take(Model::Load(env, model, {.store = store, .weights = weights}));
+  ThreadPool threads(2);
+  return Take(IndexDocument({.env = env,
+                             .store = store,
+                             .model = *loaded,
+                             .backend = *DefaultBackend(),
+                             .threads = threads},
+                            text, options));
+}
+
 Indexed::Indexed(const std::string& model, const std::string& text, IndexOptions options) {
   engine_ =
       std::move(Engine::Create({.store = store_.path(), .model = model, .num_threads = 2})).value();
-  const auto report = engine_->Index(text, options);
-  EXPECT_TRUE(report.ok()) << report.status().message();
+  IndexToAsk(store_.path(), model, text, options);
 }
 
 std::unique_ptr<DocumentSession> Indexed::Open() {

@@ -42,6 +42,13 @@ std::string ReadWholeFile(const std::string& path);
 // Replaces the file's content.
 void WriteWholeFile(const std::string& path, const std::string& bytes);
 
+// Indexes a text for tests whose subject is the asking: as an engine does, but it does not look for
+// the model's retrieval heads, which takes longer than a small document. Models of random weights
+// and the bundled reader have none, so the document answers alike.
+IndexReport IndexToAsk(const std::string& store, const std::string& model, const std::string& text,
+                       const IndexOptions& options = {},
+                       WeightsType weights = WeightsType::kStored);
+
 // An engine with one document, indexed now in a store that goes with this object. Errors fail the
 // test.
 class Indexed {

@@ -137,8 +137,12 @@ inline std::string ShardBytes(const ShardHeader& header,
   return ReadBytes(directory / "layer-001.shard");
 }
 
-// The bytes of the shard of SampleHeader and SampleSections.
-inline std::string SampleShard() { return ShardBytes(SampleHeader(), SampleSections()); }
+// The bytes of the shard of SampleHeader and SampleSections. It is written once, because thousands
+// of cases change a copy of it, and a disk takes long to sync each.
+inline const std::string& SampleShard() {
+  static const std::string bytes = ShardBytes(SampleHeader(), SampleSections());
+  return bytes;
+}
 
 // Makes every checksum fit again after a test changed header or payload: only contradictions are
 // left for the reader to find. `bytes` has the size of a whole shard, and keeps it.

@@ -9,6 +9,7 @@
 namespace lectern {
 namespace {
 
+using testing::IndexToAsk;
 using testing::InventedText;
 using testing::TempFolder;
 using testing::TinyModel;
@@ -27,9 +28,9 @@ TEST(ConcurrentAsksTest, AnswersAreThoseOfOneAskAtATime) {
   IndexOptions index;
   for (const char* name : {"a", "b"}) {
     index.name = name;
-    const auto report = (*engine)->Index(InventedText(6500, name[0]), index);
-    ASSERT_TRUE(report.ok());
-    ASSERT_FALSE(report->levels.empty());  // long enough for clusters
+    const std::string text = InventedText(6500, static_cast<uint64_t>(name[0]));
+    const IndexReport report = IndexToAsk(store.path(), TinyModel(), text, index);
+    ASSERT_FALSE(report.levels.empty());  // long enough for clusters
   }
   const std::vector<std::string> questions = {"Which road?", "What did the clerk open?",
                                               "Who watched the river?"};
@@ -65,7 +66,7 @@ TEST(ConcurrentAsksTest, RemovingADocumentLeavesItsOpenSessionsWorking) {
   const TempFolder store;
   auto engine = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
   ASSERT_TRUE(engine.ok());
-  ASSERT_TRUE((*engine)->Index(InventedText(6500, 1), {}).ok());
+  IndexToAsk(store.path(), TinyModel(), InventedText(6500, 1));
   auto session = (*engine)->Open("");
   ASSERT_TRUE(session.ok());
   const auto before = (*session)->Ask("Which road?", Options(0.2f));
@@ -85,7 +86,7 @@ TEST(ConcurrentAsksTest, IndexingAndCancellingBesideAsks) {
   ASSERT_TRUE(engine.ok());
   IndexOptions index;
   index.name = "a";
-  ASSERT_TRUE((*engine)->Index(InventedText(6500, 2), index).ok());
+  IndexToAsk(store.path(), TinyModel(), InventedText(6500, 2), index);
   CancelFlag cancel = false;
   std::thread indexer([&] {
     IndexOptions options;
@@ -116,7 +117,7 @@ TEST(ConcurrentAsksTest, CancelStopsBeforeTheNextToken) {
   const TempFolder store;
   auto engine = Engine::Create({.store = store.path(), .model = TinyModel(), .num_threads = 2});
   ASSERT_TRUE(engine.ok());
-  ASSERT_TRUE((*engine)->Index(InventedText(700, 5), {}).ok());
+  IndexToAsk(store.path(), TinyModel(), InventedText(700, 5));
   auto session = (*engine)->Open("");
   ASSERT_TRUE(session.ok());
   CancelFlag cancel = false;

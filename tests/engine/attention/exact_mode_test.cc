@@ -16,6 +16,7 @@ namespace lectern {
 namespace {
 
 using testing::DenseOracle;
+using testing::IndexToAsk;
 using testing::InventedText;
 using testing::ReadWholeFile;
 using testing::TempFolder;
@@ -148,11 +149,10 @@ TEST_P(ExactModeTest, EqualsTheDenseOracle) {
   options.kv_dtype = dtype;
   options.num_levels = 1 + d % 3;
   options.cluster_keys = std::array{"stored", "unrotated", "queries"}[d / 3 % 3];
-  const auto report = engine->Index(text, options);
-  ASSERT_TRUE(report.ok()) << report.status().message();
+  const IndexReport report = IndexToAsk(store.path(), TinyModel(), text, options);
   const auto tokens = (*model)->EncodeDocument(text);
-  ASSERT_EQ(tokens->ids.size(), report->tokens);
-  EXPECT_EQ(d >= 3, report->tokens >= kMinClusteredTokens) << report->tokens;
+  ASSERT_EQ(tokens->ids.size(), report.tokens);
+  EXPECT_EQ(d >= 3, report.tokens >= kMinClusteredTokens) << report.tokens;
   DenseOracle oracle(TinyModel(), std::string(DtypeName(dtype)));
   oracle.Append(tokens->ids);
   for (int q = 0; q < 4; ++q) {

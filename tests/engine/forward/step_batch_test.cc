@@ -15,6 +15,7 @@ namespace lectern {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::IndexToAsk;
 using testing::InventedText;
 using testing::TempFolder;
 using testing::TinyModel;
@@ -84,15 +85,12 @@ class SessionsTogetherTest : public ::testing::Test {
     IndexOptions index;
     for (const char* name : {"a", "b"}) {
       index.name = name;
-      const auto report = engine_->Index(InventedText(6500, static_cast<uint64_t>(name[0])), index);
-      ASSERT_TRUE(report.ok());
-      ASSERT_FALSE(report->levels.empty());  // long enough for clusters
+      const std::string text = InventedText(6500, static_cast<uint64_t>(name[0]));
+      const IndexReport report = IndexToAsk(store_->path(), TinyModel(), text, index);
+      ASSERT_FALSE(report.levels.empty());  // long enough for clusters
     }
-    auto quantising = Engine::Create(
-        {.store = store_->path(), .model = TinyModel(), .num_threads = 2, .weights = "q8"});
-    ASSERT_TRUE(quantising.ok());
     index.name = "q8";
-    ASSERT_TRUE((*quantising)->Index(InventedText(700, 1), index).ok());
+    IndexToAsk(store_->path(), TinyModel(), InventedText(700, 1), index, WeightsType::kQ8);
   }
   static void TearDownTestSuite() {
     delete engine_;

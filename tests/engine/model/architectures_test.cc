@@ -15,6 +15,7 @@
 namespace lectern {
 namespace {
 
+using testing::IndexToAsk;
 using testing::IndexTokens;
 using testing::InventedText;
 using testing::ReadWholeFile;
@@ -162,12 +163,8 @@ TEST_P(ArchitecturesTest, IndexesAndAnswers) {
   }
   case_object["config"] = Json(std::move(config));
   WriteInventedModel(Json(std::move(case_object)), model.path());
-  auto engine = Engine::Create({.store = store.path(), .model = model.path(), .num_threads = 2});
-  ASSERT_TRUE(engine.ok()) << engine.status().message();
   const std::string text = InventedText(7000, 3);
-  const auto report = (*engine)->Index(text, {});
-  ASSERT_TRUE(report.ok()) << report.status().message();
-  ASSERT_GE(report->tokens, 2048u);
+  ASSERT_GE(IndexToAsk(store.path(), model.path(), text).tokens, 2048u);
   const auto ask = [&](float budget, size_t threads) {
     auto other =
         Engine::Create({.store = store.path(), .model = model.path(), .num_threads = threads});
@@ -210,7 +207,7 @@ TEST_P(FolderOracleTest, IndexesAndAnswersAsDenseAttentionDoes) {
   const std::string text = InventedText(7000, 3);
   IndexOptions options;
   options.kv_dtype = Dtype::kF32;
-  ASSERT_TRUE(engine->Index(text, options).ok());
+  IndexToAsk(store.path(), folder.path(), text, options);
   const auto model = *Model::Load(Env::Default(), folder.path());
   testing::DenseOracle oracle(folder.path(), "f32");
   oracle.Append(model->EncodeDocument(text)->ids);

@@ -19,6 +19,7 @@ namespace {
 
 using testing::DenseOracle;
 using testing::GgufWriter;
+using testing::IndexToAsk;
 using testing::InventedText;
 using testing::ReadWholeFile;
 using testing::SourcePath;
@@ -231,16 +232,15 @@ class FormatsTest : public ::testing::TestWithParam<Format> {
 TEST_P(FormatsTest, IndexesAndAnswersAsDenseAttentionDoes) {
   const TempFolder store;
   const std::string text = InventedText(4200, 3);
+  const IndexReport report = IndexToAsk(store.path(), files_.gguf(), text);
   auto engine = Engine::Create({.store = store.path(), .model = files_.gguf(), .num_threads = 2});
   ASSERT_TRUE(engine.ok()) << engine.status().message();
-  const auto report = (*engine)->Index(text, {});
-  ASSERT_TRUE(report.ok()) << report.status().message();
 
   const auto model = Model::Load(Env::Default(), files_.folder());
   ASSERT_TRUE(model.ok()) << model.status().message();
   const auto document = (*model)->EncodeDocument(text);
-  ASSERT_EQ(report->tokens, document->ids.size());
-  ASSERT_GE(report->tokens, 2048u);
+  ASSERT_EQ(report.tokens, document->ids.size());
+  ASSERT_GE(report.tokens, 2048u);
   DenseOracle oracle(files_.folder(), "f16");
   if (GetParam().type != TensorType::kF32) {
     for (const auto& [name, values] : files_.worth()) oracle.Replace(name, values);

@@ -20,6 +20,7 @@ namespace lectern {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::IndexToAsk;
 using testing::IndexTokens;
 using testing::InventedText;
 using testing::ReadWholeFile;
@@ -268,8 +269,8 @@ class GgufOracleTest : public GgufTypeTest {};
 TEST_P(GgufOracleTest, ExactModeIsTheDenseOracle) {
   const TempFolder folder;
   const std::string text = InventedText(6'000, 100);
+  IndexToAsk(folder.path() + "/store", path(), text);
   auto engine = Engine::Create(InStore(folder, path()));
-  ASSERT_TRUE((*engine)->Index(text, {}).ok());
   auto opened = (*engine)->Open("");
   ASSERT_TRUE(opened.ok());
   auto& session = static_cast<DocumentSession&>(**opened);
