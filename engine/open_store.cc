@@ -174,10 +174,10 @@ Result<std::unique_ptr<Session>> OpenStore::OpenKept(const DocumentId& document,
     }
     LECTERN_ASSIGN(auto session, OpenSession(opened, start, cancel));
     if (opened.in_parts) return session;  // its parts are kept, as they are asked
-    const std::lock_guard lock(recent_mutex_);
-    std::erase(recent_parts_, opened.document);
-    recent_parts_.push_front(opened.document);
-    if (recent_parts_.size() > kMostRecentParts) recent_parts_.pop_back();
+    const std::lock_guard lock(recent_.mutex);
+    std::erase(recent_.parts, opened.document);
+    recent_.parts.push_front(opened.document);
+    if (recent_.parts.size() > kMostRecentParts) recent_.parts.pop_back();
     return session;
   };
   auto session = open();
@@ -189,8 +189,8 @@ Result<std::unique_ptr<Session>> OpenStore::OpenKept(const DocumentId& document,
 }
 
 void OpenStore::CloseIdleParts() {
-  const std::lock_guard lock(recent_mutex_);
-  recent_parts_.clear();
+  const std::lock_guard lock(recent_.mutex);
+  recent_.parts.clear();
 }
 
 Result<std::shared_ptr<const Model>> OpenStore::ModelOf(const Document& document,

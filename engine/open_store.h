@@ -187,8 +187,10 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
   std::map<uint64_t, Known> documents_;  // by generation
   // The parts, and documents of collections, that were asked last, the last one first. Each
   // question has sessions of its own on them; these keep what is open and verified.
-  std::mutex recent_mutex_;
-  std::deque<std::shared_ptr<const Document>> recent_parts_;
+  struct {
+    std::mutex mutex;
+    std::deque<std::shared_ptr<const Document>> parts;
+  } recent_;
   // For open sessions.
   std::map<const Document*, std::weak_ptr<DeviceDocument>> device_documents_;
   std::mutex batches_mutex_;  // apart, because mutex_ is held while a model is loaded

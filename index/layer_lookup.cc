@@ -67,6 +67,7 @@ class LayerLookup {
         arena_(&workspace.arena()) {
     use_codes_ = args.row_codes && args.rule.kind == Rule::kDefault;
     num_levels_ = args.heads.front().levels().size();  // equal in all heads of a shard
+    double num_rows = 0;                               // in clusters, of all heads
     uint64_t exact_bytes = 0;
     uint64_t saved_bytes = 0;  // by copies of windows
     for (size_t h = 0; h < args.heads.size(); ++h) {
@@ -76,13 +77,13 @@ class LayerLookup {
       const uint64_t ends_bytes = head.ExactBytes(ReadsWindowCopy(args, h));
       saved_bytes += head.ExactBytes(false) - ends_bytes;
       exact_bytes += ends_bytes + head.metric_bytes();
-      num_rows_ += head.num_rows() - head.num_exact();
+      num_rows += head.num_rows() - head.num_exact();
       use_codes_ = use_codes_ && head.has_row_codes();
     }
     // With row codes and enough budget upper levels are not worth their bytes: all finest clusters
     // are looked up at once.
     row_bytes_ = static_cast<double>(args.heads.front().BlockBytes({0, 1}));
-    limits_ = LimitsOf(args.kv_budget, num_rows_, args.heads.size(), args.queries.front().num_rows);
+    limits_ = LimitsOf(args.kv_budget, num_rows, args.heads.size(), args.queries.front().num_rows);
     budget_ = args.kv_budget * dense_bytes_;
     spent_ = static_cast<double>(FixedBytes(args.heads, args.tail) - saved_bytes);
     if (use_codes_ && num_levels_ > 1) {
@@ -509,7 +510,6 @@ class LayerLookup {
   size_t num_levels_ = 0, first_level_ = 0;
   RowLimits limits_ = {};
   double row_bytes_ = 0;    // K and V of one row
-  double num_rows_ = 0;     // in clusters, of all heads
   double dense_bytes_ = 0;  // of the layer
   double budget_ = 0;       // bytes of the layer
   double spent_ = 0;        // bytes spent so far

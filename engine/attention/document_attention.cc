@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <new>
 
 #include "engine/attention/layer_attention.h"
 
@@ -152,20 +153,27 @@ bool IsShared(const DocumentAttentionArgs& args, std::span<const HeadIndex> head
 }
 
 // Attends to the rows of all ranks together; `own` then has all parts. The states may hold sinks
-// and window already, which are the leader's.
-Status AttendWithRanks(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
-                       const LookupArgs& lookup, bool reads_all, OwnRows& own) {
-  LECTERN_RETURN_IF_ERROR(
-      args.ranks->Begin({.layer = args.layer,
-                         .query = args.query.rows,
-                         .lookup = lookup,
-                         .reads_all = reads_all,
-                         .num_observed = args.observed ? args.observed->num_queries : 0}));
+// and window already, which are the leader's. False: the ranks are busy, and nothing was done.
+Result<bool> AttendWithRanks(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
+                             const LookupArgs& lookup, bool reads_all, OwnRows& own) {
+  const size_t num_observed = args.observed ? args.observed->num_queries : 0;
+  LECTERN_ASSIGN(const bool begins, args.ranks->Begin({.layer = args.layer,
+                                                       .query = args.query.rows,
+                                                       .lookup = lookup,
+                                                       .reads_all = reads_all,
+                                                       .num_observed = num_observed}));
+  if (!begins) return false;
   LookupArgs shared = lookup;
   shared.share = &args.ranks->share();
-  Status local = AttendOwnRows({args.query, heads, shared, reads_all, args.observed}, own);
-  return args.ranks->Finish(std::move(local), args.query.rows.states, own,
-                            args.observed ? &args.observed->rest : nullptr);
+  Status local;
+  try {
+    local = AttendOwnRows({args.query, heads, shared, reads_all, args.observed}, own);
+  } catch (const std::bad_alloc&) {
+    args.ranks->Abort();  // somewhere between two meetings
+  }
+  LECTERN_RETURN_IF_ERROR(args.ranks->Finish(std::move(local), args.query.rows.states, own,
+                                             args.observed ? &args.observed->rest : nullptr));
+  return true;
 }
 
 // Exact reading of a layer that is not windowed.
@@ -178,9 +186,13 @@ Status AttendAll(const DocumentAttentionArgs& args, std::span<const HeadIndex> h
   read.heads.clear();
   read.read_lse.clear();
   read.missed_mass = read.uncalibrated_missed = read.missed_bound = 0;
-  if (!IsShared(args, heads, /*reads_all=*/true)) return AttendEveryRow(PartsOf(args), heads);
-  return AttendWithRanks(args, heads, LookupOf(args, heads), /*reads_all=*/true,
-                         args.query.workspace.own);
+  if (IsShared(args, heads, /*reads_all=*/true)) {
+    LECTERN_ASSIGN(const bool is_done,
+                   AttendWithRanks(args, heads, LookupOf(args, heads), /*reads_all=*/true,
+                                   args.query.workspace.own));
+    if (is_done) return {};
+  }
+  return AttendEveryRow(PartsOf(args), heads);
 }
 
 // Attends to a windowed layer: all its stored rows are read, and each query row sees those of its
@@ -261,23 +273,28 @@ Status AttendChosen(const DocumentAttentionArgs& args, std::span<const HeadIndex
   return AttendTails(PartsOf(args), heads, read.heads);
 }
 
-// The same by all ranks.
-Status AttendChosenWithRanks(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
-                             const LookupArgs& lookup, DocumentRead& read) {
+// The same by all ranks. False: they are busy, and nothing was done.
+Result<bool> AttendChosenWithRanks(const DocumentAttentionArgs& args,
+                                   std::span<const HeadIndex> heads, const LookupArgs& lookup,
+                                   DocumentRead& read) {
   OwnRows& own = args.query.workspace.own;
-  LECTERN_RETURN_IF_ERROR(AttendWithRanks(args, heads, lookup, /*reads_all=*/false, own));
+  LECTERN_ASSIGN(const bool is_done,
+                 AttendWithRanks(args, heads, lookup, /*reads_all=*/false, own));
+  if (!is_done) return false;
   std::swap(read.heads, own.selections);
   FindReadLse(own.read_lse, args.other_lse, read.read_lse);
-  return {};
+  return true;
 }
 
 // Attends to the rows that one lookup chooses and to the tail, and estimates what was missed. Adds
 // to `read.bytes`.
 Status AttendSelected(const DocumentAttentionArgs& args, std::span<const HeadIndex> heads,
                       const LookupArgs& lookup, DocumentRead& read) {
-  const bool is_shared = IsShared(args, heads, /*reads_all=*/false);
-  LECTERN_RETURN_IF_ERROR(is_shared ? AttendChosenWithRanks(args, heads, lookup, read)
-                                    : AttendChosen(args, heads, lookup, read));
+  bool is_done = false;
+  if (IsShared(args, heads, /*reads_all=*/false)) {
+    LECTERN_ASSIGN(is_done, AttendChosenWithRanks(args, heads, lookup, read));
+  }
+  if (!is_done) LECTERN_RETURN_IF_ERROR(AttendChosen(args, heads, lookup, read));
   read.uncalibrated_missed = 0;
   for (const HeadSelection& selection : read.heads) {
     read.bytes += selection.bytes;

@@ -21,7 +21,7 @@ struct OwnRows {
 };
 
 // A document whose rows are shared with other ranks, for one session of the leading rank. Any
-// thread; one layer at a time: others wait between Begin and Finish.
+// thread; one layer at a time: other sessions wait between Begin and Finish.
 class SharedRows {
  public:
   virtual ~SharedRows() = default;
@@ -38,9 +38,10 @@ class SharedRows {
     bool reads_all;       // exact: each rank reads all its rows
     size_t num_observed;  // of the last query rows of each head, whose logits come back; may be 0
   };
-  // Tells the other ranks to attend to their rows, as the caller does next with its own. Finish
-  // must follow unless it fails. Errors of the ranks.
-  virtual Status Begin(const Args& args) = 0;
+  // Tells the other ranks to attend to their rows, as the caller does next with its own; Finish
+  // must follow. False: they are busy for longer, with a document that they index, and the caller
+  // attends to all rows itself. Errors of the ranks, after which nothing has begun.
+  virtual Result<bool> Begin(const Args& args) = 0;
   // Joins the parts of all ranks: `states` (of the query of Begin), `own` and `observed` (per kv
   // head [observed][rows], the same layout as ObservedLogits::rest) have this rank's part before,
   // and all parts afterwards, rows in the order in which they are stored. Of the selections the
@@ -48,6 +49,9 @@ class SharedRows {
   // the error of the first rank that failed; all then hold anything.
   virtual Status Finish(Status local, std::span<const AttentionState> states, OwnRows& own,
                         std::vector<std::vector<float>>* observed) = 0;
+  // Called instead of Finish where the caller cannot go on (an exception): the ranks, which would
+  // wait for it, all end, this process too.
+  [[noreturn]] virtual void Abort() = 0;
 };
 
 }  // namespace lectern

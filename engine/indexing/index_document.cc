@@ -161,11 +161,11 @@ class Indexer {
   // memory for all threads is missing, fewer heads cluster at a time. kOutOfMemory: not even one
   // fits.
   Status ReserveRam() {
-    num_clustering_ = context_.threads.num_threads();
+    memory_.num_clustering = context_.threads.num_threads();
     if (!context_.ram) return {};
     const uint64_t tokens = layout_.num_tokens;
     const uint64_t text = TextBytes(prepared_.clean.text.size(), tokens);
-    LECTERN_ASSIGN(text_ram_, context_.ram->Reserve(text, "the text", kLessText));
+    LECTERN_ASSIGN(memory_.text, context_.ram->Reserve(text, "the text", kLessText));
     const uint64_t spill =
         SpillBytes(config_, SpillDtype(layout_.dtype), tokens) / config_.num_layers;
     const uint64_t queries = uint64_t{layout_.num_window} * config_.num_layers * config_.num_heads *
@@ -180,13 +180,15 @@ class Indexer {
     }
     uint64_t head = layout_.num_levels > 0 ? ClusterHeadBytes(config_, tokens) : 0;
     if (head > 0 && device_.transformer)
-      head += PinnedAssignBytes(HeadAssignShape(layout_, config_, num_clustering_));
+      head += PinnedAssignBytes(HeadAssignShape(layout_, config_, memory_.num_clustering));
     const uint64_t measuring = layout_.num_levels > 0 ? CalibrationBytes(config_) : 0;
     const uint64_t least = std::max(spill + queries + std::max(prefill, head), measuring);
-    LECTERN_ASSIGN(work_ram_, context_.ram->Reserve(least, "indexing it", kLessText));
+    LECTERN_ASSIGN(memory_.work, context_.ram->Reserve(least, "indexing it", kLessText));
     const uint64_t room =
         context_.ram->bytes() - std::min(context_.ram->bytes(), context_.ram->reserved());
-    if (head > 0) num_clustering_ = std::min<uint64_t>(num_clustering_, 1 + room / (head + spill));
+    if (head > 0)
+      memory_.num_clustering =
+          std::min<uint64_t>(memory_.num_clustering, 1 + room / (head + spill));
     return {};
   }
 
@@ -262,11 +264,11 @@ class Indexer {
       Warn("ranks_idle", "the first rank indexed alone: " + why);
       return {};
     }
-    header_ = ShardHeaderOf(row_, layout_, config_);
+    const ShardHeader header = ShardHeaderOf(row_, layout_, config_);
     LECTERN_ASSIGN(ranked_, RankedIndex::Begin(*context_.ranks, {.context = context_,
                                                                  .options = options_,
                                                                  .layout = layout_,
-                                                                 .header = header_,
+                                                                 .header = header,
                                                                  .tokens = prepared_.tokens.ids,
                                                                  .directory = directory_,
                                                                  .temp_dir = temp_dir_,
@@ -302,7 +304,7 @@ class Indexer {
                                            .directory = clusters,
                                            .temp_dir = temp_dir_,
                                            .budget = prepared_.prefill_budget,
-                                           .num_clustering = num_clustering_});
+                                           .num_clustering = memory_.num_clustering});
     }
     LECTERN_RETURN_IF_ERROR(
         ranked_ ? ranked_->Prefill(transformer, prefill)
@@ -375,7 +377,7 @@ class Indexer {
                                   .temp_dir = temp_dir_,
                                   .spill = spill(),
                                   .device = device(),
-                                  .num_heads = num_clustering_,
+                                  .num_heads = memory_.num_clustering,
                                   .progress = progress_};
     LECTERN_ASSIGN(ClusteredLayers layers, ranked_ ? ranked_->Cluster(work) : ClusterLayers(work));
     shards_ = std::move(layers.shards);
@@ -418,8 +420,8 @@ class Indexer {
     const auto start = Clock::now();
     // Asking reserves memory by itself, beside what is measured; the limit has no room for all.
     if (context_.ram) {
-      LECTERN_RETURN_IF_ERROR(context_.ram->Change(work_ram_, CalibrationBytes(config_),
-                                                   "measuring it", kLessText));
+      LECTERN_RETURN_IF_ERROR(
+          context_.ram->Change(memory_.work, CalibrationBytes(config_), "measuring it", kLessText));
     }
     LECTERN_ASSIGN(const std::shared_ptr<const Document> document,
                    Document::Open(context_.env, directory_, row_, shards_, context_.reading()));
@@ -480,14 +482,16 @@ class Indexer {
   DocumentRow row_;
   std::string directory_;  // of this generation
   std::unique_ptr<KvSpill> spill_;       // nullptr with ranks
-  ShardHeader header_{};                 // with ranks, likewise
   std::unique_ptr<RankedIndex> ranked_;  // nullptr: this process indexes alone
   std::vector<ShardSummary> shards_;
   TextIndex text_index_;
   Calibration calibration_;  // once it is measured
   std::optional<RetrievalHeads> heads_;  // the model's
-  RamLimit::Share text_ram_, work_ram_;
-  size_t num_clustering_ = 1;  // kv heads at a time
+  // Reserved and decided by ReserveRam:
+  struct {
+    RamLimit::Share text, work;
+    size_t num_clustering = 1;  // kv heads at a time
+  } memory_;
   IndexReport report_;
 };
 

@@ -273,7 +273,7 @@ std::string RankedIndex::WhyAlone(const IndexOptions& options, double prefill_bu
 }
 
 Result<std::unique_ptr<RankedIndex>> RankedIndex::Begin(RankGroup& group, const Args& args) {
-  std::unique_ptr<RankedIndex> index(new RankedIndex(group.TakeTurn(), args));
+  std::unique_ptr<RankedIndex> index(new RankedIndex(group.TakeTurn(), args.tokens));
   const uint32_t size = group.size();
   // The first rank's folder is made before the others', which lie in it.
   LECTERN_ASSIGN(RankSpills spills,
@@ -321,7 +321,7 @@ Status RankedIndex::Prefill(const Transformer& transformer, const PrefillOptions
   LECTERN_RETURN_IF_ERROR(turn_.peers().Agree({}));
   next_ = Stage::kOver;  // where it fails, all ranks know
   LECTERN_RETURN_IF_ERROR(PrefillWithRanks({.transformer = transformer,
-                                            .tokens = args_.tokens,
+                                            .tokens = tokens_,
                                             .ranks = turn_.ranks(),
                                             .own = *own_,
                                             .layers = *layers_,

@@ -16,13 +16,13 @@
 namespace lectern {
 
 // The first rank's part of one document. Use: Begin, Prefill, Cluster; a destroyed object releases
-// the other ranks wherever they are. Borrows everything; one thread.
+// the other ranks wherever they are. Borrows the tokens; one thread.
 class RankedIndex {
  public:
   // Tells why the ranks cannot index a document with these options together; empty: they can.
   static std::string WhyAlone(const IndexOptions& options, double prefill_budget);
 
-  struct Args {
+  struct Args {  // borrowed by Begin; the tokens until the end
     const IndexContext& context;
     const IndexOptions& options;
     const RowLayout& layout;
@@ -47,11 +47,11 @@ class RankedIndex {
   Result<ClusteredLayers> Cluster(const LayersToCluster& work);
 
  private:
-  explicit RankedIndex(RankGroup::Turn turn, const Args& args)
-      : turn_(std::move(turn)), args_(args) {}
+  explicit RankedIndex(RankGroup::Turn turn, std::span<const int32_t> tokens)
+      : turn_(std::move(turn)), tokens_(tokens) {}
 
   RankGroup::Turn turn_;
-  const Args args_;
+  const std::span<const int32_t> tokens_;
   std::unique_ptr<KvSpill> own_, layers_;
   enum class Stage { kPrefill, kCluster, kOver } next_ = Stage::kPrefill;
 };

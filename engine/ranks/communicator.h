@@ -42,6 +42,10 @@ class Communicator {
   // rank's, which replace them and may differ in size.
   virtual Status PassOn(std::vector<std::byte>& bytes) = 0;
 
+  // Ends all processes of the group: this one cannot keep the order of calls any more, and the
+  // others would wait for it for ever.
+  [[noreturn]] virtual void Abort() = 0;
+
   // Bytes that this rank has given to the calls above, and the number of calls.
   struct Traffic {
     uint64_t bytes = 0, calls = 0;

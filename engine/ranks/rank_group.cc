@@ -6,7 +6,7 @@
 
 namespace lectern {
 
-// One session's access. Holds the group's turn from Begin to Finish.
+// One session's access. Has the use of the group from Begin to Finish.
 class GroupRows final : public SharedRows {
  public:
   GroupRows(std::shared_ptr<RankGroup> group, std::shared_ptr<const Document> document,
@@ -18,22 +18,20 @@ class GroupRows final : public SharedRows {
 
   const LookupShare& share() const override { return share_; }
 
-  Status Begin(const Args& args) override {
-    std::unique_lock turn(group_->layer_mutex_);
-    LECTERN_ASSIGN(const uint64_t document, group_->Open(document_, store_));
-    MessageWriter writer;
-    AttendMessage::Of(document, args).Write(writer);
-    LECTERN_RETURN_IF_ERROR(group_->Broadcast(std::move(writer.bytes())));
-    LECTERN_RETURN_IF_ERROR(group_->peers_.Agree({}));
-    is_bounded_ = args.lookup.bound && !args.reads_all;
-    num_observed_ = args.num_observed;
-    turn_ = std::move(turn);
-    return {};
+  Result<bool> Begin(const Args& args) override {
+    if (!group_->BeginLayer()) return false;
+    Status sent = Send(args);
+    if (sent.ok()) return true;
+    group_->EndUse();
+    return sent;
   }
+
+  void Abort() override { group_->ranks_->Abort(); }
 
   Status Finish(Status local, std::span<const AttentionState> states, OwnRows& own,
                 std::vector<std::vector<float>>* observed) override {
-    const std::unique_lock turn = std::move(turn_);
+    const auto end_use = [](RankGroup* group) { group->EndUse(); };
+    const std::unique_ptr<RankGroup, decltype(end_use)> use(group_.get(), end_use);
     Communicator& ranks = *group_->ranks_;
     const size_t row_floats = kPartialRowFloats + states.front().out.num_cols;
     std::vector<float> rows(states.size() * states.front().num_rows() * row_floats);
@@ -58,16 +56,28 @@ class GroupRows final : public SharedRows {
     }
     std::lock_guard lock(group_->counts_mutex_);
     for (size_t rank = 0; rank < bytes.size(); ++rank) group_->bytes_read_[rank] += bytes[rank];
+    group_->traffic_ = ranks.traffic();
     return {};
   }
 
  private:
+  // Tells the other ranks what to attend to; all are ready afterwards.
+  Status Send(const Args& args) {
+    LECTERN_ASSIGN(const uint64_t document, group_->Open(document_, store_));
+    MessageWriter writer;
+    AttendMessage::Of(document, args).Write(writer);
+    LECTERN_RETURN_IF_ERROR(group_->Broadcast(std::move(writer.bytes())));
+    LECTERN_RETURN_IF_ERROR(group_->peers_.Agree({}));
+    is_bounded_ = args.lookup.bound && !args.reads_all;
+    num_observed_ = args.num_observed;
+    return {};
+  }
+
   const std::shared_ptr<RankGroup> group_;
   const std::shared_ptr<const Document> document_;
   const std::string store_;
   const LookupShare share_;
   // The layer that has begun:
-  std::unique_lock<std::mutex> turn_;
   bool is_bounded_ = false;
   size_t num_observed_ = 0;
 };
@@ -95,8 +105,38 @@ std::vector<uint64_t> RankGroup::bytes_read() const {
 Status RankGroup::Broadcast(std::vector<std::byte> message) { return ranks_->Broadcast(message); }
 
 Communicator::Traffic RankGroup::traffic() const {
-  std::lock_guard lock(layer_mutex_);
-  return ranks_->traffic();
+  std::lock_guard lock(counts_mutex_);
+  return traffic_;
+}
+
+bool RankGroup::BeginLayer() {
+  std::unique_lock lock(use_mutex_);
+  use_changed_.wait(lock, [this] { return use_ != Use::kLayer; });
+  if (use_ == Use::kTask) return false;
+  use_ = Use::kLayer;
+  return true;
+}
+
+void RankGroup::BeginTask() {
+  std::unique_lock lock(use_mutex_);
+  use_changed_.wait(lock, [this] { return use_ == Use::kFree; });
+  use_ = Use::kTask;
+}
+
+void RankGroup::EndUse() {
+  {
+    std::lock_guard lock(use_mutex_);
+    use_ = Use::kFree;
+  }
+  use_changed_.notify_all();
+}
+
+RankGroup::Turn::Turn(std::shared_ptr<RankGroup> group) : group_(std::move(group)) {
+  group_->BeginTask();
+}
+
+void RankGroup::Turn::End() {
+  if (group_) std::exchange(group_, nullptr)->EndUse();
 }
 
 Result<uint64_t> RankGroup::Open(const std::shared_ptr<const Document>& document,

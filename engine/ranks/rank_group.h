@@ -11,6 +11,7 @@
 #ifndef LECTERN_ENGINE_RANKS_RANK_GROUP_H_
 #define LECTERN_ENGINE_RANKS_RANK_GROUP_H_
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,24 +38,25 @@ class RankGroup : public std::enable_shared_from_this<RankGroup> {
   // nullptr.
   std::unique_ptr<SharedRows> Share(std::shared_ptr<const Document> document,
                                     const std::string& store);
-  // The whole group, for a task of several messages: nobody else sends any meanwhile.
+  // The whole group, for a longer task of several messages. Waits for a layer that has begun;
+  // layers that begin meanwhile do without the other ranks (SharedRows::Begin).
   class Turn {
    public:
+    explicit Turn(std::shared_ptr<RankGroup> group);
+    Turn(Turn&&) noexcept = default;
+    ~Turn() { End(); }
     Communicator& ranks() { return *group_->ranks_; }
     RankPeers& peers() { return group_->peers_; }
-    void End() { lock_.unlock(); }  // nothing may be sent afterwards
+    void End();  // gives the group back; nothing may be sent afterwards
 
    private:
-    friend class RankGroup;
-    explicit Turn(std::shared_ptr<RankGroup> group)
-        : group_(std::move(group)), lock_(group_->layer_mutex_) {}
-    std::shared_ptr<RankGroup> group_;
-    std::unique_lock<std::mutex> lock_;
+    std::shared_ptr<RankGroup> group_;  // nullptr: it was given back
   };
   Turn TakeTurn() { return Turn(shared_from_this()); }
   // [ranks]: bytes of keys, values, codes and centroids that each rank has read for passes.
   std::vector<uint64_t> bytes_read() const;
-  Communicator::Traffic traffic() const;  // this rank's
+  // The messages of this rank, up to the last layer.
+  Communicator::Traffic traffic() const;
 
   // The group that this process leads, as MPI has one for each process; nullptr: none. Engines that
   // are made afterwards use it.
@@ -71,15 +73,26 @@ class RankGroup : public std::enable_shared_from_this<RankGroup> {
 
   const std::shared_ptr<Communicator> ranks_;
   RankPeers peers_;
-  mutable std::mutex layer_mutex_;  // held from the first message of a layer to the last
+  // Who sends messages: nobody, a layer, or a longer task. Only whoever does touches the members
+  // above and open_.
+  enum class Use { kFree, kLayer, kTask };
+  // Waits while a layer sends. False, and nothing changes: a longer task does.
+  bool BeginLayer();
+  void BeginTask();
+  void EndUse();
+
+  std::mutex use_mutex_;
+  std::condition_variable use_changed_;
+  Use use_ = Use::kFree;
   struct OpenDocument {
     std::weak_ptr<const Document> document;
     uint64_t number = 0;
   };
-  std::map<const Document*, OpenDocument> open_;  // at the other ranks; under layer_mutex_
-  uint64_t last_number_ = 0;                      // likewise
+  std::map<const Document*, OpenDocument> open_;  // at the other ranks
+  uint64_t last_number_ = 0;
   mutable std::mutex counts_mutex_;
   std::vector<uint64_t> bytes_read_;
+  Communicator::Traffic traffic_;  // after the last layer
 };
 
 }  // namespace lectern

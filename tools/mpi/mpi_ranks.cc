@@ -4,6 +4,7 @@
 
 #include <climits>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -125,6 +126,11 @@ class MpiRanks final : public Communicator {
     bytes = std::move(other);
     Count(sent);
     return {};
+  }
+
+  void Abort() override {
+    MPI_Abort(comm_, EXIT_FAILURE);
+    std::abort();  // MPI_Abort does not return
   }
 
   Traffic traffic() const override { return traffic_; }

@@ -414,6 +414,19 @@ int Serve(Flags flags) {
   return 0;
 }
 
+// The arguments without --ranks and its value, for the processes of the group.
+std::vector<std::string> WithoutRanks(const std::vector<std::string>& arguments) {
+  std::vector<std::string> rest;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--ranks") {
+      ++i;
+    } else if (!arguments[i].starts_with("--ranks=")) {
+      rest.push_back(arguments[i]);
+    }
+  }
+  return rest;
+}
+
 // Parses the command line, then asks another server (--check: 0 or 1) or serves.
 int Main(int argc, char** argv) {
   KeepHeapSmall();
@@ -427,7 +440,8 @@ int Main(int argc, char** argv) {
     if (!fault) return 0;
     return tools::PrintError(kTool, {LECTERN_IO_ERROR, *fault, "check"}, flags.engine.style);
   }
-  if (!flags.ranks.empty()) return SuperviseRanks(flags.ranks, {argv + 1, argv + argc});
+  if (!flags.ranks.empty())
+    return SuperviseRanks(flags.ranks, WithoutRanks({argv + 1, argv + argc}));
   auto complete = Complete(flags);
   if (!complete.ok()) return tools::PrintError(kTool, complete.error(), flags.engine.style);
   const tools::RankOfJob rank(kTool, complete->engine);

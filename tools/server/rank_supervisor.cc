@@ -26,24 +26,12 @@ constexpr int kKilled = 128;
 
 }  // namespace
 
-std::vector<std::string> WithoutRanks(const std::vector<std::string>& arguments) {
-  std::vector<std::string> rest;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--ranks") {
-      ++i;
-    } else if (!arguments[i].starts_with("--ranks=")) {
-      rest.push_back(arguments[i]);
-    }
-  }
-  return rest;
-}
-
 int SuperviseRanks(const std::string& launcher, std::vector<std::string> arguments) {
   std::vector<std::string> words;
   std::istringstream in(launcher);
   for (std::string word; in >> word;) words.push_back(word);
   words.push_back(tools::ProgramPath());
-  for (std::string& argument : WithoutRanks(arguments)) words.push_back(std::move(argument));
+  for (std::string& argument : arguments) words.push_back(std::move(argument));
   tools::Interrupts interrupts;
   const tools::Interrupts::Scope scope(interrupts, [] {});
   for (int num_soon = 0;;) {

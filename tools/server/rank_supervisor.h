@@ -7,15 +7,12 @@
 
 namespace lectern::server {
 
-// Runs `launcher` ("mpirun -n 4", words between spaces) with this program and its arguments but
-// --ranks, and again whenever a process of the group was killed, which ends the whole group. A
-// group that is lost five times within ten seconds each is given up. SIGINT and SIGTERM end the
-// group in order. Says on stderr what happened. Returns the exit status of the last group; 0 after
-// a signal.
+// Runs `launcher` ("mpirun -n 4", words between spaces) with this program and `arguments`, which do
+// not ask for ranks again, and once more whenever a process of the group was killed, which ends the
+// whole group. A group that is lost five times within ten seconds each is given up. SIGINT and
+// SIGTERM end the group in order. Says on stderr what happened. Returns the exit status of the last
+// group; 0 after a signal.
 int SuperviseRanks(const std::string& launcher, std::vector<std::string> arguments);
-
-// The arguments without --ranks and its value.
-std::vector<std::string> WithoutRanks(const std::vector<std::string>& arguments);
 
 }  // namespace lectern::server
 

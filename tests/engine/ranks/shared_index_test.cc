@@ -158,6 +158,33 @@ TEST_P(SharedIndexTest, AnswersAreRight) {
   });
 }
 
+// Questions that come while the ranks index another document are answered by the first one alone.
+TEST_P(SharedIndexTest, QuestionsDoNotWaitForIt) {
+  TempFolder store, other;
+  const std::string text = ReadWholeFile(SourcePath("tools/demo/document.txt"));
+  ASSERT_TRUE(Open(store.path(), ReaderModel())->Index(text, {}).ok());
+  WithRanks(GetParam(), [&] {
+    const auto engine = Open(store.path(), ReaderModel());
+    const auto indexer = Open(other.path(), ReaderModel());
+    AskOptions ask;
+    ask.kv_budget = 0.1f;
+    IndexOptions options;
+    int asked = 0;
+    options.on_progress = [&](const IndexProgress& progress) {
+      if (progress.stage != IndexProgress::Stage::kPrefill || progress.done == 0) return true;
+      // Within the run, which holds the group.
+      const auto answer =
+          Session(*engine)->Ask("Where does the Douquouth committee rent a hall?", ask);
+      EXPECT_TRUE(answer.ok()) << answer.status().message();
+      EXPECT_EQ(answer->text, "Stuxwick");
+      ++asked;
+      return true;
+    };
+    ASSERT_TRUE(indexer->Index(text, options).ok());
+    EXPECT_GT(asked, 0);
+  });
+}
+
 // A cancelled run goes on where it stopped, with the same ranks; with others it begins anew.
 TEST_P(SharedIndexTest, ACancelledRunGoesOn) {
   TempFolder store, whole;

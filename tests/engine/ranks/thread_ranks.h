@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -87,6 +88,7 @@ class ThreadRank final : public Communicator {
     group_->barrier.arrive_and_wait();
     return {};
   }
+  void Abort() override { std::abort(); }
   Traffic traffic() const override { return traffic_; }
 
  private:
