@@ -231,7 +231,11 @@ class Indexer {
   // of the space that is needed: the quota does not count them twice, and free disk space is not
   // checked again.
   Status CheckSpace(bool resumes) {
-    const uint64_t needed = CostOnDisk(config_, options_, prepared_).peak;
+    uint64_t needed = CostOnDisk(config_, options_, prepared_).peak;
+    // Ranks keep the rows of their tokens beside those of their layers.
+    if (MayUseRanks() && RankedIndex::WhyAlone(options_, prepared_.prefill_budget).empty()) {
+      needed += SpillBytes(config_, SpillDtype(layout_.dtype), layout_.num_tokens);
+    }
     if (!resumes) LECTERN_RETURN_IF_ERROR(CheckFreeSpace(context_.env, context_.store, needed));
     const std::string there =
         resumes ? DocumentDirectory(context_.store, row_.id, row_.generation) : "";
@@ -254,11 +258,15 @@ class Indexer {
     return shape;
   }
 
+  bool MayUseRanks() const {
+    return context_.ranks && !device_.transformer && layout_.num_levels > 0;
+  }
+
   // Gives the document to all ranks of this process's group, where there is one and they can index
   // it together. A device, and rows of an older version of the text, are this process's alone; a
   // text without clusters is done before the ranks have met.
   Status FindRanks(const SpillShape& shape) {
-    if (!context_.ranks || device_.transformer || layout_.num_levels == 0) return {};
+    if (!MayUseRanks()) return {};
     const std::string why = RankedIndex::WhyAlone(options_, prepared_.prefill_budget);
     if (!why.empty()) {
       Warn("ranks_idle", "the first rank indexed alone: " + why);

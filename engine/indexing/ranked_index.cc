@@ -151,6 +151,14 @@ Status AppendShards(MessageReader reader, ClusteredLayers& layers) {
   return {};
 }
 
+// The status of a step that may throw bad_alloc.
+template <typename Step>
+Status Caught(const Step& step) try {
+  return step();
+} catch (const std::bad_alloc&) {
+  return {Code::kOutOfMemory, "not enough memory to index the document; use fewer threads"};
+}
+
 // Another rank's document, from the command to its shards.
 class FollowedIndex {
  public:
@@ -184,14 +192,6 @@ class FollowedIndex {
   }
 
  private:
-  // The status of a step that may throw bad_alloc.
-  template <typename Step>
-  static Status Caught(const Step& step) try {
-    return step();
-  } catch (const std::bad_alloc&) {
-    return {Code::kOutOfMemory, "not enough memory to index the document; use fewer threads"};
-  }
-
   Status Open(MessageReader& reader) {
     LECTERN_ASSIGN(message_, IndexMessage::Read(reader));
     LECTERN_ASSIGN(model_, Model::Load(resources_.env, message_.model,
@@ -333,15 +333,19 @@ Status RankedIndex::Prefill(const Transformer& transformer, const PrefillOptions
 Result<ClusteredLayers> RankedIndex::Cluster(const LayersToCluster& work) {
   LECTERN_RETURN_IF_ERROR(turn_.peers().Agree({}));
   next_ = Stage::kOver;
-  auto layers = ClusterLayers(work);
-  LECTERN_RETURN_IF_ERROR(turn_.peers().Agree(layers.status()));
+  ClusteredLayers layers;
+  Status local = Caught([&]() -> Status {
+    LECTERN_ASSIGN(layers, ClusterLayers(work));
+    return {};
+  });
+  LECTERN_RETURN_IF_ERROR(turn_.peers().Agree(std::move(local)));
   std::vector<std::byte> all;
   std::vector<size_t> sizes;
   LECTERN_RETURN_IF_ERROR(turn_.ranks().Gather(0, {}, all, sizes));
   std::span<const std::byte> rest = all;
   for (const size_t size : sizes) {
     if (size > 0) {
-      LECTERN_RETURN_IF_ERROR(AppendShards(MessageReader(rest.first(size)), *layers));
+      LECTERN_RETURN_IF_ERROR(AppendShards(MessageReader(rest.first(size)), layers));
     }
     rest = rest.subspan(size);
   }

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <new>
+#include <optional>
+#include <utility>
 
 #include "engine/attention/sinks.h"
 #include "engine/ranks/packed_message.h"
@@ -376,6 +379,22 @@ uint64_t RankTokens::Below(uint64_t position) const {
   return tokens;
 }
 
-Status PrefillWithRanks(const RankedPrefillArgs& args) { return RankedPrefill(args).Run(); }
+Status PrefillWithRanks(const RankedPrefillArgs& args) {
+  std::optional<RankedPrefill> prefill;
+  Status made;
+  try {
+    prefill.emplace(args);  // takes nearly all memory that it needs
+  } catch (const std::bad_alloc&) {
+    made = Status(Code::kOutOfMemory, "not enough memory to index the document; use fewer threads");
+  }
+  LECTERN_RETURN_IF_ERROR(RankPeers(args.ranks).Agree(std::move(made)));
+  Status run;
+  try {
+    run = prefill->Run();
+  } catch (const std::bad_alloc&) {
+    args.ranks.Abort();  // somewhere between two meetings
+  }
+  return run;
+}
 
 }  // namespace lectern

@@ -43,7 +43,8 @@ struct RankedPrefillArgs {
 // and else begins anew. Rows differ from those of Prefill by the rounding of sums that are added up
 // in another order. Memory beside the spills' pages: one chunk's activations, and the queries and
 // outputs of two chunks. Errors of Prefill on any rank become the error of all; kCancelled after a
-// checkpoint.
+// checkpoint. A rank without memory for its buffers is kOutOfMemory of all; one that runs out of it
+// later ends the group (Communicator::Abort).
 Status PrefillWithRanks(const RankedPrefillArgs& args);
 
 }  // namespace lectern

@@ -45,8 +45,7 @@ class RankWorker {
         case RankCommand::kStop:
           return {};
         case RankCommand::kOpen:
-          // The leader gets the error of this rank from the meeting.
-          (void)peers_.Agree(Open(reader));
+          Open(reader);
           break;
         case RankCommand::kClose:
           documents_.erase(reader.Take<uint64_t>());
@@ -65,8 +64,13 @@ class RankWorker {
   }
 
  private:
-  Status Open(MessageReader& reader) try {
+  // Opens a document, unless another rank cannot; the leader gets the error from the meeting.
+  void Open(MessageReader& reader) {
     const auto number = reader.Take<uint64_t>();
+    if (!peers_.Agree(OpenHere(number, reader)).ok()) documents_.erase(number);
+  }
+
+  Status OpenHere(uint64_t number, MessageReader& reader) try {
     const std::string store = reader.TakeString();
     const auto generation = reader.Take<uint64_t>();
     LECTERN_ASSIGN(const auto catalog,
