@@ -42,7 +42,7 @@ class OrderedBuilder : public JsonEvents {
     if (open_.empty()) {
       root_ = std::move(value);
     } else if (open_.back().value.is_object()) {
-      open_.back().value.members.emplace_back(std::move(open_.back().key), std::move(value));
+      open_.back().value.members.push_back({std::move(open_.back().key), std::move(value)});
     } else {
       open_.back().value.items.push_back(std::move(value));
     }
@@ -56,8 +56,8 @@ class OrderedBuilder : public JsonEvents {
 }  // namespace
 
 const OrderedJson* OrderedJson::Find(std::string_view key) const {
-  const auto at = std::ranges::find_if(members, [&](const auto& one) { return one.first == key; });
-  return at == members.end() ? nullptr : &at->second;
+  const auto at = std::ranges::find_if(members, [&](const auto& one) { return one.key == key; });
+  return at == members.end() ? nullptr : &at->value;
 }
 
 Result<OrderedJson> ParseOrderedJson(std::string_view text, const JsonLimits& limits) {

@@ -5,7 +5,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "engine/model/formats/json.h"
@@ -13,12 +12,14 @@
 
 namespace lectern {
 
+struct OrderedMember;
+
 struct OrderedJson {
   enum class Kind { kScalar, kArray, kObject };
   Kind kind = Kind::kScalar;
   Json scalar;                                               // neither an array nor an object
   std::vector<OrderedJson> items;                            // of an array
-  std::vector<std::pair<std::string, OrderedJson>> members;  // of an object; keys are unique
+  std::vector<OrderedMember> members;                        // of an object; keys are unique
 
   bool is_object() const { return kind == Kind::kObject; }
   bool is_array() const { return kind == Kind::kArray; }
@@ -27,6 +28,13 @@ struct OrderedJson {
   const bool* boolean() const { return scalar.boolean(); }
   // Finds a member of an object; nullptr: it is missing, or this is no object.
   const OrderedJson* Find(std::string_view key) const;
+};
+
+// A key of an object and its value. It is no std::pair: clang 14 would need OrderedJson to be
+// complete while it is defined.
+struct OrderedMember {
+  std::string key;
+  OrderedJson value;
 };
 
 // Parses `text`, one JSON value. kMalformedModel: it is none, or a key appears twice in an object;
