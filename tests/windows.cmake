@@ -7,12 +7,13 @@ function(in_folder folder list)
   set(${list} ${${list}} PARENT_SCOPE)
 endfunction()
 
-set(kernels attention_test.cc centroid_scores_test.cc convert_test.cc glu_test.cc
+set(kernels attention_test.cc backend_test.cc centroid_scores_test.cc convert_test.cc glu_test.cc
   hadamard_test.cc matmul_test.cc packed_matmul_test.cc packed_planes_test.cc packed_rows_test.cc
   quant_blocks_test.cc rms_norm_test.cc rope_test.cc sign_logits_test.cc softcap_test.cc types_test.cc)
 in_folder(kernels kernels)
 lectern_test(NAME kernels_test SOURCES ${kernels} LIBS lectern_kernels hwy::hwy OPTIMIZED)
 target_compile_definitions(kernels_test PRIVATE HWY_WANT_AVX3_DL)  # as lectern_kernels
+lectern_test(NAME kernels_thread_pool_test SOURCES kernels/thread_pool_test.cc LIBS lectern_kernels)
 
 set(store bundle_test.cc crc32c_test.cc env_windows_test.cc format_test.cc message_test.cc
   shard_writer_test.cc)
@@ -33,20 +34,26 @@ set(index assign_plan_test.cc budget_plan_test.cc build_test.cc calibrate_test.c
 in_folder(index index)
 lectern_test(NAME index_test SOURCES ${index} LIBS lectern_index OpenMP::OpenMP_CXX)
 
-set(model model/tokenizer/added_tokens_test.cc model/tokenizer/bpe_tokenizer_test.cc
-  model/template/chat_template_test.cc model/weights/config_test.cc
-  model/tokenizer/control_tokens_test.cc model/formats/gguf_test.cc model/template/jinja_test.cc
-  model/formats/json_test.cc model/tokenizer/pre_tokenizer_test.cc model/formats/safetensors_test.cc
-  model/template/sampled_tokens_test.cc forward/output_head_test.cc forward/sampler_test.cc
-  model/tokenizer/text_rules_test.cc model/formats/text_test.cc model/tokenizer/tokenizer_test.cc
-  model/weights/weights_test.cc)
-in_folder(engine model)
-lectern_test(NAME model_test SOURCES ${model} LIBS lectern_model)
+add_subdirectory(engine)
+set(lookup head_index_test.cc lookup_formula_test.cc lookup_rules_test.cc lookup_test.cc
+  shared_lookup_test.cc)
+in_folder(index lookup)
+lectern_test(NAME index_lookup_test SOURCES ${lookup} LIBS engine_test_support OPTIMIZED)
 
 lectern_test(NAME ingest_test SOURCES tools/html_text_test.cc tools/limited_child_windows_test.cc
   LIBS lectern_ingest)
 add_executable(limited_child_program tools/limited_child_program.cc)
 add_dependencies(ingest_test limited_child_program)
+set(extract extract_office_test.cc extract_test.cc extract_text_test.cc)
+in_folder(tools extract)
+lectern_test(NAME extract_test SOURCES ${extract} LIBS lectern_extraction PkgConfig::LIBARCHIVE)
+target_compile_definitions(extract_test PRIVATE LECTERN_EXTRACT="$<TARGET_FILE:lectern-extract>")
+add_dependencies(extract_test lectern-extract)
+set(server access_rules_test.cc chunked_body_test.cc fetched_documents_test.cc request_head_test.cc)
+in_folder(tools server)
+lectern_test(NAME request_head_test SOURCES ${server} LIBS lectern_server)
+lectern_test(NAME messages_test SOURCES tools/messages_test.cc LIBS lectern_server)
+lectern_test(NAME options_test SOURCES tools/options_test.cc LIBS lectern_server)
 lectern_test(NAME file_kind_test SOURCES tools/file_kind_test.cc LIBS lectern_ingest)
 lectern_test(NAME pdf_layout_test SOURCES tools/pdf_layout_test.cc LIBS lectern_ingest)
 target_compile_definitions(pdf_layout_test PRIVATE

@@ -1,8 +1,8 @@
 #include "tests/engine/test_documents.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -30,9 +30,12 @@ T Take(Result<T> result) {
 }  // namespace
 
 TempFolder::TempFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "lectern-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-  path_ = name;
+  const std::filesystem::path parent = std::filesystem::temp_directory_path();
+  std::random_device random;
+  do {
+    path_ = (parent / ("lectern-test-" + std::to_string(random()))).generic_string();
+  } while (!std::filesystem::create_directory(path_));
+  std::filesystem::permissions(path_, std::filesystem::perms::owner_all);  // nobody else
 }
 
 TempFolder::~TempFolder() {

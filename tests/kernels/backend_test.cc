@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "tests/kernels/kernel_case.h"
+#include "tests/system_differences.h"
 
 namespace lectern {
 namespace {
@@ -12,9 +13,9 @@ class ForcedBackend {
  public:
   explicit ForcedBackend(const char* name) {
     if (const char* before = std::getenv("LECTERN_BACKEND")) before_ = before;
-    setenv("LECTERN_BACKEND", name, 1);
+    SetVariable("LECTERN_BACKEND", name);
   }
-  ~ForcedBackend() { setenv("LECTERN_BACKEND", before_.c_str(), 1); }
+  ~ForcedBackend() { SetVariable("LECTERN_BACKEND", before_); }
 
  private:
   std::string before_;

@@ -55,8 +55,8 @@ std::optional<api::Error> ErrorOfEnd(const ChildEnd& end, const std::string& nam
       if (end.number == ENOENT || end.number == EACCES) {
         return api::Error{LECTERN_NOT_FOUND,
                           "reading " + name +
-                              " needs the program lectern-extract, which is not installed: apt "
-                              "install lectern-tools, or give the text",
+                              " needs the program lectern-extract, which is not installed: " +
+                              HowToInstall("lectern-tools") + ", or give the text",
                           "lectern-extract"};
       }
       return ExtractError(LECTERN_IO_ERROR,

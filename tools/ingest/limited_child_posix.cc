@@ -100,8 +100,8 @@ void Limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
   Limit(RLIMIT_FSIZE, 0, 0);
   Limit(RLIMIT_NPROC, 0, 0);
   Limit(RLIMIT_NOFILE, 64, 64);  // for the program's libraries and fonts
-  char locale[] = "LC_ALL=C";
-  char* const environment[] = {locale, nullptr};
+  char locale[] = "LC_ALL=C", threads[] = "OMP_THREAD_LIMIT=1";
+  char* const environment[] = {locale, threads, nullptr};
   execve(program, arguments, environment);
   const int error = errno;
   if (write(failed, &error, sizeof error) < 0) _exit(126);

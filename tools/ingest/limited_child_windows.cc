@@ -76,12 +76,15 @@ void AddArgument(std::wstring_view argument, std::wstring& line) {
   line += L'"';
 }
 
-// "LC_ALL=C" and the folder of the system, where programs look for its libraries.
+// The variables of limited_child.h, and the folder of the system, where programs look for its
+// libraries.
 std::wstring Environment() {
   wchar_t folder[MAX_PATH];
   const UINT size = ::GetWindowsDirectoryW(folder, MAX_PATH);
   const std::wstring root(folder, size);
   std::wstring block = L"LC_ALL=C";
+  block += L'\0';
+  block += L"OMP_THREAD_LIMIT=1";
   block += L'\0';
   block += L"PATH=" + root + L"\\system32";
   block += L'\0';

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "engine/model/formats/text.h"
@@ -18,7 +17,7 @@ namespace {
 // made for. It bounds the memory whatever size a page says it has.
 constexpr int kImagePixels = 3508;
 constexpr double kPagePoints = 842;  // the longer side of A4; places are relative to it
-constexpr char kInstallTesseract[] = "apt install tesseract-ocr";
+constexpr char kTesseractPackage[] = "tesseract-ocr";
 
 api::Error RecognitionError(lectern_code code, const std::string& message) {
   return {code, message, "ocr"};
@@ -26,15 +25,14 @@ api::Error RecognitionError(lectern_code code, const std::string& message) {
 
 // The error that the end of a program means; nothing: it ended as it should.
 std::optional<api::Error> ErrorOfProgram(const ChildEnd& end, const std::string& program,
-                                         const char* install) {
+                                         const char* package) {
   switch (end.how) {
     case ChildEnd::How::kNotStarted:
       if (end.number == ENOENT || end.number == EACCES) {
         return RecognitionError(LECTERN_NOT_FOUND,
                                 "recognising the text of scans needs the program " + program +
-                                    ", which is not installed: " + install +
-                                    "; or do it before (apt install ocrmypdf; ocrmypdf in.pdf "
-                                    "out.pdf)");
+                                    ", which is not installed: " + HowToInstall(package) +
+                                    "; or do it before (ocrmypdf in.pdf out.pdf)");
       }
       return RecognitionError(LECTERN_IO_ERROR,
                               "start " + program + ": " + std::strerror(end.number));
@@ -54,28 +52,20 @@ std::optional<api::Error> ErrorOfProgram(const ChildEnd& end, const std::string&
   return RecognitionError(LECTERN_IO_ERROR, program + " fails on a page: " + CleanUtf8(line).text);
 }
 
-// Runs Tesseract with one thread (processes of other users than root may start none), or says
-// how it ended. env sets the variable, because a limited child's environment is empty.
+// Runs Tesseract, whose lines end with "\r\n" on Windows; here they end with "\n".
 ChildEnd RunTesseract(const RecognitionOptions& options, std::vector<std::string> arguments,
                       std::string_view input, std::string& output) {
-  const std::string program = FindProgram(options.tesseract);
-  if (program.empty()) return {ChildEnd::How::kNotStarted, ENOENT, ""};
-  std::vector<std::string> command = {"env", "OMP_THREAD_LIMIT=1", program};
-  command.insert(command.end(), std::make_move_iterator(arguments.begin()),
-                 std::make_move_iterator(arguments.end()));
+  arguments.insert(arguments.begin(), options.tesseract);
   ChildLimits limits;
   limits.memory_bytes = uint64_t{2} << 30;
   limits.cpu_seconds = 60;
   limits.wall_seconds = 300;
   limits.output_bytes = uint64_t{64} << 20;
   ChildEnd end = RunLimited(
-      command, input, limits,
+      arguments, input, limits,
       [&output](std::string_view piece) { return output.append(piece), true; },
       options.is_cancelled);
-  // env's own statuses for a program that is not there or may not be run.
-  if (end.how == ChildEnd::How::kExited && (end.number == 127 || end.number == 126)) {
-    end = {ChildEnd::How::kNotStarted, ENOENT, ""};
-  }
+  std::erase(output, '\r');
   return end;
 }
 
@@ -107,15 +97,15 @@ std::string MissingLanguage(std::string_view wanted, const std::vector<std::stri
 api::Result<PageRecogniser> PageRecogniser::Start(const RecognitionOptions& options) {
   std::string output;
   const ChildEnd end = RunTesseract(options, {"--list-langs"}, "", output);
-  if (auto error = ErrorOfProgram(end, options.tesseract, kInstallTesseract)) return *error;
+  if (auto error = ErrorOfProgram(end, options.tesseract, kTesseractPackage)) return *error;
   std::vector<std::string> languages = ParseLanguages(output);
   const bool finds_direction =
       std::erase_if(languages, [](const std::string& name) { return name == "osd"; }) > 0;
   RecognitionOptions chosen = options;
   if (languages.empty()) {
     return RecognitionError(LECTERN_NOT_FOUND,
-                            "Tesseract has no language: apt install "
-                            "tesseract-ocr-eng, or another tesseract-ocr-…");
+                            "Tesseract has no language: " + HowToInstall("tesseract-ocr-eng") +
+                                ", or another tesseract-ocr-…");
   }
   if (chosen.languages.empty()) {
     chosen.languages = MissingLanguage("eng", languages).empty() ? "eng" : languages.front();
@@ -142,7 +132,7 @@ api::Result<PdfPage> PageRecogniser::Recognise(std::string_view pdf, uint64_t nu
        "-gray", kInput},
       pdf, limits, [&image](std::string_view piece) { return image.append(piece), true; },
       options_.is_cancelled);
-  if (auto error = ErrorOfProgram(end, options_.pdftoppm, "apt install poppler-utils")) {
+  if (auto error = ErrorOfProgram(end, options_.pdftoppm, "poppler-utils")) {
     return *error;
   }
   std::string table;
@@ -150,7 +140,7 @@ api::Result<PdfPage> PageRecogniser::Recognise(std::string_view pdf, uint64_t nu
                      {"stdin", "stdout", "--dpi", "300", "--psm", finds_direction_ ? "1" : "3",
                       "-l", options_.languages, "tsv"},
                      image, table);
-  if (auto error = ErrorOfProgram(end, options_.tesseract, kInstallTesseract)) return *error;
+  if (auto error = ErrorOfProgram(end, options_.tesseract, kTesseractPackage)) return *error;
   auto recognised = ParseRecognisedWords(table, kPagePoints / kImagePixels);
   if (!recognised) {
     return RecognitionError(LECTERN_IO_ERROR, options_.tesseract + " prints another table");

@@ -5,8 +5,9 @@
 #   tools/packaging/windows.sh [FOLDER]     # FOLDER/lectern-VERSION-windows-x86_64.zip
 #
 # The zip has the headers, lectern.dll with its import libraries, index-document.exe,
-# ask-document.exe, lectern-store.exe, lectern-server.exe, pdftotext.exe, the bundled reader, the
-# examples and the licences. Needs Debian's source packages within reach, and root or sudo where
+# ask-document.exe, lectern-store.exe, lectern-server.exe, the programs that read documents for them
+# (lectern-extract.exe, lectern-pdf-structure.exe, pdftotext.exe, pdftoppm.exe, unrtf.exe), the
+# bundled reader, the examples and the licences. Needs Debian's source packages within reach, and root or sudo where
 # packages are missing; the packages that Lectern uses are built once (windows/dependencies.sh).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -16,8 +17,10 @@ dependencies=$(tools/packaging/windows/dependencies.sh)
 cmake -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D CMAKE_UNITY_BUILD=ON \
   -D CMAKE_TOOLCHAIN_FILE="$PWD/tools/packaging/windows/toolchain.cmake" \
   -D LECTERN_WINDOWS_DEPENDENCIES="$dependencies" -D LECTERN_CUDA=OFF -D LECTERN_TESTS=OFF >/dev/null
-cmake --build "$build" --target lectern index-document ask-document lectern-store lectern-server
-programs=("$build/engine/lectern.dll" "$build"/tools/{index-document,ask-document,lectern-store,lectern-server}.exe)
+names=(index-document ask-document lectern-store lectern-server lectern-extract lectern-pdf-structure)
+cmake --build "$build" --target lectern "${names[@]}"
+programs=("$build/engine/lectern.dll")
+for program in "${names[@]}"; do programs+=("$build/tools/$program.exe"); done
 tools/packaging/windows/check_stack_moves.py "${programs[@]}"
 
 version=$(sed -n 's/^#define LECTERN_VERSION "\(.*\)"$/\1/p' engine/lectern_c.h)
@@ -27,7 +30,8 @@ rm -rf "$root" "$root.zip"
 mkdir -p "$root"/{bin,include/lectern,lib,licences,share/lectern,share/doc}
 cp "${programs[@]}" "$root/bin"
 x86_64-w64-mingw32-strip "$root"/bin/*
-cp "$dependencies/bin/pdftotext.exe" "$root/bin"
+cp "$dependencies"/bin/{pdftotext,pdftoppm,unrtf}.exe "$root/bin"
+cp -r "$dependencies/share/unrtf" "$root/share"
 cp engine/{lectern.h,lectern_c.h,lectern_inline.h} "$root/include/lectern"
 # For MinGW, and under the name that Microsoft's linker expects.
 cp "$build/engine/liblectern.dll.a" "$root/lib"
@@ -44,5 +48,6 @@ done
 # The parts of the compiler that are linked in: its libraries, those of OpenMP, and of threads.
 cp /usr/share/doc/gcc-mingw-w64-base/copyright "$root/licences/gcc"
 cp /usr/share/doc/mingw-w64-common/copyright "$root/licences/mingw-w64"
+cp /usr/share/doc/libz-mingw-w64-dev/copyright "$root/licences/zlib"
 (cd "$build" && zip -qr "$name.zip" "$name")
 ls -l "$root.zip" "$root"/bin

@@ -1,9 +1,9 @@
 // Every wrong input has its own typed error with the way out, and the store is as before.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "engine/document/document.h"
 #include "engine/engine.h"
@@ -171,8 +171,10 @@ TEST_F(EngineErrorsTest, DocumentLongerThanTheModelAllows) {
 
 TEST_F(EngineErrorsTest, ReadOnlyStore) {
   IndexOne();
-  if (geteuid() == 0) GTEST_SKIP() << "root writes everywhere: tests/tools covers it unprivileged";
   fs::permissions(store_.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  if (std::ofstream(store_.path() + "/x").is_open()) {
+    GTEST_SKIP() << "root, or Windows, writes there: tests/tools covers it unprivileged";
+  }
   Expect(NewEngine()->Index(InventedText(9000, 3), {}).status(), Code::kReadOnly, store_.path());
   EXPECT_TRUE(AskStatus().ok());
   fs::permissions(store_.path(), fs::perms::owner_all);
@@ -276,7 +278,10 @@ TEST_F(EngineErrorsTest, ModelFolderThatIsGone) {
 TEST_F(EngineErrorsTest, AModelFolderMayConsistOfLinks) {
   const TempFolder model;
   for (const auto& file : fs::directory_iterator(TinyModel())) {
-    fs::create_symlink(file.path(), model.path() + "/" + file.path().filename().string());
+    std::error_code error;
+    fs::create_symlink(file.path(), model.path() + "/" + file.path().filename().string(), error);
+    if (error == std::errc::function_not_supported) GTEST_SKIP() << "no links here";
+    ASSERT_FALSE(error) << error.message();
   }
   EXPECT_TRUE(NewEngine(model.path())->Index(InventedText(900, 1), {}).ok());
 }

@@ -2,7 +2,6 @@
 #include "engine/model/digest_cache.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -10,6 +9,7 @@
 #include "store/store.h"
 #include "tests/engine/test_documents.h"
 #include "tests/store/env_for_tests.h"
+#include "tests/system_differences.h"
 
 namespace lectern {
 namespace {
@@ -58,10 +58,8 @@ TEST_F(DigestCacheTest, ASecondOpenHashesNothing) {
   EXPECT_EQ(Load({.io = Io::kPread, .store = store_})->hashed_bytes(), 0u);
   EXPECT_GT(Load({.store = store_, .rehash = true})->hashed_bytes(), 0u);
   EXPECT_GT(Load({})->hashed_bytes(), 0u);
-  struct stat info;
-  ASSERT_EQ(::stat(CacheFile().c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
-  EXPECT_EQ(info.st_size, 76);
+  EXPECT_TRUE(IsPrivateFile(CacheFile()));
+  EXPECT_EQ(fs::file_size(CacheFile()), 76u);
   EXPECT_TRUE(fs::is_empty(store_ + "/tmp"));
 }
 

@@ -14,19 +14,21 @@ cd "$(dirname "$0")/../../.."
 install_packages "${windows_packages[@]}" >&2
 
 # Versions of Debian 12. OpenSSL is not among them, since Windows hashes by itself
-# (engine/model/formats/sha256_windows.cc), nor BLAS (see FAISS below), nor what reads office files,
-# books and mails (README.md says why).
+# (engine/model/formats/sha256_windows.cc), nor BLAS (see FAISS below), nor GMime, which reads mails
+# (README.md says why). zlib is Debian's own build for Windows, libz-mingw-w64-dev.
 sources=(
   cli11=2.1.2+ds-1 cpp-httplib=0.11.4+ds-1+deb12u1 faiss=1.7.3-2 freetype=2.12.1+dfsg-5+deb12u4 fribidi=1.0.8-2.1
-  highway=1.0.3-3+deb12u1 newlib=3.3.0-1.3+deb12u1 nlohmann-json3=3.11.2-2 pcre2=10.42-1
+  glib2.0=2.74.6-2+deb12u9 highway=1.0.3-3+deb12u1 libarchive=3.6.2-1+deb12u5
+  libxml2=2.9.14+dfsg-1.3~deb12u6 newlib=3.3.0-1.3+deb12u1 nlohmann-json3=3.11.2-2 pcre2=10.42-1
   poppler=22.12.0-2+deb12u3 ruby-nokogiri=1.13.10+dfsg-2 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
-  uchardet=0.0.7-1 utf8proc=2.8.0-1)
+  uchardet=0.0.7-1 unrtf=0.21.10-clean-1 utf8proc=2.8.0-1)
 host=x86_64-w64-mingw32
 # GCC aligns the stack to 16 bytes on Windows, and moves vectors of 32 and 64 bytes to it as if it
 # were aligned to their size; the assembler turns such moves into ones that need no alignment.
 flags="-O2 -DNDEBUG -Wa,-muse-unaligned-vector-move"
 key=$({ printf '%s\n' "${sources[@]}" "$flags"; $host-g++-posix --version
-  cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c,gumbo_allocator.patch,math_dispatch.c,math_names.h}; } |
+  cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c,gumbo_allocator.patch,iconv.h} \
+    tools/packaging/windows/{math_dispatch.c,math_names.h,unrtf_start.c,unrtf_windows.h}; } |
   sha256sum | cut -c1-16)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lectern-windows
 dir=$cache/$key
@@ -135,8 +137,8 @@ archive gumbo "" "$gumbo"/*.c
 cp "$gumbo/gumbo.h" "$dir/include"
 pc gumbo 0.10.1 "" -lgumbo
 
-# pdftotext.exe, a program of its own. Of poppler's libraries it needs FreeType alone: text is read
-# without looking into images. binmode.o makes stdin and stdout binary.
+# pdftotext.exe and pdftoppm.exe, programs of their own, and the library for lectern-pdf-structure.exe.
+# FreeType is the one library that they need: images are decoded by poppler itself.
 unpack freetype
 by_cmake freetype -D FT_DISABLE_ZLIB=ON -D FT_DISABLE_BZIP2=ON -D FT_DISABLE_PNG=ON \
   -D FT_DISABLE_HARFBUZZ=ON -D FT_DISABLE_BROTLI=ON
@@ -147,12 +149,50 @@ cmake -G Ninja -S "$work/poppler" -B "$work/poppler/build" -D CMAKE_TOOLCHAIN_FI
   -D FREETYPE_INCLUDE_DIRS="$dir/include/freetype2" -D FREETYPE_LIBRARY="$dir/lib/libfreetype.a" \
   -D BUILD_SHARED_LIBS=OFF -D FONT_CONFIGURATION=win32 -D HAVE_GMTIME_R=1 -D HAVE_LOCALTIME_R=1 \
   -D ENABLE_CPP=OFF -D ENABLE_GLIB=OFF -D ENABLE_QT5=OFF -D ENABLE_QT6=OFF -D ENABLE_BOOST=OFF \
-  -D ENABLE_LIBOPENJPEG=none -D ENABLE_CMS=none -D ENABLE_DCTDECODER=none -D ENABLE_LIBCURL=OFF \
+  -D ENABLE_LIBOPENJPEG=unmaintained -D ENABLE_CMS=none -D ENABLE_DCTDECODER=unmaintained -D ENABLE_LIBCURL=OFF \
   -D ENABLE_ZLIB=OFF -D WITH_NSS3=OFF -D WITH_JPEG=OFF -D WITH_PNG=OFF -D WITH_TIFF=OFF \
   -D RUN_GPERF_IF_PRESENT=OFF >/dev/null
-cmake --build "$work/poppler/build" --target pdftotext
-mkdir -p "$dir/bin"
-$host-strip -o "$dir/bin/pdftotext.exe" "$work/poppler/build/utils/pdftotext.exe"
+cmake --build "$work/poppler/build" --target pdftotext pdftoppm
+mkdir -p "$dir/bin" "$dir/include/poppler"
+for program in pdftotext pdftoppm; do
+  $host-strip -o "$dir/bin/$program.exe" "$work/poppler/build/utils/$program.exe"
+done
+cp "$work/poppler/build/libpoppler.a" "$dir/lib"
+(cd "$work/poppler" && find poppler goo fofi -name '*.h' -exec cp --parents -t "$dir/include/poppler" {} +)
+cp "$work"/poppler/build/{poppler/poppler-config,poppler_private_export}.h "$dir/include/poppler/poppler"
+pc poppler 22.12.0 "-I\${prefix}/include/poppler -I\${prefix}/include/poppler/poppler" \
+  "-lpoppler -lfreetype -lgdi32"
+
+# iconv by Windows' own tables, for libxml2 and unrtf: one file of GLib's.
+unpack glib2.0
+archive iconv "-I$dir/include" "$work/glib2.0/glib/win_iconv.c"
+cp tools/packaging/windows/iconv.h "$dir/include"
+
+# What reads office files and books. CMake itself crashes on libarchive's test of zlib, so configure
+# does it; with newer files of Debian's patches, make would have automake write that again.
+unpack libxml2
+by_cmake libxml2 -DLIBXML2_WITH_{C14N,CATALOG,DEBUG,DOCB,FTP,HTML,HTTP,LEGACY,LZMA,MODULES}=OFF \
+  -DLIBXML2_WITH_{PROGRAMS,PYTHON,REGEXPS,SCHEMAS,SCHEMATRON,TESTS,VALID,WRITER,XINCLUDE,XPATH,XPTR,ZLIB}=OFF \
+  -D Iconv_INCLUDE_DIR="$dir/include" -D Iconv_LIBRARY="$dir/lib/libiconv.a"
+pc libxml-2.0 2.9.14 "-I\${prefix}/include/libxml2 -DLIBXML_STATIC" "-lxml2 -liconv -lws2_32"
+unpack libarchive
+(cd "$work/libarchive" && touch aclocal.m4 && touch configure config.h.in Makefile.in &&
+  ./configure --host=$host CC=$host-gcc-posix CFLAGS="$flags" --disable-shared --prefix="$dir" \
+    --disable-{acl,bsdcat,bsdcpio,bsdtar,xattr} \
+    --without-{bz2lib,cng,expat,iconv,libb2,lz4,lzma,lzo2,nettle,openssl,xml2,zstd} >/dev/null &&
+  make libarchive.la >/dev/null &&
+  make install-libLTLIBRARIES install-includeHEADERS >/dev/null)
+pc libarchive 3.6.2 -DLIBARCHIVE_STATIC "-larchive -lz"
+
+# unrtf.exe, a program of its own, with the files that it reads to write HTML.
+unpack unrtf
+# shellcheck disable=SC2086  # several flags
+$host-gcc-posix $flags -w -Werror=implicit-function-declaration -static -s -I"$dir/include" \
+  -include tools/packaging/windows/unrtf_windows.h -D__USE_MINGW_ACCESS -DPACKAGE_VERSION='"0.21.10"' \
+  -DPKGDATADIR='"../share/unrtf"' -DHAVE_{CTYPE,INTTYPES,STDINT,STDIO,STDLIB,STRING,UNISTD}_H \
+  "$work"/unrtf/src/*.c tools/packaging/windows/unrtf_start.c -L"$dir/lib" -liconv -o "$dir/bin/unrtf.exe"
+mkdir -p "$dir/share/unrtf"
+cp "$work"/unrtf/{outputs/html.conf,charmaps/SYMBOL.charmap} "$dir/share/unrtf"
 
 # The amalgamation, made by SQLite's own scripts. Options that Debian sets and Lectern uses.
 unpack sqlite3

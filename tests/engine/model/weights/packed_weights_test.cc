@@ -3,7 +3,6 @@
 #include "engine/model/weights/packed_weights.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
@@ -18,6 +17,7 @@
 #include "tests/engine/test_documents.h"
 #include "tests/store/env_for_tests.h"
 #include "tests/store/simulated_disk.h"
+#include "tests/system_differences.h"
 
 namespace lectern {
 namespace {
@@ -88,10 +88,8 @@ TEST_P(PackedWeightsTest, AreMadeOnceAndFoundAgain) {
     EXPECT_EQ(Quantised(*again), 0u);
     EXPECT_EQ(Digest(*again), Digest(*in_memory));
   }
-  struct stat info;
-  ASSERT_EQ(::stat(File().c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
-  EXPECT_LE(static_cast<uint64_t>(info.st_size),
+  EXPECT_TRUE(IsPrivateFile(File()));
+  EXPECT_LE(fs::file_size(File()),
             *Weights::BytesInUse(*OpenSafetensors(Env::Default(), TinyModel(), Io::kMmap),
                                  first->config(), GetParam()) +
                 16 * (40 + 64));
