@@ -58,3 +58,19 @@ lectern_test(NAME file_kind_test SOURCES tools/file_kind_test.cc LIBS lectern_in
 lectern_test(NAME pdf_layout_test SOURCES tools/pdf_layout_test.cc LIBS lectern_ingest)
 target_compile_definitions(pdf_layout_test PRIVATE
   PDF_BOXES="${CMAKE_CURRENT_SOURCE_DIR}/tools/pdf_boxes")
+
+# What a file's text is, for comparisons of many files with the same program on Linux.
+add_executable(ingested_text evaluation/ingested_text.cc)
+target_link_libraries(ingested_text PRIVATE lectern_ingest)
+set_target_properties(ingested_text PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
+add_dependencies(ingested_text lectern-extract lectern-pdf-structure)
+
+# index-document as it is, but for the calls that fail.
+add_executable(failing_index_document $<TARGET_OBJECTS:index-document> store/failing_calls_windows.cc)
+target_link_libraries(failing_index_document PRIVATE lectern_tools lectern_ingest)
+lectern_test(NAME index_system_calls_test
+  SOURCES tools/index_system_calls_test.cc tools/planned_program_windows.cc store/failing_calls_windows.cc
+  LIBS lectern_store)
+target_compile_definitions(index_system_calls_test PRIVATE
+  LECTERN_FAILING_PROGRAM="$<TARGET_FILE:failing_index_document>")
+add_dependencies(index_system_calls_test failing_index_document)

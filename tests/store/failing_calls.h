@@ -12,11 +12,14 @@
 
 namespace lectern {
 
-// kKill: SIGKILL at the call (a write has then written half); not on Windows. kShortWrite: a write
+// kKill: the process is killed at the call (a write has then written half). kShortWrite: a write
 // writes half and says so; other calls work.
 enum class CallFault : int32_t { kNone, kKill, kError, kShortWrite };
 
-extern const bool kCanKill;  // whether there is kKill
+extern const bool kCanKill;  // whether RunWithPlan knows kKill
+
+// The exit status of a process that was killed so on Windows, which has no signals.
+inline constexpr uint32_t kKilledStatus = 0xDEAD;
 
 // Plain bytes: also what lies in the file that a program's LECTERN_CALL_PLAN names, which it shares
 // with the one that started it.

@@ -3,6 +3,7 @@
 #include <windows.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -11,17 +12,40 @@
 namespace lectern {
 namespace {
 
-CallPlan plan;
+CallPlan own_plan;
+CallPlan* plan = &own_plan;
+
+// A plan that cannot be had would be a test that tests nothing.
+void TakeSharedPlan() {
+  const char* const path = std::getenv(kCallPlanVariable);
+  if (path == nullptr) return;
+  const HANDLE file =
+      CreateFileA(path, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, nullptr,
+                  OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, nullptr);
+  const HANDLE mapping = CreateFileMappingA(file, nullptr, PAGE_READWRITE, 0, 0, nullptr);
+  void* const shared = MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof(CallPlan));
+  CloseHandle(mapping);
+  CloseHandle(file);
+  if (shared == nullptr) {
+    std::fprintf(stderr, "%s: no plan\n", path);
+    std::abort();
+  }
+  plan = static_cast<CallPlan*>(shared);
+}
 
 CallFault Next() {
-  const int64_t call = plan.num_calls++;
-  return call == plan.at || (plan.sticky && call > plan.at) ? plan.fault : CallFault::kNone;
+  const int64_t call = plan->num_calls++;
+  return call == plan->at || (plan->sticky && call > plan->at) ? plan->fault : CallFault::kNone;
 }
+
+void EndNow() { TerminateProcess(GetCurrentProcess(), kKilledStatus); }
 
 // True: the call fails; GetLastError says how.
 bool Fails() {
-  if (Next() != CallFault::kError) return false;
-  SetLastError(static_cast<DWORD>(plan.error));
+  const CallFault fault = Next();
+  if (fault == CallFault::kKill) EndNow();
+  if (fault != CallFault::kError) return false;
+  SetLastError(static_cast<DWORD>(plan->error));
   return true;
 }
 
@@ -51,11 +75,13 @@ decltype(&WriteFile) real_write = nullptr;
 BOOL WINAPI Write(HANDLE file, const void* bytes, DWORD size, DWORD* written, OVERLAPPED* at) {
   const CallFault fault = Next();
   if (fault == CallFault::kError) {
-    SetLastError(static_cast<DWORD>(plan.error));
+    SetLastError(static_cast<DWORD>(plan->error));
     return FALSE;
   }
-  return real_write(file, bytes, fault == CallFault::kShortWrite ? size - size / 2 : size, written,
-                    at);
+  if (fault == CallFault::kShortWrite || fault == CallFault::kKill) size -= size / 2;
+  const BOOL is_written = real_write(file, bytes, size, written, at);
+  if (fault == CallFault::kKill) EndNow();
+  return is_written;
 }
 
 // Puts `ours` into the table's place of the function `name`, and its address before into `real`.
@@ -93,6 +119,7 @@ void Replace(std::string_view name, Function ours, Function& real) {
 // the same process would not find what this one had.
 struct Replacements {
   Replacements() {
+    TakeSharedPlan();
     Replace("WriteFile", &Write, real_write);
     REPLACE(CreateDirectoryW);
     REPLACE(CreateFileW);
@@ -115,12 +142,12 @@ struct Replacements {
 
 }  // namespace
 
-CallPlan& TheCallPlan() { return plan; }
+CallPlan& TheCallPlan() { return *plan; }
 
 int RunWithPlan(const std::function<Status()>& run, const CallPlan& with) {
-  plan = with;
+  *plan = with;
   const Status status = run();
-  plan = CallPlan();
+  *plan = CallPlan();
   if (status.code() == Code::kInternal) std::fprintf(stderr, "%s\n", status.message().c_str());
   return status.ok() ? 0 : status.code() == Code::kInternal ? 2 : 1;
 }

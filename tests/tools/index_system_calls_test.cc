@@ -6,29 +6,27 @@
 // LECTERN_CALL_STRIDE: one call in so many, of each kind of failure (397); 1: all, but with
 // clusters, where a run takes five times as long, one in five with each error: every call has some
 // of them.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 
 #include "store/crc32c.h"
 #include "store/store.h"
 #include "tests/store/failing_calls.h"
 #include "tests/store/sample_shard.h"
 #include "tests/store/sample_store.h"
+#include "tests/system_differences.h"
+#include "tests/tools/planned_program.h"
 
 namespace lectern {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kProgram[] = LECTERN_BINARY_DIR "/tests/tools/failing_index_document";
+constexpr char kProgram[] = LECTERN_FAILING_PROGRAM;
 constexpr char kModel[] = LECTERN_SOURCE_DIR "/tests/golden/tiny";
 
 int64_t Stride() {
@@ -90,7 +88,7 @@ std::string Names(const std::string& store) {
   std::vector<std::string> names;
   for (const char* part : {"/docs", "/tmp"}) {
     for (const auto& entry : fs::recursive_directory_iterator(store + part)) {
-      names.push_back(entry.path());
+      names.push_back(entry.path().generic_string());
     }
   }
   std::sort(names.begin(), names.end());
@@ -103,33 +101,19 @@ class IndexSystemCallsTest : public testing::Test {
  protected:
   void SetUp() override {
     WriteBytes(plan_path_, std::string(sizeof(CallPlan), '\0'));
-    const int fd = ::open(plan_path_.c_str(), O_RDWR | O_CLOEXEC);
-    void* const shared =
-        ::mmap(nullptr, sizeof(CallPlan), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    ASSERT_NE(shared, MAP_FAILED);
-    ::close(fd);
-    plan_ = static_cast<CallPlan*>(shared);
+    program_.emplace(plan_path_);
+    SetVariable("OPENBLAS_NUM_THREADS", "1");
     fs::create_directory(before_);
   }
-  void TearDown() override { ::munmap(plan_, sizeof(CallPlan)); }
 
   Outcome Run(const Step& step, const CallPlan& with) {
-    *plan_ = with;
+    program_->plan() = with;
     WriteBytes(text_, step.text);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const int output = ::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      ::dup2(output, STDOUT_FILENO);
-      ::dup2(output, STDERR_FILENO);
-      ::setenv(kCallPlanVariable, plan_path_.c_str(), 1);
-      ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
-      ::execl(kProgram, "index-document", "--store", store_.c_str(), "--model", kModel, "--threads",
-              "1", "--name", "manual", "--progress", "none", "--json", text_.c_str(), nullptr);
-      ::_exit(127);
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadBytes(output_)};
+    const int status =
+        program_->Run({kProgram, "--store", store_, "--model", kModel, "--threads", "1", "--name",
+                       "manual", "--progress", "none", "--json", text_},
+                      output_);
+    return {status, ReadBytes(output_)};
   }
 
   // A copy of the store as it is before the step.
@@ -146,7 +130,7 @@ class IndexSystemCallsTest : public testing::Test {
     Reset();
     const Outcome first = Run(step, with);
     const std::string where = std::string(step.name) + ", call " + std::to_string(with.at) +
-                              (with.sticky ? " and on" : "") + ", errno " +
+                              (with.sticky ? " and on" : "") + ", error " +
                               std::to_string(with.error) + ": " + first.output;
     ++counts_.tried;
     ASSERT_EQ(first.exit_status == -1, with.fault == CallFault::kKill) << where;
@@ -194,7 +178,7 @@ class IndexSystemCallsTest : public testing::Test {
       expected.seen_before = *Look(store_);
       const Outcome outcome = Run(step, {});
       ASSERT_EQ(outcome.exit_status, 0) << step.name << ": " << outcome.output;
-      const int64_t num_calls = plan_->num_calls;
+      const int64_t num_calls = program_->plan().num_calls;
       ASSERT_GT(num_calls, 200);
       ASSERT_NE(outcome.output.find("\"reused_tokens\":" + std::to_string(step.reused_tokens)),
                 std::string::npos)
@@ -221,7 +205,7 @@ class IndexSystemCallsTest : public testing::Test {
   const TempDirectory dir_{MemoryDirectory()};
   const std::string before_ = dir_ / "before", work_ = dir_ / "work", store_ = work_ + "/store",
                     plan_path_ = dir_ / "plan", text_ = dir_ / "text", output_ = dir_ / "output";
-  CallPlan* plan_ = nullptr;
+  std::optional<PlannedProgram> program_;
   struct Counts {
     int tried = 0, absorbed = 0, resumed = 0;
   } counts_;  // of the step
@@ -244,7 +228,7 @@ TEST_F(IndexSystemCallsTest, AnyOfThemFailingIsATypedErrorAndCanBeRepeated) {
   int64_t which = 0;
   ForEachStep([&](const Step& step, int64_t num_calls, const Uninterrupted& expected) {
     const int64_t stride = Stride() * step.errors_stride;
-    for (const int error : {EIO, ENOSPC, EDQUOT, EINTR, EMFILE, EROFS, 0}) {
+    for (const int error : ErrorsOfCalls()) {
       for (const bool sticky : {false, true}) {
         const CallFault fault = error == 0 ? CallFault::kShortWrite : CallFault::kError;
         for (int64_t at = which++ * 61 % stride; at < num_calls && !HasFatalFailure();
@@ -253,7 +237,7 @@ TEST_F(IndexSystemCallsTest, AnyOfThemFailingIsATypedErrorAndCanBeRepeated) {
         }
       }
     }
-    Report(step, "EIO ENOSPC EDQUOT EINTR EMFILE EROFS short");
+    Report(step, kErrorsOfCalls);
   });
 }
 
