@@ -6,8 +6,8 @@
 Indexes the demo's document on either system, compares the files of the two stores byte by byte, and asks
 each store on both systems: the answers, their evidence and their scores must be equal. Then it looks at
 what lectern.dll exports, lets a C program that is linked with the import library index and ask, reads a
-PDF and a web page on both, and runs the server's own tests (tools/server_test.py, tools/http_test.py) with
-lectern-server.exe.
+PDF, a web page, office files, a book and RTF on both, and runs the server's own tests (tools/server_test.py,
+tools/http_test.py) with lectern-server.exe.
 Skipped (77) where Wine or one of the builds is missing: tools/packaging/windows.sh makes that for
 Windows.
 """
@@ -29,11 +29,29 @@ READER = SOURCE / "tools/reader/model"
 DOCUMENT = SOURCE / "tools/demo/document.txt"
 QUESTIONS = ["What does Flaflult Proumoul love to eat?", "What is the genre of the novel Hescerk?",
              "Where does the Kletim committee rent a hall?"]
+FILES = SOURCE / "tests/tools/extract_files"
+# Stands for Tesseract: one language, and a page with two words.
+TESSERACT = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char** argv) {
+  if (argc < 2 || strcmp(getenv("OMP_THREAD_LIMIT"), "1") != 0) return 3;
+  if (strcmp(argv[1], "--list-langs") == 0) return puts("Languages (1):\neng") < 0;
+  if (getchar() != 'P' || getchar() != '5') return 4;  /* the grey image that pdftoppm draws */
+  puts("level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n"
+       "1\t1\t0\t0\t0\t0\t0\t0\t2711\t3508\t-1\t\n2\t1\t1\t0\t0\t0\t300\t356\t500\t40\t-1\t\n"
+       "3\t1\t1\t1\t0\t0\t300\t356\t500\t40\t-1\t\n4\t1\t1\t1\t1\t0\t300\t356\t500\t40\t-1\t\n"
+       "5\t1\t1\t1\t1\t1\t300\t356\t240\t40\t96\tRecognised\n"
+       "5\t1\t1\t1\t1\t2\t560\t356\t240\t40\t96\twords.");
+  return 0;
+}
+"""
 WINDOWS = LINUX = PACKED = None  # folders of the builds, and the one that was packed
 
 
-def run(command, **options):
-    environment = dict(os.environ, WINEDEBUG="-all", LECTERN_THREADS="2")
+def run(command, variables=None, **options):
+    environment = dict(os.environ, WINEDEBUG="-all", LECTERN_THREADS="2", **(variables or {}))
     done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env=environment, timeout=120, **options)
     if done.returncode != 0:
@@ -41,9 +59,9 @@ def run(command, **options):
     return done.stdout.decode()
 
 
-def tool(system, name, *arguments):
+def tool(system, name, *arguments, **options):
     program = ["wine", PACKED / f"bin/{name}.exe"] if system == "windows" else [LINUX / f"tools/{name}"]
-    return run([*program, *arguments])
+    return run([*program, *arguments], **options)
 
 
 def path(system, place):
@@ -138,20 +156,84 @@ class Windows(unittest.TestCase):
         listed = tool("windows", "lectern-store", "--store", path("windows", store), "list")
         self.assertIn("книга.txt", listed)
 
-    def test_a_pdf_and_a_web_page_have_the_same_text(self):
-        page = ("<html><title>Mills</title><nav>Home</nav><main><h1>Mills</h1><p>Mills stand in <b>Osk</b>.<table>"
-                "<tr><th>Town<th>Mills<tr><td>Osk<td>3</table><pre>a  b</pre></main>" + "<p>More text." * 200)
-        files = {"a.pdf": make_pdf([["The mill of Osk has three stones."], ["It grinds rye."]]), "a.html": page.encode()}
-        for name, content in files.items():
-            file = self.folder / name
-            file.write_bytes(content)
-            names = []  # of folders, which come from the text and its parts
+    def check_text(self, files):
+        """The files have the same text on both systems: a document is named after the hash of its text."""
+        for file in files:
+            names = []
             for system in ("linux", "windows"):
-                store = self.folder / f"{name}-{system}"
+                store = self.folder / f"{file.name}-{system}"
                 tool(system, "index-document", "--store", path(system, store), "--model", path(system, READER),
                      "--name", "d", path(system, file))
                 names.append([folder.name for folder in store.glob("docs/*")])
-            self.assertEqual(names[0], names[1])
+            with self.subTest(file=file.name):
+                self.assertEqual(names[0], names[1])
+                self.assertEqual(len(names[0]), 1)
+
+    def test_a_pdf_and_a_web_page_have_the_same_text(self):
+        page = ("<html><title>Mills</title><nav>Home</nav><main><h1>Mills</h1><p>Mills stand in <b>Osk</b>.<table>"
+                "<tr><th>Town<th>Mills<tr><td>Osk<td>3</table><pre>a  b</pre></main>" + "<p>More text." * 200)
+        files = {"a.pdf": make_pdf([["The mill of Osk has three stones."], ["It grinds rye."]]),
+                 "a.html": page.encode()}
+        for name, content in files.items():
+            (self.folder / name).write_bytes(content)
+        self.check_text([self.folder / name for name in files])
+
+    def test_office_files_a_book_and_rtf_have_the_same_text(self):
+        self.check_text([file for file in sorted(FILES.iterdir())
+                         if file.suffix in (".docx", ".odp", ".odt", ".pptx", ".xlsx", ".ods", ".epub", ".rtf")])
+
+    def test_a_table_a_notebook_and_a_manual_page_have_the_same_text(self):
+        cells = [{"cell_type": "markdown", "source": ["# Mills\n", "Osk has three."]},
+                 {"cell_type": "code", "source": "1 + 1", "outputs": []}]
+        files = {"a.csv": "town;mills\nOsk;3\nÅby;4\n".encode("cp1252"), "a.tsv": b"town\tmills\nOsk\t3\n",
+                 "a.ipynb": json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}).encode(),
+                 "a.1": b".TH MILL 1\n.SH NAME\nmill \\- grinds rye\n.SH OPTIONS\n.TP\n.B -x\nFine flour.\n"}
+        for name, content in files.items():
+            (self.folder / name).write_bytes(content)
+        self.check_text([self.folder / name for name in files])
+
+    def test_a_mail_is_refused_with_the_way_out(self):
+        with self.assertRaisesRegex(AssertionError, "save it as text"):
+            tool("windows", "index-document", "--store", path("windows", self.folder / "mail"), "--model",
+                 path("windows", READER), path("windows", FILES / "mail.eml"))
+
+    def test_a_pdf_has_the_same_labels_and_headings(self):
+        pages = [["Foreword", "", "The Fethol bridge was designed by Mara Tolvin."],
+                 ["The Lund mill", "", "The owner of the Lund mill is Ben Carrow."]]
+        file = self.folder / "book.pdf"
+        file.write_bytes(make_pdf(pages, labels="0 << /S /r /St 7 >> 1 << /P (A-) /S /D >>",
+                                  outline=[("Foreword", 1), ("1 The Lund mill", 2)]))
+        cited = []
+        for system in ("linux", "windows"):
+            store = path(system, self.folder / f"book-{system}")
+            tool(system, "index-document", "--store", store, "--model", path(system, READER), path(system, file))
+            cited.append(without_times(json.loads(tool(
+                system, "ask-document", "--store", store, "--model", path(system, READER), "--document", "book.pdf",
+                "--json", "--cite", "Mara Tolvin designed the Fethol bridge. Ben Carrow is the owner of the mill."))))
+        self.assertEqual(cited[0], cited[1])
+        evidence = [sentence["evidence"][0] for sentence in cited[1]["sentences"]]
+        self.assertEqual([(one["page_label"], one["heading"]) for one in evidence],
+                         [("vii", "Foreword"), ("A-1", "The Lund mill")])
+
+    def test_a_page_without_text_is_recognised_where_tesseract_is_in_path(self):
+        programs = self.folder / "tesseract"
+        programs.mkdir()
+        (programs / "tesseract.c").write_text(TESSERACT)
+        run(["x86_64-w64-mingw32-gcc-posix", "-w", programs / "tesseract.c", "-o", programs / "tesseract.exe"])
+        file = self.folder / "scan.pdf"
+        file.write_bytes(make_pdf([["The mill of Osk has three stones."], []]))
+        notes = []
+        for folder in (programs, self.folder / "none"):
+            report = tool("windows", "index-document", "--store", path("windows", self.folder / "scans"), "--model",
+                          path("windows", READER), "--json", "--ocr", path("windows", file),
+                          variables={"WINEPATH": path("windows", folder).replace("/", "\\")})
+            notes.append(json.loads(report)["file_note"])
+        self.assertIn("text of page 2 was recognised from images (Tesseract, eng)", notes[0])
+        self.assertIn("needs the program tesseract", notes[1])
+
+    def test_ranks_are_refused(self):
+        with self.assertRaisesRegex(AssertionError, "ranks are not supported on Windows"):
+            tool("windows", "lectern-server", "--ranks", "mpirun -n 2")
 
     def test_the_server_passes_its_tests(self):
         programs = self.folder / "bin"

@@ -373,11 +373,13 @@ TEST_F(RecognitionTest, NamesWhatIsMissing) {
   options.recognition->pdftoppm = "/none/pdftoppm";
   options.recognition->languages = "eng";
   ExpectRefused(options, LECTERN_NOT_FOUND, "apt install poppler-utils");
+  const std::string tesseract = options.recognition->tesseract;
   options.recognition->tesseract = "/none/tesseract";
   const std::string with_text = options.pdftotext;
   options.pdftotext = Script("sys.stdout.write('<doc><page></page></doc>')");
   ExpectRefused(options, LECTERN_NOT_FOUND, "apt install tesseract-ocr");
   options.pdftotext = with_text;
+  options.recognition->tesseract = tesseract;
   options.recognition->is_cancelled = [] { return true; };
   ExpectRefused(options, LECTERN_CANCELLED, "cancelled");
 }
