@@ -2,11 +2,23 @@
 #ifndef LECTERN_TESTS_SYSTEM_DIFFERENCES_H_
 #define LECTERN_TESTS_SYSTEM_DIFFERENCES_H_
 
+#ifndef _WIN32
+#include <sys/stat.h>
+#endif
+
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
 namespace lectern {
+
+// The error of a disk quota that is used up; where there are none, that of a full disk.
+#ifdef EDQUOT
+inline constexpr int kQuotaError = EDQUOT;
+#else
+inline constexpr int kQuotaError = ENOSPC;
+#endif
 
 // Sets a variable of this process's environment; an empty value removes it on Windows.
 inline void SetVariable(const char* name, const std::string& value) {
@@ -17,14 +29,26 @@ inline void SetVariable(const char* name, const std::string& value) {
 #endif
 }
 
-// Whether the file can be read and written by its owner alone. On Windows it has the rights of its
-// folder, which tests do not look at.
-inline bool IsPrivateFile(const std::filesystem::path& path) {
+// Whether the file or folder can be used by its owner alone, and files cannot be run. On Windows
+// they have the rights of the folder that they are in, which tests do not look at.
+inline bool IsPrivate(const std::filesystem::path& path) {
 #ifdef _WIN32
-  return std::filesystem::is_regular_file(path);
+  return std::filesystem::exists(path);
 #else
   using std::filesystem::perms;
-  return std::filesystem::status(path).permissions() == (perms::owner_read | perms::owner_write);
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path);
+  const perms of_files = perms::owner_read | perms::owner_write;
+  return status.permissions() ==
+         (std::filesystem::is_directory(status) ? perms::owner_all : of_files);
+#endif
+}
+
+// Makes a named pipe; false: the system has none among its files.
+inline bool MakeFifo(const std::string& path) {
+#ifdef _WIN32
+  return false;
+#else
+  return mkfifo(path.c_str(), 0600) == 0;
 #endif
 }
 

@@ -16,7 +16,7 @@ target_compile_definitions(kernels_test PRIVATE HWY_WANT_AVX3_DL)  # as lectern_
 lectern_test(NAME kernels_thread_pool_test SOURCES kernels/thread_pool_test.cc LIBS lectern_kernels)
 
 set(store bundle_test.cc crc32c_test.cc env_windows_test.cc format_test.cc message_test.cc
-  shard_writer_test.cc)
+  shard_reader_test.cc shard_writer_test.cc status_test.cc store_directory_test.cc)
 in_folder(store store)
 lectern_test(NAME store_test SOURCES ${store} LIBS lectern_store)
 add_library(simulated_disk STATIC store/simulated_disk.cc)

@@ -37,8 +37,8 @@ test_packages=(
 # shellcheck disable=SC2034  # sources of SentencePiece, manual pages
 packaging_packages=(dpkg-dev file help2man patch)
 # shellcheck disable=SC2034  # cross-compiler for Windows, what its packages' sources ask for, Wine
-windows_packages=(binutils-mingw-w64-x86-64 cmake dpkg-dev g++-mingw-w64-x86-64-posix gcc libz-mingw-w64-dev make ninja-build
-  patch pkg-config tcl wine wine64 zip)
+windows_packages=(binutils-mingw-w64-x86-64 cmake dpkg-dev g++-mingw-w64-x86-64-posix gcc libz-mingw-w64-dev make meson
+  ninja-build patch pkg-config tcl wine wine64 zip)
 # shellcheck disable=SC2034  # ranks of an MPI job
 mpi_packages=(libopenmpi-dev openmpi-bin)
 # shellcheck disable=SC2034  # clang's OpenMP runtime: FAISS's CMake files ask for one

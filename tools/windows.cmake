@@ -15,11 +15,12 @@ target_link_libraries(lectern_ingest PUBLIC lectern_model PRIVATE PkgConfig::FRI
 # They lie beside the programs that start them. Poppler's own classes stand for poppler-glib.
 pkg_check_modules(LIBARCHIVE REQUIRED IMPORTED_TARGET GLOBAL libarchive)
 pkg_check_modules(LIBXML2 REQUIRED IMPORTED_TARGET libxml-2.0)
+pkg_check_modules(GMIME REQUIRED IMPORTED_TARGET gmime-3.0)
 pkg_check_modules(POPPLER REQUIRED IMPORTED_TARGET poppler)
 find_package(nlohmann_json REQUIRED)
-add_library(lectern_extraction STATIC ${extraction_files} ingest/extract/mail_none.cc)
-target_link_libraries(lectern_extraction PUBLIC lectern_ingest PRIVATE PkgConfig::LIBARCHIVE PkgConfig::LIBXML2
-  nlohmann_json::nlohmann_json)
+add_library(lectern_extraction STATIC ${extraction_files} ingest/extract/mail.cc)
+target_link_libraries(lectern_extraction PUBLIC lectern_ingest PRIVATE PkgConfig::GMIME PkgConfig::LIBARCHIVE
+  PkgConfig::LIBXML2 nlohmann_json::nlohmann_json)
 target_compile_options(lectern_extraction PRIVATE $<$<CONFIG:Release>:-O2>)
 add_executable(lectern-extract ingest/extract/lectern_extract.cc system_start_windows.cc)
 target_link_libraries(lectern-extract PRIVATE lectern_extraction)

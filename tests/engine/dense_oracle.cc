@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <stdexcept>
 
 namespace lectern::testing {
@@ -74,7 +75,7 @@ std::string UsualName(std::string name) {
 }
 
 double GeluTanh(double x) {
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 
 }  // namespace

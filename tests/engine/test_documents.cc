@@ -70,16 +70,16 @@ std::string InventedText(size_t bytes, uint64_t seed) {
   return text;
 }
 
-std::string ReadWholeFile(const std::string& path) {
+std::string ReadWholeFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-void WriteWholeFile(const std::string& path, const std::string& bytes) {
+void WriteWholeFile(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << bytes;
-  if (!file.flush()) throw std::runtime_error("cannot write " + path);
+  if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
 std::vector<float> Floats(const TypedRows& rows) {

@@ -3,6 +3,7 @@
 #ifndef LECTERN_TESTS_ENGINE_TEST_DOCUMENTS_H_
 #define LECTERN_TESTS_ENGINE_TEST_DOCUMENTS_H_
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,9 +39,9 @@ std::string InventedText(size_t bytes, uint64_t seed);
 // Stored rows as floats, [rows, cols].
 std::vector<float> Floats(const TypedRows& rows);
 
-std::string ReadWholeFile(const std::string& path);
+std::string ReadWholeFile(const std::filesystem::path& path);
 // Replaces the file's content.
-void WriteWholeFile(const std::string& path, const std::string& bytes);
+void WriteWholeFile(const std::filesystem::path& path, const std::string& bytes);
 
 // Indexes a text for tests whose subject is the asking: as an engine does, but it does not look for
 // the model's retrieval heads, which takes longer than a small document. Models of random weights

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <set>
 
+#include "tests/system_differences.h"
+
 namespace lectern {
 namespace {
 
@@ -48,7 +50,7 @@ TEST(StatusTest, ErrnoGivesCodeAndText) {
   const Status status = ErrnoStatus(ENOSPC, "write", "/store/x");
   EXPECT_EQ(status.code(), Code::kNoSpace);
   EXPECT_EQ(status.message(), "write /store/x: No space left on device");
-  EXPECT_EQ(ErrnoStatus(EDQUOT, "write", "x").code(), Code::kNoSpace);
+  EXPECT_EQ(ErrnoStatus(kQuotaError, "write", "x").code(), Code::kNoSpace);
   EXPECT_EQ(ErrnoStatus(EROFS, "create", "x").code(), Code::kReadOnly);
   EXPECT_EQ(ErrnoStatus(EACCES, "create", "x").code(), Code::kReadOnly);
   EXPECT_EQ(ErrnoStatus(EACCES, "read", "x").code(), Code::kIoError);

@@ -1,12 +1,12 @@
 // The store's directory on a real disk: locks, leases, modes, collection, seal, recovery.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <fstream>
 
 #include "tests/store/env_for_tests.h"
 #include "tests/store/sample_shard.h"
 #include "tests/store/sample_store.h"
+#include "tests/system_differences.h"
 
 namespace lectern {
 namespace {
@@ -37,9 +37,7 @@ TEST_F(StoreDirectoryTest, EverythingBelongsToTheOwnerAlone) {
   Add(1, "a");
   size_t num_files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_.path())) {
-    struct stat info {};
-    ASSERT_EQ(::lstat(entry.path().c_str(), &info), 0);
-    EXPECT_EQ(info.st_mode & 0777, entry.is_directory() ? 0700u : 0600u) << entry.path();
+    EXPECT_TRUE(IsPrivate(entry.path())) << entry.path();
     ++num_files;
   }
   EXPECT_EQ(num_files,

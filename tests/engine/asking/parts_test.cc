@@ -111,7 +111,7 @@ class PartsTest : public ::testing::Test {
     std::set<std::string> ids;
     if (!fs::exists(store + "/docs")) return ids;
     for (const auto& entry : fs::directory_iterator(store + "/docs")) {
-      ids.insert(entry.path().filename());
+      ids.insert(entry.path().filename().string());
     }
     return ids;
   }
@@ -634,7 +634,7 @@ TEST_F(PartsTest, DamageInAPartIsFoundAndSaid) {
   const auto engine = CopiedEngine();
   const std::string part = PartId(1);
   const std::string folder = folder_.path() + "/store/docs/" + part;
-  const std::string generation = fs::directory_iterator(folder)->path();
+  const std::string generation = fs::directory_iterator(folder)->path().string();
   std::string bytes = ReadWholeFile(generation + "/layer-000.shard");
   bytes[5000] ^= 1;
   WriteWholeFile(generation + "/layer-000.shard", bytes);

@@ -163,7 +163,8 @@ std::shared_ptr<const Document> Reopen(const Document& before, const std::string
     const std::string bytes = ReadWholeFile(file.path());
     ShardFooter footer;
     std::memcpy(&footer, bytes.data() + bytes.size() - sizeof footer, sizeof footer);
-    shards.push_back({file.path().filename(), bytes.size(), footer.table_crc, footer.header_crc});
+    shards.push_back(
+        {file.path().filename().string(), bytes.size(), footer.table_crc, footer.header_crc});
   }
   auto document = Document::Open(Env::Default(), directory, before.row(), shards);
   EXPECT_TRUE(document.ok()) << document.status().message();

@@ -21,6 +21,7 @@
 #include "tests/store/older_catalog.h"
 #include "tests/store/sample_store.h"
 #include "tests/store/simulated_disk.h"
+#include "tests/system_differences.h"
 
 namespace lectern {
 namespace {
@@ -772,7 +773,7 @@ void FailEveryCall(const std::vector<Step>& life, uint64_t stride, const char* w
       disk.fault = [&](const char*, const std::string&) { return ++num_calls, 0; };
       ASSERT_TRUE(life[step].run(disk).ok());
     }
-    for (const int error : {EIO, ENOSPC, EDQUOT, EMFILE, EROFS}) {
+    for (const int error : {EIO, ENOSPC, kQuotaError, EMFILE, EROFS}) {
       for (const bool sticky : {false, true}) {
         for (uint64_t fail_at = static_cast<uint64_t>(error) % stride; fail_at < num_calls;
              fail_at += stride) {

@@ -44,7 +44,7 @@ struct Store {
   std::map<std::string, std::string> Shards(const IndexReport& report) const {
     std::map<std::string, std::string> shards;
     for (const auto& entry : std::filesystem::directory_iterator(Directory(report))) {
-      shards[entry.path().filename()] = ReadWholeFile(entry.path());
+      shards[entry.path().filename().string()] = ReadWholeFile(entry.path());
     }
     return shards;
   }

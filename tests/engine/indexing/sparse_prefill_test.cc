@@ -91,7 +91,8 @@ class Prefilled {
   std::map<std::string, std::string> Files() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/spill")) {
-      if (entry.is_regular_file()) files[entry.path().filename()] = ReadWholeFile(entry.path());
+      if (!entry.is_regular_file()) continue;
+      files[entry.path().filename().string()] = ReadWholeFile(entry.path());
     }
     return files;
   }

@@ -58,7 +58,7 @@ TEST_F(DigestCacheTest, ASecondOpenHashesNothing) {
   EXPECT_EQ(Load({.io = Io::kPread, .store = store_})->hashed_bytes(), 0u);
   EXPECT_GT(Load({.store = store_, .rehash = true})->hashed_bytes(), 0u);
   EXPECT_GT(Load({})->hashed_bytes(), 0u);
-  EXPECT_TRUE(IsPrivateFile(CacheFile()));
+  EXPECT_TRUE(IsPrivate(CacheFile()));
   EXPECT_EQ(fs::file_size(CacheFile()), 76u);
   EXPECT_TRUE(fs::is_empty(store_ + "/tmp"));
 }

@@ -14,12 +14,12 @@ cd "$(dirname "$0")/../../.."
 install_packages "${windows_packages[@]}" >&2
 
 # Versions of Debian 12. OpenSSL is not among them, since Windows hashes by itself
-# (engine/model/formats/sha256_windows.cc), nor BLAS (see FAISS below), nor GMime, which reads mails
-# (README.md says why). zlib is Debian's own build for Windows, libz-mingw-w64-dev.
+# (engine/model/formats/sha256_windows.cc), nor BLAS (see FAISS below). zlib is Debian's own build for
+# Windows, libz-mingw-w64-dev.
 sources=(
   cli11=2.1.2+ds-1 cpp-httplib=0.11.4+ds-1+deb12u1 faiss=1.7.3-2 freetype=2.12.1+dfsg-5+deb12u4 fribidi=1.0.8-2.1
-  glib2.0=2.74.6-2+deb12u9 highway=1.0.3-3+deb12u1 libarchive=3.6.2-1+deb12u5
-  libxml2=2.9.14+dfsg-1.3~deb12u6 newlib=3.3.0-1.3+deb12u1 nlohmann-json3=3.11.2-2 pcre2=10.42-1
+  glib2.0=2.74.6-2+deb12u9 gmime=3.2.13+dfsg-2 highway=1.0.3-3+deb12u1 libarchive=3.6.2-1+deb12u5
+  libffi=3.4.4-1 libxml2=2.9.14+dfsg-1.3~deb12u6 newlib=3.3.0-1.3+deb12u1 nlohmann-json3=3.11.2-2 pcre2=10.42-1
   poppler=22.12.0-2+deb12u3 ruby-nokogiri=1.13.10+dfsg-2 sentencepiece=0.1.97-3 sqlite3=3.40.1-2+deb12u2
   uchardet=0.0.7-1 unrtf=0.21.10-clean-1 utf8proc=2.8.0-1)
 host=x86_64-w64-mingw32
@@ -27,8 +27,8 @@ host=x86_64-w64-mingw32
 # were aligned to their size; the assembler turns such moves into ones that need no alignment.
 flags="-O2 -DNDEBUG -Wa,-muse-unaligned-vector-move"
 key=$({ printf '%s\n' "${sources[@]}" "$flags"; $host-g++-posix --version
-  cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c,gumbo_allocator.patch,iconv.h} \
-    tools/packaging/windows/{math_dispatch.c,math_names.h,unrtf_start.c,unrtf_windows.h}; } |
+  cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c,gumbo_allocator.patch,iconv.h,iconv_names.c} \
+    tools/packaging/windows/{libintl.c,libintl.h,math_dispatch.c,math_names.h,unrtf_start.c,unrtf_windows.h}; } |
   sha256sum | cut -c1-16)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lectern-windows
 dir=$cache/$key
@@ -70,7 +70,7 @@ by_cmake() {
 # archive NAME FLAGS FILE…: a static library of these files.
 archive() {
   local name=$1 file object objects=() its_flags
-  read -ra its_flags <<<"$flags $2"
+  read -rd '' -a its_flags <<<"$flags $2" || true  # to the end of the text, of several lines
   shift 2
   for file; do
     object=$work/objects/$name/$(basename "$file").o
@@ -165,8 +165,9 @@ pc poppler 22.12.0 "-I\${prefix}/include/poppler -I\${prefix}/include/poppler/po
 
 # iconv by Windows' own tables, for libxml2 and unrtf: one file of GLib's.
 unpack glib2.0
-archive iconv "-I$dir/include" "$work/glib2.0/glib/win_iconv.c"
 cp tools/packaging/windows/iconv.h "$dir/include"
+archive iconv "-I$dir/include -Diconv_open=OpenByWindowsName" "$work/glib2.0/glib/win_iconv.c"
+archive iconv "-I$dir/include" tools/packaging/windows/iconv_names.c
 
 # What reads office files and books. CMake itself crashes on libarchive's test of zlib, so configure
 # does it; with newer files of Debian's patches, make would have automake write that again.
@@ -183,6 +184,63 @@ unpack libarchive
   make libarchive.la >/dev/null &&
   make install-libLTLIBRARIES install-includeHEADERS >/dev/null)
 pc libarchive 3.6.2 -DLIBARCHIVE_STATIC "-larchive -lz"
+
+# What reads mails: GMime, which needs GLib's objects. Of GLib's libraries these two are built; it asks for
+# gettext, which stands in here without translations, and brings an iconv, whose names are changed so that
+# libxml2 gets the one above. GMime's streams of GIO, the third library, are left out.
+unpack libffi
+(cd "$work/libffi" && ./configure --host=$host CC=$host-gcc-posix CFLAGS="$flags" --disable-shared \
+  --disable-docs --disable-multi-os-directory --prefix="$dir" >/dev/null && make >/dev/null && make install >/dev/null)
+cp tools/packaging/windows/libintl.h "$dir/include"
+archive intl "-I$dir/include" tools/packaging/windows/libintl.c
+arguments="'-I$dir/include'"
+for flag in $flags -DPCRE2_STATIC -Diconv=g_own_iconv -Diconv_open=g_own_iconv_open -Diconv_close=g_own_iconv_close; do
+  arguments+=", '$flag'"
+done
+cat >"$work/meson.ini" <<END
+[binaries]
+c = '$host-gcc-posix'
+cpp = '$host-g++-posix'
+ar = '$host-ar'
+strip = '$host-strip'
+windres = '$host-windres'
+pkgconfig = 'pkg-config'
+[properties]
+pkg_config_libdir = ['$dir/lib/pkgconfig', '/usr/$host/lib/pkgconfig']
+[built-in options]
+c_args = [$arguments]
+c_link_args = ['-L$dir/lib', '-static']
+cpp_args = ['-I$dir/include']
+cpp_link_args = ['-L$dir/lib', '-static']
+[host_machine]
+system = 'windows'
+cpu_family = 'x86_64'
+cpu = 'x86_64'
+endian = 'little'
+END
+glib=$work/glib2.0
+meson setup "$glib/build" "$glib" --cross-file "$work/meson.ini" --prefix "$dir" --default-library static \
+  --buildtype plain -D tests=false -D nls=disabled -D glib_assert=false >/dev/null
+ninja -C "$glib/build" glib/libglib-2.0.a gobject/libgobject-2.0.a
+for library in glib gobject; do cp "$glib/build/$library/lib$library-2.0.a" "$dir/lib"; done
+mkdir -p "$dir"/include/{glib-2.0,gmime-3.0/gmime}
+for folder in "$glib" "$glib/build"; do
+  (cd "$folder" && find glib gobject -name '*.h' -exec cp --parents -t "$dir/include/glib-2.0" {} +)
+done
+unpack gmime
+gmime=$work/gmime
+sed 's/@GMIME_MAJOR_VERSION@/3/; s/@GMIME_MINOR_VERSION@/2/; s/@GMIME_MICRO_VERSION@/13/
+  s/@GMIME_BINARY_AGE@/213/; s/@GMIME_INTERFACE_AGE@/0/' \
+  "$gmime/gmime/gmime-version.h.in" >"$gmime/gmime/gmime-version.h"
+sed -i '/stream.gio/d' "$gmime"/gmime/gmime.[ch]
+rm "$gmime"/gmime/{charset-map,gen-table,gmime-stream-gio}.c
+cp "$gmime"/gmime/*.h "$dir/include/gmime-3.0/gmime"
+pc gmime-3.0 3.2.13 "-I\${prefix}/include/gmime-3.0 -I\${prefix}/include/glib-2.0 -I\${prefix}/include/glib-2.0/glib \
+  -DGLIB_STATIC_COMPILATION -DGOBJECT_STATIC_COMPILATION" "-lgmime-3.0 -lgobject-2.0 -lglib-2.0 -lpcre2-8 \
+  -lffi -lintl -lz -lws2_32 -lole32 -lwinmm -lshlwapi -luuid"
+archive gmime-3.0 "-w -I$gmime -I$gmime/util $(PKG_CONFIG_LIBDIR=$dir/lib/pkgconfig pkg-config --cflags gmime-3.0)
+  -DG_LOG_DOMAIN=\"gmime\" -DGMIME_VERSION=\"3.2.13\" -DHAVE_STDLIB_H -DHAVE_STRING_H -DHAVE_TIME_H
+  -DHAVE_WINSOCK2_H" "$gmime"/gmime/*.c "$gmime"/util/{gtrie,packed,url-scanner}.c
 
 # unrtf.exe, a program of its own, with the files that it reads to write HTML.
 unpack unrtf

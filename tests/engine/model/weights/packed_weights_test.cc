@@ -88,7 +88,7 @@ TEST_P(PackedWeightsTest, AreMadeOnceAndFoundAgain) {
     EXPECT_EQ(Quantised(*again), 0u);
     EXPECT_EQ(Digest(*again), Digest(*in_memory));
   }
-  EXPECT_TRUE(IsPrivateFile(File()));
+  EXPECT_TRUE(IsPrivate(File()));
   EXPECT_LE(fs::file_size(File()),
             *Weights::BytesInUse(*OpenSafetensors(Env::Default(), TinyModel(), Io::kMmap),
                                  first->config(), GetParam()) +
