@@ -13,6 +13,14 @@
 
 namespace lectern {
 
+// Whether a child with a limit is refused more memory, which its program can report. Wine limits no
+// memory, so that RunLimited ends the child.
+#ifdef _WIN32
+inline constexpr bool kMemoryIsRefused = false;
+#else
+inline constexpr bool kMemoryIsRefused = true;
+#endif
+
 // The error of a disk quota that is used up; where there are none, that of a full disk.
 #ifdef EDQUOT
 inline constexpr int kQuotaError = EDQUOT;
@@ -40,6 +48,15 @@ inline bool IsPrivate(const std::filesystem::path& path) {
   const perms of_files = perms::owner_read | perms::owner_write;
   return status.permissions() ==
          (std::filesystem::is_directory(status) ? perms::owner_all : of_files);
+#endif
+}
+
+// A path below the root as an absolute one of the system: "/a" is "C:/a" on Windows.
+inline std::string AbsolutePath(const std::string& path) {
+#ifdef _WIN32
+  return "C:" + path;
+#else
+  return path;
 #endif
 }
 

@@ -77,7 +77,10 @@ std::string ReadWholeFile(const std::filesystem::path& path) {
 }
 
 void WriteWholeFile(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  // A file that is mapped cannot be cut off on Windows.
+  std::error_code error;
+  const bool is_as_long = std::filesystem::file_size(path, error) == bytes.size() && !error;
+  std::ofstream file(path, std::ios::binary | (is_as_long ? std::ios::in : std::ios::trunc));
   file << bytes;
   if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
 }

@@ -6,7 +6,7 @@
 Indexes the demo's document on either system, compares the files of the two stores byte by byte, and asks
 each store on both systems: the answers, their evidence and their scores must be equal. Then it looks at
 what lectern.dll exports, lets a C program that is linked with the import library index and ask, reads a
-PDF, a web page, office files, a book and RTF on both, and runs the server's own tests (tools/server_test.py,
+PDF, a web page, office files, a book, RTF and a mail on both, and runs the server's own tests (tools/server_test.py,
 tools/http_test.py) with lectern-server.exe.
 Skipped (77) where Wine or one of the builds is missing: tools/packaging/windows.sh makes that for
 Windows.
@@ -178,9 +178,8 @@ class Windows(unittest.TestCase):
             (self.folder / name).write_bytes(content)
         self.check_text([self.folder / name for name in files])
 
-    def test_office_files_a_book_and_rtf_have_the_same_text(self):
-        self.check_text([file for file in sorted(FILES.iterdir())
-                         if file.suffix in (".docx", ".odp", ".odt", ".pptx", ".xlsx", ".ods", ".epub", ".rtf")])
+    def test_office_files_a_book_rtf_and_a_mail_have_the_same_text(self):
+        self.check_text([file for file in sorted(FILES.iterdir()) if file.suffix != ".md"])
 
     def test_a_table_a_notebook_and_a_manual_page_have_the_same_text(self):
         cells = [{"cell_type": "markdown", "source": ["# Mills\n", "Osk has three."]},
@@ -191,11 +190,6 @@ class Windows(unittest.TestCase):
         for name, content in files.items():
             (self.folder / name).write_bytes(content)
         self.check_text([self.folder / name for name in files])
-
-    def test_a_mail_is_refused_with_the_way_out(self):
-        with self.assertRaisesRegex(AssertionError, "save it as text"):
-            tool("windows", "index-document", "--store", path("windows", self.folder / "mail"), "--model",
-                 path("windows", READER), path("windows", FILES / "mail.eml"))
 
     def test_a_pdf_has_the_same_labels_and_headings(self):
         pages = [["Foreword", "", "The Fethol bridge was designed by Mara Tolvin."],

@@ -13,8 +13,7 @@ namespace lectern {
 
 PlannedProgram::PlannedProgram(const std::string& plan_path) {
   const int fd = ::open(plan_path.c_str(), O_RDWR | O_CLOEXEC);
-  void* const shared =
-      ::mmap(nullptr, sizeof(CallPlan), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const shared = ::mmap(nullptr, sizeof(CallPlan), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (shared == MAP_FAILED) throw std::bad_alloc();
   ::close(fd);
   plan_ = static_cast<CallPlan*>(shared);

@@ -26,6 +26,7 @@ from make_pdf import make_pdf
 BIN = os.environ.get("LECTERN_BIN", "")
 MODEL = os.environ.get("LECTERN_TEST_MODEL", "")
 TIMEOUT = 300
+IS_WINE = "LECTERN_WINE" in os.environ  # the tools are Windows programs (tests/packaging/windows_test.py)
 
 SENTENCES = ("The tenant of flat {n} pays {m} euro on the first of the month. "
              "The owner repairs the roof before the winter of year {m}. ")
@@ -125,6 +126,8 @@ class ToolsTest(unittest.TestCase):
 
     def on_terminal(self, tool, *args, env=None):
         """Starts a tool on a terminal; returns the process and the other end."""
+        if IS_WINE:
+            self.skipTest("a terminal of POSIX is none for a Windows program")
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
         process = self.popen(tool, *args, env=env, stdin=theirs, stdout=theirs, stderr=theirs,
@@ -687,6 +690,8 @@ class IndexTest(ToolsTest):
                                                              "tokens_per_second", "eta_seconds"})
 
     def interrupt(self, signals, store):
+        if IS_WINE and signal.SIGTERM in signals:
+            self.skipTest("Windows has no SIGTERM")
         text = self.write("long.txt", make_text(20000))
         process = self.popen("index-document", "--store", store, "--progress", "json", text)
         first = self.read_until(process.stderr, rb'"prefill","done":[1-9]')
@@ -712,6 +717,7 @@ class IndexTest(ToolsTest):
         self.assertIn(status, (130, 143))
         self.assertEqual(out, "")
 
+    @unittest.skipIf(IS_WINE, "Windows has no /dev/full")
     def test_output_that_cannot_be_written(self):
         self.index(self.lease)
         with open("/dev/full", "wb") as full:
@@ -981,7 +987,7 @@ class AskTest(ToolsTest):
     LONG = ("--temperature", "10", "--max-tokens", "900")  # a babble that does not soon end
 
     def test_ctrl_c_ends_an_answer(self):
-        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143))[:1 if IS_WINE else 2]:
             process = self.popen("ask-document", *self.LONG, self.QUESTION)
             said = self.read_until(process.stdout, b".")
             process.send_signal(number)
@@ -1009,6 +1015,7 @@ class AskTest(ToolsTest):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(TIMEOUT), 130)
 
+    @unittest.skipIf(IS_WINE, "Windows has no SIGPIPE")
     def test_a_reader_that_goes_away_is_no_error(self):
         for args in ([*self.LONG, self.QUESTION], ["--json", "--max-tokens", "2", self.QUESTION]):
             read_end, write_end = os.pipe()
@@ -1129,6 +1136,7 @@ class NamesTest(ToolsTest):
         self.assertEqual(changed["replaced"], report["document"])
         self.assertEqual(self.names(), [["current", "our lease.txt"]])
 
+    @unittest.skipIf(IS_WINE, "names of files are UTF-16 on Windows")
     def test_a_name_that_is_not_utf8(self):
         path = os.fsdecode(os.fsencode(self.home) + b"/caf\xe9.txt")
         with open(path, "w", encoding="utf-8") as file:

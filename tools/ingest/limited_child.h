@@ -46,8 +46,9 @@ inline constexpr char kInput[] = "<input>";
 // through.
 //
 // The child has no other open files; its environment is LC_ALL=C and OMP_THREAD_LIMIT=1 alone (on
-// Linux it may start no threads unless we are root), on Windows also the system's folder. When this returns, the child is gone, with the processes that it started. Any
-// thread; the calling process may have others.
+// Linux it may start no threads unless we are root), on Windows also the system's folder. When this
+// returns, the child is gone, with the processes that it started. Any thread; the calling process
+// may have others.
 //
 // POSIX: The child has its own process group. It may write no files and, unless we are root, start
 // no processes; it is killed when the calling thread ends. A process that ignores SIGCHLD gets

@@ -20,8 +20,8 @@ api::Error RtfError(const ChildEnd& end, const RtfOptions& options) {
       end.how == ChildEnd::How::kNotStarted && (end.number == ENOENT || end.number == EACCES);
   if (is_missing) {
     return {LECTERN_NOT_FOUND,
-            "reading RTF needs the program unrtf, which is not installed: " + HowToInstall("unrtf") +
-                ", or save " + options.name + " as .docx or .odt",
+            "reading RTF needs the program unrtf, which is not installed: " +
+                HowToInstall("unrtf") + ", or save " + options.name + " as .docx or .odt",
             "unrtf"};
   }
   switch (end.how) {

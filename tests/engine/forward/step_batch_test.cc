@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <barrier>
 #include <thread>
 
 #include "engine/asking/ask.h"
 #include "tests/engine/test_documents.h"
+#include "tests/thread_barrier.h"
 
 namespace lectern {
 namespace {
@@ -115,15 +115,15 @@ class SessionsTogetherTest : public ::testing::Test {
   static std::vector<Recorded> AskTogether(std::shared_ptr<StepBatch> batch, size_t count,
                                            const AskOptions& options,
                                            const std::vector<std::string>& documents) {
-    std::barrier all_first(static_cast<ptrdiff_t>(count));
+    ThreadBarrier all_first(count);
     std::vector<Recorded> recorded(count);
     std::vector<std::jthread> threads;
     for (size_t i = 0; i < count; ++i) {
       threads.emplace_back([&, i] {
         const auto session = Open(documents[i % documents.size()], batch);
         session->probe().on_first_logits = [&](std::span<const float>) {
-        all_first.arrive_and_wait();
-      };
+          all_first.ArriveAndWait();
+        };
         int steps = 0;
         session->probe().on_layer = [&](const LayerStep& step) {
           // Who comes first is not through before the others are there.
@@ -182,7 +182,7 @@ TEST_F(SessionsTogetherTest, FourSessionsPassOverTheWeightsAboutOnceForFourToken
 TEST_F(SessionsTogetherTest, OthersGoOnWhenOneIsCancelledFailsThrowsOrComesLate) {
   const auto batch = NewBatch();
   const AskOptions options = Options(0.1f, 20);
-  std::barrier all_first(6);
+  ThreadBarrier all_first(6);
   std::atomic<int> steps_of_first = 0;
   std::vector<Recorded> whole(3), again(2);
   Recorded cancelled, said_enough, failed, threw;
@@ -190,9 +190,7 @@ TEST_F(SessionsTogetherTest, OthersGoOnWhenOneIsCancelledFailsThrowsOrComesLate)
   const auto start = [&](size_t i, auto&& run) {
     threads.emplace_back([&, i, run] {
       const auto session = Open(i % 2 == 0 ? "a" : "b", batch);
-      session->probe().on_first_logits = [&](std::span<const float>) {
-        all_first.arrive_and_wait();
-      };
+      session->probe().on_first_logits = [&](std::span<const float>) { all_first.ArriveAndWait(); };
       run(*session);
       session->probe().on_first_logits = {};
     });
@@ -406,12 +404,12 @@ TEST_F(StepBatchTest, WhoDoesNotComeBackIsWaitedForOnceAndNotForLong) {
 
 TEST_F(StepBatchTest, WhoLeavesIsNotWaitedFor) {
   const auto batch = NewBatch(kTogether);
-  std::barrier both(2);
+  ThreadBarrier both(2);
   std::vector<std::jthread> threads;
   for (const int steps : {5, 50}) {
     threads.emplace_back([&, steps] {
       Member member(*this);
-      both.arrive_and_wait();
+      both.ArriveAndWait();
       for (int i = 0; i < steps; ++i) EXPECT_TRUE(member.Step(batch.get(), 12).ok());
       batch->Leave(member.seat);
     });
@@ -424,11 +422,11 @@ TEST_F(StepBatchTest, ASlowAttentionGoesAlone) {
   const auto batch = NewBatch({.least_patience = std::chrono::minutes(10), .max_lag = 1});
   std::atomic<bool> slow_is_done = false;
   std::atomic<int> quick_steps = 0;
-  std::barrier both(2);
+  ThreadBarrier both(2);
   std::vector<std::jthread> threads;
   threads.emplace_back([&] {
     Member slow(*this);
-    both.arrive_and_wait();
+    both.ArriveAndWait();
     for (int i = 0; i < 8; ++i) {
       const Status status = slow.Step(batch.get(), 11, [](uint32_t) {
         std::this_thread::sleep_for(milliseconds(60));
@@ -441,7 +439,7 @@ TEST_F(StepBatchTest, ASlowAttentionGoesAlone) {
   });
   threads.emplace_back([&] {
     Member quick(*this);
-    both.arrive_and_wait();
+    both.ArriveAndWait();
     for (; !slow_is_done; ++quick_steps) EXPECT_TRUE(quick.Step(batch.get(), 12).ok());
     batch->Leave(quick.seat);
   });

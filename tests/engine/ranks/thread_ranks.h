@@ -3,13 +3,13 @@
 #define LECTERN_TESTS_ENGINE_RANKS_THREAD_RANKS_H_
 
 #include <algorithm>
-#include <barrier>
 #include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "engine/ranks/communicator.h"
 #include "index/lookup_share.h"
+#include "tests/thread_barrier.h"
 
 namespace lectern::testing {
 
@@ -17,7 +17,7 @@ namespace lectern::testing {
 class ThreadGroup {
  public:
   explicit ThreadGroup(uint32_t size) : barrier(size), bytes(size), doubles(size), floats(size) {}
-  std::barrier<> barrier;
+  ThreadBarrier barrier;
   std::vector<std::vector<std::byte>> bytes;
   std::vector<std::vector<double>> doubles;
   std::vector<std::vector<float>> floats;
@@ -35,7 +35,7 @@ class ThreadRank final : public Communicator {
     if (rank_ == 0) group_->bytes[0] = message;
     Meet(message.size());
     message = group_->bytes[0];
-    group_->barrier.arrive_and_wait();
+    group_->barrier.ArriveAndWait();
     return {};
   }
   Status Sum(std::span<double> numbers) override {
@@ -45,7 +45,7 @@ class ThreadRank final : public Communicator {
     for (const std::vector<double>& part : group_->doubles) {
       for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += part[i];
     }
-    group_->barrier.arrive_and_wait();
+    group_->barrier.ArriveAndWait();
     return {};
   }
   Status AddLogs(std::span<float> numbers) override {
@@ -55,7 +55,7 @@ class ThreadRank final : public Communicator {
     for (const std::vector<float>& part : group_->floats) {
       for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = LogAddExp(numbers[i], part[i]);
     }
-    group_->barrier.arrive_and_wait();
+    group_->barrier.ArriveAndWait();
     return {};
   }
   Status JoinAtFirst(std::span<float> rows, size_t row_floats) override {
@@ -64,7 +64,7 @@ class ThreadRank final : public Communicator {
     for (uint32_t other = 1; rank_ == 0 && other < size(); ++other) {
       JoinPartialRows(group_->floats[other], rows, row_floats);
     }
-    group_->barrier.arrive_and_wait();
+    group_->barrier.ArriveAndWait();
     return {};
   }
   Status Gather(uint32_t at, std::span<const std::byte> own, std::vector<std::byte>& all,
@@ -78,14 +78,14 @@ class ThreadRank final : public Communicator {
       sizes.push_back(part.size());
       all.insert(all.end(), part.begin(), part.end());
     }
-    group_->barrier.arrive_and_wait();
+    group_->barrier.ArriveAndWait();
     return {};
   }
   Status PassOn(std::vector<std::byte>& bytes) override {
     group_->bytes[rank_] = bytes;
     Meet(bytes.size());
     bytes = group_->bytes[(rank_ + size() - 1) % size()];
-    group_->barrier.arrive_and_wait();
+    group_->barrier.ArriveAndWait();
     return {};
   }
   void Abort() override { std::abort(); }
@@ -95,7 +95,7 @@ class ThreadRank final : public Communicator {
   void Meet(uint64_t bytes) {
     traffic_.bytes += bytes;
     ++traffic_.calls;
-    group_->barrier.arrive_and_wait();
+    group_->barrier.ArriveAndWait();
   }
   const std::shared_ptr<ThreadGroup> group_;
   const uint32_t rank_;

@@ -57,8 +57,7 @@ void AppendItems(PDFDoc& document, const std::vector<OutlineItem*>& items, uint3
   if (level > kMaxOutlineLevel) return;
   for (OutlineItem* item : items) {
     if (structure.outline.size() >= kMaxOutlineItems) return;
-    structure.outline.push_back({level,
-                                 PageOf(document, item->getAction(), structure.num_pages),
+    structure.outline.push_back({level, PageOf(document, item->getAction(), structure.num_pages),
                                  Utf8Of(item->getTitle(), item->getTitleLength())});
     item->open();
     if (item->hasKids() && item->getKids() != nullptr) {
@@ -86,7 +85,8 @@ int main(int argc, char** argv) {
   std::string bytes;
   if (!lectern::tools::ReadStandardInput(bytes)) return 1;
   globalParams = std::make_unique<GlobalParams>();
-  PDFDoc document(new MemStream(bytes.data(), 0, static_cast<Goffset>(bytes.size()), Object(objNull)));
+  PDFDoc document(
+      new MemStream(bytes.data(), 0, static_cast<Goffset>(bytes.size()), Object(objNull)));
   if (!document.isOk()) {
     std::fprintf(stderr, "lectern-pdf-structure < FILE: error %d\n", document.getErrorCode());
     return 1;

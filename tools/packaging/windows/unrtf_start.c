@@ -1,5 +1,6 @@
-/* Before unrtf's main: text is read and written as it is, and the current folder becomes unrtf's own, from
-   where ../share/unrtf has its files. It reads stdin, so that no path of the user's depends on the folder. */
+/* Before unrtf's main: text is read and written as it is, and the current folder becomes unrtf's
+   own, from where ../share/unrtf has its files. It reads stdin, so that no path of the user's
+   depends on the folder. */
 #include <windows.h>
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* The functions that unrtf expects of the system beyond those of Windows. Included before each of its
-   files. */
+/* The functions that unrtf expects of the system beyond those of Windows. Included before each of
+   its files. */
 #ifndef LECTERN_UNRTF_WINDOWS_H_
 #define LECTERN_UNRTF_WINDOWS_H_
 
