@@ -9,9 +9,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace lectern {
+
+// Windows keeps a file's name, and its folder, while somebody has the file open; names that are too
+// long are not found.
+inline constexpr bool kIsWindows = std::filesystem::path::preferred_separator == '\\';
 
 // Whether a child with a limit is refused more memory, which its program can report. Wine limits no
 // memory, so that RunLimited ends the child.
@@ -51,8 +56,19 @@ inline bool IsPrivate(const std::filesystem::path& path) {
 #endif
 }
 
+// Whether the system has large pages for whoever asks for them. On Windows nobody does.
+inline bool HasLargePages() {
+#ifdef _WIN32
+  return false;
+#else
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string line;
+  return std::getline(file, line) && line.find("[never]") == line.npos;
+#endif
+}
+
 // A path below the root as an absolute one of the system: "/a" is "C:/a" on Windows.
-inline std::string AbsolutePath(const std::string& path) {
+inline std::string PathFromRoot(const std::string& path) {
 #ifdef _WIN32
   return "C:" + path;
 #else

@@ -61,6 +61,9 @@ Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& dire
 }
 
 Status KvSpill::Create() {
+  // What Resume opened is closed first: Windows removes no folder with a file that is open.
+  layers_.clear();
+  layers_.resize(shape_.num_layers);
   LECTERN_RETURN_IF_ERROR(env_.RemoveTree(directory_));
   LECTERN_RETURN_IF_ERROR(env_.MakeDirectory(directory_));
   tokens_done_ = 0;
@@ -69,8 +72,6 @@ Status KvSpill::Create() {
   sums_.cosines.assign(shape_.num_layers, {});
   kept_rows_.clear();
   std::fill(chunk_sums_.begin(), chunk_sums_.end(), 0.0);
-  layers_.clear();
-  layers_.resize(shape_.num_layers);
   for (uint32_t layer = shape_.rank; layer < shape_.num_layers; layer += shape_.num_ranks) {
     LECTERN_ASSIGN(layers_[layer].file, env_.OpenWritable(LayerPath(layer), /*exclusive=*/true));
     LECTERN_RETURN_IF_ERROR(layers_[layer].file->Allocate(shape_.layer_bytes()));

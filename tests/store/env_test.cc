@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/store/sample_shard.h"
+#include "tests/system_differences.h"
 
 namespace lectern {
 namespace {
@@ -96,13 +97,6 @@ std::vector<uint32_t> LargeFile(const std::string& path) {
   EXPECT_TRUE(file.ok() && (*file)->WriteAt(0, numbers.data(), numbers.size() * 4).ok());
   EXPECT_TRUE((*file)->Close().ok());
   return numbers;
-}
-
-// Whether the system has large pages for whoever asks for them.
-bool HasLargePages() {
-  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
-  std::string line;
-  return std::getline(file, line) && line.find("[never]") == line.npos;
 }
 
 TEST(EnvTest, ThreadsReadAMappingWhileLargePagesReplaceIt) {

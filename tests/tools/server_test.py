@@ -509,7 +509,6 @@ class ServerTest(ServerCase):
         self.assertRegex(png["error"]["message"], "photo.* is a PNG image and not text")
         self.assertEqual(self.server.call("DELETE", "/v1/documents/bridge")[0], 200)
 
-    @unittest.skipIf(IS_WINE, "no reader of office files on Windows")
     def test_upload_of_an_office_file(self):
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "extract_files/stock.ods")
         with open(path, "rb") as file:

@@ -41,6 +41,11 @@ def make_text(num_bytes):
     return text
 
 
+def told(path):
+    """An absolute path as the tools write it: Wine shows the machine's files as drive Z."""
+    return "Z:" + path if IS_WINE else path
+
+
 def reset_signals():
     """A background shell ignores SIGINT and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -184,6 +189,7 @@ class CommandLineTest(ToolsTest):
         self.check_error(2, "there is no option --zzz \\(", "ask-document", "--zzz", "q")
         self.check_error(2, "\"words\" is one too many; .* quotes", "ask-document", "two", "words")
 
+    @unittest.skipIf(IS_WINE, "there is no lectern-doctor on Windows")
     def test_help_is_in_sentences_that_name_things(self):
         for tool in (*self.TOOLS, "lectern-server", "lectern-doctor", "lectern-evaluate"):
             out, _ = self.check(0, tool, "--help")
@@ -215,6 +221,7 @@ class CommandLineTest(ToolsTest):
         _, err = self.check(0, "ask-document", *store, "--max-tokens", "4", "Who repairs the roof?")
         self.assertNotIn("bundled", err)  # where it was chosen
 
+    @unittest.skipIf(IS_WINE, "the script that fetches it needs bash")
     def test_the_released_reader_is_fetched_after_a_yes_alone(self):
         source = pathlib.Path(__file__).resolve().parents[2] / "tools/fetch.sh"
         name = re.search(r"^smollm2=(.*)$", source.read_text(encoding="utf-8"), re.M)[1]
@@ -289,6 +296,8 @@ class CommandLineTest(ToolsTest):
         self.assertIn(self.store, err)
         _, err = self.check(3, "lectern-store", "--store", other, "list")
         self.assertIn(other, err)
+        if IS_WINE:
+            return  # which has a folder of its own for the user's data
         unset = {"LECTERN_STORE": None}
         _, err = self.check(3, "lectern-store", "list", env=unset)
         self.assertIn(self.path(".local/share/lectern"), err)
@@ -315,7 +324,7 @@ class BadInputTest(ToolsTest):
     def test_each_kind_of_file_without_text_is_told(self):
         for status, says, path in [
                 (3, "is not there", self.path("missing.txt")),
-                (3, "is not there: a part of its path is a file", self.lease + "/"),
+                *([] if IS_WINE else [(3, "is not there: a part of its path is a file", self.lease + "/")]),
                 (2, "is empty", self.write("empty.txt", "")),
                 (2, "only white space", self.write("white.txt", " \n\t\n"))]:
             with self.subTest(says):
@@ -437,9 +446,10 @@ class FormatsTest(ToolsTest):
         refused(2, "secret.pdf.*password", "secret.pdf", make_pdf(self.PAGES, encrypted=True))
         refused(2, "broken.pdf.*damaged", "broken.pdf", b"%PDF-1.4 and nothing else")
         refused(2, "text.pdf.*damaged", "text.pdf", "no PDF at all")
-        refused(3, "apt install poppler-utils", "whole.pdf", whole, env={"PATH": "/nowhere"})
+        if not IS_WINE:  # where pdftotext.exe lies beside the program
+            refused(3, "apt install poppler-utils", "whole.pdf", whole, env={"PATH": "/nowhere"})
         refused(2, "format", "whole.pdf", whole, "--format", "wps")
-        error = json.loads(self.check(2, "index-document", "--json", self.write(
+        error = json.loads(self.check(2, "index-document", "--json", "--progress", "none", self.write(
             "scan.pdf", make_pdf([[]])))[1])["error"]
         self.assertEqual((error["code"], error["param"]), ("empty_document", "file"))
         self.assertFalse(any("report" in name for name in os.listdir(self.folder.name)
@@ -1119,6 +1129,7 @@ class NamesTest(ToolsTest):
         self.remove(nfd)
         self.assertEqual(self.names(), [])
 
+    @unittest.skipIf(IS_WINE, "links of POSIX are none on Windows")
     def test_ways_to_write_a_path(self):
         text = self.put("a b/our lease.txt", "Mara repairs the roof.")
         report = self.index(text)
@@ -1174,7 +1185,7 @@ class NamesTest(ToolsTest):
         model = os.path.join(self.home, "model")
         reader = json.loads(self.check(0, "lectern-store", *self.flags, "--json", "show",
                                        self.index(self.lease)["document"])[0])["model"]
-        shutil.copytree(reader, model)
+        shutil.copytree(reader.removeprefix("Z:"), model)
         with open(os.path.join(model, "config.json"), encoding="utf-8") as file:
             config = json.load(file)
         text = self.put("long.txt", self.text)
@@ -1247,8 +1258,8 @@ class FileSystemTest(ToolsTest):
         out, _ = self.check(0, "index-document", *flags, "--json", self.lease)
         self.assertTrue(json.loads(out)["existed"])
         other = self.write("other.txt", "Another note that is not there yet.")
-        self.check_error(1, "Read-only.*give another --store", "index-document", *flags, other)
-        self.check_error(1, "Read-only", "lectern-store", *flags[:2], "remove", "--yes", "lease.txt")
+        self.check_error(1, "(Read-only|denied).*give another --store", "index-document", *flags, other)
+        self.check_error(1, "(Read-only|denied)", "lectern-store", *flags[:2], "remove", "--yes", "lease.txt")
         self.check(0, "lectern-store", *flags[:2], "verify", "--full")
 
 
@@ -1338,11 +1349,11 @@ class StoreTest(ToolsTest):
                                  str(self.report["generation"]))
         os.truncate(os.path.join(directory, "layer-000.shard"), 4096)
         out, _ = self.check(6, "lectern-store", *self.store_flags, "recover")
-        self.assertTrue(out.startswith(f"refused {directory}: "), out)
+        self.assertTrue(out.startswith(f"refused {told(directory)}: "), out)
         self.assertIn("layer-000.shard", out)
         out, _ = self.check(6, "lectern-store", *self.store_flags, "--json", "recover")
         [refused] = json.loads(out)["refused"]
-        self.assertEqual((refused["directory"], refused["code"]), (directory, "truncated"))
+        self.assertEqual((refused["directory"], refused["code"]), (told(directory), "truncated"))
 
     def test_a_lost_catalog_is_rebuilt_and_a_sealed_store_refuses_changes(self):
         store = self.store_flags[1]

@@ -27,7 +27,7 @@ constexpr const char* kSentences[] = {
 
 CollectionText Member(int number, const std::string& more = "") {
   CollectionText text;
-  text.source = text.path = AbsolutePath("/papers/" + std::to_string(number) + ".txt");
+  text.source = text.path = PathFromRoot("/papers/" + std::to_string(number) + ".txt");
   text.bytes = InventedText(300, 10 + number) + "\n\n" + kSentences[number] + "\n\n" + more +
                InventedText(300, 20 + number) + "\n";
   return text;
@@ -86,7 +86,7 @@ TEST_F(CollectionSessionTest, IndexesADocumentForItsFirstQuestion) {
   EXPECT_EQ(answer.num_documents, 4u);
   ASSERT_EQ(answer.documents.size(), 1u);
   EXPECT_EQ(answer.documents[0].name, "0.txt");
-  EXPECT_EQ(answer.documents[0].source, AbsolutePath("/papers/0.txt"));
+  EXPECT_EQ(answer.documents[0].source, PathFromRoot("/papers/0.txt"));
   EXPECT_EQ(answer.documents[0].document, answer.document);
   EXPECT_TRUE(answer.documents[0].is_chosen);
   EXPECT_TRUE(answer.documents[0].is_new);
@@ -99,7 +99,7 @@ TEST_F(CollectionSessionTest, IndexesADocumentForItsFirstQuestion) {
     EXPECT_EQ(Member(0).bytes.substr(one.begin, one.end - one.begin), one.text);
   }
   // It is a document of the store now, and is not indexed again.
-  EXPECT_EQ(engine_->Find("0.txt")->names.front().source, AbsolutePath("/papers/0.txt"));
+  EXPECT_EQ(engine_->Find("0.txt")->names.front().source, PathFromRoot("/papers/0.txt"));
   EXPECT_EQ(engine_->Collections()->front().num_indexed, 1u);
   const Answer again = Ask(*Open(*NewEngine("")), "Who dug the harbour of Osk?");
   EXPECT_EQ(again.text, answer.text);

@@ -83,7 +83,10 @@ TEST_F(DigestCacheTest, OtherWeightsUnderTheOldTimeAreFound) {
 TEST_F(DigestCacheTest, AnotherFileInItsPlaceIsHashedAgain) {
   fs::copy_file(weights_, weights_ + ".new");
   fs::last_write_time(weights_ + ".new", fs::last_write_time(weights_));
-  fs::rename(weights_ + ".new", weights_);
+  std::error_code error;
+  fs::rename(weights_ + ".new", weights_, error);
+  if (error && kIsWindows) GTEST_SKIP() << "the model keeps its file open: " << error.message();
+  ASSERT_FALSE(error) << error.message();
   EXPECT_TRUE(IsHashedAgain());
 }
 

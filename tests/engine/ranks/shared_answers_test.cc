@@ -188,6 +188,7 @@ TEST_P(SharedAnswersTest, SessionsTakeTurns) {
 // The byte lies where the leader, which owns at most half of a head's rows, never reads.
 TEST_P(SharedAnswersTest, DamageThatOneRankFindsIsTheErrorOfTheCall) {
   TempFolder store;
+  std::filesystem::remove(store.path());  // GCC's library for Windows copies no folder onto another
   std::filesystem::copy(
       TheDemo().store.path(), store.path(),
       std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
@@ -228,6 +229,7 @@ TEST_P(SharedAnswersTest, DamageThatOneRankFindsIsTheErrorOfTheCall) {
 // A rank that cannot open the document says so.
 TEST_P(SharedAnswersTest, ADocumentThatARankCannotOpenIsAnError) {
   TempFolder store;
+  std::filesystem::remove(store.path());  // GCC's library for Windows copies no folder onto another
   std::filesystem::copy(
       TheDemo().store.path(), store.path(),
       std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);

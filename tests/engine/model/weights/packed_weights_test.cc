@@ -54,13 +54,6 @@ uint32_t Digest(const Model& model) {
   return crc;
 }
 
-// Whether the system has large pages for whoever asks for them.
-bool HasLargePages() {
-  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
-  std::string line;
-  return std::getline(file, line) && line.find("[never]") == line.npos;
-}
-
 class PackedWeightsTest : public ::testing::TestWithParam<WeightsType> {
  protected:
   void SetUp() override { ASSERT_TRUE(LockStore(Env::Default(), store_).ok()); }
