@@ -12,6 +12,7 @@
 #include "engine/document/parts.h"
 #include "engine/model/formats/text.h"
 #include "engine/requests/report_json.h"
+#include "store/env.h"
 #include "store/store.h"
 
 namespace lectern {
@@ -357,7 +358,7 @@ Result<CollectionSession::OpenedText> OpenCollections::OpenText(Collection& coll
 
 std::optional<DocumentId> OpenCollections::FindIndexed(Collection& collection,
                                                        const CollectedText& text) {
-  if (!text.source.starts_with('/')) return std::nullopt;
+  if (!IsAbsolutePath(text.source)) return std::nullopt;
   const auto opened = open_->OpenNamed(text.source, nullptr);
   const auto stored = collection.Read(text);
   if (!opened.ok() || !stored.ok() || opened->text()->text() != stored->text) return std::nullopt;
@@ -372,7 +373,7 @@ Result<DocumentId> OpenCollections::IndexText(Collection& collection, const Coll
   IndexOptions of_text = options;
   of_text.pages = stored.pages, of_text.page_labels = stored.page_labels;
   // A text from a file is the document of that file, under a name of its own in the store.
-  const bool is_file = text.source.starts_with('/');
+  const bool is_file = IsAbsolutePath(text.source);
   of_text.name = is_file ? "" : text.name;
   of_text.source = is_file ? text.source : "";
   of_text.path.clear();

@@ -11,6 +11,7 @@
 #include "engine/document/word_scores.h"
 #include "engine/model/formats/sha256.h"
 #include "store/crc32c.h"
+#include "store/env.h"
 
 namespace lectern {
 namespace {
@@ -318,7 +319,7 @@ Result<std::string> FreeName(const Collection::Impl& file, const std::string& pa
   size_t begin = form.size();
   while (begin > 0) {
     const size_t slash = begin < 2 ? form.npos : form.rfind('/', begin - 2);
-    begin = slash == form.npos || !form.starts_with('/') ? 0 : slash + 1;
+    begin = slash == form.npos || !IsAbsolutePath(form) ? 0 : slash + 1;
     const std::string name = form.substr(begin);
     if (!CheckName(name).ok()) break;
     LECTERN_ASSIGN(const auto taken, FindMember(file, kByName, name));
