@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/lectern.h"
+#include "engine/model/formats/path_text.h"
 #include "engine/requests/options.h"
 #include "tools/command_line.h"
 #include "tools/document_argument.h"
@@ -281,7 +282,7 @@ std::string CollectionsText(const api::CollectionList& list) {
 std::string CollectionText(const api::CollectionDocuments& list) {
   std::string text;
   for (const api::CollectionDocument& one : list.documents) {
-    const bool has_path = one.source.starts_with('/') && one.source != one.name;
+    const bool has_path = PathOf(one.source).is_absolute() && one.source != one.name;
     std::string id = one.document.empty() ? "(not indexed)" : one.document;
     id.resize(32, ' ');
     text += id + "  " + Bytes(one.text_bytes) + "  " + one.name +
