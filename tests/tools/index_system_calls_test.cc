@@ -41,6 +41,10 @@ std::string Sentences(int begin, int end) {
   return text;
 }
 
+// An error of Windows' calls. The search for retrieval heads takes it for a lack of memory, as it
+// should, and the document is indexed without them: with other bytes.
+constexpr int kNotEnoughMemory = 8;
+
 struct Step {
   const char* name;
   std::string text;
@@ -229,6 +233,7 @@ TEST_F(IndexSystemCallsTest, AnyOfThemFailingIsATypedErrorAndCanBeRepeated) {
   ForEachStep([&](const Step& step, int64_t num_calls, const Uninterrupted& expected) {
     const int64_t stride = Stride() * step.errors_stride;
     for (const int error : ErrorsOfCalls()) {
+      if (error == kNotEnoughMemory && kIsWindows) continue;
       for (const bool sticky : {false, true}) {
         const CallFault fault = error == 0 ? CallFault::kShortWrite : CallFault::kError;
         for (int64_t at = which++ * 61 % stride; at < num_calls && !HasFatalFailure();
