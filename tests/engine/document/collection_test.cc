@@ -13,6 +13,7 @@
 #include "engine/document/collections_folder.h"
 #include "engine/document/word_index.h"
 #include "tests/engine/test_documents.h"
+#include "tests/system_differences.h"
 
 namespace lectern {
 namespace {
@@ -23,7 +24,7 @@ using testing::TempFolder;
 
 NewText Text(const std::string& path, const std::string& text) {
   NewText made;
-  made.source = made.path = path;
+  made.source = made.path = PathFromRoot(path);
   made.text = text;
   return made;
 }
