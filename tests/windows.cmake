@@ -59,7 +59,7 @@ lectern_test(NAME pdf_layout_test SOURCES tools/pdf_layout_test.cc LIBS lectern_
 target_compile_definitions(pdf_layout_test PRIVATE
   PDF_BOXES="${CMAKE_CURRENT_SOURCE_DIR}/tools/pdf_boxes")
 
-# What a file's text is, for comparisons of many files with the same program on Linux.
+# Prints a file's text, to compare many files with the same program on Linux.
 add_executable(ingested_text evaluation/ingested_text.cc)
 target_link_libraries(ingested_text PRIVATE lectern_ingest)
 set_target_properties(ingested_text PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)

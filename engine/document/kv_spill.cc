@@ -61,7 +61,7 @@ Result<std::unique_ptr<KvSpill>> KvSpill::Open(Env& env, const std::string& dire
 }
 
 Status KvSpill::Create() {
-  // What Resume opened is closed first: Windows removes no folder with a file that is open.
+  // The files that Resume opened are closed first: Windows removes no folder with an open file.
   layers_.clear();
   layers_.resize(shape_.num_layers);
   LECTERN_RETURN_IF_ERROR(env_.RemoveTree(directory_));

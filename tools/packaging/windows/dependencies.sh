@@ -28,7 +28,7 @@ host=x86_64-w64-mingw32
 flags="-O2 -DNDEBUG -Wa,-muse-unaligned-vector-move"
 key=$({ printf '%s\n' "${sources[@]}" "$flags"; $host-g++-posix --version
   cat tools/packaging/windows/{dependencies.sh,toolchain.cmake,faiss_absent.c,gumbo_allocator.patch,iconv.h,iconv_names.c} \
-    tools/packaging/windows/{libintl.c,libintl.h,math_dispatch.c,math_names.h,unrtf_start.c,unrtf_windows.h}; } |
+    tools/packaging/windows/{libintl.c,libintl.h,math_dispatch.c,math_names.h,unrtf_start_windows.c,unrtf_windows.h}; } |
   sha256sum | cut -c1-16)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lectern-windows
 dir=$cache/$key
@@ -169,7 +169,7 @@ cp tools/packaging/windows/iconv.h "$dir/include"
 archive iconv "-I$dir/include -Diconv_open=OpenByWindowsName" "$work/glib2.0/glib/win_iconv.c"
 archive iconv "-I$dir/include" tools/packaging/windows/iconv_names.c
 
-# What reads office files and books. CMake itself crashes on libarchive's test of zlib, so configure
+# Libraries that read office files and books. CMake itself crashes on libarchive's test of zlib, so configure
 # does it; with newer files of Debian's patches, make would have automake write that again.
 unpack libxml2
 by_cmake libxml2 -DLIBXML2_WITH_{C14N,CATALOG,DEBUG,DOCB,FTP,HTML,HTTP,LEGACY,LZMA,MODULES}=OFF \
@@ -185,9 +185,9 @@ unpack libarchive
   make install-libLTLIBRARIES install-includeHEADERS >/dev/null)
 pc libarchive 3.6.2 -DLIBARCHIVE_STATIC "-larchive -lz"
 
-# What reads mails: GMime, which needs GLib's objects. Of GLib's libraries these two are built; it asks for
-# gettext, which stands in here without translations, and brings an iconv, whose names are changed so that
-# libxml2 gets the one above. GMime's streams of GIO, the third library, are left out.
+# GMime, which reads mails, and GLib's libraries that it needs (GLib and GObject). GLib asks for gettext,
+# for which libintl.c stands, and has an iconv of its own, whose names are changed so that libxml2 gets the
+# one above. GMime's streams of GIO, a third library of GLib's, are left out.
 unpack libffi
 (cd "$work/libffi" && ./configure --host=$host CC=$host-gcc-posix CFLAGS="$flags" --disable-shared \
   --disable-docs --disable-multi-os-directory --prefix="$dir" >/dev/null && make >/dev/null && make install >/dev/null)
@@ -248,7 +248,7 @@ unpack unrtf
 $host-gcc-posix $flags -w -Werror=implicit-function-declaration -static -s -I"$dir/include" \
   -include tools/packaging/windows/unrtf_windows.h -D__USE_MINGW_ACCESS -DPACKAGE_VERSION='"0.21.10"' \
   -DPKGDATADIR='"../share/unrtf"' -DHAVE_{CTYPE,INTTYPES,STDINT,STDIO,STDLIB,STRING,UNISTD}_H \
-  "$work"/unrtf/src/*.c tools/packaging/windows/unrtf_start.c -L"$dir/lib" -liconv -o "$dir/bin/unrtf.exe"
+  "$work"/unrtf/src/*.c tools/packaging/windows/unrtf_start_windows.c -L"$dir/lib" -liconv -o "$dir/bin/unrtf.exe"
 mkdir -p "$dir/share/unrtf"
 cp "$work"/unrtf/{outputs/html.conf,charmaps/SYMBOL.charmap} "$dir/share/unrtf"
 
