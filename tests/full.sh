@@ -243,7 +243,9 @@ evaluate-real() {
 }
 
 files() {
-  install_packages apt dpkg-dev groff pandoc python3-pip time
+  install_packages apt chromium culmus dpkg-dev fonts-dejavu-core fonts-hosny-amiri fonts-ipafont-gothic \
+    fonts-lohit-deva fonts-nanum fonts-thai-tlwg-ttf fonts-wqy-microhei ghostscript groff pandoc \
+    python3-pip time
   # Without windows, unless there is one with them: the two kinds exclude each other.
   [ -x "$(command -v soffice)" ] ||
     install_packages libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-writer-nogui

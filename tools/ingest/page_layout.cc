@@ -9,6 +9,7 @@
 #include "tools/ingest/column_order.h"
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/table_layout.h"
+#include "tools/ingest/vertical_text.h"
 #include "tools/ingest/visual_order.h"
 
 namespace lectern::tools {
@@ -101,12 +102,27 @@ std::vector<bool> FootnoteBlocks(const PdfPage& page, double text_height) {
   return is_footnote;
 }
 
-bool HasLettersFromRight(const PdfPage& page) {
-  LetterCounts counts;
-  for (const PdfLine& line : page.lines) {
-    for (const PdfWord& word : line.words) CountLetters(word.text, counts);
-  }
-  return counts.right_to_left > 0;
+bool HasMarksBehind(const PdfPage& page) {
+  MarkCounts counts;
+  for (const PdfLine& line : page.lines) CountMarks(line.words, counts);
+  return counts.AreBehind();
+}
+
+// OrderColumns for pages whose first column is the one at the right.
+std::vector<double> OrderColumnsFromRight(PdfPage& page) {
+  const auto mirror = [&](PdfBox& box) {
+    box = {page.width - box.x_max, box.y_min, page.width - box.x_min, box.y_max};
+  };
+  const auto mirror_page = [&] {
+    for (PdfLine& line : page.lines) mirror(line.box);
+    for (PdfBox& block : page.blocks) mirror(block);
+  };
+  mirror_page();
+  std::vector<double> gutters = OrderColumns(page);
+  mirror_page();
+  for (double& gutter : gutters) gutter = page.width - gutter;
+  std::reverse(gutters.begin(), gutters.end());
+  return gutters;
 }
 
 // Whether two neighbouring lines of pdftotext are one: they stand beside or within each other.
@@ -148,7 +164,8 @@ class PageWriter {
         tables_(FindTables(page, gutters)),
         taken_(page, tables_),
         is_written_(tables_.size()),
-        is_footnote_(FootnoteBlocks(page, text_height_)) {}
+        is_footnote_(FootnoteBlocks(page, text_height_)),
+        has_marks_behind_(HasMarksBehind(page)) {}
 
   std::vector<LaidOutLine> Write() {
     WriteBlocks(false);
@@ -203,7 +220,7 @@ class PageWriter {
         line.words.begin() + static_cast<ptrdiff_t>(first),
         line.words.begin() + static_cast<ptrdiff_t>(first + num_words));
     LaidOutLine out;
-    out.text = LogicalText(words, is_right_to_left_);
+    out.text = LogicalText(words, {is_right_to_left_, has_marks_behind_});
     if (out.text.empty()) return;
     out.box = words.front().box;
     for (const PdfWord& word : words) out.box.Cover(word.box);
@@ -298,7 +315,7 @@ class PageWriter {
       out.is_in_table = true;
     }
     for (const WordRun& run : cell) {
-      LaidOutLine out{.text = LogicalText(WordsOf(run), is_right_to_left),
+      LaidOutLine out{.text = LogicalText(WordsOf(run), {is_right_to_left, has_marks_behind_}),
                       .before = before,
                       .box = run.box,
                       .is_in_table = true};
@@ -321,6 +338,7 @@ class PageWriter {
   const TakenWords taken_;
   std::vector<bool> is_written_;   // by table
   std::vector<bool> is_footnote_;  // by block
+  const bool has_marks_behind_;    // LineDirection's
   std::vector<LaidOutLine> lines_;
   // The state of the block that is being written:
   bool is_right_to_left_ = false, was_right_to_left_ = false;  // the second: the block before
@@ -334,8 +352,12 @@ class PageWriter {
 
 std::vector<LaidOutLine> LayOutPage(PdfPage page) {
   std::vector<double> gutters;
-  if (HasLettersFromRight(page)) {
+  if (auto tiers = TurnVerticalText(page)) {
+    gutters = std::move(*tiers);
+  } else if (const auto letters = LettersOf(page, 0, page.lines.size());
+             letters.right_to_left > 0) {
     page = WithWholeLines(page);
+    if (letters.IsRightToLeft()) gutters = OrderColumnsFromRight(page);
   } else {
     JoinMarkers(page);
     gutters = OrderColumns(page);
