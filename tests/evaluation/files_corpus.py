@@ -414,7 +414,7 @@ def script_page(language, text, columns, is_vertical):
     title, *paragraphs = map(html.escape, text.strip().split("\n\n"))
     style = "html{writing-mode:vertical-rl}" if is_vertical else ""
     return ("<!doctype html><html lang=%s dir=%s><meta charset=utf-8><style>%s body{font:14px/1.6 %s;"
-            "column-count:%d} p{margin:.5em 0}</style><h1>%s</h1>%s</html>" %
+            "column-count:%d;column-gap:2em} h1{column-span:all} p{margin:.5em 0}</style><h1>%s</h1>%s</html>" %
             (language, "rtl" if language in FROM_RIGHT else "ltr", style, SCRIPT_FONTS[language], columns,
              title, "".join("<p>%s</p>" % paragraph for paragraph in paragraphs)))
 

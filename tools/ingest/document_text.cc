@@ -317,7 +317,7 @@ bool DocumentText::IsOneParagraph(const Line& line, const Line& next, std::strin
   const bool is_same_kind = !line.is_in_table && !next.is_in_table && !line.is_footnote &&
                             !next.is_footnote &&
                             std::abs(line.height - next.height) <= kSameHeight * line.height;
-  const bool is_elsewhere = line.page != next.page || next.y < line.y;
+  const bool is_elsewhere = line.page != next.page || next.y < line.y - 2 * line.height;
   return is_same_kind && is_elsewhere && line.is_full && text.size() >= kMinFullLine &&
          IsUnfinished(text) && !next_text.empty() && IsSmallLetter(next_text.front());
 }

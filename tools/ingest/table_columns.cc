@@ -67,7 +67,7 @@ void Count(const std::string& text, const TableCell& cell, Column& column) {
   ++column.num_filled;
   PdfBox box = cell.front().box;
   for (const WordRun& run : cell) {
-    column.num_words += run.num_words;
+    column.num_words += run.num_read;
     box.Cover(run.box);
   }
   column.width = std::max(column.width, box.Width());
@@ -276,7 +276,7 @@ bool AreColumnsBeside(const std::vector<std::vector<WordRun>>& rows, double x) {
       const WordRun& run = row[i];
       if (run.box.x_min < x && run.box.x_max > x) continue;
       const size_t side = run.box.x_min < x ? 0 : 1;
-      num_words[side] += run.num_words;
+      num_words[side] += run.num_read;
       ++num_runs[side];
       if (side == 1 && i > 0 && row[i - 1].box.x_max < x) {
         ++num_beside;

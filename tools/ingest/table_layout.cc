@@ -7,7 +7,9 @@
 #include <span>
 #include <utility>
 
+#include "tools/ingest/letter_forms.h"
 #include "tools/ingest/monospaced_text.h"
+#include "tools/ingest/scripts.h"
 #include "tools/ingest/table_columns.h"
 #include "tools/ingest/table_rows.h"
 
@@ -78,6 +80,19 @@ std::vector<double> CellGaps(const PdfPage& page) {
   return gaps;
 }
 
+// How many words a reader counts in a word between two gaps: a word of Han or kana has about two
+// characters, one of Thai about four.
+size_t NumRead(const std::string& word) {
+  constexpr auto kIsAscii = [](char c) { return static_cast<uint8_t>(c) < 0x80; };
+  if (std::all_of(word.begin(), word.end(), kIsAscii)) return 1;
+  size_t num_halves = 0, num_quarters = 0;
+  for (const uint32_t character : CodePoints(word)) {
+    num_halves += IsHanOrKana(character);
+    num_quarters += IsSoutheastAsian(character);
+  }
+  return std::max<size_t>(1, num_halves / 2 + num_quarters / 4);
+}
+
 void AppendRuns(const PdfPage& page, size_t index, double cell_gap, std::vector<WordRun>& runs) {
   const PdfLine& line = page.lines[index];
   if (line.box.Height() > kRotated * line.box.Width() && line.words.front().text.size() > 3) return;
@@ -89,6 +104,7 @@ void AppendRuns(const PdfPage& page, size_t index, double cell_gap, std::vector<
       run = {index, i, 0, word.box};
     }
     ++run.num_words;
+    run.num_read += NumRead(word.text);
     run.box.Cover(word.box);
   }
   runs.push_back(run);
@@ -114,7 +130,8 @@ std::vector<VisualRow> VisualRows(const PdfPage& page, std::vector<WordRun> runs
     std::sort(row.runs.begin(), row.runs.end(), by_x);
     for (const WordRun& run : row.runs) {
       for (size_t i = run.first; i < run.first + run.num_words; ++i) {
-        row.words.push_back({run.line, i, 1, page.lines[run.line].words[i].box});
+        const PdfWord& word = page.lines[run.line].words[i];
+        row.words.push_back({run.line, i, 1, word.box, NumRead(word.text)});
       }
     }
     std::sort(row.words.begin(), row.words.end(), by_x);
@@ -406,6 +423,7 @@ void AppendByColumn(const PdfPage& page, const WordRun& run, const std::vector<S
     part_column = column;
     part.box.Cover(box);
     ++part.num_words;
+    part.num_read += NumRead(page.lines[run.line].words[i].text);
   }
   cells[part_column].push_back(part);
 }

@@ -104,7 +104,7 @@ std::vector<ColumnWidth> WidthsOf(const std::vector<CellLine>& lines) {
   for (const CellLine& line : lines) {
     for (size_t i = 0; i < columns.size(); ++i) {
       for (const WordRun& run : line[i]) {
-        columns[i].words_per_line += static_cast<double>(run.num_words);
+        columns[i].words_per_line += static_cast<double>(run.num_read);
       }
       for (const PdfBox& box : LinesOf(line[i])) {
         columns[i].width = std::max(columns[i].width, box.Width());
