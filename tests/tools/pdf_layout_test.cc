@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 
 #include "tools/ingest/bbox_text.h"
 #include "tools/ingest/letter_forms.h"
@@ -163,6 +164,48 @@ TEST(PdfLayoutTest, TiersOfVerticalLinesAreReadOneAfterTheOther) {
   EXPECT_EQ(page.Text(),
             "規約集の第一部\n\n当組合は松本市で設立された。組合員は四十二名である。\n\n"
             "会費は毎月三日までに納める。鍵は黄色い箱に保管する。\n\n17\n");
+}
+
+// A page of 600 by 800 points with a table that is printed sideways: its lines run up the page, or
+// down.
+std::string SidewaysTable(bool runs_up) {
+  const std::vector<std::vector<std::string>> rows = {{"Product", "Price", "Stock"},
+                                                      {"Alpha pump", "120 EUR", "14"},
+                                                      {"Beta valve", "45 EUR", "230"},
+                                                      {"Gamma filter", "9.50 EUR", "1,200"}};
+  std::string xml = "<doc><page width=\"600\" height=\"800\">";
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double y = 100 + 20 * static_cast<double>(i);
+    for (size_t j = 0; j < rows[i].size(); ++j) {
+      const double x = 100 + 200 * static_cast<double>(j);
+      const double end = x + 6 * static_cast<double>(rows[i][j].size());
+      const auto places = [&](double from, double to) {
+        const double x_min = runs_up ? y : 600 - y - 10;
+        const double y_min = runs_up ? 800 - to : from, y_max = runs_up ? 800 - from : to;
+        return " xMin=\"" + std::to_string(x_min) + "\" yMin=\"" + std::to_string(y_min) +
+               "\" xMax=\"" + std::to_string(x_min + 10) + "\" yMax=\"" + std::to_string(y_max) +
+               "\"";
+      };
+      xml += "<flow><block" + places(x, end) + "><line" + places(x, end) + ">";
+      double at = x;
+      std::istringstream words(rows[i][j]);
+      for (std::string word; words >> word;) {
+        const double word_end = at + 6 * static_cast<double>(word.size());
+        xml += "<word" + places(at, word_end) + ">" + word + "</word>";
+        at = word_end + 6;
+      }
+      xml += "</line></block></flow>";
+    }
+  }
+  return xml + "</page></doc>";
+}
+
+TEST(PdfLayoutTest, ATableThatIsPrintedSidewaysIsReadByRow) {
+  const std::string expected =
+      "Product | Price | Stock\nAlpha pump | 120 EUR | 14\nBeta valve | 45 EUR | 230\n"
+      "Gamma filter | 9.50 EUR | 1,200\n";
+  EXPECT_EQ(Parse(SidewaysTable(true)).text, expected);
+  EXPECT_EQ(Parse(SidewaysTable(false)).text, expected);
 }
 
 TEST(PdfLayoutTest, LettersSetApartInALineAreHorizontal) {

@@ -8,6 +8,7 @@
 
 #include "tools/ingest/column_order.h"
 #include "tools/ingest/line_markers.h"
+#include "tools/ingest/sideways_page.h"
 #include "tools/ingest/table_layout.h"
 #include "tools/ingest/vertical_text.h"
 #include "tools/ingest/visual_order.h"
@@ -352,6 +353,7 @@ class PageWriter {
 
 std::vector<LaidOutLine> LayOutPage(PdfPage page) {
   std::vector<double> gutters;
+  TurnSidewaysPage(page);
   if (auto tiers = TurnVerticalText(page)) {
     gutters = std::move(*tiers);
   } else if (const auto letters = LettersOf(page, 0, page.lines.size());
