@@ -61,6 +61,15 @@ class PageText {
                "</word></line></block></flow>";
     return *this;
   }
+  // A line of words whose letters are of several widths.
+  PageText& Prose(double x, double y) {
+    const std::string places = Places(x, y, x + 150, y + 10);
+    blocks_ += "<flow><block" + places + "><line" + places + "><word" +
+               Places(x, y, x + 30, y + 10) + ">prose</word><word" +
+               Places(x + 40, y, x + 90, y + 10) + ">around</word><word" +
+               Places(x + 100, y, x + 150, y + 10) + ">programs</word></line></block></flow>";
+    return *this;
+  }
   std::string Xml() const { return "<page width=\"600\" height=\"800\">" + blocks_ + "</page>"; }
   std::string Text() const { return Parse("<doc>" + Xml() + "</doc>").text; }
 
@@ -342,6 +351,19 @@ TEST(PdfLayoutTest, ProgramTextIsNoTable) {
   PageText alone;
   listing(alone);
   EXPECT_NE(alone.Text().find("count | integer | used\n"), std::string::npos) << alone.Text();
+}
+
+// The block of a program whose longest line leaves no room for the words that begin the others.
+TEST(PdfLayoutTest, LinesOfProgramTextStayLines) {
+  PageText page;
+  // Words of other text, whose letters are of several widths.
+  page.Prose(50, 50);
+  page.Block(50, 100,
+             {"cmake_minimum_required(VERSION", "project(embed)", "find_package(lectern)"});
+  EXPECT_NE(
+      page.Text().find("cmake_minimum_required(VERSION\nproject(embed)\nfind_package(lectern)"),
+      std::string::npos)
+      << page.Text();
 }
 
 TEST(PdfLayoutTest, CellsOfSeveralLinesAreOne) {

@@ -8,6 +8,7 @@
 
 #include "tools/ingest/column_order.h"
 #include "tools/ingest/line_markers.h"
+#include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/sideways_page.h"
 #include "tools/ingest/table_layout.h"
 #include "tools/ingest/vertical_text.h"
@@ -166,7 +167,8 @@ class PageWriter {
         taken_(page, tables_),
         is_written_(tables_.size()),
         is_footnote_(FootnoteBlocks(page, text_height_)),
-        has_marks_behind_(HasMarksBehind(page)) {}
+        has_marks_behind_(HasMarksBehind(page)),
+        monospaced_(page) {}
 
   std::vector<LaidOutLine> Write() {
     WriteBlocks(false);
@@ -187,6 +189,7 @@ class PageWriter {
   void WriteBlock(size_t begin, size_t end) {
     was_right_to_left_ = is_right_to_left_;
     is_right_to_left_ = LettersOf(page_, begin, end).IsRightToLeft();
+    is_program_text_ = monospaced_.HoldsLines(begin, end);
     const PdfBox& block = page_.blocks[page_.lines[begin].block];
     const bool continues = ContinuesAbove(page_.lines[begin].box);
     block_.Cover(block);
@@ -223,19 +226,29 @@ class PageWriter {
     LaidOutLine out;
     out.text = LogicalText(words, {is_right_to_left_, has_marks_behind_});
     if (out.text.empty()) return;
+    if (is_program_text_ && first == 0) out.text.insert(0, Indent(words.front()), ' ');
     out.box = words.front().box;
     for (const PdfWord& word : words) out.box.Cover(word.box);
     out.is_footnote = is_footnote_[line.block];
     out.before = next_;
     const bool begins_item = BeginsItem(words.front().text);
     if (next_ == LineBreak::kLine) {
-      out.before = begins_item ? LineBreak::kLine : BreakBefore(words);
+      const bool is_line = begins_item || is_program_text_;
+      out.before = is_line ? LineBreak::kLine : BreakBefore(words);
       lines_.back().is_full = out.before == LineBreak::kWrap;
     }
     line_box_ = num_words == line.words.size() ? line.box : out.box;
     out.is_full = !Fits(kWordWidth * out.box.Height());
     next_ = LineBreak::kLine;
     lines_.push_back(std::move(out));
+  }
+
+  // How many characters a line of program text is indented in its block.
+  size_t Indent(const PdfWord& word) const {
+    constexpr double kMostIndented = 80;
+    const double width = MonospacedText::CharacterWidth(word);
+    const double indent = width > 0 ? std::round((word.box.x_min - block_.x_min) / width) : 0;
+    return static_cast<size_t>(std::clamp(indent, 0.0, kMostIndented));
   }
 
   // Whether a line begins an item of a list: with a bullet, or with the number behind that of the
@@ -340,9 +353,11 @@ class PageWriter {
   std::vector<bool> is_written_;   // by table
   std::vector<bool> is_footnote_;  // by block
   const bool has_marks_behind_;    // LineDirection's
+  const MonospacedText monospaced_;
   std::vector<LaidOutLine> lines_;
   // The state of the block that is being written:
   bool is_right_to_left_ = false, was_right_to_left_ = false;  // the second: the block before
+  bool is_program_text_ = false;
   PdfBox block_;                                               // with the blocks that it continues
   LineBreak next_ = LineBreak::kParagraph;
   PdfBox line_box_;           // of its last line
