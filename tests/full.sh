@@ -15,6 +15,8 @@
 #   compare       Lectern beside llama.cpp (PYTHON with numpy, gguf and llama-cpp-python): questions
 #                 and tokens, whole prefills, cold starts and memory; the tables of
 #                 tests/bench/RESULTS.md
+#   compare-real  the same for questions and tokens of released models on a text of Debian's, with one
+#                 and two threads, beside llama.cpp's prompt lookup too (after tests/real.sh models)
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
 #                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
 #                 build-release/evaluate holds
@@ -227,6 +229,22 @@ compare() {
   fi
   "${bench[@]}" --cold --depth 1024 2048 4096 16384 65536 131072 262144 --pairs 3
   "${bench[@]}" --cold --model M --depth 2048 4096 16384 32768 65536 131072 --pairs 3 --answer 0
+}
+
+# SmolLM2 and Gemma 3 as `tests/real.sh models` fetches them, and a text of Debian's.
+compare-real() {
+  local models=${LECTERN_REAL_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/lectern-real} threads
+  local work=build-release/compare faq=/usr/share/doc/debian/FAQ/debian-faq.en.txt.gz
+  install_packages debian-faq
+  build release ask_bench
+  mkdir -p "$work"
+  zcat "$faq" >"$work/faq.txt"
+  local bench=("${PYTHON:-python3}" tests/bench/compare_llama_cpp.py --text "$work/faq.txt"
+    --bin build-release/tests/bench/ask_bench --work "$work" --longest-512 8192)
+  for threads in ${COMPARE_THREADS:-1 2}; do
+    "${bench[@]}" --threads "$threads" --gguf "$models/SmolLM2-135M-Instruct.Q4_1.gguf" --depth 2048 7000
+    "${bench[@]}" --threads "$threads" --gguf "$models/gemma-3-270m-q4_k_m.gguf" --depth 7000 28000
+  done
 }
 
 evaluate() {
