@@ -468,6 +468,34 @@ TEST(PdfLayoutTest, ListsAndContentsAreNoTables) {
   EXPECT_EQ(contents.find('|'), std::string::npos) << contents;
 }
 
+// As LibreOffice draws a list: the bullets are smaller, and pdftotext takes them for a column.
+TEST(PdfLayoutTest, BulletsStandBeforeTheirItems) {
+  const auto page = [](const std::string& first, const std::string& second) {
+    std::string xml =
+        PageText()
+            .Block(60, 100, {first, second}, 8)
+            .Block(80, 99, {"Answers are shown as they come.", "Links copy an address."})
+            .Xml();
+    return Parse("<doc>" + xml + "</doc>").text;
+  };
+  EXPECT_EQ(page("•", "•"), "• Answers are shown as they come.\n• Links copy an address.\n");
+  EXPECT_EQ(page("1.", "2."), "1. Answers are shown as they come.\n2. Links copy an address.\n");
+}
+
+// pdftotext begins a block where a line begins in another font.
+TEST(PdfLayoutTest, ASentenceGoesOnBelowALineOfAnotherBlock) {
+  const std::vector<std::string> rest = {
+      "core, four to sixteen). They share each pass over weights,",
+      "and each is the answer that it would be alone."};
+  const std::string first = "--parallel answers are generated at the same time (one for each";
+  EXPECT_EQ(PageText().Block(60, 100, {first}).Block(60, 112, rest).Text(),
+            first + " " + rest[0] + " " + rest[1] + "\n");
+  // It does not below a gap, or further right.
+  const std::string apart = first + "\n\n" + rest[0] + " " + rest[1] + "\n";
+  EXPECT_EQ(PageText().Block(60, 100, {first}).Block(60, 120, rest).Text(), apart);
+  EXPECT_EQ(PageText().Block(60, 100, {first}).Block(66, 112, rest).Text(), apart);
+}
+
 TEST(PdfLayoutTest, ASectionsNumberStandsBeforeItsTitle) {
   EXPECT_EQ(PageText()
                 .Block(80, 50, {"The harbour"})

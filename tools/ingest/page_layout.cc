@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/ingest/characters.h"
 #include "tools/ingest/column_order.h"
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/monospaced_text.h"
@@ -191,7 +192,7 @@ class PageWriter {
     is_right_to_left_ = LettersOf(page_, begin, end).IsRightToLeft();
     is_program_text_ = monospaced_.HoldsLines(begin, end);
     const PdfBox& block = page_.blocks[page_.lines[begin].block];
-    const bool continues = ContinuesAbove(page_.lines[begin].box);
+    const bool continues = ContinuesAbove(page_.lines[begin].box) || ContinuesSentence(begin, end);
     block_.Cover(block);
     if (!continues) block_ = block;
     next_ = continues ? LineBreak::kLine : LineBreak::kParagraph;
@@ -214,6 +215,25 @@ class PageWriter {
     const double height = line.Height(), step = line.CenterY() - line_box_.CenterY();
     return std::abs(line_box_.Height() - height) < 0.1 * height && step > 0.5 * height &&
            step < 1.6 * height && std::abs(line.x_max - line_box_.x_max) < 0.5 * height;
+  }
+
+  // Whether lines [begin, end), which begin a block, go on with the sentence of the line above:
+  // pdftotext parts a paragraph where a line begins in another font, such as that of a program's
+  // name. They begin with a small letter below a line without a stop, as far down as their own
+  // lines are apart, and as far to the left.
+  bool ContinuesSentence(size_t begin, size_t end) const {
+    if (lines_.empty() || is_right_to_left_ || was_right_to_left_ || is_program_text_ ||
+        end - begin < 2 || lines_.back().is_in_table || !taken_.Of(begin).empty()) {
+      return false;
+    }
+    const PdfBox &first = page_.lines[begin].box, &second = page_.lines[begin + 1].box;
+    const std::string& above = lines_.back().text;
+    const char next = page_.lines[begin].words.front().text.front();
+    const double step = second.CenterY() - first.CenterY();
+    return IsAsciiLower(next) && (IsAsciiLetter(above.back()) || above.back() == ',') &&
+           std::abs(first.Height() - line_box_.Height()) < 0.1 * first.Height() && step > 0 &&
+           std::abs(first.CenterY() - line_box_.CenterY() - step) < 0.1 * first.Height() &&
+           std::abs(first.x_min - line_box_.x_min) < 0.1 * first.Height();
   }
 
   // Writes words of a line that are in no table.
