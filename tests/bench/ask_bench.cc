@@ -4,7 +4,7 @@
 //
 //   ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED [TEXT]]
 //     Indexes a text of TOKENS tokens under that name, or the first ones of a file, at most TOKENS.
-//     Of the tokens only the first PREFILLED (default: all) and the last chunk run through the
+//     Only the first PREFILLED of the tokens (default: all) and the last chunk run through the
 //     model; the KV of those between repeats the first, each row with noise of a quarter of its
 //     size, so that great depths cost minutes, not hours. Prints {"tokens":[…],"report":{…}};
 //     tokens: of generated texts at most 4096.

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/letter_forms.h"
 #include "tools/ingest/line_markers.h"
+#include "tools/ingest/scripts.h"
 
 namespace lectern::tools {
 namespace {
@@ -89,6 +91,17 @@ bool IsMixed(const Column& column) {
 }
 
 }  // namespace
+
+size_t NumRead(const std::string& word) {
+  constexpr auto kIsAscii = [](char c) { return static_cast<uint8_t>(c) < 0x80; };
+  if (std::all_of(word.begin(), word.end(), kIsAscii)) return 1;
+  size_t num_halves = 0, num_quarters = 0;
+  for (const uint32_t character : CodePoints(word)) {
+    num_halves += IsHanOrKana(character);
+    num_quarters += IsSoutheastAsian(character);
+  }
+  return std::max<size_t>(1, num_halves / 2 + num_quarters / 4);
+}
 
 std::string CellText(const PdfPage& page, const TableCell& cell) {
   std::string text;

@@ -7,9 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "tools/ingest/letter_forms.h"
 #include "tools/ingest/monospaced_text.h"
-#include "tools/ingest/scripts.h"
 #include "tools/ingest/table_columns.h"
 #include "tools/ingest/table_rows.h"
 
@@ -78,19 +76,6 @@ std::vector<double> CellGaps(const PdfPage& page) {
     gaps.push_back(is_monospaced ? kMonospacedGap * block.max : kCellGap * block.height);
   }
   return gaps;
-}
-
-// How many words a reader counts in a word between two gaps: a word of Han or kana has about two
-// characters, one of Thai about four.
-size_t NumRead(const std::string& word) {
-  constexpr auto kIsAscii = [](char c) { return static_cast<uint8_t>(c) < 0x80; };
-  if (std::all_of(word.begin(), word.end(), kIsAscii)) return 1;
-  size_t num_halves = 0, num_quarters = 0;
-  for (const uint32_t character : CodePoints(word)) {
-    num_halves += IsHanOrKana(character);
-    num_quarters += IsSoutheastAsian(character);
-  }
-  return std::max<size_t>(1, num_halves / 2 + num_quarters / 4);
 }
 
 void AppendRuns(const PdfPage& page, size_t index, double cell_gap, std::vector<WordRun>& runs) {
