@@ -44,6 +44,12 @@ inline float LogMeanExp(float deviation, float log_count) {
   return LogMeanExp(deviation, log_count, MostDeviations(log_count));
 }
 
+// The square of the deviation whose LogMeanExp is `log_mean_exp` >= 0. Needs log_count > 0.
+inline float SquaredDeviation(float log_mean_exp, float log_count) {
+  const float both = log_mean_exp + log_count;
+  return log_mean_exp < log_count ? 2 * log_mean_exp : both * both / (2 * log_count);
+}
+
 }  // namespace lectern
 
 #endif  // LECTERN_KERNELS_SECOND_ORDER_H_
