@@ -13,6 +13,22 @@
 #include "index/head_lookup.h"
 
 namespace lectern {
+namespace {
+
+// In eight lanes, so that additions do not wait for one another.
+double Sum(std::span<const float> numbers) {
+  float lanes[8] = {};
+  size_t i = 0;
+  for (; i + 8 <= numbers.size(); i += 8) {
+    for (size_t k = 0; k < 8; ++k) lanes[k] += numbers[i + k];
+  }
+  double sum = 0;
+  for (; i < numbers.size(); ++i) sum += numbers[i];
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace
 
 void HeadLookup::ListSpreads(std::span<double> sums) {
   const size_t num_rows = queries_.num_rows;
@@ -27,27 +43,29 @@ void HeadLookup::ListSpreads(std::span<double> sums) {
     columns.push_back(column);
     log_counts.push_back(open_.log_counts[column]);
     counts.push_back(std::exp(open_.log_counts[column]));
-    variances.push_back(open_.variances[column]);
+    variances.push_back(counts.back() * open_.variances[column]);
   }
-  if (groups.empty()) return;
-  auto logits = Make<float>(groups.size());
+  const size_t size = groups.size();
+  if (size == 0) return;
+  auto logits = Make<float>(size), means = Make<float>(size), weights = Make<float>(size);
   ForEachTile(finest(), [&](Rows<float>, size_t begin, size_t end) {
     for (size_t r = begin; r < end; ++r) {
       const float *const masses = GroupMasses(r), *const centroids = CentroidLogitsOf(r - begin);
-      for (size_t i = 0; i < groups.size(); ++i) logits[i] = std::max(masses[groups[i]], kNoMass);
-      args_.backend.log_rows({.masses = {logits.data(), 1, logits.size()},
-                              .reference = Tile(lse_.reference, r, r + 1)});
-      double squares = 0, by_variance = 0;
-      for (size_t i = 0; i < groups.size(); ++i) {
-        // A mass that is too small for a float tells nothing.
-        const float count = masses[groups[i]] > kNoMass ? counts[i] : 0.0f;
-        const float log_mean_exp =
-            std::max(0.0f, logits[i] - log_counts[i] - centroids[columns[i]]);
-        squares += count * SquaredDeviation(log_mean_exp, log_counts[i]);
-        by_variance += count * variances[i];
+      for (size_t i = 0; i < size; ++i) {
+        const float mass = masses[groups[i]];
+        logits[i] = std::max(mass, kNoMass);
+        weights[i] = mass > kNoMass ? 1.0f : 0.0f;  // a mass too small for a float tells nothing
+        means[i] = log_counts[i] + centroids[columns[i]];
       }
-      sums[r] = squares;
-      sums[num_rows + r] = by_variance;
+      args_.backend.log_rows(
+          {.masses = {logits.data(), 1, size}, .reference = Tile(lse_.reference, r, r + 1)});
+      for (size_t i = 0; i < size; ++i) {
+        const float above = logits[i] - means[i], log_mean_exp = above > 0 ? above : 0.0f;
+        logits[i] = weights[i] * counts[i] * SquaredDeviation(log_mean_exp, log_counts[i]);
+      }
+      for (size_t i = 0; i < size; ++i) weights[i] *= variances[i];
+      sums[r] = Sum(logits);
+      sums[num_rows + r] = Sum(weights);
     }
   });
 }
