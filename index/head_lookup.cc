@@ -93,6 +93,7 @@ HeadLookup::HeadLookup(const LookupArgs& args, size_t head, size_t first_level,
   for (size_t r = 0; r < queries_.num_rows; ++r) {
     norms_.push_back(args.scale * Norm({measured_[r], dim}));
   }
+  spreads_.assign(norms_.begin(), norms_.end());
   selection_.Clear(head_.levels().size());
   selection_.second_order = args.second_order;
   selection_.window_copy = ReadsWindowCopy(args, head);
@@ -113,12 +114,19 @@ void HeadLookup::CentroidLogits(size_t level, Rows<const float> queries, Rows<fl
   }
 }
 
-void HeadLookup::AddSecondOrder(std::span<const float> norms, Rows<float> logits) const {
+void HeadLookup::AddSecondOrder(std::span<const float> spreads, Rows<float> logits) const {
   if (!args_.second_order) return;
   args_.backend.add_second_order({.logits = logits,
-                                  .norms = norms,
+                                  .norms = spreads,
                                   .variances = open_.variances,
                                   .log_counts = open_.log_counts});
+}
+
+void HeadLookup::WidenLogits(Rows<const float> centroid_logits, size_t begin,
+                             Rows<float> logits) const {
+  std::copy_n(centroid_logits.data, logits.num_rows * logits.num_cols, logits.data);
+  AddSecondOrder(std::span<const float>(spreads_).subspan(begin, logits.num_rows), logits);
+  Softcap(args_.backend, logits, args_.softcap);
 }
 
 Status HeadLookup::ReadOpen(size_t level) {

@@ -1,6 +1,6 @@
 // Looks up one kv head: scores its clusters level after level (head_lookup.cc), then its rows by
-// their codes (head_rows.cc). The choice of what to open and to read is made by index/lookup.cc,
-// over all heads of a layer.
+// their codes (head_rows.cc), which also tell how wide clusters are (head_spreads.cc). The choice
+// of what to open and to read is made by index/lookup.cc, over all heads of a layer.
 #ifndef LECTERN_INDEX_HEAD_LOOKUP_H_
 #define LECTERN_INDEX_HEAD_LOOKUP_H_
 
@@ -14,6 +14,17 @@
 #include "kernels/sign_logits.h"
 
 namespace lectern {
+
+// Codes of one bit per dimension add to the squared deviation of a cluster's logits this part of
+// what its variance gives (median over query rows; SmolLM2). In theory it is pi / 2 - 1 = 0.57 of
+// long clusters' (arXiv:2405.12497), less where a few keys hold most of the mass.
+inline constexpr double kCodeNoise = 0.45;
+// Spreads are taken to be smaller than measured by this factor: masses grow as the exponential of
+// spreads, so that one too large costs more than one too small. From 0.8 to 0.9 errors of questions
+// at 0.05 and 0.1 differ by at most 3 % with SmolLM2, Gemma 3 and the bundled reader. With SmolLM2
+// at 0.05 they are 0.89 to 0.90 of those without measured spreads, 0.97 with a factor of 1
+// (tools/evaluate/RESULTS.md).
+inline constexpr double kCaution = 0.85;
 
 // Buffers of one head's lookup. They keep their memory from step to step and are overwritten by
 // each lookup.
@@ -91,6 +102,19 @@ class HeadLookup {
   // At the finest level: reads the row codes of the clusters `coded` (ascending) and scores each of
   // their rows.
   Status ScoreRows(std::span<const uint32_t> coded);
+  // Whether the masses of clusters without codes are estimated with spreads that the codes of the
+  // others tell (ListSpreads), so that ranks that share a lookup meet once more. By then
+  // UseFinestValues has been called, or will not be.
+  bool measures_spreads() const {
+    return tail_level_ == finest() && !has_one_level() && args_.second_order && args_.softcap == 0;
+  }
+  // Writes two sums for each scored query row to `sums` [2, scored query rows], over this rank's
+  // coded clusters: keys times the squared deviation of their logits, as far as their masses by
+  // codes tell it, and keys times variance. Call it after ScoreRows.
+  void ListSpreads(std::span<double> sums);
+  // Takes these sums over all clusters of all ranks, and estimates clusters without codes anew.
+  // ScoreRows calls it itself but for ranks that share a lookup.
+  void JoinSpreads(std::span<const double> sums);
   // S of each of these rows, in the order of the stored rows. They lie in the buffers, and hold
   // until the next ScoreRows or the next lookup with these buffers.
   std::span<const float> row_scores() const { return coded_.scores; }
@@ -119,8 +143,15 @@ class HeadLookup {
 
   // logits = scale * q . C for the open clusters.
   void CentroidLogits(size_t level, Rows<const float> queries, Rows<float> logits);
-  // Adds the variance term (kernels/second_order.h) for queries of these norms.
-  void AddSecondOrder(std::span<const float> norms, Rows<float> logits) const;
+  // Adds the variance term (kernels/second_order.h) for queries of these spreads: deviations of a
+  // logit in a cluster of variance 1.
+  void AddSecondOrder(std::span<const float> spreads, Rows<float> logits) const;
+  // Makes `logits` of `centroid_logits` [rows, open clusters], for scored query rows from `begin`
+  // on: with the variance term and the softcap.
+  void WidenLogits(Rows<const float> centroid_logits, size_t begin, Rows<float> logits) const;
+  // Fills lse_.rest: open clusters without codes, by their centroids and spreads, and all that was
+  // known or rejected before.
+  void SumRest();
   // Reads the open clusters of the level, and resets their scores and the denominator.
   Status ReadOpen(size_t level);
   // Add a tile's logits to the denominator, and to the scores of the open clusters.
@@ -281,6 +312,9 @@ class HeadLookup {
   // [R]: queries_ in the head's metric, M q, which codes, radii and variances are met with.
   Rows<const float> measured_;
   ArenaVector<float> norms_{arena_};  // [R]: scale * |M q|
+  // [R]: times sqrt(variance) of a cluster, the deviation of its logits. norms_, as if clusters
+  // were equally wide in every direction, until JoinSpreads measures it.
+  ArenaVector<float> spreads_{arena_};
   // The open clusters of the current level: `ranges`, and one number for each cluster of them.
   struct Open {
     Arena* arena;
@@ -379,9 +413,7 @@ void HeadLookup::ForEachTile(size_t level, const Body& body) {
     if (!has_logits) {
       const Rows<float> centroid_logits(centroid_data, end - begin, num_open);
       CentroidLogits(level, queries_.Slice(begin, end), centroid_logits);
-      std::copy_n(centroid_data, (end - begin) * num_open, data);
-      AddSecondOrder(Tile(norms_, begin, end), logits);
-      Softcap(args_.backend, logits, args_.softcap);
+      WidenLogits(centroid_logits, begin, logits);
     }
     body(logits, begin, end);
   }

@@ -332,19 +332,16 @@ Status HeadLookup::ScoreRows(std::span<const uint32_t> coded) {
   MakeSignTables(rotated, buffers_.tables.Resize(num_queries * SignTableBytes(dim)),
                  buffers_.scales.Resize(num_queries));
   AddMissed(finest(), coded);
-  // 3. The log mass of the rest: opened clusters without codes, by their centroids, and all that
-  // was known or rejected before.
-  ArenaVector<float> bias(open_.log_counts, arena_);
-  for (const uint32_t column : coded_.columns) bias[column] = -INFINITY;
-  lse_.rest = lse_.rejected;
-  if (!open_.ranges.empty()) {
-    ForEachTile(finest(), [&](Rows<float> logits, size_t begin, size_t end) {
-      args_.backend.add_row_lse(
-          {.logits = logits, .bias = bias, .lse = Tile(lse_.rest, begin, end)});
-    });
-  }
   MakeGroups();
   ScoreCodedRows();
+  // 3. The log mass of the rest, perhaps with spreads that the codes tell.
+  if (!measures_spreads()) {
+    SumRest();
+  } else if (args_.share == nullptr) {
+    auto sums = Make<double>(2 * num_queries);
+    ListSpreads(sums);
+    JoinSpreads(sums);
+  }
   return {};
 }
 
@@ -549,7 +546,10 @@ void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const do
   for (uint32_t r = 0; r < all_queries_.num_rows; ++r) {
     if (!std::binary_search(scored_.rows.begin(), scored_.rows.end(), r)) unscored.push_back(r);
   }
-  auto lse = Make<float>(kTileRows), norms = Make<float>(kTileRows);
+  // Their clusters are taken to be as wide along them as along the scored rows in the mean.
+  const float stretch = std::accumulate(spreads_.begin(), spreads_.end(), 0.0f) /
+                        std::max(kNoMass, std::accumulate(norms_.begin(), norms_.end(), 0.0f));
+  auto lse = Make<float>(kTileRows), spreads = Make<float>(kTileRows);
   auto sums = Make<float>(kTileRows * (segments.size() - 1));
   auto data = Make<float>(kTileRows * num_open), rows = Make<float>(kTileRows * dim);
   for (size_t begin = 0; begin < unscored.size(); begin += kTileRows) {
@@ -561,9 +561,11 @@ void HeadLookup::FillLogitTail(std::span<const Group> groups, std::span<const do
     const Rows<float> measured(buffers_.rotated.Resize(count * dim).data(), count, dim);
     head_.Measure(args_.backend, queries, measured,
                   buffers_.scratch.Resize(AttendScratch(count, dim)));
-    for (size_t r = 0; r < count; ++r) norms[r] = args_.scale * Norm({measured[r], dim});
+    for (size_t r = 0; r < count; ++r) {
+      spreads[r] = stretch * args_.scale * Norm({measured[r], dim});
+    }
     CentroidLogits(finest(), queries, logits);
-    AddSecondOrder(std::span(norms).first(count), logits);
+    AddSecondOrder(std::span(spreads).first(count), logits);
     Softcap(args_.backend, logits, args_.softcap);
     // Each row's largest term is its reference, so that no exponential overflows.
     for (size_t r = 0; r < count; ++r) {

@@ -131,6 +131,7 @@ class LayerLookup {
       LECTERN_ASSIGN(const PerHead coded, ChooseCoded());
       LECTERN_RETURN_IF_ERROR(
           ForAll([&](HeadLookup& head, size_t h) { return head.ScoreRows(coded[h]); }));
+      if (is_shared()) LECTERN_RETURN_IF_ERROR(JoinSpreads());
       LECTERN_ASSIGN(const PerHead refined, ChooseRefined());
       LECTERN_RETURN_IF_ERROR(Refine(refined));
       LECTERN_ASSIGN(chosen, ChooseRows());
@@ -187,6 +188,21 @@ class LayerLookup {
     return ForAll([&](HeadLookup& head, size_t h) {
       head.JoinOpen(std::span<const float>(lse).subspan(h * rows, rows));
       head.ScoreOpen(level);
+      return Status();
+    });
+  }
+
+  // Lets the coded clusters of all ranks tell how wide clusters are along the queries.
+  Status JoinSpreads() {
+    if (!lookups_.front().measures_spreads()) return {};
+    const size_t size = 2 * lookups_.front().num_scored();
+    ArenaVector<double> sums(lookups_.size() * size, 0.0, arena_);
+    for (size_t h = 0; local_.ok() && h < lookups_.size(); ++h) {
+      lookups_[h].ListSpreads(std::span<double>(sums).subspan(h * size, size));
+    }
+    LECTERN_RETURN_IF_ERROR(peers().Add(std::exchange(local_, {}), sums));
+    return ForAll([&](HeadLookup& head, size_t h) {
+      head.JoinSpreads(std::span<const double>(sums).subspan(h * size, size));
       return Status();
     });
   }

@@ -44,6 +44,14 @@ inline float LogMeanExp(float deviation, float log_count) {
   return LogMeanExp(deviation, log_count, MostDeviations(log_count));
 }
 
+// The square of the deviation whose LogMeanExp is `log_mean_exp` >= 0. Needs log_count > 0. The
+// second branch, (log_mean_exp + log_count)^2 / (2 log_count), differs from the first by the term
+// that is 0 there.
+inline float SquaredDeviation(float log_mean_exp, float log_count) {
+  const float over = log_mean_exp > log_count ? log_mean_exp - log_count : 0.0f;
+  return 2 * log_mean_exp + over * over / (2 * log_count);
+}
+
 }  // namespace lectern
 
 #endif  // LECTERN_KERNELS_SECOND_ORDER_H_

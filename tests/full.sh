@@ -15,6 +15,8 @@
 #   compare       Lectern beside llama.cpp (PYTHON with numpy, gguf and llama-cpp-python): questions
 #                 and tokens, whole prefills, cold starts and memory; the tables of
 #                 tests/bench/RESULTS.md
+#   compare-real  the same for questions and tokens of released models on a text of Debian's, with one
+#                 and two threads, beside llama.cpp's prompt lookup too (after tests/real.sh models)
 #   evaluate      the lookup, its parts, an oracle and the paper's lookup against exact attention:
 #                 1,000 questions on 20 documents each of 8K and 32K tokens; goes on from what
 #                 build-release/evaluate holds
@@ -229,6 +231,22 @@ compare() {
   "${bench[@]}" --cold --model M --depth 2048 4096 16384 32768 65536 131072 --pairs 3 --answer 0
 }
 
+# SmolLM2 and Gemma 3 as `tests/real.sh models` fetches them, and a text of Debian's.
+compare-real() {
+  local models=${LECTERN_REAL_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/lectern-real} threads
+  local work=build-release/compare faq=/usr/share/doc/debian/FAQ/debian-faq.en.txt.gz
+  install_packages debian-faq
+  build release ask_bench
+  mkdir -p "$work"
+  zcat "$faq" >"$work/faq.txt"
+  local bench=("${PYTHON:-python3}" tests/bench/compare_llama_cpp.py --text "$work/faq.txt"
+    --bin build-release/tests/bench/ask_bench --work "$work" --longest-512 8192)
+  for threads in ${COMPARE_THREADS:-1 2}; do
+    "${bench[@]}" --threads "$threads" --gguf "$models/SmolLM2-135M-Instruct.Q4_1.gguf" --depth 2048 7000
+    "${bench[@]}" --threads "$threads" --gguf "$models/gemma-3-270m-q4_k_m.gguf" --depth 7000 28000
+  done
+}
+
 evaluate() {
   build release lectern-evaluate
   tools/evaluate/run.sh build-release/evaluate
@@ -243,7 +261,9 @@ evaluate-real() {
 }
 
 files() {
-  install_packages apt dpkg-dev groff pandoc python3-pip time
+  install_packages apt chromium culmus dpkg-dev fonts-dejavu-core fonts-hosny-amiri fonts-ipafont-gothic \
+    fonts-lohit-deva fonts-nanum fonts-thai-tlwg-ttf fonts-wqy-microhei ghostscript groff pandoc \
+    python3-pip time
   # Without windows, unless there is one with them: the two kinds exclude each other.
   [ -x "$(command -v soffice)" ] ||
     install_packages libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-writer-nogui
@@ -554,7 +574,7 @@ if [ $# -eq 0 ]; then
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | corpus | fuzz | coverage | bench | compare | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | ranks | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
+    avx512 | clang | clients | corpus | fuzz | coverage | bench | compare | compare-real | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | ranks | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -103,7 +103,7 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
       .Excludes(schema);
   const Option questions = app.AddOption(
       "--questions", flags.questions,
-      "Ask every question of a file that has one JSON object on each line: {\"question\": "
+      "Ask every question of a file that has one on each line: as it is, or as {\"question\": "
       "\"…\"}, with \"answer\": \"…\" if the expected one is to be printed");
   questions.TypeName("FILE");
   const Option cite = app.AddOption("--cite", flags.cited,

@@ -58,7 +58,8 @@ install_packages() {
   [ ${#missing[@]} -gt 0 ] || return 0
   echo "installing ${missing[*]}"
   [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-  "${as_root[@]}" apt-get -q update
+  # Another program may be installing, such as a desktop's updater: wait for it, ten minutes at most.
+  "${as_root[@]}" apt-get -q -o DPkg::Lock::Timeout=600 update
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get -qy -o Dpkg::Use-Pty=0 install --no-install-recommends "${missing[@]}"
+    apt-get -qy -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 install --no-install-recommends "${missing[@]}"
 }

@@ -1,4 +1,4 @@
-// Reads a file of questions, one JSON object per line, for ask-document --questions.
+// Reads a file of questions, one on each line, for ask-document --questions.
 #ifndef LECTERN_TOOLS_QUESTIONS_H_
 #define LECTERN_TOOLS_QUESTIONS_H_
 
@@ -16,11 +16,13 @@ struct Question {
   std::optional<std::string> expected;  // the member "answer": printed beside the model's answer
 };
 
-// Returns the questions of the file in its order. Each line is {"question": "…", "answer": "…"},
-// "answer" being optional; blank lines are skipped, other members ignored. A file of blank lines
-// alone gives none, which is no error. INVALID_ARGUMENT (param "questions"): a line is malformed,
-// its question is missing or empty, or a member is no string; the message begins with `path` and
-// the line's number, and no question is returned. Errors of ReadInputFile. "-" reads stdin.
+// Returns the questions of the file, UTF-8, in its order. Each line is a question, or {"question":
+// "…", "answer": "…"}, "answer" being optional; blank lines are skipped, other members ignored, as
+// is a byte order mark. A file of blank lines alone gives none, which is no error. INVALID_ARGUMENT
+// (param "questions"): the file is UTF-16, or a line that begins with a brace or a bracket is
+// malformed, its question is missing or empty, or a member is no string; the message begins with
+// `path` and the line's number, and no question is returned. Errors of ReadInputFile. "-" reads
+// stdin.
 api::Result<std::vector<Question>> ReadQuestions(const std::string& path);
 
 }  // namespace lectern::tools

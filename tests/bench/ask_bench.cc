@@ -1,12 +1,13 @@
 // Our side of compare_llama_cpp.py: the flows with a clock around them, commands on standard input.
-// WEIGHTS: stored, q8 or q4 (engine/model/weights/weights.h). One thread but where THREADS says otherwise, and in
-// `index`, which has all: its report's times are nobody's figures.
+// WEIGHTS: stored, q8 or q4 (engine/model/weights/weights.h). One thread but where THREADS says
+// otherwise, and in `index`, which has all: its report's times are nobody's figures.
 //
-//   ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED]
-//     Indexes a text of TOKENS tokens under that name. Of the tokens only the first PREFILLED
-//     (default: all) and the last chunk run through the model; the KV of those between repeats the
-//     first, each row with noise of a quarter of its size, so that great depths cost minutes, not
-//     hours. Prints {"tokens":[…],"report":{…}}; tokens: at most 4096.
+//   ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED [TEXT]]
+//     Indexes a text of TOKENS tokens under that name, or the first ones of a file, at most TOKENS.
+//     Only the first PREFILLED of the tokens (default: all) and the last chunk run through the
+//     model; the KV of those between repeats the first, each row with noise of a quarter of its
+//     size, so that great depths cost minutes, not hours. Prints {"tokens":[…],"report":{…}};
+//     tokens: of generated texts at most 4096.
 //   ask_bench prefill MODEL STORE WEIGHTS TOKENS STRIDE [BUDGET]
 //     Runs the chunks of 512 tokens that begin at 0, STRIDE, 2 STRIDE, … and the last of TOKENS,
 //     the KV between them as above: all of them, a real prefill, where STRIDE is 512. STORE is for
@@ -14,8 +15,9 @@
 //     BUDGET below 1 they are sparse, and "cluster_cpu_s" says what making the clusters took that
 //     each of them reads (all of them: engine/indexing/prefill_clusters.h makes fewer).
 //   ask_bench ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB [DEVICE [DEVICE_MEMORY_MIB]]]
-//     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS" asks a question of so many tokens,
-//     template included, and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",
+//     For each line "BUDGET QUESTION_TOKENS ANSWER_TOKENS [LOOKUP [QUESTION]]" asks a question of
+//     so many tokens, template included, or the given one, with lookup decoding or without ("auto",
+//     "off", the default), and prints {"question":[ids],"prefill_ms","prefill_cpu_ms","token_ms",
 //     "token_cpu_ms","steps","read_prefill","read_decode","first":{"clock_s","cpu_s","rss_kb",
 //     "anonymous_kb"},"anonymous_kb"}; times of a token are means over `steps`. `first`: when the
 //     first token is known, on the steady clock, and what the process has used up to it, at most of
@@ -164,8 +166,30 @@ Result<std::string> DocumentOf(const Model& model, uint64_t tokens) {
   });
 }
 
-Status Index(const Model& model, const std::string& store, uint64_t tokens, uint64_t prefilled) {
-  LECTERN_ASSIGN(const std::string text, DocumentOf(model, tokens));
+// The first words of a file: as many as make at most `tokens` tokens.
+Result<std::string> BeginningOf(const Model& model, const std::string& path, uint64_t tokens) {
+  std::ifstream file(path);
+  const std::string all(std::istreambuf_iterator<char>(file), {});
+  std::vector<size_t> ends;
+  for (size_t i = all.find(' '); i != std::string::npos; i = all.find(' ', i + 1))
+    ends.push_back(i);
+  ends.push_back(all.size());
+  Status failed;
+  const auto fits = [&](size_t end) {
+    const auto context = model.EncodeDocument(all.substr(0, end));
+    if (!context.ok()) failed = context.status();
+    return context.ok() && context->ids.size() <= tokens;
+  };
+  const auto past = std::partition_point(ends.begin(), ends.end(), fits);
+  LECTERN_RETURN_IF_ERROR(failed);
+  if (past == ends.begin()) return Status(Code::kInvalidArgument, "no text in " + path);
+  return all.substr(0, *std::prev(past));
+}
+
+Status Index(const Model& model, const std::string& store, uint64_t tokens, uint64_t prefilled,
+             const std::string& file) {
+  LECTERN_ASSIGN(const std::string text,
+                 file.empty() ? DocumentOf(model, tokens) : BeginningOf(model, file, tokens));
   ThreadPool threads(DefaultThreads());  // nothing is timed here
   IndexContext context{.env = Env::Default(),
                        .store = store,
@@ -176,8 +200,8 @@ Status Index(const Model& model, const std::string& store, uint64_t tokens, uint
   const uint64_t last = (tokens - kChunkTokens) / kChunkTokens * kChunkTokens;
   context.prefill = [&](const Transformer& transformer, std::span<const int32_t> all,
                         KvSpill& spill, const PrefillOptions& options) -> Status {
-    ids.assign(all.begin(),
-               all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), 4096)));
+    const size_t num_told = file.empty() ? std::min<size_t>(all.size(), 4096) : all.size();
+    ids.assign(all.begin(), all.begin() + static_cast<ptrdiff_t>(num_told));
     PrefillOptions first = options;
     first.is_cancelled = [&] { return prefilled < tokens && spill.tokens_done() >= prefilled; };
     const Status status = Prefill(transformer, all, spill, first);
@@ -255,18 +279,31 @@ Json Used() {
                            {"anonymous_kb", Json(StatusKb("RssAnon"))}});
 }
 
-Status AskOnce(const Model& model, DocumentSession& session, double budget, size_t question_tokens,
-               size_t answer_tokens, bool is_here) {
+// One line of `ask`.
+struct BenchQuestion {
+  double budget = 0;
+  size_t question_tokens = 0, answer_tokens = 0;
+  std::string lookup = "off", text;  // text: instead of one of so many tokens
+};
+
+Status AskOnce(const Model& model, DocumentSession& session, const BenchQuestion& asked,
+               bool is_here) {
   std::vector<int32_t> ids;
-  LECTERN_ASSIGN(const std::string question,
-                 TextOf(question_tokens, [&](const std::string& t) -> Result<size_t> {
-                   LECTERN_ASSIGN(ids, model.EncodeQuestion(t));
-                   return ids.size();
-                 }));
+  const auto encode = [&](const std::string& t) -> Result<size_t> {
+    LECTERN_ASSIGN(ids, model.EncodeQuestion(t));
+    return ids.size();
+  };
+  std::string question = asked.text;
+  if (question.empty()) {
+    LECTERN_ASSIGN(question, TextOf(asked.question_tokens, encode));
+  } else {
+    LECTERN_RETURN_IF_ERROR(encode(question).status());
+  }
   session.Forget();
   AskOptions options;
-  options.kv_budget = static_cast<float>(budget);
-  options.max_tokens = static_cast<uint32_t>(answer_tokens) + 1;
+  options.kv_budget = static_cast<float>(asked.budget);
+  options.max_tokens = static_cast<uint32_t>(asked.answer_tokens) + 1;
+  options.lookup_decoding = asked.lookup;
   double first = 0;
   Json used;
   uint64_t anonymous = 0;
@@ -307,11 +344,11 @@ Status Ask(const EngineOptions& options, const std::string& name) {
   std::string line;
   while (std::getline(std::cin, line)) {
     std::istringstream words(line);
-    double budget = 0;
-    size_t question = 0, tokens = 0;
-    words >> budget >> question >> tokens;
-    LECTERN_RETURN_IF_ERROR(
-        AskOnce(*model, session, budget, question, tokens, options.device.empty()));
+    BenchQuestion asked;
+    words >> asked.budget >> asked.question_tokens >> asked.answer_tokens;
+    if (!(words >> asked.lookup)) asked.lookup = "off";
+    std::getline(words >> std::ws, asked.text);
+    LECTERN_RETURN_IF_ERROR(AskOnce(*model, session, asked, options.device.empty()));
   }
   return {};
 }
@@ -393,6 +430,8 @@ Status Main(std::span<char*> args) {
   const bool has_budget = command == "prefill" && args.size() == 7;
   const double budget = has_budget ? std::strtod(args[6], nullptr) : 1;
   if (has_budget) args = args.first(6);
+  const std::string file = command == "index" && args.size() == 7 ? args[6] : "";
+  if (!file.empty()) args = args.first(6);
   if ((command == "index" || command == "prefill") && (args.size() == 5 || args.size() == 6)) {
     const uint64_t tokens = std::strtoull(args[4], nullptr, 10);
     const uint64_t last = args.size() == 6 ? std::strtoull(args[5], nullptr, 10) : tokens;
@@ -406,7 +445,7 @@ Status Main(std::span<char*> args) {
     if (last != tokens && (last % kChunkTokens != 0 || last + 1024 > tokens)) {
       return {Code::kInvalidArgument, "PREFILLED is a multiple of 512, 1024 below TOKENS"};
     }
-    return Index(*model, args[2], tokens, last);
+    return Index(*model, args[2], tokens, last, file);
   }
   if (command == "ask" && args.size() >= 5 && args.size() <= 8) {
     const auto number = [&](size_t i) -> uint64_t {
@@ -423,10 +462,11 @@ Status Main(std::span<char*> args) {
   if (command == "serve" && args.size() == 5) {
     return Serve(args[1], args[2], args[3], std::strtoull(args[4], nullptr, 10));
   }
-  return {Code::kInvalidArgument,
-          "usage: ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED] | prefill MODEL STORE "
-          "WEIGHTS TOKENS STRIDE [BUDGET] | ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB [DEVICE "
-          "[DEVICE_MEMORY_MIB]]] | serve MODEL STORE TOKENS THREADS"};
+  return {
+      Code::kInvalidArgument,
+      "usage: ask_bench index MODEL STORE WEIGHTS TOKENS [PREFILLED [TEXT]] | prefill MODEL STORE "
+      "WEIGHTS TOKENS STRIDE [BUDGET] | ask MODEL STORE TOKENS THREADS [MAX_RAM_MIB [DEVICE "
+      "[DEVICE_MEMORY_MIB]]] | serve MODEL STORE TOKENS THREADS"};
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Lectern beside llama.cpp with a saved state: same weights, same token ids, same threads.
 
-    compare_llama_cpp.py --bin BUILD/tests/bench/ask_bench --work DIR [--model S|M] [--depth N…]
-                         [--pairs 5] [--threads 1]
+    compare_llama_cpp.py --bin BUILD/tests/bench/ask_bench --work DIR
+                         [--model S|M | --gguf FILE --text FILE] [--depth N…] [--pairs 5]
+                         [--threads 1]
                          [--prefill [--stride N] | --cold [--answer N] [--max-ram MIB]]
 
 Needs numpy, gguf and llama-cpp-python from PyPI. Models and documents are made in DIR once
@@ -13,9 +14,15 @@ With one thread, CPU time of the process; with more, wall time: only on a machin
 else. KV f16. Of the depth, the KV above the first 4,096 tokens (M: 512) is synthetic on both sides:
 that of the first tokens, repeated (here with noise, so that keys are not all the same).
 
+With --gguf both sides have the same released model, and the document is the beginning of a text: at
+most as many tokens as the depth, all of them prefilled on both sides.
+
 Without --prefill or --cold: a question of 64 tokens, one of 512, and a token of an answer, to a
 document that both have open; budgets of 0.1 and 1. llama.cpp has the better flag of each column:
-flash attention for questions, none for decoding.
+flash attention for questions, none for decoding. With --gguf two columns more: a token of a copy of
+the document's beginning, with lookup decoding here and with llama-cpp-python's prompt lookup
+(LlamaPromptLookupDecoding: two tokens are looked up, ten proposed) over document and question there;
+and how many tokens each had of the copy.
 
 --prefill: the whole document, once through the model, by chunks of 512 tokens; llama.cpp with flash
 attention; here exact, as when a document is indexed, without the clustering after it. With one
@@ -50,6 +57,8 @@ WEIGHTS = {"S": "stored", "M": "q8"}
 CHUNK = 512
 QUESTIONS = (64, 512)
 ANSWER = 16
+COPY = "Copy the first paragraph of the text word for word."
+COPIED = 64
 
 
 def clock(threads):
@@ -83,6 +92,17 @@ class Rival:
         assert self.context and llama_cpp.llama_n_ctx(self.context) >= depth
         self.flash, self.depth, self.threads = flash, depth, threads
 
+    def decode_all(self, ids, place):
+        """Feeds ids from that position on; returns the ids of the largest logit behind each."""
+        batch = self.lib.llama_batch_init(len(ids), 0, 1)
+        batch.n_tokens = len(ids)
+        for i, token in enumerate(ids):
+            batch.token[i], batch.pos[i], batch.logits[i] = token, place + i, True
+            batch.n_seq_id[i], batch.seq_id[i][0] = 1, 0
+        assert self.lib.llama_decode(self.context, batch) == 0
+        self.lib.llama_batch_free(batch)
+        return [int(np.argmax(self.logits(i))) for i in range(len(ids))]
+
     def decode(self, ids):
         """Feeds ids; returns the id of the largest last logit."""
         for begin in range(0, len(ids), CHUNK):
@@ -92,14 +112,17 @@ class Rival:
             assert self.lib.llama_decode(self.context, batch) == 0
         return int(np.argmax(self.logits()))
 
-    def logits(self):
+    def logits(self, index=-1):
         vocabulary = self.lib.llama_vocab_n_tokens(self.lib.llama_model_get_vocab(self.model))
-        pointer = self.lib.llama_get_logits_ith(self.context, -1)
+        pointer = self.lib.llama_get_logits_ith(self.context, index)
         return np.ctypeslib.as_array(pointer, shape=(vocabulary,))
 
-    def forget(self):
+    def is_end(self, token):
+        return self.lib.llama_vocab_is_eog(self.lib.llama_model_get_vocab(self.model), token)
+
+    def forget(self, place=None):
         memory = self.lib.llama_get_memory(self.context)
-        assert self.lib.llama_memory_seq_rm(memory, 0, self.depth, -1)
+        assert self.lib.llama_memory_seq_rm(memory, 0, place or self.depth, -1)
 
     def state(self):
         size = self.lib.llama_state_seq_get_size(self.context, 0)
@@ -175,8 +198,8 @@ class Lectern:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.key = "cpu_ms" if threads == 1 else "ms"
 
-    def ask(self, budget, question, answer):
-        self.process.stdin.write(f"{budget} {question} {answer}\n")
+    def ask(self, budget, question, answer, lookup="off", text=""):
+        self.process.stdin.write(f"{budget} {question} {answer} {lookup} {text}\n")
         self.process.stdin.flush()
         result = json.loads(self.process.stdout.readline())
         result["prefill"] = result["prefill_" + self.key] / 1000
@@ -188,6 +211,20 @@ class Lectern:
         self.process.wait()
 
 
+class Source:
+    """Where both sides find a model, and how much of a document is prefilled."""
+
+    def __init__(self, args):
+        self.is_real = bool(args.gguf)
+        self.name = args.gguf.stem.split(".")[0] if args.gguf else args.model
+        self.ours = args.gguf or make_model(args)
+        self.gguf = args.gguf or self.ours / "model.gguf"
+        self.weights = "stored" if args.gguf else WEIGHTS[args.model]
+
+    def prefilled(self, depth):
+        return depth if self.is_real else min(depth, PREFILLED[self.name])
+
+
 def make_model(args):
     folder = args.work / args.model
     if not (folder / "model.gguf").exists():
@@ -195,15 +232,17 @@ def make_model(args):
     return folder
 
 
-def make_documents(args, folder):
+def make_documents(args, source):
     for depth in args.depth:
-        record = args.work / f"{args.model}-{depth}.json"
+        record = args.work / f"{source.name}-{depth}.json"
         if record.exists():
             continue
-        command = [args.bin, "index", folder, args.work / f"store-{args.model}",
-                   WEIGHTS[args.model], str(depth)]
-        if depth > PREFILLED[args.model]:
-            command.append(str(PREFILLED[args.model]))
+        command = [args.bin, "index", source.ours, args.work / f"store-{source.name}",
+                   source.weights, str(depth)]
+        if source.is_real:
+            command += [str(depth), args.text]
+        elif depth > source.prefilled(depth):
+            command.append(str(source.prefilled(depth)))
         record.write_bytes(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
@@ -223,20 +262,41 @@ def rival_decode(rival, ids, count):
     return (clock(rival.threads) - start) / count
 
 
+def rival_copy(rival, document, ids, count):
+    """Seconds of a token, and how many there were: decoding with prompt lookup."""
+    from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
+    propose = LlamaPromptLookupDecoding(max_ngram_size=2, num_pred_tokens=10)
+    rival.forget()
+    said = [rival.decode(ids)]
+    known = [*document, *ids]
+    start = clock(rival.threads)
+    while len(said) <= count and not rival.is_end(said[-1]):
+        place = len(known) + len(said) - 1
+        proposed = [int(token) for token in propose(np.array(known + said, dtype=np.intc))]
+        after = rival.decode_all([said[-1], *proposed], place)
+        accepted = 0
+        while accepted < len(proposed) and proposed[accepted] == after[accepted]:
+            accepted += 1
+        rival.forget(place + 1 + accepted)
+        said += after[:accepted + 1]
+    steps = max(len(said) - 1, 1)
+    return (clock(rival.threads) - start) / steps, steps
+
+
 def cell(ours, theirs, scale=1000, digits=1):
     ratio = statistics.median(t / o for o, t in zip(ours, theirs))
     return f"{scale * statistics.median(ours):.{digits}f} ({ratio:.1f}x)"
 
 
-def compare(args, folder, depth):
-    """A row of the table: question of 64, of 512 tokens, decode."""
-    record = json.loads((args.work / f"{args.model}-{depth}.json").read_text())
-    tokens = record["tokens"][:min(depth, PREFILLED[args.model])]
-    lectern = Lectern(args.bin, folder, args.work / f"store-{args.model}", depth, args.threads)
+def compare(args, source, depth):
+    """A row of the table: question of 64, of 512 tokens, decode, of real models a copy."""
+    record = json.loads((args.work / f"{source.name}-{depth}.json").read_text())
+    tokens = record["tokens"][:source.prefilled(depth)]
+    lectern = Lectern(args.bin, source.ours, args.work / f"store-{source.name}", depth, args.threads)
     columns = []
     for flash in (True, False):
         before = status_kb("VmRSS")
-        rival = Rival(folder / "model.gguf", depth, flash, args.threads)
+        rival = Rival(source.gguf, len(tokens) if source.is_real else depth, flash, args.threads)
         rival.fill(tokens)
         for question in QUESTIONS if flash else (None,):
             if question == 512 and depth > args.longest_512:
@@ -255,12 +315,26 @@ def compare(args, folder, depth):
                 dense.append(full["prefill" if flash else "token"])
             columns.append([f"{1000 * statistics.median(theirs):.1f}", cell(sparse, theirs),
                             cell(dense, theirs)])
+        if source.is_real and not flash:
+            columns.append(compare_copies(args, lectern, rival, tokens))
         print(f"depth {depth}, flash {flash}: resident {(status_kb('VmRSS') - before) // 1024} MiB",
               file=sys.stderr)
         rival.close()
     lectern.close()
-    print(f"| {args.model} {depth} | " + " | ".join(" | ".join(c) for c in columns) + " |",
+    shown = len(tokens) if source.is_real else depth
+    print(f"| {source.name} {shown} | " + " | ".join(" | ".join(c) for c in columns) + " |",
           flush=True)
+
+
+def compare_copies(args, lectern, rival, tokens):
+    theirs, ours, steps = [], [], ()
+    for _ in range(args.pairs):
+        copy = lectern.ask(0.1, 0, COPIED, "auto", COPY)
+        seconds, num_theirs = rival_copy(rival, tokens, copy["question"], COPIED)
+        theirs.append(seconds)
+        ours.append(copy["token"])
+        steps = num_theirs, int(copy["steps"])
+    return [f"{1000 * statistics.median(theirs):.1f}", cell(ours, theirs), "%d, %d" % steps]
 
 
 def measured_chunks(args, depth):
@@ -273,8 +347,8 @@ def whole(begins, seconds, depth):
     return float(np.interp(range(0, depth, CHUNK), begins, seconds).sum())
 
 
-def rival_prefill(args, folder, depth, ids):
-    rival = Rival(folder / "model.gguf", depth, True, 1)
+def rival_prefill(args, source, depth, ids):
+    rival = Rival(source.gguf, depth, True, 1)
     seconds, first = [], None
     for begin in measured_chunks(args, depth):
         if first and args.stride > CHUNK:
@@ -287,16 +361,16 @@ def rival_prefill(args, folder, depth, ids):
     return seconds
 
 
-def prefill(args, folder, depth):
+def prefill(args, source, depth):
     begins, ours, theirs = measured_chunks(args, depth), [], []
     for _ in range(args.pairs):
-        command = [args.bin, "prefill", folder, args.work / f"store-{args.model}",
-                   WEIGHTS[args.model], str(depth), str(args.stride)]
+        command = [args.bin, "prefill", source.ours, args.work / f"store-{source.name}",
+                   source.weights, str(depth), str(args.stride)]
         result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         ours.append(whole(begins, result["cpu_s"], depth))
-        theirs.append(whole(begins, rival_prefill(args, folder, depth, result["tokens"]), depth))
+        theirs.append(whole(begins, rival_prefill(args, source, depth, result["tokens"]), depth))
     how = "all" if args.stride == CHUNK else f"1 in {args.stride // CHUNK}"
-    print(f"| {args.model} {depth} | {how} | {statistics.median(theirs):.1f} | "
+    print(f"| {source.name} {depth} | {how} | {statistics.median(theirs):.1f} | "
           f"{cell(ours, theirs, 1)} |", flush=True)
 
 
@@ -314,18 +388,18 @@ def program_files(binary):
     return [binary, *(word for word in linked.split() if word.startswith("/"))]
 
 
-def save_state(args, folder, depth):
+def save_state(args, source, depth):
     import llama_cpp
-    record = json.loads((args.work / f"{args.model}-{depth}.json").read_text())
-    rival = Rival(folder / "model.gguf", depth, True, args.threads)
-    rival.fill(record["tokens"][:min(depth, PREFILLED[args.model])])
-    none, path = (llama_cpp.llama_token * 0)(), args.work / f"{args.model}-{depth}.state"
+    record = json.loads((args.work / f"{source.name}-{depth}.json").read_text())
+    rival = Rival(source.gguf, depth, True, args.threads)
+    rival.fill(record["tokens"][:source.prefilled(depth)])
+    none, path = (llama_cpp.llama_token * 0)(), args.work / f"{source.name}-{depth}.state"
     unfinished = path.with_suffix(".unfinished")
     assert llama_cpp.llama_state_seq_save_file(rival.context, str(unfinished).encode(), 0, none, 0)
     unfinished.rename(path)
 
 
-def cold_rival(args, folder, depth):
+def cold_rival(args, source, depth):
     """In a process of its own. Standard input: the question's ids."""
     import llama_cpp
     question = json.load(sys.stdin)
@@ -333,9 +407,9 @@ def cold_rival(args, folder, depth):
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins anew
     resident, anonymous = status_kb("VmRSS"), status_kb("RssAnon")
     wall, cpu = time.monotonic(), time.process_time()
-    rival = Rival(folder / "model.gguf", depth, True, args.threads)
+    rival = Rival(source.gguf, depth, True, args.threads)
     out, count = (llama_cpp.llama_token * 1)(), ctypes.c_size_t(0)
-    path = args.work / f"{args.model}-{depth}.state"
+    path = args.work / f"{source.name}-{depth}.state"
     assert llama_cpp.llama_state_seq_load_file(rival.context, str(path).encode(), 0, out, 1,
                                                ctypes.byref(count))
     token = rival.decode(question)
@@ -347,10 +421,10 @@ def cold_rival(args, folder, depth):
     print(json.dumps(result))
 
 
-def cold_lectern(args, folder, depth, answer):
+def cold_lectern(args, source, depth, answer):
     drop_caches(keep=program_files(args.bin))
     start = time.monotonic()
-    lectern = Lectern(args.bin, folder, args.work / f"store-{args.model}", depth, args.threads,
+    lectern = Lectern(args.bin, source.ours, args.work / f"store-{source.name}", depth, args.threads,
                       args.max_ram)
     result = lectern.ask(0.1, 64, answer)
     lectern.close()
@@ -360,20 +434,20 @@ def cold_lectern(args, folder, depth, answer):
                 question=result["question"])
 
 
-def cold(args, folder, depth):
+def cold(args, source, depth):
     def part(name, *more, question=()):
         command = [sys.executable, __file__, *sys.argv[1:], "--part", name, "--depth", str(depth)]
         return subprocess.run([*command, *more], input=json.dumps(question), text=True, check=True,
                               stdout=subprocess.PIPE).stdout
 
-    state = args.work / f"{args.model}-{depth}.state"
+    state = args.work / f"{source.name}-{depth}.state"
     if not state.exists():
         part("save-state")
-    record = json.loads((args.work / f"{args.model}-{depth}.json").read_text())
+    record = json.loads((args.work / f"{source.name}-{depth}.json").read_text())
     ours, theirs = [], []
     for pair in range(args.pairs):
         answer = args.answer if pair == 0 else 0
-        ours.append(cold_lectern(args, folder, depth, answer))
+        ours.append(cold_lectern(args, source, depth, answer))
         theirs.append(json.loads(part("cold-rival", "--answer", str(answer),
                                       question=ours[-1]["question"])))
     columns = []
@@ -385,7 +459,7 @@ def cold(args, folder, depth):
     for side in theirs[0], ours[0]:
         first, most = side["anonymous"][0], max(side["anonymous"])
         columns.append(f"{most / 1024:.0f} ({(most - first) / 1024:+.0f})" if args.answer else "–")
-    print(f"| {args.model} {depth} | " + " | ".join(columns) + " |", flush=True)
+    print(f"| {source.name} {depth} | " + " | ".join(columns) + " |", flush=True)
 
 
 def head(*columns):
@@ -399,6 +473,8 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--model", choices=["S", "M"], default="S")
+    parser.add_argument("--gguf", type=pathlib.Path, help="a released model, with --text")
+    parser.add_argument("--text", type=pathlib.Path)
     parser.add_argument("--depth", type=int, nargs="+", default=[4096, 16384, 65536, 131072])
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
@@ -412,9 +488,11 @@ def main():
     parser.add_argument("--part", help=argparse.SUPPRESS)  # of --cold, in a process of its own
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    folder = make_model(args)
+    if bool(args.gguf) != bool(args.text):
+        parser.error("--gguf and --text need each other")
+    source = Source(args)
     if args.part:
-        return {"save-state": save_state, "cold-rival": cold_rival}[args.part](args, folder,
+        return {"save-state": save_state, "cold-rival": cold_rival}[args.part](args, source,
                                                                               args.depth[0])
     unit = "CPU ms" if args.threads == 1 else "ms"
     if args.prefill:
@@ -427,12 +505,14 @@ def main():
     else:
         head(f"question of 64: llama.cpp, {unit}", "Lectern, 0.1", "Lectern, 1",
              "question of 512: llama.cpp", "Lectern, 0.1", "Lectern, 1", "token: llama.cpp",
-             "Lectern, 0.1", "Lectern, 1")
+             "Lectern, 0.1", "Lectern, 1",
+             *(["a copy's token: llama.cpp, prompt lookup", "Lectern, 0.1", "tokens"] *
+               source.is_real))
         row = compare
     if not args.prefill:
-        make_documents(args, folder)
+        make_documents(args, source)
     for depth in args.depth:
-        row(args, folder, depth)
+        row(args, source, depth)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ files_corpus.py BUILD WORK [--only real|made|questions] [--results FILE]
 
 BUILD is a folder with built tools and ingested_text; WORK keeps downloads and made files. Three parts:
 real       files of Debian packages, which files_corpus.txt names;
-made       Lectern's own texts, turned into other formats by pandoc, LibreOffice, groff and iconv;
+made       Lectern's own texts, turned into other formats by pandoc, LibreOffice, groff and iconv, and
+           texts in eight other scripts (scripts/), by LibreOffice and, if it is installed, Chromium;
 questions  ten documents as PDF, DOCX, HTML and text: does a question find the same passage in each?
 
 Of each file the program measures
@@ -30,6 +31,7 @@ import difflib
 import email
 import email.policy
 import gzip
+import html
 import html.parser
 import io
 import json
@@ -51,6 +53,10 @@ LIST = pathlib.Path(__file__).with_suffix(".txt")
 KEPT = "<!-- The lines above are written by tests/evaluation/files_corpus.py, those below by hand. -->"
 PYMUPDF = "pymupdf==2.0"
 
+# The languages of `scripts/`, and fonts of Debian packages for them.
+FROM_RIGHT = ("ar", "fa", "he")
+SCRIPT_FONTS = {"ar": "Amiri", "fa": "DejaVu Sans", "he": "David CLM", "hi": "Lohit Devanagari",
+                "ja": "IPAGothic", "ko": "NanumGothic", "th": "Loma", "zh": "WenQuanYi Micro Hei"}
 # Lectern's texts that other files are made from, with a question and an answer for the part
 # `questions`.
 SOURCES = {
@@ -403,6 +409,41 @@ def made_encodings(work, folder):
             yield made, "text: other encodings", made.name, text, []
 
 
+def script_page(language, text, columns, is_vertical):
+    """HTML of a text of `scripts/`, whose first paragraph is its title."""
+    title, *paragraphs = map(html.escape, text.strip().split("\n\n"))
+    style = "html{writing-mode:vertical-rl}" if is_vertical else ""
+    return ("<!doctype html><html lang=%s dir=%s><meta charset=utf-8><style>%s body{font:14px/1.6 %s;"
+            "column-count:%d;column-gap:2em} h1{column-span:all} p{margin:.5em 0}</style><h1>%s</h1>%s</html>" %
+            (language, "rtl" if language in FROM_RIGHT else "ltr", style, SCRIPT_FONTS[language], columns,
+             title, "".join("<p>%s</p>" % paragraph for paragraph in paragraphs)))
+
+
+def made_scripts(folder):
+    """The texts of `scripts/` as PDF by LibreOffice, and by Chromium where it is installed."""
+    chromium = shutil.which("chromium")
+    for path in sorted((LIST.parent / "scripts").glob("*.txt")):
+        language, text = path.stem, path.read_text()
+        kind = "right to left" if language in FROM_RIGHT else "other scripts"
+        page = folder / ("script-%s.html" % language)
+        page.write_text(script_page(language, text, 1, False))
+        if not page.with_suffix(".pdf").exists():
+            libreoffice([page], "odt:writer8", folder, "HTML (StarWriter)")
+            libreoffice([page.with_suffix(".odt")], "pdf", folder)
+        yield page.with_suffix(".pdf"), "pdf: LibreOffice, " + kind, page.stem + ".pdf", text, []
+        for columns, is_vertical in ((1, False), (2, False), (1, True))[:3 if language in ("ja", "zh")
+                                                                       else 2]:
+            form = page.with_name("%s-%s.html" % (page.stem, "vertical" if is_vertical else columns))
+            form.write_text(script_page(language, text, columns, is_vertical))
+            if chromium and not form.with_suffix(".pdf").exists():
+                run(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer",
+                    "--print-to-pdf=%s" % form.with_suffix(".pdf"), form.as_uri())
+            if chromium:
+                yield (form.with_suffix(".pdf"),
+                       "pdf: Chromium, " + ("vertical" if is_vertical else kind), form.stem + ".pdf",
+                       text, [])
+
+
 def made_tables(folder):
     """The tables of Lectern's texts as CSV, and from that as sheets and PDF."""
     made = []
@@ -464,7 +505,8 @@ def measure_all(build, work, part):
     folder.mkdir(parents=True, exist_ok=True)
     results = []
     if part == "made":
-        for file in (*made_documents(folder), *made_encodings(work, folder), *made_tables(folder)):
+        for file in (*made_documents(folder), *made_encodings(work, folder), *made_tables(folder),
+                     *made_scripts(folder)):
             results.append(measure(build, part, *file))
         return [result for result in results if result]
     for path, kind, name in real_files(work):

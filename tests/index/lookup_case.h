@@ -130,12 +130,12 @@ inline std::vector<double> Logits(const float* query, const std::vector<float>& 
 // Log of the mean mass of a key of each cluster: by its centroid, and its variance (formula of
 // kernels/second_order.h).
 inline std::vector<double> MassLogits(const HeadIndex& head, const HeadIndex::Level& level,
-                                      const float* query) {
+                                      const float* query, double stretch = 1) {
   std::vector<double> logits = Logits(query, Floats(level.centroids));
   double squares = 0;
   for (const double x : Measured(head, query)) squares += x * x;
   for (size_t i = 0; i < logits.size(); ++i) {
-    const double deviation = kScale * std::sqrt(squares * level.variances[i]);
+    const double deviation = stretch * kScale * std::sqrt(squares * level.variances[i]);
     const double log_count = std::log(level.key_counts[i]), largest = std::sqrt(2 * log_count);
     logits[i] += deviation < largest ? deviation * deviation / 2 : deviation * largest - log_count;
   }

@@ -38,6 +38,16 @@ TEST(LogMeanExpTest, IsThatOfNormalDraws) {
   }
 }
 
+// SquaredDeviation undoes LogMeanExp in both of its branches.
+TEST(SquaredDeviationTest, IsTheInverse) {
+  for (const float log_count : {0.7f, 2.0f, 6.0f}) {
+    for (const float deviation : {0.0f, 0.5f, 1.0f, 2.0f, 4.0f, 30.0f}) {
+      const float square = SquaredDeviation(LogMeanExp(deviation, log_count), log_count);
+      EXPECT_NEAR(square, deviation * deviation, 1e-4f * (1 + square));
+    }
+  }
+}
+
 struct Reference {
   std::vector<double> cluster_scores;  // S of one key of a finest cluster, all looked up
   std::vector<double> row_scores;      // S of the rows of `coded`, in order
@@ -325,6 +335,27 @@ TEST_P(LookupFormulaTest, WhatIsKnownIsInTheDenominator) {
   EXPECT_LT((*after)[0].missed_mass, (*before)[0].missed_mass);
 }
 
+// The factor of all clusters' deviations along this query, as the row codes of `coded` tell it.
+double Stretch(const HeadIndex& head, const float* query, const std::set<uint32_t>& coded) {
+  const HeadIndex::Level& level = head.levels().back();
+  const std::vector<float> rotated = Rotated(head, query);
+  double squares = 0, variances = 0;
+  for (const uint32_t i : coded) {
+    const double count = level.key_counts[i];
+    if (count == 1) continue;
+    double mean = 0;
+    for (const double logit : Logits(rotated.data(), Residuals(head, i, {}))) {
+      mean += std::exp(logit) / count;
+    }
+    const auto log_mean = static_cast<float>(std::max(0.0, std::log(mean)));
+    squares += count * SquaredDeviation(log_mean, level.log_counts[i]);
+    variances += count * level.variances[i];
+  }
+  double norm = 0;
+  for (const double x : Measured(head, query)) norm += double{kScale} * kScale * x * x;
+  return kCaution * std::sqrt(std::max(0.0, squares / (norm * variances) - kCodeNoise));
+}
+
 // Unread rows keep the mass that their codes tell, or else their own centroid and variance: those of
 // the only level's clusters, or of parents.
 TEST(LogitTailTest, LogitsAreTheMassOfWhatIsNotRead) {
@@ -351,8 +382,10 @@ TEST(LogitTailTest, LogitsAreTheMassOfWhatIsNotRead) {
       ASSERT_FALSE(clusters.empty());
       for (const size_t r : {0, 1, 63, 64, 69}) {
         const float* query = queries.views[h][r];
+        const bool is_measured = num_levels > 1 && tail.level + 1 == num_levels;
+        const double stretch = is_measured ? Stretch(heads[h], query, coded) : 1;
         const std::vector<double> logits = Logits(query, centroids),
-                                  mass_logits = MassLogits(heads[h], levels.back(), query);
+                                  mass_logits = MassLogits(heads[h], levels.back(), query, stretch);
         const std::vector<float> rotated = Rotated(heads[h], query);
         size_t column = 0;
         for (const uint32_t cluster : clusters) {

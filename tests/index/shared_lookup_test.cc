@@ -96,10 +96,41 @@ class SharedLookupTest : public ::testing::TestWithParam<SharedCase> {
         for (size_t r = 0; r < bound.size(); ++r) {
           EXPECT_NEAR(bound[r], expected.unread_bound[r], 1e-3);
         }
+        ExpectSameTail(parts, h, args.queries[h], expected.logit_tail);
       }
       EXPECT_NEAR(missed, expected.missed_mass, 1e-4);
     }
     return different;
+  }
+
+  // The masses that all ranks' tails give their clusters of a head, one rank after the other, are
+  // those of one process, next to the mass of the likeliest key.
+  void ExpectSameTail(const std::vector<std::vector<HeadSelection>>& parts, size_t head,
+                      Rows<const float> queries, const LogitTail& expected) const {
+    const size_t num_clusters = expected.num_clusters();
+    if (num_clusters == 0) return;
+    const HeadIndex& index = heads()[head];
+    std::vector<float> keys;
+    for (uint32_t i = 0; i < index.levels().back().num_clusters(); ++i) {
+      const std::vector<float> more = Floats(index.Keys(index.ClusterRows(i)));
+      keys.insert(keys.end(), more.begin(), more.end());
+    }
+    for (size_t r = 0; r < queries.num_rows; ++r) {
+      std::vector<float> logits;
+      for (const auto& part : parts) {
+        const LogitTail& tail = part[head].logit_tail;
+        const size_t count = tail.num_clusters();
+        const auto begin = tail.logits.begin() + static_cast<ptrdiff_t>(r * count);
+        logits.insert(logits.end(), begin, begin + static_cast<ptrdiff_t>(count));
+      }
+      ASSERT_EQ(logits.size(), num_clusters);
+      const float* const whole = expected.logits.data() + r * num_clusters;
+      const std::vector<double> of_keys = Logits(queries[r], keys);
+      const double largest = *std::ranges::max_element(of_keys);
+      for (size_t i = 0; i < num_clusters; ++i) {
+        EXPECT_NEAR(std::exp(logits[i] - largest), std::exp(whole[i] - largest), 1e-3);
+      }
+    }
   }
 
   ThreadPool threads_{2};

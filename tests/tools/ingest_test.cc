@@ -692,10 +692,10 @@ TEST(FormatTest, HtmlIsReadWithinTheMemoryGiven) {
   EXPECT_EQ(refused.error().code, LECTERN_LIMIT_EXCEEDED);
 }
 
-TEST(FormatTest, TextAndMarkdownInUtf8StayAsTheyAre) {
-  const std::string bytes = "\xEF\xBB\xBF# a\r\n\r\n<b>\xFF\f x  \n";
+TEST(FormatTest, TextAndMarkdownInUtf8StayAsTheyAreButForTheMark) {
+  const std::string bytes = "# a\r\n\r\n<b>\xFF\f x  \n";
   for (const char* format : {"auto", "text", "markdown"}) {
-    auto ingested = Ingest(bytes, {.format = format});
+    auto ingested = Ingest("\xEF\xBB\xBF" + bytes, {.format = format});
     ASSERT_TRUE(ingested.ok());
     EXPECT_EQ(ingested->text, bytes);
     EXPECT_TRUE(ingested->pages.empty());

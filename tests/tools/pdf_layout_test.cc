@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 
 #include "tools/ingest/bbox_text.h"
 #include "tools/ingest/letter_forms.h"
@@ -60,6 +61,15 @@ class PageText {
                "</word></line></block></flow>";
     return *this;
   }
+  // A line of words whose letters are of several widths.
+  PageText& Prose(double x, double y) {
+    const std::string places = Places(x, y, x + 150, y + 10);
+    blocks_ += "<flow><block" + places + "><line" + places + "><word" +
+               Places(x, y, x + 30, y + 10) + ">prose</word><word" +
+               Places(x + 40, y, x + 90, y + 10) + ">around</word><word" +
+               Places(x + 100, y, x + 150, y + 10) + ">programs</word></line></block></flow>";
+    return *this;
+  }
   std::string Xml() const { return "<page width=\"600\" height=\"800\">" + blocks_ + "</page>"; }
   std::string Text() const { return Parse("<doc>" + Xml() + "</doc>").text; }
 
@@ -98,6 +108,148 @@ TEST(PdfLayoutTest, ArabicAndPersianOfSingleLettersAreWords) {
   }
 }
 
+TEST(PdfLayoutTest, MarksFollowTheirLettersHoweverTheyAreDrawn) {
+  const std::string text = FromFile("arabic-marks-behind.xml").text;
+  for (const char* const words :
+       {"صُمّمت المضخة من طراز KX-200 في مدينة طنطا عام 1998، وتُستخدم في الري",
+        "لا تُشغّل المضخة في درجة حرارة أقل من 5 درجات مئوية، ولا تستخدم زيتًا غير الزيت المعتمد "
+        "\"نيل 46\".",
+        "لمدة 3 ثوانٍ."}) {
+    std::string plain = PlainLetters(CodePoints(words));  // as NFC orders marks
+    EXPECT_NE(text.find(plain), std::string::npos) << words << "\n" << text;
+  }
+  const std::string persian = FromFile("persian-marks-behind.xml").text;
+  EXPECT_NE(persian.find("راهنمای کتابخانهٔ روستا"), std::string::npos) << persian;
+  EXPECT_NE(persian.find("رایانهٔ Linux در اتاق خواندن رایگان است."), std::string::npos);
+}
+
+// A cell without a letter from the right stands in a line that runs from the right.
+TEST(PdfLayoutTest, SignsBehindNumbersStayBehindThem) {
+  const std::string text = PageText().Block(400, 100, {"ריחמה", "₪ 120", "₪ 45"}).Text();
+  EXPECT_EQ(text, "המחיר 120 ₪ 45 ₪\n");
+}
+
+TEST(PdfLayoutTest, VerticalLinesAreReadFromTheRight) {
+  EXPECT_EQ(FromFile("vertical-japanese.xml").text,
+            "自転車組合の規約\n\n"
+            "当組合は二〇〇九年に松本市で設立された。組合員は現在四十二名である。\n\n"
+            "第一条 組合員は、毎月三日までに会費千二百円を納めなければならない。\n\n"
+            // Nothing tells that the next paragraph is one: the line before it is full.
+            "第二条 "
+            "共用の自転車は、一回につき六時間まで借りることができる。返却が遅れた場合は、一時間ごと"
+            "に百円を支払う。第三条 "
+            "鍵は事務所の黄色い箱に保管する。鍵を失くした者は、会計の田中に届け出る"
+            "こと。\n\n"
+            "第四条 "
+            "総会は毎年五月の第二日曜日に公民館で開く。議決には出席者の三分の二の賛成を要する。\n");
+  const std::string chinese = FromFile("vertical-chinese.xml").text;
+  for (const char* const words :
+       {"青山茶场建于1957年，位于云和县北部，海拔820米，现有茶园三百四十亩。",
+        "一、参观时间为每天上午9时至下午4时，每周二休息。",
+        "四、如遇台风，茶场关闭，已购门票可在十日内退款，联系电话为0578-512-3300。"}) {
+    EXPECT_NE(chinese.find(words), std::string::npos) << words << "\n" << chinese;
+  }
+}
+
+// Two tiers of vertical lines, a running head above them and a page number below.
+TEST(PdfLayoutTest, TiersOfVerticalLinesAreReadOneAfterTheOther) {
+  PageText page;
+  page.Block(250, 20, {"規約集の第一部"}).Block(290, 780, {"17"});
+  const std::u32string upper[] = {U"　当組合は松本市で設立", U"された。組合員は四十二",
+                                  U"名である。"};
+  const std::u32string lower[] = {U"　会費は毎月三日までに", U"納める。鍵は黄色い箱に",
+                                  U"保管する。"};
+  const auto draw = [&](const std::u32string& line, double x, double y) {
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (line[i] != U'　') {
+        page.Word(x, y + 12 * static_cast<double>(i), 11, PlainLetters({line[i]}));
+      }
+    }
+  };
+  for (size_t i = 0; i < 3; ++i) {
+    draw(lower[i], 500 - 20 * static_cast<double>(i), 400);
+    draw(upper[i], 500 - 20 * static_cast<double>(i), 100);
+  }
+  EXPECT_EQ(page.Text(),
+            "規約集の第一部\n\n当組合は松本市で設立された。組合員は四十二名である。\n\n"
+            "会費は毎月三日までに納める。鍵は黄色い箱に保管する。\n\n17\n");
+}
+
+// A page of 600 by 800 points with a table that is printed sideways: its lines run up the page, or
+// down.
+std::string SidewaysTable(bool runs_up) {
+  const std::vector<std::vector<std::string>> rows = {{"Product", "Price", "Stock"},
+                                                      {"Alpha pump", "120 EUR", "14"},
+                                                      {"Beta valve", "45 EUR", "230"},
+                                                      {"Gamma filter", "9.50 EUR", "1,200"}};
+  std::string xml = "<doc><page width=\"600\" height=\"800\">";
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double y = 100 + 20 * static_cast<double>(i);
+    for (size_t j = 0; j < rows[i].size(); ++j) {
+      const double x = 100 + 200 * static_cast<double>(j);
+      const double end = x + 6 * static_cast<double>(rows[i][j].size());
+      const auto places = [&](double from, double to) {
+        const double x_min = runs_up ? y : 600 - y - 10;
+        const double y_min = runs_up ? 800 - to : from, y_max = runs_up ? 800 - from : to;
+        return " xMin=\"" + std::to_string(x_min) + "\" yMin=\"" + std::to_string(y_min) +
+               "\" xMax=\"" + std::to_string(x_min + 10) + "\" yMax=\"" + std::to_string(y_max) +
+               "\"";
+      };
+      xml += "<flow><block" + places(x, end) + "><line" + places(x, end) + ">";
+      double at = x;
+      std::istringstream words(rows[i][j]);
+      for (std::string word; words >> word;) {
+        const double word_end = at + 6 * static_cast<double>(word.size());
+        xml += "<word" + places(at, word_end) + ">" + word + "</word>";
+        at = word_end + 6;
+      }
+      xml += "</line></block></flow>";
+    }
+  }
+  return xml + "</page></doc>";
+}
+
+TEST(PdfLayoutTest, ATableThatIsPrintedSidewaysIsReadByRow) {
+  const std::string expected =
+      "Product | Price | Stock\nAlpha pump | 120 EUR | 14\nBeta valve | 45 EUR | 230\n"
+      "Gamma filter | 9.50 EUR | 1,200\n";
+  EXPECT_EQ(Parse(SidewaysTable(true)).text, expected);
+  EXPECT_EQ(Parse(SidewaysTable(false)).text, expected);
+}
+
+TEST(PdfLayoutTest, LettersSetApartInALineAreHorizontal) {
+  PageText page;
+  for (size_t row = 0; row < 3; ++row) {
+    for (size_t i = 0; i < 8; ++i) {
+      page.Word(100 + 18 * static_cast<double>(i), 100 + 24 * static_cast<double>(row), 11,
+                row == 0   ? "一"
+                : row == 1 ? "二"
+                           : "三");
+    }
+  }
+  const std::string text = page.Text();
+  EXPECT_LT(text.rfind("一"), text.find("二")) << text;
+}
+
+TEST(PdfLayoutTest, ScriptsWithoutSpacesGetNone) {
+  EXPECT_NE(FromFile("thai.xml").text.find("ห้องสมุดเปิดทุกวันยกเว้นวันจันทร์ ตั้งแต่เวลา 9.00 น. ถึง 18.00 น."),
+            std::string::npos);
+  EXPECT_NE(FromFile("thai.xml").text.find("กระเป๋าให้ฝากไว้ที่ตู้หมายเลข 12"), std::string::npos);
+  EXPECT_NE(FromFile("korean.xml")
+                .text.find("목공소는 1993년에 박정호 씨가 세웠으며, 현재 회원은 87명이다."),
+            std::string::npos);
+  EXPECT_NE(FromFile("chinese.xml")
+                .text.find("青山茶场建于1957年，位于云和县北部，海拔820米，现有茶园三百四十亩。"),
+            std::string::npos);
+  // The lines of a paragraph are joined without a space, too.
+  EXPECT_EQ(
+      PageText()
+          .Block(100, 100,
+                 {"返却が遅れた場合は、一時間ごとに百円を支払うものとし、これを", "会計に納める。"})
+          .Text(),
+      "返却が遅れた場合は、一時間ごとに百円を支払うものとし、これを会計に納める。\n");
+}
+
 TEST(PdfLayoutTest, PresentationFormsBecomeLetters) {
   // Seen from the left: meem (end), lam-alef (end), seen (start): "salam".
   EXPECT_EQ(PageText().Block(100, 100, {"\uFEE1\uFEFC\uFEB3"}).Text(), "سلام\n");
@@ -111,7 +263,7 @@ TEST(PdfLayoutTest, PresentationFormsBecomeLetters) {
 TEST(PdfLayoutTest, LigaturesBecomeLettersAndOthersStay) {
   EXPECT_EQ(PageText().Block(50, 50, {"e\uFB03ciency \uFB02at \uFB06ale ﬁn"}).Text(),
             "efficiency flat stale fin\n");
-  EXPECT_EQ(PageText().Block(50, 50, {"Ａ１ x² ½ ，"}).Text(), "A1 x² ½ ，\n");
+  EXPECT_EQ(PageText().Block(50, 50, {"Ａ１ x² ½ ，"}).Text(), "A1 x² ½，\n");
   EXPECT_EQ(PlainLetters(CodePoints("\u2F08\uF900\uFF76\uFF9E")), "人豈ガ");
 }
 
@@ -199,6 +351,19 @@ TEST(PdfLayoutTest, ProgramTextIsNoTable) {
   PageText alone;
   listing(alone);
   EXPECT_NE(alone.Text().find("count | integer | used\n"), std::string::npos) << alone.Text();
+}
+
+// The block of a program whose longest line leaves no room for the words that begin the others.
+TEST(PdfLayoutTest, LinesOfProgramTextStayLines) {
+  PageText page;
+  // Words of other text, whose letters are of several widths.
+  page.Prose(50, 50);
+  page.Block(50, 100,
+             {"cmake_minimum_required(VERSION", "project(embed)", "find_package(lectern)"});
+  EXPECT_NE(
+      page.Text().find("cmake_minimum_required(VERSION\nproject(embed)\nfind_package(lectern)"),
+      std::string::npos)
+      << page.Text();
 }
 
 TEST(PdfLayoutTest, CellsOfSeveralLinesAreOne) {
@@ -301,6 +466,34 @@ TEST(PdfLayoutTest, ListsAndContentsAreNoTables) {
           .Block(400, 50, {"5", "9", "12"})
           .Text();
   EXPECT_EQ(contents.find('|'), std::string::npos) << contents;
+}
+
+// As LibreOffice draws a list: the bullets are smaller, and pdftotext takes them for a column.
+TEST(PdfLayoutTest, BulletsStandBeforeTheirItems) {
+  const auto page = [](const std::string& first, const std::string& second) {
+    std::string xml =
+        PageText()
+            .Block(60, 100, {first, second}, 8)
+            .Block(80, 99, {"Answers are shown as they come.", "Links copy an address."})
+            .Xml();
+    return Parse("<doc>" + xml + "</doc>").text;
+  };
+  EXPECT_EQ(page("•", "•"), "• Answers are shown as they come.\n• Links copy an address.\n");
+  EXPECT_EQ(page("1.", "2."), "1. Answers are shown as they come.\n2. Links copy an address.\n");
+}
+
+// pdftotext begins a block where a line begins in another font.
+TEST(PdfLayoutTest, ASentenceGoesOnBelowALineOfAnotherBlock) {
+  const std::vector<std::string> rest = {
+      "core, four to sixteen). They share each pass over weights,",
+      "and each is the answer that it would be alone."};
+  const std::string first = "--parallel answers are generated at the same time (one for each";
+  EXPECT_EQ(PageText().Block(60, 100, {first}).Block(60, 112, rest).Text(),
+            first + " " + rest[0] + " " + rest[1] + "\n");
+  // It does not below a gap, or further right.
+  const std::string apart = first + "\n\n" + rest[0] + " " + rest[1] + "\n";
+  EXPECT_EQ(PageText().Block(60, 100, {first}).Block(60, 120, rest).Text(), apart);
+  EXPECT_EQ(PageText().Block(60, 100, {first}).Block(66, 112, rest).Text(), apart);
 }
 
 TEST(PdfLayoutTest, ASectionsNumberStandsBeforeItsTitle) {

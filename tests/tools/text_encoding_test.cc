@@ -165,6 +165,13 @@ TEST(TextEncodingTest, UnicodeIsReadWithAndWithoutAMark) {
   EXPECT_EQ(Decoded("").text, "");
 }
 
+TEST(TextEncodingTest, AMarkIsNoText) {
+  for (const char* const encoding : {"auto", "utf-8"}) {
+    EXPECT_EQ(Decoded("\xEF\xBB\xBFText", encoding).text, "Text") << encoding;
+    EXPECT_EQ(Decoded("\xEF\xBB\xBF", encoding).text, "") << encoding;
+  }
+}
+
 TEST(TextEncodingTest, BytesOfPythonsCodecs) {
   EXPECT_EQ(Decoded("J\xE9r\xF4me owns it.\n").text, "Jérôme owns it.\n");
   EXPECT_EQ(Decoded("\xCF\xF0\xE8\xE2\xE5\xF2, \xEC\xE8\xF0!").text, "Привет, мир!");
@@ -272,6 +279,22 @@ TEST(TextEncodingTest, NulsAndLineEnds) {
   EXPECT_EQ(Decoded("one\r\ntwo\rover\n").text, "one\r\ntwo\rover\n");
   EXPECT_EQ(Decoded("one\n\ftwo").text, "one\n\ftwo");
   EXPECT_EQ(Decoded("o\0n\0e\0\r\0t\0w\0o\0"s).text, "one\ntwo");
+}
+
+// The printed form of a manual page, a coloured log, a screen's title: what `col -b` and a terminal
+// make of them.
+TEST(TextEncodingTest, CodesOfTerminalsGo) {
+  const DecodedText page = Decoded("N\bNA\bAM\bME\bE\n  _\bd_\bi_\br é\bé\n");
+  EXPECT_EQ(page.text, "NAME\n  dir é\n");
+  EXPECT_EQ(page.note, "8 codes of terminals were left out");
+  EXPECT_EQ(Decoded("\x1B[1;31merror\x1B[0m: \x1B[4mno\x1B[m file\x1B[K\n").text,
+            "error: no file\n");
+  EXPECT_EQ(Decoded("\x1B]0;title\atext \x1B]8;;http://x.org\x1B\\link\x1B]8;;\x1B\\.\n").text,
+            "text link.\n");
+  EXPECT_EQ(Decoded("\x1B(Bplain\x1B=\n").text, "plain\n");
+  // A backspace takes no end of a line, and what begins as a code and is none loses no text.
+  EXPECT_EQ(Decoded("a\n\bb\x1B]no end\nc\x1B").text, "a\nb]no end\nc");
+  EXPECT_EQ(Decoded("no codes\n").note, "");
 }
 
 TEST(TextEncodingTest, OneLongLineIsReadInSeconds) {

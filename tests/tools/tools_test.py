@@ -986,6 +986,15 @@ class AskTest(ToolsTest):
         self.assertIn("? Who repairs the roof?\n", out)
         self.assertIn("expected: The owner\n", out)
 
+    def test_a_questions_file_of_plain_lines(self):
+        path = self.path("plain.txt")
+        pathlib.Path(path).write_bytes(b"\xef\xbb\xbfWho repairs the roof?\r\n\r\n  %s \r\n"
+                                       % self.QUESTION.encode())
+        answers = self.ask("--max-tokens", "2", "--questions", path)
+        self.assertEqual([a["question"] for a in answers], ["Who repairs the roof?", self.QUESTION])
+        pathlib.Path(path).write_bytes("Who?\n".encode("utf-16"))
+        self.check_error(2, "UTF-16", "ask-document", "--questions", path)
+
     def test_malformed_questions_are_found_before_any_is_asked(self):
         good = '{"question": "Who?"}\n'
         for bad in ("{", '{"question": 1}', '{"answer": "x"}', '["question"]', '{"question": ""}',

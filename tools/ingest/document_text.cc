@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/letter_forms.h"
 #include "tools/ingest/outline_headings.h"
+#include "tools/ingest/scripts.h"
 
 namespace lectern::tools {
 namespace {
@@ -41,10 +43,26 @@ bool EndsInSpace(const std::string& text) {
 // Small letters of ASCII, and characters beyond ASCII without a table of which are small.
 bool IsSmallLetter(char c) { return (c >= 'a' && c <= 'z') || static_cast<uint8_t>(c) >= 0x80; }
 
+// The last character of valid UTF-8, and the first one; 0: the text is empty.
+uint32_t LastCharacter(std::string_view text) {
+  size_t begin = text.size();
+  while (begin > 0 && (static_cast<uint8_t>(text[--begin]) & 0xC0) == 0x80) {
+  }
+  const auto characters = CodePoints(text.substr(begin));
+  return characters.empty() ? 0 : characters.back();
+}
+uint32_t FirstCharacter(std::string_view text) {
+  const auto characters = CodePoints(text.substr(0, 4));
+  return characters.empty() ? 0 : characters.front();
+}
+
 // Whether a sentence may go on behind `text`: it ends in a letter, a comma or a hyphen.
 bool IsUnfinished(std::string_view text) {
+  constexpr uint32_t kStops[] = {U'。', U'．', U'！', U'？', U'…', U'؟',
+                                 U'۔',  U'।',  U'॥',  U'»',  U'”'};
   if (text.empty()) return false;
   const char last = text.back();
+  if (std::ranges::find(kStops, LastCharacter(text)) != std::end(kStops)) return false;
   return IsSmallLetter(last) || (last >= 'A' && last <= 'Z') || last == ',' || last == '-';
 }
 
@@ -299,7 +317,7 @@ bool DocumentText::IsOneParagraph(const Line& line, const Line& next, std::strin
   const bool is_same_kind = !line.is_in_table && !next.is_in_table && !line.is_footnote &&
                             !next.is_footnote &&
                             std::abs(line.height - next.height) <= kSameHeight * line.height;
-  const bool is_elsewhere = line.page != next.page || next.y < line.y;
+  const bool is_elsewhere = line.page != next.page || next.y < line.y - 2 * line.height;
   return is_same_kind && is_elsewhere && line.is_full && text.size() >= kMinFullLine &&
          IsUnfinished(text) && !next_text.empty() && IsSmallLetter(next_text.front());
 }
@@ -350,6 +368,10 @@ void DocumentText::AppendBreak(LineBreak before, std::string_view last_text, std
     return;
   }
   AppendHyphen(last_text, out);
+  if (before == LineBreak::kWrap && !last_text.empty() && !text.empty() &&
+      WrapsWithoutSpace(LastCharacter(last_text), FirstCharacter(text))) {
+    return;
+  }
   std::string_view gap = kBreaks[static_cast<size_t>(before)];
   if (gap.front() == ' ' && EndsInSpace(out)) gap.remove_prefix(1);
   out += gap;

@@ -198,6 +198,21 @@ FileKind KindOfOle(std::string_view bytes) {
   return {"a file of an old office program", "save it as docx, odt or PDF"};
 }
 
+// Tells zip archives that are documents by the names of their parts.
+std::optional<FileKind> KindOfZip(std::string_view bytes) {
+  constexpr std::string_view kExport = "export it as docx, xlsx, pptx or PDF";
+  constexpr std::pair<std::string_view, FileKind> kParts[] = {
+      {"Index/Document.iwa"sv, {"a document of Apple's Pages, Numbers or Keynote", kExport}},
+      {"Index/Presentation.iwa"sv, {"a document of Apple's Keynote", kExport}},
+      {"QuickLook/Preview.pdf"sv, {"a document of Apple's iWork", kExport}},
+      {"FixedDocSeq.fdseq"sv, {"an XPS document", "convert it to PDF (xpstopdf)"}},
+      {"FixedDocumentSequence.fdseq"sv, {"an XPS document", "convert it to PDF (xpstopdf)"}}};
+  for (const auto& [part, kind] : kParts) {
+    if (bytes.find(part) != std::string_view::npos) return kind;
+  }
+  return std::nullopt;
+}
+
 // Whether the bytes begin with the header of a tar archive: its checksum, in octal digits, is the
 // sum of its 512 bytes with spaces where the checksum stands.
 bool IsTar(std::string_view bytes) {
@@ -279,6 +294,9 @@ std::optional<FileKind> KindOfBinary(std::string_view bytes) {
   }
   if (!WideEncoding(start).empty()) return std::nullopt;
   if (start.starts_with(kOleMagic)) return KindOfOle(bytes);
+  if (start.starts_with("PK\3\4")) {
+    if (const auto kind = KindOfZip(bytes)) return kind;
+  }
   if (IsTar(start)) return FileKind{"a tar archive", kArchive};
   const auto* const found =
       std::find_if(std::begin(kSignatures), std::end(kSignatures), [&](const Signature& signature) {

@@ -14,6 +14,7 @@ namespace {
 constexpr double kMaxMarkerGap = 4;    // between a marker and its text
 constexpr double kMarkerLevel = 0.25;  // between their baselines
 constexpr double kLikeness = 0.3;      // of their heights
+constexpr double kBulletLikeness = 0.5;  // the same for bullets, which have fonts of their own
 
 // "3", "11.4.6", "A.2".
 bool IsSectionNumber(std::string_view word) {
@@ -28,15 +29,19 @@ bool IsSectionNumber(std::string_view word) {
 
 // The index of the line that a marker belongs to; page.lines.size(): none.
 size_t TextOfMarker(const PdfPage& page, const std::vector<size_t>& by_y, size_t at) {
-  const PdfBox& marker = page.lines[by_y[at]].box;
+  const PdfLine& line = page.lines[by_y[at]];
+  const PdfBox& marker = line.box;
   const double height = marker.Height();
+  const bool is_bullet =
+      !IsSectionNumber(line.words.front().text) && !IsAsciiDigit(line.words.front().text.front());
+  const double likeness = is_bullet ? kBulletLikeness : kLikeness;
   size_t found = page.lines.size();
   double nearest = kMaxMarkerGap * height;
   const auto consider = [&](size_t i) {
     const PdfBox& box = page.lines[i].box;
     const double gap = box.x_min - marker.x_max;
     if (gap < 0 || gap > nearest || std::abs(box.y_max - marker.y_max) > kMarkerLevel * height ||
-        std::abs(box.Height() - height) > kLikeness * height) {
+        std::abs(box.Height() - height) > likeness * height) {
       return;
     }
     nearest = gap;
@@ -78,8 +83,11 @@ bool IsListMarker(std::string_view text) {
 }
 
 void JoinMarkers(PdfPage& page) {
-  std::vector<size_t> lines_of_block(page.blocks.size());
-  for (const PdfLine& line : page.lines) ++lines_of_block[line.block];
+  std::vector<size_t> lines_of_block(page.blocks.size()), markers_of_block(page.blocks.size());
+  for (const PdfLine& line : page.lines) {
+    ++lines_of_block[line.block];
+    markers_of_block[line.block] += line.words.size() == 1 && IsListMarker(line.words.front().text);
+  }
   std::vector<size_t> by_y(page.lines.size());
   for (size_t i = 0; i < by_y.size(); ++i) by_y[i] = i;
   std::sort(by_y.begin(), by_y.end(), [&](size_t a, size_t b) {
@@ -88,15 +96,19 @@ void JoinMarkers(PdfPage& page) {
   std::vector<uint8_t> is_moved(page.lines.size());
   for (size_t at = 0; at < by_y.size(); ++at) {
     const PdfLine& marker = page.lines[by_y[at]];
-    if (lines_of_block[marker.block] != 1 || marker.words.size() != 1) continue;
+    if (marker.words.size() != 1) continue;
     const std::string& word = marker.words.front().text;
     if (!IsSectionNumber(word) && !IsListMarker(word)) continue;
+    // pdftotext takes the markers of a list's items for a column, hence for one block.
+    const bool is_column = markers_of_block[marker.block] == lines_of_block[marker.block];
+    if (lines_of_block[marker.block] != 1 && !is_column) continue;
     const size_t text = TextOfMarker(page, by_y, at);
     // A marker beside a marker: both may be cells of a table.
     if (text == page.lines.size() || is_moved[text] != 0) continue;
     PdfLine& line = page.lines[text];
     const bool is_first = text == 0 || page.lines[text - 1].block != line.block;
-    if (!is_first || line.words.front().text.size() < 2) continue;
+    const bool is_item = is_column && IsListMarker(word);
+    if (!(is_first || is_item) || line.words.front().text.size() < 2) continue;
     line.words.insert(line.words.begin(), marker.words.front());
     line.box.Cover(marker.box);
     is_moved[by_y[at]] = 1;

@@ -12,8 +12,9 @@ namespace lectern::tools {
 // Whether a word begins an item of a list: a bullet, "1.", "(a)".
 bool IsListMarker(std::string_view word);
 
-// Moves each block that is a section's number or a list marker alone to the front of the line that
-// stands beside it on the right, at most 4 line heights away. Any thread.
+// Moves each line that is a section's number or a list marker alone, of a block that has nothing
+// else, to the front of the line that stands beside it on the right, at most 4 line heights away.
+// Any thread.
 void JoinMarkers(PdfPage& page);
 
 }  // namespace lectern::tools

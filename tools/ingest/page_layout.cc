@@ -6,9 +6,13 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/ingest/characters.h"
 #include "tools/ingest/column_order.h"
 #include "tools/ingest/line_markers.h"
+#include "tools/ingest/monospaced_text.h"
+#include "tools/ingest/sideways_page.h"
 #include "tools/ingest/table_layout.h"
+#include "tools/ingest/vertical_text.h"
 #include "tools/ingest/visual_order.h"
 
 namespace lectern::tools {
@@ -101,12 +105,27 @@ std::vector<bool> FootnoteBlocks(const PdfPage& page, double text_height) {
   return is_footnote;
 }
 
-bool HasLettersFromRight(const PdfPage& page) {
-  LetterCounts counts;
-  for (const PdfLine& line : page.lines) {
-    for (const PdfWord& word : line.words) CountLetters(word.text, counts);
-  }
-  return counts.right_to_left > 0;
+bool HasMarksBehind(const PdfPage& page) {
+  MarkCounts counts;
+  for (const PdfLine& line : page.lines) CountMarks(line.words, counts);
+  return counts.AreBehind();
+}
+
+// OrderColumns for pages whose first column is the one at the right.
+std::vector<double> OrderColumnsFromRight(PdfPage& page) {
+  const auto mirror = [&](PdfBox& box) {
+    box = {page.width - box.x_max, box.y_min, page.width - box.x_min, box.y_max};
+  };
+  const auto mirror_page = [&] {
+    for (PdfLine& line : page.lines) mirror(line.box);
+    for (PdfBox& block : page.blocks) mirror(block);
+  };
+  mirror_page();
+  std::vector<double> gutters = OrderColumns(page);
+  mirror_page();
+  for (double& gutter : gutters) gutter = page.width - gutter;
+  std::reverse(gutters.begin(), gutters.end());
+  return gutters;
 }
 
 // Whether two neighbouring lines of pdftotext are one: they stand beside or within each other.
@@ -148,7 +167,9 @@ class PageWriter {
         tables_(FindTables(page, gutters)),
         taken_(page, tables_),
         is_written_(tables_.size()),
-        is_footnote_(FootnoteBlocks(page, text_height_)) {}
+        is_footnote_(FootnoteBlocks(page, text_height_)),
+        has_marks_behind_(HasMarksBehind(page)),
+        monospaced_(page) {}
 
   std::vector<LaidOutLine> Write() {
     WriteBlocks(false);
@@ -169,8 +190,9 @@ class PageWriter {
   void WriteBlock(size_t begin, size_t end) {
     was_right_to_left_ = is_right_to_left_;
     is_right_to_left_ = LettersOf(page_, begin, end).IsRightToLeft();
+    is_program_text_ = monospaced_.HoldsLines(begin, end);
     const PdfBox& block = page_.blocks[page_.lines[begin].block];
-    const bool continues = ContinuesAbove(page_.lines[begin].box);
+    const bool continues = ContinuesAbove(page_.lines[begin].box) || ContinuesSentence(begin, end);
     block_.Cover(block);
     if (!continues) block_ = block;
     next_ = continues ? LineBreak::kLine : LineBreak::kParagraph;
@@ -195,6 +217,25 @@ class PageWriter {
            step < 1.6 * height && std::abs(line.x_max - line_box_.x_max) < 0.5 * height;
   }
 
+  // Whether lines [begin, end), which begin a block, go on with the sentence of the line above:
+  // pdftotext parts a paragraph where a line begins in another font, such as that of a program's
+  // name. They begin with a small letter below a line without a stop, as far down as their own
+  // lines are apart, and as far to the left.
+  bool ContinuesSentence(size_t begin, size_t end) const {
+    if (lines_.empty() || is_right_to_left_ || was_right_to_left_ || is_program_text_ ||
+        end - begin < 2 || lines_.back().is_in_table || !taken_.Of(begin).empty()) {
+      return false;
+    }
+    const PdfBox &first = page_.lines[begin].box, &second = page_.lines[begin + 1].box;
+    const std::string& above = lines_.back().text;
+    const char next = page_.lines[begin].words.front().text.front();
+    const double step = second.CenterY() - first.CenterY();
+    return IsAsciiLower(next) && (IsAsciiLetter(above.back()) || above.back() == ',') &&
+           std::abs(first.Height() - line_box_.Height()) < 0.1 * first.Height() && step > 0 &&
+           std::abs(first.CenterY() - line_box_.CenterY() - step) < 0.1 * first.Height() &&
+           std::abs(first.x_min - line_box_.x_min) < 0.1 * first.Height();
+  }
+
   // Writes words of a line that are in no table.
   void WriteWords(size_t index, size_t first, size_t num_words) {
     if (num_words == 0) return;
@@ -203,21 +244,31 @@ class PageWriter {
         line.words.begin() + static_cast<ptrdiff_t>(first),
         line.words.begin() + static_cast<ptrdiff_t>(first + num_words));
     LaidOutLine out;
-    out.text = LogicalText(words, is_right_to_left_);
+    out.text = LogicalText(words, {is_right_to_left_, has_marks_behind_});
     if (out.text.empty()) return;
+    if (is_program_text_ && first == 0) out.text.insert(0, Indent(words.front()), ' ');
     out.box = words.front().box;
     for (const PdfWord& word : words) out.box.Cover(word.box);
     out.is_footnote = is_footnote_[line.block];
     out.before = next_;
     const bool begins_item = BeginsItem(words.front().text);
     if (next_ == LineBreak::kLine) {
-      out.before = begins_item ? LineBreak::kLine : BreakBefore(words);
+      const bool is_line = begins_item || is_program_text_;
+      out.before = is_line ? LineBreak::kLine : BreakBefore(words);
       lines_.back().is_full = out.before == LineBreak::kWrap;
     }
     line_box_ = num_words == line.words.size() ? line.box : out.box;
     out.is_full = !Fits(kWordWidth * out.box.Height());
     next_ = LineBreak::kLine;
     lines_.push_back(std::move(out));
+  }
+
+  // How many characters a line of program text is indented in its block.
+  size_t Indent(const PdfWord& word) const {
+    constexpr double kMostIndented = 80;
+    const double width = MonospacedText::CharacterWidth(word);
+    const double indent = width > 0 ? std::round((word.box.x_min - block_.x_min) / width) : 0;
+    return static_cast<size_t>(std::clamp(indent, 0.0, kMostIndented));
   }
 
   // Whether a line begins an item of a list: with a bullet, or with the number behind that of the
@@ -298,7 +349,7 @@ class PageWriter {
       out.is_in_table = true;
     }
     for (const WordRun& run : cell) {
-      LaidOutLine out{.text = LogicalText(WordsOf(run), is_right_to_left),
+      LaidOutLine out{.text = LogicalText(WordsOf(run), {is_right_to_left, has_marks_behind_}),
                       .before = before,
                       .box = run.box,
                       .is_in_table = true};
@@ -321,9 +372,12 @@ class PageWriter {
   const TakenWords taken_;
   std::vector<bool> is_written_;   // by table
   std::vector<bool> is_footnote_;  // by block
+  const bool has_marks_behind_;    // LineDirection's
+  const MonospacedText monospaced_;
   std::vector<LaidOutLine> lines_;
   // The state of the block that is being written:
   bool is_right_to_left_ = false, was_right_to_left_ = false;  // the second: the block before
+  bool is_program_text_ = false;
   PdfBox block_;                                               // with the blocks that it continues
   LineBreak next_ = LineBreak::kParagraph;
   PdfBox line_box_;           // of its last line
@@ -334,8 +388,13 @@ class PageWriter {
 
 std::vector<LaidOutLine> LayOutPage(PdfPage page) {
   std::vector<double> gutters;
-  if (HasLettersFromRight(page)) {
+  TurnSidewaysPage(page);
+  if (auto tiers = TurnVerticalText(page)) {
+    gutters = std::move(*tiers);
+  } else if (const auto letters = LettersOf(page, 0, page.lines.size());
+             letters.right_to_left > 0) {
     page = WithWholeLines(page);
+    if (letters.IsRightToLeft()) gutters = OrderColumnsFromRight(page);
   } else {
     JoinMarkers(page);
     gutters = OrderColumns(page);

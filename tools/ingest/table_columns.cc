@@ -6,7 +6,9 @@
 #include <string>
 
 #include "tools/ingest/characters.h"
+#include "tools/ingest/letter_forms.h"
 #include "tools/ingest/line_markers.h"
+#include "tools/ingest/scripts.h"
 
 namespace lectern::tools {
 namespace {
@@ -67,7 +69,7 @@ void Count(const std::string& text, const TableCell& cell, Column& column) {
   ++column.num_filled;
   PdfBox box = cell.front().box;
   for (const WordRun& run : cell) {
-    column.num_words += run.num_words;
+    column.num_words += run.num_read;
     box.Cover(run.box);
   }
   column.width = std::max(column.width, box.Width());
@@ -89,6 +91,17 @@ bool IsMixed(const Column& column) {
 }
 
 }  // namespace
+
+size_t NumRead(const std::string& word) {
+  constexpr auto kIsAscii = [](char c) { return static_cast<uint8_t>(c) < 0x80; };
+  if (std::all_of(word.begin(), word.end(), kIsAscii)) return 1;
+  size_t num_halves = 0, num_quarters = 0;
+  for (const uint32_t character : CodePoints(word)) {
+    num_halves += IsHanOrKana(character);
+    num_quarters += IsSoutheastAsian(character);
+  }
+  return std::max<size_t>(1, num_halves / 2 + num_quarters / 4);
+}
 
 std::string CellText(const PdfPage& page, const TableCell& cell) {
   std::string text;
@@ -276,7 +289,7 @@ bool AreColumnsBeside(const std::vector<std::vector<WordRun>>& rows, double x) {
       const WordRun& run = row[i];
       if (run.box.x_min < x && run.box.x_max > x) continue;
       const size_t side = run.box.x_min < x ? 0 : 1;
-      num_words[side] += run.num_words;
+      num_words[side] += run.num_read;
       ++num_runs[side];
       if (side == 1 && i > 0 && row[i - 1].box.x_max < x) {
         ++num_beside;

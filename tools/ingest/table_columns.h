@@ -40,6 +40,10 @@ bool LooksLikeNumber(std::string_view text);
 // Whether a text has dot leaders, as a line of a table of contents has.
 bool HasLeaders(std::string_view text);
 
+// Returns how many words a reader counts in a word of `PdfPage`, which stands between two gaps: a
+// word of Han or kana has about two characters, one of Thai about four. At least 1. Any thread.
+size_t NumRead(const std::string& word);
+
 // The words of a cell, joined by spaces, as pdftotext printed them.
 std::string CellText(const PdfPage& page, const TableCell& cell);
 

@@ -89,6 +89,7 @@ void AppendRuns(const PdfPage& page, size_t index, double cell_gap, std::vector<
       run = {index, i, 0, word.box};
     }
     ++run.num_words;
+    run.num_read += NumRead(word.text);
     run.box.Cover(word.box);
   }
   runs.push_back(run);
@@ -114,7 +115,8 @@ std::vector<VisualRow> VisualRows(const PdfPage& page, std::vector<WordRun> runs
     std::sort(row.runs.begin(), row.runs.end(), by_x);
     for (const WordRun& run : row.runs) {
       for (size_t i = run.first; i < run.first + run.num_words; ++i) {
-        row.words.push_back({run.line, i, 1, page.lines[run.line].words[i].box});
+        const PdfWord& word = page.lines[run.line].words[i];
+        row.words.push_back({run.line, i, 1, word.box, NumRead(word.text)});
       }
     }
     std::sort(row.words.begin(), row.words.end(), by_x);
@@ -406,6 +408,7 @@ void AppendByColumn(const PdfPage& page, const WordRun& run, const std::vector<S
     part_column = column;
     part.box.Cover(box);
     ++part.num_words;
+    part.num_read += NumRead(page.lines[run.line].words[i].text);
   }
   cells[part_column].push_back(part);
 }

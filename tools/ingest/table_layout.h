@@ -17,6 +17,8 @@ struct WordRun {
   size_t line = 0;                  // index in PdfPage::lines
   size_t first = 0, num_words = 0;  // in the line's words
   PdfBox box;
+  // How many words a reader would count: scripts without spaces have more than `num_words`.
+  size_t num_read = 0;
 };
 
 // The lines of text in a cell, from the top; empty: the cell has no text.

@@ -18,6 +18,7 @@ namespace {
 
 using CellLine = std::vector<TableCell>;  // the cells of one line, by column
 
+constexpr double kSameFont = 0.05;     // of the heights of two texts, relative
 constexpr double kTightLines = 0.8;    // in heights, at most: between the lines of one cell
 constexpr double kSpaceWidth = 0.2;    // in heights, of the space before a word
 constexpr double kNearlyFits = 0.4;    // in heights: too little room, or too much, to tell by it
@@ -39,6 +40,14 @@ constexpr double kWideGap = 4;      // a joined line behind a gap between rows
 constexpr double kDoubtOfLetter = 0.5;    // a cut before a small letter
 constexpr double kDoubtOfCapital = 0.25;  // a cut before a capital that follows no full stop
 
+double HeightOf(const CellLine& line) {
+  double height = 0;
+  for (const TableCell& cell : line) {
+    for (const WordRun& run : cell) height = std::max(height, run.box.Height());
+  }
+  return height;
+}
+
 double TopOf(const CellLine& line) {
   double top = std::numeric_limits<double>::infinity();
   for (const TableCell& cell : line) {
@@ -55,26 +64,34 @@ double BottomOf(const CellLine& line) {
   return bottom;
 }
 
-double HeightOf(const CellLine& line) {
-  double height = 0;
-  for (const TableCell& cell : line) {
-    for (const WordRun& run : cell) height = std::max(height, run.box.Height());
+// How far a line is below the one above it, in points: in a column that has text in both, in fonts
+// of one height, because others stand a little higher or lower. Nothing: no column has.
+std::optional<double> StepBetween(const CellLine& above, const CellLine& line) {
+  double step = -std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < line.size(); ++i) {
+    for (const WordRun& upper : above[i]) {
+      for (const WordRun& lower : line[i]) {
+        const double height = lower.box.Height();
+        if (std::abs(upper.box.Height() - height) > kSameFont * height) continue;
+        step = std::max(step, lower.box.y_max - upper.box.y_max);
+      }
+    }
   }
-  return height;
+  return std::isfinite(step) ? std::optional(step) : std::nullopt;
 }
 
-// The gap that parts the rows of a table from the lines of its cells; nothing: gaps do not tell.
-std::optional<double> RowGap(const std::vector<CellLine>& lines) {
-  std::vector<double> gaps;
+// The step that parts the rows of a table from the lines of its cells; nothing: steps do not tell.
+std::optional<double> RowStep(const std::vector<CellLine>& lines) {
+  std::vector<double> steps;
   for (size_t i = 1; i < lines.size(); ++i) {
-    gaps.push_back(TopOf(lines[i]) - BottomOf(lines[i - 1]));
+    if (const auto step = StepBetween(lines[i - 1], lines[i])) steps.push_back(*step);
   }
-  if (gaps.size() < 3) return std::nullopt;
-  const auto [low, high] = std::minmax_element(gaps.begin(), gaps.end());
+  if (steps.size() < 3) return std::nullopt;
+  const auto [low, high] = std::minmax_element(steps.begin(), steps.end());
   const double middle = (*low + *high) / 2;
   const auto num_wide = static_cast<size_t>(
-      std::count_if(gaps.begin(), gaps.end(), [&](double gap) { return gap > middle; }));
-  const bool is_clear = *high > *low + 2 && num_wide >= 2 && 4 * num_wide >= gaps.size();
+      std::count_if(steps.begin(), steps.end(), [&](double step) { return step > middle; }));
+  const bool is_clear = *high > *low + 2 && num_wide >= 2 && 4 * num_wide >= steps.size();
   return is_clear ? std::optional(middle) : std::nullopt;
 }
 
@@ -104,7 +121,7 @@ std::vector<ColumnWidth> WidthsOf(const std::vector<CellLine>& lines) {
   for (const CellLine& line : lines) {
     for (size_t i = 0; i < columns.size(); ++i) {
       for (const WordRun& run : line[i]) {
-        columns[i].words_per_line += static_cast<double>(run.num_words);
+        columns[i].words_per_line += static_cast<double>(run.num_read);
       }
       for (const PdfBox& box : LinesOf(line[i])) {
         columns[i].width = std::max(columns[i].width, box.Width());
@@ -122,7 +139,7 @@ std::vector<ColumnWidth> WidthsOf(const std::vector<CellLine>& lines) {
 class RowDivider {
  public:
   RowDivider(const PdfPage& page, const std::vector<CellLine>& lines)
-      : page_(page), lines_(lines), columns_(WidthsOf(lines)), row_gap_(RowGap(lines)) {
+      : page_(page), lines_(lines), columns_(WidthsOf(lines)), row_step_(RowStep(lines)) {
     LetterCounts counts;
     for (const CellLine& line : lines) {
       for (const TableCell& cell : line) {
@@ -263,11 +280,12 @@ class RowDivider {
     cut_.assign(lines_.size(), 0);
     join_.assign(lines_.size(), 0);
     for (size_t line = 1; line < lines_.size(); ++line) {
-      const double gap = TopOf(lines_[line]) - BottomOf(lines_[line - 1]);
-      goes_on_[line] = row_gap_ && gap < *row_gap_;
-      if (row_gap_) {
-        (gap < *row_gap_ ? cut_ : join_)[line] += gap < *row_gap_ ? kNarrowGap : kWideGap;
-      } else if (gap > kTightLines * HeightOf(lines_[line])) {
+      const auto step = StepBetween(lines_[line - 1], lines_[line]);
+      const double space = TopOf(lines_[line]) - BottomOf(lines_[line - 1]);
+      goes_on_[line] = row_step_ && step && *step < *row_step_;
+      if (row_step_ && step) {
+        (*step < *row_step_ ? cut_ : join_)[line] += *step < *row_step_ ? kNarrowGap : kWideGap;
+      } else if (space > kTightLines * HeightOf(lines_[line])) {
         join_[line] += kWideGap;
       }
       for (size_t i = 0; i < columns_.size(); ++i) WeighCell(line, i);
@@ -315,7 +333,7 @@ class RowDivider {
   const PdfPage& page_;
   const std::vector<CellLine>& lines_;
   std::vector<ColumnWidth> columns_;
-  const std::optional<double> row_gap_;
+  const std::optional<double> row_step_;
   bool is_right_to_left_ = false;
   std::vector<uint8_t> goes_on_;  // by line: a letter, a hyphen or the gap says that a cell goes on
   std::vector<double> cut_, join_;  // by line: doubts of a row that ends, or goes on, before it
@@ -324,7 +342,7 @@ class RowDivider {
 }  // namespace
 
 bool HasRowGaps(const std::vector<std::vector<TableCell>>& lines) {
-  return RowGap(lines).has_value();
+  return RowStep(lines).has_value();
 }
 
 RowDivision DivideIntoRows(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines) {

@@ -61,8 +61,66 @@ std::string Counted(uint64_t count, const char* thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
+// The size of the escape sequence of a terminal (ECMA-48) that begins at `at`: colours, titles of
+// windows, sets of characters.
+size_t SizeOfEscape(std::string_view text, size_t at) {
+  constexpr size_t kLongest = 4096;
+  const auto is_in = [&](size_t place, char first, char last) {
+    return place < text.size() && text[place] >= first && text[place] <= last;
+  };
+  size_t end = at + 1;
+  if (end >= text.size()) return 1;
+  if (text[end] == '[') {  // a control sequence: parameters, then one character
+    ++end;
+    while (is_in(end, ' ', '?')) ++end;
+    return is_in(end, '@', '~') ? end + 1 - at : end - at;
+  }
+  if (text[end] == ']') {  // a command to the system, which BEL or ESC \ ends
+    const size_t stop =
+        text.substr(0, std::min(text.size(), at + kLongest)).find_first_of("\a\x1B\n", end);
+    if (stop == std::string_view::npos || text[stop] == '\n') return 1;
+    return stop + (text[stop] == '\x1B' && is_in(stop + 1, '\\', '\\') ? 2 : 1) - at;
+  }
+  while (is_in(end, ' ', '/')) ++end;
+  return is_in(end, '0', '~') ? end + 1 - at : 1;
+}
+
+// Takes away the last character of valid or invalid UTF-8, but no end of a line.
+void RemoveLastCharacter(std::string& text) {
+  if (text.empty() || text.back() == '\n') return;
+  const auto is_continuation = [&] { return (static_cast<uint8_t>(text.back()) & 0xC0) == 0x80; };
+  while (text.size() > 1 && is_continuation()) text.pop_back();
+  text.pop_back();
+}
+
+// Leaves out what terminals and line printers take for commands, as col -b does: escape sequences,
+// and characters that a backspace replaces ("N\bN" is a bold N, "_\bx" an underlined x).
+void RemoveTerminalCodes(DecodedText& decoded) {
+  std::string& text = decoded.text;
+  if (text.find_first_of("\b\x1B") == std::string::npos) return;
+  std::string plain;
+  uint64_t num_removed = 0;
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] == '\x1B') {
+      i += SizeOfEscape(text, i);
+      ++num_removed;
+    } else if (text[i] == '\b') {
+      RemoveLastCharacter(plain);
+      ++i;
+      ++num_removed;
+    } else {
+      plain += text[i++];
+    }
+  }
+  text = std::move(plain);
+  AddNote(Counted(num_removed, "code") + " of terminals " + (num_removed == 1 ? "was" : "were") +
+              " left out",
+          decoded);
+}
+
 // Makes each run of NULs a space, and CR the end of lines where there is no LF.
 void CleanControls(DecodedText& decoded) {
+  RemoveTerminalCodes(decoded);
   std::string& text = decoded.text;
   if (text.find('\n') == std::string::npos) std::replace(text.begin(), text.end(), '\r', '\n');
   const auto nuls = static_cast<uint64_t>(std::count(text.begin(), text.end(), '\0'));
@@ -100,6 +158,7 @@ api::Result<DecodedText> DecodeText(std::string bytes, std::string_view encoding
     AddNote("read as " + decoded.encoding + ", which was assumed", decoded);
   }
   if (decoded.encoding == "UTF-8") {
+    if (bytes.starts_with(kByteOrderMark)) bytes.erase(0, kByteOrderMark.size());
     decoded.text = std::move(bytes);
   } else {
     ConvertedText converted = ConvertToUtf8(bytes, decoded.encoding);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/ingest/letter_forms.h"
+#include "tools/ingest/scripts.h"
 
 namespace lectern::tools {
 namespace {
@@ -17,19 +18,32 @@ using Characters = std::vector<uint32_t>;
 // Words of a line touch where the gap between them is below this share of their height. Spaces
 // between words are at least 0.2 of it in all fonts tried.
 constexpr double kTouching = 0.1;
+constexpr double kThaiTouching = 0.15;  // the same for Thai, whose vowels stand apart; spaces: 0.25
+// Below this share of a full-width character, a gap beside it is the space that LibreOffice and
+// Word set between it and a Latin letter or a digit; a typed space is 0.28 of it and more.
+constexpr double kSetSpace = 0.25;
+constexpr double kSameWordSize =
+    0.25;                          // of two words, relative: else one is a raised or lowered sign
 constexpr size_t kNeighbours = 8;  // words on each side in which a mark's letter is looked for
 constexpr size_t kMaxLine = size_t{1} << 16;  // characters; longer lines stay as they are seen
-constexpr uint32_t kLam = 0x644, kAlef = 0x627, kHeh = 0x647;
+constexpr uint32_t kLam = 0x644, kAlef = 0x627, kHeh = 0x647, kHamzaAbove = 0x654;
 
 FriBidiCharType TypeOf(uint32_t character) { return fribidi_get_bidi_type(character); }
 bool IsRightToLeftLetter(uint32_t character) {
   const FriBidiCharType type = TypeOf(character);
   return type == FRIBIDI_TYPE_RTL || type == FRIBIDI_TYPE_AL;
 }
+// Hebrew, Arabic and Syriac with their marks.
+bool IsFromRight(uint32_t character) { return character >= 0x590 && character < 0x900; }
 bool IsMark(uint32_t character) { return TypeOf(character) == FRIBIDI_TYPE_NSM; }
 // Alef, and alef with madda or hamza above or below.
 bool IsAlef(uint32_t character) {
   return character == kAlef || character == 0x622 || character == 0x623 || character == 0x625;
+}
+// The letters that a hamza stands above: alef, waw, heh, and the forms of yeh.
+bool CarriesHamza(uint32_t character) {
+  constexpr uint32_t kLetters[] = {kAlef, 0x648, kHeh, 0x649, 0x64A, 0x6C1, 0x6CC, 0x6D5};
+  return std::ranges::find(kLetters, character) != std::end(kLetters);
 }
 bool IsSpace(uint32_t character) { return TypeOf(character) == FRIBIDI_TYPE_WS; }
 
@@ -93,11 +107,37 @@ size_t HostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& 
   return beginning < words.size() ? beginning : around;
 }
 
-// Moves words that are marks alone (vowel points that pdftotext took for words) into the words that
-// they stand on, and empties them.
+// The word that ends nearest to where the marks of word `index` stand, as letters from left to
+// right do (Thai); words.size(): none is near.
+size_t LeftHostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& parts,
+                  size_t index) {
+  const PdfBox& marks = words[index].box;
+  size_t host = words.size();
+  if (IsFromRight(parts[index].front())) return host;
+  double nearest = kTouching * std::max(marks.Height(), 1.0);
+  const size_t begin = index < kNeighbours ? 0 : index - kNeighbours;
+  for (size_t i = begin; i < std::min(words.size(), index + kNeighbours); ++i) {
+    if (parts[i].empty() || IsMarksAlone(parts[i]) || HasLetterFromRight(parts[i])) continue;
+    const double distance = std::abs(words[i].box.x_max - marks.x_min);
+    if (distance < nearest) {
+      nearest = distance;
+      host = i;
+    }
+  }
+  return host;
+}
+
+// Moves words that are marks alone (vowel points and tone marks that pdftotext took for words) into
+// the words that they stand on, and empties them.
 void AttachMarks(const std::vector<PdfWord>& words, std::vector<Characters>& parts) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (!IsMarksAlone(parts[i])) continue;
+    const size_t left_host = LeftHostOf(words, parts, i);
+    if (left_host != words.size()) {
+      parts[left_host].insert(parts[left_host].end(), parts[i].begin(), parts[i].end());
+      parts[i].clear();
+      continue;
+    }
     const size_t host = HostOf(words, parts, i);
     if (host == words.size()) continue;
     Attach(parts[i], (words[i].box.x_min + words[i].box.x_max) / 2, words[host].box, parts[host]);
@@ -129,6 +169,41 @@ double GapBetween(const PdfWord& left, const PdfWord& right, bool is_drawn_by_le
   return right.box.x_min - end;
 }
 
+// Whether a full-width character of Han, kana or Hangul stands on one side of a gap, and a
+// character of another kind on the other one, or on both sides where they need no space.
+bool IsBesideFullWidth(uint32_t left, uint32_t right) {
+  if (IsHangul(left) || IsHangul(right)) return !(IsHangul(left) && IsHangul(right));
+  return IsHanOrKana(left) || IsHanOrKana(right);
+}
+
+// The width of a full-width character of a word: the others are taken to be half as wide.
+double FullWidth(const PdfWord& word, const Characters& characters) {
+  double num_full = 0;
+  for (const uint32_t character : characters) {
+    num_full += IsHanOrKana(character) || IsHangul(character) ? 1 : 0.5;
+  }
+  return num_full == 0 ? 0 : word.box.Width() / num_full;
+}
+
+// Whether words of a line without right-to-left letters are one, with `gap` between them. pdftotext
+// parts words where the font changes, and where marks and vowels overlap their letters.
+bool IsOneWord(const PdfWord& left, const Characters& left_part, const PdfWord& right,
+               const Characters& right_part, double gap) {
+  const uint32_t last = left_part.back(), first = right_part.front();
+  const double height = std::max(left.box.Height(), right.box.Height());
+  if (std::abs(left.box.Height() - right.box.Height()) > kSameWordSize * height) return false;
+  if (IsBesideFullWidth(last, first)) {
+    const bool is_left_wide = IsHanOrKana(last) || IsHangul(last);
+    const double em = is_left_wide ? FullWidth(left, left_part) : FullWidth(right, right_part);
+    return gap < kSetSpace * em;
+  }
+  if (IsSoutheastAsian(last) && IsSoutheastAsian(first)) return gap < kThaiTouching * height;
+  const auto is_joined = [](uint32_t character) {
+    return IsHangul(character) || IsIndic(character);
+  };
+  return gap < kTouching * height && (IsMark(first) || (is_joined(last) && is_joined(first)));
+}
+
 // The characters of a line from left to right.
 Characters VisualLine(const std::vector<PdfWord>& words) {
   std::vector<Characters> parts;
@@ -146,7 +221,10 @@ Characters VisualLine(const std::vector<PdfWord>& words) {
     if (last != words.size()) {
       const double gap = GapBetween(words[last], words[i], is_drawn_by_letter);
       const double height = std::max(words[last].box.Height(), words[i].box.Height());
-      if (!has_letter_from_right || gap >= kTouching * height) line.push_back(' ');
+      const bool is_one = has_letter_from_right
+                              ? gap < kTouching * height
+                              : IsOneWord(words[last], parts[last], words[i], part, gap);
+      if (!is_one) line.push_back(' ');
     }
     last = i;
     line.insert(line.end(), part.begin(), part.end());
@@ -267,8 +345,24 @@ void MirrorBrackets(Characters& line) {
   }
 }
 
-// Puts marks behind the letter that they stand on: a line that was turned around has them as they
-// were drawn, most often before it.
+// Puts each run of marks behind the letter that follows it: where marks are drawn behind their
+// letter, a line that was turned around has them before it.
+void MoveMarksBehind(Characters& line) {
+  for (size_t i = 0; i < line.size();) {
+    size_t letter = i;
+    while (letter < line.size() && IsMark(line[letter])) ++letter;
+    if (letter > i && letter < line.size() && IsRightToLeftLetter(line[letter])) {
+      std::rotate(line.begin() + static_cast<ptrdiff_t>(i),
+                  line.begin() + static_cast<ptrdiff_t>(letter),
+                  line.begin() + static_cast<ptrdiff_t>(letter) + 1);
+      std::reverse(line.begin() + static_cast<ptrdiff_t>(i) + 1,
+                   line.begin() + static_cast<ptrdiff_t>(letter) + 1);
+    }
+    i = letter + 1;
+  }
+}
+
+// Puts marks that begin a word behind its first letter: no word begins with a mark.
 void OrderMarks(Characters& line) {
   for (size_t i = 0; i + 1 < line.size(); ++i) {
     const bool begins_word = i == 0 || !(IsRightToLeftLetter(line[i - 1]) || IsMark(line[i - 1]));
@@ -320,10 +414,29 @@ bool Touch(const PdfWord& left, const PdfWord& right) {
   return right.box.x_min - left.box.x_max < kTouching * height;
 }
 
-std::string LogicalText(const std::vector<PdfWord>& words, bool is_right_to_left) {
+void CountMarks(const std::vector<PdfWord>& words, MarkCounts& counts) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const Characters word = CodePoints(words[i].text);
+    if (word.size() < 2 || !HasLetterFromRight(word)) continue;
+    const bool begins = i == 0 || !Touch(words[i - 1], words[i]);
+    const bool ends = i + 1 == words.size() || !Touch(words[i], words[i + 1]);
+    if (begins && IsMark(word.front()) && IsRightToLeftLetter(word.back())) ++counts.before;
+    if (ends && IsMark(word.back()) && IsRightToLeftLetter(word.front())) ++counts.behind;
+    for (size_t at = 1; at + 1 < word.size(); ++at) {
+      if (word[at] != kHamzaAbove) continue;
+      const bool is_behind = CarriesHamza(word[at - 1]), is_before = CarriesHamza(word[at + 1]);
+      if (is_behind && !is_before) ++counts.behind;
+      if (is_before && !is_behind) ++counts.before;
+    }
+  }
+}
+
+std::string LogicalText(const std::vector<PdfWord>& words, const LineDirection& direction) {
   Characters line = VisualLine(words);
-  if (line.size() <= kMaxLine && HasLetterFromRight(line)) {
+  const bool is_right_to_left = direction.is_right_to_left;
+  if (line.size() <= kMaxLine && (is_right_to_left || HasLetterFromRight(line))) {
     TurnAround(line, is_right_to_left);
+    if (direction.has_marks_behind) MoveMarksBehind(line);
     OrderMarks(line);
     if (is_right_to_left) MirrorBrackets(line);
     MendLigatures(line);

@@ -23,20 +23,38 @@ struct LetterCounts {
 // Adds the letters of `text`, which may be in either order, to `counts`. Any thread.
 void CountLetters(std::string_view text, LetterCounts& counts);
 
+// How many words with right-to-left letters show that marks (vowel points) stand before the letters
+// that they belong to as these are drawn from left to right (LibreOffice), and how many that they
+// stand behind them (Chromium): at an end of a word, or beside a letter that has no such mark, only
+// one of the two is possible.
+struct MarkCounts {
+  size_t before = 0, behind = 0;
+
+  bool AreBehind() const { return behind > before; }
+};
+
+// Adds the words of a line, from left to right, to `counts`. Any thread.
+void CountMarks(const std::vector<PdfWord>& words, MarkCounts& counts);
+
+struct LineDirection {
+  bool is_right_to_left = false;  // how the paragraph runs
+  bool has_marks_behind = false;  // MarkCounts::AreBehind of the page
+};
+
 // Whether two neighbouring words have less than a space between them.
 bool Touch(const PdfWord& left, const PdfWord& right);
 
 // Returns the text of neighbouring words, from left to right, of one line: joined by spaces, in
-// logical order, in plain letters (letter_forms.h), without spaces at its ends. `is_right_to_left`
-// tells how the paragraph runs. Brackets come out as they would be typed. Parts of words that touch
-// each other in lines with right-to-left letters (programs draw such letters one by one) are joined
-// without a space.
+// logical order, in plain letters (letter_forms.h), without spaces at its ends. Brackets come out
+// as they would be typed. Parts of words that touch each other in lines with right-to-left letters
+// (programs draw such letters one by one) are joined without a space, as are those of scripts
+// without spaces, and Han, kana or Hangul beside digits and Latin letters.
 //
 // Ambiguous places: a Latin word and a number beside it in a right-to-left line stay in the order
 // in which they are seen ("Windows 10"). Lam-alef ligatures without a character of their own, which
 // pdftotext reports as two letters, are recognised only where the wrong order would not be Arabic.
 // Any thread.
-std::string LogicalText(const std::vector<PdfWord>& words, bool is_right_to_left);
+std::string LogicalText(const std::vector<PdfWord>& words, const LineDirection& direction);
 
 }  // namespace lectern::tools
 
