@@ -17,7 +17,9 @@ namespace lectern {
 
 // Codes of one bit per dimension add to the squared deviation of a cluster's logits this part of
 // what its variance gives (median over query rows; SmolLM2). In theory it is pi / 2 - 1 = 0.57 of
-// long clusters' (arXiv:2405.12497), less where a few keys hold most of the mass.
+// long clusters' (arXiv:2405.12497), less where a few keys hold most of the mass. With 0.3 and 0.5
+// errors differ by at most 3 % with SmolLM2, Gemma 3 and the bundled reader, the factor below at
+// 0.8 to 0.9 (tools/evaluate/RESULTS.md).
 inline constexpr double kCodeNoise = 0.45;
 // Spreads are taken to be smaller than measured by this factor: masses grow as the exponential of
 // spreads, so that one too large costs more than one too small. From 0.8 to 0.9 errors of questions

@@ -228,7 +228,10 @@ TEST(PdfLayoutTest, LettersSetApartInALineAreHorizontal) {
     }
   }
   const std::string text = page.Text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\xE4'), 24) << text;  // all are there
+  ASSERT_NE(text.find("二"), std::string::npos) << text;
   EXPECT_LT(text.rfind("一"), text.find("二")) << text;
+  EXPECT_LT(text.rfind("二"), text.find("三")) << text;
 }
 
 TEST(PdfLayoutTest, ScriptsWithoutSpacesGetNone) {
