@@ -17,7 +17,7 @@ std::string RealPath(const std::string& path) {
       return real.ends_with('/') && rest.starts_with('/') ? real + rest.substr(1) : real + rest;
     }
     const std::string parent = ParentDirectory(existing);
-    if (parent.size() >= existing.size()) return absolute;
+    if (parent.size() >= existing.size() || !IsAbsolutePath(parent)) return absolute;
     existing = parent;
   }
 }
