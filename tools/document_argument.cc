@@ -1,9 +1,7 @@
 #include "tools/document_argument.h"
 
-#include <algorithm>
-#include <filesystem>
-
 #include "engine/model/formats/path_text.h"
+#include "engine/requests/absolute_path.h"
 
 namespace lectern::tools {
 namespace {
@@ -41,11 +39,7 @@ std::string OthersNote(const api::DocumentList& list, const api::Document& found
 
 }  // namespace
 
-std::string AbsolutePath(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(PathOf(path), error);
-  return WithoutEndSlashes(error ? path : TextOf(absolute.lexically_normal()));
-}
+std::string AbsolutePath(const std::string& path) { return lectern::AbsolutePath(path); }
 
 api::Result<DocumentArgument> FindArgument(api::Engine& engine, const std::string& text) {
   auto list = engine.List();

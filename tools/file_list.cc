@@ -302,8 +302,7 @@ class Lister {
 
   // The folder before the first part with a pattern character is read by the parts behind it.
   void AddPattern(const std::string& pattern) {
-    // The root, such as "/", "C:/" or "//server/", is no part.
-    std::string folder = TextOf(PathOf(pattern).root_path());
+    std::string folder(RootOf(pattern));
     const std::vector<std::string> parts = PartsOf(pattern.substr(folder.size()));
     size_t at = 0;
     for (; at < parts.size() && !HasPattern(parts[at]); ++at) folder = Joined(folder, parts[at]);

@@ -17,6 +17,17 @@ namespace lectern {
 // it is. Any thread.
 inline std::string AbsolutePath(const std::string& path) {
   if (path.empty()) return path;
+  if constexpr (kHasBackslashes) {
+    std::string full = ForwardSlashes(path);
+    // Windows' own prefix of paths of any length.
+    if (full.starts_with("//?/UNC/")) full = "//" + full.substr(8);
+    if (full.starts_with("//?/") && full.find(':') == 5) full.erase(0, 4);
+    // std::filesystem of GCC 12 takes the name of a machine for a folder of the current drive.
+    if (RootOf(full) == "//") {
+      return WithoutEndSlashes("/" + TextOf(PathOf(full.substr(1)).lexically_normal()));
+    }
+    if (full.size() < path.size()) return AbsolutePath(full);
+  }
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(PathOf(path), error);
   if (error) return path;

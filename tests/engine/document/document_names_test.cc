@@ -10,6 +10,7 @@
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/index_input.h"
 #include "engine/model/formats/path_text.h"
+#include "engine/requests/absolute_path.h"
 #include "store/store.h"
 #include "tests/engine/test_documents.h"
 #include "tests/store/older_catalog.h"
@@ -87,7 +88,23 @@ TEST(PathTextTest, SlashesAtTheEndGoButThoseOfTheRootStay) {
   EXPECT_EQ(WithoutEndSlashes(""), "");
   EXPECT_EQ(WithoutEndSlashes("C:/"), kIsWindows ? "C:/" : "C:");
   EXPECT_EQ(WithoutEndSlashes("//server/share/"), "//server/share");
+  EXPECT_EQ(WithoutEndSlashes("//"), kIsWindows ? "//" : "/");
+  EXPECT_EQ(TextOf(PathOf("//server/share/a").parent_path()),
+            kIsWindows ? "//server/share" : "/server/share");
   EXPECT_EQ(ForwardSlashes("C:\\a/b"), kIsWindows ? "C:/a/b" : "C:\\a/b");
+}
+
+TEST(PathTextTest, PathsOfWindowsKeepTheirDriveOrMachine) {
+  if (!kIsWindows) GTEST_SKIP() << "names with backslashes are names here";
+  EXPECT_EQ(AbsolutePath("C:\\a\\..\\b\\"), "C:/b");
+  EXPECT_EQ(AbsolutePath("C:\\"), "C:/");
+  EXPECT_EQ(AbsolutePath("\\\\server\\share\\a\\..\\b"), "//server/share/b");
+  EXPECT_EQ(AbsolutePath("\\\\?\\C:\\a"), "C:/a");
+  EXPECT_EQ(AbsolutePath("\\\\?\\UNC\\server\\share\\a"), "//server/share/a");
+  EXPECT_EQ(RootOf("C:/a"), "C:/");
+  EXPECT_EQ(RootOf("C:a"), "C:");
+  EXPECT_EQ(RootOf("//server/a"), "//");
+  EXPECT_EQ(RootOf("/a"), "/");
 }
 
 TEST(PlanNamesTest, AFileIsNamedAfterItsBaseName) {
