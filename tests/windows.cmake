@@ -57,7 +57,9 @@ lectern_test(NAME messages_test SOURCES tools/messages_test.cc LIBS lectern_serv
 lectern_test(NAME options_test SOURCES tools/options_test.cc LIBS lectern_server)
 lectern_test(NAME file_kind_test SOURCES tools/file_kind_test.cc LIBS lectern_ingest)
 find_library(iconv_library iconv REQUIRED)  # that of dependencies.sh, by Windows' tables
+find_path(iconv_headers iconv.h REQUIRED)
 lectern_test(NAME text_encoding_test SOURCES tools/text_encoding_test.cc LIBS lectern_ingest ${iconv_library})
+target_include_directories(text_encoding_test PRIVATE ${iconv_headers})
 lectern_test(NAME pdf_layout_test SOURCES tools/pdf_layout_test.cc LIBS lectern_ingest)
 target_compile_definitions(pdf_layout_test PRIVATE
   PDF_BOXES="${CMAKE_CURRENT_SOURCE_DIR}/tools/pdf_boxes")
