@@ -171,13 +171,13 @@ class Windows(unittest.TestCase):
             return {row["name"]: row["document"] for row in rows if "name" in row}
 
         first = indexed(windows + "\\*\\*.txt")
-        self.assertEqual(set(first), {"Mill.txt", "south/Mill.txt"})
-        # The same folder by another spelling: with a slash at its end, letters of another case, or the prefix of
-        # long paths.
-        for spelled in (windows + "\\", windows.upper(), "\\\\?\\" + windows):
+        self.assertEqual(set(first), {"north/Mill.txt", "south/Mill.txt"})
+        every = indexed(windows + "\\")
+        self.assertEqual(every, {**first, "south/notes.md": every["south/notes.md"]})
+        # The same folder by other spellings: in letters of another case, and with the prefix of long paths.
+        for spelled in (windows.upper(), "\\\\?\\" + windows):
             with self.subTest(spelled=spelled):
-                self.assertEqual(indexed(spelled), {**first, "south/notes.md": indexed(
-                    windows + "\\south\\notes.md")["notes.md"]})
+                self.assertEqual(indexed(spelled), every)
         for asked in ("south\\Mill.txt", windows + "\\south\\Mill.txt", windows.lower() + "\\SOUTH\\mill.txt"):
             with self.subTest(asked=asked):
                 answer = json.loads(tool("windows", "ask-document", *at, "--max-tokens", "1", "--document", asked,
