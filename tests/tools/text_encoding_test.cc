@@ -208,7 +208,9 @@ TEST(TextEncodingTest, BytesOfPythonsCodecs) {
                     "\x8Enderungen.\n")
                 .text,
             "Für Größe und Länge hätte Müller Mühe. Er ist für späte Änderungen.\n");
-  if (IsKnown("ISO-2022-JP")) EXPECT_EQ(Decoded("\x1B$B%F%9%H\x1B(B ok").text, "テスト ok");
+  if (IsKnown("ISO-2022-JP")) {
+    EXPECT_EQ(Decoded("\x1B$B%F%9%H\x1B(B ok").text, "テスト ok");
+  }
   EXPECT_EQ(Decoded("\x1B[1mbold\x1B(B\x1B[m").encoding, "UTF-8");  // of a terminal
 }
 
