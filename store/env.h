@@ -157,7 +157,7 @@ class Env {
   // type. kIoError: a parent cannot be searched.
   virtual Result<FileInfo> Info(const std::string& path) = 0;
   // Whether anything is at the path, a link that leads nowhere included. Codes of Info.
-  Result<bool> Exists(const std::string& path) {
+  virtual Result<bool> Exists(const std::string& path) {
     LECTERN_ASSIGN(const FileInfo info, Info(path));
     return info.type != FileInfo::Type::kNone;
   }

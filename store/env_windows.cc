@@ -48,10 +48,12 @@ Result<Handle> OpenDirectory(const std::string& path, DWORD access, DWORD share,
   Handle handle(::CreateFileW(SystemPath(path).c_str(), access, share, nullptr, OPEN_EXISTING,
                               flags, nullptr));
   if (handle.get() == nullptr) return LastError(action, path);
-  BY_HANDLE_FILE_INFORMATION info;
-  if (!::GetFileInformationByHandle(handle.get(), &info)) return LastError(action, path);
-  const bool is_directory = (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
-  const bool is_link = (info.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
+  FILE_BASIC_INFO info;
+  if (!::GetFileInformationByHandleEx(handle.get(), FileBasicInfo, &info, sizeof info)) {
+    return LastError(action, path);
+  }
+  const bool is_directory = (info.FileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
+  const bool is_link = (info.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
   if (!is_directory || (is_link && is_link_refused)) return ErrnoStatus(ENOTDIR, action, path);
   return handle;
 }
@@ -363,6 +365,15 @@ class WindowsEnv : public Env {
     return found;
   }
 
+  // Asks for less than Info, which is several times as fast under Wine.
+  Result<bool> Exists(const std::string& path) override {
+    LECTERN_RETURN_IF_ERROR(CheckPath(path));
+    if (::GetFileAttributesW(SystemPath(path).c_str()) != INVALID_FILE_ATTRIBUTES) return true;
+    const int error = ErrnoOfSystem(static_cast<int>(::GetLastError()));
+    if (error == ENOENT || error == ENOTDIR) return false;
+    return LastError("read", path);
+  }
+
   Result<uint64_t> FreeBytes(const std::string& directory) override {
     LECTERN_RETURN_IF_ERROR(CheckPath(directory));
     ULARGE_INTEGER free;
@@ -373,21 +384,21 @@ class WindowsEnv : public Env {
   }
 
   Access AccessTo(const std::string& directory) override {
-    if (!CheckPath(directory).ok()) return Access::kNotWritable;
-    const auto looked = OpenDirectory(directory, FILE_READ_ATTRIBUTES, kShareAll, false, "read");
-    if (!looked.ok()) return Access::kNotWritable;
-    DWORD flags = 0;
-    if (::GetVolumeInformationByHandleW(looked->get(), nullptr, 0, nullptr, nullptr, &flags,
-                                        nullptr, 0) &&
-        (flags & FILE_READ_ONLY_VOLUME) != 0) {
-      return Access::kReadOnlyMedia;
-    }
-    // Opened as for a new file in it. A lease that excludes this says nothing about rights.
+    if (!IsDirectory(directory)) return Access::kNotWritable;
+    // Opened as for a new file in it, which read-only volumes refuse. A lease that excludes this
+    // says nothing about rights.
     const Handle writable(::CreateFileW(SystemPath(directory).c_str(), FILE_ADD_FILE, kShareAll,
                                         nullptr, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS,
                                         nullptr));
     if (writable.get() != nullptr || IsShared(::GetLastError())) return Access::kWritable;
-    return ::GetLastError() == ERROR_WRITE_PROTECT ? Access::kReadOnlyMedia : Access::kNotWritable;
+    if (::GetLastError() == ERROR_WRITE_PROTECT) return Access::kReadOnlyMedia;
+    DWORD flags = 0;
+    const auto looked = OpenDirectory(directory, FILE_READ_ATTRIBUTES, kShareAll, false, "read");
+    const bool is_read_only = looked.ok() &&
+                              ::GetVolumeInformationByHandleW(looked->get(), nullptr, 0, nullptr,
+                                                              nullptr, &flags, nullptr, 0) &&
+                              (flags & FILE_READ_ONLY_VOLUME) != 0;
+    return is_read_only ? Access::kReadOnlyMedia : Access::kNotWritable;
   }
 
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path, int timeout_ms) override {

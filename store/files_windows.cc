@@ -216,11 +216,17 @@ Result<uint64_t> RegularFileSize(HANDLE file, const std::string& path, const cha
     return Status(Code::kIoError, path + ": not a regular file; move it away and try again");
   };
   if (::GetFileType(file) != FILE_TYPE_DISK) return not_regular();
-  BY_HANDLE_FILE_INFORMATION info;
-  if (!::GetFileInformationByHandle(file, &info)) return LastError(action, path);
+  // GetFileInformationByHandle would ask for the volume's number, too, which takes Wine a call to
+  // another process, as long as all else of opening a shard.
+  FILE_BASIC_INFO basic;
+  FILE_STANDARD_INFO standard;
+  if (!::GetFileInformationByHandleEx(file, FileBasicInfo, &basic, sizeof basic) ||
+      !::GetFileInformationByHandleEx(file, FileStandardInfo, &standard, sizeof standard)) {
+    return LastError(action, path);
+  }
   constexpr DWORD kOther = FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT;
-  if ((info.dwFileAttributes & kOther) != 0) return not_regular();
-  return Join(info.nFileSizeHigh, info.nFileSizeLow);
+  if ((basic.FileAttributes & kOther) != 0) return not_regular();
+  return static_cast<uint64_t>(standard.EndOfFile.QuadPart);
 }
 
 std::unique_ptr<WritableFile> MakeWritable(Handle file, std::string path) {

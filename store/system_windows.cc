@@ -60,7 +60,8 @@ std::wstring SystemPath(const std::string& path) {
   if (units == 0 || units >= full.size()) return wide;
   full.resize(units);
   while (full.size() > 3 && full.back() == L'\\') full.pop_back();  // "C:\" keeps its own
-  if (full.starts_with(L"\\\\.\\")) return full;                    // a device such as NUL
+  // A device such as NUL, or a path that was written as "//?/C:/a".
+  if (full.starts_with(L"\\\\.\\") || full.starts_with(L"\\\\?\\")) return full;
   if (full.starts_with(L"\\\\")) return L"\\\\?\\UNC" + full.substr(1);
   return L"\\\\?\\" + full;
 }

@@ -40,11 +40,12 @@ set(lookup head_index_test.cc lookup_formula_test.cc lookup_rules_test.cc lookup
 in_folder(index lookup)
 lectern_test(NAME index_lookup_test SOURCES ${lookup} LIBS engine_test_support OPTIMIZED)
 
-lectern_test(NAME ingest_test SOURCES tools/html_text_test.cc tools/limited_child_windows_test.cc
-  LIBS lectern_ingest)
+set(ingest html_text_test.cc ingest_test.cc limited_child_windows_test.cc)
+in_folder(tools ingest)
+lectern_test(NAME ingest_test SOURCES ${ingest} LIBS lectern_ingest)
 add_executable(limited_child_program tools/limited_child_program.cc)
 add_dependencies(ingest_test limited_child_program)
-set(extract extract_office_test.cc extract_test.cc extract_text_test.cc)
+set(extract extract_mail_test.cc extract_office_test.cc extract_test.cc extract_text_test.cc)
 in_folder(tools extract)
 lectern_test(NAME extract_test SOURCES ${extract} LIBS lectern_extraction PkgConfig::LIBARCHIVE)
 target_compile_definitions(extract_test PRIVATE LECTERN_EXTRACT="$<TARGET_FILE:lectern-extract>")
@@ -55,6 +56,10 @@ lectern_test(NAME request_head_test SOURCES ${server} LIBS lectern_server)
 lectern_test(NAME messages_test SOURCES tools/messages_test.cc LIBS lectern_server)
 lectern_test(NAME options_test SOURCES tools/options_test.cc LIBS lectern_server)
 lectern_test(NAME file_kind_test SOURCES tools/file_kind_test.cc LIBS lectern_ingest)
+find_library(iconv_library iconv REQUIRED)  # that of dependencies.sh, by Windows' tables
+find_path(iconv_headers iconv.h REQUIRED)
+lectern_test(NAME text_encoding_test SOURCES tools/text_encoding_test.cc LIBS lectern_ingest ${iconv_library})
+target_include_directories(text_encoding_test PRIVATE ${iconv_headers})
 lectern_test(NAME pdf_layout_test SOURCES tools/pdf_layout_test.cc LIBS lectern_ingest)
 target_compile_definitions(pdf_layout_test PRIVATE
   PDF_BOXES="${CMAKE_CURRENT_SOURCE_DIR}/tools/pdf_boxes")

@@ -1,9 +1,7 @@
 #include "tools/document_argument.h"
 
-#include <algorithm>
-#include <filesystem>
-
 #include "engine/model/formats/path_text.h"
+#include "engine/requests/absolute_path.h"
 
 namespace lectern::tools {
 namespace {
@@ -41,20 +39,7 @@ std::string OthersNote(const api::DocumentList& list, const api::Document& found
 
 }  // namespace
 
-std::string AbsolutePath(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(PathOf(path), error);
-  std::string text = error ? path : TextOf(absolute.lexically_normal());
-  while (text.size() > 1 && text.back() == '/') text.pop_back();
-  return text;
-}
-
-std::string RealPath(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path real =
-      std::filesystem::weakly_canonical(PathOf(AbsolutePath(path)), error);
-  return error ? AbsolutePath(path) : TextOf(real);
-}
+std::string AbsolutePath(const std::string& path) { return lectern::AbsolutePath(path); }
 
 api::Result<DocumentArgument> FindArgument(api::Engine& engine, const std::string& text) {
   auto list = engine.List();
@@ -81,7 +66,7 @@ api::Result<DocumentArgument> FindArgument(api::Engine& engine, const std::strin
                           Described(*file_name) + "; give a name with a folder, or an id",
                       "document"};
   }
-  return DocumentArgument{text, OthersNote(*list, *found, text)};
+  return DocumentArgument{text, OthersNote(*list, *found, ForwardSlashes(text))};
 }
 
 }  // namespace lectern::tools

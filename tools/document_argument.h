@@ -13,8 +13,9 @@ namespace lectern::tools {
 // stay as they are. The file need not exist. Where the current folder is gone: `path` itself.
 std::string AbsolutePath(const std::string& path);
 // The same with symbolic links followed, as far as the path exists: how a document's source is
-// stored, so that two paths of one file are one document. Where links cannot be followed:
-// AbsolutePath.
+// stored, so that two paths of one file are one document. On Windows also with each name spelled as
+// in its folder, where letters of either case and short names ("PROGRA~1") lead to it. Where links
+// cannot be followed: AbsolutePath.
 std::string RealPath(const std::string& path);
 
 struct DocumentArgument {

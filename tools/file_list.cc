@@ -33,7 +33,7 @@ std::string Joined(const std::string& folder, const std::string& name) {
 
 bool IsInside(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) &&
-         (path.size() == folder.size() || folder == "/" || path[folder.size()] == '/');
+         (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');
 }
 
 // The backup of vi, emacs and many others ("x~"), the automatic copy of emacs ("#x#") and the lock
@@ -100,7 +100,8 @@ class Lister {
  public:
   explicit Lister(const ListOptions& options) : options_(options) {}
 
-  void Add(const std::string& argument) {
+  void Add(const std::string& given) {
+    const std::string argument = ForwardSlashes(given);
     first_ = list_.files.size();
     const size_t before = list_.files.size() + list_.skipped.size() + num_again_;
     const auto info = StateOf(argument);
@@ -180,8 +181,8 @@ class Lister {
   }
 
   // An argument, or a path that is as good as one: whatever it is, it was named.
-  void AddPath(std::string path, const FileState& info) {
-    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  void AddPath(const std::string& argument, const FileState& info) {
+    const std::string path = WithoutEndSlashes(argument);
     if (info.is_folder) {
       root_ = RealPath(path);
       std::error_code unknown;
@@ -250,7 +251,7 @@ class Lister {
 
   static Folder EntryOf(const Folder& folder, const std::string& name) {
     return {Joined(folder.path, name), Joined(folder.within, name),
-            folder.real == "/" ? "/" + name : folder.real + "/" + name};
+            folder.real.ends_with('/') ? folder.real + name : folder.real + "/" + name};
   }
 
   void AddEntry(const Folder& entry, Kind kind) {
@@ -301,8 +302,8 @@ class Lister {
 
   // The folder before the first part with a pattern character is read by the parts behind it.
   void AddPattern(const std::string& pattern) {
-    const std::vector<std::string> parts = PartsOf(pattern);
-    std::string folder = pattern.starts_with('/') ? "/" : "";
+    std::string folder(RootOf(pattern));
+    const std::vector<std::string> parts = PartsOf(pattern.substr(folder.size()));
     size_t at = 0;
     for (; at < parts.size() && !HasPattern(parts[at]); ++at) folder = Joined(folder, parts[at]);
     if (at == parts.size()) {  // one of the texts of {a,b}, and no pattern any more

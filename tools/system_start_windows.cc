@@ -55,6 +55,8 @@ SystemStart::SystemStart(int argc, char** argv) {
   SetConsoleOutputCP(CP_UTF8);
   SetConsoleCP(CP_UTF8);
   for (std::FILE* const stream : {stdin, stdout, stderr}) _setmode(_fileno(stream), _O_BINARY);
+  // The C library would keep messages back until the end where stderr is a pipe or a file.
+  std::setvbuf(stderr, nullptr, _IONBF, 0);
 }
 
 const char* const kUserDataVariables = "LOCALAPPDATA";

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/document/parts.h"
+#include "engine/model/formats/path_text.h"
 #include "engine/model/formats/text.h"
 #include "engine/model/tokenizer/compose.h"
 #include "store/env.h"
@@ -287,15 +288,19 @@ Result<std::optional<DocumentRow>> FindByName(const std::vector<DocumentRow>& ro
     row.name = named.name;
     return row;
   };
-  for (const Named& named : all) {
-    if (NameForm(named.name) == wanted) return std::optional(as_found(named));
-  }
+  const std::string path = ForwardSlashes(wanted);
+  const auto has_name = [&](const Named& named) {
+    const std::string form = NameForm(named.name);
+    return form == wanted || form == path;
+  };
+  const auto known = std::ranges::find_if(all, has_name);
+  if (known != all.end()) return std::optional(as_found(*known));
   std::vector<DocumentRow> fitting;
-  const bool has_folder = wanted.find('/') != wanted.npos;
+  const bool has_folder = path.find('/') != path.npos;
   for (const Named& named : all) {
     const bool is_there = std::ranges::any_of(
         fitting, [&](const DocumentRow& row) { return row.id == named.id(); });
-    if (!is_there && IsEndOfPath(wanted, named.source)) fitting.push_back(as_found(named));
+    if (!is_there && IsEndOfPath(path, named.source)) fitting.push_back(as_found(named));
   }
   if (fitting.empty() || (fitting.size() == 1 && !has_folder)) return std::optional<DocumentRow>();
   if (fitting.size() == 1) return std::optional(std::move(fitting.front()));

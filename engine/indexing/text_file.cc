@@ -1,9 +1,6 @@
 #include "engine/indexing/text_file.h"
 
-#include <filesystem>
-
 #include "engine/indexing/index_context.h"
-#include "engine/model/formats/path_text.h"
 
 namespace lectern {
 
@@ -13,10 +10,8 @@ Result<TextFile> ReadTextFile(Env& env, const std::string& path) {
   const auto wrong = [&](Code code, const char* what) {
     return Status(code, "\"" + path + "\" " + what).WithParam("path");
   };
-  std::error_code error;
   TextFile file;
-  file.source = TextOf(std::filesystem::weakly_canonical(PathOf(path), error));
-  if (error) file.source = path;
+  file.source = env.Resolve(path);
   const auto found = env.Info(file.source);
   if (!found.ok()) return Status(found.status()).WithParam("path");
   const FileInfo& info = *found;

@@ -33,6 +33,8 @@ bool IsKnownMark(std::string_view text) {
   // Marks are separated by spaces in the list, so a text with a space could match across two of
   // them.
   if (text.size() < 3 || text.find(' ') != std::string_view::npos) return false;
+  // Nearly all texts of a vocabulary begin otherwise, and are told apart without a search.
+  if (text.front() != '<' && text.front() != '[' && text.front() != '_') return false;
   return kMarks.find(" " + std::string(text) + " ") != std::string_view::npos;
 }
 

@@ -156,6 +156,48 @@ class Windows(unittest.TestCase):
         listed = tool("windows", "lectern-store", "--store", path("windows", store), "list")
         self.assertIn("книга.txt", listed)
 
+    def test_paths_are_written_as_users_of_windows_write_them(self):
+        place = self.folder / "papers"
+        for name in ("north/Mill.txt", "south/Mill.txt", "south/notes.md"):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(f"The mill of {name} has three stones.")
+        store = path("windows", self.folder / "backslashes").replace("/", "\\")
+        windows = path("windows", place).replace("/", "\\")
+        at = ["--store", store, "--model", path("windows", READER), "--json"]
+
+        def indexed(*files):
+            printed = tool("windows", "index-document", *at, "--progress", "none", *files)
+            rows = [json.loads(line) for line in printed.splitlines()]
+            return {row["name"]: row["document"] for row in rows if "name" in row}
+
+        first = indexed(windows + "\\*\\*.txt")
+        self.assertEqual(set(first), {"north/Mill.txt", "south/Mill.txt"})
+        every = indexed(windows + "\\")
+        self.assertEqual(every, {**first, "south/notes.md": every["south/notes.md"]})
+        # The same folder by other spellings: in letters of another case, and with the prefix of long paths.
+        for spelled in (windows.upper(), "\\\\?\\" + windows):
+            with self.subTest(spelled=spelled):
+                self.assertEqual(indexed(spelled), every)
+        for asked in ("south\\Mill.txt", windows + "\\south\\Mill.txt", windows.lower() + "\\SOUTH\\mill.txt"):
+            with self.subTest(asked=asked):
+                answer = json.loads(tool("windows", "ask-document", *at, "--max-tokens", "1", "--document", asked,
+                                         "How many stones?"))
+                self.assertEqual(answer["document"], first["south/Mill.txt"])
+
+    def test_texts_in_many_encodings_are_the_same(self):
+        german = "Größe und Länge der Mühle, für späte Änderungen. Die Straße führt über die Brücke.\n" * 3
+        texts = {"cp1252": german, "utf-16": german, "utf-16-be": german, "cp850": german, "mac_roman": german,
+                 "koi8_r": "Все люди рождаются свободными и равными в своем достоинстве.\n" * 3,
+                 "cp1253": "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι.\n" * 3,
+                 "gb18030": "人人生而自由，在尊严和权利上一律平等。\n" * 3,
+                 "shift_jis": "すべての人間は、生まれながらにして自由であり。\n" * 3,
+                 "euc_kr": "모든 인간은 태어날 때부터 자유로우며 동등하다.\n" * 3}
+        files = []
+        for encoding, text in texts.items():
+            files.append(self.folder / f"{encoding}.txt")
+            files[-1].write_bytes(text.encode(encoding))
+        self.check_text(files)
+
     def check_text(self, files):
         """The files have the same text on both systems: a document is named after the hash of its text."""
         for file in files:

@@ -224,6 +224,11 @@ TEST(EnvWindowsTest, PathsHaveDrivesAndTwoSeparators) {
     EXPECT_TRUE(IsAbsolutePath(path)) << path;
   }
   for (const char* const path : {"a", "C:a", "/a", ""}) EXPECT_FALSE(IsAbsolutePath(path)) << path;
+  EXPECT_EQ(Narrow(SystemPath("C:/a/./b/")), "\\\\?\\C:\\a\\b");
+  EXPECT_EQ(Narrow(SystemPath("//server/share/a")), "\\\\?\\UNC\\server\\share\\a");
+  for (const char* const path : {"\\\\?\\C:\\a", "//?/C:/a"}) {
+    EXPECT_EQ(Narrow(SystemPath(path)), "\\\\?\\C:\\a");
+  }
 }
 
 TEST(EnvWindowsTest, ErrorsHaveAMeaning) {

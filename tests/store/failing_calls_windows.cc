@@ -54,6 +54,8 @@ template <typename Result>
 Result Failed() {
   if constexpr (std::is_same_v<Result, HANDLE>) {
     return INVALID_HANDLE_VALUE;
+  } else if constexpr (std::is_same_v<Result, DWORD>) {
+    return INVALID_FILE_ATTRIBUTES;
   } else {
     return Result{};
   }
@@ -128,7 +130,9 @@ struct Replacements {
     REPLACE(FindNextFileW);
     REPLACE(FlushFileBuffers);
     REPLACE(GetFileAttributesExW);
+    REPLACE(GetFileAttributesW);
     REPLACE(GetFileInformationByHandle);
+    REPLACE(GetFileInformationByHandleEx);
     REPLACE(GetFileSizeEx);
     REPLACE(LockFile);
     REPLACE(LockFileEx);

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "engine/model/formats/text.h"
+#include "tests/system_differences.h"
 #include "tools/ingest/charset_conversion.h"
 #include "tools/ingest/encoding_guess.h"
 #include "tools/ingest/ingest.h"
@@ -18,10 +19,23 @@ namespace {
 
 using std::string_literals::operator""s;
 
+const iconv_t kNoIconv = reinterpret_cast<iconv_t>(-1);
+
+// Whether the system can read and write texts in this encoding. Windows has fewer than glibc, and
+// writes no Vietnamese in its own one, because that takes letters apart.
+bool IsKnown(const std::string& encoding) {
+  const iconv_t descriptor = iconv_open(encoding.c_str(), "UTF-8");
+  if (descriptor != kNoIconv) iconv_close(descriptor);
+  const bool is_known = descriptor != kNoIconv && !EncodingOfLabel(encoding).empty();
+  EXPECT_TRUE(kIsWindows || is_known) << encoding;
+  return is_known && !(kIsWindows && encoding == "CP1258");
+}
+
 // The bytes of a text in an encoding; empty, and a failure, if a character is not in it.
 std::string Encoded(const std::string& text, const char* encoding) {
   const iconv_t descriptor = iconv_open(encoding, "UTF-8");
-  EXPECT_NE(descriptor, reinterpret_cast<iconv_t>(-1)) << encoding;
+  EXPECT_NE(descriptor, kNoIconv) << encoding;
+  if (descriptor == kNoIconv) return "";
   std::string bytes(4 * text.size() + 64, '\0');
   char *from = const_cast<char*>(text.data()), *to = bytes.data();
   size_t left = text.size(), room = bytes.size();
@@ -120,6 +134,7 @@ TEST(TextEncodingTest, TextsOfManyLanguagesAreReadFromTheirEncodings) {
   for (const Sample& sample : kSamples) {
     std::istringstream encodings(sample.encodings);
     for (std::string encoding; encodings >> encoding;) {
+      if (!IsKnown(encoding)) continue;
       const DecodedText decoded = Decoded(Encoded(sample.text, encoding.c_str()));
       EXPECT_EQ(decoded.text, sample.text) << encoding << " as " << decoded.encoding;
       EXPECT_EQ(decoded.note, "read as " + decoded.encoding + ", which was assumed");
@@ -137,6 +152,7 @@ TEST(TextEncodingTest, LongTextsBehindAsciiAreReadToo) {
     for (int i = 0; i < 300; ++i) text += sample.text;
     const std::string encoding =
         std::string(sample.encodings).substr(0, std::string(sample.encodings).find(' '));
+    if (!IsKnown(encoding)) continue;
     const DecodedText decoded = Decoded(Encoded(text, encoding.c_str()));
     EXPECT_TRUE(decoded.text == text) << encoding << " as " << decoded.encoding;
   }
@@ -192,7 +208,9 @@ TEST(TextEncodingTest, BytesOfPythonsCodecs) {
                     "\x8Enderungen.\n")
                 .text,
             "Für Größe und Länge hätte Müller Mühe. Er ist für späte Änderungen.\n");
-  EXPECT_EQ(Decoded("\x1B$B%F%9%H\x1B(B ok").text, "テスト ok");
+  if (IsKnown("ISO-2022-JP")) {
+    EXPECT_EQ(Decoded("\x1B$B%F%9%H\x1B(B ok").text, "テスト ok");
+  }
   EXPECT_EQ(Decoded("\x1B[1mbold\x1B(B\x1B[m").encoding, "UTF-8");  // of a terminal
 }
 
@@ -268,7 +286,15 @@ TEST(TextEncodingTest, BadBytesAreReplacedAndCounted) {
                 .text,
             "a\uFFFDb");
   // An encoding whose converter holds the last character back: Python's "ê".encode("big5hkscs").
-  EXPECT_EQ(ConvertToUtf8("\x88\xA7", "BIG5-HKSCS").text, "ê");
+  // Windows' Big5 has a character of private use there.
+  EXPECT_EQ(ConvertToUtf8("\x88\xA7", "BIG5-HKSCS").text, kIsWindows ? "\uF348" : "ê");
+}
+
+TEST(TextEncodingTest, AnEncodingThatTheSystemCannotReadLosesNoText) {
+  EXPECT_EQ(EncodingOfLabel("viscii").empty(), kIsWindows);
+  const ConvertedText converted = ConvertToUtf8("caf\xE9 ok", "no-such");
+  EXPECT_EQ(converted.text, "caf\uFFFD ok");
+  EXPECT_EQ(converted.num_replaced, 1u);
 }
 
 TEST(TextEncodingTest, NulsAndLineEnds) {

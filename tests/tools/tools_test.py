@@ -83,6 +83,8 @@ class ToolsTest(unittest.TestCase):
         env.update(HOME=cls.folder.name, LECTERN_STORE=cls.store, TERM="dumb")
         if MODEL:
             env["LECTERN_MODEL"] = MODEL
+        if IS_WINE:  # which would make a new one in HOME, and say so
+            env.setdefault("WINEPREFIX", os.path.expanduser("~/.wine"))
         env.update(more)
         return {k: v for k, v in env.items() if v is not None}
 

@@ -113,7 +113,7 @@ std::string EncodingOfLabel(std::string_view label) {
   if (bare.empty() || bare.find(' ') != std::string::npos) return "";
   for (const auto& [encoding, labels] : kEncodings) {
     if ((" " + std::string(labels) + " ").find(" " + bare + " ") != std::string::npos) {
-      return encoding;
+      return CharsetConverter(encoding).is_open() ? encoding : "";
     }
   }
   return "";
@@ -133,8 +133,18 @@ std::string EncodingOfIconv(std::string_view name) {
 ConvertedText ConvertToUtf8(std::string_view bytes, const std::string& encoding) {
   ConvertedText converted;
   CharsetConverter converter(encoding);
-  if (!converter.is_open()) return converted;
   std::string& text = converted.text;
+  if (!converter.is_open()) {
+    for (const char c : bytes) {
+      if (static_cast<uint8_t>(c) < 0x80) {
+        text += c;
+      } else {
+        text += kReplacementCharacter;
+        ++converted.num_replaced;
+      }
+    }
+    return converted;
+  }
   text.reserve(bytes.size() + bytes.size() / 8);
   const size_t unit = UnitBytes(encoding);
   for (;;) {

@@ -32,15 +32,18 @@ bool IsSame(std::string_view a, std::string_view b) {
 // The code page of an encoding's name; 0: Windows has none.
 UINT CodePage(std::string_view name) {
   for (const auto& [known, page] : kCodePages) {
-    if (IsSame(known, name)) return IsValidCodePage(page) ? page : 0;
+    if (!IsSame(known, name)) continue;
+    if (IsValidCodePage(page)) return page;
+    // Wine 8 has no GB18030. Its beginning, GBK, has nearly all characters of today's texts.
+    return IsSame(name, "GB18030") && IsValidCodePage(936) ? 936 : 0;
   }
   for (const std::string_view prefix : {"CP", "IBM", "WINDOWS-"}) {
     if (name.size() <= prefix.size() || !IsSame(name.substr(0, prefix.size()), prefix)) continue;
     UINT page = 0;
     const char* const end = name.data() + name.size();
     const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, page);
-    // Those below 437 stand for whatever this machine is set to.
-    if (error == std::errc() && stop == end && page >= 437 && IsValidCodePage(page)) return page;
+    // Those below 37 stand for whatever this machine is set to.
+    if (error == std::errc() && stop == end && page >= 37 && IsValidCodePage(page)) return page;
   }
   return 0;
 }

@@ -30,7 +30,8 @@ const char* MarkedEncoding(std::string_view bytes) {
 bool IsIso2022Jp(std::string_view bytes) {
   const bool has_escape = bytes.find("\x1B$B") != std::string_view::npos ||
                           bytes.find("\x1B$@") != std::string_view::npos;
-  return has_escape && ConvertToUtf8(bytes, "ISO-2022-JP").num_replaced == 0;
+  const std::string encoding = has_escape ? EncodingOfLabel("iso-2022-jp") : "";
+  return !encoding.empty() && ConvertToUtf8(bytes, encoding).num_replaced == 0;
 }
 
 // Sets `encoding` and `is_assumed`.

@@ -228,10 +228,10 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
     return std::move(session).value();
   }
 
-  // Poisons a copy of the shards and opens it.
+  // Poisons a copy of the shards and opens it. The copy stays until the test's end: Windows removes
+  // no file that is mapped, and std::filesystem of GCC 12 tries for ever.
   std::shared_ptr<const Document> Poisoned(const Reads& reads) {
-    const TempFolder folder;
-    const std::string copy = folder.path() + "/poisoned";
+    const std::string copy = copies_.path() + "/" + std::to_string(num_copies_++);
     std::filesystem::copy(ShardsParent() + "/shards", copy);
     size_t poisoned = 0, total = 0;
     for (uint32_t layer = 0; layer < document_->num_layers(); ++layer) {
@@ -257,6 +257,8 @@ class PoisonTest : public ::testing::TestWithParam<PoisonCase> {
   };
   // By levels, and whether windows have copies.
   static inline std::map<std::pair<uint32_t, bool>, Case> documents_;
+  const TempFolder copies_;
+  int num_copies_ = 0;
   const std::shared_ptr<ThreadPool> threads_ = std::make_shared<ThreadPool>(2);
   std::shared_ptr<const Document> document_;
   std::shared_ptr<const Model> model_;

@@ -9,10 +9,13 @@
 #include "engine/indexing/estimate_index.h"
 #include "engine/indexing/index_document.h"
 #include "engine/indexing/index_input.h"
+#include "engine/model/formats/path_text.h"
+#include "engine/requests/absolute_path.h"
 #include "store/store.h"
 #include "tests/engine/test_documents.h"
 #include "tests/store/older_catalog.h"
 #include "tests/store/sample_shard.h"
+#include "tests/system_differences.h"
 
 namespace lectern {
 namespace {
@@ -24,7 +27,21 @@ constexpr char kNfc[] = "Caf\xC3\xA9.txt", kNfd[] = "Cafe\xCC\x81.txt";
 
 DocumentId Id(uint8_t first) { return DocumentId{first, 1, 2, 3}; }
 
+// Sources in these tests begin with a slash. The code under test gets absolute paths of the system.
+std::string Rooted(const std::string& path) {
+  return path.starts_with('/') ? PathFromRoot(path) : path;
+}
+// The same way back, for names and messages.
+std::string Unrooted(std::string text) {
+  const std::string root = PathFromRoot("/");
+  for (size_t at = text.find(root); at != text.npos; at = text.find(root, at + 1)) {
+    text.replace(at, root.size(), "/");
+  }
+  return text;
+}
+
 DocumentRow Row(uint8_t id, std::vector<DocumentName> names) {
+  for (DocumentName& name : names) name.source = Rooted(name.source);
   DocumentRow row;
   row.id = Id(id);
   row.generation = id;
@@ -36,7 +53,12 @@ DocumentRow Row(uint8_t id, std::vector<DocumentName> names) {
 
 NamePlan Plan(const std::vector<DocumentRow>& rows, uint8_t id, const std::string& source,
               const std::string& name = "", const std::string& path = "") {
-  return PlanNames(rows, {.name = name, .source = source, .path = path}, Id(id));
+  NamePlan plan =
+      PlanNames(rows, {.name = name, .source = Rooted(source), .path = Rooted(path)}, Id(id));
+  plan.note = Unrooted(plan.note);
+  for (DocumentName& given : plan.change.names) given.source = Unrooted(given.source);
+  for (auto& [given, other] : plan.change.others) given.source = Unrooted(given.source);
+  return plan;
 }
 
 std::string Given(const NamePlan& plan) {
@@ -57,6 +79,32 @@ TEST(NameFormTest, NamesAreOneInNfcAndHaveNoInvalidBytes) {
   for (const char* other : {"", "/x.txt", "bb/x.txt", "a/x.txt", ".txt"}) {
     EXPECT_FALSE(IsEndOfPath(other, "/a/b/x.txt") && std::string(other) != "/x.txt") << other;
   }
+}
+
+TEST(PathTextTest, SlashesAtTheEndGoButThoseOfTheRootStay) {
+  EXPECT_EQ(WithoutEndSlashes("a/b//"), "a/b");
+  EXPECT_EQ(WithoutEndSlashes("/a/"), "/a");
+  EXPECT_EQ(WithoutEndSlashes("/"), "/");
+  EXPECT_EQ(WithoutEndSlashes(""), "");
+  EXPECT_EQ(WithoutEndSlashes("C:/"), kIsWindows ? "C:/" : "C:");
+  EXPECT_EQ(WithoutEndSlashes("//server/share/"), "//server/share");
+  EXPECT_EQ(WithoutEndSlashes("//"), kIsWindows ? "//" : "/");
+  EXPECT_EQ(TextOf(PathOf("//server/share/a").parent_path()),
+            kIsWindows ? "//server/share" : "/server/share");
+  EXPECT_EQ(ForwardSlashes("C:\\a/b"), kIsWindows ? "C:/a/b" : "C:\\a/b");
+}
+
+TEST(PathTextTest, PathsOfWindowsKeepTheirDriveOrMachine) {
+  if (!kIsWindows) GTEST_SKIP() << "names with backslashes are names here";
+  EXPECT_EQ(AbsolutePath("C:\\a\\..\\b\\"), "C:/b");
+  EXPECT_EQ(AbsolutePath("C:\\"), "C:/");
+  EXPECT_EQ(AbsolutePath("\\\\server\\share\\a\\..\\b"), "//server/share/b");
+  EXPECT_EQ(AbsolutePath("\\\\?\\C:\\a"), "C:/a");
+  EXPECT_EQ(AbsolutePath("\\\\?\\UNC\\server\\share\\a"), "//server/share/a");
+  EXPECT_EQ(RootOf("C:/a"), "C:/");
+  EXPECT_EQ(RootOf("C:a"), "C:");
+  EXPECT_EQ(RootOf("//server/a"), "//");
+  EXPECT_EQ(RootOf("/a"), "/");
 }
 
 TEST(PlanNamesTest, AFileIsNamedAfterItsBaseName) {
@@ -195,7 +243,8 @@ TEST(PlanNamesTest, AKnownNameIsPlannedAsFromTheWholeCatalog) {
     const std::vector<DocumentRow> rows = {Row(1, {first, second}), Row(2, {other})};
     for (const std::string& source : sources) {
       for (const std::string& path : paths) {
-        const auto known = PlanKnownName(rows[0], {.name = "", .source = source, .path = path});
+        const auto known =
+            PlanKnownName(rows[0], {.name = "", .source = Rooted(source), .path = Rooted(path)});
         if (!known) continue;
         ++num_known;
         const NamePlan plan = Plan(rows, 1, source, "", path);
@@ -209,9 +258,9 @@ TEST(PlanNamesTest, AKnownNameIsPlannedAsFromTheWholeCatalog) {
   }
   EXPECT_GT(num_known, 500u);
   const DocumentRow row = Row(1, {{"x.txt", "/a/x.txt"}});
-  EXPECT_TRUE(PlanKnownName(row, {.name = "", .source = "/a/x.txt", .path = ""}));
-  EXPECT_FALSE(PlanKnownName(row, {.name = "x.txt", .source = "/a/x.txt", .path = ""}));
-  EXPECT_FALSE(PlanKnownName(row, {.name = "", .source = "/b/x.txt", .path = ""}));
+  EXPECT_TRUE(PlanKnownName(row, {.name = "", .source = Rooted("/a/x.txt"), .path = ""}));
+  EXPECT_FALSE(PlanKnownName(row, {.name = "x.txt", .source = Rooted("/a/x.txt"), .path = ""}));
+  EXPECT_FALSE(PlanKnownName(row, {.name = "", .source = Rooted("/b/x.txt"), .path = ""}));
 }
 
 TEST(PlanNamesTest, NamesThatWouldBeIdsOrAreTooLongHaveFolders) {
@@ -249,10 +298,12 @@ TEST(FindByNameTest, ANameOrTheEndOfAPathThatFitsOne) {
   EXPECT_EQ(find("w/y.txt"), 5);
   EXPECT_EQ(find("y.txt"), 0) << "a base name alone may have been another document's";
   EXPECT_EQ(find("z/x.txt"), 0);
+  EXPECT_EQ(find("b\\x.txt"), kIsWindows ? 2 : 0) << "a backslash parts folders on Windows alone";
+  EXPECT_EQ(find("w\\y.txt"), kIsWindows ? 5 : 0);
   const auto which = FindByName({rows[1], rows[2]}, "x.txt");
   EXPECT_EQ(which.status().code(), Code::kAmbiguous);
   for (const char* name : {"\"b/x.txt\" (/w/b/x.txt)", "\"c/b/x.txt\" (/w/c/b/x.txt)"}) {
-    EXPECT_NE(which.status().message().find(name), std::string::npos);
+    EXPECT_NE(Unrooted(which.status().message()).find(name), std::string::npos);
   }
 }
 
@@ -264,7 +315,7 @@ class NamedDocumentsTest : public ::testing::Test {
                             const std::function<void(IndexOptions&)>& change = {},
                             size_t bytes = 250) {
     IndexOptions options;
-    options.source = source;
+    options.source = Rooted(source);
     options.checkpoint_seconds = 0;
     if (change) change(options);
     const IndexContext context = {.env = Env::Default(),
@@ -392,7 +443,7 @@ TEST_F(NamedDocumentsTest, AStoreOfAnOlderLecternKeepsItsDocuments) {
   MakeOlder(Env::Default(), CatalogPath(store_));
   const IndexReport same = *Index("/a/lease.txt", 1);
   EXPECT_TRUE(same.existed);
-  EXPECT_EQ(Rows()[0].names.front().source, "/a/lease.txt");
+  EXPECT_EQ(Rows()[0].names.front().source, Rooted("/a/lease.txt"));
   MakeOlder(Env::Default(), CatalogPath(store_));
   const IndexReport next = *Index("/a/lease.txt", 2);
   EXPECT_EQ(next.name, "lease.txt");
@@ -405,7 +456,7 @@ TEST_F(NamedDocumentsTest, RecoveryKnowsNameAndSource) {
   const IndexReport report = *Index("/a/lease.txt", 1);
   std::filesystem::remove(CatalogPath(store_));
   ASSERT_TRUE(RecoverCatalog(Env::Default(), store_, nullptr).ok());
-  EXPECT_EQ(Rows()[0].names, (std::vector<DocumentName>{{"lease.txt", "/a/lease.txt"}}));
+  EXPECT_EQ(Rows()[0].names, (std::vector<DocumentName>{{"lease.txt", Rooted("/a/lease.txt")}}));
   EXPECT_EQ(Index("/a/lease.txt", 2)->replaced, report.document);
 }
 

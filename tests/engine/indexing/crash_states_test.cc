@@ -78,7 +78,7 @@ Status RemoveNamed(Env& env, const std::string& name) {
 Status IndexFrom(Env& env, const std::string& source, uint64_t seed, const std::string& name = "") {
   IndexOptions options;
   options.name = name;
-  options.source = source;
+  options.source = PathFromRoot(source);
   options.checkpoint_seconds = 0;
   return IndexDocument(ContextOf(env), InventedText(250, seed), options).status();
 }
@@ -86,7 +86,7 @@ Status IndexFrom(Env& env, const std::string& source, uint64_t seed, const std::
 // A next version that is interrupted, so that it could go on: of more than one checkpoint.
 Status BeginFrom(Env& env, const std::string& source, uint64_t seed) {
   IndexOptions options;
-  options.source = source;
+  options.source = PathFromRoot(source);
   options.checkpoint_seconds = 0;
   options.on_progress = [](const IndexProgress& progress) {
     return progress.stage != IndexProgress::Stage::kPrefill || progress.done == 0;
