@@ -8,6 +8,7 @@
 
 #include "tools/ingest/characters.h"
 #include "tools/ingest/column_order.h"
+#include "tools/ingest/column_sections.h"
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/sideways_page.h"
@@ -111,17 +112,29 @@ bool HasMarksBehind(const PdfPage& page) {
   return counts.AreBehind();
 }
 
-// OrderColumns for pages whose first column is the one at the right.
-std::vector<double> OrderColumnsFromRight(PdfPage& page) {
+// Puts the columns of a page, or else those of its sections, one after the other, the first one
+// from the left. Returns the gutters of OrderColumns.
+std::vector<double> OrderText(PdfPage& page) {
+  std::vector<double> gutters = OrderColumns(page);
+  if (gutters.empty()) OrderSections(page);
+  return gutters;
+}
+
+// OrderText for pages whose first column is the one at the right.
+std::vector<double> OrderTextFromRight(PdfPage& page) {
   const auto mirror = [&](PdfBox& box) {
     box = {page.width - box.x_max, box.y_min, page.width - box.x_min, box.y_max};
   };
   const auto mirror_page = [&] {
-    for (PdfLine& line : page.lines) mirror(line.box);
+    for (PdfLine& line : page.lines) {
+      mirror(line.box);
+      for (PdfWord& word : line.words) mirror(word.box);
+      std::reverse(line.words.begin(), line.words.end());
+    }
     for (PdfBox& block : page.blocks) mirror(block);
   };
   mirror_page();
-  std::vector<double> gutters = OrderColumns(page);
+  std::vector<double> gutters = OrderText(page);
   mirror_page();
   for (double& gutter : gutters) gutter = page.width - gutter;
   std::reverse(gutters.begin(), gutters.end());
@@ -394,10 +407,10 @@ std::vector<LaidOutLine> LayOutPage(PdfPage page) {
   } else if (const auto letters = LettersOf(page, 0, page.lines.size());
              letters.right_to_left > 0) {
     page = WithWholeLines(page);
-    if (letters.IsRightToLeft()) gutters = OrderColumnsFromRight(page);
+    if (letters.IsRightToLeft()) gutters = OrderTextFromRight(page);
   } else {
     JoinMarkers(page);
-    gutters = OrderColumns(page);
+    gutters = OrderText(page);
   }
   return PageWriter(page, gutters).Write();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -566,7 +567,7 @@ void AppendTablesByColumn(const PdfPage& page, std::vector<WordRun> runs, size_t
 std::vector<PdfTable> FindTables(const PdfPage& page, std::span<const double> gutters) {
   std::vector<PdfTable> tables;
   if (page.num_words > kMaxWords) return tables;
-  std::vector<std::vector<WordRun>> columns(gutters.size() + 1);
+  std::map<std::pair<size_t, size_t>, std::vector<WordRun>> columns;  // by area and gutter
   std::vector<WordRun> runs;
   const std::vector<double> cell_gaps = CellGaps(page);
   for (size_t i = 0; i < page.lines.size(); ++i) {
@@ -574,10 +575,11 @@ std::vector<PdfTable> FindTables(const PdfPage& page, std::span<const double> gu
   }
   for (const WordRun& run : runs) {
     const auto column = std::lower_bound(gutters.begin(), gutters.end(), run.box.x_min);
-    columns[static_cast<size_t>(column - gutters.begin())].push_back(run);
+    columns[{page.lines[run.line].area, static_cast<size_t>(column - gutters.begin())}].push_back(
+        run);
   }
   const MonospacedText monospaced(page);
-  for (auto& column : columns) {
+  for (auto& [place, column] : columns) {
     AppendTablesByColumn(page, std::move(column), 0, monospaced, tables);
   }
   return tables;
