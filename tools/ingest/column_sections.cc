@@ -14,6 +14,7 @@
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/scripts.h"
 #include "tools/ingest/table_columns.h"
+#include "tools/ingest/visual_order.h"
 
 namespace lectern::tools {
 namespace {
@@ -21,9 +22,9 @@ namespace {
 // In heights of the text's lines, which are about 1.2 times the font's size.
 constexpr double kSectionGutter = 0.75;  // at least: typesetters leave a font's size and more
 constexpr double kSectionGap = 2.5;      // at most: between two lines of a section, one below
-constexpr double kLevelTops = 1;         // at most: between the tops of columns
-constexpr double kBesideLine = 0.4;      // overlap of two pieces of one line
-constexpr double kWordSpace = 0.25;      // of the space before a word
+constexpr double kLevelTops = 1.1;   // at most: between the tops of columns, in their first lines
+constexpr double kBesideLine = 0.4;  // overlap of two pieces of one line
+constexpr double kWordSpace = 0.25;  // of the space before a word
 
 constexpr size_t kMostColumns = 4;
 constexpr size_t kFewestLines = 5;        // of a section
@@ -89,6 +90,11 @@ bool StandBeside(const PdfBox& a, const PdfBox& b) {
   return overlap > kBesideLine * std::min(a.Height(), b.Height());
 }
 
+// Whether columns may begin with these lines: space above a paragraph or a heading lowers one.
+bool AreLevelTops(const PdfBox& a, const PdfBox& b) {
+  return std::abs(a.y_min - b.y_min) <= kLevelTops * std::max(a.Height(), b.Height());
+}
+
 // Pieces [begin, end) that may be a section, and the strips between its columns.
 struct SectionRange {
   size_t begin = 0, end = 0;
@@ -118,7 +124,8 @@ std::vector<SectionRange> RangesFrom(const std::vector<WordRun>& runs, size_t be
   for (; end < runs.size(); ++end) {
     const PdfBox& box = runs[end].box;
     ++num_looked;
-    if (!has_neighbour && !StandBeside(runs[begin].box, box)) return {};
+    // The column beside may begin with a heading, which is lower and set in a larger font.
+    if (!has_neighbour && box.y_min - runs[begin].box.y_max > height) return {};
     if (box.y_min - bottom > kSectionGap * height) break;
     auto now_free = IntersectStrips(free, FreeStrips({runs[end]}), kSectionGutter * height);
     const double now_left = std::min(left, box.x_min), now_right = std::max(right, box.x_max);
@@ -169,6 +176,17 @@ double StepBetweenLines(const ColumnLine& above, const ColumnLine& line) {
   return line.box.y_max - above.box.y_max;
 }
 
+// The height of most of a section's lines.
+double HeightOfText(const std::vector<ColumnLines>& columns) {
+  std::vector<double> heights;
+  for (const ColumnLines& lines : columns) {
+    for (const ColumnLine& line : lines) heights.push_back(line.box.Height());
+  }
+  const auto middle = heights.begin() + static_cast<ptrdiff_t>(heights.size() / 2);
+  std::nth_element(heights.begin(), middle, heights.end());
+  return *middle;
+}
+
 // The step between the lines of a paragraph: that of the narrowest quarter, since a section of
 // short paragraphs has as many wider ones. 0: there are none.
 double LineStep(const std::vector<ColumnLines>& columns) {
@@ -204,19 +222,24 @@ void CutHeading(std::vector<ColumnLines>& columns, SectionRange& range) {
   --range.end;  // it stands lowest, so that it comes last
 }
 
-bool EndsInStop(std::string_view text) {
+// Whether a sentence ends with the last word of a line. `is_reversed`: the word's letters stand in
+// the order in which they are seen and are read from the right.
+bool EndsInStop(std::string_view word, bool is_reversed) {
   constexpr std::string_view kStops[] = {".",  "!",  "?",  ":", ";", "。", "！",
                                          "？", "：", "；", "؟", "۔", "؛",  "।"};
-  constexpr std::string_view kClosing[] = {"\"", "'", ")", "]", "”", "’", "»", "“", "」", "』"};
+  constexpr std::string_view kClosing[] = {"\"", "'", ")", "(", "]",  "[",  "”", "’",
+                                           "»",  "«", "“", "„", "」", "』", "）"};
+  const auto ends_with = [&](std::string_view sign) {
+    return is_reversed ? word.starts_with(sign) : word.ends_with(sign);
+  };
   for (bool is_closed = true; std::exchange(is_closed, false);) {
     for (const std::string_view sign : kClosing) {
-      if (text.size() <= sign.size() || !text.ends_with(sign)) continue;
-      text.remove_suffix(sign.size());
+      if (word.size() <= sign.size() || !ends_with(sign)) continue;
+      is_reversed ? word.remove_prefix(sign.size()) : word.remove_suffix(sign.size());
       is_closed = true;
     }
   }
-  return std::any_of(std::begin(kStops), std::end(kStops),
-                     [&](std::string_view stop) { return text.ends_with(stop); });
+  return std::any_of(std::begin(kStops), std::end(kStops), ends_with);
 }
 
 // Finds out whether the columns of a range are columns of prose. Lines of a page that is read from
@@ -224,7 +247,11 @@ bool EndsInStop(std::string_view text) {
 class SectionJudge {
  public:
   SectionJudge(const PdfPage& page, const std::vector<ColumnLines>& columns, double height)
-      : page_(page), columns_(columns), height_(height), step_(LineStep(columns)) {}
+      : page_(page),
+        columns_(columns),
+        height_(height),
+        text_height_(HeightOfText(columns)),
+        step_(LineStep(columns)) {}
 
   bool IsSection() { return HasShape() && HasOneStep() && HasWrappedLines() && HasTextOfProse(); }
   // Whether a line begins a block below the line above it in its column.
@@ -242,10 +269,7 @@ class SectionJudge {
       const ColumnLines& lines = columns_[i];
       const bool is_last = i + 1 == columns_.size();
       if (lines.size() < (is_last ? 1 : 2)) return false;
-      if (std::abs(lines.front().box.y_min - columns_.front().front().box.y_min) >
-          kLevelTops * height_) {
-        return false;
-      }
+      if (!AreLevelTops(lines.front().box, columns_.front().front().box)) return false;
       num_lines += lines.size();
       const double width = WidthOf(lines);
       widest = std::max(widest, width);
@@ -253,6 +277,11 @@ class SectionJudge {
       if (!is_last || lines.size() > 2) narrowest = std::min(narrowest, width);
     }
     return num_lines >= kFewestLines && narrowest >= kLikeWidth * widest;
+  }
+
+  // Whether a line is set in the font of the text, as headings are not.
+  bool IsText(const ColumnLine& line) const {
+    return std::abs(line.box.Height() - text_height_) <= kSameLineHeight * text_height_;
   }
 
   static double WidthOf(const ColumnLines& lines) {
@@ -270,7 +299,7 @@ class SectionJudge {
         const double step = StepBetweenLines(lines[i - 1], lines[i]);
         if (step < (1 - kSameStep) * step_) return false;
         if (step > kSectionGap * 2 * height_) return false;
-        if (!IsOneFont(lines[i - 1], lines[i]) || step <= (1 + kSameStep) * step_) continue;
+        if (!IsText(lines[i - 1]) || !IsText(lines[i]) || step <= (1 + kSameStep) * step_) continue;
         least = std::min(least, step);
         most = std::max(most, step);
       }
@@ -303,7 +332,7 @@ class SectionJudge {
         num_wrapped_here += !is_gap && !has_room;
         num_gaps += is_gap;
         num_odd_ends += !is_gap && has_room;
-        num_short_heads += i == 1 && has_room;
+        num_short_heads += i == 1 && has_room && !EndsSentence(lines[0]);
         ++num_lines;
         if (is_gap || has_room) ends_.push_back(&lines[i - 1]);
       }
@@ -327,12 +356,11 @@ class SectionJudge {
   bool HasTextOfProse() const {
     size_t num_stopped = 0, num_ends = 0;
     for (const ColumnLine* line : ends_) {
-      const std::string text = TextOf(*line);
-      const auto characters = CodePoints(text);
+      const auto characters = CodePoints(TextOf(*line));
       // Thai and its neighbours have no full stops.
       if (std::any_of(characters.begin(), characters.end(), IsSoutheastAsian)) continue;
       ++num_ends;
-      num_stopped += EndsInStop(text);
+      num_stopped += EndsSentence(*line);
     }
     if (static_cast<double>(num_stopped) < kStoppedEnds * static_cast<double>(num_ends)) {
       return false;
@@ -365,15 +393,21 @@ class SectionJudge {
     return num_paragraphs[0] > 1 && num_marked[0] == num_paragraphs[0] && num_marked[1] == 0;
   }
 
-  std::string TextOf(const ColumnLine& line) const {
-    // Words of a mirrored line stand in the order in which they are read, but each as it is seen.
-    return CellText(page_, line.runs);
+  // The words of a mirrored line stand in the order in which they are read, each as it is seen.
+  std::string TextOf(const ColumnLine& line) const { return CellText(page_, line.runs); }
+
+  bool EndsSentence(const ColumnLine& line) const {
+    LetterCounts letters;
+    CountLetters(TextOf(line), letters);
+    const WordRun& run = line.runs.back();
+    return EndsInStop(page_.lines[run.line].words[run.first + run.num_words - 1].text,
+                      letters.IsRightToLeft());
   }
 
   const PdfPage& page_;
   const std::vector<ColumnLines>& columns_;
-  const double height_;
-  const double step_;
+  const double height_;                  // of the page's text
+  const double text_height_, step_;      // of the section's text, which may be set in another size
   std::vector<const ColumnLine*> ends_;  // the lines that end a paragraph
 };
 
@@ -389,6 +423,22 @@ bool HoldsWholeLines(const PdfPage& page, std::span<const WordRun> runs) {
     if (num_words != page.lines[line].words.size()) return false;
   }
   return true;
+}
+
+// Whether a line above the range goes on in one of its columns, so that it begins within a column.
+bool BeginsMidway(const std::vector<WordRun>& runs, size_t begin,
+                  const std::vector<ColumnLines>& columns, const SectionJudge& judge) {
+  constexpr size_t kLookedAt = 8;  // more pieces do not stand beside each other
+  for (size_t i = begin < kLookedAt ? 0 : begin - kLookedAt; i < begin; ++i) {
+    const ColumnLine above{{runs[i]}, runs[i].box, 0};
+    for (const ColumnLines& lines : columns) {
+      const PdfBox& first = lines.front().box;
+      const bool is_in_column = above.box.x_min < first.x_max && above.box.x_max > first.x_min &&
+                                above.box.Width() < 1.5 * first.Width();
+      if (is_in_column && !judge.BeginsBlock(above, lines.front())) return true;
+    }
+  }
+  return false;
 }
 
 // The lines of a section, column after column, and which lines of the page they replace.
@@ -436,7 +486,7 @@ std::optional<std::pair<OrderedSection, size_t>> SectionAt(const PdfPage& page,
     auto columns = ColumnsOfRange(runs, range);
     if (range.ends_above_text) CutHeading(columns, range);
     SectionJudge judge(page, columns, height);
-    if (!judge.IsSection()) continue;
+    if (!judge.IsSection() || BeginsMidway(runs, begin, columns, judge)) continue;
     const auto pieces = std::span(runs).subspan(range.begin, range.end - range.begin);
     if (!HoldsWholeLines(page, pieces)) continue;
     return std::pair(OrderedLines(page, columns, judge, num_blocks, num_areas), range.end);
