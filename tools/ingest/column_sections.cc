@@ -425,20 +425,26 @@ bool HoldsWholeLines(const PdfPage& page, std::span<const WordRun> runs) {
   return true;
 }
 
-// Whether a line above the range goes on in one of its columns, so that it begins within a column.
-bool BeginsMidway(const std::vector<WordRun>& runs, size_t begin,
-                  const std::vector<ColumnLines>& columns, const SectionJudge& judge) {
+// Whether the range begins within longer columns, as a row of a table does: text stands above two
+// of its columns, or goes on in one; a heading may stand above one.
+bool BeginsMidway(const std::vector<WordRun>& runs, const SectionRange& range,
+                  const std::vector<ColumnLines>& columns, const SectionJudge& judge,
+                  double height) {
   constexpr size_t kLookedAt = 8;  // more pieces do not stand beside each other
-  for (size_t i = begin < kLookedAt ? 0 : begin - kLookedAt; i < begin; ++i) {
+  std::vector<uint8_t> has_above(columns.size());
+  for (size_t i = range.begin < kLookedAt ? 0 : range.begin - kLookedAt; i < range.begin; ++i) {
     const ColumnLine above{{runs[i]}, runs[i].box, 0};
-    for (const ColumnLines& lines : columns) {
-      const PdfBox& first = lines.front().box;
-      const bool is_in_column = above.box.x_min < first.x_max && above.box.x_max > first.x_min &&
-                                above.box.Width() < 1.5 * first.Width();
-      if (is_in_column && !judge.BeginsBlock(above, lines.front())) return true;
-    }
+    const bool is_across =
+        std::any_of(range.strips.begin(), range.strips.end(), [&](const Strip& strip) {
+          return above.box.x_min < strip.end && above.box.x_max > strip.begin;
+        });
+    if (is_across) continue;
+    const size_t column = ColumnOf(above.box, range.strips);
+    const ColumnLine& first = columns[column].front();
+    if (first.box.y_min - above.box.y_max < kSectionGap * height) has_above[column] = 1;
+    if (!judge.BeginsBlock(above, first)) return true;
   }
-  return false;
+  return std::count(has_above.begin(), has_above.end(), 1) > 1;
 }
 
 // The lines of a section, column after column, and which lines of the page they replace.
@@ -486,7 +492,7 @@ std::optional<std::pair<OrderedSection, size_t>> SectionAt(const PdfPage& page,
     auto columns = ColumnsOfRange(runs, range);
     if (range.ends_above_text) CutHeading(columns, range);
     SectionJudge judge(page, columns, height);
-    if (!judge.IsSection() || BeginsMidway(runs, begin, columns, judge)) continue;
+    if (!judge.IsSection() || BeginsMidway(runs, range, columns, judge, height)) continue;
     const auto pieces = std::span(runs).subspan(range.begin, range.end - range.begin);
     if (!HoldsWholeLines(page, pieces)) continue;
     return std::pair(OrderedLines(page, columns, judge, num_blocks, num_areas), range.end);
