@@ -23,6 +23,7 @@ namespace {
 constexpr double kSectionGutter = 0.75;  // at least: typesetters leave a font's size and more
 constexpr double kSectionGap = 2.5;      // at most: between two lines of a section, one below
 constexpr double kLevelTops = 1.1;   // at most: between the tops of columns, in their first lines
+constexpr double kLevelLeft = 0.2;   // between the beginnings of a column's lines
 constexpr double kBesideLine = 0.4;  // overlap of two pieces of one line
 constexpr double kWordSpace = 0.25;  // of the space before a word
 
@@ -268,7 +269,7 @@ class SectionJudge {
     for (size_t i = 0; i < columns_.size(); ++i) {
       const ColumnLines& lines = columns_[i];
       const bool is_last = i + 1 == columns_.size();
-      if (lines.size() < (is_last ? 1 : 2)) return false;
+      if (lines.size() < 2 || !HasLeftEdge(lines)) return false;
       if (!AreLevelTops(lines.front().box, columns_.front().front().box)) return false;
       num_lines += lines.size();
       const double width = WidthOf(lines);
@@ -277,6 +278,17 @@ class SectionJudge {
       if (!is_last || lines.size() > 2) narrowest = std::min(narrowest, width);
     }
     return num_lines >= kFewestLines && narrowest >= kLikeWidth * widest;
+  }
+
+  // Whether most lines of a column begin at one place, as those of a gap by chance do not; the
+  // first lines of paragraphs may be indented.
+  bool HasLeftEdge(const ColumnLines& lines) const {
+    double left = lines.front().box.x_min;
+    for (const ColumnLine& line : lines) left = std::min(left, line.box.x_min);
+    const auto num_level = std::count_if(lines.begin(), lines.end(), [&](const ColumnLine& line) {
+      return line.box.x_min - left <= kLevelLeft * text_height_;
+    });
+    return 2 * num_level >= static_cast<ptrdiff_t>(lines.size());
   }
 
   // Whether a line is set in the font of the text, as headings are not.
