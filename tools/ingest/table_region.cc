@@ -267,9 +267,82 @@ Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t 
   return region;
 }
 
-}  // namespace
+// A gap between two words of a row, no wider than a space, and the words beside it.
+struct NarrowGap {
+  Strip strip;
+  double left_begin = 0, right_end = 0;  // of the words
+  bool is_behind_number = false;
+};
 
-Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
+// Whether the gaps stand behind a column of numbers: most words before them are numbers, and these,
+// as the words behind the gaps, have several widths. So it is their alignment that puts the gaps
+// below each other, and no word that recurs ("5 kg", "7 kg").
+bool AreBehindNumbers(std::span<const NarrowGap> gaps) {
+  const auto num_numbers = std::count_if(gaps.begin(), gaps.end(),
+                                         [](const NarrowGap& gap) { return gap.is_behind_number; });
+  if (2 * static_cast<size_t>(num_numbers) <= gaps.size()) return false;
+  const auto [first, last] = std::minmax_element(
+      gaps.begin(), gaps.end(),
+      [](const NarrowGap& a, const NarrowGap& b) { return a.left_begin < b.left_begin; });
+  const auto [least, most] = std::minmax_element(
+      gaps.begin(), gaps.end(),
+      [](const NarrowGap& a, const NarrowGap& b) { return a.right_end < b.right_end; });
+  return last->left_begin - first->left_begin > 2 * kSameEdge &&
+         most->right_end - least->right_end > 2 * kSameEdge;
+}
+
+// Whether no word of the rows lies across a strip.
+bool IsEmpty(std::span<const VisualRow> rows, const Strip& strip) {
+  return std::all_of(rows.begin(), rows.end(), [&](const VisualRow& row) {
+    const auto next = std::lower_bound(row.words.begin(), row.words.end(), strip.end - kSameEdge,
+                                       [](const WordRun& a, double x) { return a.box.x_min < x; });
+    return next == row.words.begin() || (next - 1)->box.x_max <= strip.begin + kSameEdge;
+  });
+}
+
+// Adds the strips between a column of numbers, aligned at the right, and one that is aligned at the
+// left: these may stand as close as two words do.
+void AddNarrowStrips(const PdfPage& page, std::span<const VisualRow> rows,
+                     std::vector<Strip>& strips) {
+  std::vector<NarrowGap> gaps;
+  for (const VisualRow& row : rows) {
+    for (size_t i = 1; i < row.words.size(); ++i) {
+      const WordRun& before = row.words[i - 1];
+      const PdfBox &left = before.box, &right = row.words[i].box;
+      const double gap = right.x_min - left.x_max;
+      if (gap < kMinSpace * row.height || gap >= kCellGap * row.height) continue;
+      gaps.push_back({{left.x_max, right.x_min},
+                      left.x_min,
+                      right.x_max,
+                      LooksLikeNumber(page.lines[before.line].words[before.first].text)});
+    }
+  }
+  std::sort(gaps.begin(), gaps.end(), [](const NarrowGap& a, const NarrowGap& b) {
+    return std::pair(a.strip.end, a.strip.begin) < std::pair(b.strip.end, b.strip.begin);
+  });
+  for (size_t begin = 0, end = 0; begin < gaps.size(); begin = end) {
+    Strip strip = gaps[begin].strip;
+    while (end < gaps.size() && gaps[end].strip.end - gaps[begin].strip.end <= kSameEdge &&
+           std::abs(gaps[end].strip.begin - gaps[begin].strip.begin) <= kSameEdge) {
+      strip.begin = std::max(strip.begin, gaps[end].strip.begin);
+      ++end;
+    }
+    const auto group = std::span(gaps).subspan(begin, end - begin);
+    const bool is_known = std::any_of(strips.begin(), strips.end(), [&](const Strip& known) {
+      return known.begin < strip.end && known.end > strip.begin;
+    });
+    if (group.size() < kRowsOfEdge || is_known || strips.size() + 1 >= kMaxColumns ||
+        !AreBehindNumbers(group) || !IsEmpty(rows, strip)) {
+      continue;
+    }
+    const auto place = std::find_if(strips.begin(), strips.end(),
+                                    [&](const Strip& known) { return known.begin > strip.begin; });
+    strips.insert(place, strip);
+  }
+}
+
+// The rows from `begin` on, with the strips that are wider than a space.
+Region GrowWideRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
   Region region = GrowFrom(page, rows, begin);
   if (region.end < begin + 2 || rows[begin + 1].runs.size() <= rows[begin].runs.size()) {
     return region;
@@ -280,6 +353,15 @@ Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_
     below.begin = begin;
     return below;
   }
+  return region;
+}
+
+}  // namespace
+
+Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
+  Region region = GrowWideRegion(page, rows, begin);
+  AddNarrowStrips(page, std::span(rows).subspan(region.begin, region.end - region.begin),
+                  region.strips);
   return region;
 }
 
