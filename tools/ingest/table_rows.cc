@@ -33,6 +33,7 @@ constexpr double kNewRow = 3;     // more, where it fills all columns and only w
 constexpr double kNoFirst = 0.3;  // a row without text in the first column
 constexpr double kOtherPlace =
     1.5;                            // the first column's text stands lower, or higher, than others'
+constexpr double kUneven = 0.3;     // a row of centred cells whose lines do not tell that they are
 constexpr double kEnded = 2;        // a cell that goes on though its line had room
 constexpr double kTwoTexts = 3;     // a cell with an empty line between its lines
 constexpr double kTwoNumbers = 3;   // a cell with a number in each of two lines
@@ -269,9 +270,9 @@ class RowDivider {
   static double DoubtOfPlace(CellPlace place, const RowState& row) {
     if (row.has_text[0] == 0) return kNoFirst;
     const size_t above = row.first_begin, below = row.num_lines - row.first_end;
-    const bool is_there =
-        place == CellPlace::kTop ? above == 0 : above <= below + 1 && below <= above + 1;
-    return is_there ? 0 : kOtherPlace;
+    if (place == CellPlace::kTop) return above == 0 ? 0 : kOtherPlace;
+    if (above > below + 1 || below > above + 1) return kOtherPlace;
+    return above == below ? 0 : kUneven;
   }
 
   RowDivision Divided(CellPlace place, const std::vector<size_t>& row_begin) const {
