@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -149,20 +150,48 @@ bool IsOneLine(const PdfLine& a, const PdfLine& b) {
   return overlap > kSameLine * height && gap < kSameLine * height;
 }
 
+// Appends line `line` of `page` to `whole`, the first lines of its block being whole.lines[first]
+// and those behind it: as a line of its own, or to the line whose part it is.
+void AppendPart(const PdfPage& page, const PdfLine& line, size_t first, PdfPage& whole) {
+  constexpr size_t kLookedAt = 16;  // lines of a block; bounds the time of hostile pages
+  for (size_t i = whole.lines.size(); i-- > first && whole.lines.size() - i <= kLookedAt;) {
+    PdfLine& last = whole.lines[i];
+    if (!IsOneLine(last, line)) continue;
+    last.words.insert(last.words.end(), line.words.begin(), line.words.end());
+    last.box.Cover(line.box);
+    whole.blocks[last.block].Cover(page.blocks[line.block]);
+    return;
+  }
+  whole.lines.push_back(line);
+}
+
 // The page with the lines put together that pdftotext takes apart because vowel points and the
 // letters of some right-to-left fonts are drawn at places of their own.
 PdfPage WithWholeLines(const PdfPage& page) {
   PdfPage whole = page;
   whole.lines.clear();
-  for (const PdfLine& line : page.lines) {
-    if (whole.lines.empty() || !IsOneLine(whole.lines.back(), line)) {
-      whole.lines.push_back(line);
-      continue;
+  for (size_t begin = 0, end = 0; begin < page.lines.size(); begin = end) {
+    while (end < page.lines.size() && page.lines[end].block == page.lines[begin].block) ++end;
+    // The parts of a line come in any order; from the left, each one touches those before it.
+    std::vector<size_t> parts(end - begin);
+    std::iota(parts.begin(), parts.end(), begin);
+    std::sort(parts.begin(), parts.end(), [&](size_t a, size_t b) {
+      return std::pair(page.lines[a].box.x_min, a) < std::pair(page.lines[b].box.x_min, b);
+    });
+    const size_t first = whole.lines.size();
+    for (const size_t i : parts) AppendPart(page, page.lines[i], first, whole);
+    const auto lines = whole.lines.begin() + static_cast<ptrdiff_t>(first);
+    std::stable_sort(lines, whole.lines.end(), [](const PdfLine& a, const PdfLine& b) {
+      return a.box.CenterY() < b.box.CenterY();
+    });
+    // A block of its own may hold the rest of the line above.
+    if (first > 0 && IsOneLine(whole.lines[first - 1], *lines)) {
+      PdfLine& last = whole.lines[first - 1];
+      last.words.insert(last.words.end(), lines->words.begin(), lines->words.end());
+      last.box.Cover(lines->box);
+      whole.blocks[last.block].Cover(whole.blocks[lines->block]);
+      whole.lines.erase(lines);
     }
-    PdfLine& last = whole.lines.back();
-    last.words.insert(last.words.end(), line.words.begin(), line.words.end());
-    last.box.Cover(line.box);
-    whole.blocks[last.block].Cover(whole.blocks[line.block]);
   }
   for (PdfLine& line : whole.lines) {
     std::stable_sort(line.words.begin(), line.words.end(),
@@ -391,7 +420,7 @@ class PageWriter {
   // The state of the block that is being written:
   bool is_right_to_left_ = false, was_right_to_left_ = false;  // the second: the block before
   bool is_program_text_ = false;
-  PdfBox block_;                                               // with the blocks that it continues
+  PdfBox block_;  // with the blocks that it continues
   LineBreak next_ = LineBreak::kParagraph;
   PdfBox line_box_;           // of its last line
   uint32_t item_number_ = 0;  // of the last item of a list, also of another block
