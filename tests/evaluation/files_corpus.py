@@ -2,6 +2,7 @@
 """Compares the text of real and made files of every kind with their sources, or with other programs.
 
 files_corpus.py BUILD WORK [--only real|made|questions] [--results FILE]
+files_corpus.py BUILD WORK --documents FOLDER [--by-model N]
 
 BUILD is a folder with built tools and ingested_text; WORK keeps downloads and made files. Three parts:
 real       files of Debian packages, which files_corpus.txt names;
@@ -22,6 +23,9 @@ others. The columns' names that Lectern repeats in each row of a sheet do not co
 It needs pandoc, LibreOffice, groff, GNU time and pip; PyMuPDF it installs below WORK. The questions
 are asked with the default reader, or the one that LECTERN_MODEL and LECTERN_ADAPTER name. With --results
 it writes the tables to FILE, above the line KEPT, and leaves what stands below, the remarks by hand.
+
+With --documents the part `questions` is asked about the texts NAME.txt of FOLDER, whose questions stand in
+NAME.jsonl, one object a line with question and answer (kind absent: it has none); the model answers the first N of each document.
 """
 import argparse
 import collections
@@ -522,13 +526,15 @@ def measure_all(build, work, part):
 
 # -- Questions --------------------------------------------------------------------------------------
 
-def first_passages(build, store, document, question, answer):
-    """The first passage by the reader's attention, and by the words of the answer."""
+def first_passages(build, store, document, question, answer, hows=("model", "words")):
+    """The first passage by the reader's attention, and by the words of the answer, as `hows` says."""
     asked = [str(build / "tools/ask-document"), "--store", str(store), "--document", document, "--json"]
-    by_model = json.loads(run(*asked, question) or "{}").get("evidence", [])
+    found = {}
+    if "model" in hows:
+        found["model"] = json.loads(run(*asked, question) or "{}").get("evidence", [])
     cited = json.loads(run(*asked, "--cite", answer, "--question", question) or "{}")
-    by_words = [passage for sentence in cited.get("sentences", []) for passage in sentence["evidence"]]
-    return ["".join(words(found[0]["text"])) if found else "" for found in (by_model, by_words)]
+    found["words"] = [passage for sentence in cited.get("sentences", []) for passage in sentence["evidence"]]
+    return ["".join(words(found[how][0]["text"])) if found[how] else "" for how in hows]
 
 
 def agree(one, other):
@@ -561,6 +567,61 @@ def ask_all(build, work):
         for to, passage in passages.items():
             print("    %-4s %s" % (to, " / ".join(text[:90] for text in passage)))
     return asked
+
+
+def foreign_documents(texts, folder):
+    """Writes each text as HTML, DOCX and, by LibreOffice, PDF: a paragraph for each of its blocks."""
+    missing = []
+    for path in texts:
+        stem = folder / path.stem
+        text = path.read_text(encoding="utf-8")
+        blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n", text)]
+        make(stem.with_suffix(".txt"), ["cat"], "\n\n".join(filter(None, blocks)).encode())
+        page = "<!doctype html><html><meta charset=utf-8><title>%s</title>%s</html>" % (
+            html.escape(path.stem), "".join("<p>%s</p>" % html.escape(block) for block in blocks if block))
+        stem.with_suffix(".html").write_text(page)
+        for to in ("docx", "odt"):
+            if not stem.with_suffix("." + to).exists():
+                run("pandoc", "--from=html", "--to=" + to, "--output", str(stem.with_suffix("." + to)),
+                    str(stem.with_suffix(".html")))
+        if not stem.with_suffix(".pdf").exists():
+            missing.append(stem.with_suffix(".odt"))
+    if missing:
+        libreoffice(missing, "pdf", folder)
+
+
+def ask_documents(build, work, documents, by_model):
+    """Prints for the questions of a folder how many find the passage of the text in other formats."""
+    folder, store = work / "documents", work / "documents-store"
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = sorted(path for path in documents.glob("*.txt") if path.with_suffix(".jsonl").exists())
+    foreign_documents(texts, folder)
+    shutil.rmtree(store, ignore_errors=True)
+    same, asked = collections.Counter(), collections.Counter()
+    for path in texts:
+        for to in ("txt", "pdf", "docx", "html"):
+            run(str(build / "tools/index-document"), "--store", str(store), "--yes", "--progress", "none",
+                str(folder / (path.stem + "." + to)))
+        lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
+        questions = [item for item in map(json.loads, lines)
+                     if item.get("answer") and item.get("kind") != "absent"]
+        for number, item in enumerate(questions):
+            hows = ("model", "words") if number < by_model else ("words",)
+            passages = {to: first_passages(build, store, path.stem + "." + to, item["question"],
+                                           item["answer"], hows) for to in ("txt", "pdf", "docx", "html")}
+            for place, how in enumerate(hows):
+                if not passages["txt"][place]:
+                    continue
+                for to in ("pdf", "docx", "html"):
+                    is_same = agree(passages["txt"][place], passages[to][place])
+                    asked[how, to] += 1
+                    same[how, to] += is_same
+                    if not is_same:
+                        print("OTHER: %s, %s, by %s: %s\n    %s\n    %s" % (
+                            path.stem, to, how, item["question"], passages["txt"][place][:160],
+                            passages[to][place][:160]), flush=True)
+        print("%s: %s" % (path.stem, ", ".join("%s %s %d of %d" % (*key, same[key], asked[key])
+                                               for key in sorted(asked))), flush=True)
 
 
 # -- Tables -----------------------------------------------------------------------------------------
@@ -638,7 +699,12 @@ def main():
     parser.add_argument("work", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--only", choices=("real", "made", "questions"))
     parser.add_argument("--results", type=pathlib.Path)
+    parser.add_argument("--documents", type=pathlib.Path)
+    parser.add_argument("--by-model", type=int, default=0)
     options = parser.parse_args()
+    if options.documents:
+        ask_documents(options.build, options.work, options.documents, options.by_model)
+        return
     parts = [options.only] if options.only else ["real", "made", "questions"]
     library = options.work / "python"
     if not library.exists():
