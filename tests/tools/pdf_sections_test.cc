@@ -166,6 +166,16 @@ TEST(PdfSectionsTest, VowelledWordsAreNotSideways) {
       << text;
 }
 
+// The box of a letter begins at its mark, within the letter.
+TEST(PdfSectionsTest, VowelledHebrewHasItsSpaces) {
+  const std::string text = TextOfBoxFile("hebrew-vowelled.xml");
+  for (const char* const words :
+       {"הַסִּפְרִיָּה הָעִירוֹנִית", "נוֹסְדָה בִּשְׁנַת 1952 בְּמֶרְכַּז הָעִיר, וּבָהּ שִׁבְעִים אֶלֶף סְפָרִים.",
+        "2. בְּרֵאשִׁית בָּרָא אֱלֹהִים אֵת הַשָּׁמַיִם וְאֵת הָאָרֶץ."}) {
+    EXPECT_NE(text.find(InFormC(words)), std::string::npos) << words << "\n" << text;
+  }
+}
+
 // pdftotext parts the lines of such text where a mark is drawn, in any order.
 TEST(PdfSectionsTest, PartsOfVowelledLinesAreOneLine) {
   const std::string text = TextOfBoxFile("arabic-vowelled-parts.xml");

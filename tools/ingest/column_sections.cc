@@ -442,9 +442,10 @@ bool HoldsWholeLines(const PdfPage& page, std::span<const WordRun> runs) {
 bool BeginsMidway(const std::vector<WordRun>& runs, const SectionRange& range,
                   const std::vector<ColumnLines>& columns, const SectionJudge& judge,
                   double height) {
-  constexpr size_t kLookedAt = 8;  // more pieces do not stand beside each other
+  constexpr size_t kPiecesLookedAt = 8;  // more pieces do not stand beside each other
   std::vector<uint8_t> has_above(columns.size());
-  for (size_t i = range.begin < kLookedAt ? 0 : range.begin - kLookedAt; i < range.begin; ++i) {
+  for (size_t i = range.begin < kPiecesLookedAt ? 0 : range.begin - kPiecesLookedAt;
+       i < range.begin; ++i) {
     const ColumnLine above{{runs[i]}, runs[i].box, 0};
     const bool is_across =
         std::any_of(range.strips.begin(), range.strips.end(), [&](const Strip& strip) {

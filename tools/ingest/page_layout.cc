@@ -113,6 +113,12 @@ bool HasMarksBehind(const PdfPage& page) {
   return counts.AreBehind();
 }
 
+LetterWidths WidthsOfLetters(const PdfPage& page) {
+  LetterWidths widths;
+  for (const PdfLine& line : page.lines) CountLetterWidths(line.words, widths);
+  return widths;
+}
+
 // Puts the columns of a page, or else those of its sections, one after the other, the first one
 // from the left. Returns the gutters of OrderColumns.
 std::vector<double> OrderText(PdfPage& page) {
@@ -153,8 +159,8 @@ bool IsOneLine(const PdfLine& a, const PdfLine& b) {
 // Appends line `line` of `page` to `whole`, the first lines of its block being whole.lines[first]
 // and those behind it: as a line of its own, or to the line whose part it is.
 void AppendPart(const PdfPage& page, const PdfLine& line, size_t first, PdfPage& whole) {
-  constexpr size_t kLookedAt = 16;  // lines of a block; bounds the time of hostile pages
-  for (size_t i = whole.lines.size(); i-- > first && whole.lines.size() - i <= kLookedAt;) {
+  constexpr size_t kPartsLookedAt = 16;  // lines of a block; bounds the time of hostile pages
+  for (size_t i = whole.lines.size(); i-- > first && whole.lines.size() - i <= kPartsLookedAt;) {
     PdfLine& last = whole.lines[i];
     if (!IsOneLine(last, line)) continue;
     last.words.insert(last.words.end(), line.words.begin(), line.words.end());
@@ -211,6 +217,7 @@ class PageWriter {
         is_written_(tables_.size()),
         is_footnote_(FootnoteBlocks(page, text_height_)),
         has_marks_behind_(HasMarksBehind(page)),
+        letter_widths_(WidthsOfLetters(page)),
         monospaced_(page) {}
 
   std::vector<LaidOutLine> Write() {
@@ -286,7 +293,7 @@ class PageWriter {
         line.words.begin() + static_cast<ptrdiff_t>(first),
         line.words.begin() + static_cast<ptrdiff_t>(first + num_words));
     LaidOutLine out;
-    out.text = LogicalText(words, {is_right_to_left_, has_marks_behind_});
+    out.text = LogicalText(words, {is_right_to_left_, has_marks_behind_, &letter_widths_});
     if (out.text.empty()) return;
     if (is_program_text_ && first == 0) out.text.insert(0, Indent(words.front()), ' ');
     out.box = words.front().box;
@@ -391,10 +398,11 @@ class PageWriter {
       out.is_in_table = true;
     }
     for (const WordRun& run : cell) {
-      LaidOutLine out{.text = LogicalText(WordsOf(run), {is_right_to_left, has_marks_behind_}),
-                      .before = before,
-                      .box = run.box,
-                      .is_in_table = true};
+      LaidOutLine out{
+          .text = LogicalText(WordsOf(run), {is_right_to_left, has_marks_behind_, &letter_widths_}),
+          .before = before,
+          .box = run.box,
+          .is_in_table = true};
       lines_.push_back(std::move(out));
       before = LineBreak::kWrap;
     }
@@ -415,6 +423,7 @@ class PageWriter {
   std::vector<bool> is_written_;   // by table
   std::vector<bool> is_footnote_;  // by block
   const bool has_marks_behind_;    // LineDirection's
+  const LetterWidths letter_widths_;
   const MonospacedText monospaced_;
   std::vector<LaidOutLine> lines_;
   // The state of the block that is being written:

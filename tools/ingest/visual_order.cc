@@ -36,6 +36,7 @@ bool IsRightToLeftLetter(uint32_t character) {
 }
 // Hebrew, Arabic and Syriac with their marks.
 bool IsFromRight(uint32_t character) { return character >= 0x590 && character < 0x900; }
+bool IsHebrew(uint32_t character) { return character >= 0x590 && character < 0x600; }
 bool IsMark(uint32_t character) { return TypeOf(character) == FRIBIDI_TYPE_NSM; }
 // Alef, and alef with madda or hamza above or below.
 bool IsAlef(uint32_t character) {
@@ -109,8 +110,8 @@ size_t HostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& 
     }
     if (box.x_min <= marks.x_max && marks.x_max <= box.x_max) around = i;
   }
-  const bool is_hebrew = parts[index].front() < 0x600;
-  const bool is_near = beginning < words.size() && (!is_hebrew || nearest < kExact * height);
+  const bool stand_apart = parts[index].front() < 0x600;  // Hebrew and Latin
+  const bool is_near = beginning < words.size() && (!stand_apart || nearest < kExact * height);
   return is_near || around == words.size() ? beginning : around;
 }
 
@@ -169,16 +170,38 @@ void TurnGlyph(bool is_behind, Characters& glyph) {
   }
 }
 
-// The space between two words. A glyph of several characters has the width of one of them, because
-// pdftotext divides it.
-double GapBetween(const PdfWord& left, const PdfWord& right, bool is_drawn_by_letter) {
-  double end = left.box.x_max;
-  if (is_drawn_by_letter) {
-    const Characters glyph = CodePoints(left.text);
-    const auto num_marks = std::count_if(glyph.begin(), glyph.end(), IsMark);
-    if (NumLettersFromRight(glyph) == 1) end += left.box.Width() * static_cast<double>(num_marks);
+// The letter that a word consists of, beside its marks; 0: it has others.
+uint32_t OnlyLetter(const Characters& word) {
+  uint32_t letter = 0;
+  for (const uint32_t character : word) {
+    if (IsMark(character)) continue;
+    if (letter != 0 || !IsRightToLeftLetter(character)) return 0;
+    letter = character;
   }
-  return right.box.x_min - end;
+  return letter;
+}
+
+// The space between two words of a line whose letters were drawn one by one. Where marks are drawn
+// behind their letters, the box of a letter with some begins at the first one, within the letter.
+// Else a glyph of several characters has the width of one of them, because pdftotext divides it.
+double GapBetweenLetters(const PdfWord& left, const PdfWord& right,
+                         const LineDirection& direction) {
+  const double gap = right.box.x_min - left.box.x_max;
+  const Characters next = CodePoints(right.text), glyph = CodePoints(left.text);
+  const bool is_hebrew = IsHebrew(next.front()) || IsHebrew(glyph.front());
+  // Arabic letters join, so that a letter has several widths.
+  if (direction.has_marks_behind && direction.widths != nullptr && is_hebrew) {
+    const uint32_t letter = OnlyLetter(next);
+    const auto width = direction.widths->find(letter != 0 ? letter : next.front());
+    if (width == direction.widths->end()) return gap;
+    const double points = width->second * right.box.Height();
+    if (letter != 0) return std::min(gap, right.box.x_max - points - left.box.x_max);
+    // The first of several letters: its mark stands about in its middle.
+    return next.size() > 1 && IsMark(next[1]) ? gap - points / 2 : gap;
+  }
+  const auto num_marks = std::count_if(glyph.begin(), glyph.end(), IsMark);
+  if (NumLettersFromRight(glyph) != 1) return gap;
+  return gap - left.box.Width() * static_cast<double>(num_marks);
 }
 
 // Whether a full-width character of Han, kana or Hangul stands on one side of a gap, and a
@@ -217,11 +240,11 @@ bool IsOneWord(const PdfWord& left, const Characters& left_part, const PdfWord& 
 }
 
 // The characters of a line from left to right.
-Characters VisualLine(const std::vector<PdfWord>& words, bool has_marks_behind) {
+Characters VisualLine(const std::vector<PdfWord>& words, const LineDirection& direction) {
   std::vector<Characters> parts;
   parts.reserve(words.size());
   for (const PdfWord& word : words) parts.push_back(CodePoints(word.text));
-  AttachMarks(words, has_marks_behind, parts);
+  AttachMarks(words, direction.has_marks_behind, parts);
   const bool has_letter_from_right = std::any_of(parts.begin(), parts.end(), HasLetterFromRight);
   const bool is_drawn_by_letter = has_letter_from_right && IsDrawnByLetter(parts);
   Characters line;
@@ -229,9 +252,10 @@ Characters VisualLine(const std::vector<PdfWord>& words, bool has_marks_behind) 
   for (size_t i = 0; i < parts.size(); ++i) {
     Characters& part = parts[i];
     if (part.empty()) continue;
-    if (is_drawn_by_letter) TurnGlyph(has_marks_behind, part);
+    if (is_drawn_by_letter) TurnGlyph(direction.has_marks_behind, part);
     if (last != words.size()) {
-      const double gap = GapBetween(words[last], words[i], is_drawn_by_letter);
+      const double gap = is_drawn_by_letter ? GapBetweenLetters(words[last], words[i], direction)
+                                            : words[i].box.x_min - words[last].box.x_max;
       const double height = std::max(words[last].box.Height(), words[i].box.Height());
       const bool is_one = has_letter_from_right
                               ? gap < kTouching * height
@@ -443,8 +467,24 @@ void CountMarks(const std::vector<PdfWord>& words, MarkCounts& counts) {
   }
 }
 
+void CountLetterWidths(const std::vector<PdfWord>& words, LetterWidths& widths) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const Characters word = CodePoints(words[i].text);
+    const uint32_t letter = OnlyLetter(word);
+    const double height = words[i].box.Height();
+    if (letter == 0 || height <= 0) continue;
+    double width = word.size() == 1 ? words[i].box.Width() : height;
+    if (i > 0) {
+      const double step = words[i].box.x_max - words[i - 1].box.x_max;
+      if (step > words[i].box.Width()) width = std::min(width, step);
+    }
+    const auto known = widths.try_emplace(letter, width / height).first;
+    known->second = std::min(known->second, width / height);
+  }
+}
+
 std::string LogicalText(const std::vector<PdfWord>& words, const LineDirection& direction) {
-  Characters line = VisualLine(words, direction.has_marks_behind);
+  Characters line = VisualLine(words, direction);
   const bool is_right_to_left = direction.is_right_to_left;
   if (line.size() <= kMaxLine && (is_right_to_left || HasLetterFromRight(line))) {
     TurnAround(line, is_right_to_left);
