@@ -99,7 +99,7 @@ SECTION = (
     "fo:column-gap='0.5cm'/></style:section-properties></style:style></office:automatic-styles>"
     "<office:body><office:text><text:h text:outline-level='1'>%s</text:h>"
     "<text:section text:style-name='S' text:name='columns'>%s</text:section>"
-    "</office:text></office:body></office:document>")
+    "</office:text></office:body></office:document>").replace("'", '"')
 
 # Tutors of the package vim-runtime, and encodings to write them in.
 ENCODED = {
@@ -624,7 +624,7 @@ def foreign_documents(texts, folder):
         stem = folder / path.stem
         text = path.read_text(encoding="utf-8")
         blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n", text)]
-        make(stem.with_suffix(".txt"), ["cat"], "\n\n".join(filter(None, blocks)).encode())
+        make(stem.with_suffix(".txt"), ["cat"], ("\n\n".join(filter(None, blocks)) + "\n").encode())
         page = "<!doctype html><html><meta charset=utf-8><title>%s</title>%s</html>" % (
             html.escape(path.stem), "".join("<p>%s</p>" % html.escape(block) for block in blocks if block))
         stem.with_suffix(".html").write_text(page)

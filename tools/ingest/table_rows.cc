@@ -27,10 +27,11 @@ constexpr size_t kMaxLinesOfRow = 30;  // bounds the time of hostile pages
 
 // Doubts. A line that goes on in each of its cells costs 1 to 1.5 a cell to cut off, so that one
 // cell with three words a line outweighs kJoin, and two of them a new text in the first column.
-constexpr double kJoin = 0.4;     // any line that is joined: most tables have none
-constexpr double kNewFirst = 2;   // a joined line with text in the first column, as its row has
-constexpr double kNewRow = 3;     // more, where it fills all columns and only widths speak for it
-constexpr double kNoFirst = 0.3;  // a row without text in the first column
+constexpr double kJoin = 0.4;      // any line that is joined: most tables have none
+constexpr double kNewFirst = 2;    // a joined line with text in the first column, as its row has
+constexpr double kNewRow = 3;      // more, where it fills all columns and only widths speak for it
+constexpr double kNoFirst = 0.3;   // a row without text in the first column
+constexpr double kLoneCell = 0.3;  // more, of several columns, where it has one cell alone
 constexpr double kOtherPlace =
     1.5;                            // the first column's text stands lower, or higher, than others'
 constexpr double kUneven = 0.3;     // a row of centred cells whose lines do not tell that they are
@@ -268,7 +269,10 @@ class RowDivider {
 
   // Doubts about a row because of the place of its first column's text.
   static double DoubtOfPlace(CellPlace place, const RowState& row) {
-    if (row.has_text[0] == 0) return kNoFirst;
+    if (row.has_text[0] == 0) {
+      const auto num_filled = std::count(row.has_text.begin(), row.has_text.end(), 1);
+      return kNoFirst + (num_filled == 1 && row.has_text.size() > 2 ? kLoneCell : 0);
+    }
     const size_t above = row.first_begin, below = row.num_lines - row.first_end;
     if (place == CellPlace::kTop) return above == 0 ? 0 : kOtherPlace;
     if (above > below + 1 || below > above + 1) return kOtherPlace;
