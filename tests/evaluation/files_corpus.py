@@ -621,7 +621,7 @@ def foreign_documents(texts, folder):
     """Writes each text as HTML, DOCX and, by LibreOffice, PDF: a paragraph for each of its blocks."""
     missing = []
     for path in texts:
-        stem = folder / path.stem
+        stem = folder / re.sub(r"\W", "-", path.stem)
         text = path.read_text(encoding="utf-8")
         blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n", text)]
         make(stem.with_suffix(".txt"), ["cat"], ("\n\n".join(filter(None, blocks)) + "\n").encode())
@@ -647,15 +647,16 @@ def ask_documents(build, work, documents, by_model):
     shutil.rmtree(store, ignore_errors=True)
     same, asked = collections.Counter(), collections.Counter()
     for path in texts:
+        stem = re.sub(r"\W", "-", path.stem)
         for to in ("txt", "pdf", "docx", "html"):
             run(str(build / "tools/index-document"), "--store", str(store), "--yes", "--progress", "none",
-                str(folder / (path.stem + "." + to)))
+                str(folder / (stem + "." + to)))
         lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
         questions = [item for item in map(json.loads, lines)
                      if item.get("answer") and item.get("kind") != "absent"]
         for number, item in enumerate(questions):
             hows = ("model", "words") if number < by_model else ("words",)
-            passages = {to: first_passages(build, store, path.stem + "." + to, item["question"],
+            passages = {to: first_passages(build, store, stem + "." + to, item["question"],
                                            item["answer"], hows) for to in ("txt", "pdf", "docx", "html")}
             for place, how in enumerate(hows):
                 if not passages["txt"][place]:

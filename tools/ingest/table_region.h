@@ -34,7 +34,8 @@ struct Region {
 
 // Returns the rows from `begin` on that are a table perhaps. Its strips are those of the first row,
 // or of the second one if a head is set more tightly, and those between a column of numbers,
-// aligned at the right, and one that is aligned at the left, which may be as narrow as a space. Any thread.
+// aligned at the right, and one that is aligned at the left, which may be as narrow as a space. Any
+// thread.
 Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin);
 
 }  // namespace lectern::tools
