@@ -190,14 +190,16 @@ double GapBetweenLetters(const PdfWord& left, const PdfWord& right,
   const Characters next = CodePoints(right.text), glyph = CodePoints(left.text);
   const bool is_hebrew = IsHebrew(next.front()) || IsHebrew(glyph.front());
   // Arabic letters join, so that a letter has several widths.
-  if (direction.has_marks_behind && direction.widths != nullptr && is_hebrew) {
+  if (direction.widths != nullptr && is_hebrew) {
     const uint32_t letter = OnlyLetter(next);
-    const auto width = direction.widths->find(letter != 0 ? letter : next.front());
+    const size_t first = IsMark(next.front()) && next.size() > 1 ? 1 : 0;
+    const auto width = direction.widths->find(letter != 0 ? letter : next[first]);
     if (width == direction.widths->end()) return gap;
     const double points = width->second * right.box.Height();
     if (letter != 0) return std::min(gap, right.box.x_max - points - left.box.x_max);
     // The first of several letters: its mark stands about in its middle.
-    return next.size() > 1 && IsMark(next[1]) ? gap - points / 2 : gap;
+    const bool is_marked = first > 0 || (next.size() > 1 && IsMark(next[1]));
+    return is_marked ? gap - points / 2 : gap;
   }
   const auto num_marks = std::count_if(glyph.begin(), glyph.end(), IsMark);
   if (NumLettersFromRight(glyph) != 1) return gap;
