@@ -2,6 +2,7 @@
 """Compares the text of real and made files of every kind with their sources, or with other programs.
 
 files_corpus.py BUILD WORK [--only real|made|questions] [--results FILE]
+files_corpus.py BUILD WORK --documents FOLDER [--by-model N]
 
 BUILD is a folder with built tools and ingested_text; WORK keeps downloads and made files. Three parts:
 real       files of Debian packages, which files_corpus.txt names;
@@ -22,6 +23,9 @@ others. The columns' names that Lectern repeats in each row of a sheet do not co
 It needs pandoc, LibreOffice, groff, GNU time and pip; PyMuPDF it installs below WORK. The questions
 are asked with the default reader, or the one that LECTERN_MODEL and LECTERN_ADAPTER name. With --results
 it writes the tables to FILE, above the line KEPT, and leaves what stands below, the remarks by hand.
+
+With --documents the part `questions` is asked about the texts NAME.txt of FOLDER, whose questions stand in
+NAME.jsonl, one object a line with question and answer (kind absent: it has none); the model answers the first N of each document.
 """
 import argparse
 import collections
@@ -55,7 +59,7 @@ PYMUPDF = "pymupdf==2.0"
 
 # The languages of `scripts/`, and fonts of Debian packages for them.
 FROM_RIGHT = ("ar", "fa", "he")
-SCRIPT_FONTS = {"ar": "Amiri", "fa": "DejaVu Sans", "he": "David CLM", "hi": "Lohit Devanagari",
+SCRIPT_FONTS = {"ar": "Amiri", "en": "Liberation Serif", "fa": "DejaVu Sans", "he": "David CLM", "hi": "Lohit Devanagari",
                 "ja": "IPAGothic", "ko": "NanumGothic", "th": "Loma", "zh": "WenQuanYi Micro Hei"}
 # Lectern's texts that other files are made from, with a question and an answer for the part
 # `questions`.
@@ -82,6 +86,21 @@ SOURCES = {
 }
 FEW = ("tools/demo/handbook.txt", "README.md", "engine/GPU.md", "tools/server/OPENAI.md")
 
+# A document of LibreOffice with a heading and a section in columns.
+OASIS = "urn:oasis:names:tc:opendocument:xmlns:"
+SECTION = (
+    "<?xml version='1.0' encoding='UTF-8'?><office:document xmlns:office='" + OASIS + "office:1.0' xmlns:style='" + OASIS + "style:1.0' "
+    "xmlns:text='" + OASIS + "text:1.0' xmlns:fo='" + OASIS + "xsl-fo-compatible:1.0' "
+    "office:version='1.2' office:mimetype='application/vnd.oasis.opendocument.text'>"
+    "<office:automatic-styles><style:style style:name='P' style:family='paragraph'>"
+    "<style:paragraph-properties fo:margin-bottom='0.2cm'/></style:style>"
+    "<style:style style:name='S' style:family='section'><style:section-properties "
+    "text:dont-balance-text-columns='false'><style:columns fo:column-count='%d' "
+    "fo:column-gap='0.5cm'/></style:section-properties></style:style></office:automatic-styles>"
+    "<office:body><office:text><text:h text:outline-level='1'>%s</text:h>"
+    "<text:section text:style-name='S' text:name='columns'>%s</text:section>"
+    "</office:text></office:body></office:document>").replace("'", '"')
+
 # Tutors of the package vim-runtime, and encodings to write them in.
 ENCODED = {
     "tutor.ru.utf-8": ("koi8-r", "windows-1251", "iso-8859-5", "utf-16"),
@@ -102,10 +121,20 @@ Result = collections.namedtuple("Result", "part kind name words error order rows
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 
 
-def words(text):
-    """Words in small letters; each Chinese, Japanese or Korean character is a word of its own."""
+POINTS = "\u0591-\u05bd\u05bf-\u05c7\u064b-\u065f\u0670"  # of Hebrew and Arabic
+
+
+def words(text, has_points=False):
+    """Words in small letters; each Chinese, Japanese or Korean character is a word of its own.
+
+    Vowel points are left out, as in a search, unless `has_points` says that they count.
+    """
     text = unicodedata.normalize("NFKC", text).replace("\u00ad", "").replace("\u200b", "")
     text = re.sub(r"(?<=[^\W\d_])[-\u2010]\n\s*(?=[^\W\d_])", "", text)
+    if has_points:
+        return re.findall("[%s]|(?:[^\\W_%s]|[%s])+" % (CJK, CJK, POINTS), text.lower())
+    text = re.sub("[%s]" % POINTS, "", unicodedata.normalize("NFD", text))
+    text = unicodedata.normalize("NFKC", text)
     return re.findall("[%s]|[^\\W_%s]+" % (CJK, CJK), text.lower())
 
 
@@ -423,25 +452,47 @@ def made_scripts(folder):
     """The texts of `scripts/` as PDF by LibreOffice, and by Chromium where it is installed."""
     chromium = shutil.which("chromium")
     for path in sorted((LIST.parent / "scripts").glob("*.txt")):
-        language, text = path.stem, path.read_text()
+        language, text = path.stem.split("-")[0], path.read_text()
         kind = "right to left" if language in FROM_RIGHT else "other scripts"
-        page = folder / ("script-%s.html" % language)
+        kinds = ["vowelled", "vowelled, with points"] if path.stem.endswith("vowelled") else [kind]
+        page = folder / ("script-%s.html" % path.stem)
         page.write_text(script_page(language, text, 1, False))
         if not page.with_suffix(".pdf").exists():
             libreoffice([page], "odt:writer8", folder, "HTML (StarWriter)")
             libreoffice([page.with_suffix(".odt")], "pdf", folder)
-        yield page.with_suffix(".pdf"), "pdf: LibreOffice, " + kind, page.stem + ".pdf", text, []
-        for columns, is_vertical in ((1, False), (2, False), (1, True))[:3 if language in ("ja", "zh")
-                                                                       else 2]:
-            form = page.with_name("%s-%s.html" % (page.stem, "vertical" if is_vertical else columns))
-            form.write_text(script_page(language, text, columns, is_vertical))
-            if chromium and not form.with_suffix(".pdf").exists():
+        for kind in kinds:
+            yield page.with_suffix(".pdf"), "pdf: LibreOffice, " + kind, page.stem + ".pdf", text, []
+        for form in (1, 2, 3, "vertical")[:4 if language in ("ja", "zh") else 3]:
+            name = page.with_name("%s-%s.html" % (page.stem, form))
+            name.write_text(script_page(language, text, 1 if form == "vertical" else form,
+                                        form == "vertical"))
+            if chromium and not name.with_suffix(".pdf").exists():
                 run(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer",
-                    "--print-to-pdf=%s" % form.with_suffix(".pdf"), form.as_uri())
-            if chromium:
-                yield (form.with_suffix(".pdf"),
-                       "pdf: Chromium, " + ("vertical" if is_vertical else kind), form.stem + ".pdf",
-                       text, [])
+                    "--print-to-pdf=%s" % name.with_suffix(".pdf"), name.as_uri())
+            for kind in kinds if chromium else []:
+                yield (name.with_suffix(".pdf"),
+                       "pdf: Chromium, " + ("vertical" if form == "vertical" else kind),
+                       name.stem + ".pdf", text, [])
+        if language == "en":
+            yield from made_columns(folder, text)
+
+
+def made_columns(folder, text):
+    """A text in short columns, by groff's macros and by a section of LibreOffice's."""
+    title, *paragraphs = text.strip().split("\n\n")
+    for columns, width in ((2, "2.8i"), (3, "1.85i")):
+        source = ".TL\n%s\n.MC %s\n%s" % (
+            title, width, "".join(".LP\n%s\n" % paragraph for paragraph in paragraphs))
+        pdf = make(folder / ("columns-groff-%d.pdf" % columns), ["groff", "-k", "-ms", "-Tpdf"],
+                   source.encode())
+        yield pdf, "pdf: short columns", pdf.name, text, []
+        flat = folder / ("columns-libreoffice-%d.fodt" % columns)
+        flat.write_text(SECTION % (columns, html.escape(title), "".join(
+            "<text:p text:style-name='P'>%s</text:p>" % html.escape(paragraph)
+            for paragraph in paragraphs)))
+        if not flat.with_suffix(".pdf").exists():
+            libreoffice([flat], "pdf", folder)
+        yield flat.with_suffix(".pdf"), "pdf: short columns", flat.stem + ".pdf", text, []
 
 
 def made_tables(folder):
@@ -481,7 +532,8 @@ def ingest(build, path):
 
 def measure(build, part, path, kind, name, text, rows):
     ours, says, seconds, megabytes = ingest(build, path)
-    expected = words(text)
+    has_points = kind.endswith("with points")
+    expected = words(text, has_points)
     if not expected:
         print("no reference for %s" % name, file=sys.stderr)
         return None
@@ -491,7 +543,7 @@ def measure(build, part, path, kind, name, text, rows):
     else:
         if kind in ("csv", "tsv", "xlsx", "ods"):
             ours = without_heads(ours)
-        error, order = pdf_text.compare(expected, words(ours))
+        error, order = pdf_text.compare(expected, words(ours, has_points))
         in_rows = share_of_rows(rows, ours)
     result = Result(part, kind, name, len(expected), error, order, in_rows, seconds, megabytes)
     print("%-5s %-24s %-56s %7d %6.1f%% %6.1f%% %s %6.2f s %4d MB" %
@@ -522,13 +574,15 @@ def measure_all(build, work, part):
 
 # -- Questions --------------------------------------------------------------------------------------
 
-def first_passages(build, store, document, question, answer):
-    """The first passage by the reader's attention, and by the words of the answer."""
+def first_passages(build, store, document, question, answer, hows=("model", "words")):
+    """The first passage by the reader's attention, and by the words of the answer, as `hows` says."""
     asked = [str(build / "tools/ask-document"), "--store", str(store), "--document", document, "--json"]
-    by_model = json.loads(run(*asked, question) or "{}").get("evidence", [])
+    found = {}
+    if "model" in hows:
+        found["model"] = json.loads(run(*asked, question) or "{}").get("evidence", [])
     cited = json.loads(run(*asked, "--cite", answer, "--question", question) or "{}")
-    by_words = [passage for sentence in cited.get("sentences", []) for passage in sentence["evidence"]]
-    return ["".join(words(found[0]["text"])) if found else "" for found in (by_model, by_words)]
+    found["words"] = [passage for sentence in cited.get("sentences", []) for passage in sentence["evidence"]]
+    return ["".join(words(found[how][0]["text"])) if found[how] else "" for how in hows]
 
 
 def agree(one, other):
@@ -561,6 +615,62 @@ def ask_all(build, work):
         for to, passage in passages.items():
             print("    %-4s %s" % (to, " / ".join(text[:90] for text in passage)))
     return asked
+
+
+def foreign_documents(texts, folder):
+    """Writes each text as HTML, DOCX and, by LibreOffice, PDF: a paragraph for each of its blocks."""
+    missing = []
+    for path in texts:
+        stem = folder / re.sub(r"\W", "-", path.stem)
+        text = path.read_text(encoding="utf-8")
+        blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n", text)]
+        make(stem.with_suffix(".txt"), ["cat"], ("\n\n".join(filter(None, blocks)) + "\n").encode())
+        page = "<!doctype html><html><meta charset=utf-8><title>%s</title>%s</html>" % (
+            html.escape(path.stem), "".join("<p>%s</p>" % html.escape(block) for block in blocks if block))
+        stem.with_suffix(".html").write_text(page)
+        for to in ("docx", "odt"):
+            if not stem.with_suffix("." + to).exists():
+                run("pandoc", "--from=html", "--to=" + to, "--output", str(stem.with_suffix("." + to)),
+                    str(stem.with_suffix(".html")))
+        if not stem.with_suffix(".pdf").exists():
+            missing.append(stem.with_suffix(".odt"))
+    if missing:
+        libreoffice(missing, "pdf", folder)
+
+
+def ask_documents(build, work, documents, by_model):
+    """Prints for the questions of a folder how many find the passage of the text in other formats."""
+    folder, store = work / "documents", work / "documents-store"
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = sorted(path for path in documents.glob("*.txt") if path.with_suffix(".jsonl").exists())
+    foreign_documents(texts, folder)
+    shutil.rmtree(store, ignore_errors=True)
+    same, asked = collections.Counter(), collections.Counter()
+    for path in texts:
+        stem = re.sub(r"\W", "-", path.stem)
+        for to in ("txt", "pdf", "docx", "html"):
+            run(str(build / "tools/index-document"), "--store", str(store), "--yes", "--progress", "none",
+                str(folder / (stem + "." + to)))
+        lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
+        questions = [item for item in map(json.loads, lines)
+                     if item.get("answer") and item.get("kind") != "absent"]
+        for number, item in enumerate(questions):
+            hows = ("model", "words") if number < by_model else ("words",)
+            passages = {to: first_passages(build, store, stem + "." + to, item["question"],
+                                           item["answer"], hows) for to in ("txt", "pdf", "docx", "html")}
+            for place, how in enumerate(hows):
+                if not passages["txt"][place]:
+                    continue
+                for to in ("pdf", "docx", "html"):
+                    is_same = agree(passages["txt"][place], passages[to][place])
+                    asked[how, to] += 1
+                    same[how, to] += is_same
+                    if not is_same:
+                        print("OTHER: %s, %s, by %s: %s\n    %s\n    %s" % (
+                            path.stem, to, how, item["question"], passages["txt"][place][:160],
+                            passages[to][place][:160]), flush=True)
+        print("%s: %s" % (path.stem, ", ".join("%s %s %d of %d" % (*key, same[key], asked[key])
+                                               for key in sorted(asked))), flush=True)
 
 
 # -- Tables -----------------------------------------------------------------------------------------
@@ -638,7 +748,12 @@ def main():
     parser.add_argument("work", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--only", choices=("real", "made", "questions"))
     parser.add_argument("--results", type=pathlib.Path)
+    parser.add_argument("--documents", type=pathlib.Path)
+    parser.add_argument("--by-model", type=int, default=0)
     options = parser.parse_args()
+    if options.documents:
+        ask_documents(options.build, options.work, options.documents, options.by_model)
+        return
     parts = [options.only] if options.only else ["real", "made", "questions"]
     library = options.work / "python"
     if not library.exists():

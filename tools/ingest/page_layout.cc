@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
 #include "tools/ingest/characters.h"
 #include "tools/ingest/column_order.h"
+#include "tools/ingest/column_sections.h"
 #include "tools/ingest/line_markers.h"
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/sideways_page.h"
@@ -111,17 +113,35 @@ bool HasMarksBehind(const PdfPage& page) {
   return counts.AreBehind();
 }
 
-// OrderColumns for pages whose first column is the one at the right.
-std::vector<double> OrderColumnsFromRight(PdfPage& page) {
+LetterWidths WidthsOfLetters(const PdfPage& page) {
+  LetterWidths widths;
+  for (const PdfLine& line : page.lines) CountLetterWidths(line.words, widths);
+  return widths;
+}
+
+// Puts the columns of a page, or else those of its sections, one after the other, the first one
+// from the left. Returns the gutters of OrderColumns.
+std::vector<double> OrderText(PdfPage& page) {
+  std::vector<double> gutters = OrderColumns(page);
+  if (gutters.empty()) OrderSections(page);
+  return gutters;
+}
+
+// OrderText for pages whose first column is the one at the right.
+std::vector<double> OrderTextFromRight(PdfPage& page) {
   const auto mirror = [&](PdfBox& box) {
     box = {page.width - box.x_max, box.y_min, page.width - box.x_min, box.y_max};
   };
   const auto mirror_page = [&] {
-    for (PdfLine& line : page.lines) mirror(line.box);
+    for (PdfLine& line : page.lines) {
+      mirror(line.box);
+      for (PdfWord& word : line.words) mirror(word.box);
+      std::reverse(line.words.begin(), line.words.end());
+    }
     for (PdfBox& block : page.blocks) mirror(block);
   };
   mirror_page();
-  std::vector<double> gutters = OrderColumns(page);
+  std::vector<double> gutters = OrderText(page);
   mirror_page();
   for (double& gutter : gutters) gutter = page.width - gutter;
   std::reverse(gutters.begin(), gutters.end());
@@ -136,20 +156,48 @@ bool IsOneLine(const PdfLine& a, const PdfLine& b) {
   return overlap > kSameLine * height && gap < kSameLine * height;
 }
 
+// Appends line `line` of `page` to `whole`, the first lines of its block being whole.lines[first]
+// and those behind it: as a line of its own, or to the line whose part it is.
+void AppendPart(const PdfPage& page, const PdfLine& line, size_t first, PdfPage& whole) {
+  constexpr size_t kPartsLookedAt = 16;  // lines of a block; bounds the time of hostile pages
+  for (size_t i = whole.lines.size(); i-- > first && whole.lines.size() - i <= kPartsLookedAt;) {
+    PdfLine& last = whole.lines[i];
+    if (!IsOneLine(last, line)) continue;
+    last.words.insert(last.words.end(), line.words.begin(), line.words.end());
+    last.box.Cover(line.box);
+    whole.blocks[last.block].Cover(page.blocks[line.block]);
+    return;
+  }
+  whole.lines.push_back(line);
+}
+
 // The page with the lines put together that pdftotext takes apart because vowel points and the
 // letters of some right-to-left fonts are drawn at places of their own.
 PdfPage WithWholeLines(const PdfPage& page) {
   PdfPage whole = page;
   whole.lines.clear();
-  for (const PdfLine& line : page.lines) {
-    if (whole.lines.empty() || !IsOneLine(whole.lines.back(), line)) {
-      whole.lines.push_back(line);
-      continue;
+  for (size_t begin = 0, end = 0; begin < page.lines.size(); begin = end) {
+    while (end < page.lines.size() && page.lines[end].block == page.lines[begin].block) ++end;
+    // The parts of a line come in any order; from the left, each one touches those before it.
+    std::vector<size_t> parts(end - begin);
+    std::iota(parts.begin(), parts.end(), begin);
+    std::sort(parts.begin(), parts.end(), [&](size_t a, size_t b) {
+      return std::pair(page.lines[a].box.x_min, a) < std::pair(page.lines[b].box.x_min, b);
+    });
+    const size_t first = whole.lines.size();
+    for (const size_t i : parts) AppendPart(page, page.lines[i], first, whole);
+    const auto lines = whole.lines.begin() + static_cast<ptrdiff_t>(first);
+    std::stable_sort(lines, whole.lines.end(), [](const PdfLine& a, const PdfLine& b) {
+      return a.box.CenterY() < b.box.CenterY();
+    });
+    // A block of its own may hold the rest of the line above.
+    if (first > 0 && IsOneLine(whole.lines[first - 1], *lines)) {
+      PdfLine& last = whole.lines[first - 1];
+      last.words.insert(last.words.end(), lines->words.begin(), lines->words.end());
+      last.box.Cover(lines->box);
+      whole.blocks[last.block].Cover(whole.blocks[lines->block]);
+      whole.lines.erase(lines);
     }
-    PdfLine& last = whole.lines.back();
-    last.words.insert(last.words.end(), line.words.begin(), line.words.end());
-    last.box.Cover(line.box);
-    whole.blocks[last.block].Cover(whole.blocks[line.block]);
   }
   for (PdfLine& line : whole.lines) {
     std::stable_sort(line.words.begin(), line.words.end(),
@@ -169,6 +217,7 @@ class PageWriter {
         is_written_(tables_.size()),
         is_footnote_(FootnoteBlocks(page, text_height_)),
         has_marks_behind_(HasMarksBehind(page)),
+        letter_widths_(WidthsOfLetters(page)),
         monospaced_(page) {}
 
   std::vector<LaidOutLine> Write() {
@@ -244,7 +293,7 @@ class PageWriter {
         line.words.begin() + static_cast<ptrdiff_t>(first),
         line.words.begin() + static_cast<ptrdiff_t>(first + num_words));
     LaidOutLine out;
-    out.text = LogicalText(words, {is_right_to_left_, has_marks_behind_});
+    out.text = LogicalText(words, {is_right_to_left_, has_marks_behind_, &letter_widths_});
     if (out.text.empty()) return;
     if (is_program_text_ && first == 0) out.text.insert(0, Indent(words.front()), ' ');
     out.box = words.front().box;
@@ -349,10 +398,11 @@ class PageWriter {
       out.is_in_table = true;
     }
     for (const WordRun& run : cell) {
-      LaidOutLine out{.text = LogicalText(WordsOf(run), {is_right_to_left, has_marks_behind_}),
-                      .before = before,
-                      .box = run.box,
-                      .is_in_table = true};
+      LaidOutLine out{
+          .text = LogicalText(WordsOf(run), {is_right_to_left, has_marks_behind_, &letter_widths_}),
+          .before = before,
+          .box = run.box,
+          .is_in_table = true};
       lines_.push_back(std::move(out));
       before = LineBreak::kWrap;
     }
@@ -373,12 +423,13 @@ class PageWriter {
   std::vector<bool> is_written_;   // by table
   std::vector<bool> is_footnote_;  // by block
   const bool has_marks_behind_;    // LineDirection's
+  const LetterWidths letter_widths_;
   const MonospacedText monospaced_;
   std::vector<LaidOutLine> lines_;
   // The state of the block that is being written:
   bool is_right_to_left_ = false, was_right_to_left_ = false;  // the second: the block before
   bool is_program_text_ = false;
-  PdfBox block_;                                               // with the blocks that it continues
+  PdfBox block_;  // with the blocks that it continues
   LineBreak next_ = LineBreak::kParagraph;
   PdfBox line_box_;           // of its last line
   uint32_t item_number_ = 0;  // of the last item of a list, also of another block
@@ -394,10 +445,10 @@ std::vector<LaidOutLine> LayOutPage(PdfPage page) {
   } else if (const auto letters = LettersOf(page, 0, page.lines.size());
              letters.right_to_left > 0) {
     page = WithWholeLines(page);
-    if (letters.IsRightToLeft()) gutters = OrderColumnsFromRight(page);
+    if (letters.IsRightToLeft()) gutters = OrderTextFromRight(page);
   } else {
     JoinMarkers(page);
-    gutters = OrderColumns(page);
+    gutters = OrderText(page);
   }
   return PageWriter(page, gutters).Write();
 }

@@ -38,6 +38,9 @@ struct PdfLine {
   std::vector<PdfWord> words;
   PdfBox box;
   size_t block = 0;  // its index in PdfPage::blocks
+  // The column of a section (column_sections.h) that it stands in, else 0: no table has lines of
+  // two areas.
+  size_t area = 0;
 };
 
 struct PdfPage {

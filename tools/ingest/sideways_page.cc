@@ -32,7 +32,8 @@ SidewaysWords CountSideways(const PdfPage& page) {
       const size_t length = CodePoints(word.text).size();
       if (length >= kTellingWord) {
         num_telling += length;
-        num_sideways += IsSideways(word.box) ? length : 0;
+        // A letter with its vowel points is several characters, and narrow in an upright line.
+        num_sideways += IsSideways(word.box) && IsSideways(line.box) ? length : 0;
       }
       if (last != nullptr && IsSideways(line.box)) {
         upwards += word.box.CenterY() < last->box.CenterY() ? 1 : -1;

@@ -1,5 +1,5 @@
 // The columns of a table: the empty strips between them, and whether texts that stand in columns
-// are a table at all. table_layout.cc alone uses it.
+// are a table at all. table_layout.cc uses it, and what else reads columns.
 #ifndef LECTERN_TOOLS_INGEST_TABLE_COLUMNS_H_
 #define LECTERN_TOOLS_INGEST_TABLE_COLUMNS_H_
 

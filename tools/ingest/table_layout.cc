@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "tools/ingest/monospaced_text.h"
 #include "tools/ingest/table_columns.h"
+#include "tools/ingest/table_region.h"
 #include "tools/ingest/table_rows.h"
 
 namespace lectern::tools {
@@ -16,35 +18,15 @@ namespace {
 
 constexpr size_t kMaxWords = size_t{1} << 16;
 // In heights of a line, which are about 1.2 times the font's size.
-constexpr double kCellGap = 0.62;       // at least: between words of different cells
-constexpr double kMinStrip = 0.3;       // at least: an empty strip between columns, over all rows
 constexpr double kMonospacedGap = 1.7;  // likewise, in widths of a letter of program text
-constexpr double kMinSpace = 0.15;      // at least: a space between words that parts two columns
 constexpr double kRowOverlap = 0.3;     // overlap of two lines that stand beside each other
-constexpr double kMaxRowGap = 2.2;      // at most: between two rows of a table
-constexpr double kSameEdge = 1;         // points: between the beginnings of a column's texts
-constexpr size_t kEdgeRows = 8;         // rows above in which a column's edge is looked for
-constexpr size_t kRowsOfEdge = 3;       // at least, where a line of prose is told by it
-constexpr size_t kRowsOfOnlyEdge = 5;   // likewise, of a table with two columns
-constexpr double kTableGap = 0.5;       // at least: between two tables
-constexpr size_t kMaxColumns = 64;      // of a table
 constexpr size_t kMinDividedRows = 3;   // of a table that only its division into rows tells
-constexpr double kMaxDoubt = 0.4;       // a row, of such a table
-constexpr double kStretchedSpace = 3;   // at most: between the words of a justified line
+constexpr double kMaxDoubt = 0.6;       // a row, of such a table; other texts have 1 and more
 constexpr double kRotated = 3;          // a line this many times higher than wide is rotated
 constexpr size_t kMaxColumnDepth = 2;   // columns within columns: 4 at most
-constexpr size_t kMaxRows = 500;        // lines of a table on one page
 // Lines looked at for each line of the page: texts that begin like a table and are none are looked
 // at again from their second line on, and a hostile page has nothing else.
 constexpr size_t kLooks = 20;
-
-// Lines that stand beside each other.
-struct VisualRow {
-  std::vector<WordRun> runs;   // by x_min
-  std::vector<WordRun> words;  // likewise, each alone
-  PdfBox box;
-  double height = 0;  // of its highest run
-};
 
 // The gap that parts cells, by block: wider for letters of one width (program text), whose spaces
 // are wide.
@@ -122,274 +104,6 @@ std::vector<VisualRow> VisualRows(const PdfPage& page, std::vector<WordRun> runs
     std::sort(row.words.begin(), row.words.end(), by_x);
   }
   return rows;
-}
-
-// Rows [begin, end) with common empty strips, and those strips.
-struct Region {
-  size_t begin = 0, end = 0;
-  std::vector<Strip> strips;
-  double left = 0;  // where the texts of its rows begin
-};
-
-// Whether a row's text crosses every strip, as a line of prose below a table does.
-bool CrossesAll(const VisualRow& row, const std::vector<Strip>& strips) {
-  return IntersectStrips(strips, StripsOf(row.runs, kCellGap * row.height), 0).empty() &&
-         std::all_of(strips.begin(), strips.end(), [&](const Strip& strip) {
-           return std::any_of(row.runs.begin(), row.runs.end(), [&](const WordRun& run) {
-             return run.box.x_min < strip.end && run.box.x_max > strip.begin;
-           });
-         });
-}
-
-// Whether a space between words stands in each strip: a cell so long that it nearly reaches the
-// next.
-bool HasSpaceInStrips(const VisualRow& row, const std::vector<Strip>& strips) {
-  const std::vector<Strip> spaces = FreeStrips(row.words);
-  return std::all_of(strips.begin(), strips.end(), [&](const Strip& strip) {
-    return !IntersectStrips({strip}, spaces, kMinSpace * row.height).empty();
-  });
-}
-
-// The first word behind a strip and before the next one, which ends the column; nullptr: it has no
-// text.
-const WordRun* FirstBehind(const VisualRow& row, const std::vector<Strip>& strips, size_t strip) {
-  const double begin = strips[strip].end - kSameEdge;
-  const auto word = std::lower_bound(row.words.begin(), row.words.end(), begin,
-                                     [](const WordRun& a, double x) { return a.box.x_min < x; });
-  if (word == row.words.end()) return nullptr;
-  const bool is_next_column =
-      strip + 1 < strips.size() && word->box.x_min >= strips[strip + 1].end - kSameEdge;
-  return is_next_column ? nullptr : &*word;
-}
-
-// The place where texts behind a strip begin, if they all begin at one place in at least `min_rows`
-// rows; else nothing.
-std::optional<double> LeftEdge(std::span<const VisualRow> rows, const std::vector<Strip>& strips,
-                               size_t strip, size_t min_rows) {
-  std::optional<double> edge;
-  size_t num_rows = 0;
-  for (const VisualRow& row : rows) {
-    const WordRun* const first = FirstBehind(row, strips, strip);
-    if (first == nullptr) continue;
-    if (edge && std::abs(*edge - first->box.x_min) > kSameEdge) return std::nullopt;
-    edge = first->box.x_min;
-    ++num_rows;
-  }
-  return num_rows >= min_rows ? edge : std::nullopt;
-}
-
-bool HasWordAt(const VisualRow& row, double x) {
-  const auto word =
-      std::lower_bound(row.words.begin(), row.words.end(), x - kSameEdge,
-                       [](const WordRun& a, double begin) { return a.box.x_min < begin; });
-  return word != row.words.end() && word->box.x_min <= x + kSameEdge;
-}
-
-// Whether the row has no more than a space between words before texts that begin beside the left
-// edges that the rows above keep: a line of prose whose spaces happen to stand in the strips.
-bool MissesEdges(std::span<const VisualRow> above, const VisualRow& row,
-                 const std::vector<Strip>& strips) {
-  size_t num_kept = 0, num_missed = 0;
-  const size_t min_rows = strips.size() > 1 ? kRowsOfEdge : kRowsOfOnlyEdge;
-  for (size_t i = 0; i < strips.size(); ++i) {
-    const auto edge = LeftEdge(above, strips, i, min_rows);
-    const WordRun* const first = FirstBehind(row, strips, i);
-    if (!edge || first == nullptr) continue;
-    const bool is_spaced = first != row.words.data() &&
-                           first->box.x_min - (first - 1)->box.x_max < kCellGap * row.height;
-    num_kept += HasWordAt(row, *edge);
-    num_missed += is_spaced && !HasWordAt(row, *edge);
-  }
-  return num_missed > num_kept && (num_missed >= 2 || strips.size() == 1);
-}
-
-// The part of a strip that the row leaves free before a word at the left edge of the column,
-// however narrow; nothing: no word begins there. One row above is enough to know the edges of
-// several columns.
-std::optional<Strip> NarrowedToEdge(std::span<const VisualRow> above, const VisualRow& row,
-                                    const std::vector<Strip>& strips, size_t strip) {
-  const auto edge = LeftEdge(above, strips, strip, strips.size() > 1 ? 1 : 2);
-  if (!edge || !HasWordAt(row, *edge)) return std::nullopt;
-  const auto word =
-      std::lower_bound(row.words.begin(), row.words.end(), *edge - kSameEdge,
-                       [](const WordRun& a, double begin) { return a.box.x_min < begin; });
-  const double end_before = word == row.words.begin() ? strips[strip].begin : (word - 1)->box.x_max;
-  if (end_before > *edge) return std::nullopt;  // a word lies across the edge
-  return Strip{std::max(strips[strip].begin, end_before), *edge};
-}
-
-// The number of places that are nearly one.
-size_t MostAtOnePlace(std::vector<double> places) {
-  std::sort(places.begin(), places.end());
-  size_t most = 0;
-  for (size_t first = 0, last = 0; last < places.size(); ++last) {
-    while (places[last] - places[first] > kSameEdge) ++first;
-    most = std::max(most, last - first + 1);
-  }
-  return most;
-}
-
-// The texts behind a strip and before the next one, and the widest gap before them.
-struct TextsBehind {
-  std::vector<double> begins, middles;
-  size_t num_numbers = 0, num_behind_numbers = 0;  // that are numbers; that have one before them
-  double widest_gap = 0;
-};
-
-TextsBehind BehindStrip(const PdfPage& page, std::span<const VisualRow> rows,
-                        const std::vector<Strip>& strips, size_t strip) {
-  TextsBehind behind;
-  const double end = strip + 1 < strips.size() ? strips[strip + 1].end - kSameEdge
-                                               : std::numeric_limits<double>::infinity();
-  const auto is_number = [&](const WordRun& word) {
-    return LooksLikeNumber(page.lines[word.line].words[word.first].text);
-  };
-  for (const VisualRow& row : rows) {
-    const WordRun* const first = FirstBehind(row, strips, strip);
-    if (first == nullptr) continue;
-    double right = first->box.x_max;
-    for (const WordRun* word = first; word != row.words.data() + row.words.size(); ++word) {
-      if (word->box.x_min >= end) break;
-      right = std::max(right, word->box.x_max);
-    }
-    behind.begins.push_back(first->box.x_min);
-    behind.middles.push_back((first->box.x_min + right) / 2);
-    behind.num_numbers += is_number(*first);
-    if (first == row.words.data()) continue;
-    behind.num_behind_numbers += is_number(*(first - 1));
-    behind.widest_gap = std::max(behind.widest_gap, first->box.x_min - (first - 1)->box.x_max);
-  }
-  return behind;
-}
-
-// Whether a strip is a wide space in justified lines by chance: the texts behind it do not begin
-// below each other, and nothing else says that they are a column.
-bool IsStretchedSpace(const PdfPage& page, std::span<const VisualRow> rows,
-                      const std::vector<Strip>& strips, size_t strip) {
-  const TextsBehind behind = BehindStrip(page, rows, strips, strip);
-  const size_t num_texts = behind.begins.size(), level = MostAtOnePlace(behind.begins);
-  const size_t centred = MostAtOnePlace(behind.middles);
-  // The ends of justified lines are level, so that two words of one length begin at one place.
-  const bool has_head = FirstBehind(rows.front(), strips, strip) != nullptr;
-  return behind.widest_gap < kStretchedSpace * rows.front().height &&
-         2 * std::max(behind.num_numbers, behind.num_behind_numbers) < num_texts &&
-         (level < (has_head ? 2 : 3) || 2 * level < num_texts) &&
-         (centred < 3 || 5 * centred < 3 * num_texts);
-}
-
-// The strips without those that are wide spaces by chance.
-std::vector<Strip> WithoutSpaces(const PdfPage& page, std::span<const VisualRow> rows,
-                                 std::vector<Strip> strips) {
-  for (size_t i = strips.size(); i-- > 0;) {
-    if (!IsStretchedSpace(page, rows, strips, i)) continue;
-    strips.erase(strips.begin() + static_cast<ptrdiff_t>(i));
-  }
-  return strips;
-}
-
-// Returns the strips that stay empty when `row` joins; nothing: it does not belong to the table.
-std::optional<std::vector<Strip>> Join(const PdfPage& page, const Region& region,
-                                       std::span<const VisualRow> above, const VisualRow& row,
-                                       size_t num_full_rows) {
-  const VisualRow& last = above.back();
-  const double height = std::max(last.height, row.height);
-  if (row.box.y_min - last.box.y_max > kMaxRowGap * height) return std::nullopt;
-  const auto nearest = above.last(std::min(above.size(), kEdgeRows));
-  if (MissesEdges(nearest, row, region.strips)) return std::nullopt;
-  const bool crosses_all = CrossesAll(row, region.strips);
-  const std::vector<Strip> free = crosses_all ? std::vector<Strip>() : FreeStrips(row.runs);
-  std::vector<Strip> strips;
-  size_t num_lost = 0;
-  for (size_t i = 0; i < region.strips.size(); ++i) {
-    const auto parts = IntersectStrips({region.strips[i]}, free, kMinStrip * row.height);
-    strips.insert(strips.end(), parts.begin(), parts.end());
-    if (!parts.empty()) continue;
-    if (const auto narrowed = NarrowedToEdge(nearest, row, region.strips, i)) {
-      strips.push_back(*narrowed);
-    } else {
-      ++num_lost;
-    }
-  }
-  if (num_lost == 0) return strips;
-  if (crosses_all) return std::nullopt;
-  if (row.runs.size() > 1 && HasSpaceInStrips(row, region.strips)) return region.strips;
-  const bool loses_spaces = WithoutSpaces(page, above, region.strips).size() <= strips.size();
-  if (strips.empty() ||
-      (!loses_spaces && (num_full_rows >= 3 || 2 * strips.size() < region.strips.size()))) {
-    return std::nullopt;
-  }
-  return strips;
-}
-
-// Adds a column on the left for a row that has text before those above and a gap behind it: the
-// head of many tables has no text above their first column.
-void AddFirstColumn(const VisualRow& row, Region& region) {
-  double end = -std::numeric_limits<double>::infinity();
-  for (const WordRun& run : row.runs) {
-    if (run.box.x_min < region.left) end = std::max(end, run.box.x_max);
-  }
-  if (region.left - end >= kCellGap * row.height && row.box.x_min < region.left) {
-    region.strips.insert(region.strips.begin(), {end, region.left});
-  }
-  region.left = std::min(region.left, row.box.x_min);
-}
-
-// Whether row `next` stands apart from the rows before it as a running head or foot does: the first
-// or the last row of the page, with a wider gap than the rows beside it have.
-bool StandsApart(const std::vector<VisualRow>& rows, size_t next) {
-  const bool is_head = next == 1, is_foot = next + 1 == rows.size();
-  if (rows.size() < 4 || !(is_head || is_foot)) return false;
-  const auto gap = [&](size_t i) { return rows[i].box.y_min - rows[i - 1].box.y_max; };
-  return gap(next) > rows[next].height && gap(next) > 1.3 * gap(is_head ? next + 1 : next - 1);
-}
-
-// Whether the next row begins another table: behind a gap, and with more columns, as the row after
-// it.
-bool BeginsTable(const std::vector<VisualRow>& rows, const Region& region) {
-  const size_t next = region.end, num_columns = region.strips.size() + 1;
-  if (next + 1 >= rows.size() || next < region.begin + 2) return false;
-  const double gap = rows[next].box.y_min - rows[next - 1].box.y_max;
-  return gap > kTableGap * rows[next].height && rows[next].runs.size() > num_columns &&
-         rows[next + 1].runs.size() > num_columns;
-}
-
-// The rows from `begin` on that share the strips of the first of them.
-Region GrowFrom(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
-  Region region{begin, begin + 1, StripsOf(rows[begin].runs, kCellGap * rows[begin].height),
-                rows[begin].box.x_min};
-  size_t num_full_rows = 1;
-  while (region.end < std::min(rows.size(), begin + kMaxRows) &&
-         region.strips.size() < kMaxColumns) {
-    const VisualRow& row = rows[region.end];
-    if (StandsApart(rows, region.end) || BeginsTable(rows, region)) break;
-    auto strips =
-        Join(page, region, std::span(rows).subspan(begin, region.end - begin), row, num_full_rows);
-    if (!strips) break;
-    region.strips = std::move(*strips);
-    AddFirstColumn(row, region);
-    num_full_rows += row.runs.size() > 1;
-    ++region.end;
-  }
-  if (region.strips.size() >= kMaxColumns) return region;
-  region.strips =
-      WithoutSpaces(page, std::span(rows).subspan(begin, region.end - begin), region.strips);
-  return region;
-}
-
-// The rows from `begin` on that are a table perhaps. The strips are those of its first row, or of
-// the second one if a head is set more tightly.
-Region GrowRegion(const PdfPage& page, const std::vector<VisualRow>& rows, size_t begin) {
-  Region region = GrowFrom(page, rows, begin);
-  if (region.end < begin + 2 || rows[begin + 1].runs.size() <= rows[begin].runs.size()) {
-    return region;
-  }
-  Region below = GrowFrom(page, rows, begin + 1);
-  if (below.end >= region.end && below.strips.size() > region.strips.size() &&
-      HasSpaceInStrips(rows[begin], below.strips)) {
-    below.begin = begin;
-    return below;
-  }
-  return region;
 }
 
 // Appends the words of a run to the cells of their columns.
@@ -566,7 +280,7 @@ void AppendTablesByColumn(const PdfPage& page, std::vector<WordRun> runs, size_t
 std::vector<PdfTable> FindTables(const PdfPage& page, std::span<const double> gutters) {
   std::vector<PdfTable> tables;
   if (page.num_words > kMaxWords) return tables;
-  std::vector<std::vector<WordRun>> columns(gutters.size() + 1);
+  std::map<std::pair<size_t, size_t>, std::vector<WordRun>> columns;  // by area and gutter
   std::vector<WordRun> runs;
   const std::vector<double> cell_gaps = CellGaps(page);
   for (size_t i = 0; i < page.lines.size(); ++i) {
@@ -574,10 +288,11 @@ std::vector<PdfTable> FindTables(const PdfPage& page, std::span<const double> gu
   }
   for (const WordRun& run : runs) {
     const auto column = std::lower_bound(gutters.begin(), gutters.end(), run.box.x_min);
-    columns[static_cast<size_t>(column - gutters.begin())].push_back(run);
+    columns[{page.lines[run.line].area, static_cast<size_t>(column - gutters.begin())}].push_back(
+        run);
   }
   const MonospacedText monospaced(page);
-  for (auto& column : columns) {
+  for (auto& [place, column] : columns) {
     AppendTablesByColumn(page, std::move(column), 0, monospaced, tables);
   }
   return tables;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -26,12 +27,14 @@ constexpr size_t kMaxLinesOfRow = 30;  // bounds the time of hostile pages
 
 // Doubts. A line that goes on in each of its cells costs 1 to 1.5 a cell to cut off, so that one
 // cell with three words a line outweighs kJoin, and two of them a new text in the first column.
-constexpr double kJoin = 0.4;     // any line that is joined: most tables have none
-constexpr double kNewFirst = 2;   // a joined line with text in the first column, as its row has
-constexpr double kNewRow = 3;     // more, where it fills all columns and only widths speak for it
-constexpr double kNoFirst = 0.3;  // a row without text in the first column
+constexpr double kJoin = 0.4;      // any line that is joined: most tables have none
+constexpr double kNewFirst = 2;    // a joined line with text in the first column, as its row has
+constexpr double kNewRow = 3;      // more, where it fills all columns and only widths speak for it
+constexpr double kNoFirst = 0.3;   // a row without text in the first column
+constexpr double kLoneCell = 0.3;  // more, of several columns, where it has one cell alone
 constexpr double kOtherPlace =
     1.5;                            // the first column's text stands lower, or higher, than others'
+constexpr double kUneven = 0.3;     // a row of centred cells whose lines do not tell that they are
 constexpr double kEnded = 2;        // a cell that goes on though its line had room
 constexpr double kTwoTexts = 3;     // a cell with an empty line between its lines
 constexpr double kTwoNumbers = 3;   // a cell with a number in each of two lines
@@ -64,34 +67,73 @@ double BottomOf(const CellLine& line) {
   return bottom;
 }
 
-// How far a line is below the one above it, in points: in a column that has text in both, in fonts
-// of one height, because others stand a little higher or lower. Nothing: no column has.
-std::optional<double> StepBetween(const CellLine& above, const CellLine& line) {
-  double step = -std::numeric_limits<double>::infinity();
+// The steps from a line to the next one, in points, of the columns that have text in both in fonts
+// of one height, because others stand a little higher or lower.
+struct FontStep {
+  double height = 0, step = 0;
+};
+
+std::vector<FontStep> StepsBetween(const CellLine& above, const CellLine& line) {
+  std::vector<FontStep> steps;
   for (size_t i = 0; i < line.size(); ++i) {
     for (const WordRun& upper : above[i]) {
       for (const WordRun& lower : line[i]) {
         const double height = lower.box.Height();
         if (std::abs(upper.box.Height() - height) > kSameFont * height) continue;
-        step = std::max(step, lower.box.y_max - upper.box.y_max);
+        steps.push_back({height, lower.box.y_max - upper.box.y_max});
       }
     }
   }
-  return std::isfinite(step) ? std::optional(step) : std::nullopt;
+  return steps;
 }
 
-// The step that parts the rows of a table from the lines of its cells; nothing: steps do not tell.
-std::optional<double> RowStep(const std::vector<CellLine>& lines) {
-  std::vector<double> steps;
+// How much wider the steps between the lines of a table are than the narrowest ones of their fonts:
+// by line, in points; nothing for lines that tell nothing. Of several columns the one counts whose
+// lines stand closest: it has the most of them in the row, and the others wait for it.
+std::vector<std::optional<double>> ExcessSteps(const std::vector<CellLine>& lines) {
+  std::vector<std::vector<FontStep>> steps(lines.size());
+  std::vector<FontStep> fonts;  // with the narrowest step of each
   for (size_t i = 1; i < lines.size(); ++i) {
-    if (const auto step = StepBetween(lines[i - 1], lines[i])) steps.push_back(*step);
+    steps[i] = StepsBetween(lines[i - 1], lines[i]);
+    fonts.insert(fonts.end(), steps[i].begin(), steps[i].end());
   }
-  if (steps.size() < 3) return std::nullopt;
-  const auto [low, high] = std::minmax_element(steps.begin(), steps.end());
+  std::sort(fonts.begin(), fonts.end(),
+            [](const FontStep& a, const FontStep& b) { return a.height < b.height; });
+  size_t num_fonts = 0;
+  for (const FontStep& step : fonts) {
+    if (num_fonts > 0 && step.height - fonts[num_fonts - 1].height <= kSameFont * step.height) {
+      fonts[num_fonts - 1].step = std::min(fonts[num_fonts - 1].step, step.step);
+    } else {
+      fonts[num_fonts++] = step;
+    }
+  }
+  fonts.resize(num_fonts);
+  std::vector<std::optional<double>> excess(lines.size());
+  for (size_t i = 1; i < lines.size(); ++i) {
+    for (const FontStep& step : steps[i]) {
+      const auto font = std::prev(
+          std::upper_bound(fonts.begin(), fonts.end(), step.height,
+                           [](double height, const FontStep& f) { return height < f.height; }));
+      const double more = step.step - font->step;
+      excess[i] = excess[i] ? std::min(*excess[i], more) : more;
+    }
+  }
+  return excess;
+}
+
+// The excess that parts the rows of a table from the lines of its cells; nothing: steps do not
+// tell.
+std::optional<double> RowStep(const std::vector<std::optional<double>>& excess) {
+  std::vector<double> known;
+  for (const auto& more : excess) {
+    if (more) known.push_back(*more);
+  }
+  if (known.size() < 3) return std::nullopt;
+  const auto [low, high] = std::minmax_element(known.begin(), known.end());
   const double middle = (*low + *high) / 2;
   const auto num_wide = static_cast<size_t>(
-      std::count_if(steps.begin(), steps.end(), [&](double step) { return step > middle; }));
-  const bool is_clear = *high > *low + 2 && num_wide >= 2 && 4 * num_wide >= steps.size();
+      std::count_if(known.begin(), known.end(), [&](double step) { return step > middle; }));
+  const bool is_clear = *high > *low + 2 && num_wide >= 2 && 4 * num_wide >= known.size();
   return is_clear ? std::optional(middle) : std::nullopt;
 }
 
@@ -139,7 +181,11 @@ std::vector<ColumnWidth> WidthsOf(const std::vector<CellLine>& lines) {
 class RowDivider {
  public:
   RowDivider(const PdfPage& page, const std::vector<CellLine>& lines)
-      : page_(page), lines_(lines), columns_(WidthsOf(lines)), row_step_(RowStep(lines)) {
+      : page_(page),
+        lines_(lines),
+        columns_(WidthsOf(lines)),
+        excess_(ExcessSteps(lines)),
+        row_step_(RowStep(excess_)) {
     LetterCounts counts;
     for (const CellLine& line : lines) {
       for (const TableCell& cell : line) {
@@ -223,11 +269,14 @@ class RowDivider {
 
   // Doubts about a row because of the place of its first column's text.
   static double DoubtOfPlace(CellPlace place, const RowState& row) {
-    if (row.has_text[0] == 0) return kNoFirst;
+    if (row.has_text[0] == 0) {
+      const auto num_filled = std::count(row.has_text.begin(), row.has_text.end(), 1);
+      return kNoFirst + (num_filled == 1 && row.has_text.size() > 2 ? kLoneCell : 0);
+    }
     const size_t above = row.first_begin, below = row.num_lines - row.first_end;
-    const bool is_there =
-        place == CellPlace::kTop ? above == 0 : above <= below + 1 && below <= above + 1;
-    return is_there ? 0 : kOtherPlace;
+    if (place == CellPlace::kTop) return above == 0 ? 0 : kOtherPlace;
+    if (above > below + 1 || below > above + 1) return kOtherPlace;
+    return above == below ? 0 : kUneven;
   }
 
   RowDivision Divided(CellPlace place, const std::vector<size_t>& row_begin) const {
@@ -280,7 +329,7 @@ class RowDivider {
     cut_.assign(lines_.size(), 0);
     join_.assign(lines_.size(), 0);
     for (size_t line = 1; line < lines_.size(); ++line) {
-      const auto step = StepBetween(lines_[line - 1], lines_[line]);
+      const std::optional<double>& step = excess_[line];
       const double space = TopOf(lines_[line]) - BottomOf(lines_[line - 1]);
       goes_on_[line] = row_step_ && step && *step < *row_step_;
       if (row_step_ && step) {
@@ -333,6 +382,7 @@ class RowDivider {
   const PdfPage& page_;
   const std::vector<CellLine>& lines_;
   std::vector<ColumnWidth> columns_;
+  const std::vector<std::optional<double>> excess_;
   const std::optional<double> row_step_;
   bool is_right_to_left_ = false;
   std::vector<uint8_t> goes_on_;  // by line: a letter, a hyphen or the gap says that a cell goes on
@@ -342,7 +392,7 @@ class RowDivider {
 }  // namespace
 
 bool HasRowGaps(const std::vector<std::vector<TableCell>>& lines) {
-  return RowStep(lines).has_value();
+  return RowStep(ExcessSteps(lines)).has_value();
 }
 
 RowDivision DivideIntoRows(const PdfPage& page, const std::vector<std::vector<TableCell>>& lines) {

@@ -18,6 +18,7 @@ using Characters = std::vector<uint32_t>;
 // Words of a line touch where the gap between them is below this share of their height. Spaces
 // between words are at least 0.2 of it in all fonts tried.
 constexpr double kTouching = 0.1;
+constexpr double kExact = 0.02;         // likewise, of two edges that are one
 constexpr double kThaiTouching = 0.15;  // the same for Thai, whose vowels stand apart; spaces: 0.25
 // Below this share of a full-width character, a gap beside it is the space that LibreOffice and
 // Word set between it and a Latin letter or a digit; a typed space is 0.28 of it and more.
@@ -35,6 +36,7 @@ bool IsRightToLeftLetter(uint32_t character) {
 }
 // Hebrew, Arabic and Syriac with their marks.
 bool IsFromRight(uint32_t character) { return character >= 0x590 && character < 0x900; }
+bool IsHebrew(uint32_t character) { return character >= 0x590 && character < 0x600; }
 bool IsMark(uint32_t character) { return TypeOf(character) == FRIBIDI_TYPE_NSM; }
 // Alef, and alef with madda or hamza above or below.
 bool IsAlef(uint32_t character) {
@@ -75,25 +77,29 @@ bool IsMarksAlone(const Characters& word) {
 // Puts `marks`, whose centre is `x`, to the letter that they stand on in `host`: in visual order
 // before it, so that they follow it once the line is turned around. Its letters are taken to be of
 // one width.
-void Attach(const Characters& marks, double x, const PdfBox& box, Characters& host) {
+// `is_behind`: the line has marks behind their letters, as LineDirection says.
+void Attach(const Characters& marks, double x, const PdfBox& box, bool is_behind,
+            Characters& host) {
   const auto num_letters = static_cast<double>(
       std::count_if(host.begin(), host.end(), [](uint32_t c) { return !IsMark(c); }));
   const double share = box.Width() > 0 ? (x - box.x_min) / box.Width() : 0;
   auto letters_before = static_cast<int64_t>(std::clamp(share, 0.0, 0.999) * num_letters);
   auto at = host.begin();
   while (at != host.end() && (IsMark(*at) || letters_before-- > 0)) ++at;
+  if (is_behind && at != host.end()) at = std::find_if_not(at + 1, host.end(), IsMark);
   host.insert(at, marks.begin(), marks.end());
 }
 
 // The word that the marks of word `index` stand on: one that begins where they end (marks come
-// first when a line is drawn from the left), else one that they stand in the middle of.
-// words.size(): none.
+// first when a line is drawn from the left), else one that they stand in the middle of. Hebrew
+// letters stand apart, so that the second one is surer unless the first one begins exactly there;
+// Arabic marks may begin a little before their letter, within the one before. words.size(): none.
 size_t HostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& parts,
               size_t index) {
   const PdfBox& marks = words[index].box;
-  const double near = kTouching * std::max(marks.Height(), 1.0);
+  const double height = std::max(marks.Height(), 1.0);
   size_t beginning = words.size(), around = words.size();
-  double nearest = near;
+  double nearest = kTouching * height;
   const size_t begin = index < kNeighbours ? 0 : index - kNeighbours;
   for (size_t i = begin; i < std::min(words.size(), index + kNeighbours); ++i) {
     if (parts[i].empty() || IsMarksAlone(parts[i])) continue;
@@ -104,7 +110,9 @@ size_t HostOf(const std::vector<PdfWord>& words, const std::vector<Characters>& 
     }
     if (box.x_min <= marks.x_max && marks.x_max <= box.x_max) around = i;
   }
-  return beginning < words.size() ? beginning : around;
+  const bool stand_apart = parts[index].front() < 0x600;  // Hebrew and Latin
+  const bool is_near = beginning < words.size() && (!stand_apart || nearest < kExact * height);
+  return is_near || around == words.size() ? beginning : around;
 }
 
 // The word that ends nearest to where the marks of word `index` stand, as letters from left to
@@ -129,7 +137,8 @@ size_t LeftHostOf(const std::vector<PdfWord>& words, const std::vector<Character
 
 // Moves words that are marks alone (vowel points and tone marks that pdftotext took for words) into
 // the words that they stand on, and empties them.
-void AttachMarks(const std::vector<PdfWord>& words, std::vector<Characters>& parts) {
+void AttachMarks(const std::vector<PdfWord>& words, bool is_behind,
+                 std::vector<Characters>& parts) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (!IsMarksAlone(parts[i])) continue;
     const size_t left_host = LeftHostOf(words, parts, i);
@@ -140,16 +149,20 @@ void AttachMarks(const std::vector<PdfWord>& words, std::vector<Characters>& par
     }
     const size_t host = HostOf(words, parts, i);
     if (host == words.size()) continue;
-    Attach(parts[i], (words[i].box.x_min + words[i].box.x_max) / 2, words[host].box, parts[host]);
+    Attach(parts[i], (words[i].box.x_min + words[i].box.x_max) / 2, words[host].box, is_behind,
+           parts[host]);
     parts[i].clear();
   }
 }
 
-// Puts the characters of one glyph, which are in logical order, into visual order.
-void TurnGlyph(Characters& glyph) {
+// Puts the characters of one glyph, which are in logical order, into visual order, with the marks
+// where the line has them.
+void TurnGlyph(bool is_behind, Characters& glyph) {
   const auto letter = std::find_if(glyph.begin(), glyph.end(), IsRightToLeftLetter);
   if (letter == glyph.end()) return;
-  if (NumLettersFromRight(glyph) == 1) {
+  if (NumLettersFromRight(glyph) == 1 && is_behind) {
+    std::stable_partition(glyph.begin(), glyph.end(), [](uint32_t c) { return !IsMark(c); });
+  } else if (NumLettersFromRight(glyph) == 1) {
     std::stable_partition(glyph.begin(), glyph.end(), IsMark);
     std::reverse(glyph.begin(), std::find_if(glyph.begin(), glyph.end(), IsRightToLeftLetter));
   } else if (*letter == kLam) {  // lam-alef, or the end of the name of God
@@ -157,16 +170,40 @@ void TurnGlyph(Characters& glyph) {
   }
 }
 
-// The space between two words. A glyph of several characters has the width of one of them, because
-// pdftotext divides it.
-double GapBetween(const PdfWord& left, const PdfWord& right, bool is_drawn_by_letter) {
-  double end = left.box.x_max;
-  if (is_drawn_by_letter) {
-    const Characters glyph = CodePoints(left.text);
-    const auto num_marks = std::count_if(glyph.begin(), glyph.end(), IsMark);
-    if (NumLettersFromRight(glyph) == 1) end += left.box.Width() * static_cast<double>(num_marks);
+// The letter that a word consists of, beside its marks; 0: it has others.
+uint32_t OnlyLetter(const Characters& word) {
+  uint32_t letter = 0;
+  for (const uint32_t character : word) {
+    if (IsMark(character)) continue;
+    if (letter != 0 || !IsRightToLeftLetter(character)) return 0;
+    letter = character;
   }
-  return right.box.x_min - end;
+  return letter;
+}
+
+// The space between two words of a line whose letters were drawn one by one. Where marks are drawn
+// behind their letters, the box of a letter with some begins at the first one, within the letter.
+// Else a glyph of several characters has the width of one of them, because pdftotext divides it.
+double GapBetweenLetters(const PdfWord& left, const PdfWord& right,
+                         const LineDirection& direction) {
+  const double gap = right.box.x_min - left.box.x_max;
+  const Characters next = CodePoints(right.text), glyph = CodePoints(left.text);
+  const bool is_hebrew = IsHebrew(next.front()) || IsHebrew(glyph.front());
+  // Arabic letters join, so that a letter has several widths.
+  if (direction.widths != nullptr && is_hebrew) {
+    const uint32_t letter = OnlyLetter(next);
+    const size_t first = IsMark(next.front()) && next.size() > 1 ? 1 : 0;
+    const auto width = direction.widths->find(letter != 0 ? letter : next[first]);
+    if (width == direction.widths->end()) return gap;
+    const double points = width->second * right.box.Height();
+    if (letter != 0) return std::min(gap, right.box.x_max - points - left.box.x_max);
+    // The first of several letters: its mark stands about in its middle.
+    const bool is_marked = first > 0 || (next.size() > 1 && IsMark(next[1]));
+    return is_marked ? gap - points / 2 : gap;
+  }
+  const auto num_marks = std::count_if(glyph.begin(), glyph.end(), IsMark);
+  if (NumLettersFromRight(glyph) != 1) return gap;
+  return gap - left.box.Width() * static_cast<double>(num_marks);
 }
 
 // Whether a full-width character of Han, kana or Hangul stands on one side of a gap, and a
@@ -205,11 +242,11 @@ bool IsOneWord(const PdfWord& left, const Characters& left_part, const PdfWord& 
 }
 
 // The characters of a line from left to right.
-Characters VisualLine(const std::vector<PdfWord>& words) {
+Characters VisualLine(const std::vector<PdfWord>& words, const LineDirection& direction) {
   std::vector<Characters> parts;
   parts.reserve(words.size());
   for (const PdfWord& word : words) parts.push_back(CodePoints(word.text));
-  AttachMarks(words, parts);
+  AttachMarks(words, direction.has_marks_behind, parts);
   const bool has_letter_from_right = std::any_of(parts.begin(), parts.end(), HasLetterFromRight);
   const bool is_drawn_by_letter = has_letter_from_right && IsDrawnByLetter(parts);
   Characters line;
@@ -217,9 +254,10 @@ Characters VisualLine(const std::vector<PdfWord>& words) {
   for (size_t i = 0; i < parts.size(); ++i) {
     Characters& part = parts[i];
     if (part.empty()) continue;
-    if (is_drawn_by_letter) TurnGlyph(part);
+    if (is_drawn_by_letter) TurnGlyph(direction.has_marks_behind, part);
     if (last != words.size()) {
-      const double gap = GapBetween(words[last], words[i], is_drawn_by_letter);
+      const double gap = is_drawn_by_letter ? GapBetweenLetters(words[last], words[i], direction)
+                                            : words[i].box.x_min - words[last].box.x_max;
       const double height = std::max(words[last].box.Height(), words[i].box.Height());
       const bool is_one = has_letter_from_right
                               ? gap < kTouching * height
@@ -431,8 +469,24 @@ void CountMarks(const std::vector<PdfWord>& words, MarkCounts& counts) {
   }
 }
 
+void CountLetterWidths(const std::vector<PdfWord>& words, LetterWidths& widths) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const Characters word = CodePoints(words[i].text);
+    const uint32_t letter = OnlyLetter(word);
+    const double height = words[i].box.Height();
+    if (letter == 0 || height <= 0) continue;
+    double width = word.size() == 1 ? words[i].box.Width() : height;
+    if (i > 0) {
+      const double step = words[i].box.x_max - words[i - 1].box.x_max;
+      if (step > words[i].box.Width()) width = std::min(width, step);
+    }
+    const auto known = widths.try_emplace(letter, width / height).first;
+    known->second = std::min(known->second, width / height);
+  }
+}
+
 std::string LogicalText(const std::vector<PdfWord>& words, const LineDirection& direction) {
-  Characters line = VisualLine(words);
+  Characters line = VisualLine(words, direction);
   const bool is_right_to_left = direction.is_right_to_left;
   if (line.size() <= kMaxLine && (is_right_to_left || HasLetterFromRight(line))) {
     TurnAround(line, is_right_to_left);

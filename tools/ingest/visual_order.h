@@ -4,6 +4,8 @@
 #define LECTERN_TOOLS_INGEST_VISUAL_ORDER_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,9 +38,19 @@ struct MarkCounts {
 // Adds the words of a line, from left to right, to `counts`. Any thread.
 void CountMarks(const std::vector<PdfWord>& words, MarkCounts& counts);
 
+// The widths of letters that were drawn alone, in heights of their line. The box of a letter whose
+// mark was drawn before it begins where the mark does, so that its width tells less than the
+// distance between the right ends of two letters.
+using LetterWidths = std::map<uint32_t, double>;
+
+// Adds the letters of a line, whose words stand from left to right, to `widths`: the least of the
+// widths that may be theirs. Any thread.
+void CountLetterWidths(const std::vector<PdfWord>& words, LetterWidths& widths);
+
 struct LineDirection {
-  bool is_right_to_left = false;  // how the paragraph runs
-  bool has_marks_behind = false;  // MarkCounts::AreBehind of the page
+  bool is_right_to_left = false;         // how the paragraph runs
+  bool has_marks_behind = false;         // MarkCounts::AreBehind of the page
+  const LetterWidths* widths = nullptr;  // of the page's letters; nullptr: they are not known
 };
 
 // Whether two neighbouring words have less than a space between them.

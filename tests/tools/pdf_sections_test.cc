@@ -1,0 +1,188 @@
+// Sections of short columns, the rows of tables in PDFs without rules, and vowelled text from right
+// to left. The files of pdf_boxes/ are what pdftotext printed for PDFs of other programs; the texts
+// expected are those that the PDFs were made of.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tools/ingest/bbox_text.h"
+#include "tools/ingest/letter_forms.h"
+
+namespace lectern::tools {
+namespace {
+
+std::string TextOfBoxes(const std::string& boxes) {
+  BboxText parser;
+  PagedText paged;
+  return parser.Take(boxes) && parser.Finish(paged) ? paged.text : "refused";
+}
+
+std::string TextOfBoxFile(const std::string& name) {
+  std::ifstream file(std::string(PDF_BOXES) + "/" + name);
+  EXPECT_TRUE(file.good()) << name;
+  return TextOfBoxes(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+std::string BoxPlaces(double x_min, double y_min, double x_max, double y_max) {
+  return " xMin=\"" + std::to_string(x_min) + "\" yMin=\"" + std::to_string(y_min) + "\" xMax=\"" +
+         std::to_string(x_max) + "\" yMax=\"" + std::to_string(y_max) + "\"";
+}
+
+// A block of lines from (x, y) on, each 12 points below the one before, in letters 5 points wide.
+std::string BlockBox(double x, double y, const std::vector<std::string>& lines) {
+  std::string boxes;
+  double right = x, top = y;
+  for (const std::string& line : lines) {
+    std::string words;
+    double at = x;
+    for (size_t begin = 0; begin < line.size();) {
+      const size_t end = std::min(line.find(' ', begin), line.size());
+      const double width = 5 * static_cast<double>(end - begin);
+      words += "<word" + BoxPlaces(at, top, at + width, top + 10) + ">" +
+               line.substr(begin, end - begin) + "</word>";
+      right = std::max(right, at + width);
+      at += width + 2.5;
+      begin = end + 1;
+    }
+    boxes += "<line" + BoxPlaces(x, top, at - 2.5, top + 10) + ">" + words + "</line>";
+    top += 12;
+  }
+  return "<flow><block" + BoxPlaces(x, y, right, top - 2) + ">" + boxes + "</block></flow>";
+}
+
+std::string TextOfPage(const std::string& boxes) {
+  return TextOfBoxes("<doc><page width=\"600\" height=\"800\">" + boxes + "</page></doc>");
+}
+
+const char* const kBoatHouse =
+    "The boat house at Alder Reach was built in 1964 and belongs to the rowing club. It has eleven "
+    "boats, of which four are for beginners.\n\n"
+    "1. Boats are taken out between sunrise and sunset only. Write your name and the hour into the "
+    "book beside the door before you leave.\n\n"
+    "2. Members under sixteen years row with an adult in the same boat, or with the trainer in the "
+    "launch beside them.\n\n"
+    "3. A boat that was damaged stays on the trestles. Tell the boatman on the same day; repairs "
+    "up to 80 euros are paid by the club.\n\n"
+    "4. The key is kept at the bakery in Mill Lane. It is given to members who show their card, "
+    "and "
+    "is brought back before seven.\n\n"
+    "Guests pay five euros an hour. They sign the form about swimming, which lies in the drawer of "
+    "the desk.\n";
+
+// Their paragraphs have three lines each, so that they look like the rows of a table.
+TEST(PdfSectionsTest, ShortColumnsAreReadOneAfterTheOther) {
+  EXPECT_EQ(TextOfBoxFile("short-columns.xml"),
+            "Rules of the boat house\n\n" + std::string(kBoatHouse));
+  EXPECT_EQ(TextOfBoxFile("three-short-columns.xml"),
+            "Opening hours of the pool in winter\n\n"
+            "The pool opens at seven and closes at nine in the evening, on Sundays at six.\n\n"
+            "Children under six swim with their parents only.\n\n"
+            "The sauna costs four euros more; towels can be hired at the desk for one euro.\n\n"
+            "Lockers take a coin of two euros, which comes back.\n\n"
+            "Courses for beginners start in the second week of each month, on Tuesday at five.\n\n"
+            "Nobody dives from the rim.\n");
+}
+
+TEST(PdfSectionsTest, ColumnsStandBetweenTheTextAboveAndBelowThem) {
+  const std::string text = TextOfBoxFile("columns-among-text.xml");
+  const size_t above = text.find("Nobody dives from the rim."), section = text.find(kBoatHouse),
+               below = text.find("Notice\n\nThe library is closed on Friday");
+  ASSERT_NE(section, std::string::npos) << text;
+  ASSERT_NE(below, std::string::npos) << text;
+  EXPECT_LT(above, section);
+  EXPECT_LT(section, below);
+}
+
+TEST(PdfSectionsTest, ShortColumnsFromTheRightBeginAtTheRight) {
+  const std::string text = TextOfBoxFile("short-columns-arabic.xml");
+  EXPECT_EQ(text.find('|'), std::string::npos) << text;
+  size_t last = 0;
+  for (const char* const mark : {"1. قبل", "2. اضغط", "3. ي", "4. لا"}) {
+    const size_t found = text.find(mark);
+    ASSERT_NE(found, std::string::npos) << mark << "\n" << text;
+    EXPECT_GE(found, last);
+    last = found;
+  }
+}
+
+// A row whose cells have several numbers of lines leaves a gap that columns of prose do not have;
+// heads without a full stop are those of a table.
+TEST(PdfSectionsTest, TablesOfProseAreNoSections) {
+  const std::string rows = TextOfPage(
+      BlockBox(50, 50, {"The river rises in the hills", "north of Varn and is cold."}) +
+      BlockBox(310, 50,
+               {"Its valley was settled early", "and many bridges were built",
+                "of oak by monks there."}) +
+      BlockBox(50, 98,
+               {"The town has a square with", "a fountain made of granite", "and a clock."}) +
+      BlockBox(310, 98, {"Its market is held on every", "Friday before noon."}) +
+      BlockBox(50, 146, {"The harbour was dug by hand", "in nine years."}) +
+      BlockBox(310, 146, {"Its quay takes ships of any", "draught up to ten metres."}));
+  EXPECT_NE(rows.find("is cold. | Its valley"), std::string::npos) << rows;
+  EXPECT_NE(rows.find("a clock. | Its market"), std::string::npos) << rows;
+}
+
+// Texts and program names of LibreOffice's cells have lines of different heights.
+TEST(PdfSectionsTest, RowsOfCellsInTwoFontsStayRows) {
+  const std::string text = TextOfBoxFile("two-fonts-cells.xml");
+  for (const std::string row :
+       {"\nPOST /v1/ask | the object that ask-document --json prints, or a stream of it",
+        "\nPOST /v1/cite | the passages that support a given text , sentence by sentence, with the "
+        "probability of each: the object that ask-document --cite --json prints. No model is "
+        "used\n",
+        "document=NAME | the text of one of its documents, indexed or not, into which the "
+        "offsets"}) {
+    EXPECT_NE(text.find(row), std::string::npos) << row << "\n" << text;
+  }
+}
+
+// Numbers aligned at the right stand no farther from the texts behind them than two words do.
+TEST(PdfSectionsTest, NumbersBesideTextsAreAColumn) {
+  const std::vector<std::string> sizes = {"8", "16", "128", "4", "1024"},
+                                 fields = {"magic", "id", "fingerprint", "kind", "name"};
+  std::string boxes;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const double y = 50 + 12 * static_cast<double>(i);
+    boxes += BlockBox(50, y, {"row"}) +
+             BlockBox(120 - 5 * static_cast<double>(sizes[i].size()), y, {sizes[i]}) +
+             BlockBox(123, y, {fields[i]}) + BlockBox(300, y, {"used"});
+  }
+  EXPECT_EQ(TextOfPage(boxes),
+            "row | 8 | magic | used\nrow | 16 | id | used\nrow | 128 | fingerprint | used\n"
+            "row | 4 | kind | used\nrow | 1024 | name | used\n");
+}
+
+std::string InFormC(const char* text) { return PlainLetters(CodePoints(text)); }
+
+// Words of a letter with its vowel points are higher than wide, and the page is upright.
+TEST(PdfSectionsTest, VowelledWordsAreNotSideways) {
+  const std::string text = TextOfBoxFile("arabic-vowelled.xml");
+  EXPECT_TRUE(text.starts_with(InFormC("دَلِيلُ المَكْتَبَةِ"))) << text;
+  EXPECT_NE(text.find(InFormC("فِي عَامِ 1952 فِي وَسَطِ المَدِينَةِ، وَفِيهَا سَبْعُونَ أَلْفَ")), std::string::npos)
+      << text;
+}
+
+// The box of a letter begins at its mark, within the letter.
+TEST(PdfSectionsTest, VowelledHebrewHasItsSpaces) {
+  const std::string text = TextOfBoxFile("hebrew-vowelled.xml");
+  for (const char* const words :
+       {"הַסִּפְרִיָּה הָעִירוֹנִית", "נוֹסְדָה בִּשְׁנַת 1952 בְּמֶרְכַּז הָעִיר, וּבָהּ שִׁבְעִים אֶלֶף סְפָרִים.",
+        "2. בְּרֵאשִׁית בָּרָא אֱלֹהִים אֵת הַשָּׁמַיִם וְאֵת הָאָרֶץ."}) {
+    EXPECT_NE(text.find(InFormC(words)), std::string::npos) << words << "\n" << text;
+  }
+}
+
+// pdftotext parts the lines of such text where a mark is drawn, in any order.
+TEST(PdfSectionsTest, PartsOfVowelledLinesAreOneLine) {
+  const std::string text = TextOfBoxFile("arabic-vowelled-parts.xml");
+  for (const char* const words : {"دَلِيلُ المَكْتَبَةِ العَامَّةِ", "بِسْمِ اللَّهِ", "فِي وَسَطِ المَدِينَةِ،"}) {
+    EXPECT_NE(text.find(InFormC(words)), std::string::npos) << words << "\n" << text;
+  }
+}
+
+}  // namespace
+}  // namespace lectern::tools
