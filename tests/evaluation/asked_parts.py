@@ -29,8 +29,10 @@ def is_gold(question, asked):
 
 
 def support_rank(asked):
-    """As engine/asking/asked_sessions.cc weighs an answer; higher is better."""
-    return math.log(max(asked["probability"], 1e-4)) + 0.61 * math.log(max(asked["support"], 0.02))
+    """Higher is better: the one that was chosen, then as engine/asking/asked_sessions.cc weighs answers
+    of models without a refusal, whose probability the answers do not tell."""
+    return (asked["chosen"],
+            math.log(max(asked["probability"], 1e-4)) + 0.61 * math.log(max(asked["support"], 0.02)))
 
 
 def share(values):
@@ -45,7 +47,7 @@ def row(name, pairs):
     for question, answer in facts:
         asked = (answer["collection"] or answer["parts"] or {"asked": []})["asked"]
         hits = [is_gold(question, one) for one in asked]
-        order = sorted(range(len(asked)), key=lambda i: -support_rank(asked[i]))
+        order = sorted(range(len(asked)), key=lambda i: support_rank(asked[i]), reverse=True)
         by_words = hits.index(True) if True in hits else 99
         after = [hits[i] for i in order].index(True) if True in hits else 99
         ranks.append((by_words, after))

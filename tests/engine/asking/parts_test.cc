@@ -245,8 +245,7 @@ TEST(AnswerChoiceTest, AsksUntilNoOtherAnswerCouldBeBetter) {
   EXPECT_EQ(NumAsked({0.95, 0.03, 0.02}, 0), 1u);  // words are enough
   EXPECT_EQ(NumAsked({0.5, 0.5}, 1), 2u);
   EXPECT_EQ(NumAsked({0.5, 0.49, 0.01}, 1), 1u);
-  // An answer has 4.2 times the weight of its document's probability with full support, and 1.04
-  // times with a score of 0.1.
+  // With a score of 0.1 an answer has a quarter of the weight that it would have with full support.
   EXPECT_EQ(NumAsked({0.6, 0.2, 0.2}, 1), 1u);
   EXPECT_EQ(NumAsked({0.6, 0.2, 0.1, 0.1}, 0.1f), 2u);
   EXPECT_EQ(NumAsked({0.4, 0.3, 0.1, 0.1, 0.1}, 0), 5u);
@@ -263,8 +262,18 @@ TEST(AnswerChoiceTest, AModelThatWouldRatherRefuseCountsLess) {
   sure.probability = 0.2, sure.answer.refusal_probability = 0.01;
   const AskedSession* const both[] = {&doubtful, &sure};
   EXPECT_EQ(ChooseAnswer(both), 1u);
-  sure.answer.refusal_probability = 0.8;
+  sure.answer.refusal_probability = 0.9;
   EXPECT_EQ(ChooseAnswer(both), 0u);
+}
+
+// Beyond 0.01 a probability of refusing makes no difference.
+TEST(AnswerChoiceTest, NoAnswerIsTooSure) {
+  AskedSession likely, sure;
+  likely.answer = sure.answer = AnswerWithSupport(0.8f);
+  likely.probability = 0.3, likely.answer.refusal_probability = 0.01;
+  sure.probability = 0.2, sure.answer.refusal_probability = 1e-6;
+  const AskedSession* const both[] = {&sure, &likely};
+  EXPECT_EQ(ChooseAnswer(both), 1u);
 }
 
 TEST(AnswerChoiceTest, AfterRefusalsTheNextDocumentIsAsked) {
