@@ -35,6 +35,7 @@ import difflib
 import email
 import email.policy
 import gzip
+import hashlib
 import html
 import html.parser
 import io
@@ -552,9 +553,22 @@ def measure(build, part, path, kind, name, text, rows):
     return result
 
 
-def measure_all(build, work, part):
+def made_folder(work):
+    """The folder of made files, empty if those in it were made from other texts or by another script."""
     folder = work / "made"
-    folder.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(b"".join(
+        path.read_bytes() for path in (pathlib.Path(__file__), *sorted((LIST.parent / "scripts").glob("*.txt")),
+                                       *(REPO / name for name in SOURCES)))).hexdigest()
+    stamp = folder / "inputs.sha256"
+    if not stamp.exists() or stamp.read_text() != digest:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        stamp.write_text(digest)
+    return folder
+
+
+def measure_all(build, work, part):
+    folder = made_folder(work)
     results = []
     if part == "made":
         for file in (*made_documents(folder), *made_encodings(work, folder), *made_tables(folder),
@@ -594,8 +608,7 @@ def agree(one, other):
 
 def ask_all(build, work):
     """(name, question, answer, {format: (same by model, same by words)}) of ten documents."""
-    folder, store = work / "made", work / "store"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder, store = made_folder(work), work / "store"
     list(made_documents(folder))
     shutil.rmtree(store, ignore_errors=True)
     asked = []
