@@ -263,10 +263,12 @@ cp "$work/sqlite3/sqlite3.h" "$dir/include"
 # Lectern uses FAISS for K-means alone, with an assignment step of its own (index/kmeans.cc). These
 # files are K-means and its base classes; what else they call, BLAS included, faiss_absent.c replaces
 # by functions that end the program. Debian's libfaiss has no SIMD beyond SSE2
-# either, so that clusters get the same bits there and here.
+# either, so that clusters get the same bits there and here. Without -fopenmp: its regions have one
+# thread here (index/kmeans.cc), and each would make and close semaphores of the system, 55,000 for a
+# text of 3,000 tokens, which took longer than all else of clustering.
 unpack faiss
 faiss=$work/faiss/faiss
-archive faiss "-I$work/faiss -fopenmp -DFINTEGER=int" \
+archive faiss "-I$work/faiss -DFINTEGER=int" \
   "$faiss"/{Clustering,Index,IndexFlat,IndexFlatCodes,VectorTransform}.cpp \
   "$faiss"/impl/{AuxIndexStructures,FaissException,IDSelector,kmeans1d}.cpp \
   "$faiss"/utils/{Heap,distances,distances_simd,extra_distances,random,utils}.cpp \
