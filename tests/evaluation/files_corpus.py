@@ -616,11 +616,9 @@ def ask_all(build, work):
         if texts is None:
             continue
         stem = re.sub(r"\W", "-", name.rsplit(".", 1)[0])
-        # The other forms begin with the title, too.
-        (folder / (stem + "-titled.txt")).write_text(stem + "\n\n" + pandoc_texts(REPO / name, "gfm")[0])
         passages = {}
         for to in ("txt", "pdf", "docx", "html"):
-            document = stem + ("-titled.txt" if to == "txt" else "." + to)
+            document = stem + "." + to
             run(str(build / "tools/index-document"), "--store", str(store), "--yes", "--progress", "none",
                 str(folder / document))
             passages[to] = first_passages(build, store, document, *texts)
