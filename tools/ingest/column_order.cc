@@ -26,14 +26,6 @@ constexpr double kLeastLines = 0.6;  // of a column, in those of the one beside 
 constexpr size_t kMostGutters = 16;  // pages have fewer; bounds the time of hostile ones
 constexpr size_t kReturns = 2;       // over a gutter, in pdftotext's order
 
-double MedianHeight(const PdfPage& page) {
-  std::vector<double> heights;
-  for (const PdfLine& line : page.lines) heights.push_back(line.box.Height());
-  const auto middle = heights.begin() + static_cast<ptrdiff_t>(heights.size() / 2);
-  std::nth_element(heights.begin(), middle, heights.end());
-  return *middle;
-}
-
 // The middles of the strips that few lines lie across, with lines on both sides, ascending.
 std::vector<double> Gutters(const PdfPage& page) {
   std::vector<std::pair<double, int>> ends;  // where a line begins and ends
@@ -42,7 +34,7 @@ std::vector<double> Gutters(const PdfPage& page) {
     ends.emplace_back(std::max(line.box.x_max, line.box.x_min), -1);
   }
   std::sort(ends.begin(), ends.end());
-  const double min_width = kGutterHeights * MedianHeight(page);
+  const double min_width = kGutterHeights * MedianLineHeight(page);
   const auto most = static_cast<int>(kMostAcross * static_cast<double>(page.lines.size()));
   std::vector<double> gutters;
   int across = 0;
@@ -88,7 +80,7 @@ std::vector<double> RowsOfColumn(const PdfPage& page, const std::vector<size_t>&
   std::vector<double> baselines, rows;
   for (const size_t i : lines) baselines.push_back(page.lines[i].box.y_max);
   std::sort(baselines.begin(), baselines.end());
-  const double height = MedianHeight(page);
+  const double height = MedianLineHeight(page);
   for (const double baseline : baselines) {
     if (rows.empty() || baseline - rows.back() > kSameRow * height) rows.push_back(baseline);
   }
@@ -108,7 +100,7 @@ double LikenessToTable(const PdfPage& page, const std::vector<size_t>& left,
     if (next != more.end()) distances.push_back(*next - row);
     if (next != more.begin()) distances.push_back(*std::prev(next) - row);
   }
-  const double height = MedianHeight(page), width = kSameDistance * height;
+  const double height = MedianLineHeight(page), width = kSameDistance * height;
   std::erase_if(distances, [&](double distance) { return std::abs(distance) > height; });
   std::sort(distances.begin(), distances.end());
   size_t most = 0, first = 0;

@@ -55,14 +55,6 @@ struct ColumnLine {
 
 using ColumnLines = std::vector<ColumnLine>;
 
-double MedianLineHeight(const PdfPage& page) {
-  std::vector<double> heights;
-  for (const PdfLine& line : page.lines) heights.push_back(line.box.Height());
-  const auto middle = heights.begin() + static_cast<ptrdiff_t>(heights.size() / 2);
-  std::nth_element(heights.begin(), middle, heights.end());
-  return *middle;
-}
-
 // The page's words without wide gaps between them, from the top.
 std::vector<WordRun> PiecesOf(const PdfPage& page, double gutter) {
   std::vector<WordRun> runs;

@@ -56,6 +56,15 @@ struct PdfPage {
   size_t num_sign_words = 0;  // of them: in words of four different signs and more, such as !"#$%
 };
 
+// The height in points that half of the page's lines have at most; it has one line or more.
+inline double MedianLineHeight(const PdfPage& page) {
+  std::vector<double> heights;
+  for (const PdfLine& line : page.lines) heights.push_back(line.box.Height());
+  const auto middle = heights.begin() + static_cast<ptrdiff_t>(heights.size() / 2);
+  std::nth_element(heights.begin(), middle, heights.end());
+  return *middle;
+}
+
 }  // namespace lectern::tools
 
 #endif  // LECTERN_TOOLS_INGEST_PDF_PAGE_H_

@@ -88,8 +88,8 @@ std::vector<FontStep> StepsBetween(const CellLine& above, const CellLine& line) 
 }
 
 // How much wider the steps between the lines of a table are than the narrowest ones of their fonts:
-// by line, in points; nothing for lines that tell nothing. Of several columns the one counts whose
-// lines stand closest: it has the most of them in the row, and the others wait for it.
+// by line, in points; nothing for lines that tell nothing. If several columns tell, the one counts
+// whose lines stand closest: it has the most of them in the row, and the others wait for it.
 std::vector<std::optional<double>> ExcessSteps(const std::vector<CellLine>& lines) {
   std::vector<std::vector<FontStep>> steps(lines.size());
   std::vector<FontStep> fonts;  // with the narrowest step of each
