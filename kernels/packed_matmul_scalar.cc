@@ -10,7 +10,7 @@ namespace {
 
 // Rounds one group as QuantiseRowsArgs says. A scale below the normal numbers would make 1 / scale
 // overflow, so it becomes 0.
-void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum) {
+void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum, HalfSums* half_sums) {
   float largest = 0;
   bool is_finite = true;
   for (size_t i = 0; i < kPackedGroup; ++i) {
@@ -20,28 +20,31 @@ void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum) {
   *scale = largest / 127;
   if (*scale < std::numeric_limits<float>::min()) *scale = 0;
   if (!is_finite) *scale = std::numeric_limits<float>::quiet_NaN();
-  int total = 0;
+  int totals[2] = {};
   for (size_t i = 0; i < kPackedGroup; ++i) {
     const bool is_zero = !is_finite || *scale == 0;
     steps[i] = is_zero ? 0 : static_cast<int8_t>(std::nearbyint(x[i] * (1 / *scale)));
-    total += steps[i];
+    totals[i / (kPackedGroup / 2)] += steps[i];
   }
-  *sum = *scale * static_cast<float>(total);
+  *sum = *scale * static_cast<float>(totals[0] + totals[1]);
+  *half_sums = {static_cast<int16_t>(totals[0]), static_cast<int16_t>(totals[1])};
 }
 
 }  // namespace
 
 void QuantiseRowsScalar(const QuantiseRowsArgs& args) {
-  const auto& [input, steps, scales, sums] = args;
+  const auto& [input, steps, scales, sums, half_sums] = args;
   const size_t num_groups = input.num_cols / kPackedGroup;
   assert(input.num_cols % kPackedGroup == 0);
   assert(steps.size() >= input.num_rows * input.num_cols);
   assert(scales.size() >= input.num_rows * num_groups);
   assert(sums.size() >= input.num_rows * num_groups);
+  assert(half_sums.size() >= input.num_rows * num_groups);
   for (size_t row = 0; row < input.num_rows; ++row) {
     for (size_t g = 0; g < num_groups; ++g) {
       QuantiseGroup(input[row] + g * kPackedGroup, &steps[row * input.num_cols + g * kPackedGroup],
-                    &scales[row * num_groups + g], &sums[row * num_groups + g]);
+                    &scales[row * num_groups + g], &sums[row * num_groups + g],
+                    &half_sums[row * num_groups + g]);
     }
   }
 }

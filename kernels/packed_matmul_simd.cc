@@ -12,6 +12,7 @@
 #include "kernels/packed_dots-inl.h"
 #include "kernels/packed_planes.h"
 #include "kernels/packed_steps-inl.h"
+#include "kernels/packed_vnni-inl.h"
 #include "kernels/packed_wide-inl.h"
 #include "kernels/tile-inl.h"
 
@@ -26,7 +27,8 @@ void PackedMatMul(const PackedMatMulArgs& args) { PackedMatMulScalar(args); }
 // ---- Rows to int8
 
 // Rounds one group as QuantiseRowsScalar does, with the same bits.
-HWY_INLINE void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum) {
+HWY_INLINE void QuantiseGroup(const float* x, int8_t* steps, float* scale, float* sum,
+                              HalfSums* half_sums) {
   const FloatTag d;
   const Int32Tag di;
   // The bits of magnitudes, taken as integers, are ordered as the magnitudes are, and infinity and
@@ -44,27 +46,35 @@ HWY_INLINE void QuantiseGroup(const float* x, int8_t* steps, float* scale, float
   if (!(*scale > 0)) {
     std::fill_n(steps, kPackedGroup, int8_t{0});
     *sum = *scale;  // 0 or NaN
+    *half_sums = {};
     return;
   }
-  Int32Vector totals = hn::Zero(di);
+  int32_t totals[2];
   const FloatVector per_unit = hn::Set(d, 1 / *scale);
-  for (size_t i = 0; i < kPackedGroup; i += kLanes) {
-    const Int32Vector nearest = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), per_unit));
-    const hn::Rebind<int8_t, FloatTag> di8;
-    hn::StoreU(hn::DemoteTo(di8, nearest), di8, steps + i);
-    totals = hn::Add(totals, nearest);
+  for (size_t half = 0; half < 2; ++half) {
+    Int32Vector total = hn::Zero(di);
+    const size_t begin = half * kPackedGroup / 2;
+    for (size_t i = begin; i < begin + kPackedGroup / 2; i += kLanes) {
+      const Int32Vector nearest = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), per_unit));
+      const hn::Rebind<int8_t, FloatTag> di8;
+      hn::StoreU(hn::DemoteTo(di8, nearest), di8, steps + i);
+      total = hn::Add(total, nearest);
+    }
+    totals[half] = hn::GetLane(hn::SumOfLanes(di, total));
   }
-  *sum = *scale * static_cast<float>(hn::GetLane(hn::SumOfLanes(di, totals)));
+  *sum = *scale * static_cast<float>(totals[0] + totals[1]);
+  *half_sums = {static_cast<int16_t>(totals[0]), static_cast<int16_t>(totals[1])};
 }
 
 void QuantiseRows(const QuantiseRowsArgs& args) {
-  const auto& [input, steps, scales, sums] = args;
+  const auto& [input, steps, scales, sums, half_sums] = args;
   const size_t num_groups = input.num_cols / kPackedGroup;
   for (size_t row = 0; row < input.num_rows; ++row) {
     for (size_t g = 0; g < num_groups; ++g) {
       QuantiseGroup(input[row] + g * kPackedGroup,
                     steps.data() + row * input.num_cols + g * kPackedGroup,
-                    scales.data() + row * num_groups + g, sums.data() + row * num_groups + g);
+                    scales.data() + row * num_groups + g, sums.data() + row * num_groups + g,
+                    half_sums.data() + row * num_groups + g);
     }
   }
 }
@@ -166,8 +176,6 @@ HWY_NOINLINE void MultiplyHalvesTile(const PackedMatMulArgs& args, size_t row, s
                                      size_t count) {
   const FloatTag d;
   const Int32Tag di;
-  // With one instruction for four products, sums of inputs are products with ones.
-  constexpr bool kSumsAreDots = HWY_TARGET == HWY_AVX3_DL;
   constexpr size_t kHalf = kPackedGroup / 2;
   HWY_ALIGN float output[kRows][kPackedColumns] = {};
   for (size_t r = 0; args.accumulate && r < kRows; ++r) {
@@ -176,7 +184,7 @@ HWY_NOINLINE void MultiplyHalvesTile(const PackedMatMulArgs& args, size_t row, s
   const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
   const auto* const x = reinterpret_cast<const std::byte*>(args.input.steps + row * depth);
   const float* const x_scales = args.input.scales + row * num_groups;
-  const UnsignedWeights ones = {hn::Set(Int8Tag(), 1)};
+  const HalfSums* const x_sums = args.input.half_sums + row * num_groups;
   const std::byte* head = args.weight.head(column, 0);
   const std::byte* group = head;
   for (size_t g = 0; g < num_groups; ++g, group += PackedGroupBytes(kType)) {
@@ -196,10 +204,8 @@ HWY_NOINLINE void MultiplyHalvesTile(const PackedMatMulArgs& args, size_t row, s
     for (size_t half = 0; half < 2; ++half) {
       const std::byte* const x_half = x + g * kPackedGroup + half * kHalf;
       hn::Vec<StepSumTag<kType>> sums[kRows][kPanelVectors];
-      Int32Vector x_sums[kRows];
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kRows; ++r) {
-        x_sums[r] = kSumsAreDots ? hn::Zero(di) : hn::Set(di, HalfSum(x_half + r * depth));
         LECTERN_UNROLL_TILE
         for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(StepSumTag<kType>());
       }
@@ -213,7 +219,6 @@ HWY_NOINLINE void MultiplyHalvesTile(const PackedMatMulArgs& args, size_t row, s
         for (size_t r = 0; r < kRows; ++r) {
           const auto four = LoadUnaligned<int32_t>(x_half + r * depth + k);
           const Int8Vector input = hn::BitCast(Int8Tag(), hn::Set(di, four));
-          if constexpr (kSumsAreDots) x_sums[r] = AddDots(x_sums[r], ones, input);
           LECTERN_UNROLL_TILE
           for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = AddDots(sums[r][v], w[v], input);
         }
@@ -230,14 +235,16 @@ HWY_NOINLINE void MultiplyHalvesTile(const PackedMatMulArgs& args, size_t row, s
         const Int32Vector scales = LoadHalfScales<kType>(group, half, v * kLanes);
         LECTERN_UNROLL_TILE
         for (size_t r = 0; r < kRows; ++r) {
+          const HalfSums& both = x_sums[r * num_groups + g];
+          const Int32Vector x_sum = hn::Set(di, half == 0 ? both.first : both.second);
           Int32Vector products = Total(sums[r][v]);
           if constexpr (PackedZero(kType) == 4) {
-            products = hn::Sub(products, hn::ShiftLeft<2>(x_sums[r]));
+            products = hn::Sub(products, hn::ShiftLeft<2>(x_sum));
           }
           totals[r][v] = hn::Add(totals[r][v], hn::Mul(products, scales));
           if constexpr (PackedHasMin(kType)) {
             const Int32Vector mins = LoadHalfMins(group, half, v * kLanes);
-            min_totals[r][v] = hn::Add(min_totals[r][v], hn::Mul(x_sums[r], mins));
+            min_totals[r][v] = hn::Add(min_totals[r][v], hn::Mul(x_sum, mins));
           }
         }
       }
@@ -281,7 +288,8 @@ HWY_INLINE void MultiplyRows(const PackedMatMulArgs& args, size_t row) {
   if constexpr (kRows > 1) MultiplyRows<kType, kRows / 2>(args, row);
 }
 
-// Many rows go through the wide path as far as they fill its tiles; the rest uses the plain tiles.
+// Many rows go through a path of their own as far as they fill its tiles; the rest uses the plain
+// tiles.
 template <PackedType kType>
 void MultiplyBy(const PackedMatMulArgs& args) {
   size_t row = 0;
@@ -289,6 +297,13 @@ void MultiplyBy(const PackedMatMulArgs& args) {
   if (args.input.num_rows >= kLeastWideRows) {
     row = args.input.num_rows / kWideRows * kWideRows;
     MultiplyWide<kType>(args, row);
+  }
+#elif HWY_TARGET == HWY_AVX3_DL
+  if constexpr (HasByteTiles(kType)) {
+    if (args.input.num_rows >= kLeastByteRows) {
+      row = args.input.num_rows / kByteRows * kByteRows;
+      MultiplyBytes<kType>(args, row);
+    }
   }
 #endif
   MultiplyRows<kType, kTileRows>(args, row);
@@ -342,6 +357,7 @@ void QuantiseRowsSimd(const QuantiseRowsArgs& args) {
   assert(args.steps.size() >= args.input.num_rows * args.input.num_cols);
   assert(args.scales.size() >= args.input.num_rows * (args.input.num_cols / kPackedGroup));
   assert(args.sums.size() >= args.input.num_rows * (args.input.num_cols / kPackedGroup));
+  assert(args.half_sums.size() >= args.input.num_rows * (args.input.num_cols / kPackedGroup));
   HWY_DYNAMIC_DISPATCH(QuantiseRows)(args);
 }
 

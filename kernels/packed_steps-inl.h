@@ -181,15 +181,6 @@ HWY_INLINE Int32Vector LoadHalfMins(const std::byte* group, size_t half, size_t 
       hn::PromoteTo(Int32Tag(), LoadBytes(hn::Rebind<uint8_t, FloatTag>(), from)));
 }
 
-// The sum of the 16 steps of half a group.
-HWY_INLINE int32_t HalfSum(const std::byte* steps) {
-  const hn::CappedTag<uint8_t, 16> d;
-  const hn::Repartition<uint64_t, decltype(d)> d64;
-  // Plus 128 each, the steps are unsigned.
-  const auto shifted = hn::Xor(LoadBytes(d, steps), hn::Set(d, 0x80));
-  return static_cast<int32_t>(hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(shifted)))) - 16 * 128;
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace lectern
 HWY_AFTER_NAMESPACE();

@@ -19,6 +19,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/packed_steps-inl.h"
 
@@ -153,13 +154,13 @@ HWY_INLINE size_t PairOfHalf(size_t half, size_t i) {
   return i / kFours * kLanes + half * kFours + i % kFours;
 }
 
-// One tile of the input: kWideRows rows as pairs, where the first row's scales and sums of groups
-// begin, and, as pairs of int16, the sums of a group's halves, where the weights' halves have mins.
+// One tile of the input: kWideRows rows as pairs, and where the first row's scales and sums of
+// groups begin.
 struct WideInput {
   const int32_t (*pairs)[kWideDepth / 2];
   const float *scales, *sums;
+  const HalfSums* half_sums;
   size_t stride;  // of scales and sums
-  const int32_t (*half_sums)[kWideDepth / kPackedGroup];
 };
 
 // Adds the products of the tile's rows with one panel, over this block of k, to `output`.
@@ -219,7 +220,8 @@ HWY_NOINLINE void MultiplyWideTile(const WideInput& x, const WideWeights<kType>&
           if constexpr (kType == PackedType::kQ2Halves) {
             const auto parts = hn::Load(
                 d16, reinterpret_cast<const int16_t*>(weights.half_mins[panel][g] + v * kLanes));
-            const auto sums = hn::BitCast(d16, hn::Set(di, x.half_sums[r][g]));
+            const auto sums = hn::BitCast(
+                d16, hn::Set(di, std::bit_cast<int32_t>(x.half_sums[r * x.stride + g])));
             factor = hn::Mul(hn::Set(d, x.scales[r * x.stride + g]), mins);
             sum = hn::ConvertTo(d, AddPairs(hn::Zero(di), parts, sums));
           } else {
@@ -241,7 +243,6 @@ void MultiplyWideBlock(const PackedMatMulArgs& args, size_t row_begin, size_t nu
   const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
   WideWeights<kType> weights;
   HWY_ALIGN int32_t x[kWideRows][kWideDepth / 2];
-  int32_t half_sums[kWideRows][kWideDepth / kPackedGroup] = {};
   HWY_ALIGN float output[kWideBlockRows][kWideColumns] = {};
   for (size_t r = 0; args.accumulate && r < num_rows; ++r) {
     std::copy_n(args.output[row_begin + r] + begin, end - begin, output[r]);
@@ -255,17 +256,10 @@ void MultiplyWideBlock(const PackedMatMulArgs& args, size_t row_begin, size_t nu
       const size_t input_row = row_begin + row;
       const size_t group = input_row * num_groups + k / kPackedGroup;
       for (size_t r = 0; r < kWideRows; ++r) {
-        const int8_t* const steps = args.input.steps + (input_row + r) * depth + k;
-        WidenRow(steps, block, x[r]);
-        for (size_t g = 0; kType == PackedType::kQ2Halves && g < groups; ++g) {
-          const auto* const half = reinterpret_cast<const std::byte*>(steps) + g * kPackedGroup;
-          const int32_t first = HalfSum(half), second = HalfSum(half + kPackedGroup / 2);
-          half_sums[r][g] = static_cast<int32_t>((static_cast<uint32_t>(first) & 0xFFFF) |
-                                                 static_cast<uint32_t>(second) << 16);
-        }
+        WidenRow(args.input.steps + (input_row + r) * depth + k, block, x[r]);
       }
-      const WideInput tile = {x, args.input.scales + group, args.input.sums + group, num_groups,
-                              half_sums};
+      const WideInput tile = {x, args.input.scales + group, args.input.sums + group,
+                              args.input.half_sums + group, num_groups};
       for (size_t column = begin, panel = 0; column < end; column += kPackedColumns, ++panel) {
         auto* const to = reinterpret_cast<float(*)[kWideColumns]>(output[row] + column - begin);
         MultiplyWideTile<kType>(tile, weights, panel, groups, to);

@@ -28,10 +28,12 @@ double DivergenceCurve::At(double kv_budget) const {
   const auto above = static_cast<size_t>(
       std::upper_bound(budgets.begin(), budgets.end(), kv_budget) - budgets.begin());
   const size_t b = std::clamp<size_t>(above, 1, budgets.size() - 1), a = b - 1;
+  const double t = std::log(kv_budget / budgets[a]) / std::log(budgets[b] / budgets[a]);
+  if (t >= 0 && t <= 1) return divergences[a] + t * (divergences[b] - divergences[a]);
   const double log_a = std::log(std::max(divergences[a], kLeast));
   const double log_b = std::log(std::max(divergences[b], kLeast));
-  const double t = std::log(kv_budget / budgets[a]) / std::log(budgets[b] / budgets[a]);
-  return std::exp(log_a + t * (log_b - log_a));
+  const double beyond = std::exp(log_a + t * (log_b - log_a));
+  return t > 1 ? std::min(beyond, divergences[b]) : beyond;
 }
 
 double DivergenceCurve::SmallestBudget(double most) const {

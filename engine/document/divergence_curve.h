@@ -11,10 +11,12 @@
 namespace lectern {
 
 // The mean divergence of a token of an answer, KL(exact || at the budget) in nats, by kv budget.
-// Log divergence is linear in log budget between measured budgets and, by the nearest two, beyond
-// them; with a single measured budget it falls with the root of the budget. It never grows with the
-// budget. With two measured budgets or more divergences under 1e-9 count as 1e-9, so that their
-// logarithms exist.
+// Between measured budgets it is linear in log budget: most of a sharp model's divergence comes
+// from a few tokens, each of which becomes another one at a budget of its own, and where in between
+// that happens is not known (tools/evaluate/RESULTS.md). Beyond measured budgets log divergence is
+// linear in log budget, by the nearest two; with a single measured budget it falls with the root of
+// the budget. It never grows with the budget. Beyond two measured budgets or more, divergences
+// under 1e-9 count as 1e-9, so that their logarithms exist.
 struct DivergenceCurve {
   std::vector<double> budgets;      // in (0, 1), ascending; empty: not measured
   std::vector<double> divergences;  // of each budget, at least 0, not ascending

@@ -98,9 +98,7 @@ void OutputHead::Learn(double share, const PackedRows& head) {
 void OutputHead::Multiply(const Int8Rows& input, size_t row, const PackedRows& head, size_t begin,
                           size_t end, const Backend& backend, ThreadPool& threads,
                           Rows<float> logits) const {
-  const size_t groups = input.num_cols / kPackedGroup;
-  const Int8Rows one = {input.steps + row * input.num_cols, input.scales + row * groups,
-                        input.sums + row * groups, 1, input.num_cols};
+  const Int8Rows one = input.Slice(row, row + 1);
   const auto run = [&](size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {
       const size_t column = chosen_[i] * kPackedColumns;

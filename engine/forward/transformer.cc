@@ -72,8 +72,8 @@ void SeparatePairs(Rows<float> heads, size_t head_dim, size_t dims) {
 
 }  // namespace
 
-// Allocates the buffers of a pass over `tokens` tokens. `steps`, `scales` and `sums` hold
-// activations that are rounded to int8, for the widest of the matrices.
+// Allocates the buffers of a pass over `tokens` tokens. `rounded` has room for the input of the
+// widest of the matrices.
 Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_threads)
     : max_tokens(tokens) {
   const size_t heads = size_t{config.num_heads} * config.head_dim;
@@ -105,9 +105,7 @@ Activations::Activations(const ModelConfig& config, size_t tokens, size_t num_th
   const size_t widest = std::max<size_t>({config.hidden_size, heads, config.intermediate_size});
   const size_t most = std::max({tokens * widest, tokens * config.experts.shared_width,
                                 rows * config.hidden_size, rows * config.experts.width});
-  steps.resize(most);
-  scales.resize(most / kPackedGroup);
-  sums.resize(scales.size());
+  rounded.Resize(most / kPackedGroup * kPackedGroup);
 }
 
 Transformer::Transformer(const Model& model, const Backend& backend, ThreadPool& threads,
@@ -225,24 +223,18 @@ void Transformer::MatMul(Rows<const float> input, const WeightMatrix& weight, co
 }
 
 Int8Rows Transformer::Quantise(Rows<const float> input, Activations& a) const {
-  const size_t cols = input.num_cols, num_groups = cols / kPackedGroup;
   const size_t items = (input.num_rows + kTokensPerItem - 1) / kTokensPerItem;
   const auto run = [&](size_t item, size_t) {
     const size_t begin = item * kTokensPerItem;
     const size_t end = std::min(begin + kTokensPerItem, input.num_rows);
-    backend_.quantise_rows(
-        {.input = input.Slice(begin, end),
-         .steps = std::span<int8_t>(a.steps).subspan(begin * cols, (end - begin) * cols),
-         .scales =
-             std::span<float>(a.scales).subspan(begin * num_groups, (end - begin) * num_groups),
-         .sums = std::span<float>(a.sums).subspan(begin * num_groups, (end - begin) * num_groups)});
+    backend_.quantise_rows(a.rounded.Args(input.Slice(begin, end), begin));
   };
   if (items == 1) {
     run(0, 0);
   } else {
     threads_.ParallelFor(items, run);
   }
-  return {a.steps.data(), a.scales.data(), a.sums.data(), input.num_rows, cols};
+  return a.rounded.rows(input.num_rows, input.num_cols);
 }
 
 Rows<const float> Transformer::Normed(const std::vector<float>& weight, size_t first,
@@ -512,16 +504,11 @@ void Transformer::RunChosen(size_t layer, Rows<const float> input, Activations& 
   const auto for_columns = [&](Rows<const float> from, size_t columns, bool quantises,
                                const auto& run) {
     const Int8Rows all = quantises ? Quantise(from, a) : Int8Rows();
-    const size_t groups = from.num_cols / kPackedGroup;
     const size_t chunks = (columns + kColumnsPerItem - 1) / kColumnsPerItem;
     threads_.ParallelFor(a.routing.groups.size() * chunks, [&](size_t item, size_t slot) {
       const Routing::Group& group = a.routing.groups[item / chunks];
-      const size_t begin = item % chunks * kColumnsPerItem, count = group.end - group.begin;
-      Int8Rows own;
-      if (quantises) {
-        own = {all.steps + group.begin * from.num_cols, all.scales + group.begin * groups,
-               all.sums + group.begin * groups, count, from.num_cols};
-      }
+      const size_t begin = item % chunks * kColumnsPerItem;
+      const Int8Rows own = quantises ? all.Slice(group.begin, group.end) : Int8Rows();
       run(experts[group.expert], group, from.Slice(group.begin, group.end), own, begin,
           std::min(begin + kColumnsPerItem, columns), slot);
     });

@@ -50,9 +50,8 @@ struct Activations {
   // The rows of one kv head's query group lie together: [kv heads][tokens * group, head_dim]. Row
   // token * group + j is query head kv_head * group + j.
   std::vector<float> queries, attended;
-  std::vector<int8_t> steps;        // input of packed products, rounded to int8: [tokens, columns]
-  std::vector<float> scales, sums;  // [tokens, columns / kPackedGroup]
-  std::vector<float> scratch;       // [threads][scratch_per_thread]
+  Int8Buffer rounded;          // input of packed products: [tokens, columns]
+  std::vector<float> scratch;  // [threads][scratch_per_thread]
   size_t scratch_per_thread;
   std::vector<float> low_rank;      // [tokens, rank] of an adapter; taken at the first step
   OutputHead head;                  // takes its buffers at the first step that wants few logits

@@ -76,14 +76,10 @@ struct PackedWeights {
 void MultiplyPacked(benchmark::State& state, size_t num_rows, const PackedRows& weight) {
   constexpr size_t kSide = kPackedSide;
   const std::vector<float> input = RandomFloats(num_rows * kSide, 1);
-  std::vector<int8_t> steps(input.size());
-  std::vector<float> scales(input.size() / kPackedGroup), sums(scales.size());
+  Int8Buffer rounded(input.size());
   std::vector<float> output(num_rows * kSide);
-  const QuantiseRowsArgs quantise = {.input = Rows<const float>(input.data(), num_rows, kSide),
-                                     .steps = steps,
-                                     .scales = scales,
-                                     .sums = sums};
-  PackedMatMulArgs args = {.input = {steps.data(), scales.data(), sums.data(), num_rows, kSide},
+  const QuantiseRowsArgs quantise = rounded.Args(Rows<const float>(input.data(), num_rows, kSide));
+  PackedMatMulArgs args = {.input = rounded.rows(num_rows, kSide),
                            .weight = weight,
                            .output = Rows<float>(output.data(), num_rows, kSide),
                            .column_begin = 0,
@@ -301,6 +297,28 @@ void BM_MultiplyAddPeak(benchmark::State& state, size_t lanes) {
 }
 BENCHMARK_CAPTURE(BM_MultiplyAddPeak, avx2, 8);
 BENCHMARK_CAPTURE(BM_MultiplyAddPeak, avx512, 16);
+
+// The roof for products of int8: sums of four products (vpdpbusd) whose operands are in registers.
+// Twelve independent sums, in registers that the text names: of an array GCC keeps a copy in
+// memory.
+__attribute__((target("avx512f"))) void MultiplyAddBytes(size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    asm volatile(
+        ".irp sum, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27\n"
+        "vpdpbusd %%zmm29, %%zmm28, %%zmm\\sum\n"
+        ".endr" ::
+            : "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24",
+              "xmm25", "xmm26", "xmm27");
+  }
+}
+
+void BM_BytesPeak(benchmark::State& state) {
+  if (!__builtin_cpu_supports("avx512vnni")) return state.SkipWithError("not on this machine");
+  constexpr size_t kCount = 100000;
+  for (auto _ : state) MultiplyAddBytes(kCount);
+  Report(state, 2.0 * 64 * 12 * kCount, 0);
+}
+BENCHMARK(BM_BytesPeak);
 #endif
 
 // The roof for bytes: reading 64 MiB once, more than the caches here hold.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/convert.h"
+#include "kernels/packed_matmul.h"
 
 namespace lectern {
 
@@ -58,6 +59,22 @@ struct StoredMatrix {
 
   std::vector<std::byte> bytes;
   TypedRows rows;
+};
+
+// Rows rounded to int8, and a view of them.
+struct Int8Matrix : Int8Buffer {
+  Int8Matrix(void (*quantise)(const QuantiseRowsArgs&), Rows<const float> input)
+      : Int8Buffer(input.num_rows * input.num_cols) {
+    quantise(Args(input));
+    rows = Int8Buffer::rows(input.num_rows, input.num_cols);
+  }
+  Int8Matrix(const Int8Matrix&) = delete;
+  double Value(size_t r, size_t c) const {
+    const size_t at = r * rows.num_cols + c;
+    return double{scales[at / kPackedGroup]} * steps[at];
+  }
+
+  Int8Rows rows;
 };
 
 // Whether the numbers have the same bits: NaN equals itself, and 0 is not -0.

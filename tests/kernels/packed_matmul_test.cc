@@ -7,28 +7,7 @@
 namespace lectern {
 namespace {
 
-using Quantise = void (*)(const QuantiseRowsArgs&);
 using PackedMatMul = void (*)(const PackedMatMulArgs&);
-
-// Own steps and scales and a view of them.
-struct Int8Matrix {
-  Int8Matrix(Quantise quantise, Rows<const float> input)
-      : steps(input.num_rows * input.num_cols),
-        scales(steps.size() / kPackedGroup),
-        sums(scales.size()) {
-    quantise({.input = input, .steps = steps, .scales = scales, .sums = sums});
-    rows = {steps.data(), scales.data(), sums.data(), input.num_rows, input.num_cols};
-  }
-  Int8Matrix(const Int8Matrix&) = delete;
-  double Value(size_t r, size_t c) const {
-    const size_t at = r * rows.num_cols + c;
-    return double{scales[at / kPackedGroup]} * steps[at];
-  }
-
-  std::vector<int8_t> steps;
-  std::vector<float> scales, sums;
-  Int8Rows rows;
-};
 
 void Multiply(PackedMatMul matmul, const Int8Rows& input, const PackedRows& weight,
               Rows<float> output, size_t begin, size_t end, bool accumulate = false) {
@@ -64,6 +43,8 @@ TEST_P(PackedMatMulTest, QuantisesByHand) {
   EXPECT_EQ(rows.sums[1], 0.5f * (-127 + 2));
   EXPECT_EQ(rows.sums[2], 0);
   EXPECT_TRUE(std::isnan(rows.sums[3]));
+  const std::vector<HalfSums> half_sums = {{127 - 2 + 4, 0}, {-127, 2}, {}, {}};
+  EXPECT_EQ(rows.half_sums, half_sums);
 }
 
 TEST_P(PackedMatMulTest, QuantisesToTheBitsOfTheDefinition) {
@@ -76,6 +57,7 @@ TEST_P(PackedMatMulTest, QuantisesToTheBitsOfTheDefinition) {
     EXPECT_EQ(rows.steps, expected.steps);
     EXPECT_TRUE(SameBits(rows.scales.data(), expected.scales.data(), rows.scales.size()));
     EXPECT_TRUE(SameBits(rows.sums.data(), expected.sums.data(), rows.sums.size()));
+    EXPECT_EQ(rows.half_sums, expected.half_sums);
     for (size_t r = 0; r < 7; ++r) {
       for (size_t c = 0; c < 96; ++c) {
         if (r == 2 && c / 32 == 1) continue;

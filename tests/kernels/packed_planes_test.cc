@@ -27,20 +27,6 @@ struct PlanesMatrix {
   PackedRows rows;
 };
 
-// An input, rounded to int8.
-struct Int8Input {
-  explicit Int8Input(const Matrix& values)
-      : steps(values.data.size()), scales(steps.size() / kPackedGroup), sums(scales.size()) {
-    QuantiseRowsScalar({.input = values, .steps = steps, .scales = scales, .sums = sums});
-    rows = {steps.data(), scales.data(), sums.data(), values.rows.num_rows, values.rows.num_cols};
-  }
-  Int8Input(const Int8Input&) = delete;
-
-  std::vector<int8_t> steps;
-  std::vector<float> scales, sums;
-  Int8Rows rows;
-};
-
 // Heads that are as bad as can be for bounds, beside ordinary ones.
 std::vector<Matrix> Heads(size_t n, size_t k) {
   std::vector<Matrix> heads;
@@ -95,7 +81,7 @@ TEST_P(PlanesTest, HoldTheStepsOfQ8) {
 
 TEST_P(PlanesTest, MultiplyToTheBitsOfQ8) {
   for (const size_t m : {1, 2, 7, 15, 31}) {
-    const Int8Input input(Matrix::Random(m, 288, 1));
+    const Int8Matrix input(QuantiseRowsScalar, Matrix::Random(m, 288, 1));
     for (const Matrix& head : Heads(37, 288)) {
       const PlanesMatrix planes(head);
       Matrix expected(m, 37, 3), output(m, 37, 3), part(m, 37, NAN);
@@ -148,7 +134,7 @@ TEST_P(PlanesTest, NoProductIsAboveItsBound) {
     const std::vector<Matrix> heads = Heads(n, k);
     for (const size_t m : counts) {
       for (const Matrix& values : Inputs(m, k)) {
-        const Int8Input rows(values);
+        const Int8Matrix rows(QuantiseRowsScalar, values);
         for (size_t h = 0; h < heads.size(); ++h) {
           const PlanesMatrix planes(heads[h]);
           Matrix exact(m, n);
@@ -183,7 +169,7 @@ TEST_P(PlanesTest, NoProductIsAboveItsBound) {
 
 // A bound that is far above the products would be of no use; the more is known, the nearer it is.
 TEST_P(PlanesTest, BoundsAreNarrow) {
-  const Int8Input rows(Matrix::Random(1, 640, 1));
+  const Int8Matrix rows(QuantiseRowsScalar, Matrix::Random(1, 640, 1));
   const PlanesMatrix planes(Matrix::Random(16, 640, 2));
   Matrix exact(1, 16);
   kernels().packed_matmul({.input = rows.rows,
@@ -212,7 +198,7 @@ TEST_P(PlanesTest, BoundsAreNarrow) {
 
 TEST_P(PlanesTest, BoundsAreThoseOfTheDefinition) {
   for (const size_t m : {1, 5, 13}) {
-    const Int8Input rows(Matrix::Random(m, 288, 1));
+    const Int8Matrix rows(QuantiseRowsScalar, Matrix::Random(m, 288, 1));
     const PlanesMatrix planes(Matrix::Random(70, 288, 2));
     for (const size_t known : {0, 7}) {
       PlaneInput input;
@@ -231,12 +217,12 @@ TEST(PlaneInputTest, KnowsTheLargestPlacesAndRefusesWhatHasNoBounds) {
   Matrix values(2, 64, 1);
   values[0][17] = 50, values[1][63] = -20;
   PlaneInput input;
-  ASSERT_TRUE(input.Set(Int8Input(values).rows, 2));
+  ASSERT_TRUE(input.Set(Int8Matrix(QuantiseRowsScalar, values).rows, 2));
   EXPECT_EQ(input.known, (std::vector<uint32_t>{2, 7}));
   EXPECT_NEAR(input.reaches[1] / kOpenUnit, std::sqrt(24), 1e-4);  // of what is not known
   for (const float bad : {kInf, -kInf, NAN, 1e30f}) {
     values[1][40] = bad;
-    EXPECT_FALSE(input.Set(Int8Input(values).rows, 2)) << bad;
+    EXPECT_FALSE(input.Set(Int8Matrix(QuantiseRowsScalar, values).rows, 2)) << bad;
   }
 }
 

@@ -235,35 +235,21 @@ class LayerComparison {
 
   // --- products ---
 
-  // Inputs rounded to int8 in groups, as packed products take them: [tokens, columns] steps, and
-  // per group the width of a step and the sum of the steps.
-  struct Quantised {
-    std::vector<int8_t> steps;
-    Floats scales, sums;
-    Int8Rows rows(size_t cols) const {
-      return {steps.data(), scales.data(), sums.data(), kNumTokens, cols};
-    }
-  };
-
   // The input in int8, by the backend's kernel.
-  Quantised Quantise(const Backend& backend, const Floats& input) const {
-    const size_t groups = input.size() / kPackedGroup;
-    Quantised q{std::vector<int8_t>(input.size()), Floats(groups), Floats(groups)};
-    backend.quantise_rows({.input = AsRows(input, kNumTokens),
-                           .steps = q.steps,
-                           .scales = q.scales,
-                           .sums = q.sums});
-    return q;
+  Int8Buffer Quantise(const Backend& backend, const Floats& input) const {
+    Int8Buffer rounded(input.size());
+    backend.quantise_rows(rounded.Args(AsRows(input, kNumTokens)));
+    return rounded;
   }
 
   // input * matrix^T by both backends -> [tokens, rows of the matrix].
   Floats Multiply(const Floats& input, const WeightMatrix& matrix, const std::string& of) {
-    Quantised quantised;
+    Int8Buffer quantised;
     if (matrix.is_packed()) {
       quantised = Quantise(defined_, input);
-      const Quantised fast = Quantise(fast_, input);
+      const Int8Buffer fast = Quantise(fast_, input);
       const bool is_same = quantised.steps == fast.steps && quantised.scales == fast.scales &&
-                           quantised.sums == fast.sums;
+                           quantised.sums == fast.sums && quantised.half_sums == fast.half_sums;
       if (!is_same && damaged_.empty() && Finite(quantised.scales)) {
         error_ = INFINITY;  // they promise the same bits
         worst_ = "quantise_rows of " + of;
@@ -282,13 +268,13 @@ class LayerComparison {
   }
 
   // The product by one backend, in panels of columns that the threads share.
-  void Product(const Backend& backend, const Floats& input, const Quantised& quantised,
+  void Product(const Backend& backend, const Floats& input, const Int8Buffer& quantised,
                const WeightMatrix& matrix, Rows<float> output) {
     const size_t columns = matrix.num_rows(), cols = matrix.num_cols();
     threads_.ParallelFor((columns + kColumnsPerItem - 1) / kColumnsPerItem, [&](size_t i, size_t) {
       const size_t begin = i * kColumnsPerItem, end = std::min(begin + kColumnsPerItem, columns);
       if (matrix.is_packed()) {
-        return backend.packed_matmul({.input = quantised.rows(cols),
+        return backend.packed_matmul({.input = quantised.rows(kNumTokens, cols),
                                       .weight = matrix.packed,
                                       .output = output,
                                       .column_begin = begin,

@@ -8,10 +8,10 @@
 namespace lectern {
 namespace {
 
-TEST(DivergenceCurveTest, IsLinearInLogarithms) {
+TEST(DivergenceCurveTest, IsLinearInLogBudgetAndInBothLogarithmsBeyond) {
   const DivergenceCurve curve = {{0.05, 0.2}, {0.04, 0.01}};
   EXPECT_NEAR(curve.At(0.05), 0.04, 1e-12);
-  EXPECT_NEAR(curve.At(0.1), 0.02, 1e-12);
+  EXPECT_NEAR(curve.At(0.1), 0.025, 1e-12);
   EXPECT_NEAR(curve.At(0.2), 0.01, 1e-12);
   EXPECT_NEAR(curve.At(0.4), 0.005, 1e-12);
   EXPECT_NEAR(curve.At(0.025), 0.08, 1e-12);
@@ -41,6 +41,14 @@ TEST(DivergenceCurveTest, NothingDivergesAnywhere) {
   const DivergenceCurve curve = FitDivergenceCurve({{0.1, 0}, {0.05, 0}});
   EXPECT_EQ(curve.SmallestBudget(0.01), 0.05);
   EXPECT_LE(curve.At(0.07), 2e-9);
+}
+
+// One of a few tokens is another one at 0.05 and not at 0.1: the budget between that keeps the
+// limit is one at which it may still be the other with little probability.
+TEST(DivergenceCurveTest, ASteepFallIsNotTrustedBetweenMeasurements) {
+  const DivergenceCurve curve = FitDivergenceCurve({{0.1, 1e-4}, {0.05, 0.0241}});
+  EXPECT_GT(curve.SmallestBudget(0.01), 0.07);
+  EXPECT_EQ(FitDivergenceCurve({{0.1, 0}, {0.05, 0.02}}).At(0.2), 0);
 }
 
 // A larger budget that diverges more than a smaller one is noise: both get the mean.

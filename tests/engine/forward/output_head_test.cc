@@ -51,13 +51,9 @@ class OutputHeadTest : public ::testing::TestWithParam<const char*> {
   // forgets what it learnt between calls unless the test keeps it.
   void Compare(const PlanesHead& matrix, const std::vector<float>& x, size_t rows) {
     const size_t k = matrix.rows.num_cols, n = matrix.rows.num_rows;
-    std::vector<int8_t> steps(rows * k);
-    std::vector<float> scales(rows * k / kPackedGroup), sums(scales.size());
-    backend().quantise_rows({.input = Rows<const float>(x.data(), rows, k),
-                             .steps = steps,
-                             .scales = scales,
-                             .sums = sums});
-    const Int8Rows input = {steps.data(), scales.data(), sums.data(), rows, k};
+    Int8Buffer rounded(rows * k);
+    backend().quantise_rows(rounded.Args(Rows<const float>(x.data(), rows, k)));
+    const Int8Rows input = rounded.rows(rows, k);
     std::vector<float> all(rows * n), likely(rows * n);
     backend().packed_matmul({.input = input,
                              .weight = matrix.rows,
@@ -194,14 +190,11 @@ TEST_P(OutputHeadTest, IsNotUsedWhereItDoesNotPay) {
   const std::vector<float> values = Random(kRows * kCols, 8);
   const PlanesHead matrix(values, kRows, kCols);
   const auto find = [&](OutputHead& head, std::vector<float> x, const WantedLogits& wanted) {
-    std::vector<int8_t> steps(kCols);
-    std::vector<float> scales(kCols / kPackedGroup), sums(scales.size()), logits(kRows);
-    backend().quantise_rows({.input = Rows<const float>(x.data(), 1, kCols),
-                             .steps = steps,
-                             .scales = scales,
-                             .sums = sums});
-    return head.FindLikely({steps.data(), scales.data(), sums.data(), 1, kCols}, matrix.rows,
-                           wanted, backend(), threads_, {logits.data(), 1, kRows});
+    Int8Buffer rounded(kCols);
+    std::vector<float> logits(kRows);
+    backend().quantise_rows(rounded.Args(Rows<const float>(x.data(), 1, kCols)));
+    return head.FindLikely(rounded.rows(1, kCols), matrix.rows, wanted, backend(), threads_,
+                           {logits.data(), 1, kRows});
   };
   // A slack that takes all logits in: after a few trials there is a rest before the next.
   OutputHead head;
