@@ -1,7 +1,6 @@
 #include "index/best_scores.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "index/head_lookup.h"
@@ -9,20 +8,33 @@
 namespace lectern {
 namespace {
 
-// Buckets of scores (>= 0) that share their exponent and the four upper bits of their mantissa;
-// larger scores are in later buckets.
-constexpr size_t kScoreBuckets = 0x1000;
-inline size_t BucketOf(float score) { return std::bit_cast<uint32_t>(score) >> 19 & 0xFFF; }
-inline float LeastOf(size_t bucket) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bucket) << 19);
-}
-// Counts in two sets, used by turns: consecutive scores often share a bucket, and incrementing the
-// same counter would make each wait for the one before.
-using ScoreCounts = std::array<std::array<uint32_t, kScoreBuckets>, 2>;
+// Buckets of scores (>= 0) that share their exponent and the upper bits of their mantissa; larger
+// scores are in later buckets.
+class Buckets {
+ public:
+  // Four bits of the mantissa for many scores, two for few: to clear the counts would take as long
+  // as to count.
+  explicit Buckets(size_t num_scores) : shift_(num_scores < kFewScores ? 21 : 19) {}
+  size_t size() const { return size_t{1} << (31 - shift_); }
+  size_t Of(float score) const { return (std::bit_cast<uint32_t>(score) & kNoSign) >> shift_; }
+  float LeastOf(size_t bucket) const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bucket) << shift_);
+  }
 
-void CountScores(std::span<const float> scores, ScoreCounts& counts) {
-  for (auto& set : counts) set.fill(0);
-  for (size_t i = 0; i < scores.size(); ++i) ++counts[i % 2][BucketOf(scores[i])];
+ private:
+  static constexpr size_t kFewScores = 1 << 14;
+  static constexpr uint32_t kNoSign = 0x7FFFFFFF;
+  int shift_;
+};
+
+// Counts the scores of each bucket in two sets, [2, buckets], used by turns: consecutive scores
+// often share a bucket, and incrementing the same counter would make each wait for the one before.
+void CountScores(std::span<const float> scores, const Buckets& buckets, Reused<uint32_t>& counts) {
+  const std::span<uint32_t> sets = counts.Resize(2 * buckets.size());
+  std::ranges::fill(sets, 0);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    ++sets[i % 2 * buckets.size() + buckets.Of(scores[i])];
+  }
 }
 
 // Indices of the scores that are at least `least`. Without a branch, as above.
@@ -83,21 +95,28 @@ void ChooseBestScores(double count, FunctionRef<std::span<const float>(size_t he
                       ThreadPool& threads, std::vector<HeadBuffers>& buffers, Arena* arena,
                       PerHead& chosen) {
   const size_t num_heads = chosen.size();
-  ArenaVector<ScoreCounts> counts(num_heads, arena);
-  threads.ParallelFor(num_heads, [&](size_t h, size_t) { CountScores(scores_of(h), counts[h]); });
-  size_t total = 0;
-  for (size_t h = 0; h < num_heads; ++h) total += scores_of(h).size();
+  size_t total = 0, most = 0;
+  for (size_t h = 0; h < num_heads; ++h) {
+    total += scores_of(h).size();
+    most = std::max(most, scores_of(h).size());
+  }
+  const Buckets bucket(most);
+  threads.ParallelFor(
+      num_heads, [&](size_t h, size_t) { CountScores(scores_of(h), bucket, buffers[h].counts); });
   const auto kept = std::min(total, static_cast<size_t>(std::max(0.0, count)));
   for (auto& indices : chosen) indices.clear();
   if (kept == 0) return;
   // Last: bucket of the least kept score; reached: scores in it and above.
-  size_t last = kScoreBuckets, reached = 0;
+  size_t last = bucket.size(), reached = 0;
   while (reached < kept) {
     --last;
-    for (const ScoreCounts& of : counts) reached += of[0][last] + of[1][last];
+    for (size_t h = 0; h < num_heads; ++h) {
+      const uint32_t* const counts = buffers[h].counts.data();
+      reached += counts[last] + counts[bucket.size() + last];
+    }
   }
   threads.ParallelFor(num_heads, [&](size_t h, size_t) {
-    FindFrom(LeastOf(last), scores_of(h), buffers[h].found);
+    FindFrom(bucket.LeastOf(last), scores_of(h), buffers[h].found);
   });
   size_t found = 0;
   for (size_t h = 0; h < num_heads; ++h) {
@@ -105,7 +124,7 @@ void ChooseBestScores(double count, FunctionRef<std::span<const float>(size_t he
     chosen[h].assign(indices.begin(), indices.end());
     found += indices.size();
   }
-  if (found > kept) DropLeast(found - kept, LeastOf(last + 1), scores_of, arena, chosen);
+  if (found > kept) DropLeast(found - kept, bucket.LeastOf(last + 1), scores_of, arena, chosen);
 }
 
 }  // namespace lectern

@@ -18,7 +18,8 @@ using PerHead = ArenaVector<ArenaVector<uint32_t>>;  // for each kv head ascendi
 
 // Sets `chosen` [heads] to the indices of the `count` largest scores, all heads together, ascending
 // for each head. Among equal scores the first heads and indices win. scores_of(head): scores >= 0,
-// no NaN. Uses HeadBuffers::found of the first heads, and memory of the arena, which is not reset.
+// no NaN. Uses HeadBuffers::found and counts of the first heads, and memory of the arena, which is
+// not reset.
 void ChooseBestScores(double count, FunctionRef<std::span<const float>(size_t head)> scores_of,
                       ThreadPool& threads, std::vector<HeadBuffers>& buffers, Arena* arena,
                       PerHead& chosen);

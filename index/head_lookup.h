@@ -53,6 +53,7 @@ struct HeadBuffers {
   Reused<float> refined_factors;  // row-code factors of the refined rows
   // Arrays behind HeadLookup's spans of the same names, and the indices that index/lookup.cc finds.
   Reused<uint32_t> coded_rows, coded_columns, refined_columns, begins, found;
+  Reused<uint32_t> counts;  // of scores (index/best_scores.h)
   Reused<float> row_scores, refined_scores;
   HeadSelection ranked;  // result of a lookup that only ranks
 };

@@ -35,10 +35,11 @@ class ThreadPool {
   // Calls body(item, slot) once for each item < num_items and returns when all are done; 0 items:
   // at once. Items run in any order; slot < num_threads() is distinct among the calls of one
   // ParallelFor that run at the same time, so it may index scratch of that ParallelFor. (Two at
-  // once use the same slots.) `body` must not call ParallelFor of the same pool. If a call throws
-  // (bad_alloc), ParallelFor waits until no item runs and rethrows the first exception; later items
-  // may then not have run. When more than kMostJobs calls run at once, the excess ones run on their
-  // own threads alone.
+  // once use the same slots.) `body` may call ParallelFor itself, whose slots are then its own;
+  // threads that have no item help there, except the outer call's own, which waits for its last
+  // items. If a call throws (bad_alloc), ParallelFor waits until no item runs and rethrows the
+  // first exception; later items may then not have run. When more than kMostJobs calls run at once,
+  // the excess ones run on their own threads alone.
   void ParallelFor(size_t num_items, Body body);
   // Calls that can share their items with workers at the same time. A worker scans all of them for
   // work, so they should be few. By hand; no measurement is on record.

@@ -114,8 +114,8 @@ alone=(LookupDecodingTest.{ChangesNo,EndsWhere,ASession,IsOff,AnUnknown}'*'
 whole=(FewLogitsTest.ChangeNoAnswerWhereSessionsShareSteps
   LookupDecodingTest.SessionsThatShareSteps'*')
 GTEST_FILTER="-$(IFS=: && echo "${alone[*]}:${whole[*]}")" \
-suite tsan 'kernels_thread_pool_test sessions_test' \
-  --tests-regex '^(kernels_thread_pool|sessions)_test'
+suite tsan 'kernels_thread_pool_test sessions_test in_order_test' \
+  --tests-regex '^(kernels_thread_pool|sessions|in_order)_test'
 
 printf '\n%s\n' "$table"
 echo "$passed passed, $failed failed$([ $skipped -eq 0 ] || echo ", $skipped skipped")"

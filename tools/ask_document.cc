@@ -7,6 +7,7 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,15 +16,16 @@
 #include "engine/constraint/json_schema.h"
 #include "engine/lectern.h"
 #include "engine/requests/options.h"
+#include "tools/answer_text.h"
 #include "tools/command_line.h"
 #include "tools/default_reader.h"
 #include "tools/document_argument.h"
+#include "tools/in_order.h"
 #include "tools/index_collection.h"
 #include "tools/input_file.h"
 #include "tools/interrupts.h"
 #include "tools/option_flags.h"
 #include "tools/progress.h"
-#include "tools/quantities.h"
 #include "tools/questions.h"
 #include "tools/ranks.h"
 #include "tools/system_start.h"
@@ -62,6 +64,7 @@ const std::map<std::string, lectern_offset_unit> kOffsetUnits = {
 struct AskFlags {
   EngineFlags engine;
   std::string document, questions;
+  size_t parallel = 16;
   std::optional<std::string> collection, question, cited, cited_question, mentioned;
   bool exact = false;
   std::string offset_unit = "utf8";
@@ -106,6 +109,13 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
       "Ask every question of a file that has one on each line: as it is, or as {\"question\": "
       "\"…\"}, with \"answer\": \"…\" if the expected one is to be printed");
   questions.TypeName("FILE");
+  app.AddOption("--parallel", flags.parallel,
+                "With --questions: answer up to N questions of a document at the same time, which "
+                "takes less time because they share the reading of the model; 1 to 64, as far as "
+                "--max-ram allows. Answers are the same (default: 16)")
+      .TypeName("N")
+      .Needs(questions)
+      .Check(NumberBetween(1, 64));
   const Option cite = app.AddOption("--cite", flags.cited,
                                     "Find the passages that support TEXT, such as another "
                                     "program's answer, sentence by sentence; "
@@ -125,135 +135,6 @@ void AddFlags(CommandLine& app, AskFlags& flags) {
       .Excludes(questions)
       .Excludes(cite)
       .Excludes(mentions);
-}
-
-// Every run of white space as one space, none at either end: passages are printed one per line.
-std::string OnOneLine(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    const bool is_space = c == ' ' || c == '\n' || c == '\r' || c == '\t';
-    if (!is_space) {
-      line += c;
-    } else if (!line.empty() && line.back() != ' ') {
-      line += ' ';
-    }
-  }
-  if (line.ends_with(' ')) line.pop_back();
-  return line;
-}
-
-// "3", or the label that the page is printed with, and the page itself: "xii (page 14)". Empty: the
-// document has no pages.
-std::string PageText(uint64_t page, std::string_view label) {
-  if (label.empty()) return page > 0 ? std::to_string(page) : "";
-  return std::string(label) + " (page " + std::to_string(page) + ")";
-}
-
-// A line for a passage: "[1] 92.3 % likely, bytes 120-260, p. 3: "…"", of a collection with the
-// document in front: "[1] lease.txt, 92.3 % …". The bytes are of the indexed text, the page
-// (PageText) is there for documents with pages alone.
-std::string PassageText(size_t number, std::string_view how_sure, uint64_t begin, uint64_t end,
-                        const std::string& page, std::string_view passage,
-                        std::string_view document = {}) {
-  std::string text = "[" + std::to_string(number) + "] ";
-  if (!document.empty()) text.append(document).append(", ");
-  if (!how_sure.empty()) text.append(how_sure).append(", ");
-  text.append("bytes ").append(std::to_string(begin) + "-" + std::to_string(end));
-  if (!page.empty()) text += ", p. " + page;
-  return text + ": \"" + OnOneLine(passage) + "\"\n";
-}
-std::string Likely(double score) { return Percent(score) + " likely"; }
-
-// How sure a passage is: by words, or, where these were not compared, by its share of the
-// attention; nothing where no model read it.
-std::string PassagesText(const api::Answer& answer) {
-  std::string text;
-  size_t number = 0;
-  for (const lectern_evidence& passage : answer.evidence()) {
-    const std::string how_sure = passage.score > 0  ? Likely(passage.score)
-                                 : passage.mass > 0 ? Percent(passage.mass) + " of the attention"
-                                                    : "";
-    text += PassageText(++number, how_sure, passage.begin, passage.end,
-                        PageText(passage.page, {passage.page_label, passage.page_label_len}),
-                        {passage.text, passage.text_len}, {passage.document, passage.document_len});
-  }
-  return text;
-}
-
-// The sentences of a cited text, each with its passages.
-std::string CitedTextLines(std::string_view given, const api::CitedText& cited) {
-  std::string text;
-  for (const api::CitedSentence& sentence : cited.sentences) {
-    text += OnOneLine(given.substr(sentence.begin, sentence.end - sentence.begin));
-    text += sentence.is_supported ? "\n" : "\n(no passage is likely to say this)\n";
-    size_t number = 0;
-    for (const api::Passage& passage : sentence.passages) {
-      text += PassageText(++number, Likely(passage.score), passage.begin, passage.end,
-                          PageText(passage.page, passage.page_label), passage.text);
-    }
-    text += "\n";
-  }
-  return text;
-}
-
-// "asked 2 of the 70 documents: a.txt, b.txt (indexed now)"; where words alone were looked at, who
-// was asked is no question.
-std::string AskedText(const api::Answer& answer, uint64_t num_documents) {
-  std::string names;
-  size_t count = 0;
-  for (const lectern_asked_document& asked : answer.asked_documents()) {
-    if (asked.num_passages > 0)
-      return "looked for words in " + Grouped(num_documents) + " documents";
-    names.append(count++ > 0 ? ", " : ": ").append(asked.name, asked.name_len);
-    if (asked.is_new != 0) names += " (indexed now)";
-  }
-  return "asked " + Grouped(count) + " of " + Grouped(num_documents) + " documents" + names;
-}
-
-// The documents that mention words, a line each, with the first passage of each below it.
-std::string MentionsText(const api::MentionList& list) {
-  std::string text;
-  for (const api::Mention& one : list.mentions) {
-    const api::Passage& passage = one.passage;
-    const std::string page = PageText(passage.page, passage.page_label);
-    text += one.document.name + ": " + Grouped(one.num_passages) +
-            (one.num_passages == 1 ? " passage" : " passages") + "\n  bytes " +
-            std::to_string(passage.begin) + "-" + std::to_string(passage.end) +
-            (page.empty() ? "" : ", p. " + page) + ": \"" + OnOneLine(passage.text) + "\"\n";
-  }
-  const uint64_t more = list.num_documents - list.mentions.size();
-  if (more > 0) text += "and " + Grouped(more) + " documents more\n";
-  return text.empty() ? "no document mentions this\n" : text;
-}
-
-// One line that says how much of the document was read, and how long the answer took, with the
-// engine's note (a warning, say) at its end. A negative read_fraction_decode: the answer took no
-// step of its own.
-std::string ReceiptText(const api::Answer& answer) {
-  const lectern_receipt receipt = answer.receipt();
-  const bool is_by_words = receipt.document_tokens == 0;  // of a collection
-  std::string text = is_by_words
-                         ? "read nothing"
-                         : "read " + Percent(receipt.read_fraction_prefill) + " of the document";
-  if (receipt.read_fraction_decode >= 0) {
-    text += " for the question, " + Percent(receipt.read_fraction_decode) + " per answer token";
-  }
-  if (receipt.num_parts > 0) {
-    text += "; asked " + Grouped(receipt.num_asked_parts) + " of its " +
-            Grouped(receipt.num_parts) + " parts";
-  }
-  if (receipt.num_documents > 0) text += "; " + AskedText(answer, receipt.num_documents);
-  text += "; " + Grouped(static_cast<uint64_t>(receipt.total_ms + 0.5)) + " ms";
-  if (receipt.prefill_budget < 1) text += "; prefilled sparsely";
-  if (receipt.is_refused != 0) {
-    text += "; no answer, because the model found a refusal " +
-            Percent(receipt.refusal_probability) + " likely";
-  }
-  if (receipt.reasoning_tokens > 0) {
-    text += "; thought for " + Grouped(receipt.reasoning_tokens) + " tokens (--json shows them)";
-  }
-  if (!answer.note().empty()) text.append("; ").append(answer.cli_note());
-  return text + "\n";
 }
 
 // Asks and prints in each of the three ways of the command line. Every way returns the tool's exit
@@ -277,15 +158,9 @@ class AskDocument {
     // Kept: sessions share what is open, verified, and on the device.
     const auto document = Open();
     if (!document.ok()) return Fail(document.error());
-    int first_failure = 0;
-    for (const Question& question : questions) {
-      auto session = Open();
-      if (!session.ok()) return Fail(session.error());
-      const int status = Ask(*session, question);
-      if (first_failure == 0) first_failure = status;
-      if (interrupts_.requested() || is_output_gone_) break;
-    }
-    return output_.Finish(kTool, first_failure);
+    // Questions to a collection index documents on the way, and ranks answer one at a time.
+    const bool is_together = flags_.parallel > 1 && !flags_.collection && !HasRanks();
+    return output_.Finish(kTool, is_together ? AskTogether(questions) : AskInTurn(questions));
   }
 
   // Finds passages for a text; "-" is stdin.
@@ -295,7 +170,7 @@ class AskDocument {
     }
     api::CiteOptions options;
     if (flags_.cited_question) options.question = *flags_.cited_question;
-    options.max_evidence = Options().max_evidence;
+    options.max_evidence = Options([](const std::string&) {}).max_evidence;
     options.unit = kOffsetUnits.at(flags_.offset_unit);
     auto cited = engine_.Cite(flags_.document, text, options);
     if (!cited.ok()) return Fail(cited.error());
@@ -336,6 +211,56 @@ class AskDocument {
   }
 
  private:
+  int AskInTurn(const std::vector<Question>& questions) {
+    int first_failure = 0;
+    for (const Question& question : questions) {
+      auto session = Open();
+      if (!session.ok()) return Fail(session.error());
+      const int status = Ask(*session, question);
+      if (first_failure == 0) first_failure = status;
+      if (interrupts_.requested() || is_output_gone_) break;
+    }
+    return first_failure;
+  }
+
+  // Several questions at a time. Each answer is printed whole, with its notes in front, when those
+  // before it are.
+  int AskTogether(const std::vector<Question>& questions) {
+    struct Asked {
+      std::optional<api::Result<api::Answer>> answer;
+      std::vector<std::string> notes;
+    };
+    std::vector<Asked> asked(questions.size());
+    std::stop_source stop;
+    const Interrupts::Scope scope(interrupts_, [&stop] { stop.request_stop(); });
+    int first_failure = 0;
+    const auto ask = [&](size_t i, bool is_alone) {
+      Asked& own = asked[i];
+      own.notes.clear();
+      api::AskOptions options = Options([&own](std::string note) { own.notes.push_back(note); });
+      options.stop = stop.get_token();
+      options.on_text = [this](std::string_view) { return !interrupts_.requested(); };
+      options.on_part = [this](uint64_t, uint64_t) { return !interrupts_.requested(); };
+      auto session = engine_.Open(flags_.document);
+      if (session.ok()) {
+        own.answer.emplace(session->Ask(questions[i].text, options));
+      } else {
+        own.answer.emplace(session.error());
+      }
+      return own.answer->ok() || own.answer->error().code != LECTERN_OUT_OF_MEMORY || is_alone;
+    };
+    const auto give = [&](size_t i) {
+      Asked own = std::exchange(asked[i], {});
+      PrintQuestion(questions[i]);
+      for (const std::string& note : own.notes) PrintNote(kTool, note);
+      const int status = Show(questions[i], *std::move(own.answer), /*is_streamed=*/false);
+      if (first_failure == 0) first_failure = status;
+      return !interrupts_.requested() && !is_output_gone_;
+    };
+    RunInOrder(questions.size(), flags_.parallel, ask, give);
+    return first_failure;
+  }
+
   // A new conversation about the document, or about the collection.
   api::Result<api::Session> Open() {
     if (flags_.collection) return engine_.OpenCollection(*flags_.collection);
@@ -373,14 +298,27 @@ class AskDocument {
   // Asks one question, prints the answer or the error, and returns the exit status of this
   // question.
   int Ask(api::Session& session, const Question& question) {
-    if (question.line > 0 && !flags_.engine.json()) Print("? " + OnOneLine(question.text) + "\n");
+    PrintQuestion(question);
     const Interrupts::Scope scope(interrupts_, [&session] { session.Cancel(); });
-    auto answer = session.Ask(question.text, Options());
+    auto answer = session.Ask(question.text,
+                              Options([](const std::string& note) { PrintNote(kTool, note); }));
     progress_.Clear();
+    return Show(question, std::move(answer), /*is_streamed=*/true);
+  }
+
+  // Says which question of a file comes next.
+  void PrintQuestion(const Question& question) {
+    if (question.line > 0 && !flags_.engine.json()) Print("? " + OnOneLine(question.text) + "\n");
+  }
+
+  // Prints an answer, of whose text nothing is left to print where `is_streamed`, or an error, and
+  // returns the exit status of this question.
+  int Show(const Question& question, api::Result<api::Answer> answer, bool is_streamed) {
     if (!answer.ok()) return FailQuestion(question, answer.error());
     if (flags_.engine.json()) {
       PrintJson(*answer, question);
     } else {
+      if (!is_streamed) Print(answer->text());
       PrintText(*answer, question);
     }
     return interrupts_.exit_status();
@@ -398,21 +336,19 @@ class AskDocument {
   }
 
   // The options of one question. With --json nothing is streamed: the whole answer is one object.
-  // Returning false from on_text ends the answer, where stdout is gone or a signal came.
-  api::AskOptions Options() {
+  // Returning false from on_text ends the answer, where stdout is gone or a signal came. `tell`
+  // gets the warnings that come before the answer; the receipt says them once more.
+  api::AskOptions Options(std::function<void(const std::string& note)> tell) {
     api::AskOptions options;
     flags_.options.PutInto(options);
     if (flags_.exact) options.kv_budget = 1;
     options.json_schema = flags_.json_schema;
-    // On standard error, before the answer; the receipt says it once more. With a fallback a
-    // question that draws on the whole document takes long.
-    options.on_warning = [this, fallback = options.fallback](std::string_view warning,
-                                                             std::string_view note) {
+    // With a fallback a question that draws on the whole document takes long.
+    options.on_warning = [this, fallback = options.fallback, tell = std::move(tell)](
+                             std::string_view warning, std::string_view note) {
       const bool is_long = warning == "whole_document" && fallback == LECTERN_FALLBACK_EXACT;
       const bool comes_first = warning == "low_budget" || warning == "schema_not_kept" || is_long;
-      if (comes_first && !flags_.engine.json()) {
-        PrintNote(kTool, std::string(note));
-      }
+      if (comes_first && !flags_.engine.json()) tell(std::string(note));
     };
     options.on_index = [this](const api::CollectionProgress& progress) {
       if (progress.document != indexed_) {
@@ -453,7 +389,7 @@ class AskDocument {
     }
   }
 
-  // Prints what follows the answer's text, which was streamed. A cancelled answer gets no passages:
+  // Prints the things that follow an answer's text. A cancelled answer gets no passages:
   // they would be those of its beginning.
   void PrintText(const api::Answer& answer, const Question& question) {
     if (answer.finish_reason() == "cancelled") {

@@ -78,6 +78,8 @@ RankOfJob::RankOfJob(const char* tool, const EngineFlags& flags) {
                  flags.style);
 }
 
+bool HasRanks() { return RankGroup::OfProcess() != nullptr; }
+
 std::string WithRanks(std::string answer) {
   const std::shared_ptr<RankGroup> group = RankGroup::OfProcess();
   if (!group) return answer;

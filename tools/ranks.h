@@ -27,6 +27,9 @@ class RankOfJob {
   std::optional<int> exit_status_;
 };
 
+// Whether this process is one of several ranks.
+bool HasRanks();
+
 // Adds to an answer's JSON what the ranks of this process's job did until now: "ranks" has one
 // entry for each, with the bytes of the document that it read; "rank_messages" and
 // "rank_message_bytes" are the first one's meetings with the others, and what it gave to them.

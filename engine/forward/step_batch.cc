@@ -221,29 +221,36 @@ void StepBatch::Embedded() {
 }
 
 void StepBatch::AttendAll() {
+  const auto start = Clock::now();
+  const size_t num_steps = pass_.steps.size(), num_threads = threads_->num_threads();
+  const size_t apart = pass_.attends_on_device ? 0 : num_steps / num_threads * num_threads;
+  if (apart > 1) {
+    threads_->ParallelFor(apart, [&](size_t number, size_t) { AttendFor(number, num_threads); });
+  }
+  for (size_t number = apart > 1 ? apart : 0; number < num_steps; ++number) AttendFor(number, 1);
+  pass_.attention += Clock::now() - start;
+}
+
+void StepBatch::AttendFor(size_t number, size_t at_once) {
+  Step*& step = pass_.steps[number];
+  if (step == nullptr) return;
   const bool is_together = pass_.steps.size() > 1 && !pass_.attends_on_device;
-  Activations& a = activations();
-  auto before = Clock::now();
-  for (size_t number = 0; number < pass_.steps.size(); ++number) {
-    Step*& step = pass_.steps[number];
-    if (step == nullptr) continue;
-    Status status;
-    std::exception_ptr thrown;
-    if (is_together) Scatter(number);
-    try {
-      status = pass_.attends_on_device ? step->attend(pass_.layer, a, pass_.first_rows[number])
-                                       : step->attend(pass_.layer, step->own, 0);
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-    const auto now = Clock::now();
-    step->attention += now - before;
-    pass_.attention += now - std::exchange(before, now);
-    if (thrown || !status.ok()) {
-      GiveUp(step, std::move(status), std::move(thrown));
-    } else if (is_together) {
-      Gather(number);
-    }
+  Status status;
+  std::exception_ptr thrown;
+  const auto start = Clock::now();
+  if (is_together) Scatter(number);
+  try {
+    status = pass_.attends_on_device
+                 ? step->attend(pass_.layer, activations(), pass_.first_rows[number])
+                 : step->attend(pass_.layer, step->own, 0);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  step->attention += (Clock::now() - start) / at_once;
+  if (thrown || !status.ok()) {
+    GiveUp(step, std::move(status), std::move(thrown));
+  } else if (is_together) {
+    Gather(number);
   }
 }
 

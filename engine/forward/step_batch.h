@@ -3,9 +3,9 @@
 // any number of rows (kernels/matmul.h), so each session gets the same tokens as it would alone.
 //
 // The thread of one session leads a step while the others sleep. It goes layer by layer: the linear
-// part of all rows, then the attention of one session after the other, each with all threads of the
-// pool. Sessions meet once per token, at its end, and not at every product: with 22 layers there
-// would be some 90 meetings of all threads in a token.
+// part of all rows, then the attention of all sessions, a thread of the pool for each. Sessions
+// meet once per token, at its end, and not at every product: with 22 layers there would be some 90
+// meetings of all threads in a token.
 //
 // A session that comes while a step runs takes part in the next one. A session of the last step
 // that is not back (its client is slow) is waited for once, for a short while. Question prefills
@@ -77,7 +77,8 @@ class StepBatch {
   // Returns the first error or rethrows the first exception of `attend`, within that layer; the
   // other sessions' steps go on. A failure of the part that sessions share (codes of LinearLayers,
   // bad_alloc) ends the steps of all of them. `attend` may be called by the thread of another
-  // session of the batch while this one waits, and polls `cancel` (may be nullptr) itself. Before
+  // session of the batch or of the pool while this one waits, beside those of other sessions, and
+  // polls `cancel` (may be nullptr) itself. Before
   // the step begins Run polls it every 100 ms and returns kCancelled. After this, or an error of
   // `attend`, the logits are unchanged.
   // Sessions that attend on the device (activations.attends_on_device) share steps among
@@ -126,9 +127,13 @@ class StepBatch {
   // Copies the sessions' embedded rows and angles into the shared activations, side by side; makes
   // these larger first if there are too few rows. May throw bad_alloc.
   void Embedded();
-  // Attends in the pass's layer for each session in turn, and times it. An error or exception
-  // gives up that session's step only.
+  // Attends in the pass's layer for each session, and times it. Sessions are shared out among the
+  // threads, one a thread, where each thread gets as many; the rest come in turn, each with all
+  // threads, which then meet several times in each attention.
   void AttendAll();
+  // Attends for the session of a step, beside at_once - 1 others, so that a share of the time is
+  // its own. An error or exception gives up that session's step only.
+  void AttendFor(size_t number, size_t at_once);
   // Copies a step's queries, keys and values from the shared activations to the session's own.
   void Scatter(size_t number);
   // Copies a session's attention output back to its rows of the shared activations.

@@ -105,6 +105,32 @@ TEST(ThreadPoolTest, WhatAnItemThrowsIsThrownToTheCallerAndThePoolLives) {
   }
 }
 
+TEST(ThreadPoolTest, ItemsShareOutWorkOfTheirOwn) {
+  for (const size_t num_threads : {1, 2, 4}) {
+    ThreadPool threads(num_threads);
+    constexpr size_t kOuter = 13, kInner = 50;
+    std::vector<std::vector<int>> counts(kOuter, std::vector<int>(kInner));
+    for (int round = 0; round < 20; ++round) {
+      threads.ParallelFor(kOuter, [&](size_t outer, size_t) {
+        std::vector<int> of_slot(num_threads);  // distinct among the threads of this inner call
+        threads.ParallelFor(kInner, [&](size_t inner, size_t slot) {
+          ++counts[outer][inner];
+          ++of_slot[slot];
+        });
+        EXPECT_EQ(std::accumulate(of_slot.begin(), of_slot.end(), 0), int{kInner});
+      });
+    }
+    for (const std::vector<int>& of : counts) EXPECT_EQ(of, std::vector<int>(kInner, 20));
+    EXPECT_THROW(threads.ParallelFor(4,
+                                     [&](size_t, size_t) {
+                                       threads.ParallelFor(4, [&](size_t inner, size_t) {
+                                         if (inner == 2) throw std::bad_alloc();
+                                       });
+                                     }),
+                 std::bad_alloc);
+  }
+}
+
 TEST(ThreadPoolTest, EndsWithoutWork) {
   for (int repeat = 0; repeat < 50; ++repeat) ThreadPool pool(4);
 }

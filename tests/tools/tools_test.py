@@ -988,6 +988,45 @@ class AskTest(ToolsTest):
         self.assertIn("? Who repairs the roof?\n", out)
         self.assertIn("expected: The owner\n", out)
 
+    def test_questions_at_the_same_time_get_the_same_answers(self):
+        words = ["roof", "rent", "garden", "keys", "notice", "repairs", "heating", "owner", "tenant",
+                 "deposit", "pets", "cellar", "windows", "water", "stairs", "parking", "taxes"]
+        questions = [f"Who pays for the {word}?" for word in words]
+        questions[5] = "Who pays? " * 4000  # too long for the model
+        path = self.write("many.txt", "\n".join(questions) + "\n")
+        ask = ("ask-document", "--json", "--max-tokens", "12", "--temperature", "0.7",
+               "--questions", path)
+
+        def answers(*flags):
+            status, out, err = self.run_tool(*ask, *flags)
+            self.assertEqual(status, 2, err)
+            self.assertIn("many.txt:6: ", err)
+            self.assertEqual(err.count("\n"), 1)
+            return [(a["question"], a["answer"], [p["begin"] for p in a["evidence"]])
+                    for a in map(json.loads, out.splitlines())]
+
+        in_turn = answers("--parallel", "1")
+        self.assertEqual([question for question, _, _ in in_turn],
+                         [q.strip() for i, q in enumerate(questions) if i != 5])
+        for flags in ((), ("--parallel", "3"), ("--max-ram", "16MiB")):  # the last: not all at a time
+            self.assertEqual(answers(*flags), in_turn, flags)
+        out, _ = self.check(2, "ask-document", "--max-tokens", "12", "--temperature", "0.7",
+                            "--questions", path)
+        asked = [line[2:] for line in out.splitlines() if line.startswith("? ")]
+        self.assertEqual(asked, [q.strip() for q in questions])
+        self.check_error(2, "parallel", "ask-document", "--questions", path, "--parallel", "0")
+
+    def test_ctrl_c_ends_questions_at_the_same_time(self):
+        path = self.write("long.txt", f"{self.QUESTION}\n" * 8)
+        process = self.popen("ask-document", *self.LONG, "--questions", path)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual((process.returncode, err), (130, b""))
+        self.assertLessEqual(out.count(b"? "), 1)
+
     def test_a_questions_file_of_plain_lines(self):
         path = self.path("plain.txt")
         pathlib.Path(path).write_bytes(b"\xef\xbb\xbfWho repairs the roof?\r\n\r\n  %s \r\n"
