@@ -181,17 +181,21 @@ HWY_NOINLINE void MultiplyByteTile(const ByteInput& x, const ByteWeights<kType>&
           }
         }
       }
-      if constexpr (!HasWholeScales(kType)) {
+    }
+    if constexpr (!HasWholeScales(kType)) {
+      LECTERN_UNROLL_TILE
+      for (size_t p = 0; p < kPanels; ++p) {
         LECTERN_UNROLL_TILE
-        for (size_t p = 0; p < kPanels; ++p) {
-          const auto scales = hn::Load(d, weights.scales[panel + p][g * kParts + part]);
+        for (size_t r = 0; r < kByteRows; ++r) {
+          float* const to = output[r] + p * kLanes;
+          FloatVector sum = hn::Load(d, to);
           LECTERN_UNROLL_TILE
-          for (size_t r = 0; r < kByteRows; ++r) {
-            float* const to = output[r] + p * kLanes;
-            const FloatVector scale = hn::Mul(scale_of(r, g), scales);
+          for (size_t part = 0; part < kParts; ++part) {
+            const auto scales = hn::Load(d, weights.scales[panel + p][g * kParts + part]);
             const FloatVector total = hn::ConvertTo(d, sums[part][r][p]);
-            hn::Store(hn::MulAdd(scale, total, hn::Load(d, to)), d, to);
+            sum = hn::MulAdd(hn::Mul(scale_of(r, g), scales), total, sum);
           }
+          hn::Store(sum, d, to);
         }
       }
     }
