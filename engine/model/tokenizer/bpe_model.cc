@@ -82,7 +82,7 @@ class BpeModelMaker {
     model_.byte_ids_.fill(-1);
     LECTERN_RETURN_IF_ERROR(CheckCounts());
     model_.bytes_.resize(arrays_.tokens.size());
-    model_.symbols_.reserve(arrays_.tokens.size());
+    model_.symbols_.Reserve(arrays_.tokens.size());
     for (size_t id = 0; id < arrays_.tokens.size(); ++id) {
       LECTERN_RETURN_IF_ERROR(TakePiece(id));
     }
@@ -162,18 +162,17 @@ class BpeModelMaker {
     std::optional<std::string> symbol = arrays_.how.is_byte_level ? FromAlphabet(text) : text;
     model_.bytes_[id] = !symbol ? text : arrays_.how.is_byte_level ? *symbol : WithSpaces(text);
     if (!symbol) return;
-    const auto known = model_.symbols_.find(*symbol);
-    if (known == model_.symbols_.end()) {
+    if (model_.FindSymbol(*symbol) < 0) {
       AddSymbol(*std::move(symbol), static_cast<int32_t>(id));
     } else if (is_normal) {
-      known->second = static_cast<int32_t>(id);
+      model_.symbols_.Set(*symbol, static_cast<int32_t>(id));
     }
   }
 
-  // Adds a text as a symbol. texts_ is a deque, so that the map's views stay valid as it grows.
+  // Adds a text as a symbol. texts_ is a deque, so that the views of symbols_ stay valid.
   int32_t AddSymbol(std::string text, int32_t symbol) {
     model_.texts_.push_back(std::move(text));
-    model_.symbols_.emplace(model_.texts_.back(), symbol);
+    model_.symbols_.Set(model_.texts_.back(), symbol);
     return symbol;
   }
 
@@ -273,10 +272,7 @@ Result<BpeModel> BpeModel::Make(BpeArrays arrays, const std::string& path) {
   return BpeModelMaker(std::move(arrays), path).Make();
 }
 
-int32_t BpeModel::FindSymbol(std::string_view text) const {
-  const auto at = symbols_.find(text);
-  return at == symbols_.end() ? -1 : at->second;
-}
+int32_t BpeModel::FindSymbol(std::string_view text) const { return symbols_.Find(text); }
 
 int32_t BpeModel::FindPiece(std::string_view text) const {
   const int32_t symbol = FindSymbol(text);

@@ -12,11 +12,11 @@
 #include <deque>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "engine/model/tokenizer/control_tokens.h"
+#include "engine/model/tokenizer/text_ids.h"
 #include "engine/model/tokenizer/text_rules.h"
 #include "engine/model/tokenizer/tokenizer_model.h"
 #include "store/status.h"
@@ -115,8 +115,8 @@ class BpeModel {
   int32_t bos_id_ = -1, eos_id_ = -1, unknown_id_ = -1;
   std::vector<std::string> bytes_;  // [id]
   std::array<int32_t, 256> byte_ids_{};
-  std::deque<std::string> texts_;  // of symbols, where they stay for the map's keys
-  std::unordered_map<std::string_view, int32_t> symbols_;
+  std::deque<std::string> texts_;  // of symbols, where they stay for symbols_
+  TextIds symbols_;
   ControlTokens controls_;
   std::vector<Pair> pairs_;           // sorted by left, then right
   std::vector<uint32_t> first_pair_;  // [symbol + 1]: where those of a left symbol begin

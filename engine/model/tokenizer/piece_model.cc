@@ -198,7 +198,7 @@ PieceModel::PieceModel(TokenizerModel model)
   byte_ids_.fill(-1);
   min_score_ = std::numeric_limits<double>::infinity();
   max_score_ = -min_score_;
-  ids_.reserve(model_.pieces.size());
+  ids_.Reserve(model_.pieces.size());
   for (size_t i = 0; i < model_.pieces.size(); ++i) {
     const TokenizerPiece& piece = model_.pieces[i];
     const auto id = static_cast<int32_t>(i);
@@ -206,7 +206,7 @@ PieceModel::PieceModel(TokenizerModel model)
     if (!IsText(piece) || piece.text.empty()) continue;
     const bool is_literal = piece.type == PieceType::kUserDefined;
     if (is_literal && model_.rules == TokenizerModel::Rules::kTokenizers) continue;
-    ids_.insert_or_assign(piece.text, id);
+    ids_.Set(piece.text, id);
     longest_piece_ = std::max(longest_piece_, piece.text.size());
     if (piece.type != PieceType::kNormal) continue;
     min_score_ = std::min(min_score_, piece.score);
@@ -215,9 +215,12 @@ PieceModel::PieceModel(TokenizerModel model)
   if (min_score_ > max_score_) min_score_ = max_score_ = 0;
   if (model_.kind != TokenizerModel::Kind::kUnigram) return;
   std::vector<std::string_view> texts;
-  for (const auto& [text, id] : ids_) texts.push_back(text);
+  for (size_t id = 0; id < model_.pieces.size(); ++id) {
+    const std::string& text = model_.pieces[id].text;
+    if (ids_.Find(text) == static_cast<int32_t>(id)) texts.push_back(text);
+  }
   std::sort(texts.begin(), texts.end());
-  for (const std::string_view text : texts) trie_ids_.push_back(ids_[text]);
+  for (const std::string_view text : texts) trie_ids_.push_back(ids_.Find(text));
   trie_ = Trie(texts);
 }
 
@@ -226,10 +229,7 @@ std::unique_ptr<WordEncoder> PieceModel::MakeEncoder() const {
   return std::make_unique<ScoreMerger>(*this);
 }
 
-int32_t PieceModel::Find(std::string_view text) const {
-  const auto at = ids_.find(text);
-  return at == ids_.end() ? -1 : at->second;
-}
+int32_t PieceModel::Find(std::string_view text) const { return ids_.Find(text); }
 
 // A user-defined piece is nearly always chosen: its score is above that of any cut into normal
 // pieces.

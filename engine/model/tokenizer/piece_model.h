@@ -9,9 +9,9 @@
 #include <array>
 #include <memory>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "engine/model/tokenizer/text_ids.h"
 #include "engine/model/tokenizer/tokenizer_model.h"
 #include "engine/model/tokenizer/trie.h"
 #include "engine/model/tokenizer/word_model.h"
@@ -51,8 +51,8 @@ class PieceModel : public WordModel {
 
  private:
   TokenizerModel model_;
-  std::unordered_map<std::string_view, int32_t> ids_;  // keys are in model_
-  Trie trie_;                                          // of unigram models
+  TextIds ids_;  // of texts in model_
+  Trie trie_;    // of unigram models
   std::vector<int32_t> trie_ids_;
   std::array<int32_t, 256> byte_ids_;
   bool has_byte_fallback_ = false;
