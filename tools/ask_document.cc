@@ -224,10 +224,10 @@ class AskDocument {
   }
 
   // Several questions at a time. Each answer is printed whole, with its notes in front, when those
-  // before it are.
+  // before it are. An answer keeps the memory of its session, so that its text alone waits.
   int AskTogether(const std::vector<Question>& questions) {
     struct Asked {
-      std::optional<api::Result<api::Answer>> answer;
+      api::Result<std::string> text = std::string();
       std::vector<std::string> notes;
     };
     std::vector<Asked> asked(questions.size());
@@ -237,28 +237,36 @@ class AskDocument {
     const auto ask = [&](size_t i, bool is_alone) {
       Asked& own = asked[i];
       own.notes.clear();
-      api::AskOptions options = Options([&own](std::string note) { own.notes.push_back(note); });
+      api::AskOptions options =
+          Options([&own](const std::string& note) { own.notes.push_back(note); });
       options.stop = stop.get_token();
       options.on_text = [this](std::string_view) { return !interrupts_.requested(); };
       options.on_part = [this](uint64_t, uint64_t) { return !interrupts_.requested(); };
-      auto session = engine_.Open(flags_.document);
-      if (session.ok()) {
-        own.answer.emplace(session->Ask(questions[i].text, options));
-      } else {
-        own.answer.emplace(session.error());
-      }
-      return own.answer->ok() || own.answer->error().code != LECTERN_OUT_OF_MEMORY || is_alone;
+      own.text = AnswerText(questions[i], options);
+      return own.text.ok() || own.text.error().code != LECTERN_OUT_OF_MEMORY || is_alone;
     };
     const auto give = [&](size_t i) {
       Asked own = std::exchange(asked[i], {});
       PrintQuestion(questions[i]);
       for (const std::string& note : own.notes) PrintNote(kTool, note);
-      const int status = Show(questions[i], *std::move(own.answer), /*is_streamed=*/false);
+      if (own.text.ok()) Print(*own.text);
+      const int status =
+          own.text.ok() ? interrupts_.exit_status() : FailQuestion(questions[i], own.text.error());
       if (first_failure == 0) first_failure = status;
       return !interrupts_.requested() && !is_output_gone_;
     };
     RunInOrder(questions.size(), flags_.parallel, ask, give);
     return first_failure;
+  }
+
+  // Everything that is printed of an answer in a conversation of its own. Any thread.
+  api::Result<std::string> AnswerText(const Question& question, const api::AskOptions& options) {
+    auto session = engine_.Open(flags_.document);
+    if (!session.ok()) return session.error();
+    auto answer = session->Ask(question.text, options);
+    if (!answer.ok()) return answer.error();
+    if (flags_.engine.json()) return JsonLine(*answer, question);
+    return std::string(answer->text()) + Rest(*answer, question);
   }
 
   // A new conversation about the document, or about the collection.
@@ -303,25 +311,20 @@ class AskDocument {
     auto answer = session.Ask(question.text,
                               Options([](const std::string& note) { PrintNote(kTool, note); }));
     progress_.Clear();
-    return Show(question, std::move(answer), /*is_streamed=*/true);
+    if (!answer.ok()) return FailQuestion(question, answer.error());
+    if (flags_.engine.json()) {
+      auto line = JsonLine(*answer, question);
+      if (!line.ok()) return FailQuestion(question, line.error());
+      Print(*line);
+    } else {
+      Print(Rest(*answer, question));
+    }
+    return interrupts_.exit_status();
   }
 
   // Says which question of a file comes next.
   void PrintQuestion(const Question& question) {
     if (question.line > 0 && !flags_.engine.json()) Print("? " + OnOneLine(question.text) + "\n");
-  }
-
-  // Prints an answer, of whose text nothing is left to print where `is_streamed`, or an error, and
-  // returns the exit status of this question.
-  int Show(const Question& question, api::Result<api::Answer> answer, bool is_streamed) {
-    if (!answer.ok()) return FailQuestion(question, answer.error());
-    if (flags_.engine.json()) {
-      PrintJson(*answer, question);
-    } else {
-      if (!is_streamed) Print(answer->text());
-      PrintText(*answer, question);
-    }
-    return interrupts_.exit_status();
   }
 
   // Prints the error, with file and line for a question from a file. After a signal, its status
@@ -376,31 +379,25 @@ class AskDocument {
 
   // One line of JSON: the answer as the API has it, with the question and the expected answer where
   // they come from a file.
-  void PrintJson(const api::Answer& answer, const Question& question) {
+  api::Result<std::string> JsonLine(const api::Answer& answer, const Question& question) const {
     auto json = answer.Json(kOffsetUnits.at(flags_.offset_unit));
     if (json.ok() && question.line > 0) json = api::SetString(*json, "question", question.text);
     if (json.ok() && question.expected) {
       json = api::SetString(*json, "expected", *question.expected);
     }
-    if (json.ok()) {
-      Print(WithRanks(*json) + "\n");
-    } else {
-      Fail(json.error());
-    }
+    if (!json.ok()) return json.error();
+    return WithRanks(*json) + "\n";
   }
 
-  // Prints the things that follow an answer's text. A cancelled answer gets no passages:
-  // they would be those of its beginning.
-  void PrintText(const api::Answer& answer, const Question& question) {
-    if (answer.finish_reason() == "cancelled") {
-      Print("\n");
-      return;
-    }
+  // The things that follow an answer's text. A cancelled answer gets no passages: they would be
+  // those of its beginning.
+  static std::string Rest(const api::Answer& answer, const Question& question) {
+    if (answer.finish_reason() == "cancelled") return "\n";
     std::string text = "\n\n" + PassagesText(answer);
     if (question.expected) text += "expected: " + OnOneLine(*question.expected) + "\n";
     text += ReceiptText(answer);
     if (question.line > 0) text += "\n";
-    Print(text);
+    return text;
   }
 
   // Remembers that stdout is gone, so that the loops over questions end.
