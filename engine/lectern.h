@@ -181,7 +181,8 @@ struct AskOptions {           // lectern_ask_options
   std::string lookup_decoding = {};  // "auto", "off": lectern_c.h
 };
 
-// Views are valid until the answer is destroyed. It keeps its session's document open.
+// Views are valid until the answer is destroyed. It keeps its session's document open, and not the
+// session.
 class Answer {
  public:
   std::string_view text() const;

@@ -811,7 +811,8 @@ LECTERN_API lectern_code lectern_answer_receipt(const lectern_answer* answer,
  * LECTERN_INVALID_ARGUMENT, param "offset_unit": no such unit. */
 LECTERN_API lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_unit unit,
                                              lectern_text** json, lectern_error** error);
-/* An answer keeps the document of its session open until it is freed. */
+/* An answer keeps the document of its session open until it is freed; the session's conversation
+ * goes with the session. */
 LECTERN_API lectern_code lectern_answer_free(lectern_answer* answer);
 
 /* --- citing ---------------------------------------------------------------------------------- */

@@ -224,7 +224,7 @@ class AskDocument {
   }
 
   // Several questions at a time. Each answer is printed whole, with its notes in front, when those
-  // before it are. An answer keeps the memory of its session, so that its text alone waits.
+  // before it are.
   int AskTogether(const std::vector<Question>& questions) {
     struct Asked {
       api::Result<std::string> text = std::string();

@@ -70,8 +70,9 @@ class RunningCalls {
   std::vector<Scope*> scopes_;
 };
 
-// The objects behind handles. A session keeps its engine, and an answer its session, so that a
-// program may free handles in any order.
+// The objects behind handles. A session keeps its engine, and an answer its engine and document, so
+// that a program may free handles in any order. An answer does not keep its session, whose
+// conversation takes memory.
 struct EngineObject {
   std::unique_ptr<Engine> engine;
   RunningCalls running;
@@ -82,7 +83,9 @@ struct SessionObject {
   RunningCalls running;
 };
 struct AnswerObject {
-  std::shared_ptr<SessionObject> session;  // its text is needed to convert offsets to other units
+  std::shared_ptr<EngineObject> engine;  // outlives `document`
+  std::shared_ptr<const void> document;
+  std::string_view text;  // the document's, which converts offsets to other units
   Answer answer;
 };
 struct IndexReportObject {

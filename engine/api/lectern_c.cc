@@ -278,10 +278,10 @@ lectern_code lectern_session_ask(lectern_session* session, const char* question,
   return Call(error, [&]() -> Status {
     LECTERN_RETURN_IF_ERROR(Clear(answer));
     auto result = std::make_shared<AnswerObject>();
-    LECTERN_ASSIGN(result->session, FindOrFail(session));
+    LECTERN_ASSIGN(const auto object, FindOrFail(session));
     LECTERN_ASSIGN(const std::string_view text, View(question, question_len, "question"));
     LECTERN_ASSIGN(AskOptions read, ReadAskOptions(options));
-    const RunningCalls::Scope scope(result->session->running);
+    const RunningCalls::Scope scope(object->running);
     // Two questions at once would mix their tokens in one conversation.
     if (!scope.is_alone()) return Status(Code::kLocked, "this session is answering already");
     read.cancel = scope.cancel();
@@ -289,7 +289,10 @@ lectern_code lectern_session_ask(lectern_session* session, const char* question,
     // that the session remembers but the program never gets would change the next question.
     const auto revoke = [](lectern_answer* handle) { (void)Free(handle); };
     std::unique_ptr<lectern_answer, decltype(revoke)> issued(Issue<lectern_answer>(result), revoke);
-    LECTERN_ASSIGN(result->answer, result->session->session->Ask(text, read));
+    LECTERN_ASSIGN(result->answer, object->session->Ask(text, read));
+    result->engine = object->engine;
+    result->document = object->session->KeepDocument();
+    result->text = object->session->text();
     *answer = issued.release();
     return Status();
   });
@@ -360,14 +363,14 @@ lectern_code lectern_answer_receipt(const lectern_answer* answer, lectern_receip
   });
 }
 
-// The session's text converts byte offsets to UTF-16 units or code points.
+// The document's text converts byte offsets to UTF-16 units or code points.
 lectern_code lectern_answer_json(const lectern_answer* answer, lectern_offset_unit unit,
                                  lectern_text** json, lectern_error** error) {
   return Call(error, [&]() -> Status {
     LECTERN_RETURN_IF_ERROR(Clear(json));
     LECTERN_ASSIGN(const auto object, FindOrFail(answer));
     LECTERN_ASSIGN(const OffsetUnit read, ReadOffsetUnit(unit));
-    return GiveText(AnswerJson(object->answer, read, object->session->session->text()), json);
+    return GiveText(AnswerJson(object->answer, read, object->text), json);
   });
 }
 

@@ -72,6 +72,7 @@ class DocumentSession : public Session {
   Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
   const DocumentRow& document() const override { return document_->row(); }
   std::string_view text() const override { return document_->text(); }
+  std::shared_ptr<const void> KeepDocument() const override { return document_; }
   Result<TokenizedText> Tokenize(std::string_view text) const override {
     return model_->tokenizer().Encode(text);
   }

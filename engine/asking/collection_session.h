@@ -45,6 +45,7 @@ class CollectionSession : public Session {
   // A row without id, which has the collection's name as its name.
   const DocumentRow& document() const override { return row_; }
   std::string_view text() const override { return {}; }  // each answer has its texts
+  std::shared_ptr<const void> KeepDocument() const override { return nullptr; }
   // By the model of the first document that is indexed. kNotReady: none is yet. Also the codes of
   // OpenText.
   Result<TokenizedText> Tokenize(std::string_view text) const override;

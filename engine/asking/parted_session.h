@@ -36,6 +36,7 @@ class PartedSession : public Session {
   Result<Answer> Ask(std::string_view question, const AskOptions& options) override;
   const DocumentRow& document() const override { return contents().row(); }
   std::string_view text() const override { return contents().text(); }
+  std::shared_ptr<const void> KeepDocument() const override { return document_; }
   // Opens the first part at its first call. Also the codes of OpenPart.
   Result<TokenizedText> Tokenize(std::string_view text) const override;
   uint64_t dense_bytes() const override;

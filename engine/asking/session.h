@@ -2,6 +2,7 @@
 #ifndef LECTERN_ENGINE_ASKING_SESSION_H_
 #define LECTERN_ENGINE_ASKING_SESSION_H_
 
+#include <memory>
 #include <string_view>
 
 #include "engine/model/tokenizer/tokenizer.h"
@@ -28,6 +29,8 @@ class Session {
   // The document's row in the catalog, as it was when the session was opened.
   virtual const DocumentRow& document() const = 0;
   virtual std::string_view text() const = 0;  // the document's text
+  // Keeps the document open, and text() valid, beyond the session.
+  virtual std::shared_ptr<const void> KeepDocument() const = 0;
   // Tokenizes `text` alone as the document's model reads it: no template, no control tokens, a
   // dummy prefix where its tokenizer has one. Ranges as in TokenizedText. kInvalidArgument: not
   // UTF-8. kLimitExceeded: more than 16 MiB. Thread-safe.

@@ -65,7 +65,7 @@ TEST(InOrderTest, GivesAllInOrderWhateverTheyTake) {
       0, 4, [](size_t, bool) { return true; }, [](size_t) { return true; });
 }
 
-// Of five that begin together only three fit: the others are done later, and none is lost.
+// Five begin together and three fit: the others are done later, and none is lost.
 TEST(InOrderTest, WhatDoesNotFitBesideOthersIsDoneLater) {
   for (const size_t room : {1, 3}) {
     Company company;

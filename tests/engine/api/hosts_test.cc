@@ -509,6 +509,30 @@ std::set<pid_t> Threads() {
   return all;
 }
 
+// A window shows many answers, and each session that gave one is gone.
+TEST_F(HostsTest, AnswersThatAreKeptHoldNoSession) {
+  auto engine = Engine::Create(
+      {.store = Store("kept"), .model = kReader, .num_threads = 1, .max_ram_bytes = 24 << 20});
+  ASSERT_TRUE(engine.ok()) << engine.error().message;
+  ASSERT_TRUE(engine->Index(Sentences(200), {.name = "mill"}).ok());
+  std::vector<Answer> answers;
+  for (int i = 0; i < 12; ++i) {
+    auto session = engine->Open("mill");
+    ASSERT_TRUE(session.ok()) << session.error().message;
+    auto answer = session->Ask("Who paid?", {.kv_budget = 1, .max_tokens = 4});
+    ASSERT_TRUE(answer.ok()) << i << ": " << answer.error().message;
+    answers.push_back(std::move(*answer));
+  }
+  auto other = Engine::Create({.store = Store("other"), .model = kReader, .num_threads = 1});
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  *engine = std::move(*other);  // the first one is freed
+  for (Answer& answer : answers) {
+    auto json = answer.Json(LECTERN_OFFSET_UTF16);  // which needs the document's text
+    ASSERT_TRUE(json.ok()) << json.error().message;
+    EXPECT_NE(json->find("\"utf16\""), std::string::npos);
+  }
+}
+
 TEST_F(HostsTest, ThreadsAndTheirPriorityAreTheHosts) {
   const std::set<pid_t> before = Threads();
   const int own = getpriority(PRIO_PROCESS, 0);
