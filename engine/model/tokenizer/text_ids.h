@@ -1,6 +1,6 @@
-// Finds the id of a text in a vocabulary. One block of memory holds the whole table: Gemma's 262,144
-// pieces in nodes of their own, as std::unordered_map keeps them, took 19 % of the CPU time of a
-// program that asks one question where this takes 6 %, and 12 ms more to be freed
+// Finds the id of a text in a vocabulary. One block of memory holds the whole table: the 262,144
+// pieces of Gemma 3 in nodes of their own, as std::unordered_map keeps them, took 19 % of the CPU
+// time of a program that asks one question where this takes 6 %, and 12 ms more to be freed
 // (tests/bench/RESULTS.md).
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TEXT_IDS_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_TEXT_IDS_H_
