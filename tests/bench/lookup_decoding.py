@@ -26,7 +26,8 @@ COPY = ["Copy the first paragraph of the text word for word.",
 
 def ask(args, questions, lookup):
     command = [f"{args.bin}/ask-document", "--store", args.store, "--document", args.document,
-               "--questions", questions, "--json", "--lookup-decoding", lookup]
+               "--questions", questions, "--parallel", "1", "--json",
+               "--lookup-decoding", lookup]
     if args.threads:
         command += ["--threads", str(args.threads)]
     done = subprocess.run(command + args.flags, capture_output=True, text=True)

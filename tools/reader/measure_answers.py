@@ -96,7 +96,8 @@ def ask(a):
             adapter = ["--adapter", str(a.adapter)] if a.adapter else []
             run(a, "index-document", "--model", str(a.model), *adapter, "--progress", "none", "--json",
                 "--name", name, str(file))
-            said = run(a, "ask-document", "--document", name, "--questions", str(lines), "--json", *a.flags)
+            said = run(a, "ask-document", "--document", name, "--questions", str(lines), "--parallel", "1",
+                       "--json", *a.flags)
             assert len(said) == len(questions), f"{name}: {len(said)} answers to {len(questions)} questions"
             for q, answer in zip(questions, said):
                 answer.pop("attention", None)
