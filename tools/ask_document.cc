@@ -211,6 +211,7 @@ class AskDocument {
   }
 
  private:
+  // One question after the other. Answers are streamed.
   int AskInTurn(const std::vector<Question>& questions) {
     int first_failure = 0;
     for (const Question& question : questions) {

@@ -13,9 +13,10 @@ namespace lectern::tools {
 // ascending order, each after run(i) returned true.
 //
 // run returns false where there was no room beside the others (memory, say): it is then called
-// again for the same i, and from then on one call fewer runs at a time than did. With `is_alone` no
-// other one runs, and what it returns does not matter. give returns false to end all: no run begins
-// any more, those that are running are waited for, and nothing else is given out.
+// again for the same i, and from then on no more calls run at a time than ran beside it, or one
+// where none did. With `is_alone` no other one runs, and what it returns does not matter. give
+// returns false to end all: no run begins any more, those that are running are waited for, and
+// nothing else is given out.
 //
 // Rethrows the first exception of run or give, after all running calls have returned. Throws
 // std::system_error where not even one thread can be started.

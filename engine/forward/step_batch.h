@@ -77,10 +77,9 @@ class StepBatch {
   // Returns the first error or rethrows the first exception of `attend`, within that layer; the
   // other sessions' steps go on. A failure of the part that sessions share (codes of LinearLayers,
   // bad_alloc) ends the steps of all of them. `attend` may be called by the thread of another
-  // session of the batch or of the pool while this one waits, beside those of other sessions, and
-  // polls `cancel` (may be nullptr) itself. Before
-  // the step begins Run polls it every 100 ms and returns kCancelled. After this, or an error of
-  // `attend`, the logits are unchanged.
+  // session of the batch, or of the pool, while this one waits, beside those of other sessions. It
+  // polls `cancel` (may be nullptr) itself; before the step begins Run polls it every 100 ms and
+  // returns kCancelled. After this, or an error of `attend`, the logits are unchanged.
   // Sessions that attend on the device (activations.attends_on_device) share steps among
   // themselves, and so do the others.
   // Logits that are not `wanted` may be -infinity.
