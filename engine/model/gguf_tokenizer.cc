@@ -78,8 +78,9 @@ class TokenizerReader {
     // mark.
     if (!table_.keys.contains("tokenizer.ggml.token_type")) FindBytePieces();
     FindMarks();
+    model.pieces.reserve(tokens_.size());
     for (size_t id = 0; id < tokens_.size(); ++id) {
-      model.pieces.push_back({tokens_[id], scores[id], types_[id]});
+      model.pieces.push_back({std::string(tokens_[id]), scores[id], types_[id]});
       model.byte_fallback |= !is_unigram && types_[id] == PieceType::kByte;
     }
     model.bos_piece = MarkText(model.bos_id);
@@ -109,9 +110,9 @@ class TokenizerReader {
     rules.words = StepsOf(*words);
     for (size_t id = 0; id < tokens_.size(); ++id) {
       if (types_[id] != PieceType::kUserDefined || IsTemplateMark(tokens_[id])) continue;
-      rules.literals.push_back({tokens_[id], static_cast<int32_t>(id)});
+      rules.literals.push_back({std::string(tokens_[id]), static_cast<int32_t>(id)});
     }
-    arrays.tokens = std::move(tokens_);
+    arrays.tokens.assign(tokens_.begin(), tokens_.end());
     arrays.types = std::move(types_);
     if (words->is_plain_text) {
       rules.normalizer.push_back({.kind = NormalizerStep::Kind::kReplace,
@@ -180,7 +181,7 @@ class TokenizerReader {
     const std::string key = "tokenizer.ggml.tokens";
     LECTERN_ASSIGN(const GgufArray* texts, Array(key, true));
     if (texts == nullptr) return Fail(Code::kMalformedModel, key, "is missing");
-    for (const std::string_view text : texts->Strings()) tokens_.emplace_back(text);
+    tokens_ = texts->Strings();
     types_.assign(tokens_.size(), PieceType::kNormal);
     LECTERN_ASSIGN(const GgufArray* types, Array("tokenizer.ggml.token_type", false));
     if (types == nullptr) {
@@ -217,7 +218,8 @@ class TokenizerReader {
     LECTERN_ASSIGN(const GgufArray* array, Array(key, true));
     if (array == nullptr)
       return may_lack ? Status() : Fail(Code::kMalformedModel, key, "is missing");
-    for (const std::string_view text : array->Strings()) merges->emplace_back(text);
+    const std::vector<std::string_view> texts = array->Strings();
+    merges->assign(texts.begin(), texts.end());
     return {};
   }
 
@@ -298,14 +300,15 @@ class TokenizerReader {
   // The text of a control token; "" for every other id and for -1.
   std::string MarkText(int32_t id) const {
     if (id < 0 || types_[static_cast<size_t>(id)] != PieceType::kControl) return "";
-    return tokens_[static_cast<size_t>(id)];
+    return std::string(tokens_[static_cast<size_t>(id)]);
   }
 
   // Gives type byte to pieces such as "<0x0A>", in a file that has no types. Without it bytes that
   // have no piece would be lost, and the pieces could be written in a text.
   void FindBytePieces() {
     for (size_t id = 0; id < tokens_.size(); ++id) {
-      const bool is_byte = TokenizerPiece{tokens_[id], 0, PieceType::kByte}.byte() >= 0;
+      const TokenizerPiece piece{std::string(tokens_[id]), 0, PieceType::kByte};
+      const bool is_byte = piece.byte() >= 0;
       if (is_byte) types_[id] = PieceType::kByte;
     }
   }
@@ -334,7 +337,9 @@ class TokenizerReader {
                            std::to_string(arrays.bos_id) + ' ' + std::to_string(arrays.eos_id) +
                            '\n';
     for (size_t id = 0; id < tokens_.size(); ++id) {
-      identity += std::to_string(static_cast<int>(types_[id])) + tokens_[id] + '\n';
+      identity += std::to_string(static_cast<int>(types_[id]));
+      identity += tokens_[id];
+      identity += '\n';
     }
     for (const std::string& merge : arrays.merges) identity += merge + '\n';
     return identity;
@@ -342,7 +347,7 @@ class TokenizerReader {
 
   const GgufTable& table_;
   const std::string& path_;
-  std::vector<std::string> tokens_;
+  std::vector<std::string_view> tokens_;  // of the file's bytes
   std::vector<PieceType> types_;  // [tokens]
   std::vector<int32_t> named_;    // ids that keys name
   std::vector<std::string> assumptions_;

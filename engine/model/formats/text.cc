@@ -49,10 +49,14 @@ int Utf8CharLength(std::string_view bytes) {
 }
 
 bool IsValidUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const int length = Utf8CharLength(text);
+  for (size_t at = 0; at < text.size();) {
+    if (static_cast<uint8_t>(text[at]) < 0x80) {  // most of most texts
+      ++at;
+      continue;
+    }
+    const int length = Utf8CharLength(text.substr(at));
     if (length <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(length));
+    at += static_cast<size_t>(length);
   }
   return true;
 }

@@ -53,17 +53,6 @@ bool HasLaterSpace(std::string_view text) {
   return text.find(kSpaceMark) != std::string_view::npos;
 }
 
-// Returns a piece such as "▁the" as running text.
-std::string WithSpaces(std::string_view piece) {
-  std::string bytes;
-  for (size_t at = 0; at < piece.size();) {
-    const bool is_space = piece.substr(at).starts_with(kSpaceMark);
-    bytes.push_back(is_space ? ' ' : piece[at]);
-    at += is_space ? kSpaceMark.size() : 1;
-  }
-  return bytes;
-}
-
 // A text for a message, cut to 100 bytes.
 std::string Quoted(std::string_view text) { return Json(text.substr(0, 100)).Dump(); }
 
@@ -81,10 +70,13 @@ class BpeModelMaker {
     model_.how_ = arrays_.how;
     model_.byte_ids_.fill(-1);
     LECTERN_RETURN_IF_ERROR(CheckCounts());
-    model_.bytes_.resize(arrays_.tokens.size());
+    size_t bytes = 0;  // a piece as running text has no more
+    for (const std::string& text : arrays_.tokens) bytes += text.size();
+    model_.bytes_.Reserve(arrays_.tokens.size(), bytes);
     model_.symbols_.Reserve(arrays_.tokens.size());
     for (size_t id = 0; id < arrays_.tokens.size(); ++id) {
-      LECTERN_RETURN_IF_ERROR(TakePiece(id));
+      LECTERN_ASSIGN(const std::string running, TakePiece(id));
+      model_.bytes_.Add(running);
     }
     next_symbol_ = static_cast<int32_t>(arrays_.tokens.size());
     FindBytes();
@@ -115,10 +107,10 @@ class BpeModelMaker {
     return Status();
   }
 
-  // Takes the piece `id` by its type. An empty text is a hole in the ids.
-  Status TakePiece(size_t id) {
+  // Takes the piece `id` by its type and returns its bytes. An empty text is a hole in the ids.
+  Result<std::string> TakePiece(size_t id) {
     const std::string& text = arrays_.tokens[id];
-    if (text.empty()) return Status();  // a hole
+    if (text.empty()) return std::string();  // a hole
     if (text.size() > kMaxBpePiece) {
       return Status(Code::kLimitExceeded,
                     PieceNamed(id) + " is longer than " + std::to_string(kMaxBpePiece) + " bytes");
@@ -126,47 +118,46 @@ class BpeModelMaker {
     const PieceType type = arrays_.types[id];
     switch (type) {
       case PieceType::kNormal:
-        TakeText(id, true);
-        return Status();
+        return TakeText(id, true);
       case PieceType::kUnused:
-        if (!IsTemplateMark(text)) TakeText(id, false);
-        return Status();
+        return IsTemplateMark(text) ? std::string() : TakeText(id, false);
       case PieceType::kByte:
         if (const int byte = TokenizerPiece{text, 0, type}.byte(); byte >= 0) {
-          model_.bytes_[id] = std::string(1, static_cast<char>(byte));
           if (!arrays_.how.is_byte_level) {
             model_.byte_ids_[static_cast<size_t>(byte)] = static_cast<int32_t>(id);
           }
+          return std::string(1, static_cast<char>(byte));
         }
-        return Status();
+        return std::string();
       case PieceType::kUserDefined:
         if (!IsTemplateMark(text)) {
           TakeText(id, false);
-          model_.bytes_[id] = arrays_.how.is_byte_level ? text : WithSpaces(text);
-          return Status();
+          return arrays_.how.is_byte_level ? text : RunningText(text);
         }
         [[fallthrough]];
       case PieceType::kControl:
       case PieceType::kUnknown:
         if (!IsValidUtf8(text)) return MalformedPiece(id, "is not valid UTF-8");
         model_.controls_.Add(static_cast<int32_t>(id), text);
-        return Status();
+        return std::string();
     }
-    return Status();
+    return std::string();
   }
 
-  // Takes a piece that words are made of; of two with one text the later counts. If its characters
-  // stand for no bytes, no word is made of it, and its bytes are its text.
-  void TakeText(size_t id, bool is_normal) {
+  // Takes a piece that words are made of, and returns its bytes; of two with one text the later
+  // counts. If its characters stand for no bytes, no word is made of it, and its bytes are its
+  // text.
+  std::string TakeText(size_t id, bool is_normal) {
     const std::string& text = arrays_.tokens[id];
     std::optional<std::string> symbol = arrays_.how.is_byte_level ? FromAlphabet(text) : text;
-    model_.bytes_[id] = !symbol ? text : arrays_.how.is_byte_level ? *symbol : WithSpaces(text);
-    if (!symbol) return;
+    if (!symbol) return text;
+    std::string bytes = arrays_.how.is_byte_level ? *symbol : RunningText(text);
     if (model_.FindSymbol(*symbol) < 0) {
       AddSymbol(*std::move(symbol), static_cast<int32_t>(id));
     } else if (is_normal) {
       model_.symbols_.Set(*symbol, static_cast<int32_t>(id));
     }
+    return bytes;
   }
 
   // Adds a text as a symbol. texts_ is a deque, so that the views of symbols_ stay valid.

@@ -17,6 +17,7 @@
 
 #include "engine/model/tokenizer/control_tokens.h"
 #include "engine/model/tokenizer/text_ids.h"
+#include "engine/model/tokenizer/text_list.h"
 #include "engine/model/tokenizer/text_rules.h"
 #include "engine/model/tokenizer/tokenizer_model.h"
 #include "store/status.h"
@@ -86,7 +87,7 @@ class BpeModel {
   size_t size() const { return bytes_.size(); }  // number of ids, holes included
   // The bytes that an id stands for in running text; none for holes, control and unknown pieces,
   // and unused or user-defined ones that are marks (IsTemplateMark).
-  const std::vector<std::string>& bytes() const { return bytes_; }
+  const TextList& bytes() const { return bytes_; }
   const ControlTokens& controls() const { return controls_; }
 
   // Symbols are what is merged: pieces, by id, and from size() on texts that FindPiece does not
@@ -113,7 +114,7 @@ class BpeModel {
 
   BpeRules how_;
   int32_t bos_id_ = -1, eos_id_ = -1, unknown_id_ = -1;
-  std::vector<std::string> bytes_;  // [id]
+  TextList bytes_;  // [id]
   std::array<int32_t, 256> byte_ids_{};
   std::deque<std::string> texts_;  // of symbols, where they stay for symbols_
   TextIds symbols_;

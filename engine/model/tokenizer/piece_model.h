@@ -21,7 +21,7 @@ namespace lectern {
 // The pieces that text may become, with tables for both searches. Immutable; thread-safe.
 class PieceModel : public WordModel {
  public:
-  explicit PieceModel(TokenizerModel model);
+  explicit PieceModel(std::shared_ptr<const TokenizerModel> model);
   std::unique_ptr<WordEncoder> MakeEncoder() const override;  // by the model's kind
 
   // Finds the piece that has this text, of several the last; -1: none. It is never a control,
@@ -50,8 +50,9 @@ class PieceModel : public WordModel {
   void AppendUnknown(std::string_view character, WordPieces* out) const;
 
  private:
-  TokenizerModel model_;
-  TextIds ids_;  // of texts in model_
+  const std::shared_ptr<const TokenizerModel> kept_;
+  const TokenizerModel& model_;  // *kept_
+  TextIds ids_;                  // of texts in model_
   Trie trie_;    // of unigram models
   std::vector<int32_t> trie_ids_;
   std::array<int32_t, 256> byte_ids_;

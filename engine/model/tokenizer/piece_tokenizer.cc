@@ -1,5 +1,7 @@
 #include "engine/model/tokenizer/piece_tokenizer.h"
 
+#include <future>
+
 #include "engine/model/tokenizer/piece_model.h"
 #include "engine/model/tokenizer/unicode_classes.h"
 #include "engine/model/tokenizer/vocabulary_tokenizer.h"
@@ -26,13 +28,7 @@ std::string DecodedBytes(const TokenizerPiece& piece) {
     case PieceType::kUnused:
       break;
   }
-  std::string bytes;
-  for (size_t at = 0; at < piece.text.size();) {
-    const bool is_space = piece.text.compare(at, kSpaceMark.size(), kSpaceMark) == 0;
-    bytes.push_back(is_space ? ' ' : piece.text[at]);
-    at += is_space ? kSpaceMark.size() : 1;
-  }
-  return bytes;
+  return RunningText(piece.text);
 }
 
 // The user-defined pieces, as literals.
@@ -101,19 +97,28 @@ TextRules RulesOf(const TokenizerModel& model) {
   return rules;
 }
 
-Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(TokenizerModel model, TextRules rules,
-                                                      std::string identity) {
+// The table for searches takes a third of the time, so another thread makes it, where one is to be
+// had.
+Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(std::shared_ptr<const TokenizerModel> shared,
+                                                      TextRules rules,
+                                                      FunctionRef<std::string()> identity) {
+  auto pieces = std::async(std::launch::async | std::launch::deferred,
+                           [&shared] { return std::make_unique<PieceModel>(shared); });
+  const TokenizerModel& model = *shared;
   VocabularyParts parts;
   parts.kind = "SentencePiece";
-  parts.identity = std::move(identity);
+  parts.identity = identity();
   parts.unknown_id = model.UnknownId();
+  size_t bytes = kUnknownText.size();
+  for (const TokenizerPiece& piece : model.pieces) bytes += piece.text.size();
+  parts.bytes.Reserve(model.pieces.size(), bytes);
   for (size_t i = 0; i < model.pieces.size(); ++i) {
     const TokenizerPiece& piece = model.pieces[i];
     const auto id = static_cast<int32_t>(i);
     const bool is_control = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
     if (is_control) parts.controls.Add(id, piece.text);
     const bool is_unknown = is_control && id == parts.unknown_id;
-    parts.bytes.push_back(is_unknown ? std::string(kUnknownText) : DecodedBytes(piece));
+    parts.bytes.Add(is_unknown ? std::string(kUnknownText) : DecodedBytes(piece));
   }
   const bool has_names = model.rules == TokenizerModel::Rules::kSentencePiece;
   parts.bos_id = has_names ? model.ControlId(model.bos_piece) : model.bos_id;
@@ -121,7 +126,7 @@ Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(TokenizerModel model, Text
   parts.joins_unknown = true;
   parts.rules = std::move(rules);
   parts.assumptions = model.assumptions;
-  parts.model = std::make_unique<PieceModel>(std::move(model));
+  parts.model = pieces.get();
   return MakeVocabularyTokenizer(std::move(parts));
 }
 

@@ -9,6 +9,7 @@
 #include "engine/model/tokenizer/text_rules.h"
 #include "engine/model/tokenizer/tokenizer.h"
 #include "engine/model/tokenizer/tokenizer_model.h"
+#include "kernels/function_ref.h"
 
 namespace lectern {
 
@@ -16,10 +17,12 @@ namespace lectern {
 // others.
 TextRules RulesOf(const TokenizerModel& model);
 
-// Makes a tokenizer. `model`: checked (CheckTokenizerModel). `identity`: the bytes that AddTo
-// hashes. Codes of MakeVocabularyTokenizer.
-Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(TokenizerModel model, TextRules rules,
-                                                      std::string identity);
+// Makes a tokenizer. `model`: checked (CheckTokenizerModel). `identity` returns the bytes that
+// AddTo hashes; it is called once, while another thread makes tables of the same model. Codes of
+// MakeVocabularyTokenizer.
+Result<std::unique_ptr<Tokenizer>> MakePieceTokenizer(std::shared_ptr<const TokenizerModel> model,
+                                                      TextRules rules,
+                                                      FunctionRef<std::string()> identity);
 
 }  // namespace lectern
 

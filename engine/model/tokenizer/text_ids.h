@@ -25,16 +25,26 @@ class TextIds {
     if (2 * num_texts > slots_.size()) Grow(std::bit_ceil(2 * num_texts));
   }
 
-  // The id of a text; -1: it has none.
-  int32_t Find(std::string_view text) const { return slots_.empty() ? -1 : slots_[Place(text)].id; }
+  // Brings the place of a text into the cache, for Set or Find of it a little later: the table of a
+  // large vocabulary does not fit there.
+  void Prefetch(std::string_view text) const {
+    __builtin_prefetch(&slots_[std::hash<std::string_view>()(text) & (slots_.size() - 1)], 1);
+  }
 
-  // Gives a text of less than 4 GiB an id of at least 0, in place of the one that it may have.
+  // The id of a text; -1: it has none.
+  int32_t Find(std::string_view text) const {
+    return slots_.empty() || text.size() > kMostBytes ? -1 : slots_[PlaceOf(text).place].id;
+  }
+
+  // Gives a text of at most kMostBytes an id of at least 0, in place of the one that it may have.
+  static constexpr size_t kMostBytes = UINT16_MAX;
   void Set(std::string_view text, int32_t id) {
-    assert(id >= 0 && text.size() <= UINT32_MAX);
+    assert(id >= 0 && text.size() <= kMostBytes);
     Reserve(size_ + 1);
-    Slot& slot = slots_[Place(text)];
+    const auto [place, tag] = PlaceOf(text);
+    Slot& slot = slots_[place];
     if (slot.id < 0) {
-      slot = {text.data(), static_cast<uint32_t>(text.size()), id};
+      slot = {text.data(), static_cast<uint16_t>(text.size()), tag, id};
       ++size_;
     }
     slot.id = id;
@@ -43,23 +53,32 @@ class TextIds {
  private:
   struct Slot {
     const char* data = nullptr;
-    uint32_t size = 0;
-    int32_t id = -1;  // the slot is empty
+    uint16_t size = 0;
+    uint16_t tag = 0;  // bits of the text's hash, so that few other texts are read
+    int32_t id = -1;   // the slot is empty
     std::string_view text() const { return {data, size}; }
+  };
+  struct Found {
+    size_t place;
+    uint16_t tag;
   };
 
   // Where the text lies, or the empty slot where it would.
-  size_t Place(std::string_view text) const {
+  Found PlaceOf(std::string_view text) const {
+    const uint64_t hash = std::hash<std::string_view>()(text);
+    const auto tag = static_cast<uint16_t>(hash >> 48);
     const size_t mask = slots_.size() - 1;
-    size_t place = std::hash<std::string_view>()(text) & mask;
-    while (slots_[place].id >= 0 && slots_[place].text() != text) place = (place + 1) & mask;
-    return place;
+    size_t place = hash & mask;
+    for (; slots_[place].id >= 0; place = (place + 1) & mask) {
+      if (slots_[place].tag == tag && slots_[place].text() == text) break;
+    }
+    return {place, tag};
   }
   void Grow(size_t num_slots) {
     std::vector<Slot> smaller(num_slots);
     smaller.swap(slots_);
     for (const Slot& slot : smaller) {
-      if (slot.id >= 0) slots_[Place(slot.text())] = slot;
+      if (slot.id >= 0) slots_[PlaceOf(slot.text()).place] = slot;
     }
   }
 

@@ -71,15 +71,16 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(Env& env, const std::string& 
   LECTERN_RETURN_IF_ERROR(ReadAdditions(env, path, &model));
   if (std::string whole = Describe(model); whole != alone) bytes += '\n' + whole;
   TextRules rules = RulesOf(model);
-  return MakePieceTokenizer(std::move(model), std::move(rules), std::move(bytes));
+  return MakePieceTokenizer(std::make_shared<const TokenizerModel>(std::move(model)),
+                            std::move(rules), [&] { return std::move(bytes); });
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Make(TokenizerModel model, const std::string& path) {
   TakeMarksFromText(&model);
   LECTERN_RETURN_IF_ERROR(CheckTokenizerModel(model, path));
-  std::string identity = Describe(model);
   TextRules rules = RulesOf(model);
-  return MakePieceTokenizer(std::move(model), std::move(rules), std::move(identity));
+  const auto shared = std::make_shared<const TokenizerModel>(std::move(model));
+  return MakePieceTokenizer(shared, std::move(rules), [&] { return Describe(*shared); });
 }
 
 Result<TokenizedText> Tokenizer::EncodeAt(std::string_view text, Place place) const {

@@ -143,7 +143,8 @@ class TokenizerJsonReader {
     TakeMarksFromText(&model);
     model.bos_id = arrays_.bos_id;
     LECTERN_RETURN_IF_ERROR(CheckTokenizerModel(model, path_));
-    return Named(MakePieceTokenizer(std::move(model), std::move(rules_), std::move(identity)));
+    return Named(MakePieceTokenizer(std::make_shared<const TokenizerModel>(std::move(model)),
+                                    std::move(rules_), [&] { return std::move(identity); }));
   }
 
   // The id of a piece with this text; -1: none.

@@ -386,10 +386,28 @@ void AppendBytes(std::string* out, uint32_t field, std::string_view bytes) {
   out->append(bytes);
 }
 
-void AppendFloat(std::string* out, uint32_t field, float value) {
-  AppendVarint(out, field << 3 | static_cast<uint32_t>(Wire::kFixed32));
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  for (int i = 0; i < 4; ++i) out->push_back(static_cast<char>(bits >> (8 * i)));
+// The bytes of a varint.
+size_t VarintBytes(uint64_t value) { return (std::bit_width(value | 1) + 6) / 7; }
+
+// Appends the field "pieces": its message has the text, the score as a float, and the type. A
+// vocabulary has up to a million, so a piece's numbers are appended in one go.
+constexpr size_t kMostAroundPiece = 30;  // bytes beside its text
+void AppendPiece(std::string* out, const TokenizerPiece& piece) {
+  const auto tag = [](uint32_t field, Wire wire) {
+    return static_cast<char>(field << 3 | static_cast<uint32_t>(wire));
+  };
+  const size_t text = piece.text.size();
+  const uint32_t score = std::bit_cast<uint32_t>(static_cast<float>(piece.score));
+  const char behind[] = {tag(2, Wire::kFixed32),         static_cast<char>(score),
+                         static_cast<char>(score >> 8),  static_cast<char>(score >> 16),
+                         static_cast<char>(score >> 24), tag(3, Wire::kVarint),
+                         static_cast<char>(piece.type)};
+  out->push_back(tag(1, Wire::kBytes));
+  AppendVarint(out, 1 + VarintBytes(text) + text + sizeof behind);
+  out->push_back(tag(1, Wire::kBytes));
+  AppendVarint(out, text);
+  out->append(piece.text);
+  out->append(behind, sizeof behind);
 }
 
 int HexDigit(char c) {
@@ -410,6 +428,17 @@ bool LooksLikeMark(std::string_view text) {
 }
 
 bool IsTemplateMark(std::string_view text) { return LooksLikeMark(text) && !IsHtmlTag(text); }
+
+std::string RunningText(std::string_view piece) {
+  std::string text;
+  for (size_t at = 0; at < piece.size();) {
+    const size_t mark = std::min(piece.find(kSpaceMark, at), piece.size());
+    text += piece.substr(at, mark - at);
+    if (mark < piece.size()) text += ' ';
+    at = mark + kSpaceMark.size();
+  }
+  return text;
+}
 
 int TokenizerPiece::byte() const {
   if (type != PieceType::kByte || text.size() != 6) return -1;
@@ -470,15 +499,12 @@ Status CheckTokenizerModel(const TokenizerModel& model, const std::string& path)
 }
 
 std::string SerializeTokenizerModel(const TokenizerModel& model, bool add_dummy_prefix) {
-  std::string out, message;
-  for (const TokenizerPiece& piece : model.pieces) {
-    message.clear();
-    AppendBytes(&message, 1, piece.text);
-    AppendFloat(&message, 2, static_cast<float>(piece.score));
-    AppendNumber(&message, 3, static_cast<uint64_t>(piece.type));
-    AppendBytes(&out, 1, message);
-  }
-  message.clear();
+  size_t bytes = 0;
+  for (const TokenizerPiece& piece : model.pieces) bytes += piece.text.size();
+  std::string out;
+  out.reserve(bytes + kMostAroundPiece * model.pieces.size());
+  for (const TokenizerPiece& piece : model.pieces) AppendPiece(&out, piece);
+  std::string message;
   AppendNumber(&message, 3, static_cast<uint64_t>(model.kind));
   if (model.treat_whitespace_as_suffix) AppendNumber(&message, 24, true);
   AppendNumber(&message, 35, model.byte_fallback);

@@ -29,6 +29,9 @@ bool LooksLikeMark(std::string_view text);
 // Whether a piece is a mark that a document's text must never become: a mark, and no tag of HTML.
 bool IsTemplateMark(std::string_view text);
 
+// Returns a piece as running text: with a space for each U+2581.
+std::string RunningText(std::string_view piece);
+
 // A piece of a vocabulary; its id is its place.
 struct TokenizerPiece {
   std::string text;  // "▁the", "<s>", "<0x0A>"

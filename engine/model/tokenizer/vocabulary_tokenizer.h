@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/model/tokenizer/control_tokens.h"
+#include "engine/model/tokenizer/text_list.h"
 #include "engine/model/tokenizer/text_rules.h"
 #include "engine/model/tokenizer/tokenizer.h"
 #include "engine/model/tokenizer/word_model.h"
@@ -19,7 +20,7 @@ namespace lectern {
 struct VocabularyParts {
   std::string_view kind;           // "SentencePiece"; a literal of the program
   std::string identity;            // what AddTo hashes
-  std::vector<std::string> bytes;  // [id]: TokenBytes
+  TextList bytes;                  // [id]: TokenBytes
   ControlTokens controls;
   int32_t bos_id = -1, eos_id = -1;
   int32_t unknown_id = -1;  // -1: bytes without a piece become nothing
