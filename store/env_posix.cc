@@ -30,6 +30,9 @@ namespace lectern {
 namespace {
 
 constexpr auto kLockPoll = std::chrono::milliseconds(10);  // between two tries of a lock
+// A copy to large pages rests so many times as long as each page took. With 7 it takes an eighth of
+// a thread: most programs end before they gain by the copy, and none may wait for it.
+constexpr int kRestAfterPage = 7;
 
 // Repeats a system call that was interrupted by a signal (-1 with errno EINTR) until it ends by
 // itself.
@@ -257,9 +260,12 @@ class PosixMappedFile : public MappedFile {
       if (std::exchange(is_copied_, true)) return false;
     }
     uint64_t at = 0;
-    while (at < end && !IsSet(cancel) &&
-           MoveToLargePage(static_cast<char*>(data_) + at, std::min(kLargePage, size_ - at))) {
+    while (at < end && !IsSet(cancel)) {
+      const auto start = std::chrono::steady_clock::now();
+      if (!MoveToLargePage(static_cast<char*>(data_) + at, std::min(kLargePage, size_ - at))) break;
       at += kLargePage;
+      if (at < end)
+        std::this_thread::sleep_for(kRestAfterPage * (std::chrono::steady_clock::now() - start));
     }
     if (at > 0) return true;
     const std::lock_guard lock(copy_mutex_);
