@@ -105,6 +105,7 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
   const auto* const x = reinterpret_cast<const std::byte*>(args.input.steps + row * depth);
   const float* const x_scales = args.input.scales + row * num_groups;
   const float* const x_sums = args.input.sums + row * num_groups;
+  const HalfSums* const x_halves = args.input.half_sums + row * num_groups;
   constexpr size_t kParts = PackedScales(kType), kHead = PackedHeadBytes(kType);
   const std::byte* head = args.weight.head(column, 0);
   const std::byte* group = head;
@@ -121,15 +122,16 @@ HWY_NOINLINE void MultiplyTile(const PackedMatMulArgs& args, size_t row, size_t 
       hn::Vec<StepSumTag<kType>> sums[kRows][kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kRows; ++r) {
+        const auto start = StartOfSum<kType>(x_halves[r * num_groups + g], part);
         LECTERN_UNROLL_TILE
-        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(StepSumTag<kType>());
+        for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = start;
       }
       HWY_UNROLL(1)  // unrolled, GCC 12 reorders the sums and runs out of registers
       for (size_t k = 0; k < kPackedGroup / kParts; k += 4, ++four) {
-        decltype(PrepareSteps<kType>(Int8Vector())) w[kPanelVectors];
+        decltype(LoadWeights<kType>(steps, four, 0)) w[kPanelVectors];
         LECTERN_UNROLL_TILE
         for (size_t v = 0; v < kPanelVectors; ++v) {
-          w[v] = PrepareSteps<kType>(LoadSteps<kType>(steps, four, v * kLanes));
+          w[v] = LoadWeights<kType>(steps, four, v * kLanes);
         }
         LECTERN_UNROLL_TILE
         for (size_t r = 0; r < kRows; ++r) {
@@ -300,7 +302,7 @@ void MultiplyBy(const PackedMatMulArgs& args) {
   }
 #elif HWY_TARGET == HWY_AVX3_DL
   if constexpr (HasByteTiles(kType)) {
-    if (args.input.num_rows >= kLeastByteRows) {
+    if (args.input.num_rows >= LeastByteRows(kType)) {
       row = args.input.num_rows / kByteRows * kByteRows;
       MultiplyBytes<kType>(args, row);
     }

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "kernels/packed_dots-inl.h"
+#include "kernels/packed_steps-inl.h"
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -179,6 +180,15 @@ void PlaneBounds(const PlaneBoundsArgs& args) { BoundRows<kTileRows>(args, 0); }
 
 // ---- The product
 
+// A vector of steps that were put together raised by 128, as AddDots takes them.
+HWY_INLINE auto AsWeights(Int8Vector raised) {
+  if constexpr (kRaisesSteps) {
+    return UnsignedWeights{raised};
+  } else {
+    return Prepare(hn::Xor(raised, hn::Set(Int8Tag(), -128)));
+  }
+}
+
 // Multiplies rows [row, row + kRows) with one panel, whose first `count` columns are wanted.
 template <size_t kRows>
 HWY_NOINLINE void MultiplyPlanes(const PackedMatMulArgs& args, size_t row, size_t column,
@@ -191,6 +201,7 @@ HWY_NOINLINE void MultiplyPlanes(const PackedMatMulArgs& args, size_t row, size_
   const size_t depth = args.input.num_cols, num_groups = depth / kPackedGroup;
   const int8_t* const x = args.input.steps + row * depth;
   const float* const x_scales = args.input.scales + row * num_groups;
+  const HalfSums* const halves = args.input.half_sums + row * num_groups;
   const std::byte* group = args.weight.group(column, 0);
   const std::byte* low = args.weight.low_group(column, 0);
   constexpr size_t kGroupBytes = PackedGroupBytes(PackedType::kQ8Planes);
@@ -199,27 +210,18 @@ HWY_NOINLINE void MultiplyPlanes(const PackedMatMulArgs& args, size_t row, size_
     Int32Vector sums[kRows][kPanelVectors];
     LECTERN_UNROLL_TILE
     for (size_t r = 0; r < kRows; ++r) {
+      const auto start = StartOfSum<PackedType::kQ8Planes>(halves[r * num_groups + g], 0);
       LECTERN_UNROLL_TILE
-      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(Int32Tag());
+      for (size_t v = 0; v < kPanelVectors; ++v) sums[r][v] = start;
     }
     HWY_UNROLL(1)
     for (size_t k = 0; k < kPackedGroup;
          k += kPlaneEight, high += kEightBytes, low += kEightBytes) {
-      Weights first[kPanelVectors], second[kPanelVectors];
+      decltype(AsWeights(Int8Vector())) first[kPanelVectors], second[kPanelVectors];
       LECTERN_UNROLL_TILE
       for (size_t v = 0; v < kPanelVectors; ++v) {
-        const auto upper = LoadBytes(UInt8Tag(), high + 4 * v * kLanes);
-        const auto lower = LoadBytes(UInt8Tag(), low + 4 * v * kLanes);
-        // A high nibble is stored plus 8: turning its first bit makes it the step's again.
-        const auto sign = hn::Set(UInt8Tag(), 0x80);
-        const auto shifted =
-            hn::BitCast(UInt8Tag(), hn::ShiftLeft<4>(hn::BitCast(UInt16Tag(), LowBits(upper))));
-        const auto high_bits = hn::And(upper, hn::Set(UInt8Tag(), 0xF0));
-        const auto steps = [&](UInt8Vector top, UInt8Vector bottom) {
-          return Prepare(hn::BitCast(Int8Tag(), hn::Xor(hn::Or(top, bottom), sign)));
-        };
-        first[v] = steps(shifted, LowBits(lower));
-        second[v] = steps(high_bits, HighBits(lower));
+        const RaisedEight eight = LoadRaisedEight(high + 4 * v * kLanes, low + 4 * v * kLanes);
+        first[v] = AsWeights(eight.first), second[v] = AsWeights(eight.second);
       }
       LECTERN_UNROLL_TILE
       for (size_t r = 0; r < kRows; ++r) {

@@ -114,6 +114,78 @@ template <PackedType kType>
 using StepSumTag =
     std::conditional_t<IsUnsigned(kType) && PackedBits(kType) <= 4, NibbleTag, Int32Tag>;
 
+// Where one instruction multiplies unsigned bytes by signed ones, steps with a sign are raised by a
+// constant, and a sum begins with minus that constant times the sum of the input's steps: otherwise
+// every row and vector would need an instruction more for signs. The sum ends as the same number.
+#if HWY_TARGET == HWY_AVX3_DL
+constexpr bool kRaisesSteps = true;
+#else
+constexpr bool kRaisesSteps = false;
+#endif
+
+// The number that is added to the steps of a type so that none is negative.
+constexpr int16_t StepsRaisedBy(PackedType type) {
+  if (PackedHasMin(type)) return 0;
+  return PackedZero(type) != 0 ? PackedZero(type) : 128;
+}
+
+// The steps of four k of a panel's columns, raised.
+template <PackedType kType>
+HWY_INLINE Int8Vector LoadRaised(const std::byte* steps, size_t four) {
+  if constexpr (kType == PackedType::kQ4) {
+    return LoadStored<kType>(steps, four, 0);
+  } else if constexpr (HasStoredSteps(kType)) {
+    return LoadSteps<kType>(steps, four, 0);
+  } else {  // 128 more is the other sign bit
+    return hn::Xor(LoadSteps<kType>(steps, four, 0), hn::Set(Int8Tag(), -128));
+  }
+}
+
+// Four steps as AddDots takes them, raised where that is done.
+template <PackedType kType>
+HWY_INLINE auto LoadWeights(const std::byte* steps, size_t four, size_t column) {
+  if constexpr (kRaisesSteps && StepsRaisedBy(kType) != 0) {
+    return UnsignedWeights{LoadRaised<kType>(steps, four)};
+  } else {
+    return PrepareSteps<kType>(LoadSteps<kType>(steps, four, column));
+  }
+}
+// The number that a sum of such steps begins with, for part `part` of a group of an input row.
+template <PackedType kType>
+HWY_INLINE hn::Vec<StepSumTag<kType>> StartOfSum(const HalfSums& sums, size_t part) {
+  const StepSumTag<kType> d;
+  if constexpr (kRaisesSteps && StepsRaisedBy(kType) != 0) {
+    const int32_t sum = PackedScales(kType) == 1 ? sums.first + sums.second
+                        : part == 0              ? sums.first
+                                                 : sums.second;
+    return hn::Set(d, -StepsRaisedBy(kType) * sum);
+  } else {
+    return hn::Zero(d);
+  }
+}
+
+// ---- Steps in planes
+
+// Both planes' nibbles of an eight of k, put together and raised: a high nibble is stored plus 8.
+// The first four k come first.
+struct RaisedEight {
+  Int8Vector first, second;
+};
+HWY_INLINE RaisedEight LoadRaisedEight(const std::byte* high, const std::byte* low) {
+  const hn::RebindToUnsigned<Int8Tag> d;
+  const hn::Repartition<uint16_t, FloatTag> d16;
+  const auto upper = LoadBytes(d, high), lower = LoadBytes(d, low);
+  const auto low_bits = hn::Set(d, 15);
+  const auto up = [&](auto nibbles) HWY_ATTR {  // bits that leave a byte are cleared
+    return hn::AndNot(low_bits, hn::BitCast(d, hn::ShiftLeft<4>(hn::BitCast(d16, nibbles))));
+  };
+  const auto down = [&](auto both) HWY_ATTR {
+    return hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, both))), low_bits);
+  };
+  return {hn::BitCast(Int8Tag(), hn::Or(up(upper), hn::And(lower, low_bits))),
+          hn::BitCast(Int8Tag(), hn::Or(hn::AndNot(low_bits, upper), down(lower)))};
+}
+
 // ---- Scales and mins
 
 // Items [column, column + kLanes) of array number `array` (kPackedColumns items each) of small

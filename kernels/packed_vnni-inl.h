@@ -1,11 +1,9 @@
 // Products of many rows with packed weights, on targets where one instruction adds four products of
 // unsigned and signed bytes to a lane of int32: AVX-512 with VNNI. On others this defines nothing.
 //
-// The instruction wants the weights' steps unsigned. So steps are widened to bytes in blocks of
-// kByteDepth k and kByteColumns columns, once for all rows, and steps with a sign are raised by a
-// constant. A sum begins with minus that constant times the sum of the input's steps, which
-// QuantiseRows left with the input; it ends as the same whole number as that of
-// packed_matmul_simd.cc, and is scaled and added in the same order.
+// Steps are widened to bytes in blocks of kByteDepth k and kByteColumns columns, once for all rows,
+// raised as packed_steps-inl.h says. Sums end as the same whole numbers as those of
+// packed_matmul_simd.cc, and are scaled and added in the same order.
 //
 // Per-target header of Highway: included once for each instruction set, from *_simd.cc only.
 #include "kernels/packed_matmul.h"
@@ -35,33 +33,16 @@ constexpr size_t kByteRows = 6, kTilePanels = 2;
 constexpr size_t kByteDepth = 256, kByteColumns = 64, kByteBlockRows = 96;
 static_assert(kByteDepth == kPackedGroup * kPackedSuper);
 static_assert(kByteBlockRows % kByteRows == 0 && kByteColumns % (kTilePanels * kLanes) == 0);
-// From here on the widening is worth its cost: 12 rows of q8 take 0.85 of the time that they take
-// as they are packed, 8 rows 1.09 (tests/bench/RESULTS.md, "Packed weights"). It changes the speed
-// alone.
-constexpr size_t kLeastByteRows = 12;
 
 // Types whose steps are unsigned and cheap to unpack are as fast as they are packed.
 constexpr bool HasByteTiles(PackedType type) { return !PackedHasMin(type) || PackedBits(type) < 4; }
+// From so many rows on the widening is worth its cost, the earlier the more a step takes to unpack
+// (tests/bench/RESULTS.md, "Packed weights"). It changes the speed alone.
+constexpr size_t LeastByteRows(PackedType type) {
+  return PackedBits(type) < 4 ? 12 : PackedHasTable(type) ? 24 : 72;
+}
 // Whether a group's halves have scales, and mins, that are whole numbers, and d and dmin for both.
 constexpr bool HasWholeScales(PackedType type) { return HasStoredSteps(type); }
-
-// The number that is added to the steps of a type so that none is negative.
-constexpr int16_t StepsRaisedBy(PackedType type) {
-  if (PackedHasMin(type)) return 0;
-  return PackedZero(type) != 0 ? PackedZero(type) : 128;
-}
-
-// The steps of four k of a panel's columns, raised.
-template <PackedType kType>
-HWY_INLINE Int8Vector LoadRaised(const std::byte* steps, size_t four) {
-  if constexpr (kType == PackedType::kQ4) {
-    return LoadStored<kType>(steps, four, 0);
-  } else if constexpr (HasStoredSteps(kType)) {
-    return LoadSteps<kType>(steps, four, 0);
-  } else {  // 128 more is the other sign bit
-    return hn::Xor(LoadSteps<kType>(steps, four, 0), hn::Set(Int8Tag(), -128));
-  }
-}
 
 // A block of k of some panels. Without whole scales a group has a scale for each part. With them
 // it has the scales of its halves, meant times `d`, and perhaps their mins, meant times

@@ -59,7 +59,7 @@ struct PackedWeights {
   explicit PackedWeights(PackedType type) : rows{nullptr, type, kPackedSide, kPackedSide} {
     bytes.resize(rows.bytes() + 64);
     aligned = bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64) % 64;
-    rows.data = aligned;
+    rows.Set(aligned);
   }
   template <typename Pack>
   void FillPanels(const Pack& pack) {
@@ -99,11 +99,19 @@ void MultiplyPacked(benchmark::State& state, size_t num_rows, const PackedRows& 
 void BM_MatMulPacked(benchmark::State& state, size_t num_rows, PackedType type) {
   std::vector<float> values = RandomFloats(kPackedSide * kPackedSide, 2);
   const Rows<const float> rows(values.data(), kPackedSide, kPackedSide);
-  PackedWeights weights(type);
+  PackedWeights weights(type == PackedType::kQ8Planes ? PackedType::kQ8 : type);
   weights.FillPanels([&](size_t begin, std::byte* panel) {
-    PackPanel(rows.Slice(begin, begin + kPackedColumns), type, panel);
+    PackPanel(rows.Slice(begin, begin + kPackedColumns), weights.rows.type, panel);
   });
-  MultiplyPacked(state, num_rows, weights.rows);
+  if (type != PackedType::kQ8Planes) return MultiplyPacked(state, num_rows, weights.rows);
+  PackedWeights planes(type);
+  for (size_t panel = 0; panel < planes.rows.num_panels(); ++panel) {
+    std::byte* const low = planes.aligned + (planes.rows.low - planes.rows.data);
+    SplitPanel(weights.rows.data + panel * weights.rows.panel_bytes(), kPackedSide,
+               planes.aligned + panel * planes.rows.panel_bytes(),
+               low + panel * planes.rows.low_panel_bytes());
+  }
+  MultiplyPacked(state, num_rows, planes.rows);
 }
 
 // Where the scale of a block lies, an f16, followed by that of mins where there is one.
@@ -147,6 +155,15 @@ BENCHMARK_CAPTURE(BM_MatMul, M512_f32, 512, Dtype::kF32);
 BENCHMARK_CAPTURE(BM_MatMul, M512_bf16, 512, Dtype::kBf16);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M1_q8, 1, PackedType::kQ8);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M1_q4, 1, PackedType::kQ4);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M8_q8, 8, PackedType::kQ8);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M16_q8, 16, PackedType::kQ8);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M16_q4, 16, PackedType::kQ4);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M8_Q6_K, 8, TensorType::kQ6_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M16_Q6_K, 16, TensorType::kQ6_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M16_Q3_K, 16, TensorType::kQ3_K);
+BENCHMARK_CAPTURE(BM_MatMulBlocks, M16_IQ4_NL, 16, TensorType::kIQ4_NL);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M8_planes, 8, PackedType::kQ8Planes);
+BENCHMARK_CAPTURE(BM_MatMulPacked, M16_planes, 16, PackedType::kQ8Planes);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M64_q8, 64, PackedType::kQ8);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M512_q8, 512, PackedType::kQ8);
 BENCHMARK_CAPTURE(BM_MatMulPacked, M64_q4, 64, PackedType::kQ4);

@@ -119,7 +119,7 @@ TEST_P(PackedMatMulTest, MultipliesWhatRowsAndWeightsAreWorth) {
       for (const size_t n : {1, 15, 16, 33}) {
         const PackedMatrix weight(Matrix::Random(n, k, 2), type);
         const WeightParts parts(weight.rows);
-        for (const size_t m : {1, 7, 13}) {
+        for (const size_t m : {1, 7, 79}) {
           const Int8Matrix input(QuantiseRowsScalar, Matrix::Random(m, k, 1));
           Matrix output(m, n, 3);
           const bool accumulate = k == 288;
@@ -139,7 +139,7 @@ TEST_P(PackedBlocksTest, MultipliesWhatTheyAreWorth) {
       const RandomBlocks blocks(37, k, type, 2);
       const PackedMatrix weight(blocks.rows);
       const WeightParts parts(weight.rows);
-      for (const size_t m : {1, 5, 31}) {
+      for (const size_t m : {1, 5, 79}) {
         const Int8Matrix input(QuantiseRowsScalar, Matrix::Random(m, k, 1));
         Matrix output(m, 37, 3);
         Multiply(kernels().packed_matmul, input.rows, weight.rows, output.rows, 0, 37, true);
@@ -151,23 +151,24 @@ TEST_P(PackedBlocksTest, MultipliesWhatTheyAreWorth) {
 
 // Sums of the largest steps, of all signs: nothing on the way saturates.
 TEST_P(PackedMatMulTest, LargestStepsDoNotSaturate) {
+  constexpr size_t m = 79;
   for (const PackedType type : {PackedType::kQ8, PackedType::kQ4}) {
     const float most = type == PackedType::kQ8 ? 127 : 7,
                 least = type == PackedType::kQ8 ? -127 : -8;
-    Matrix values(20, 64), rows(15, 64);
+    Matrix values(20, 64), rows(m, 64);
     for (size_t c = 0; c < 20; ++c) {
       for (size_t k = 0; k < 64; ++k) values[c][k] = c % 4 < 2 || k % (c % 4) ? most : least;
       if (c % 4 == 1) std::fill_n(values[c], 64, least);
     }
-    for (size_t r = 0; r < 15; ++r) {
+    for (size_t r = 0; r < m; ++r) {
       for (size_t k = 0; k < 64; ++k) rows[r][k] = r % 3 == 0 || k % (r % 3 + 1) ? 127 : -127;
     }
     const PackedMatrix weight(values, type);
     const Matrix worth = weight.ToFloats();
     const Int8Matrix input(kernels().quantise_rows, rows);
-    Matrix output(15, 20);
+    Matrix output(m, 20);
     Multiply(kernels().packed_matmul, input.rows, weight.rows, output.rows, 0, 20);
-    for (size_t r = 0; r < 15; ++r) {
+    for (size_t r = 0; r < m; ++r) {
       for (size_t c = 0; c < 20; ++c) {
         double sum = 0;
         for (size_t k = 0; k < 64; ++k) sum += double{rows[r][k]} * worth[c][k];
@@ -186,7 +187,7 @@ TEST_P(PackedBlocksTest, SameBitsForAnyGroupingOfQuantisedRowsAndColumns) {
     const PackedMatrix weight(Matrix::Random(n, k, 2), type);
     Matrix whole(m, n);
     Multiply(kernels().packed_matmul, input.rows, weight.rows, whole.rows, 0, n);
-    for (const size_t count : {1, 2, 3, 5, 13, 100}) {
+    for (const size_t count : {1, 2, 3, 5, 13, 16, 100, 112}) {
       const size_t some = count < 13 ? 29 : m;
       Matrix output(some, n, NAN);
       for (size_t r = 0; r < some; r += count) {
@@ -209,7 +210,7 @@ TEST_P(PackedBlocksTest, SameBitsForAnyGroupingOfQuantisedRowsAndColumns) {
 }
 
 TEST_P(PackedBlocksTest, SameBitsForAnyGroupingOfRows) {
-  constexpr size_t m = 26, n = 70, k = 512;
+  constexpr size_t m = 79, n = 70, k = 512;  // all together take another way than parts
   const Matrix rows = Matrix::Random(m, k, 1);
   const Int8Matrix input(kernels().quantise_rows, rows);
   for (const TensorType type : kBlockTypes) {

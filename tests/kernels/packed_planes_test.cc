@@ -80,7 +80,7 @@ TEST_P(PlanesTest, HoldTheStepsOfQ8) {
 }
 
 TEST_P(PlanesTest, MultiplyToTheBitsOfQ8) {
-  for (const size_t m : {1, 2, 7, 15, 31}) {
+  for (const size_t m : {1, 2, 7, 15, 16, 31, 101}) {
     const Int8Matrix input(QuantiseRowsScalar, Matrix::Random(m, 288, 1));
     for (const Matrix& head : Heads(37, 288)) {
       const PlanesMatrix planes(head);
