@@ -391,7 +391,7 @@ size_t VarintBytes(uint64_t value) { return (std::bit_width(value | 1) + 6) / 7;
 
 // Appends the field "pieces": its message has the text, the score as a float, and the type. A
 // vocabulary has up to a million, so a piece's numbers are appended in one go.
-constexpr size_t kMostAroundPiece = 30;  // bytes beside its text
+constexpr size_t kMostAroundPiece = 16;  // bytes beside its text
 void AppendPiece(std::string* out, const TokenizerPiece& piece) {
   const auto tag = [](uint32_t field, Wire wire) {
     return static_cast<char>(field << 3 | static_cast<uint32_t>(wire));
