@@ -26,6 +26,7 @@ namespace lectern {
 namespace {
 
 constexpr float kBudgets[] = {1, 0.1f};  // of questions
+constexpr uint32_t kAnswerTokens = 48;   // at most: models without a chat template go on and on
 
 struct Question {
   std::string text, answer;
@@ -58,7 +59,8 @@ Result<std::vector<Question>> ReadQuestions(const std::string& file, size_t num_
   return questions;
 }
 
-// Keys and values of a head, [tokens, head_dim] each, in token order.
+// Keys and values of a head, [tokens, head_dim] each, in token order. Rows that a layer of a window
+// does not keep are zeros.
 Result<std::array<std::vector<float>, 2>> RowsOf(const HeadIndex& head, uint64_t tokens) {
   std::array<std::vector<float>, 2> rows;
   const auto take = [&](IndexRange block) -> Status {
@@ -76,7 +78,8 @@ Result<std::array<std::vector<float>, 2>> RowsOf(const HeadIndex& head, uint64_t
     return {};
   };
   LECTERN_RETURN_IF_ERROR(take({0, head.num_exact()}));
-  for (uint32_t i = 0; i < head.levels().back().num_clusters(); ++i) {
+  const size_t num_clusters = head.levels().empty() ? 0 : head.levels().back().num_clusters();
+  for (uint32_t i = 0; i < num_clusters; ++i) {
     LECTERN_RETURN_IF_ERROR(take(head.ClusterRows(i)));
   }
   return rows;
@@ -130,6 +133,7 @@ Result<Measured> Measure(Engine& engine, const IndexContext& given, const std::s
       session.Forget();
       AskOptions ask;
       ask.kv_budget = kBudgets[b];
+      ask.max_tokens = kAnswerTokens;
       LECTERN_ASSIGN(const Answer answer, session.Ask(question.text, ask));
       figures.right[b] += answer.text == question.answer;
       measured.answers[b].push_back(answer.text);
