@@ -1,8 +1,11 @@
 // Throughput of the kernels, beside what the machine can do at best:
 //   kernels_bench --benchmark_filter=MatMul
-// LECTERN_BACKEND chooses the backend. GFLOP/s counts a multiply-add as two.
+// LECTERN_BACKEND chooses the backend, and KERNELS_BENCH_AVX2=1 holds it to AVX2. GFLOP/s counts a
+// multiply-add as two.
 #include <benchmark/benchmark.h>
+#include <hwy/targets.h>
 
+#include <cstdlib>
 #include <random>
 #include <vector>
 
@@ -10,6 +13,13 @@
 
 namespace lectern {
 namespace {
+
+// Before the first kernel runs, which chooses the instruction set.
+const bool holds_avx2 = [] {
+  const bool holds = std::getenv("KERNELS_BENCH_AVX2") != nullptr;
+  if (holds) hwy::DisableTargets(HWY_AVX3 | HWY_AVX3_DL);
+  return holds;
+}();
 
 std::vector<float> RandomFloats(size_t count, unsigned seed) {
   std::mt19937 engine(seed);
@@ -336,6 +346,27 @@ void BM_BytesPeak(benchmark::State& state) {
   Report(state, 2.0 * 64 * 12 * kCount, 0);
 }
 BENCHMARK(BM_BytesPeak);
+
+// The same with AVX2 alone, where exact sums of bytes take pairs of int16: two products and their
+// sum (vpmaddwd), and the addition to the sums.
+__attribute__((target("avx2"))) void MultiplyAddPairs(size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    asm volatile(
+        ".irp sum, 0, 1, 2, 3, 4, 5\n"
+        "vpmaddwd %%ymm14, %%ymm15, %%ymm12\n"
+        "vpaddd %%ymm12, %%ymm\\sum, %%ymm\\sum\n"
+        ".endr" ::
+            : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm12");
+  }
+}
+
+void BM_PairsPeakAvx2(benchmark::State& state) {
+  if (!__builtin_cpu_supports("avx2")) return state.SkipWithError("not on this machine");
+  constexpr size_t kCount = 100000;
+  for (auto _ : state) MultiplyAddPairs(kCount);
+  Report(state, 2.0 * 16 * 6 * kCount, 0);
+}
+BENCHMARK(BM_PairsPeakAvx2);
 #endif
 
 // The roof for bytes: reading 64 MiB once, more than the caches here hold.
