@@ -77,10 +77,10 @@ class MappedFile {
   // of large pages, at the same address, because whoever reads all of it again and again otherwise
   // waits for the tables that map small pages. Any thread may read data() meanwhile. The process
   // grows by one large page at most, since each takes its place as soon as it is filled; it rests
-  // between pages, so that it takes an eighth of a thread. `cancel` ends it between two. False, and
-  // nothing changed: it was cancelled before the first, the system gives no large pages, the file
-  // or `bytes` is smaller than one or not mapped, or it is copied already. Of a page that `bytes`
-  // ends in nothing is copied, unless the file ends there.
+  // between pages, so that it takes about an eighth of a thread. `cancel` ends it between two.
+  // False, and nothing changed: it was cancelled before the first, the system gives no large pages,
+  // the file or `bytes` is smaller than one or not mapped, or it is copied already. Of a page that
+  // `bytes` ends in nothing is copied, unless the file ends there.
   virtual bool CopyToLargePages(uint64_t bytes, const CancelFlag* cancel) const {
     (void)bytes, (void)cancel;
     return false;

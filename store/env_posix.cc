@@ -33,6 +33,7 @@ constexpr auto kLockPoll = std::chrono::milliseconds(10);  // between two tries 
 // A copy to large pages rests so many times as long as each page took. With 7 it takes an eighth of
 // a thread: most programs end before they gain by the copy, and none may wait for it.
 constexpr int kRestAfterPage = 7;
+constexpr auto kLongestRest = std::chrono::milliseconds(50);  // cancelling waits for it
 
 // Repeats a system call that was interrupted by a signal (-1 with errno EINTR) until it ends by
 // itself.
@@ -264,8 +265,9 @@ class PosixMappedFile : public MappedFile {
       const auto start = std::chrono::steady_clock::now();
       if (!MoveToLargePage(static_cast<char*>(data_) + at, std::min(kLargePage, size_ - at))) break;
       at += kLargePage;
-      if (at < end)
-        std::this_thread::sleep_for(kRestAfterPage * (std::chrono::steady_clock::now() - start));
+      if (at >= end) break;
+      const auto rest = kRestAfterPage * (std::chrono::steady_clock::now() - start);
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(rest, kLongestRest));
     }
     if (at > 0) return true;
     const std::lock_guard lock(copy_mutex_);

@@ -188,8 +188,8 @@ class Viterbi : public WordEncoder {
 
 }  // namespace
 
-// How many pieces ahead their places in the table are asked for. By hand: a place comes from memory
-// in the time that about so many pieces take.
+// How many pieces ahead their places in the table are asked for. By hand; no measurement of other
+// numbers is on record.
 constexpr size_t kAhead = 16;
 
 // Collects the pieces that can be made from text; of two with the same text the last one counts.

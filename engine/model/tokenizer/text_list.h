@@ -1,5 +1,5 @@
 // Keeps the texts of a vocabulary in one block of memory, because a string of its own for each of
-// the 262,144 pieces of Gemma 3 takes four times the memory and is slow to make and to free.
+// the 262,144 pieces of Gemma 3 takes more memory, and longer to make and to free.
 #ifndef LECTERN_ENGINE_MODEL_TOKENIZER_TEXT_LIST_H_
 #define LECTERN_ENGINE_MODEL_TOKENIZER_TEXT_LIST_H_
 
