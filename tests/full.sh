@@ -82,6 +82,9 @@
 #                 sentencepiece and protobuf; TOKENIZER_STRINGS, TOKENIZER_SEED); the table goes where
 #                 that of `fuzz` does
 #   sanitize-all  every test under ASan and UBSan, then under ThreadSanitizer
+#   windows       the library, tools and server for Windows, cross-built, and their tests under Wine, with
+#                 200 kills and 1,500 calls that fail (WINDOWS_TESTS: only the programs that match):
+#                 tests/WINDOWS.md; two hours of two cores
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/packages.sh
@@ -568,13 +571,31 @@ sanitize-all() {
   done
 }
 
+# WINEPATH has unrtf.exe, which a test of extraction looks for.
+windows() {
+  local dependencies status=0 wine=(env WINEDEBUG=-all)
+  install_packages "${windows_packages[@]}" googletest
+  tools/packaging/windows.sh build-windows
+  dependencies=$(tools/packaging/windows/dependencies.sh)
+  cmake -S . -B build-windows-tests -G Ninja -D CMAKE_BUILD_TYPE=Release -D CMAKE_UNITY_BUILD=ON \
+    -D CMAKE_TOOLCHAIN_FILE="$PWD/tools/packaging/windows/toolchain.cmake" -D CMAKE_CROSSCOMPILING_EMULATOR=wine \
+    -D LECTERN_WINDOWS_DEPENDENCIES="$dependencies" -D LECTERN_CUDA=OFF -D LECTERN_TESTS=ON >/dev/null
+  cmake --build build-windows-tests
+  build checked all
+  "${wine[@]}" wineboot -i  # Wine's folder of the user, which the tests would else make several times at once
+  "${wine[@]}" WINEPATH="$dependencies/bin" LECTERN_KILLS=200 LECTERN_CALL_STRIDE=61 \
+    ctest --test-dir build-windows-tests -j2 -LE long --output-on-failure -R "${WINDOWS_TESTS:-.}" || status=1
+  "${wine[@]}" tests/packaging/windows_test.py build-windows build-checked || status=1
+  return $status
+}
+
 if [ $# -eq 0 ]; then
   sed -n '2,/^set/s/^# \?//p' "$0"
   exit 2
 fi
 for part; do
   case $part in
-    avx512 | clang | clients | corpus | fuzz | coverage | bench | compare | compare-real | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | ranks | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers) ;;
+    avx512 | clang | clients | corpus | fuzz | coverage | bench | compare | compare-real | evaluate | evaluate-real | files | long | policies | memory | missed | misuse | neon | openai | packaging | page | python | quantized | quantized-gguf | races | ranks | recall | reader | sanitize-all | schemathesis | serve | sparse | tables | tokenizers | windows) ;;
     *) echo "$0: no part \"$part\"; without an argument it lists them" >&2; exit 2 ;;
   esac
 done

@@ -2,7 +2,7 @@
 // reads them; its defaults are taken where a file leaves a key out, and each that matters is
 // recorded as an assumption.
 #include <algorithm>
-#include <map>
+#include <future>
 
 #include "engine/model/formats/safetensors.h"
 #include "engine/model/gguf_model.h"
@@ -101,8 +101,12 @@ class TokenizerReader {
     LECTERN_RETURN_IF_ERROR(ReadMerges(words->name == "kimi-k2", &arrays.merges));
     LECTERN_ASSIGN(arrays.bos_id, BosId(words->adds_bos, -1));
     LECTERN_ASSIGN(arrays.eos_id, MarkId("eos", -1));
-    // Before UnknownId and FindMarks, which may change types_.
-    std::string identity = Identity(arrays, words->name);
+    // With the types as they are now, which UnknownId and FindMarks may change.
+    auto identity =
+        std::async(std::launch::async | std::launch::deferred,
+                   [this, types = types_, bos_id = arrays.bos_id, eos_id = arrays.eos_id, words] {
+                     return Identity(types, bos_id, eos_id, words->name);
+                   });
     LECTERN_RETURN_IF_ERROR(UnknownId(-1).status());
     FindMarks();
     TextRules rules;
@@ -123,7 +127,7 @@ class TokenizerReader {
       }
     }
     LECTERN_ASSIGN(BpeModel model, BpeModel::Make(std::move(arrays), path_));
-    return MakeBpeTokenizer(std::move(model), std::move(rules), std::move(identity),
+    return MakeBpeTokenizer(std::move(model), std::move(rules), identity.get(),
                             std::move(assumptions_));
   }
 
@@ -213,13 +217,13 @@ class TokenizerReader {
   }
 
   // Reads the merges "left right", the most important first. `may_lack`: Kimi-K2's files have none.
-  Status ReadMerges(bool may_lack, std::vector<std::string>* merges) const {
+  Status ReadMerges(bool may_lack, std::vector<std::string>* merges) {
     const std::string key = "tokenizer.ggml.merges";
     LECTERN_ASSIGN(const GgufArray* array, Array(key, true));
     if (array == nullptr)
       return may_lack ? Status() : Fail(Code::kMalformedModel, key, "is missing");
-    const std::vector<std::string_view> texts = array->Strings();
-    merges->assign(texts.begin(), texts.end());
+    merges_ = array->Strings();
+    merges->assign(merges_.begin(), merges_.end());
     return {};
   }
 
@@ -332,22 +336,26 @@ class TokenizerReader {
 
   // Returns everything in the file that changes how text is encoded. The model's fingerprint hashes
   // it.
-  std::string Identity(const BpeArrays& arrays, std::string_view words) const {
-    std::string identity = "byte pairs\n" + std::string(words) + '\n' +
-                           std::to_string(arrays.bos_id) + ' ' + std::to_string(arrays.eos_id) +
-                           '\n';
+  std::string Identity(const std::vector<PieceType>& types, int32_t bos_id, int32_t eos_id,
+                       std::string_view words) const {
+    std::string identity = "byte pairs\n" + std::string(words) + '\n' + std::to_string(bos_id) +
+                           ' ' + std::to_string(eos_id) + '\n';
+    size_t size = identity.size();
+    for (const std::string_view token : tokens_) size += token.size() + 2;
+    for (const std::string_view merge : merges_) size += merge.size() + 1;
+    identity.reserve(size);
     for (size_t id = 0; id < tokens_.size(); ++id) {
-      identity += std::to_string(static_cast<int>(types_[id]));
+      identity += static_cast<char>('0' + static_cast<int>(types[id]));  // 1 to 6
       identity += tokens_[id];
       identity += '\n';
     }
-    for (const std::string& merge : arrays.merges) identity += merge + '\n';
+    for (const std::string_view merge : merges_) identity.append(merge) += '\n';
     return identity;
   }
 
   const GgufTable& table_;
   const std::string& path_;
-  std::vector<std::string_view> tokens_;  // of the file's bytes
+  std::vector<std::string_view> tokens_, merges_;  // of the file's bytes
   std::vector<PieceType> types_;  // [tokens]
   std::vector<int32_t> named_;    // ids that keys name
   std::vector<std::string> assumptions_;

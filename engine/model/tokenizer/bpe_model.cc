@@ -3,7 +3,6 @@
 #include "engine/model/tokenizer/bpe_model.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "engine/model/formats/json.h"
 #include "engine/model/formats/text.h"
@@ -31,20 +30,19 @@ std::array<int16_t, 0x144> MakeAlphabet() {
   return byte_of;
 }
 
-// Returns the bytes of a piece; nothing if it has a character outside of GPT-2's alphabet.
-std::optional<std::string> FromAlphabet(std::string_view piece) {
+// Appends the bytes of a piece; false if it has a character outside of GPT-2's alphabet.
+bool AppendFromAlphabet(std::string_view piece, std::string* bytes) {
   static const std::array<int16_t, 0x144> alphabet = MakeAlphabet();
-  std::string bytes;
   for (size_t at = 0; at < piece.size(); ++at) {
     size_t c = static_cast<uint8_t>(piece[at]);
     if (c >= 0x80) {  // its characters have at most two bytes
-      if ((c & 0xE0) != 0xC0 || at + 1 == piece.size()) return std::nullopt;
+      if ((c & 0xE0) != 0xC0 || at + 1 == piece.size()) return false;
       c = (c & 0x1F) << 6 | (static_cast<uint8_t>(piece[++at]) & 0x3F);
     }
-    if (c >= alphabet.size() || alphabet[c] < 0) return std::nullopt;
-    bytes.push_back(static_cast<char>(alphabet[c]));
+    if (c >= alphabet.size() || alphabet[c] < 0) return false;
+    bytes->push_back(static_cast<char>(alphabet[c]));
   }
-  return bytes;
+  return true;
 }
 
 // Whether "▁" comes behind another character.
@@ -73,9 +71,10 @@ class BpeModelMaker {
     size_t bytes = 0;  // a piece as running text has no more
     for (const std::string& text : arrays_.tokens) bytes += text.size();
     model_.bytes_.Reserve(arrays_.tokens.size(), bytes);
+    model_.texts_ = std::make_unique<std::pmr::monotonic_buffer_resource>(bytes + 1);
     model_.symbols_.Reserve(arrays_.tokens.size());
     for (size_t id = 0; id < arrays_.tokens.size(); ++id) {
-      LECTERN_ASSIGN(const std::string running, TakePiece(id));
+      LECTERN_ASSIGN(const std::string_view running, TakePiece(id));
       model_.bytes_.Add(running);
     }
     next_symbol_ = static_cast<int32_t>(arrays_.tokens.size());
@@ -107,10 +106,11 @@ class BpeModelMaker {
     return Status();
   }
 
-  // Takes the piece `id` by its type and returns its bytes. An empty text is a hole in the ids.
-  Result<std::string> TakePiece(size_t id) {
+  // Takes the piece `id` by its type and returns its bytes, which the next call may change. An
+  // empty text is a hole in the ids.
+  Result<std::string_view> TakePiece(size_t id) {
     const std::string& text = arrays_.tokens[id];
-    if (text.empty()) return std::string();  // a hole
+    if (text.empty()) return std::string_view();  // a hole
     if (text.size() > kMaxBpePiece) {
       return Status(Code::kLimitExceeded,
                     PieceNamed(id) + " is longer than " + std::to_string(kMaxBpePiece) + " bytes");
@@ -120,57 +120,67 @@ class BpeModelMaker {
       case PieceType::kNormal:
         return TakeText(id, true);
       case PieceType::kUnused:
-        return IsTemplateMark(text) ? std::string() : TakeText(id, false);
+        return IsTemplateMark(text) ? std::string_view() : TakeText(id, false);
       case PieceType::kByte:
         if (const int byte = TokenizerPiece{text, 0, type}.byte(); byte >= 0) {
           if (!arrays_.how.is_byte_level) {
             model_.byte_ids_[static_cast<size_t>(byte)] = static_cast<int32_t>(id);
           }
-          return std::string(1, static_cast<char>(byte));
+          scratch_.assign(1, static_cast<char>(byte));
+          return std::string_view(scratch_);
         }
-        return std::string();
+        return std::string_view();
       case PieceType::kUserDefined:
         if (!IsTemplateMark(text)) {
           TakeText(id, false);
-          return arrays_.how.is_byte_level ? text : RunningText(text);
+          return arrays_.how.is_byte_level ? std::string_view(text) : Running(text);
         }
         [[fallthrough]];
       case PieceType::kControl:
       case PieceType::kUnknown:
         if (!IsValidUtf8(text)) return MalformedPiece(id, "is not valid UTF-8");
         model_.controls_.Add(static_cast<int32_t>(id), text);
-        return std::string();
+        return std::string_view();
     }
-    return std::string();
+    return std::string_view();
   }
 
   // Takes a piece that words are made of, and returns its bytes; of two with one text the later
   // counts. If its characters stand for no bytes, no word is made of it, and its bytes are its
   // text.
-  std::string TakeText(size_t id, bool is_normal) {
+  std::string_view TakeText(size_t id, bool is_normal) {
     const std::string& text = arrays_.tokens[id];
-    std::optional<std::string> symbol = arrays_.how.is_byte_level ? FromAlphabet(text) : text;
-    if (!symbol) return text;
-    std::string bytes = arrays_.how.is_byte_level ? *symbol : RunningText(text);
-    if (model_.FindSymbol(*symbol) < 0) {
-      AddSymbol(*std::move(symbol), static_cast<int32_t>(id));
-    } else if (is_normal) {
-      model_.symbols_.Set(*symbol, static_cast<int32_t>(id));
+    const auto number = static_cast<int32_t>(id);
+    std::string_view symbol = text;
+    if (arrays_.how.is_byte_level) {
+      scratch_.clear();
+      if (!AppendFromAlphabet(text, &scratch_)) return text;
+      symbol = scratch_;
     }
-    return bytes;
+    const int32_t found = FindOrAdd(symbol, number);
+    if (found != number && is_normal) model_.symbols_.Set(symbol, number);
+    return arrays_.how.is_byte_level ? symbol : Running(text);
   }
 
-  // Adds a text as a symbol. texts_ is a deque, so that the views of symbols_ stay valid.
-  int32_t AddSymbol(std::string text, int32_t symbol) {
-    model_.texts_.push_back(std::move(text));
-    model_.symbols_.Set(model_.texts_.back(), symbol);
-    return symbol;
+  // RunningText of a piece, until the next call.
+  std::string_view Running(std::string_view piece) {
+    scratch_ = RunningText(piece);
+    return scratch_;
+  }
+
+  // The symbol of a text; where there is none it becomes `added`, and the text is kept.
+  int32_t FindOrAdd(std::string_view text, int32_t added) {
+    return model_.symbols_.FindOrSet(text, added, [&](std::string_view bytes) {
+      auto* const kept = static_cast<char*>(model_.texts_->allocate(bytes.size(), 1));
+      return std::string_view(kept, bytes.copy(kept, bytes.size()));
+    });
   }
 
   // The symbol of a text; a new one where there is none.
-  int32_t SymbolOf(std::string text) {
-    const int32_t known = model_.FindSymbol(text);
-    return known >= 0 ? known : AddSymbol(std::move(text), next_symbol_++);
+  int32_t SymbolOf(std::string_view text) {
+    const int32_t symbol = FindOrAdd(text, next_symbol_);
+    if (symbol == next_symbol_) ++next_symbol_;
+    return symbol;
   }
 
   // Gives each byte its symbol, because merging begins with single bytes; and its piece, if it is
@@ -178,7 +188,8 @@ class BpeModelMaker {
   void FindBytes() {
     if (!arrays_.how.is_byte_level) return;
     for (int byte = 0; byte < 256; ++byte) {
-      const int32_t symbol = SymbolOf(std::string(1, static_cast<char>(byte)));
+      const auto text = static_cast<char>(byte);
+      const int32_t symbol = SymbolOf({&text, 1});
       model_.byte_ids_[static_cast<size_t>(byte)] = model_.IsPiece(symbol) ? symbol : -1;
     }
   }
@@ -189,36 +200,57 @@ class BpeModelMaker {
     const std::string_view text = arrays_.merges[i];
     const size_t space = text.find(' ', 1);  // a piece of plain text may begin with a space
     if (space == std::string_view::npos || text.size() > 2 * kMaxBpePiece) return;
-    std::optional<std::string> left(text.substr(0, space)), right(text.substr(space + 1));
-    if (arrays_.how.is_byte_level) left = FromAlphabet(*left), right = FromAlphabet(*right);
-    if (!left || !right || left->empty() || right->empty()) return;
-    const int32_t made = SymbolOf(*left + *right);
-    const int32_t left_symbol = SymbolOf(*std::move(left));
+    const std::string_view left = text.substr(0, space), right = text.substr(space + 1);
+    // Both in one, which is the text that they make.
+    scratch_.clear();
+    const auto append = [&](std::string_view part) {
+      if (arrays_.how.is_byte_level) return AppendFromAlphabet(part, &scratch_);
+      scratch_ += part;
+      return true;
+    };
+    if (!append(left)) return;
+    const size_t middle = scratch_.size();
+    if (!append(right) || middle == 0 || middle == scratch_.size()) return;
+    const std::string_view both = scratch_;
+    const int32_t made = SymbolOf(both);
+    const int32_t left_symbol = SymbolOf(both.substr(0, middle));
     model_.pairs_.push_back(
-        {left_symbol, SymbolOf(*std::move(right)), {static_cast<uint32_t>(i), made}});
+        {left_symbol, SymbolOf(both.substr(middle)), {static_cast<uint32_t>(i), made}});
   }
 
   // Sorts merges by pair. If a pair has several, the one that counts comes first, and the others
-  // are dropped.
+  // are dropped. Each is put at the place of its left symbol, so that only those of one left symbol
+  // need to be compared.
   void SortMerges() {
     auto& pairs = model_.pairs_;
+    CountPairs();
+    std::vector<uint32_t> next = model_.first_pair_;
+    std::vector<BpeModel::Pair> placed(pairs.size());
+    for (const auto& pair : pairs) placed[next[static_cast<size_t>(pair.left)]++] = pair;
+    pairs = std::move(placed);
     const bool last_wins = arrays_.how.last_merge_wins;
-    std::sort(pairs.begin(), pairs.end(), [last_wins](const auto& a, const auto& b) {
-      if (std::pair(a.left, a.right) != std::pair(b.left, b.right)) {
-        return std::pair(a.left, a.right) < std::pair(b.left, b.right);
-      }
-      return last_wins ? a.merge.rank > b.merge.rank : a.merge.rank < b.merge.rank;
-    });
-    pairs.erase(std::unique(pairs.begin(), pairs.end(),
-                            [](const auto& a, const auto& b) {
-                              return a.left == b.left && a.right == b.right;
-                            }),
-                pairs.end());
-    model_.first_pair_.resize(static_cast<size_t>(next_symbol_) + 1);
-    for (const auto& pair : pairs) ++model_.first_pair_[static_cast<size_t>(pair.left) + 1];
-    for (size_t i = 1; i < model_.first_pair_.size(); ++i) {
-      model_.first_pair_[i] += model_.first_pair_[i - 1];
+    for (size_t symbol = 0; symbol + 1 < model_.first_pair_.size(); ++symbol) {
+      std::sort(pairs.begin() + model_.first_pair_[symbol],
+                pairs.begin() + model_.first_pair_[symbol + 1],
+                [last_wins](const auto& a, const auto& b) {
+                  if (a.right != b.right) return a.right < b.right;
+                  return last_wins ? a.merge.rank > b.merge.rank : a.merge.rank < b.merge.rank;
+                });
     }
+    const auto end = std::unique(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) {
+      return a.left == b.left && a.right == b.right;
+    });
+    if (end == pairs.end()) return;
+    pairs.erase(end, pairs.end());
+    CountPairs();
+  }
+
+  // Finds where the pairs of each left symbol begin, once they are sorted.
+  void CountPairs() {
+    auto& first = model_.first_pair_;
+    first.assign(static_cast<size_t>(next_symbol_) + 1, 0);
+    for (const auto& pair : model_.pairs_) ++first[static_cast<size_t>(pair.left) + 1];
+    for (size_t i = 1; i < first.size(); ++i) first[i] += first[i - 1];
   }
 
   // `role`: "bos", "eos" or "unknown".
@@ -243,6 +275,7 @@ class BpeModelMaker {
   const std::string& path_;
   BpeModel model_;
   int32_t next_symbol_ = 0;
+  std::string scratch_;  // of one piece or merge, so that none needs memory of its own
 };
 
 bool WordsAreIndependent(const BpeArrays& arrays) {

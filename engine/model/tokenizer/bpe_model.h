@@ -9,7 +9,8 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
+#include <memory>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -116,7 +117,7 @@ class BpeModel {
   int32_t bos_id_ = -1, eos_id_ = -1, unknown_id_ = -1;
   TextList bytes_;  // [id]
   std::array<int32_t, 256> byte_ids_{};
-  std::deque<std::string> texts_;  // of symbols, where they stay for symbols_
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> texts_;  // has the texts that symbols_ views
   TextIds symbols_;
   ControlTokens controls_;
   std::vector<Pair> pairs_;           // sorted by left, then right

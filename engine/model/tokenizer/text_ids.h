@@ -39,15 +39,14 @@ class TextIds {
   // Gives a text of at most kMostBytes an id of at least 0, in place of the one that it may have.
   static constexpr size_t kMostBytes = UINT16_MAX;
   void Set(std::string_view text, int32_t id) {
-    assert(id >= 0 && text.size() <= kMostBytes);
-    Reserve(size_ + 1);
-    const auto [place, tag] = PlaceOf(text);
-    Slot& slot = slots_[place];
-    if (slot.id < 0) {
-      slot = {text.data(), static_cast<uint16_t>(text.size()), tag, id};
-      ++size_;
-    }
-    slot.id = id;
+    SlotOf(text, id, [](std::string_view key) { return key; }).id = id;
+  }
+
+  // The id of a text of at most kMostBytes. One that has none gets `id`, at least 0, and its key is
+  // the view of the same bytes that `keep` returns.
+  template <typename Keep>
+  int32_t FindOrSet(std::string_view text, int32_t id, Keep keep) {
+    return SlotOf(text, id, keep).id;
   }
 
  private:
@@ -62,6 +61,20 @@ class TextIds {
     size_t place;
     uint16_t tag;
   };
+
+  // The slot of a text, which is made if there is none.
+  template <typename Keep>
+  Slot& SlotOf(std::string_view text, int32_t id, Keep keep) {
+    assert(id >= 0 && text.size() <= kMostBytes);
+    Reserve(size_ + 1);
+    const auto [place, tag] = PlaceOf(text);
+    Slot& slot = slots_[place];
+    if (slot.id < 0) {
+      slot = {keep(text).data(), static_cast<uint16_t>(text.size()), tag, id};
+      ++size_;
+    }
+    return slot;
+  }
 
   // Where the text lies, or the empty slot where it would.
   Found PlaceOf(std::string_view text) const {
