@@ -582,10 +582,13 @@ windows() {
     -D LECTERN_WINDOWS_DEPENDENCIES="$dependencies" -D LECTERN_CUDA=OFF -D LECTERN_TESTS=ON >/dev/null
   cmake --build build-windows-tests
   build checked all
-  "${wine[@]}" wineboot -i  # Wine's folder of the user, which the tests would else make several times at once
-  "${wine[@]}" WINEPATH="$dependencies/bin" LECTERN_KILLS=200 LECTERN_CALL_STRIDE=61 \
+  # Wine's own programs are started here: from the first test they would keep its pipe open for as long as they run.
+  wineserver -p
+  "${wine[@]}" wineboot -i >/dev/null 2>&1 </dev/null
+  "${wine[@]}" WINEPATH="Z:${dependencies//\//\\}\\bin" LECTERN_KILLS=200 LECTERN_CALL_STRIDE=61 \
     ctest --test-dir build-windows-tests -j2 -LE long --output-on-failure -R "${WINDOWS_TESTS:-.}" || status=1
   "${wine[@]}" tests/packaging/windows_test.py build-windows build-checked || status=1
+  wineserver -k
   return $status
 }
 
