@@ -87,21 +87,26 @@ std::shared_ptr<const DocumentText> OpenStore::Opened::text() const {
   return {in_parts, &in_parts->contents()};
 }
 
+// The catalog is opened once for both steps, because that takes three milliseconds where files are
+// opened slowly (Windows programs under Wine).
 Result<OpenStore::Opened> OpenStore::OpenNamed(std::string_view name, const CancelFlag* cancel) {
-  LECTERN_ASSIGN(DocumentRow row, Find(name));
-  auto opened = OpenShared(row, cancel);
+  LECTERN_ASSIGN(auto catalog, OpenCatalog(Catalog::Mode::kReadOnly));
+  LECTERN_ASSIGN(DocumentRow row, FindDocument(env_, store_, *catalog, name));
+  auto opened = OpenShared(*catalog, row, cancel);
   // Between the two steps another process may have replaced or removed the document: then it is
-  // looked up again.
+  // looked up again, in the catalog that is there now.
   for (int attempt = 0; !opened.ok() && attempt < 3; ++attempt) {
     const uint64_t generation = row.generation;
-    LECTERN_ASSIGN(row, Find(name));
+    LECTERN_ASSIGN(catalog, OpenCatalog(Catalog::Mode::kReadOnly));
+    LECTERN_ASSIGN(row, FindDocument(env_, store_, *catalog, name));
     if (row.generation == generation && opened.status().code() != Code::kLocked) break;
-    opened = OpenShared(row, cancel);
+    opened = OpenShared(*catalog, row, cancel);
   }
   return opened;
 }
 
-Result<OpenStore::Opened> OpenStore::OpenShared(const DocumentRow& row, const CancelFlag* cancel) {
+Result<OpenStore::Opened> OpenStore::OpenShared(Catalog& catalog, const DocumentRow& row,
+                                                const CancelFlag* cancel) {
   LECTERN_ASSIGN(const auto lock, Lock(cancel));
   std::erase_if(documents_, [](const auto& other) {
     return other.second.document.expired() && other.second.in_parts.expired();
@@ -111,13 +116,18 @@ Result<OpenStore::Opened> OpenStore::OpenShared(const DocumentRow& row, const Ca
     Opened opened{row, found->second.document.lock(), found->second.in_parts.lock()};
     if (opened.document || opened.in_parts) return opened;
   }
-  LECTERN_ASSIGN(Opened opened, OpenFresh(row));
+  LECTERN_ASSIGN(Opened opened, OpenListed(catalog, row));
   documents_[row.generation] = {opened.document, opened.in_parts};
   return opened;
 }
 
 Result<OpenStore::Opened> OpenStore::OpenFresh(const DocumentRow& row) {
-  LECTERN_ASSIGN(const std::vector<ShardSummary> shards, Shards(row));
+  LECTERN_ASSIGN(const auto catalog, OpenCatalog(Catalog::Mode::kReadOnly));
+  return OpenListed(*catalog, row);
+}
+
+Result<OpenStore::Opened> OpenStore::OpenListed(Catalog& catalog, const DocumentRow& row) {
+  LECTERN_ASSIGN(const std::vector<ShardSummary> shards, catalog.Shards(row.generation));
   const std::string directory = DocumentDirectory(store_, row.id, row.generation);
   Opened opened{row, nullptr, nullptr};
   if (IsInParts(shards)) {

@@ -121,7 +121,9 @@ class OpenStore : public std::enable_shared_from_this<OpenStore> {
   };
 
   // Sessions share an open document while any of them lives.
-  Result<Opened> OpenShared(const DocumentRow& row, const CancelFlag* cancel);
+  Result<Opened> OpenShared(Catalog& catalog, const DocumentRow& row, const CancelFlag* cancel);
+  // OpenFresh with a catalog that is open.
+  Result<Opened> OpenListed(Catalog& catalog, const DocumentRow& row);
   // Locks mutex_, which another call may hold while it loads a model. kCancelled: `cancel`, which
   // may be nullptr, is set before it has the lock.
   Result<std::unique_lock<CancellableMutex>> Lock(const CancelFlag* cancel);
