@@ -581,7 +581,8 @@ windows() {
     -D CMAKE_TOOLCHAIN_FILE="$PWD/tools/packaging/windows/toolchain.cmake" -D CMAKE_CROSSCOMPILING_EMULATOR=wine \
     -D LECTERN_WINDOWS_DEPENDENCIES="$dependencies" -D LECTERN_CUDA=OFF -D LECTERN_TESTS=ON >/dev/null
   cmake --build build-windows-tests
-  build checked all
+  cmake --preset checked -D CMAKE_UNITY_BUILD=ON >/dev/null
+  cmake --build build-checked
   # Wine's own programs are started here: from the first test they would keep its pipe open for as long as they run.
   wineserver -p
   "${wine[@]}" wineboot -i >/dev/null 2>&1 </dev/null

@@ -88,7 +88,9 @@ std::string WithRanks(std::string answer) {
   Json::Object object = *json->object();
   Json::Array ranks;
   for (const uint64_t bytes : group->bytes_read()) {
-    ranks.push_back(Json(Json::Object{{"bytes_read", Json(bytes)}}));
+    Json::Object rank;
+    rank["bytes_read"] = Json(bytes);
+    ranks.emplace_back(std::move(rank));
   }
   object["ranks"] = Json(std::move(ranks));
   object["rank_messages"] = Json(group->traffic().calls);

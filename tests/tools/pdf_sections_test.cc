@@ -184,5 +184,66 @@ TEST(PdfSectionsTest, PartsOfVowelledLinesAreOneLine) {
   }
 }
 
+// Lines of two cells, the second at `x`.
+std::string TwoColumns(double left, double x, double y, const std::vector<std::string>& firsts,
+                       const std::vector<std::string>& lasts) {
+  return BlockBox(left, y, firsts) + BlockBox(x, y, lasts);
+}
+
+// Signs of program text are explained on reference cards and in manuals.
+TEST(PdfSectionsTest, OperatorsStandBesideTheirMeanings) {
+  EXPECT_EQ(TextOfPage(TwoColumns(50, 120, 50, {"&amp;&amp;", "!=", "++ --", "&lt;&lt;", "\\\\"},
+                                  {"logical and", "not equal", "increment, decrement",
+                                   "shift to the left", "a backslash"})),
+            "&& | logical and\n!= | not equal\n++ -- | increment, decrement\n"
+            "<< | shift to the left\n\\\\ | a backslash\n");
+  EXPECT_EQ(TextOfPage(TwoColumns(50, 250, 50,
+                                  {"assignment", "modulus (remainder)", "comparisons", "negation"},
+                                  {"+= -= *=", "%", "== !=", "!"})),
+            "assignment | += -= *=\nmodulus (remainder) | %\ncomparisons | == !=\nnegation | !\n");
+}
+
+// The cells of aligned assignments begin at one place, too, and those of a shell's lines.
+TEST(PdfSectionsTest, AlignedProgramTextIsNotExplained) {
+  for (const std::string& text :
+       {TextOfPage(TwoColumns(50, 150, 50, {"let width", "let height", "let x", "let count"},
+                              {"= 3;", "= 5 + width;", "= read();", "= 0;"})),
+        TextOfPage(TwoColumns(50, 90, 50, {"$", "$", "$", "$"},
+                              {"tar -x; cd a", "make; make install", "cd ..; ls", "rm -r a;"}))}) {
+    EXPECT_EQ(text.find(" | "), std::string::npos) << text;
+  }
+}
+
+// Lines of a listing are numbered; its text is indented.
+TEST(PdfSectionsTest, NumberedLinesOfAProgramStayBesideTheirNumbers) {
+  const std::string text = TextOfPage(
+      BlockBox(50, 50, {"101", "102", "103", "104"}) + BlockBox(120, 50, {"if (x == 1) {"}) +
+      BlockBox(140, 62, {"y = 2;", "z = 3;"}) + BlockBox(120, 86, {"} // done"}));
+  EXPECT_EQ(text, "101 | if (x == 1) {\n102 | y = 2;\n103 | z = 3;\n104 | } // done\n");
+}
+
+// A card of two columns, each with tables, whose rows are on baselines of their own. The strip
+// within the left table is free in more rows than the gutter.
+TEST(PdfSectionsTest, TablesBesideEachOtherAreReadOneByOne) {
+  const std::vector<std::string> things = {"integer", "fraction",  "text",    "list of numbers",
+                                           "path",    "colour",    "picture", "drawing of lines",
+                                           "label",   "transform", "nothing", "any of these"};
+  const std::vector<std::string> names = {"int",   "real", "string",  "vec",  "path", "pen",
+                                          "image", "draw", "caption", "turn", "void", "object"};
+  const std::vector<std::string> ends = {
+      "leave a loop",      "next round", "give a value", "end all",
+      "end with an error", "wait",       "go on",        "sleep"};
+  const std::vector<std::string> words = {"break", "continue", "return", "exit",
+                                          "abort", "wait",     "resume", "pause"};
+  const std::string text =
+      TextOfPage(TwoColumns(40, 180, 50, things, names) + TwoColumns(320, 480, 55, ends, words));
+  for (size_t i = 0; i < things.size(); ++i) {
+    EXPECT_NE(text.find(things[i] + " | " + names[i] + "\n"), std::string::npos) << text;
+  }
+  for (size_t i = 0; i < ends.size(); ++i) {
+    EXPECT_NE(text.find(ends[i] + " | " + words[i] + "\n"), std::string::npos) << text;
+  }
+}
+
 }  // namespace
 }  // namespace lectern::tools

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/ingest/characters.h"
 #include "tools/ingest/letter_forms.h"
@@ -16,6 +19,20 @@ namespace {
 constexpr double kLevel = 0.15;    // of the height: texts with one baseline, at most
 constexpr size_t kMaxAddress = 7;  // lines of an address
 constexpr double kEdge = 1e9;      // beyond any page, in points
+constexpr size_t kLinesOfCode = 4;    // with explanations, at least
+constexpr double kFillOfWords = 0.7;  // of explanations, at most
+constexpr double kSameBegin = 1.5;    // points between cells that begin at one place
+
+// How many of the numbers lie within `width` of each other, at most.
+size_t MostWithin(std::vector<double> numbers, double width) {
+  std::sort(numbers.begin(), numbers.end());
+  size_t most = 0, first = 0;
+  for (size_t last = 0; last < numbers.size(); ++last) {
+    while (numbers[last] - numbers[first] > width) ++first;
+    most = std::max(most, last - first + 1);
+  }
+  return most;
+}
 
 // Counts of the cells of one column.
 struct Column {
@@ -25,12 +42,19 @@ struct Column {
   size_t num_with_digits = 0;
   size_t num_markers = 0;    // cells that begin an item of a list: "•", "1.", "(a)"
   size_t num_equations = 0;  // cells like "(3.1)"
+  size_t num_code = 0;       // cells of program text or formulas
+  size_t num_assigned = 0;   // cells like "= 1"
+  size_t num_same = 0;       // cells with the text of the first one
+  std::string first;         // its text
+  std::vector<double> begins;  // where cells begin, in points from the left
   double width = 0;          // of the widest cell
   double total_width = 0;    // of all cells
 
   double WordsPerCell() const {
     return num_filled == 0 ? 0 : static_cast<double>(num_words) / static_cast<double>(num_filled);
   }
+  // Whether nearly all cells begin at one place.
+  bool IsAligned() const { return 10 * MostWithin(begins, kSameBegin) >= 9 * num_filled; }
   // How full the lines are, from 0 to 1: prose fills them.
   double Fill() const {
     return num_filled == 0 || width <= 0 ? 0
@@ -43,6 +67,13 @@ bool IsEquationNumber(std::string_view text) {
          std::all_of(text.begin() + 1, text.end() - 1,
                      [](char c) { return IsAsciiDigit(c) || c == '.' || IsAsciiLetter(c); }) &&
          IsAsciiDigit(text[text.size() - 2]);
+}
+
+bool BeginsWithAssignment(std::string_view text) {
+  constexpr std::string_view kSigns[] = {
+      "= ", ":= ", "::= ", "+= ", "-= ", "/= ", "*= ", "==> ", "<- "};
+  return std::any_of(std::begin(kSigns), std::end(kSigns),
+                     [&](std::string_view sign) { return text.starts_with(sign); });
 }
 
 // Program text or a formula: signs that prose and tables of words lack.
@@ -72,12 +103,16 @@ void Count(const std::string& text, const TableCell& cell, Column& column) {
     column.num_words += run.num_read;
     box.Cover(run.box);
   }
+  column.begins.push_back(box.x_min);
   column.width = std::max(column.width, box.Width());
   column.total_width += box.Width();
   column.num_numbers += LooksLikeNumber(text);
   column.num_with_digits += std::any_of(text.begin(), text.end(), IsAsciiDigit);
   column.num_markers += IsListMarker(text);
   column.num_equations += IsEquationNumber(text);
+  if (column.num_filled == 1) column.first = text;
+  column.num_same += text == column.first;
+  column.num_assigned += BeginsWithAssignment(text);
 }
 
 bool IsProse(const Column& column, size_t num_lines) {
@@ -210,7 +245,10 @@ LineCounts Measure(const PdfPage& page, const std::vector<std::vector<TableCell>
       const std::string text = CellText(page, line[i]);
       Count(text, line[i], all.columns[i]);
       has_leaders |= HasLeaders(text);
-      all.num_code += IsCodeOrFormula(text);
+      if (IsCodeOrFormula(text)) {
+        ++all.num_code;
+        ++all.columns[i].num_code;
+      }
       ++num_filled;
     }
     if (num_filled >= 2 && std::all_of(line.begin(), line.end(),
@@ -239,12 +277,31 @@ bool IsFilled(const LineCounts& lines) {
          5 * lines.num_cells >= 2 * lines.num_lines * lines.columns.size();
 }
 
+// Whether code and formulas are explained, as on reference cards: two columns, one of words and one
+// of code, begin at one place each, or the lines of a program are numbered. Words of program text
+// that stand below each other by chance begin at several, assignments are often aligned, lines of a
+// shell begin with one sign, and prose beside program text is wrapped, so that its lines are full.
+bool IsCodeExplained(const LineCounts& all) {
+  const Column &first = all.columns.front(), &last = all.columns.back();
+  if (all.columns.size() != 2 || all.num_lines < kLinesOfCode) return false;
+  if (10 * first.num_numbers >= 9 * first.num_filled) return first.IsAligned();
+  if (2 * first.num_same > first.num_filled || 2 * last.num_same > last.num_filled) return false;
+  if (2 * last.num_assigned > last.num_filled) return false;
+  const auto is_of_words = [&](const Column& column) {
+    return 10 * column.num_code <= column.num_filled &&
+           3 * column.num_filled >= 2 * all.num_lines &&
+           (column.WordsPerCell() < 2 || column.Fill() < kFillOfWords);
+  };
+  return (is_of_words(first) || is_of_words(last)) && first.IsAligned() && last.IsAligned();
+}
+
 // Whether lines are a table as far as their columns alone tell.
 bool IsTable(const LineCounts& all, const TableSigns& signs) {
   const std::vector<Column>& columns = all.columns;
   const Column& last = columns.back();
   if (!IsFilled(all) || all.num_leaders * 4 >= all.num_lines) return false;
-  if (all.num_code * 3 >= all.num_cells || 10 * all.num_level < 7 * all.num_simple) return false;
+  if (10 * all.num_level < 7 * all.num_simple) return false;
+  if (all.num_code * 3 >= all.num_cells && !IsCodeExplained(all)) return false;
   if (signs.is_among_leaders && last.num_numbers * 2 > last.num_filled) return false;
   const auto num_prose = std::count_if(columns.begin(), columns.end(), [&](const Column& column) {
     return IsProse(column, all.num_lines);
@@ -275,30 +332,63 @@ namespace {
 constexpr double kBin = 2;         // points
 constexpr size_t kNumBins = 2048;  // of a page; what is beyond them is not looked at
 constexpr size_t kMinRows = 12;    // of a page with columns of prose
+constexpr size_t kMostPlaces =
+    8;  // looked at; pages have fewer, which bounds the time of hostile ones
 
 size_t BinOf(double x) {
   return static_cast<size_t>(std::clamp(x / kBin, 0.0, static_cast<double>(kNumBins - 1)));
 }
 
-// Whether the texts on both sides of `x` are columns of a page: prose with many words in a line, or
-// lines that do not stand beside each other, as the cells of a table do.
-bool AreColumnsBeside(const std::vector<std::vector<WordRun>>& rows, double x) {
-  size_t num_words[2] = {}, num_runs[2] = {}, num_beside = 0, num_level = 0;
+// Pairs of neighbouring runs of a row.
+struct Pairs {
+  size_t num_beside = 0;
+  size_t num_level = 0;  // of them: on one baseline
+  void Add(const WordRun& left, const WordRun& right) {
+    ++num_beside;
+    num_level += AreLevel(left, right);
+  }
+  // Whether there are enough of them, and less than `share` is level.
+  bool AreUnlevel(double share) const {
+    return num_beside >= kMinRows / 2 &&
+           static_cast<double>(num_level) < share * static_cast<double>(num_beside);
+  }
+};
+
+// The text on both sides of a place on the page.
+struct Sides {
+  size_t num_words[2] = {}, num_runs[2] = {};
+  Pairs across, within;  // the place; either side
+};
+
+Sides SidesOf(const std::vector<std::vector<WordRun>>& rows, double x) {
+  Sides sides;
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) {
       const WordRun& run = row[i];
       if (run.box.x_min < x && run.box.x_max > x) continue;
       const size_t side = run.box.x_min < x ? 0 : 1;
-      num_words[side] += run.num_read;
-      ++num_runs[side];
-      if (side == 1 && i > 0 && row[i - 1].box.x_max < x) {
-        ++num_beside;
-        num_level += AreLevel(row[i - 1], run);
-      }
+      sides.num_words[side] += run.num_read;
+      ++sides.num_runs[side];
+      if (i == 0 || (row[i - 1].box.x_min < x && row[i - 1].box.x_max > x)) continue;
+      const bool is_across = side == 1 && row[i - 1].box.x_max < x;
+      (is_across ? sides.across : sides.within).Add(row[i - 1], run);
     }
   }
-  if (num_beside >= kMinRows / 2 && 10 * num_level < 6 * num_beside) return true;
-  return num_words[0] >= 4 * num_runs[0] && num_words[1] >= 4 * num_runs[1];
+  return sides;
+}
+
+// Whether the sides are columns of a page: prose with many words in a line, or lines that do not
+// stand beside each other, as the cells of a table do.
+bool AreColumns(const Sides& sides) {
+  return sides.across.AreUnlevel(0.6) || (sides.num_words[0] >= 4 * sides.num_runs[0] &&
+                                          sides.num_words[1] >= 4 * sides.num_runs[1]);
+}
+
+// Whether the sides have tables of their own: the cells of either are level, and few lines are
+// across the place. Wrapped cells of one table are level nowhere.
+bool AreTables(const Sides& sides) {
+  return sides.across.AreUnlevel(0.4) && sides.within.num_beside >= kMinRows / 2 &&
+         10 * sides.within.num_level >= 9 * sides.within.num_beside;
 }
 
 }  // namespace
@@ -319,20 +409,30 @@ std::optional<double> ProseGutter(const std::vector<std::vector<WordRun>>& rows)
       --free[end];
     }
   }
-  int64_t num_free = 0, num_covered = 0, best = 0;
-  size_t best_bin = 0;
+  // The best place of each strip that enough rows leave free.
+  std::vector<std::pair<int64_t, size_t>> places;  // by the number of rows
+  int64_t num_free = 0, num_covered = 0;
   const auto num_rows = static_cast<int64_t>(rows.size());
+  bool is_in_strip = false;
   for (size_t bin = 0; bin < kNumBins; ++bin) {
     num_free += free[bin];
     num_covered += covered[bin];
-    if (num_free > best && 10 * num_free >= 4 * num_rows && 10 * num_covered <= 3 * num_rows) {
-      best = num_free;
-      best_bin = bin;
-    }
+    const bool was_in_strip = is_in_strip;
+    is_in_strip = 10 * num_free >= 4 * num_rows && 10 * num_covered <= 3 * num_rows;
+    if (!is_in_strip) continue;
+    if (!was_in_strip) places.emplace_back();
+    if (num_free > places.back().first) places.back() = {num_free, bin};
   }
-  const double x = (static_cast<double>(best_bin) + 0.5) * kBin;
-  if (best == 0 || !AreColumnsBeside(rows, x)) return std::nullopt;
-  return x;
+  // Tables that stand beside each other may have strips that are free in more rows than the one
+  // between the tables.
+  std::stable_sort(places.begin(), places.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (size_t i = 0; i < std::min(places.size(), kMostPlaces); ++i) {
+    const double x = (static_cast<double>(places[i].second) + 0.5) * kBin;
+    const Sides sides = SidesOf(rows, x);
+    if (i == 0 ? AreColumns(sides) : AreTables(sides)) return x;
+  }
+  return std::nullopt;
 }
 
 }  // namespace lectern::tools
