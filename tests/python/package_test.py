@@ -541,7 +541,8 @@ class Documents(Case):
                 "                 args=('Ann. ' * 9000,)).start()\n")
         begun = time.monotonic()
         done = python(code, self.store.path)
-        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        # The thread says nothing about the call that ended: Python 3.11 may abort where one prints then.
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         self.assertLess(time.monotonic() - begun, 60)
 
     def test_ctrl_c(self):

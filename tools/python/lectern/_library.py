@@ -327,6 +327,10 @@ def running(end: Callable[[], object], cancel: Optional[CancelToken]) -> Iterato
     finally:
         with _running_lock:
             del _running[key]
+        if _exiting and threading.current_thread().daemon:
+            # Python stops such a thread anyway. If it went on and printed the exception of the call
+            # that ended, Python might abort for want of the lock of stderr.
+            threading.Event().wait()
 
 
 def exiting() -> bool:
