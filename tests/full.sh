@@ -588,7 +588,7 @@ windows() {
   "${wine[@]}" wineboot -i >/dev/null 2>&1 </dev/null
   "${wine[@]}" WINEPATH="Z:${dependencies//\//\\}\\bin" LECTERN_KILLS=200 LECTERN_CALL_STRIDE=61 \
     ctest --test-dir build-windows-tests -j2 -LE long --output-on-failure -R "${WINDOWS_TESTS:-.}" || status=1
-  "${wine[@]}" tests/packaging/windows_test.py build-windows build-checked || status=1
+  "${wine[@]}" python3 tests/packaging/windows_test.py build-windows build-checked || status=1
   wineserver -k
   return $status
 }
