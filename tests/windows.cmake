@@ -60,7 +60,7 @@ find_library(iconv_library iconv REQUIRED)  # that of dependencies.sh, by Window
 find_path(iconv_headers iconv.h REQUIRED)
 lectern_test(NAME text_encoding_test SOURCES tools/text_encoding_test.cc LIBS lectern_ingest ${iconv_library})
 target_include_directories(text_encoding_test PRIVATE ${iconv_headers})
-lectern_test(NAME pdf_layout_test SOURCES tools/pdf_layout_test.cc LIBS lectern_ingest)
+lectern_test(NAME pdf_layout_test SOURCES tools/pdf_layout_test.cc tools/pdf_sections_test.cc LIBS lectern_ingest)
 target_compile_definitions(pdf_layout_test PRIVATE
   PDF_BOXES="${CMAKE_CURRENT_SOURCE_DIR}/tools/pdf_boxes")
 
