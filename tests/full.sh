@@ -583,7 +583,7 @@ windows() {
   cmake --build build-windows-tests
   cmake --preset checked -D CMAKE_UNITY_BUILD=ON >/dev/null
   cmake --build build-checked
-  # Wine's own programs are started here: from the first test they would keep its pipe open for as long as they run.
+  # Starts Wine's own programs. If the first test started them, they would keep its pipe open, and ctest would wait.
   wineserver -p
   "${wine[@]}" wineboot -i >/dev/null 2>&1 </dev/null
   "${wine[@]}" WINEPATH="Z:${dependencies//\//\\}\\bin" LECTERN_KILLS=200 LECTERN_CALL_STRIDE=61 \

@@ -332,8 +332,7 @@ namespace {
 constexpr double kBin = 2;         // points
 constexpr size_t kNumBins = 2048;  // of a page; what is beyond them is not looked at
 constexpr size_t kMinRows = 12;    // of a page with columns of prose
-constexpr size_t kMostPlaces =
-    8;  // looked at; pages have fewer, which bounds the time of hostile ones
+constexpr size_t kMostPlaces = 8;  // looked at, which bounds the time of hostile pages
 
 size_t BinOf(double x) {
   return static_cast<size_t>(std::clamp(x / kBin, 0.0, static_cast<double>(kNumBins - 1)));
