@@ -327,10 +327,6 @@ def running(end: Callable[[], object], cancel: Optional[CancelToken]) -> Iterato
     finally:
         with _running_lock:
             del _running[key]
-        if _exiting and threading.current_thread().daemon:
-            # Python stops such a thread anyway. If it went on and printed the exception of the call
-            # that ended, Python might abort for want of the lock of stderr.
-            threading.Event().wait()
 
 
 def exiting() -> bool:
@@ -342,6 +338,15 @@ def _end_running() -> None:
     """At the end of the interpreter: a callback may not come into it once it is gone."""
     global _exiting
     _exiting = True
+    # A daemon thread that prints the exception of its call now may make Python 3.11 abort, for want
+    # of the lock of stderr.
+    print_exception = threading.excepthook
+
+    def print_others(raised: threading.ExceptHookArgs) -> None:
+        if not issubclass(raised.exc_type, errors.CancelledError):
+            print_exception(raised)
+
+    threading.excepthook = print_others
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and not _forked:
         with _running_lock:
