@@ -294,7 +294,7 @@ class Windows(unittest.TestCase):
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    LINUX, WINDOWS = pathlib.Path(sys.argv.pop(2)), pathlib.Path(sys.argv.pop(1))
+    LINUX, WINDOWS = (pathlib.Path(sys.argv.pop(i)).resolve() for i in (2, 1))  # tests change their folder
     PACKED = next(WINDOWS.glob("lectern-*-windows-x86_64"), WINDOWS / "lectern-windows-x86_64")
     needed = [WINDOWS / "engine/lectern.dll", PACKED / "bin/index-document.exe", LINUX / "tools/index-document"]
     missing = [str(file) for file in needed if not file.exists()]
