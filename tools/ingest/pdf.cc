@@ -75,7 +75,7 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
       break;
   }
   if (end.number == 0) return std::nullopt;
-  // Of a PDF without pages it says that the first of them cannot come after the last one.
+  // Poppler's complaint about a PDF without pages: the first one cannot come after the last one.
   if (end.complaint.find("Wrong page range") != std::string::npos) return NoPages(name);
   if (end.number == kUsageStatus) {
     return FileError(LECTERN_IO_ERROR, options.pdftotext + " does not know -bbox-layout, as " +

@@ -160,7 +160,7 @@ class MessageReader {
     AppendInline(value, line);
     if (!line.empty()) writer_.Line(std::string(name) + ": " + line);
   }
-  // What is no list of addresses is written as it stands.
+  // A header that is no list of addresses is written as it stands.
   void Addresses(GMimeMessage* message, const char* name) {
     const std::string raw = RawHeader(message, name, false);
     const Owned<InternetAddressList> list(internet_address_list_parse(nullptr, raw.c_str()));
