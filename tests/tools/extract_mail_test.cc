@@ -92,6 +92,43 @@ TEST(MailTest, CharacterSetsThatNobodyDeclares) {
             std::string(kHeaders) + "It’s 5€\n");
 }
 
+TEST(MailTest, WordsOfHeadersAreDecodedOneByOne) {
+  // "ÄÖ", and a name, each in words of base64 with padding; then words that are none.
+  EXPECT_EQ(Mail("From: =?UTF-8?B?QWRhIA==?=\n =?UTF-8?B?TMO2dw==?= <a@example.org>\n"
+                 "Subject: =?UTF-8?B?w4Q=?= =?UTF-8?b?w5Y=?= =?utf-8?Q?_x?= =?a?B? =?\n\nRent\n")
+                .text,
+            "From: Ada Löw <a@example.org>\nSubject: ÄÖ x =?a?B? =?\n\nRent\n");
+}
+
+TEST(MailTest, HeadersThatAreWrittenWrongStayAsTheyStand) {
+  EXPECT_EQ(Mail("From: Big Bug bug@example.org\nTo: Ada <a@example.org>\nTo: bo@example.org\n"
+                 "Date: soon\nSubject: Rent\nSubject: Roof\n\nText\n")
+                .text,
+            "From: Big Bug bug@example.org\nTo: Ada <a@example.org>, bo@example.org\nDate: soon\n"
+            "Subject: Rent\n\nText\n");
+  // Cyrillic as it stands, in the character set of the text.
+  EXPECT_EQ(Mail("From: \xe1\xd2\xc5\xce\xc4\xc1 <a@example.org>\nSubject: \xcd\xc1\xca\n"
+                 "Content-Type: text/plain; charset=koi8-r\n\n\xcd\xc1\xca\n")
+                .text,
+            "From: Аренда <a@example.org>\nSubject: май\n\nмай\n");
+}
+
+TEST(MailTest, AttachedMessagesInBase64AndReportsAreRead) {
+  // "From: b@example.org\nSubject: In\n\nInside.\n"
+  const Extracted read = Mail(MailOf(
+      "multipart/report; boundary=b",
+      MailPart("Content-Type: text/plain", "Not sent.") +
+          MailPart("Content-Type: message/delivery-status", "Status: 5.1.1") +
+          MailPart("Content-Type: message/rfc822; name=m.eml\nContent-Transfer-Encoding: base64\n"
+                   "Content-Disposition: attachment; filename=m.eml",
+                   "RnJvbTogYkBleGFtcGxlLm9yZwpTdWJqZWN0OiBJbgoKSW5zaWRlLgo=") +
+          "--b--\n"));
+  EXPECT_EQ(read.text, std::string(kHeaders) +
+                           "Not sent.\n\nStatus: 5.1.1\n\nFrom: b@example.org\nSubject: In\n\n"
+                           "Inside.\n");
+  EXPECT_EQ(read.note, "");
+}
+
 TEST(MailTest, ASavedPageIsAPage) {
   const Extracted read = Mail(
       "From: <Saved by Blink>\nSnapshot-Content-Location: https://example.org/\nSubject: Mills\n"

@@ -203,6 +203,31 @@ TEST(OfficeTest, CommentsAreCountedAndPagesInsideAreRead) {
   EXPECT_EQ(read.note, "1 embedded document is not read; 1 comment is left out");
 }
 
+TEST(OfficeTest, DocumentsInsideOfDocumentsAreRead) {
+  const auto with = [](const std::string& name, const std::string& bytes) {
+    return Word(Block(Words("Text")) + "<w:altChunk r:id='h'/>", Relation("h", "aFChunk", name),
+                {{name, bytes}});
+  };
+  EXPECT_EQ(with("h.mht",
+                 "MIME-Version: 1.0\nContent-Type: multipart/related; type=\"text/html\"; "
+                 "boundary=b\n\n--b\nContent-Type: text/html\n\n<h1>In</h1><p>side</p>\n--b--\n")
+                .text,
+            "Text\n\n# In\n\nside\n");
+  EXPECT_EQ(with("h.txt", "side").text, "Text\n\nside\n");
+  const auto document = [](const std::string& body, Parts parts) {
+    parts.emplace_back("_rels/.rels", Relations(Relation("m", "officeDocument", "d.xml")));
+    parts.emplace_back("d.xml", "<w:document xmlns:w='w' xmlns:r='x/relationships'><w:body>" +
+                                    Block(Words(body)) +
+                                    "<w:altChunk r:id='h'/></w:body></w:document>");
+    parts.emplace_back("_rels/d.xml.rels", Relations(Relation("h", "aFChunk", "h.docx")));
+    return WriteZip(parts);
+  };
+  EXPECT_EQ(with("h.docx", document("side", {})).text, "Text\n\nside\n");
+  // Documents in documents in documents are not read.
+  EXPECT_EQ(with("h.docx", document("side", {{"h.docx", document("deep", {})}})).text,
+            "Text\n\nside\n");
+}
+
 // A presentation with one slide of these shapes.
 Extracted Slide(const std::string& shapes, const std::string& relations = "", Parts parts = {}) {
   const std::string spaces = " xmlns:p='p' xmlns:a='a' xmlns:c='c' xmlns:r='x/relationships'";
@@ -290,6 +315,39 @@ TEST(OfficeTest, RowsAndColumnsHiddenByHandAreLeftOutAndCounted) {
                   {{"t.xml", "<table><autoFilter><filterColumn/></autoFilter></table>"}})
                 .text,
             "# S\n\n1 | 4 | 5\n6 | 9 | 10\n11 | 14 | 15\n");
+}
+
+TEST(OfficeTest, TextBoxesOverSheetsAreRead) {
+  const std::string shapes =
+      "<xdr:twoCellAnchor><xdr:grpSp><xdr:sp><xdr:nvSpPr><xdr:cNvPr id='1' descr='A note'/>"
+      "</xdr:nvSpPr><xdr:txBody><a:p><a:r><a:t>Prices </a:t></a:r><a:r><a:t>in "
+      "EUR</a:t></a:r></a:p>"
+      "<a:p><a:r><a:t>without VAT</a:t></a:r></a:p></xdr:txBody></xdr:sp></xdr:grpSp>"
+      "<xdr:sp><xdr:nvSpPr><xdr:cNvPr id='2' hidden='1'/></xdr:nvSpPr><xdr:txBody><a:p><a:r>"
+      "<a:t>no</a:t></a:r></a:p></xdr:txBody></xdr:sp>"
+      "<xdr:pic><xdr:nvPicPr><xdr:cNvPr id='3' descr='The mill in 1901'/></xdr:nvPicPr></xdr:pic>"
+      "</xdr:twoCellAnchor>";
+  EXPECT_EQ(Sheet("<sheetData>" + SheetRow("", {"1", "2"}) + "</sheetData>",
+                  Relation("d", "drawing", "g.xml"),
+                  {{"g.xml", "<xdr:wsDr xmlns:xdr='x' xmlns:a='a'>" + shapes + "</xdr:wsDr>"}})
+                .text,
+            "# S\n\n1 | 2\n\nPrices in EUR\nwithout VAT\n\n[Image: The mill in 1901]\n");
+  const auto frame = [](const std::string& text) {
+    return "<draw:frame><draw:text-box><text:p>" + text + "</text:p></draw:text-box></draw:frame>";
+  };
+  auto read = Extract(
+      "ods",
+      "<?xml version=\"1.0\"?><office:document xmlns:office='o' xmlns:text='t' xmlns:table='b' "
+      "xmlns:draw='d'><office:body><office:spreadsheet><table:table table:name='S'><table:shapes>" +
+          frame("Prices in EUR") +
+          "</table:shapes><table:table-row><table:table-cell><text:p>1"
+          "</text:p>" +
+          frame("rounded") +
+          "</table:table-cell><table:table-cell><text:p>2</text:p>"
+          "</table:table-cell></table:table-row></table:table><table:table table:name='T'/>"
+          "</office:spreadsheet></office:body></office:document>");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->text, "# S\n\n1 | 2\n\nPrices in EUR\n\nrounded\n\n# T\n");
 }
 
 // As people read the merged cells that LibreOffice shows.

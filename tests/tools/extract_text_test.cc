@@ -299,6 +299,9 @@ TEST(RtfTest, AnyBytesAreFiltered) {
   EXPECT_EQ(FilterRtf("\\bin3 {{{x\\").rtf, "\\bin3 {{{x\\");
   EXPECT_EQ(FilterRtf("\\bin99999999 {").rtf, "\\bin99999999 {");
   EXPECT_EQ(FilterRtf("{\\*\\generator x}").rtf, "{\\*\\generator x}");
+  // unrtf would not see the second font, and read its letters as Latin.
+  EXPECT_EQ(FilterRtf("{\\fonttbl\n{\\f0 A B;} \n {\\f1\\fcharset204 C;}}{a} b").rtf,
+            "{\\fonttbl\n{\\f0 A B;}\n{\\f1\\fcharset204 C;}}{a} b");
 }
 
 TEST(RtfTest, TheTextOfLinks) {

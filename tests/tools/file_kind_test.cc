@@ -67,6 +67,13 @@ TEST(FileKindTest, FormatsAreKnownByTheirFirstBytes) {
       {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" + std::string(600, '\0') +
            "W\0o\0r\0d\0D\0o\0c\0u\0m\0e\0n\0t\0"s,
        "an old Word document (.doc)"},
+      {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" + std::string(600, '\0') +
+           "E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"s,
+       "an office file with a password"},
+      // A message with a document attached: the class of the root, in the first sector, tells.
+      {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" + std::string(504 + 80, '\0') +
+           "\x0B\x0D\2\0\0\0\0\0\xC0\0\0\0\0\0\0F"s + "W\0o\0r\0d\0D\0o\0c\0u\0m\0e\0n\0t\0"s,
+       "an Outlook message (.msg)"},
   };
   for (const auto& [bytes, name] : cases) EXPECT_EQ(Kind(bytes), name);
   std::string disc(0x8801, '\0');

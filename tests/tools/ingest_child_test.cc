@@ -115,7 +115,23 @@ TEST_F(ChildTest, ThatDiesOrFailsSaysWhy) {
               LECTERN_INVALID_ARGUMENT, "password");
   ExpectError("print('Syntax Error: no xref\\nmore', file=sys.stderr); sys.exit(1)",
               LECTERN_INVALID_ARGUMENT, "cannot read it: Syntax Error: no xref");
+  ExpectError(
+      "print('Syntax Error: Couldn\\'t find the \\'Adobe.PubSec\\' security handler', "
+      "file=sys.stderr); sys.exit(1)",
+      LECTERN_INVALID_ARGUMENT, "certificate");
+  ExpectError("print('Command Line Error: Wrong page range given', file=sys.stderr); sys.exit(99)",
+              LECTERN_INVALID_ARGUMENT, "no pages");
   ExpectError("sys.exit(99)", LECTERN_IO_ERROR, "poppler");
+}
+
+TEST_F(ChildTest, ThatLacksTablesOfCharactersIsNoted) {
+  const std::string complaint =
+      "print(\"Syntax Error: Missing language pack for 'Adobe-GB1' mapping\", file=sys.stderr)\n";
+  auto paged = Read(complaint + "sys.stdout.write('''" + ThreePages() + "''')");
+  ASSERT_TRUE(paged.ok()) << paged.error().message;
+  EXPECT_NE(NoteOf(*paged).find("poppler-data"), std::string::npos) << NoteOf(*paged);
+  ExpectError(complaint + "sys.stdout.write('<doc><page></page></doc>')", LECTERN_EMPTY_DOCUMENT,
+              "poppler-data");
 }
 
 TEST_F(ChildTest, ThatPrintsOtherThingsIsRefused) {

@@ -41,6 +41,9 @@ struct PagedText {
   // are missing from `text`, or stand there as other signs.
   std::vector<uint64_t> partly_unmapped_pages;
   uint64_t num_unmapped = 0;
+  // Whether poppler said that it lacks the tables of Chinese, Japanese or Korean characters, so
+  // that text in fonts which need them is missing.
+  bool lacks_cjk_tables = false;
 };
 
 // Takes pages one by one. It holds the text, 40 bytes for each line, and no page. One thread at a

@@ -181,17 +181,39 @@ constexpr Signature kSignatures[] = {
 
 constexpr std::string_view kOleMagic = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv;
 
+// The class of the root entry of a compound file (MS-CFB, 2.6): which program the file is of.
+// Empty: it is cut off before.
+std::string_view RootClass(std::string_view bytes) {
+  constexpr size_t kShift = 30, kDirectory = 48, kClass = 80, kClassBytes = 16;
+  const auto number = [bytes](size_t at, size_t size) {
+    uint64_t value = 0;
+    for (size_t i = size; i-- > 0;)
+      value = value << 8 | (at + i < bytes.size() ? static_cast<uint8_t>(bytes[at + i]) : 0);
+    return value;
+  };
+  const uint64_t shift = number(kShift, 2) == 12 ? 12 : 9;  // sectors have 4096 or 512 bytes
+  const uint64_t at = ((number(kDirectory, 4) + 1) << shift) + kClass;
+  return at + kClassBytes <= bytes.size() ? bytes.substr(at, kClassBytes) : std::string_view();
+}
+constexpr std::string_view kMessageClass = "\x0B\x0D\2\0\0\0\0\0\xC0\0\0\0\0\0\0F"sv;
+
 // Tells the kinds of Microsoft's compound files apart by the names of their streams, which are in
 // UTF-16.
 FileKind KindOfOle(std::string_view bytes) {
+  constexpr FileKind kMessage = {"an Outlook message (.msg)", "save it as .eml or text"};
+  // An attached document has streams in the message's file, too.
+  if (RootClass(bytes) == kMessageClass) return kMessage;
   constexpr std::pair<std::string_view, FileKind> kStreams[] = {
+      // Office programs put a docx, xlsx or pptx with a password into a stream of such a file.
+      {"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0"sv,
+       {"an office file with a password", "save it without one"}},
       {"W\0o\0r\0d\0D\0o\0c\0u\0m\0e\0n\0t\0"sv,
        {"an old Word document (.doc)", "save it as docx, odt or PDF"}},
       {"W\0o\0r\0k\0b\0o\0o\0k\0"sv,
        {"an old Excel workbook (.xls)", "save it as xlsx, ods or CSV"}},
       {"P\0o\0w\0e\0r\0P\0o\0i\0n\0t\0 \0"sv,
        {"an old PowerPoint file (.ppt)", "save it as pptx, odp or PDF"}},
-      {"_\0_\0s\0u\0b\0s\0t\0g\0"sv, {"an Outlook message (.msg)", "save it as .eml or text"}}};
+      {"_\0_\0s\0u\0b\0s\0t\0g\0"sv, kMessage}};
   for (const auto& [stream, kind] : kStreams) {
     if (bytes.find(stream) != std::string_view::npos) return kind;
   }

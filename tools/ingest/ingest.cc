@@ -127,6 +127,9 @@ bool IsWrittenText(Format format) {
   }
 }
 
+// Whether files of the format are zip files of parts; of OpenDocument, some are plain XML.
+bool IsZipOfParts(Format format) { return format >= Format::kDocx && format <= Format::kEpub; }
+
 api::Result<Ingested> IngestText(std::string bytes, const IngestOptions& options) {
   auto decoded = DecodeText(std::move(bytes), options.encoding);
   if (!decoded.ok()) return decoded.error();
@@ -274,7 +277,9 @@ api::Result<Ingested> Ingest(std::string bytes, const IngestOptions& options) {
                       "format"};
   }
   const Format format = named.value_or(DetectFormat(bytes, options.file_name));
-  if (!named && IsWrittenText(format)) {
+  // A name may end as an office file's although the bytes are another thing.
+  const bool is_other = IsZipOfParts(format) && !bytes.starts_with("PK");
+  if (!named && (IsWrittenText(format) || is_other)) {
     if (auto error = NoText(bytes, options.file_name)) return *error;
   }
   auto ingested = format == Format::kHtml  ? IngestHtml(bytes, options)

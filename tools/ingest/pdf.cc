@@ -37,6 +37,10 @@ std::string Said(const ChildEnd& end) {
   return line.empty() ? "" : ": " + CleanUtf8(line).text;
 }
 
+api::Error NoPages(const std::string& name) {
+  return FileError(LECTERN_INVALID_ARGUMENT, name + " is damaged: it has no pages");
+}
+
 // The error that the end of pdftotext means; nothing: it read the PDF to its end.
 std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options) {
   const std::string& name = options.name;
@@ -71,6 +75,8 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
       break;
   }
   if (end.number == 0) return std::nullopt;
+  // Poppler's complaint about a PDF without pages: the first one cannot come after the last one.
+  if (end.complaint.find("Wrong page range") != std::string::npos) return NoPages(name);
   if (end.number == kUsageStatus) {
     return FileError(LECTERN_IO_ERROR, options.pdftotext + " does not know -bbox-layout, as " +
                                            "poppler's does; " + HowToInstall(kPackage) + Said(end));
@@ -78,6 +84,10 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
   if (end.complaint.find("Incorrect password") != std::string::npos) {
     return FileError(LECTERN_INVALID_ARGUMENT,
                      name + " is encrypted and asks for a password; save it without one");
+  }
+  if (end.complaint.find("Adobe.PubSec") != std::string::npos) {
+    return FileError(LECTERN_INVALID_ARGUMENT,
+                     name + " is encrypted for a certificate; save it without encryption");
   }
   return FileError(LECTERN_INVALID_ARGUMENT,
                    name + " is damaged: pdftotext cannot read it" + Said(end));
@@ -103,6 +113,7 @@ api::Result<PagedText> ReadPages(std::string_view pdf, const PdfOptions& options
   if (auto error = ErrorOf(end, options)) return *error;
   PagedText paged;
   if (!parser.Finish(paged, structure)) return *ErrorOf({ChildEnd::How::kRefused, 0, ""}, options);
+  paged.lacks_cjk_tables = end.complaint.find("Missing language pack") != std::string::npos;
   return paged;
 }
 
@@ -178,13 +189,19 @@ api::Result<PagedText> ReadPdf(std::string_view pdf, const PdfOptions& options) 
   if (!read.ok()) return read.error();
   PagedText& paged = *read;
   if (paged.num_pages == 0) {
-    return FileError(LECTERN_INVALID_ARGUMENT, options.name + " is damaged: it has no pages");
+    return NoPages(options.name);
   }
   const std::string& failure = paged.recognition_failure;
   const std::string found_none =
       paged.recogniser.empty()
           ? ""
           : "; " + (failure.empty() ? paged.recogniser + " found none in their images" : failure);
+  if (paged.pages.empty() && paged.lacks_cjk_tables) {
+    return FileError(
+        LECTERN_EMPTY_DOCUMENT,
+        options.name + " has no text that can be read without poppler's tables of " +
+            "Chinese, Japanese and Korean characters: " + HowToInstall("poppler-data"));
+  }
   if (paged.pages.empty()) {
     return FileError(LECTERN_EMPTY_DOCUMENT, options.name + " has no text on its " +
                                                  std::to_string(paged.num_pages) + " pages" +

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tools/find_program.h"
 #include "tools/ingest/document_text.h"
 
 namespace lectern::tools {
@@ -77,6 +78,13 @@ std::string NoteOf(const PagedText& paged) {
                     ? "; for scans run ocrmypdf in.pdf out.pdf first, or index with --ocr"
                     : ""),
            note);
+  }
+  if (paged.lacks_cjk_tables) {
+    Append(
+        "text in Chinese, Japanese or Korean may be missing: poppler's tables of their "
+        "characters are not installed (" +
+            HowToInstall("poppler-data") + ")",
+        note);
   }
   if (!paged.unmapped_pages.empty()) {
     Append(PageNames(paged.unmapped_pages) +

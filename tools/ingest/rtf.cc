@@ -125,6 +125,8 @@ api::Result<RtfText> ReadRtf(std::string_view rtf, const RtfOptions& options) {
   auto text =
       ReadHtml(WithParagraphs(WithoutAlignment(html)),
                {.name = options.name, .is_cancelled = options.is_cancelled, .keeps_all = true});
+  if (!text.ok() && text.error().code == LECTERN_EMPTY_DOCUMENT)
+    return api::Error{LECTERN_EMPTY_DOCUMENT, options.name + " has no text in it", "file"};
   if (!text.ok()) return text.error();
   const uint64_t count = filtered.num_comments;
   std::string note = count == 0 ? "" : std::to_string(count) + " comment";

@@ -69,6 +69,7 @@ class RtfFilter {
     bool is_hidden = false, is_deleted = false;
     bool is_left_out = false;  // a comment
     bool is_note = false;      // the group of a footnote itself
+    bool is_font_table = false;
     int num_fallbacks = 1;     // characters behind each \\u, for readers that know no Unicode
   };
 
@@ -78,6 +79,13 @@ class RtfFilter {
     using Kind = RtfToken::Kind;
     Group& group = groups_.back();
     if (IsFallback(token)) return;
+    // unrtf ends its list of fonts, and with it their character sets, at a space between two.
+    const bool is_behind_group = std::exchange(is_behind_group_, token.kind == Kind::kClose);
+    const bool is_space = token.bytes == " ";
+    if (group.is_font_table && is_behind_group && (is_space || token.bytes == "\n")) {
+      is_behind_group_ = true;
+      if (is_space) return;
+    }
     // "\\*" marks destinations that old readers skip; unrtf would skip the reference to a note.
     if (std::exchange(has_star_, token.bytes == "\\*") && token.word != "footnote" &&
         !group.is_left_out)
@@ -85,7 +93,7 @@ class RtfFilter {
     if (has_star_) return;
     if (token.kind == Kind::kOpen) {
       Group inner = group;
-      inner.is_note = false;
+      inner.is_note = inner.is_font_table = false;
       if (!group.is_left_out) out() += '{';
       groups_.push_back(inner);
     } else if (token.kind == Kind::kClose) {
@@ -122,6 +130,9 @@ class RtfFilter {
       return false;
     } else if (token.word == "uc") {
       group.num_fallbacks = std::clamp(token.number.value_or(1), 0, kMostFallbacks);
+    } else if (token.word == "fonttbl") {
+      group.is_font_table = true;
+      return false;
     } else if (token.word == "annotation") {
       filtered_.num_comments += !group.is_left_out;
       group.is_left_out = true;
@@ -181,6 +192,7 @@ class RtfFilter {
   size_t note_depth_ = 0;           // of groups around the note that is read; 0: none
   uint64_t num_notes_ = 0;
   bool has_star_ = false;
+  bool is_behind_group_ = false;  // right behind its closing brace
   int num_to_skip_ = 0;  // fallbacks of the last \u
 };
 

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "tools/ingest/alt_text.h"
+#include "tools/ingest/characters.h"
 #include "tools/ingest/extract/docx_math.h"
 #include "tools/ingest/extract/docx_styles.h"
 #include "tools/ingest/extract/docx_symbols.h"
 #include "tools/ingest/extract/ooxml_drawing.h"
 #include "tools/ingest/extract/readers.h"
 #include "tools/ingest/html.h"
+#include "tools/ingest/text_encoding.h"
 
 namespace lectern::tools {
 namespace {
@@ -64,10 +66,15 @@ XmlNode ChoiceOf(XmlNode alternate) {
   return choice ? choice : alternate.Child("Fallback");
 }
 
+// Reads a Word document; `is_chunk`: as of DocxReader.
+api::Result<Extracted> ReadWord(std::string_view bytes, bool is_chunk);
+
 class DocxReader {
  public:
-  DocxReader(const OoxmlPackage& package, XmlNode styles, XmlNode numbering)
+  // `is_chunk`: the document is embedded in another one, and those in it are not read.
+  DocxReader(const OoxmlPackage& package, XmlNode styles, XmlNode numbering, bool is_chunk)
       : package_(package),
+        is_chunk_(is_chunk),
         relationships_(package.RelationshipsOf(package.main_part())),
         styles_(styles),
         numbering_(numbering),
@@ -135,20 +142,37 @@ class DocxReader {
     }
   }
 
-  // A document inside of the document; web pages are read.
+  // A document inside of the document, which Word takes in when it opens the file.
   void Embedded(std::string_view id) {
     for (const auto& relationship : relationships_) {
       if (relationship.id != id) continue;
-      const std::string* const page = package_.parts().Find(relationship.target);
-      if (!page || relationship.target.ends_with(".xml")) break;
-      auto text = ReadHtml(
-          *page,
-          {.name = "its part " + relationship.target, .keeps_all = true, .marks_headings = true});
-      if (!text.ok()) break;
+      const std::string* const chunk = package_.parts().Find(relationship.target);
+      const std::string text = chunk ? ChunkText(relationship.target, *chunk) : "";
+      if (text.empty()) break;
       in_list_ = false;
-      return writer_.Verbatim(*text);
+      return writer_.Verbatim(text);
     }
     ++num_unread_;
+  }
+
+  // The text of an embedded document: Word's, a web page, one saved as a mail, or plain text;
+  // empty: another kind, or it has none.
+  std::string ChunkText(const std::string& part, const std::string& bytes) const {
+    const std::string name = Lower(part);
+    const auto text_of = [](api::Result<Extracted> read) {
+      return read.ok() ? std::move(read->text) : std::string();
+    };
+    if (bytes.starts_with("PK")) return is_chunk_ ? "" : text_of(ReadWord(bytes, true));
+    if (name.ends_with(".mht") || name.ends_with(".mhtml") || bytes.starts_with("MIME-Version:"))
+      return text_of(ReadMail(bytes));
+    if (name.ends_with(".txt")) {
+      auto decoded = DecodeText(bytes, "auto");
+      return decoded.ok() ? decoded->text : "";
+    }
+    if (name.ends_with(".xml") || name.ends_with(".rtf")) return "";
+    auto text =
+        ReadHtml(bytes, {.name = "its part " + part, .keeps_all = true, .marks_headings = true});
+    return text.ok() ? *text : "";
   }
 
   void Paragraph(XmlNode node) {
@@ -375,6 +399,7 @@ class DocxReader {
   }
 
   const OoxmlPackage& package_;
+  const bool is_chunk_;
   const std::vector<OoxmlPackage::Relationship> relationships_;  // of the main part
   DocxStyles styles_;
   DocxNumbering numbering_;
@@ -388,9 +413,7 @@ class DocxReader {
   bool is_hidden_ = false;  // the paragraph, but for runs that say otherwise
 };
 
-}  // namespace
-
-api::Result<Extracted> ReadDocx(std::string_view bytes) {
+api::Result<Extracted> ReadWord(std::string_view bytes, bool is_chunk) {
   auto package = OoxmlPackage::Open(bytes);
   if (!package.ok()) return package.error();
   auto document = package->Parse(package->main_part());
@@ -398,8 +421,12 @@ api::Result<Extracted> ReadDocx(std::string_view bytes) {
   const auto styles = package->ParseRelated("styles");
   const auto numbering = package->ParseRelated("numbering");
   return DocxReader(*package, styles ? styles->root() : XmlNode(),
-                    numbering ? numbering->root() : XmlNode())
+                    numbering ? numbering->root() : XmlNode(), is_chunk)
       .Read(document->root());
 }
+
+}  // namespace
+
+api::Result<Extracted> ReadDocx(std::string_view bytes) { return ReadWord(bytes, false); }
 
 }  // namespace lectern::tools

@@ -32,6 +32,83 @@ using OwnedText = std::unique_ptr<char, Free>;
 
 std::string Text(const char* text) { return text ? text : ""; }
 
+// A header with its words in base64 (RFC 2047) as words in quoted-printable. GMime decodes words of
+// one character set that follow each other as one text, and of base64 it drops all that stands
+// behind the padding of the first one.
+std::string WithoutBase64(std::string_view header) {
+  std::string out;
+  while (!header.empty()) {
+    const size_t begin = header.find("=?");
+    out += header.substr(0, begin);
+    if (begin == std::string_view::npos) break;
+    header.remove_prefix(begin);
+    const size_t set_end = header.find('?', 2);
+    const size_t end = set_end == std::string_view::npos ? set_end : header.find("?=", set_end + 3);
+    const bool is_base64 = end != std::string_view::npos && header[set_end + 2] == '?' &&
+                           (header[set_end + 1] == 'B' || header[set_end + 1] == 'b');
+    if (!is_base64) {
+      out += header.substr(0, 2);
+      header.remove_prefix(2);
+      continue;
+    }
+    const std::string coded(header.substr(set_end + 3, end - set_end - 3));
+    gsize size = 0;
+    guchar* const bytes = g_base64_decode(coded.c_str(), &size);
+    out += std::string(header.substr(0, set_end)) + "?Q?";
+    for (gsize i = 0; i < size; ++i) {
+      constexpr std::string_view kDigits = "0123456789ABCDEF";
+      out += {'=', kDigits[bytes[i] >> 4], kDigits[bytes[i] & 15]};
+    }
+    g_free(bytes);
+    out += "?=";
+    header.remove_prefix(end + 2);
+  }
+  return out;
+}
+
+// The character set that the first text of a message declares; empty: none.
+std::string FirstCharset(GMimeObject* object, int nesting = 0) {
+  if (!object || nesting > kMostNesting) return "";
+  if (GMIME_IS_TEXT_PART(object))
+    return Text(g_mime_text_part_get_charset(GMIME_TEXT_PART(object)));
+  if (!GMIME_IS_MULTIPART(object) || g_mime_multipart_get_count(GMIME_MULTIPART(object)) == 0)
+    return "";
+  return FirstCharset(g_mime_multipart_get_part(GMIME_MULTIPART(object), 0), nesting + 1);
+}
+
+// The headers of one name as they stand in a message, in UTF-8, with commas between them; `is_one`:
+// the first of them alone. Bytes outside of ASCII are read as the message's text is.
+std::string RawHeader(GMimeMessage* message, const char* name, bool is_one) {
+  GMimeHeaderList* const headers = g_mime_object_get_header_list(GMIME_OBJECT(message));
+  std::string value;
+  for (int i = 0; i < g_mime_header_list_get_count(headers); ++i) {
+    GMimeHeader* const header = g_mime_header_list_get_header_at(headers, i);
+    if (g_ascii_strcasecmp(g_mime_header_get_name(header), name) != 0) continue;
+    if (is_one && !value.empty()) break;
+    const std::string raw = Text(g_mime_header_get_raw_value(header));
+    if (raw.find_first_not_of(" \t\r\n") != std::string::npos)
+      value += (value.empty() ? "" : ",") + raw;
+  }
+  if (!IsValidUtf8(value)) {
+    const std::string encoding =
+        EncodingOfLabel(FirstCharset(g_mime_message_get_mime_part(message)));
+    auto decoded = DecodeText(value, "auto");
+    value = !encoding.empty() && encoding != "UTF-8" ? ConvertToUtf8(value, encoding).text
+            : decoded.ok()                           ? CleanUtf8(decoded->text).text
+                                                     : "";
+  }
+  return WithoutBase64(value);
+}
+
+std::string DecodedHeader(const std::string& raw) {
+  const OwnedText text(g_mime_utils_header_decode_text(nullptr, raw.c_str()));
+  return Text(text.get());
+}
+
+std::string SubjectOf(GMimeMessage* message) {
+  return DecodedHeader(RawHeader(message, "Subject", true));
+}
+
 // Whether a browser saved a web page as this message.
 bool IsSavedPage(GMimeMessage* message) {
   if (g_mime_object_get_header(GMIME_OBJECT(message), "Snapshot-Content-Location")) return true;
@@ -52,7 +129,7 @@ class MessageReader {
   // A message of a mailbox is a page, whose heading is its subject.
   void ReadPage(GMimeMessage* message, uint64_t page) {
     writer_.BeginPage(page);
-    writer_.Heading(1, Text(g_mime_message_get_subject(message)));
+    writer_.Heading(1, SubjectOf(message));
     Read(message, 0);
   }
   Extracted Finish() {
@@ -68,14 +145,14 @@ class MessageReader {
  private:
   void Headers(GMimeMessage* message) {
     writer_.Gap();
-    Addresses("From", g_mime_message_get_from(message));
-    Addresses("To", g_mime_message_get_to(message));
-    Addresses("Cc", g_mime_message_get_cc(message));
+    for (const char* const name : {"From", "To", "Cc"}) Addresses(message, name);
     if (GDateTime* const date = g_mime_message_get_date(message)) {
       const OwnedText text(g_date_time_format(date, "%a, %d %b %Y %H:%M:%S %z"));
       Header("Date", Text(text.get()));
+    } else {
+      Header("Date", DecodedHeader(RawHeader(message, "Date", true)));
     }
-    Header("Subject", Text(g_mime_message_get_subject(message)));
+    Header("Subject", SubjectOf(message));
     writer_.Gap();
   }
   void Header(const char* name, const std::string& value) {
@@ -83,9 +160,13 @@ class MessageReader {
     AppendInline(value, line);
     if (!line.empty()) writer_.Line(std::string(name) + ": " + line);
   }
-  void Addresses(const char* name, InternetAddressList* list) {
-    if (!list || internet_address_list_length(list) == 0) return;
-    const OwnedText text(internet_address_list_to_string(list, nullptr, FALSE));
+  // A header that is no list of addresses is written as it stands.
+  void Addresses(GMimeMessage* message, const char* name) {
+    const std::string raw = RawHeader(message, name, false);
+    const Owned<InternetAddressList> list(internet_address_list_parse(nullptr, raw.c_str()));
+    if (!list || internet_address_list_length(list.get()) == 0)
+      return Header(name, DecodedHeader(raw));
+    const OwnedText text(internet_address_list_to_string(list.get(), nullptr, FALSE));
     Header(name, Text(text.get()));
   }
 
@@ -97,7 +178,7 @@ class MessageReader {
       GMimeMessage* const message = g_mime_message_part_get_message(GMIME_MESSAGE_PART(object));
       if (message) Read(message, nesting + 1);
     } else if (GMIME_IS_PART(object)) {
-      Leaf(GMIME_PART(object));
+      Leaf(GMIME_PART(object), nesting);
     }
   }
 
@@ -166,8 +247,14 @@ class MessageReader {
   }
 
   // Attached texts are read too, behind their names, as mail programs show them.
-  void Leaf(GMimePart* part) {
+  void Leaf(GMimePart* part, int nesting) {
     GMimeContentType* const type = g_mime_object_get_content_type(GMIME_OBJECT(part));
+    if (g_mime_content_type_is_type(type, "message", "rfc822"))
+      return Message(BytesOf(part), nesting);
+    for (const char* const report : {"delivery-status", "disposition-notification"}) {
+      if (g_mime_content_type_is_type(type, "message", report))
+        return Plain(CleanUtf8(BytesOf(part)).text);
+    }
     const auto is_text = [type](const char* kind) {
       return g_mime_content_type_is_type(type, "text", kind) != FALSE;
     };
@@ -191,6 +278,15 @@ class MessageReader {
     if (read.ok()) writer_.Verbatim(*read);
   }
 
+  // A message that is attached in base64, which GMime takes for a file: RFC 2046 forbids it, and
+  // mail programs do it.
+  void Message(const std::string& bytes, int nesting) {
+    const Owned<GMimeStream> stream(g_mime_stream_mem_new_with_buffer(bytes.data(), bytes.size()));
+    const Owned<GMimeParser> parser(g_mime_parser_new_with_stream(stream.get()));
+    const Owned<GMimeMessage> message(g_mime_parser_construct_message(parser.get(), nullptr));
+    if (message) Read(message.get(), nesting + 1);
+  }
+
   // The main content of a saved page.
   void Page(GMimePart* part) {
     auto read = ReadHtml(Decoded(GMIME_TEXT_PART(part)),
@@ -207,15 +303,20 @@ class MessageReader {
     writer_.Verbatim(lines);
   }
 
-  // The text of a part in UTF-8, by the character set that it declares. Without one, and where
-  // nobody knows it, as of a file without a name.
-  static std::string Decoded(GMimeTextPart* part) {
-    GMimeDataWrapper* const content = g_mime_part_get_content(GMIME_PART(part));
+  // The content of a part, without its transfer encoding.
+  static std::string BytesOf(GMimePart* part) {
+    GMimeDataWrapper* const content = g_mime_part_get_content(part);
     if (!content) return "";
     const Owned<GMimeStream> raw(g_mime_stream_mem_new());
     g_mime_data_wrapper_write_to_stream(content, raw.get());
     const GByteArray* const array = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(raw.get()));
-    const std::string bytes(reinterpret_cast<const char*>(array->data), array->len);
+    return {reinterpret_cast<const char*>(array->data), array->len};
+  }
+
+  // The text of a part in UTF-8, by the character set that it declares. Without one, and where
+  // nobody knows it, as of a file without a name.
+  static std::string Decoded(GMimeTextPart* part) {
+    const std::string bytes = BytesOf(GMIME_PART(part));
     const std::string charset = Text(g_mime_text_part_get_charset(part));
     std::string encoding = EncodingOfLabel(charset);
     if (encoding.empty() && !charset.empty()) encoding = EncodingOfIconv(charset);

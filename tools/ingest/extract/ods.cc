@@ -61,17 +61,22 @@ bool IsHiddenByHand(XmlNode node) {
 
 class SheetsReader {
  public:
+  // `parts`: of the file.
+  explicit SheetsReader(const ZipParts& parts) : parts_(parts) {}
+
   api::Result<Extracted> Read(const std::string& xml) {
     XmlStream stream(xml, "content.xml");
     for (bool goes_on = stream.Next(); goes_on;) {
       const std::string_view name = stream.name();
       if (name == "table") BeginSheet(stream.current());
       if (name == "table-column") Column(stream.current());
-      const bool is_skipped = name == "tracked-changes" || name == "forms" || name == "shapes" ||
-                              name == "dde-links" || name == "content-validations" ||
-                              (name == "table" && is_hidden_);
+      const bool is_skipped = name == "tracked-changes" || name == "forms" || name == "dde-links" ||
+                              name == "content-validations" || (name == "table" && is_hidden_);
       if (name == "automatic-styles") {
         styles_.AddGroup(stream.Expand());
+        goes_on = stream.Skip();
+      } else if (name == "shapes") {
+        if (rows_) Shapes(stream.Expand());
         goes_on = stream.Skip();
       } else if (name == "table-row" && rows_) {
         Row(stream.Expand());
@@ -80,7 +85,7 @@ class SheetsReader {
         goes_on = is_skipped ? stream.Skip() : stream.Next();
       }
     }
-    if (rows_) rows_->End();
+    EndSheet();
     if (stream.has_failed()) return stream.error();
     hidden_cells_.EndSheet();
     std::string note = hidden_;
@@ -91,9 +96,24 @@ class SheetsReader {
   }
 
  private:
-  void BeginSheet(XmlNode table) {
+  // Text boxes and images lie over the cells: they follow the rows.
+  void EndSheet() {
     if (rows_) rows_->End();
     rows_.reset();
+    writer_.Verbatim(std::exchange(shapes_, TextBuilder()).Finish(0, "").text);
+  }
+
+  // Writes the shapes among an element's children. Charts are left out: their numbers are cells'.
+  void Shapes(XmlNode parent) {
+    for (const XmlNode node : parent) {
+      const bool is_of_cell = node.name() == "p" || node.name() == "annotation";
+      if (node.name().empty() || is_of_cell || node.Child("object")) continue;
+      OdfText(styles_, parts_, shapes_).Box(node);
+    }
+  }
+
+  void BeginSheet(XmlNode table) {
+    EndSheet();
     merged_.clear();
     hidden_cells_.EndSheet();
     next_column_ = 0;
@@ -128,6 +148,7 @@ class SheetsReader {
           std::clamp(node.Number("number-columns-repeated", 1), 1, kMostColumns - column);
       SheetCell cell = is_covered ? SheetCell() : CellOf(node);
       num_comments_ += static_cast<bool>(node.Child("annotation"));
+      Shapes(node);
       for (int i = 0; i < repeated && is_covered && !merged_.empty(); ++i) {
         const auto found = merged_.find(column + i);
         if (found == merged_.end()) continue;
@@ -168,7 +189,8 @@ class SheetsReader {
     SheetCell cell;
     int num_rows;  // that it goes on for
   };
-  TextBuilder writer_;
+  const ZipParts& parts_;
+  TextBuilder writer_, shapes_;  // the text of the sheets; that of the current sheet's shapes
   OdfStyles styles_;
   std::optional<SheetRows> rows_;
   std::map<int, Merged> merged_;  // by column
@@ -184,7 +206,7 @@ class SheetsReader {
 api::Result<Extracted> ReadOds(std::string_view bytes) {
   auto parts = UnpackOdf(bytes);
   if (!parts.ok()) return parts.error();
-  return SheetsReader().Read(*parts->Find("content.xml"));
+  return SheetsReader(*parts).Read(*parts->Find("content.xml"));
 }
 
 }  // namespace lectern::tools

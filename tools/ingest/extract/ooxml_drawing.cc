@@ -124,6 +124,41 @@ std::string DrawingText(XmlNode properties) {
   return ImageText(properties.Attribute("title"), properties.Attribute("descr"));
 }
 
+namespace {
+
+// Writes a shape's text or, where it has none, its description.
+void WriteShape(XmlNode shape, TextBuilder& writer) {
+  const XmlNode properties =
+      shape.Child(shape.name() == "pic" ? "nvPicPr" : "nvSpPr").Child("cNvPr");
+  const std::string_view hidden = properties.Attribute("hidden");
+  if (hidden == "1" || hidden == "true") return;
+  std::string all;
+  AppendRuns(shape.Child("txBody"), all);
+  writer.Gap();
+  if (CollapseSpace(all, false).empty()) writer.Line(DrawingText(properties));
+  for (const XmlNode paragraph : shape.Child("txBody")) {
+    std::string text;
+    AppendRuns(paragraph, text);
+    writer.Line(text);
+  }
+  writer.Gap();
+}
+
+}  // namespace
+
+void WriteSheetDrawing(XmlNode drawing, TextBuilder& writer) {
+  for (const XmlNode node : drawing) {
+    if (node.name() == "AlternateContent") {
+      const XmlNode choice = node.Child("Choice");
+      WriteSheetDrawing(choice ? choice : node.Child("Fallback"), writer);
+    } else if (node.name() == "sp" || node.name() == "pic") {
+      WriteShape(node, writer);
+    } else if (node.name() != "graphicFrame") {
+      WriteSheetDrawing(node, writer);
+    }
+  }
+}
+
 void WriteGraphic(XmlNode data, const std::vector<OoxmlPackage::Relationship>& relationships,
                   const OoxmlPackage& package, TextBuilder& writer) {
   const XmlNode diagram = data.Child("relIds"), chart = data.Child("chart");

@@ -21,6 +21,11 @@ std::string DrawingText(XmlNode properties);
 void WriteGraphic(XmlNode data, const std::vector<OoxmlPackage::Relationship>& relationships,
                   const OoxmlPackage& package, TextBuilder& writer);
 
+// Writes the text boxes and the descriptions of images that lie over a sheet. `drawing`: the root
+// of the part that a sheet names as its drawing (spreadsheetDrawing), or an element inside. Charts
+// are left out: their numbers are the sheet's.
+void WriteSheetDrawing(XmlNode drawing, TextBuilder& writer);
+
 }  // namespace lectern::tools
 
 #endif  // LECTERN_TOOLS_INGEST_EXTRACT_OOXML_DRAWING_H_

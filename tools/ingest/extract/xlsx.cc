@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/ingest/extract/cell_format.h"
+#include "tools/ingest/extract/ooxml_drawing.h"
 #include "tools/ingest/extract/ooxml_package.h"
 #include "tools/ingest/extract/readers.h"
 #include "tools/ingest/extract/sheet_rows.h"
@@ -276,6 +277,15 @@ uint64_t NumComments(const OoxmlPackage& package, const std::string& part) {
   return count;
 }
 
+// Writes what lies over a sheet's cells.
+void WriteDrawings(const OoxmlPackage& package, const std::string& part, TextBuilder& writer) {
+  for (const auto& relationship : package.RelationshipsOf(part)) {
+    if (relationship.type != "drawing") continue;
+    auto tree = package.Parse(relationship.target);
+    if (tree.ok()) WriteSheetDrawing(tree->root(), writer);
+  }
+}
+
 // The parts of a workbook that are not read.
 struct LeftOut {
   std::vector<std::string> sheets;
@@ -331,6 +341,7 @@ api::Result<Extracted> ReadXlsx(std::string_view bytes) {
     SheetReader reader(workbook, IsFiltered(*package, part->second, *xml), left_out.cells, writer);
     writer.Heading(1, name);
     if (!reader.Read(*xml, part->second)) return Damaged(part->second);
+    WriteDrawings(*package, part->second, writer);
     left_out.num_comments += NumComments(*package, part->second);
     left_out.num_empty_formulas += reader.num_empty_formulas();
     package->parts().Drop(part->second);

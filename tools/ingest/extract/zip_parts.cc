@@ -34,6 +34,10 @@ bool HoldsText(std::string_view key) {
        {".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm", ".xht", ".html5", ".shtml"}) {
     if (key.ends_with(ending)) return true;
   }
+  // Documents that a Word document takes in; embedded objects are files of their own.
+  for (const std::string_view ending : {".docx", ".mht", ".mhtml", ".txt"}) {
+    if (key.ends_with(ending) && key.find("embeddings/") == key.npos) return true;
+  }
   return false;
 }
 
