@@ -113,6 +113,16 @@ TEST(MailTest, HeadersThatAreWrittenWrongStayAsTheyStand) {
             "From: Аренда <a@example.org>\nSubject: май\n\nмай\n");
 }
 
+TEST(MailTest, AMessageInUtf16) {
+  for (const bool is_marked : {true, false}) {
+    std::string wide = is_marked ? "\xFF\xFE" : "";
+    for (const char16_t unit : u"From: a@example.org\nSubject: Rent\n\nLöw, and more of it.\n") {
+      if (unit != 0) wide += {static_cast<char>(unit & 0xFF), static_cast<char>(unit >> 8)};
+    }
+    EXPECT_EQ(Mail(wide).text, "From: a@example.org\nSubject: Rent\n\nLöw, and more of it.\n");
+  }
+}
+
 TEST(MailTest, AttachedMessagesInBase64AndReportsAreRead) {
   // "From: b@example.org\nSubject: In\n\nInside.\n"
   const Extracted read = Mail(MailOf(

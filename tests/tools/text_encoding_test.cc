@@ -12,6 +12,7 @@
 #include "tests/system_differences.h"
 #include "tools/ingest/charset_conversion.h"
 #include "tools/ingest/encoding_guess.h"
+#include "tools/ingest/file_kind.h"
 #include "tools/ingest/ingest.h"
 
 namespace lectern::tools {
@@ -211,6 +212,11 @@ TEST(TextEncodingTest, BytesOfPythonsCodecs) {
   if (IsKnown("ISO-2022-JP")) {
     EXPECT_EQ(Decoded("\x1B$B%F%9%H\x1B(B ok").text, "テスト ok");
   }
+  if (IsKnown("ISO-2022-KR")) {
+    const std::string korean = "\x1B$)C\n\x0EGQ1[\x0F ok \x0EGQ1[\x0F\n";
+    EXPECT_EQ(Decoded(korean).text, "\n한글 ok 한글\n");
+    EXPECT_FALSE(KindOfBinary(korean));
+  }
   EXPECT_EQ(Decoded("\x1B[1mbold\x1B(B\x1B[m").encoding, "UTF-8");  // of a terminal
 }
 
@@ -254,7 +260,7 @@ TEST(TextEncodingTest, NamesOfTheStandardAndOfIconv) {
     }
   }
   EXPECT_EQ(EncodingOfLabel(" \tUTF8\n"), "UTF-8");
-  for (const char* none : {"", " ", "no-such", "iso-2022-kr", "ibm037", "utf-8//IGNORE", "l1 l2"}) {
+  for (const char* none : {"", " ", "no-such", "iso-2022-cn", "ibm037", "utf-8//IGNORE", "l1 l2"}) {
     EXPECT_EQ(EncodingOfLabel(none), "") << none;
   }
   EXPECT_EQ(EncodingOfIconv("ibm037"), "IBM037");

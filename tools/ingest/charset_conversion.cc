@@ -63,6 +63,7 @@ constexpr EncodingLabels kEncodings[] = {
     {"BIG5-HKSCS", "big5 big5hkscs cnbig5 csbig5 xxbig5 cp950"},
     {"EUC-JP-MS", "cseucpkdfmtjapanese eucjp xeucjp eucjpms"},
     {"ISO-2022-JP", "csiso2022jp iso2022jp"},
+    {"ISO-2022-KR", "csiso2022kr iso2022kr"},
     {"CP932", "csshiftjis ms932 mskanji shiftjis sjis windows31j xsjis cp932"},
     {"CP949",
      "cseuckr csksc56011987 euckr isoir149 korean ksc56011987 ksc56011989 ksc5601"

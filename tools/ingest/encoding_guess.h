@@ -28,6 +28,9 @@ bool IsMostlyUtf8(const Utf8Counts& counts);
 // characters in one of the two byte orders. A last character that is cut off is ignored.
 std::string WideEncoding(std::string_view bytes);
 
+// The escape sequence at the begin of each text in ISO-2022-KR (RFC 1557).
+inline constexpr std::string_view kKoreanEscape = "\x1B$)C";
+
 // The encoding of a text that is no UTF-8, UTF-16 or UTF-32: a name for ConvertToUtf8. It takes the
 // guess of uchardet, and other encodings where the text read by the guess is less plausible:
 // letters that no language has together, capitals or symbols inside of words, bytes without a

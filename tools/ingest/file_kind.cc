@@ -325,7 +325,9 @@ std::optional<FileKind> KindOfBinary(std::string_view bytes) {
         return Matches(start, signature) && IsEnough(signature, counts);
       });
   if (found != std::end(kSignatures)) return found->kind;
-  if (IsBinaryData(start, counts)) return FileKind{"binary data", kUnknown};
+  // Korean in ISO-2022-KR has two control characters around each run of its letters.
+  const bool is_korean = start.find(kKoreanEscape) != start.npos && CountUtf8(start).is_valid();
+  if (!is_korean && IsBinaryData(start, counts)) return FileKind{"binary data", kUnknown};
   return std::nullopt;
 }
 

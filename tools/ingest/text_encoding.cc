@@ -26,12 +26,17 @@ const char* MarkedEncoding(std::string_view bytes) {
   return nullptr;
 }
 
-// Whether the text has Japanese in ISO-2022-JP, which is written with bytes of ASCII.
-bool IsIso2022Jp(std::string_view bytes) {
-  const bool has_escape = bytes.find("\x1B$B") != std::string_view::npos ||
-                          bytes.find("\x1B$@") != std::string_view::npos;
-  const std::string encoding = has_escape ? EncodingOfLabel("iso-2022-jp") : "";
-  return !encoding.empty() && ConvertToUtf8(bytes, encoding).num_replaced == 0;
+// The encoding of Japanese or Korean text that is written with bytes of ASCII and escape sequences
+// (RFC 1468, RFC 1557); empty: it is none.
+std::string Iso2022Encoding(std::string_view bytes) {
+  constexpr std::pair<std::string_view, const char*> kEscapes[] = {
+      {"\x1B$B", "ISO-2022-JP"}, {"\x1B$@", "ISO-2022-JP"}, {kKoreanEscape, "ISO-2022-KR"}};
+  for (const auto& [escape, label] : kEscapes) {
+    if (bytes.find(escape) == std::string_view::npos) continue;
+    const std::string encoding = EncodingOfLabel(label);
+    if (!encoding.empty() && ConvertToUtf8(bytes, encoding).num_replaced == 0) return encoding;
+  }
+  return "";
 }
 
 // Sets `encoding` and `is_assumed`.
@@ -46,12 +51,12 @@ void Detect(std::string_view bytes, DecodedText& decoded) {
   const Utf8Counts counts = CountUtf8(bytes);
   if (!IsMostlyUtf8(counts)) {
     decoded.encoding = GuessEncoding(bytes);
-  } else if (IsIso2022Jp(bytes)) {
-    decoded.encoding = "ISO-2022-JP";
-  } else {
-    decoded.encoding = "UTF-8";
-    decoded.is_assumed = false;
+    return;
   }
+  decoded.encoding = Iso2022Encoding(bytes);
+  if (!decoded.encoding.empty()) return;
+  decoded.encoding = "UTF-8";
+  decoded.is_assumed = false;
 }
 
 void AddNote(const std::string& part, DecodedText& decoded) {

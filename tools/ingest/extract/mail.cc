@@ -344,6 +344,14 @@ class MessageReader {
 api::Result<Extracted> ReadMail(std::string_view bytes) {
   static const bool is_ready = (g_mime_init(), true);
   static_cast<void>(is_ready);
+  // A message that was saved as UTF-16 or UTF-32: a header begins with a letter of ASCII.
+  std::string decoded_bytes;
+  if (bytes.substr(0, 4).find('\0') != std::string_view::npos) {
+    if (auto decoded = DecodeText(std::string(bytes), "auto"); decoded.ok()) {
+      decoded_bytes = std::move(decoded->text);
+      bytes = decoded_bytes;
+    }
+  }
   const Owned<GMimeStream> stream(g_mime_stream_mem_new_with_buffer(bytes.data(), bytes.size()));
   const Owned<GMimeParser> parser(g_mime_parser_new_with_stream(stream.get()));
   const bool is_mailbox = bytes.starts_with("From ");
