@@ -22,6 +22,7 @@ product_packages=(
   libutf8proc-dev       # NFC, ligatures
   libxml2-dev           # XML of office files and books
   nlohmann-json3-dev
+  poppler-data          # Chinese, Japanese and Korean characters of PDFs
   poppler-utils         # pdftotext, run as a process of its own
   unrtf)                # RTF, likewise
 # shellcheck disable=SC2034  # lectern-batch, and with it the tests of its parts

@@ -121,6 +121,10 @@ TEST_F(ChildTest, ThatDiesOrFailsSaysWhy) {
       LECTERN_INVALID_ARGUMENT, "certificate");
   ExpectError("print('Command Line Error: Wrong page range given', file=sys.stderr); sys.exit(99)",
               LECTERN_INVALID_ARGUMENT, "no pages");
+  ExpectError("print('Syntax Error: no pages object\\n' * 9999, file=sys.stderr); sys.exit(99)",
+              LECTERN_INVALID_ARGUMENT, "no pages");
+  ExpectError("print('Usage: pdftotext [options]', file=sys.stderr); sys.exit(99)",
+              LECTERN_IO_ERROR, "poppler");
   ExpectError("sys.exit(99)", LECTERN_IO_ERROR, "poppler");
 }
 

@@ -75,8 +75,11 @@ std::optional<api::Error> ErrorOf(const ChildEnd& end, const PdfOptions& options
       break;
   }
   if (end.number == 0) return std::nullopt;
-  // Poppler's complaint about a PDF without pages: the first one cannot come after the last one.
-  if (end.complaint.find("Wrong page range") != std::string::npos) return NoPages(name);
+  // Poppler has one status for options that it does not know, behind which it explains its own, and
+  // for a PDF without pages, whose first one "can not be after the last page"; that comes behind
+  // all complaints about the file, of which the first ones are kept.
+  const bool is_usage = end.complaint.empty() || end.complaint.find("Usage") != std::string::npos;
+  if (end.number == kUsageStatus && !is_usage) return NoPages(name);
   if (end.number == kUsageStatus) {
     return FileError(LECTERN_IO_ERROR, options.pdftotext + " does not know -bbox-layout, as " +
                                            "poppler's does; " + HowToInstall(kPackage) + Said(end));
