@@ -259,7 +259,18 @@ TEST(HtmlTest, SpacesControlsAndForeignElements) {
             "a bc d\n\ne\f\tf\n\nx < y\n");
 }
 
+TEST(HtmlTest, AnElementForNoScriptsEndsWhereItDoesInBrowsers) {
+  EXPECT_EQ(Text("<noscript><div id=a></noscript><p>One</p><noscript></div></noscript><p>Two</p>"
+                 "<noscript>Three</noscript>"),
+            "One\n\nTwo\n");
+  EXPECT_EQ(Text("<noscript><div>Never closed</noscript><p>One</p>"), "Never closed\n\nOne\n");
+}
+
 TEST(HtmlTest, OfSeveralMainPartsTheOneWithMostProse) {
+  // Too small a main element is none.
+  EXPECT_EQ(
+      Text("<div><main>Photo</main><div>It rained all night, and the bridge held.</div></div>"),
+      "It rained all night, and the bridge held.\n");
   EXPECT_EQ(Text("<main>one</main><div role=main>one two three</div><div role=main>x</div>"),
             "one two three\n");
   EXPECT_EQ(Text("<article>one</article><article>one two three</article><article>x</article>"),

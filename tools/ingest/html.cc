@@ -239,6 +239,12 @@ size_t DensestBlock(const std::vector<HtmlItem>& items) {
   }
 }
 
+// A main element with less than one part in so many of the prose is not believed: some pages put a
+// title or an advertisement into one. Of 990 pages with phrases that belong to their content and
+// others that do not (trafilatura's), parts of 2, 3, 5 and 10 keep 2,905, 2,905, 2,904 and 2,904 of
+// 2,951 and 1,452 of 2,966; believing each main element keeps 2,898 and 1,446.
+constexpr uint64_t kMainShare = 5;
+
 // Chooses the item whose text is returned, the author's own marks (main, article) before a guess.
 size_t MainContent(const std::vector<HtmlItem>& items) {
   size_t main = 0, article = 0;
@@ -249,7 +255,7 @@ size_t MainContent(const std::vector<HtmlItem>& items) {
     const bool is_article = TagOf(item.node) == GUMBO_TAG_ARTICLE;
     if (is_article && (article == 0 || item.prose > items[article].prose)) article = i;
   }
-  if (main > 0) return main;
+  if (main > 0 && items[main].prose * kMainShare >= items[0].prose) return main;
   if (article > 0 && items[article].prose * 2 >= items[0].prose) return article;
   return DensestBlock(items);
 }

@@ -1,5 +1,6 @@
 #include "tools/ingest/html_elements.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "tools/ingest/alt_text.h"
@@ -44,6 +45,20 @@ bool IsClosed(const GumboNode* node) {
          Lower(std::string_view(name.data, name.length)) == "dialog";
 }
 
+// Whether a noscript element is longer than in browsers. Where scripts run, these take its content
+// for characters, up to the next end tag. Gumbo takes it for markup, so that a start tag inside
+// without an end tag draws the rest of the page into the element.
+bool EndsTooLate(const GumboNode* node) {
+  if (TagOf(node) != GUMBO_TAG_NOSCRIPT) return false;
+  constexpr std::string_view kEndTag = "</noscript";
+  const GumboStringPiece begin = node->v.element.original_tag,
+                         end = node->v.element.original_end_tag;
+  if (begin.length == 0) return false;
+  if (end.length == 0) return true;
+  return std::search(begin.data + begin.length, end.data, kEndTag.begin(), kEndTag.end(),
+                     [](char a, char b) { return Lower(a) == b; }) != end.data;
+}
+
 // Whether the text of the image is a formula, which wikis hide from screen readers.
 bool IsFormulaImage(const GumboNode* node) {
   if (TagOf(node) != GUMBO_TAG_IMG) return false;
@@ -86,7 +101,7 @@ std::string_view HtmlAttribute(const GumboNode* node, const char* name) {
 }
 
 bool IsHidden(const GumboNode* node) {
-  if (NeverShown().Has(TagOf(node)) && !IsWhole(node)) return true;
+  if (NeverShown().Has(TagOf(node)) && !IsWhole(node) && !EndsTooLate(node)) return true;
   if (gumbo_get_attribute(&node->v.element.attributes, "hidden")) return true;
   if (IsClosed(node)) return true;
   if (HtmlAttribute(node, "aria-hidden") == "true" && !IsFormulaImage(node)) return true;
