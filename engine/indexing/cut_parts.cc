@@ -76,7 +76,7 @@ class Cutter {
     return line == gap.npos ? passage->begin : before + line + 1;
   }
 
-  // The byte at which the part that begins at `begin` ends.
+  // The byte at which the part that begins at `begin` ends, which is behind it.
   uint64_t NextCut(uint64_t begin) const {
     const uint64_t first = TokenAt(begin), left = tokens_.size() - first;
     const double planned = kPlanned * static_cast<double>(limit_);
@@ -93,11 +93,17 @@ class Cutter {
       const int rank = RankOf(static_cast<size_t>(p - passages_.begin()));
       const double distance = std::abs(static_cast<double>(TokenAt(p->begin)) - wanted);
       if (rank > best_rank || (rank == best_rank && distance >= best_distance)) continue;
-      best_rank = rank, best = BeginOf(p), best_distance = distance;
+      // Where a line has thousands of spaces before its passage, it may begin before this part.
+      const uint64_t place = BeginOf(p);
+      if (place <= begin) continue;
+      best_rank = rank, best = place, best_distance = distance;
     }
     if (best > 0) return best;
     uint64_t byte = tokens_[static_cast<size_t>(wanted)];
-    while (byte > begin + 1 && IsContinuationByte(text_[byte])) --byte;
+    while (byte > begin && IsContinuationByte(text_[byte])) --byte;
+    if (byte > begin) return byte;
+    do ++byte;
+    while (byte < text_.size() && IsContinuationByte(text_[byte]));
     return byte;
   }
 
