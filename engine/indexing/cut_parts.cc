@@ -7,13 +7,6 @@
 namespace lectern {
 namespace {
 
-// Small models find less in parts that fill their positions: Gemma 3 270M answers 11, 20, 20 and 24
-// of 147 facts in parts of up to 27K, 16K, 8K and 4K tokens (tools/evaluate/RESULTS.md, "Documents
-// in parts"). A model that reads with a focus looks at few passages anyway and loses nothing;
-// larger parts are right more often among the first ones that words choose. With more than 32,768
-// positions no model was measured; the share lets it read longer parts.
-constexpr uint64_t kUnfocusedPartTokens = 4096;
-constexpr uint64_t kPartShare = 8;
 // Pieces of a long text that are encoded at a time.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 // The room of a part that is planned to be used: the rest lets a cut move to a better place. A cut
@@ -76,7 +69,7 @@ class Cutter {
     return line == gap.npos ? passage->begin : before + line + 1;
   }
 
-  // The byte at which the part that begins at `begin` ends, which is behind it.
+  // The byte at which the part that begins at `begin` ends.
   uint64_t NextCut(uint64_t begin) const {
     const uint64_t first = TokenAt(begin), left = tokens_.size() - first;
     const double planned = kPlanned * static_cast<double>(limit_);
@@ -93,17 +86,11 @@ class Cutter {
       const int rank = RankOf(static_cast<size_t>(p - passages_.begin()));
       const double distance = std::abs(static_cast<double>(TokenAt(p->begin)) - wanted);
       if (rank > best_rank || (rank == best_rank && distance >= best_distance)) continue;
-      // Where a line has thousands of spaces before its passage, it may begin before this part.
-      const uint64_t place = BeginOf(p);
-      if (place <= begin) continue;
-      best_rank = rank, best = place, best_distance = distance;
+      best_rank = rank, best = BeginOf(p), best_distance = distance;
     }
     if (best > 0) return best;
     uint64_t byte = tokens_[static_cast<size_t>(wanted)];
-    while (byte > begin && IsContinuationByte(text_[byte])) --byte;
-    if (byte > begin) return byte;
-    do ++byte;
-    while (byte < text_.size() && IsContinuationByte(text_[byte]));
+    while (byte > begin + 1 && IsContinuationByte(text_[byte])) --byte;
     return byte;
   }
 
@@ -144,13 +131,6 @@ class Cutter {
 };
 
 }  // namespace
-
-uint64_t MostPartTokens(const Model& model) {
-  const uint64_t positions = model.config().max_positions;
-  const Adapter* const adapter = model.adapter();
-  const bool is_focused = adapter != nullptr && adapter->settings().focus == true;
-  return is_focused ? positions : std::max(kUnfocusedPartTokens, positions / kPartShare);
-}
 
 Result<std::vector<uint64_t>> TokenBegins(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<uint64_t> begins;

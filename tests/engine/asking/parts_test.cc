@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 #include <set>
 
 #include "engine/asking/asked_sessions.h"
@@ -11,7 +10,6 @@
 #include "engine/asking/route.h"
 #include "engine/asking/whole_question.h"
 #include "engine/document/parts.h"
-#include "engine/document/passages.h"
 #include "engine/engine.h"
 #include "engine/indexing/cut_parts.h"
 #include "engine/model/model.h"
@@ -210,27 +208,6 @@ TEST_F(PartsTest, CutsTextWithoutPassagesBetweenCharacters) {
 }
 
 // --- routing ---
-
-TEST_F(PartsTest, CutsAreBehindTheBeginOfTheirPart) {
-  // A line that begins with more spaces than fit into a part.
-  const std::string spaces = "One.\n" + std::string(5000, ' ') + "Two.\n";
-  const std::vector<Passage> passages = SplitPassages(spaces, {});
-  std::vector<uint64_t> tokens(spaces.size());
-  std::iota(tokens.begin(), tokens.end(), uint64_t{0});
-  // Many tokens that begin at one byte, as those of a character in pieces may.
-  const std::string letters(9, 'x');
-  std::vector<uint64_t> equal(1000, 4);
-  for (const auto& parts : {CutParts(spaces, passages, tokens, 100),
-                            CutParts(letters, SplitPassages(letters, {}), equal, 64)}) {
-    ASSERT_GT(parts.size(), 1u);
-    EXPECT_EQ(parts.front().begin, 0u);
-    for (size_t i = 1; i < parts.size(); ++i) {
-      EXPECT_GT(parts[i].begin, parts[i - 1].begin);
-      EXPECT_GT(parts[i].end, parts[i - 1].end);
-      EXPECT_LE(parts[i].begin, parts[i - 1].end);
-    }
-  }
-}
 
 TEST_F(PartsTest, WordsChooseThePart) {
   const auto engine = SharedEngine();
