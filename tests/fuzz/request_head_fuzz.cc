@@ -105,7 +105,8 @@ void CheckRules(const RequestHead& head) {
       head.method == "OPTIONS" || std::find(rules.public_paths.begin(), rules.public_paths.end(),
                                             head.path) != rules.public_paths.end();
   const bool has_token = head.Header("authorization").ends_with(rules.token) ||
-                         head.Header("x-api-key") == rules.token;
+                         head.Header("x-api-key") == rules.token ||
+                         head.Header("api-key") == rules.token;
   Check(status != 0 || is_public || has_token);
   for (const auto& [name, value] : server::CorsHeaders(head, rules)) {
     Check(!HasControl(value));

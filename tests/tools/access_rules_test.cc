@@ -140,10 +140,12 @@ TEST(CheckAccessTest, WantsItsTokenButForWhatIsPublic) {
   EXPECT_EQ(AccessOf(bearer + "0123456789abcdef\r\n", rules), 0);
   EXPECT_EQ(AccessOf(host + "Authorization: bearer  0123456789abcdef\r\n", rules), 0);
   EXPECT_EQ(AccessOf(host + "X-Api-Key: 0123456789abcdef\r\n", rules), 0);
+  EXPECT_EQ(AccessOf(host + "api-key: 0123456789abcdef\r\n", rules), 0);
   for (const char* const token :
        {"", "0", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeF"}) {
     EXPECT_EQ(AccessOf(bearer + token + "\r\n", rules), 401) << token;
     EXPECT_EQ(AccessOf(host + "X-Api-Key: " + token + "\r\n", rules), 401) << token;
+    EXPECT_EQ(AccessOf(host + "Api-Key: " + token + "\r\n", rules), 401) << token;
   }
   EXPECT_EQ(AccessOf(host, rules), 401);
   EXPECT_EQ(AccessOf(host + "Authorization: Basic 0123456789abcdef\r\n", rules), 401);

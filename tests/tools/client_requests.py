@@ -15,6 +15,9 @@ USAGE = {"include_usage": True}
 CALL = {"role": "assistant", "content": None, "tool_calls": [
     {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "[]"}
+AZURE = f"/openai/deployments/{MODEL_NAME}/chat/completions?api-version=2024-06-01"
+TOOL_ITEM = {"type": "function", "strict": True, **TOOL["function"]}
+NAMED = {"type": "function", "function": {"name": "look"}}
 
 
 def chat(client, *messages, refused=None, **fields):
@@ -59,7 +62,7 @@ REQUESTS = [
     chat("opencode", SYSTEM, ASK, max_tokens=32000, stream=True, stream_options=USAGE,
          temperature=0, top_p=1),
     chat("opencode, tools", SYSTEM, ASK, max_tokens=32000, tools=[TOOL], tool_choice="auto",
-         stream=False, refused="tools"),
+         stream=False),
     chat("opencode, title", {"role": "system", "content": "You are a title generator."},
          {"role": "user", "content": "Generate a title:\n"}, ASK, max_tokens=20, stream=True),
     chat("Roo Code", SYSTEM, PARTS, temperature=0, stream=True, stream_options=USAGE),
@@ -117,6 +120,30 @@ REQUESTS = [
     chat("Haystack", SYSTEM, ASK, n=1, stream=False),
     chat("smolagents", PARTS),
     chat("DSPy", ASK),
+    chat("gptme", {"role": "system", "content": [{"type": "text", "text": "You are gptme."}]}, PARTS,
+         stream=True, stream_options=USAGE, temperature=0.0, tools=[TOOL] * 8),
+    chat("CrewAI, tools", SYSTEM, ASK, tool_choice="auto", tools=[TOOL]),
+    chat("LangChain, tools", ASK, stream=False, tools=[TOOL]),
+    chat("LangChain, function_calling", ASK, stream=False, tools=[TOOL], tool_choice=NAMED,
+         parallel_tool_calls=False, refused="tool_choice"),
+    chat("pydantic-ai, tools", ASK, stream=False, tools=[TOOL], tool_choice="auto"),
+    chat("pydantic-ai, structured output", ASK, stream=False, tools=[TOOL], tool_choice="required",
+         refused="tool_choice"),
+    chat("instructor", SYSTEM, ASK, tools=[TOOL], tool_choice=NAMED, refused="tool_choice"),
+    chat("smolagents, ToolCallingAgent", PARTS, stop=["Observation:"], tools=[TOOL],
+         tool_choice="required", refused="tool_choice"),
+    chat("AutoGen, tools", SYSTEM, {**ASK, "name": "u"}, stream=True, tools=[TOOL]),
+    chat("llm, tools", ASK, stream=True, stream_options=USAGE, tools=[TOOL]),
+    responses("OpenAI's agents SDK, tools", include=[], input=[ASK], instructions="Be brief.",
+              tools=[TOOL_ITEM]),
+    responses("Agno, tools", input=[ASK], tools=[TOOL_ITEM], store=False),
+    ("openai 0.28, engine", f"/v1/engines/{MODEL_NAME}/chat/completions", {"messages": [ASK]}, None),
+    ("openai, base_url without /v1", "/chat/completions", {"model": MODEL_NAME, "messages": [ASK]},
+     None),
+    ("openai, Azure", AZURE, {"model": "gpt-4o", "messages": [ASK]}, None),
+    ("openai, Azure's responses", "/openai/responses?api-version=preview",
+     {"model": MODEL_NAME, "input": QUESTION}, None),
+    ("any-llm, Azure", "/openai/v1/chat/completions", {"model": MODEL_NAME, "messages": [ASK]}, None),
     # Evaluations
     chat("garak", ASK, n=1, temperature=0.7, top_p=1.0, frequency_penalty=0.0, presence_penalty=0.0,
          max_tokens=150, seed=9, stop=["#", ";"]),

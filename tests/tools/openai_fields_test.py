@@ -84,6 +84,84 @@ class OpenAiFieldsTest(ServerCase):
                 else:
                     self.assertEqual(status, 200, answer)
 
+    def test_tools_are_not_called(self):
+        """Tools that may be called are answered in text with a warning, and do not change it."""
+        tools, functions = [openai_fields.TOOL], [openai_fields.TOOL["function"]]
+        for fields, is_warned in (({"tools": tools}, True), ({"tools": tools, "stream": True}, True),
+                                  ({"tools": tools, "tool_choice": "auto"}, True),
+                                  ({"functions": functions}, True), ({"tools": []}, False),
+                                  ({"tools": tools, "tool_choice": "none"}, False),
+                                  ({"functions": functions, "function_call": "none"}, False)):
+            with self.subTest(fields):
+                if fields.pop("stream", False):
+                    chunks = self.chunks(stream_options={"include_usage": True}, **fields)
+                    self.assertEqual([chunk["choices"][0]["finish_reason"] for chunk in chunks[:-1]][-1],
+                                     "stop")
+                    said = chunks[-1]["lectern"]
+                else:
+                    body = self.chat(**fields)[2]
+                    self.assertNotIn("tool_calls", body["choices"][0]["message"])
+                    said = body["lectern"]
+                self.assertEqual(said["answer"], self.plain)
+                self.assertEqual("tools_not_called" in said["warnings"], is_warned)
+                self.assertEqual("no tool is called" in (said["note"] or ""), is_warned)
+        items = [{"type": "function", **functions[0]}]
+        response = self.post(RESPONSES, {"input": QUESTION, "tools": items})[1]
+        self.assertIn("tools_not_called", response["lectern"]["warnings"])
+        self.assertEqual((response["tools"], response["tool_choice"]), ([], "none"))
+        done = self.server.events("POST", RESPONSES, {"input": QUESTION, "tools": items,
+                                                      "stream": True})[-1][1]["response"]
+        self.assertEqual(done["lectern"]["warnings"], response["lectern"]["warnings"])
+        self.assertNotIn("tools_not_called", self.server.ask(question=QUESTION)[2]["warnings"])
+        both = self.chat(tools=tools, response_format={"type": "json_schema", "json_schema": {
+            "name": "x", "schema": {"type": "array", "uniqueItems": True, "maxItems": 1,
+                                    "items": {"type": "integer"}}}})[2]
+        self.assertLessEqual({"schema_not_kept", "tools_not_called"}, set(both["lectern"]["warnings"]))
+
+    def test_a_demanded_call_names_the_way_out(self):
+        for path, way_out in ((CHAT, "response_format"), (RESPONSES, "text.format")):
+            status, body = self.post(path, openai_fields.request(path, tools=[openai_fields.TOOL],
+                                                                 tool_choice="required"))
+            self.assertEqual((status, body["error"]["param"]), (400, "tool_choice"))
+            self.assertIn(way_out, body["error"]["message"])
+
+    def test_paths_of_other_servers(self):
+        said = {"model": "lease.txt", "messages": openai_fields.USER}
+        for path in ("/chat/completions", "/v1/v1/chat/completions", "/v1/chat/completions/",
+                     "/openai/v1/chat/completions", "/openai/deployments/lease.txt/chat/completions",
+                     "/v1/engines/lease.txt/chat/completions"):
+            for body in (said, {**said, "stream": True}):
+                with self.subTest(path):
+                    status, _, answer = self.server.call("POST", path, body)
+                    self.assertEqual(status, 200, answer)
+        for path in ("/responses", "/openai/responses", "/openai/v1/responses"):
+            self.assertEqual(self.post(path, {"input": QUESTION})[0], 200)
+        models = self.server.call("GET", "/v1/models")[2]
+        for path in ("/models", "/v1/models/", "/openai/models", "/openai/v1/models"):
+            self.assertEqual(self.server.call("GET", path)[2], models)
+        self.assertEqual(self.server.call("GET", "/models/lease.txt")[2], models["data"][0])
+        # The path's model goes before the field; what is wrong is told as on the own paths.
+        azure = "/openai/deployments/{}/chat/completions?api-version=1"
+        self.assertEqual(self.post(azure.format("lease.txt"), {**said, "model": "gpt-4o"})[0], 200)
+        self.assert_error(self.server.call("POST", azure.format("gpt-4o"), said), 404, "not_found",
+                          "model")
+        self.assert_error(self.server.call("POST", "/chat/completions", {
+            "messages": [{"role": "user", "content": "word " * 20000}]}), 400,
+            "context_length_exceeded", "messages")
+        self.assertEqual(self.server.call("GET", "/chat/completions")[0], 405)
+
+    def test_paths_that_are_missing_name_the_way_out(self):
+        for path, way_out in (("/v1/completions", "chat/completions"), ("/completion", "chat/completions"),
+                              ("/v1/embeddings", "/v1/cite"), ("/v1/rerank", "/v1/cite"),
+                              ("/api/chat", "/v1 behind it"), ("/v1/messages", "/v1 behind it"),
+                              ("/v1/responses/resp_1", "input"), ("/chat", "/v1 behind it"),
+                              ("/openai/deployments//chat/completions", "chat/completions"),
+                              ("/v1/none", "/openapi.json")):
+            for method in ("GET", "POST"):
+                refused = self.server.call(method, path, {} if method == "POST" else None)
+                self.assert_error(refused, 404, "not_found")
+                self.assertIn(way_out, refused[2]["error"]["message"], path)
+
     def test_unknown_fields_are_taken(self):
         self.assertEqual(self.content(no_such_field={"x": [1]}, options={"num_ctx": 4096}),
                          self.plain)
@@ -368,7 +446,7 @@ class OpenAiFieldsTest(ServerCase):
         for _ in range(10):
             deep = {"type": "object", "properties": {"x": deep}}
         tool = {"type": "function", "function": {"name": "look", "parameters": deep}}
-        self.assert_error(self.chat(tools=[tool] * 50), 400, "invalid_argument", "tools")
+        self.assertEqual(self.content(tools=[tool] * 50), self.plain)
         self.assertEqual(self.content(tools=[tool] * 50, tool_choice="none"), self.plain)
         parts = [{"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}] * 2000
         self.assertEqual(self.content(messages=[

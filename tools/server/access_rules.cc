@@ -63,13 +63,14 @@ bool SameSecret(std::string_view given, std::string_view wanted) {
 }
 
 // Whether the request has the token, as Authorization: Bearer, whose scheme is of any case (RFC
-// 9110, 11.1), or as X-Api-Key, which some clients of OpenAI's API send instead.
+// 9110, 11.1), or as X-Api-Key or Api-Key (Azure's), which some clients of OpenAI's API send
+// instead.
 bool HasToken(const RequestHead& head, const std::string& token) {
   constexpr std::string_view kScheme = "bearer ";
   const std::string_view given = head.Header("authorization");
   const bool is_bearer = Lower(given.substr(0, kScheme.size())) == kScheme;
   return (is_bearer && SameSecret(Trim(given.substr(kScheme.size())), token)) ||
-         SameSecret(head.Header("x-api-key"), token);
+         SameSecret(head.Header("x-api-key"), token) || SameSecret(head.Header("api-key"), token);
 }
 
 // A page of this very server: its origin is what the browser sends as Host; a proxy may have taken

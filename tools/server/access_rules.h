@@ -23,7 +23,7 @@ struct AccessRules {
   std::vector<std::string> hosts;
   // The sites whose pages may ask, beside the server's own, as NormalOrigin gives them; "*": any.
   std::vector<std::string> origins;
-  // The secret of "Authorization: Bearer" (or X-Api-Key); empty: none is needed.
+  // The secret of "Authorization: Bearer" (or X-Api-Key, Api-Key); empty: none is needed.
   std::string token;
   // Paths that need no token: health checks, and the page, which asks its user for the token.
   std::vector<std::string> public_paths = {"/health",   "/ready",   "/",

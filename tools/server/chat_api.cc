@@ -18,6 +18,7 @@ struct Chat {
   api::AskOptions options;
   uint64_t num_choices = 1;
   bool stream = false, include_usage = false;
+  bool may_call_tools = false;
   std::shared_ptr<Logprobs> logprobs;  // nullptr: not asked for
 };
 
@@ -34,7 +35,6 @@ void RefuseOtherOutput(RequestFields& fields) {
   if (fields.Any("web_search_options")) {
     fields.Fail("web_search_options", "cannot be had: only the document is read; leave it out");
   }
-  RefuseFunctions(fields);
 }
 
 // Reads logprobs and top_logprobs (0 to 20, as OpenAI's), and has the answer's tokens collected.
@@ -65,10 +65,13 @@ bool ReadIncludeUsage(RequestFields& fields) {
 
 // INVALID_ARGUMENT names the first field that is wrong or cannot be done. Fields that are not known
 // are ignored, as OpenAI's clients send new ones all the time: Finish is not called.
-Result<Chat> ReadChat(const std::string& body) {
+Result<Chat> ReadChat(const HttpRequest& request) {
+  const std::string& body = request.body;
   LECTERN_ASSIGN(RequestFields fields, RequestFields::Parse(body));
   Chat chat;
-  chat.document = fields.String("model").value_or("");
+  // A path that names the model goes before the field, which Azure's clients fill with anything.
+  const bool is_in_path = !request.head.path_model.empty();
+  chat.document = is_in_path ? request.head.path_model : fields.String("model").value_or("");
   const Json* const messages = fields.Any("messages");
   if (!messages) fields.Fail("messages", "is missing");
   chat.options.max_tokens = ReadMaxTokens(fields, {"max_completion_tokens", "max_tokens"});
@@ -79,6 +82,10 @@ Result<Chat> ReadChat(const std::string& body) {
   ReadLogprobs(fields, chat);
   RefuseOtherOutput(fields);
   ReadResponseFormat(fields, body, chat.options);
+  const bool may_call_functions =
+      MayCallTools(fields, "functions", "function_call", "response_format");
+  chat.may_call_tools =
+      MayCallTools(fields, "tools", "tool_choice", "response_format") || may_call_functions;
   RefuseWhatIsNotDone(fields);
   if (!fields.failed().ok()) return fields.failed();
   LECTERN_ASSIGN(Conversation said, ReadConversation(*messages, "messages"));
@@ -181,7 +188,7 @@ bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, Event
   events.Send("", completion.Chunk(index, {}, has_more ? TakeLogprobs(chat.logprobs) : Json(),
                                    whole.finish_reason()));
   usage.Add(whole.receipt());
-  if (index == 0) receipt = ReceiptJson(whole);
+  if (index == 0) receipt = ReceiptJson(whole, chat.may_call_tools);
   return true;
 }
 
@@ -204,7 +211,7 @@ HttpResponse StreamChat(Chat chat, std::shared_ptr<Answering::Turn> turn, Comple
 }  // namespace
 
 HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& request) {
-  auto chat = ReadChat(request.body);
+  auto chat = ReadChat(request);
   if (!chat.ok()) return StatusResponse(chat.status(), request);
   auto begun = answering.Begin(chat->document, chat->question, chat->options, request);
   if (auto* const refused = std::get_if<HttpResponse>(&begun)) return std::move(*refused);
@@ -222,7 +229,7 @@ HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& requ
     const api::Answer& whole = std::get<api::Answer>(answer);
     choices.push_back(Completion::Choice(index, whole, TakeLogprobs(chat->logprobs)));
     usage.Add(whole.receipt());
-    if (index == 0) receipt = ReceiptJson(whole);
+    if (index == 0) receipt = ReceiptJson(whole, chat->may_call_tools);
   }
   return JsonResponse(completion.Whole(std::move(choices), usage, std::move(receipt)));
 }

@@ -248,6 +248,22 @@ Result<Conversation> Reader::Finish() {
   return std::move(read_);
 }
 
+// The receipt with the warning that no tool was called.
+Json WithUncalledTools(Json::Object receipt) {
+  const auto warnings = receipt.find("warnings"), note = receipt.find("note");
+  if (warnings != receipt.end() && warnings->second.array()) {
+    Json::Array more = *warnings->second.array();
+    more.emplace_back("tools_not_called");
+    warnings->second = std::move(more);
+  }
+  if (note != receipt.end()) {
+    const std::string said = note->second.string() ? *note->second.string() : "";
+    note->second = (said.empty() ? said : said + "; ") +
+                   "the request has tools, and no tool is called here: this is an answer in text";
+  }
+  return Json(std::move(receipt));
+}
+
 }  // namespace
 
 Result<Conversation> ReadConversation(const Json& messages, const char* param) {
@@ -257,13 +273,15 @@ Result<Conversation> ReadConversation(const Json& messages, const char* param) {
 }
 
 // The limits are above any answer's: it is the engine's own JSON.
-Json ReceiptJson(const api::Answer& answer) {
+Json ReceiptJson(const api::Answer& answer, bool may_call_tools) {
   auto json = answer.Json();
   if (!json.ok()) return nullptr;
   auto parsed = ParseJson(*json, {.max_depth = 16, .max_values = 1 << 20, .max_string = 1 << 24});
   if (!parsed.ok()) return Json();
   // The answer of a collection names documents, whose paths are this machine's.
-  return answer.receipt().num_documents > 0 ? WithoutPaths(*parsed) : std::move(parsed).value();
+  Json receipt =
+      answer.receipt().num_documents > 0 ? WithoutPaths(*parsed) : std::move(parsed).value();
+  return may_call_tools && receipt.object() ? WithUncalledTools(*receipt.object()) : receipt;
 }
 
 int64_t Now() { return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()); }

@@ -34,8 +34,9 @@ struct Conversation {
 Result<Conversation> ReadConversation(const Json& messages, const char* param);
 
 // The object that /v1/ask answers, for the member "lectern" of OpenAI's formats: passages and the
-// receipt. Null where it cannot be made.
-Json ReceiptJson(const api::Answer& answer);
+// receipt. Null where it cannot be made. `may_call_tools`: the request had tools, which the answer
+// does not call; this becomes a warning and a part of the note.
+Json ReceiptJson(const api::Answer& answer, bool may_call_tools);
 
 // The time, in seconds since 1970, as "created" has it.
 int64_t Now();

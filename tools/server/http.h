@@ -26,6 +26,7 @@ struct Refusal {
 struct RequestHead {
   std::string method;  // any token
   std::string path;    // decoded, begins with '/'; "*" of OPTIONS alone
+  std::string path_model;  // the model where the path named one: ReplaceAlias
   std::map<std::string, std::string, std::less<>> query;
   std::map<std::string, std::string, std::less<>> headers;  // names in lower case, each once
   int minor_version = 1;        // 0 or 1: clients of HTTP/1.0 know no chunks and no 1xx

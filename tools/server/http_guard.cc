@@ -293,6 +293,7 @@ class HttpGuard::Server {
     buffer.erase(0, end);
     if (auto* const refusal = std::get_if<Refusal>(&head)) return std::move(*refusal);
     request.head = std::move(std::get<RequestHead>(head));
+    if (options_.replace_path) options_.replace_path(request.head);
     if (const auto id = PlainRequestId(request.head); !id.empty()) request.request_id = id;
     return std::nullopt;
   }

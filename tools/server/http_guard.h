@@ -22,6 +22,9 @@ struct GuardOptions {
   std::string host = "localhost";  // address or name to listen on, as Listener::Open takes it
   uint16_t port = 0;               // 0: any free one
   AccessRules access;
+  // Called with each head before anything judges it, to replace a path by the one that handlers
+  // know. On any thread; may be empty.
+  std::function<void(RequestHead&)> replace_path;
   // Asked, before the body is read, whether a request that `access` lets in is refused all the same
   // (no such path, say); not asked about preflights. Called on any thread; may be empty.
   std::function<std::optional<Refusal>(const RequestHead&)> refuse;

@@ -19,6 +19,7 @@
 #include "tools/server/bucket_documents.h"
 #include "tools/server/check_server.h"
 #include "tools/server/http_guard.h"
+#include "tools/server/known_paths.h"
 #include "tools/server/rank_supervisor.h"
 #include "tools/server/service.h"
 #include "tools/server/sockets.h"
@@ -388,6 +389,7 @@ int Serve(Flags flags) {
     flags.service.answering.fetcher = fetcher.get();
   }
   Service service(*engine, indexer ? &*indexer : nullptr, flags.service);
+  flags.guard.replace_path = ReplaceAlias;
   flags.guard.refuse = [&](const RequestHead& head) { return service.Refuse(head); };
   auto listening = HttpGuard::Listen(
       flags.guard, [&](const HttpRequest& request) { return service.Handle(request); });

@@ -88,21 +88,17 @@ constexpr NotDone kNotDone[] = {
     {"chat_template", Neutral::kEmpty, "is the document's: it is chosen when that is indexed"},
 };
 
-// Whether a member is this very string.
-bool IsText(const Json* value, std::string_view text) {
-  return value && value->string() && *value->string() == text;
-}
-
-// Refuses to call tools. `list` names the field with the tools, `choice` the one that says whether
-// they may be called. Tools that the client forbids to call ("none") change nothing and pass.
-void RefuseCalls(RequestFields& fields, const char* list, const char* choice) {
-  const Json* const chosen = fields.Any(choice);
-  const bool is_forced = chosen && !IsText(chosen, "none") && !IsText(chosen, "auto");
-  if (is_forced) fields.Fail(choice, "must be \"none\" or \"auto\": nothing is called here");
-  const Json* const tools = fields.Any(list);
-  if (!tools || IsNeutral(*tools, Neutral::kEmpty) || IsText(chosen, "none")) return;
-  fields.Fail(list, std::string("cannot be called here: leave it out, or send \"") + choice +
-                        "\": \"none\"");
+// The word in a choice of tools: "auto", "none" or "required". It stands alone, or in an object as
+// the mode of the tools that are allowed, or as the type. Empty: there is no word, as where a tool
+// is named.
+std::string_view ChoiceWord(const Json& choice) {
+  if (choice.string()) return *choice.string();
+  const Json* const type = choice.Find("type");
+  if (!type || !type->string()) return {};
+  if (*type->string() != "allowed_tools") return *type->string();
+  const Json* const inner = choice.Find("allowed_tools");  // chat completions have the mode in it
+  const Json* const mode = (inner ? *inner : choice).Find("mode");
+  return mode && mode->string() ? std::string_view(*mode->string()) : std::string_view();
 }
 
 }  // namespace
@@ -153,16 +149,28 @@ uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*>
                                                        : UINT32_MAX);
 }
 
+bool MayCallTools(RequestFields& fields, const char* list, const char* choice, const char* format) {
+  const Json* const tools = fields.Any(list);
+  const bool has_tools = tools && !IsNeutral(*tools, Neutral::kEmpty);
+  if (has_tools && !tools->array()) fields.Fail(list, "must be a list");
+  const Json* const chosen = fields.Any(choice);
+  const bool is_said = chosen && !IsNeutral(*chosen, Neutral::kEmpty);
+  const std::string_view word = is_said ? ChoiceWord(*chosen) : "auto";
+  if (word != "auto" && word != "none") {
+    fields.Fail(choice, std::string("demands a call, but no tool is called here: send \"auto\" or "
+                                    "\"none\"; for an answer in JSON, send the schema in ") +
+                            format);
+  }
+  return has_tools && word == "auto";
+}
+
 void RefuseWhatIsNotDone(RequestFields& fields) {
-  RefuseCalls(fields, "tools", "tool_choice");
   RefuseUnlessEmpty(fields, "moderation", "is not done here; leave it out");
   for (const NotDone& field : kNotDone) {
     const Json* const value = fields.Any(field.name);
     if (value && !IsNeutral(*value, field.neutral)) fields.Fail(field.name, field.message);
   }
 }
-
-void RefuseFunctions(RequestFields& fields) { RefuseCalls(fields, "functions", "function_call"); }
 
 void RefuseUnlessEmpty(RequestFields& fields, const char* name, const char* way_out) {
   const Json* const value = fields.Any(name);

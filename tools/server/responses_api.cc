@@ -17,7 +17,7 @@ namespace {
 struct ResponsesRequest {
   std::string document, question;
   api::AskOptions options;
-  bool stream = false;
+  bool stream = false, may_call_tools = false;
   std::shared_ptr<Logprobs> logprobs;  // nullptr: not asked for
   Json::Object echoed;                 // what a response repeats of its request
 };
@@ -80,6 +80,7 @@ Result<ResponsesRequest> ReadResponses(const std::string& body) {
   ReadLogprobs(fields, read);
   RefuseOtherWork(fields);
   ReadTextFormat(fields, body, read.options);
+  read.may_call_tools = MayCallTools(fields, "tools", "tool_choice", "text.format");
   RefuseWhatIsNotDone(fields);
   if (!fields.failed().ok()) return fields.failed();
   for (const char* const name : {"instructions", "max_output_tokens", "metadata", "temperature",
@@ -148,9 +149,11 @@ class Response {
   // `filename`: the document's name. `echoed`: members that are as they were in the request.
   // OpenAI's clients parse a response strictly, so that members that say nothing here are there,
   // too.
-  Response(const std::string& id, std::string model, std::string filename, Json::Object echoed)
+  Response(const std::string& id, std::string model, std::string filename, Json::Object echoed,
+           bool may_call_tools)
       : id_(id),
         filename_(std::move(filename)),
+        may_call_tools_(may_call_tools),
         base_{{"id", "resp_" + id},
               {"object", "response"},
               {"created_at", Now()},
@@ -171,6 +174,8 @@ class Response {
   std::string message_id() const { return "msg_" + id_; }
   const std::string& filename() const { return filename_; }
 
+  // The receipt of its answer, with the warnings of this API.
+  Json Receipt(const api::Answer& answer) const { return ReceiptJson(answer, may_call_tools_); }
   // The response before its first text.
   Json InProgress() const {
     Json::Object object = base_;
@@ -217,6 +222,7 @@ class Response {
 
  private:
   const std::string id_, filename_;
+  const bool may_call_tools_;  // the request has tools, which the answer does not call
   Json::Object base_;
 };
 
@@ -254,7 +260,7 @@ class ResponseEvents {
   // Sends all events behind the last text, with the whole response as the last one.
   void End(const api::Answer& answer) {
     TakeLogprobs();  // of white space at the end, which no piece shows
-    const Json receipt = ReceiptJson(answer);
+    const Json receipt = response_.Receipt(answer);
     const Json annotations = Annotations(receipt, response_.filename()),
                done = response_.Done(answer, receipt, taken_);
     for (size_t i = 0; i < annotations.array()->size(); ++i) {
@@ -312,15 +318,15 @@ HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request) {
   auto turn = std::get<std::shared_ptr<Answering::Turn>>(begun);
   const std::string name = answering.DocumentName(read->document);
   const Response description(request.request_id, read->document.empty() ? name : read->document,
-                             name, std::move(read->echoed));
+                             name, std::move(read->echoed), read->may_call_tools);
   if (read->stream) return StreamResponses(std::move(turn), description, read->logprobs);
   auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
   if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
   const api::Answer& whole = std::get<api::Answer>(answer);
-  return JsonResponse(
-      description
-          .Done(whole, ReceiptJson(whole), read->logprobs ? read->logprobs->Take() : Json::Array())
-          .Dump());
+  return JsonResponse(description
+                          .Done(whole, description.Receipt(whole),
+                                read->logprobs ? read->logprobs->Take() : Json::Array())
+                          .Dump());
 }
 
 }  // namespace lectern::server

@@ -9,6 +9,7 @@
 #include "engine/requests/report_json.h"
 #include "tools/ingest/ingest.h"
 #include "tools/server/embedded_files.h"
+#include "tools/server/known_paths.h"
 #include "tools/server/messages.h"
 #include "tools/server/option_fields.h"
 #include "tools/server/request_fields.h"
@@ -171,7 +172,7 @@ std::optional<Refusal> Service::Refuse(const RequestHead& head) {
   if (!allowed.empty()) {
     return Refusal{405, "method_not_allowed", "this path is not served by that method", allowed};
   }
-  return Refusal{404, "not_found", "there is no such path; see /openapi.json"};
+  return Refusal{404, "not_found", std::string(MissingPathMessage(head.path))};
 }
 
 // Asked before an upload's bytes are read: they may be many, and would be thrown away.
