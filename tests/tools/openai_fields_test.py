@@ -125,6 +125,20 @@ class OpenAiFieldsTest(ServerCase):
             self.assertEqual((status, body["error"]["param"]), (400, "tool_choice"))
             self.assertIn(way_out, body["error"]["message"])
 
+    def test_a_kept_response_names_the_way_out(self):
+        """Agent frameworks go on by id unless they are told "store": false."""
+        status, body = self.post(RESPONSES, {"input": QUESTION, "previous_response_id": "resp_1"})
+        self.assertEqual((status, body["error"]["param"]), (400, "previous_response_id"))
+        self.assertIn('"store": false', body["error"]["message"])
+
+    def test_members_that_strict_clients_need(self):
+        """Clients that are made from OpenAI's description, such as Cerebras's, drop a chunk without."""
+        wanted = {"id", "object", "created", "model", "system_fingerprint", "choices"}
+        version = self.server.call("GET", "/version")[2]["version"]
+        for said in (self.chat()[2], *self.chunks(stream_options={"include_usage": True})):
+            self.assertLessEqual(wanted, set(said))
+            self.assertEqual(said["system_fingerprint"], "lectern-" + version)
+
     def test_paths_of_other_servers(self):
         said = {"model": "lease.txt", "messages": openai_fields.USER}
         for path in ("/chat/completions", "/v1/v1/chat/completions", "/v1/chat/completions/",

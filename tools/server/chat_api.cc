@@ -127,7 +127,8 @@ class Completion {
       : base_{{"id", "chatcmpl-" + id},
               {"object", object},
               {"created", Now()},
-              {"model", std::move(model)}} {}
+              {"model", std::move(model)},
+              {"system_fingerprint", std::string("lectern-") + lectern_version()}} {}
   // With include_usage, every chunk but the last has a null "usage", as OpenAI's streams do.
   void AnnounceUsage() { base_["usage"] = nullptr; }
 

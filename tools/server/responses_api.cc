@@ -57,7 +57,9 @@ void ReadLogprobs(RequestFields& fields, ResponsesRequest& read) {
 // Refuses fields that need what this server does not have: responses that are kept between
 // requests.
 void RefuseOtherWork(RequestFields& fields) {
-  constexpr char kNothingIsKept[] = "cannot be found: nothing is kept; send earlier turns in input";
+  constexpr char kNothingIsKept[] =
+      "cannot be found: nothing is kept; send earlier turns in input, as clients do that are told "
+      "\"store\": false";
   RefuseUnlessEmpty(fields, "previous_response_id", kNothingIsKept);
   RefuseUnlessEmpty(fields, "conversation", kNothingIsKept);
   RefuseUnlessEmpty(fields, "prompt", "cannot be found: nothing is kept; send its text in input");
