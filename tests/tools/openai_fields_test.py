@@ -131,6 +131,15 @@ class OpenAiFieldsTest(ServerCase):
         self.assertEqual((status, body["error"]["param"]), (400, "previous_response_id"))
         self.assertIn('"store": false', body["error"]["message"])
 
+    def test_a_schema_as_huggingface_sends_it(self):
+        schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9, "minimum": 0}},
+                  "required": ["n"]}
+        for kind in ("json_object", "json"):
+            said = self.content(response_format={"type": kind, "value": schema})
+            self.assertRegex(said, r'^\{"n": \d\}$')
+        self.assert_error(self.chat(response_format={"type": "json", "value": "x"}), 400,
+                          "invalid_argument", "response_format")
+
     def test_members_that_strict_clients_need(self):
         """Clients that are made from OpenAI's description, such as Cerebras's, drop a chunk without."""
         wanted = {"id", "object", "created", "model", "system_fingerprint", "choices"}
@@ -168,7 +177,8 @@ class OpenAiFieldsTest(ServerCase):
         for path, way_out in (("/v1/completions", "chat/completions"), ("/completion", "chat/completions"),
                               ("/v1/embeddings", "/v1/cite"), ("/v1/rerank", "/v1/cite"),
                               ("/api/chat", "/v1 behind it"), ("/v1/messages", "/v1 behind it"),
-                              ("/v1/responses/resp_1", "input"), ("/chat", "/v1 behind it"),
+                              ("/v1/responses/resp_1", "input"),
+                              ("/v1/responses/input_tokens", "/tokenize"), ("/chat", "/v1 behind it"),
                               ("/openai/deployments//chat/completions", "chat/completions"),
                               ("/v1/none", "/openapi.json")):
             for method in ("GET", "POST"):

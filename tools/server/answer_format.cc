@@ -54,7 +54,10 @@ void ReadFormat(RequestFields& fields, const std::string& body, const char* name
     return;
   }
   if (!has_type || kind == "text") return;
-  if (kind != "json_object" && kind != "json_schema") {
+  // Hugging Face's client sends every schema as TGI has it: as the value of a json_object.
+  const Json* const value = format->Find("value");
+  const bool is_value = value && value->object() && kind != "json_schema";
+  if (kind != "json_object" && kind != "json_schema" && !(kind == "json" && is_value)) {
     fields.Fail(name,
                 "has the type \"" + kind + "\", but must have text, json_object or json_schema");
     return;
@@ -64,7 +67,7 @@ void ReadFormat(RequestFields& fields, const std::string& body, const char* name
   const Json* const inner = format->Find("json_schema");
   const bool is_inside = inner && inner->object();
   if (is_inside) path.emplace_back("json_schema");
-  path.emplace_back("schema");
+  path.emplace_back(is_value ? "value" : "schema");
   const bool is_strict = IsTrue((is_inside ? inner : format)->Find("strict"));
   SetSchema(fields, name, MemberText(body, path), is_strict, options);
 }

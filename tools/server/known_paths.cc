@@ -51,6 +51,7 @@ std::string_view MissingPathMessage(std::string_view path) {
       {"/messages",
        "Anthropic's API is not served here: use a client of OpenAI's API, with the address of this "
        "server and /v1 behind it"},
+      {"/input_tokens", "tokens are counted by POST /tokenize"},
       {"/responses/",
        "nothing is kept here: POST /v1/responses answers, and earlier turns come in "
        "its input"},
