@@ -28,9 +28,10 @@ class Cutter {
       : text_(text), passages_(passages), tokens_(token_begins), limit_(limit) {}
 
   std::vector<TextPart> Run() {
-    uint64_t begin = 0;
+    uint64_t begin = 0, end = 0;
     while (TokensFrom(begin) > limit_) {
-      const uint64_t end = NextCut(begin);
+      end = NextCut(begin, end);
+      if (end == text_.size()) break;
       parts_.push_back({begin, end, {}});
       begin = BeginAfter(begin, end);
     }
@@ -69,8 +70,9 @@ class Cutter {
     return line == gap.npos ? passage->begin : before + line + 1;
   }
 
-  // The byte at which the part that begins at `begin` ends.
-  uint64_t NextCut(uint64_t begin) const {
+  // The byte at which the part that begins at `begin` ends. `last_end`: where the part before ends,
+  // 0 for the first one; the result is behind it, and so behind `begin`, which is not.
+  uint64_t NextCut(uint64_t begin, uint64_t last_end) const {
     const uint64_t first = TokenAt(begin), left = tokens_.size() - first;
     const double planned = kPlanned * static_cast<double>(limit_);
     const double num_parts = std::ceil(static_cast<double>(left) / planned);
@@ -86,11 +88,18 @@ class Cutter {
       const int rank = RankOf(static_cast<size_t>(p - passages_.begin()));
       const double distance = std::abs(static_cast<double>(TokenAt(p->begin)) - wanted);
       if (rank > best_rank || (rank == best_rank && distance >= best_distance)) continue;
-      best_rank = rank, best = BeginOf(p), best_distance = distance;
+      // The line of a passage may begin thousands of spaces before it.
+      const uint64_t place = BeginOf(p);
+      if (place <= last_end) continue;
+      best_rank = rank, best = place, best_distance = distance;
     }
     if (best > 0) return best;
     uint64_t byte = tokens_[static_cast<size_t>(wanted)];
-    while (byte > begin + 1 && IsContinuationByte(text_[byte])) --byte;
+    while (byte > last_end && IsContinuationByte(text_[byte])) --byte;
+    if (byte > last_end) return byte;
+    // Many tokens begin at one byte.
+    byte = last_end + 1;
+    while (byte < text_.size() && IsContinuationByte(text_[byte])) ++byte;
     return byte;
   }
 

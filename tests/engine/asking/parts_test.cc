@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <random>
 #include <set>
 
 #include "engine/asking/asked_sessions.h"
@@ -10,6 +11,7 @@
 #include "engine/asking/route.h"
 #include "engine/asking/whole_question.h"
 #include "engine/document/parts.h"
+#include "engine/document/passages.h"
 #include "engine/engine.h"
 #include "engine/indexing/cut_parts.h"
 #include "engine/model/model.h"
@@ -203,6 +205,51 @@ TEST_F(PartsTest, CutsTextWithoutPassagesBetweenCharacters) {
     EXPECT_EQ(parts[i].end % 3, 0u);
     if (i > 0) {
       EXPECT_LE(parts[i].begin, parts[i - 1].end);
+    }
+  }
+}
+
+// Whatever stands between the passages, and however many tokens begin at one byte.
+TEST_F(PartsTest, CutsAnyTextIntoPartsThatMakeItUp) {
+  std::mt19937 random(1);
+  const auto below = [&random](uint32_t end) { return random() % end; };
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    while (text.size() < 2000) {
+      switch (below(6)) {
+        case 0:
+          text += std::string(below(2) != 0 ? below(4) : below(900), ' ');
+          break;
+        case 1:
+          text += "\n";
+          break;
+        case 2:
+          text += "# Mills\n\n";
+          break;
+        case 3:
+          text += "\u20AC\u3042";
+          break;
+        case 4:
+          text += ". ";
+          break;
+        default:
+          text += "Ada rents a mill" + std::string(below(3), '.') + " ";
+      }
+    }
+    std::vector<uint64_t> tokens;
+    for (uint64_t byte = 0; byte < text.size(); byte += below(5) == 0 ? 1 + below(9) : 1) {
+      tokens.insert(tokens.end(), below(300) == 0 ? 300 : 1 + below(2), byte);
+    }
+    const auto parts = CutParts(text, SplitPassages(text, {}), tokens, 64 + below(200));
+    ASSERT_EQ(parts.front().begin, 0u);
+    ASSERT_EQ(parts.back().end, text.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      ASSERT_LT(parts[i].begin, parts[i].end) << round;
+      if (i == 0) continue;
+      ASSERT_GT(parts[i].begin, parts[i - 1].begin) << round;
+      ASSERT_LE(parts[i].begin, parts[i - 1].end) << round;
+      ASSERT_GT(parts[i].end, parts[i - 1].end) << round;
+      ASSERT_NE(static_cast<unsigned char>(text[parts[i].begin]) & 0xC0, 0x80) << round;
     }
   }
 }
