@@ -137,6 +137,8 @@ class OpenAiFieldsTest(ServerCase):
         for kind in ("json_object", "json"):
             said = self.content(response_format={"type": kind, "value": schema})
             self.assertRegex(said, r'^\{"n": \d\}$')
+        both = {"type": "json_object", "value": {"type": "array"}, "schema": schema}
+        self.assertRegex(self.content(response_format=both), r'^\{"n": \d\}$')
         self.assert_error(self.chat(response_format={"type": "json", "value": "x"}), 400,
                           "invalid_argument", "response_format")
 

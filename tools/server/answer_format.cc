@@ -56,7 +56,8 @@ void ReadFormat(RequestFields& fields, const std::string& body, const char* name
   if (!has_type || kind == "text") return;
   // Hugging Face's client sends every schema as TGI has it: as the value of a json_object.
   const Json* const value = format->Find("value");
-  const bool is_value = value && value->object() && kind != "json_schema";
+  const bool is_value = value && value->object() && kind != "json_schema" &&
+                        !format->Find("schema") && !format->Find("json_schema");
   if (kind != "json_object" && kind != "json_schema" && !(kind == "json" && is_value)) {
     fields.Fail(name,
                 "has the type \"" + kind + "\", but must have text, json_object or json_schema");
