@@ -26,6 +26,10 @@ struct TextPart {
 // of the whole. kInvalidArgument: not UTF-8; other codes of Tokenizer::Encode.
 Result<std::vector<uint64_t>> TokenBegins(const Tokenizer& tokenizer, std::string_view text);
 
+// The most tokens of a part that this model is given, whatever its room: all its positions if its
+// adapter asks for focused reading, else 4,096 or, if that is more, an eighth of its positions.
+uint64_t MostPartTokens(const Model& model);
+
 // Cuts the text into as few parts of about equal length as have at most `limit` tokens each, which
 // must be 64 or more. `token_begins` and `passages` are the text's. A cut is made at the heading of
 // the highest rank that is near where an equal part would end, else before a paragraph, a passage,

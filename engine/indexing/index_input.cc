@@ -9,10 +9,11 @@
 #include "engine/document/kv_spill.h"
 #include "engine/document/layer_shard.h"
 #include "engine/document/page_map.h"
-#include "engine/indexing/index_context.h"
-#include "engine/indexing/index_cost.h"
 #include "engine/indexing/calibrate_document.h"
 #include "engine/indexing/calibration_questions.h"
+#include "engine/indexing/cut_parts.h"
+#include "engine/indexing/index_context.h"
+#include "engine/indexing/index_cost.h"
 #include "engine/indexing/prefill.h"
 #include "engine/model/formats/sha256.h"
 #include "engine/requests/options.h"
@@ -99,10 +100,11 @@ std::string PrefillText(double budget) {
   return text;
 }
 
-// Describes, for the document's id, that it is cut into parts for a model of so many positions; the
-// 1 is the version of the rules by which it is cut.
-std::string PartsText(const ModelConfig& config) {
-  return " parts 1 " + std::to_string(config.max_positions);
+// Describes, for the document's id, that it is cut into parts for a model of so many positions, and
+// of how many tokens at most; the 2 is the version of the rules by which it is cut.
+std::string PartsText(const Model& model) {
+  return " parts 2 " + std::to_string(model.config().max_positions) + " " +
+         std::to_string(MostPartTokens(model));
 }
 
 // Cleans and checks the text and the options, and finds the template's date: everything that does
@@ -196,7 +198,7 @@ Result<PreparedDocument> PrepareWhole(const Model& model, std::string_view bytes
   if (options.prefill == "sparse") prepared.prefill_budget = options.prefill_budget;
   prepared.id =
       MakeDocumentId(prepared.clean.text, model.fingerprint(), options.kv_dtype, prepared.retention,
-                     options.seed, prepared.prefill_budget, PartsText(model.config()));
+                     options.seed, prepared.prefill_budget, PartsText(model));
   return prepared;
 }
 

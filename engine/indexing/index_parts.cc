@@ -64,7 +64,8 @@ Result<CutText> Cut(const Model& model, const PreparedDocument& prepared,
                       "question; use a model with more positions");
   }
   LECTERN_ASSIGN(const std::vector<uint64_t> tokens, TokenBegins(model.tokenizer(), text));
-  return CutText{CutParts(text, passages, tokens, positions - taken), tokens.size()};
+  const uint64_t limit = std::min(positions - taken, MostPartTokens(model));
+  return CutText{CutParts(text, passages, tokens, limit), tokens.size()};
 }
 
 // Turns the progress of one part after another into that of the whole document.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "engine/indexing/cut_parts.h"
 #include "engine/requests/report_json.h"
 #include "tests/engine/gguf_writer.h"
 #include "tests/engine/test_documents.h"
@@ -276,6 +277,29 @@ TEST_F(AdapterFilesTest, ItsOwnSettingsAreRead) {
     WriteWholeFile(path, wrong);
     ExpectRefused(Code::kMalformedModel, "lectern.json");
   }
+}
+
+// Only a model that reads with a focus is given parts that fill its positions.
+TEST_F(AdapterFilesTest, PartsFillThePositionsOfAModelWithAFocus) {
+  const auto most = [](const std::string& model, const std::string& adapter) {
+    const auto loaded = Model::Load(Env::Default(), model, {.adapter = adapter});
+    EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+    return loaded.ok() ? MostPartTokens(**loaded) : 0;
+  };
+  EXPECT_EQ(most(TinyModel(), ""), 4096u);  // of 32,768 positions
+  EXPECT_EQ(most(TinyModel(), folder_.path()), 4096u);
+  WriteWholeFile(folder_.path() + "/lectern.json", "{\"focus\":\"off\"}");
+  EXPECT_EQ(most(TinyModel(), folder_.path()), 4096u);
+  WriteWholeFile(folder_.path() + "/lectern.json", "{\"focus\":\"only\"}");
+  EXPECT_EQ(most(TinyModel(), folder_.path()), 32768u);
+
+  const TempFolder folder;
+  const std::string larger = folder.path() + "/model";
+  std::filesystem::copy(TinyModel(), larger);
+  std::string config = ReadWholeFile(larger + "/config.json");
+  config.replace(config.find("32768"), 5, "131072");
+  WriteWholeFile(larger + "/config.json", config);
+  EXPECT_EQ(most(larger, ""), 16384u);
 }
 
 // An adapter may ask for focused reading, which a question's own options go before.
