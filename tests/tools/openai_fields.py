@@ -45,15 +45,17 @@ VALUES = {
                        [{"include_usage": "x"}, "x"]),
     "tools": ([[], [TOOL], [{"type": "function", "name": "look", "parameters": {}}],
                [{"type": "web_search"}]], [3, {"look": TOOL}]),
-    "tool_choice": (["none", "auto", {"type": "auto"},
+    "tool_choice": (["none", "auto", {"type": "auto"}, "required", "any", "", {},
+                     {"type": "function", "function": {"name": "look"}},
+                     {"type": "function", "name": "look"}, {"type": "tool", "name": "look"},
                      {"type": "allowed_tools", "mode": "auto", "tools": []},
+                     {"type": "allowed_tools", "mode": "required", "tools": [TOOL["function"]]},
                      {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [TOOL]}}],
-                    ["required", "any", {"type": "function", "function": {"name": "look"}},
-                     {"type": "function", "name": "look"}, {"type": "web_search"},
-                     {"type": "allowed_tools", "mode": "required", "tools": []},
+                    ["always", {"type": "web_search"}, {"type": "function", "name": "no such"}, 3, ["x"],
+                     {"type": "function"}, {"type": "allowed_tools", "mode": "required", "tools": []},
                      {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}]),
     "functions": ([[], [TOOL["function"]]], [3]),
-    "function_call": (["none", "auto"], [{"name": "look"}]),
+    "function_call": (["none", "auto", {"name": "look"}], [{"name": "no such"}]),
     "response_format": ([{"type": "text"}, {}, {"type": "json_object"}, SCHEMA],
                         ["json", {"type": "xml"}, NO_SCHEMA, STRICT]),
     "text": ([{"format": {"type": "text"}}, {"verbosity": "low"}, {}, {"format": {"type": "json_object"}},
@@ -116,7 +118,8 @@ VALUES = {
     "chat_template": ([""], ["{{ messages }}"]),
 }
 # Fields that a request needs beside a field.
-BESIDE = {"top_logprobs": {"logprobs": True}}
+BESIDE = {"top_logprobs": {"logprobs": True}, "tool_choice": {"tools": [TOOL]},
+          "function_call": {"functions": [TOOL["function"]]}}
 REQUIRED = {"messages", "input"}
 
 

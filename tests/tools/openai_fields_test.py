@@ -118,12 +118,125 @@ class OpenAiFieldsTest(ServerCase):
                                     "items": {"type": "integer"}}}})[2]
         self.assertLessEqual({"schema_not_kept", "tools_not_called"}, set(both["lectern"]["warnings"]))
 
-    def test_a_demanded_call_names_the_way_out(self):
-        for path, way_out in ((CHAT, "response_format"), (RESPONSES, "text.format")):
-            status, body = self.post(path, openai_fields.request(path, tools=[openai_fields.TOOL],
-                                                                 tool_choice="required"))
-            self.assertEqual((status, body["error"]["param"]), (400, "tool_choice"))
-            self.assertIn(way_out, body["error"]["message"])
+    def called(self, **fields):
+        """(name, arguments) of the call that a chat's answer is; a stream says the same."""
+        choice = self.choice(**fields)
+        message = choice["message"]
+        self.assertIsNone(message["content"])
+        (call,) = message["tool_calls"]
+        self.assertEqual((choice["finish_reason"], call["type"]), ("tool_calls", "function"))
+        chunks = [chunk["choices"][0] for chunk in self.chunks(**fields)]
+        self.assertEqual(chunks[-1]["finish_reason"], "tool_calls")
+        pieces = [one for chunk in chunks for one in chunk["delta"].get("tool_calls", ())]
+        self.assertEqual([piece["index"] for piece in pieces], [0] * len(pieces))
+        self.assertEqual(pieces[0]["function"]["name"], call["function"]["name"])
+        self.assertTrue(pieces[0]["id"].startswith("call_"))
+        self.assertEqual("".join(piece["function"]["arguments"] for piece in pieces),
+                         call["function"]["arguments"])
+        return call["function"]["name"], json.loads(call["function"]["arguments"])
+
+    def test_a_demanded_call(self):
+        """An answer in JSON by the function's parameters, in every form in which it is demanded."""
+        def tool(name, **properties):
+            return {"type": "function", "function": {"name": name, "description": "Does it.", "parameters": {
+                "type": "object", "properties": properties, "required": list(properties)}}}
+        digit = {"type": "integer", "minimum": 0, "maximum": 9}
+        one, two, none = tool("one", n=digit), tool("two", m=digit), {"type": "function", "function": {
+            "name": "none"}}
+        named = {"type": "function", "function": {"name": "two"}}
+        for tools, choice, name, members in (
+                ([one], "required", "one", ["n"]), ([one, two], named, "two", ["m"]),
+                ([none], "required", "none", []), ([tool("empty")], "required", "empty", []), ([{"type": "web_search"}, one], "required", "one", ["n"]),
+                ([one, two], {"type": "allowed_tools", "allowed_tools": {
+                    "mode": "required", "tools": [named]}}, "two", ["m"])):
+            with self.subTest(choice=choice, tools=len(tools)):
+                said, arguments = self.called(tools=tools, tool_choice=choice)
+                self.assertEqual((said, list(arguments)), (name, members))
+        # The model chooses, among functions whose schemas have definitions of the same name.
+        def with_definition(name, value):
+            return {"type": "function", "function": {"name": name, "parameters": {
+                "type": "object", "properties": {"x": {"$ref": "#/$defs/X"}}, "required": ["x"],
+                "$defs": {"X": {"type": "object", "properties": {"v": {"const": value}},
+                                "required": ["v"]}}}}}
+        two_of_a_name = [with_definition("first", 1), with_definition("sec\"ond", "}")]
+        for seed in range(4):
+            said, arguments = self.called(tools=two_of_a_name, tool_choice="required", temperature=5,
+                                          seed=seed)
+            self.assertEqual(arguments, {"x": {"v": {"first": 1, "sec\"ond": "}"}[said]}})
+        # A format is of texts; a call is none.
+        said = self.called(tools=[one], tool_choice="required", response_format=openai_fields.SCHEMA)
+        self.assertEqual((said[0], list(said[1])), ("one", ["n"]))
+
+    def test_a_demanded_call_in_the_first_format(self):
+        functions = [openai_fields.TOOL["function"]]
+        choice = self.choice(functions=functions, function_call={"name": "look"}, max_tokens=40)
+        self.assertEqual(choice["message"]["function_call"]["name"], "look")
+        self.assertIn(choice["finish_reason"], ("function_call", "length"))
+        deltas = [chunk["choices"][0]["delta"].get("function_call", {}) for chunk in self.chunks(
+            functions=functions, function_call={"name": "look"}, max_tokens=40)]
+        self.assertEqual("".join(delta.get("name", "") for delta in deltas), "look")
+        self.assertEqual("".join(delta.get("arguments", "") for delta in deltas),
+                         choice["message"]["function_call"]["arguments"])
+
+    def test_a_demanded_call_as_a_response(self):
+        digit = {"type": "integer", "minimum": 0, "maximum": 9}
+        tools = [{"type": "function", "name": name, "parameters": {
+            "type": "object", "properties": {"n": digit}, "required": ["n"]}} for name in ("one", "two")]
+        for choice, names in (("required", ("one", "two")), ({"type": "function", "name": "two"}, ("two",))):
+            body = {"input": QUESTION, "tools": tools, "tool_choice": choice}
+            answer = self.post(RESPONSES, body)[1]
+            (call,) = answer["output"]
+            self.assertEqual((call["type"], call["status"]), ("function_call", "completed"))
+            self.assertIn(call["name"], names)
+            self.assertEqual(list(json.loads(call["arguments"])), ["n"])
+            self.assertEqual((answer["tools"], answer["tool_choice"]), (tools, choice))
+            self.assertNotIn("tools_not_called", answer["lectern"]["warnings"])
+            events = self.server.events("POST", RESPONSES, {**body, "stream": True})
+            self.assertEqual([name for name, _ in events if "delta" not in name],
+                             ["response.created", "response.in_progress", "response.output_item.added",
+                              "response.function_call_arguments.done", "response.output_item.done",
+                              "response.completed"])
+            self.assertEqual([event["sequence_number"] for _, event in events],
+                             list(range(len(events))))
+            self.assertEqual("".join(event["delta"] for name, event in events if "delta" in name),
+                             call["arguments"])
+            added, done = events[2][1]["item"], events[-2][1]["item"]
+            self.assertEqual({**added, "status": "completed", "arguments": call["arguments"]}, done)
+            self.assertEqual({**done, "id": 0, "call_id": 0}, {**call, "id": 0, "call_id": 0})
+
+    def test_a_call_that_is_cut(self):
+        """Before its name it is no call; behind it, arguments that are no whole JSON."""
+        tools = [{"type": "function", "function": {"name": name, "parameters": {
+            "type": "object", "properties": {"text": {"type": "string", "minLength": 100}},
+            "required": ["text"]}}} for name in ("one", "two")]
+        for length in (1, 40):
+            choice = self.choice(tools=tools, tool_choice="required", max_tokens=length)
+            self.assertEqual(choice["finish_reason"], "length")
+            self.assertEqual("tool_calls" in choice["message"], length > 1)
+            response = self.post(RESPONSES, {
+                "input": QUESTION, "tool_choice": "required", "max_output_tokens": length,
+                "tools": [{"type": "function", **tool["function"]} for tool in tools]})[1]
+            self.assertEqual(response["status"], "incomplete")
+            self.assertEqual([item["status"] for item in response["output"]],
+                             ["incomplete"] if length > 1 else [])
+        arguments = choice["message"]["tool_calls"][0]["function"]["arguments"]
+        self.assertTrue(arguments.startswith('{"text": "'), arguments)
+
+    def test_a_call_that_cannot_be_made(self):
+        """The message names the tool or the place in its schema."""
+        strict = {"type": "function", "function": {"name": "look", "strict": True, "parameters": {
+            "type": "object", "properties": {"l": {"type": "array", "uniqueItems": True}}}}}
+        for fields, param, told in (
+                ({"tools": [openai_fields.TOOL], "tool_choice": {"type": "function", "name": "find"}},
+                 "tool_choice", '"find"'),
+                ({"tool_choice": "required"}, "tool_choice", "no function"),
+                ({"tools": [{"type": "web_search"}], "tool_choice": "required"}, "tool_choice",
+                 "no function"),
+                ({"tools": [strict], "tool_choice": "required"}, "tools", "uniqueItems")):
+            for path in (CHAT, RESPONSES):
+                status, body = self.post(path, openai_fields.request(path, **fields))
+                self.assertEqual((status, body["error"]["param"]), (400, param), body)
+                self.assertIn(told, body["error"]["message"])
 
     def test_a_kept_response_names_the_way_out(self):
         """Agent frameworks go on by id unless they are told "store": false."""

@@ -9,9 +9,6 @@
 namespace lectern::server {
 namespace {
 
-// As RequestFields::Parse has them: what it took is taken here, too.
-constexpr JsonLimits kBodyLimits = {.max_depth = 64, .max_values = 1 << 16, .max_string = 1 << 20};
-
 using MemberPath = std::vector<std::string_view>;
 // The member of the body at the end of `path`, as JSON text; empty: it is missing or null.
 std::string MemberText(const std::string& body, const MemberPath& path) {

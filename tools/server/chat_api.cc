@@ -6,6 +6,7 @@
 #include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
 #include "tools/server/service.h"
+#include "tools/server/tool_calls.h"
 
 namespace lectern::server {
 namespace {
@@ -18,7 +19,8 @@ struct Chat {
   api::AskOptions options;
   uint64_t num_choices = 1;
   bool stream = false, include_usage = false;
-  bool may_call_tools = false;
+  ToolUse tools;
+  bool calls_function = false;         // the call has OpenAI's first format, "function_call"
   std::shared_ptr<Logprobs> logprobs;  // nullptr: not asked for
 };
 
@@ -82,16 +84,17 @@ Result<Chat> ReadChat(const HttpRequest& request) {
   ReadLogprobs(fields, chat);
   RefuseOtherOutput(fields);
   ReadResponseFormat(fields, body, chat.options);
-  const bool may_call_functions =
-      MayCallTools(fields, "functions", "function_call", "response_format");
-  chat.may_call_tools =
-      MayCallTools(fields, "tools", "tool_choice", "response_format") || may_call_functions;
+  ToolUse functions = ReadToolUse(fields, body, {"functions", "function_call"}, chat.options);
+  chat.tools = ReadToolUse(fields, body, {"tools", "tool_choice"}, chat.options);
+  chat.calls_function = functions.is_call() && !chat.tools.is_call();
+  if (chat.calls_function) chat.tools = std::move(functions);
+  chat.tools.may_call |= functions.may_call;
   RefuseWhatIsNotDone(fields);
   if (!fields.failed().ok()) return fields.failed();
   LECTERN_ASSIGN(Conversation said, ReadConversation(*messages, "messages"));
   chat.question = std::move(said.question);
   chat.options.turns = std::move(said.turns);
-  chat.options.instructions = std::move(said.instructions);
+  chat.options.instructions = WithTools(std::move(said.instructions), chat.tools);
   return chat;
 }
 
@@ -119,12 +122,32 @@ Json TakeLogprobs(const std::shared_ptr<Logprobs>& logprobs) {
   return Json::Object{{"content", logprobs->Take()}, {"refusal", nullptr}};
 }
 
+// The calls of an answer, which has one: as a message has it, or as a stream's delta. `id`: empty
+// in a delta that goes on with a call; the name is then left out, too.
+Json::Object CallsOf(const Chat& chat, bool is_delta, const std::string& id,
+                     const std::string& name, std::string_view arguments) {
+  Json::Object function = {{"arguments", arguments}};
+  if (!id.empty()) function["name"] = name;
+  if (chat.calls_function) return {{"function_call", std::move(function)}};
+  Json::Object call = {{"function", std::move(function)}};
+  if (!id.empty()) call["id"] = id, call["type"] = "function";
+  if (is_delta) call["index"] = 0;
+  return {{"tool_calls", Json::Array{std::move(call)}}};
+}
+
+// Why an answer ended. One that is a call, and not cut, ends as OpenAI's calls do.
+std::string_view FinishReason(const Chat& chat, const api::Answer& answer) {
+  if (!chat.tools.is_call() || answer.finish_reason() != "stop") return answer.finish_reason();
+  return chat.calls_function ? "function_call" : "tool_calls";
+}
+
 // Makes the objects of one response: the whole completion, or its chunks. `object`: its type's
 // name.
 class Completion {
  public:
-  Completion(std::string id, std::string model, std::string_view object)
-      : base_{{"id", "chatcmpl-" + id},
+  Completion(const std::string& id, std::string model, std::string_view object)
+      : id_(id),
+        base_{{"id", "chatcmpl-" + id},
               {"object", object},
               {"created", Now()},
               {"model", std::move(model)},
@@ -132,14 +155,24 @@ class Completion {
   // With include_usage, every chunk but the last has a null "usage", as OpenAI's streams do.
   void AnnounceUsage() { base_["usage"] = nullptr; }
 
-  static Json Choice(uint64_t index, const api::Answer& answer, Json logprobs) {
+  std::string CallId(uint64_t index) const { return "call_" + id_ + "_" + std::to_string(index); }
+
+  Json Choice(uint64_t index, const Chat& chat, const api::Answer& answer, Json logprobs) const {
     Json::Object message = {
         {"role", "assistant"}, {"content", answer.text()}, {"refusal", nullptr}};
+    if (chat.tools.is_call()) {
+      message["content"] = nullptr;
+      ToolCall call(chat.tools.functions);
+      const std::string arguments = call.Add(answer.text());
+      if (!call.name().empty()) {
+        message.merge(CallsOf(chat, false, CallId(index), call.name(), arguments));
+      }
+    }
     if (!answer.reasoning().empty()) message["reasoning_content"] = answer.reasoning();
     return Json::Object{{"index", index},
                         {"message", std::move(message)},
                         {"logprobs", std::move(logprobs)},
-                        {"finish_reason", answer.finish_reason()}};
+                        {"finish_reason", FinishReason(chat, answer)}};
   }
   // `choices`: empty in a stream's last chunk. The receipt is the first choice's.
   std::string Whole(Json::Array choices, const Usage& usage, Json receipt) const {
@@ -160,6 +193,7 @@ class Completion {
   }
 
  private:
+  const std::string id_;
   Json::Object base_;
 };
 
@@ -169,11 +203,22 @@ class Completion {
 // client is gone, and no [DONE] follows.
 bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, EventStream& events,
                   const Completion& completion, Usage& usage, Json& receipt) {
-  events.Send("", completion.Chunk(index, {{"role", "assistant"}, {"content", ""}}));
+  const bool is_call = chat.tools.is_call();
+  events.Send("", completion.Chunk(
+                      index, {{"role", "assistant"}, {"content", is_call ? Json() : Json("")}}));
+  const auto send = [&](Json::Object delta) {
+    return events.Send("", completion.Chunk(index, std::move(delta), TakeLogprobs(chat.logprobs)));
+  };
+  ToolCall call(chat.tools.functions);
+  std::string call_id = completion.CallId(index);  // empty once it was sent
   auto answer = turn.Generate(
       [&](std::string_view piece) {
-        return events.Send(
-            "", completion.Chunk(index, {{"content", piece}}, TakeLogprobs(chat.logprobs)));
+        if (!is_call) return send({{"content", piece}});
+        const std::string arguments = call.Add(piece);
+        if (call.name().empty()) return true;
+        const std::string id = std::exchange(call_id, "");
+        const bool is_sent = id.empty() || send(CallsOf(chat, true, id, call.name(), ""));
+        return is_sent && (arguments.empty() || send(CallsOf(chat, true, "", "", arguments)));
       },
       &events,
       [&](std::string_view piece) {
@@ -187,9 +232,9 @@ bool StreamChoice(uint64_t index, const Chat& chat, Answering::Turn& turn, Event
   // Log-probabilities of tokens behind the last piece, such as white space, which no piece shows.
   const bool has_more = chat.logprobs && !chat.logprobs->is_empty();
   events.Send("", completion.Chunk(index, {}, has_more ? TakeLogprobs(chat.logprobs) : Json(),
-                                   whole.finish_reason()));
+                                   FinishReason(chat, whole)));
   usage.Add(whole.receipt());
-  if (index == 0) receipt = ReceiptJson(whole, chat.may_call_tools);
+  if (index == 0) receipt = ReceiptJson(whole, chat.tools.may_call);
   return true;
 }
 
@@ -228,9 +273,9 @@ HttpResponse AnswerChatCompletions(Answering& answering, const HttpRequest& requ
     auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
     if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
     const api::Answer& whole = std::get<api::Answer>(answer);
-    choices.push_back(Completion::Choice(index, whole, TakeLogprobs(chat->logprobs)));
+    choices.push_back(completion.Choice(index, *chat, whole, TakeLogprobs(chat->logprobs)));
     usage.Add(whole.receipt());
-    if (index == 0) receipt = ReceiptJson(whole, chat->may_call_tools);
+    if (index == 0) receipt = ReceiptJson(whole, chat->tools.may_call);
   }
   return JsonResponse(completion.Whole(std::move(choices), usage, std::move(receipt)));
 }

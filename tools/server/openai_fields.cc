@@ -88,19 +88,6 @@ constexpr NotDone kNotDone[] = {
     {"chat_template", Neutral::kEmpty, "is the document's: it is chosen when that is indexed"},
 };
 
-// The word in a choice of tools: "auto", "none" or "required". It stands alone, or in an object as
-// the mode of the tools that are allowed, or as the type. Empty: there is no word, as where a tool
-// is named.
-std::string_view ChoiceWord(const Json& choice) {
-  if (choice.string()) return *choice.string();
-  const Json* const type = choice.Find("type");
-  if (!type || !type->string()) return {};
-  if (*type->string() != "allowed_tools") return *type->string();
-  const Json* const inner = choice.Find("allowed_tools");  // chat completions have the mode in it
-  const Json* const mode = (inner ? *inner : choice).Find("mode");
-  return mode && mode->string() ? std::string_view(*mode->string()) : std::string_view();
-}
-
 }  // namespace
 
 std::vector<lectern_logit_bias> ReadLogitBias(RequestFields& fields) {
@@ -147,21 +134,6 @@ uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*>
   }
   return static_cast<uint32_t>(wanted.value_or(-1) > 0 ? std::min<int64_t>(*wanted, UINT32_MAX)
                                                        : UINT32_MAX);
-}
-
-bool MayCallTools(RequestFields& fields, const char* list, const char* choice, const char* format) {
-  const Json* const tools = fields.Any(list);
-  const bool has_tools = tools && !IsNeutral(*tools, Neutral::kEmpty);
-  if (has_tools && !tools->array()) fields.Fail(list, "must be a list");
-  const Json* const chosen = fields.Any(choice);
-  const bool is_said = chosen && !IsNeutral(*chosen, Neutral::kEmpty);
-  const std::string_view word = is_said ? ChoiceWord(*chosen) : "auto";
-  if (word != "auto" && word != "none") {
-    fields.Fail(choice, std::string("demands a call, but no tool is called here: send \"auto\" or "
-                                    "\"none\"; for an answer in JSON, send the schema in ") +
-                            format);
-  }
-  return has_tools && word == "auto";
 }
 
 void RefuseWhatIsNotDone(RequestFields& fields) {

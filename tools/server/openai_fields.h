@@ -36,12 +36,6 @@ uint32_t ReadMaxTokens(RequestFields& fields, std::initializer_list<const char*>
 // than Lectern gives: grammars, other samplers. A client that sends one must not think that it
 // works. Values without effect pass.
 void RefuseWhatIsNotDone(RequestFields& fields);
-// Whether the client has tools that the model may call or not: `list` names the field with them,
-// `choice` the one that says whether they may be called. No tool is ever called: the answer is a
-// text, as any model may give one, with the warning "tools_not_called" (ReceiptJson). An error: a
-// choice that demands a call, since the client would take a text for a call that went wrong; its
-// message names `format`, the field for a schema of the answer.
-bool MayCallTools(RequestFields& fields, const char* list, const char* choice, const char* format);
 // Refuses a field with the message `way_out`, unless it is missing, null, false or empty.
 void RefuseUnlessEmpty(RequestFields& fields, const char* name, const char* way_out);
 

@@ -7,9 +7,6 @@
 namespace lectern::server {
 namespace {
 
-// Generous, as clients with tools send their schemas, which are deep, and long conversations.
-constexpr JsonLimits kLimits = {.max_depth = 32, .max_values = 1 << 16, .max_string = 1 << 20};
-
 std::string Range(double least, double most) {
   std::ostringstream text;
   text << "from " << least << " to " << most;
@@ -19,7 +16,7 @@ std::string Range(double least, double most) {
 }  // namespace
 
 Result<RequestFields> RequestFields::Parse(std::string_view body) {
-  const auto json = ParseJson(body, kLimits);
+  const auto json = ParseJson(body, kBodyLimits);
   if (!json.ok()) {
     return Status(Code::kInvalidArgument, "the body is not JSON: " + json.status().message());
   }
@@ -71,7 +68,7 @@ std::optional<double> RequestFields::Number(const char* name, double least, doub
                                             const std::string& or_else) {
   const Json* const member = Any(name);
   if (!member) return std::nullopt;
-  const auto text = are_texts_ ? ParseJson(*member->string(), kLimits) : Result<Json>(*member);
+  const auto text = are_texts_ ? ParseJson(*member->string(), kBodyLimits) : Result<Json>(*member);
   const std::optional<double> number = text.ok() ? text->number() : std::nullopt;
   if (number && *number >= least && *number <= most) return number;
   Fail(name, "must be a number " + Range(least, most) + or_else);

@@ -14,12 +14,17 @@
 
 namespace lectern::server {
 
+// The limits of a request's body. They are generous: clients with tools send their schemas, which
+// are deep, and long conversations.
+inline constexpr JsonLimits kBodyLimits = {
+    .max_depth = 32, .max_values = 1 << 16, .max_string = 1 << 20};
+
 // One thread. Errors of a field are INVALID_ARGUMENT with its name as the param and, except for one
 // that is not known, at the message's beginning.
 class RequestFields {
  public:
-  // INVALID_ARGUMENT: the body is no JSON, no object, or beyond the limits of the .cc (32 levels,
-  // 65,536 values, strings of 1 MiB). An empty body is no JSON.
+  // INVALID_ARGUMENT: the body is no JSON, no object, or beyond kBodyLimits. An empty body is no
+  // JSON.
   static Result<RequestFields> Parse(std::string_view body);
   // The fields of a request's query, whose values are all texts: Number parses its text; Boolean,
   // Integer and Whole refuse theirs.

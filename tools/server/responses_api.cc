@@ -9,6 +9,7 @@
 #include "tools/server/openai_fields.h"
 #include "tools/server/request_fields.h"
 #include "tools/server/service.h"
+#include "tools/server/tool_calls.h"
 
 namespace lectern::server {
 namespace {
@@ -17,7 +18,8 @@ namespace {
 struct ResponsesRequest {
   std::string document, question;
   api::AskOptions options;
-  bool stream = false, may_call_tools = false;
+  bool stream = false;
+  ToolUse tools;
   std::shared_ptr<Logprobs> logprobs;  // nullptr: not asked for
   Json::Object echoed;                 // what a response repeats of its request
 };
@@ -82,17 +84,20 @@ Result<ResponsesRequest> ReadResponses(const std::string& body) {
   ReadLogprobs(fields, read);
   RefuseOtherWork(fields);
   ReadTextFormat(fields, body, read.options);
-  read.may_call_tools = MayCallTools(fields, "tools", "tool_choice", "text.format");
+  read.tools = ReadToolUse(fields, body, {"tools", "tool_choice"}, read.options);
   RefuseWhatIsNotDone(fields);
   if (!fields.failed().ok()) return fields.failed();
   for (const char* const name : {"instructions", "max_output_tokens", "metadata", "temperature",
                                  "top_p", "user", "safety_identifier"}) {
     if (const Json* const value = fields.Any(name)) read.echoed[name] = *value;
   }
+  for (const char* const name : {"tools", "tool_choice"}) {
+    if (read.tools.is_call()) read.echoed[name] = *fields.Any(name);
+  }
   LECTERN_ASSIGN(Conversation said, ReadInput(*input, instructions));
   read.question = std::move(said.question);
   read.options.turns = std::move(said.turns);
-  read.options.instructions = std::move(said.instructions);
+  read.options.instructions = WithTools(std::move(said.instructions), read.tools);
   return read;
 }
 
@@ -152,10 +157,10 @@ class Response {
   // OpenAI's clients parse a response strictly, so that members that say nothing here are there,
   // too.
   Response(const std::string& id, std::string model, std::string filename, Json::Object echoed,
-           bool may_call_tools)
+           ToolUse tools)
       : id_(id),
         filename_(std::move(filename)),
-        may_call_tools_(may_call_tools),
+        tools_(std::move(tools)),
         base_{{"id", "resp_" + id},
               {"object", "response"},
               {"created_at", Now()},
@@ -174,10 +179,12 @@ class Response {
   }
 
   std::string message_id() const { return "msg_" + id_; }
+  std::string call_item_id() const { return "fc_" + id_; }
+  const ToolUse& tools() const { return tools_; }
   const std::string& filename() const { return filename_; }
 
   // The receipt of its answer, with the warnings of this API.
-  Json Receipt(const api::Answer& answer) const { return ReceiptJson(answer, may_call_tools_); }
+  Json Receipt(const api::Answer& answer) const { return ReceiptJson(answer, tools_.may_call); }
   // The response before its first text.
   Json InProgress() const {
     Json::Object object = base_;
@@ -185,7 +192,7 @@ class Response {
     object["output"] = Json::Array();
     return Json(std::move(object));
   }
-  // The only item of its output.
+  // The only item of its output, where that is a text.
   Json Message(const char* status, Json::Array content) const {
     return Json::Object{{"id", message_id()},
                         {"type", "message"},
@@ -200,6 +207,12 @@ class Response {
                         {"annotations", std::move(annotations)},
                         {"logprobs", std::move(logprobs)}};
   }
+  // The only item of its output, where that is a call.
+  Json Call(const char* status, const std::string& name, std::string_view arguments) const {
+    return Json::Object{{"id", call_item_id()}, {"type", "function_call"},
+                        {"status", status},     {"call_id", "call_" + id_},
+                        {"name", name},         {"arguments", arguments}};
+  }
   // The whole response. An answer that met its limit of tokens is "incomplete". The document's
   // tokens are input that was cached: they were read when it was indexed.
   Json Done(const api::Answer& answer, const Json& receipt, Json::Array logprobs) const {
@@ -207,9 +220,17 @@ class Response {
     const bool is_cut = answer.finish_reason() == "length";
     object["status"] = is_cut ? "incomplete" : "completed";
     if (is_cut) object["incomplete_details"] = Json::Object{{"reason", "max_output_tokens"}};
-    object["output"] = Json::Array{
-        Message(is_cut ? "incomplete" : "completed",
-                {Part(answer.text(), Annotations(receipt, filename_), std::move(logprobs))})};
+    const char* const item_status = is_cut ? "incomplete" : "completed";
+    if (tools_.is_call()) {
+      ToolCall call(tools_.functions);
+      const std::string arguments = call.Add(answer.text());
+      object["output"] = call.name().empty()
+                             ? Json::Array()
+                             : Json::Array{Call(item_status, call.name(), arguments)};
+    } else {
+      Json part = Part(answer.text(), Annotations(receipt, filename_), std::move(logprobs));
+      object["output"] = Json::Array{Message(item_status, {std::move(part)})};
+    }
     const lectern_receipt read = answer.receipt();
     const uint64_t input = read.document_tokens + read.question_tokens;
     object["usage"] = Json::Object{
@@ -224,17 +245,20 @@ class Response {
 
  private:
   const std::string id_, filename_;
-  const bool may_call_tools_;  // the request has tools, which the answer does not call
+  const ToolUse tools_;
   Json::Object base_;
 };
 
 // Sends the events of a streamed response, numbered, in the order that clients expect: created,
 // in_progress, the item and its part added, deltas of text, then each of them done, and the whole
-// response at the end.
+// response at the end. A call is an item without parts, which is added when its name is known.
 class ResponseEvents {
  public:
   ResponseEvents(EventStream& events, const Response& response, Logprobs* logprobs)
-      : events_(events), response_(response), logprobs_(logprobs) {}
+      : events_(events),
+        response_(response),
+        logprobs_(logprobs),
+        call_(response.tools().functions) {}
 
   bool Send(const std::string& type, Json::Object fields) {
     fields["type"] = type;
@@ -252,19 +276,33 @@ class ResponseEvents {
   void Begin() {
     Send("response.created", {{"response", response_.InProgress()}});
     Send("response.in_progress", {{"response", response_.InProgress()}});
+    if (response_.tools().is_call()) return;
     Send("response.output_item.added",
          {{"output_index", 0}, {"item", response_.Message("in_progress", {})}});
     SendPart("response.content_part.added", {{"part", Response::Part("", Json::Array())}});
   }
   bool SendText(std::string_view piece) {
+    if (response_.tools().is_call()) return SendCall(call_.Add(piece));
     return SendPart("response.output_text.delta", {{"delta", piece}, {"logprobs", TakeLogprobs()}});
   }
   // Sends all events behind the last text, with the whole response as the last one.
   void End(const api::Answer& answer) {
     TakeLogprobs();  // of white space at the end, which no piece shows
-    const Json receipt = response_.Receipt(answer);
-    const Json annotations = Annotations(receipt, response_.filename()),
-               done = response_.Done(answer, receipt, taken_);
+    const Json receipt = response_.Receipt(answer), done = response_.Done(answer, receipt, taken_);
+    if (response_.tools().is_call()) {
+      EndCall(*done.Find("output")->array());
+    } else {
+      EndText(answer, Annotations(receipt, response_.filename()));
+    }
+    for (const Json& item : *done.Find("output")->array()) {
+      Send("response.output_item.done", {{"output_index", 0}, {"item", item}});
+    }
+    const bool is_cut = answer.finish_reason() == "length";
+    Send(is_cut ? "response.incomplete" : "response.completed", {{"response", done}});
+  }
+
+ private:
+  void EndText(const api::Answer& answer, const Json& annotations) {
     for (size_t i = 0; i < annotations.array()->size(); ++i) {
       SendPart("response.output_text.annotation.added",
                {{"annotation_index", uint64_t{i}}, {"annotation", (*annotations.array())[i]}});
@@ -272,13 +310,30 @@ class ResponseEvents {
     SendPart("response.output_text.done", {{"text", answer.text()}, {"logprobs", taken_}});
     SendPart("response.content_part.done",
              {{"part", Response::Part(answer.text(), annotations, taken_)}});
-    Send("response.output_item.done",
-         {{"output_index", 0}, {"item", done.Find("output")->array()->front()}});
-    const bool is_cut = answer.finish_reason() == "length";
-    Send(is_cut ? "response.incomplete" : "response.completed", {{"response", done}});
   }
-
- private:
+  // Sends an event about the only call.
+  bool SendOfCall(const std::string& type, Json::Object fields) {
+    fields["item_id"] = response_.call_item_id();
+    fields["output_index"] = 0;
+    return Send(type, std::move(fields));
+  }
+  // Sends a piece of the call's arguments, after the call itself, once its name is known.
+  bool SendCall(const std::string& arguments) {
+    if (call_.name().empty()) return true;
+    if (!std::exchange(is_call_added_, true)) {
+      Send("response.output_item.added",
+           {{"output_index", 0}, {"item", response_.Call("in_progress", call_.name(), "")}});
+    }
+    return arguments.empty() ||
+           SendOfCall("response.function_call_arguments.delta", {{"delta", arguments}});
+  }
+  // `output`: the call, or nothing where the answer was cut before its name.
+  void EndCall(const Json::Array& output) {
+    for (const Json& call : output) {
+      SendOfCall("response.function_call_arguments.done",
+                 {{"name", *call.Find("name")}, {"arguments", *call.Find("arguments")}});
+    }
+  }
   // Takes the log-probabilities that came since the last call; all of them stay in taken_.
   Json::Array TakeLogprobs() {
     Json::Array more = logprobs_ ? logprobs_->Take() : Json::Array();
@@ -289,6 +344,8 @@ class ResponseEvents {
   EventStream& events_;
   const Response& response_;
   Logprobs* const logprobs_;  // may be nullptr
+  ToolCall call_;
+  bool is_call_added_ = false;
   Json::Array taken_;
   uint64_t number_ = 0;
 };
@@ -320,7 +377,7 @@ HttpResponse AnswerResponses(Answering& answering, const HttpRequest& request) {
   auto turn = std::get<std::shared_ptr<Answering::Turn>>(begun);
   const std::string name = answering.DocumentName(read->document);
   const Response description(request.request_id, read->document.empty() ? name : read->document,
-                             name, std::move(read->echoed), read->may_call_tools);
+                             name, std::move(read->echoed), std::move(read->tools));
   if (read->stream) return StreamResponses(std::move(turn), description, read->logprobs);
   auto answer = turn->Generate([](std::string_view) { return true; }, nullptr);
   if (auto* const failed = std::get_if<HttpResponse>(&answer)) return std::move(*failed);
